@@ -1,0 +1,90 @@
+//! Puts a [`Catalog`] together from rows read off the datanodes, or from literals in a test.
+
+use std::sync::Arc;
+
+use placement::BucketMap;
+
+use crate::{Catalog, Function, Group, MapId, Node, Relation, UserType};
+
+/// Collects the parts; [`Builder::build`] freezes them.
+#[derive(Default)]
+pub struct Builder {
+    catalog: Catalog,
+}
+
+impl Builder {
+    /// An empty catalog of this version over nodes of at least `server_version` (`server_version_num`).
+    pub fn new(version: u64, server_version: u32) -> Self {
+        Self { catalog: Catalog { version, server_version, ..Catalog::default() } }
+    }
+
+    /// Adds a datanode; ids must come in order from 0.
+    pub fn node(&mut self, node: Node) -> &mut Self {
+        debug_assert_eq!(usize::from(node.id.0), self.catalog.nodes.len());
+        self.catalog.nodes.push(node);
+        self
+    }
+
+    /// Adds a coordinator (shown in `pgxc_node`).
+    pub fn coordinator(&mut self, node: Node) -> &mut Self {
+        self.catalog.coordinators.push(node);
+        self
+    }
+
+    /// Adds a node group.
+    pub fn group(&mut self, group: Group) -> &mut Self {
+        self.catalog.groups.push(group);
+        self
+    }
+
+    /// Adds a bucket map; relations refer to it by the `Arc` that [`Builder::get_map`] gives.
+    pub fn map(&mut self, id: MapId, map: BucketMap) -> &mut Self {
+        self.catalog.maps.insert(id, Arc::new(map));
+        self
+    }
+
+    /// A bucket map added before.
+    pub fn get_map(&self, id: MapId) -> Option<Arc<BucketMap>> {
+        self.catalog.maps.get(&id).cloned()
+    }
+
+    /// Makes a schema known even if it holds no relation.
+    pub fn schema(&mut self, name: &str) -> &mut Self {
+        self.catalog.by_name.entry(name.to_owned()).or_default();
+        self
+    }
+
+    /// Adds a relation.
+    pub fn relation(&mut self, relation: Relation) -> &mut Self {
+        self.catalog
+            .by_name
+            .entry(relation.schema.clone())
+            .or_default()
+            .insert(relation.name.clone(), relation.oid);
+        self.catalog.relations.insert(relation.oid, Arc::new(relation));
+        self
+    }
+
+    /// Adds a user-defined function.
+    pub fn function(&mut self, function: Function) -> &mut Self {
+        self.catalog.functions.entry(function.name.clone()).or_default().push(function);
+        self
+    }
+
+    /// Adds a user-defined type.
+    pub fn user_type(&mut self, user_type: UserType) -> &mut Self {
+        self.catalog.types.insert(user_type.oid, user_type);
+        self
+    }
+
+    /// Adds the name of a user-defined operator.
+    pub fn operator(&mut self, name: &str) -> &mut Self {
+        self.catalog.operators.insert(name.to_owned());
+        self
+    }
+
+    /// The finished snapshot.
+    pub fn build(self) -> Catalog {
+        self.catalog
+    }
+}

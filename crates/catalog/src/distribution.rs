@@ -1,0 +1,81 @@
+//! How the rows of a relation are spread over the datanodes.
+
+use std::sync::Arc;
+
+use placement::{BucketMap, KeyType};
+
+use crate::{AttNum, NodeId};
+
+/// Identifies a bucket map in the metadata. Tables are co-located when map and key types are the same.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct MapId(pub i32);
+
+/// A column of a distribution key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub struct KeyColumn {
+    pub number: AttNum,
+    pub key_type: KeyType,
+}
+
+/// Where rows live.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub enum Distribution {
+    /// `DISTRIBUTE BY HASH (a [, b …])`: bucket = hash & 4095, bucket map says the node.
+    Hash { columns: Vec<KeyColumn>, map_id: MapId, map: Arc<BucketMap> },
+    /// `DISTRIBUTE BY MODULO (a)`: bucket = unsigned value mod 4096.
+    Modulo { column: KeyColumn, map_id: MapId, map: Arc<BucketMap> },
+    /// Every row on every listed node.
+    Replicated { nodes: Vec<NodeId> },
+    /// A row is on one of the nodes, which one nobody can tell.
+    RoundRobin { nodes: Vec<NodeId> },
+    /// Lives on the catalog node alone: system catalogs, sequences, and relations that were made behind our back.
+    CatalogNode,
+    /// Lives on the session's home node in `pg_temp`.
+    Temporary,
+    /// A view: it is where the relations of its definition are.
+    View,
+}
+
+impl Distribution {
+    /// The letter of `pgxc_class.pclocatortype`, if it is a distributed table.
+    pub fn letter(&self) -> Option<char> {
+        match self {
+            Distribution::Hash { .. } => Some('H'),
+            Distribution::Modulo { .. } => Some('M'),
+            Distribution::Replicated { .. } => Some('R'),
+            Distribution::RoundRobin { .. } => Some('N'),
+            Distribution::CatalogNode | Distribution::Temporary | Distribution::View => None,
+        }
+    }
+
+    /// The distribution key, empty if rows are not placed by value.
+    pub fn key(&self) -> &[KeyColumn] {
+        match self {
+            Distribution::Hash { columns, .. } => columns,
+            Distribution::Modulo { column, .. } => std::slice::from_ref(column),
+            _ => &[],
+        }
+    }
+
+    /// The nodes that hold rows, in id order. Empty for what is not a distributed table.
+    pub fn nodes(&self) -> Vec<NodeId> {
+        match self {
+            Distribution::Hash { map, .. } | Distribution::Modulo { map, .. } => {
+                let mut nodes: Vec<NodeId> =
+                    (0..placement::BUCKETS).map(|bucket| NodeId(map.node(bucket as u16))).collect();
+                nodes.sort_unstable();
+                nodes.dedup();
+                nodes
+            }
+            Distribution::Replicated { nodes } | Distribution::RoundRobin { nodes } => nodes.clone(),
+            Distribution::CatalogNode | Distribution::Temporary | Distribution::View => Vec::new(),
+        }
+    }
+
+    /// Is every row on exactly one of several nodes?
+    pub fn is_partitioned(&self) -> bool {
+        matches!(self, Distribution::Hash { .. } | Distribution::Modulo { .. } | Distribution::RoundRobin { .. })
+    }
+}

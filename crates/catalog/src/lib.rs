@@ -1,0 +1,385 @@
+//! What the cluster looks like: datanodes, groups, tables with their columns and distribution, types, functions.
+//!
+//! A [`Catalog`] is an immutable snapshot with a version. A room that needs it holds an `Arc<Catalog>` for as long as one
+//! statement lives; a DDL statement makes a new one. Reading the rows off a datanode is the executor's work (this crate
+//! does no I/O); [`Builder`] turns those rows into a snapshot.
+//!
+//! Invariants: names are stored as PostgreSQL stores them (already folded, unquoted); object ids are those of the
+//! *catalog node* (the primary datanode) and mean nothing on another datanode; a relation that is absent here does not
+//! exist for the planner.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use placement::{BucketMap, KeyType};
+
+mod builder;
+mod distribution;
+pub use builder::Builder;
+pub use distribution::{Distribution, KeyColumn, MapId};
+
+/// A datanode's place in [`Catalog::nodes`]; small, dense, stable for the life of a node. Also the value that a
+/// [`BucketMap`] holds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct NodeId(pub u16);
+
+/// 1-based column number as in `pg_attribute.attnum`.
+pub type AttNum = i16;
+
+/// A PostgreSQL object id on the catalog node.
+pub type Oid = u32;
+
+/// First object id that is not built in (`FirstNormalObjectId`).
+pub const FIRST_USER_OID: Oid = 16384;
+
+/// One datanode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Node {
+    pub id: NodeId,
+    pub name: String,
+    pub host: String,
+    pub port: u16,
+    /// Written first for replicated tables; home of sequences and system catalogs. Exactly one node has it.
+    pub primary: bool,
+    pub preferred: bool,
+}
+
+/// `CREATE NODE GROUP`.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Group {
+    pub name: String,
+    pub members: Vec<NodeId>,
+}
+
+/// `pg_class.relkind`, as far as the planner tells them apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum RelationKind {
+    Table,
+    PartitionedTable,
+    View,
+    MaterializedView,
+    Sequence,
+    ForeignTable,
+    Composite,
+}
+
+/// `pg_class.relpersistence`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum Persistence {
+    Permanent,
+    Unlogged,
+    Temporary,
+}
+
+/// `pg_attribute.attgenerated` and `attidentity`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum Generated {
+    No,
+    Stored,
+    Virtual,
+    IdentityAlways,
+    IdentityByDefault,
+}
+
+/// A column that exists (dropped ones are left out).
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Column {
+    pub number: AttNum,
+    pub name: String,
+    pub type_oid: Oid,
+    /// `atttypmod`, -1 for none.
+    pub type_modifier: i32,
+    /// `format_type(atttypid, atttypmod)` with an empty search path: can be put into SQL as it is.
+    pub type_name: String,
+    pub not_null: bool,
+    /// `pg_get_expr` of the default, with an empty search path; also the expression of a generated column.
+    pub default: Option<String>,
+    /// The default is absent or made of immutable/stable built-ins only (no sequence, no volatile function).
+    pub default_is_stable: bool,
+    pub generated: Generated,
+    /// The column's collation is the type's default one or deterministic: equal means equal bytes.
+    pub deterministic: bool,
+}
+
+/// An index or constraint that says "these columns together are unique".
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct UniqueKey {
+    pub name: String,
+    pub columns: Vec<AttNum>,
+    pub primary: bool,
+}
+
+/// A foreign key of a relation.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct ForeignKey {
+    pub name: String,
+    pub columns: Vec<AttNum>,
+    pub referenced: Oid,
+    pub referenced_columns: Vec<AttNum>,
+}
+
+/// A table, view, sequence, … with what the planner must know of it.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Relation {
+    pub oid: Oid,
+    pub schema: String,
+    pub name: String,
+    pub kind: RelationKind,
+    pub persistence: Persistence,
+    pub columns: Vec<Column>,
+    pub distribution: Distribution,
+    /// `pg_get_viewdef` with an empty search path, without the final semicolon, for views.
+    pub view_definition: Option<String>,
+    /// `security_barrier` or row level security: conditions must not be moved past it.
+    pub is_barrier: bool,
+    pub unique_keys: Vec<UniqueKey>,
+    pub foreign_keys: Vec<ForeignKey>,
+    /// Parent of a partition or inheritance child.
+    pub parent: Option<Oid>,
+    pub is_partition: bool,
+    pub has_children: bool,
+    /// User triggers (not those of foreign keys).
+    pub has_triggers: bool,
+    pub has_rules: bool,
+    /// `pg_class.reltuples` summed over the nodes, at least 0. An estimate.
+    pub rows: f64,
+}
+
+impl Relation {
+    /// Column by name.
+    pub fn column(&self, name: &str) -> Option<&Column> {
+        self.columns.iter().find(|c| c.name == name)
+    }
+
+    /// Column by `attnum`.
+    pub fn column_at(&self, number: AttNum) -> Option<&Column> {
+        self.columns.iter().find(|c| c.number == number)
+    }
+
+    /// `"schema"."name"`, quoted only where needed.
+    pub fn qualified_name(&self) -> String {
+        format!("{}.{}", quote_identifier(&self.schema), quote_identifier(&self.name))
+    }
+}
+
+/// What a user-defined function may do, as far as its body tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Function {
+    pub oid: Oid,
+    pub schema: String,
+    pub name: String,
+    pub language: String,
+    /// `pg_proc.provolatile`: `i`, `s`, `v`.
+    pub volatility: char,
+    /// `pg_proc.prokind`: `f`unction, `p`rocedure, `a`ggregate, `w`indow.
+    pub kind: char,
+    /// `pg_get_functiondef`, empty for aggregates and C functions.
+    pub definition: String,
+}
+
+/// A user-defined type.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct UserType {
+    pub oid: Oid,
+    pub schema: String,
+    pub name: String,
+    /// `pg_type.typtype`: `b`ase, `c`omposite, `d`omain, `e`num, `r`ange, `m`ultirange.
+    pub kind: char,
+    /// Base type of a domain, element type of an array, else 0.
+    pub base: Oid,
+    pub array: bool,
+}
+
+/// One consistent view of the cluster's metadata.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    version: u64,
+    nodes: Vec<Node>,
+    coordinators: Vec<Node>,
+    groups: Vec<Group>,
+    maps: HashMap<MapId, Arc<BucketMap>>,
+    relations: HashMap<Oid, Arc<Relation>>,
+    by_name: HashMap<String, HashMap<String, Oid>>,
+    functions: HashMap<String, Vec<Function>>,
+    types: HashMap<Oid, UserType>,
+    operators: HashSet<String>,
+    server_version: u32,
+}
+
+impl Catalog {
+    /// Grows by at least one with every DDL statement.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// All datanodes in id order; `nodes()[i].id.0 == i`.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// Coordinators, for `pgxc_node`.
+    pub fn coordinators(&self) -> &[Node] {
+        &self.coordinators
+    }
+
+    /// A datanode. Panics on an id that is not of this catalog.
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[usize::from(id.0)]
+    }
+
+    /// A datanode by name.
+    pub fn node_by_name(&self, name: &str) -> Option<&Node> {
+        self.nodes.iter().find(|n| n.name == name)
+    }
+
+    /// The primary datanode.
+    pub fn primary(&self) -> NodeId {
+        self.nodes.iter().find(|n| n.primary).map_or(NodeId(0), |n| n.id)
+    }
+
+    /// All datanode ids.
+    pub fn all_nodes(&self) -> Vec<NodeId> {
+        self.nodes.iter().map(|n| n.id).collect()
+    }
+
+    /// Node groups.
+    pub fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+
+    /// A bucket map by id.
+    pub fn map(&self, id: MapId) -> Option<&Arc<BucketMap>> {
+        self.maps.get(&id)
+    }
+
+    /// All bucket maps.
+    pub fn maps(&self) -> impl Iterator<Item = (MapId, &Arc<BucketMap>)> {
+        self.maps.iter().map(|(id, map)| (*id, map))
+    }
+
+    /// Relation by exact schema and name.
+    pub fn relation(&self, schema: &str, name: &str) -> Option<&Arc<Relation>> {
+        self.by_name.get(schema)?.get(name).and_then(|oid| self.relations.get(oid))
+    }
+
+    /// Relation by object id on the catalog node.
+    pub fn relation_by_oid(&self, oid: Oid) -> Option<&Arc<Relation>> {
+        self.relations.get(&oid)
+    }
+
+    /// All user relations, in no order.
+    pub fn relations(&self) -> impl Iterator<Item = &Arc<Relation>> {
+        self.relations.values()
+    }
+
+    /// Does a user schema of this name hold relations, or is it known at all?
+    pub fn has_schema(&self, schema: &str) -> bool {
+        self.by_name.contains_key(schema)
+    }
+
+    /// User-defined functions of this name, in any schema.
+    pub fn functions(&self, name: &str) -> &[Function] {
+        self.functions.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// All user-defined functions, in no order.
+    pub fn all_functions(&self) -> impl Iterator<Item = &Function> {
+        self.functions.values().flatten()
+    }
+
+    /// A user-defined type by object id on the catalog node.
+    pub fn user_type(&self, oid: Oid) -> Option<&UserType> {
+        self.types.get(&oid)
+    }
+
+    /// All user-defined types.
+    pub fn user_types(&self) -> impl Iterator<Item = &UserType> {
+        self.types.values()
+    }
+
+    /// Is there a user-defined operator of this name in any schema?
+    pub fn has_user_operator(&self, name: &str) -> bool {
+        self.operators.contains(name)
+    }
+
+    /// `server_version_num` of the oldest datanode, e.g. 150018.
+    pub fn server_version(&self) -> u32 {
+        self.server_version
+    }
+
+    /// The [`KeyType`] of a type if a column of it may be a distribution key; domains count as their base type.
+    pub fn key_type(&self, type_oid: Oid) -> Option<KeyType> {
+        match self.types.get(&type_oid) {
+            Some(t) if t.kind == 'd' => self.key_type(t.base),
+            Some(_) => None,
+            None => KeyType::from_oid(type_oid),
+        }
+    }
+}
+
+/// `quote_identifier` of PostgreSQL, erring on the side of quoting (reserved words are not looked up: a name made of
+/// lower-case letters, digits and `_` is quoted too when it is not obviously safe).
+pub fn quote_identifier(name: &str) -> String {
+    let plain = name.bytes().enumerate().all(|(i, b)| b.is_ascii_lowercase() || b == b'_' || (i > 0 && b.is_ascii_digit()));
+    if plain && !name.is_empty() && !is_reserved(name) {
+        return name.to_owned();
+    }
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// `quote_literal`: doubles quotes; a text with a backslash gets the `E''` form, right under both settings of
+/// `standard_conforming_strings`.
+pub fn quote_literal(text: &str) -> String {
+    if text.contains('\\') {
+        return format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "''"));
+    }
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+/// Keywords that cannot stand bare as a column or table name (kwlist.h of PostgreSQL 18: all but the unreserved).
+fn is_reserved(word: &str) -> bool {
+    const WORDS: &str = " all analyse analyze and any array as asc asymmetric authorization between bigint binary bit boolean both \
+        case cast char character check coalesce collate collation column concurrently constraint create cross current_catalog \
+        current_date current_role current_schema current_time current_timestamp current_user dec decimal default deferrable \
+        desc distinct do else end except exists extract false fetch float for foreign freeze from full grant greatest group \
+        grouping having ilike in initially inner inout int integer intersect interval into is isnull join json json_array \
+        json_arrayagg json_exists json_object json_objectagg json_query json_scalar json_serialize json_table json_value \
+        lateral leading least left like limit localtime localtimestamp merge_action national natural nchar none normalize \
+        not notnull null nullif numeric offset on only or order out outer overlaps overlay placing position precision \
+        primary real references returning right row select session_user setof similar smallint some substring symmetric \
+        system_user table tablesample then time timestamp to trailing treat trim true union unique user using values \
+        varchar variadic verbose when where window with xmlattributes xmlconcat xmlelement xmlexists xmlforest \
+        xmlnamespaces xmlparse xmlpi xmlroot xmlserialize xmltable ";
+    WORDS.split_ascii_whitespace().any(|w| w == word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identifiers_are_quoted_when_they_must_be() {
+        assert_eq!(quote_identifier("l_orderkey"), "l_orderkey");
+        assert_eq!(quote_identifier("Mixed"), "\"Mixed\"");
+        assert_eq!(quote_identifier("order"), "\"order\"");
+        assert_eq!(quote_identifier("a\"b"), "\"a\"\"b\"");
+        assert_eq!(quote_identifier(""), "\"\"");
+    }
+
+    #[test]
+    fn literals_are_safe_under_both_string_settings() {
+        assert_eq!(quote_literal("it's"), "'it''s'");
+        assert_eq!(quote_literal("a\\'b"), "E'a\\\\''b'");
+    }
+}
