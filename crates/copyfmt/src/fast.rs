@@ -1,0 +1,263 @@
+//! The fast lane: one pass over a row that splits and converts together.
+//!
+//! It knows the plain shape of a row only: fields without escapes, quotes (CSV) around a whole field, spellings of the
+//! conversion table, the newline that the first line had. At anything else it gives the row up (`None`), nothing has
+//! happened, and the slow lane, which knows every rule, reads the row again. So the fast lane holds no rule of its own:
+//! what it accepts is a subset.
+
+use placement::parse;
+
+use crate::CopyOptions;
+use crate::convert::{Codec, Outcome};
+use crate::options::{Format, Header};
+use crate::place::Span;
+use crate::router::Column;
+use crate::scan::Eol;
+
+/// Bytes that must be readable behind the start of each field; less than that is left to the slow lane.
+const MARGIN: usize = 24;
+const LOW: u64 = 0x0101_0101_0101_0101;
+const HIGH: u64 = 0x8080_8080_8080_8080;
+
+/// The options as the fast lane needs them.
+pub(crate) struct FastLane {
+    csv: bool,
+    delimiter: u8,
+    quote: u8,
+    escape: u8,
+    null: Vec<u8>,
+    timezone_is_utc: bool,
+}
+
+impl FastLane {
+    /// `None` if the options are out of the ordinary.
+    pub(crate) fn new(options: &CopyOptions, timezone_is_utc: bool) -> Option<Self> {
+        let csv = options.format == Format::Csv;
+        let ordinary =
+            |byte: u8| !byte.is_ascii_alphanumeric() && !matches!(byte, b'-' | b'+' | b'.' | b'\\' | b'\n' | b'\r');
+        if options.format == Format::Binary || !ordinary(options.delimiter) || (csv && !ordinary(options.quote)) {
+            return None;
+        }
+        Some(FastLane {
+            csv,
+            delimiter: options.delimiter,
+            quote: options.quote,
+            escape: options.escape,
+            null: options.null.as_bytes().to_vec(),
+            timezone_is_utc,
+        })
+    }
+
+    /// Does the fast lane know this end-of-line style?
+    pub(crate) fn knows(&self, eol: Eol, header: Header, line: u64) -> bool {
+        matches!(eol, Eol::Lf | Eol::CrLf) && (header == Header::No || line > 0)
+    }
+
+    /// Converts the row at `start` into `row`; returns where the next one starts.
+    #[inline]
+    pub(crate) fn row(
+        &self,
+        input: &[u8],
+        start: usize,
+        crlf: bool,
+        columns: &[Column],
+        row: &mut Vec<u8>,
+        spans: &mut [Span],
+    ) -> Option<usize> {
+        let mut at = start;
+        if *input.get(at)? == b'\\' && self.csv {
+            return None;
+        }
+        row.clear();
+        row.extend_from_slice(&(columns.len() as u16).to_be_bytes());
+        for (index, column) in columns.iter().enumerate() {
+            let value_start = row.len() + 4;
+            at = self.field(input, at, column, row)?;
+            if let Some((part, _)) = column.key {
+                let is_null = row.len() == value_start && row[value_start - 4] == 0xFF;
+                spans[part] = if is_null { None } else { Some((value_start, row.len())) };
+            }
+            let byte = *input.get(at)?;
+            if index + 1 < columns.len() {
+                if byte != self.delimiter {
+                    return None;
+                }
+                at += 1;
+            } else if crlf {
+                if byte != b'\r' || *input.get(at + 1)? != b'\n' {
+                    return None;
+                }
+                at += 2;
+            } else {
+                if byte != b'\n' {
+                    return None;
+                }
+                at += 1;
+            }
+        }
+        Some(at)
+    }
+
+    /// Converts one field; returns where it ends.
+    #[inline(always)]
+    fn field(&self, input: &[u8], at: usize, column: &Column, row: &mut Vec<u8>) -> Option<usize> {
+        if at + MARGIN + self.null.len() > input.len() {
+            return None;
+        }
+        let after_null = at + self.null.len();
+        if self.ends(input[after_null]) && input[at..after_null] == self.null[..] {
+            if column.force_not_null {
+                return None;
+            }
+            row.extend_from_slice(&[0xFF; 4]);
+            return Some(after_null);
+        }
+        match column.codec {
+            Codec::Int8 => {
+                let (value, end) = integer(input, at)?;
+                sized(row, value.to_be_bytes());
+                Some(end)
+            }
+            Codec::Int4 => {
+                let (value, end) = integer(input, at)?;
+                sized(row, i32::try_from(value).ok()?.to_be_bytes());
+                Some(end)
+            }
+            Codec::Date => {
+                let days = parse::date(&input[at..at + 10])?;
+                sized(row, days.to_be_bytes());
+                Some(at + 10)
+            }
+            codec => self.text(input, at, column, codec, row),
+        }
+    }
+
+    #[inline]
+    fn ends(&self, byte: u8) -> bool {
+        byte == self.delimiter || byte == b'\n' || byte == b'\r'
+    }
+
+    /// A field of any other type: find its end, then convert.
+    #[inline]
+    fn text(&self, input: &[u8], at: usize, column: &Column, codec: Codec, row: &mut Vec<u8>) -> Option<usize> {
+        let (start, stop, end) = if self.csv && input[at] == self.quote {
+            if column.force_null {
+                return None;
+            }
+            let close = find(input, at + 1, [self.quote, self.escape])?;
+            // A doubled quote, an escape or a quoted newline makes it the slow lane's.
+            if input[close] != self.quote || !self.ends(*input.get(close + 1)?) {
+                return None;
+            }
+            (at + 1, close, close + 1)
+        } else {
+            let stop = if self.csv { self.quote } else { b'\\' };
+            let end = find(input, at, [self.delimiter, stop])?;
+            if !self.ends(input[end]) {
+                return None;
+            }
+            (at, end, end)
+        };
+        match codec {
+            Codec::Text => text(row, input, start, stop),
+            Codec::Bpchar(limit) | Codec::Varchar(limit) if limit.fits(stop - start) => text(row, input, start, stop),
+            _ if codec.encode(&input[start..stop], self.timezone_is_utc, row) == Outcome::Done => {}
+            _ => return None,
+        }
+        Some(end)
+    }
+}
+
+#[inline(always)]
+fn sized<const N: usize>(row: &mut Vec<u8>, value: [u8; N]) {
+    // One write of 16 bytes, of which the last ones do not count: shorter than two writes of 4 and N.
+    let mut bytes = [0; 16];
+    bytes[..4].copy_from_slice(&(N as u32).to_be_bytes());
+    bytes[4..4 + N].copy_from_slice(&value);
+    row.extend_from_slice(&bytes);
+    row.truncate(row.len() - (12 - N));
+}
+
+/// A text with its length word. A short one is copied as a block of fixed size, which needs no call.
+#[inline(always)]
+fn text(row: &mut Vec<u8>, input: &[u8], start: usize, end: usize) {
+    const BLOCK: usize = 32;
+    row.extend_from_slice(&((end - start) as u32).to_be_bytes());
+    match input[start..].first_chunk::<BLOCK>() {
+        Some(block) if end - start <= BLOCK => {
+            row.extend_from_slice(block);
+            row.truncate(row.len() - (BLOCK - (end - start)));
+        }
+        _ => row.extend_from_slice(&input[start..end]),
+    }
+}
+
+#[inline(always)]
+fn load(input: &[u8], at: usize) -> Option<u64> {
+    input.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+}
+
+/// A decimal integer of up to 16 digits; the byte behind it is the caller's to check.
+#[inline(always)]
+fn integer(input: &[u8], at: usize) -> Option<(i64, usize)> {
+    let negative = input[at] == b'-';
+    let start = at + usize::from(negative);
+    let (value, digits) = eight_digits(load(input, start)?);
+    if digits == 0 {
+        return None;
+    }
+    let (value, digits) = match digits {
+        8 => {
+            const POWERS: [u64; 9] = [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
+            let (low, more) = eight_digits(load(input, start + 8)?);
+            if more == 8 {
+                return None;
+            }
+            (value * POWERS[more] + low, 8 + more)
+        }
+        _ => (value, digits),
+    };
+    let value = value as i64;
+    Some((if negative { -value } else { value }, start + digits))
+}
+
+/// The decimal number at the low end of a word, and its count of digits (up to 8).
+#[inline(always)]
+fn eight_digits(word: u64) -> (u64, usize) {
+    // A digit becomes 0 to 9, everything else has a high bit somewhere in its byte after the sum.
+    let digits = word ^ 0x3030_3030_3030_3030;
+    let others = (digits | digits.wrapping_add(0x7676_7676_7676_7676)) & HIGH;
+    let count = (others.trailing_zeros() / 8) as usize;
+    if count == 0 {
+        return (0, 0);
+    }
+    // Zeros in front: the first digit moves up so that the last one is in the top byte.
+    let aligned = digits << (64 - 8 * count);
+    let pairs = (aligned & 0x0F0F_0F0F_0F0F_0F0F).wrapping_mul(10 << 8 | 1) >> 8;
+    let quads = (pairs & 0x00FF_00FF_00FF_00FF).wrapping_mul(100 << 16 | 1) >> 16;
+    let value = (quads & 0x0000_FFFF_0000_FFFF).wrapping_mul(10_000 << 32 | 1) >> 32;
+    (value, count)
+}
+
+/// The first of these bytes, or the first carriage return or line feed, from `at` on.
+#[inline(always)]
+fn find(input: &[u8], mut at: usize, stops: [u8; 2]) -> Option<usize> {
+    let patterns = stops.map(|stop| LOW * u64::from(stop));
+    loop {
+        let word = load(input, at)?;
+        let zero_bytes = |word: u64| word.wrapping_sub(LOW) & !word & HIGH;
+        // Below 0x10 are both newlines; a hit is exact up to the lowest one.
+        let control = word.wrapping_sub(LOW * 0x10) & !word & HIGH;
+        let hits = control | zero_bytes(word ^ patterns[0]) | zero_bytes(word ^ patterns[1]);
+        if hits == 0 {
+            at += 8;
+            continue;
+        }
+        at += (hits.trailing_zeros() / 8) as usize;
+        let byte = input[at];
+        if byte == stops[0] || byte == stops[1] || byte == b'\n' || byte == b'\r' {
+            return Some(at);
+        }
+        at += 1;
+    }
+}

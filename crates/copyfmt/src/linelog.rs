@@ -1,0 +1,137 @@
+//! Which input line was the n-th line sent to a datanode: so that a datanode's `COPY t, line 7` becomes the user's line.
+
+/// Entries after which the older half is forgotten: at rows of 64 bytes and more, the last 64 MiB sent stay known.
+const GENERATION_ENTRIES: usize = 1 << 20;
+
+/// One destination's log: one varint (the distance to the line before) for each line the datanode counts.
+#[derive(Default)]
+struct Log {
+    current: Generation,
+    previous: Generation,
+    last_line: u64,
+}
+
+#[derive(Default)]
+struct Generation {
+    deltas: Vec<u8>,
+    /// Lines sent, and the input line of the last of them, before the first delta.
+    sent_before: u64,
+    line_before: u64,
+    entries: usize,
+}
+
+/// Maps lines sent, per destination, to input lines.
+pub struct LineLog {
+    logs: Vec<Log>,
+}
+
+impl LineLog {
+    pub(crate) fn new(destinations: usize) -> Self {
+        LineLog { logs: (0..destinations).map(|_| Log::default()).collect() }
+    }
+
+    /// One more line was sent to `destination`; it was input line `line` (never less than the one before).
+    #[inline]
+    pub(crate) fn add(&mut self, destination: usize, line: u64) {
+        let log = &mut self.logs[destination];
+        let mut delta = line - log.last_line;
+        log.last_line = line;
+        log.current.entries += 1;
+        while delta >= 0x80 {
+            log.current.deltas.push(delta as u8 | 0x80);
+            delta >>= 7;
+        }
+        log.current.deltas.push(delta as u8);
+        if log.current.entries == GENERATION_ENTRIES {
+            log.turn();
+        }
+    }
+
+    /// Lines sent to a destination so far.
+    pub fn lines_sent(&self, destination: usize) -> u64 {
+        let current = &self.logs[destination].current;
+        current.sent_before + current.entries as u64
+    }
+
+    /// The input line of the `sent`-th line (from 1) of a destination; `None` if it is unknown or forgotten.
+    pub fn input_line(&self, destination: usize, sent: u64) -> Option<u64> {
+        let log = self.logs.get(destination)?;
+        log.current.find(sent).or_else(|| log.previous.find(sent))
+    }
+
+    /// Puts the input's line number into a datanode's `COPY t, line N…`: the number and the new context.
+    pub fn rewrite_context(&self, context: &str, destination: usize) -> Option<(u64, String)> {
+        const MARK: &str = ", line ";
+        let start = context.starts_with("COPY ").then(|| context.find(MARK))?? + MARK.len();
+        let digits = context[start..].bytes().take_while(u8::is_ascii_digit).count();
+        let sent = context[start..start + digits].parse().ok()?;
+        let line = self.input_line(destination, sent)?;
+        Some((line, format!("{}{line}{}", &context[..start], &context[start + digits..])))
+    }
+}
+
+impl Log {
+    #[cold]
+    fn turn(&mut self) {
+        let sent_before = self.current.sent_before + self.current.entries as u64;
+        let mut next = std::mem::take(&mut self.previous);
+        next.deltas.clear();
+        next = Generation { sent_before, line_before: self.last_line, entries: 0, deltas: next.deltas };
+        self.previous = std::mem::replace(&mut self.current, next);
+    }
+}
+
+impl Generation {
+    fn find(&self, sent: u64) -> Option<u64> {
+        let index = sent.checked_sub(self.sent_before + 1)? as usize;
+        if index >= self.entries {
+            return None;
+        }
+        let mut line = self.line_before;
+        let mut bytes = self.deltas.iter();
+        for _ in 0..=index {
+            let mut shift = 0;
+            loop {
+                let byte = *bytes.next()?;
+                line += u64::from(byte & 0x7F) << shift;
+                shift += 7;
+                if byte < 0x80 {
+                    break;
+                }
+            }
+        }
+        Some(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_found_until_they_are_forgotten() {
+        let mut log = LineLog::new(2);
+        let line_of = |n: u64| n * 3 + n / 1000 * 100_000;
+        let total = GENERATION_ENTRIES as u64 * 2 + 500;
+        for n in 1..=total {
+            log.add(1, line_of(n));
+        }
+        assert_eq!(log.lines_sent(1), total);
+        for n in [total, total - 1, total - 500, total - GENERATION_ENTRIES as u64] {
+            assert_eq!(log.input_line(1, n), Some(line_of(n)), "{n}");
+        }
+        assert_eq!(log.input_line(1, 1), None);
+        assert_eq!(log.input_line(1, total + 1), None);
+        assert_eq!(log.input_line(0, 1), None);
+    }
+
+    #[test]
+    fn contexts_are_rewritten() {
+        let mut log = LineLog::new(1);
+        log.add(0, 10);
+        log.add(0, 12);
+        let rewritten = log.rewrite_context("COPY t, line 2, column a: \"x, line 1\"", 0);
+        assert_eq!(rewritten, Some((12, "COPY t, line 12, column a: \"x, line 1\"".to_owned())));
+        assert_eq!(log.rewrite_context("PL/pgSQL function f() line 2", 0), None);
+    }
+}

@@ -1,0 +1,532 @@
+//! The state machine that drives one COPY FROM.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use pgerror::{PgError, Result, field};
+use placement::KeyType;
+
+use crate::CopyOptions;
+use crate::binary::BinarySplitter;
+use crate::context::{self, Place};
+use crate::convert::{Codec, Outcome};
+use crate::fast::FastLane;
+use crate::fields::Fields;
+use crate::input::{Input, RowAt};
+use crate::linelog::LineLog;
+use crate::options::{Format, Header};
+use crate::place::Placer;
+use crate::scan::{Eol, LineScanner, Scan, bad_format};
+use crate::spec::{Output, RouterSpec, Source};
+use crate::utf8::Encoding;
+
+mod checks;
+mod tuples;
+
+/// Spellings remembered for each column; a date in words often comes again.
+const REMEMBERED_MAX: usize = 4096;
+
+/// What the caller must do next.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Step {
+    /// [`Router::push`] more input, or [`Router::finish`].
+    NeedInput,
+    /// Take `outputs[dest]` and put an empty buffer in its place.
+    Full {
+        /// The destination.
+        dest: usize,
+    },
+    /// Let a datanode convert a value, then [`Router::supply`] it (or [`Router::skip_row`]).
+    Convert(Conversion),
+    /// All rows are in the outputs. Input that follows is ignored, as PostgreSQL does.
+    End,
+}
+
+/// A value that PostgreSQL must read: `SELECT $1::type`, the result wanted in binary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conversion {
+    /// Index into the columns of the COPY.
+    pub column: usize,
+    /// The type to convert to.
+    pub type_oid: u32,
+    /// Its `atttypmod`.
+    pub type_modifier: i32,
+    /// The value: text in the input's encoding, or the type's send format.
+    pub value: Vec<u8>,
+    /// The value is binary (a binary COPY whose key has a type modifier).
+    pub is_binary: bool,
+}
+
+/// A column as the row loops need it.
+pub(crate) struct Column {
+    name: String,
+    type_oid: u32,
+    type_modifier: i32,
+    pub(crate) codec: Codec,
+    /// The part of the distribution key that this column is.
+    pub(crate) key: Option<(usize, KeyType)>,
+    pub(crate) force_null: bool,
+    pub(crate) force_not_null: bool,
+    /// What PostgreSQL made of texts in this COPY. Input functions are stable: within a transaction the same text gives
+    /// the same value.
+    remembered: HashMap<Vec<u8>, Vec<u8>>,
+}
+
+/// The row being worked on, if it could not be done in one go.
+#[derive(Clone, Copy)]
+struct Current {
+    at: RowAt,
+    /// The next column to convert.
+    column: usize,
+    /// A conversion is out.
+    waiting: bool,
+    /// Line feeds and carriage returns in quotes.
+    quoted_lf: u32,
+    quoted_cr: u32,
+}
+
+/// What looking for the next row gave.
+enum Progress {
+    /// A row is current.
+    Row,
+    /// Something else was read, e.g. a header.
+    Other,
+    NeedInput,
+}
+
+/// Routes the rows of one COPY FROM. See the crate's page for the picture.
+pub struct Router {
+    relation: String,
+    columns: Vec<Column>,
+    options: CopyOptions,
+    encoding: Encoding,
+    source: Source,
+    output: Output,
+    frame_bytes: usize,
+    timezone_is_utc: bool,
+    fast: Option<FastLane>,
+    scanner: LineScanner,
+    splitter: BinarySplitter,
+    fields: Fields,
+    placer: Placer,
+    log: LineLog,
+    input: Input,
+    /// The binary tuple, or the key values, of the current row.
+    row: Vec<u8>,
+    current: Option<Current>,
+    /// Lines read (`cur_lineno`).
+    line: u64,
+    rows: u64,
+    skipped: u64,
+    trailer_seen: bool,
+    done: bool,
+}
+
+impl Router {
+    /// Checks the spec. Errors: 0A000 for what cannot be routed (encodings that cannot be split, types that cannot be
+    /// transcoded), 42P10 for FORCE_… columns that are not in the COPY.
+    pub fn new(spec: RouterSpec) -> Result<Self> {
+        let options = spec.options;
+        let encoding = options.input_encoding(&spec.client_encoding)?;
+        let placer = Placer::new(spec.routing, spec.columns.len())?;
+        let is_text = options.format != Format::Binary;
+        let transcodes = spec.output == Output::Binary && is_text;
+        if transcodes && (encoding == Encoding::Other || options.default.is_some()) {
+            return Err(PgError::internal(
+                "this COPY must be routed raw: its encoding, or DEFAULT, needs the text form",
+            ));
+        }
+        if !is_text && spec.output == Output::Raw {
+            return Err(PgError::internal("a binary COPY is routed as binary"));
+        }
+        let mut columns = Vec::with_capacity(spec.columns.len());
+        for (index, column) in spec.columns.into_iter().enumerate() {
+            let codec = Codec::new(column.type_oid, column.type_modifier, encoding == Encoding::SqlAscii);
+            if transcodes && codec == Codec::Unknown {
+                return Err(PgError::internal(format!("column {} cannot be transcoded", column.name)));
+            }
+            columns.push(Column {
+                codec,
+                key: placer.part_of(index),
+                force_null: options.force_null.contains(&column.name),
+                force_not_null: options.force_not_null.contains(&column.name),
+                remembered: HashMap::new(),
+                name: column.name,
+                type_oid: column.type_oid,
+                type_modifier: column.type_modifier,
+            });
+        }
+        checks::forced_columns(&options, &columns)?;
+        let fast = if transcodes { FastLane::new(&options, spec.timezone_is_utc) } else { None };
+        Ok(Router {
+            relation: spec.relation,
+            fast,
+            scanner: LineScanner::new(&options, spec.server_version),
+            columns,
+            options,
+            encoding,
+            source: spec.source,
+            output: spec.output,
+            frame_bytes: spec.frame_bytes,
+            timezone_is_utc: spec.timezone_is_utc,
+            splitter: BinarySplitter::new(),
+            fields: Fields::default(),
+            log: LineLog::new(placer.destinations()),
+            placer,
+            input: Input::new(is_text.then_some(encoding)),
+            row: Vec::new(),
+            current: None,
+            line: 0,
+            rows: 0,
+            skipped: 0,
+            trailer_seen: false,
+            done: false,
+        })
+    }
+
+    /// How many outputs [`Router::step`] needs.
+    pub fn destinations(&self) -> usize {
+        self.placer.destinations()
+    }
+
+    /// Rows put into outputs so far.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Rows given up by [`Router::skip_row`].
+    pub fn rows_skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// Which input line was the n-th sent to a destination.
+    pub fn line_log(&self) -> &LineLog {
+        &self.log
+    }
+
+    /// More input; only after [`Step::NeedInput`] (or at the start).
+    pub fn push(&mut self, chunk: Bytes) {
+        if !self.done {
+            self.input.push(chunk);
+        }
+    }
+
+    /// No more input will come.
+    pub fn finish(&mut self) {
+        self.input.finish();
+    }
+
+    /// The converted value of [`Step::Convert`] in the type's send format; `None` for NULL.
+    pub fn supply(&mut self, value: Option<&[u8]>) {
+        self.remember(value);
+        let Some(current) = &mut self.current else { return };
+        debug_assert!(current.waiting, "a value was supplied that nobody asked for");
+        let column = &self.columns[current.column];
+        current.waiting = false;
+        current.column += 1;
+        let start = self.row.len() + 4;
+        match value {
+            Some(bytes) => {
+                self.row.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
+                self.row.extend_from_slice(bytes);
+            }
+            None => self.row.extend_from_slice(&[0xFF; 4]),
+        }
+        if let Some((part, _)) = column.key {
+            self.placer.spans[part] = value.map(|_| (start, self.row.len()));
+        }
+    }
+
+    /// Keeps a conversion of a text for the next time.
+    fn remember(&mut self, value: Option<&[u8]>) {
+        let (Some(current), Some(value)) = (self.current, value) else { return };
+        if self.options.format == Format::Binary {
+            return;
+        }
+        let Some(text) = self.text_value(current.column, self.line_of(&current)).map(<[u8]>::to_vec) else { return };
+        let remembered = &mut self.columns[current.column].remembered;
+        if remembered.len() == REMEMBERED_MAX {
+            remembered.clear();
+        }
+        remembered.insert(text, value.to_vec());
+    }
+
+    /// Instead of [`Router::supply`]: leave this row out (`ON_ERROR ignore`).
+    pub fn skip_row(&mut self) {
+        if let Some(current) = self.current.take() {
+            self.input.leave(current.at);
+            self.skipped += 1;
+        }
+    }
+
+    /// Instead of [`Router::supply`]: PostgreSQL refused the value. Gives its error with the CONTEXT that COPY has.
+    /// Afterwards treat it as an error of [`Router::step`].
+    pub fn refuse(&mut self, error: PgError, outputs: &mut [Vec<u8>]) -> PgError {
+        let Some(current) = self.current else { return error };
+        let column = &self.columns[current.column];
+        let place = match self.options.format {
+            Format::Binary => Place::Column(&column.name),
+            _ => Place::Value(&column.name, self.text_value(current.column, self.line_of(&current))),
+        };
+        let own = context::describe(&self.relation, self.line, place);
+        let inner = error.get(field::WHERE).map(|w| [w, b"\n"].concat()).unwrap_or_default();
+        let error = error.with(field::WHERE, [inner, own].concat());
+        self.forward_refused(outputs);
+        error
+    }
+
+    /// In raw mode a row with a bad key may have an error that PostgreSQL would have met before (an earlier column, a
+    /// quote that is not closed): a datanode gets the row, so that its word can go first.
+    fn forward_refused(&mut self, outputs: &mut [Vec<u8>]) {
+        if let (Output::Raw, Some(current)) = (self.output, self.current.take()) {
+            self.append_raw(0, &current, outputs);
+        }
+    }
+
+    /// Works until something is wanted of the caller. `outputs` has [`Router::destinations`] buffers.
+    ///
+    /// An error is about the line being read; the rows before it are in the outputs. PostgreSQL would have reported an
+    /// error in one of those first, so: send what is left in the outputs, end the datanodes' COPYs, and if one of them
+    /// fails, that error (with its line rewritten by the [`LineLog`]) is the one to report.
+    pub fn step(&mut self, outputs: &mut [Vec<u8>]) -> Result<Step> {
+        let result = self.run(outputs);
+        if result.is_err() {
+            self.forward_refused(outputs);
+        }
+        result
+    }
+
+    fn run(&mut self, outputs: &mut [Vec<u8>]) -> Result<Step> {
+        debug_assert!(outputs.len() >= self.destinations(), "an output is missing");
+        loop {
+            if let Some(current) = self.current {
+                debug_assert!(!current.waiting, "step while a conversion is out");
+                if let Some(conversion) = self.convert_row()? {
+                    return Ok(Step::Convert(conversion));
+                }
+                if let Some(dest) = self.finish_row(outputs)? {
+                    return Ok(Step::Full { dest });
+                }
+            }
+            if self.done {
+                return Ok(Step::End);
+            }
+            if let Some(dest) = self.fast_rows(outputs)? {
+                return Ok(Step::Full { dest });
+            }
+            let progress = match self.options.format {
+                Format::Binary => self.next_tuple()?,
+                _ => self.next_line()?,
+            };
+            if let Progress::NeedInput = progress {
+                return Ok(Step::NeedInput);
+            }
+        }
+    }
+
+    /// Takes as many rows through the fast lane as it can; gives the output that is full.
+    fn fast_rows(&mut self, outputs: &mut [Vec<u8>]) -> Result<Option<usize>> {
+        let Some(fast) = &self.fast else { return Ok(None) };
+        if !fast.knows(self.scanner.eol, self.options.header, self.line) {
+            return Ok(None);
+        }
+        let Some(input) = self.input.in_place() else { return Ok(None) };
+        let crlf = self.scanner.eol == Eol::CrLf;
+        let mut at = 0;
+        let mut full = None;
+        while let Some(next) = fast.row(input, at, crlf, &self.columns, &mut self.row, &mut self.placer.spans) {
+            at = next;
+            self.line += 1;
+            self.rows += 1;
+            let dest = self.placer.place(&self.row)?;
+            let output = &mut outputs[dest];
+            output.extend_from_slice(&self.row);
+            self.log.add(dest, self.line);
+            if output.len() >= self.frame_bytes {
+                full = Some(dest);
+                break;
+            }
+        }
+        self.input.advance(at);
+        Ok(full)
+    }
+
+    /// Finds the next line and splits it.
+    fn next_line(&mut self) -> Result<Progress> {
+        let eol_before = self.scanner.eol;
+        let found = self.input.scan_line(&mut self.scanner);
+        let (scan, at) = found.map_err(|e| self.at_unread_line(e, eol_before))?;
+        let ends = match scan {
+            Scan::More => return Ok(Progress::NeedInput),
+            Scan::Line { .. } => false,
+            // From a file PostgreSQL goes on behind a marker that ends a line with data.
+            Scan::Marker { .. } => self.source == Source::Client || at.content == 0,
+            Scan::Last => true,
+        };
+        let is_first = self.line == 0;
+        self.line += 1 + u64::from(self.scanner.quoted_lines(eol_before));
+        self.done = ends;
+        let (quoted_lf, quoted_cr) = (self.scanner.quoted_lf, self.scanner.quoted_cr);
+        self.scanner.reset();
+        let current = Current { at, column: 0, waiting: false, quoted_lf, quoted_cr };
+        if is_first && self.options.header != Header::No {
+            self.check_header(&current)?;
+            self.input.leave(at);
+            return Ok(Progress::Other);
+        }
+        if at.content == 0 && !matches!(scan, Scan::Line { .. }) {
+            self.done = true;
+            return Ok(Progress::Other);
+        }
+        self.row.clear();
+        self.row.extend_from_slice(&(self.columns.len() as u16).to_be_bytes());
+        self.current = Some(current);
+        self.split(&current)?;
+        Ok(Progress::Row)
+    }
+
+    /// The error happened while the next line was read.
+    fn at_unread_line(&self, error: PgError, eol: Eol) -> PgError {
+        let line = self.line + 1 + u64::from(self.scanner.quoted_lines(eol));
+        context::add(error, &self.relation, line, Place::Line)
+    }
+
+    fn line_of(&self, current: &Current) -> &[u8] {
+        self.input.bytes(current.at)
+    }
+
+    /// Splits the current line as far as it is needed.
+    fn split(&mut self, current: &Current) -> Result<()> {
+        let mut fields = std::mem::take(&mut self.fields);
+        let line = self.line_of(current);
+        let wanted = if self.output == Output::Raw { self.placer.columns_needed() } else { usize::MAX };
+        let result = self.split_line(&mut fields, line, wanted);
+        let result = result.map_err(|e| context::add(e, &self.relation, self.line, Place::Text(line)));
+        self.fields = fields;
+        result
+    }
+
+    fn split_line(&self, fields: &mut Fields, line: &[u8], wanted: usize) -> Result<()> {
+        fields.split(line, &self.options, self.encoding, if self.columns.is_empty() { 0 } else { wanted })?;
+        let too_many = if self.columns.is_empty() { !line.is_empty() } else { fields.len() > self.columns.len() };
+        match too_many {
+            true => Err(bad_format("extra data after last expected column")),
+            false => Ok(()),
+        }
+    }
+
+    /// The value of a column of the current line after NULL handling.
+    fn text_value<'a>(&'a self, index: usize, line: &'a [u8]) -> Option<&'a [u8]> {
+        let column = &self.columns[index];
+        match self.fields.get(index, line) {
+            None if column.force_not_null => Some(self.options.null.as_bytes()),
+            Some(text) if column.force_null && text == self.options.null.as_bytes() => None,
+            value => value,
+        }
+    }
+
+    /// Converts the columns of the current row that are wanted; gives a value that PostgreSQL must convert.
+    fn convert_row(&mut self) -> Result<Option<Conversion>> {
+        let Some(mut current) = self.current else { return Ok(None) };
+        if self.options.format == Format::Binary {
+            return self.take_binary_key(&mut current);
+        }
+        let wanted = if self.output == Output::Raw { self.placer.columns_needed() } else { self.columns.len() };
+        let mut row = std::mem::take(&mut self.row);
+        while current.column < wanted {
+            let outcome = self.convert_column(&current, &mut row);
+            self.row = row;
+            if outcome? == Outcome::Ask {
+                current.waiting = true;
+                self.current = Some(current);
+                return Ok(Some(self.conversion(&current)));
+            }
+            row = std::mem::take(&mut self.row);
+            current.column += 1;
+        }
+        self.row = row;
+        self.current = Some(current);
+        Ok(None)
+    }
+
+    fn convert_column(&mut self, current: &Current, row: &mut Vec<u8>) -> Result<Outcome> {
+        let column = &self.columns[current.column];
+        let line = self.line_of(current);
+        if current.column >= self.fields.len() {
+            let error = bad_format(format!("missing data for column \"{}\"", column.name));
+            return Err(context::add(error, &self.relation, self.line, Place::Text(line)));
+        }
+        if self.output == Output::Raw && column.key.is_none() {
+            return Ok(Outcome::Done);
+        }
+        let start = row.len() + 4;
+        let value = self.text_value(current.column, line);
+        let mut outcome = match value {
+            Some(text) if self.encoding == Encoding::Other && !text.is_ascii() => Outcome::Ask,
+            Some(text) => column.codec.encode(text, self.timezone_is_utc, row),
+            None => {
+                row.extend_from_slice(&[0xFF; 4]);
+                Outcome::Done
+            }
+        };
+        if let (Outcome::Ask, Some(known)) = (outcome, value.and_then(|text| column.remembered.get(text))) {
+            row.extend_from_slice(&(known.len() as u32).to_be_bytes());
+            row.extend_from_slice(known);
+            outcome = Outcome::Done;
+        }
+        if outcome == Outcome::TooLong {
+            let place = Place::Value(&column.name, value);
+            return Err(context::add(column.codec.too_long(), &self.relation, self.line, place));
+        }
+        let is_null = value.is_none();
+        if let (Some((part, _)), Outcome::Done) = (column.key, outcome) {
+            self.placer.spans[part] = if is_null { None } else { Some((start, row.len())) };
+        }
+        Ok(outcome)
+    }
+
+    fn conversion(&self, current: &Current) -> Conversion {
+        let column = &self.columns[current.column];
+        let value = self.text_value(current.column, self.line_of(current)).unwrap_or_default().to_vec();
+        Conversion {
+            column: current.column,
+            type_oid: column.type_oid,
+            type_modifier: column.type_modifier,
+            value,
+            is_binary: false,
+        }
+    }
+
+    /// Places the current row and puts it into its output; gives the output if it is full.
+    fn finish_row(&mut self, outputs: &mut [Vec<u8>]) -> Result<Option<usize>> {
+        let Some(current) = self.current.take() else { return Ok(None) };
+        let dest = self.placer.place(&self.row)?;
+        if self.output == Output::Raw {
+            self.append_raw(dest, &current, outputs);
+        } else {
+            outputs[dest].extend_from_slice(match self.options.format {
+                Format::Binary => self.line_of(&current),
+                _ => &self.row,
+            });
+            self.log.add(dest, self.line);
+        }
+        self.rows += 1;
+        self.input.leave(current.at);
+        Ok((outputs[dest].len() >= self.frame_bytes).then_some(dest))
+    }
+
+    /// The line as it came. The datanode counts quoted newlines as we do, but for its first line it does not know the
+    /// newline style yet.
+    fn append_raw(&mut self, dest: usize, current: &Current, outputs: &mut [Vec<u8>]) {
+        outputs[dest].extend_from_slice(self.line_of(current));
+        // The last line of the input may have no newline; then it is the last for its datanode too.
+        if current.at.next > current.at.content {
+            outputs[dest].extend_from_slice(self.scanner.eol.bytes());
+        }
+        let knows_eol = self.scanner.eol == Eol::Lf && self.log.lines_sent(dest) > 0;
+        let quoted = if knows_eol { current.quoted_lf } else { current.quoted_cr };
+        for before_last in (0..=u64::from(quoted)).rev() {
+            self.log.add(dest, self.line.saturating_sub(before_last));
+        }
+    }
+}

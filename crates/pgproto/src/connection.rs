@@ -1,0 +1,422 @@
+//! A connection to a datanode.
+//!
+//! The caller queues messages into [`Connection::out`], sends them with [`Connection::flush`] and reads the answers with
+//! [`Connection::recv`] or, for rows, [`Connection::recv_run`]. Notices and notifications are set aside and fetched
+//! with [`Connection::take_notices`]; ParameterStatus keeps [`Connection::parameter`] up to date.
+//!
+//! The connection counts how many ReadyForQuery it is owed. It may go back into a pool only when it [`is_idle`]
+//! (nothing owed, no transaction). Any I/O or protocol error marks it broken.
+//!
+//! [`is_idle`]: Connection::is_idle
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use pgerror::{PgError, Result, SqlState};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+
+use crate::backend::{self, tag};
+use crate::frame::{Cursor, Frame, FrameReader, FrameWriter};
+use crate::{frontend, scram};
+
+/// Where and as whom to connect.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct ConnectOptions {
+    pub host: String,
+    pub port: u16,
+    pub user: String,
+    pub database: String,
+    pub secret: Option<scram::Secret>,
+    /// Further startup parameters, e.g. `application_name`.
+    pub parameters: Vec<(String, String)>,
+}
+
+/// Longest wait for a datanode to accept and authenticate.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The status byte of ReadyForQuery.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum TransactionStatus {
+    Idle,
+    InTransaction,
+    Failed,
+}
+
+impl TransactionStatus {
+    /// `I`, `T` or `E`.
+    pub fn letter(self) -> u8 {
+        match self {
+            TransactionStatus::Idle => b'I',
+            TransactionStatus::InTransaction => b'T',
+            TransactionStatus::Failed => b'E',
+        }
+    }
+}
+
+/// What a CancelRequest needs.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct CancelKey {
+    pub host: String,
+    pub port: u16,
+    pub process_id: i32,
+    pub secret: Bytes,
+}
+
+impl CancelKey {
+    /// Asks the server to cancel what that backend is doing. Errors are of no use to anyone: the statement ends anyway.
+    pub async fn send(&self) -> Result<()> {
+        let mut stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
+        let mut packet = BytesMut::new();
+        frontend::cancel_request(&mut packet, self.process_id, &self.secret);
+        tokio::io::AsyncWriteExt::write_all(&mut stream, &packet).await?;
+        // The server closes the connection once the signal is sent; waiting for that keeps a late cancel from hitting
+        // the backend's next statement.
+        let mut end = [0; 1];
+        let _ = tokio::io::AsyncReadExt::read(&mut stream, &mut end).await;
+        Ok(())
+    }
+}
+
+/// See the module's page.
+pub struct Connection {
+    reader: FrameReader,
+    writer: FrameWriter,
+    parameters: HashMap<String, String>,
+    cancel_key: CancelKey,
+    status: TransactionStatus,
+    syncs_owed: u32,
+    broken: bool,
+    notices: Vec<Frame>,
+}
+
+impl Connection {
+    /// Connects and authenticates.
+    pub async fn connect(options: &ConnectOptions) -> Result<Self> {
+        let place = format!("{}:{}", options.host, options.port);
+        match tokio::time::timeout(CONNECT_TIMEOUT, Self::connect_inner(options)).await {
+            Ok(Ok(connection)) => Ok(connection),
+            Ok(Err(error)) if error.code() == SqlState::CONNECTION_FAILURE => {
+                Err(PgError::connection(format!("could not connect to the datanode at {place}: {}", error.message()))
+                    .hint("Is the server running there? See `loxo status`."))
+            }
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(PgError::connection(format!("the datanode at {place} did not answer within 10 s"))),
+        }
+    }
+
+    async fn connect_inner(options: &ConnectOptions) -> Result<Self> {
+        let stream = TcpStream::connect((options.host.as_str(), options.port)).await?;
+        stream.set_nodelay(true)?;
+        let (read, write): (OwnedReadHalf, OwnedWriteHalf) = stream.into_split();
+        let mut this = Self {
+            reader: FrameReader::new(read),
+            writer: FrameWriter::new(write),
+            parameters: HashMap::new(),
+            cancel_key: CancelKey {
+                host: options.host.clone(),
+                port: options.port,
+                process_id: 0,
+                secret: Bytes::new(),
+            },
+            status: TransactionStatus::Idle,
+            syncs_owed: 1,
+            broken: false,
+            notices: Vec::new(),
+        };
+        let mut parameters = vec![("user", options.user.as_str()), ("database", options.database.as_str())];
+        parameters.extend(options.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+        frontend::startup(this.out(), &parameters);
+        this.flush().await?;
+        this.authenticate(options).await?;
+        loop {
+            let frame = this.recv().await?;
+            match frame.tag {
+                tag::BACKEND_KEY_DATA => {
+                    let mut cursor = Cursor::new(frame.body);
+                    this.cancel_key.process_id = cursor.i32()?;
+                    this.cancel_key.secret = cursor.rest();
+                }
+                tag::READY_FOR_QUERY => return Ok(this),
+                tag::ERROR => return Err(PgError::decode_body(frame.body)),
+                other => return Err(unexpected(other, "startup")),
+            }
+        }
+    }
+
+    async fn authenticate(&mut self, options: &ConnectOptions) -> Result<()> {
+        let mut exchange: Option<scram::Client> = None;
+        loop {
+            let frame = self.recv().await?;
+            match frame.tag {
+                tag::ERROR => return Err(PgError::decode_body(frame.body)),
+                tag::AUTHENTICATION => {}
+                other => return Err(unexpected(other, "authentication")),
+            }
+            let mut cursor = Cursor::new(frame.body);
+            let mut answer = BytesMut::new();
+            match (cursor.u32()?, &mut exchange) {
+                (0, _) => return Ok(()),
+                (3, _) => match &options.secret {
+                    Some(scram::Secret::Password(password)) => {
+                        answer.extend_from_slice(password.as_bytes());
+                        answer.extend_from_slice(&[0]);
+                    }
+                    _ => return Err(no_password(options)),
+                },
+                (10, _) => {
+                    let secret = options.secret.clone().ok_or_else(|| no_password(options))?;
+                    let client = scram::Client::new(secret);
+                    let first = client.first();
+                    answer.extend_from_slice(scram::MECHANISM.as_bytes());
+                    answer.extend_from_slice(&[0]);
+                    answer.extend_from_slice(&(first.len() as u32).to_be_bytes());
+                    answer.extend_from_slice(first.as_bytes());
+                    exchange = Some(client);
+                }
+                (11, Some(client)) => answer.extend_from_slice(client.respond(&cursor.rest())?.as_bytes()),
+                (12, Some(client)) => {
+                    client.finish(&cursor.rest())?;
+                    continue;
+                }
+                (kind, _) => {
+                    return Err(PgError::new(
+                        SqlState::INVALID_AUTHORIZATION,
+                        format!("the datanode asks for authentication method {kind}, which is not supported"),
+                    )
+                    .hint("Use trust or scram-sha-256 in the datanode's pg_hba.conf."));
+                }
+            }
+            frontend::password(self.out(), &answer);
+            self.flush().await?;
+        }
+    }
+
+    /// Where the builders of [`frontend`] write.
+    pub fn out(&mut self) -> &mut BytesMut {
+        self.writer.buffer()
+    }
+
+    /// Queues a Sync and counts the ReadyForQuery it will bring.
+    pub fn sync(&mut self) {
+        frontend::sync(self.writer.buffer());
+        self.syncs_owed += 1;
+    }
+
+    /// Queues a simple query and counts the ReadyForQuery it will bring.
+    pub fn query(&mut self, sql: &[u8]) {
+        frontend::query(self.writer.buffer(), sql);
+        self.syncs_owed += 1;
+    }
+
+    /// Sends what is queued.
+    pub async fn flush(&mut self) -> Result<()> {
+        let result = self.writer.flush().await;
+        self.note(result)
+    }
+
+    /// Sends what is queued, then `bytes` (whole frames or a part of one) without copying them.
+    pub async fn write_through(&mut self, bytes: &[u8]) -> Result<()> {
+        let result = self.writer.write_through(bytes).await;
+        self.note(result)
+    }
+
+    /// The next message other than notices, notifications and parameter reports. Cancel-safe.
+    pub async fn recv(&mut self) -> Result<Frame> {
+        loop {
+            let result = self.reader.next().await.and_then(|frame| {
+                frame.ok_or_else(|| PgError::connection("the datanode closed the connection unexpectedly"))
+            });
+            let frame = self.note(result)?;
+            if let Some(frame) = self.sort(frame)? {
+                return Ok(frame);
+            }
+        }
+    }
+
+    /// A run of whole frames with this tag, headers included, as one slice, or else the next other message.
+    pub async fn recv_run(&mut self, run_tag: u8) -> Result<Run> {
+        loop {
+            let run = self.reader.take_run(run_tag);
+            if let Some((bytes, count)) = self.note(run)? {
+                return Ok(Run::Frames(bytes, count));
+            }
+            let other = self.reader.try_next();
+            if let Some(frame) = self.note(other)? {
+                if let Some(frame) = self.sort(frame)? {
+                    return Ok(Run::Other(frame));
+                }
+                continue;
+            }
+            let filled = self.reader.fill().await;
+            if self.note(filled)? == 0 {
+                self.broken = true;
+                return Err(PgError::connection("the datanode closed the connection unexpectedly"));
+            }
+        }
+    }
+
+    /// Keeps asynchronous messages aside and follows the transaction status.
+    fn sort(&mut self, frame: Frame) -> Result<Option<Frame>> {
+        match frame.tag {
+            tag::NOTICE | tag::NOTIFICATION => {
+                self.notices.push(frame);
+                Ok(None)
+            }
+            tag::PARAMETER_STATUS => {
+                let (name, value) = backend::decode_parameter_status(frame.body.clone())?;
+                self.parameters.insert(name, value);
+                Ok(None)
+            }
+            tag::READY_FOR_QUERY => {
+                self.syncs_owed = self.syncs_owed.saturating_sub(1);
+                self.status = match frame.body.first() {
+                    Some(b'T') => TransactionStatus::InTransaction,
+                    Some(b'E') => TransactionStatus::Failed,
+                    _ => TransactionStatus::Idle,
+                };
+                Ok(Some(frame))
+            }
+            tag::ERROR => {
+                // FATAL means that the backend is gone.
+                self.broken |= PgError::decode_body(frame.body.clone()).is_fatal();
+                Ok(Some(frame))
+            }
+            _ => Ok(Some(frame)),
+        }
+    }
+
+    fn note<T>(&mut self, result: Result<T>) -> Result<T> {
+        self.broken |= result.is_err();
+        result
+    }
+
+    /// Reads and drops messages until nothing is owed; the first error among them is returned.
+    pub async fn drain(&mut self) -> Result<()> {
+        let mut first = None;
+        while self.syncs_owed > 0 {
+            let frame = self.recv().await?;
+            if frame.tag == tag::ERROR {
+                first.get_or_insert(PgError::decode_body(frame.body));
+            } else if frame.tag == tag::COPY_IN {
+                frontend::copy_fail(self.out(), b"abandoned");
+                self.flush().await?;
+            }
+        }
+        first.map_or(Ok(()), Err)
+    }
+
+    /// Runs statements by the simple protocol; gives the command tag of the last one.
+    pub async fn execute(&mut self, sql: &str) -> Result<String> {
+        Ok(self.rows(sql).await?.1)
+    }
+
+    /// Runs statements by the simple protocol; gives all rows as text values.
+    pub async fn query_rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<Bytes>>>> {
+        Ok(self.rows(sql).await?.0)
+    }
+
+    async fn rows(&mut self, sql: &str) -> Result<(Vec<Vec<Option<Bytes>>>, String)> {
+        self.query(sql.as_bytes());
+        self.flush().await?;
+        self.read_rows().await
+    }
+
+    /// Reads the answer to a simple query that was queued and sent before.
+    pub async fn read_rows(&mut self) -> Result<(Vec<Vec<Option<Bytes>>>, String)> {
+        let (mut rows, mut command_tag, mut failure) = (Vec::new(), String::new(), None);
+        loop {
+            let frame = self.recv().await?;
+            match frame.tag {
+                tag::DATA_ROW => rows.push(backend::decode_data_row(frame.body)?),
+                tag::COMMAND_COMPLETE => command_tag = backend::decode_command_complete(frame.body)?,
+                tag::ERROR => failure = Some(PgError::decode_body(frame.body)),
+                tag::READY_FOR_QUERY => break,
+                _ => {}
+            }
+        }
+        match failure {
+            Some(error) => Err(error),
+            None => Ok((rows, command_tag)),
+        }
+    }
+
+    /// Transaction status as of the last ReadyForQuery.
+    pub fn status(&self) -> TransactionStatus {
+        self.status
+    }
+
+    /// Nothing owed, outside a transaction, not broken.
+    pub fn is_idle(&self) -> bool {
+        !self.broken && self.syncs_owed == 0 && self.status == TransactionStatus::Idle
+    }
+
+    /// Has every answer been read?
+    pub fn is_settled(&self) -> bool {
+        self.syncs_owed == 0
+    }
+
+    /// For a connection that lay idle: has the server said or closed anything meanwhile? Both mean that it is gone
+    /// (a restart, an administrator's command).
+    pub fn looks_alive(&mut self) -> bool {
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        let read = std::pin::pin!(self.reader.fill()).poll(&mut context);
+        self.broken |= read.is_ready();
+        !self.broken
+    }
+
+    /// Must this connection be thrown away?
+    pub fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    /// Marks the connection as unusable.
+    pub fn mark_broken(&mut self) {
+        self.broken = true;
+    }
+
+    /// A value reported by ParameterStatus.
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        self.parameters.get(name).map(String::as_str)
+    }
+
+    /// All values reported by ParameterStatus.
+    pub fn parameters(&self) -> &HashMap<String, String> {
+        &self.parameters
+    }
+
+    /// Notices and notifications that came since the last call.
+    pub fn take_notices(&mut self) -> Vec<Frame> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// What a CancelRequest for this backend needs.
+    pub fn cancel_key(&self) -> &CancelKey {
+        &self.cancel_key
+    }
+}
+
+/// What [`Connection::recv_run`] found.
+#[allow(missing_docs)]
+pub enum Run {
+    /// Whole frames in one slice, and their number.
+    Frames(Bytes, usize),
+    Other(Frame),
+}
+
+fn no_password(options: &ConnectOptions) -> PgError {
+    PgError::fatal(
+        SqlState::INVALID_PASSWORD,
+        format!("the datanode at {}:{} asks for a password and there is none", options.host, options.port),
+    )
+}
+
+/// A message that has no place in the protocol's present state.
+pub fn unexpected(tag: u8, during: &str) -> PgError {
+    PgError::protocol(format!("unexpected message '{}' during {during}", char::from(tag)))
+}

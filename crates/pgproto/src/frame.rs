@@ -1,0 +1,328 @@
+//! Framing: one tag byte, a big-endian length that counts itself, the body.
+
+use bytes::{Buf, Bytes, BytesMut};
+use pgerror::{PgError, Result, SqlState};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+/// PostgreSQL's own limit for a message is 1 GiB less one byte (`PQ_LARGE_MESSAGE_LIMIT`, `MaxAllocSize`).
+pub const FRAME_BYTES_MAX: usize = 0x3fff_ffff;
+
+/// Bytes asked of the socket at once. PostgreSQL writes 8 KiB pieces; larger reads take several of them in one call, and
+/// 64 KiB stays below the allocator's threshold for mapping fresh pages.
+pub const READ_BYTES: usize = 64 * 1024;
+
+/// Tag and length.
+pub const HEADER_BYTES: usize = 5;
+
+/// One message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Frame {
+    pub tag: u8,
+    pub body: Bytes,
+}
+
+/// Reads frames from a byte stream.
+pub struct FrameReader {
+    io: Box<dyn AsyncRead + Send + Sync + Unpin>,
+    buffer: BytesMut,
+    ended: bool,
+}
+
+impl FrameReader {
+    /// Wraps the reading half of a stream.
+    pub fn new(io: impl AsyncRead + Send + Sync + Unpin + 'static) -> Self {
+        Self { io: Box::new(io), buffer: BytesMut::with_capacity(READ_BYTES), ended: false }
+    }
+
+    /// Reads more bytes; 0 at the end of the stream. Cancel-safe: bytes that were read are in the buffer.
+    pub async fn fill(&mut self) -> Result<usize> {
+        if self.ended {
+            return Ok(0);
+        }
+        if self.buffer.capacity() - self.buffer.len() < READ_BYTES / 2 {
+            self.buffer.reserve(READ_BYTES);
+        }
+        let count = self.io.read_buf(&mut self.buffer).await?;
+        self.ended = count == 0;
+        Ok(count)
+    }
+
+    /// Reads ahead until the peer closes the stream or `bytes_max` are waiting; then it never returns (in the second
+    /// case) or returns (in the first). For `select!` beside the work done for this peer.
+    pub async fn closed(&mut self, bytes_max: usize) -> PgError {
+        while self.buffer.len() < bytes_max {
+            match self.fill().await {
+                Ok(0) => return PgError::connection("the client closed the connection"),
+                Ok(_) => {}
+                Err(error) => return error,
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// The next whole frame if it is in the buffer already.
+    pub fn try_next(&mut self) -> Result<Option<Frame>> {
+        let Some(total) = self.complete_frame_bytes(0)? else { return Ok(None) };
+        let tag = self.buffer[0];
+        let mut whole = self.buffer.split_to(total);
+        whole.advance(HEADER_BYTES);
+        Ok(Some(Frame { tag, body: whole.freeze() }))
+    }
+
+    /// The next frame; `None` when the stream ended between two frames. Cancel-safe.
+    pub async fn next(&mut self) -> Result<Option<Frame>> {
+        loop {
+            if let Some(frame) = self.try_next()? {
+                return Ok(Some(frame));
+            }
+            if self.fill().await? == 0 {
+                return match self.buffer.is_empty() {
+                    true => Ok(None),
+                    false => Err(PgError::connection("the connection ended in the middle of a message")),
+                };
+            }
+        }
+    }
+
+    /// Tag of the frame at the head of the buffer.
+    pub fn peek_tag(&self) -> Option<u8> {
+        self.buffer.first().copied()
+    }
+
+    /// Whole frames of this tag at the head of the buffer, headers included, and how many they are.
+    pub fn take_run(&mut self, tag: u8) -> Result<Option<(Bytes, usize)>> {
+        let (mut end, mut count) = (0, 0);
+        while self.buffer.get(end) == Some(&tag) {
+            match self.complete_frame_bytes(end)? {
+                Some(bytes) => end += bytes,
+                None => break,
+            }
+            count += 1;
+        }
+        Ok((count > 0).then(|| (self.buffer.split_to(end).freeze(), count)))
+    }
+
+    /// Raw access for the startup packet, which has no tag.
+    pub fn buffer(&mut self) -> &mut BytesMut {
+        &mut self.buffer
+    }
+
+    /// Gives back the stream and what was read ahead; used to lay TLS over it.
+    pub fn into_parts(self) -> (Box<dyn AsyncRead + Send + Sync + Unpin>, BytesMut) {
+        (self.io, self.buffer)
+    }
+
+    /// Length with header of the frame that starts at `at`, if it is there in full; makes room for it otherwise.
+    fn complete_frame_bytes(&mut self, at: usize) -> Result<Option<usize>> {
+        let Some(header) = self.buffer.get(at..at + HEADER_BYTES) else { return Ok(None) };
+        let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]) as usize;
+        if !(4..=FRAME_BYTES_MAX).contains(&length) {
+            return Err(PgError::fatal(SqlState::PROTOCOL_VIOLATION, "invalid message length"));
+        }
+        let total = length + 1;
+        if self.buffer.len() - at >= total {
+            return Ok(Some(total));
+        }
+        let missing = at + total - self.buffer.len();
+        if at == 0 && missing > READ_BYTES {
+            self.buffer.reserve(missing);
+        }
+        Ok(None)
+    }
+}
+
+/// Writes bytes; messages are put into [`FrameWriter::buffer`] by the builders and sent by [`FrameWriter::flush`].
+pub struct FrameWriter {
+    io: Box<dyn AsyncWrite + Send + Sync + Unpin>,
+    buffer: BytesMut,
+}
+
+/// A buffer that has grown beyond this is given back after a flush.
+const BUFFER_BYTES_KEPT: usize = 256 * 1024;
+
+impl FrameWriter {
+    /// Wraps the writing half of a stream.
+    pub fn new(io: impl AsyncWrite + Send + Sync + Unpin + 'static) -> Self {
+        Self { io: Box::new(io), buffer: BytesMut::with_capacity(8 * 1024) }
+    }
+
+    /// Where the builders write.
+    pub fn buffer(&mut self) -> &mut BytesMut {
+        &mut self.buffer
+    }
+
+    /// Sends all that is in the buffer.
+    pub async fn flush(&mut self) -> Result<()> {
+        if !self.buffer.is_empty() {
+            // Not cancel-safe by itself: `write_all_buf` advances the buffer by what was sent, so a cancelled flush goes on
+            // where it stopped.
+            self.io.write_all_buf(&mut self.buffer).await?;
+            if self.buffer.capacity() > BUFFER_BYTES_KEPT {
+                self.buffer = BytesMut::with_capacity(8 * 1024);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the buffer, then `bytes`, without copying `bytes` when they are many.
+    pub async fn write_through(&mut self, bytes: &[u8]) -> Result<()> {
+        const COPY_BELOW: usize = 4 * 1024;
+        if bytes.len() < COPY_BELOW {
+            self.buffer.extend_from_slice(bytes);
+            if self.buffer.len() >= 2 * COPY_BELOW {
+                self.flush().await?;
+            }
+            return Ok(());
+        }
+        self.flush().await?;
+        self.io.write_all(bytes).await?;
+        Ok(())
+    }
+
+    /// Flushes the stream below (needed under TLS).
+    pub async fn flush_stream(&mut self) -> Result<()> {
+        self.flush().await?;
+        self.io.flush().await?;
+        Ok(())
+    }
+
+    /// Flushes and says goodbye to the stream.
+    pub async fn shutdown(&mut self) -> Result<()> {
+        self.flush().await?;
+        self.io.shutdown().await?;
+        Ok(())
+    }
+
+    /// Gives back the stream.
+    pub fn into_inner(self) -> Box<dyn AsyncWrite + Send + Sync + Unpin> {
+        self.io
+    }
+}
+
+/// Writes a frame whose body `fill` appends; the length is put in afterwards.
+pub fn put_frame(out: &mut BytesMut, tag: u8, fill: impl FnOnce(&mut BytesMut)) {
+    out.extend_from_slice(&[tag, 0, 0, 0, 0]);
+    let start = out.len() - 4;
+    fill(out);
+    let length = (out.len() - start) as u32;
+    out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+}
+
+/// Appends a NUL-terminated string.
+pub(crate) fn put_cstr(out: &mut BytesMut, text: &[u8]) {
+    debug_assert!(!text.contains(&0));
+    out.extend_from_slice(text);
+    out.extend_from_slice(&[0]);
+}
+
+/// Cuts typed values off the front of a message body; every method fails on a short body.
+pub struct Cursor {
+    rest: Bytes,
+}
+
+impl Cursor {
+    /// Starts at the head of `body`.
+    pub fn new(body: Bytes) -> Self {
+        Self { rest: body }
+    }
+
+    /// One byte.
+    pub fn u8(&mut self) -> Result<u8> {
+        self.need(1)?;
+        Ok(self.rest.get_u8())
+    }
+
+    /// Big-endian 16 bits.
+    pub fn i16(&mut self) -> Result<i16> {
+        self.need(2)?;
+        Ok(self.rest.get_i16())
+    }
+
+    /// Big-endian 32 bits.
+    pub fn i32(&mut self) -> Result<i32> {
+        self.need(4)?;
+        Ok(self.rest.get_i32())
+    }
+
+    /// Big-endian unsigned 32 bits.
+    pub fn u32(&mut self) -> Result<u32> {
+        self.need(4)?;
+        Ok(self.rest.get_u32())
+    }
+
+    /// `count` bytes, shared with the message.
+    pub fn bytes(&mut self, count: usize) -> Result<Bytes> {
+        self.need(count)?;
+        Ok(self.rest.split_to(count))
+    }
+
+    /// A NUL-terminated string without its NUL.
+    pub fn cstr(&mut self) -> Result<Bytes> {
+        let end = self.rest.iter().position(|b| *b == 0).ok_or_else(short)?;
+        let text = self.rest.split_to(end);
+        self.rest.advance(1);
+        Ok(text)
+    }
+
+    /// What is left.
+    pub fn rest(self) -> Bytes {
+        self.rest
+    }
+
+    /// Is there nothing left?
+    pub fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    fn need(&self, count: usize) -> Result<()> {
+        if self.rest.len() < count { Err(short()) } else { Ok(()) }
+    }
+}
+
+fn short() -> PgError {
+    PgError::protocol("insufficient data left in message")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn frames_come_out_whole_however_they_are_cut() {
+        let mut wire = BytesMut::new();
+        put_frame(&mut wire, b'D', |out| out.extend_from_slice(b"one"));
+        put_frame(&mut wire, b'D', |out| out.extend_from_slice(b""));
+        put_frame(&mut wire, b'C', |out| out.extend_from_slice(b"SELECT 2\0"));
+        for cut in 1..wire.len() {
+            let (head, tail) = (wire[..cut].to_vec(), wire[cut..].to_vec());
+            let stream = AsyncReadExt::chain(std::io::Cursor::new(head), std::io::Cursor::new(tail));
+            let mut reader = FrameReader::new(stream);
+            let mut seen = Vec::new();
+            while let Some(frame) = reader.next().await.unwrap() {
+                seen.push((frame.tag, frame.body.to_vec()));
+            }
+            assert_eq!(seen, [(b'D', b"one".to_vec()), (b'D', vec![]), (b'C', b"SELECT 2\0".to_vec())]);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_run_stops_before_another_tag() {
+        let mut wire = BytesMut::new();
+        for _ in 0..3 {
+            put_frame(&mut wire, b'D', |out| out.extend_from_slice(b"row"));
+        }
+        put_frame(&mut wire, b'C', |out| out.extend_from_slice(b"x\0"));
+        let mut reader = FrameReader::new(std::io::Cursor::new(wire.to_vec()));
+        reader.fill().await.unwrap();
+        let (run, count) = reader.take_run(b'D').unwrap().unwrap();
+        assert_eq!((run.len(), count), (3 * 8, 3));
+        assert_eq!(reader.next().await.unwrap().unwrap().tag, b'C');
+    }
+
+    #[tokio::test]
+    async fn an_absurd_length_is_refused() {
+        let mut reader = FrameReader::new(&b"D\xff\xff\xff\xff...."[..]);
+        assert!(reader.next().await.is_err());
+    }
+}

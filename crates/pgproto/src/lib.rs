@@ -1,0 +1,28 @@
+//! PostgreSQL's wire protocol 3, both ends.
+//!
+//! ```text
+//!  bytes ── FrameReader ──> Frame (tag, body)  ── decode ──> typed views of the body
+//!  typed arguments ── frontend / backend ──> bytes in a BytesMut ── FrameWriter ──> socket
+//! ```
+//!
+//! * [`frame`]: framing over any byte stream; a run of equal frames (DataRow, CopyData) can be taken as one slice.
+//! * [`frontend`]: messages a client sends (builders) and their decoding on the server side.
+//! * [`backend`]: messages a server sends (builders) and their decoding on the client side.
+//! * [`connection`]: a connection to a datanode as a state machine that owns its socket; no task of its own.
+//! * [`scram`]: SCRAM-SHA-256, both ends, so that a session can log in to a datanode with what the client proved.
+//!
+//! Invariants: nothing is made UTF-8 on the way; a frame longer than [`frame::FRAME_BYTES_MAX`] is refused before memory is
+//! taken for it; a [`Connection`] whose protocol state is unknown (an I/O error, an answer not read to its end)
+//! is broken for good and says so.
+
+pub mod backend;
+pub mod connection;
+pub mod frame;
+pub mod frontend;
+pub mod scram;
+
+pub use connection::{CancelKey, Connection, ConnectOptions, TransactionStatus};
+pub use frame::{Frame, FrameReader, FrameWriter};
+
+/// An object id as it stands in messages.
+pub type Oid = u32;

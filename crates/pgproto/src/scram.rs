@@ -1,0 +1,270 @@
+//! SCRAM-SHA-256 (RFC 5802, RFC 7677), both ends, without channel binding.
+//!
+//! The server end works from the verifier that PostgreSQL keeps in `pg_authid.rolpassword`
+//! (`SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey`). A client's proof reveals its ClientKey to whoever holds the
+//! verifier; with ClientKey and ServerKey the client end can then log in to any server that has the same verifier, so a
+//! coordinator needs no password of its users (the idea of postgres_fdw's `use_scram_passthrough`).
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use hmac::{Hmac, Mac};
+use pgerror::{PgError, Result, SqlState};
+use rand::RngCore;
+use sha2::{Digest, Sha256};
+
+/// The mechanism's name in SASL messages.
+pub const MECHANISM: &str = "SCRAM-SHA-256";
+/// More rounds than this in a server's challenge would only burn our time.
+const ITERATIONS_MAX: u32 = 1_000_000;
+const NONCE_BYTES: usize = 18;
+
+type Key = [u8; 32];
+
+/// What proves an identity to a server.
+#[derive(Clone)]
+pub enum Secret {
+    /// The password itself. It is used as it is: for ASCII, SASLprep changes nothing.
+    Password(String),
+    /// Keys recovered from a client's proof.
+    Keys(Keys),
+}
+
+/// ClientKey and ServerKey of RFC 5802.
+#[derive(Clone)]
+pub struct Keys {
+    client_key: Key,
+    server_key: Key,
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+fn hmac(key: &[u8], parts: &[&[u8]]) -> Key {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
+    for part in parts {
+        mac.update(part);
+    }
+    mac.finalize().into_bytes().into()
+}
+
+fn sha256(data: &[u8]) -> Key {
+    Sha256::digest(data).into()
+}
+
+fn xor(a: Key, b: Key) -> Key {
+    std::array::from_fn(|i| a[i] ^ b[i])
+}
+
+/// `Hi` of RFC 5802: PBKDF2 with one block.
+fn salted_password(password: &[u8], salt: &[u8], iterations: u32) -> Key {
+    let mut block = hmac(password, &[salt, &1u32.to_be_bytes()]);
+    let mut sum = block;
+    for _ in 1..iterations {
+        block = hmac(password, &[&block]);
+        sum = xor(sum, block);
+    }
+    sum
+}
+
+fn nonce() -> String {
+    let mut bytes = [0; NONCE_BYTES];
+    rand::rng().fill_bytes(&mut bytes);
+    BASE64.encode(bytes)
+}
+
+fn malformed(what: &str) -> PgError {
+    PgError::new(SqlState::PROTOCOL_VIOLATION, "malformed SCRAM message").detail(format!("{what}."))
+}
+
+/// Value of attribute `name` in a comma-separated SCRAM message.
+fn attribute(message: &str, name: char) -> Option<&str> {
+    message.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='))
+}
+
+/// The client's half of an exchange with a datanode.
+pub struct Client {
+    secret: Secret,
+    client_first_bare: String,
+    nonce: String,
+    auth_message: Vec<u8>,
+    server_key: Key,
+}
+
+impl Client {
+    /// Starts an exchange; the user's name travels in the startup packet.
+    pub fn new(secret: Secret) -> Self {
+        let nonce = nonce();
+        Self { secret, client_first_bare: format!("n=,r={nonce}"), nonce, auth_message: Vec::new(), server_key: [0; 32] }
+    }
+
+    /// client-first-message.
+    pub fn first(&self) -> String {
+        format!("n,,{}", self.client_first_bare)
+    }
+
+    /// Takes server-first-message, gives client-final-message.
+    pub fn respond(&mut self, server_first: &[u8]) -> Result<String> {
+        let text = std::str::from_utf8(server_first).map_err(|_| malformed("It is not UTF-8"))?;
+        let nonce = attribute(text, 'r').ok_or_else(|| malformed("The nonce is missing"))?;
+        if !nonce.starts_with(&self.nonce) || nonce.len() == self.nonce.len() {
+            return Err(malformed("The nonce is not ours"));
+        }
+        let salt = attribute(text, 's').and_then(|s| BASE64.decode(s).ok()).ok_or_else(|| malformed("The salt is bad"))?;
+        let iterations: u32 =
+            attribute(text, 'i').and_then(|i| i.parse().ok()).ok_or_else(|| malformed("The iteration count is bad"))?;
+        if !(1..=ITERATIONS_MAX).contains(&iterations) {
+            return Err(malformed("The iteration count is out of range"));
+        }
+        let keys = match &self.secret {
+            Secret::Keys(keys) => keys.clone(),
+            Secret::Password(password) => {
+                let salted = salted_password(password.as_bytes(), &salt, iterations);
+                Keys { client_key: hmac(&salted, &[b"Client Key"]), server_key: hmac(&salted, &[b"Server Key"]) }
+            }
+        };
+        let without_proof = format!("c=biws,r={nonce}");
+        self.auth_message = format!("{},{text},{without_proof}", self.client_first_bare).into_bytes();
+        let signature = hmac(&sha256(&keys.client_key), &[&self.auth_message]);
+        self.server_key = keys.server_key;
+        Ok(format!("{without_proof},p={}", BASE64.encode(xor(keys.client_key, signature))))
+    }
+
+    /// Checks server-final-message.
+    pub fn finish(&self, server_final: &[u8]) -> Result<()> {
+        let text = std::str::from_utf8(server_final).map_err(|_| malformed("It is not UTF-8"))?;
+        let expected = BASE64.encode(hmac(&self.server_key, &[&self.auth_message]));
+        match attribute(text, 'v') {
+            Some(signature) if signature == expected => Ok(()),
+            _ => Err(PgError::fatal(SqlState::INVALID_PASSWORD, "the server could not prove that it knows the password")),
+        }
+    }
+}
+
+/// A verifier as PostgreSQL stores it.
+pub struct Verifier {
+    iterations: u32,
+    salt: Vec<u8>,
+    stored_key: Key,
+    server_key: Key,
+}
+
+impl Verifier {
+    /// Parses `SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey`; `None` for md5 hashes and anything else.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (parameters, keys) = text.strip_prefix("SCRAM-SHA-256$")?.split_once('$')?;
+        let (iterations, salt) = parameters.split_once(':')?;
+        let (stored, server) = keys.split_once(':')?;
+        let key = |s: &str| BASE64.decode(s).ok()?.try_into().ok();
+        Some(Self {
+            iterations: iterations.parse().ok()?,
+            salt: BASE64.decode(salt).ok()?,
+            stored_key: key(stored)?,
+            server_key: key(server)?,
+        })
+    }
+
+    /// A verifier nobody can satisfy, for unknown users: the exchange then fails at its end like a wrong password.
+    pub fn mock(user: &str) -> Self {
+        let salt = sha256(user.as_bytes())[..16].to_vec();
+        let mut never = [0; 32];
+        rand::rng().fill_bytes(&mut never);
+        Self { iterations: 4096, salt, stored_key: never, server_key: never }
+    }
+}
+
+/// The server's half of an exchange with a client.
+pub struct Server {
+    verifier: Verifier,
+    client_first_bare: String,
+    server_first: String,
+    nonce: String,
+}
+
+impl Server {
+    /// Takes client-first-message; [`Server::first`] is the answer to it.
+    pub fn new(verifier: Verifier, client_first: &[u8]) -> Result<Self> {
+        let text = std::str::from_utf8(client_first).map_err(|_| malformed("It is not UTF-8"))?;
+        let bare = text.strip_prefix("n,,").or(text.strip_prefix("y,,")).ok_or_else(|| {
+            PgError::fatal(SqlState::FEATURE_NOT_SUPPORTED, "channel binding and authorization identities are not supported")
+        })?;
+        let theirs = attribute(bare, 'r').filter(|r| !r.is_empty()).ok_or_else(|| malformed("The nonce is missing"))?;
+        let nonce = format!("{theirs}{}", nonce());
+        let server_first = format!("r={nonce},s={},i={}", BASE64.encode(&verifier.salt), verifier.iterations);
+        Ok(Self { client_first_bare: bare.to_owned(), verifier, server_first, nonce })
+    }
+
+    /// server-first-message.
+    pub fn first(&self) -> &str {
+        &self.server_first
+    }
+
+    /// Takes client-final-message; gives server-final-message and the client's keys, or 28P01.
+    pub fn finish(&self, client_final: &[u8], user: &str) -> Result<(String, Keys)> {
+        let text = std::str::from_utf8(client_final).map_err(|_| malformed("It is not UTF-8"))?;
+        let (without_proof, proof) = text.rsplit_once(",p=").ok_or_else(|| malformed("The proof is missing"))?;
+        let binding = attribute(without_proof, 'c').unwrap_or_default();
+        if attribute(without_proof, 'r') != Some(&self.nonce) || !matches!(binding, "biws" | "eSws") {
+            return Err(malformed("The nonce or the channel binding is not that of this exchange"));
+        }
+        let proof: Key =
+            BASE64.decode(proof).ok().and_then(|p| p.try_into().ok()).ok_or_else(|| malformed("The proof is bad"))?;
+        let auth_message = format!("{},{},{without_proof}", self.client_first_bare, self.server_first);
+        let client_key = xor(proof, hmac(&self.verifier.stored_key, &[auth_message.as_bytes()]));
+        if sha256(&client_key) != self.verifier.stored_key {
+            return Err(PgError::fatal(
+                SqlState::INVALID_PASSWORD,
+                format!("password authentication failed for user \"{user}\""),
+            ));
+        }
+        let signature = hmac(&self.verifier.server_key, &[auth_message.as_bytes()]);
+        let keys = Keys { client_key, server_key: self.verifier.server_key };
+        Ok((format!("v={}", BASE64.encode(signature)), keys))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A verifier for `password` as PostgreSQL's `scram_build_secret` makes it.
+    fn verifier(password: &str) -> Verifier {
+        let salt = b"0123456789abcdef".to_vec();
+        let salted = salted_password(password.as_bytes(), &salt, 4096);
+        Verifier {
+            iterations: 4096,
+            stored_key: sha256(&hmac(&salted, &[b"Client Key"])),
+            server_key: hmac(&salted, &[b"Server Key"]),
+            salt,
+        }
+    }
+
+    fn exchange(secret: Secret, verifier: Verifier) -> Result<Keys> {
+        let mut client = Client::new(secret);
+        let server = Server::new(verifier, client.first().as_bytes())?;
+        let answer = client.respond(server.first().as_bytes())?;
+        let (last, keys) = server.finish(answer.as_bytes(), "u")?;
+        client.finish(last.as_bytes())?;
+        Ok(keys)
+    }
+
+    #[test]
+    fn the_right_password_gives_keys_that_log_in_again() {
+        let keys = exchange(Secret::Password("s3cret".into()), verifier("s3cret")).unwrap();
+        exchange(Secret::Keys(keys), verifier("s3cret")).unwrap();
+    }
+
+    #[test]
+    fn a_wrong_password_is_28p01() {
+        let error = exchange(Secret::Password("wrong".into()), verifier("s3cret")).err().unwrap();
+        assert_eq!(error.code(), SqlState::INVALID_PASSWORD);
+    }
+
+    #[test]
+    fn an_unknown_user_fails_like_a_wrong_password() {
+        let error = exchange(Secret::Password("x".into()), Verifier::mock("u")).err().unwrap();
+        assert_eq!(error.code(), SqlState::INVALID_PASSWORD);
+    }
+}
