@@ -1,0 +1,354 @@
+//! Commit and rollback of one transaction on all the datanodes it touched.
+//!
+//! ```text
+//!              commit point                      other writers                     readers
+//!              INSERT decision, get xid ─ gid ─>                                   COMMIT
+//!                                                PREPARE TRANSACTION gid
+//!              COMMIT  (the decision)       <─── all prepared
+//!                                                COMMIT PREPARED gid
+//! ```
+//!
+//! Each row of the picture runs on all its nodes at once. With one writer there is only its COMMIT, as on one PostgreSQL.
+//! A PREPARE in a failed transaction, or outside of one, gives no error but the tag `ROLLBACK`, so tags are checked.
+
+use std::time::Duration;
+
+use futures_util::future::{join, join_all};
+use pgerror::{PgError, Result, SqlState};
+use pgproto::backend::{self, tag};
+use pgproto::{ConnectOptions, Connection, TransactionStatus};
+
+use crate::control_point;
+use crate::decision::{self, Fate};
+use crate::gid::{Gid, GidSource};
+
+/// How long a commit asks for the outcome when the commit point's answer is lost, before it gives up with 40003.
+const INQUIRY_MAX: Duration = Duration::from_secs(10);
+/// How long a commit tries to finish a participant whose connection broke, before it leaves it to recovery.
+const FINISH_MAX: Duration = Duration::from_secs(5);
+/// Between two tries of either.
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
+
+/// A datanode that the transaction has touched.
+pub struct Participant<'a> {
+    /// Its node id; the index into the `nodes` of [`commit`].
+    pub node: u16,
+    /// The session's connection in the transaction, all answers read.
+    pub connection: &'a mut Connection,
+    /// Has the transaction written here, or taken locks that only a writer takes (row locks, advisory locks, LOCK TABLE)? If
+    /// false, this node's transaction may end before the decision.
+    pub wrote: bool,
+}
+
+/// How a commit ended, when that is known.
+#[must_use]
+#[derive(Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// False if the transaction had failed before, so that COMMIT rolled it back (PostgreSQL's tag is then `ROLLBACK`).
+    pub committed: bool,
+    /// Nodes that could not be told within 5 s that the transaction is committed. Recovery does it when they are
+    /// back; until then they do not show it. Worth a WARNING to the client.
+    pub unresolved: Vec<u16>,
+}
+
+/// Commits on all participants or on none. `commit_point` is the index of the participant to decide if it wrote (else the
+/// first writer is); it alone may have used temporary objects. `nodes` are the datanodes by node id, in the
+/// transaction's database, for asking again on a new connection when one breaks.
+///
+/// Errors: the datanode's own error if it refused (everything is then rolled back); 08006 if a connection broke before
+/// the decision (rolled back); 40003 if the commit point's answer was lost and the outcome could not be
+/// found out (recovery completes it either way).
+pub async fn commit(
+    participants: &mut [Participant<'_>],
+    commit_point: usize,
+    ids: &GidSource,
+    nodes: &[ConnectOptions],
+) -> Result<Outcome> {
+    if participants.iter().any(|p| p.connection.status() == TransactionStatus::Failed) {
+        rollback(participants).await;
+        return Ok(Outcome { committed: false, unresolved: Vec::new() });
+    }
+    if let Some(error) = participants.iter().find_map(unfit) {
+        rollback(participants).await;
+        return Err(error);
+    }
+    let (decider, others, readers) = cast(participants, commit_point);
+    let readers = join_all(readers.into_iter().map(end_snapshot));
+    let Some(decider) = decider else {
+        readers.await;
+        return Ok(Outcome { committed: true, unresolved: Vec::new() });
+    };
+    match others.is_empty() {
+        true => join(commit_one(decider), readers).await.0,
+        false => join(commit_several(decider, others, ids, nodes), readers).await.0,
+    }
+}
+
+/// Rolls back on all participants; connections that cannot be used any more are left broken (their server rolls back by
+/// itself). A statement that still runs is waited for: cancel it first.
+pub async fn rollback(participants: &mut [Participant<'_>]) {
+    join_all(participants.iter_mut().map(|p| roll_back_one(p.connection))).await;
+}
+
+/// Why this writer cannot commit, known without asking it.
+fn unfit(participant: &Participant<'_>) -> Option<PgError> {
+    let Participant { node, connection, wrote } = participant;
+    if !wrote {
+        return None;
+    }
+    if connection.is_broken() {
+        return Some(lost(*node, None));
+    }
+    let open = connection.is_settled() && connection.status() == TransactionStatus::InTransaction;
+    (!open).then(|| PgError::internal(format!("there is no transaction to commit on datanode {node}")))
+}
+
+type Cast<'p, 'c> = (Option<&'p mut Participant<'c>>, Vec<&'p mut Participant<'c>>, Vec<&'p mut Participant<'c>>);
+
+/// Who decides, who is prepared, who only ends a snapshot.
+fn cast<'p, 'c>(participants: &'p mut [Participant<'c>], commit_point: usize) -> Cast<'p, 'c> {
+    let decides = match participants.get(commit_point) {
+        Some(p) if p.wrote => Some(commit_point),
+        _ => participants.iter().position(|p| p.wrote),
+    };
+    let (mut decider, mut others, mut readers) = (None, Vec::new(), Vec::new());
+    for (index, participant) in participants.iter_mut().enumerate() {
+        match (participant.wrote, Some(index) == decides) {
+            (_, true) => decider = Some(participant),
+            (true, false) => others.push(participant),
+            (false, false) => readers.push(participant),
+        }
+    }
+    (decider, others, readers)
+}
+
+/// A reader's failure changes nothing: it has nothing to commit.
+async fn end_snapshot(reader: &mut Participant<'_>) {
+    let connection = &mut *reader.connection;
+    if !connection.is_broken() && connection.is_settled() && connection.status() != TransactionStatus::Idle {
+        let _ = command(connection, "COMMIT", "COMMIT").await;
+    }
+}
+
+async fn commit_one(writer: &mut Participant<'_>) -> Result<Outcome> {
+    match command(writer.connection, "COMMIT", "COMMIT").await {
+        Answer::Done => Ok(Outcome { committed: true, unresolved: Vec::new() }),
+        Answer::Lost(_) => Err(unknown(writer.node)),
+        refused => {
+            roll_back_one(writer.connection).await;
+            Err(refused.into_error(writer.node))
+        }
+    }
+}
+
+async fn commit_several<'c>(
+    decider: &mut Participant<'c>,
+    mut others: Vec<&mut Participant<'c>>,
+    ids: &GidSource,
+    nodes: &[ConnectOptions],
+) -> Result<Outcome> {
+    let (gid, hardened) = match decision::announce(decider.connection, decider.node, ids).await {
+        Ok(announced) => announced,
+        Err(error) => {
+            abort(decider, others.into_iter().map(|p| (p, false)), None).await;
+            return Err(error);
+        }
+    };
+    control_point!("before-prepare");
+    let answers = join_all(others.iter_mut().map(|p| prepare(p, &gid, hardened))).await;
+    let is_prepared: Vec<bool> = answers.iter().map(|answer| matches!(answer, Answer::Done)).collect();
+    let nodes_of_others: Vec<u16> = others.iter().map(|p| p.node).collect();
+    if let Some(error) = worst(nodes_of_others.into_iter().zip(answers)) {
+        abort(decider, others.into_iter().zip(is_prepared), Some(&gid)).await;
+        return Err(error);
+    }
+    control_point!("prepared-all");
+    if let Err(error) = decide(decider, &gid, nodes).await {
+        if error.code() != SqlState::STATEMENT_COMPLETION_UNKNOWN {
+            abort(decider, others.into_iter().zip(is_prepared), Some(&gid)).await;
+        }
+        return Err(error);
+    }
+    control_point!("decided");
+    let finished = join_all(others.into_iter().map(|p| commit_prepared(p, &gid, nodes))).await;
+    control_point!("done");
+    Ok(Outcome { committed: true, unresolved: finished.into_iter().flatten().collect() })
+}
+
+async fn prepare(participant: &mut Participant<'_>, gid: &Gid, hardened: bool) -> Answer {
+    // The session asked for weak durability at the commit point, hence here too: a prepared transaction that a failover to
+    // a synchronous standby forgets would break the promise of the others.
+    let before = if hardened { "SET LOCAL synchronous_commit = on; " } else { "" };
+    let sql = format!("{before}PREPARE TRANSACTION '{gid}'");
+    let answer = command(participant.connection, &sql, "PREPARE TRANSACTION").await;
+    control_point!("prepared");
+    answer
+}
+
+/// The error to report for these answers, if not all of them are `Done`: a datanode's own words before a broken connection.
+fn worst(answers: impl Iterator<Item = (u16, Answer)>) -> Option<PgError> {
+    let failures = answers.filter(|(_, answer)| !matches!(answer, Answer::Done));
+    let first = failures.min_by_key(|(_, answer)| !matches!(answer, Answer::Refused(_)))?;
+    Some(first.1.into_error(first.0))
+}
+
+/// Commits at the commit point. Ok: it is committed. 40003: nobody knows yet. Any other error: it is aborted.
+async fn decide(decider: &mut Participant<'_>, gid: &Gid, nodes: &[ConnectOptions]) -> Result<()> {
+    let error = match command(decider.connection, "COMMIT", "COMMIT").await {
+        Answer::Done => return Ok(()),
+        Answer::Lost(error) => error,
+        refused => return Err(refused.into_error(decider.node)),
+    };
+    let unknown = || unknown(decider.node);
+    let options = nodes.get(usize::from(decider.node)).ok_or_else(unknown)?;
+    match tokio::time::timeout(INQUIRY_MAX, inquire(options, gid)).await {
+        Ok(Fate::Committed) => Ok(()),
+        Ok(Fate::Aborted) => Err(lost(decider.node, Some(error))),
+        Ok(Fate::NoDecision | Fate::InProgress) | Err(_) => Err(unknown()),
+    }
+}
+
+/// Asks until there is an answer; the caller bounds it.
+async fn inquire(options: &ConnectOptions, gid: &Gid) -> Fate {
+    loop {
+        if let Ok(mut connection) = Connection::connect(options).await {
+            while let Ok(fate) = decision::fate(&mut connection, gid).await {
+                if fate != Fate::InProgress {
+                    return fate;
+                }
+                tokio::time::sleep(RETRY_PAUSE).await;
+            }
+        }
+        tokio::time::sleep(RETRY_PAUSE).await;
+    }
+}
+
+/// Undoes an undecided transaction. A participant whose PREPARE got no answer is left to recovery: it may become prepared
+/// after we have looked.
+async fn abort<'p, 'c: 'p>(
+    decider: &mut Participant<'c>,
+    others: impl Iterator<Item = (&'p mut Participant<'c>, bool)>,
+    gid: Option<&Gid>,
+) {
+    let undo = |participant: &'p mut Participant<'c>, is_prepared: bool| async move {
+        if let (Some(gid), true) = (gid, is_prepared) {
+            let _ = command(participant.connection, &format!("ROLLBACK PREPARED '{gid}'"), "ROLLBACK PREPARED").await;
+        }
+        roll_back_one(participant.connection).await;
+    };
+    join(roll_back_one(decider.connection), join_all(others.map(|(p, is_prepared)| undo(p, is_prepared)))).await;
+}
+
+/// After the decision: gives the node id if it could not be told in time.
+async fn commit_prepared(participant: &mut Participant<'_>, gid: &Gid, nodes: &[ConnectOptions]) -> Option<u16> {
+    let node = participant.node;
+    control_point!("before-commit-prepared");
+    let sql = format!("COMMIT PREPARED '{gid}'");
+    let mut done = is_resolved(command(participant.connection, &sql, "COMMIT PREPARED").await);
+    if let (false, Some(options)) = (done, nodes.get(usize::from(node))) {
+        done = tokio::time::timeout(FINISH_MAX, commit_prepared_elsewhere(options, &sql)).await.is_ok();
+    }
+    control_point!("after-commit-prepared");
+    (!done).then_some(node)
+}
+
+/// On new connections, until it is done; the caller bounds it.
+async fn commit_prepared_elsewhere(options: &ConnectOptions, sql: &str) {
+    loop {
+        if let Ok(mut connection) = Connection::connect(options).await
+            && is_resolved(command(&mut connection, sql, "COMMIT PREPARED").await)
+        {
+            return;
+        }
+        tokio::time::sleep(RETRY_PAUSE).await;
+    }
+}
+
+/// Is the prepared transaction committed? 42704 says that it is gone: after the decision only a commit can have ended it.
+fn is_resolved(answer: Answer) -> bool {
+    match answer {
+        Answer::Done => true,
+        Answer::Refused(error) => error.code() == SqlState::UNDEFINED_OBJECT,
+        Answer::Lost(_) | Answer::Other(_) => false,
+    }
+}
+
+async fn roll_back_one(connection: &mut Connection) {
+    if !connection.is_settled() && !connection.is_broken() {
+        let _ = connection.drain().await;
+    }
+    if !connection.is_broken() && connection.status() != TransactionStatus::Idle {
+        let _ = command(connection, "ROLLBACK", "ROLLBACK").await;
+    }
+}
+
+/// What came back for a transaction command.
+enum Answer {
+    /// It was done: the expected tag came.
+    Done,
+    /// The server said no, and lives.
+    Refused(PgError),
+    /// Another command tag.
+    Other(String),
+    /// The connection broke, or the server ended it, before the tag came. It may or may not have been done.
+    Lost(PgError),
+}
+
+impl Answer {
+    fn into_error(self, node: u16) -> PgError {
+        match self {
+            Answer::Refused(error) => error,
+            Answer::Lost(error) => lost(node, Some(error)),
+            Answer::Other(tag) => PgError::new(
+                SqlState::IN_FAILED_SQL_TRANSACTION,
+                format!("the transaction had failed on datanode {node}"),
+            )
+            .detail(format!("The datanode answered {tag}; the transaction is rolled back on all nodes.")),
+            Answer::Done => PgError::internal("a successful answer was taken for a failure"),
+        }
+    }
+}
+
+/// Runs one transaction command. Unlike [`Connection::execute`], a tag that came before the connection broke counts.
+async fn command(connection: &mut Connection, sql: &str, expected: &str) -> Answer {
+    connection.query(sql.as_bytes());
+    if let Err(error) = connection.flush().await {
+        return Answer::Lost(error);
+    }
+    let (mut last_tag, mut failure) = (String::new(), None);
+    loop {
+        match connection.recv().await {
+            Ok(frame) if frame.tag == tag::COMMAND_COMPLETE => {
+                last_tag = backend::decode_command_complete(frame.body).unwrap_or_default();
+            }
+            Ok(frame) if frame.tag == tag::ERROR => failure = Some(PgError::decode_body(frame.body)),
+            Ok(frame) if frame.tag == tag::READY_FOR_QUERY => break,
+            Ok(_) => {}
+            Err(_) if last_tag == expected => return Answer::Done,
+            Err(error) => return Answer::Lost(failure.unwrap_or(error)),
+        }
+    }
+    match failure {
+        Some(error) => Answer::Refused(error),
+        None if last_tag == expected => Answer::Done,
+        None => Answer::Other(last_tag),
+    }
+}
+
+fn lost(node: u16, cause: Option<PgError>) -> PgError {
+    let error =
+        PgError::connection(format!("the connection to datanode {node} was lost before the transaction committed"));
+    match cause {
+        Some(cause) => error.detail(format!("The datanode's last word was: {}.", cause.message())),
+        None => error,
+    }
+}
+
+fn unknown(node: u16) -> PgError {
+    PgError::new(
+        SqlState::STATEMENT_COMPLETION_UNKNOWN,
+        format!("the connection to datanode {node} was lost while it committed, so the outcome is not known"),
+    )
+    .detail("The transaction is either committed on all nodes or on none.")
+    .hint("Look at the data before you repeat it.")
+}

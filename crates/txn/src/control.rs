@@ -1,0 +1,94 @@
+//! Control points: named places in the commit path where a test can stop or kill.
+//!
+//! `control_point!("name")` compiles to nothing unless the feature `control-points` is on. With it, two things can happen
+//! at a point, both decided by the test:
+//! * in the same process, the future runs under [`with_script`]: a closure is awaited at each point (the script is
+//!   local to the task, so tests run in parallel);
+//! * in another process, the environment variable `LOXO_CONTROL_POINTS` names points and what to do there, e.g.
+//!   `prepared=abort@2,decided=pause`: `abort` ends the process at once, `pause` says so on stderr and waits for ever;
+//!   `@n` means the n-th visit (1 if absent).
+//!
+//! The points of a commit over several writers, in order: `before-prepare`, `prepared` (once per participant, as its
+//! answer comes in), `prepared-all`, `decided` (the commit point has committed), `before-commit-prepared` and
+//! `after-commit-prepared` (once per participant), `done`.
+
+/// Marks a control point; see the module's page. To be used in `async` code.
+#[macro_export]
+macro_rules! control_point {
+    ($name:literal) => {
+        #[cfg(feature = "control-points")]
+        $crate::control::reach($name).await;
+    };
+}
+
+#[cfg(feature = "control-points")]
+pub use enabled::*;
+
+#[cfg(feature = "control-points")]
+mod enabled {
+    use std::future::Future;
+    use std::pin::Pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, LazyLock};
+
+    /// What a test does at the control points of one task: gives the future to await there.
+    pub type Script = Arc<dyn Fn(&'static str) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+
+    tokio::task_local! {
+        static SCRIPT: Script;
+    }
+
+    /// Runs `future`; at each control point the future that `script` gives for its name is awaited first.
+    pub async fn with_script<F: Future>(script: Script, future: F) -> F::Output {
+        SCRIPT.scope(script, future).await
+    }
+
+    /// Behind [`control_point!`](crate::control_point).
+    pub async fn reach(name: &'static str) {
+        if let Ok(action) = SCRIPT.try_with(|script| script(name)) {
+            action.await;
+        }
+        for order in ORDERS.iter().filter(|order| order.name == name) {
+            if order.visits.fetch_add(1, Ordering::Relaxed) + 1 == order.at_visit {
+                order.obey().await;
+            }
+        }
+    }
+
+    /// One entry of `LOXO_CONTROL_POINTS`.
+    struct Order {
+        name: String,
+        pause: bool,
+        at_visit: usize,
+        visits: AtomicUsize,
+    }
+
+    static ORDERS: LazyLock<Vec<Order>> = LazyLock::new(|| {
+        let text = std::env::var("LOXO_CONTROL_POINTS").unwrap_or_default();
+        text.split(',').filter(|entry| !entry.is_empty()).map(Order::parse).collect()
+    });
+
+    impl Order {
+        /// Panics on an entry it does not understand: a fault test that silently does nothing would prove nothing.
+        fn parse(entry: &str) -> Self {
+            let (name, action) =
+                entry.split_once('=').unwrap_or_else(|| panic!("control point \"{entry}\": no action"));
+            let (action, visit) = action.split_once('@').unwrap_or((action, "1"));
+            let pause = match action {
+                "pause" => true,
+                "abort" => false,
+                other => panic!("control point \"{entry}\": unknown action \"{other}\""),
+            };
+            let at_visit = visit.parse().unwrap_or_else(|_| panic!("control point \"{entry}\": bad visit number"));
+            Self { name: name.to_owned(), pause, at_visit, visits: AtomicUsize::new(0) }
+        }
+
+        async fn obey(&self) {
+            eprintln!("control point {} reached", self.name);
+            match self.pause {
+                true => std::future::pending().await,
+                false => std::process::abort(),
+            }
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Transactions over several datanodes: two-phase commit, its recovery, and the gtm (global transaction manager).
+//!
+//! ```text
+//!  session ── commit(participants) ──> datanodes        PREPARE on all writers but one, COMMIT there, COMMIT PREPARED
+//!  gtm ────── recovery, every second ─> datanodes        finishes what a dead coordinator left prepared
+//!  coordinator ── GtmClient ── TCP ──> gtm               "drop your cached catalogs before I commit this DDL"
+//! ```
+//!
+//! * [`commit`](mod@commit): the commit and the rollback of one transaction.
+//! * [`gid`]: the name of a distributed transaction, which says where its outcome is found.
+//! * [`decision`]: where the outcome is kept: one row at the commit point, as durable as the commit itself.
+//! * [`recovery`]: resolves in-doubt transactions from the datanodes alone. Its page argues why that is race-free.
+//! * [`gtm`]: server and client of the gtm; soft state only.
+//!
+//! Invariants:
+//! * The decision is the commit point's own COMMIT. No other participant is committed before it, and the COMMIT is not
+//!   sent before every other writer has said that it is prepared.
+//! * Nothing is kept on a coordinator's or the gtm's disk; dropping a future of this crate at any await is like the death
+//!   of its coordinator, and recovery puts it right.
+//! * An outcome is only reported when it is known; otherwise the error is 40003.
+
+pub mod commit;
+pub mod control;
+pub mod decision;
+pub mod gid;
+pub mod gtm;
+pub mod recovery;
+
+pub use commit::{Outcome, Participant, commit, rollback};
+pub use gid::{Gid, GidSource};
+pub use gtm::{CatalogState, GtmClient, GtmOptions, InvalidationGuard};
+pub use recovery::{InDoubt, Report, resolve_all};

@@ -1,0 +1,277 @@
+//! Resolves in-doubt transactions: those that are prepared somewhere while nobody is left to finish them. From the
+//! datanodes alone, by anyone, at any time, as often as one likes; the gtm does it every second.
+//!
+//! For each prepared transaction with a gid of ours, ask the commit point's node which the gid names
+//! ([`crate::decision`]): the decision is there: `COMMIT PREPARED`; its transaction is over without one: `ROLLBACK
+//! PREPARED`; it still runs, or the node is down: leave it.
+//!
+//! # Why no race can split a transaction
+//! * *Committed here means committed everywhere.* A coordinator sends the commit point's COMMIT only after every other
+//!   writer said that it is prepared, and a prepared transaction does not go away by itself. So whoever sees the decision may
+//!   commit whatever is prepared under that gid, and nothing of that gid can have been rolled back before: a rollback needs
+//!   the commit point's transaction to be over *without* a decision, and it cannot be both.
+//! * *Rolled back means never committed.* "Over" is learned from `pg_xact_status`, which looks into the list of running
+//!   transactions before the commit log, so it does not say `aborted` of one that is just committing. The decision is looked
+//!   for after that, with a new snapshot: if it is not visible then, it never will be.
+//! * *A coordinator that dies* takes its connection to the commit point along: the backend there rolls back, unless COMMIT has
+//!   arrived already. Until the backend notices, its transaction is in progress, and we wait. A PREPARE may arrive after we
+//!   have looked; the next pass finds it.
+//! * *A commit point that crashes* has ended its transaction one way or the other once it answers again. It may
+//!   give out the xid again: a new owner in progress only makes us wait, and its commit is not taken for ours, because it
+//!   did not insert our decision. The gid's xid is an `xid8`, so wraparound never makes two transactions look alike; for an
+//!   old one whose commit log is cut off (`NULL`) or one the node forgot (`in the future`) the decision alone counts.
+//! * *Two at once* (coordinator and gtm, or two gtms) try the same thing; the second gets 42704, or 55000 while the first is at
+//!   it, and both are fine.
+//!
+//! # Clearing up decisions
+//! A decision is deleted when it is older than a minute and no node holds a prepared transaction of its gid. It must have
+//! been *read before* the nodes' prepared transactions are listed: it was committed by then, so all its writers were
+//! prepared, and whoever is not in the list is finished. If one node does not answer, nothing is deleted. The minute
+//! is for a coordinator that lost the answer to its COMMIT and asks for up to 10 s.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use pgerror::{PgError, Result, SqlState};
+use pgproto::{ConnectOptions, Connection};
+use tokio::time::{Instant, timeout};
+use tracing::{info, warn};
+
+use crate::decision::{self, Fate};
+use crate::gid::Gid;
+
+/// No node may hold up a pass for longer: then it counts as down.
+const NODE_MAX: Duration = Duration::from_secs(5);
+/// Old decisions are cleared up this often, and at most so many per node at once.
+const CLEAR_INTERVAL: Duration = Duration::from_secs(10);
+const CLEAR_ROWS_MAX: usize = 20_000;
+
+/// A transaction prepared on a datanode whose outcome is not known, or could not be carried out, yet.
+#[derive(Clone, Debug)]
+pub struct InDoubt {
+    /// Its name.
+    pub gid: Gid,
+    /// Where it is prepared.
+    pub node: u16,
+    /// In which database.
+    pub database: String,
+    /// Why it is not resolved, for people.
+    pub reason: String,
+}
+
+/// What a pass of recovery did and could not do.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Prepared transactions that were committed or rolled back.
+    pub resolved: usize,
+    /// Those that have to wait.
+    pub waiting: Vec<InDoubt>,
+    /// Datanodes that could not be asked; they may hold more.
+    pub unreachable: Vec<(u16, PgError)>,
+}
+
+/// One pass over all nodes (`nodes[i]` is node `i`, as a superuser): resolves what can be resolved now and reports the rest.
+pub async fn resolve_all(nodes: &[ConnectOptions]) -> Report {
+    Recovery::new(nodes.to_vec()).pass().await
+}
+
+/// The gtm's task: a pass at once and then every `interval`, for ever.
+pub(crate) async fn run(nodes: Vec<ConnectOptions>, interval: Duration) {
+    let mut recovery = Recovery::new(nodes);
+    let (mut troubles, mut next_clearing) = (HashSet::new(), Instant::now());
+    loop {
+        let report = match Instant::now() >= next_clearing {
+            true => {
+                next_clearing = Instant::now() + CLEAR_INTERVAL;
+                recovery.pass_and_clear().await
+            }
+            false => recovery.pass().await,
+        };
+        if report.resolved > 0 {
+            info!(resolved = report.resolved, "recovery finished in-doubt transactions");
+        }
+        troubles = tell_troubles(&report, troubles);
+        tokio::time::sleep(interval).await;
+    }
+}
+
+/// Logs what is new since the last pass; a transaction in the middle of its commit is no trouble.
+fn tell_troubles(report: &Report, known: HashSet<String>) -> HashSet<String> {
+    let waiting = report.waiting.iter().filter(|w| w.reason != RUNNING);
+    let waiting = waiting.map(|w| format!("transaction {} is in doubt on datanode {}: {}", w.gid, w.node, w.reason));
+    let down = report.unreachable.iter().map(|(node, error)| format!("datanode {node}: {}", error.message()));
+    let troubles: HashSet<String> = waiting.chain(down).collect();
+    troubles.difference(&known).for_each(|trouble| warn!("recovery: {trouble}"));
+    troubles
+}
+
+/// The reason of those that are left alone because the commit point's transaction runs.
+const RUNNING: &str = "its commit point has not decided yet";
+
+/// Keeps its connections between passes.
+struct Recovery {
+    nodes: Vec<Node>,
+}
+
+impl Recovery {
+    fn new(nodes: Vec<ConnectOptions>) -> Self {
+        let node = |(id, options)| Node { id: id as u16, options, connections: HashMap::new(), is_installed: false };
+        Self { nodes: nodes.into_iter().enumerate().map(node).collect() }
+    }
+
+    async fn pass(&mut self) -> Report {
+        let listed = join_all(self.nodes.iter_mut().map(Node::prepared)).await;
+        let (mut report, mut doubts) = (Report::default(), Vec::new());
+        for (node, result) in listed.into_iter().enumerate() {
+            match result {
+                Ok(prepared) => doubts.extend(prepared),
+                Err(error) => report.unreachable.push((node as u16, error)),
+            }
+        }
+        for doubt in doubts {
+            match self.resolve(&doubt).await {
+                Ok(()) => report.resolved += 1,
+                Err(reason) => report.waiting.push(InDoubt { reason, ..doubt }),
+            }
+        }
+        report
+    }
+
+    /// Resolves one, or says why not.
+    async fn resolve(&mut self, doubt: &InDoubt) -> Result<(), String> {
+        let InDoubt { gid, node, database, .. } = doubt;
+        let at = gid.commit_point;
+        let Some(commit_point) = self.nodes.get_mut(usize::from(at)) else {
+            return Err(format!("its commit point, datanode {at}, is not a node of this cluster"));
+        };
+        let verb = match commit_point.fate(database, gid).await {
+            Ok(Fate::Committed) => "COMMIT",
+            Ok(Fate::Aborted | Fate::NoDecision) => "ROLLBACK",
+            Ok(Fate::InProgress) => return Err(RUNNING.to_owned()),
+            Err(error) => return Err(format!("its commit point, datanode {at}, cannot tell: {}", error.message())),
+        };
+        let participant = &mut self.nodes[usize::from(*node)];
+        match participant.execute(database, &format!("{verb} PREPARED '{gid}'")).await {
+            Ok(()) => {
+                info!(%gid, node, verb, "resolved an in-doubt transaction");
+                Ok(())
+            }
+            Err(error) if error.code() == SqlState::UNDEFINED_OBJECT => Ok(()),
+            Err(error) => Err(format!("{verb} PREPARED failed: {}", error.message())),
+        }
+    }
+
+    /// A pass that also installs what is missing and deletes decisions nobody needs any more; see the module's page for the
+    /// order of its steps.
+    async fn pass_and_clear(&mut self) -> Report {
+        let old = join_all(self.nodes.iter_mut().map(Node::old_decisions)).await;
+        let report = self.pass().await;
+        if report.unreachable.is_empty() {
+            let needed: HashSet<String> = report.waiting.iter().map(|w| w.gid.to_string()).collect();
+            let deletions = self.nodes.iter_mut().zip(old).map(|(node, old)| node.delete_decisions(old, &needed));
+            for error in join_all(deletions).await.into_iter().filter_map(Result::err) {
+                warn!("recovery could not clear up old decisions: {}", error.message());
+            }
+        }
+        report
+    }
+}
+
+struct Node {
+    id: u16,
+    options: ConnectOptions,
+    /// By database: a prepared transaction can only be finished in its own.
+    connections: HashMap<String, Connection>,
+    is_installed: bool,
+}
+
+type Rows = Vec<Vec<Option<bytes::Bytes>>>;
+
+impl Node {
+    /// All transactions prepared here under a gid of ours.
+    async fn prepared(&mut self) -> Result<Vec<InDoubt>> {
+        let database = self.options.database.clone();
+        let sql = format!(
+            "SELECT gid, database FROM pg_catalog.pg_prepared_xacts WHERE starts_with(gid, '{}') ORDER BY prepared",
+            Gid::prefix()
+        );
+        let was_kept = self.connections.contains_key(&database);
+        let mut listed = self.query(&database, &sql).await;
+        if listed.is_err() && was_kept {
+            // Kept since the last pass and dead by now, as all others are when the node was restarted.
+            self.connections.clear();
+            listed = self.query(&database, &sql).await;
+        }
+        let rows = listed?;
+        let node = self.id;
+        let read = |row: Vec<Option<bytes::Bytes>>| {
+            let mut texts = row.into_iter().map(|value| String::from_utf8(value?.to_vec()).ok());
+            let (gid, database) = (texts.next()??.parse().ok()?, texts.next()??);
+            Some(InDoubt { gid, node, database, reason: String::new() })
+        };
+        Ok(rows.into_iter().filter_map(read).collect())
+    }
+
+    async fn fate(&mut self, database: &str, gid: &Gid) -> Result<Fate> {
+        self.bounded(database, async |connection| decision::fate(connection, gid).await).await
+    }
+
+    async fn query(&mut self, database: &str, sql: &str) -> Result<Rows> {
+        self.bounded(database, async |connection| connection.query_rows(sql).await).await
+    }
+
+    async fn execute(&mut self, database: &str, sql: &str) -> Result<()> {
+        self.query(database, sql).await.map(drop)
+    }
+
+    /// Gids of decisions older than a minute. Installs the table where an earlier version's cluster lacks it.
+    async fn old_decisions(&mut self) -> Result<Vec<String>> {
+        let database = self.options.database.clone();
+        if !self.is_installed {
+            // Not before the cluster's own schema is there: making it is not our business.
+            if self.query(&database, "SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'loxo'").await?.is_empty() {
+                return Ok(Vec::new());
+            }
+            self.execute(&database, decision::SCHEMA_SQL).await?;
+            self.is_installed = true;
+        }
+        let sql = format!(
+            "SELECT gid FROM loxo.decision WHERE at < pg_catalog.clock_timestamp() - interval '1 minute' LIMIT {CLEAR_ROWS_MAX}"
+        );
+        let rows = self.query(&database, &sql).await?;
+        Ok(rows.into_iter().flatten().flatten().filter_map(|gid| String::from_utf8(gid.to_vec()).ok()).collect())
+    }
+
+    async fn delete_decisions(&mut self, old: Result<Vec<String>>, needed: &HashSet<String>) -> Result<()> {
+        // Anyone may insert into the table: only what reads as a gid of ours may be put into SQL. The rest stays.
+        let is_done = |gid: &String| !needed.contains(gid) && gid.parse::<Gid>().is_ok();
+        let done: Vec<String> = old?.into_iter().filter(is_done).collect();
+        if done.is_empty() {
+            return Ok(());
+        }
+        let database = self.options.database.clone();
+        self.execute(&database, &format!("DELETE FROM loxo.decision WHERE gid = ANY ('{{{}}}')", done.join(","))).await
+    }
+
+    /// Runs `work` on this node's connection to a database. A connection that an error or the limit has left in the middle
+    /// of an answer is thrown away.
+    async fn bounded<T>(&mut self, database: &str, work: impl AsyncFnOnce(&mut Connection) -> Result<T>) -> Result<T> {
+        let kept = self.connections.remove(database).filter(Connection::is_idle);
+        let options = ConnectOptions { database: database.to_owned(), ..self.options.clone() };
+        let attempt = async {
+            let mut connection = match kept {
+                Some(connection) => connection,
+                None => Connection::connect(&options).await?,
+            };
+            let result = work(&mut connection).await;
+            Ok::<_, PgError>((connection, result))
+        };
+        let timed_out = |_| PgError::connection(format!("datanode {} did not answer within 5 s", self.id));
+        let (connection, result) = timeout(NODE_MAX, attempt).await.map_err(timed_out)??;
+        if connection.is_idle() {
+            self.connections.insert(database.to_owned(), connection);
+        }
+        result
+    }
+}
