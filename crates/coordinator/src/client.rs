@@ -1,0 +1,240 @@
+//! One client's connection: the message loop and what both query protocols share.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use executor::{Call, Completion, Output, Session};
+use pgerror::{PgError, Result, SqlState, field};
+use pgproto::frontend::tag;
+use pgproto::{FrameReader, FrameWriter, backend};
+use planner::Plan;
+use planner::parse::{Statement, StatementKind, Transaction};
+
+use crate::listener::Shared;
+use crate::prepared::{Portal, Prepared};
+
+/// Bytes of a client's further messages read ahead while a statement runs; more wait in the socket.
+const READ_AHEAD_BYTES: usize = 1024 * 1024;
+
+/// A client that has authenticated.
+pub(crate) struct Client {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) reader: FrameReader,
+    pub(crate) writer: FrameWriter,
+    pub(crate) session: Box<Session>,
+    /// Statements of Parse, by name; the unnamed one has the empty name.
+    pub(crate) prepared: HashMap<Bytes, Arc<Prepared>>,
+    /// Statements of SQL's PREPARE share PostgreSQL's one name space with those of Parse.
+    pub(crate) portals: HashMap<Bytes, Portal>,
+    /// SQL cursors: where they live.
+    pub(crate) cursors: HashMap<String, crate::cursors::Cursor>,
+    /// The open block was opened by us, for the statements of one Query or up to the next Sync.
+    pub(crate) implicit_block: bool,
+    /// After an error in the extended protocol messages are skipped up to Sync.
+    pub(crate) skip_to_sync: bool,
+    /// Settings last reported by ParameterStatus.
+    pub(crate) reported: HashMap<String, String>,
+    key: (i32, i32),
+}
+
+/// How a statement ended, as far as the client is told.
+pub(crate) enum Ended {
+    /// CommandComplete or EmptyQueryResponse is still to be sent.
+    Completion(Completion),
+    /// Everything was sent.
+    Silent,
+}
+
+impl Ended {
+    pub(crate) fn tag(tag: impl Into<String>) -> Self {
+        Ended::Completion(Completion::Tag(tag.into()))
+    }
+}
+
+impl Client {
+    pub(crate) fn new(shared: Arc<Shared>, reader: FrameReader, mut writer: FrameWriter, session: Box<Session>) -> Self {
+        let secret = secret();
+        let key = shared.register(session.cancel_set(), secret);
+        backend::backend_key_data(writer.buffer(), key.0, key.1);
+        backend::ready_for_query(writer.buffer(), b'I');
+        Self {
+            shared,
+            reader,
+            writer,
+            session,
+            prepared: HashMap::new(),
+            portals: HashMap::new(),
+            cursors: HashMap::new(),
+            implicit_block: false,
+            skip_to_sync: false,
+            reported: HashMap::new(),
+            key,
+        }
+    }
+
+    /// Process id and secret of this session's cancel key.
+    pub(crate) fn key(&self) -> (i32, i32) {
+        self.key
+    }
+
+    /// Serves the client to its end; open transactions are rolled back.
+    pub(crate) async fn run(mut self) -> Result<()> {
+        let result = self.message_loop().await;
+        if let Err(error) = &result {
+            // Best effort: the client may be gone.
+            backend::error(self.writer.buffer(), error);
+            let _ = self.writer.shutdown().await;
+        }
+        self.session.end().await;
+        result
+    }
+
+    async fn message_loop(&mut self) -> Result<()> {
+        loop {
+            if self.reader.peek_tag().is_none() {
+                self.writer.flush_stream().await?;
+            }
+            let Some(frame) = self.next_frame().await? else { return Ok(()) };
+            match frame.tag {
+                tag::TERMINATE => return Ok(()),
+                tag::QUERY => {
+                    self.skip_to_sync = false;
+                    self.query(frame.body).await?;
+                }
+                tag::SYNC => self.sync().await?,
+                _ if self.skip_to_sync => {}
+                // What is left of a COPY that failed.
+                tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL => {}
+                other => self.extended(other, frame.body).await?,
+            }
+        }
+    }
+
+    async fn next_frame(&mut self) -> Result<Option<pgproto::Frame>> {
+        loop {
+            if let Some(frame) = self.reader.try_next()? {
+                return Ok(Some(frame));
+            }
+            self.writer.flush_stream().await?;
+            if self.reader.fill().await? == 0 {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Runs one statement in the session's transaction state. The block, if there is one, fails with it.
+    pub(crate) async fn execute(&mut self, statement: &Statement, call: &Call, spool: Option<&mut executor::Spool>) -> Result<Ended> {
+        self.refuse_in_failed_block(&statement.kind)?;
+        let result = self.execute_unguarded(statement, call, spool).await;
+        if result.is_err() {
+            self.session.fail();
+            self.session.release();
+        }
+        let notices = self.session.take_notices();
+        for frame in notices {
+            pgproto::frame::put_frame(self.writer.buffer(), frame.tag, |out| out.extend_from_slice(&frame.body));
+        }
+        result
+    }
+
+    async fn execute_unguarded(
+        &mut self,
+        statement: &Statement,
+        call: &Call,
+        spool: Option<&mut executor::Spool>,
+    ) -> Result<Ended> {
+        if let Some(ended) = self.command(statement, call).await? {
+            return Ok(ended);
+        }
+        let plan = self.session.plan(statement, call, None).await?;
+        self.run_plan(&plan, statement, call, spool).await
+    }
+
+    /// Runs a plan while watching the client: one that hangs up has its statement cancelled.
+    pub(crate) async fn run_plan(
+        &mut self,
+        plan: &Plan,
+        statement: &Statement,
+        call: &Call,
+        spool: Option<&mut executor::Spool>,
+    ) -> Result<Ended> {
+        if let Plan::CopyFrom(copy) = plan {
+            return self.copy_from(copy, statement).await;
+        }
+        if let Plan::CopyTo(copy) = plan {
+            return self.copy_to(copy, statement).await;
+        }
+        let mut output = match spool {
+            Some(spool) => Output::spool(spool),
+            None => Output::client(&mut self.writer),
+        };
+        let cancel = self.session.cancel_set();
+        let completion = tokio::select! {
+            result = self.session.run(plan, call, &mut output) => result?,
+            gone = self.reader.closed(READ_AHEAD_BYTES) => {
+                cancel.cancel().await;
+                return Err(gone.with(field::SEVERITY, "FATAL"));
+            }
+        };
+        Ok(Ended::Completion(completion))
+    }
+
+    fn refuse_in_failed_block(&self, kind: &StatementKind) -> Result<()> {
+        use Transaction::{Commit, Prepare, Rollback, RollbackTo};
+        let ends = matches!(
+            kind,
+            StatementKind::Transaction(Commit { .. } | Rollback { .. } | RollbackTo { .. } | Prepare { .. })
+        );
+        if self.session.status() == b'E' && !ends {
+            return Err(PgError::new(
+                SqlState::IN_FAILED_SQL_TRANSACTION,
+                "current transaction is aborted, commands ignored until end of transaction block",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Sends the last message of a statement's answer.
+    pub(crate) fn send_completion(&mut self, ended: Ended) {
+        match ended {
+            Ended::Completion(Completion::Tag(tag)) => backend::command_complete(self.writer.buffer(), &tag),
+            Ended::Completion(Completion::Empty) => backend::bare(self.writer.buffer(), backend::tag::EMPTY_QUERY),
+            Ended::Silent => {}
+        }
+    }
+
+    /// Sends an error of a statement; a position counts from the start of the whole query string.
+    pub(crate) fn send_error(&mut self, error: PgError, offset: usize) {
+        let position = error.text(field::POSITION).parse::<usize>().ok();
+        let error = match position {
+            Some(position) if offset > 0 => error.position(position + offset),
+            _ => error,
+        };
+        backend::error(self.writer.buffer(), &error);
+    }
+
+    /// ReadyForQuery, and before it what has changed of the reported settings.
+    pub(crate) fn ready(&mut self) {
+        backend::ready_for_query(self.writer.buffer(), self.session.status());
+    }
+
+    /// Ends the block that we opened ourselves.
+    pub(crate) async fn end_implicit_block(&mut self) -> Result<()> {
+        if !std::mem::take(&mut self.implicit_block) || !self.session.in_block() {
+            return Ok(());
+        }
+        self.portals.clear();
+        if self.session.status() == b'E' {
+            self.session.rollback().await;
+            return Ok(());
+        }
+        self.session.commit().await.map(|_| ())
+    }
+}
+
+/// Something a stranger cannot guess, from the hasher's random keys.
+fn secret() -> i32 {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    RandomState::new().build_hasher().finish() as i32
+}

@@ -1,0 +1,342 @@
+//! Statements that are the session's own business.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use executor::{Call, Completion, Output, Parameters};
+use pgerror::{PgError, Result, SqlState};
+use pgproto::backend;
+use planner::parse::{CopyEndpoint, Discard, SetStatement, Statement, StatementKind, Transaction, TransactionModes};
+
+use crate::client::{Client, Ended};
+use crate::prepared::Prepared;
+
+/// Settings of Postgres-XL that scripts set and that have nothing to decide here.
+const POSTGRES_XL_SETTINGS: &[&str] = &[
+    "enable_fast_query_shipping",
+    "network_byte_cost",
+    "remote_query_cost",
+    "pgxl_remote_fetch_size",
+    "sequence_range",
+    "loose_constraints",
+    "max_datanodes",
+    "max_coordinators",
+    "max_pool_size",
+    "pooler_port",
+    "pool_conn_keepalive",
+    "pool_maintenance_timeout",
+    "persistent_datanode_connections",
+    "shared_queues",
+    "shared_queue_size",
+    "gtm_host",
+    "gtm_port",
+    "pgxc_node_name",
+    "gtm_backup_barrier",
+    "xc_maintenance_mode",
+    "global_snapshot_source",
+    "log_gtm_stats",
+    "log_remotesubplan_stats",
+    "enable_datanode_row_triggers",
+    "enable_remotelimit",
+];
+
+impl Client {
+    /// Runs the statement if it is one of the session's own; `None` if it has to be planned.
+    pub(crate) async fn command(&mut self, statement: &Statement, call: &Call) -> Result<Option<Ended>> {
+        Ok(Some(match &statement.kind {
+            StatementKind::Transaction(transaction) => self.transaction(transaction).await?,
+            StatementKind::Set(set) => self.set(set, statement).await?,
+            StatementKind::Show { name } => self.show(name, statement, call).await?,
+            StatementKind::Constraints => {
+                self.session.set_in_block(&statement.sql).await?;
+                Ended::tag("SET CONSTRAINTS")
+            }
+            StatementKind::Discard(what) => self.discard(*what).await?,
+            StatementKind::Prepare { name, types, inner } => self.prepare_named(name, types, inner).await?,
+            StatementKind::Execute { name, arguments } => self.execute_named(name, arguments, call).await?,
+            StatementKind::Deallocate { name } => self.deallocate(name.as_deref())?,
+            StatementKind::DeclareCursor(declare) => self.declare_cursor(declare, statement, call).await?,
+            StatementKind::Fetch(fetch) => self.fetch(&fetch.cursor, statement, call).await?,
+            StatementKind::CloseCursor { name } => self.close_cursor(name.as_deref()).await?,
+            StatementKind::Listen { .. } => {
+                return Err(PgError::unsupported("LISTEN").hint("Connect to a datanode to listen, or poll a table."));
+            }
+            StatementKind::Unlisten { .. } => Ended::tag("UNLISTEN"),
+            StatementKind::Notify { .. } => {
+                return Err(PgError::unsupported("NOTIFY").hint("Connect to a datanode to notify its listeners."));
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    async fn transaction(&mut self, transaction: &Transaction) -> Result<Ended> {
+        match transaction {
+            Transaction::Begin(modes) => {
+                if self.session.in_block() && !self.implicit_block {
+                    self.warn(SqlState::ACTIVE_SQL_TRANSACTION, "there is already a transaction in progress");
+                    return Ok(Ended::tag("BEGIN"));
+                }
+                if !std::mem::take(&mut self.implicit_block) {
+                    self.begin(modes)?;
+                }
+                Ok(Ended::tag("BEGIN"))
+            }
+            Transaction::Commit { chain } => self.end_transaction(true, *chain).await,
+            Transaction::Rollback { chain } => self.end_transaction(false, *chain).await,
+            Transaction::Savepoint { name } => {
+                self.require_block("SAVEPOINT")?;
+                self.session.savepoint(name).await?;
+                Ok(Ended::tag("SAVEPOINT"))
+            }
+            Transaction::Release { name } => {
+                self.require_block("RELEASE SAVEPOINT")?;
+                self.session.release_savepoint(name).await?;
+                Ok(Ended::tag("RELEASE"))
+            }
+            Transaction::RollbackTo { name } => {
+                self.require_block("ROLLBACK TO SAVEPOINT")?;
+                self.session.rollback_to(name).await?;
+                self.report_settings();
+                Ok(Ended::tag("ROLLBACK"))
+            }
+            Transaction::Prepare { .. } | Transaction::CommitPrepared { .. } | Transaction::RollbackPrepared { .. } => {
+                Err(PgError::unsupported("user-level two-phase commit").hint("Use COMMIT: it is atomic on all datanodes."))
+            }
+        }
+    }
+
+    fn begin(&mut self, modes: &TransactionModes) -> Result<()> {
+        if modes.isolation.as_deref() == Some("serializable") {
+            return Err(PgError::unsupported("SERIALIZABLE isolation")
+                .hint("Use REPEATABLE READ, with FOR UPDATE or FOR SHARE where rows must not change."));
+        }
+        let mut sql = String::from("BEGIN");
+        if let Some(isolation) = &modes.isolation {
+            sql.push_str(" ISOLATION LEVEL ");
+            sql.push_str(&isolation.to_uppercase());
+        }
+        let read_only = modes.read_only == Some(true);
+        match modes.read_only {
+            Some(true) => sql.push_str(" READ ONLY"),
+            Some(false) => sql.push_str(" READ WRITE"),
+            None => {}
+        }
+        if modes.deferrable == Some(true) {
+            sql.push_str(" DEFERRABLE");
+        }
+        self.session.begin(&sql, read_only);
+        Ok(())
+    }
+
+    async fn end_transaction(&mut self, commit: bool, chain: bool) -> Result<Ended> {
+        let word = if commit { "COMMIT" } else { "ROLLBACK" };
+        if !self.session.in_block() {
+            if chain {
+                return Err(PgError::new(
+                    SqlState::NO_ACTIVE_SQL_TRANSACTION,
+                    format!("{word} AND CHAIN can only be used in transaction blocks"),
+                ));
+            }
+            self.warn(SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
+            return Ok(Ended::tag(word));
+        }
+        if std::mem::take(&mut self.implicit_block) {
+            self.warn(SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
+        }
+        let begin = self.session.begin_sql();
+        self.portals.clear();
+        self.forget_cursors();
+        let tag = if commit {
+            self.session.commit().await?
+        } else {
+            self.session.rollback().await;
+            "ROLLBACK"
+        };
+        self.report_settings();
+        if let (true, Some((sql, read_only))) = (chain, begin) {
+            self.session.begin(&sql, read_only);
+        }
+        Ok(Ended::tag(tag))
+    }
+
+    fn require_block(&self, what: &str) -> Result<()> {
+        if self.session.in_block() && !self.implicit_block {
+            return Ok(());
+        }
+        Err(PgError::new(
+            SqlState::NO_ACTIVE_SQL_TRANSACTION,
+            format!("{what} can only be used in transaction blocks"),
+        ))
+    }
+
+    fn warn(&mut self, code: SqlState, message: &str) {
+        self.session.notice(&PgError::with_severity("WARNING", code, message));
+    }
+
+    async fn set(&mut self, set: &SetStatement, statement: &Statement) -> Result<Ended> {
+        let tag = match set {
+            SetStatement::Reset { .. } | SetStatement::ResetAll => "RESET",
+            _ => "SET",
+        };
+        match set {
+            SetStatement::Value { name, .. } | SetStatement::Default { name, .. } | SetStatement::Reset { name }
+                if POSTGRES_XL_SETTINGS.contains(&name.as_str()) =>
+            {
+                return Ok(Ended::tag(tag));
+            }
+            SetStatement::Value { name, values, .. }
+                if name.ends_with("transaction_isolation")
+                    && values.first().is_some_and(|value| value.eq_ignore_ascii_case("serializable")) =>
+            {
+                return Err(PgError::unsupported("SERIALIZABLE isolation").hint("Use REPEATABLE READ."));
+            }
+            SetStatement::Transaction(modes) | SetStatement::SessionCharacteristics(modes)
+                if modes.isolation.as_deref() == Some("serializable") =>
+            {
+                return Err(PgError::unsupported("SERIALIZABLE isolation").hint("Use REPEATABLE READ."));
+            }
+            SetStatement::Snapshot { .. } => {
+                return Err(PgError::unsupported("SET TRANSACTION SNAPSHOT")
+                    .hint("A snapshot is exported by one datanode and means nothing on another."));
+            }
+            SetStatement::Transaction(_) => self.session.set_in_block(&statement.sql).await?,
+            SetStatement::Value { local: true, .. } | SetStatement::Default { local: true, .. } => {
+                self.session.set_in_block(&statement.sql).await?;
+            }
+            SetStatement::Value { name, .. } => self.session.set(name, &statement.sql).await?,
+            SetStatement::SessionCharacteristics(_) => {
+                self.session.set(&format!("session characteristics {}", statement.sql), &statement.sql).await?;
+            }
+            SetStatement::Default { name, .. } | SetStatement::Reset { name } => {
+                self.session.reset(Some(name), &statement.sql).await?;
+            }
+            SetStatement::ResetAll => self.session.reset(None, &statement.sql).await?,
+        }
+        if let SetStatement::Value { name, .. } | SetStatement::Default { name, .. } | SetStatement::Reset { name } = set
+            && matches!(name.as_str(), "search_path" | "role" | "session_authorization")
+        {
+            self.session.search_path_changed();
+        }
+        if matches!(set, SetStatement::ResetAll) {
+            self.session.search_path_changed();
+        }
+        self.report_settings();
+        self.session.release();
+        Ok(Ended::tag(tag))
+    }
+
+    async fn show(&mut self, name: &str, statement: &Statement, call: &Call) -> Result<Ended> {
+        if POSTGRES_XL_SETTINGS.contains(&name) {
+            return Err(PgError::new(
+                SqlState::UNDEFINED_OBJECT,
+                format!("\"{name}\" is a setting of Postgres-XL that is accepted and ignored"),
+            ));
+        }
+        self.forward_home(&statement.sql, call).await
+    }
+
+    /// Tells the client which of its reported settings have another value now.
+    pub(crate) fn report_settings(&mut self) {
+        let Some(current) = self.session.home_parameters() else { return };
+        for (name, value) in current {
+            if self.reported.get(&name) != Some(&value) {
+                backend::parameter_status(self.writer.buffer(), &name, &value);
+                self.reported.insert(name, value);
+            }
+        }
+    }
+
+    /// Runs a statement as it is on the home node and passes its rows on.
+    pub(crate) async fn forward_home(&mut self, sql: &str, call: &Call) -> Result<Ended> {
+        let mut output = Output::client(&mut self.writer);
+        Ok(Ended::Completion(self.session.forward_home(sql, call, &mut output).await?))
+    }
+
+    async fn discard(&mut self, what: Discard) -> Result<Ended> {
+        if what == Discard::All && self.session.in_block() {
+            return Err(PgError::new(
+                SqlState::ACTIVE_SQL_TRANSACTION,
+                "DISCARD ALL cannot run inside a transaction block",
+            ));
+        }
+        let word = match what {
+            Discard::All => {
+                self.prepared.clear();
+                self.portals.clear();
+                self.cursors.clear();
+                self.session.discard_all().await?;
+                self.report_settings();
+                "DISCARD ALL"
+            }
+            Discard::Plans => "DISCARD PLANS",
+            Discard::Sequences => {
+                self.session.discard_on_home("DISCARD SEQUENCES").await?;
+                "DISCARD SEQUENCES"
+            }
+            Discard::Temp => {
+                self.session.discard_on_home("DISCARD TEMP").await?;
+                "DISCARD TEMP"
+            }
+        };
+        Ok(Ended::tag(word))
+    }
+
+    async fn prepare_named(&mut self, name: &str, types: &[String], inner: &Statement) -> Result<Ended> {
+        let key = Bytes::from(name.to_owned());
+        if self.prepared.contains_key(&key) {
+            return Err(PgError::new(
+                SqlState::DUPLICATE_PREPARED_STATEMENT,
+                format!("prepared statement \"{name}\" already exists"),
+            ));
+        }
+        let types = self.session.type_oids(types).await?;
+        let prepared = self.prepare(Some(inner.clone()), types).await?;
+        self.prepared.insert(key, Arc::new(prepared));
+        Ok(Ended::tag("PREPARE"))
+    }
+
+    pub(crate) fn named_statement(&self, name: &str) -> Result<Arc<Prepared>> {
+        self.prepared_statement(&Bytes::from(name.to_owned()))
+    }
+
+    async fn execute_named(&mut self, name: &str, arguments: &[String], call: &Call) -> Result<Ended> {
+        let prepared = self.named_statement(name)?;
+        let Some(statement) = prepared.statement.clone() else { return Ok(Ended::Completion(Completion::Empty)) };
+        let types = &prepared.description.parameters;
+        if arguments.len() != types.len() {
+            return Err(PgError::new(
+                SqlState::SYNTAX_ERROR,
+                format!("wrong number of parameters for prepared statement \"{name}\""),
+            )
+            .detail(format!("Expected {} parameters but got {}.", types.len(), arguments.len())));
+        }
+        let values = self.session.evaluate(arguments, types).await?;
+        let parameters = Parameters { types: types.clone(), formats: Vec::new(), values };
+        let call = Call { parameters: Some(Arc::new(parameters)), ..call.clone() };
+        Box::pin(self.execute_inner(&statement, &call)).await
+    }
+
+    async fn execute_inner(&mut self, statement: &Statement, call: &Call) -> Result<Ended> {
+        if let StatementKind::Copy(copy) = &statement.kind
+            && copy.source == CopyEndpoint::Client
+        {
+            return Err(PgError::unsupported("COPY inside EXECUTE").hint("Send the COPY itself."));
+        }
+        let plan = self.session.plan(statement, call, None).await?;
+        self.run_plan(&plan, statement, call, None).await
+    }
+
+    fn deallocate(&mut self, name: Option<&str>) -> Result<Ended> {
+        match name {
+            None => {
+                self.prepared.clear();
+                Ok(Ended::tag("DEALLOCATE ALL"))
+            }
+            Some(name) => {
+                self.named_statement(name)?;
+                self.prepared.remove(&Bytes::from(name.to_owned()));
+                Ok(Ended::tag("DEALLOCATE"))
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! COPY between this client, or a file on this host, and the executor.
+
+use std::path::PathBuf;
+
+use executor::{CopySink, CopySource};
+use pgerror::{PgError, Result, SqlState};
+use planner::parse::{CopyEndpoint, CopyStatement, Statement, StatementKind};
+use planner::{CopyFrom, CopyTo};
+
+use crate::client::{Client, Ended};
+
+impl Client {
+    pub(crate) async fn copy_from(&mut self, plan: &CopyFrom, statement: &Statement) -> Result<Ended> {
+        let copy = copy_statement(statement)?;
+        let source = match &copy.source {
+            CopyEndpoint::Client => CopySource::Client(&mut self.reader, &mut self.writer),
+            CopyEndpoint::File(path) => {
+                let path = checked_path(path)?;
+                self.session.require_role("pg_read_server_files", "from").await?;
+                CopySource::File(path)
+            }
+            CopyEndpoint::Program(_) => return Err(no_program()),
+        };
+        Ok(Ended::Completion(self.session.copy_from(plan, copy, source).await?))
+    }
+
+    pub(crate) async fn copy_to(&mut self, plan: &CopyTo, statement: &Statement) -> Result<Ended> {
+        let copy = copy_statement(statement)?;
+        let sink = match &copy.source {
+            CopyEndpoint::Client => CopySink::Client(&mut self.writer),
+            CopyEndpoint::File(path) => {
+                let path = checked_path(path)?;
+                self.session.require_role("pg_write_server_files", "to").await?;
+                CopySink::File(path)
+            }
+            CopyEndpoint::Program(_) => return Err(no_program()),
+        };
+        Ok(Ended::Completion(self.session.copy_to(plan, copy, sink).await?))
+    }
+}
+
+fn copy_statement(statement: &Statement) -> Result<&CopyStatement> {
+    match &statement.kind {
+        StatementKind::Copy(copy) => Ok(copy),
+        _ => Err(PgError::internal("a COPY plan for another statement")),
+    }
+}
+
+/// PostgreSQL wants an absolute path, since the server's directory is not the client's.
+fn checked_path(path: &str) -> Result<PathBuf> {
+    let path = PathBuf::from(path);
+    match path.is_absolute() {
+        true => Ok(path),
+        false => Err(PgError::new(SqlState::from_bytes(b"42602").unwrap_or(SqlState::INTERNAL_ERROR), "relative path not allowed for COPY to file")),
+    }
+}
+
+fn no_program() -> PgError {
+    PgError::unsupported("COPY … PROGRAM").hint("Run the program on the client and use psql's \\copy … FROM PROGRAM, or a pipe.")
+}

@@ -1,0 +1,276 @@
+//! The extended query protocol.
+//!
+//! Statements between two Syncs are one transaction. To spare single statements a BEGIN and a COMMIT on their node, Execute
+//! looks at the next message: if it is Sync and nothing came before, the statement runs by itself. (Waiting for that
+//! message is safe: a client that wants an answer has to send Sync or Flush.)
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use executor::{Call, Completion, Description, Parameters, Spool};
+use pgerror::{PgError, Result, SqlState};
+use pgproto::backend::{self, Field};
+use pgproto::frontend::{self, Target, tag};
+use planner::parse::{Statement, StatementKind, Transaction};
+
+use crate::client::{Client, Ended};
+use crate::prepared::{DescriptionKey, Portal, Prepared};
+use crate::simple::text;
+
+impl Client {
+    /// Answers one message of the extended protocol other than Sync; an error makes the client's further messages be
+    /// skipped up to Sync.
+    pub(crate) async fn extended(&mut self, message: u8, body: Bytes) -> Result<()> {
+        let result = match message {
+            tag::PARSE => self.parse(body).await,
+            tag::BIND => self.bind(body).await,
+            tag::DESCRIBE => self.describe(body).await,
+            tag::EXECUTE => self.execute_portal(body).await,
+            tag::CLOSE => self.close(body),
+            tag::FLUSH => self.writer.flush_stream().await,
+            tag::FUNCTION_CALL => Err(PgError::unsupported("the fast-path function call protocol").hint("Call the function with SELECT.")),
+            other => return Err(PgError::fatal(SqlState::PROTOCOL_VIOLATION, format!("invalid frontend message type {other}"))),
+        };
+        match result {
+            Ok(()) => Ok(()),
+            Err(error) if error.is_fatal() => Err(error),
+            Err(error) => {
+                self.session.fail();
+                self.send_error(error, 0);
+                self.skip_to_sync = true;
+                Ok(())
+            }
+        }
+    }
+
+    /// Sync: the end of an implicit transaction.
+    pub(crate) async fn sync(&mut self) -> Result<()> {
+        self.skip_to_sync = false;
+        if let Err(error) = self.end_implicit_block().await {
+            self.send_error(error, 0);
+        }
+        if !self.session.in_block() {
+            self.portals.clear();
+        }
+        self.ready();
+        Ok(())
+    }
+
+    async fn parse(&mut self, body: Bytes) -> Result<()> {
+        let parse = frontend::decode_parse(body)?;
+        if !parse.name.is_empty() && self.prepared.contains_key(&parse.name) {
+            let name = String::from_utf8_lossy(&parse.name).into_owned();
+            return Err(PgError::new(
+                SqlState::DUPLICATE_PREPARED_STATEMENT,
+                format!("prepared statement \"{name}\" already exists"),
+            ));
+        }
+        let mut statements = planner::parse(text(&parse.sql)?)?;
+        if statements.len() > 1 {
+            return Err(PgError::new(
+                SqlState::SYNTAX_ERROR,
+                "cannot insert multiple commands into a prepared statement",
+            ));
+        }
+        let prepared = self.prepare(statements.pop(), parse.parameter_types).await?;
+        self.prepared.insert(parse.name, Arc::new(prepared));
+        backend::bare(self.writer.buffer(), backend::tag::PARSE_COMPLETE);
+        Ok(())
+    }
+
+    /// Has PostgreSQL analyse a statement, so that its errors come at Parse as they should.
+    pub(crate) async fn prepare(&mut self, statement: Option<Statement>, types: Vec<u32>) -> Result<Prepared> {
+        let description = match &statement {
+            None => Arc::new(Description { parameters: types.clone(), fields: None }),
+            Some(statement) => self.describe_statement(statement, &types).await?,
+        };
+        Ok(Prepared { statement, types, description })
+    }
+
+    async fn describe_statement(&mut self, statement: &Statement, types: &[u32]) -> Result<Arc<Description>> {
+        let bare = |fields| Ok(Arc::new(Description { parameters: types.to_vec(), fields }));
+        match &statement.kind {
+            StatementKind::Select
+            | StatementKind::Insert
+            | StatementKind::Update
+            | StatementKind::Delete
+            | StatementKind::Merge => {}
+            StatementKind::Show { .. } | StatementKind::Explain(_) => {}
+            StatementKind::Execute { name, .. } => {
+                return bare(self.named_statement(name)?.description.fields.clone());
+            }
+            StatementKind::Fetch(fetch) if !fetch.is_move => {
+                return bare(self.cursor_fields(&fetch.cursor).await?);
+            }
+            _ => return bare(None),
+        }
+        if self.session.status() == b'E' {
+            return Err(PgError::new(
+                SqlState::IN_FAILED_SQL_TRANSACTION,
+                "current transaction is aborted, commands ignored until end of transaction block",
+            ));
+        }
+        let version = self.session.catalog().await?.catalog.version();
+        let key = DescriptionKey {
+            sql: statement.sql.clone(),
+            types: types.to_vec(),
+            user: self.session.identity().user.clone(),
+            settings: self.session.settings_mut().fingerprint(),
+        };
+        // A transaction's own DDL makes descriptions that are nobody else's business.
+        let shareable = !self.session.in_block();
+        if let Some(known) = self.shared.descriptions.get(version, &key).filter(|_| shareable) {
+            return Ok(known);
+        }
+        let description = Arc::new(self.session.describe(&statement.sql, types).await?);
+        if shareable {
+            self.shared.descriptions.insert(version, key, description.clone());
+        }
+        Ok(description)
+    }
+
+    async fn bind(&mut self, body: Bytes) -> Result<()> {
+        let bind = frontend::decode_bind(body)?;
+        let prepared = self.prepared_statement(&bind.statement)?;
+        let expected = prepared.description.parameters.len();
+        if bind.parameters.len() != expected {
+            return Err(PgError::protocol(format!(
+                "bind message supplies {} parameters, but prepared statement \"{}\" requires {expected}",
+                bind.parameters.len(),
+                String::from_utf8_lossy(&bind.statement)
+            )));
+        }
+        if !bind.portal.is_empty() && self.portals.contains_key(&bind.portal) {
+            let name = String::from_utf8_lossy(&bind.portal).into_owned();
+            return Err(PgError::new(SqlState::DUPLICATE_CURSOR, format!("cursor \"{name}\" already exists")));
+        }
+        let parameters = Parameters {
+            types: prepared.description.parameters.clone(),
+            formats: bind.parameter_formats,
+            values: bind.parameters,
+        };
+        let call = Call { parameters: Some(Arc::new(parameters)), result_formats: bind.result_formats, describe: false };
+        self.portals.insert(bind.portal, Portal { prepared, call, suspended: None });
+        backend::bare(self.writer.buffer(), backend::tag::BIND_COMPLETE);
+        Ok(())
+    }
+
+    async fn describe(&mut self, body: Bytes) -> Result<()> {
+        let (target, name) = frontend::decode_target(body)?;
+        let (prepared, formats) = match target {
+            Target::Statement => (self.prepared_statement(&name)?, Vec::new()),
+            Target::Portal => {
+                let portal = self.portal(&name)?;
+                (portal.prepared.clone(), portal.call.result_formats.clone())
+            }
+        };
+        let out = self.writer.buffer();
+        if target == Target::Statement {
+            backend::parameter_description(out, &prepared.description.parameters);
+        }
+        match &prepared.description.fields {
+            None => backend::bare(out, backend::tag::NO_DATA),
+            Some(fields) => backend::row_description(out, &with_formats(fields, &formats)),
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, body: Bytes) -> Result<()> {
+        let (target, name) = frontend::decode_target(body)?;
+        match target {
+            Target::Statement => drop(self.prepared.remove(&name)),
+            Target::Portal => drop(self.portals.remove(&name)),
+        }
+        backend::bare(self.writer.buffer(), backend::tag::CLOSE_COMPLETE);
+        Ok(())
+    }
+
+    async fn execute_portal(&mut self, body: Bytes) -> Result<()> {
+        let (name, rows_max) = frontend::decode_execute(body)?;
+        let rows_max = usize::try_from(rows_max).ok().filter(|max| *max > 0);
+        let mut portal = self.portals.remove(&name).ok_or_else(|| no_portal(&name))?;
+        let Some(statement) = portal.prepared.statement.clone() else {
+            backend::bare(self.writer.buffer(), backend::tag::EMPTY_QUERY);
+            self.portals.insert(name, portal);
+            return Ok(());
+        };
+        if portal.suspended.is_none() {
+            self.open_implicit_block(&statement).await?;
+            let mut spool = Spool::default();
+            let wanted = rows_max.is_some().then_some(&mut spool);
+            let ended = self.execute(&statement, &portal.call, wanted).await?;
+            match (rows_max, ended) {
+                (Some(_), Ended::Completion(Completion::Tag(tag))) => portal.suspended = Some((spool, tag)),
+                (_, ended) => {
+                    self.send_completion(ended);
+                    self.portals.insert(name, portal);
+                    return Ok(());
+                }
+            }
+        }
+        self.send_piece(&mut portal, rows_max.unwrap_or(usize::MAX));
+        self.portals.insert(name, portal);
+        Ok(())
+    }
+
+    /// Sends the next rows of a portal that is read in pieces.
+    fn send_piece(&mut self, portal: &mut Portal, rows_max: usize) {
+        let Some((spool, command_tag)) = &mut portal.suspended else { return };
+        let (sent, more) = spool.take(rows_max, self.writer.buffer());
+        if more {
+            backend::bare(self.writer.buffer(), backend::tag::PORTAL_SUSPENDED);
+            return;
+        }
+        let (words, count) = backend::split_command_tag(command_tag);
+        let last = match count {
+            Some(_) if words == "SELECT" => format!("SELECT {sent}"),
+            _ => command_tag.clone(),
+        };
+        backend::command_complete(self.writer.buffer(), &last);
+    }
+
+    /// Opens a block for this statement and those that follow it before Sync, unless there are none.
+    async fn open_implicit_block(&mut self, statement: &Statement) -> Result<()> {
+        if self.session.in_block() || matches!(statement.kind, StatementKind::Transaction(Transaction::Begin(_))) {
+            return Ok(());
+        }
+        while self.reader.peek_tag().is_none() {
+            if self.reader.fill().await? == 0 {
+                return Err(PgError::connection("the client closed the connection").with(pgerror::field::SEVERITY, "FATAL"));
+            }
+        }
+        if self.reader.peek_tag() != Some(tag::SYNC) {
+            self.session.begin("BEGIN", false);
+            self.implicit_block = true;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn prepared_statement(&self, name: &Bytes) -> Result<Arc<Prepared>> {
+        self.prepared.get(name).cloned().ok_or_else(|| {
+            let name = String::from_utf8_lossy(name).into_owned();
+            let message = match name.is_empty() {
+                true => "unnamed prepared statement does not exist".to_owned(),
+                false => format!("prepared statement \"{name}\" does not exist"),
+            };
+            PgError::new(SqlState::INVALID_SQL_STATEMENT_NAME, message)
+        })
+    }
+
+    fn portal(&self, name: &Bytes) -> Result<&Portal> {
+        self.portals.get(name).ok_or_else(|| no_portal(name))
+    }
+}
+
+fn no_portal(name: &[u8]) -> PgError {
+    PgError::new(SqlState::INVALID_CURSOR_NAME, format!("portal \"{}\" does not exist", String::from_utf8_lossy(name)))
+}
+
+fn with_formats(fields: &[Field], formats: &[i16]) -> Vec<Field> {
+    let format = |index: usize| match formats {
+        [] => 0,
+        [all] => *all,
+        each => each.get(index).copied().unwrap_or(0),
+    };
+    fields.iter().enumerate().map(|(i, field)| Field { format: format(i), ..field.clone() }).collect()
+}

@@ -1,0 +1,24 @@
+//! Client sessions of a coordinator: what psql, a driver or pgbench talks to.
+//!
+//! ```text
+//!  client ── startup, authentication ── Client ── simple / extended protocol ── planner ── executor::Session ── datanodes
+//! ```
+//!
+//! * [`listener`](mod@listener): accepts connections, hands out cancel keys, ends everything on shutdown.
+//! * `startup`: the startup packet and SCRAM; `client`: the message loop; `simple`, `extended`: the two query protocols;
+//!   `commands`: statements that are the session's own business (BEGIN, SET, PREPARE, cursors, …).
+//!
+//! Invariants: one task a client; a client that vanishes has its statement cancelled and its links given back or closed;
+//! every message is answered as PostgreSQL would answer it, one ReadyForQuery for each Query or Sync.
+
+mod client;
+mod commands;
+mod copy;
+mod cursors;
+mod extended;
+mod listener;
+mod prepared;
+mod simple;
+mod startup;
+
+pub use listener::{Authentication, Coordinator, CoordinatorOptions};

@@ -1,0 +1,58 @@
+//! Prepared statements, portals, and what PostgreSQL said of statement texts.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use executor::{Call, Description, Spool};
+use planner::Statement;
+
+/// A statement prepared by Parse or by PREPARE.
+pub(crate) struct Prepared {
+    /// `None` for an empty query string.
+    pub(crate) statement: Option<Statement>,
+    /// Types the client declared.
+    pub(crate) types: Vec<u32>,
+    pub(crate) description: Arc<Description>,
+}
+
+/// A bound statement.
+pub(crate) struct Portal {
+    pub(crate) prepared: Arc<Prepared>,
+    pub(crate) call: Call,
+    /// Rows that wait for the next Execute, and the final command tag.
+    pub(crate) suspended: Option<(Spool, String)>,
+}
+
+/// What a description depends on besides the catalog.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct DescriptionKey {
+    pub(crate) sql: Arc<str>,
+    pub(crate) types: Vec<u32>,
+    pub(crate) user: String,
+    pub(crate) settings: u64,
+}
+
+/// Descriptions of statement texts, shared by all sessions of a coordinator. Drivers parse the same few texts over and over.
+#[derive(Default)]
+pub(crate) struct DescriptionCache {
+    entries: Mutex<(u64, HashMap<DescriptionKey, Arc<Description>>)>,
+}
+
+/// The cache is emptied when it has grown to this.
+const DESCRIPTIONS_MAX: usize = 4096;
+
+impl DescriptionCache {
+    pub(crate) fn get(&self, catalog_version: u64, key: &DescriptionKey) -> Option<Arc<Description>> {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        if entries.0 == catalog_version { entries.1.get(key).cloned() } else { None }
+    }
+
+    pub(crate) fn insert(&self, catalog_version: u64, key: DescriptionKey, description: Arc<Description>) {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        if entries.0 != catalog_version || entries.1.len() >= DESCRIPTIONS_MAX {
+            entries.1.clear();
+            entries.0 = catalog_version;
+        }
+        entries.1.insert(key, description);
+    }
+}

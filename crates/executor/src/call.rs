@@ -1,0 +1,205 @@
+//! One statement on one link: sending it by the simple or the extended protocol, and its answer as a stream of events.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use pgerror::{PgError, Result};
+use pgproto::backend::{self, Field, tag};
+use pgproto::connection::{Run, unexpected};
+use pgproto::frontend::{self, Bind, Target};
+
+use crate::load::is_node_specific;
+use crate::session::Held;
+
+/// Parameters of an execution, as the client bound them.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs)]
+pub struct Parameters {
+    /// Types on the home node, 0 where not known.
+    pub types: Vec<u32>,
+    pub formats: Vec<i16>,
+    pub values: Vec<Option<Bytes>>,
+}
+
+/// How a statement is to be run.
+#[derive(Clone, Debug, Default)]
+pub struct Call {
+    /// `None`: by the simple protocol.
+    pub parameters: Option<Arc<Parameters>>,
+    /// As in Bind.
+    pub result_formats: Vec<i16>,
+    /// The client wants a RowDescription before the rows (simple protocol).
+    pub describe: bool,
+}
+
+impl Call {
+    /// By the simple protocol, rows as text, with a description.
+    pub fn simple() -> Self {
+        Self { describe: true, ..Self::default() }
+    }
+
+    /// The same parameters with other result formats, without a description.
+    pub(crate) fn with_formats(&self, result_formats: Vec<i16>) -> Self {
+        Self { parameters: Some(self.parameters.clone().unwrap_or_default()), result_formats, describe: false }
+    }
+
+    /// Types to declare in Parse; a type of the user's own has another id on each node and is left to be inferred.
+    pub(crate) fn declared_types(&self) -> Vec<u32> {
+        let types = self.parameters.as_ref().map(|p| p.types.as_slice()).unwrap_or_default();
+        types.iter().map(|oid| if is_node_specific(*oid) { 0 } else { *oid }).collect()
+    }
+}
+
+/// A step of an answer.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// RowDescription body.
+    Description(Bytes),
+    /// Whole DataRow frames and their number.
+    Rows(Bytes, usize),
+    /// CommandComplete.
+    Complete(String),
+    /// EmptyQueryResponse.
+    Empty,
+    /// CopyInResponse body.
+    CopyIn,
+    /// CopyOutResponse body.
+    CopyOut(Bytes),
+    /// A run of CopyData frames.
+    CopyData(Bytes),
+    /// ReadyForQuery: nothing more will come.
+    Done,
+}
+
+impl Held {
+    /// Queues `sql`; `catalog_version` guards the prepared statements of this backend.
+    pub(crate) fn start(&mut self, sql: &str, call: &Call, catalog_version: u64) {
+        let Some(parameters) = &call.parameters else {
+            self.link.connection.query(sql.as_bytes());
+            return;
+        };
+        let types = call.declared_types();
+        let statement = self.prepare(sql, &types, catalog_version);
+        let bind = Bind {
+            portal: Bytes::new(),
+            statement,
+            parameter_formats: parameters.formats.clone(),
+            parameters: parameters.values.clone(),
+            result_formats: call.result_formats.clone(),
+        };
+        let out = self.link.connection.out();
+        frontend::bind(out, &bind);
+        if call.describe {
+            frontend::describe(out, Target::Portal, b"");
+        }
+        frontend::execute(out, b"", 0);
+        self.link.connection.sync();
+    }
+
+    /// Queues Parse unless this backend has the statement; gives its name there.
+    fn prepare(&mut self, sql: &str, types: &[u32], catalog_version: u64) -> Bytes {
+        let link = &mut self.link;
+        for name in link.statements.expire(catalog_version) {
+            frontend::close(link.connection.out(), Target::Statement, &name);
+        }
+        let sql = Bytes::copy_from_slice(sql.as_bytes());
+        if let Some(name) = link.statements.get(&sql, types) {
+            return name;
+        }
+        let (name, evicted) = link.statements.insert(&sql, types);
+        if let Some(old) = evicted {
+            frontend::close(link.connection.out(), Target::Statement, &old);
+        }
+        frontend::parse(link.connection.out(), &name, &sql, types);
+        self.parsing = Some((sql, types.to_vec()));
+        name
+    }
+
+    /// Sends what is queued.
+    pub(crate) async fn flush(&mut self) -> Result<()> {
+        self.link.connection.flush().await
+    }
+
+    /// The next step of the answer. An error is given once everything up to ReadyForQuery is read, so the link is settled
+    /// then. Cancel-safe.
+    pub(crate) async fn next(&mut self) -> Result<Event> {
+        self.skip_preamble().await?;
+        loop {
+            let run_tag = if self.copying_out { tag::COPY_DATA } else { tag::DATA_ROW };
+            let frame = match self.link.connection.recv_run(run_tag).await? {
+                Run::Frames(bytes, count) if run_tag == tag::DATA_ROW => return Ok(Event::Rows(bytes, count)),
+                Run::Frames(bytes, _) => return Ok(Event::CopyData(bytes)),
+                Run::Other(frame) => frame,
+            };
+            match frame.tag {
+                tag::ROW_DESCRIPTION => return Ok(Event::Description(frame.body)),
+                tag::COMMAND_COMPLETE => return Ok(Event::Complete(backend::decode_command_complete(frame.body)?)),
+                tag::EMPTY_QUERY => return Ok(Event::Empty),
+                tag::COPY_IN => return Ok(Event::CopyIn),
+                tag::COPY_OUT => {
+                    self.copying_out = true;
+                    return Ok(Event::CopyOut(frame.body));
+                }
+                tag::COPY_DONE => self.copying_out = false,
+                tag::PARSE_COMPLETE => self.parsing = None,
+                tag::BIND_COMPLETE | tag::CLOSE_COMPLETE | tag::NO_DATA | tag::PARAMETER_DESCRIPTION
+                | tag::PORTAL_SUSPENDED => {}
+                tag::ERROR => {
+                    self.copying_out = false;
+                    self.failure.get_or_insert(PgError::decode_body(frame.body));
+                    if self.link.connection.is_broken() {
+                        return Err(self.failure.take().unwrap_or_else(|| PgError::connection("the datanode is gone")));
+                    }
+                }
+                tag::READY_FOR_QUERY => {
+                    if let Some((sql, types)) = self.parsing.take() {
+                        self.link.statements.remove(&sql, &types);
+                    }
+                    return self.failure.take().map_or(Ok(Event::Done), Err);
+                }
+                other => return Err(unexpected(other, "a query")),
+            }
+        }
+    }
+
+    /// Reads the rest of an answer, dropping rows; the first error is returned.
+    pub(crate) async fn finish(&mut self) -> Result<Option<String>> {
+        let mut command_tag = None;
+        loop {
+            match self.next().await? {
+                Event::Done => return Ok(command_tag),
+                Event::Complete(tag) => command_tag = Some(tag),
+                Event::CopyIn => {
+                    frontend::copy_fail(self.link.connection.out(), b"the coordinator gave up");
+                    self.flush().await?;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Queues Parse and Describe of a statement without keeping it; [`Held::read_description`] reads the answer.
+    pub(crate) fn start_describe(&mut self, sql: &str, types: &[u32]) {
+        let out = self.link.connection.out();
+        frontend::parse(out, b"", sql.as_bytes(), types);
+        frontend::describe(out, Target::Statement, b"");
+        self.link.connection.sync();
+    }
+
+    /// Parameter types and result columns (`None` for a statement that gives no rows).
+    pub(crate) async fn read_description(&mut self) -> Result<(Vec<u32>, Option<Vec<Field>>)> {
+        self.skip_preamble().await?;
+        let (mut types, mut fields, mut failure) = (Vec::new(), None, None);
+        loop {
+            let frame = self.link.connection.recv().await?;
+            match frame.tag {
+                tag::PARAMETER_DESCRIPTION => types = backend::decode_parameter_description(frame.body)?,
+                tag::ROW_DESCRIPTION => fields = Some(backend::decode_row_description(frame.body)?),
+                tag::ERROR => failure = Some(PgError::decode_body(frame.body)),
+                tag::READY_FOR_QUERY => return failure.map_or(Ok((types, fields)), Err),
+                tag::PARSE_COMPLETE | tag::NO_DATA => {}
+                other => return Err(unexpected(other, "a description")),
+            }
+        }
+    }
+}

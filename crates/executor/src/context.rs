@@ -1,0 +1,158 @@
+//! What all sessions of one coordinator share: the pool, the catalog, the gtm client.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use catalog::NodeId;
+use pgerror::{PgError, Result, SqlState};
+use txn::gtm::{CatalogState, GtmClient};
+
+use crate::load::{self, Loaded};
+use crate::pool::{Address, Identity, Pool};
+
+/// Longest wait for a DDL statement of another session to be settled.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// See the module's page.
+pub struct Context {
+    pub(crate) pool: Pool,
+    pub(crate) gids: txn::GidSource,
+    pub(crate) gtm: GtmClient,
+    datanodes: Vec<Address>,
+    primary: NodeId,
+    service: Identity,
+    cached: Mutex<Option<Arc<Loaded>>>,
+    loading: tokio::sync::Mutex<()>,
+    sessions: AtomicUsize,
+}
+
+impl Context {
+    /// `datanodes` in node id order; `service` is the superuser that reads the metadata.
+    pub fn new(
+        datanodes: Vec<Address>,
+        primary: NodeId,
+        service: Identity,
+        pool: Pool,
+        gtm: GtmClient,
+        gids: txn::GidSource,
+    ) -> Self {
+        Self { pool, gids, gtm, datanodes, primary, service, cached: Mutex::default(), loading: Default::default(), sessions: AtomicUsize::new(0) }
+    }
+
+    /// The node of system catalogs, sequences and final fragments.
+    pub fn home(&self) -> NodeId {
+        self.primary
+    }
+
+    /// All datanodes, in id order.
+    pub fn nodes(&self) -> Vec<NodeId> {
+        (0..self.datanodes.len()).map(|id| NodeId(id as u16)).collect()
+    }
+
+    /// Counts sessions, so that each begins its turns at another node.
+    pub(crate) fn next_session_number(&self) -> usize {
+        self.sessions.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A datanode's name, as far as the catalog read last knows it.
+    pub(crate) fn node_name(&self, node: NodeId) -> String {
+        let cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = cached.as_ref().and_then(|loaded| loaded.catalog.nodes().get(usize::from(node.0)));
+        known.map_or_else(|| format!("datanode {}", node.0), |node| node.name.clone())
+    }
+
+    /// The superuser the coordinator itself connects as.
+    pub fn service(&self) -> &Identity {
+        &self.service
+    }
+
+    /// The pool of datanode connections.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    pub(crate) fn address(&self, node: NodeId) -> Result<Address> {
+        let address = self.datanodes.get(usize::from(node.0)).cloned();
+        address.ok_or_else(|| {
+            PgError::new(SqlState::UNDEFINED_OBJECT, format!("datanode {} is not in this coordinator's configuration", node.0))
+                .hint("Restart the coordinator with a configuration that lists all datanodes.")
+        })
+    }
+
+    /// How to reach every datanode as somebody.
+    pub(crate) fn connect_options(&self, identity: &Identity) -> Vec<pgproto::ConnectOptions> {
+        let options = |address: &Address| pgproto::ConnectOptions {
+            host: address.host.clone(),
+            port: address.port,
+            user: identity.user.clone(),
+            database: identity.database.clone(),
+            secret: identity.secret.clone(),
+            parameters: Vec::new(),
+        };
+        self.datanodes.iter().map(options).collect()
+    }
+
+    /// Runs a query as the service user on a node, outside any session.
+    pub async fn query_as_service(&self, node: NodeId, sql: &str) -> Result<Vec<Vec<Option<bytes::Bytes>>>> {
+        let mut link = self.pool.checkout(node, &self.address(node)?, &self.service).await?;
+        let result = link.connection.query_rows(sql).await;
+        self.pool.give_back(link);
+        result
+    }
+
+    /// The current catalog: from memory as long as the gtm vouches for it, else read (or at least compared by version)
+    /// on the primary datanode.
+    pub async fn catalog(&self) -> Result<Arc<Loaded>> {
+        let mut waited = false;
+        loop {
+            match self.gtm.catalog_state() {
+                CatalogState::Valid { epoch } => {
+                    if let Some(loaded) = self.cached_at(Some(epoch)) {
+                        return Ok(loaded);
+                    }
+                    let _one_at_a_time = self.loading.lock().await;
+                    if self.cached_at(Some(epoch)).is_none() {
+                        self.load(Some(epoch)).await?;
+                    }
+                }
+                CatalogState::Pending if waited => {
+                    return Err(PgError::new(
+                        SqlState::CANNOT_CONNECT_NOW,
+                        "a schema change of another session has not ended within 30 s",
+                    ));
+                }
+                CatalogState::Pending => {
+                    waited = tokio::time::timeout(SETTLE_TIMEOUT, self.gtm.settled()).await.is_err();
+                }
+                CatalogState::Disconnected => return self.without_gtm().await,
+            }
+        }
+    }
+
+    /// Nobody tells us of changes: ask the primary datanode before each statement.
+    async fn without_gtm(&self) -> Result<Arc<Loaded>> {
+        let _one_at_a_time = self.loading.lock().await;
+        let rows = self.query_as_service(self.primary, "SELECT version FROM loxo.catalog_version").await?;
+        let version = rows.first().and_then(|row| row.first()?.as_deref()).and_then(|v| std::str::from_utf8(v).ok()?.parse().ok());
+        let cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match cached {
+            Some(loaded) if Some(loaded.catalog.version()) == version => Ok(loaded),
+            _ => self.load(None).await,
+        }
+    }
+
+    async fn load(&self, epoch: Option<u64>) -> Result<Arc<Loaded>> {
+        let mut link = self.pool.checkout(self.primary, &self.address(self.primary)?, &self.service).await?;
+        let result = load::load(&mut link.connection, false).await;
+        self.pool.give_back(link);
+        let loaded = Arc::new(Loaded { catalog: Arc::new(result?), epoch });
+        *self.cached.lock().unwrap_or_else(PoisonError::into_inner) = Some(loaded.clone());
+        Ok(loaded)
+    }
+
+    fn cached_at(&self, epoch: Option<u64>) -> Option<Arc<Loaded>> {
+        let cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        cached.as_ref().filter(|loaded| loaded.epoch == epoch).cloned()
+    }
+}

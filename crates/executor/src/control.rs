@@ -1,0 +1,213 @@
+//! Commands of the session that PostgreSQL carries out on one backend: SET, SHOW, FETCH, evaluation of arguments.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use catalog::NodeId;
+use pgerror::{PgError, Result};
+use pgproto::backend::Field;
+use planner::{FinalSql, Input};
+
+use crate::call::Call;
+use crate::output::Output;
+use crate::run::Completion;
+use crate::session::{Mode, Session};
+
+impl Session {
+    /// Connects to the home node, which checks user and settings; gives the parameters a client is told at its start.
+    pub async fn start(&mut self) -> Result<HashMap<String, String>> {
+        self.hold(self.home, Mode::Autocommit).await?;
+        let parameters = self.home_parameters().unwrap_or_default();
+        self.release();
+        Ok(parameters)
+    }
+
+    /// Ends the session: what is open is rolled back, pinned links are closed.
+    pub async fn end(&mut self) {
+        if self.held.values().any(|held| !held.link.connection.is_settled() && held.preamble == 0) {
+            self.cancel_set().cancel().await;
+            self.block = None;
+        }
+        if self.in_block() {
+            self.rollback().await;
+        }
+        self.unpin_all();
+    }
+
+    /// ParameterStatus values of the home node's backend, if one is held.
+    pub fn home_parameters(&self) -> Option<HashMap<String, String>> {
+        self.held.get(&self.home).map(|held| held.link.connection.parameters().clone())
+    }
+
+    /// `SET name …`, checked by the home node.
+    pub async fn set(&mut self, name: &str, sql: &str) -> Result<()> {
+        self.change_settings(sql, |settings| settings.set(name, sql.to_owned())).await
+    }
+
+    /// `RESET name` or `SET name TO DEFAULT`; all of them for `None`.
+    pub async fn reset(&mut self, name: Option<&str>, sql: &str) -> Result<()> {
+        self.change_settings(sql, |settings| match name {
+            Some(name) => settings.reset(name),
+            None => settings.clear(),
+        })
+        .await
+    }
+
+    async fn change_settings(&mut self, sql: &str, change: impl FnOnce(&mut crate::Settings)) -> Result<()> {
+        let mode = self.mode();
+        self.command_in(self.home, mode, sql).await?;
+        if mode == Mode::InBlock {
+            self.spread_set(sql).await?;
+        }
+        change(self.settings_mut());
+        if mode == Mode::Autocommit {
+            let fingerprint = self.settings_mut().fingerprint();
+            self.link(self.home)?.link.applied_settings = fingerprint;
+        }
+        Ok(())
+    }
+
+    /// A SET that lasts for the block only (`SET LOCAL`, `SET TRANSACTION`, `SET CONSTRAINTS`). Outside a block PostgreSQL
+    /// warns and nothing stays.
+    pub async fn set_in_block(&mut self, sql: &str) -> Result<()> {
+        let mode = self.mode();
+        self.command_in(self.home, mode, sql).await?;
+        if mode == Mode::InBlock {
+            self.spread_set(sql).await?;
+        }
+        self.release();
+        Ok(())
+    }
+
+    async fn command_in(&mut self, node: NodeId, mode: Mode, sql: &str) -> Result<()> {
+        self.hold(node, mode).await?;
+        let held = self.link(node)?;
+        held.link.connection.query(sql.as_bytes());
+        held.flush().await?;
+        held.finish().await.map(|_| ())
+    }
+
+    /// Runs a command without rows on a node that the session works with.
+    pub async fn command_on(&mut self, node: NodeId, sql: &str) -> Result<()> {
+        self.command_in(node, self.mode(), sql).await
+    }
+
+    /// Runs a text as it is on the home node and passes its rows on.
+    pub async fn forward_home(&mut self, sql: &str, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
+        self.forward_to(self.home, sql, call, output).await
+    }
+
+    /// Runs a text as it is on a node and passes its rows on.
+    pub async fn forward_to(
+        &mut self,
+        node: NodeId,
+        sql: &str,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        let result = self.scatter(self.mode(), vec![(node, sql.to_owned())], call, output).await;
+        self.release();
+        result
+    }
+
+    /// Result columns of a text on a node.
+    pub async fn describe_on(&mut self, node: NodeId, sql: &str) -> Result<Option<Vec<Field>>> {
+        self.hold(node, self.mode()).await?;
+        let held = self.link(node)?;
+        held.start_describe(sql, &[]);
+        held.flush().await?;
+        let (_, fields) = held.read_description().await?;
+        Ok(fields)
+    }
+
+    /// Declares a cursor over a query that one of `nodes` can answer; gives the node.
+    pub async fn declare_on_node(&mut self, nodes: &[NodeId], sql: &str, call: &Call) -> Result<NodeId> {
+        let node = self.choose(nodes);
+        let version = self.catalog_version;
+        self.hold(node, Mode::InBlock).await?;
+        let held = self.link(node)?;
+        held.start(sql, &Call { describe: false, result_formats: Vec::new(), ..call.clone() }, version);
+        held.flush().await?;
+        held.finish().await?;
+        Ok(node)
+    }
+
+    /// Gathers a query's result into a temp table on the home node and declares a cursor over that.
+    pub async fn declare_gathered(
+        &mut self,
+        inputs: &[Input],
+        final_sql: &FinalSql,
+        declaration: &str,
+        cursor: &str,
+        call: &Call,
+    ) -> Result<NodeId> {
+        let home = self.home;
+        let sql = self.fill_all(inputs, final_sql, call).await?;
+        let table = catalog::quote_identifier(&format!("loxo_cursor_{cursor}"));
+        let create = format!("CREATE TEMP TABLE {table} ON COMMIT DROP AS {sql}");
+        let version = self.catalog_version;
+        let held = self.link(home)?;
+        held.start(&create, &call.with_formats(Vec::new()), version);
+        held.flush().await?;
+        held.finish().await?;
+        self.drop_inputs(inputs).await?;
+        self.command_on(home, &format!("{declaration}TABLE pg_temp.{table}")).await?;
+        Ok(home)
+    }
+
+    /// Object ids of type names as written after PREPARE.
+    pub async fn type_oids(&mut self, names: &[String]) -> Result<Vec<u32>> {
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let casts: Vec<String> = names.iter().map(|name| format!("NULL::{name}")).collect();
+        let fields = self.describe_on(self.home, &format!("SELECT {}", casts.join(", "))).await;
+        self.release();
+        Ok(fields?.unwrap_or_default().iter().map(|field| field.type_oid).collect())
+    }
+
+    /// Text values of SQL expressions, each assigned to a type as EXECUTE does.
+    pub async fn evaluate(&mut self, expressions: &[String], types: &[u32]) -> Result<Vec<Option<Bytes>>> {
+        if expressions.is_empty() {
+            return Ok(Vec::new());
+        }
+        let names = self
+            .rows_on(
+                self.home,
+                &format!(
+                    "SELECT {}",
+                    types.iter().map(|oid| format!("pg_catalog.format_type({oid}, NULL)")).collect::<Vec<_>>().join(", ")
+                ),
+            )
+            .await?;
+        let names = names.into_iter().next().unwrap_or_default();
+        let values: Vec<String> = expressions
+            .iter()
+            .zip(&names)
+            .map(|(expression, name)| {
+                let name = String::from_utf8_lossy(name.as_deref().unwrap_or(b"text")).into_owned();
+                format!("({expression})::{name}")
+            })
+            .collect();
+        let rows = self.rows_on(self.home, &format!("SELECT {}", values.join(", "))).await?;
+        self.release();
+        rows.into_iter().next().ok_or_else(|| PgError::internal("the arguments gave no row"))
+    }
+
+    /// DISCARD ALL: everything the session left in backends is gone.
+    pub async fn discard_all(&mut self) -> Result<()> {
+        self.unpin_all();
+        self.settings_mut().clear();
+        self.search_path_changed();
+        self.start().await.map(|_| ())
+    }
+
+    /// DISCARD TEMP and DISCARD SEQUENCES, if the session has a backend of its own there.
+    pub async fn discard_on_home(&mut self, sql: &str) -> Result<()> {
+        self.temp_relations = None;
+        match self.is_pinned(self.home) {
+            true => self.command_on(self.home, sql).await,
+            false => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Asks PostgreSQL what a value means that the COPY transcoder does not know for sure.
+//!
+//! The type's own input function is called with the column's type modifier, as COPY does; a cast would silently cut a
+//! text that is too long. The links of the COPY are busy, so a link of its own is used, with the session's settings
+//! (DateStyle and TimeZone matter).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use catalog::NodeId;
+use copyfmt::Conversion;
+use pgerror::{PgError, Result};
+use pgproto::backend;
+
+use crate::call::{Call, Event, Parameters};
+use crate::context::Context;
+use crate::output::frame_bodies;
+use crate::pool::Identity;
+use crate::session::{Held, Session};
+
+const CSTRING_OID: u32 = 2275;
+
+/// See the module's page. Connects when it is needed first.
+pub(crate) struct Converter {
+    context: Arc<Context>,
+    identity: Identity,
+    node: NodeId,
+    settings: String,
+    held: Option<Held>,
+    input_functions: HashMap<u32, (String, u32)>,
+    /// `ON_ERROR ignore`: a value that PostgreSQL refuses drops its row.
+    pub(crate) ignores_errors: bool,
+}
+
+impl Converter {
+    pub(crate) fn new(session: &Session, encoding: Option<&str>, ignores_errors: bool) -> Self {
+        let mut settings = session.settings().replay();
+        if let Some(encoding) = encoding {
+            settings.push_str(&format!("; SET client_encoding TO {}", catalog::quote_literal(encoding)));
+        }
+        Self {
+            context: session.context.clone(),
+            identity: session.identity.clone(),
+            node: session.home,
+            settings,
+            held: None,
+            input_functions: HashMap::new(),
+            ignores_errors,
+        }
+    }
+
+    /// The value in the type's send format, or PostgreSQL's error.
+    pub(crate) async fn convert(&mut self, conversion: &Conversion) -> Result<Option<Bytes>> {
+        let (sql, types, format) = match conversion.is_binary {
+            true => (self.cast(conversion).await?, conversion.type_oid, 1),
+            false => (self.input_call(conversion).await?, CSTRING_OID, 0),
+        };
+        let parameters = Parameters {
+            types: vec![types],
+            formats: vec![format],
+            values: vec![Some(Bytes::copy_from_slice(&conversion.value))],
+        };
+        let call = Call { parameters: Some(Arc::new(parameters)), result_formats: vec![1], describe: false };
+        let held = self.link().await?;
+        held.start(&sql, &call, 0);
+        held.flush().await?;
+        let mut value = None;
+        loop {
+            match held.next().await? {
+                Event::Done => return Ok(value),
+                Event::Rows(run, _) => {
+                    if let Some(body) = frame_bodies(&run).next() {
+                        value = backend::decode_data_row(Bytes::copy_from_slice(body))?.into_iter().next().flatten();
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    async fn cast(&mut self, conversion: &Conversion) -> Result<String> {
+        let name = self
+            .one_row(&format!(
+                "SELECT pg_catalog.format_type({}, {})",
+                conversion.type_oid, conversion.type_modifier
+            ))
+            .await?
+            .swap_remove(0);
+        Ok(format!("SELECT $1::{name}"))
+    }
+
+    async fn input_call(&mut self, conversion: &Conversion) -> Result<String> {
+        let oid = conversion.type_oid;
+        if !self.input_functions.contains_key(&oid) {
+            let row = self
+                .one_row(&format!(
+                    "SELECT pg_catalog.quote_ident(p.proname), p.pronargs FROM pg_catalog.pg_type t \
+                     JOIN pg_catalog.pg_proc p ON p.oid = t.typinput WHERE t.oid = {oid}"
+                ))
+                .await?;
+            let arguments = row[1].parse().unwrap_or(1);
+            self.input_functions.insert(oid, (row[0].clone(), arguments));
+        }
+        let (function, arguments) = &self.input_functions[&oid];
+        Ok(match arguments {
+            1 => format!("SELECT pg_catalog.{function}($1)"),
+            _ => format!("SELECT pg_catalog.{function}($1, {oid}, {})", conversion.type_modifier),
+        })
+    }
+
+    async fn one_row(&mut self, sql: &str) -> Result<Vec<String>> {
+        let held = self.link().await?;
+        let rows = held.link.connection.query_rows(sql).await?;
+        let row = rows.into_iter().next().ok_or_else(|| PgError::internal("a type is not in pg_type"))?;
+        Ok(row.into_iter().map(|v| String::from_utf8_lossy(&v.unwrap_or_default()).into_owned()).collect())
+    }
+
+    async fn link(&mut self) -> Result<&mut Held> {
+        let held = match self.held.take() {
+            Some(held) if !held.link.connection.is_broken() => held,
+            _ => {
+                let address = self.context.address(self.node)?;
+                let mut link = self.context.pool.checkout(self.node, &address, &self.identity).await?;
+                link.connection.execute(&self.settings).await?;
+                // Not the settings of any session: whoever gets this link next sets its own.
+                link.applied_settings = u64::MAX;
+                Held::new(link)
+            }
+        };
+        Ok(self.held.insert(held))
+    }
+}
+
+impl Drop for Converter {
+    fn drop(&mut self) {
+        if let Some(held) = self.held.take() {
+            self.context.pool.give_back(held.link);
+        }
+    }
+}

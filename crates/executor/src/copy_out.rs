@@ -1,0 +1,281 @@
+//! COPY TO: the nodes' streams as one.
+//!
+//! All nodes send at once and their CopyData goes on as it comes. A header line, or the header and trailer of the binary
+//! format, must appear once: the first node's COPY makes the header line, binary streams are stripped and stitched.
+
+use std::path::{Path, PathBuf};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use catalog::NodeId;
+use copyfmt::{CopyOptions, Format, Header};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use pgerror::{PgError, Result, SqlState};
+use pgproto::{FrameWriter, backend};
+use planner::parse::{CopyStatement, CopyValue};
+use planner::{CopySource, CopyTo};
+use tokio::io::AsyncWriteExt;
+
+use crate::call::{Call, Event};
+use crate::copy_in::{copy_options, os_text};
+use crate::output::frame_bodies;
+use crate::run::Completion;
+use crate::session::{Held, Mode, Session};
+
+/// Where the bytes go.
+pub enum CopySink<'a> {
+    /// CopyData messages.
+    Client(&'a mut FrameWriter),
+    /// A new file on the coordinator's host.
+    File(PathBuf),
+}
+
+impl Session {
+    /// Runs COPY TO.
+    pub async fn copy_to(&mut self, plan: &CopyTo, statement: &CopyStatement, sink: CopySink<'_>) -> Result<Completion> {
+        let loaded = self.catalog().await?;
+        let options = copy_options(statement, false, loaded.catalog.server_version())?;
+        let result = self.copy_out(plan, statement, &options, sink).await;
+        if result.is_err() {
+            self.fail();
+        }
+        self.release();
+        result.map(|rows| Completion::Tag(format!("COPY {rows}")))
+    }
+
+    async fn copy_out(
+        &mut self,
+        plan: &CopyTo,
+        statement: &CopyStatement,
+        options: &CopyOptions,
+        sink: CopySink<'_>,
+    ) -> Result<u64> {
+        match &plan.source {
+            CopySource::One { nodes, what } => {
+                let node = self.choose(nodes);
+                self.copy_streams(self.mode(), &[node], what, statement, options, sink).await
+            }
+            CopySource::All { nodes, what } => {
+                self.copy_streams(self.mode(), nodes, what, statement, options, sink).await
+            }
+            CopySource::Gather(gather) => {
+                let own_block = !self.in_block();
+                if own_block {
+                    self.begin("BEGIN", false);
+                    self.read_elsewhere = true;
+                }
+                let result = self.copy_gathered(gather, statement, options, sink).await;
+                self.read_elsewhere = false;
+                if own_block {
+                    self.rollback().await;
+                }
+                result
+            }
+        }
+    }
+
+    async fn copy_gathered(
+        &mut self,
+        gather: &planner::Gather,
+        statement: &CopyStatement,
+        options: &CopyOptions,
+        sink: CopySink<'_>,
+    ) -> Result<u64> {
+        let sql = self.fill_all(&gather.inputs, &gather.final_sql, &Call::default()).await?;
+        let home = self.home;
+        let rows =
+            self.copy_streams(Mode::InBlock, &[home], &format!("({sql})"), statement, options, sink).await?;
+        if !self.read_elsewhere {
+            self.drop_inputs(&gather.inputs).await?;
+        }
+        Ok(rows)
+    }
+
+    async fn copy_streams(
+        &mut self,
+        mode: Mode,
+        nodes: &[NodeId],
+        what: &str,
+        statement: &CopyStatement,
+        options: &CopyOptions,
+        sink: CopySink<'_>,
+    ) -> Result<u64> {
+        for (position, node) in nodes.iter().enumerate() {
+            self.hold(*node, mode).await?;
+            let sql = format!("COPY {what} TO STDOUT {}", node_options(options, statement, position == 0));
+            self.link(*node)?.link.connection.query(sql.as_bytes());
+        }
+        let mut links = self.take(nodes)?;
+        let result = stream(&mut links, options, sink).await;
+        if result.is_err() {
+            let cancels = links.iter().map(|(_, held)| held.link.connection.cancel_key().send());
+            futures_util::future::join_all(cancels).await;
+            let open = links.iter_mut().filter(|(_, held)| !held.link.connection.is_settled());
+            futures_util::future::join_all(open.map(|(_, held)| held.finish())).await;
+        }
+        self.put_back(links);
+        result
+    }
+}
+
+fn node_options(options: &CopyOptions, statement: &CopyStatement, first: bool) -> String {
+    let mut list = options.to_sql();
+    if first && options.header != Header::No {
+        list = list.replacen('(', "(HEADER, ", 1);
+    }
+    let encoding = statement.options.iter().find(|(name, _)| name == "encoding");
+    if let Some((_, Some(CopyValue::Text(encoding)))) = encoding {
+        list = list.replacen('(', &format!("(ENCODING {}, ", catalog::quote_literal(encoding)), 1);
+    }
+    list
+}
+
+/// Merges the streams of all links into the sink.
+async fn stream(links: &mut [(NodeId, Held)], options: &CopyOptions, sink: CopySink<'_>) -> Result<u64> {
+    let mut columns = 0;
+    let starts = links.iter_mut().map(|(_, held)| async {
+        held.flush().await?;
+        match held.next().await? {
+            Event::CopyOut(body) => Ok(backend::decode_copy_response(body)?.1),
+            other => Err(PgError::protocol(format!("unexpected answer {other:?} to COPY"))),
+        }
+    });
+    for started in futures_util::future::join_all(starts).await {
+        columns = started?;
+    }
+    let binary = options.format == Format::Binary;
+    let mut target = Target::open(sink, binary, columns).await?;
+    if binary {
+        target.bytes(&copyfmt::BINARY_HEADER).await?;
+    }
+    let mut rows = 0;
+    // A header line is the first thing its node sends: wait for it before the others may speak.
+    if options.header != Header::No && let Some((_, first)) = links.first_mut() {
+        match first.next().await? {
+            Event::CopyData(run) => target.run(run).await?,
+            Event::Complete(tag) => rows += backend::split_command_tag(&tag).1.unwrap_or(0),
+            Event::Done => {}
+            other => return Err(PgError::protocol(format!("unexpected {other:?} in COPY"))),
+        }
+    }
+    let mut steps = FuturesUnordered::new();
+    for (_, held) in links.iter_mut().filter(|(_, held)| !held.link.connection.is_settled()) {
+        steps.push(next(held, true));
+    }
+    while let Some((held, mut at_start, event)) = steps.next().await {
+        match event? {
+            Event::Done => continue,
+            Event::CopyData(run) if binary => {
+                let tuples = tuples_only(&run, &mut at_start);
+                target.bytes(&tuples).await?;
+            }
+            Event::CopyData(run) => target.run(run).await?,
+            Event::Complete(tag) => rows += backend::split_command_tag(&tag).1.unwrap_or(0),
+            _ => {}
+        }
+        steps.push(next(held, at_start));
+    }
+    if binary {
+        target.bytes(&copyfmt::BINARY_TRAILER).await?;
+    }
+    target.close().await?;
+    Ok(rows)
+}
+
+async fn next(held: &mut Held, at_start: bool) -> (&mut Held, bool, Result<Event>) {
+    let event = held.next().await;
+    (held, at_start, event)
+}
+
+/// The tuples of a node's binary stream. PostgreSQL puts one tuple into each CopyData, the header before the first and
+/// the trailer into one of its own (`CopySendEndOfRow`).
+fn tuples_only(run: &Bytes, at_start: &mut bool) -> BytesMut {
+    let mut out = BytesMut::with_capacity(run.len());
+    for mut body in frame_bodies(run) {
+        if std::mem::take(at_start) {
+            body = body.strip_prefix(&copyfmt::BINARY_HEADER).unwrap_or(body);
+        }
+        if body != copyfmt::BINARY_TRAILER {
+            out.put_slice(body);
+        }
+    }
+    out
+}
+
+/// An open sink.
+enum Target<'a> {
+    Client(&'a mut FrameWriter),
+    File(tokio::io::BufWriter<tokio::fs::File>),
+}
+
+impl<'a> Target<'a> {
+    async fn open(sink: CopySink<'a>, binary: bool, columns: usize) -> Result<Self> {
+        match sink {
+            CopySink::Client(writer) => {
+                backend::copy_response(writer.buffer(), backend::tag::COPY_OUT, binary, columns);
+                Ok(Target::Client(writer))
+            }
+            CopySink::File(path) => {
+                let file = tokio::fs::File::create(&path).await.map_err(|error| cannot_create(&path, &error))?;
+                Ok(Target::File(tokio::io::BufWriter::with_capacity(256 * 1024, file)))
+            }
+        }
+    }
+
+    /// Whole CopyData frames as a node sent them.
+    async fn run(&mut self, run: Bytes) -> Result<()> {
+        match self {
+            Target::Client(writer) => writer.write_through(&run).await,
+            Target::File(file) => {
+                for body in frame_bodies(&run) {
+                    file.write_all(body).await.map_err(cannot_write)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Bytes that are no frames yet.
+    async fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        match self {
+            Target::Client(writer) => {
+                writer.buffer().put_slice(&pgproto::frontend::copy_data_header(bytes.len()));
+                writer.write_through(bytes).await
+            }
+            Target::File(file) => file.write_all(bytes).await.map_err(cannot_write),
+        }
+    }
+
+    async fn close(self) -> Result<()> {
+        match self {
+            Target::Client(writer) => {
+                backend::bare(writer.buffer(), backend::tag::COPY_DONE);
+                Ok(())
+            }
+            Target::File(mut file) => file.flush().await.map_err(cannot_write),
+        }
+    }
+}
+
+fn cannot_create(path: &Path, error: &std::io::Error) -> PgError {
+    let code = match error.kind() {
+        std::io::ErrorKind::NotFound => SqlState::UNDEFINED_FILE,
+        std::io::ErrorKind::PermissionDenied => SqlState::INSUFFICIENT_PRIVILEGE,
+        _ => SqlState::IO_ERROR,
+    };
+    PgError::new(code, format!("could not open file \"{}\" for writing: {}", path.display(), os_text(error))).hint(
+        "COPY TO instructs the PostgreSQL server process to write a file. You may want a client-side facility such as \
+         psql's \\copy.",
+    )
+}
+
+fn cannot_write(error: std::io::Error) -> PgError {
+    let code = match error.kind() {
+        std::io::ErrorKind::StorageFull => SqlState::DISK_FULL,
+        _ => SqlState::IO_ERROR,
+    };
+    PgError::new(code, format!("could not write to COPY file: {}", os_text(&error)))
+}

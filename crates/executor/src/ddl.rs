@@ -1,0 +1,219 @@
+//! Statements that run on every datanode: schema changes, TRUNCATE, maintenance.
+//!
+//! A schema change first takes the catalog lock on the primary datanode (one row of `loxo.catalog_version`), so schema
+//! changes of different coordinators queue up there and cannot deadlock each other; then the statement runs on the primary
+//! datanode, where most errors show, and after that on all others at once. Our own metadata changes in the same
+//! transaction. Commit tells every coordinator to drop its catalog before the client gets its answer.
+
+use catalog::{NodeId, quote_identifier, quote_literal};
+use pgerror::{PgError, Result, SqlState};
+use planner::{DdlKind, DdlPlan, Effect, MapRequest, Placement, Plan};
+
+use crate::call::Call;
+use crate::output::{Output, Spool};
+use crate::run::Completion;
+use crate::session::{Mode, Session};
+
+impl Session {
+    pub(crate) async fn ddl(&mut self, ddl: &DdlPlan) -> Result<Completion> {
+        for notice in &ddl.notices {
+            self.notice(notice);
+        }
+        if ddl.outside_transaction {
+            return self.ddl_outside_transaction(ddl).await;
+        }
+        if ddl.nodes == [self.home] {
+            return self.temporary_ddl(ddl).await;
+        }
+        self.atomically(async |this| this.ddl_in_block(ddl).await).await
+    }
+
+    /// Temp objects live on the home node, whose backend then stays with the session.
+    async fn temporary_ddl(&mut self, ddl: &DdlPlan) -> Result<Completion> {
+        let home = self.home;
+        let completion = self
+            .atomically(async |this| {
+                let tag = this.run_on(home, &ddl.node_sql).await?;
+                this.link(home)?.temp = true;
+                this.pin(home);
+                this.follow_up(ddl, tag.unwrap_or_default()).await
+            })
+            .await?;
+        self.temp_relations = None;
+        Ok(completion)
+    }
+
+    /// A change of our own metadata on all nodes, inside a block.
+    pub(crate) async fn schema_change(&mut self, nodes: &[NodeId], sql: &str) -> Result<()> {
+        let (primary, others) = split_primary(nodes, self.home);
+        self.run_on(primary, BEGIN_SCHEMA_CHANGE).await?;
+        self.run_on(primary, sql).await?;
+        self.run_on_all(&others, BEGIN_SCHEMA_CHANGE).await?;
+        self.run_on_all(&others, sql).await?;
+        self.schema_changed();
+        Ok(())
+    }
+
+    /// The block's own catalog is another one from here on, and everybody's once it commits.
+    fn schema_changed(&mut self) {
+        if let Some(block) = &mut self.block {
+            block.schema_changed = true;
+            block.catalog = None;
+        }
+        self.search_path = None;
+    }
+
+    async fn ddl_in_block(&mut self, ddl: &DdlPlan) -> Result<Completion> {
+        let schema_change = ddl.kind == DdlKind::Schema;
+        let (primary, others) = split_primary(&ddl.nodes, self.home);
+        if schema_change {
+            self.run_on(primary, BEGIN_SCHEMA_CHANGE).await?;
+        }
+        let tag = self.run_on(primary, &ddl.node_sql).await?.unwrap_or_default();
+        if schema_change {
+            self.run_on_all(&others, BEGIN_SCHEMA_CHANGE).await?;
+        }
+        self.run_on_all(&others, &ddl.node_sql).await.map_err(from_other_node)?;
+        for effect in &ddl.effects {
+            if let Some(sql) = effect_sql(effect) {
+                self.run_on(primary, &sql).await?;
+                self.run_on_all(&others, &sql).await?;
+            }
+        }
+        if schema_change {
+            self.schema_changed();
+        }
+        self.follow_up(ddl, tag).await
+    }
+
+    /// Fills a table that CREATE TABLE AS made.
+    async fn follow_up(&mut self, ddl: &DdlPlan, tag: String) -> Result<Completion> {
+        let Some(sql) = &ddl.follow_up else { return Ok(Completion::Tag(tag)) };
+        let plan = self.plan_text(sql).await?;
+        let mut nothing = Spool::default();
+        let completion = Box::pin(self.run_plan(&plan, &Call::default(), &mut Output::spool(&mut nothing))).await?;
+        Ok(match completion {
+            Completion::Tag(tag) => {
+                Completion::Tag(format!("SELECT {}", pgproto::backend::split_command_tag(&tag).1.unwrap_or(0)))
+            }
+            Completion::Empty => Completion::Empty,
+        })
+    }
+
+    /// VACUUM, CREATE INDEX CONCURRENTLY and the like: each node for itself, the primary datanode first.
+    async fn ddl_outside_transaction(&mut self, ddl: &DdlPlan) -> Result<Completion> {
+        if self.in_block() {
+            let words: Vec<&str> = ddl.node_sql.split_ascii_whitespace().take(2).collect();
+            return Err(PgError::new(
+                SqlState::ACTIVE_SQL_TRANSACTION,
+                format!("{} cannot run inside a transaction block", words.join(" ").to_uppercase()),
+            ));
+        }
+        let (primary, others) = split_primary(&ddl.nodes, self.home);
+        let mut nothing = Spool::default();
+        let mut output = Output::spool(&mut nothing);
+        let first = vec![(primary, ddl.node_sql.clone())];
+        let completion = self.scatter(Mode::Autocommit, first, &Call::default(), &mut output).await?;
+        if !others.is_empty() {
+            let rest = others.iter().map(|node| (*node, ddl.node_sql.clone())).collect();
+            self.scatter(Mode::Autocommit, rest, &Call::default(), &mut output).await.map_err(|error| {
+                error.hint("The statement is done on the other datanodes and does not run in a transaction: repeat it.")
+            })?;
+        }
+        if ddl.kind == DdlKind::Schema {
+            self.atomically(async |this| {
+                this.run_on(primary, BEGIN_SCHEMA_CHANGE).await?;
+                this.run_on_all(&others, BEGIN_SCHEMA_CHANGE).await?;
+                this.schema_changed();
+                Ok(())
+            })
+            .await?;
+        }
+        Ok(completion)
+    }
+
+    /// One text on several nodes of the block at once; notices of these nodes are dropped, the primary's are enough.
+    pub(crate) async fn run_on_all(&mut self, nodes: &[NodeId], sql: &str) -> Result<()> {
+        for node in nodes {
+            self.hold(*node, Mode::InBlock).await?;
+            self.link(*node)?.link.connection.query(sql.as_bytes());
+        }
+        self.finish_all(nodes).await?;
+        for node in nodes {
+            self.link(*node)?.link.connection.take_notices();
+        }
+        Ok(())
+    }
+
+    /// Plans a text of our own under the session's present catalog.
+    async fn plan_text(&mut self, sql: &str) -> Result<Plan> {
+        let statements = planner::parse(sql)?;
+        let statement = statements.first().ok_or_else(|| PgError::internal("an empty follow-up statement"))?;
+        self.plan(statement, &Call::default(), None).await
+    }
+}
+
+const BEGIN_SCHEMA_CHANGE: &str = "SELECT loxo.begin_schema_change()";
+
+fn split_primary(nodes: &[NodeId], home: NodeId) -> (NodeId, Vec<NodeId>) {
+    let primary = nodes.iter().copied().find(|node| *node == home).or(nodes.first().copied()).unwrap_or(home);
+    (primary, nodes.iter().copied().filter(|node| *node != primary).collect())
+}
+
+/// The first node took the statement, so an error of another one means that the nodes are not alike.
+fn from_other_node(error: PgError) -> PgError {
+    match error.get(pgerror::field::DETAIL) {
+        Some(_) => error,
+        None => error.detail("Another datanode accepted the statement; nothing was changed on any."),
+    }
+}
+
+fn node_array(nodes: &[NodeId]) -> String {
+    let ids: Vec<String> = nodes.iter().map(|node| node.0.to_string()).collect();
+    format!("'{{{}}}'::int2[]", ids.join(","))
+}
+
+fn name_array<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
+    let names: Vec<String> = names.into_iter().map(|name| quote_literal(name)).collect();
+    format!("ARRAY[{}]::name[]", names.join(", "))
+}
+
+/// The call that makes a metadata change on one node. Tables are known by object id there, so renaming needs nothing.
+fn effect_sql(effect: &Effect) -> Option<String> {
+    let (schema, name, distribution) = match effect {
+        Effect::CreateTable { schema, name, distribution } => (schema, name, distribution),
+        Effect::ForgetMissing => return Some("SELECT loxo.forget_missing()".into()),
+        Effect::RenameTable { .. } | Effect::RenameColumn { .. } | Effect::RenameSchema { .. } => return None,
+    };
+    let table = quote_literal(&format!("{}.{}", quote_identifier(schema), quote_identifier(name)));
+    let map = |request: &MapRequest| match request {
+        MapRequest::Existing(id) => id.0.to_string(),
+        MapRequest::Over(nodes) => format!("loxo.bucket_map_over({})", node_array(nodes)),
+    };
+    let arguments = match distribution {
+        Placement::Hash { columns, map: request } => format!("'H', {}, {}, NULL", name_array(columns), map(request)),
+        Placement::Modulo { column, map: request } => format!("'M', {}, {}, NULL", name_array([column]), map(request)),
+        Placement::Replicated { nodes } => format!("'R', '{{}}', NULL, {}", node_array(nodes)),
+        Placement::RoundRobin { nodes } => format!("'N', '{{}}', NULL, {}", node_array(nodes)),
+    };
+    Some(format!("SELECT loxo.register_table({table}::pg_catalog.regclass, {arguments})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_table_is_registered_by_quoted_name() {
+        let effect = Effect::CreateTable {
+            schema: "s".into(),
+            name: "My'T".into(),
+            distribution: Placement::Hash { columns: vec!["a".into()], map: MapRequest::Over(vec![NodeId(0), NodeId(2)]) },
+        };
+        assert_eq!(
+            effect_sql(&effect).unwrap(),
+            "SELECT loxo.register_table('s.\"My''T\"'::pg_catalog.regclass, 'H', ARRAY['a']::name[], \
+             loxo.bucket_map_over('{0,2}'::int2[]), NULL)"
+        );
+    }
+}

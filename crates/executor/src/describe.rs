@@ -1,0 +1,189 @@
+//! Planning with the session's catalog, and what PostgreSQL says of a statement before it runs.
+
+use pgerror::{PgError, Result, SqlState};
+use pgproto::backend::Field;
+use planner::{OutputColumn, Parameter, ParameterValue, Plan, SessionFacts, Statement, StatementKind};
+
+use crate::call::Call;
+use crate::output::Output;
+use crate::run::Completion;
+use crate::session::Session;
+
+/// Parameter types and result columns of a statement.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Description {
+    /// Types of `$1`, `$2`, ….
+    pub parameters: Vec<u32>,
+    /// `None` for a statement that gives no rows.
+    pub fields: Option<Vec<Field>>,
+}
+
+impl Session {
+    /// Parses and describes a statement on the home node, where every table exists: PostgreSQL's own errors, types and names.
+    pub async fn describe(&mut self, sql: &str, types: &[u32]) -> Result<Description> {
+        let home = self.home;
+        self.hold(home, self.mode()).await?;
+        let held = self.link(home)?;
+        held.start_describe(sql, types);
+        held.flush().await?;
+        let result = held.read_description().await;
+        self.release();
+        let (parameters, fields) = result?;
+        Ok(Description { parameters, fields })
+    }
+
+    /// Plans a statement. An error of the planner about a statement that PostgreSQL would refuse anyway becomes PostgreSQL's.
+    pub async fn plan(&mut self, statement: &Statement, call: &Call, known: Option<&Description>) -> Result<Plan> {
+        match self.plan_once(statement, call, known).await {
+            Ok(Plan::Gather(gather)) if known.is_none() => {
+                self.describe(&statement.sql, &call.declared_types()).await?;
+                Ok(Plan::Gather(gather))
+            }
+            Ok(plan) => Ok(plan),
+            Err(error) if error.code() == SqlState::FEATURE_NOT_SUPPORTED || error.code() == SqlState::UNDEFINED_TABLE => {
+                if let Some(sql) = describable(statement) {
+                    self.describe(&sql, &call.declared_types()).await?;
+                }
+                Err(error)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn plan_once(&mut self, statement: &Statement, call: &Call, known: Option<&Description>) -> Result<Plan> {
+        let loaded = self.catalog().await?;
+        let search_path = self.search_path(&loaded.catalog).await?;
+        let temp_relations = self.temp_relations().await?;
+        let described;
+        let known = match known {
+            None if statement.kind == StatementKind::CreateTableAs => match statement.query_to_describe() {
+                Some(query) => {
+                    described = self.describe(&query, &call.declared_types()).await?;
+                    Some(&described)
+                }
+                None => None,
+            },
+            known => known,
+        };
+        let columns: Option<Vec<OutputColumn>> = known.and_then(|description| description.fields.as_ref()).map(|fields| {
+            let column = |field: &Field| OutputColumn {
+                name: String::from_utf8_lossy(&field.name).into_owned(),
+                type_oid: field.type_oid,
+                type_modifier: field.type_modifier,
+            };
+            fields.iter().map(column).collect()
+        });
+        let parameters = parameter_facts(call, known);
+        let facts = SessionFacts {
+            home: self.home,
+            search_path: &search_path,
+            temp_relations: &temp_relations,
+            parameters: &parameters,
+            describe: columns.as_deref(),
+            in_transaction: self.in_block(),
+        };
+        planner::plan(statement, &loaded.catalog, &facts)
+    }
+
+    /// Runs a plan of our own inside another statement.
+    pub(crate) async fn run_plan(&mut self, plan: &Plan, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
+        let result = Box::pin(self.dispatch(plan, call, output)).await;
+        if result.is_err() {
+            self.fail();
+        }
+        result
+    }
+
+    /// Schemas that unqualified names are looked up in, as the home node sees them.
+    async fn search_path(&mut self, catalog: &catalog::Catalog) -> Result<Vec<String>> {
+        if let Some(path) = &self.search_path {
+            return Ok(path.clone());
+        }
+        if !self.search_path_was_set {
+            // `"$user", public` without asking anyone.
+            let user = self.identity.user.clone();
+            let path = [user, "public".to_owned()].into_iter().filter(|schema| catalog.has_schema(schema)).collect();
+            return Ok(path);
+        }
+        let rows = self.rows_on(self.home, "SELECT pg_catalog.unnest(pg_catalog.current_schemas(false))").await?;
+        let path: Vec<String> = rows
+            .into_iter()
+            .filter_map(|row| row.into_iter().next().flatten())
+            .map(|name| String::from_utf8_lossy(&name).into_owned())
+            .filter(|name| !name.starts_with("pg_temp") && name != "pg_catalog")
+            .collect();
+        self.search_path = Some(path.clone());
+        Ok(path)
+    }
+
+    /// Names in the session's `pg_temp`.
+    pub(crate) async fn temp_relations(&mut self) -> Result<Vec<String>> {
+        if !self.is_pinned(self.home) {
+            return Ok(Vec::new());
+        }
+        if let Some(names) = &self.temp_relations {
+            return Ok(names.clone());
+        }
+        let rows = self
+            .rows_on(
+                self.home,
+                "SELECT relname FROM pg_catalog.pg_class WHERE relnamespace = pg_catalog.pg_my_temp_schema()",
+            )
+            .await?;
+        let names: Vec<String> = rows
+            .into_iter()
+            .filter_map(|row| row.into_iter().next().flatten())
+            .map(|name| String::from_utf8_lossy(&name).into_owned())
+            .collect();
+        self.temp_relations = Some(names.clone());
+        Ok(names)
+    }
+
+    /// The role the session acts as and whether it may read or write files of the server.
+    pub async fn require_role(&mut self, role: &str, what: &str) -> Result<()> {
+        let sql = format!("SELECT pg_catalog.pg_has_role({}, 'USAGE')", catalog::quote_literal(role));
+        let rows = self.rows_on(self.home, &sql).await?;
+        if rows.first().and_then(|row| row.first()?.as_deref()) == Some(b"t") {
+            return Ok(());
+        }
+        Err(PgError::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("permission denied to COPY {what} a file"))
+            .detail(format!("Only roles with privileges of the \"{role}\" role may COPY {what} a file."))
+            .hint("Anyone can COPY to stdout or from stdin. psql's \\copy command also works for anyone."))
+    }
+
+}
+
+/// The text that PostgreSQL can be asked about before the statement runs.
+fn describable(statement: &Statement) -> Option<String> {
+    match &statement.kind {
+        StatementKind::Select
+        | StatementKind::Insert
+        | StatementKind::Update
+        | StatementKind::Delete
+        | StatementKind::Merge => Some(statement.sql.to_string()),
+        _ => statement.query_to_describe(),
+    }
+}
+
+fn parameter_facts<'a>(call: &'a Call, known: Option<&Description>) -> Vec<Parameter<'a>> {
+    let Some(parameters) = &call.parameters else { return Vec::new() };
+    let count = parameters.values.len().max(parameters.types.len());
+    (0..count)
+        .map(|i| {
+            let declared = parameters.types.get(i).copied().unwrap_or(0);
+            let described = known.and_then(|description| description.parameters.get(i)).copied().unwrap_or(0);
+            let binary = match parameters.formats.as_slice() {
+                [] => false,
+                [all] => *all == 1,
+                each => each.get(i) == Some(&1),
+            };
+            let value = match parameters.values.get(i) {
+                None => ParameterValue::Unknown,
+                Some(None) => ParameterValue::Null,
+                Some(Some(bytes)) if binary => ParameterValue::Binary(bytes),
+                Some(Some(bytes)) => ParameterValue::Text(bytes),
+            };
+            Parameter { type_oid: if described != 0 { described } else { declared }, value }
+        })
+        .collect()
+}

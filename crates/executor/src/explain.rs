@@ -1,0 +1,118 @@
+//! EXPLAIN: the distributed plan, and under each fragment what a datanode says of it.
+
+use bytes::BytesMut;
+use catalog::NodeId;
+use pgerror::{PgError, Result};
+use pgproto::backend::{self, Field};
+use planner::{Explain, Plan};
+
+use crate::call::Call;
+use crate::gather::without_position;
+use crate::output::Output;
+use crate::run::Completion;
+use crate::session::Session;
+
+const TEXT_OID: u32 = 25;
+
+impl Session {
+    pub(crate) async fn explain(&mut self, explain: &Explain, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
+        if let Plan::Forward(forward) = explain.inner.as_ref() {
+            let node = self.choose(&forward.nodes);
+            let sql = format!("EXPLAIN {}{}", options(explain), forward.sql);
+            return self.scatter(self.mode(), vec![(node, sql)], call, output).await.map_err(without_position);
+        }
+        if explain.options.iter().any(|(name, value)| name == "format" && value.as_deref() != Some("text")) {
+            return Err(PgError::unsupported("EXPLAIN with a FORMAT other than TEXT of a statement on several datanodes")
+                .hint("Use EXPLAIN (FORMAT TEXT)."));
+        }
+        if explain.analyze && !matches!(explain.inner.as_ref(), Plan::Scatter(_)) {
+            return Err(PgError::unsupported("EXPLAIN ANALYZE of a statement that gathers or routes rows")
+                .hint("Use EXPLAIN without ANALYZE."));
+        }
+        let mut lines: Vec<String> = explain.inner.to_string().lines().map(str::to_owned).collect();
+        for (title, node, sql) in fragments(&explain.inner, explain.analyze) {
+            let name = self.context.node_name(node);
+            lines.push(format!("{title} on {name}:"));
+            lines.extend(self.node_plan(node, &format!("EXPLAIN {}{sql}", options(explain)), call).await?);
+        }
+        self.send_lines(&lines, output).await?;
+        Ok(Completion::Tag("EXPLAIN".into()))
+    }
+
+    async fn node_plan(&mut self, node: NodeId, sql: &str, call: &Call) -> Result<Vec<String>> {
+        let mut spool = crate::output::Spool::default();
+        let text_call = Call { result_formats: Vec::new(), describe: false, ..call.clone() };
+        let part = vec![(node, sql.to_owned())];
+        self.scatter(self.mode(), part, &text_call, &mut Output::spool(&mut spool)).await.map_err(without_position)?;
+        let mut rows = BytesMut::new();
+        spool.take(usize::MAX, &mut rows);
+        let rows = rows.freeze();
+        crate::output::frame_bodies(&rows)
+            .map(|body| {
+                let values = backend::decode_data_row(bytes::Bytes::copy_from_slice(body))?;
+                let line = values.first().cloned().flatten().unwrap_or_default();
+                Ok(format!("  {}", String::from_utf8_lossy(&line)))
+            })
+            .collect()
+    }
+
+    /// Sends lines as the one text column `QUERY PLAN`.
+    async fn send_lines(&mut self, lines: &[String], output: &mut Output<'_>) -> Result<()> {
+        let mut description = BytesMut::new();
+        backend::row_description(&mut description, &[query_plan_field()]);
+        output.description(description.freeze().slice(5..), self.home, self.home)?;
+        let mut rows = BytesMut::new();
+        for line in lines {
+            backend::data_row(&mut rows, [Some(line.as_bytes())].into_iter());
+        }
+        output.rows(rows.freeze(), lines.len()).await
+    }
+}
+
+/// The result column of EXPLAIN.
+pub fn query_plan_field() -> Field {
+    Field {
+        name: bytes::Bytes::from_static(b"QUERY PLAN"),
+        table_oid: 0,
+        column_number: 0,
+        type_oid: TEXT_OID,
+        type_size: -1,
+        type_modifier: -1,
+        format: 0,
+    }
+}
+
+fn options(explain: &Explain) -> String {
+    if explain.options.is_empty() {
+        return String::new();
+    }
+    let list: Vec<String> = explain
+        .options
+        .iter()
+        .map(|(name, value)| match value {
+            Some(value) => format!("{name} {value}"),
+            None => name.clone(),
+        })
+        .collect();
+    format!("({}) ", list.join(", "))
+}
+
+/// What to ask of which node: one node stands for all that run the same text, unless they really run it.
+fn fragments(plan: &Plan, analyze: bool) -> Vec<(&'static str, NodeId, String)> {
+    match plan {
+        Plan::Scatter(scatter) if analyze => {
+            scatter.nodes.iter().map(|node| ("Fragment", *node, scatter.sql.clone())).collect()
+        }
+        Plan::Scatter(scatter) => scatter.nodes.first().map(|node| ("Fragment", *node, scatter.sql.clone())).into_iter().collect(),
+        Plan::Replicate(replicate) => {
+            replicate.nodes.first().map(|node| ("Fragment", *node, replicate.sql.clone())).into_iter().collect()
+        }
+        Plan::Gather(gather) => gather
+            .inputs
+            .iter()
+            .filter_map(|input| Some(("Fragment", *input.nodes.first()?, input.sql.clone())))
+            .collect(),
+        Plan::InsertSplit(insert) => insert.parts.iter().map(|(node, sql)| ("Fragment", *node, sql.clone())).collect(),
+        _ => Vec::new(),
+    }
+}

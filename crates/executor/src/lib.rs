@@ -1,0 +1,50 @@
+//! Runs plans on datanodes.
+//!
+//! ```text
+//!  coordinator ── Session::plan ──> planner          (catalog from Context, description from the home node)
+//!       │
+//!       └─ Session::run(plan) ── Link ── Link ── Link ──> datanodes        rows ──> Output ──> client
+//!                                  └───── Pool ─────┘
+//! ```
+//!
+//! * [`context`]: what the sessions of a coordinator share: [`Pool`], cached catalog, gtm client.
+//! * [`session`]: the connections a session holds and the transaction that ties them; [`transaction`] ends it.
+//! * [`run`]: one node, many nodes, replicated writes; [`gather`]: temp tables on the home node; [`staged`]: INSERT whose
+//!   rows PostgreSQL makes first; [`ddl`]; [`explain`]; [`copy_in`], [`copy_out`].
+//! * [`load`]: the catalog, read off the primary datanode.
+//!
+//! Invariants: no SQL value is ever computed here; rows are moved as bytes and looked into only for their distribution
+//! key; every buffer is bounded; a connection that was not read to the end of an answer is never used again.
+
+mod call;
+mod cluster_command;
+mod context;
+mod control;
+mod convert;
+mod copy_in;
+mod copy_out;
+mod ddl;
+mod describe;
+mod explain;
+mod gather;
+mod load;
+mod output;
+mod pool;
+mod run;
+mod session;
+mod settings;
+mod staged;
+mod transaction;
+
+pub use call::{Call, Parameters};
+pub use context::Context;
+pub use copy_in::CopySource;
+pub use copy_out::CopySink;
+pub use describe::Description;
+pub use explain::query_plan_field;
+pub use load::Loaded;
+pub use output::{Output, SPOOL_BYTES_MAX, Spool};
+pub use pool::{Address, Identity, Pool};
+pub use run::Completion;
+pub use session::{CancelSet, Mode, Session};
+pub use settings::Settings;

@@ -1,0 +1,372 @@
+//! Reads the catalog off the primary datanode.
+//!
+//! All queries run in one REPEATABLE READ transaction, so the snapshot is consistent. The search path is empty meanwhile:
+//! every name PostgreSQL prints is qualified.
+//!
+//! A load under a new gtm epoch must not miss a schema change whose COMMIT is still on its way to the datanode (its
+//! coordinator may be dead already, so nobody will announce it again). A committing schema change therefore holds an
+//! advisory lock on the primary datanode, [`LOCK_FOR_COMMIT`], and a load waits for it before it takes its snapshot.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use catalog::{
+    Builder, Catalog, Column, Distribution, FIRST_USER_OID, ForeignKey, Function, Generated, Group, KeyColumn, MapId, Node,
+    NodeId, Oid, Persistence, Relation, RelationKind, UniqueKey, UserType,
+};
+use pgerror::{PgError, Result, SqlState};
+use pgproto::Connection;
+use placement::BucketMap;
+
+/// A catalog and what goes with it.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The snapshot.
+    pub catalog: Arc<Catalog>,
+    /// The gtm epoch it belongs to; `None` for a transaction's own view.
+    pub(crate) epoch: Option<u64>,
+}
+
+type Row = Vec<Option<Bytes>>;
+
+/// Text of a column; NULL and bad UTF-8 (a name in SQL_ASCII, say) are errors of ours to report, not to panic on.
+fn text(row: &Row, column: usize) -> Result<&str> {
+    optional(row, column)?.ok_or_else(|| PgError::internal(format!("column {column} of a catalog query is null")))
+}
+
+fn optional(row: &Row, column: usize) -> Result<Option<&str>> {
+    let value = row.get(column).ok_or_else(|| PgError::internal("a catalog query gave too few columns"))?;
+    value
+        .as_deref()
+        .map(|bytes| std::str::from_utf8(bytes).map_err(|_| PgError::internal("a catalog name is not UTF-8")))
+        .transpose()
+}
+
+fn number<T: std::str::FromStr>(row: &Row, column: usize) -> Result<T> {
+    let value = text(row, column)?;
+    value.parse().map_err(|_| PgError::internal(format!("\"{value}\" in a catalog query is not a number")))
+}
+
+fn flag(row: &Row, column: usize) -> Result<bool> {
+    Ok(text(row, column)? == "t")
+}
+
+fn letter(row: &Row, column: usize) -> Result<char> {
+    Ok(text(row, column)?.chars().next().unwrap_or(' '))
+}
+
+/// `{1,2,3}` or `1 2 3`.
+fn numbers<T: std::str::FromStr>(list: Option<&str>) -> Result<Vec<T>> {
+    list.unwrap_or_default()
+        .split(|c: char| !c.is_ascii_digit() && c != '-')
+        .filter(|part| !part.is_empty())
+        .map(|part| part.parse().map_err(|_| PgError::internal(format!("\"{part}\" is not a number"))))
+        .collect()
+}
+
+/// Key of the advisory lock that stands between committing schema changes and loads: "loxo" in ASCII.
+const COMMIT_LOCK: i64 = 0x6c6f_786f;
+
+/// Run by a schema change on the primary datanode right before it is announced and committed.
+pub(crate) const LOCK_FOR_COMMIT: &str = "SELECT pg_catalog.pg_advisory_xact_lock(1819244655)";
+
+/// Reads everything. `in_transaction`: the connection has a transaction open whose own changes are to be seen.
+pub(crate) async fn load(connection: &mut Connection, in_transaction: bool) -> Result<Catalog> {
+    if in_transaction {
+        connection.execute("SAVEPOINT loxo_load; SET LOCAL search_path = ''").await?;
+    } else {
+        // The lock is taken in a transaction of its own: waiting inside the second one would be done on an old snapshot.
+        connection.execute(&format!("SELECT pg_catalog.pg_advisory_lock_shared({COMMIT_LOCK})")).await?;
+        connection
+            .execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL search_path = ''")
+            .await?;
+    }
+    let result = read_all(connection).await;
+    let end = match in_transaction {
+        true => "ROLLBACK TO loxo_load; RELEASE loxo_load".to_owned(),
+        false => format!("ROLLBACK; SELECT pg_catalog.pg_advisory_unlock_shared({COMMIT_LOCK})"),
+    };
+    if result.is_err() {
+        let ended = connection.execute(&end).await;
+        debug_assert!(ended.is_ok() || connection.is_broken());
+    }
+    match result {
+        Ok(catalog) => connection.execute(&end).await.map(|_| catalog),
+        Err(error) if error.code() == SqlState::UNDEFINED_TABLE || error.code() == SqlState::INVALID_SCHEMA_NAME => {
+            Err(PgError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, "the datanode has no Loxodonta metadata")
+                .detail(error.message())
+                .hint("Prepare the cluster with `loxo up` or `loxo init --config FILE`."))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+async fn read_all(connection: &mut Connection) -> Result<Catalog> {
+    let version = connection
+        .query_rows("SELECT version, pg_catalog.current_setting('server_version_num') FROM loxo.catalog_version")
+        .await?;
+    let row = version.first().ok_or_else(|| PgError::internal("loxo.catalog_version is empty"))?;
+    let mut builder = Builder::new(number(row, 0)?, number(row, 1)?);
+    read_nodes(connection, &mut builder).await?;
+    for row in connection.query_rows(SCHEMAS).await? {
+        builder.schema(text(&row, 0)?);
+    }
+    for row in connection.query_rows(TYPES).await? {
+        builder.user_type(UserType {
+            oid: number(&row, 0)?,
+            schema: text(&row, 1)?.to_owned(),
+            name: text(&row, 2)?.to_owned(),
+            kind: letter(&row, 3)?,
+            base: number(&row, 4)?,
+            array: flag(&row, 5)?,
+        });
+    }
+    for row in connection.query_rows(FUNCTIONS).await? {
+        builder.function(Function {
+            oid: number(&row, 0)?,
+            schema: text(&row, 1)?.to_owned(),
+            name: text(&row, 2)?.to_owned(),
+            language: text(&row, 3)?.to_owned(),
+            volatility: letter(&row, 4)?,
+            kind: letter(&row, 5)?,
+            definition: optional(&row, 6)?.unwrap_or_default().to_owned(),
+        });
+    }
+    for row in connection.query_rows(OPERATORS).await? {
+        builder.operator(text(&row, 0)?);
+    }
+    read_relations(connection, builder).await
+}
+
+async fn read_nodes(connection: &mut Connection, builder: &mut Builder) -> Result<()> {
+    let nodes = connection
+        .query_rows("SELECT id, name, type, host, port, is_primary, is_preferred FROM loxo.node ORDER BY id")
+        .await?;
+    for row in nodes {
+        let node = Node {
+            id: NodeId(number(&row, 0)?),
+            name: text(&row, 1)?.to_owned(),
+            host: text(&row, 3)?.to_owned(),
+            port: number(&row, 4)?,
+            primary: flag(&row, 5)?,
+            preferred: flag(&row, 6)?,
+        };
+        match letter(&row, 2)? {
+            'D' => builder.node(node),
+            'C' => builder.coordinator(node),
+            _ => builder,
+        };
+    }
+    for row in connection.query_rows("SELECT name, members FROM loxo.node_group ORDER BY name").await? {
+        let members = numbers(optional(&row, 1)?)?.into_iter().map(NodeId).collect();
+        builder.group(Group { name: text(&row, 0)?.to_owned(), members });
+    }
+    for row in connection.query_rows("SELECT id, nodes FROM loxo.bucket_map").await? {
+        let slots: Vec<u16> = numbers(optional(&row, 1)?)?;
+        let map = BucketMap::from_slice(&slots).ok_or_else(|| PgError::internal("a bucket map has a wrong length"))?;
+        builder.map(MapId(number(&row, 0)?), map);
+    }
+    Ok(())
+}
+
+/// Rows of a query by the object id in their first column.
+fn by_relation(rows: Vec<Row>) -> Result<HashMap<Oid, Vec<Row>>> {
+    let mut map: HashMap<Oid, Vec<Row>> = HashMap::new();
+    for row in rows {
+        map.entry(number(&row, 0)?).or_default().push(row);
+    }
+    Ok(map)
+}
+
+async fn read_relations(connection: &mut Connection, mut builder: Builder) -> Result<Catalog> {
+    let mut columns = by_relation(connection.query_rows(COLUMNS).await?)?;
+    let mut unique_keys = by_relation(connection.query_rows(UNIQUE_KEYS).await?)?;
+    let mut foreign_keys = by_relation(connection.query_rows(FOREIGN_KEYS).await?)?;
+    // Key types of domains need the types, which are in the builder: freeze a copy of what is there so far.
+    let types = connection.query_rows(DOMAIN_BASES).await?;
+    let mut domains = HashMap::new();
+    for row in types {
+        domains.insert(number::<Oid>(&row, 0)?, number::<Oid>(&row, 1)?);
+    }
+    for row in connection.query_rows(RELATIONS).await? {
+        let oid: Oid = number(&row, 0)?;
+        let columns =
+            columns.remove(&oid).unwrap_or_default().iter().map(column).collect::<Result<Vec<Column>>>()?;
+        let kind = relation_kind(letter(&row, 3)?)?;
+        let distribution = distribution(&row, kind, &columns, &domains, &builder)?;
+        builder.relation(Relation {
+            oid,
+            schema: text(&row, 1)?.to_owned(),
+            name: text(&row, 2)?.to_owned(),
+            kind,
+            persistence: match letter(&row, 4)? {
+                'u' => Persistence::Unlogged,
+                't' => Persistence::Temporary,
+                _ => Persistence::Permanent,
+            },
+            columns,
+            distribution,
+            view_definition: optional(&row, 5)?.map(|sql| sql.trim_end().trim_end_matches(';').to_owned()),
+            is_barrier: flag(&row, 6)?,
+            unique_keys: unique_keys.remove(&oid).unwrap_or_default().iter().map(unique_key).collect::<Result<_>>()?,
+            foreign_keys: foreign_keys
+                .remove(&oid)
+                .unwrap_or_default()
+                .iter()
+                .map(foreign_key)
+                .collect::<Result<_>>()?,
+            parent: optional(&row, 7)?.map(|oid| oid.parse().unwrap_or(0)),
+            is_partition: flag(&row, 8)?,
+            has_children: flag(&row, 9)?,
+            has_triggers: flag(&row, 10)?,
+            has_rules: flag(&row, 11)?,
+            rows: number::<f64>(&row, 12)?.max(0.0),
+        });
+    }
+    Ok(builder.build())
+}
+
+fn relation_kind(letter: char) -> Result<RelationKind> {
+    Ok(match letter {
+        'r' => RelationKind::Table,
+        'p' => RelationKind::PartitionedTable,
+        'v' => RelationKind::View,
+        'm' => RelationKind::MaterializedView,
+        'S' => RelationKind::Sequence,
+        'f' => RelationKind::ForeignTable,
+        'c' => RelationKind::Composite,
+        other => return Err(PgError::internal(format!("unknown kind of relation \"{other}\""))),
+    })
+}
+
+fn column(row: &Row) -> Result<Column> {
+    let generated = match (letter(row, 8)?, letter(row, 9)?) {
+        ('s', _) => Generated::Stored,
+        ('v', _) => Generated::Virtual,
+        (_, 'a') => Generated::IdentityAlways,
+        (_, 'd') => Generated::IdentityByDefault,
+        _ => Generated::No,
+    };
+    Ok(Column {
+        number: number(row, 1)?,
+        name: text(row, 2)?.to_owned(),
+        type_oid: number(row, 3)?,
+        type_modifier: number(row, 4)?,
+        type_name: text(row, 5)?.to_owned(),
+        not_null: flag(row, 6)?,
+        default: optional(row, 7)?.map(str::to_owned),
+        generated,
+        default_is_stable: flag(row, 10)?,
+        deterministic: flag(row, 11)?,
+    })
+}
+
+fn unique_key(row: &Row) -> Result<UniqueKey> {
+    Ok(UniqueKey { name: text(row, 1)?.to_owned(), columns: numbers(optional(row, 2)?)?, primary: flag(row, 3)? })
+}
+
+fn foreign_key(row: &Row) -> Result<ForeignKey> {
+    Ok(ForeignKey {
+        name: text(row, 1)?.to_owned(),
+        columns: numbers(optional(row, 2)?)?,
+        referenced: number(row, 3)?,
+        referenced_columns: numbers(optional(row, 4)?)?,
+    })
+}
+
+fn distribution(
+    row: &Row,
+    kind: RelationKind,
+    columns: &[Column],
+    domains: &HashMap<Oid, Oid>,
+    builder: &Builder,
+) -> Result<Distribution> {
+    let Some(locator) = optional(row, 13)? else {
+        return Ok(match kind {
+            RelationKind::View => Distribution::View,
+            _ => Distribution::CatalogNode,
+        });
+    };
+    let nodes = || -> Result<Vec<NodeId>> { Ok(numbers(optional(row, 16)?)?.into_iter().map(NodeId).collect()) };
+    let map_id = || -> Result<MapId> { Ok(MapId(number(row, 15)?)) };
+    let map = |id: MapId| {
+        builder.get_map(id).ok_or_else(|| PgError::internal(format!("bucket map {} does not exist", id.0)))
+    };
+    let key = numbers::<i16>(optional(row, 14)?)?
+        .into_iter()
+        .map(|attnum| {
+            let column = columns.iter().find(|column| column.number == attnum);
+            let mut type_oid = column.map_or(0, |column| column.type_oid);
+            while let Some(base) = domains.get(&type_oid) {
+                type_oid = *base;
+            }
+            let key_type = placement::KeyType::from_oid(type_oid)
+                .ok_or_else(|| PgError::internal(format!("distribution key column {attnum} has no hash")))?;
+            Ok(KeyColumn { number: attnum, key_type })
+        })
+        .collect::<Result<Vec<_>>>()?;
+    match (locator, key.as_slice()) {
+        ("R", _) => Ok(Distribution::Replicated { nodes: nodes()? }),
+        ("N", _) => Ok(Distribution::RoundRobin { nodes: nodes()? }),
+        ("H", [_, ..]) => Ok(Distribution::Hash { columns: key, map_id: map_id()?, map: map(map_id()?)? }),
+        ("M", [column]) => Ok(Distribution::Modulo { column: *column, map_id: map_id()?, map: map(map_id()?)? }),
+        _ => Err(PgError::internal("loxo.class has a row that makes no sense")),
+    }
+}
+
+/// First object id a user can own, for a look at OIDs that differ between nodes.
+pub(crate) fn is_node_specific(oid: Oid) -> bool {
+    oid >= FIRST_USER_OID
+}
+
+const SCHEMAS: &str = "SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_(toast|temp)'";
+
+const TYPES: &str = "SELECT t.oid, n.nspname, t.typname, t.typtype, \
+     CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.typelem END, t.typcategory = 'A' \
+     FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace \
+     WHERE t.oid >= 16384 AND n.nspname <> 'loxo' AND n.nspname !~ '^pg_(toast|temp)'";
+
+const DOMAIN_BASES: &str = "SELECT oid, typbasetype FROM pg_type WHERE typtype = 'd'";
+
+const FUNCTIONS: &str = "SELECT p.oid, n.nspname, p.proname, l.lanname, p.provolatile, p.prokind, \
+     CASE WHEN p.prokind IN ('f', 'p') AND l.lanname NOT IN ('c', 'internal') THEN pg_get_functiondef(p.oid) END \
+     FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang \
+     WHERE p.oid >= 16384 AND n.nspname <> 'loxo'";
+
+const OPERATORS: &str = "SELECT DISTINCT oprname FROM pg_operator WHERE oid >= 16384";
+
+/// Relations of users: not ours, not PostgreSQL's own, not other sessions' temp tables.
+const RELATIONS: &str = "SELECT c.oid, n.nspname, c.relname, c.relkind, c.relpersistence, \
+     CASE WHEN c.relkind IN ('v', 'm') THEN pg_get_viewdef(c.oid) END, \
+     c.relrowsecurity OR coalesce('security_barrier=true' = ANY (c.reloptions), false), \
+     (SELECT i.inhparent FROM pg_inherits i WHERE i.inhrelid = c.oid ORDER BY i.inhseqno LIMIT 1), \
+     c.relispartition, \
+     c.relhassubclass AND EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid), \
+     EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal), \
+     c.relkind IN ('r', 'p') AND EXISTS (SELECT FROM pg_rewrite r WHERE r.ev_class = c.oid), \
+     c.reltuples * CASE WHEN k.locator IN ('H', 'M', 'N') THEN (SELECT count(*) FROM loxo.node WHERE type = 'D') ELSE 1 END, \
+     k.locator, k.key_columns, k.map_id, k.nodes \
+     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN loxo.class k ON k.relid = c.oid \
+     WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f', 'c') \
+     AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'loxo') AND n.nspname !~ '^pg_(toast|temp)'";
+
+const COLUMNS: &str = "SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod, format_type(a.atttypid, a.atttypmod), \
+     a.attnotnull, pg_get_expr(d.adbin, d.adrelid), a.attgenerated, a.attidentity, \
+     a.attidentity = '' AND NOT EXISTS (SELECT FROM regexp_matches(d.adbin::text, 'funcid ([0-9]+)', 'g') m \
+       JOIN pg_proc p ON p.oid = m[1]::oid WHERE p.provolatile = 'v') AND coalesce(d.adbin::text !~ 'NEXTVALUEEXPR', true), \
+     coalesce((SELECT collisdeterministic FROM pg_collation l WHERE l.oid = a.attcollation), true) \
+     FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace \
+     LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum \
+     WHERE a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f', 'c') \
+     AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'loxo') AND n.nspname !~ '^pg_(toast|temp)' \
+     ORDER BY a.attrelid, a.attnum";
+
+const UNIQUE_KEYS: &str = "SELECT i.indrelid, c.relname, \
+     (SELECT array_agg(k) FROM unnest(i.indkey[0:i.indnkeyatts - 1]) k), i.indisprimary \
+     FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid \
+     WHERE i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indrelid >= 16384 \
+     AND 0 <> ALL (i.indkey::int2[])";
+
+const FOREIGN_KEYS: &str = "SELECT conrelid, conname, conkey, confrelid, confkey FROM pg_constraint \
+     WHERE contype = 'f' AND conrelid >= 16384";

@@ -1,0 +1,200 @@
+//! Connections to datanodes, shared by all sessions of a coordinator.
+//!
+//! A session takes a [`Link`] when a statement needs that node and gives it back when nothing ties the two together any
+//! more (no transaction, no temp table, no cursor). Links of one user and database are interchangeable: each remembers
+//! which session settings were applied to its backend, and [`crate::Session`] brings it to its own before use.
+//!
+//! Invariants: an idle link is settled, outside a transaction and alive as far as the socket tells; there are never more
+//! than [`Pool::connections_max`] links to a node, and who waits longer than [`CHECKOUT_TIMEOUT`] for one gets 53300.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use catalog::NodeId;
+use pgerror::{PgError, Result, SqlState};
+use pgproto::{ConnectOptions, Connection, scram};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Longest wait for a free connection to a node.
+const CHECKOUT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Prepared statements kept on one connection.
+const STATEMENTS_MAX: usize = 256;
+
+/// Who a connection acts for.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Identity {
+    pub user: String,
+    pub database: String,
+    pub secret: Option<scram::Secret>,
+}
+
+/// Address of a datanode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Address {
+    pub host: String,
+    pub port: u16,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Key {
+    address: (String, u16),
+    user: String,
+    database: String,
+}
+
+/// One connection to a datanode with what the session must know of its backend.
+pub struct Link {
+    /// The connection itself.
+    pub connection: Connection,
+    /// Which settings the backend has; 0 is a fresh backend.
+    pub(crate) applied_settings: u64,
+    pub(crate) statements: StatementCache,
+    key: Key,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// Statements prepared on one backend, by text and parameter types.
+#[derive(Default)]
+pub(crate) struct StatementCache {
+    names: HashMap<(Bytes, Vec<u32>), (Bytes, u64)>,
+    clock: u64,
+    catalog_version: u64,
+}
+
+impl StatementCache {
+    /// Name of the statement on this backend, if it is prepared there.
+    pub(crate) fn get(&mut self, sql: &Bytes, types: &[u32]) -> Option<Bytes> {
+        self.clock += 1;
+        let clock = self.clock;
+        self.names.get_mut(&(sql.clone(), types.to_vec())).map(|(name, used)| {
+            *used = clock;
+            name.clone()
+        })
+    }
+
+    /// A name for a new statement, and the name of one to close if there are too many.
+    pub(crate) fn insert(&mut self, sql: &Bytes, types: &[u32]) -> (Bytes, Option<Bytes>) {
+        self.clock += 1;
+        let evicted = (self.names.len() >= STATEMENTS_MAX)
+            .then(|| self.names.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| key.clone()))
+            .flatten()
+            .and_then(|key| self.names.remove(&key))
+            .map(|(name, _)| name);
+        let name = Bytes::from(format!("loxo_{}", self.clock));
+        self.names.insert((sql.clone(), types.to_vec()), (name.clone(), self.clock));
+        (name, evicted)
+    }
+
+    /// Forgets one statement whose Parse failed.
+    pub(crate) fn remove(&mut self, sql: &Bytes, types: &[u32]) {
+        self.names.remove(&(sql.clone(), types.to_vec()));
+    }
+
+    /// Forgets all if the catalog is another one than before (a result type may have changed); gives the names to close.
+    pub(crate) fn expire(&mut self, catalog_version: u64) -> Vec<Bytes> {
+        if self.catalog_version == catalog_version {
+            return Vec::new();
+        }
+        self.catalog_version = catalog_version;
+        self.names.drain().map(|(_, (name, _))| name).collect()
+    }
+}
+
+/// See the module's page.
+pub struct Pool {
+    idle: Mutex<HashMap<Key, Vec<Link>>>,
+    limits: Mutex<HashMap<(String, u16), Arc<Semaphore>>>,
+    connections_max: usize,
+}
+
+impl Pool {
+    /// A pool that opens at most `connections_max` connections to each node.
+    pub fn new(connections_max: usize) -> Self {
+        Self { idle: Mutex::default(), limits: Mutex::default(), connections_max }
+    }
+
+    /// Most connections to one node.
+    pub fn connections_max(&self) -> usize {
+        self.connections_max
+    }
+
+    /// An idle connection, or a new one.
+    pub async fn checkout(&self, node: NodeId, address: &Address, identity: &Identity) -> Result<Link> {
+        let key = Key {
+            address: (address.host.clone(), address.port),
+            user: identity.user.clone(),
+            database: identity.database.clone(),
+        };
+        while let Some(mut link) = self.pop(&key) {
+            if link.connection.looks_alive() {
+                return Ok(link);
+            }
+        }
+        let permit = self.permit(node, &key).await?;
+        let options = ConnectOptions {
+            host: address.host.clone(),
+            port: address.port,
+            user: identity.user.clone(),
+            database: identity.database.clone(),
+            secret: identity.secret.clone(),
+            parameters: vec![("application_name".into(), "loxo".into())],
+        };
+        let connection = Connection::connect(&options).await?;
+        Ok(Link { connection, applied_settings: 0, statements: StatementCache::default(), key, _permit: permit })
+    }
+
+    /// Takes a link back; one that is not idle is closed.
+    pub fn give_back(&self, link: Link) {
+        if link.connection.is_idle() {
+            self.lock().entry(link.key.clone()).or_default().push(link);
+        }
+    }
+
+    /// Closes all idle connections (after a change of nodes or roles, or on `CLEAN CONNECTION`).
+    pub fn clear(&self) {
+        self.lock().clear();
+    }
+
+    fn pop(&self, key: &Key) -> Option<Link> {
+        self.lock().get_mut(key)?.pop()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Vec<Link>>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn permit(&self, node: NodeId, key: &Key) -> Result<OwnedSemaphorePermit> {
+        let limit = {
+            let mut limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+            limits
+                .entry(key.address.clone())
+                .or_insert_with(|| Arc::new(Semaphore::new(self.connections_max)))
+                .clone()
+        };
+        if let Ok(permit) = limit.clone().try_acquire_owned() {
+            return Ok(permit);
+        }
+        // Idle links of other users count too: close one of them rather than wait.
+        self.close_one_idle(&key.address);
+        match tokio::time::timeout(CHECKOUT_TIMEOUT, limit.acquire_owned()).await {
+            Ok(Ok(permit)) => Ok(permit),
+            _ => Err(PgError::new(
+                SqlState::TOO_MANY_CONNECTIONS,
+                format!("all {} connections to datanode {} are in use", self.connections_max, node.0),
+            )
+            .hint("Raise max_connections of the datanodes and pool_size of the coordinators, or use fewer clients.")),
+        }
+    }
+
+    fn close_one_idle(&self, address: &(String, u16)) {
+        let mut idle = self.lock();
+        let link = idle.iter_mut().filter(|(key, _)| &key.address == address).find_map(|(_, links)| links.pop());
+        drop(idle);
+        drop(link);
+    }
+}

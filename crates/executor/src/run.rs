@@ -1,0 +1,296 @@
+//! Runs a plan: sends its texts, merges the answers, keeps the transaction right.
+//!
+//! All nodes work at the same time; rows go to the client as they come, in whole runs of frames, and a client that reads
+//! slowly slows the nodes down (nothing is buffered beyond one read of each socket). The first error cancels the other
+//! nodes, whose answers are read to their end so that their links stay usable.
+
+use catalog::NodeId;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use pgerror::{PgError, Result};
+use pgproto::backend::split_command_tag;
+use planner::Plan;
+
+use crate::call::{Call, Event};
+use crate::output::Output;
+use crate::session::{Held, Mode, Session};
+
+/// How a statement ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Completion {
+    /// CommandComplete with this tag.
+    Tag(String),
+    /// EmptyQueryResponse.
+    Empty,
+}
+
+impl Session {
+    /// Runs a planned statement and sends its rows to `output`. On an error the block, if one is open, has failed.
+    pub async fn run(&mut self, plan: &Plan, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
+        let result = Box::pin(self.dispatch(plan, call, output)).await;
+        if result.is_err() {
+            self.fail();
+        }
+        self.release();
+        result
+    }
+
+    pub(crate) async fn dispatch(&mut self, plan: &Plan, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
+        match plan {
+            Plan::Forward(forward) => {
+                let node = self.choose(&forward.nodes);
+                let mode = self.mode();
+                self.scatter(mode, vec![(node, forward.sql.clone())], call, output).await
+            }
+            Plan::Scatter(scatter) => {
+                let parts: Vec<_> = scatter.nodes.iter().map(|node| (*node, scatter.sql.clone())).collect();
+                match scatter.writes && parts.len() > 1 {
+                    true => self.atomically(async |this| this.scatter(Mode::InBlock, parts, call, output).await).await,
+                    false => self.scatter(self.mode(), parts, call, output).await,
+                }
+            }
+            Plan::InsertSplit(insert) => {
+                let parts = insert.parts.clone();
+                self.atomically(async |this| this.scatter(Mode::InBlock, parts, call, output).await).await
+            }
+            Plan::Replicate(replicate) => {
+                self.atomically(async |this| this.replicate(&replicate.nodes, &replicate.sql, call, output).await).await
+            }
+            Plan::Gather(gather) => self.gather(gather, call, output).await,
+            Plan::InsertStaged(insert) => {
+                self.atomically(async |this| this.insert_staged(insert, call, output).await).await
+            }
+            Plan::Explain(explain) => self.explain(explain, call, output).await,
+            Plan::Ddl(ddl) => self.ddl(ddl).await,
+            Plan::Redistribute(_) => Err(PgError::unsupported("ALTER TABLE … DISTRIBUTE BY")
+                .hint("Create a new table with the wanted distribution and fill it with INSERT … SELECT.")),
+            Plan::Cluster(command) => self.cluster_command(command, call, output).await,
+            Plan::CopyFrom(_) | Plan::CopyTo(_) | Plan::DeclareCursor(_) | Plan::Session => {
+                Err(PgError::internal("this statement is not run by Session::run"))
+            }
+        }
+    }
+
+    /// One of several nodes that would all do: one that works for this session already, else the first or, to spread the
+    /// load, any.
+    pub(crate) fn choose(&self, nodes: &[NodeId]) -> NodeId {
+        let held = nodes.iter().find(|node| self.held.contains_key(node));
+        held.copied().unwrap_or_else(|| nodes.get(self.spread % nodes.len().max(1)).copied().unwrap_or(self.home))
+    }
+
+    /// Runs `work` inside the open block, or in a block of its own that is committed or rolled back at once.
+    pub(crate) async fn atomically<T>(&mut self, work: impl AsyncFnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.in_block() {
+            return work(self).await;
+        }
+        self.begin("BEGIN", false);
+        match work(self).await {
+            Ok(value) => {
+                self.commit().await?;
+                Ok(value)
+            }
+            Err(error) => {
+                self.fail();
+                self.rollback().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Each text on its node, all at once; rows are passed on, counts added.
+    pub(crate) async fn scatter(
+        &mut self,
+        mode: Mode,
+        parts: Vec<(NodeId, String)>,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        for (node, sql) in &parts {
+            self.hold(*node, mode).await?;
+            let version = self.catalog_version;
+            self.link(*node)?.start(sql, call, version);
+        }
+        let nodes: Vec<NodeId> = parts.iter().map(|(node, _)| *node).collect();
+        let mut links = self.take(&nodes)?;
+        let result = self.merge(&mut links, output).await;
+        self.put_back(links);
+        result
+    }
+
+    /// Reads the answers of several links until all are done.
+    async fn merge(&mut self, links: &mut [(NodeId, Held)], output: &mut Output<'_>) -> Result<Completion> {
+        let home = self.home;
+        let mut total = Total::default();
+        let mut failure = None;
+        let mut steps = FuturesUnordered::new();
+        for (node, held) in links.iter_mut() {
+            steps.push(step(*node, held, true));
+        }
+        while let Some((node, held, event)) = steps.next().await {
+            let outcome = match event {
+                Ok(Event::Done) => continue,
+                Ok(_) if failure.is_some() => Ok(()),
+                Ok(Event::Rows(run, count)) => output.rows(run, count).await,
+                Ok(Event::Description(body)) => output.description(body, node, home),
+                Ok(Event::Complete(tag)) => {
+                    total.add(&tag);
+                    Ok(())
+                }
+                Ok(Event::Empty) => Ok(()),
+                Ok(other) => Err(PgError::protocol(format!("unexpected answer {other:?}"))),
+                Err(error) => {
+                    // The link is settled (or broken): nothing more is read from it.
+                    if failure.is_none() {
+                        failure = Some(error);
+                        self.cancel_others();
+                    }
+                    continue;
+                }
+            };
+            if let Err(error) = outcome {
+                failure = Some(error);
+                self.cancel_others();
+            }
+            steps.push(step(node, held, false));
+        }
+        match failure {
+            Some(error) => Err(error),
+            None => Ok(total.completion()),
+        }
+    }
+
+    /// Asks the nodes to stop what they do for this session; does not wait for them.
+    fn cancel_others(&self) {
+        let cancel = self.cancel_set();
+        tokio::spawn(async move { cancel.cancel().await });
+    }
+
+    /// A write to every copy of a replicated table: the first node alone, so that writers queue up there and cannot
+    /// deadlock each other, then the others at once. Their row counts must agree.
+    pub(crate) async fn replicate(
+        &mut self,
+        nodes: &[NodeId],
+        sql: &str,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        let (first, others) = nodes.split_first().ok_or_else(|| PgError::internal("a write without nodes"))?;
+        let completion = self.scatter(Mode::InBlock, vec![(*first, sql.to_owned())], call, output).await?;
+        let version = self.catalog_version;
+        for node in others {
+            self.hold(*node, Mode::InBlock).await?;
+            self.link(*node)?.start(sql, call, version);
+        }
+        for tag in self.finish_all(others).await? {
+            if let (Completion::Tag(expected), Some(got)) = (&completion, tag)
+                && *expected != got
+            {
+                return Err(PgError::internal(format!(
+                    "the copies of a replicated table differ: one node answered {expected}, another {got}"
+                ))
+                .hint("Compare the table on the datanodes; the statement was rolled back."));
+            }
+        }
+        Ok(completion)
+    }
+
+    /// Sends what was started on these nodes and reads the answers to their end; the first error wins.
+    pub(crate) async fn finish_all(&mut self, nodes: &[NodeId]) -> Result<Vec<Option<String>>> {
+        let work = self.held.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(_, held)| async {
+            held.flush().await?;
+            held.finish().await
+        });
+        let results = futures_util::future::join_all(work).await;
+        results.into_iter().collect()
+    }
+
+    /// Runs a statement without parameters on one node of the block and drops its rows.
+    pub(crate) async fn run_on(&mut self, node: NodeId, sql: &str) -> Result<Option<String>> {
+        self.hold(node, Mode::InBlock).await?;
+        let held = self.link(node)?;
+        held.link.connection.query(sql.as_bytes());
+        held.flush().await?;
+        held.finish().await
+    }
+
+    /// Rows, as text, of a statement without parameters on one node of the block.
+    pub(crate) async fn rows_on(&mut self, node: NodeId, sql: &str) -> Result<Vec<Vec<Option<bytes::Bytes>>>> {
+        self.hold(node, self.mode()).await?;
+        let held = self.link(node)?;
+        held.link.connection.query(sql.as_bytes());
+        held.flush().await?;
+        held.skip_preamble().await?;
+        Ok(held.link.connection.read_rows().await?.0)
+    }
+
+    /// Takes links out of the session for work that borrows several at once. Work that is dropped half-way (the client is
+    /// gone) drops them, which closes the connections.
+    pub(crate) fn take(&mut self, nodes: &[NodeId]) -> Result<Vec<(NodeId, Held)>> {
+        nodes
+            .iter()
+            .map(|node| {
+                let held = self.held.remove(node);
+                Ok((*node, held.ok_or_else(|| PgError::internal("a link that a statement needs is not held"))?))
+            })
+            .collect()
+    }
+
+    /// Undoes [`Session::take`].
+    pub(crate) fn put_back(&mut self, links: Vec<(NodeId, Held)>) {
+        self.held.extend(links);
+    }
+}
+
+/// Waits for the next event of one link; the first time it also sends what is queued.
+async fn step(node: NodeId, held: &mut Held, first: bool) -> (NodeId, &mut Held, Result<Event>) {
+    let event = match first {
+        true => match held.flush().await {
+            Ok(()) => held.next().await,
+            Err(error) => Err(error),
+        },
+        false => held.next().await,
+    };
+    (node, held, event)
+}
+
+/// Adds up command tags.
+#[derive(Default)]
+struct Total {
+    words: Option<String>,
+    count: Option<u64>,
+}
+
+impl Total {
+    fn add(&mut self, tag: &str) {
+        let (words, count) = split_command_tag(tag);
+        self.words = Some(words.to_owned());
+        if let Some(count) = count {
+            self.count = Some(self.count.unwrap_or(0) + count);
+        }
+    }
+
+    fn completion(self) -> Completion {
+        match (self.words, self.count) {
+            (None, _) => Completion::Empty,
+            (Some(words), None) => Completion::Tag(words),
+            (Some(words), Some(count)) => Completion::Tag(format!("{words} {count}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_command_tags_are_added() {
+        let mut total = Total::default();
+        total.add("INSERT 0 2");
+        total.add("INSERT 0 3");
+        assert_eq!(total.completion(), Completion::Tag("INSERT 0 5".into()));
+        let mut total = Total::default();
+        total.add("CREATE TABLE");
+        assert_eq!(total.completion(), Completion::Tag("CREATE TABLE".into()));
+        assert_eq!(Total::default().completion(), Completion::Empty);
+    }
+}

@@ -1,0 +1,454 @@
+//! The datanode side of a client session: which connections it holds, and the transaction that ties them together.
+//!
+//! Outside a transaction block a link is held for one statement. Inside one it is held, with a transaction open on it,
+//! until the end; a node that joins late gets the block's `BEGIN`, its `SET LOCAL`s and its savepoints replayed. A link
+//! that carries session state PostgreSQL keeps in the backend (temp tables, `currval`, cursors WITH HOLD) is *pinned*
+//! until the session ends.
+//!
+//! Invariants: at most one link a node; a link whose answers were not read to the end never goes back to the pool; when
+//! the block has failed nothing but its end (or `ROLLBACK TO`) is sent.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use catalog::NodeId;
+use pgerror::{PgError, Result, SqlState};
+use pgproto::backend::tag;
+use pgproto::connection::unexpected;
+use pgproto::{CancelKey, Frame};
+
+use crate::context::Context;
+use crate::load::Loaded;
+use crate::pool::{Identity, Link};
+use crate::settings::Settings;
+
+/// What a statement needs of a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// A transaction of its own, ended by the node itself.
+    Autocommit,
+    /// Part of the session's transaction, which is opened on the node if it is not yet.
+    InBlock,
+}
+
+/// A link while the session holds it.
+pub(crate) struct Held {
+    pub(crate) link: Link,
+    /// A transaction is open on it.
+    pub(crate) begun: bool,
+    /// Answers to `BEGIN …` that were queued before the statement and are to be read first.
+    pub(crate) preamble: u32,
+    /// The backend has temp tables of this transaction: it cannot be PREPAREd.
+    pub(crate) temp: bool,
+    /// A Parse whose success is not known yet.
+    pub(crate) parsing: Option<(Bytes, Vec<u32>)>,
+    /// The error of the answer being read.
+    pub(crate) failure: Option<PgError>,
+    /// CopyData is on its way from the node.
+    pub(crate) copying_out: bool,
+}
+
+/// The session's open transaction.
+#[derive(Debug)]
+pub(crate) struct Block {
+    /// `BEGIN …` as it is sent to each node that joins.
+    begin: String,
+    /// Commands replayed on a node that joins: `SAVEPOINT`s and `SET`s, in order.
+    replay: Vec<Replay>,
+    /// Settings as they were at the start and at each savepoint, to go back to.
+    settings_at_begin: Settings,
+    /// The catalog as the transaction sees it after its own DDL.
+    pub(crate) catalog: Option<Arc<Loaded>>,
+    /// The transaction changed the catalog: others must be told at commit.
+    pub(crate) schema_changed: bool,
+    pub(crate) failed: bool,
+    pub(crate) read_only: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Replay {
+    Savepoint(String, Settings),
+    Set(String),
+}
+
+/// Backends that work for a session at this moment, for cancel requests that come on another connection.
+#[derive(Default)]
+pub struct CancelSet {
+    keys: Mutex<BTreeMap<NodeId, CancelKey>>,
+}
+
+impl CancelSet {
+    /// Cancels whatever runs. Nodes are asked at the same time; the answer comes through the statement itself.
+    pub async fn cancel(&self) {
+        let keys: Vec<CancelKey> = self.lock().values().cloned().collect();
+        let requests = keys.iter().map(CancelKey::send);
+        futures_util::future::join_all(requests).await;
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<NodeId, CancelKey>> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// See the module's page.
+pub struct Session {
+    pub(crate) context: Arc<Context>,
+    pub(crate) identity: Identity,
+    pub(crate) home: NodeId,
+    pub(crate) held: BTreeMap<NodeId, Held>,
+    pub(crate) block: Option<Block>,
+    settings: Settings,
+    cancel: Arc<CancelSet>,
+    /// State lives in these nodes' backends: keep them until the session ends.
+    pinned: std::collections::BTreeSet<NodeId>,
+    /// NoticeResponses for the client that came beside the answers.
+    pub(crate) notices: Vec<Frame>,
+    /// A number of this session's own, to spread work over nodes.
+    pub(crate) spread: usize,
+    /// Version of the catalog that the present statement was planned with.
+    pub(crate) catalog_version: u64,
+    /// Fragments of the present gather run outside the (implicit) block.
+    pub(crate) read_elsewhere: bool,
+    /// Names in `pg_temp`, if known.
+    pub(crate) temp_relations: Option<Vec<String>>,
+    /// Effective search path, if known; see [`Session::search_path_changed`].
+    pub(crate) search_path: Option<Vec<String>>,
+    pub(crate) search_path_was_set: bool,
+}
+
+impl Session {
+    /// A session of `identity` with no connection yet.
+    pub fn new(context: Arc<Context>, identity: Identity, settings: Settings) -> Self {
+        let spread = context.next_session_number();
+        Self {
+            home: context.home(),
+            context,
+            identity,
+            held: BTreeMap::new(),
+            block: None,
+            settings,
+            cancel: Arc::default(),
+            pinned: Default::default(),
+            notices: Vec::new(),
+            spread,
+            catalog_version: 0,
+            read_elsewhere: false,
+            temp_relations: None,
+            search_path: None,
+            search_path_was_set: false,
+        }
+    }
+
+    /// To be called when anything may have changed what unqualified names mean.
+    pub fn search_path_changed(&mut self) {
+        self.search_path_was_set = true;
+        self.search_path = None;
+    }
+
+    /// Queues a NOTICE or WARNING for the client.
+    pub fn notice(&mut self, notice: &PgError) {
+        let mut body = bytes::BytesMut::new();
+        notice.encode_body(&mut body);
+        self.notices.push(Frame { tag: tag::NOTICE, body: body.freeze() });
+    }
+
+    /// Notices that came since the last call, in order.
+    pub fn take_notices(&mut self) -> Vec<Frame> {
+        for held in self.held.values_mut() {
+            self.notices.extend(held.link.connection.take_notices());
+        }
+        std::mem::take(&mut self.notices)
+    }
+
+    /// The shared part.
+    pub fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    /// Who the session acts for.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    pub(crate) fn is_pinned(&self, node: NodeId) -> bool {
+        self.pinned.contains(&node)
+    }
+
+    /// The handle a cancel request uses.
+    pub fn cancel_set(&self) -> Arc<CancelSet> {
+        self.cancel.clone()
+    }
+
+    /// The home node: system catalogs, sequences, temp tables, final fragments.
+    pub fn home(&self) -> NodeId {
+        self.home
+    }
+
+    /// `I`, `T` or `E`.
+    pub fn status(&self) -> u8 {
+        match &self.block {
+            None => b'I',
+            Some(block) if block.failed => b'E',
+            Some(_) => b'T',
+        }
+    }
+
+    /// Is a transaction block open, failed or not?
+    pub fn in_block(&self) -> bool {
+        self.block.is_some()
+    }
+
+    /// The mode a plain statement runs in.
+    pub fn mode(&self) -> Mode {
+        if self.block.is_some() { Mode::InBlock } else { Mode::Autocommit }
+    }
+
+    /// Opens a block; `begin` is the BEGIN command that nodes will get.
+    pub fn begin(&mut self, begin: &str, read_only: bool) {
+        debug_assert!(self.block.is_none());
+        self.block = Some(Block {
+            begin: begin.to_owned(),
+            replay: Vec::new(),
+            settings_at_begin: self.settings.clone(),
+            catalog: None,
+            schema_changed: false,
+            failed: false,
+            read_only,
+        });
+    }
+
+    /// Marks the block as failed; no effect outside one.
+    pub fn fail(&mut self) {
+        if let Some(block) = &mut self.block {
+            block.failed = true;
+        }
+    }
+
+    /// Keeps the link of `node` for the rest of the session.
+    pub fn pin(&mut self, node: NodeId) {
+        self.pinned.insert(node);
+    }
+
+    /// Lets go of all links that were kept for state in their backends; the backends end with their state.
+    pub(crate) fn unpin_all(&mut self) {
+        for node in std::mem::take(&mut self.pinned) {
+            self.cancel.lock().remove(&node);
+            self.held.remove(&node);
+        }
+        self.temp_relations = None;
+        self.release();
+    }
+
+    /// `BEGIN …` of the open block and whether it is read-only.
+    pub fn begin_sql(&self) -> Option<(String, bool)> {
+        self.block.as_ref().map(|block| (block.begin.clone(), block.read_only))
+    }
+
+    /// The session's settings.
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The settings that new links get.
+    pub fn settings_mut(&mut self) -> &mut Settings {
+        &mut self.settings
+    }
+
+    /// Makes the session hold a link to `node` that is ready for the statement; BEGIN may be queued on it, unsent.
+    pub(crate) async fn hold(&mut self, node: NodeId, mode: Mode) -> Result<()> {
+        if !self.held.contains_key(&node) {
+            let address = self.context.address(node)?;
+            let link = self.context.pool.checkout(node, &address, &self.identity).await?;
+            self.cancel.lock().insert(node, link.connection.cancel_key().clone());
+            self.held.insert(node, Held::new(link));
+        }
+        let fingerprint = match &self.block {
+            // Inside a block SETs were sent to every link as they came; a link that joins gets the older ones first.
+            Some(block) => block.settings_at_begin.fingerprint(),
+            None => self.settings.fingerprint(),
+        };
+        let replay = match &self.block {
+            Some(block) => block.settings_at_begin.replay(),
+            None => self.settings.replay(),
+        };
+        let Some(held) = self.held.get_mut(&node) else { return Err(PgError::internal("a held link is missing")) };
+        if !held.begun && held.link.applied_settings != fingerprint {
+            held.link.connection.execute(&replay).await?;
+            held.link.applied_settings = fingerprint;
+        }
+        if mode == Mode::InBlock && !held.begun {
+            let block = self.block.as_ref().ok_or_else(|| PgError::internal("no transaction block is open"))?;
+            held.link.connection.query(block.joining_commands().as_bytes());
+            held.preamble += 1;
+            held.begun = true;
+        }
+        Ok(())
+    }
+
+    /// A link held by [`Session::hold`].
+    pub(crate) fn link(&mut self, node: NodeId) -> Result<&mut Held> {
+        self.held.get_mut(&node).ok_or_else(|| PgError::internal(format!("no link to node {} is held", node.0)))
+    }
+
+    /// Gives back what the session need not keep. To be called after each statement and after each block.
+    pub fn release(&mut self) {
+        let keep = self.block.is_some();
+        let nodes: Vec<NodeId> = self.held.keys().copied().collect();
+        for node in nodes {
+            let held = &self.held[&node];
+            let broken = held.link.connection.is_broken() || !held.link.connection.is_settled();
+            if !broken && (keep || self.pinned.contains(&node)) {
+                continue;
+            }
+            if broken {
+                self.pinned.remove(&node);
+            }
+            self.cancel.lock().remove(&node);
+            if let Some(mut held) = self.held.remove(&node) {
+                self.notices.extend(held.link.connection.take_notices());
+                self.context.pool.give_back(held.link);
+            }
+        }
+    }
+
+    /// Runs a statement that has no rows on each node, all at once; the first error wins. Used for SAVEPOINT and the like.
+    pub(crate) async fn broadcast(&mut self, nodes: &[NodeId], sql: &str) -> Result<()> {
+        for node in nodes {
+            let held = self.link(*node)?;
+            held.link.connection.query(sql.as_bytes());
+        }
+        let work = self.held.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(_, held)| async {
+            held.link.connection.flush().await?;
+            held.skip_preamble().await?;
+            held.link.connection.read_rows().await
+        });
+        let results = futures_util::future::join_all(work).await;
+        results.into_iter().find_map(Result::err).map_or(Ok(()), Err)
+    }
+
+    fn begun(&self) -> Vec<NodeId> {
+        self.held.iter().filter(|(_, held)| held.begun).map(|(node, _)| *node).collect()
+    }
+
+    /// SAVEPOINT.
+    pub async fn savepoint(&mut self, name: &str) -> Result<()> {
+        let sql = format!("SAVEPOINT {}", catalog::quote_identifier(name));
+        self.broadcast(&self.begun(), &sql).await?;
+        let settings = self.settings.clone();
+        if let Some(block) = &mut self.block {
+            block.replay.push(Replay::Savepoint(name.to_owned(), settings));
+        }
+        Ok(())
+    }
+
+    /// RELEASE SAVEPOINT.
+    pub async fn release_savepoint(&mut self, name: &str) -> Result<()> {
+        let at = self.find_savepoint(name)?;
+        let sql = format!("RELEASE SAVEPOINT {}", catalog::quote_identifier(name));
+        self.broadcast(&self.begun(), &sql).await?;
+        if let Some(block) = &mut self.block {
+            // The savepoints from there on are gone, the settings made since then stay.
+            let tail = block.replay.split_off(at);
+            block.replay.extend(tail.into_iter().filter(|step| matches!(step, Replay::Set(_))));
+        }
+        Ok(())
+    }
+
+    /// ROLLBACK TO SAVEPOINT: also revives a failed block.
+    pub async fn rollback_to(&mut self, name: &str) -> Result<()> {
+        let at = self.find_savepoint(name)?;
+        if self.held.values().any(|held| held.begun && held.link.connection.is_broken()) {
+            return Err(PgError::new(
+                SqlState::IN_FAILED_SQL_TRANSACTION,
+                "a datanode was lost in this transaction, which can only be rolled back as a whole",
+            ));
+        }
+        let sql = format!("ROLLBACK TO SAVEPOINT {}", catalog::quote_identifier(name));
+        self.broadcast(&self.begun(), &sql).await?;
+        let mut settings = None;
+        if let Some(block) = &mut self.block {
+            block.replay.truncate(at + 1);
+            if let Some(Replay::Savepoint(_, then)) = block.replay.last() {
+                settings = Some(then.clone());
+            }
+            block.failed = false;
+            // DDL since the savepoint is undone: read the catalog again when it is needed.
+            block.catalog = None;
+        }
+        if let Some(settings) = settings {
+            self.settings = settings;
+        }
+        Ok(())
+    }
+
+    fn find_savepoint(&self, name: &str) -> Result<usize> {
+        let found = self.block.as_ref().and_then(|block| {
+            block.replay.iter().rposition(|step| matches!(step, Replay::Savepoint(known, _) if known == name))
+        });
+        found.ok_or_else(|| PgError::new(SqlState::INVALID_SAVEPOINT, format!("savepoint \"{name}\" does not exist")))
+    }
+
+    /// Sends a `SET` that was accepted by the home node to the other links of the block and remembers it for those
+    /// that join. Outside a block nothing is to be done: the settings are replayed at the next use of each link.
+    pub(crate) async fn spread_set(&mut self, sql: &str) -> Result<()> {
+        let others: Vec<NodeId> = self.begun().into_iter().filter(|node| *node != self.home).collect();
+        self.broadcast(&others, sql).await?;
+        if let Some(block) = &mut self.block {
+            block.replay.push(Replay::Set(sql.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// After a committed block: links carry the session's new settings already.
+    pub(crate) fn settings_committed(&mut self) {
+        let fingerprint = self.settings.fingerprint();
+        for held in self.held.values_mut().filter(|held| held.begun) {
+            held.link.applied_settings = fingerprint;
+        }
+    }
+
+    /// After a rolled back block: settings go back to where they were.
+    pub(crate) fn settings_rolled_back(&mut self) {
+        if let Some(block) = &self.block {
+            self.settings = block.settings_at_begin.clone();
+        }
+    }
+}
+
+impl Block {
+    fn joining_commands(&self) -> String {
+        let mut sql = self.begin.clone();
+        for step in &self.replay {
+            sql.push_str("; ");
+            match step {
+                Replay::Savepoint(name, _) => {
+                    sql.push_str("SAVEPOINT ");
+                    sql.push_str(&catalog::quote_identifier(name));
+                }
+                Replay::Set(command) => sql.push_str(command),
+            }
+        }
+        sql
+    }
+}
+
+impl Held {
+    pub(crate) fn new(link: Link) -> Self {
+        Self { link, begun: false, preamble: 0, temp: false, parsing: None, failure: None, copying_out: false }
+    }
+
+    /// Reads the answers to what was queued before the statement itself. Cancel-safe.
+    pub(crate) async fn skip_preamble(&mut self) -> Result<()> {
+        while self.preamble > 0 {
+            let frame = self.link.connection.recv().await?;
+            match frame.tag {
+                tag::READY_FOR_QUERY => self.preamble -= 1,
+                tag::COMMAND_COMPLETE => {}
+                tag::ERROR => return Err(PgError::decode_body(frame.body)),
+                other => return Err(unexpected(other, "the start of a transaction")),
+            }
+        }
+        Ok(())
+    }
+}

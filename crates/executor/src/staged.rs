@@ -1,0 +1,327 @@
+//! INSERT whose rows PostgreSQL has to make first, and the routing of rows that come out of a datanode.
+//!
+//! The home node evaluates the source into a temp copy of the target (defaults, sequences, casts, `DEFAULT` markers, any
+//! query); the rows are read back in batches through a cursor, hashed on their binary form and written to their nodes.
+//! A batch is held in memory, never the whole: [`BATCH_ROWS`] rows at a time.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use catalog::{NodeId, quote_identifier};
+use pgerror::{PgError, Result};
+use pgproto::frontend;
+use planner::{InsertStaged, KeySource, Route, Stage};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::call::{Call, Event};
+use crate::gather::{text_line, without_position};
+use crate::load::is_node_specific;
+use crate::output::{Output, frame_bodies};
+use crate::run::Completion;
+use crate::session::{Mode, Session};
+
+/// Rows read back at a time.
+const BATCH_ROWS: usize = 10_000;
+/// Values of one multi-row INSERT; the protocol's limit is 65,535 parameters.
+const INSERT_VALUES_MAX: usize = 30_000;
+
+const CURSOR: &str = "loxo_stage_rows";
+
+impl Session {
+    /// Runs inside a block.
+    pub(crate) async fn insert_staged(
+        &mut self,
+        insert: &InsertStaged,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        self.run_on(self.home, &insert.stage.create_sql).await.map_err(without_position)?;
+        self.link(self.home)?.temp = true;
+        let fill = self.fill_all(&insert.inputs, &insert.fill, call).await?;
+        let version = self.catalog_version;
+        let held = self.link(self.home)?;
+        held.start(&fill, &call.with_formats(Vec::new()), version);
+        held.flush().await?;
+        held.finish().await.map_err(|error| rename_stage(without_position(error), &insert.stage))?;
+        let rows = match insert.tail.is_empty() {
+            true => self.drain_stage(&insert.stage, None, call, output).await?,
+            false => self.drain_stage(&insert.stage, Some(insert), call, output).await?,
+        };
+        self.drop_stage(&insert.stage, &insert.inputs).await?;
+        Ok(Completion::Tag(format!("INSERT 0 {rows}")))
+    }
+
+    async fn drop_stage(&mut self, stage: &Stage, inputs: &[planner::Input]) -> Result<()> {
+        let mut tables = vec![format!("pg_temp.{}", quote_identifier(&stage.table))];
+        tables.extend(inputs.iter().map(|input| format!("pg_temp.{}", quote_identifier(&input.table))));
+        self.run_on(self.home, &format!("DROP TABLE {}", tables.join(", "))).await?;
+        Ok(())
+    }
+
+    /// Moves the rows of a filled stage table to where they belong; gives their number (as the target counts them).
+    pub(crate) async fn drain_stage(
+        &mut self,
+        stage: &Stage,
+        tail: Option<&InsertStaged>,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<u64> {
+        let binary = stage.columns.iter().all(|column| !is_node_specific(column.type_oid) && column.type_oid != 1033);
+        let kind = if binary { "BINARY " } else { "" };
+        let declare = format!("DECLARE {CURSOR} {kind}NO SCROLL CURSOR FOR {}", stage.read_sql);
+        self.run_on(self.home, &declare).await?;
+        let mut router = RowRouter::new(&stage.route, binary, self.spread);
+        let mut total = 0;
+        loop {
+            let batch = self.fetch_batch(&mut router).await?;
+            if batch.rows == 0 {
+                break;
+            }
+            total += match tail {
+                None => self.copy_batch(stage, batch, binary).await?,
+                Some(insert) => self.insert_batch(insert, batch, binary, call, output).await?,
+            };
+        }
+        self.run_on(self.home, &format!("CLOSE {CURSOR}")).await?;
+        Ok(total)
+    }
+
+    async fn fetch_batch(&mut self, router: &mut RowRouter<'_>) -> Result<Batch> {
+        let home = self.home;
+        let held = self.link(home)?;
+        held.link.connection.query(format!("FETCH {BATCH_ROWS} FROM {CURSOR}").as_bytes());
+        held.flush().await?;
+        let mut batch = Batch::default();
+        let mut failure = None;
+        loop {
+            match held.next().await? {
+                Event::Done => break,
+                Event::Rows(run, _) if failure.is_none() => {
+                    for body in frame_bodies(&run) {
+                        match router.destination(body) {
+                            Ok(Destination::One(node)) => batch.push(node, body),
+                            Ok(Destination::All(nodes)) => nodes.iter().for_each(|node| batch.push(*node, body)),
+                            Err(error) => failure = Some(error),
+                        }
+                        batch.rows += 1;
+                    }
+                }
+                _ => {}
+            }
+        }
+        failure.map_or(Ok(batch), Err)
+    }
+
+    async fn copy_batch(&mut self, stage: &Stage, batch: Batch, binary: bool) -> Result<u64> {
+        let copy = match binary {
+            true => stage.copy_sql(),
+            false => stage.copy_sql().replace("(FORMAT binary)", "(FORMAT text)"),
+        };
+        let nodes: Vec<NodeId> = batch.per_node.keys().copied().collect();
+        for node in &nodes {
+            self.hold(*node, Mode::InBlock).await?;
+        }
+        let mut links = self.take(&nodes)?;
+        let work = links.iter_mut().zip(batch.per_node.into_values()).map(|((_, held), rows)| {
+            let copy = &copy;
+            async move {
+                held.link.connection.query(copy.as_bytes());
+                held.flush().await?;
+                match held.next().await? {
+                    Event::CopyIn => {}
+                    other => return Err(PgError::protocol(format!("unexpected answer {other:?} to COPY"))),
+                }
+                let body = copy_body(&rows, binary)?;
+                held.link.connection.out().extend_from_slice(&frontend::copy_data_header(body.len()));
+                held.link.connection.write_through(&body).await?;
+                frontend::copy_done(held.link.connection.out());
+                held.flush().await?;
+                held.finish().await.map(|_| ())
+            }
+        });
+        let results = futures_util::future::join_all(work).await;
+        self.put_back(links);
+        results.into_iter().find_map(Result::err).map_or(Ok(batch.rows), Err)
+    }
+
+    async fn insert_batch(
+        &mut self,
+        insert: &InsertStaged,
+        batch: Batch,
+        binary: bool,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<u64> {
+        let columns = insert.stage.columns.len().max(1);
+        let rows_max = (INSERT_VALUES_MAX / columns).max(1);
+        let replicated = matches!(insert.stage.route, Route::Replicated { .. });
+        let mut total = 0;
+        for (position, (node, rows)) in batch.per_node.iter().enumerate() {
+            for chunk in rows.chunks(rows_max) {
+                let chunk_call = self.row_parameters(insert, call, chunk, binary)?;
+                let sql = insert.insert_sql(chunk.len());
+                let mut nothing = crate::output::Spool::default();
+                let completion = if replicated && position > 0 {
+                    // Rows of RETURNING come from the first copy only.
+                    let mut discard = Output::spool(&mut nothing);
+                    self.scatter(Mode::InBlock, vec![(*node, sql)], &chunk_call, &mut discard).await
+                } else {
+                    self.scatter(Mode::InBlock, vec![(*node, sql)], &chunk_call, output).await
+                };
+                let completion = completion.map_err(without_position)?;
+                if let (Completion::Tag(tag), true) = (completion, position == 0 || !replicated) {
+                    total += pgproto::backend::split_command_tag(&tag).1.unwrap_or(0);
+                }
+            }
+        }
+        Ok(total)
+    }
+
+    /// The user's parameters, then the values of the rows.
+    fn row_parameters(&self, insert: &InsertStaged, call: &Call, rows: &[Bytes], binary: bool) -> Result<Call> {
+        let mut parameters = call.parameters.as_deref().cloned().unwrap_or_default();
+        let own = insert.parameters;
+        let mut formats: Vec<i16> = (0..own)
+            .map(|i| match parameters.formats.as_slice() {
+                [] => 0,
+                [all] => *all,
+                each => each.get(i).copied().unwrap_or(0),
+            })
+            .collect();
+        parameters.values.resize(own, None);
+        parameters.types.resize(own, 0);
+        for row in rows {
+            let values = pgproto::backend::decode_data_row(row.clone())?;
+            formats.extend(values.iter().map(|_| i16::from(binary)));
+            let types = insert.stage.columns.iter().map(|column| column.type_oid);
+            parameters.types.extend(types.map(|oid| if is_node_specific(oid) { 0 } else { oid }));
+            parameters.values.extend(values);
+        }
+        parameters.formats = formats;
+        Ok(Call { parameters: Some(Arc::new(parameters)), ..call.clone() })
+    }
+}
+
+/// Rows of one batch by node, as DataRow bodies.
+#[derive(Default)]
+struct Batch {
+    per_node: BTreeMap<NodeId, Vec<Bytes>>,
+    rows: u64,
+}
+
+impl Batch {
+    fn push(&mut self, node: NodeId, body: &[u8]) {
+        self.per_node.entry(node).or_default().push(Bytes::copy_from_slice(body));
+    }
+}
+
+fn copy_body(rows: &[Bytes], binary: bool) -> Result<BytesMut> {
+    let mut out = BytesMut::with_capacity(rows.iter().map(Bytes::len).sum::<usize>() + 64);
+    if !binary {
+        rows.iter().try_for_each(|row| text_line(row, &mut out))?;
+        return Ok(out);
+    }
+    out.put_slice(b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0");
+    rows.iter().for_each(|row| out.put_slice(row));
+    out.put_i16(-1);
+    Ok(out)
+}
+
+/// Where a row goes.
+enum Destination<'a> {
+    One(NodeId),
+    All(&'a [NodeId]),
+}
+
+/// Finds the node of rows that come as DataRow bodies.
+struct RowRouter<'a> {
+    route: &'a Route,
+    binary: bool,
+    turn: usize,
+}
+
+impl<'a> RowRouter<'a> {
+    fn new(route: &'a Route, binary: bool, turn: usize) -> Self {
+        Self { route, binary, turn }
+    }
+
+    fn destination(&mut self, body: &[u8]) -> Result<Destination<'a>> {
+        let bad = |_| PgError::internal("a key value cannot be hashed");
+        Ok(match self.route {
+            Route::Single { node } => Destination::One(*node),
+            Route::Replicated { nodes } => Destination::All(nodes),
+            Route::RoundRobin { nodes } => {
+                self.turn = (self.turn + 1) % nodes.len();
+                Destination::One(nodes[self.turn])
+            }
+            Route::Hash { key, map, .. } => {
+                let mut hasher = placement::KeyHasher::new();
+                for (source, key_type) in key {
+                    let value = match source {
+                        KeySource::Column(index) => value_at(body, *index)?,
+                        KeySource::Null => None,
+                    };
+                    match self.binary {
+                        true => hasher.binary(*key_type, value).map_err(bad)?,
+                        false => {
+                            hasher.text(*key_type, value).ok_or_else(|| {
+                                PgError::unsupported("a key value of this spelling next to a user-defined type")
+                                    .hint("Use an integer or text distribution key in this table.")
+                            })?;
+                        }
+                    }
+                }
+                Destination::One(NodeId(map.node(hasher.bucket())))
+            }
+            Route::Modulo { key: (source, key_type), map, .. } => {
+                let value = match source {
+                    KeySource::Column(index) => value_at(body, *index)?,
+                    KeySource::Null => None,
+                };
+                let bucket = match (value, self.binary) {
+                    (None, _) => 0,
+                    (Some(value), true) => match key_type.modulo_value(value) {
+                        Some(number) => placement::modulo_bucket(number.map_err(bad)?),
+                        None => return Err(PgError::internal("a MODULO key of this type")),
+                    },
+                    (Some(_), false) => {
+                        return Err(PgError::unsupported("a MODULO key next to a column of a user-defined type")
+                            .hint("Distribute the table by HASH."));
+                    }
+                };
+                Destination::One(NodeId(map.node(bucket)))
+            }
+        })
+    }
+}
+
+/// A column of a DataRow body.
+fn value_at(body: &[u8], index: usize) -> Result<Option<&[u8]>> {
+    let short = || PgError::protocol("a row has fewer columns than expected");
+    let mut at = 2;
+    for column in 0.. {
+        let length = body.get(at..at + 4).ok_or_else(short)?;
+        let length = i32::from_be_bytes([length[0], length[1], length[2], length[3]]);
+        at += 4;
+        let bytes = usize::try_from(length).unwrap_or(0);
+        if column == index {
+            return if length < 0 { Ok(None) } else { body.get(at..at + bytes).map(Some).ok_or_else(short) };
+        }
+        at += bytes;
+    }
+    Err(short())
+}
+
+/// An error about the stage table is meant for the target.
+pub(crate) fn rename_stage(error: PgError, stage: &Stage) -> PgError {
+    let mut error = error;
+    for code in [pgerror::field::MESSAGE, pgerror::field::TABLE, pgerror::field::WHERE] {
+        if error.get(code).is_some() {
+            let text = error.text(code).replace(&stage.table, &stage.target.name);
+            error = error.with(code, text);
+        }
+    }
+    match error.get(pgerror::field::SCHEMA) {
+        Some(_) => error.with(pgerror::field::SCHEMA, stage.target.schema.clone()),
+        None => error,
+    }
+}

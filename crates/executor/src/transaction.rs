@@ -1,0 +1,177 @@
+//! Ending the session's transaction.
+
+use catalog::NodeId;
+use pgerror::{PgError, Result, SqlState};
+use std::sync::Arc;
+use txn::Participant;
+
+use crate::load::{self, Loaded};
+use crate::session::{Mode, Session};
+
+impl Session {
+    /// Commits the block on all its nodes or on none. A failed block is rolled back, as COMMIT does in PostgreSQL; gives
+    /// the command tag.
+    pub async fn commit(&mut self) -> Result<&'static str> {
+        let Some(block) = &self.block else { return Ok("COMMIT") };
+        if block.failed {
+            self.rollback().await;
+            return Ok("ROLLBACK");
+        }
+        let guard = match block.schema_changed {
+            true => Some(self.announce_schema_change().await),
+            false => None,
+        };
+        let result = match guard {
+            Some(Err(error)) => Err(error),
+            Some(Ok(guard)) => {
+                let result = self.commit_participants().await;
+                guard.finish();
+                result
+            }
+            None => self.commit_participants().await,
+        };
+        match result {
+            Ok(()) => {
+                self.settings_committed();
+                self.end_block();
+                Ok("COMMIT")
+            }
+            Err(error) => {
+                self.rollback().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Has every coordinator drop its catalog; see the page of `load` for the lock.
+    async fn announce_schema_change(&mut self) -> Result<txn::InvalidationGuard> {
+        self.run_on(self.home, load::LOCK_FOR_COMMIT).await?;
+        self.context.gtm.invalidate_catalogs().await
+    }
+
+    async fn commit_participants(&mut self) -> Result<()> {
+        let nodes: Vec<NodeId> = self.held.iter().filter(|(_, held)| held.begun).map(|(node, _)| *node).collect();
+        for node in &nodes {
+            self.link(*node)?.skip_preamble().await?;
+        }
+        let writers = match nodes.len() {
+            0 => return Ok(()),
+            1 => nodes.clone(),
+            _ => self.writers(&nodes).await?,
+        };
+        let commit_point = self.commit_point(&nodes, &writers)?;
+        let context = self.context.clone();
+        let inquiry = context.connect_options(&self.identity);
+        let mut participants: Vec<Participant<'_>> = self
+            .held
+            .iter_mut()
+            .filter(|(node, _)| nodes.contains(node))
+            .map(|(node, held)| Participant {
+                node: node.0,
+                connection: &mut held.link.connection,
+                wrote: writers.contains(node),
+            })
+            .collect();
+        let at = participants.iter().position(|participant| participant.node == commit_point.0).unwrap_or(0);
+        let outcome = txn::commit(&mut participants, at, &context.gids, &inquiry).await?;
+        if !outcome.unresolved.is_empty() {
+            self.notices.extend(unresolved_warning(&outcome.unresolved));
+        }
+        Ok(())
+    }
+
+    /// Which nodes have something to commit. They are asked, since any function may have written.
+    async fn writers(&mut self, nodes: &[NodeId]) -> Result<Vec<NodeId>> {
+        for node in nodes {
+            self.link(*node)?.link.connection.query(b"SELECT pg_current_xact_id_if_assigned() IS NOT NULL");
+        }
+        let work = self.held.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(node, held)| async {
+            held.flush().await?;
+            let (rows, _) = held.link.connection.read_rows().await?;
+            let wrote = rows.first().and_then(|row| row.first()?.as_deref()) == Some(b"t");
+            Ok::<_, PgError>(wrote.then_some(*node))
+        });
+        let answers = futures_util::future::join_all(work).await;
+        answers.into_iter().filter_map(Result::transpose).collect()
+    }
+
+    /// The participant that commits without being prepared: one that cannot be prepared, if there is one.
+    fn commit_point(&self, nodes: &[NodeId], writers: &[NodeId]) -> Result<NodeId> {
+        let unpreparable: Vec<NodeId> =
+            self.held.iter().filter(|(node, held)| held.temp && writers.contains(node)).map(|(node, _)| *node).collect();
+        match unpreparable.as_slice() {
+            [] => Ok(writers.first().or(nodes.first()).copied().unwrap_or(self.home)),
+            [one] => Ok(*one),
+            _ => Err(PgError::unsupported("a transaction with temporary objects on several nodes")),
+        }
+    }
+
+    /// Rolls the block back everywhere. Links that do not answer are thrown away, which rolls back there too.
+    pub async fn rollback(&mut self) {
+        let mut participants: Vec<Participant<'_>> = Vec::new();
+        for (node, held) in self.held.iter_mut().filter(|(_, held)| held.begun) {
+            // An answer that was not read to its end, BEGIN's perhaps, comes before that of ROLLBACK.
+            let settled = match held.link.connection.flush().await {
+                Ok(()) => held.link.connection.drain().await.is_ok() || !held.link.connection.is_broken(),
+                Err(_) => false,
+            };
+            held.preamble = 0;
+            if settled {
+                participants.push(Participant { node: node.0, connection: &mut held.link.connection, wrote: true });
+            }
+        }
+        txn::rollback(&mut participants).await;
+        self.settings_rolled_back();
+        self.end_block();
+    }
+
+    fn end_block(&mut self) {
+        self.block = None;
+        for held in self.held.values_mut() {
+            held.begun = false;
+            held.temp = false;
+        }
+        self.release();
+    }
+
+    /// The catalog as this session sees it.
+    pub async fn catalog(&mut self) -> Result<Arc<Loaded>> {
+        let loaded = match &self.block {
+            Some(block) if block.schema_changed => match &block.catalog {
+                Some(loaded) => loaded.clone(),
+                None => self.load_own_catalog().await?,
+            },
+            _ => self.context.catalog().await?,
+        };
+        self.catalog_version = loaded.catalog.version();
+        Ok(loaded)
+    }
+
+    /// After DDL of its own a transaction sees a catalog nobody else has.
+    async fn load_own_catalog(&mut self) -> Result<Arc<Loaded>> {
+        let home = self.home;
+        self.hold(home, Mode::InBlock).await?;
+        let held = self.link(home)?;
+        held.flush().await?;
+        held.skip_preamble().await?;
+        let catalog = load::load(&mut held.link.connection, true).await?;
+        let loaded = Arc::new(Loaded { catalog: Arc::new(catalog), epoch: None });
+        if let Some(block) = &mut self.block {
+            block.catalog = Some(loaded.clone());
+        }
+        Ok(loaded)
+    }
+}
+
+fn unresolved_warning(nodes: &[u16]) -> Option<pgproto::Frame> {
+    let list: Vec<String> = nodes.iter().map(u16::to_string).collect();
+    let warning = PgError::with_severity(
+        "WARNING",
+        SqlState::WARNING,
+        format!("the transaction is committed, but datanode {} has not confirmed it yet", list.join(", ")),
+    )
+    .hint("It will as soon as it is reachable again; until then its rows of this transaction are locked.");
+    let mut body = bytes::BytesMut::new();
+    warning.encode_body(&mut body);
+    Some(pgproto::Frame { tag: pgproto::backend::tag::NOTICE, body: body.freeze() })
+}

@@ -1,0 +1,205 @@
+//! Constants and parameters, and which node a key made of them lives on.
+
+use std::sync::Arc;
+
+use catalog::{Distribution, KeyColumn, MapId, NodeId};
+use pg_query::protobuf::{a_const, TypeName};
+use pg_query::{Node, NodeEnum};
+use placement::{hash_binary, hash_text, BucketMap, KeyType};
+
+use crate::session::{ParameterValue, SessionFacts};
+use crate::tree;
+
+/// A value known while planning.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Constant {
+    Null,
+    /// A quoted literal without a type: it takes the type of what it meets.
+    Untyped(String),
+    /// A number as written.
+    Number(String),
+    Bool(bool),
+    /// A literal or parameter of a known type, in text form.
+    Text(KeyType, String),
+    /// A parameter in binary form.
+    Binary(KeyType, Vec<u8>),
+}
+
+impl Constant {
+    /// Reads a constant expression; `None` if it is not one, or its value is not known yet.
+    pub fn of(node: &Node, session: &SessionFacts<'_>) -> Option<Self> {
+        match node.node.as_ref()? {
+            NodeEnum::AConst(c) if c.isnull => Some(Self::Null),
+            NodeEnum::AConst(c) => match c.val.as_ref()? {
+                a_const::Val::Ival(i) => Some(Self::Number(i.ival.to_string())),
+                a_const::Val::Fval(f) => Some(Self::Number(f.fval.clone())),
+                a_const::Val::Boolval(b) => Some(Self::Bool(b.boolval)),
+                a_const::Val::Sval(s) => Some(Self::Untyped(s.sval.clone())),
+                a_const::Val::Bsval(_) => None,
+            },
+            NodeEnum::TypeCast(cast) => {
+                let to = type_of_name(cast.type_name.as_ref()?)?;
+                match Self::of(cast.arg.as_deref()?, session)? {
+                    Self::Null => Some(Self::Null),
+                    Self::Untyped(text) => Some(Self::Text(to, text)),
+                    Self::Bool(b) if to == KeyType::Bool => Some(Self::Bool(b)),
+                    // A whole number stays what it is in every integer type, or the cast fails.
+                    Self::Number(n) if to.hash_class() == KeyType::Int8 && n.parse::<i64>().is_ok() => Some(Self::Text(to, n)),
+                    Self::Text(from, text) if from == to => Some(Self::Text(to, text)),
+                    Self::Binary(from, bytes) if from == to => Some(Self::Binary(to, bytes)),
+                    _ => None,
+                }
+            }
+            NodeEnum::ParamRef(p) => {
+                let index = usize::try_from(p.number).ok()?.checked_sub(1)?;
+                let parameter = session.parameters.get(index)?;
+                match parameter.value {
+                    ParameterValue::Unknown => None,
+                    ParameterValue::Null => Some(Self::Null),
+                    ParameterValue::Text(text) => {
+                        Some(Self::Text(KeyType::from_oid(parameter.type_oid)?, std::str::from_utf8(text).ok()?.to_owned()))
+                    }
+                    ParameterValue::Binary(bytes) => Some(Self::Binary(KeyType::from_oid(parameter.type_oid)?, bytes.to_vec())),
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// The hash that a column of type `key` has if it is equal (`=`) to this constant.
+    fn hash_if_equal(&self, key: KeyType, seed: u64) -> Option<u64> {
+        match self {
+            Self::Null => None,
+            Self::Untyped(text) => hash_text(key, text.as_bytes(), seed),
+            // A number meets the widest type of the column's class: `float4_column = 0.1` compares as float8.
+            Self::Number(text) if is_numeric(key) => hash_text(key.hash_class(), text.as_bytes(), seed),
+            Self::Number(_) => None,
+            Self::Bool(b) if key == KeyType::Bool => hash_text(key, if *b { b"true" } else { b"false" }, seed),
+            Self::Bool(_) => None,
+            Self::Text(own, text) if own.hash_class() == key.hash_class() => hash_text(*own, text.as_bytes(), seed),
+            Self::Binary(own, bytes) if own.hash_class() == key.hash_class() => hash_binary(*own, bytes, seed).ok(),
+            Self::Text(..) | Self::Binary(..) => None,
+        }
+    }
+
+    /// The value as an integer, for MODULO keys.
+    fn integer(&self, key: KeyType) -> Option<i64> {
+        match self {
+            Self::Bool(b) if key == KeyType::Bool => Some(i64::from(*b)),
+            Self::Number(text) if key.hash_class() == KeyType::Int8 => text.parse().ok(),
+            Self::Untyped(text) if key.hash_class() == KeyType::Int8 => text.parse().ok(),
+            Self::Text(own, text) if own.hash_class() == KeyType::Int8 && key.hash_class() == KeyType::Int8 => text.parse().ok(),
+            Self::Binary(own, bytes) if own.hash_class() == key.hash_class() => own.modulo_value(bytes)?.ok(),
+            _ => None,
+        }
+    }
+}
+
+fn is_numeric(key: KeyType) -> bool {
+    matches!(key.hash_class(), KeyType::Int8 | KeyType::Float8 | KeyType::Numeric | KeyType::Oid)
+}
+
+/// The node of rows whose key columns are equal to these constants. `None`: not known.
+pub(crate) fn node_of_key(distribution: &Distribution, values: &[&Constant]) -> Option<NodeId> {
+    match distribution {
+        Distribution::Hash { columns, map, .. } if columns.len() == values.len() => {
+            let mut seed = 0;
+            for (KeyColumn { key_type, .. }, value) in columns.iter().zip(values) {
+                seed = value.hash_if_equal(*key_type, seed)?;
+            }
+            Some(NodeId(map.node(bucket(seed))))
+        }
+        Distribution::Modulo { column, map, .. } if values.len() == 1 => {
+            Some(NodeId(map.node(placement::modulo_bucket(values[0].integer(column.key_type)?))))
+        }
+        _ => None,
+    }
+}
+
+/// A distribution by a key of these types, for [`node_of_key`].
+pub(crate) fn distribution_like(types: &[KeyType], modulo: bool, map_id: MapId, map: Arc<BucketMap>) -> Option<Distribution> {
+    let column = |key_type: &KeyType| KeyColumn { number: 0, key_type: *key_type };
+    Some(if modulo {
+        Distribution::Modulo { column: column(types.first()?), map_id, map }
+    } else {
+        Distribution::Hash { columns: types.iter().map(column).collect(), map_id, map }
+    })
+}
+
+/// The node of a row that is inserted with these key values, NULL included.
+pub(crate) fn node_of_row(distribution: &Distribution, values: &[&Constant]) -> Option<NodeId> {
+    match distribution {
+        Distribution::Hash { columns, map, .. } if columns.len() == values.len() => {
+            let mut seed = 0;
+            for (KeyColumn { key_type, .. }, value) in columns.iter().zip(values) {
+                if **value != Constant::Null {
+                    seed = value.hash_as_stored(*key_type, seed)?;
+                }
+            }
+            Some(NodeId(map.node(bucket(seed))))
+        }
+        Distribution::Modulo { map, .. } if values.len() == 1 && *values[0] == Constant::Null => Some(NodeId(map.node(0))),
+        Distribution::Modulo { column, map, .. } if values.len() == 1 => {
+            Some(NodeId(map.node(placement::modulo_bucket(values[0].integer(column.key_type)?))))
+        }
+        _ => None,
+    }
+}
+
+impl Constant {
+    /// The hash after assignment to a column of type `key` without a type modifier. Only where the assignment cast
+    /// surely keeps the value: same type, or an integer within the column's range.
+    fn hash_as_stored(&self, key: KeyType, seed: u64) -> Option<u64> {
+        match self {
+            Self::Null => None,
+            Self::Untyped(text) => hash_text(key, text.as_bytes(), seed),
+            Self::Number(text) if key.hash_class() == KeyType::Int8 || matches!(key, KeyType::Numeric | KeyType::Float8) => {
+                hash_text(key, text.as_bytes(), seed)
+            }
+            Self::Number(_) => None,
+            Self::Bool(_) => self.hash_if_equal(key, seed),
+            Self::Text(own, text) if *own == key || both_integers(*own, key) => hash_text(key, text.as_bytes(), seed),
+            Self::Binary(own, bytes) if *own == key || both_integers(*own, key) => hash_binary(*own, bytes, seed).ok(),
+            Self::Text(..) | Self::Binary(..) => None,
+        }
+    }
+}
+
+fn both_integers(a: KeyType, b: KeyType) -> bool {
+    a.hash_class() == KeyType::Int8 && b.hash_class() == KeyType::Int8
+}
+
+fn bucket(hash: u64) -> u16 {
+    (hash % placement::BUCKETS as u64) as u16
+}
+
+/// The key type that a type name without modifiers and array bounds means.
+pub(crate) fn type_of_name(name: &TypeName) -> Option<KeyType> {
+    if !name.typmods.is_empty() || !name.array_bounds.is_empty() || name.setof || name.pct_type {
+        return None;
+    }
+    let word = match name.names.as_slice() {
+        [word] => tree::text_of(word)?,
+        [schema, word] if tree::text_of(schema)? == "pg_catalog" => tree::text_of(word)?,
+        _ => return None,
+    };
+    Some(match word {
+        "bool" => KeyType::Bool,
+        "bytea" => KeyType::Bytea,
+        "name" => KeyType::Name,
+        "int2" => KeyType::Int2,
+        "int4" => KeyType::Int4,
+        "int8" => KeyType::Int8,
+        "text" | "varchar" => KeyType::Text,
+        "oid" => KeyType::Oid,
+        "float4" => KeyType::Float4,
+        "float8" => KeyType::Float8,
+        "date" => KeyType::Date,
+        "time" => KeyType::Time,
+        "timestamp" => KeyType::Timestamp,
+        "timestamptz" => KeyType::TimestampTz,
+        "numeric" => KeyType::Numeric,
+        "uuid" => KeyType::Uuid,
+        _ => return None,
+    })
+}

@@ -1,0 +1,89 @@
+//! Names → relations, and small questions that every planning step asks.
+
+use std::sync::Arc;
+
+use catalog::{Catalog, Distribution, NodeId, Relation};
+use pg_query::protobuf::RangeVar;
+use pgerror::{PgError, Result, SqlState};
+
+use crate::session::SessionFacts;
+
+/// What planning one statement looks at.
+#[derive(Clone, Copy)]
+pub(crate) struct Context<'a> {
+    pub catalog: &'a Catalog,
+    pub session: &'a SessionFacts<'a>,
+}
+
+/// Where a name in FROM or after INSERT INTO leads.
+#[derive(Clone, Debug)]
+pub(crate) enum Named {
+    /// A table whose rows are partitioned or replicated by us.
+    Distributed(Arc<Relation>),
+    /// A view of the user's.
+    View(Arc<Relation>),
+    /// Only the home node has it: system catalogs, temp tables, sequences, what we do not know.
+    Home(Option<Arc<Relation>>),
+}
+
+impl Context<'_> {
+    /// Resolves a name as PostgreSQL's search path does. The statement was accepted by PostgreSQL, so a name we do not
+    /// know is something that only the home node has.
+    pub fn resolve(&self, name: &RangeVar) -> Result<Named> {
+        let schema = name.schemaname.as_str();
+        if schema.is_empty() {
+            if self.session.temp_relations.contains(&name.relname) {
+                return Ok(Named::Home(None));
+            }
+            let found = self.session.search_path.iter().find_map(|schema| self.catalog.relation(schema, &name.relname));
+            // pg_catalog comes before the search path, and we do not know all that is in there.
+            if found.is_some() && name.relname.starts_with("pg_") {
+                return Err(PgError::new(
+                    SqlState::FEATURE_NOT_SUPPORTED,
+                    format!("the unqualified name \"{}\" may mean a system catalog", name.relname),
+                )
+                .hint("Put the schema before the table's name."));
+            }
+            return Ok(found.map_or(Named::Home(None), |relation| self.named(relation)));
+        }
+        Ok(self.catalog.relation(schema, &name.relname).map_or(Named::Home(None), |relation| self.named(relation)))
+    }
+
+    fn named(&self, relation: &Arc<Relation>) -> Named {
+        match relation.distribution {
+            Distribution::Hash { .. }
+            | Distribution::Modulo { .. }
+            | Distribution::RoundRobin { .. }
+            | Distribution::Replicated { .. } => Named::Distributed(relation.clone()),
+            Distribution::View => Named::View(relation.clone()),
+            Distribution::CatalogNode | Distribution::Temporary => Named::Home(Some(relation.clone())),
+        }
+    }
+
+    /// The session's home node.
+    pub fn home(&self) -> NodeId {
+        self.session.home
+    }
+
+    /// Nodes with the home node first, if it is one of them.
+    pub fn home_first(&self, mut nodes: Vec<NodeId>) -> Vec<NodeId> {
+        if let Some(at) = nodes.iter().position(|n| *n == self.home()) {
+            nodes[..=at].rotate_right(1);
+        }
+        nodes
+    }
+
+    /// Nodes with the primary datanode first, if it is one of them: everyone locks replicated rows in the same order.
+    pub fn primary_first(&self, mut nodes: Vec<NodeId>) -> Vec<NodeId> {
+        let primary = self.catalog.primary();
+        if let Some(at) = nodes.iter().position(|n| *n == primary) {
+            nodes[..=at].rotate_right(1);
+        }
+        nodes
+    }
+}
+
+/// The common nodes of two lists, in the order of the first.
+pub(crate) fn intersect(a: &[NodeId], b: &[NodeId]) -> Vec<NodeId> {
+    a.iter().copied().filter(|n| b.contains(n)).collect()
+}

@@ -1,0 +1,156 @@
+//! COPY.
+
+use catalog::{Column, Distribution, Generated, Relation};
+use pgerror::{PgError, Result};
+
+use crate::context::{Context, Named};
+use crate::dml::stage;
+use crate::parse::{CopyStatement, CopySubject, Statement, StatementKind};
+use crate::plan::{CopyFrom, CopySource, CopyTo, Forward, Plan, RowColumn, Scatter};
+use crate::{functions, select, tree};
+
+/// Plans a COPY.
+pub(crate) fn copy(ctx: &Context<'_>, statement: &Statement, copy: &CopyStatement) -> Result<Plan> {
+    match (&copy.subject, copy.is_from) {
+        (CopySubject::Relation { schema, name, columns }, true) => from(ctx, statement, copy, schema.as_deref(), name, columns),
+        (CopySubject::Relation { schema, name, columns }, false) => to(ctx, schema.as_deref(), name, columns),
+        (CopySubject::Query(query), _) => to_query(ctx, query),
+    }
+}
+
+/// A table's name and columns as COPY wants them.
+fn subject(name: &str, columns: &[String]) -> String {
+    let list: Vec<String> = columns.iter().map(|c| catalog::quote_identifier(c)).collect();
+    if list.is_empty() { name.to_owned() } else { format!("{name} ({})", list.join(", ")) }
+}
+
+fn from(ctx: &Context<'_>, statement: &Statement, copy: &CopyStatement, schema: Option<&str>, name: &str, columns: &[String]) -> Result<Plan> {
+    let relation = match ctx.resolve(&tree::table(schema.unwrap_or_default(), name, None))? {
+        Named::Distributed(relation) => relation,
+        Named::View(_) => {
+            return Err(PgError::unsupported(format!("COPY into view \"{name}\"")).hint("Copy into the table under the view."));
+        }
+        // The executor moves the bytes to and from that one node.
+        Named::Home(_) => {
+            let (nodes, sql) = (vec![ctx.home()], statement.sql.to_string());
+            return Ok(Plan::Forward(Forward { nodes, sql, writes: true }));
+        }
+    };
+    if relation.has_rules {
+        return Err(PgError::unsupported(format!("COPY into table \"{name}\", which has rules,")).hint("Drop the rules."));
+    }
+    let copied = copied_columns(&relation, columns);
+    let rows: Vec<RowColumn> = copied.iter().map(|c| stage::row_column(c)).collect();
+    let stage = needs_stage(ctx, copy, &relation, &copied)?.then(|| stage::stage(&relation));
+    let plan = CopyFrom {
+        route: stage::route(&relation, &rows),
+        target: relation,
+        columns: rows,
+        stage,
+        node: ctx.home(),
+        where_sql: copy.where_sql.clone(),
+    };
+    Ok(Plan::CopyFrom(Box::new(plan)))
+}
+
+/// The columns of a line: the list's, or all that are not generated.
+fn copied_columns<'r>(relation: &'r Relation, columns: &[String]) -> Vec<&'r Column> {
+    if columns.is_empty() {
+        return stage::stored_columns(relation);
+    }
+    columns.iter().filter_map(|name| relation.column(name)).collect()
+}
+
+/// Do missing columns, WHERE or DEFAULT markers need the home node?
+fn needs_stage(ctx: &Context<'_>, copy: &CopyStatement, relation: &Relation, copied: &[&Column]) -> Result<bool> {
+    let replicated = matches!(relation.distribution, Distribution::Replicated { .. });
+    let key = relation.distribution.key();
+    let same_everywhere = |column: &&Column| {
+        let identity = matches!(column.generated, Generated::IdentityAlways | Generated::IdentityByDefault);
+        let is_key = key.iter().any(|k| k.number == column.number);
+        match &column.default {
+            _ if identity => false,
+            None => true,
+            // The executor knows a missing key as NULL only.
+            Some(_) if is_key => false,
+            Some(text) if replicated => tree::parse_expression(text).is_ok_and(|e| is_literal(&e)),
+            Some(_) => column.default_is_stable,
+        }
+    };
+    let missing = stage::stored_columns(relation).into_iter().filter(|c| !copied.iter().any(|d| d.number == c.number));
+    let has_marker = copy.options.iter().any(|(name, _)| name == "default");
+    let marked = has_marker && !copied.iter().all(same_everywhere);
+    let condition_differs = match &copy.where_sql {
+        None => false,
+        Some(text) => {
+            let facts = functions::facts(ctx, &query_of(text)?)?;
+            if let Some(error) = facts.refused {
+                return Err(error);
+            }
+            facts.home.is_some() || (replicated && (facts.volatile.is_some() || facts.clock.is_some())) || facts.function_nodes.is_some()
+        }
+    };
+    Ok(!missing.into_iter().all(|c| same_everywhere(&c)) || marked || condition_differs)
+}
+
+fn query_of(expression: &str) -> Result<pg_query::NodeEnum> {
+    Ok(pg_query::NodeEnum::SelectStmt(Box::new(tree::parse_select(&format!("SELECT {expression}"))?)))
+}
+
+fn is_literal(node: &pg_query::Node) -> bool {
+    match &node.node {
+        Some(pg_query::NodeEnum::AConst(_)) => true,
+        Some(pg_query::NodeEnum::TypeCast(cast)) => {
+            let clock = matches!(
+                cast.arg.as_deref().and_then(|a| a.node.as_ref()),
+                Some(pg_query::NodeEnum::AConst(c)) if matches!(&c.val, Some(pg_query::protobuf::a_const::Val::Sval(s))
+                    if ["now", "today", "tomorrow", "yesterday"].contains(&s.sval.trim().to_lowercase().as_str()))
+            );
+            !clock && cast.arg.as_deref().is_some_and(is_literal)
+        }
+        _ => false,
+    }
+}
+
+fn to(ctx: &Context<'_>, schema: Option<&str>, name: &str, columns: &[String]) -> Result<Plan> {
+    let source = match ctx.resolve(&tree::table(schema.unwrap_or_default(), name, None))? {
+        Named::Distributed(relation) => {
+            let what = subject(&relation.qualified_name(), columns);
+            let nodes = relation.distribution.nodes();
+            match relation.distribution {
+                Distribution::Replicated { .. } => CopySource::One { nodes: ctx.home_first(nodes), what },
+                _ => CopySource::All { nodes, what },
+            }
+        }
+        // PostgreSQL's own error about views, or the rows of a temp table.
+        Named::View(relation) => CopySource::One { nodes: vec![ctx.home()], what: subject(&relation.qualified_name(), columns) },
+        Named::Home(relation) => {
+            let own = match (relation, schema) {
+                (Some(relation), _) => relation.qualified_name(),
+                (None, Some(schema)) => format!("{}.{}", catalog::quote_identifier(schema), catalog::quote_identifier(name)),
+                (None, None) => catalog::quote_identifier(name),
+            };
+            CopySource::One { nodes: vec![ctx.home()], what: subject(&own, columns) }
+        }
+    };
+    Ok(Plan::CopyTo(CopyTo { source }))
+}
+
+fn to_query(ctx: &Context<'_>, query: &Statement) -> Result<Plan> {
+    let source = match &query.kind {
+        StatementKind::Select => match select::plan(ctx, query)? {
+            Plan::Forward(Forward { nodes, sql, .. }) => CopySource::One { nodes, what: format!("({sql})") },
+            Plan::Scatter(Scatter { nodes, sql, .. }) => CopySource::All { nodes, what: format!("({sql})") },
+            Plan::Gather(gather) => CopySource::Gather(gather),
+            _ => return Err(PgError::internal("COPY of a query without rows")),
+        },
+        _ => match crate::plan_in(ctx, query)? {
+            Plan::Forward(Forward { nodes, sql, .. }) => CopySource::One { nodes: nodes[..1].to_vec(), what: format!("({sql})") },
+            Plan::Scatter(Scatter { nodes, sql, .. }) => CopySource::All { nodes, what: format!("({sql})") },
+            _ => {
+                return Err(PgError::unsupported("COPY of a data change").hint("Run it with RETURNING instead."));
+            }
+        },
+    };
+    Ok(Plan::CopyTo(CopyTo { source }))
+}

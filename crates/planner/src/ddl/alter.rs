@@ -1,0 +1,248 @@
+//! ALTER TABLE, RENAME, SET SCHEMA.
+
+use catalog::{Distribution, Relation};
+use pg_query::protobuf::{
+    AlterObjectSchemaStmt, AlterTableCmd, AlterTableStmt, AlterTableType, ColumnDef, ConstrType, ObjectType, RenameStmt,
+    SelectStmt,
+};
+use pg_query::{Node, NodeEnum};
+use pgerror::{PgError, Result};
+
+use super::constraints::NewTable;
+use super::{as_it_stands, constraints, create, decide, everywhere, is_temporary};
+use crate::context::{Context, Named};
+use crate::dml::key_names;
+use crate::functions::facts;
+use crate::parse::Statement;
+use crate::plan::{DdlKind, DdlPlan, Effect};
+use crate::tree;
+
+/// Plans ALTER TABLE and its kin for views, indexes, sequences and types.
+pub(super) fn alter_table(ctx: &Context<'_>, statement: &Statement, alter: &AlterTableStmt) -> Result<DdlPlan> {
+    let Some(name) = &alter.relation else { return Err(PgError::internal("ALTER TABLE without a name")) };
+    if is_temporary(ctx, name) {
+        return Ok(as_it_stands(statement, vec![ctx.home()], DdlKind::Schema));
+    }
+    let mut plan = as_it_stands(statement, everywhere(ctx), DdlKind::Schema);
+    let relation = match ctx.resolve(name)? {
+        Named::Distributed(relation) => relation,
+        Named::Home(Some(relation)) if relation.kind == catalog::RelationKind::MaterializedView => {
+            plan.nodes = vec![ctx.home()];
+            return Ok(plan);
+        }
+        _ => return Ok(plan),
+    };
+    for command in &alter.cmds {
+        if let Some(NodeEnum::AlterTableCmd(command)) = &command.node {
+            Alter { ctx, relation: &relation }.command(command)?;
+            // Each node would wait for transactions of its own; PostgreSQL refuses it in a transaction block.
+            plan.outside_transaction |= detaches_concurrently(command);
+        }
+    }
+    Ok(plan)
+}
+
+fn detaches_concurrently(command: &AlterTableCmd) -> bool {
+    matches!(
+        command.def.as_deref().and_then(|d| d.node.as_ref()),
+        Some(NodeEnum::PartitionCmd(p)) if p.concurrent
+    )
+}
+
+struct Alter<'a> {
+    ctx: &'a Context<'a>,
+    relation: &'a Relation,
+}
+
+impl Alter<'_> {
+    /// Refuses what would break the distribution. Every other action is each node's own business.
+    fn command(&self, command: &AlterTableCmd) -> Result<()> {
+        let definition = command.def.as_deref().and_then(|d| d.node.as_ref());
+        match (AlterTableType::try_from(command.subtype).unwrap_or(AlterTableType::Undefined), definition) {
+            (AlterTableType::AtAddColumn, Some(NodeEnum::ColumnDef(column))) => self.add_column(column),
+            (AlterTableType::AtAddConstraint, Some(NodeEnum::Constraint(constraint))) => {
+                let mut table = NewTable::existing(self.ctx, self.relation);
+                table.unique.extend(self.relation.unique_keys.iter().filter(|k| k.primary).map(|k| constraints::NewUnique {
+                    columns: k.columns.iter().filter_map(|n| self.relation.column_at(*n)).map(|c| c.name.clone()).collect(),
+                    primary: true,
+                }));
+                table.constraint(self.ctx, constraint, None)?;
+                self.own_references(&mut table);
+                self.check(&table)
+            }
+            (AlterTableType::AtDropColumn, _) => self.refuse_key(&command.name, "dropping"),
+            (AlterTableType::AtAlterColumnType, Some(NodeEnum::ColumnDef(column))) => self.alter_type(&command.name, column),
+            (AlterTableType::AtSetExpression | AlterTableType::AtDropExpression, _) => self.refuse_key(&command.name, "changing"),
+            (AlterTableType::AtAttachPartition, Some(NodeEnum::PartitionCmd(partition))) => {
+                self.same_distribution(partition.name.as_ref(), "a partition")
+            }
+            (AlterTableType::AtAddInherit, Some(NodeEnum::RangeVar(parent))) => self.same_distribution(Some(parent), "a parent"),
+            (AlterTableType::AtAddOf, _) => Err(PgError::unsupported("ALTER TABLE … OF").hint("Create the table OF the type.")),
+            _ => Ok(()),
+        }
+    }
+
+    fn check(&self, table: &NewTable) -> Result<()> {
+        match decide::placement_of(self.relation) {
+            Some(placement) => constraints::check(self.ctx, table, &placement),
+            None => Ok(()),
+        }
+    }
+
+    /// A foreign key to the table itself was resolved as one to a table that exists.
+    fn own_references(&self, table: &mut NewTable) {
+        for foreign_key in &mut table.foreign_keys {
+            foreign_key.is_self |= foreign_key.referenced.as_ref().is_some_and(|r| r.oid == self.relation.oid);
+        }
+    }
+
+    fn add_column(&self, column: &ColumnDef) -> Result<()> {
+        let mut table = NewTable::existing(self.ctx, self.relation);
+        create::add_column(self.ctx, &mut table, column);
+        create::column_constraints(self.ctx, &mut table, column)?;
+        self.own_references(&mut table);
+        self.check(&table)?;
+        let serial = column.type_name.as_ref().and_then(|t| t.names.last()).and_then(tree::text_of).is_some_and(|n| n.contains("serial"));
+        let hint = "Add the column without a default, SET DEFAULT, then UPDATE the rows.";
+        let refuse = |what: &str| {
+            Err(PgError::unsupported(format!("ADD COLUMN \"{}\" {what}", column.colname))
+                .detail("Each node would fill its existing rows with values of its own.")
+                .hint(hint))
+        };
+        if serial {
+            return refuse("of a serial type");
+        }
+        for constraint in &column.constraints {
+            let Some(NodeEnum::Constraint(constraint)) = &constraint.node else { continue };
+            match ConstrType::try_from(constraint.contype) {
+                Ok(ConstrType::ConstrIdentity) => return refuse("as an identity"),
+                Ok(ConstrType::ConstrDefault) if self.differs(constraint.raw_expr.as_deref())? => {
+                    return refuse("with a default that is not the same everywhere");
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Does an expression give each node another value?
+    fn differs(&self, expression: Option<&Node>) -> Result<bool> {
+        let Some(expression) = expression else { return Ok(false) };
+        let target_list = vec![tree::target(expression.clone(), None)];
+        let select = SelectStmt { target_list, ..tree::empty_select() };
+        let facts = facts(self.ctx, &NodeEnum::SelectStmt(Box::new(select)))?;
+        Ok(facts.volatile.is_some() || facts.clock.is_some() || facts.home.is_some() || facts.refused.is_some())
+    }
+
+    fn is_key(&self, column: &str) -> bool {
+        key_names(self.relation).contains(&column)
+    }
+
+    fn refuse_key(&self, column: &str, doing: &str) -> Result<()> {
+        if !self.is_key(column) {
+            return Ok(());
+        }
+        Err(PgError::unsupported(format!("{doing} distribution column \"{column}\""))
+            .hint("Distribute the table by another column first: ALTER TABLE … DISTRIBUTE BY …."))
+    }
+
+    /// The key may change within its hash class without moving a row, as long as the values stay.
+    fn alter_type(&self, name: &str, column: &ColumnDef) -> Result<()> {
+        if !self.is_key(name) {
+            return match column.raw_default.as_deref() {
+                Some(using) if self.differs(Some(using))? => {
+                    Err(PgError::unsupported("USING with a value that is not the same everywhere").hint("Use an immutable expression."))
+                }
+                _ => Ok(()),
+            };
+        }
+        let old = self.relation.column(name).and_then(|c| self.ctx.catalog.key_type(c.type_oid));
+        let new = column.type_name.as_ref().and_then(|t| create::key_type(self.ctx, t));
+        let has_modifier = column.type_name.as_ref().is_some_and(|t| !t.typmods.is_empty());
+        let same = old.is_some() && old.map(|t| t.hash_class()) == new.map(|t| t.hash_class());
+        if same && !has_modifier && column.raw_default.is_none() && column.coll_clause.is_none() {
+            return Ok(());
+        }
+        self.refuse_key(name, "changing the type of")
+    }
+
+    fn same_distribution(&self, other: Option<&pg_query::protobuf::RangeVar>, what: &str) -> Result<()> {
+        let other = match other.map(|name| self.ctx.resolve(name)).transpose()? {
+            Some(Named::Distributed(other)) => other,
+            _ => return Err(PgError::unsupported(format!("{what} that is not a distributed table")).hint("Create it as one.")),
+        };
+        let same = match (&self.relation.distribution, &other.distribution) {
+            (Distribution::Hash { map_id: a, .. }, Distribution::Hash { map_id: b, .. })
+            | (Distribution::Modulo { map_id: a, .. }, Distribution::Modulo { map_id: b, .. }) => {
+                a == b && key_names(self.relation) == key_names(&other)
+            }
+            (Distribution::Replicated { nodes: a }, Distribution::Replicated { nodes: b })
+            | (Distribution::RoundRobin { nodes: a }, Distribution::RoundRobin { nodes: b }) => a == b,
+            _ => false,
+        };
+        if same {
+            return Ok(());
+        }
+        Err(PgError::unsupported(format!("{what} with another distribution"))
+            .hint("Create both tables with the same DISTRIBUTE BY clause."))
+    }
+}
+
+/// RENAME of anything.
+pub(super) fn rename(ctx: &Context<'_>, statement: &Statement, rename: &RenameStmt) -> Result<DdlPlan> {
+    let mut plan = as_it_stands(statement, everywhere(ctx), DdlKind::Schema);
+    let kind = ObjectType::try_from(rename.rename_type).unwrap_or(ObjectType::Undefined);
+    match kind {
+        ObjectType::ObjectDatabase | ObjectType::ObjectTablespace => {
+            return Err(PgError::unsupported("RENAME of a database or tablespace").hint("Rename it on each datanode."));
+        }
+        ObjectType::ObjectSchema => {
+            let (schema, new_schema) = (rename.subname.clone(), rename.newname.clone());
+            plan.effects.push(Effect::RenameSchema { schema, new_schema });
+        }
+        _ => {}
+    }
+    let Some(name) = &rename.relation else { return Ok(plan) };
+    if is_temporary(ctx, name) {
+        plan.nodes = vec![ctx.home()];
+        return Ok(plan);
+    }
+    match ctx.resolve(name)? {
+        Named::Distributed(relation) => {
+            let (schema, name) = (relation.schema.clone(), relation.name.clone());
+            match kind {
+                ObjectType::ObjectColumn if key_names(&relation).contains(&rename.subname.as_str()) => {
+                    let (column, new_column) = (rename.subname.clone(), rename.newname.clone());
+                    plan.effects.push(Effect::RenameColumn { schema, name, column, new_column });
+                }
+                ObjectType::ObjectTable => {
+                    let (new_schema, new_name) = (schema.clone(), rename.newname.clone());
+                    plan.effects.push(Effect::RenameTable { schema, name, new_schema, new_name });
+                }
+                _ => {}
+            }
+        }
+        Named::Home(Some(relation)) if relation.kind == catalog::RelationKind::MaterializedView => {
+            plan.nodes = vec![ctx.home()];
+        }
+        _ => {}
+    }
+    Ok(plan)
+}
+
+/// SET SCHEMA of anything.
+pub(super) fn set_schema(ctx: &Context<'_>, statement: &Statement, alter: &AlterObjectSchemaStmt) -> Result<DdlPlan> {
+    let mut plan = as_it_stands(statement, everywhere(ctx), DdlKind::Schema);
+    let Some(name) = &alter.relation else { return Ok(plan) };
+    if is_temporary(ctx, name) {
+        plan.nodes = vec![ctx.home()];
+    } else if let Named::Distributed(relation) = ctx.resolve(name)? {
+        plan.effects.push(Effect::RenameTable {
+            schema: relation.schema.clone(),
+            name: relation.name.clone(),
+            new_schema: alter.newschema.clone(),
+            new_name: relation.name.clone(),
+        });
+    }
+    Ok(plan)
+}

@@ -1,0 +1,292 @@
+//! Unique keys, foreign keys and indexes: each must be enforceable by every node on its own.
+
+use std::sync::Arc;
+
+use catalog::{Distribution, Relation};
+use pg_query::protobuf::{ConstrType, Constraint, IndexStmt};
+use pg_query::{Node, NodeEnum};
+use pgerror::{PgError, Result, SqlState};
+use placement::KeyType;
+
+use super::decide;
+use super::{as_it_stands, everywhere, is_temporary};
+use crate::context::{Context, Named};
+use crate::parse::Statement;
+use crate::plan::{DdlKind, DdlPlan, MapRequest, Placement};
+use crate::tree;
+
+/// A column of a table to be.
+#[derive(Clone, Debug)]
+pub(super) struct NewColumn {
+    pub name: String,
+    /// `None`: cannot be a distribution key.
+    pub key_type: Option<KeyType>,
+    /// The type is hashable but the collation is, or may be, nondeterministic, or the column is generated.
+    pub unfit: Option<&'static str>,
+}
+
+/// UNIQUE or PRIMARY KEY.
+#[derive(Clone, Debug)]
+pub(super) struct NewUnique {
+    pub columns: Vec<String>,
+    pub primary: bool,
+}
+
+/// REFERENCES.
+#[derive(Clone, Debug)]
+pub(super) struct NewForeignKey {
+    pub columns: Vec<String>,
+    pub is_self: bool,
+    /// `None` if the table is not distributed or is the new one itself.
+    pub referenced: Option<Arc<Relation>>,
+    pub referenced_name: String,
+    pub referenced_columns: Vec<String>,
+}
+
+/// What placing a table must know of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct NewTable {
+    pub name: String,
+    pub columns: Vec<NewColumn>,
+    pub unique: Vec<NewUnique>,
+    pub foreign_keys: Vec<NewForeignKey>,
+    pub has_exclusion: bool,
+}
+
+impl NewTable {
+    pub fn column(&self, name: &str) -> Option<&NewColumn> {
+        self.columns.iter().find(|c| c.name == name)
+    }
+
+    /// An existing table, without its constraints: new ones are checked one by one.
+    pub fn existing(ctx: &Context<'_>, relation: &Relation) -> Self {
+        let columns = relation.columns.iter().map(|c| NewColumn {
+            name: c.name.clone(),
+            key_type: ctx.catalog.key_type(c.type_oid),
+            unfit: None,
+        });
+        Self { name: relation.name.clone(), columns: columns.collect(), ..Self::default() }
+    }
+
+    /// Adds a constraint of the table, or of a column if one is given.
+    pub fn constraint(&mut self, ctx: &Context<'_>, constraint: &Constraint, column: Option<&str>) -> Result<()> {
+        let own = |names: &[Node]| -> Vec<String> {
+            match column {
+                Some(column) if names.is_empty() => vec![column.to_owned()],
+                _ => tree::names_of(names),
+            }
+        };
+        match ConstrType::try_from(constraint.contype) {
+            Ok(kind @ (ConstrType::ConstrPrimary | ConstrType::ConstrUnique)) if constraint.indexname.is_empty() => {
+                self.unique.push(NewUnique { columns: own(&constraint.keys), primary: kind == ConstrType::ConstrPrimary });
+            }
+            Ok(ConstrType::ConstrExclusion) => self.has_exclusion = true,
+            Ok(ConstrType::ConstrForeign) => {
+                let columns = own(&constraint.fk_attrs);
+                self.foreign_keys.push(self.foreign_key(ctx, constraint, columns)?);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn foreign_key(&self, ctx: &Context<'_>, constraint: &Constraint, columns: Vec<String>) -> Result<NewForeignKey> {
+        let Some(name) = &constraint.pktable else { return Err(PgError::internal("a foreign key without a table")) };
+        let mut referenced_columns = tree::names_of(&constraint.pk_attrs);
+        let named = ctx.resolve(name)?;
+        let known = matches!(named, Named::Distributed(_));
+        let is_self = name.relname == self.name && !known;
+        let referenced = match named {
+            Named::Distributed(relation) => Some(relation),
+            _ => None,
+        };
+        if referenced_columns.is_empty() {
+            referenced_columns = match &referenced {
+                Some(relation) => primary_key(relation),
+                None => self.unique.iter().find(|u| u.primary).map(|u| u.columns.clone()).unwrap_or_default(),
+            };
+        }
+        Ok(NewForeignKey { columns, is_self, referenced, referenced_name: name.relname.clone(), referenced_columns })
+    }
+}
+
+fn primary_key(relation: &Relation) -> Vec<String> {
+    let key = relation.unique_keys.iter().find(|k| k.primary);
+    let names = key.map(|k| k.columns.iter().filter_map(|n| relation.column_at(*n)).map(|c| c.name.clone()).collect());
+    names.unwrap_or_default()
+}
+
+/// The placement that follows a foreign key to a hash or modulo table.
+pub(super) fn colocated_with_referenced(_ctx: &Context<'_>, foreign_key: &NewForeignKey) -> Result<Option<Placement>> {
+    let Some(referenced) = &foreign_key.referenced else { return Ok(None) };
+    let own_column = |number| {
+        let name = &referenced.column_at(number)?.name;
+        let at = foreign_key.referenced_columns.iter().position(|c| c == name)?;
+        foreign_key.columns.get(at).cloned()
+    };
+    let columns: Option<Vec<String>> = referenced.distribution.key().iter().map(|k| own_column(k.number)).collect();
+    Ok(match (&referenced.distribution, columns) {
+        (Distribution::Hash { map_id, .. }, Some(columns)) => {
+            Some(Placement::Hash { columns, map: MapRequest::Existing(*map_id) })
+        }
+        (Distribution::Modulo { map_id, .. }, Some(mut columns)) => {
+            columns.pop().map(|column| Placement::Modulo { column, map: MapRequest::Existing(*map_id) })
+        }
+        _ => None,
+    })
+}
+
+/// Checks key columns, unique keys and foreign keys against a placement.
+pub(super) fn check(ctx: &Context<'_>, table: &NewTable, placement: &Placement) -> Result<()> {
+    check_key(table, placement)?;
+    for unique in &table.unique {
+        check_unique(table, placement, &unique.columns)?;
+    }
+    if table.has_exclusion && !matches!(placement, Placement::Replicated { .. }) {
+        return Err(PgError::unsupported("an EXCLUDE constraint on a table that is not replicated")
+            .detail("Each node sees only its own rows.")
+            .hint("Use DISTRIBUTE BY REPLICATION."));
+    }
+    table.foreign_keys.iter().try_for_each(|f| check_foreign_key(ctx, table, placement, f))
+}
+
+fn key_columns(placement: &Placement) -> &[String] {
+    match placement {
+        Placement::Hash { columns, .. } => columns,
+        Placement::Modulo { column, .. } => std::slice::from_ref(column),
+        Placement::Replicated { .. } | Placement::RoundRobin { .. } => &[],
+    }
+}
+
+fn check_key(table: &NewTable, placement: &Placement) -> Result<()> {
+    let is_modulo = matches!(placement, Placement::Modulo { .. });
+    for (i, name) in key_columns(placement).iter().enumerate() {
+        let missing = || {
+            PgError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" named in the distribution key does not exist"))
+        };
+        let column = table.column(name).ok_or_else(missing)?;
+        if key_columns(placement)[..i].contains(name) {
+            return Err(PgError::new(SqlState::DUPLICATE_COLUMN, format!("column \"{name}\" appears twice in the distribution key")));
+        }
+        let invalid = |why: &str| PgError::new(SqlState::INVALID_TABLE_DEFINITION, format!("column \"{name}\" {why}"));
+        match column.key_type {
+            None => {
+                return Err(invalid("is not of a type that can be a distribution key")
+                    .hint("Choose a column of an integer, text, numeric, date, time or uuid type, or ROUNDROBIN."));
+            }
+            Some(key_type) if is_modulo && !decide::is_modulo_type(key_type) => {
+                return Err(invalid("is not of a type that MODULO can use").hint("Use HASH."));
+            }
+            Some(_) => {}
+        }
+        if let Some(why) = column.unfit {
+            return Err(invalid(why).hint("Choose another column."));
+        }
+    }
+    Ok(())
+}
+
+fn check_unique(table: &NewTable, placement: &Placement, columns: &[String]) -> Result<()> {
+    let error = |message: &str| PgError::new(SqlState::INVALID_TABLE_DEFINITION, message);
+    let list = columns.join(", ");
+    match placement {
+        Placement::Replicated { .. } => Ok(()),
+        Placement::RoundRobin { .. } => {
+            Err(error("Cannot locally enforce a unique index on round robin distributed table.")
+                .detail(format!("The unique key of table \"{}\" is ({list}).", table.name))
+                .hint("Distribute by HASH on a column of the unique key, or by REPLICATION."))
+        }
+        Placement::Hash { columns: key, .. } if key.iter().all(|k| columns.contains(k)) => Ok(()),
+        Placement::Hash { columns: key, .. } => {
+            Err(error("Unique index of distributed table must contain the hash distribution column.")
+                .detail(format!("The distribution key of table \"{}\" is ({}), the unique key is ({list}).", table.name, key.join(", ")))
+                .hint("Add the distribution column to the unique key, or distribute by another column or by REPLICATION."))
+        }
+        Placement::Modulo { column, .. } if columns.contains(column) => Ok(()),
+        Placement::Modulo { column, .. } => {
+            Err(error("Unique index of distributed table must contain the hash/modulo distribution column.")
+                .detail(format!("The distribution key of table \"{}\" is ({column}), the unique key is ({list}).", table.name))
+                .hint("Add the distribution column to the unique key, or distribute by another column or by REPLICATION."))
+        }
+    }
+}
+
+fn check_foreign_key(ctx: &Context<'_>, table: &NewTable, placement: &Placement, foreign_key: &NewForeignKey) -> Result<()> {
+    let target = &foreign_key.referenced_name;
+    let error = |detail: String| {
+        PgError::new(SqlState::INVALID_FOREIGN_KEY, format!("cannot enforce the foreign key of table \"{}\" to \"{target}\" on each node", table.name))
+            .detail(detail)
+            .hint("Replicate the referenced table, or distribute both by the columns of the foreign key.")
+    };
+    if foreign_key.is_self {
+        let pairs = |key: &String| {
+            let at = foreign_key.columns.iter().position(|c| c == key);
+            at.is_some() && at == foreign_key.referenced_columns.iter().position(|c| c == key)
+        };
+        return match placement {
+            Placement::Replicated { .. } => Ok(()),
+            Placement::Hash { columns, .. } if columns.iter().all(pairs) => Ok(()),
+            Placement::Modulo { column, .. } if pairs(column) => Ok(()),
+            _ => Err(error("A row and the row it references may be on different nodes.".to_owned())),
+        };
+    }
+    let Some(referenced) = &foreign_key.referenced else {
+        return Err(error(format!("Table \"{target}\" is not a distributed table.")));
+    };
+    if let Distribution::Replicated { nodes } = &referenced.distribution {
+        let own = decide::nodes(ctx, placement);
+        return if own.iter().all(|n| nodes.contains(n)) {
+            Ok(())
+        } else {
+            Err(error(format!("Table \"{target}\" is not replicated to all of the nodes.")))
+        };
+    }
+    let map = match (&referenced.distribution, placement) {
+        (Distribution::Hash { map, .. }, Placement::Hash { map: own, .. }) => decide::is_map(ctx, own, map),
+        (Distribution::Modulo { map, .. }, Placement::Modulo { map: own, .. }) => decide::is_map(ctx, own, map),
+        _ => false,
+    };
+    let key = referenced.distribution.key();
+    let same_key = key.len() == key_columns(placement).len()
+        && key.iter().zip(key_columns(placement)).all(|(theirs, ours)| {
+            let their_name = referenced.column_at(theirs.number).map(|c| &c.name);
+            let at = foreign_key.columns.iter().position(|c| c == ours);
+            let class = table.column(ours).and_then(|c| c.key_type).map(KeyType::hash_class);
+            at.is_some_and(|at| foreign_key.referenced_columns.get(at) == their_name) && class == Some(theirs.key_type.hash_class())
+        });
+    if map && same_key { Ok(()) } else { Err(error("The tables are not distributed alike by the columns of the foreign key.".to_owned())) }
+}
+
+/// CREATE INDEX.
+pub(super) fn create_index(ctx: &Context<'_>, statement: &Statement, index: &IndexStmt) -> Result<DdlPlan> {
+    let Some(name) = &index.relation else { return Err(PgError::internal("an index without a table")) };
+    if is_temporary(ctx, name) {
+        return Ok(as_it_stands(statement, vec![ctx.home()], DdlKind::Schema));
+    }
+    let mut plan = as_it_stands(statement, everywhere(ctx), DdlKind::Schema);
+    plan.outside_transaction = index.concurrent;
+    match ctx.resolve(name)? {
+        Named::Distributed(relation) if index.unique => {
+            let columns: Vec<String> = index.index_params.iter().filter_map(index_column).collect();
+            check_new_unique(ctx, &relation, &columns)?;
+        }
+        Named::Home(Some(relation)) if relation.kind == catalog::RelationKind::MaterializedView => {
+            plan.nodes = vec![ctx.home()];
+        }
+        _ => {}
+    }
+    Ok(plan)
+}
+
+fn index_column(param: &Node) -> Option<String> {
+    match &param.node {
+        Some(NodeEnum::IndexElem(element)) if element.expr.is_none() => Some(element.name.clone()),
+        _ => None,
+    }
+}
+
+/// A new unique key of an existing table.
+pub(super) fn check_new_unique(ctx: &Context<'_>, relation: &Relation, columns: &[String]) -> Result<()> {
+    let Some(placement) = decide::placement_of(relation) else { return Ok(()) };
+    check_unique(&NewTable::existing(ctx, relation), &placement, columns)
+}

@@ -1,0 +1,225 @@
+//! CREATE TABLE.
+
+use std::sync::Arc;
+
+use catalog::{Relation, RelationKind};
+use pg_query::protobuf::{ColumnDef, CreateStmt, RangeVar, TableLikeClause, TypeName};
+use pg_query::{Node, NodeEnum};
+use pgerror::{PgError, Result, SqlState};
+use placement::KeyType;
+
+use super::constraints::{NewColumn, NewTable, NewUnique};
+use super::{as_it_stands, constraints, decide, everywhere, is_temporary};
+use crate::context::{Context, Named};
+use crate::parse::Statement;
+use crate::plan::{DdlKind, DdlPlan, Effect};
+use crate::tree;
+
+/// Plans CREATE TABLE in all its forms but AS.
+pub(super) fn create_table(ctx: &Context<'_>, statement: &Statement, create: &CreateStmt) -> Result<DdlPlan> {
+    let Some(name) = &create.relation else { return Err(PgError::internal("CREATE TABLE without a name")) };
+    if name.relpersistence == "t" || name.schemaname == "pg_temp" {
+        refuse_clause_on_temporary(statement)?;
+        return Ok(as_it_stands(statement, vec![ctx.home()], DdlKind::Schema));
+    }
+    let mut plan = as_it_stands(statement, everywhere(ctx), DdlKind::Schema);
+    let (schema, name) = qualified(ctx, name)?;
+    if ctx.catalog.relation(&schema, &name).is_some() {
+        // PostgreSQL says so: an error, or a notice with IF NOT EXISTS.
+        return Ok(plan);
+    }
+    let (table, like) = describe(ctx, create, &name)?;
+    let distribution = match parent(ctx, create)? {
+        Some(parent) => {
+            if statement.clause.is_some() {
+                let text = "Inherited/partition tables inherit distribution from the parent";
+                plan.notices.push(PgError::with_severity("WARNING", SqlState::WARNING, text).detail("Explicitly specified distribution will be ignored"));
+            }
+            let Some(placement) = decide::placement_of(&parent) else {
+                return Err(PgError::unsupported(format!("a child of table \"{}\"", parent.name)).hint("Its parent is not distributed."));
+            };
+            let mut with_inherited = NewTable::existing(ctx, &parent);
+            with_inherited.name.clone_from(&name);
+            with_inherited.unique = table.unique;
+            with_inherited.foreign_keys = table.foreign_keys;
+            with_inherited.has_exclusion = table.has_exclusion;
+            with_inherited.columns.extend(table.columns);
+            constraints::check(ctx, &with_inherited, &placement)?;
+            placement
+        }
+        None => decide::decide(ctx, &table, statement.clause.as_ref(), like.as_ref())?,
+    };
+    plan.effects.push(Effect::CreateTable { schema, name, distribution });
+    Ok(plan)
+}
+
+pub(super) fn refuse_clause_on_temporary(statement: &Statement) -> Result<()> {
+    match statement.clause {
+        None => Ok(()),
+        Some(_) => Err(PgError::unsupported("a distribution clause of a temporary table").hint("A temporary table lives on one node: leave the clause out.")),
+    }
+}
+
+/// The schema a new relation goes to.
+pub(super) fn qualified(ctx: &Context<'_>, name: &RangeVar) -> Result<(String, String)> {
+    let schema = if name.schemaname.is_empty() { ctx.session.search_path.first() } else { Some(&name.schemaname) };
+    let missing = || PgError::new(SqlState::INVALID_SCHEMA_NAME, "no schema has been selected to create in");
+    Ok((schema.ok_or_else(missing)?.clone(), name.relname.clone()))
+}
+
+fn parent(ctx: &Context<'_>, create: &CreateStmt) -> Result<Option<Arc<Relation>>> {
+    match create.inh_relations.as_slice() {
+        [] => Ok(None),
+        [Node { node: Some(NodeEnum::RangeVar(name)) }] => match ctx.resolve(name)? {
+            Named::Distributed(relation) => Ok(Some(relation)),
+            _ if is_temporary(ctx, name) => {
+                Err(PgError::new(SqlState::WRONG_OBJECT_TYPE, format!("cannot create a permanent relation as partition of temporary relation \"{}\"", name.relname)))
+            }
+            _ => Err(PgError::unsupported(format!("a child of \"{}\"", name.relname)).hint("Its parent is not a distributed table.")),
+        },
+        _ => Err(PgError::unsupported("inheritance from several parents").hint("Use one parent.")),
+    }
+}
+
+/// Columns and constraints of the new table, and the table that LIKE … INCLUDING DISTRIBUTE (or ALL) names.
+fn describe(ctx: &Context<'_>, create: &CreateStmt, name: &str) -> Result<(NewTable, Option<Arc<Relation>>)> {
+    let mut table = NewTable { name: name.to_owned(), ..NewTable::default() };
+    let mut like = None;
+    if let Some(type_name) = &create.of_typename {
+        table.columns = columns_of_type(ctx, type_name);
+    }
+    // Columns first: a self-referencing key may come before what it refers to.
+    for element in &create.table_elts {
+        match &element.node {
+            Some(NodeEnum::ColumnDef(column)) => add_column(ctx, &mut table, column),
+            Some(NodeEnum::TableLikeClause(clause)) => {
+                if let Some(source) = add_like(ctx, &mut table, clause)? {
+                    like = like.or(Some(source));
+                }
+            }
+            _ => {}
+        }
+    }
+    for element in create.table_elts.iter().chain(&create.constraints) {
+        match &element.node {
+            Some(NodeEnum::Constraint(constraint)) => table.constraint(ctx, constraint, None)?,
+            Some(NodeEnum::ColumnDef(column)) => column_constraints(ctx, &mut table, column)?,
+            _ => {}
+        }
+    }
+    Ok((table, like))
+}
+
+/// Adds the UNIQUE, PRIMARY KEY and REFERENCES of a column.
+pub(super) fn column_constraints(ctx: &Context<'_>, table: &mut NewTable, column: &ColumnDef) -> Result<()> {
+    for constraint in &column.constraints {
+        if let Some(NodeEnum::Constraint(constraint)) = &constraint.node {
+            table.constraint(ctx, constraint, Some(&column.colname))?;
+        }
+    }
+    Ok(())
+}
+
+/// A column or a typed table's column options.
+pub(super) fn add_column(ctx: &Context<'_>, table: &mut NewTable, column: &ColumnDef) {
+    let Some(type_name) = &column.type_name else { return };
+    let key_type = key_type(ctx, type_name);
+    let mut unfit = None;
+    if column.coll_clause.as_ref().is_some_and(|c| !is_deterministic(&tree::names_of(&c.collname))) {
+        unfit = Some("has a collation that may be nondeterministic");
+    }
+    let generated = column.constraints.iter().any(|c| {
+        matches!(&c.node, Some(NodeEnum::Constraint(c)) if c.contype == pg_query::protobuf::ConstrType::ConstrGenerated as i32)
+    });
+    if generated {
+        unfit = Some("is generated");
+    }
+    table.columns.push(NewColumn { name: column.colname.clone(), key_type: key_type.filter(|_| unfit.is_none() || key_type.is_some()), unfit });
+}
+
+/// Collations that come with PostgreSQL are deterministic; only user-made ones may not be.
+fn is_deterministic(names: &[String]) -> bool {
+    match names {
+        [schema, _] if schema == "pg_catalog" => true,
+        [name] => ["C", "POSIX", "default", "ucs_basic", "unicode"].contains(&name.as_str()) || name.contains("_") || name.ends_with("-x-icu"),
+        _ => false,
+    }
+}
+
+fn columns_of_type(ctx: &Context<'_>, type_name: &TypeName) -> Vec<NewColumn> {
+    let names = tree::names_of(&type_name.names);
+    let composite = match names.as_slice() {
+        [name] => ctx.session.search_path.iter().find_map(|schema| ctx.catalog.relation(schema, name)),
+        [schema, name] => ctx.catalog.relation(schema, name),
+        _ => None,
+    };
+    composite.map(|relation| NewTable::existing(ctx, relation).columns).unwrap_or_default()
+}
+
+/// LIKE copies columns; with INDEXES unique keys too; with DISTRIBUTE (or ALL) the distribution.
+fn add_like(ctx: &Context<'_>, table: &mut NewTable, clause: &TableLikeClause) -> Result<Option<Arc<Relation>>> {
+    const INDEXES: u32 = 1 << 6;
+    const ALL: u32 = 0x7FFF_FFFF;
+    let Some(name) = &clause.relation else { return Ok(None) };
+    let Named::Distributed(source) = ctx.resolve(name)? else {
+        return Ok(None);
+    };
+    debug_assert!(matches!(source.kind, RelationKind::Table | RelationKind::PartitionedTable));
+    table.columns.extend(NewTable::existing(ctx, &source).columns);
+    if clause.options & INDEXES != 0 {
+        let keys = source.unique_keys.iter().map(|k| NewUnique {
+            columns: k.columns.iter().filter_map(|n| source.column_at(*n)).map(|c| c.name.clone()).collect(),
+            primary: k.primary,
+        });
+        table.unique.extend(keys);
+    }
+    Ok((clause.options == ALL).then_some(source))
+}
+
+/// The key type that a column definition means; domains count as their base type.
+pub(super) fn key_type(ctx: &Context<'_>, name: &TypeName) -> Option<KeyType> {
+    if !name.array_bounds.is_empty() || name.setof || name.pct_type {
+        return None;
+    }
+    let names = tree::names_of(&name.names);
+    let word = match names.as_slice() {
+        [word] => word,
+        [schema, word] if schema == "pg_catalog" => word,
+        [schema, word] => {
+            let domain = ctx.catalog.user_types().find(|t| t.schema == *schema && t.name == *word)?;
+            return ctx.catalog.key_type(domain.oid);
+        }
+        _ => return None,
+    };
+    builtin_key_type(word).or_else(|| {
+        let domain = ctx.catalog.user_types().find(|t| t.name == *word && ctx.session.search_path.contains(&t.schema))?;
+        ctx.catalog.key_type(domain.oid)
+    })
+}
+
+fn builtin_key_type(word: &str) -> Option<KeyType> {
+    Some(match word {
+        "bool" => KeyType::Bool,
+        "char" => KeyType::Char,
+        "name" => KeyType::Name,
+        "bytea" => KeyType::Bytea,
+        "int2" | "smallserial" | "serial2" => KeyType::Int2,
+        "int4" | "serial" | "serial4" => KeyType::Int4,
+        "int8" | "bigserial" | "serial8" => KeyType::Int8,
+        "oid" => KeyType::Oid,
+        "text" | "varchar" => KeyType::Text,
+        "bpchar" => KeyType::Bpchar,
+        "float4" => KeyType::Float4,
+        "float8" => KeyType::Float8,
+        "money" => KeyType::Money,
+        "date" => KeyType::Date,
+        "time" => KeyType::Time,
+        "timetz" => KeyType::TimeTz,
+        "timestamp" => KeyType::Timestamp,
+        "timestamptz" => KeyType::TimestampTz,
+        "interval" => KeyType::Interval,
+        "numeric" => KeyType::Numeric,
+        "uuid" => KeyType::Uuid,
+        _ => return None,
+    })
+}

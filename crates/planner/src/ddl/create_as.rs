@@ -1,0 +1,141 @@
+//! CREATE TABLE AS, SELECT INTO, CREATE MATERIALIZED VIEW: an empty table on every node, then INSERT … SELECT.
+
+use catalog::Oid;
+use pg_query::NodeEnum;
+use pg_query::protobuf::{CreateTableAsStmt, IntoClause, ObjectType};
+use pgerror::{PgError, Result};
+
+use super::constraints::{NewColumn, NewTable};
+use super::{as_it_stands, boxed, create, decide, everywhere};
+use crate::context::Context;
+use crate::parse::Statement;
+use crate::plan::{DdlKind, Effect, Forward, Gather, Plan};
+use crate::select;
+use crate::tree::{self, Ref, Walk};
+
+/// Plans all forms; SELECT INTO is brought into the form of CREATE TABLE AS first.
+pub(super) fn create_table_as(ctx: &Context<'_>, statement: &Statement, node: &NodeEnum) -> Result<Plan> {
+    let ctas = normal_form(node)?;
+    let (Some(query), Some(into)) = (ctas.query.as_deref().and_then(|q| q.node.clone()), ctas.into.as_deref()) else {
+        return Err(PgError::internal("CREATE TABLE AS without a query"));
+    };
+    if !matches!(query, NodeEnum::SelectStmt(_)) {
+        return Err(PgError::unsupported("CREATE TABLE AS EXECUTE").hint("Write the query itself."));
+    }
+    let Some(name) = &into.rel else { return Err(PgError::internal("CREATE TABLE AS without a name")) };
+    if ctas.objtype == ObjectType::ObjectMatview as i32 {
+        return materialized_view(ctx, statement, &query);
+    }
+    if name.relpersistence == "t" || name.schemaname == "pg_temp" {
+        create::refuse_clause_on_temporary(statement)?;
+        return temporary(ctx, statement, &ctas, &query);
+    }
+    if mentions_temporary(ctx, &query)? {
+        return Err(PgError::unsupported("CREATE TABLE AS from a temporary table")
+            .hint("Create the table first, then INSERT … SELECT."));
+    }
+    let (schema, name) = create::qualified(ctx, name)?;
+    let mut plan = as_it_stands(statement, everywhere(ctx), DdlKind::Schema);
+    plan.node_sql = shell(&ctas)?;
+    if ctx.catalog.relation(&schema, &name).is_some() {
+        return Ok(boxed(plan));
+    }
+    let table = described(ctx, into, &name)?;
+    let distribution = decide::decide(ctx, &table, statement.clause.as_ref(), None)?;
+    if !into.skip_data {
+        let target = format!("{}.{}", catalog::quote_identifier(&schema), catalog::quote_identifier(&name));
+        plan.follow_up = Some(format!("INSERT INTO {target} {}", tree::deparse(&query)?));
+    }
+    plan.effects.push(Effect::CreateTable { schema, name, distribution });
+    Ok(boxed(plan))
+}
+
+fn normal_form(node: &NodeEnum) -> Result<CreateTableAsStmt> {
+    match node {
+        NodeEnum::CreateTableAsStmt(ctas) => Ok((**ctas).clone()),
+        NodeEnum::SelectStmt(select) => {
+            let mut query = select.clone();
+            let into = query.into_clause.take();
+            Ok(CreateTableAsStmt {
+                query: Some(Box::new(tree::node(NodeEnum::SelectStmt(query)))),
+                into,
+                objtype: ObjectType::ObjectTable as i32,
+                is_select_into: false,
+                if_not_exists: false,
+            })
+        }
+        _ => Err(PgError::internal("not a CREATE TABLE AS")),
+    }
+}
+
+/// The statement WITH NO DATA.
+fn shell(ctas: &CreateTableAsStmt) -> Result<String> {
+    let mut shell = ctas.clone();
+    if let Some(into) = &mut shell.into {
+        into.skip_data = true;
+    }
+    tree::deparse(&NodeEnum::CreateTableAsStmt(Box::new(shell)))
+}
+
+/// Columns from the query's description.
+fn described(ctx: &Context<'_>, into: &IntoClause, name: &str) -> Result<NewTable> {
+    let Some(described) = ctx.session.describe else {
+        return Err(PgError::internal("CREATE TABLE AS was not described"));
+    };
+    const UNKNOWN: Oid = 705;
+    const TEXT: Oid = 25;
+    let names = tree::names_of(&into.col_names);
+    let columns = described.iter().enumerate().map(|(i, column)| NewColumn {
+        name: names.get(i).unwrap_or(&column.name).clone(),
+        key_type: ctx.catalog.key_type(if column.type_oid == UNKNOWN { TEXT } else { column.type_oid }),
+        unfit: None,
+    });
+    Ok(NewTable { name: name.to_owned(), columns: columns.collect(), ..NewTable::default() })
+}
+
+/// A temporary table of the home node, filled from anywhere.
+fn temporary(ctx: &Context<'_>, statement: &Statement, ctas: &CreateTableAsStmt, query: &NodeEnum) -> Result<Plan> {
+    let (inputs, source) = select::source(ctx, query)?;
+    let node = ctx.home();
+    if inputs.is_empty() {
+        return Ok(Plan::Forward(Forward { nodes: vec![node], sql: statement.sql.to_string(), writes: true }));
+    }
+    let mut rewritten = ctas.clone();
+    let over_inputs = tree::parse_select(&source.text)?;
+    rewritten.query = Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(over_inputs)))));
+    let text = tree::deparse(&NodeEnum::CreateTableAsStmt(Box::new(rewritten)))?;
+    let final_sql = crate::plan::FinalSql { text, types: source.types };
+    Ok(Plan::Gather(Gather { node, inputs, final_sql, writes: true }))
+}
+
+/// A materialized view lives on the home node, so it can only be made of what is there.
+fn materialized_view(ctx: &Context<'_>, statement: &Statement, query: &NodeEnum) -> Result<Plan> {
+    let (inputs, _) = select::source(ctx, query)?;
+    if !inputs.is_empty() || statement.clause.is_some() {
+        return Err(PgError::unsupported("a materialized view over partitioned tables")
+            .hint("Use CREATE TABLE … AS, and TRUNCATE and INSERT … SELECT to refresh it."));
+    }
+    Ok(boxed(as_it_stands(statement, vec![ctx.home()], DdlKind::Schema)))
+}
+
+/// Does a query read a temporary table?
+pub(super) fn mentions_temporary(ctx: &Context<'_>, query: &NodeEnum) -> Result<bool> {
+    let mut found = false;
+    query.walk(&mut |node| {
+        if let Ref::RangeVar(name) = node {
+            found |= super::is_temporary(ctx, name);
+        }
+        Ok(!found)
+    })?;
+    Ok(found)
+}
+
+/// Does an expression read any table?
+pub(super) fn reads_tables(query: &NodeEnum) -> Result<bool> {
+    let mut found = false;
+    query.walk(&mut |node| {
+        found |= matches!(node, Ref::RangeVar(_));
+        Ok(!found)
+    })?;
+    Ok(found)
+}

@@ -1,0 +1,154 @@
+//! From a distribution clause, or from nothing, to a [`Placement`].
+
+use std::sync::Arc;
+
+use catalog::{Distribution, NodeId, Relation};
+use pgerror::{PgError, Result, SqlState};
+use placement::{BucketMap, KeyType};
+
+use super::constraints::{self, NewTable};
+use crate::context::Context;
+use crate::parse::{DistributeBy, DistributionKind, NodeSelection};
+use crate::plan::{MapRequest, Placement};
+
+/// The placement of a table that exists, for a table that shall be like it.
+pub(super) fn placement_of(relation: &Relation) -> Option<Placement> {
+    let name = |number| relation.column_at(number).map(|c| c.name.clone());
+    Some(match &relation.distribution {
+        Distribution::Hash { columns, map_id, .. } => Placement::Hash {
+            columns: columns.iter().map(|k| name(k.number)).collect::<Option<_>>()?,
+            map: MapRequest::Existing(*map_id),
+        },
+        Distribution::Modulo { column, map_id, .. } => {
+            Placement::Modulo { column: name(column.number)?, map: MapRequest::Existing(*map_id) }
+        }
+        Distribution::Replicated { nodes } => Placement::Replicated { nodes: nodes.clone() },
+        Distribution::RoundRobin { nodes } => Placement::RoundRobin { nodes: nodes.clone() },
+        Distribution::CatalogNode | Distribution::Temporary | Distribution::View => return None,
+    })
+}
+
+/// The nodes that TO NODE or TO GROUP names; all datanodes without.
+pub(super) fn nodes_of(ctx: &Context<'_>, selection: Option<&NodeSelection>) -> Result<Vec<NodeId>> {
+    let mut nodes = match selection {
+        None => ctx.catalog.all_nodes(),
+        Some(NodeSelection::Nodes(names)) => names.iter().map(|n| node_named(ctx, n)).collect::<Result<Vec<_>>>()?,
+        Some(NodeSelection::Group(name)) => {
+            let group = ctx.catalog.groups().iter().find(|g| g.name == *name);
+            let missing = || PgError::new(SqlState::UNDEFINED_OBJECT, format!("node group \"{name}\" does not exist"));
+            group.ok_or_else(missing)?.members.clone()
+        }
+    };
+    nodes.sort_unstable();
+    nodes.dedup();
+    if nodes.is_empty() {
+        return Err(PgError::new(SqlState::INVALID_TABLE_DEFINITION, "a table needs at least one datanode"));
+    }
+    Ok(nodes)
+}
+
+pub(super) fn node_named(ctx: &Context<'_>, name: &str) -> Result<NodeId> {
+    let missing = || PgError::new(SqlState::UNDEFINED_OBJECT, format!("PGXC Node {name}: object not defined"));
+    ctx.catalog.node_by_name(name).map(|n| n.id).ok_or_else(missing)
+}
+
+/// A clause with a kind.
+pub(super) fn explicit(kind: &DistributionKind, nodes: Vec<NodeId>) -> Option<Placement> {
+    let map = || MapRequest::Over(nodes.clone());
+    Some(match kind {
+        DistributionKind::Hash(columns) => Placement::Hash { columns: columns.clone(), map: map() },
+        DistributionKind::Modulo(column) => Placement::Modulo { column: column.clone(), map: map() },
+        DistributionKind::Replication => Placement::Replicated { nodes },
+        DistributionKind::RoundRobin => Placement::RoundRobin { nodes },
+        DistributionKind::Default => return None,
+    })
+}
+
+/// Decides where a new table's rows go, and checks that its constraints can be kept there.
+pub(super) fn decide(ctx: &Context<'_>, table: &NewTable, clause: Option<&DistributeBy>, like: Option<&Arc<Relation>>) -> Result<Placement> {
+    let selection = clause.and_then(|c| c.nodes.as_ref());
+    let nodes = nodes_of(ctx, selection)?;
+    if let Some(placement) = clause.and_then(|c| c.kind.as_ref()).and_then(|kind| explicit(kind, nodes.clone())) {
+        constraints::check(ctx, table, &placement)?;
+        return Ok(placement);
+    }
+    if let Some(placement) = like.and_then(|relation| placement_of(relation)) {
+        let placement = if selection.is_some() { moved(placement, &nodes) } else { placement };
+        constraints::check(ctx, table, &placement)?;
+        return Ok(placement);
+    }
+    let candidates = defaults(ctx, table, &nodes, selection.is_some())?;
+    // The first rule whose result the table's own constraints allow; the first rule's objection if there is none.
+    let mut objection = None;
+    for placement in candidates {
+        match constraints::check(ctx, table, &placement) {
+            Ok(()) => return Ok(placement),
+            Err(error) => objection = objection.or(Some(error)),
+        }
+    }
+    Err(objection.unwrap_or_else(|| PgError::internal("no placement")))
+}
+
+/// Postgres-XL's default rule: candidates in order.
+fn defaults(ctx: &Context<'_>, table: &NewTable, nodes: &[NodeId], nodes_given: bool) -> Result<Vec<Placement>> {
+    let hash = |column: &str| Placement::Hash { columns: vec![column.to_owned()], map: MapRequest::Over(nodes.to_vec()) };
+    let mut candidates = Vec::new();
+    if table.foreign_keys.iter().any(|f| f.is_self) {
+        candidates.push(Placement::Replicated { nodes: nodes.to_vec() });
+    }
+    if !nodes_given {
+        for foreign_key in &table.foreign_keys {
+            candidates.extend(constraints::colocated_with_referenced(ctx, foreign_key)?);
+        }
+    }
+    let keys = table.unique.iter().filter(|u| u.primary).chain(table.unique.iter().filter(|u| !u.primary));
+    for key in keys {
+        let hashable = key.columns.iter().find(|c| table.column(c).is_some_and(|c| c.key_type.is_some()));
+        candidates.extend(hashable.map(|column| hash(column)));
+    }
+    if table.unique.is_empty() {
+        candidates.extend(table.columns.iter().find(|c| c.key_type.is_some()).map(|c| hash(&c.name)));
+    }
+    candidates.push(Placement::RoundRobin { nodes: nodes.to_vec() });
+    Ok(candidates)
+}
+
+/// The same kind of distribution on other nodes.
+pub(super) fn moved(placement: Placement, nodes: &[NodeId]) -> Placement {
+    let map = MapRequest::Over(nodes.to_vec());
+    match placement {
+        Placement::Hash { columns, .. } => Placement::Hash { columns, map },
+        Placement::Modulo { column, .. } => Placement::Modulo { column, map },
+        Placement::Replicated { .. } => Placement::Replicated { nodes: nodes.to_vec() },
+        Placement::RoundRobin { .. } => Placement::RoundRobin { nodes: nodes.to_vec() },
+    }
+}
+
+/// The nodes a placement uses.
+pub(super) fn nodes(ctx: &Context<'_>, placement: &Placement) -> Vec<NodeId> {
+    match placement {
+        Placement::Hash { map, .. } | Placement::Modulo { map, .. } => match map {
+            MapRequest::Over(nodes) => nodes.clone(),
+            MapRequest::Existing(id) => {
+                ctx.catalog.map(*id).map(|m| m.nodes().into_iter().map(NodeId).collect()).unwrap_or_default()
+            }
+        },
+        Placement::Replicated { nodes } | Placement::RoundRobin { nodes } => nodes.clone(),
+    }
+}
+
+/// Does the request mean this very map?
+pub(super) fn is_map(ctx: &Context<'_>, request: &MapRequest, map: &BucketMap) -> bool {
+    match request {
+        MapRequest::Existing(id) => ctx.catalog.map(*id).is_some_and(|m| **m == *map),
+        MapRequest::Over(nodes) => {
+            let ids: Vec<u16> = nodes.iter().map(|n| n.0).collect();
+            BucketMap::round_robin(&ids) == *map
+        }
+    }
+}
+
+/// Can a column of this type be a MODULO key?
+pub(super) fn is_modulo_type(key_type: KeyType) -> bool {
+    key_type.sql_modulo_bucket("x").is_some()
+}

@@ -1,0 +1,335 @@
+//! DDL: where it runs, what it means for the distribution of tables, and what is refused.
+
+use catalog::NodeId;
+use pg_query::protobuf::{ObjectType, RangeVar, ReindexObjectType};
+use pg_query::{Node, NodeEnum};
+use pgerror::{PgError, Result};
+
+use crate::context::{Context, Named};
+use crate::functions;
+use crate::parse::Statement;
+use crate::plan::{DdlKind, DdlPlan, Effect, Forward, Plan};
+use crate::tree;
+
+mod alter;
+mod constraints;
+mod create;
+mod create_as;
+mod decide;
+mod redistribute;
+
+pub(crate) use redistribute::redistribute;
+
+/// Plans a statement that is neither a query nor a change of rows.
+pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
+    let Some(node) = statement.node() else { return Err(PgError::internal("DDL without a tree")) };
+    let ddl = Ddl { ctx, statement };
+    match node {
+        NodeEnum::CreateStmt(create) => create::create_table(ctx, statement, create).map(boxed),
+        NodeEnum::CreateTableAsStmt(_) | NodeEnum::SelectStmt(_) => create_as::create_table_as(ctx, statement, node),
+        NodeEnum::AlterTableStmt(alter) => alter::alter_table(ctx, statement, alter).map(boxed),
+        NodeEnum::IndexStmt(index) => constraints::create_index(ctx, statement, index).map(boxed),
+        NodeEnum::RenameStmt(rename) => alter::rename(ctx, statement, rename).map(boxed),
+        NodeEnum::AlterObjectSchemaStmt(move_to) => alter::set_schema(ctx, statement, move_to).map(boxed),
+        NodeEnum::DropStmt(drop) => ddl.drop(drop),
+        NodeEnum::TruncateStmt(truncate) => {
+            let names: Vec<&RangeVar> = truncate.relations.iter().filter_map(range_var).collect();
+            ddl.on_relations(&names, DdlKind::Data)
+        }
+        NodeEnum::LockStmt(lock) => {
+            let names: Vec<&RangeVar> = lock.relations.iter().filter_map(range_var).collect();
+            ddl.on_relations(&names, DdlKind::Data)
+        }
+        NodeEnum::VacuumStmt(vacuum) => {
+            let names = vacuum.rels.iter().filter_map(|r| match &r.node {
+                Some(NodeEnum::VacuumRelation(v)) => v.relation.as_ref(),
+                _ => None,
+            });
+            let mut plan = ddl.relations(&names.collect::<Vec<_>>(), DdlKind::Maintenance)?;
+            plan.outside_transaction = vacuum.is_vacuumcmd;
+            Ok(boxed(plan))
+        }
+        NodeEnum::ReindexStmt(reindex) => {
+            let mut plan = ddl.relations(&reindex.relation.iter().collect::<Vec<_>>(), DdlKind::Maintenance)?;
+            let many = ![ReindexObjectType::ReindexObjectIndex as i32, ReindexObjectType::ReindexObjectTable as i32].contains(&reindex.kind);
+            plan.outside_transaction = many || has_option(&reindex.params, "concurrently");
+            Ok(boxed(plan))
+        }
+        NodeEnum::ClusterStmt(cluster) => {
+            let mut plan = ddl.relations(&cluster.relation.iter().collect::<Vec<_>>(), DdlKind::Maintenance)?;
+            plan.outside_transaction = cluster.relation.is_none();
+            Ok(boxed(plan))
+        }
+        NodeEnum::CheckPointStmt(_) => {
+            let mut plan = ddl.everywhere(DdlKind::Maintenance);
+            plan.outside_transaction = true;
+            Ok(boxed(plan))
+        }
+        NodeEnum::RefreshMatViewStmt(_) => Ok(ddl.at_home(DdlKind::Data)),
+        NodeEnum::ViewStmt(view) => ddl.view(view),
+        NodeEnum::CreateSeqStmt(sequence) => ddl.named(sequence.sequence.as_ref()),
+        NodeEnum::AlterSeqStmt(sequence) => ddl.named(sequence.sequence.as_ref()),
+        NodeEnum::CreateTrigStmt(trigger) => ddl.trigger(trigger),
+        NodeEnum::CreatePolicyStmt(p) => ddl.policy(&[p.qual.as_deref(), p.with_check.as_deref()]),
+        NodeEnum::AlterPolicyStmt(p) => ddl.policy(&[p.qual.as_deref(), p.with_check.as_deref()]),
+        NodeEnum::CreateSchemaStmt(schema) => ddl.create_schema(schema),
+        NodeEnum::DoStmt(block) => ddl.code_block(block),
+        NodeEnum::CallStmt(call) => ddl.call(call),
+        NodeEnum::DropOwnedStmt(_) => {
+            let mut plan = ddl.everywhere(DdlKind::Schema);
+            plan.effects.push(Effect::ForgetMissing);
+            Ok(boxed(plan))
+        }
+        other => match refusal(other) {
+            Some(error) => Err(error),
+            None => Ok(boxed(ddl.everywhere(DdlKind::Schema))),
+        },
+    }
+}
+
+fn boxed(plan: DdlPlan) -> Plan {
+    Plan::Ddl(Box::new(plan))
+}
+
+/// A statement as it stands, on these nodes, without any effect on our metadata.
+fn as_it_stands(statement: &Statement, nodes: Vec<NodeId>, kind: DdlKind) -> DdlPlan {
+    DdlPlan {
+        kind,
+        nodes,
+        node_sql: statement.node_sql.to_string(),
+        effects: Vec::new(),
+        notices: Vec::new(),
+        outside_transaction: false,
+        follow_up: None,
+    }
+}
+
+fn range_var(node: &Node) -> Option<&RangeVar> {
+    match &node.node {
+        Some(NodeEnum::RangeVar(name)) => Some(name),
+        _ => None,
+    }
+}
+
+fn has_option(options: &[Node], name: &str) -> bool {
+    options.iter().any(|o| matches!(&o.node, Some(NodeEnum::DefElem(d)) if d.defname == name))
+}
+
+/// All datanodes, the primary first: every DDL locks in the same order.
+fn everywhere(ctx: &Context<'_>) -> Vec<NodeId> {
+    ctx.primary_first(ctx.catalog.all_nodes())
+}
+
+/// Is this the name of something temporary, on the home node alone?
+fn is_temporary(ctx: &Context<'_>, name: &RangeVar) -> bool {
+    let by_schema = name.schemaname == "pg_temp";
+    let by_name = name.schemaname.is_empty() && ctx.session.temp_relations.contains(&name.relname);
+    name.relpersistence == "t" || by_schema || by_name
+}
+
+/// What we do not run on all nodes. Everything else that the grammar knows is run as it stands.
+fn refusal(node: &NodeEnum) -> Option<PgError> {
+    let (what, hint) = match node {
+        NodeEnum::CreatedbStmt(_) | NodeEnum::DropdbStmt(_) | NodeEnum::AlterDatabaseStmt(_) => {
+            ("CREATE, ALTER or DROP DATABASE", "A cluster serves one database: use a schema, or start another cluster.")
+        }
+        NodeEnum::AlterDatabaseRefreshCollStmt(_) => ("ALTER DATABASE … REFRESH COLLATION VERSION", "Run it on each datanode."),
+        NodeEnum::CreateTableSpaceStmt(_) | NodeEnum::DropTableSpaceStmt(_) | NodeEnum::AlterTableSpaceOptionsStmt(_)
+        | NodeEnum::AlterTableMoveAllStmt(_) => ("a tablespace command", "Create tablespaces on each datanode's host."),
+        NodeEnum::CreateSubscriptionStmt(_) | NodeEnum::AlterSubscriptionStmt(_) | NodeEnum::DropSubscriptionStmt(_) => {
+            ("a subscription", "Load the rows through a coordinator instead.")
+        }
+        NodeEnum::CreatePublicationStmt(_) | NodeEnum::AlterPublicationStmt(_) => {
+            ("a publication", "Create it on each datanode.")
+        }
+        NodeEnum::CreateFdwStmt(_) | NodeEnum::AlterFdwStmt(_) | NodeEnum::CreateForeignServerStmt(_)
+        | NodeEnum::AlterForeignServerStmt(_) | NodeEnum::CreateForeignTableStmt(_) | NodeEnum::CreateUserMappingStmt(_)
+        | NodeEnum::AlterUserMappingStmt(_) | NodeEnum::DropUserMappingStmt(_) | NodeEnum::ImportForeignSchemaStmt(_) => {
+            ("a foreign-data wrapper, server or table", "Copy the rows into a table of the cluster.")
+        }
+        NodeEnum::CreateEventTrigStmt(_) | NodeEnum::AlterEventTrigStmt(_) => {
+            ("an event trigger", "Check the schema from the client instead.")
+        }
+        NodeEnum::RuleStmt(_) => ("a rule", "Use a view, or a function that the client calls."),
+        NodeEnum::LoadStmt(_) => ("LOAD", "Set shared_preload_libraries on every datanode."),
+        NodeEnum::AlterSystemStmt(_) => ("ALTER SYSTEM", "Change the setting in every datanode's configuration."),
+        NodeEnum::CreateAmStmt(_) => ("an access method", "Create it on each datanode."),
+        _ => return None,
+    };
+    Some(PgError::unsupported(what).hint(hint))
+}
+
+struct Ddl<'a> {
+    ctx: &'a Context<'a>,
+    statement: &'a Statement,
+}
+
+impl Ddl<'_> {
+    fn everywhere(&self, kind: DdlKind) -> DdlPlan {
+        as_it_stands(self.statement, everywhere(self.ctx), kind)
+    }
+
+    fn at_home(&self, kind: DdlKind) -> Plan {
+        boxed(as_it_stands(self.statement, vec![self.ctx.home()], kind))
+    }
+
+    fn on_relations(&self, names: &[&RangeVar], kind: DdlKind) -> Result<Plan> {
+        self.relations(names, kind).map(boxed)
+    }
+
+    /// All nodes, or the home node if all relations live there alone.
+    fn relations(&self, names: &[&RangeVar], kind: DdlKind) -> Result<DdlPlan> {
+        let mut home = 0;
+        for name in names {
+            home += usize::from(is_temporary(self.ctx, name) || self.is_home_relation(name)?);
+        }
+        match home {
+            0 => Ok(self.everywhere(kind)),
+            n if n == names.len() => Ok(as_it_stands(self.statement, vec![self.ctx.home()], kind)),
+            _ => Err(PgError::unsupported("one statement for temporary and other tables").hint("Write two statements.")),
+        }
+    }
+
+    /// A materialized view or another relation that we know to be on the home node only.
+    fn is_home_relation(&self, name: &RangeVar) -> Result<bool> {
+        Ok(match self.ctx.resolve(name)? {
+            Named::Home(Some(relation)) => relation.kind == catalog::RelationKind::MaterializedView,
+            _ => false,
+        })
+    }
+
+    fn named(&self, name: Option<&RangeVar>) -> Result<Plan> {
+        match name {
+            Some(name) if is_temporary(self.ctx, name) => Ok(self.at_home(DdlKind::Schema)),
+            _ => Ok(boxed(self.everywhere(DdlKind::Schema))),
+        }
+    }
+
+    fn view(&self, view: &pg_query::protobuf::ViewStmt) -> Result<Plan> {
+        let over_temp = match view.query.as_deref().and_then(|q| q.node.as_ref()) {
+            Some(query) => create_as::mentions_temporary(self.ctx, query)?,
+            None => false,
+        };
+        if over_temp { Ok(self.at_home(DdlKind::Schema)) } else { self.named(view.view.as_ref()) }
+    }
+
+    fn drop(&self, drop: &pg_query::protobuf::DropStmt) -> Result<Plan> {
+        let kind = ObjectType::try_from(drop.remove_type).unwrap_or(ObjectType::Undefined);
+        let foreign = [
+            ObjectType::ObjectFdw, ObjectType::ObjectForeignServer, ObjectType::ObjectForeignTable,
+            ObjectType::ObjectPublication, ObjectType::ObjectEventTrigger, ObjectType::ObjectAccessMethod,
+        ];
+        if foreign.contains(&kind) {
+            return Err(PgError::unsupported("DROP of an object that the cluster does not manage").hint("Drop it on each datanode."));
+        }
+        let is_relation = [
+            ObjectType::ObjectTable, ObjectType::ObjectView, ObjectType::ObjectSequence, ObjectType::ObjectIndex,
+            ObjectType::ObjectMatview,
+        ]
+        .contains(&kind);
+        let mut plan = if is_relation {
+            let names: Vec<RangeVar> = drop.objects.iter().filter_map(relation_name).collect();
+            self.relations(&names.iter().collect::<Vec<_>>(), DdlKind::Schema)?
+        } else {
+            self.everywhere(DdlKind::Schema)
+        };
+        plan.effects.push(Effect::ForgetMissing);
+        plan.outside_transaction = drop.concurrent;
+        Ok(boxed(plan))
+    }
+
+    /// A trigger runs on the node that holds the row: its function must not look at tables.
+    fn trigger(&self, trigger: &pg_query::protobuf::CreateTrigStmt) -> Result<Plan> {
+        let table = match trigger.relation.as_ref() {
+            Some(name) if is_temporary(self.ctx, name) => return Ok(self.at_home(DdlKind::Schema)),
+            Some(name) => self.ctx.resolve(name)?,
+            None => return Err(PgError::internal("a trigger without a table")),
+        };
+        let name = trigger.funcname.last().and_then(tree::text_of).unwrap_or_default();
+        let hint = "Its function may compute the new row's columns, but not read or write tables.";
+        for function in self.ctx.catalog.functions(name) {
+            let facts = functions::function_facts(self.ctx, function)?;
+            if facts.refused.is_some() || facts.home.is_some() || facts.function_nodes.is_some() {
+                return Err(PgError::unsupported(format!("a trigger that calls function {name}()")).hint(hint));
+            }
+            let replicated = matches!(&table, Named::Distributed(t) if matches!(t.distribution, catalog::Distribution::Replicated { .. }));
+            if replicated && (facts.volatile.is_some() || facts.clock.is_some()) {
+                let what = format!("a trigger on a replicated table whose function {name}() depends on chance or the clock");
+                return Err(PgError::unsupported(what).hint("The copies would differ: set the value in the statement."));
+            }
+        }
+        let per_statement = !trigger.row && matches!(&table, Named::Distributed(t) if t.distribution.is_partitioned());
+        if per_statement {
+            return Err(PgError::unsupported("a statement-level trigger on a partitioned table")
+                .detail("It would fire once on every node.")
+                .hint("Use FOR EACH ROW."));
+        }
+        Ok(boxed(self.everywhere(DdlKind::Schema)))
+    }
+
+    /// Policies are checked by each node on its own rows.
+    fn policy(&self, conditions: &[Option<&Node>]) -> Result<Plan> {
+        for condition in conditions.iter().flatten() {
+            let query = select_of(condition);
+            let facts = functions::facts(self.ctx, &query)?;
+            if let Some(error) = facts.refused {
+                return Err(error);
+            }
+            if create_as::reads_tables(&query)? || facts.function_nodes.is_some() || facts.home.is_some() {
+                return Err(PgError::unsupported("a policy that reads tables")
+                    .hint("Use columns of the row, current_user and current_setting() only."));
+            }
+        }
+        Ok(boxed(self.everywhere(DdlKind::Schema)))
+    }
+
+    fn create_schema(&self, schema: &pg_query::protobuf::CreateSchemaStmt) -> Result<Plan> {
+        if !schema.schema_elts.is_empty() {
+            return Err(PgError::unsupported("CREATE SCHEMA with elements").hint("Create the objects in statements of their own."));
+        }
+        Ok(boxed(self.everywhere(DdlKind::Schema)))
+    }
+
+    /// DO runs on the home node, so it must not touch distributed tables.
+    fn code_block(&self, block: &pg_query::protobuf::DoStmt) -> Result<Plan> {
+        let language = block.args.iter().find_map(|arg| match &arg.node {
+            Some(NodeEnum::DefElem(d)) if d.defname == "language" => d.arg.as_deref().and_then(tree::text_of),
+            _ => None,
+        });
+        let facts = functions::body_facts(self.ctx, language.unwrap_or("plpgsql"), &self.statement.sql)?;
+        match facts.refused {
+            Some(error) => Err(error),
+            None => Ok(self.forward_home()),
+        }
+    }
+
+    fn call(&self, call: &pg_query::protobuf::CallStmt) -> Result<Plan> {
+        let Some(function) = &call.funccall else { return Err(PgError::internal("CALL without a procedure")) };
+        let query = select_of(&tree::node(NodeEnum::FuncCall(function.clone())));
+        match functions::facts(self.ctx, &query)?.refused {
+            Some(error) => Err(error),
+            None => Ok(self.forward_home()),
+        }
+    }
+
+    fn forward_home(&self) -> Plan {
+        Plan::Forward(Forward { nodes: vec![self.ctx.home()], sql: self.statement.sql.to_string(), writes: true })
+    }
+}
+
+/// `SELECT expression`.
+fn select_of(expression: &Node) -> NodeEnum {
+    let target_list = vec![tree::target(expression.clone(), None)];
+    NodeEnum::SelectStmt(Box::new(pg_query::protobuf::SelectStmt { target_list, ..tree::empty_select() }))
+}
+
+/// The name in DROP TABLE's list of name lists.
+fn relation_name(object: &Node) -> Option<RangeVar> {
+    let Some(NodeEnum::List(list)) = &object.node else { return None };
+    let names = tree::names_of(&list.items);
+    match names.as_slice() {
+        [name] => Some(tree::table("", name, None)),
+        [.., schema, name] => Some(tree::table(schema, name, None)),
+        [] => None,
+    }
+}

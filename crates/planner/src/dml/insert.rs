@@ -1,0 +1,462 @@
+//! INSERT: to one node, split by key, node by node, or by way of a stage table on the home node.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use catalog::{Column, Distribution, Generated, NodeId, Relation};
+use pg_query::protobuf::{InsertStmt, OverridingKind, SelectStmt};
+use pg_query::{Node, NodeEnum};
+use pgerror::{PgError, Result};
+use placement::KeyType;
+
+use super::stage;
+use super::{Target, check_same_everywhere, has_sub_link, is_replicated, key_names, select_of};
+use crate::constant::{self, Constant};
+use crate::context::Context;
+use crate::functions::{Facts, facts};
+use crate::parse::Statement;
+use crate::plan::{FinalSql, Forward, Gather, Input, InsertSplit, InsertStaged, Plan, Replicate, Scatter};
+use crate::select;
+use crate::select::locality::{Analyzer, Env, Part};
+use crate::tree;
+use crate::views;
+
+/// Plans an INSERT.
+pub(crate) fn insert(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
+    let Some(original) = statement.node() else { return Err(PgError::internal("INSERT without a tree")) };
+    let expanded = views::expand(ctx, original)?;
+    let NodeEnum::InsertStmt(insert) = expanded.as_ref().unwrap_or(original) else {
+        return Err(PgError::internal("not an INSERT"));
+    };
+    let mut insert = insert.clone();
+    pull_down_with(&mut insert)?;
+    let facts = facts(ctx, &NodeEnum::InsertStmt(insert.clone()))?;
+    let Some(name) = &insert.relation else { return Err(PgError::internal("INSERT without a target")) };
+    let relation = match super::target(ctx, name, &facts)? {
+        Target::Home => return into_home(ctx, statement, &insert, &facts),
+        Target::Table(relation) => relation,
+    };
+    Insert { ctx, statement, insert: &insert, relation, facts }.plan()
+}
+
+/// `WITH … INSERT … SELECT` means the same as `INSERT … WITH … SELECT` as long as only the query reads the WITH items.
+fn pull_down_with(insert: &mut InsertStmt) -> Result<()> {
+    let Some(with) = insert.with_clause.take() else { return Ok(()) };
+    match insert.select_stmt.as_deref_mut().and_then(|n| n.node.as_mut()) {
+        Some(NodeEnum::SelectStmt(select)) if select.with_clause.is_none() => {
+            select.with_clause = Some(with);
+            Ok(())
+        }
+        _ => Err(PgError::unsupported("INSERT with two WITH clauses or none to its query").hint("Write one WITH clause.")),
+    }
+}
+
+/// A table that only the home node has, e.g. a temp table.
+fn into_home(ctx: &Context<'_>, statement: &Statement, insert: &InsertStmt, facts: &Facts) -> Result<Plan> {
+    let node = ctx.home();
+    let forward = || Plan::Forward(Forward { nodes: vec![node], sql: statement.sql.to_string(), writes: true });
+    let Some(query) = insert.select_stmt.as_deref().and_then(|n| n.node.as_ref()) else { return Ok(forward()) };
+    let is_home = |part: &Part| match part {
+        Part::Free | Part::Home => true,
+        Part::Whole(nodes) => nodes.contains(&node),
+        Part::Split(_) => false,
+    };
+    if let NodeEnum::SelectStmt(select) = query {
+        if let Ok(block) = Analyzer::new(ctx).block(select, &Env::default()) {
+            if is_home(&block.part) {
+                return Ok(forward());
+            }
+        }
+    }
+    if facts.modifying_cte {
+        return Err(PgError::unsupported("a data-modifying WITH").hint("Run the data changes one by one."));
+    }
+    let (inputs, source) = select::source(ctx, query)?;
+    let mut rewritten = insert.clone();
+    rewritten.select_stmt = Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(tree::parse_select(&source.text)?)))));
+    let text = tree::deparse(&NodeEnum::InsertStmt(Box::new(rewritten)))?;
+    Ok(Plan::Gather(Gather { node, inputs, final_sql: FinalSql { text, types: source.types }, writes: true }))
+}
+
+struct Insert<'a> {
+    ctx: &'a Context<'a>,
+    statement: &'a Statement,
+    insert: &'a InsertStmt,
+    relation: Arc<Relation>,
+    facts: Facts,
+}
+
+/// A value for a column in one row.
+enum Value<'a> {
+    Expression(&'a Node),
+    Default,
+}
+
+impl Insert<'_> {
+    fn plan(self) -> Result<Plan> {
+        self.check()?;
+        if self.needs_home() {
+            return self.staged();
+        }
+        match &self.relation.distribution {
+            Distribution::Replicated { .. } => self.replicated(),
+            Distribution::RoundRobin { .. } => self.round_robin(),
+            _ => self.keyed(),
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        let table = &self.relation.name;
+        let identity = self.relation.columns.iter().any(|c| is_identity(c));
+        if self.insert.r#override == OverridingKind::OverridingUserValue as i32 && identity {
+            return Err(PgError::unsupported("OVERRIDING USER VALUE").hint("Leave the identity column out of the list."));
+        }
+        let mut tail: Vec<&Node> = self.insert.returning_clause.iter().flat_map(|r| &r.exprs).collect();
+        if let Some(conflict) = &self.insert.on_conflict_clause {
+            tail.extend(&conflict.target_list);
+            tail.extend(conflict.where_clause.as_deref());
+            let keys = key_names(&self.relation);
+            let assigned = conflict.target_list.iter().filter_map(target_column);
+            if let Some(key) = assigned.into_iter().find(|name| keys.contains(name)) {
+                return Err(super::update::key_change(&self.relation, key));
+            }
+        }
+        if has_sub_link(&tail)? {
+            return Err(PgError::unsupported("a sub-select in ON CONFLICT or RETURNING").hint("Run the sub-select first."));
+        }
+        if let Some(conflict) = self.insert.on_conflict_clause.as_ref().filter(|_| is_replicated(&self.relation)) {
+            let node = tree::node(NodeEnum::OnConflictClause(conflict.clone()));
+            let select = SelectStmt { where_clause: Some(Box::new(node)), ..tree::empty_select() };
+            check_same_everywhere(&facts(self.ctx, &NodeEnum::SelectStmt(Box::new(select)))?, table)?;
+        }
+        Ok(())
+    }
+
+    /// Something only the home node may evaluate: sequences, catalog look-ups, defaults that are not the same everywhere.
+    fn needs_home(&self) -> bool {
+        if self.facts.home.is_some() {
+            return true;
+        }
+        let given = self.given_columns();
+        let replicated = is_replicated(&self.relation);
+        let is_safe = |column: &Column| {
+            !is_identity(column)
+                && match &column.default {
+                    None => true,
+                    Some(text) if replicated => self.constant_default(text).is_some(),
+                    Some(_) => column.default_is_stable,
+                }
+        };
+        let omitted = stage::stored_columns(&self.relation).into_iter().filter(|c| !given.contains(&c.name.as_str()));
+        let mut all_safe = omitted.into_iter().all(is_safe);
+        for row in self.rows().unwrap_or_default() {
+            for (name, value) in given.iter().zip(row) {
+                let column = self.relation.column(name);
+                all_safe &= !matches!(value, Value::Default) || column.is_none_or(is_safe);
+            }
+        }
+        !all_safe
+    }
+
+    /// The columns that the statement gives values for, in order.
+    fn given_columns(&self) -> Vec<&str> {
+        let Some(query) = select_of(self.insert.select_stmt.as_deref()) else { return Vec::new() };
+        if !self.insert.cols.is_empty() {
+            return self.insert.cols.iter().filter_map(target_column).collect();
+        }
+        let all = self.relation.columns.iter().map(|c| c.name.as_str());
+        match width(query) {
+            Some(width) => all.take(width).collect(),
+            None => all.collect(),
+        }
+    }
+
+    /// The rows of a bare VALUES list.
+    fn rows(&self) -> Option<Vec<Vec<Value<'_>>>> {
+        let query = select_of(self.insert.select_stmt.as_deref())?;
+        if query.values_lists.is_empty() || query.with_clause.is_some() || !query.sort_clause.is_empty() || query.limit_count.is_some() || query.limit_offset.is_some() {
+            return None;
+        }
+        query.values_lists.iter().map(row_values).collect()
+    }
+
+    fn constant_default(&self, text: &str) -> Option<Constant> {
+        let node = tree::parse_expression(text).ok()?;
+        let select = SelectStmt { target_list: vec![tree::target(node.clone(), None)], ..tree::empty_select() };
+        let facts = facts(self.ctx, &NodeEnum::SelectStmt(Box::new(select))).ok()?;
+        if facts.clock.is_some() { None } else { Constant::of(&node, self.ctx.session) }
+    }
+
+    fn replicated(self) -> Result<Plan> {
+        let nodes = self.ctx.primary_first(self.relation.distribution.nodes());
+        let same = self.facts.volatile.is_none() && self.facts.clock.is_none() && self.facts.order_sensitive.is_none();
+        if !(same && self.source_is_on(&nodes)?) {
+            return self.staged();
+        }
+        Ok(Plan::Replicate(Replicate { nodes, sql: self.statement.sql.to_string() }))
+    }
+
+    /// Can each of the nodes evaluate the source completely?
+    fn source_is_on(&self, nodes: &[NodeId]) -> Result<bool> {
+        let Some(query) = select_of(self.insert.select_stmt.as_deref()) else { return Ok(true) };
+        let readable = |part: &Part| match part {
+            Part::Free => true,
+            Part::Whole(whole) => nodes.iter().all(|n| whole.contains(n)),
+            Part::Home | Part::Split(_) => false,
+        };
+        let functions = self.facts.function_nodes.as_ref().is_none_or(|f| nodes.iter().all(|n| f.contains(n)));
+        match Analyzer::new(self.ctx).block(query, &Env::default()) {
+            Ok(block) => Ok(functions && readable(&block.part)),
+            Err(select::locality::Not::Local(_)) => Ok(false),
+            Err(select::locality::Not::Refused(error)) => Err(error),
+        }
+    }
+
+    fn round_robin(self) -> Result<Plan> {
+        let nodes = self.relation.distribution.nodes();
+        let sql = self.statement.sql.to_string();
+        if self.source_is_on(&nodes)? {
+            return Ok(Plan::Forward(Forward { nodes, sql, writes: true }));
+        }
+        // Rows that nodes compute on their own may stay where they are.
+        if let Some(split) = self.split_source()? {
+            if split.nodes.iter().all(|n| nodes.contains(n)) && self.facts.volatile.is_none() {
+                return Ok(Plan::Scatter(Scatter { nodes: split.nodes, sql, writes: true }));
+            }
+        }
+        self.staged()
+    }
+
+    fn split_source(&self) -> Result<Option<select::locality::Split>> {
+        let Some(query) = select_of(self.insert.select_stmt.as_deref()) else { return Ok(None) };
+        match Analyzer::new(self.ctx).block(query, &Env::default()) {
+            Ok(block) => Ok(match block.part {
+                Part::Split(split) => Some(split),
+                _ => None,
+            }),
+            Err(select::locality::Not::Local(_)) => Ok(None),
+            Err(select::locality::Not::Refused(error)) => Err(error),
+        }
+    }
+
+    fn keyed(self) -> Result<Plan> {
+        if let Some(rows) = self.rows() {
+            return match self.nodes_of_rows(&rows) {
+                Some(nodes) => self.routed(&nodes),
+                None => self.staged(),
+            };
+        }
+        if self.is_colocated()? {
+            if let Some(split) = self.split_source()? {
+                return Ok(Plan::Scatter(Scatter { nodes: split.nodes, sql: self.statement.sql.to_string(), writes: true }));
+            }
+        }
+        self.staged()
+    }
+
+    /// Does every row of the source stay on its node, because the target's key gets the source's key?
+    fn is_colocated(&self) -> Result<bool> {
+        if self.facts.volatile.is_some() {
+            return Ok(false);
+        }
+        let Some(query) = select_of(self.insert.select_stmt.as_deref()) else { return Ok(false) };
+        let Some(split) = self.split_source()? else { return Ok(false) };
+        let given = self.given_columns();
+        let mut positions = Vec::new();
+        for key in self.relation.distribution.key() {
+            let Some(column) = self.relation.column_at(key.number) else { return Ok(false) };
+            let Some(position) = given.iter().position(|g| *g == column.name) else { return Ok(false) };
+            // Assignment to varchar(n), numeric(p, s), … may change the value.
+            if column.type_modifier != -1 {
+                return Ok(false);
+            }
+            positions.push(position);
+        }
+        let mut analyzer = Analyzer::new(self.ctx);
+        let Ok(block) = analyzer.block(query, &Env::default()) else { return Ok(false) };
+        let same_type = |position: &usize, key_type: KeyType| {
+            let source = block.columns.as_ref().and_then(|c| c.get(*position)).and_then(|c| c.key_type);
+            source.is_some_and(|s| s == key_type || (s.hash_class() == KeyType::Int8 && key_type.hash_class() == KeyType::Int8))
+        };
+        let types = self.relation.distribution.key().iter().zip(&positions).all(|(k, p)| same_type(p, k.key_type));
+        Ok(types && split.has_key_at(&positions) && split.is_in_space_of(&self.relation.distribution))
+    }
+
+    /// The node of every row, if all keys are known.
+    fn nodes_of_rows(&self, rows: &[Vec<Value<'_>>]) -> Option<Vec<NodeId>> {
+        let given = self.given_columns();
+        let key: Vec<(&Column, Option<usize>)> = self
+            .relation
+            .distribution
+            .key()
+            .iter()
+            .map(|k| {
+                let column = self.relation.column_at(k.number)?;
+                Some((column, given.iter().position(|g| *g == column.name)))
+            })
+            .collect::<Option<_>>()?;
+        let has_links = rows.iter().flatten().any(|value| match value {
+            Value::Expression(node) => has_sub_link(&[*node]).unwrap_or(true),
+            Value::Default => false,
+        });
+        if has_links || self.facts.function_nodes.is_some() {
+            return None;
+        }
+        rows.iter().map(|row| self.node_of_row(row, &key)).collect()
+    }
+
+    fn node_of_row(&self, row: &[Value<'_>], key: &[(&Column, Option<usize>)]) -> Option<NodeId> {
+        let mut values = Vec::with_capacity(key.len());
+        for (column, position) in key {
+            let value = match position.and_then(|p| row.get(p)) {
+                Some(Value::Expression(node)) => Constant::of(node, self.ctx.session)?,
+                Some(Value::Default) | None => match &column.default {
+                    None => Constant::Null,
+                    Some(text) => self.constant_default(text)?,
+                },
+            };
+            if !fits(&value, column) {
+                return None;
+            }
+            values.push(value);
+        }
+        let values: Vec<&Constant> = values.iter().collect();
+        constant::node_of_row(&self.relation.distribution, &values)
+    }
+
+    /// All rows have a node: one node gets the user's text, several get their rows.
+    fn routed(&self, nodes: &[NodeId]) -> Result<Plan> {
+        let mut by_node: BTreeMap<NodeId, Vec<usize>> = BTreeMap::new();
+        for (row, node) in nodes.iter().enumerate() {
+            by_node.entry(*node).or_default().push(row);
+        }
+        if let [(node, _)] = by_node.iter().collect::<Vec<_>>().as_slice() {
+            let sql = self.statement.sql.to_string();
+            return Ok(Plan::Forward(Forward { nodes: vec![**node], sql, writes: true }));
+        }
+        let Some(query) = select_of(self.insert.select_stmt.as_deref()) else {
+            return Err(PgError::internal("VALUES without rows"));
+        };
+        let mut parts = Vec::new();
+        for (node, rows) in by_node {
+            let mut part = self.insert.clone();
+            let mut values = query.clone();
+            values.values_lists = rows.iter().map(|r| query.values_lists[*r].clone()).collect();
+            part.select_stmt = Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(values)))));
+            parts.push((node, tree::deparse(&NodeEnum::InsertStmt(Box::new(part)))?));
+        }
+        Ok(Plan::InsertSplit(InsertSplit { parts }))
+    }
+
+    /// By way of the stage table.
+    fn staged(&self) -> Result<Plan> {
+        let mut fill = self.insert.clone();
+        fill.relation = Some(tree::table("", stage::TABLE, None));
+        fill.on_conflict_clause = None;
+        fill.returning_clause = None;
+        fill.r#override = OverridingKind::OverridingNotSet as i32;
+        if fill.cols.is_empty() && fill.select_stmt.is_some() {
+            fill.cols = self.given_columns().iter().map(|name| tree::target_name_only(name)).collect();
+        }
+        let (inputs, types) = self.fill_source(&mut fill)?;
+        let text = tree::deparse(&NodeEnum::InsertStmt(Box::new(fill)))?;
+        Ok(Plan::InsertStaged(Box::new(InsertStaged {
+            node: self.ctx.home(),
+            inputs,
+            stage: stage::stage(&self.relation),
+            fill: FinalSql { text, types },
+            target_sql: self.target_sql(),
+            tail: self.tail()?,
+            returns_rows: self.insert.returning_clause.is_some(),
+            parameters: self.statement.parameters,
+        })))
+    }
+
+    /// Plain rows are evaluated as they stand; a query is planned like any other.
+    fn fill_source(&self, fill: &mut InsertStmt) -> Result<(Vec<Input>, Vec<(usize, usize)>)> {
+        let Some(query) = fill.select_stmt.as_deref().and_then(|n| n.node.clone()) else { return Ok(Default::default()) };
+        let reads_nothing = self.rows().is_some_and(|rows| {
+            rows.iter().flatten().all(|v| match v {
+                Value::Expression(node) => !has_sub_link(&[*node]).unwrap_or(true),
+                Value::Default => true,
+            })
+        });
+        if reads_nothing {
+            return Ok(Default::default());
+        }
+        let (inputs, source) = select::source(self.ctx, &query)?;
+        let select = tree::parse_select(&source.text)?;
+        fill.select_stmt = Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(select)))));
+        Ok((inputs, source.types))
+    }
+
+    fn target_sql(&self) -> String {
+        let name = self.relation.qualified_name();
+        match self.insert.relation.as_ref().and_then(|r| r.alias.as_ref()) {
+            Some(alias) => format!("{name} AS {}", catalog::quote_identifier(&alias.aliasname)),
+            None => name,
+        }
+    }
+
+    /// ON CONFLICT and RETURNING as text: what a bare INSERT with them prints after DEFAULT VALUES.
+    fn tail(&self) -> Result<String> {
+        let mut bare = self.insert.clone();
+        bare.cols.clear();
+        bare.select_stmt = None;
+        bare.r#override = OverridingKind::OverridingNotSet as i32;
+        let text = tree::deparse(&NodeEnum::InsertStmt(Box::new(bare)))?;
+        Ok(text.split_once("DEFAULT VALUES").map_or("", |(_, tail)| tail).trim().to_owned())
+    }
+}
+
+fn is_identity(column: &Column) -> bool {
+    matches!(column.generated, Generated::IdentityAlways | Generated::IdentityByDefault)
+}
+
+fn target_column(target: &Node) -> Option<&str> {
+    match &target.node {
+        Some(NodeEnum::ResTarget(target)) => Some(&target.name),
+        _ => None,
+    }
+}
+
+fn row_values(row: &Node) -> Option<Vec<Value<'_>>> {
+    let Some(NodeEnum::List(list)) = &row.node else { return None };
+    let value = |node| match node {
+        &Node { node: Some(NodeEnum::SetToDefault(_)) } => Value::Default,
+        _ => Value::Expression(node),
+    };
+    Some(list.items.iter().map(value).collect())
+}
+
+/// How many columns a query gives, if its text tells.
+fn width(query: &SelectStmt) -> Option<usize> {
+    if let Some(left) = query.larg.as_deref() {
+        return width(left);
+    }
+    if let Some(NodeEnum::List(row)) = query.values_lists.first().and_then(|r| r.node.as_ref()) {
+        return Some(row.items.len());
+    }
+    (!query.target_list.iter().any(select::shape::is_star)).then_some(query.target_list.len())
+}
+
+/// Does the value surely fit the column's type modifier unchanged?
+fn fits(value: &Constant, column: &Column) -> bool {
+    if column.type_modifier == -1 || *value == Constant::Null {
+        return true;
+    }
+    let (Constant::Untyped(text) | Constant::Number(text) | Constant::Text(_, text)) = value else { return false };
+    const VARCHAR: u32 = 1043;
+    const BPCHAR: u32 = 1042;
+    const NUMERIC: u32 = 1700;
+    match column.type_oid {
+        VARCHAR | BPCHAR => i64::try_from(text.chars().count()).is_ok_and(|n| n <= i64::from(column.type_modifier) - 4),
+        NUMERIC => {
+            let scale = (column.type_modifier - 4) & 0x7ff;
+            let plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.' || b == b'-');
+            let digits = text.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+            plain && scale < 1024 && i32::try_from(digits).is_ok_and(|d| d <= scale)
+        }
+        _ => false,
+    }
+}

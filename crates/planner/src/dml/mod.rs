@@ -1,0 +1,100 @@
+//! INSERT, UPDATE, DELETE, MERGE.
+
+use std::sync::Arc;
+
+use catalog::{Distribution, Relation};
+use pg_query::protobuf::{RangeVar, ReturningClause};
+use pg_query::{Node, NodeEnum};
+use pgerror::{PgError, Result};
+
+use crate::context::{Context, Named};
+use crate::functions::Facts;
+use crate::tree::{Ref, Walk};
+
+mod insert;
+mod merge;
+pub(crate) mod stage;
+mod update;
+
+pub(crate) use insert::insert;
+pub(crate) use merge::merge;
+pub(crate) use update::{delete, update};
+
+/// What a write goes to.
+enum Target {
+    Home,
+    Table(Arc<Relation>),
+}
+
+fn target(ctx: &Context<'_>, name: &RangeVar, facts: &Facts) -> Result<Target> {
+    if let Some(error) = &facts.refused {
+        return Err(error.clone());
+    }
+    if facts.current_of {
+        return Err(PgError::unsupported("WHERE CURRENT OF").hint("Name the row by its key."));
+    }
+    let relation = match ctx.resolve(name)? {
+        Named::Home(_) => return Ok(Target::Home),
+        Named::View(view) => {
+            return Err(PgError::unsupported(format!("a change of view \"{}\"", view.name))
+                .hint("Change the table under the view."));
+        }
+        Named::Distributed(relation) => relation,
+    };
+    if relation.has_rules {
+        return Err(PgError::unsupported(format!("a change of table \"{}\", which has rules,", relation.name))
+            .hint("Drop the rules."));
+    }
+    if facts.modifying_cte {
+        return Err(PgError::unsupported("a data-modifying WITH").hint("Run the data changes one by one."));
+    }
+    Ok(Target::Table(relation))
+}
+
+/// A replicated table must get the same values everywhere.
+fn check_same_everywhere(facts: &Facts, table: &str) -> Result<()> {
+    let refuse = |what: &str, hint: &str| {
+        Err(PgError::unsupported(format!("{what} in a change of replicated table \"{table}\"")).hint(hint))
+    };
+    if let Some(what) = facts.volatile.as_ref().or(facts.home.as_ref()) {
+        return refuse(what, "Every copy would get another value: compute the value first and send it as a constant.");
+    }
+    if let Some(what) = &facts.clock {
+        return refuse(what, "The copies' clocks differ: select the time first and send it as a constant.");
+    }
+    if let Some(what) = &facts.order_sensitive {
+        return refuse(what, "The copies may hold their rows in another order: select the value first.");
+    }
+    Ok(())
+}
+
+fn has_sub_link(nodes: &[&Node]) -> Result<bool> {
+    let mut found = false;
+    for node in nodes {
+        node.walk(&mut |n| {
+            found |= matches!(n, Ref::SubLink(_));
+            Ok(!found)
+        })?;
+    }
+    Ok(found)
+}
+
+fn returning_list(clause: Option<&ReturningClause>) -> Vec<Node> {
+    clause.map(|r| r.exprs.clone()).unwrap_or_default()
+}
+
+/// Names of the distribution key's columns.
+pub(crate) fn key_names(relation: &Relation) -> Vec<&str> {
+    relation.distribution.key().iter().filter_map(|k| relation.column_at(k.number)).map(|c| c.name.as_str()).collect()
+}
+
+fn is_replicated(relation: &Relation) -> bool {
+    matches!(relation.distribution, Distribution::Replicated { .. })
+}
+
+fn select_of(node: Option<&Node>) -> Option<&pg_query::protobuf::SelectStmt> {
+    match node?.node.as_ref()? {
+        NodeEnum::SelectStmt(select) => Some(select),
+        _ => None,
+    }
+}

@@ -1,0 +1,80 @@
+//! The temp copy of a target table on the home node, where PostgreSQL evaluates what routing must know.
+
+use std::sync::Arc;
+
+use catalog::{Column, Distribution, Generated, Relation, quote_identifier, quote_literal};
+use placement::KeyType;
+
+use crate::plan::{KeySource, Route, RowColumn, Stage};
+
+/// Name of the temp table.
+pub(crate) const TABLE: &str = "loxo_stage";
+
+/// A column of a row in flight.
+pub(crate) fn row_column(column: &Column) -> RowColumn {
+    RowColumn {
+        name: column.name.clone(),
+        type_oid: column.type_oid,
+        type_modifier: column.type_modifier,
+        type_name: column.type_name.clone(),
+    }
+}
+
+/// Columns that a row brings: generated ones are computed where the row is stored.
+pub(crate) fn stored_columns(relation: &Relation) -> Vec<&Column> {
+    relation.columns.iter().filter(|c| !matches!(c.generated, Generated::Stored | Generated::Virtual)).collect()
+}
+
+/// The stage of a table.
+pub(crate) fn stage(relation: &Arc<Relation>) -> Stage {
+    let columns = stored_columns(relation);
+    let definitions: Vec<String> = columns.iter().map(|c| definition(relation, c)).collect();
+    let names: Vec<String> = columns.iter().map(|c| quote_identifier(&c.name)).collect();
+    let rows: Vec<RowColumn> = columns.iter().map(|c| row_column(c)).collect();
+    Stage {
+        table: TABLE.to_owned(),
+        create_sql: format!("CREATE TEMP TABLE {TABLE} ({}) ON COMMIT DROP", definitions.join(", ")),
+        read_sql: format!("SELECT {} FROM {TABLE}", names.join(", ")),
+        target: relation.clone(),
+        route: route(relation, &rows),
+        columns: rows,
+    }
+}
+
+/// Name, type and default; no constraint.
+fn definition(relation: &Relation, column: &Column) -> String {
+    let name = quote_identifier(&column.name);
+    let default = match (column.generated, &column.default) {
+        (Generated::IdentityAlways | Generated::IdentityByDefault, _) => {
+            let sequence = format!(
+                "pg_catalog.pg_get_serial_sequence({}, {})",
+                quote_literal(&relation.qualified_name()),
+                quote_literal(&column.name)
+            );
+            format!(" DEFAULT pg_catalog.nextval({sequence})")
+        }
+        (_, Some(default)) => format!(" DEFAULT {default}"),
+        (_, None) => String::new(),
+    };
+    format!("{name} {}{default}", column.type_name)
+}
+
+/// How rows of these columns find their node.
+pub(crate) fn route(relation: &Relation, columns: &[RowColumn]) -> Route {
+    let nodes = relation.distribution.nodes();
+    let source = |number| {
+        let name = relation.column_at(number).map_or("", |c| c.name.as_str());
+        columns.iter().position(|c| c.name == name).map_or(KeySource::Null, KeySource::Column)
+    };
+    match &relation.distribution {
+        Distribution::Hash { columns: key, map, .. } => {
+            let key: Vec<(KeySource, KeyType)> = key.iter().map(|k| (source(k.number), k.key_type)).collect();
+            Route::Hash { key, map: map.clone(), nodes }
+        }
+        Distribution::Modulo { column, map, .. } => {
+            Route::Modulo { key: (source(column.number), column.key_type), map: map.clone(), nodes }
+        }
+        Distribution::RoundRobin { .. } => Route::RoundRobin { nodes },
+        _ => Route::Replicated { nodes },
+    }
+}

@@ -1,0 +1,460 @@
+//! What the functions, casts and clauses of a statement need: may it run anywhere, on the home node only, or not at all?
+//!
+//! Built-in functions are sorted by name; those of the user by their bodies, which are parsed and searched. A body that
+//! touches a partitioned table would see one node's rows only, so it is refused.
+
+use std::collections::HashSet;
+
+use catalog::{Distribution, Function, NodeId};
+use pg_query::protobuf::{self, a_const, FuncCall};
+use pg_query::{Node, NodeEnum};
+use pgerror::{PgError, Result};
+
+use crate::context::{intersect, Context, Named};
+use crate::tree::{self, Ref, Walk};
+
+/// What a walk over a statement found.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Facts {
+    /// Something only the home node can evaluate: sequences, catalog look-ups, session state.
+    pub home: Option<String>,
+    /// A function that gives another value at each call (`random()`).
+    pub volatile: Option<String>,
+    /// Depends on the clock or on the transaction: nodes differ a little.
+    pub clock: Option<String>,
+    /// May change something (`nextval`, a volatile user function).
+    pub writes: bool,
+    /// FOR UPDATE and its kin.
+    pub locking: bool,
+    /// `ctid`, `xmin`, `tableoid`, …
+    pub system_column: Option<String>,
+    /// TABLESAMPLE.
+    pub sample: bool,
+    /// INSERT, UPDATE, DELETE or MERGE below WITH.
+    pub modifying_cte: bool,
+    /// `WHERE CURRENT OF`.
+    pub current_of: bool,
+    /// A user function reads replicated tables: these nodes have them all.
+    pub function_nodes: Option<Vec<NodeId>>,
+    /// The result may depend on the order of rows: LIMIT, DISTINCT ON, array_agg, …
+    pub order_sensitive: Option<String>,
+    /// Why the statement cannot run on a distributed table at all.
+    pub refused: Option<PgError>,
+}
+
+/// Searches a whole statement.
+pub(crate) fn facts(ctx: &Context<'_>, statement: &NodeEnum) -> Result<Facts> {
+    let mut search = Search { ctx, facts: Facts::default(), visited: HashSet::new() };
+    search.tree(statement, true)?;
+    Ok(search.facts)
+}
+
+/// What the body of one user function does, as [`Facts`]; `refused` says why it is not safe.
+pub(crate) fn function_facts(ctx: &Context<'_>, function: &Function) -> Result<Facts> {
+    let mut search = Search { ctx, facts: Facts::default(), visited: HashSet::new() };
+    search.user_function(function)?;
+    Ok(search.facts)
+}
+
+/// Facts of a function body that is not in the catalog yet (`DO`, `CREATE FUNCTION`).
+pub(crate) fn body_facts(ctx: &Context<'_>, language: &str, definition: &str) -> Result<Facts> {
+    let mut search = Search { ctx, facts: Facts::default(), visited: HashSet::new() };
+    search.body("this code block", language, definition)?;
+    Ok(search.facts)
+}
+
+struct Search<'a> {
+    ctx: &'a Context<'a>,
+    facts: Facts,
+    visited: HashSet<u32>,
+}
+
+impl Search<'_> {
+    fn tree(&mut self, statement: &NodeEnum, top: bool) -> Result<()> {
+        let mut at_top = top;
+        statement.walk(&mut |node| {
+            self.node(node, std::mem::take(&mut at_top))?;
+            Ok(true)
+        })
+    }
+
+    fn node(&mut self, node: Ref<'_>, top: bool) -> Result<()> {
+        match node {
+            Ref::FuncCall(call) => return self.call(call),
+            Ref::SelectStmt(select) => {
+                if select.limit_count.is_some() || select.limit_offset.is_some() {
+                    self.facts.order_sensitive = Some("LIMIT".to_owned());
+                }
+                if select.distinct_clause.first().is_some_and(|n| n.node.is_some()) {
+                    self.facts.order_sensitive = Some("DISTINCT ON".to_owned());
+                }
+            }
+            Ref::InsertStmt(_) | Ref::UpdateStmt(_) | Ref::DeleteStmt(_) | Ref::MergeStmt(_) if !top => {
+                self.facts.modifying_cte = true;
+            }
+            Ref::LockingClause(_) => self.facts.locking = true,
+            Ref::RangeTableSample(_) => self.facts.sample = true,
+            Ref::CurrentOfExpr(_) => self.facts.current_of = true,
+            Ref::ColumnRef(column) => {
+                if let Some(name) = column.fields.last().and_then(tree::text_of).filter(|n| is_system_column(n)) {
+                    self.facts.system_column = Some(name.to_owned());
+                }
+            }
+            Ref::SqlvalueFunction(f) if is_clock_value(f.op) => {
+                self.facts.clock = Some("the current date or time".to_owned());
+            }
+            Ref::TypeCast(cast) => self.cast(cast),
+            Ref::AConst(constant) => self.constant(constant),
+            Ref::AExpr(e) => self.operator(&e.name)?,
+            Ref::SubLink(link) => self.operator(&link.oper_name)?,
+            Ref::SortBy(sort) => self.operator(&sort.use_op)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// `'t'::regclass` is an object id of one node.
+    fn cast(&mut self, cast: &protobuf::TypeCast) {
+        let Some(name) = cast.type_name.as_ref().and_then(|t| t.names.last()).and_then(tree::text_of) else { return };
+        let of_tableoid = matches!(
+            cast.arg.as_deref().and_then(|a| a.node.as_ref()),
+            Some(NodeEnum::ColumnRef(c)) if c.fields.last().and_then(tree::text_of) == Some("tableoid")
+        );
+        if name.starts_with("reg") && is_object_id_type(name) && !of_tableoid {
+            self.facts.home = Some(format!("a cast to {name}"));
+        }
+    }
+
+    fn constant(&mut self, constant: &protobuf::AConst) {
+        if let Some(a_const::Val::Sval(s)) = &constant.val {
+            let word = s.sval.trim().to_ascii_lowercase();
+            if ["now", "today", "tomorrow", "yesterday"].contains(&word.as_str()) {
+                self.facts.clock = Some(format!("'{word}'"));
+            }
+        }
+    }
+
+    /// A user-defined operator may call any user function: all of them must be harmless.
+    fn operator(&mut self, names: &[Node]) -> Result<()> {
+        let Some(name) = names.last().and_then(tree::text_of) else { return Ok(()) };
+        if self.ctx.catalog.has_user_operator(name) {
+            self.any_function()?;
+        }
+        Ok(())
+    }
+
+    fn any_function(&mut self) -> Result<()> {
+        let catalog = self.ctx.catalog;
+        catalog.all_functions().filter(|f| f.kind == 'f').try_for_each(|f| self.user_function(f))
+    }
+
+    fn call(&mut self, call: &FuncCall) -> Result<()> {
+        let Some(name) = call.funcname.last().and_then(tree::text_of) else { return Ok(()) };
+        let schema = if call.funcname.len() > 1 { tree::text_of(&call.funcname[0]) } else { None };
+        if schema != Some("pg_catalog") {
+            let catalog = self.ctx.catalog;
+            for function in catalog.functions(name).iter().filter(|f| schema.is_none_or(|s| s == f.schema)) {
+                if function.kind == 'a' || function.kind == 'w' {
+                    self.any_function()?;
+                } else {
+                    self.user_function(function)?;
+                }
+            }
+        }
+        self.builtin(name, call);
+        Ok(())
+    }
+
+    fn builtin(&mut self, name: &str, call: &FuncCall) {
+        match class_of(name, call.args.len()) {
+            Class::Anywhere => {}
+            Class::Home => self.facts.home = Some(format!("{name}()")),
+            Class::HomeWrite => {
+                self.facts.home = Some(format!("{name}()"));
+                self.facts.writes = true;
+            }
+            Class::Volatile => self.facts.volatile = Some(format!("{name}()")),
+            Class::Clock => self.facts.clock = Some(format!("{name}()")),
+            Class::VolatileClock => {
+                self.facts.volatile = Some(format!("{name}()"));
+                self.facts.clock = Some(format!("{name}()"));
+            }
+            Class::OrderSensitive if call.agg_order.is_empty() || call.over.is_some() => {
+                self.facts.order_sensitive = Some(format!("{name}()"));
+            }
+            Class::OrderSensitive => {}
+            Class::Size => {
+                self.facts.home = Some(format!("{name}()"));
+                if let Some(table) = self.distributed_argument(call) {
+                    self.refuse(
+                        format!("{name}() of table \"{table}\""),
+                        "It would tell the size on one node only: run it on each node with EXECUTE DIRECT and add up.",
+                    );
+                }
+            }
+            Class::Refused(hint) => self.refuse(format!("function {name}()"), hint),
+        }
+    }
+
+    fn refuse(&mut self, what: String, hint: &str) {
+        if self.facts.refused.is_none() {
+            self.facts.refused = Some(PgError::unsupported(what).hint(hint));
+        }
+    }
+
+    /// The distributed table that the first argument names as a constant.
+    fn distributed_argument(&self, call: &FuncCall) -> Option<String> {
+        let mut argument = call.args.first()?.node.as_ref()?;
+        while let NodeEnum::TypeCast(cast) = argument {
+            argument = cast.arg.as_deref()?.node.as_ref()?;
+        }
+        let NodeEnum::AConst(constant) = argument else { return None };
+        let Some(a_const::Val::Sval(text)) = &constant.val else { return None };
+        let select = tree::parse_select(&format!("SELECT FROM {}", text.sval)).ok()?;
+        match &select.from_clause.first()?.node {
+            Some(NodeEnum::RangeVar(name)) => match self.ctx.resolve(name).ok()? {
+                Named::Distributed(relation) => Some(relation.name.clone()),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn user_function(&mut self, function: &Function) -> Result<()> {
+        if !self.visited.insert(function.oid) {
+            return Ok(());
+        }
+        // VOLATILE is what every function is by default: a body that we can read says more.
+        if function.volatility == 'v' && !["sql", "plpgsql"].contains(&function.language.as_str()) {
+            self.facts.volatile.get_or_insert_with(|| format!("{}()", function.name));
+        }
+        match function.language.as_str() {
+            // C functions come from extensions, internal ones are PostgreSQL's own.
+            "c" | "internal" if function.name.starts_with("dblink") => {
+                self.refuse(format!("function {}()", function.name), "Connect to the coordinator from the client instead.");
+                Ok(())
+            }
+            "c" | "internal" => Ok(()),
+            language => self.body(&format!("function {}()", function.name), language, &function.definition),
+        }
+    }
+
+    fn body(&mut self, what: &str, language: &str, definition: &str) -> Result<()> {
+        let texts = match language {
+            "sql" => sql_bodies(definition),
+            "plpgsql" => plpgsql_bodies(definition),
+            _ => None,
+        };
+        let Some(texts) = texts else {
+            let why = "Its body may read or write tables that no single node has: write it in SQL or PL/pgSQL without EXECUTE.";
+            self.refuse(what.to_owned(), why);
+            return Ok(());
+        };
+        for statement in texts {
+            self.body_statement(what, &statement)?;
+        }
+        Ok(())
+    }
+
+    fn body_statement(&mut self, what: &str, statement: &NodeEnum) -> Result<()> {
+        let hint = "Put the function's query into the statement itself.";
+        let read = match statement {
+            NodeEnum::SelectStmt(s) => s.into_clause.is_none(),
+            _ => false,
+        };
+        if !read {
+            self.refuse(what.to_owned(), "It does more than read: send its statements one by one.");
+            return Ok(());
+        }
+        let mut names = Vec::new();
+        let mut ctes = HashSet::new();
+        statement.walk(&mut |node| {
+            match node {
+                Ref::RangeVar(name) => names.push(name.clone()),
+                Ref::CommonTableExpr(cte) => {
+                    ctes.insert(cte.ctename.clone());
+                }
+                _ => {}
+            }
+            Ok(true)
+        })?;
+        for name in &names {
+            let may_be_cte = name.schemaname.is_empty() && ctes.contains(&name.relname);
+            match self.ctx.resolve(name)? {
+                Named::Home(_) if may_be_cte => {}
+                Named::Distributed(relation) => match &relation.distribution {
+                    Distribution::Replicated { nodes } => self.restrict(nodes),
+                    _ => self.refuse(format!("{what}, which reads table \"{}\",", relation.name), hint),
+                },
+                Named::View(view) => self.refuse(format!("{what}, which reads view \"{}\",", view.name), hint),
+                Named::Home(_) => self.facts.home = Some(format!("{what}, which reads \"{}\"", name.relname)),
+            }
+        }
+        self.tree(statement, true)
+    }
+
+    fn restrict(&mut self, nodes: &[NodeId]) {
+        let common = match &self.facts.function_nodes {
+            Some(known) => intersect(known, nodes),
+            None => nodes.to_vec(),
+        };
+        self.facts.function_nodes = Some(common);
+    }
+}
+
+/// The statements of a SQL function, from `pg_get_functiondef` or the bare body.
+fn sql_bodies(definition: &str) -> Option<Vec<NodeEnum>> {
+    let parsed = pg_query::parse(definition, 0).ok()?;
+    let first = parsed.protobuf.stmts.into_iter().map(|s| s.stmt.and_then(|n| n.node)).collect::<Option<Vec<_>>>()?;
+    let [NodeEnum::CreateFunctionStmt(create)] = first.as_slice() else { return Some(first) };
+    if let Some(body) = &create.sql_body {
+        return flatten(body.node.as_ref()?);
+    }
+    let text = function_text(create)?;
+    let parsed = pg_query::parse(&text, 0).ok()?;
+    parsed.protobuf.stmts.into_iter().map(|s| s.stmt.and_then(|n| n.node)).collect()
+}
+
+/// `BEGIN ATOMIC … END` and `RETURN expression`.
+fn flatten(body: &NodeEnum) -> Option<Vec<NodeEnum>> {
+    match body {
+        NodeEnum::List(list) => {
+            let parts = list.items.iter().map(|item| flatten(item.node.as_ref()?)).collect::<Option<Vec<_>>>()?;
+            Some(parts.into_iter().flatten().collect())
+        }
+        NodeEnum::ReturnStmt(r) => {
+            let value = r.returnval.as_deref()?.clone();
+            let select = protobuf::SelectStmt { target_list: vec![tree::target(value, None)], ..tree::empty_select() };
+            Some(vec![NodeEnum::SelectStmt(Box::new(select))])
+        }
+        other => Some(vec![other.clone()]),
+    }
+}
+
+/// The text between the dollar quotes.
+fn function_text(create: &protobuf::CreateFunctionStmt) -> Option<String> {
+    create.options.iter().find_map(|option| match &option.node {
+        Some(NodeEnum::DefElem(def)) if def.defname == "as" => match &def.arg.as_deref()?.node {
+            Some(NodeEnum::List(list)) => list.items.first().and_then(tree::text_of).map(str::to_owned),
+            Some(NodeEnum::String(s)) => Some(s.sval.clone()),
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+/// Every SQL text in a PL/pgSQL function. `None` if there is dynamic SQL or a text we cannot read.
+fn plpgsql_bodies(definition: &str) -> Option<Vec<NodeEnum>> {
+    let tree = pg_query::parse_plpgsql(definition).ok()?;
+    let mut texts = Vec::new();
+    collect_queries(&tree, &mut texts).then_some(())?;
+    texts.iter().map(|text| plpgsql_statement(text)).collect()
+}
+
+/// Gathers the `query` of every PLpgSQL_expr; false on dynamic SQL.
+fn collect_queries(value: &serde_json::Value, texts: &mut Vec<String>) -> bool {
+    const DYNAMIC: [&str; 5] =
+        ["PLpgSQL_stmt_dynexecute", "PLpgSQL_stmt_dynfors", "dynquery", "PLpgSQL_stmt_commit", "PLpgSQL_stmt_rollback"];
+    match value {
+        serde_json::Value::Object(fields) => fields.iter().all(|(name, field)| {
+            if DYNAMIC.contains(&name.as_str()) {
+                return false;
+            }
+            if name == "PLpgSQL_expr" {
+                texts.extend(field.get("query").and_then(|q| q.as_str()).map(str::to_owned));
+            }
+            collect_queries(field, texts)
+        }),
+        serde_json::Value::Array(items) => items.iter().all(|item| collect_queries(item, texts)),
+        _ => true,
+    }
+}
+
+/// A PL/pgSQL text is a statement, an expression, or an assignment `target := expression`.
+fn plpgsql_statement(text: &str) -> Option<NodeEnum> {
+    let whole = pg_query::parse(text, 0).ok().and_then(|p| p.protobuf.stmts.into_iter().next()?.stmt?.node);
+    if whole.is_some() {
+        return whole;
+    }
+    let expression = |text: &str| tree::parse_select(&format!("SELECT {text}")).ok();
+    let select = expression(text).or_else(|| {
+        let (_, value) = text.split_once(":=").or_else(|| text.split_once('='))?;
+        expression(value)
+    })?;
+    Some(NodeEnum::SelectStmt(Box::new(select)))
+}
+
+fn is_system_column(name: &str) -> bool {
+    ["ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"].contains(&name)
+}
+
+fn is_object_id_type(name: &str) -> bool {
+    [
+        "regclass", "regproc", "regprocedure", "regoper", "regoperator", "regtype", "regrole", "regnamespace", "regconfig",
+        "regdictionary", "regcollation", "regdatabase",
+    ]
+    .contains(&name)
+}
+
+fn is_clock_value(op: i32) -> bool {
+    use pg_query::protobuf::SqlValueFunctionOp as Op;
+    matches!(
+        Op::try_from(op),
+        Ok(Op::SvfopCurrentDate
+            | Op::SvfopCurrentTime
+            | Op::SvfopCurrentTimeN
+            | Op::SvfopCurrentTimestamp
+            | Op::SvfopCurrentTimestampN
+            | Op::SvfopLocaltime
+            | Op::SvfopLocaltimeN
+            | Op::SvfopLocaltimestamp
+            | Op::SvfopLocaltimestampN)
+    )
+}
+
+enum Class {
+    Anywhere,
+    Home,
+    HomeWrite,
+    Volatile,
+    Clock,
+    VolatileClock,
+    OrderSensitive,
+    Size,
+    Refused(&'static str),
+}
+
+/// Built-in functions by name (pg_proc.dat of PostgreSQL 18). What is not named here computes from its arguments and the
+/// session's settings alone.
+fn class_of(name: &str, arguments: usize) -> Class {
+    const XML_HINT: &str = "It reads tables by name: write the query in SQL and use query results or XMLAGG.";
+    match name {
+        "nextval" | "setval" | "set_config" | "setseed" | "pg_notify" => Class::HomeWrite,
+        "currval" | "lastval" | "version" | "obj_description" | "col_description" | "shobj_description" | "format_type"
+        | "row_security_active" | "currtid2" | "brin_summarize_new_values" | "brin_summarize_range"
+        | "brin_desummarize_range" | "gin_clean_pending_list" | "acldefault" | "makeaclitem" | "aclexplode"
+        | "getdatabaseencoding" | "amvalidate" => Class::Home,
+        "random" | "random_normal" | "gen_random_uuid" | "uuidv4" => Class::Volatile,
+        "now" | "transaction_timestamp" | "statement_timestamp" | "age" if name != "age" || arguments == 1 => Class::Clock,
+        "clock_timestamp" | "timeofday" | "uuidv7" => Class::VolatileClock,
+        "array_agg" | "string_agg" | "json_agg" | "jsonb_agg" | "json_object_agg" | "jsonb_object_agg" | "xmlagg"
+        | "json_agg_strict" | "jsonb_agg_strict" | "first_value" | "last_value" | "nth_value" | "row_number" | "ntile"
+        | "lag" | "lead" => Class::OrderSensitive,
+        "query_to_xml" | "query_to_xmlschema" | "query_to_xml_and_xmlschema" | "table_to_xml" | "table_to_xmlschema"
+        | "table_to_xml_and_xmlschema" | "schema_to_xml" | "schema_to_xmlschema" | "schema_to_xml_and_xmlschema"
+        | "database_to_xml" | "database_to_xmlschema" | "database_to_xml_and_xmlschema" | "cursor_to_xml"
+        | "cursor_to_xmlschema" => Class::Refused(XML_HINT),
+        "ts_stat" => Class::Refused("It runs a query given as text: aggregate unnest(tsvector) in SQL instead."),
+        "ts_rewrite" if arguments == 2 => Class::Refused("Use ts_rewrite(query, target, substitute)."),
+        "loread" | "lowrite" => Class::Refused("Large objects live on one node: use a bytea column."),
+        "pg_relation_size" | "pg_total_relation_size" | "pg_table_size" | "pg_indexes_size" => Class::Size,
+        "pg_sleep" | "pg_sleep_for" | "pg_sleep_until" => Class::Volatile,
+        "pg_size_pretty" | "pg_size_bytes" | "pg_column_size" | "pg_column_compression" | "pg_typeof"
+        | "pg_client_encoding" | "pg_collation_for" | "pg_input_is_valid" | "pg_input_error_info" => Class::Anywhere,
+        _ if name.starts_with("lo_") => Class::Refused("Large objects live on one node: use a bytea column."),
+        _ if name.starts_with("pg_") && name.contains("advisory") => Class::HomeWrite,
+        _ if name.starts_with("pg_") || name.starts_with("to_reg") || name.starts_with("txid_") => Class::Home,
+        _ if name.starts_with("inet_server") || name.starts_with("inet_client") || name.starts_with("has_") => Class::Home,
+        _ => Class::Anywhere,
+    }
+}

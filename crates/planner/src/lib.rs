@@ -1,0 +1,92 @@
+//! The planner: SQL text + catalog snapshot + session facts → plan. Pure: no I/O, no clock, no global state.
+//!
+//! ```text
+//! text ── parse ──> Statement ── plan ──> Plan ── (executor)
+//!                     kind       │
+//!                                ├─ select/  locality analysis, partial aggregates, gathering
+//!                                ├─ dml/     routing of writes
+//!                                └─ ddl/     distribution of new tables, what DDL does to the catalog
+//! ```
+//!
+//! Invariants:
+//! - *Correct or refused.* Every analysis is conservative: "local" must be proved, whatever is in doubt is gathered to the
+//!   home node, and what cannot be gathered is refused with SQLSTATE 0A000, naming the construct and a way round.
+//! - The planner never evaluates SQL. It hashes literal keys only where [`placement::hash_text`] knows the spelling.
+//! - Statements are taken to be valid: PostgreSQL has accepted them before the planner sees them.
+//! - A statement that needs no rewriting is passed on as the very text the user wrote.
+
+mod constant;
+mod context;
+mod copy;
+mod ddl;
+mod display;
+mod dml;
+mod functions;
+mod plan;
+pub mod parse;
+mod select;
+mod session;
+mod tree;
+mod views;
+
+use catalog::Catalog;
+use pgerror::Result;
+
+pub use parse::{Statement, StatementKind, parse};
+pub use plan::*;
+pub use session::*;
+
+use context::Context;
+
+/// Plans one statement.
+///
+/// Errors: 0A000 for what cannot be run correctly, with a hint; others (42P16, 42703, …) where our own clauses are wrong.
+pub fn plan(statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Plan> {
+    plan_in(&Context { catalog, session }, statement)
+}
+
+fn plan_in(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
+    use StatementKind as Kind;
+    match &statement.kind {
+        Kind::Select => select::plan(ctx, statement),
+        Kind::Insert => dml::insert(ctx, statement),
+        Kind::Update => dml::update(ctx, statement),
+        Kind::Delete => dml::delete(ctx, statement),
+        Kind::Merge => dml::merge(ctx, statement),
+        Kind::Copy(copy) => copy::copy(ctx, statement, copy),
+        Kind::Explain(explain) => {
+            let (options, analyze) = (explain.options.clone(), explain.analyze);
+            Ok(Plan::Explain(Explain { options, analyze, inner: Box::new(plan_in(ctx, &explain.inner)?) }))
+        }
+        Kind::DeclareCursor(declare) => plan_in(ctx, &declare.inner).map(|inner| Plan::DeclareCursor(Box::new(inner))),
+        Kind::Redistribute(redistribution) => ddl::redistribute(ctx, redistribution),
+        Kind::Cluster(command) => Ok(Plan::Cluster(command.clone())),
+        Kind::Transaction(_)
+        | Kind::Set(_)
+        | Kind::Show { .. }
+        | Kind::Discard(_)
+        | Kind::Constraints
+        | Kind::Prepare { .. }
+        | Kind::Execute { .. }
+        | Kind::Deallocate { .. }
+        | Kind::Fetch(_)
+        | Kind::CloseCursor { .. }
+        | Kind::Listen { .. }
+        | Kind::Notify { .. }
+        | Kind::Unlisten { .. } => Ok(Plan::Session),
+        Kind::Lock
+        | Kind::Truncate
+        | Kind::Vacuum
+        | Kind::Maintenance
+        | Kind::CreateTable
+        | Kind::CreateTableAs
+        | Kind::RefreshMaterializedView
+        | Kind::AlterTable
+        | Kind::CreateIndex
+        | Kind::Drop
+        | Kind::Rename
+        | Kind::Ddl
+        | Kind::Do
+        | Kind::Call => ddl::plan(ctx, statement),
+    }
+}

@@ -1,0 +1,115 @@
+//! Commands of the cluster that PostgreSQL's grammar does not know, read from the scanner's tokens.
+
+use pgerror::{PgError, Result, SqlState};
+
+use super::scan::{Cursor, Token};
+use super::{CleanTarget, ClusterCommand, NodeOptions};
+
+/// The command, if the statement is one of ours.
+pub(crate) fn find<'a>(sql: &'a str, tokens: &[Token<'a>]) -> Result<Option<ClusterCommand>> {
+    let mut cursor = Cursor::new(sql, tokens);
+    let command = if cursor.accept("execute direct") {
+        execute_direct(&mut cursor)?
+    } else if cursor.accept("create node group") {
+        let name = cursor.identifier()?;
+        cursor.expect("with")?;
+        ClusterCommand::CreateGroup { name, members: cursor.name_list()? }
+    } else if cursor.accept("drop node group") {
+        ClusterCommand::DropGroup { name: cursor.identifier()? }
+    } else if cursor.accept("create node") {
+        ClusterCommand::CreateNode { name: cursor.identifier()?, options: node_options(&mut cursor)? }
+    } else if cursor.accept("alter node") || cursor.accept("alter cluster node") {
+        ClusterCommand::AlterNode { name: cursor.identifier()?, options: node_options(&mut cursor)? }
+    } else if cursor.accept("drop node") {
+        ClusterCommand::DropNode { name: cursor.identifier()? }
+    } else if cursor.accept("clean connection") {
+        clean_connection(&mut cursor)?
+    } else if cursor.accept("create barrier") {
+        let id = if cursor.at_end() { None } else { Some(cursor.string()?) };
+        ClusterCommand::CreateBarrier { id }
+    } else if cursor.accept("pause cluster") {
+        ClusterCommand::PauseCluster
+    } else if cursor.accept("unpause cluster") {
+        ClusterCommand::UnpauseCluster
+    } else {
+        return Ok(None);
+    };
+    cursor.finish()?;
+    Ok(Some(command))
+}
+
+fn execute_direct(cursor: &mut Cursor<'_, '_>) -> Result<ClusterCommand> {
+    cursor.expect("on")?;
+    let nodes = cursor.name_list()?;
+    Ok(ClusterCommand::ExecuteDirect { nodes, query: cursor.string()? })
+}
+
+/// `WITH (TYPE = 'datanode', HOST = 'h', PORT = 5432, PRIMARY, PREFERRED = false)`; order is free.
+fn node_options(cursor: &mut Cursor<'_, '_>) -> Result<NodeOptions> {
+    let mut options = NodeOptions::default();
+    cursor.expect("with")?;
+    cursor.expect_char('(')?;
+    loop {
+        let name = cursor.value()?.to_lowercase();
+        let value = if cursor.accept_char('=') { Some(cursor.value()?) } else { None };
+        match (name.as_str(), value) {
+            ("type", Some(value)) => options.node_type = Some(node_type(&value)?),
+            ("host", Some(value)) => options.host = Some(value),
+            ("port", Some(value)) => options.port = Some(port(&value)?),
+            ("primary", value) => options.primary = Some(boolean("primary", value)?),
+            ("preferred", value) => options.preferred = Some(boolean("preferred", value)?),
+            (other, _) => {
+                let message = format!("unrecognized or incomplete node option \"{other}\"");
+                return Err(PgError::new(SqlState::SYNTAX_ERROR, message)
+                    .hint("Known are TYPE, HOST, PORT, PRIMARY and PREFERRED."));
+            }
+        }
+        if !cursor.accept_char(',') {
+            break;
+        }
+    }
+    cursor.expect_char(')')?;
+    Ok(options)
+}
+
+fn node_type(value: &str) -> Result<String> {
+    let lower = value.to_lowercase();
+    match lower.as_str() {
+        "coordinator" | "datanode" | "gtm" => Ok(lower),
+        _ => Err(PgError::new(SqlState::INVALID_PARAMETER_VALUE, format!("\"{value}\" is not a type of node"))
+            .hint("It is coordinator or datanode.")),
+    }
+}
+
+fn port(value: &str) -> Result<u16> {
+    let port = value.parse().ok().filter(|p| *p > 0);
+    port.ok_or_else(|| PgError::new(SqlState::INVALID_PARAMETER_VALUE, "port value is out of range"))
+}
+
+fn boolean(name: &str, value: Option<String>) -> Result<bool> {
+    match value.as_deref().map(str::to_lowercase).as_deref() {
+        None | Some("true" | "on" | "yes" | "1") => Ok(true),
+        Some("false" | "off" | "no" | "0") => Ok(false),
+        Some(_) => Err(PgError::new(SqlState::SYNTAX_ERROR, format!("{name} requires a Boolean value"))),
+    }
+}
+
+fn clean_connection(cursor: &mut Cursor<'_, '_>) -> Result<ClusterCommand> {
+    cursor.expect("to")?;
+    let mut force = false;
+    let target = if cursor.accept("coordinator") {
+        CleanTarget::Coordinators(cursor.name_list()?)
+    } else if cursor.accept("node") {
+        CleanTarget::Nodes(cursor.name_list()?)
+    } else {
+        cursor.expect("all")?;
+        force = cursor.accept("force");
+        CleanTarget::All
+    };
+    let database = if cursor.accept("for database") { Some(cursor.identifier()?) } else { None };
+    let user = if cursor.accept("to user") { Some(cursor.identifier()?) } else { None };
+    if database.is_none() && user.is_none() {
+        return Err(PgError::new(SqlState::SYNTAX_ERROR, "CLEAN CONNECTION needs FOR DATABASE or TO USER"));
+    }
+    Ok(ClusterCommand::CleanConnection { target, force, database, user })
+}

@@ -1,0 +1,61 @@
+//! `COPY`.
+
+use pg_query::protobuf::CopyStmt;
+use pg_query::{Node, NodeEnum};
+use pgerror::{PgError, Result};
+
+use super::classify::{def_elem, inner, skip_parentheses, value_text};
+use super::scan::{self, Cursor};
+use super::{CopyEndpoint, CopyStatement, CopySubject, CopyValue};
+use crate::tree;
+
+pub(super) fn classify(sql: &str, copy: &CopyStmt) -> Result<CopyStatement> {
+    let source = match (copy.filename.as_str(), copy.is_program) {
+        ("", _) => CopyEndpoint::Client,
+        (command, true) => CopyEndpoint::Program(command.to_owned()),
+        (path, false) => CopyEndpoint::File(path.to_owned()),
+    };
+    let options = copy.options.iter().filter_map(def_elem).map(|d| Ok((d.defname.to_lowercase(), option(d.arg.as_deref())?)));
+    Ok(CopyStatement {
+        subject: subject(sql, copy)?,
+        is_from: copy.is_from,
+        source,
+        options: options.collect::<Result<_>>()?,
+        where_sql: copy.where_clause.as_deref().map(tree::deparse_expression).transpose()?,
+    })
+}
+
+fn subject(sql: &str, copy: &CopyStmt) -> Result<CopySubject> {
+    if let Some(relation) = &copy.relation {
+        return Ok(CopySubject::Relation {
+            schema: (!relation.schemaname.is_empty()).then(|| relation.schemaname.clone()),
+            name: relation.relname.clone(),
+            columns: tree::names_of(&copy.attlist),
+        });
+    }
+    let tokens = scan::tokens(sql).ok_or_else(|| PgError::internal("COPY cannot be scanned"))?;
+    let mut cursor = Cursor::new(sql, &tokens);
+    cursor.expect("copy")?;
+    let open = cursor.peek().map(|t| t.end).ok_or_else(|| cursor.error())?;
+    skip_parentheses(&mut cursor)?;
+    let close = tokens[cursor.at - 1].start;
+    let start = open + sql[open..].len() - sql[open..].trim_start().len();
+    Ok(CopySubject::Query(Box::new(inner(sql, start..close, copy.query.as_deref())?)))
+}
+
+fn option(value: Option<&Node>) -> Result<Option<CopyValue>> {
+    Ok(match value.map(|v| v.node.as_ref()) {
+        None | Some(None) => None,
+        Some(Some(NodeEnum::AStar(_))) => Some(CopyValue::Star),
+        Some(Some(NodeEnum::List(list))) => Some(CopyValue::List(
+            list.items
+                .iter()
+                .map(|item| value_text(Some(item)).ok_or_else(|| PgError::unsupported("this COPY option list").hint("Use a list of names.")))
+                .collect::<Result<_>>()?,
+        )),
+        Some(Some(_)) => match value_text(value) {
+            Some(text) => Some(CopyValue::Text(text)),
+            None => return Err(PgError::unsupported("this COPY option value").hint("Use a constant or a list of names.")),
+        },
+    })
+}

@@ -1,0 +1,211 @@
+//! Distribution clauses: Postgres-XL's `DISTRIBUTE BY … TO …`, Greenplum's `DISTRIBUTED BY`, Redshift's `DISTSTYLE`, and
+//! `ALTER TABLE` actions about distribution.
+
+use std::ops::Range;
+
+use pgerror::{PgError, Result, SqlState};
+
+use super::scan::{Cursor, Token};
+use super::{DistributeBy, DistributionKind, NodeSelection, Redistribution};
+
+/// Finds the clauses of one statement that starts with CREATE … TABLE; gives what they say and the byte ranges to blank.
+pub(crate) fn find_in_create<'a>(sql: &'a str, tokens: &[Token<'a>]) -> Result<Option<(DistributeBy, Vec<Range<usize>>)>> {
+    if !is_create_table(tokens) {
+        return Ok(None);
+    }
+    let mut clause = DistributeBy::default();
+    let mut ranges = Vec::new();
+    let mut style: Option<String> = None;
+    let mut dist_key: Option<String> = None;
+    let mut depth = 0i32;
+    let mut at = 0;
+    while at < tokens.len() {
+        let token = &tokens[at];
+        depth += i32::from(token.is_char('(')) - i32::from(token.is_char(')'));
+        let mut cursor = Cursor { tokens, at, sql };
+        let body_starts = depth == 0 && token.is("as") && at > 2;
+        if body_starts {
+            break;
+        }
+        let found = match depth {
+            0 => clause_at(&mut cursor, &mut clause, &mut style, &mut dist_key)?,
+            1 => column_dist_key(&mut cursor, &mut dist_key)?,
+            _ => false,
+        };
+        if found {
+            ranges.push(token.start..tokens[cursor.at - 1].end);
+            at = cursor.at;
+        } else {
+            at += 1;
+        }
+    }
+    apply_redshift(&mut clause, style, dist_key)?;
+    Ok((!ranges.is_empty()).then_some((clause, ranges)))
+}
+
+fn is_create_table(tokens: &[Token<'_>]) -> bool {
+    let mut cursor = Cursor::new("", tokens);
+    if !cursor.accept("create") {
+        return false;
+    }
+    while ["global", "local", "temp", "temporary", "unlogged"].iter().any(|word| cursor.accept(word)) {}
+    cursor.accept("table")
+}
+
+/// A clause at depth 0. `TO` is ours only after DISTRIBUTE BY or before NODE / GROUP.
+fn clause_at(
+    cursor: &mut Cursor<'_, '_>,
+    clause: &mut DistributeBy,
+    style: &mut Option<String>,
+    dist_key: &mut Option<String>,
+) -> Result<bool> {
+    if cursor.accept("distribute by") {
+        return set(&mut clause.kind, postgres_xl_kind(cursor)?, "DISTRIBUTE BY");
+    }
+    if cursor.accept("distributed by") {
+        return set(&mut clause.kind, DistributionKind::Hash(cursor.name_list()?), "DISTRIBUTED BY");
+    }
+    if cursor.accept("distributed randomly") {
+        return set(&mut clause.kind, DistributionKind::RoundRobin, "DISTRIBUTED");
+    }
+    if cursor.accept("distributed replicated") {
+        return set(&mut clause.kind, DistributionKind::Replication, "DISTRIBUTED");
+    }
+    if cursor.accept("to node") {
+        return set(&mut clause.nodes, NodeSelection::Nodes(cursor.name_list()?), "TO NODE");
+    }
+    if cursor.accept("to group") {
+        return set(&mut clause.nodes, NodeSelection::Group(cursor.identifier()?), "TO GROUP");
+    }
+    if cursor.accept("diststyle") {
+        return set(style, cursor.value()?.to_lowercase(), "DISTSTYLE");
+    }
+    if cursor.accept("distkey") {
+        cursor.expect_char('(')?;
+        let column = cursor.identifier()?;
+        cursor.expect_char(')')?;
+        return set(dist_key, column, "DISTKEY");
+    }
+    Ok(false)
+}
+
+/// `DISTKEY` as an attribute of a column: the word stands before the comma or parenthesis that ends the column, and the
+/// column's name is the first word of the definition.
+fn column_dist_key(cursor: &mut Cursor<'_, '_>, dist_key: &mut Option<String>) -> Result<bool> {
+    let here = cursor.at;
+    if !cursor.peek_is("distkey") || cursor.tokens[here - 1].is_char('(') || cursor.tokens[here - 1].is_char(',') {
+        return Ok(false);
+    }
+    let mut depth = 0i32;
+    let mut start = here;
+    while start > 0 {
+        let previous = &cursor.tokens[start - 1];
+        depth += i32::from(previous.is_char(')')) - i32::from(previous.is_char('('));
+        if depth < 0 || (depth == 0 && previous.is_char(',')) {
+            break;
+        }
+        start -= 1;
+    }
+    let column = Cursor { tokens: cursor.tokens, at: start, sql: cursor.sql }.identifier()?;
+    cursor.at += 1;
+    set(dist_key, column, "DISTKEY")
+}
+
+fn set<T>(slot: &mut Option<T>, value: T, what: &str) -> Result<bool> {
+    if slot.replace(value).is_some() {
+        return Err(PgError::new(SqlState::SYNTAX_ERROR, format!("conflicting or redundant {what} clauses")));
+    }
+    Ok(true)
+}
+
+fn apply_redshift(clause: &mut DistributeBy, style: Option<String>, dist_key: Option<String>) -> Result<()> {
+    let kind = match (style.as_deref(), dist_key) {
+        (None, None) => return Ok(()),
+        (Some("key") | None, Some(column)) => DistributionKind::Hash(vec![column]),
+        (Some("auto"), Some(column)) => DistributionKind::Hash(vec![column]),
+        (Some("even"), None) => DistributionKind::RoundRobin,
+        (Some("all"), None) => DistributionKind::Replication,
+        (Some("auto"), None) => DistributionKind::Default,
+        (Some("key"), None) => {
+            return Err(PgError::new(SqlState::INVALID_TABLE_DEFINITION, "DISTSTYLE KEY needs a DISTKEY column")
+                .hint("Add DISTKEY (column)."));
+        }
+        (Some("even" | "all"), Some(_)) => {
+            let message = "DISTKEY can only be used with DISTSTYLE KEY";
+            return Err(PgError::new(SqlState::INVALID_TABLE_DEFINITION, message));
+        }
+        (Some(other), _) => return Err(unrecognized(other)),
+    };
+    set(&mut clause.kind, kind, "distribution").map(|_| ())
+}
+
+fn unrecognized(kind: &str) -> PgError {
+    PgError::new(SqlState::SYNTAX_ERROR, format!("unrecognized distribution option \"{kind}\""))
+        .hint("Known are REPLICATION, ROUNDROBIN, HASH (column, …) and MODULO (column).")
+}
+
+/// What stands after `DISTRIBUTE BY`.
+fn postgres_xl_kind(cursor: &mut Cursor<'_, '_>) -> Result<DistributionKind> {
+    if cursor.accept("round robin") {
+        return Ok(DistributionKind::RoundRobin);
+    }
+    let word = cursor.identifier()?;
+    match word.as_str() {
+        "replication" | "replicated" => Ok(DistributionKind::Replication),
+        "roundrobin" => Ok(DistributionKind::RoundRobin),
+        "hash" | "shard" => Ok(DistributionKind::Hash(cursor.name_list()?)),
+        "modulo" => {
+            let mut columns = cursor.name_list()?;
+            match (columns.pop(), columns.is_empty()) {
+                (Some(column), true) => Ok(DistributionKind::Modulo(column)),
+                _ => Err(PgError::new(SqlState::SYNTAX_ERROR, "MODULO takes exactly one column")),
+            }
+        }
+        other => Err(unrecognized(other)),
+    }
+}
+
+/// `ALTER TABLE t` whose first action is about distribution. Such actions cannot be mixed with others.
+pub(crate) fn find_in_alter<'a>(sql: &'a str, tokens: &[Token<'a>]) -> Result<Option<Redistribution>> {
+    let mut cursor = Cursor::new(sql, tokens);
+    if !cursor.accept("alter table") {
+        return Ok(None);
+    }
+    let if_exists = cursor.accept("if exists");
+    let _ = cursor.accept("only");
+    let Ok((schema, name)) = cursor.qualified_name() else { return Ok(None) };
+    let _ = cursor.accept_char('*');
+    let mut result = Redistribution {
+        schema,
+        name,
+        if_exists,
+        clause: DistributeBy::default(),
+        add: Vec::new(),
+        delete: Vec::new(),
+    };
+    if !alter_action(&mut cursor, &mut result)? {
+        return Ok(None);
+    }
+    loop {
+        let _ = cursor.accept_char(',');
+        if cursor.at_end() {
+            return Ok(Some(result));
+        }
+        if !alter_action(&mut cursor, &mut result)? {
+            return Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, "Incompatible operation with data redistribution")
+                .hint("Put the other actions into an ALTER TABLE of their own."));
+        }
+    }
+}
+
+fn alter_action(cursor: &mut Cursor<'_, '_>, result: &mut Redistribution) -> Result<bool> {
+    if cursor.accept("add node") {
+        result.add.extend(cursor.name_list()?);
+        return Ok(true);
+    }
+    if cursor.accept("delete node") {
+        result.delete.extend(cursor.name_list()?);
+        return Ok(true);
+    }
+    clause_at(cursor, &mut result.clause, &mut None, &mut None)
+}

@@ -1,0 +1,184 @@
+//! SQL text → statements. The only module that calls pg_query's parser on the user's text.
+//!
+//! Distribution clauses and cluster commands are not in PostgreSQL's grammar: they are found on the scanner's tokens,
+//! read by a small recursive descent and blanked out with spaces, so that every other byte keeps its place and error
+//! positions stay right. PostgreSQL's parser reads the rest.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use pg_query::NodeEnum;
+use pgerror::{PgError, Result, SqlState};
+
+mod classify;
+mod cluster_commands;
+mod copy;
+mod distribute;
+mod scan;
+mod statement;
+
+pub use statement::*;
+
+/// Splits a query string into its statements; empty ones are left out.
+///
+/// Errors: 42601 with PostgreSQL's message and the position in characters; 0A000 for statements we do not know.
+pub fn parse(sql: &str) -> Result<Vec<Statement>> {
+    let extracted = extract(sql)?;
+    let text = extracted.blanked.as_deref().unwrap_or(sql);
+    let parsed = pg_query::parse(text, 0).map_err(|error| syntax_error(text, error))?;
+    let mut statements: Vec<(usize, Statement)> = Vec::new();
+    for (range, kind) in extracted.commands {
+        let statement = Statement {
+            sql: Arc::from(&sql[range.clone()]),
+            offset: characters(sql, range.start),
+            kind,
+            parameters: 0,
+            node_sql: Arc::from(&sql[range.clone()]),
+            clause: None,
+            tree: None,
+        };
+        statements.push((range.start, statement));
+    }
+    for raw in parsed.protobuf.stmts {
+        let Some(node) = raw.stmt.and_then(|s| s.node) else { continue };
+        let range = exact_range(text, raw.stmt_location, raw.stmt_len);
+        let mut statement = build(&text[range.clone()], node)?;
+        statement.offset = characters(sql, range.start);
+        statement.sql = Arc::from(&sql[range.clone()]);
+        statement.clause = extracted.clauses.iter().find(|(at, _)| range.contains(at)).map(|(_, c)| c.clone());
+        if statement.clause.is_some() && !matches!(statement.kind, StatementKind::CreateTable | StatementKind::CreateTableAs) {
+            return Err(PgError::new(SqlState::SYNTAX_ERROR, "a distribution clause belongs to CREATE TABLE"));
+        }
+        statements.push((range.start, statement));
+    }
+    statements.sort_by_key(|(start, _)| *start);
+    Ok(statements.into_iter().map(|(_, statement)| statement).collect())
+}
+
+/// A statement over its tree; `sql` is its exact text.
+pub(crate) fn build(sql: &str, node: NodeEnum) -> Result<Statement> {
+    let kind = classify::classify(sql, &node)?;
+    Ok(Statement {
+        sql: Arc::from(sql),
+        offset: 0,
+        kind,
+        parameters: highest_parameter(sql),
+        node_sql: Arc::from(sql),
+        clause: None,
+        tree: Some(Arc::new(node)),
+    })
+}
+
+/// What is ours in a query string.
+#[derive(Default)]
+struct Extracted {
+    /// The text without it; `None` if there is nothing of ours.
+    blanked: Option<String>,
+    commands: Vec<(Range<usize>, StatementKind)>,
+    /// Byte offset of the clause's first word, and the clause.
+    clauses: Vec<(usize, DistributeBy)>,
+}
+
+/// A cheap look first: most texts hold none of our words.
+fn extract(sql: &str) -> Result<Extracted> {
+    const WORDS: [&str; 8] = ["distribut", "diststyle", "distkey", "direct", "node", "barrier", "pause", "clean"];
+    let lower = sql.to_ascii_lowercase();
+    if !WORDS.iter().any(|word| lower.contains(word)) && !lower.contains("group") {
+        return Ok(Extracted::default());
+    }
+    let Some(tokens) = scan::tokens(sql) else { return Ok(Extracted::default()) };
+    let mut extracted = Extracted::default();
+    let mut blank: Vec<Range<usize>> = Vec::new();
+    for segment in tokens.split(|t| t.is_char(';')) {
+        let (Some(first), Some(last)) = (segment.first(), segment.last()) else { continue };
+        let range = first.start..last.end;
+        if let Some(command) = cluster_commands::find(sql, segment)? {
+            extracted.commands.push((range.clone(), StatementKind::Cluster(Box::new(command))));
+            blank.push(range);
+        } else if let Some(redistribution) = distribute::find_in_alter(sql, segment)? {
+            extracted.commands.push((range.clone(), StatementKind::Redistribute(Box::new(redistribution))));
+            blank.push(range);
+        } else if let Some((clause, ranges)) = distribute::find_in_create(sql, segment)? {
+            extracted.clauses.push((ranges[0].start, clause));
+            blank.extend(ranges);
+        }
+    }
+    if !blank.is_empty() {
+        let mut bytes = sql.as_bytes().to_vec();
+        blank.into_iter().for_each(|range| bytes[range].fill(b' '));
+        extracted.blanked = String::from_utf8(bytes).ok();
+    }
+    Ok(extracted)
+}
+
+/// The byte range of a raw statement without surrounding blanks and comments. A length of 0 means "to the end".
+fn exact_range(sql: &str, location: i32, len: i32) -> Range<usize> {
+    let start = usize::try_from(location).unwrap_or(0).min(sql.len());
+    let end = match usize::try_from(len) {
+        Ok(0) | Err(_) => sql.len(),
+        Ok(len) => (start + len).min(sql.len()),
+    };
+    let text = &sql[start..end];
+    if text.contains("--") || text.contains("/*") {
+        if let Some(tokens) = scan::tokens(text) {
+            if let (Some(first), Some(last)) = (tokens.first(), tokens.iter().rfind(|t| !t.is_char(';'))) {
+                return start + first.start..start + last.end;
+            }
+        }
+    }
+    let trimmed = text.trim_end().trim_end_matches(';').trim_end();
+    let lead = trimmed.len() - trimmed.trim_start().len();
+    start + lead..start + trimmed.len()
+}
+
+/// Number of characters before a byte offset.
+pub(crate) fn characters(sql: &str, byte: usize) -> usize {
+    sql.bytes().take(byte).filter(|b| b & 0xC0 != 0x80).count()
+}
+
+fn highest_parameter(sql: &str) -> usize {
+    if !sql.contains('$') {
+        return 0;
+    }
+    let tokens = scan::tokens(sql).unwrap_or_default();
+    tokens.iter().filter_map(scan::Token::parameter).max().unwrap_or(0)
+}
+
+/// PostgreSQL's message. libpg_query's Rust binding drops the position, so it is found again: the parser fails at the
+/// first token that no viable prefix can have, hence at the shortest run of tokens that fails other than by its end.
+fn syntax_error(sql: &str, error: pg_query::Error) -> PgError {
+    let message = match error {
+        pg_query::Error::Parse(message) => message,
+        other => return PgError::new(SqlState::SYNTAX_ERROR, other.to_string()),
+    };
+    let error = PgError::new(SqlState::SYNTAX_ERROR, message.clone());
+    if message.ends_with("at end of input") {
+        return error.position(characters(sql, sql.len()) + 1);
+    }
+    let Some(tokens) = scan::tokens(sql).filter(|t| !t.is_empty() && message.contains("at or near")) else {
+        return error;
+    };
+    let fails = |count: usize| match pg_query::parse(&sql[..tokens[count].end], 0) {
+        Err(pg_query::Error::Parse(message)) => !message.ends_with("at end of input"),
+        _ => false,
+    };
+    let (mut low, mut high) = (0, tokens.len() - 1);
+    while low < high {
+        let middle = (low + high) / 2;
+        if fails(middle) { high = middle } else { low = middle + 1 }
+    }
+    error.position(characters(sql, tokens[low].start) + 1)
+}
+
+/// The query of CREATE TABLE AS or SELECT INTO.
+pub(crate) fn query_of_ctas(node: &NodeEnum) -> Option<String> {
+    match node {
+        NodeEnum::CreateTableAsStmt(ctas) => crate::tree::deparse(ctas.query.as_ref()?.node.as_ref()?).ok(),
+        NodeEnum::SelectStmt(select) => {
+            let mut select = select.clone();
+            select.into_clause = None;
+            crate::tree::deparse_select(&select).ok()
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,412 @@
+//! The parsed statement and its classification.
+
+use std::sync::Arc;
+
+use pg_query::NodeEnum;
+
+/// One statement of a query string. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Statement {
+    /// The statement's exact text: no surrounding blanks or comments, no final semicolon.
+    pub sql: Arc<str>,
+    /// Characters (not bytes) before `sql` in the query string: add it to a position a datanode reports for `sql`.
+    pub offset: usize,
+    /// What it is.
+    pub kind: StatementKind,
+    /// Highest `$n`, 0 without parameters.
+    pub parameters: usize,
+    /// `sql` with a distribution clause blanked out by spaces; equal to `sql` if there is none. Valid on a datanode.
+    pub node_sql: Arc<str>,
+    /// The distribution clause of CREATE TABLE.
+    pub(crate) clause: Option<DistributeBy>,
+    /// PostgreSQL's tree of `node_sql`. Absent for cluster commands.
+    pub(crate) tree: Option<Arc<NodeEnum>>,
+}
+
+/// The classification: every raw statement of PostgreSQL 18's grammar has a place here, or parsing refuses it by name.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum StatementKind {
+    /// SELECT, VALUES, TABLE (also with data-modifying WITH).
+    Select,
+    Insert,
+    Update,
+    Delete,
+    Merge,
+    Copy(Box<CopyStatement>),
+    Explain(Box<ExplainStatement>),
+    Transaction(Transaction),
+    Set(SetStatement),
+    Show {
+        name: String,
+    },
+    Discard(Discard),
+    /// `SET CONSTRAINTS …`: runs on every node of the transaction.
+    Constraints,
+    /// `PREPARE name (types) AS inner`.
+    Prepare {
+        name: String,
+        types: Vec<String>,
+        inner: Box<Statement>,
+    },
+    /// `EXECUTE name (arguments)`; the arguments are SQL expressions.
+    Execute {
+        name: String,
+        arguments: Vec<String>,
+    },
+    /// `None` for ALL.
+    Deallocate {
+        name: Option<String>,
+    },
+    DeclareCursor(Box<DeclareCursor>),
+    Fetch(Fetch),
+    /// `None` for ALL.
+    CloseCursor {
+        name: Option<String>,
+    },
+    Listen {
+        channel: String,
+    },
+    Notify {
+        channel: String,
+        payload: String,
+    },
+    /// `None` for `*`.
+    Unlisten {
+        channel: Option<String>,
+    },
+    /// LOCK TABLE.
+    Lock,
+    Truncate,
+    /// VACUUM and ANALYZE.
+    Vacuum,
+    /// CLUSTER, REINDEX, CHECKPOINT.
+    Maintenance,
+    /// CREATE TABLE and CREATE FOREIGN TABLE.
+    CreateTable,
+    /// CREATE TABLE AS, SELECT INTO, CREATE MATERIALIZED VIEW.
+    CreateTableAs,
+    RefreshMaterializedView,
+    /// `ALTER TABLE …` and its kin for views, indexes, sequences, …
+    AlterTable,
+    /// `ALTER TABLE t DISTRIBUTE BY …` and so on.
+    Redistribute(Box<Redistribution>),
+    CreateIndex,
+    Drop,
+    Rename,
+    /// Every other DDL statement. `planner::plan` decides by the tree which are allowed.
+    Ddl,
+    Do,
+    Call,
+    /// Ours, not PostgreSQL's.
+    Cluster(Box<ClusterCommand>),
+}
+
+/// `BEGIN`, `COMMIT`, …
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Transaction {
+    /// BEGIN and START TRANSACTION.
+    Begin(TransactionModes),
+    Commit {
+        chain: bool,
+    },
+    Rollback {
+        chain: bool,
+    },
+    Savepoint {
+        name: String,
+    },
+    Release {
+        name: String,
+    },
+    RollbackTo {
+        name: String,
+    },
+    Prepare {
+        gid: String,
+    },
+    CommitPrepared {
+        gid: String,
+    },
+    RollbackPrepared {
+        gid: String,
+    },
+}
+
+/// Modes of a transaction; `None` where the statement does not say.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct TransactionModes {
+    /// Lower case: `serializable`, `repeatable read`, `read committed`, `read uncommitted`.
+    pub isolation: Option<String>,
+    /// READ ONLY or READ WRITE.
+    pub read_only: Option<bool>,
+    /// DEFERRABLE or NOT DEFERRABLE.
+    pub deferrable: Option<bool>,
+}
+
+/// `SET` and `RESET`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum SetStatement {
+    /// `SET [LOCAL] name = values`; the values as text, lists in order; `name` in lower case as PostgreSQL compares it.
+    Value {
+        name: String,
+        values: Vec<String>,
+        local: bool,
+    },
+    /// `SET [LOCAL] name TO DEFAULT`.
+    Default {
+        name: String,
+        local: bool,
+    },
+    /// `SET TRANSACTION …`.
+    Transaction(TransactionModes),
+    /// `SET SESSION CHARACTERISTICS AS TRANSACTION …`.
+    SessionCharacteristics(TransactionModes),
+    /// `SET TRANSACTION SNAPSHOT 'id'`.
+    Snapshot {
+        id: String,
+    },
+    Reset {
+        name: String,
+    },
+    ResetAll,
+}
+
+/// `DISCARD`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Discard {
+    All,
+    Plans,
+    Sequences,
+    Temp,
+}
+
+/// `EXPLAIN`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExplainStatement {
+    /// Lower-case names and their values as written (`ANALYZE` alone: no value).
+    pub options: Vec<(String, Option<String>)>,
+    /// ANALYZE is on: the statement runs.
+    pub analyze: bool,
+    /// What is explained.
+    pub inner: Statement,
+}
+
+/// `DECLARE name CURSOR FOR query`.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct DeclareCursor {
+    pub name: String,
+    pub binary: bool,
+    /// `None` if neither SCROLL nor NO SCROLL stands there.
+    pub scroll: Option<bool>,
+    pub hold: bool,
+    pub inner: Statement,
+}
+
+/// `FETCH` and `MOVE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fetch {
+    /// The cursor's name.
+    pub cursor: String,
+    /// `MOVE`: no rows come back.
+    pub is_move: bool,
+    /// Which way.
+    pub direction: FetchDirection,
+    /// How many rows, or the position for ABSOLUTE and RELATIVE; `i64::MAX` for ALL.
+    pub count: i64,
+}
+
+/// Direction of [`Fetch`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum FetchDirection {
+    Forward,
+    Backward,
+    Absolute,
+    Relative,
+}
+
+/// `COPY`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CopyStatement {
+    /// What is copied.
+    pub subject: CopySubject,
+    /// `FROM`, else `TO`.
+    pub is_from: bool,
+    /// The other end.
+    pub source: CopyEndpoint,
+    /// Options in order, lower-case names. The old spelling (`CSV HEADER`) arrives as the new one (`format` = `csv`,
+    /// `header` without a value).
+    pub options: Vec<(String, Option<CopyValue>)>,
+    /// The text after WHERE.
+    pub where_sql: Option<String>,
+}
+
+/// Subject of a COPY.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum CopySubject {
+    /// A table with its column list (empty: all columns).
+    Relation {
+        schema: Option<String>,
+        name: String,
+        columns: Vec<String>,
+    },
+    /// `COPY (query) TO`.
+    Query(Box<Statement>),
+}
+
+/// The other end of a COPY.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum CopyEndpoint {
+    /// STDIN or STDOUT: the client.
+    Client,
+    File(String),
+    Program(String),
+}
+
+/// Value of a COPY option.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum CopyValue {
+    Text(String),
+    List(Vec<String>),
+    /// `*`, as in `FORCE_QUOTE *`.
+    Star,
+}
+
+/// A distribution clause, from any of the three dialects.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct DistributeBy {
+    /// How; `None` if only TO NODE / TO GROUP stands there.
+    pub kind: Option<DistributionKind>,
+    /// Where; `None`: all datanodes.
+    pub nodes: Option<NodeSelection>,
+}
+
+/// The kind of distribution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum DistributionKind {
+    Hash(Vec<String>),
+    Modulo(String),
+    Replication,
+    RoundRobin,
+    /// `DISTSTYLE AUTO`: as if no clause were there.
+    Default,
+}
+
+/// `TO NODE (…)` or `TO GROUP g`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum NodeSelection {
+    Nodes(Vec<String>),
+    Group(String),
+}
+
+/// `ALTER TABLE t <actions>` where all actions are about distribution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Redistribution {
+    pub schema: Option<String>,
+    pub name: String,
+    pub if_exists: bool,
+    pub clause: DistributeBy,
+    /// `ADD NODE (…)`.
+    pub add: Vec<String>,
+    /// `DELETE NODE (…)`.
+    pub delete: Vec<String>,
+}
+
+/// Commands of the cluster that PostgreSQL's grammar does not know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum ClusterCommand {
+    /// `EXECUTE DIRECT ON (node, …) 'query'`.
+    ExecuteDirect {
+        nodes: Vec<String>,
+        query: String,
+    },
+    CreateNode {
+        name: String,
+        options: NodeOptions,
+    },
+    /// `ALTER [CLUSTER] NODE`.
+    AlterNode {
+        name: String,
+        options: NodeOptions,
+    },
+    DropNode {
+        name: String,
+    },
+    CreateGroup {
+        name: String,
+        members: Vec<String>,
+    },
+    DropGroup {
+        name: String,
+    },
+    CleanConnection {
+        target: CleanTarget,
+        force: bool,
+        database: Option<String>,
+        user: Option<String>,
+    },
+    CreateBarrier {
+        id: Option<String>,
+    },
+    PauseCluster,
+    UnpauseCluster,
+}
+
+/// `WITH (TYPE = 'datanode', HOST = …, PORT = …, PRIMARY, PREFERRED)`; `None` where nothing is said.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[allow(missing_docs)]
+pub struct NodeOptions {
+    /// `coordinator`, `datanode` or `gtm`.
+    pub node_type: Option<String>,
+    pub host: Option<String>,
+    pub port: Option<u16>,
+    pub primary: Option<bool>,
+    pub preferred: Option<bool>,
+}
+
+/// `CLEAN CONNECTION TO …`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum CleanTarget {
+    Coordinators(Vec<String>),
+    Nodes(Vec<String>),
+    All,
+}
+
+impl PartialEq for Statement {
+    /// Same text, same meaning.
+    fn eq(&self, other: &Self) -> bool {
+        self.sql == other.sql && self.offset == other.offset
+    }
+}
+
+impl Statement {
+    /// The query of CREATE TABLE AS, SELECT INTO, EXPLAIN, DECLARE or PREPARE: what a datanode has to describe to give
+    /// the column types of [`SessionFacts::describe`](crate::SessionFacts). `None` for other statements.
+    pub fn query_to_describe(&self) -> Option<String> {
+        match &self.kind {
+            StatementKind::Explain(explain) => Some(explain.inner.sql.to_string()),
+            StatementKind::DeclareCursor(declare) => Some(declare.inner.sql.to_string()),
+            StatementKind::Prepare { inner, .. } => Some(inner.sql.to_string()),
+            StatementKind::CreateTableAs => self.tree.as_deref().and_then(super::query_of_ctas),
+            _ => None,
+        }
+    }
+
+    /// PostgreSQL's tree; cluster commands have none.
+    pub(crate) fn node(&self) -> Option<&NodeEnum> {
+        self.tree.as_deref()
+    }
+}

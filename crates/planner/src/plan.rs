@@ -1,0 +1,398 @@
+//! What the planner gives: [`Plan`], the orders for the executor. `Display` prints a plan as an indented tree; tests
+//! and `EXPLAIN` read the same text.
+//!
+//! Conventions that hold for every plan:
+//! - Texts keep the user's `$n` numbering; whoever runs a fragment passes all of the statement's parameters with their
+//!   declared types, used or not.
+//! - `writes` means "run it in the transaction's own session on that node": the text changes rows, locks rows
+//!   (`FOR UPDATE`), or calls something that may write.
+//! - Node lists are in id order and never empty, except where it is said.
+
+use std::fmt;
+use std::sync::Arc;
+
+use catalog::{MapId, NodeId, Oid, Relation};
+use pgerror::PgError;
+use placement::{BucketMap, KeyType};
+
+use crate::parse::{ClusterCommand, DistributeBy};
+
+/// One planned statement.
+#[derive(Clone, Debug)]
+pub enum Plan {
+    /// The whole statement on one node, bytes passed through.
+    Forward(Forward),
+    /// The same text on several nodes: rows are concatenated in any order, the counts of command tags are added.
+    Scatter(Scatter),
+    /// A write to a replicated table: the same text on every copy, rows and count from the first.
+    Replicate(Replicate),
+    /// Rows are gathered into temp tables on the home node, where the rest of the statement runs.
+    Gather(Gather),
+    /// `INSERT … VALUES` whose rows go to several nodes, split by the planner.
+    InsertSplit(InsertSplit),
+    /// `INSERT` whose rows are evaluated on the home node and routed by the executor.
+    InsertStaged(Box<InsertStaged>),
+    /// `COPY table FROM`.
+    CopyFrom(Box<CopyFrom>),
+    /// `COPY {table | (query)} TO`.
+    CopyTo(CopyTo),
+    /// `EXPLAIN`: show (and with `analyze` run) the inner plan.
+    Explain(Explain),
+    /// `DECLARE … CURSOR FOR`: the inner plan makes the rows. Name and options are in the statement's kind.
+    DeclareCursor(Box<Plan>),
+    /// Something that runs on all datanodes and may change the catalog: DDL, TRUNCATE, VACUUM, GRANT, …
+    Ddl(Box<DdlPlan>),
+    /// `ALTER TABLE t DISTRIBUTE BY … | TO NODE … | ADD NODE … | DELETE NODE …`.
+    Redistribute(Box<Redistribute>),
+    /// `CREATE NODE`, `EXECUTE DIRECT`, `CLEAN CONNECTION`, …: the executor's own commands.
+    Cluster(Box<ClusterCommand>),
+    /// The session's own business (BEGIN, SET, SHOW, PREPARE, EXECUTE, FETCH, LISTEN, …): what it is stands in
+    /// [`Statement::kind`](crate::Statement::kind).
+    Session,
+}
+
+/// See [`Plan::Forward`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forward {
+    /// Any one of these will do (several only for reads of replicated tables); the home node comes first if it is one.
+    pub nodes: Vec<NodeId>,
+    /// The user's own text unless it had to be rewritten.
+    pub sql: String,
+    /// Changes or locks rows.
+    pub writes: bool,
+}
+
+/// See [`Plan::Scatter`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Scatter {
+    pub nodes: Vec<NodeId>,
+    pub sql: String,
+    pub writes: bool,
+}
+
+/// See [`Plan::Replicate`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replicate {
+    /// Run (and lock) on the first, then on all others. The first is the primary datanode if it has a copy.
+    pub nodes: Vec<NodeId>,
+    /// The text for every node.
+    pub sql: String,
+}
+
+/// See [`Plan::Gather`]. The executor makes every input's temp table, then runs `final_sql` on `node`.
+#[derive(Clone, Debug)]
+pub struct Gather {
+    /// The home node.
+    pub node: NodeId,
+    /// May be filled side by side; no input reads another.
+    pub inputs: Vec<Input>,
+    /// Reads the inputs' temp tables by their bare names.
+    pub final_sql: FinalSql,
+    /// `final_sql` itself changes something on the home node (`INSERT INTO temp_table SELECT …`, `nextval`).
+    pub writes: bool,
+}
+
+/// One temp table on the home node and the fragment that fills it:
+/// `CREATE TEMP TABLE <table> ON COMMIT DROP AS <sql> WITH NO DATA` there, then the rows of `sql` on all `nodes`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Input {
+    /// Unique within the plan: `loxo_g1`, `loxo_g2`, …
+    pub table: String,
+    /// Nodes whose rows are wanted. One of several copies of a replicated table is already chosen here.
+    pub nodes: Vec<NodeId>,
+    /// A SELECT, valid on every node, also on the home node even if that is not one of `nodes`.
+    pub sql: String,
+    /// Statements to run on the home node once the table is made (`ALTER TABLE loxo_g1 ADD PRIMARY KEY (a)`).
+    pub after_create: Vec<String>,
+}
+
+/// SQL text in which a word `loxo_type_of_<input>_<column>` (both 1-based) stands for the full type name of that column of
+/// the input's temp table (`format_type(atttypid, atttypmod)`), which only a server knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FinalSql {
+    /// The template.
+    pub text: String,
+    /// The markers that occur, so that nobody has to search: `(input, column)`, 1-based.
+    pub types: Vec<(usize, usize)>,
+}
+
+impl FinalSql {
+    /// A text without markers.
+    pub fn plain(text: impl Into<String>) -> Self {
+        Self { text: text.into(), types: Vec::new() }
+    }
+
+    /// The marker's spelling.
+    pub fn marker(input: usize, column: usize) -> String {
+        format!("loxo_type_of_{input}_{column}")
+    }
+
+    /// The text with every marker replaced. `type_name` gets 1-based input and column.
+    pub fn resolve(&self, mut type_name: impl FnMut(usize, usize) -> String) -> String {
+        let mut markers = self.types.clone();
+        // Longest number first: `…_1_1` is a prefix of `…_1_12`.
+        markers.sort_unstable_by(|a, b| b.cmp(a));
+        markers.iter().fold(self.text.clone(), |text, &(input, column)| {
+            text.replace(&Self::marker(input, column), &type_name(input, column))
+        })
+    }
+}
+
+/// See [`Plan::InsertSplit`]: each part on its node, in one distributed transaction; counts are added, rows concatenated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InsertSplit {
+    /// Node and complete INSERT text, in node id order.
+    pub parts: Vec<(NodeId, String)>,
+}
+
+/// See [`Plan::InsertStaged`]. Steps of the executor:
+/// 1. make and fill `inputs` (as for [`Gather`]) on `node`; 2. run `stage.create_sql` there; 3. run `fill` there;
+/// 4. read `stage.read_sql` (binary) and route each row by `stage.route`; 5. write the rows on their nodes with
+///    [`InsertStaged::copy_sql`] if there is no tail, else with batches of [`InsertStaged::insert_sql`].
+///
+/// Steps 1–4 need a session other than the writing ones: a transaction that touched temp tables cannot be PREPAREd.
+#[derive(Clone, Debug)]
+pub struct InsertStaged {
+    /// The home node.
+    pub node: NodeId,
+    /// Sources of `fill`; empty for VALUES.
+    pub inputs: Vec<Input>,
+    /// The temp copy of the target and where its rows go.
+    pub stage: Stage,
+    /// `INSERT INTO loxo_stage (…) …`, run on `node`.
+    pub fill: FinalSql,
+    /// The target as it stands after INSERT INTO: qualified, with the user's alias if any.
+    pub target_sql: String,
+    /// `ON CONFLICT …` and `RETURNING …` in the user's words, empty if there are none.
+    pub tail: String,
+    /// The tail has RETURNING: rows come back.
+    pub returns_rows: bool,
+    /// Highest `$n` of the statement; the row values of `insert_sql` are numbered after it.
+    pub parameters: usize,
+}
+
+impl InsertStaged {
+    /// `COPY target (columns) FROM STDIN (FORMAT binary)`. Only right when `tail` is empty.
+    pub fn copy_sql(&self) -> String {
+        self.stage.copy_sql()
+    }
+
+    /// A multi-row INSERT with a placeholder for each value of `rows` rows; the user's own parameters come first.
+    pub fn insert_sql(&self, rows: usize) -> String {
+        let columns = &self.stage.columns;
+        let mut text = format!("INSERT INTO {} ({})", self.target_sql, column_list(columns));
+        text.push_str(" OVERRIDING SYSTEM VALUE VALUES ");
+        for row in 0..rows {
+            text.push_str(if row == 0 { "(" } else { ", (" });
+            for (i, column) in columns.iter().enumerate() {
+                let number = self.parameters + row * columns.len() + i + 1;
+                let comma = if i == 0 { "" } else { ", " };
+                text.push_str(&format!("{comma}${number}::{}", column.type_name));
+            }
+            text.push(')');
+        }
+        if !self.tail.is_empty() {
+            text.push(' ');
+            text.push_str(&self.tail);
+        }
+        text
+    }
+}
+
+/// A temp table on the home node with the target's columns and defaults, but none of its constraints: PostgreSQL
+/// evaluates defaults, casts and sequences there, the real table on the real node checks the constraints.
+#[derive(Clone, Debug)]
+pub struct Stage {
+    /// Bare name of the temp table.
+    pub table: String,
+    /// `CREATE TEMP TABLE loxo_stage (…) ON COMMIT DROP`.
+    pub create_sql: String,
+    /// `SELECT <columns> FROM loxo_stage`, in the order of insertion.
+    pub read_sql: String,
+    /// The real table.
+    pub target: Arc<Relation>,
+    /// All columns but generated ones, in table order: what `read_sql` gives.
+    pub columns: Vec<RowColumn>,
+    /// Where a row of `read_sql` goes.
+    pub route: Route,
+}
+
+impl Stage {
+    /// `COPY target (columns) FROM STDIN (FORMAT binary)` for a datanode.
+    pub fn copy_sql(&self) -> String {
+        format!("COPY {} ({}) FROM STDIN (FORMAT binary)", self.target.qualified_name(), column_list(&self.columns))
+    }
+}
+
+/// A column of a row in flight.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct RowColumn {
+    pub name: String,
+    pub type_oid: Oid,
+    pub type_modifier: i32,
+    /// Ready to be put after `::`.
+    pub type_name: String,
+}
+
+fn column_list(columns: &[RowColumn]) -> String {
+    let names: Vec<String> = columns.iter().map(|c| catalog::quote_identifier(&c.name)).collect();
+    names.join(", ")
+}
+
+/// Which node gets a row.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub enum Route {
+    /// `map.node(hash(key) & 4095)`.
+    Hash { key: Vec<(KeySource, KeyType)>, map: Arc<BucketMap>, nodes: Vec<NodeId> },
+    /// `map.node(value & 4095)`.
+    Modulo { key: (KeySource, KeyType), map: Arc<BucketMap>, nodes: Vec<NodeId> },
+    /// Any node, evenly; the executor chooses where to start.
+    RoundRobin { nodes: Vec<NodeId> },
+    /// Every node.
+    Replicated { nodes: Vec<NodeId> },
+    /// One node, whatever the row.
+    Single { node: NodeId },
+}
+
+/// Where a key value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeySource {
+    /// 0-based position in the row.
+    Column(usize),
+    /// The column is not in the row and has no default.
+    Null,
+}
+
+/// See [`Plan::CopyFrom`]. Options, source and line-level details are in the statement's
+/// [`CopyStatement`](crate::parse::CopyStatement).
+#[derive(Clone, Debug)]
+pub struct CopyFrom {
+    /// The table.
+    pub target: Arc<Relation>,
+    /// Columns of a line, in order.
+    pub columns: Vec<RowColumn>,
+    /// Where a line goes (positions count in `columns`).
+    pub route: Route,
+    /// Set when lines cannot go to the nodes as they are (a default that only the home node can evaluate, a WHERE
+    /// clause on such a table, `DEFAULT` markers): COPY into the stage table on the home node, read it back, route.
+    pub stage: Option<Stage>,
+    /// The home node, for `stage`.
+    pub node: NodeId,
+    /// The text after WHERE. Each node may apply it itself.
+    pub where_sql: Option<String>,
+}
+
+/// See [`Plan::CopyTo`].
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct CopyTo {
+    pub source: CopySource,
+}
+
+/// Where the rows of a COPY TO come from; `what` is put between `COPY` and `TO STDOUT`: `s.t (a, b)` or `(SELECT …)`.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub enum CopySource {
+    /// Any one of the nodes has all rows.
+    One { nodes: Vec<NodeId>, what: String },
+    /// All nodes' rows together.
+    All { nodes: Vec<NodeId>, what: String },
+    /// `COPY (<final_sql>) TO STDOUT` on the home node.
+    Gather(Gather),
+}
+
+/// See [`Plan::Explain`].
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Explain {
+    /// Lower-case names and their values as written, e.g. `("format", Some("json"))`.
+    pub options: Vec<(String, Option<String>)>,
+    pub analyze: bool,
+    pub inner: Box<Plan>,
+}
+
+/// What kind of change a [`DdlPlan`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DdlKind {
+    /// The catalog changes: bump its version and tell every coordinator.
+    Schema,
+    /// Rows change, the catalog does not (TRUNCATE, REFRESH MATERIALIZED VIEW); also LOCK TABLE.
+    Data,
+    /// ANALYZE, VACUUM, REINDEX, CLUSTER, CHECKPOINT.
+    Maintenance,
+}
+
+/// See [`Plan::Ddl`].
+#[derive(Clone, Debug)]
+pub struct DdlPlan {
+    /// What changes.
+    pub kind: DdlKind,
+    /// Where `node_sql` runs: all datanodes, or the home node alone (temp objects). The primary datanode first.
+    pub nodes: Vec<NodeId>,
+    /// The statement without our clauses.
+    pub node_sql: String,
+    /// Changes of our own metadata, in the same transaction, after `node_sql`.
+    pub effects: Vec<Effect>,
+    /// WARNING and NOTICE messages for the client.
+    pub notices: Vec<PgError>,
+    /// Cannot run inside a transaction block (VACUUM, CREATE INDEX CONCURRENTLY, …): run it node by node, no two-phase commit.
+    pub outside_transaction: bool,
+    /// A statement to plan and run in the same transaction, under the new catalog, once the effects are applied:
+    /// `INSERT INTO t <query>` of CREATE TABLE AS, whose row count makes the command tag `SELECT n`.
+    pub follow_up: Option<String>,
+}
+
+/// A change of the metadata in schema `loxo`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Effect {
+    /// A new distributed table.
+    CreateTable { schema: String, name: String, distribution: Placement },
+    /// `ALTER TABLE … RENAME TO | SET SCHEMA`. The table keeps its distribution.
+    RenameTable { schema: String, name: String, new_schema: String, new_name: String },
+    /// A key column has a new name.
+    RenameColumn { schema: String, name: String, column: String, new_column: String },
+    /// `ALTER SCHEMA … RENAME TO`.
+    RenameSchema { schema: String, new_schema: String },
+    /// Something was dropped, perhaps by CASCADE: forget every table that is no longer there.
+    ForgetMissing,
+}
+
+/// The resolved distribution of a new table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Placement {
+    Hash { columns: Vec<String>, map: MapRequest },
+    Modulo { column: String, map: MapRequest },
+    Replicated { nodes: Vec<NodeId> },
+    RoundRobin { nodes: Vec<NodeId> },
+}
+
+/// Which bucket map a new table uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MapRequest {
+    /// The one of the table it is co-located with.
+    Existing(MapId),
+    /// The round-robin map over these nodes: find it or make it.
+    Over(Vec<NodeId>),
+}
+
+/// See [`Plan::Redistribute`].
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Redistribute {
+    pub target: Arc<Relation>,
+    /// The new placement, complete: what the statement leaves open is as before.
+    pub placement: Placement,
+    /// The clause as written.
+    pub clause: DistributeBy,
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        crate::display::write_plan(f, self)
+    }
+}

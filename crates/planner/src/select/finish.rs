@@ -1,0 +1,525 @@
+//! ORDER BY, LIMIT, DISTINCT and aggregation on top of rows that the nodes compute on their own: one fragment, one temp
+//! table, one final statement.
+//!
+//! Three ways, cheapest first:
+//! - *rows done*: every node's rows are final, only order and limit are left: each node sorts and cuts, the home node
+//!   does it again;
+//! - *partial aggregates*: `count`, `sum`, `min`, … are computed per node and combined;
+//! - *raw columns*: the columns that the upper part of the query mentions travel, everything above WHERE runs at home.
+
+use catalog::NodeId;
+use pg_query::protobuf::{a_const, FuncCall, LimitOption, SelectStmt, SortBy};
+use pg_query::{Node, NodeEnum};
+use pgerror::Result;
+
+use super::exact;
+use super::locality::{Analyzer, Body, Split};
+use super::shape;
+use crate::context::Context;
+use crate::plan::{FinalSql, Gather, Input};
+use crate::tree::{self, Walk};
+
+/// Name of the only input.
+const TABLE: &str = "loxo_g1";
+
+/// Plans the upper part of a query; `None` if it cannot be separated from the lower one.
+pub(crate) fn finish(
+    ctx: &Context<'_>,
+    analyzer: &Analyzer<'_>,
+    select: &SelectStmt,
+    body: &Body,
+    split: &Split,
+    rows_done: bool,
+) -> Result<Option<Gather>> {
+    if has_pseudo_types(ctx) {
+        return Ok(None);
+    }
+    let planned = if rows_done || !needs_all_rows(ctx, select)? {
+        rows_done_plan(analyzer, select, body)?
+    } else if !shape::sub_links(&upper(select))?.is_empty() {
+        None
+    } else {
+        match Upper::new(ctx, analyzer, select, body, true)?.plan(select)? {
+            Some(planned) => Some(planned),
+            None => Upper::new(ctx, analyzer, select, body, false)?.plan(select)?,
+        }
+    };
+    planned.map(|p| p.gather(ctx, split.nodes.clone())).transpose()
+}
+
+/// ORDER BY and LIMIT over a set operation whose branches are final on every node.
+pub(crate) fn finish_set(ctx: &Context<'_>, select: &SelectStmt, inner: &SelectStmt, nodes: &[NodeId]) -> Result<Option<Gather>> {
+    let Some(described) = ctx.session.describe else { return Ok(None) };
+    if has_pseudo_types(ctx) {
+        return Ok(None);
+    }
+    let names: Vec<Node> = (1..=described.len()).map(|i| tree::string(&output(i))).collect();
+    let sub = pg_query::protobuf::RangeSubselect {
+        lateral: false,
+        subquery: Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(inner.clone()))))),
+        alias: Some(pg_query::protobuf::Alias { aliasname: "loxo_q".to_owned(), colnames: names }),
+    };
+    let fragment = SelectStmt {
+        target_list: vec![tree::target(star(), None)],
+        from_clause: vec![tree::node(NodeEnum::RangeSubselect(Box::new(sub)))],
+        ..tree::empty_select()
+    };
+    let mut last = over_input(select);
+    last.target_list = described.iter().enumerate().map(|(i, c)| tree::target(tree::column(&[&output(i + 1)]), Some(&c.name))).collect();
+    last.sort_clause = select.sort_clause.clone();
+    let planned = Planned { fragment, last, types: Vec::new() };
+    planned.gather(ctx, nodes.to_vec()).map(Some)
+}
+
+struct Planned {
+    fragment: SelectStmt,
+    last: SelectStmt,
+    /// Columns of the input whose types the final text names.
+    types: Vec<(usize, usize)>,
+}
+
+impl Planned {
+    fn gather(self, ctx: &Context<'_>, nodes: Vec<NodeId>) -> Result<Gather> {
+        let sql = tree::deparse_select(&self.fragment)?;
+        let text = tree::deparse_select(&self.last)?;
+        let input = Input { table: TABLE.to_owned(), nodes, sql, after_create: Vec::new() };
+        Ok(Gather { node: ctx.home(), inputs: vec![input], final_sql: FinalSql { text, types: self.types }, writes: false })
+    }
+}
+
+fn output(position: usize) -> String {
+    format!("loxo_c{position}")
+}
+
+fn star() -> Node {
+    let fields = vec![tree::node(NodeEnum::AStar(pg_query::protobuf::AStar {}))];
+    tree::node(NodeEnum::ColumnRef(pg_query::protobuf::ColumnRef { fields, location: -1 }))
+}
+
+/// The final statement's frame: reads the input, keeps LIMIT.
+fn over_input(select: &SelectStmt) -> SelectStmt {
+    SelectStmt {
+        from_clause: vec![tree::node(NodeEnum::RangeVar(tree::table("", TABLE, None)))],
+        limit_count: select.limit_count.clone(),
+        limit_offset: select.limit_offset.clone(),
+        limit_option: select.limit_option,
+        ..tree::empty_select()
+    }
+}
+
+/// The level without FROM and WHERE.
+fn upper(select: &SelectStmt) -> SelectStmt {
+    let mut upper = select.clone();
+    upper.from_clause.clear();
+    upper.where_clause = None;
+    upper.with_clause = None;
+    upper
+}
+
+/// A temp table cannot have a column of type `record` or `void`.
+fn has_pseudo_types(ctx: &Context<'_>) -> bool {
+    const RECORD: u32 = 2249;
+    const VOID: u32 = 2278;
+    const RECORD_ARRAY: u32 = 2287;
+    let described = ctx.session.describe.unwrap_or_default();
+    described.iter().any(|c| [RECORD, VOID, RECORD_ARRAY].contains(&c.type_oid))
+}
+
+/// Must grouping, windows or DISTINCT see the rows of all nodes? Plain DISTINCT need not: it is done on the nodes and again.
+fn needs_all_rows(ctx: &Context<'_>, select: &SelectStmt) -> Result<bool> {
+    Ok(shape::is_aggregated(ctx, select)? || !shape::windows(select)?.is_empty() || shape::has_distinct_on(select))
+}
+
+/// Every row of the fragment is an output row: sort, distinct and limit on both sides.
+fn rows_done_plan(analyzer: &Analyzer<'_>, select: &SelectStmt, body: &Body) -> Result<Option<Planned>> {
+    let Some(values) = output_values(analyzer, select, body) else { return Ok(None) };
+    let is_input = |name: &str| analyzer.is_input_column(name, body);
+    let Some(group) = shape::plain_group(select, is_input) else { return Ok(None) };
+    let group: Vec<Node> = group.into_iter().cloned().collect();
+    let mut fragment = select.clone();
+    fragment.group_clause = group;
+    fragment.target_list = values.iter().enumerate().map(|(i, (v, _))| tree::target(v.clone(), Some(&output(i + 1)))).collect();
+    let mut last = over_input(select);
+    last.target_list =
+        values.iter().enumerate().map(|(i, (_, name))| tree::target(tree::column(&[&output(i + 1)]), Some(name))).collect();
+    // Duplicates within a node are gone when the key is in the output; removing them again changes nothing then.
+    last.distinct_clause = select.distinct_clause.clone();
+    if shape::has_distinct_on(select) {
+        return Ok(None);
+    }
+    let mut sort = Vec::new();
+    for item in &select.sort_clause {
+        let Some(NodeEnum::SortBy(by)) = &item.node else { return Ok(None) };
+        let Some(position) = sort_position(by, &values, &mut fragment, select) else { return Ok(None) };
+        sort.push((by.clone(), position));
+    }
+    fragment.sort_clause = sort.iter().map(|(by, at)| sort_by(by, tree::integer(*at as i64))).collect();
+    last.sort_clause = sort.iter().map(|(by, at)| sort_by(by, tree::column(&[&output(*at)]))).collect();
+    push_limit(select, &mut fragment);
+    Ok(Some(Planned { fragment, last, types: Vec::new() }))
+}
+
+/// The 1-based output column an ORDER BY item means, made if need be.
+fn sort_position(by: &SortBy, values: &[(Node, String)], fragment: &mut SelectStmt, select: &SelectStmt) -> Option<usize> {
+    let expression = by.node.as_deref()?;
+    if let Some(position) = shape::ordinal(expression) {
+        return (1..=values.len()).contains(&position).then_some(position);
+    }
+    if let Some(name) = shape::bare_name(expression) {
+        if let Some(at) = values.iter().position(|(_, output)| output == name) {
+            return Some(at + 1);
+        }
+    }
+    if let Some(at) = values.iter().position(|(value, _)| tree::same_expression(value, expression)) {
+        return Some(at + 1);
+    }
+    if !select.distinct_clause.is_empty() {
+        return None;
+    }
+    let position = fragment.target_list.len() + 1;
+    fragment.target_list.push(tree::target(expression.clone(), Some(&output(position))));
+    Some(position)
+}
+
+fn sort_by(by: &SortBy, node: Node) -> Node {
+    tree::node(NodeEnum::SortBy(Box::new(SortBy { node: Some(Box::new(node)), ..by.clone() })))
+}
+
+/// A node need not give more rows than the whole statement skips and returns.
+fn push_limit(select: &SelectStmt, fragment: &mut SelectStmt) {
+    fragment.limit_offset = None;
+    fragment.limit_option = LimitOption::Default as i32;
+    let count = fragment.limit_count.take();
+    let Some(count) = count.filter(|_| select.limit_option != LimitOption::WithTies as i32) else {
+        fragment.sort_clause.clear();
+        return;
+    };
+    let pushed = match (&select.limit_offset, constant(&count)) {
+        (None, _) => Some(*count),
+        (Some(offset), Some(count)) => constant(offset).and_then(|o| o.checked_add(count)).map(tree::integer),
+        (Some(_), None) => None,
+    };
+    match pushed {
+        Some(limit) => {
+            fragment.limit_count = Some(Box::new(limit));
+            fragment.limit_option = LimitOption::Count as i32;
+        }
+        None => fragment.sort_clause.clear(),
+    }
+}
+
+fn constant(node: &Node) -> Option<i64> {
+    match &node.node {
+        Some(NodeEnum::AConst(c)) => match c.val.as_ref()? {
+            a_const::Val::Ival(i) => Some(i64::from(i.ival)),
+            a_const::Val::Fval(f) => f.fval.parse().ok(),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The output expressions with stars expanded, and their names.
+fn output_values(analyzer: &Analyzer<'_>, select: &SelectStmt, body: &Body) -> Option<Vec<(Node, String)>> {
+    let mut values = Vec::new();
+    for target in &select.target_list {
+        let Some(NodeEnum::ResTarget(target)) = &target.node else { return None };
+        let value = target.val.as_deref()?;
+        match analyzer.star(value, &body.scope) {
+            Some(leaves) => {
+                for leaf in leaves? {
+                    let leaf = &analyzer.leaves[leaf];
+                    let columns = leaf.columns.as_ref()?;
+                    values.extend(columns.iter().map(|c| (tree::column(&[&leaf.alias, &c.name]), c.name.clone())));
+                }
+            }
+            None if is_row(analyzer, body, value) => return None,
+            None => values.push((value.clone(), tree::output_name(target))),
+        }
+    }
+    Some(values)
+}
+
+/// Whole rows have no column type of their own.
+fn is_row(analyzer: &Analyzer<'_>, body: &Body, value: &Node) -> bool {
+    match &value.node {
+        Some(NodeEnum::RowExpr(_)) => true,
+        Some(NodeEnum::ColumnRef(_)) => shape::bare_name(value).is_some_and(|name| is_alias(analyzer, body, name)),
+        _ => false,
+    }
+}
+
+fn is_alias(analyzer: &Analyzer<'_>, body: &Body, name: &str) -> bool {
+    let leaves = || body.scope.leaves.iter().map(|l| &analyzer.leaves[*l]);
+    let is_column = leaves().filter_map(|l| l.columns.as_ref()).flatten().any(|c| c.name == name);
+    !is_column && leaves().any(|l| l.alias == name)
+}
+
+/// Rewrites the part above WHERE to read a temp table.
+struct Upper<'a> {
+    ctx: &'a Context<'a>,
+    analyzer: &'a Analyzer<'a>,
+    body: &'a Body,
+    /// Aggregate on the nodes, combine at home; else send plain columns.
+    partial: bool,
+    group: Vec<Node>,
+    has_group: bool,
+    /// Columns of the fragment.
+    columns: Vec<Node>,
+    /// How many of them are grouping columns of the fragment; the rest are partial aggregates.
+    grouping: Vec<usize>,
+    types: Vec<(usize, usize)>,
+    impossible: bool,
+}
+
+impl<'a> Upper<'a> {
+    fn new(ctx: &'a Context<'a>, analyzer: &'a Analyzer<'a>, select: &SelectStmt, body: &'a Body, partial: bool) -> Result<Self> {
+        let group = shape::plain_group(select, |name| analyzer.is_input_column(name, body));
+        Ok(Self {
+            ctx,
+            analyzer,
+            body,
+            partial,
+            has_group: !select.group_clause.is_empty(),
+            impossible: partial && (group.is_none() || shape::has_json_aggregate(select)? || shape::aggregates(ctx, select)?.is_empty() && select.group_clause.is_empty()),
+            group: group.unwrap_or_default().into_iter().cloned().collect(),
+            columns: Vec::new(),
+            grouping: Vec::new(),
+            types: Vec::new(),
+        })
+    }
+
+    fn plan(mut self, select: &SelectStmt) -> Result<Option<Planned>> {
+        if self.impossible || select.target_list.iter().any(shape::is_star) {
+            return Ok(None);
+        }
+        let mut last = over_input(select);
+        last.window_clause = select.window_clause.clone();
+        last.having_clause = select.having_clause.clone();
+        last.distinct_clause = select.distinct_clause.clone();
+        last.group_distinct = select.group_distinct;
+        let group = self.group.clone();
+        let group_columns: Vec<Node> = group.iter().map(|g| self.carry(g, true)).collect();
+        last.target_list = self.targets(select)?;
+        last.sort_clause = self.sort(select)?;
+        let names: Vec<String> = select.target_list.iter().map(target_name).collect();
+        for clause in [&mut last.window_clause, &mut last.distinct_clause] {
+            for item in clause.iter_mut().filter(|i| i.node.is_some()) {
+                self.upper_item(item, &names)?;
+            }
+        }
+        if let Some(having) = &mut last.having_clause {
+            self.expression(having)?;
+        }
+        last.group_clause = if self.group.is_empty() && self.has_group {
+            let mut sets = select.group_clause.clone();
+            for set in &mut sets {
+                self.upper_item(set, &names)?;
+            }
+            sets
+        } else {
+            group_columns
+        };
+        if self.impossible {
+            return Ok(None);
+        }
+        if self.partial && self.has_group {
+            // Columns that depend on the grouped ones (GROUP BY a primary key) are grouped too: no new groups arise.
+            let extra = self.grouping.iter().skip(group.len()).map(|at| tree::column(&[&output(*at)]));
+            last.group_clause.extend(extra);
+        }
+        let fragment = self.fragment(select);
+        Ok(Some(Planned { fragment, last, types: self.types }))
+    }
+
+    fn fragment(&mut self, select: &SelectStmt) -> SelectStmt {
+        if self.columns.is_empty() {
+            self.columns.push(tree::integer(1));
+        }
+        let targets = self.columns.iter().enumerate().map(|(i, c)| tree::target(c.clone(), Some(&output(i + 1))));
+        SelectStmt {
+            target_list: targets.collect(),
+            from_clause: select.from_clause.clone(),
+            where_clause: select.where_clause.clone(),
+            with_clause: select.with_clause.clone(),
+            group_clause: if self.partial { self.grouping.iter().map(|at| tree::integer(*at as i64)).collect() } else { Vec::new() },
+            ..tree::empty_select()
+        }
+    }
+
+    fn targets(&mut self, select: &SelectStmt) -> Result<Vec<Node>> {
+        let mut targets = Vec::new();
+        for target in &select.target_list {
+            let Some(NodeEnum::ResTarget(entry)) = &target.node else { continue };
+            let Some(mut value) = entry.val.as_deref().cloned() else { continue };
+            self.expression(&mut value)?;
+            targets.push(tree::target(value, Some(&tree::output_name(entry))));
+        }
+        Ok(targets)
+    }
+
+    fn sort(&mut self, select: &SelectStmt) -> Result<Vec<Node>> {
+        let names: Vec<String> = select.target_list.iter().map(target_name).collect();
+        let mut sort = select.sort_clause.clone();
+        for item in &mut sort {
+            let Some(NodeEnum::SortBy(by)) = &mut item.node else { continue };
+            let Some(node) = by.node.as_deref_mut() else { continue };
+            // A number or the name of an output column means the same over the temp table.
+            let is_output = shape::ordinal(node).is_some() || shape::bare_name(node).is_some_and(|n| names.iter().any(|o| o == n));
+            if !is_output {
+                self.expression(node)?;
+            }
+        }
+        Ok(sort)
+    }
+
+    /// An item of GROUP BY sets, DISTINCT ON or WINDOW: numbers and output names stay, unless the name is an input column.
+    fn upper_item(&mut self, item: &mut Node, names: &[String]) -> Result<()> {
+        if shape::ordinal(item).is_some() {
+            return Ok(());
+        }
+        if let Some(name) = shape::bare_name(item) {
+            if names.iter().any(|n| n == name) && !self.analyzer.is_input_column(name, self.body) {
+                return Ok(());
+            }
+        }
+        self.expression(item)
+    }
+
+    /// Replaces what the nodes compute by columns of the temp table.
+    fn expression(&mut self, expression: &mut Node) -> Result<()> {
+        expression.rewrite(&mut |node: &mut Node| {
+            if self.group.iter().any(|g| tree::same_expression(g, node)) {
+                *node = self.carry(&node.clone(), true);
+                return Ok(false);
+            }
+            match &node.node {
+                Some(NodeEnum::SubLink(_)) => self.impossible = true,
+                Some(NodeEnum::FuncCall(call)) if shape::is_aggregate(self.ctx, call) => {
+                    let replaced = if self.partial { self.combined(&call.clone())? } else { self.over_columns(&call.clone())? };
+                    *node = replaced;
+                    return Ok(false);
+                }
+                Some(NodeEnum::ColumnRef(_)) => {
+                    *node = self.loose_column(&node.clone());
+                    return Ok(false);
+                }
+                _ => {}
+            }
+            Ok(true)
+        })
+    }
+
+    /// A column outside aggregates and grouping expressions: there is no grouping, or it depends on the grouped columns.
+    fn loose_column(&mut self, column: &Node) -> Node {
+        if !self.partial && self.has_group && !self.group.is_empty() {
+            self.impossible = true;
+        }
+        self.carry_column(column, self.partial)
+    }
+
+    fn carry_column(&mut self, column: &Node, grouping: bool) -> Node {
+        let whole_row = shape::bare_name(column).is_some_and(|name| is_alias(self.analyzer, self.body, name));
+        let starred = matches!(
+            &column.node,
+            Some(NodeEnum::ColumnRef(c)) if matches!(c.fields.last().and_then(|f| f.node.as_ref()), Some(NodeEnum::AStar(_)))
+        );
+        self.impossible |= whole_row || starred;
+        self.carry(column, grouping)
+    }
+
+    /// Puts an expression into the fragment's output, once; gives the column that holds it.
+    fn carry(&mut self, expression: &Node, grouping: bool) -> Node {
+        let at = match self.columns.iter().position(|c| tree::same_expression(c, expression)) {
+            Some(at) => at,
+            None => {
+                self.columns.push(expression.clone());
+                self.columns.len() - 1
+            }
+        };
+        if grouping && !self.grouping.contains(&(at + 1)) {
+            self.grouping.push(at + 1);
+        }
+        tree::column(&[&output(at + 1)])
+    }
+
+    /// An aggregate as it is, over columns of the temp table.
+    fn over_columns(&mut self, call: &FuncCall) -> Result<Node> {
+        let mut call = tree::node(NodeEnum::FuncCall(Box::new(call.clone())));
+        let NodeEnum::FuncCall(inner) = call.node.as_mut().expect("just built") else { return Ok(call) };
+        inner.rewrite(&mut |node: &mut Node| {
+            match &node.node {
+                Some(NodeEnum::SubLink(_)) => self.impossible = true,
+                Some(NodeEnum::ColumnRef(_)) => {
+                    *node = self.carry_column(&node.clone(), false);
+                    return Ok(false);
+                }
+                _ => {}
+            }
+            Ok(true)
+        })?;
+        Ok(call)
+    }
+
+    /// An aggregate as partial results and the expression that combines them.
+    fn combined(&mut self, call: &FuncCall) -> Result<Node> {
+        let name = call.funcname.last().and_then(tree::text_of).unwrap_or_default().to_owned();
+        let plain = !call.agg_distinct
+            && call.agg_order.is_empty()
+            && !call.agg_within_group
+            && !call.func_variadic
+            && self.ctx.catalog.functions(&name).is_empty()
+            && (call.agg_star || call.args.len() == 1);
+        let exact = || call.args.first().is_some_and(|a| exact::is_exact(self.ctx, self.analyzer, self.body, a));
+        let text = match name.as_str() {
+            _ if !plain => None,
+            "count" => {
+                let part = self.partial_call(call, "count")?;
+                Some(format!("COALESCE(sum({part}), 0)::bigint"))
+            }
+            "sum" if exact() => {
+                let part = self.partial_call(call, "sum")?;
+                let column: usize = part.trim_start_matches("loxo_c").parse().unwrap_or(0);
+                self.types.push((1, column));
+                Some(format!("sum({part})::{}", FinalSql::marker(1, column)))
+            }
+            // PostgreSQL's int8_avg and numeric_avg divide a numeric sum by the count just so.
+            "avg" if exact() => {
+                let (sum, count) = (self.partial_call(call, "sum")?, self.partial_call(call, "count")?);
+                Some(format!("(sum({sum})::numeric / sum({count}))"))
+            }
+            "min" | "max" | "bool_and" | "bool_or" | "every" | "bit_and" | "bit_or" | "bit_xor" | "any_value" => {
+                let part = self.partial_call(call, &name)?;
+                Some(format!("{name}({part})"))
+            }
+            _ => None,
+        };
+        match text {
+            Some(text) => tree::parse_expression(&text),
+            None => {
+                self.impossible = true;
+                Ok(tree::integer(0))
+            }
+        }
+    }
+
+    /// The call under another name as a column of the fragment; FILTER stays with it.
+    fn partial_call(&mut self, call: &FuncCall, name: &str) -> Result<String> {
+        let mut call = call.clone();
+        if let Some(last) = call.funcname.last_mut() {
+            *last = tree::string(name);
+        }
+        let node = tree::node(NodeEnum::FuncCall(Box::new(call)));
+        match self.carry(&node, false).node {
+            Some(NodeEnum::ColumnRef(c)) => Ok(c.fields.first().and_then(tree::text_of).unwrap_or_default().to_owned()),
+            _ => Ok(String::new()),
+        }
+    }
+}
+
+fn target_name(target: &Node) -> String {
+    match &target.node {
+        Some(NodeEnum::ResTarget(target)) => tree::output_name(target),
+        _ => String::new(),
+    }
+}

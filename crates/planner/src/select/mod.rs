@@ -1,0 +1,232 @@
+//! Queries → plans.
+//!
+//! ```text
+//! views expanded ─ facts (functions, locks) ─ locality ─┬─ Free, Whole, Home → Forward
+//!                                                       ├─ Split, nothing left to do → Scatter
+//!                                                       ├─ Split, ORDER BY / LIMIT / aggregates on top → finish: Gather of one fragment
+//!                                                       └─ anything else → gather: each table comes to the home node
+//! ```
+
+use catalog::NodeId;
+use pg_query::protobuf::{SelectStmt, SetOperation};
+use pg_query::NodeEnum;
+use pgerror::{PgError, Result};
+
+use crate::context::{intersect, Context};
+use crate::functions::{facts, Facts};
+use crate::parse::Statement;
+use crate::plan::{FinalSql, Forward, Gather, Input, Plan, Scatter};
+use crate::tree;
+use crate::views;
+
+mod exact;
+mod finish;
+mod gather;
+pub(crate) mod locality;
+pub(crate) mod shape;
+pub(crate) mod terms;
+
+pub(crate) use gather::gather as gather_statement;
+use locality::{Analyzer, Env, Not, Part, Split};
+
+/// Plans a SELECT (VALUES, TABLE, set operations).
+pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
+    let Some(original) = statement.node() else { return Err(PgError::internal("a query without a tree")) };
+    let expanded = views::expand(ctx, original)?;
+    let query = expanded.as_ref().unwrap_or(original);
+    let facts = facts(ctx, query)?;
+    if let Some(error) = &facts.refused {
+        return Err(error.clone());
+    }
+    let NodeEnum::SelectStmt(select) = query else { return Err(PgError::internal("not a query")) };
+    match local_plan(ctx, statement, select, &facts) {
+        Ok(plan) => Ok(plan),
+        Err(Not::Refused(error)) => Err(error),
+        Err(Not::Local(reason)) => fallback(ctx, query, &facts, &reason).map(Plan::Gather),
+    }
+}
+
+/// A plan that moves no base rows.
+fn local_plan(ctx: &Context<'_>, statement: &Statement, select: &SelectStmt, facts: &Facts) -> Result<Plan, Not> {
+    let mut analyzer = Analyzer::new(ctx);
+    let env = analyzer.with(select, &Env::default())?;
+    if select.op != SetOperation::SetopNone as i32 {
+        return set_operation(ctx, &mut analyzer, statement, select, &env, facts);
+    }
+    let body = analyzer.body(select, &env)?;
+    let split = match &body.part {
+        Part::Split(split) => split.clone(),
+        whole => return whole_plan(ctx, statement, whole, facts),
+    };
+    check_split(ctx, select, facts, &split)?;
+    let unfinished = analyzer.incomplete(select, &body, &split)?;
+    let ordered = !select.sort_clause.is_empty() || select.limit_count.is_some() || select.limit_offset.is_some();
+    if unfinished.is_none() && !ordered {
+        return Ok(scatter(split.nodes, statement, facts));
+    }
+    if facts.locking {
+        let error = PgError::unsupported("FOR UPDATE or FOR SHARE with ORDER BY, LIMIT or grouping over several nodes")
+            .hint("Pin the distribution key, or lock without ORDER BY and LIMIT.");
+        return Err(Not::Refused(error));
+    }
+    let reason = unfinished.unwrap_or("ORDER BY or LIMIT over rows of several nodes");
+    match finish::finish(ctx, &analyzer, select, &body, &split, unfinished.is_none())? {
+        Some(gather) => Ok(Plan::Gather(gather)),
+        None => Err(Not::Local(reason.to_owned())),
+    }
+}
+
+/// Everything is on one node, or on each of several.
+fn whole_plan(ctx: &Context<'_>, statement: &Statement, part: &Part, facts: &Facts) -> Result<Plan, Not> {
+    let home = ctx.home();
+    let mut nodes = match part {
+        Part::Free | Part::Home => vec![home],
+        Part::Whole(nodes) => nodes.clone(),
+        Part::Split(_) => return Err(Not::Local("rows of several nodes".to_owned())),
+    };
+    if let (Part::Free, Some(readable)) = (part, &facts.function_nodes) {
+        nodes = readable.clone();
+    } else if let Some(readable) = &facts.function_nodes {
+        nodes = intersect(&nodes, readable);
+    }
+    if facts.home.is_some() {
+        nodes.retain(|n| *n == home);
+    }
+    if nodes.is_empty() {
+        return Err(Not::Local("functions and tables that no node has all of".to_owned()));
+    }
+    if facts.modifying_cte {
+        return modifying_with(statement, part, &nodes, home);
+    }
+    let writes = facts.writes || facts.locking;
+    let nodes = if facts.locking { ctx.primary_first(nodes)[..1].to_vec() } else { ctx.home_first(nodes) };
+    Ok(Plan::Forward(Forward { nodes, sql: statement.sql.to_string(), writes }))
+}
+
+fn modifying_with(statement: &Statement, part: &Part, nodes: &[NodeId], home: NodeId) -> Result<Plan, Not> {
+    match part {
+        Part::Home | Part::Free => {
+            Ok(Plan::Forward(Forward { nodes: vec![home], sql: statement.sql.to_string(), writes: true }))
+        }
+        _ if nodes.is_empty() => Err(Not::Local("no node".to_owned())),
+        _ => {
+            let error = PgError::unsupported("a data-modifying WITH").hint("Run the data change as a statement of its own.");
+            Err(Not::Refused(error))
+        }
+    }
+}
+
+/// Conditions under which a split query may run on its nodes at all.
+fn check_split(ctx: &Context<'_>, select: &SelectStmt, facts: &Facts, split: &Split) -> Result<(), Not> {
+    if let Some(what) = &facts.home {
+        return Err(Not::Local(format!("{what} belongs to the home node")));
+    }
+    if let Some(nodes) = &facts.function_nodes {
+        if !split.nodes.iter().all(|n| nodes.contains(n)) {
+            return Err(Not::Local("a function reads tables that are not on all of the nodes".to_owned()));
+        }
+    }
+    if facts.modifying_cte {
+        let error = PgError::unsupported("a data-modifying WITH").hint("Run the data change as a statement of its own.");
+        return Err(Not::Refused(error));
+    }
+    if let Some(what) = &facts.volatile {
+        if volatile_beyond_rows(ctx, select)? {
+            return Err(Not::Local(format!("{what} would be evaluated once on every node")));
+        }
+    }
+    Ok(())
+}
+
+/// Is there a volatile call other than in the output list, WHERE or ORDER BY of the top level, where it is called for each row?
+fn volatile_beyond_rows(ctx: &Context<'_>, select: &SelectStmt) -> Result<bool> {
+    let mut rest = select.clone();
+    if shape::sub_links(select)?.is_empty() {
+        rest.target_list = vec![tree::target(tree::integer(1), None)];
+        rest.where_clause = None;
+        rest.sort_clause.clear();
+    }
+    Ok(facts(ctx, &NodeEnum::SelectStmt(Box::new(rest)))?.volatile.is_some())
+}
+
+fn scatter(nodes: Vec<NodeId>, statement: &Statement, facts: &Facts) -> Plan {
+    Plan::Scatter(Scatter { nodes, sql: statement.sql.to_string(), writes: facts.locking || facts.writes })
+}
+
+fn set_operation(
+    ctx: &Context<'_>,
+    analyzer: &mut Analyzer<'_>,
+    statement: &Statement,
+    select: &SelectStmt,
+    env: &Env<'_>,
+    facts: &Facts,
+) -> Result<Plan, Not> {
+    let mut inner = select.clone();
+    inner.sort_clause.clear();
+    inner.limit_count = None;
+    inner.limit_offset = None;
+    inner.with_clause = None;
+    let block = analyzer.block(&inner, env)?;
+    let split = match &block.part {
+        Part::Split(split) => split.clone(),
+        whole => return whole_plan(ctx, statement, whole, facts),
+    };
+    check_split(ctx, select, facts, &split)?;
+    let ordered = !select.sort_clause.is_empty() || select.limit_count.is_some() || select.limit_offset.is_some();
+    if !ordered {
+        return Ok(scatter(split.nodes, statement, facts));
+    }
+    inner.with_clause = select.with_clause.clone();
+    match finish::finish_set(ctx, select, &inner, &split.nodes)? {
+        Some(gather) => Ok(Plan::Gather(gather)),
+        None => Err(Not::Local("ORDER BY or LIMIT over rows of several nodes".to_owned())),
+    }
+}
+
+/// Gathers tables and runs the statement on the home node.
+pub(crate) fn fallback(ctx: &Context<'_>, query: &NodeEnum, facts: &Facts, reason: &str) -> Result<Gather> {
+    let mut rewritten = query.clone();
+    let inputs = gather::gather(ctx, &mut rewritten, facts, reason)?;
+    if let Some(nodes) = &facts.function_nodes {
+        if !nodes.contains(&ctx.home()) {
+            return Err(PgError::unsupported("a function that reads tables which the home node does not have")
+                .hint("Replicate those tables to all datanodes."));
+        }
+    }
+    Ok(Gather {
+        node: ctx.home(),
+        inputs,
+        final_sql: FinalSql::plain(tree::deparse(&rewritten)?),
+        writes: facts.writes,
+    })
+}
+
+/// A query as the source of something else on the home node: `INSERT INTO stage <query>`. Gives inputs and the query's
+/// text over them.
+pub(crate) fn source(ctx: &Context<'_>, query: &NodeEnum) -> Result<(Vec<Input>, FinalSql)> {
+    let sql = tree::deparse(query)?;
+    let statement = crate::parse::build(&sql, query.clone())?;
+    match plan(ctx, &statement)? {
+        Plan::Gather(gather) => Ok((gather.inputs, gather.final_sql)),
+        Plan::Forward(forward) if forward.nodes.contains(&ctx.home()) => Ok((Vec::new(), FinalSql::plain(forward.sql))),
+        // Any one of the nodes has all rows.
+        Plan::Forward(forward) => Ok(one_input(forward.nodes[..1].to_vec(), forward.sql)),
+        Plan::Scatter(scatter) => Ok(one_input(scatter.nodes, scatter.sql)),
+        _ => Err(PgError::internal("a query without rows")),
+    }
+}
+
+fn one_input(nodes: Vec<NodeId>, sql: String) -> (Vec<Input>, FinalSql) {
+    let input = Input { table: "loxo_g1".to_owned(), nodes, sql, after_create: Vec::new() };
+    (vec![input], FinalSql::plain("SELECT * FROM loxo_g1"))
+}
+
+/// The error for something that has no local plan where only a local plan will do.
+pub(crate) fn refusal(not: Not, what: &str) -> PgError {
+    match not {
+        Not::Refused(error) => error,
+        Not::Local(reason) => PgError::unsupported(what)
+            .detail(format!("It needs rows of several nodes at once: {reason}."))
+            .hint("Join on the distribution keys, pin the key by a constant, or use replicated tables."),
+    }
+}

@@ -1,0 +1,226 @@
+//! Questions about one query level: aggregates, windows, grouping, sub-selects. None of them looks into sub-selects.
+
+use pg_query::protobuf::{self, FuncCall, JoinType, SelectStmt, SubLink, WindowDef};
+use pg_query::{Node, NodeEnum};
+use pgerror::Result;
+
+use super::terms;
+use crate::context::Context;
+use crate::tree::{self, Ref, Walk};
+
+/// Built-in aggregates (pg_aggregate of PostgreSQL 18), but the hypothetical-set ones, which WITHIN GROUP shows.
+const AGGREGATES: [&str; 54] = [
+    "any_value", "array_agg", "avg", "bit_and", "bit_or", "bit_xor", "bool_and", "bool_or", "corr", "count", "covar_pop",
+    "covar_samp", "cume_dist", "dense_rank", "every", "json_agg", "json_agg_strict", "json_object_agg",
+    "json_object_agg_strict", "json_object_agg_unique", "json_object_agg_unique_strict", "jsonb_agg", "jsonb_agg_strict",
+    "jsonb_object_agg", "jsonb_object_agg_strict", "jsonb_object_agg_unique", "jsonb_object_agg_unique_strict", "max",
+    "min", "mode", "percent_rank", "percentile_cont", "percentile_disc", "range_agg", "range_intersect_agg", "rank",
+    "regr_avgx", "regr_avgy", "regr_count", "regr_intercept", "regr_r2", "regr_slope", "regr_sxx", "regr_sxy",
+    "regr_syy", "stddev", "stddev_pop", "stddev_samp", "string_agg", "sum", "var_pop", "var_samp", "variance", "xmlagg",
+
+];
+
+/// Is this call an aggregate (not a window function)?
+pub(crate) fn is_aggregate(ctx: &Context<'_>, call: &FuncCall) -> bool {
+    if call.over.is_some() {
+        return false;
+    }
+    let marked = call.agg_star || call.agg_distinct || call.agg_within_group || call.agg_filter.is_some() || !call.agg_order.is_empty();
+    let Some(name) = call.funcname.last().and_then(tree::text_of) else { return marked };
+    let user = ctx.catalog.functions(name);
+    marked || user.iter().any(|f| f.kind == 'a') || (user.is_empty() && AGGREGATES.contains(&name))
+}
+
+/// All parts of a level that hold expressions.
+fn expressions(select: &SelectStmt) -> Vec<&Node> {
+    let lists = [
+        &select.target_list, &select.distinct_clause, &select.group_clause, &select.window_clause, &select.values_lists,
+        &select.sort_clause, &select.from_clause,
+    ];
+    let single = [&select.where_clause, &select.having_clause, &select.limit_count, &select.limit_offset];
+    lists.into_iter().flatten().chain(single.into_iter().filter_map(|n| n.as_deref())).collect()
+}
+
+/// Walks a level without its sub-selects.
+fn walk_level<'a>(select: &'a SelectStmt, visit: &mut dyn FnMut(Ref<'a>)) -> Result<()> {
+    for expression in expressions(select) {
+        expression.walk(&mut |node| {
+            visit(node);
+            match node {
+                Ref::SelectStmt(_) => Ok(false),
+                _ => Ok(true),
+            }
+        })?;
+    }
+    Ok(())
+}
+
+/// Sub-selects in the level's expressions (not those in FROM).
+pub(crate) fn sub_links(select: &SelectStmt) -> Result<Vec<&SubLink>> {
+    let mut links = Vec::new();
+    walk_level(select, &mut |node| {
+        if let Ref::SubLink(link) = node {
+            links.push(link);
+        }
+    })?;
+    Ok(links)
+}
+
+/// Aggregate calls of the level.
+pub(crate) fn aggregates<'a>(ctx: &Context<'_>, select: &'a SelectStmt) -> Result<Vec<&'a FuncCall>> {
+    let mut calls = Vec::new();
+    walk_level(select, &mut |node| {
+        if let Ref::FuncCall(call) = node {
+            if is_aggregate(ctx, call) {
+                calls.push(call);
+            }
+        }
+    })?;
+    Ok(calls)
+}
+
+/// Does the level group rows?
+pub(crate) fn is_aggregated(ctx: &Context<'_>, select: &SelectStmt) -> Result<bool> {
+    Ok(!select.group_clause.is_empty()
+        || select.having_clause.is_some()
+        || !aggregates(ctx, select)?.is_empty()
+        || has_json_aggregate(select)?)
+}
+
+/// `JSON_ARRAYAGG` and `JSON_OBJECTAGG` are nodes of their own.
+pub(crate) fn has_json_aggregate(select: &SelectStmt) -> Result<bool> {
+    let mut found = false;
+    walk_level(select, &mut |node| {
+        found |= matches!(node, Ref::JsonArrayAgg(_) | Ref::JsonObjectAgg(_) | Ref::GroupingFunc(_));
+    })?;
+    Ok(found)
+}
+
+/// The grouping expressions with ordinals and aliases replaced. `None` with grouping sets.
+pub(crate) fn plain_group<'a>(select: &'a SelectStmt, is_input: impl Fn(&str) -> bool) -> Option<Vec<&'a Node>> {
+    if select.group_clause.iter().any(|g| matches!(g.node, Some(NodeEnum::GroupingSet(_)))) {
+        return None;
+    }
+    select.group_clause.iter().map(|g| by_position_or_name(select, g, &is_input)).collect()
+}
+
+/// An item of GROUP BY or DISTINCT ON: a number counts output columns; a name is an input column before an output alias.
+fn by_position_or_name<'a>(select: &'a SelectStmt, item: &'a Node, is_input: &impl Fn(&str) -> bool) -> Option<&'a Node> {
+    if let Some(position) = ordinal(item) {
+        return target_value(select, position);
+    }
+    match bare_name(item) {
+        Some(name) if !is_input(name) => Some(aliased(select, name).unwrap_or(item)),
+        _ => Some(item),
+    }
+}
+
+/// The expression of the n-th output column (1-based); `None` if a star stands before it.
+pub(crate) fn target_value(select: &SelectStmt, position: usize) -> Option<&Node> {
+    let before = select.target_list.get(..position)?;
+    if before.iter().any(is_star) {
+        return None;
+    }
+    match before.last()?.node.as_ref()? {
+        NodeEnum::ResTarget(target) => target.val.as_deref(),
+        _ => None,
+    }
+}
+
+/// Is a target list entry `*` or `t.*`?
+pub(crate) fn is_star(target: &Node) -> bool {
+    let Some(NodeEnum::ResTarget(target)) = &target.node else { return false };
+    matches!(
+        target.val.as_deref().and_then(|v| v.node.as_ref()),
+        Some(NodeEnum::ColumnRef(c)) if matches!(c.fields.last().and_then(|f| f.node.as_ref()), Some(NodeEnum::AStar(_)))
+    )
+}
+
+/// The expression whose output name this is.
+pub(crate) fn aliased<'a>(select: &'a SelectStmt, name: &str) -> Option<&'a Node> {
+    select.target_list.iter().find_map(|target| match &target.node {
+        Some(NodeEnum::ResTarget(target)) if tree::output_name(target) == name => target.val.as_deref(),
+        _ => None,
+    })
+}
+
+/// A bare integer constant: the number of an output column.
+pub(crate) fn ordinal(node: &Node) -> Option<usize> {
+    match &node.node {
+        Some(NodeEnum::AConst(c)) => match c.val.as_ref()? {
+            protobuf::a_const::Val::Ival(i) => usize::try_from(i.ival).ok(),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// A column reference of one name.
+pub(crate) fn bare_name(node: &Node) -> Option<&str> {
+    match &node.node {
+        Some(NodeEnum::ColumnRef(c)) => match c.fields.as_slice() {
+            [name] => tree::text_of(name),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// DISTINCT ON's expressions, or all output expressions for plain DISTINCT.
+pub(crate) fn distinct_expressions<'a>(select: &'a SelectStmt, is_input: impl Fn(&str) -> bool) -> Vec<&'a Node> {
+    if select.distinct_clause.iter().any(|n| n.node.is_some()) {
+        return select.distinct_clause.iter().filter_map(|d| by_position_or_name(select, d, &is_input)).collect();
+    }
+    (1..=select.target_list.len()).filter_map(|i| target_value(select, i)).collect()
+}
+
+/// `DISTINCT ON (…)`.
+pub(crate) fn has_distinct_on(select: &SelectStmt) -> bool {
+    select.distinct_clause.iter().any(|n| n.node.is_some())
+}
+
+/// The PARTITION BY of every window function of the level; `None` for one we cannot find.
+pub(crate) fn windows(select: &SelectStmt) -> Result<Vec<Option<Vec<&Node>>>> {
+    let mut found = Vec::new();
+    walk_level(select, &mut |node| {
+        let over = match node {
+            Ref::FuncCall(call) => call.over.as_deref(),
+            Ref::JsonAggConstructor(json) => json.over.as_deref(),
+            _ => None,
+        };
+        found.extend(over.map(|over| partition_of(select, over, 0)));
+    })?;
+    Ok(found)
+}
+
+fn partition_of<'a>(select: &'a SelectStmt, window: &'a WindowDef, depth: usize) -> Option<Vec<&'a Node>> {
+    if !window.partition_clause.is_empty() {
+        return Some(window.partition_clause.iter().collect());
+    }
+    let base = if window.refname.is_empty() { &window.name } else { &window.refname };
+    if base.is_empty() || depth > select.window_clause.len() {
+        return Some(Vec::new());
+    }
+    select.window_clause.iter().find_map(|w| match &w.node {
+        Some(NodeEnum::WindowDef(def)) if def.name == *base => {
+            let same = std::ptr::eq(&**def, window);
+            if same { Some(Vec::new()) } else { partition_of(select, def, depth + 1) }
+        }
+        _ => None,
+    })
+}
+
+/// Conditions that every row of the level fulfils: WHERE and the ON of inner joins that no outer join encloses.
+pub(crate) fn inner_conditions(select: &SelectStmt) -> Vec<&Node> {
+    let mut conditions = tree::conjuncts(select.where_clause.as_deref());
+    let mut stack: Vec<&Node> = select.from_clause.iter().collect();
+    while let Some(item) = stack.pop() {
+        if let Some(NodeEnum::JoinExpr(join)) = &item.node {
+            if terms::is_join(join.jointype, JoinType::JoinInner) {
+                conditions.extend(tree::conjuncts(join.quals.as_deref()));
+                stack.extend(join.larg.as_deref().into_iter().chain(join.rarg.as_deref()));
+            }
+        }
+    }
+    conditions
+}

@@ -1,0 +1,202 @@
+//! Columns, scopes and equalities of a query: who is who, and which columns are known to be equal.
+
+use std::collections::BTreeMap;
+
+use catalog::{Column, Oid, Relation};
+use pg_query::protobuf::{self, AExprKind, ColumnRef};
+use pg_query::{Node, NodeEnum};
+use placement::KeyType;
+
+use crate::constant::Constant;
+use crate::context::Context;
+use crate::tree;
+
+/// A column of a leaf: leaf number and 0-based column position.
+pub(crate) type Term = (usize, usize);
+
+/// What is known of a column.
+#[derive(Clone, Debug)]
+pub(crate) struct LeafColumn {
+    pub name: String,
+    /// The hash class of its type, if equal values of it hash equally: only then do equalities mean anything to us.
+    pub class: Option<KeyType>,
+    /// The key type itself.
+    pub key_type: Option<KeyType>,
+    /// 0 if not known.
+    pub type_oid: Oid,
+}
+
+impl LeafColumn {
+    /// A column we know by name only.
+    pub fn unknown(name: &str) -> Self {
+        Self { name: name.to_owned(), class: None, key_type: None, type_oid: 0 }
+    }
+
+    fn of(ctx: &Context<'_>, column: &Column) -> Self {
+        let key_type = if column.deterministic { ctx.catalog.key_type(column.type_oid) } else { None };
+        Self {
+            name: column.name.clone(),
+            class: key_type.map(KeyType::hash_class),
+            key_type,
+            type_oid: column.type_oid,
+        }
+    }
+}
+
+/// Columns of a table.
+pub(crate) fn table_columns(ctx: &Context<'_>, relation: &Relation) -> Vec<LeafColumn> {
+    relation.columns.iter().map(|c| LeafColumn::of(ctx, c)).collect()
+}
+
+/// One item of FROM that is not a join.
+#[derive(Clone, Debug)]
+pub(crate) struct Leaf {
+    pub alias: String,
+    /// `None` if not known (functions, system catalogs).
+    pub columns: Option<Vec<LeafColumn>>,
+}
+
+/// The names visible at one query level.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scope {
+    pub leaves: Vec<usize>,
+    /// Columns merged by USING or NATURAL, and the term that stands for the merged one (`None`: not a plain column).
+    pub merged: Vec<(String, Option<Term>)>,
+    /// Some join has NATURAL or USING: `*` is not just the leaves' columns in a row.
+    pub has_merged: bool,
+}
+
+/// Finds the term of a column reference at this level. `Err(())`: the name is not of this level.
+pub(crate) fn resolve_here(leaves: &[Leaf], scope: &Scope, column: &ColumnRef) -> Result<Option<Term>, ()> {
+    let names: Option<Vec<&str>> = column.fields.iter().map(tree::text_of).collect();
+    let Some(names) = names else { return Ok(None) };
+    match names.as_slice() {
+        [name] => resolve_bare(leaves, scope, name),
+        [.., alias, name] => {
+            let Some(&leaf) = scope.leaves.iter().find(|l| leaves[**l].alias == *alias) else { return Err(()) };
+            let position = leaves[leaf].columns.as_ref().and_then(|c| c.iter().position(|c| c.name == *name));
+            Ok(position.map(|p| (leaf, p)))
+        }
+        [] => Ok(None),
+    }
+}
+
+fn resolve_bare(leaves: &[Leaf], scope: &Scope, name: &str) -> Result<Option<Term>, ()> {
+    if let Some((_, term)) = scope.merged.iter().find(|(merged, _)| merged == name) {
+        return Ok(*term);
+    }
+    let mut found = Vec::new();
+    let mut all_known = true;
+    for &leaf in &scope.leaves {
+        match &leaves[leaf].columns {
+            Some(columns) => found.extend(columns.iter().position(|c| c.name == name).map(|p| (leaf, p))),
+            None => all_known = false,
+        }
+    }
+    match found.as_slice() {
+        [term] => Ok(Some(*term)),
+        // PostgreSQL looks at outer levels only if no leaf here has the name.
+        [] if all_known && !scope.leaves.iter().any(|l| leaves[*l].alias == name) => Err(()),
+        _ => Ok(None),
+    }
+}
+
+/// Equalities that hold for every row a query level works on.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Equalities {
+    parent: BTreeMap<Term, Term>,
+    constants: Vec<(Term, Constant)>,
+    lists: Vec<(Term, Vec<Constant>)>,
+}
+
+impl Equalities {
+    /// The representative of a term's class.
+    fn root(&self, mut term: Term) -> Term {
+        while let Some(next) = self.parent.get(&term) {
+            term = *next;
+        }
+        term
+    }
+
+    /// Are the two known to be equal?
+    pub fn same(&self, a: Term, b: Term) -> bool {
+        self.root(a) == self.root(b)
+    }
+
+    /// Adds `a = b`.
+    pub fn join(&mut self, a: Term, b: Term) {
+        let (a, b) = (self.root(a), self.root(b));
+        if a != b {
+            self.parent.insert(a, b);
+        }
+    }
+
+    /// Adds `a = constant`.
+    pub fn pin(&mut self, a: Term, constant: Constant) {
+        self.constants.push((a, constant));
+    }
+
+    /// Adds `a IN (constants)`.
+    pub fn pin_list(&mut self, a: Term, list: Vec<Constant>) {
+        self.lists.push((a, list));
+    }
+
+    /// Constants a term is equal to.
+    pub fn constants(&self, term: Term) -> impl Iterator<Item = &Constant> {
+        self.constants.iter().filter(move |(t, _)| self.same(*t, term)).map(|(_, c)| c)
+    }
+
+    /// Lists a term's value is in.
+    pub fn lists(&self, term: Term) -> impl Iterator<Item = &Vec<Constant>> {
+        self.lists.iter().filter(move |(t, _)| self.same(*t, term)).map(|(_, l)| l)
+    }
+}
+
+/// `a = b` as two sides, also each pair of `(a, b) = (c, d)`.
+pub(crate) fn equal_sides(condition: &Node) -> Vec<(&Node, &Node)> {
+    let Some(NodeEnum::AExpr(e)) = &condition.node else { return Vec::new() };
+    let (Some(left), Some(right)) = (e.lexpr.as_deref(), e.rexpr.as_deref()) else { return Vec::new() };
+    if e.kind != AExprKind::AexprOp as i32 || tree::operator_name(&e.name) != Some("=") {
+        return Vec::new();
+    }
+    match (&left.node, &right.node) {
+        (Some(NodeEnum::RowExpr(l)), Some(NodeEnum::RowExpr(r))) if l.args.len() == r.args.len() => {
+            l.args.iter().zip(&r.args).collect()
+        }
+        _ => vec![(left, right)],
+    }
+}
+
+/// `a IN (list)` and `a = ANY (ARRAY[list])`.
+pub(crate) fn in_list(condition: &Node) -> Option<(&Node, &[Node])> {
+    let Some(NodeEnum::AExpr(e)) = &condition.node else { return None };
+    let (left, right) = (e.lexpr.as_deref()?, e.rexpr.as_deref()?);
+    if tree::operator_name(&e.name) != Some("=") {
+        return None;
+    }
+    match (AExprKind::try_from(e.kind).ok()?, right.node.as_ref()?) {
+        (AExprKind::AexprIn, NodeEnum::List(list)) => Some((left, &list.items)),
+        (AExprKind::AexprOpAny, NodeEnum::AArrayExpr(array)) => Some((left, &array.elements)),
+        _ => None,
+    }
+}
+
+/// The column reference below casts that keep the hash class (`(name)::text`), which views are full of.
+pub(crate) fn peel(node: &Node) -> Option<(&ColumnRef, Option<KeyType>)> {
+    match node.node.as_ref()? {
+        NodeEnum::ColumnRef(c) => Some((c, None)),
+        NodeEnum::TypeCast(cast) => {
+            let class = crate::constant::type_of_name(cast.type_name.as_ref()?)?.hash_class();
+            match peel(cast.arg.as_deref()?)? {
+                (c, None) => Some((c, Some(class))),
+                (c, Some(inner)) => (inner == class).then_some((c, Some(class))),
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Does a BoolExpr, sublink or join of this kind matter? Small names for PostgreSQL's enums.
+pub(crate) fn is_join(kind: i32, wanted: protobuf::JoinType) -> bool {
+    kind == wanted as i32
+}

@@ -1,0 +1,50 @@
+//! What the planner must know of the session.
+
+use catalog::{NodeId, Oid};
+
+/// Facts of one session at the time of one statement.
+#[derive(Clone, Debug)]
+pub struct SessionFacts<'a> {
+    /// The session's home node.
+    pub home: NodeId,
+    /// The effective search path: `"$user"` replaced, missing schemas left out, without `pg_catalog` and `pg_temp`.
+    pub search_path: &'a [String],
+    /// Names of tables, views and sequences in the session's `pg_temp`: they hide others of the same name.
+    pub temp_relations: &'a [String],
+    /// `$1`, `$2`, …; may be shorter than the statement's parameters.
+    pub parameters: &'a [Parameter<'a>],
+    /// The statement's result columns as a datanode described them. Needed for CREATE TABLE AS without a clause; allows
+    /// a few better plans elsewhere.
+    pub describe: Option<&'a [OutputColumn]>,
+    /// Inside a transaction block.
+    pub in_transaction: bool,
+}
+
+/// A result column as in RowDescription.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct OutputColumn {
+    pub name: String,
+    pub type_oid: Oid,
+    pub type_modifier: i32,
+}
+
+/// A statement parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameter<'a> {
+    /// 0 if not known.
+    pub type_oid: Oid,
+    /// Its value, if it is bound already.
+    pub value: ParameterValue<'a>,
+}
+
+/// Value of a [`Parameter`] in the format the client sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum ParameterValue<'a> {
+    /// Not bound yet: the plan must be right for every value.
+    Unknown,
+    Null,
+    Text(&'a [u8]),
+    Binary(&'a [u8]),
+}

@@ -1,0 +1,166 @@
+//! Helpers round pg_query's trees: walking, building, comparing, printing.
+
+use pg_query::protobuf::{self, a_const, AConst, Alias, ColumnRef, RangeVar, ResTarget, SelectStmt};
+use pg_query::{Node, NodeEnum};
+use pgerror::{PgError, Result};
+
+mod names;
+mod walk;
+
+pub(crate) use names::output_name;
+pub(crate) use walk::{Ref, Walk};
+
+/// `SelectStmt`, `CreateRoleStmt`, …: the variant's name.
+pub(crate) fn kind_name(node: &NodeEnum) -> String {
+    let text = format!("{node:?}");
+    text.split(['(', ' ', '{']).next().unwrap_or_default().to_owned()
+}
+
+/// The SQL text of a statement.
+pub(crate) fn deparse(node: &NodeEnum) -> Result<String> {
+    node.deparse(Default::default()).map_err(|e| PgError::internal(format!("cannot print a statement: {e}")))
+}
+
+/// The SQL text of a SELECT.
+pub(crate) fn deparse_select(select: &SelectStmt) -> Result<String> {
+    deparse(&NodeEnum::SelectStmt(Box::new(select.clone())))
+}
+
+/// The SQL text of an expression.
+pub(crate) fn deparse_expression(expression: &Node) -> Result<String> {
+    let select = SelectStmt { target_list: vec![target(expression.clone(), None)], ..empty_select() };
+    let text = deparse_select(&select)?;
+    Ok(text.strip_prefix("SELECT ").unwrap_or(&text).to_owned())
+}
+
+/// A SELECT without anything.
+pub(crate) fn empty_select() -> SelectStmt {
+    SelectStmt {
+        limit_option: protobuf::LimitOption::Default as i32,
+        op: protobuf::SetOperation::SetopNone as i32,
+        ..SelectStmt::default()
+    }
+}
+
+/// Wraps a node.
+pub(crate) fn node(inner: NodeEnum) -> Node {
+    Node { node: Some(inner) }
+}
+
+/// A name as PostgreSQL's lists of names hold it.
+pub(crate) fn string(text: &str) -> Node {
+    node(NodeEnum::String(protobuf::String { sval: text.to_owned() }))
+}
+
+/// `expression [AS name]` in a target list.
+pub(crate) fn target(expression: Node, name: Option<&str>) -> Node {
+    node(NodeEnum::ResTarget(Box::new(ResTarget {
+        name: name.unwrap_or_default().to_owned(),
+        val: Some(Box::new(expression)),
+        ..ResTarget::default()
+    })))
+}
+
+/// A column name as INSERT's column list holds it.
+pub(crate) fn target_name_only(name: &str) -> Node {
+    node(NodeEnum::ResTarget(Box::new(ResTarget { name: name.to_owned(), ..ResTarget::default() })))
+}
+
+/// A reference to a column, `name` or `a.name`.
+pub(crate) fn column(parts: &[&str]) -> Node {
+    node(NodeEnum::ColumnRef(ColumnRef { fields: parts.iter().map(|p| string(p)).collect(), location: -1 }))
+}
+
+/// An integer constant.
+pub(crate) fn integer(value: i64) -> Node {
+    let val = match i32::try_from(value) {
+        Ok(ival) => a_const::Val::Ival(protobuf::Integer { ival }),
+        Err(_) => a_const::Val::Fval(protobuf::Float { fval: value.to_string() }),
+    };
+    node(NodeEnum::AConst(AConst { isnull: false, location: -1, val: Some(val) }))
+}
+
+/// `a AND b AND …`.
+pub(crate) fn and(args: Vec<Node>) -> Node {
+    let boolop = protobuf::BoolExprType::AndExpr as i32;
+    node(NodeEnum::BoolExpr(Box::new(protobuf::BoolExpr { xpr: None, boolop, args, location: -1 })))
+}
+
+/// A bare table in FROM, with an alias if one is given.
+pub(crate) fn table(schema: &str, name: &str, alias: Option<Alias>) -> RangeVar {
+    RangeVar {
+        schemaname: schema.to_owned(),
+        relname: name.to_owned(),
+        inh: true,
+        relpersistence: "p".to_owned(),
+        alias,
+        ..RangeVar::default()
+    }
+}
+
+/// The text of a String node.
+pub(crate) fn text_of(node: &Node) -> Option<&str> {
+    match &node.node {
+        Some(NodeEnum::String(s)) => Some(&s.sval),
+        _ => None,
+    }
+}
+
+/// All names of a list of String nodes.
+pub(crate) fn names_of(nodes: &[Node]) -> Vec<String> {
+    nodes.iter().filter_map(text_of).map(str::to_owned).collect()
+}
+
+/// Parses an expression.
+pub(crate) fn parse_expression(text: &str) -> Result<Node> {
+    let mut select = parse_select(&format!("SELECT {text}"))?;
+    match select.target_list.pop().and_then(|t| t.node) {
+        Some(NodeEnum::ResTarget(target)) => {
+            target.val.map(|v| *v).ok_or_else(|| PgError::internal("an expression without a value"))
+        }
+        _ => Err(PgError::internal(format!("not an expression: {text}"))),
+    }
+}
+
+/// Parses a SELECT that PostgreSQL or we made, e.g. a view definition.
+pub(crate) fn parse_select(text: &str) -> Result<SelectStmt> {
+    let parsed = pg_query::parse(text, 0).map_err(|e| PgError::internal(format!("cannot parse {text:?}: {e}")))?;
+    match parsed.protobuf.stmts.into_iter().next().and_then(|s| s.stmt).and_then(|s| s.node) {
+        Some(NodeEnum::SelectStmt(select)) => Ok(*select),
+        _ => Err(PgError::internal(format!("not a query: {text}"))),
+    }
+}
+
+/// Splits a condition at its top-level ANDs.
+pub(crate) fn conjuncts(condition: Option<&Node>) -> Vec<&Node> {
+    let mut list = Vec::new();
+    let mut stack: Vec<&Node> = condition.into_iter().collect();
+    while let Some(next) = stack.pop() {
+        match &next.node {
+            Some(NodeEnum::BoolExpr(b)) if b.boolop == protobuf::BoolExprType::AndExpr as i32 => {
+                stack.extend(b.args.iter().rev());
+            }
+            _ => list.push(next),
+        }
+    }
+    list
+}
+
+/// Are two expressions the same but for their places in the text?
+pub(crate) fn same_expression(a: &Node, b: &Node) -> bool {
+    a == b || strip_locations(a) == strip_locations(b)
+}
+
+/// A comparable print of a tree without byte offsets.
+fn strip_locations(node: &Node) -> Option<String> {
+    deparse_expression(node).ok()
+}
+
+/// The name of an operator if it is bare or of pg_catalog.
+pub(crate) fn operator_name(names: &[Node]) -> Option<&str> {
+    match names {
+        [op] => text_of(op),
+        [schema, op] if text_of(schema) == Some("pg_catalog") => text_of(op),
+        _ => None,
+    }
+}
