@@ -1,0 +1,30 @@
+# Every target works on a fresh Debian or Ubuntu machine with cargo: what is missing is installed first.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo build test fuzz clean deps
+
+CARGO ?= cargo
+LOXO  := $(or $(CARGO_TARGET_DIR),target)/release/loxo
+# Seconds that `make fuzz` runs; the shell's own SECONDS does not reach make.
+SECONDS ?= 60
+
+help: ## this list
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
+
+deps: ## install what is missing: PostgreSQL, a C compiler, libclang
+	@scripts/install-deps.sh
+
+build: deps ## build the release binary
+	$(CARGO) build --release --locked -p loxo
+
+demo: build ## a cluster of 4 datanodes, loaded with TPC-H lineitem (SF=1)
+	$(LOXO) demo $(if $(SF),--sf $(SF))
+
+test: deps ## format, lints, documentation, every test
+	@scripts/test.sh
+
+fuzz: deps ## fuzz COPY against a stock server for SECONDS=60
+	LOXO_FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p e2e --test copy_fuzz -- --nocapture
+
+clean: ## remove what was built; clusters stay (loxo down --wipe removes them)
+	$(CARGO) clean

@@ -1,0 +1,152 @@
+-- The cluster's metadata, the same on every datanode. Run once, inside one transaction, by a superuser, on an empty server.
+-- The rows (nodes, bucket map, identity) follow from the configuration and are inserted by init.rs.
+
+CREATE SCHEMA loxo;
+COMMENT ON SCHEMA loxo IS 'Metadata of the Loxodonta cluster. Written by coordinators only.';
+
+CREATE TABLE loxo.node (
+    id           int2 PRIMARY KEY,
+    name         name NOT NULL UNIQUE,
+    type         "char" NOT NULL CHECK (type IN ('C', 'D', 'G')),
+    host         text NOT NULL,
+    port         int4 NOT NULL CHECK (port BETWEEN 1 AND 65535),
+    is_primary   bool NOT NULL DEFAULT false,
+    is_preferred bool NOT NULL DEFAULT false
+);
+COMMENT ON TABLE loxo.node IS 'Datanodes (D, ids 0, 1, ...), coordinators (C, ids from 1000) and the gtm (G, id 2000).';
+
+CREATE TABLE loxo.node_group (
+    name    name PRIMARY KEY,
+    members int2[] NOT NULL
+);
+COMMENT ON TABLE loxo.node_group IS 'Groups of datanodes, made by CREATE NODE GROUP.';
+
+CREATE TABLE loxo.bucket_map (
+    id    int4 PRIMARY KEY,
+    nodes int2[] NOT NULL CHECK (array_length(nodes, 1) = 4096)
+);
+COMMENT ON TABLE loxo.bucket_map IS 'Element b + 1 is the datanode that holds bucket b. Map 1 is over all datanodes.';
+
+CREATE TABLE loxo.class (
+    relid       oid PRIMARY KEY,
+    locator     "char" NOT NULL CHECK (locator IN ('H', 'M', 'R', 'N')),
+    key_columns int2[] NOT NULL DEFAULT '{}',
+    map_id      int4,
+    nodes       int2[]
+);
+COMMENT ON TABLE loxo.class IS
+    'Distributed tables: H hash, M modulo (both with key_columns and map_id), R replicated, N round robin (both with nodes).';
+
+CREATE TABLE loxo.catalog_version (
+    one     bool PRIMARY KEY DEFAULT true CHECK (one),
+    version int8 NOT NULL
+);
+COMMENT ON TABLE loxo.catalog_version IS 'One row; grows with every DDL statement.';
+
+CREATE TABLE loxo.identity (
+    node_id    int2 NOT NULL,
+    cluster_id uuid NOT NULL
+);
+CREATE UNIQUE INDEX identity_is_one_row ON loxo.identity ((true));
+COMMENT ON TABLE loxo.identity IS 'One row: which node of which cluster this server is.';
+
+CREATE VIEW loxo.prepared AS
+    SELECT gid, transaction AS local_xid, prepared, owner, database
+    FROM pg_catalog.pg_prepared_xacts
+    WHERE gid LIKE 'loxo%';
+COMMENT ON VIEW loxo.prepared IS 'Distributed transactions that are prepared on this node and not yet decided here.';
+
+-- Postgres-XL's catalogs, as views. The object id of a node is made from its id, so it is the same everywhere.
+SET LOCAL allow_system_table_mods = on;
+
+CREATE VIEW pg_catalog.pgxc_node AS
+    SELECT name AS node_name, type AS node_type, port AS node_port, host::name AS node_host,
+           is_primary AS nodeis_primary, is_preferred AS nodeis_preferred, hashtext(name::text) AS node_id,
+           (4000000000 + id)::oid AS oid
+    FROM loxo.node
+    WHERE type <> 'G';
+
+CREATE VIEW pg_catalog.pgxc_group AS
+    SELECT name AS group_name,
+           (SELECT string_agg((4000000000 + m)::text, ' ' ORDER BY place)
+            FROM unnest(members) WITH ORDINALITY AS u (m, place))::oidvector AS group_members
+    FROM loxo.node_group;
+
+CREATE VIEW pg_catalog.pgxc_class AS
+    SELECT c.relid AS pcrelid, c.locator AS pclocatortype, coalesce(c.key_columns[1], 0::int2) AS pcattnum,
+           (CASE WHEN c.locator IN ('H', 'M') THEN 1 ELSE 0 END)::int2 AS pchashalgorithm,
+           (CASE WHEN c.locator IN ('H', 'M') THEN 4096 ELSE 0 END)::int2 AS pchashbuckets,
+           (SELECT string_agg((4000000000 + n)::text, ' ' ORDER BY n)
+            FROM (SELECT DISTINCT unnest(coalesce(c.nodes, m.nodes)) AS n) AS d)::oidvector AS nodeoids
+    FROM loxo.class AS c LEFT JOIN loxo.bucket_map AS m ON m.id = c.map_id;
+
+GRANT SELECT ON pg_catalog.pgxc_node, pg_catalog.pgxc_group, pg_catalog.pgxc_class TO PUBLIC;
+
+-- pg_dump leaves out what lies in pg_catalog, but not its GRANTs unless they are noted as the initial ones.
+INSERT INTO pg_catalog.pg_init_privs (objoid, classoid, objsubid, privtype, initprivs)
+    SELECT oid, 'pg_catalog.pg_class'::regclass, 0, 'i', relacl
+    FROM pg_catalog.pg_class
+    WHERE oid IN ('pgxc_node'::regclass, 'pgxc_group'::regclass, 'pgxc_class'::regclass);
+
+SET LOCAL allow_system_table_mods = off;
+
+GRANT USAGE ON SCHEMA loxo TO PUBLIC;
+GRANT SELECT ON ALL TABLES IN SCHEMA loxo TO PUBLIC;
+
+-- What coordinators call, as whatever user runs the DDL: each function checks that this user may do it.
+
+CREATE FUNCTION loxo.begin_schema_change() RETURNS int8
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS 'UPDATE loxo.catalog_version SET version = version + 1 RETURNING version';
+COMMENT ON FUNCTION loxo.begin_schema_change() IS
+    'First step of a DDL statement: locks the catalog until the transaction ends and makes its version grow.';
+
+CREATE FUNCTION loxo.register_table(
+        relation regclass, locator "char", key_columns name[], map_id int4, nodes int2[]) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    IF NOT pg_has_role(session_user, (SELECT c.relowner FROM pg_class c WHERE c.oid = relation), 'MEMBER') THEN
+        RAISE insufficient_privilege USING MESSAGE = format('must be owner of table %s', relation);
+    END IF;
+    DELETE FROM loxo.class AS k WHERE k.relid = relation;
+    INSERT INTO loxo.class (relid, locator, key_columns, map_id, nodes)
+    SELECT relation, register_table.locator,
+           coalesce((SELECT array_agg(a.attnum ORDER BY u.place)
+                     FROM unnest(register_table.key_columns) WITH ORDINALITY AS u (name, place)
+                     JOIN pg_attribute a ON a.attrelid = relation AND a.attname = u.name), '{}'),
+           register_table.map_id, register_table.nodes;
+END
+$$;
+COMMENT ON FUNCTION loxo.register_table(regclass, "char", name[], int4, int2[]) IS
+    'Notes how a table is distributed; only for its owner.';
+
+CREATE FUNCTION loxo.bucket_map_over(wanted int2[]) RETURNS int4
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    slots int2[] := (SELECT array_agg(wanted[1 + b % cardinality(wanted)] ORDER BY b) FROM generate_series(0, 4095) AS b);
+    found int4 := (SELECT m.id FROM loxo.bucket_map AS m WHERE m.nodes = slots ORDER BY m.id LIMIT 1);
+BEGIN
+    IF found IS NULL THEN
+        INSERT INTO loxo.bucket_map SELECT max(m.id) + 1, slots FROM loxo.bucket_map AS m RETURNING id INTO found;
+    END IF;
+    RETURN found;
+END
+$$;
+COMMENT ON FUNCTION loxo.bucket_map_over(int2[]) IS
+    'The bucket map that deals the buckets to these nodes in turn; made if there is none. Under the catalog lock.';
+
+CREATE FUNCTION loxo.forget_missing() RETURNS void
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS 'DELETE FROM loxo.class AS k WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = k.relid)';
+COMMENT ON FUNCTION loxo.forget_missing() IS 'Drops the notes about tables that are no longer there.';
+
+-- Outcomes of distributed transactions (crate txn, page `decision`). Anyone may add one, as anyone may commit; nobody but a
+-- superuser reads, changes or deletes them.
+CREATE TABLE loxo.decision (
+    gid text NOT NULL,
+    at  timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()
+);
+COMMENT ON TABLE loxo.decision IS 'Commits of distributed transactions whose commit point this node was; cleaned up by the gtm.';
+GRANT INSERT (gid) ON loxo.decision TO PUBLIC;

@@ -1,0 +1,276 @@
+//! `loxo check`: what is wrong with a configuration or with the servers it names.
+
+use std::collections::BTreeMap;
+
+use pgerror::Result;
+
+use crate::config::{Config, Datanode, is_loopback};
+use crate::postgres::{MAJOR_MAX, MAJOR_MIN};
+use crate::sql::Session;
+
+/// How bad it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Level {
+    /// The cluster does not work, or not correctly.
+    Error,
+    /// It works; a person should know.
+    Warning,
+}
+
+/// One thing that was found.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Finding {
+    pub level: Level,
+    /// The node or section it is about.
+    pub subject: String,
+    pub text: String,
+    /// What to do.
+    pub hint: String,
+}
+
+/// What must be the same on all datanodes, and why.
+const EQUAL: [(&str, &str); 5] = [
+    ("major version", "statements are written for one version of PostgreSQL"),
+    ("encoding", "text keys are hashed as bytes"),
+    ("collation", "sorted streams of several nodes are merged"),
+    ("TimeZone", "timestamps are cast to dates on the nodes"),
+    ("roles", "GRANT and OWNER TO run on every node"),
+];
+
+/// Everything that one query tells of a server.
+const FACTS_SQL: &str = "
+    SELECT current_setting('server_version_num')::int / 10000, current_setting('server_version'),
+           current_setting('max_prepared_transactions')::int, current_setting('max_connections')::int,
+           current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'),
+           current_setting('wal_level'), current_setting('TimeZone'),
+           pg_catalog.pg_encoding_to_char(d.encoding), d.datcollate || ' ' || coalesce(d.datcollversion, ''),
+           (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user),
+           (SELECT coalesce(string_agg(rolname, ' ' ORDER BY rolname COLLATE \"C\"), '') FROM pg_catalog.pg_roles
+            WHERE oid >= 16384 OR oid = 10),
+           to_regclass('loxo.identity') IS NOT NULL, current_setting('statement_timeout'),
+           current_setting('default_transaction_read_only'), pg_catalog.pg_is_in_recovery()
+    FROM pg_catalog.pg_database AS d WHERE d.datname = current_database()";
+
+/// Rules that let any user of other hosts in without a password.
+const TRUST_SQL: &str = "
+    SELECT line_number FROM pg_catalog.pg_hba_file_rules
+    WHERE auth_method = 'trust' AND type <> 'local' AND address NOT IN ('127.0.0.1', '::1', 'localhost', 'samehost')
+    ORDER BY line_number LIMIT 1";
+
+struct Facts {
+    major: u32,
+    version: String,
+    max_prepared: u32,
+    max_connections: u32,
+    fsync: String,
+    full_page_writes: String,
+    synchronous_commit: String,
+    wal_level: String,
+    time_zone: String,
+    encoding: String,
+    collation: String,
+    superuser: bool,
+    roles: String,
+    initialised: bool,
+    statement_timeout: String,
+    read_only: bool,
+    in_recovery: bool,
+}
+
+#[derive(Default)]
+struct Report {
+    findings: Vec<Finding>,
+}
+
+impl Report {
+    fn add(&mut self, level: Level, subject: &str, text: impl Into<String>, hint: impl Into<String>) {
+        self.findings.push(Finding { level, subject: subject.to_owned(), text: text.into(), hint: hint.into() });
+    }
+
+    fn error(&mut self, subject: &str, text: impl Into<String>, hint: impl Into<String>) {
+        self.add(Level::Error, subject, text, hint);
+    }
+
+    fn warning(&mut self, subject: &str, text: impl Into<String>, hint: impl Into<String>) {
+        self.add(Level::Warning, subject, text, hint);
+    }
+}
+
+/// Looks at a valid configuration and at every server it names; changes nothing. No finding means all is well.
+pub async fn check(config: &Config) -> Result<Vec<Finding>> {
+    let mut report = Report::default();
+    check_configuration(config, &mut report);
+    let mut facts = Vec::new();
+    let mut cluster_ids = BTreeMap::new();
+    for (id, node) in config.datanodes.iter().enumerate() {
+        let session = match Session::connect(&config.endpoint(&node.host, node.port)?).await {
+            Ok(session) => session,
+            Err(e) => {
+                let hint = "Start the server, and check host, port, user, pg_hba.conf and the network.";
+                report.error(&node.name, format!("unreachable: {e}"), hint);
+                continue;
+            }
+        };
+        let fact = facts_of(&session).await?;
+        check_server(node, &fact, &mut report);
+        if fact.superuser
+            && let Some(line) = session.value(TRUST_SQL).await?
+        {
+            let text = format!("pg_hba.conf line {line} lets other hosts in without a password");
+            report.warning(&node.name, text, "Use scram-sha-256 there.");
+        }
+        if fact.initialised {
+            check_identity(id, node, &session, &mut cluster_ids, &mut report).await?;
+        } else {
+            report.error(&node.name, "has no metadata of a cluster", "Run \"loxo init --config F\" once.");
+        }
+        facts.push((node, fact));
+    }
+    check_equal(&facts, &mut report);
+    if cluster_ids.len() > 1 {
+        let members: Vec<String> =
+            cluster_ids.iter().map(|(id, nodes)| format!("{id}: {}", nodes.join(", "))).collect();
+        let text = format!("the datanodes belong to different clusters ({})", members.join("; "));
+        report.error("cluster", text, "Remove the foreign servers from the configuration.");
+    }
+    Ok(report.findings)
+}
+
+fn check_configuration(config: &Config, report: &mut Report) {
+    if config.coordinators.is_empty() {
+        report.error("cluster", "no [[coordinator]] is configured", "Clients connect to coordinators: add one.");
+    }
+    if config.datanodes.len() == 1 {
+        report.warning("cluster", "there is only one datanode", "Nothing is distributed; add [[datanode]] entries.");
+    }
+    if config.cluster.password_file.is_some()
+        && let Err(e) = config.password()
+    {
+        report.error("cluster", format!("password_file: {e}"), "The file holds the password in its first line.");
+    }
+    if !is_loopback(&config.gtm.host) {
+        let hint = "Let only the coordinators' hosts reach it: a firewall or a private network.";
+        report.warning("gtm", "listens on a network address and does not ask who connects", hint);
+    }
+    for node in config.datanodes.iter().filter(|n| !is_loopback(&n.host)) {
+        let hint = "Connections to datanodes are not encrypted: use a private network.";
+        report.warning(&node.name, format!("is reached over the network at {}", node.host), hint);
+    }
+    for coordinator in &config.coordinators {
+        if coordinator.tls_cert.is_none() && !coordinator.is_loopback().unwrap_or(true) {
+            let hint = "Set tls_cert and tls_key, or use a private network.";
+            report.warning(&coordinator.name, format!("listens on {} without TLS", coordinator.listen), hint);
+        }
+    }
+}
+
+async fn facts_of(session: &Session) -> Result<Facts> {
+    let row = session.rows(FACTS_SQL).await?.into_iter().next().unwrap_or_default();
+    let mut row = row.into_iter().map(Option::unwrap_or_default);
+    let mut text = || row.next().unwrap_or_default();
+    let number = |text: String| text.parse().unwrap_or(0);
+    Ok(Facts {
+        major: number(text()),
+        version: text(),
+        max_prepared: number(text()),
+        max_connections: number(text()),
+        fsync: text(),
+        full_page_writes: text(),
+        synchronous_commit: text(),
+        wal_level: text(),
+        time_zone: text(),
+        encoding: text(),
+        collation: text(),
+        superuser: text() == "t",
+        roles: text(),
+        initialised: text() == "t",
+        statement_timeout: text(),
+        read_only: text() == "on",
+        in_recovery: text() == "t",
+    })
+}
+
+fn check_server(node: &Datanode, fact: &Facts, report: &mut Report) {
+    let name = &node.name;
+    if !(MAJOR_MIN..=MAJOR_MAX).contains(&fact.major) {
+        let hint = format!("Use PostgreSQL {MAJOR_MIN} to {MAJOR_MAX}.");
+        report.error(name, format!("runs PostgreSQL {}, which is not supported", fact.version), hint);
+    }
+    let prepared = format!("max_prepared_transactions = {}", fact.max_prepared);
+    let hint = format!("Set it to at least max_connections ({}) and restart the server.", fact.max_connections);
+    if fact.max_prepared == 0 {
+        report.error(name, format!("{prepared}: no distributed transaction can commit"), hint);
+    } else if fact.max_prepared < fact.max_connections {
+        report.warning(name, format!("{prepared} is lower than max_connections = {}", fact.max_connections), hint);
+    }
+    if fact.in_recovery || fact.read_only {
+        report.error(name, "takes no writes", "Name the primary server, with default_transaction_read_only = off.");
+    }
+    if !fact.superuser {
+        report.error(name, "the cluster's user is no superuser", "ALTER ROLE … SUPERUSER, or set another user.");
+    }
+    for (setting, value) in [("fsync", &fact.fsync), ("full_page_writes", &fact.full_page_writes)] {
+        if value != "on" {
+            let text = format!("{setting} = {value}: a power failure destroys data, and with it the whole cluster's");
+            report.warning(name, text, "Turn it on.");
+        }
+    }
+    if fact.synchronous_commit == "off" {
+        let text = "synchronous_commit = off: a crash loses the last confirmed transactions of this node";
+        report.warning(name, text, "Turn it on, or accept that.");
+    }
+    if fact.statement_timeout != "0" {
+        let text = format!("statement_timeout = {} ends long loads and queries", fact.statement_timeout);
+        report.warning(name, text, "Set it to 0 here and set it per session instead.");
+    }
+    if fact.wal_level == "minimal" && !is_loopback(&node.host) {
+        let text = "wal_level = minimal: no standby and no backup to a point in time is possible";
+        report.warning(name, text, "Set it to replica unless this is only for a load.");
+    }
+    if fact.encoding != "UTF8" {
+        report.warning(name, format!("the encoding is {}", fact.encoding), "Use UTF8 on all datanodes.");
+    }
+}
+
+async fn check_identity(
+    id: usize,
+    node: &Datanode,
+    session: &Session,
+    cluster_ids: &mut BTreeMap<String, Vec<String>>,
+    report: &mut Report,
+) -> Result<()> {
+    let rows = session.rows("SELECT node_id, cluster_id FROM loxo.identity").await?;
+    let Some([Some(found), Some(cluster_id)]) = rows.first().map(Vec::as_slice) else {
+        report.error(&node.name, "its metadata does not say which node it is", "Restore the row of loxo.identity.");
+        return Ok(());
+    };
+    if *found != id.to_string() {
+        let text = format!("is node {found} by its own metadata, but number {id} in the configuration");
+        report.error(&node.name, text, "List the datanodes in the order in which they were initialised.");
+    }
+    cluster_ids.entry(cluster_id.clone()).or_default().push(node.name.clone());
+    Ok(())
+}
+
+fn check_equal(facts: &[(&Datanode, Facts)], report: &mut Report) {
+    for (what, why) in EQUAL {
+        let mut values: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        for (node, fact) in facts {
+            let value = match what {
+                "major version" => fact.major.to_string(),
+                "encoding" => fact.encoding.clone(),
+                "collation" => fact.collation.clone(),
+                "TimeZone" => fact.time_zone.clone(),
+                _ => fact.roles.clone(),
+            };
+            values.entry(value).or_default().push(&node.name);
+        }
+        if values.len() > 1 {
+            let list: Vec<String> = values.iter().map(|(v, nodes)| format!("{v} on {}", nodes.join(", "))).collect();
+            let text = format!("{what} differs: {}", list.join("; "));
+            let level = if what == "roles" { Level::Warning } else { Level::Error };
+            report.add(level, "datanodes", text, format!("Make it the same: {why}."));
+        }
+    }
+}

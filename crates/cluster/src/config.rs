@@ -1,0 +1,364 @@
+//! The cluster's configuration file (TOML); every field is described in `docs/configuration.md`.
+//!
+//! The same format serves real hosts (written by a person) and local clusters (written by `loxo up` as
+//! `D/cluster.toml`, with the table `[local]` added).
+
+use std::collections::{BTreeMap, HashSet};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use pgerror::{PgError, Result, SqlState};
+use serde::{Deserialize, Serialize};
+
+use crate::disk;
+use crate::settings::Profile;
+use crate::sql::Endpoint;
+
+/// Node ids are int2: datanodes count from 0, coordinators from 1000, the gtm is 2000.
+pub(crate) const DATANODES_MAX: usize = 1000;
+pub(crate) const COORDINATORS_MAX: usize = 1000;
+pub(crate) const COORDINATOR_ID_FIRST: usize = 1000;
+pub(crate) const GTM_ID: usize = 2000;
+
+/// A whole configuration file.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct Config {
+    pub cluster: ClusterSection,
+    pub gtm: Gtm,
+    #[serde(rename = "coordinator", default)]
+    pub coordinators: Vec<Coordinator>,
+    #[serde(rename = "datanode", default)]
+    pub datanodes: Vec<Datanode>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub local: Option<Local>,
+    /// Where it was read from; relative paths inside are relative to its directory.
+    #[serde(skip)]
+    pub path: PathBuf,
+}
+
+/// `[cluster]`: how coordinators log in to datanodes.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct ClusterSection {
+    pub name: String,
+    #[serde(default = "postgres")]
+    pub database: String,
+    #[serde(default = "postgres")]
+    pub user: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub password_file: Option<PathBuf>,
+}
+
+/// `[gtm]`: where the gtm listens and coordinators reach it.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct Gtm {
+    pub host: String,
+    pub port: u16,
+}
+
+/// How clients of a coordinator prove who they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Auth {
+    /// Everybody who can connect is let in; on loopback addresses only.
+    Trust,
+    /// SCRAM-SHA-256 with the verifiers stored on the datanodes.
+    #[default]
+    Scram,
+}
+
+/// `[[coordinator]]`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct Coordinator {
+    pub name: String,
+    /// `host:port` to listen on.
+    pub listen: String,
+    #[serde(default)]
+    pub auth: Auth,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_cert: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_key: Option<PathBuf>,
+}
+
+/// `[[datanode]]`: a PostgreSQL server. Its id is its place in the file.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct Datanode {
+    pub name: String,
+    pub host: String,
+    pub port: u16,
+    #[serde(default)]
+    pub primary: bool,
+    #[serde(default)]
+    pub preferred: bool,
+}
+
+/// `[local]`: what only a cluster made by `loxo up` has.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct Local {
+    /// The cluster's directory, absolute.
+    pub dir: PathBuf,
+    /// First coordinator's port.
+    pub port: u16,
+    pub profile: Profile,
+    /// Where initdb and postgres are.
+    pub pg_bin: PathBuf,
+    /// Settings given with `--set`.
+    #[serde(default)]
+    pub set: BTreeMap<String, String>,
+}
+
+fn postgres() -> String {
+    "postgres".to_owned()
+}
+
+impl Coordinator {
+    /// Host (without brackets) and port of `listen`.
+    pub fn address(&self) -> Result<(String, u16)> {
+        let parts = self.listen.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
+        match parts {
+            Some((host, port)) if !host.is_empty() && port > 0 => {
+                Ok((host.trim_start_matches('[').trim_end_matches(']').to_owned(), port))
+            }
+            _ => Err(invalid(format!("coordinator \"{}\": listen = \"{}\" is not host:port", self.name, self.listen))
+                .hint("Write for example listen = \"127.0.0.1:5433\".")),
+        }
+    }
+
+    /// Can only programs of this host connect?
+    pub fn is_loopback(&self) -> Result<bool> {
+        Ok(is_loopback(&self.address()?.0))
+    }
+}
+
+/// `localhost` and the loopback addresses of both families.
+pub(crate) fn is_loopback(host: &str) -> bool {
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+impl Config {
+    /// Reads and validates a file. Errors (F0000) name the file, the place in it and what is expected.
+    pub fn load(path: &Path) -> Result<Self> {
+        let path = disk::absolute(path)?;
+        let text = disk::read(&path).map_err(|e| {
+            e.hint("Give the configuration file with --config, or make a local cluster with \"loxo up\".")
+        })?;
+        Self::parse(&text, &path)
+    }
+
+    /// Parses and validates the text of a file at `path` (absolute).
+    pub fn parse(text: &str, path: &Path) -> Result<Self> {
+        let mut config: Config = toml::from_str(text).map_err(|e| {
+            invalid(format!("configuration file \"{}\" is not valid", path.display()))
+                .detail(e.to_string().trim_end().to_owned())
+                .hint("docs/configuration.md describes every field.")
+        })?;
+        config.path = path.to_owned();
+        if !config.datanodes.iter().any(|d| d.primary)
+            && let Some(first) = config.datanodes.first_mut()
+        {
+            first.primary = true;
+        }
+        config.validate().map_err(|e| match e.get(pgerror::field::DETAIL) {
+            Some(_) => e,
+            None => e.detail(format!("Found in the configuration file \"{}\".", path.display())),
+        })?;
+        Ok(config)
+    }
+
+    fn validate(&self) -> Result<()> {
+        if self.datanodes.is_empty() {
+            return Err(invalid("no [[datanode]] is configured".to_owned()));
+        }
+        if self.datanodes.len() > DATANODES_MAX || self.coordinators.len() > COORDINATORS_MAX {
+            return Err(invalid(format!("more than {DATANODES_MAX} datanodes or coordinators")));
+        }
+        if !self.datanodes[0].primary || self.datanodes[1..].iter().any(|d| d.primary) {
+            return Err(invalid("the primary datanode must be the first one, and the only primary".to_owned())
+                .hint("List the datanode with primary = true first."));
+        }
+        self.validate_names()?;
+        self.validate_addresses()?;
+        for coordinator in &self.coordinators {
+            if coordinator.auth == Auth::Trust && !coordinator.is_loopback()? {
+                return Err(invalid(format!(
+                    "coordinator \"{}\" would let everybody in: auth = \"trust\" on {}",
+                    coordinator.name, coordinator.listen
+                ))
+                .hint("Use auth = \"scram\", or listen on 127.0.0.1."));
+            }
+            if coordinator.tls_cert.is_some() != coordinator.tls_key.is_some() {
+                return Err(invalid(format!(
+                    "coordinator \"{}\" has only one of tls_cert and tls_key",
+                    coordinator.name
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_names(&self) -> Result<()> {
+        let mut seen = HashSet::from(["gtm"]);
+        let names = self.datanodes.iter().map(|d| &d.name).chain(self.coordinators.iter().map(|c| &c.name));
+        for name in names {
+            let word = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+            if !word || name.is_empty() || name.len() > 63 || name.as_bytes()[0].is_ascii_digit() {
+                return Err(invalid(format!("\"{name}\" cannot be a node's name"))
+                    .hint("Use 1 to 63 letters, digits and underscores, not beginning with a digit."));
+            }
+            if !seen.insert(name) {
+                return Err(invalid(format!("the node name \"{name}\" is used twice")));
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_addresses(&self) -> Result<()> {
+        let mut seen = HashSet::new();
+        let mut addresses = vec![(self.gtm.host.clone(), self.gtm.port)];
+        addresses.extend(self.datanodes.iter().map(|d| (d.host.clone(), d.port)));
+        for coordinator in &self.coordinators {
+            addresses.push(coordinator.address()?);
+        }
+        for (host, port) in addresses {
+            if host.is_empty() || port == 0 {
+                return Err(invalid(format!("\"{host}:{port}\" is not an address")));
+            }
+            if !seen.insert((host.clone(), port)) {
+                return Err(invalid(format!("the address {host}:{port} is used twice")));
+            }
+        }
+        Ok(())
+    }
+
+    /// The file's text.
+    pub(crate) fn to_toml(&self) -> Result<String> {
+        toml::to_string(self).map_err(|e| PgError::internal(format!("could not write the configuration: {e}")))
+    }
+
+    /// A coordinator by name; without a name the only one there is.
+    pub fn coordinator(&self, name: Option<&str>) -> Result<&Coordinator> {
+        let names = || self.coordinators.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ");
+        match name {
+            Some(name) => self.coordinators.iter().find(|c| c.name == name).ok_or_else(|| {
+                invalid(format!("there is no coordinator \"{name}\" in \"{}\"", self.path.display()))
+                    .hint(format!("The coordinators are: {}.", names()))
+            }),
+            None if self.coordinators.len() == 1 => Ok(&self.coordinators[0]),
+            None => Err(invalid(format!("\"{}\" has {} coordinators", self.path.display(), self.coordinators.len()))
+                .hint(format!("Say which one with --name: {}.", names()))),
+        }
+    }
+
+    /// The password for the datanodes: the first line of `password_file`.
+    pub fn password(&self) -> Result<Option<String>> {
+        let Some(file) = &self.cluster.password_file else { return Ok(None) };
+        let text = disk::read(&self.path.parent().unwrap_or(Path::new("/")).join(file))?;
+        Ok(Some(text.lines().next().unwrap_or_default().to_owned()))
+    }
+
+    /// How to reach a server of the cluster with the cluster's user and database.
+    pub fn endpoint(&self, host: &str, port: u16) -> Result<Endpoint> {
+        Ok(Endpoint {
+            host: host.to_owned(),
+            port,
+            user: self.cluster.user.clone(),
+            database: self.cluster.database.clone(),
+            password: self.password()?,
+        })
+    }
+
+    /// One connection URI a coordinator, without passwords.
+    pub fn coordinator_uris(&self) -> Result<Vec<String>> {
+        let uri = |c: &Coordinator| {
+            let (host, port) = c.address()?;
+            Ok(self.endpoint(&host, port)?.uri())
+        };
+        self.coordinators.iter().map(uri).collect()
+    }
+}
+
+/// F0000: something is wrong in a configuration file or on the command line.
+pub(crate) fn invalid(message: String) -> PgError {
+    PgError::new(SqlState::CONFIG_FILE_ERROR, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"
+        [cluster]
+        name = "prod"
+        [gtm]
+        host = "10.0.0.1"
+        port = 6666
+        [[coordinator]]
+        name = "coord1"
+        listen = "127.0.0.1:5433"
+        auth = "trust"
+        [[datanode]]
+        name = "dn1"
+        host = "10.0.0.2"
+        port = 5432
+        [[datanode]]
+        name = "dn2"
+        host = "10.0.0.3"
+        port = 5432
+    "#;
+
+    fn parse(text: &str) -> Result<Config> {
+        Config::parse(text, Path::new("/etc/loxo.toml"))
+    }
+
+    fn refused(from: &str, to: &str) -> String {
+        assert!(GOOD.contains(from));
+        parse(&GOOD.replacen(from, to, 1)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn defaults_are_filled_in() {
+        let config = parse(GOOD).unwrap();
+        assert_eq!(config.cluster.user, "postgres");
+        assert!(config.datanodes[0].primary && !config.datanodes[1].primary);
+        assert_eq!(config.coordinator(None).unwrap().name, "coord1");
+        assert_eq!(config.coordinator_uris().unwrap(), ["postgresql://postgres@127.0.0.1:5433/postgres"]);
+    }
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        let config = parse(GOOD).unwrap();
+        let again = parse(&config.to_toml().unwrap()).unwrap();
+        assert_eq!(again.to_toml().unwrap(), config.to_toml().unwrap());
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        assert!(refused("127.0.0.1:5433", "0.0.0.0:5433").contains("let everybody in"));
+        assert!(refused("127.0.0.1:5433", "5433").contains("not host:port"));
+        assert!(refused("name = \"dn2\"", "name = \"dn1\"").contains("used twice"));
+        assert!(refused("name = \"dn2\"", "name = \"gtm\"").contains("used twice"));
+        assert!(refused("name = \"dn2\"", "name = \"a b\"").contains("cannot be a node's name"));
+        assert!(refused("10.0.0.3", "10.0.0.2").contains("10.0.0.2:5432 is used twice"));
+        assert!(refused("host = \"10.0.0.3\"", "primary = true\nhost = \"10.0.0.3\"").contains("must be the first"));
+        assert!(refused("name = \"prod\"", "name = \"prod\"\nuser_name = \"x\"").contains("user_name"));
+        assert!(refused("auth = \"trust\"", "tls_cert = \"c\"").contains("only one of"));
+    }
+
+    #[test]
+    fn a_coordinator_is_found_by_name() {
+        let error = parse(GOOD).unwrap().coordinator(Some("coord9")).unwrap_err();
+        assert!(error.to_string().contains("coord1"));
+    }
+}

@@ -1,0 +1,160 @@
+//! Writes the metadata on every datanode: all of them or none.
+//!
+//! One two-phase commit with gid `loxo_init_<cluster id>`. The decision is the first datanode's commit: a later call
+//! finds a prepared leftover, looks for its cluster id among the identities, and commits or rolls it back accordingly.
+
+use std::fmt::Write;
+
+use pgerror::{PgError, Result, SqlState};
+
+use crate::config::{COORDINATOR_ID_FIRST, Config, Datanode, GTM_ID};
+use crate::sql::{Session, literal};
+
+/// The schema `loxo` and the views `pgxc_…`, without rows.
+pub const METADATA_SQL: &str = include_str!("../sql/metadata.sql");
+
+const GID_PREFIX: &str = "loxo_init_";
+
+/// Objects of users: an initialised or an empty server has none of its own.
+const USER_OBJECTS_SQL: &str = "
+    SELECT kind || ' ' || name FROM (
+        SELECT 'schema' AS kind, nspname::text AS name FROM pg_catalog.pg_namespace
+        WHERE oid >= 16384 AND nspname !~ '^pg_(toast_)?temp_'
+        UNION ALL
+        SELECT 'relation', c.oid::regclass::text FROM pg_catalog.pg_class c
+        JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+        WHERE c.oid >= 16384 AND c.relkind NOT IN ('i', 't') AND n.nspname !~ '^pg_(toast_)?temp_'
+        UNION ALL
+        SELECT 'function', p.oid::regprocedure::text FROM pg_catalog.pg_proc p WHERE p.oid >= 16384
+        UNION ALL
+        SELECT 'type', t.oid::regtype::text FROM pg_catalog.pg_type t
+        WHERE t.oid >= 16384 AND t.typrelid = 0 AND t.typelem = 0
+        UNION ALL
+        SELECT 'extension', e.extname FROM pg_catalog.pg_extension e WHERE e.oid >= 16384
+    ) AS found ORDER BY kind <> 'schema', 1 LIMIT 5";
+
+/// A datanode with an open connection.
+struct Node<'a> {
+    id: usize,
+    config: &'a Datanode,
+    session: Session,
+}
+
+/// Prepares the empty servers of a configuration to be the datanodes of one new cluster; returns its id. Refuses servers
+/// that hold anything (55000), naming what was found. Also ends an earlier call that was interrupted; if that call had
+/// decided to commit, its cluster's id is returned.
+pub async fn init(config: &Config) -> Result<String> {
+    let mut nodes = Vec::with_capacity(config.datanodes.len());
+    for (id, datanode) in config.datanodes.iter().enumerate() {
+        let session = Session::connect(&config.endpoint(&datanode.host, datanode.port)?).await;
+        let session = session.map_err(|e| at(datanode, e))?;
+        nodes.push(Node { id, config: datanode, session });
+    }
+    if let Some(cluster_id) = finish_interrupted(&nodes).await? {
+        return Ok(cluster_id);
+    }
+    for node in &nodes {
+        check_empty(node).await.map_err(|e| at(node.config, e))?;
+    }
+    let cluster_id = nodes[0].session.value("SELECT gen_random_uuid()").await?.unwrap_or_default();
+    let outcome = prepare_all(&nodes, config, &cluster_id).await;
+    let decision = if outcome.is_ok() { "COMMIT" } else { "ROLLBACK" };
+    for node in &nodes {
+        // In an error's wake a node may have nothing prepared; finish_interrupted sees to what stays behind.
+        let ended = node.session.run(&format!("{decision} PREPARED '{GID_PREFIX}{cluster_id}'")).await;
+        if outcome.is_ok() {
+            ended.map_err(|e| at(node.config, e))?;
+        }
+    }
+    outcome.map(|()| cluster_id)
+}
+
+async fn prepare_all(nodes: &[Node<'_>], config: &Config, cluster_id: &str) -> Result<()> {
+    let rows = rows_sql(config);
+    for node in nodes {
+        let script = format!(
+            "BEGIN;\nSET LOCAL client_min_messages = warning;\n{METADATA_SQL}\n{rows}\n\
+             INSERT INTO loxo.identity VALUES ({}, {});\nPREPARE TRANSACTION '{GID_PREFIX}{cluster_id}';",
+            node.id,
+            literal(cluster_id)
+        );
+        if let Err(error) = node.session.run(&script).await {
+            // The connection may still be inside the failed transaction.
+            let _ = node.session.run("ROLLBACK").await;
+            return Err(at(node.config, error));
+        }
+    }
+    Ok(())
+}
+
+/// The rows that are the same on every datanode.
+fn rows_sql(config: &Config) -> String {
+    let mut sql = String::from("INSERT INTO loxo.node (id, name, type, host, port, is_primary, is_preferred) VALUES\n");
+    for (id, node) in config.datanodes.iter().enumerate() {
+        let (name, host) = (literal(&node.name), literal(&node.host));
+        let (port, primary, preferred) = (node.port, node.primary, node.preferred);
+        writeln!(sql, "({id}, {name}, 'D', {host}, {port}, {primary}, {preferred}),").expect("a String takes all");
+    }
+    for (i, node) in config.coordinators.iter().enumerate() {
+        // The configuration was validated, so every address has its two parts.
+        let (host, port) = node.address().unwrap_or_default();
+        let (id, name, host) = (COORDINATOR_ID_FIRST + i, literal(&node.name), literal(&host));
+        writeln!(sql, "({id}, {name}, 'C', {host}, {port}, false, false),").expect("a String takes all");
+    }
+    let (host, port, nodes) = (literal(&config.gtm.host), config.gtm.port, config.datanodes.len());
+    write!(
+        sql,
+        "({GTM_ID}, 'gtm', 'G', {host}, {port}, false, false);
+         INSERT INTO loxo.bucket_map
+             SELECT 1, array_agg((b % {nodes})::int2 ORDER BY b) FROM generate_series(0, 4095) AS b;
+         INSERT INTO loxo.catalog_version (version) VALUES (1);"
+    )
+    .expect("a String takes all");
+    sql
+}
+
+async fn check_empty(node: &Node<'_>) -> Result<()> {
+    let found = node.session.rows(USER_OBJECTS_SQL).await?;
+    if found.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<String> = found.into_iter().flatten().flatten().collect();
+    let known = names.iter().any(|name| name == "schema loxo");
+    let error = PgError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, "the server is not empty")
+        .detail(format!("It holds, among others: {}.", names.join(", ")));
+    Err(error.hint(match known {
+        true => "It is a datanode of a loxo cluster already; \"loxo check\" says more.",
+        false => "Use a new server, or another database, and load the data through a coordinator afterwards.",
+    }))
+}
+
+/// Decides what an interrupted call left prepared. Returns the id of the cluster it turns out to have made.
+async fn finish_interrupted(nodes: &[Node<'_>]) -> Result<Option<String>> {
+    let leftovers = format!("SELECT gid FROM pg_catalog.pg_prepared_xacts WHERE gid LIKE '{GID_PREFIX}%'");
+    let mut made = None;
+    let mut prepared = Vec::new();
+    for node in nodes {
+        if node.session.value("SELECT to_regclass('loxo.identity')").await?.is_some() {
+            made = made.or(node.session.value("SELECT cluster_id FROM loxo.identity").await?);
+        }
+        let gids = node.session.rows(&leftovers).await?;
+        prepared.extend(gids.into_iter().flatten().flatten().map(|gid| (node, gid)));
+    }
+    if prepared.is_empty() {
+        return Ok(None);
+    }
+    let mut finished = None;
+    for (node, gid) in prepared {
+        let committed = made.as_deref() == gid.strip_prefix(GID_PREFIX);
+        let decision = if committed { "COMMIT" } else { "ROLLBACK" };
+        node.session.run(&format!("{decision} PREPARED {}", literal(&gid))).await.map_err(|e| at(node.config, e))?;
+        finished = finished.or(if committed { made.clone() } else { None });
+    }
+    Ok(finished)
+}
+
+/// Says on which datanode an error happened.
+pub(crate) fn at(node: &Datanode, error: PgError) -> PgError {
+    let message = format!("datanode {} ({}:{}): {}", node.name, node.host, node.port, error.message());
+    error.with(pgerror::field::MESSAGE, message)
+}

@@ -1,0 +1,37 @@
+//! Clusters as things on hosts: their configuration, their servers' settings, their life on this machine.
+//!
+//! ```text
+//!   loxo up ──▶ local::up ──▶ initdb, postgres (datanodes)      a local cluster lives in one directory D:
+//!                  │      └─▶ loxo gtm, loxo coordinator          D/cluster.toml   configuration (the only state)
+//!                  ▼                                              D/dn1, D/dn2 …   data directories
+//!   loxo init ─▶ init ──▶ schema "loxo" on every datanode         D/log/*.log      what each process said
+//!   loxo check ▶ check                                            D/initialised    cluster id, once the metadata exists
+//! ```
+//!
+//! In: a [`Config`] (a TOML file, documented in `docs/configuration.md`). Out: running processes, servers that carry the
+//! metadata of `sql/metadata.sql`, reports on their state.
+//!
+//! Invariants:
+//! - What runs is read off the process table, never off a file of ours, so no stale file can mislead; every process of
+//!   a local cluster carries D on its command line or in its title.
+//! - `up` leaves the cluster wholly running or as it was before the call; a directory is either never initialised
+//!   (and then removed on failure) or complete.
+//! - Metadata is created on all datanodes or on none (one two-phase commit).
+//! - Nothing here depends on the planner, the executor or the coordinator: this room only starts their binary.
+
+mod check;
+mod config;
+mod disk;
+mod init;
+pub mod local;
+mod postgres;
+mod proc;
+mod progress;
+pub mod settings;
+pub mod sql;
+
+pub use check::{Finding, Level, check};
+pub use config::{Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, Local};
+pub use init::{METADATA_SQL, init};
+pub use proc::detach;
+pub use progress::Progress;

@@ -1,0 +1,178 @@
+//! A datanode of a local cluster: a data directory and the postgres that runs on it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use pgerror::{PgError, Result, SqlState};
+use tokio::process::Command;
+
+use super::{Layout, Part};
+use crate::disk;
+use crate::postgres::{Installation, OsUser};
+use crate::proc::{self, Process, Signal};
+use crate::settings::{self, Machine};
+
+/// Crash recovery replays up to max_wal_size, so it is given long.
+const START_TIMEOUT_S: u32 = 600;
+/// After its postmaster died a backend ends at its next wait; a long computation may take a while.
+const ORPHANS_TIMEOUT: Duration = Duration::from_secs(10);
+/// Lines of a server's log that are shown when it does not start.
+const LOG_LINES_SHOWN: usize = 8;
+
+/// The postmaster on a data directory. A pid file that names a dead or foreign process counts as none.
+pub(super) fn postmaster(layout: &Layout, name: &str) -> Option<i32> {
+    let data = layout.data_dir(name);
+    let text = std::fs::read_to_string(data.join("postmaster.pid")).ok()?;
+    let process = Process::read(text.lines().next()?.trim().parse().ok()?)?;
+    let ours = process.program() == "postgres" && process.has_option("-D", data.to_str()?);
+    ours.then_some(process.pid)
+}
+
+/// Every PostgreSQL process at work on the data directory: postmaster, backends (also orphaned ones), initdb and pg_ctl
+/// of a call of ours that was killed.
+pub(super) fn processes(layout: &Layout, name: &str) -> Vec<i32> {
+    let dirs = [layout.data_dir(name), draft_dir(layout, name)];
+    // Someone's shell or editor may stand in the directory too.
+    let is_server =
+        |p: &Process| p.program() == "postgres" || p.args.first().is_some_and(|a| a.starts_with("postgres: "));
+    let is_tool = |p: &Process| matches!(p.program(), "initdb" | "pg_ctl");
+    let at_work = |p: &Process| {
+        dirs.iter().any(|dir| {
+            let named = || dir.to_str().is_some_and(|dir| p.has_option("-D", dir));
+            (is_server(p) && p.cwd.as_ref() == Some(dir)) || (is_tool(p) && named())
+        })
+    };
+    Process::all().into_iter().filter(at_work).map(|p| p.pid).collect()
+}
+
+/// initdb works here, so that a directory with the final name is always a complete one.
+fn draft_dir(layout: &Layout, name: &str) -> std::path::PathBuf {
+    layout.dir().join(format!("{name}.new"))
+}
+
+/// Makes the data directory: initdb, access rules; all as the servers' OS user. Leaves nothing under the final name on failure.
+pub(super) async fn create(layout: &Layout, name: &str, postgres: &Installation, user: Option<&OsUser>) -> Result<()> {
+    let draft = draft_dir(layout, name);
+    proc::end(&[(Signal::KILL, ORPHANS_TIMEOUT)], || processes(layout, name)).await?;
+    if draft.exists() {
+        std::fs::remove_dir_all(&draft).map_err(disk::context("remove", &draft))?;
+    }
+    let mut initdb = postgres.command("initdb", user);
+    // One locale for all nodes, so that they sort alike whatever the environment says.
+    initdb.args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-instructions"]);
+    initdb.arg("-D").arg(&draft).current_dir(layout.dir());
+    let failed = |text: &str| {
+        PgError::new(SqlState::IO_ERROR, format!("initdb of datanode {name} failed")).detail(text.trim().to_owned())
+    };
+    run(initdb).await?.map_err(|text| failed(&text))?;
+    disk::write(&draft.join("pg_hba.conf"), settings::HBA)?;
+    own(&draft.join("pg_hba.conf"), user)?;
+    let data = layout.data_dir(name);
+    std::fs::rename(&draft, &data).map_err(disk::context("rename", &draft))
+}
+
+/// Writes our part of postgresql.conf anew.
+pub(super) fn configure(layout: &Layout, part: &Part, user: Option<&OsUser>) -> Result<()> {
+    let data = layout.data_dir(&part.name);
+    let path = data.join("postgresql.conf");
+    let local = layout.local();
+    let machine = Machine::here(layout.config().datanodes.len());
+    let title = data.to_string_lossy();
+    let list = settings::settings(local.profile, machine, part.port, &title, &local.set);
+    disk::write(&path, &settings::render(&disk::read(&path)?, &list))?;
+    own(&path, user)
+}
+
+/// Starts the server; returns when pg_ctl sees it ready.
+pub(super) async fn start(layout: &Layout, name: &str, postgres: &Installation, user: Option<&OsUser>) -> Result<()> {
+    let (data, log) = (layout.data_dir(name), layout.log_file(name));
+    if clear_leftovers(layout, name).await? {
+        return Ok(());
+    }
+    let log_begin = log.metadata().map_or(0, |m| m.len());
+    let mut pg_ctl = postgres.command("pg_ctl", user);
+    pg_ctl.args(["start", "--silent", "--wait", "--timeout"]).arg(START_TIMEOUT_S.to_string());
+    pg_ctl.arg("-D").arg(&data).arg("-l").arg(&log).current_dir(layout.dir());
+    run(pg_ctl).await?.map_err(|said| {
+        let reason = log_tail(&log, log_begin);
+        let reason = if reason.is_empty() { said.trim().to_owned() } else { reason };
+        PgError::new(SqlState::CANNOT_CONNECT_NOW, format!("datanode {name} did not start"))
+            .detail(reason)
+            .hint(format!("The whole log is \"{}\".", log.display()))
+    })
+}
+
+/// Waits for what a killed postmaster left behind, ends it if it does not end itself, then removes a stale pid file.
+/// The order matters: while an orphaned backend lives, a second server on the directory would destroy data.
+/// Says whether a server runs after all, started by a call of ours that was killed meanwhile.
+async fn clear_leftovers(layout: &Layout, name: &str) -> Result<bool> {
+    let find = || processes(layout, name);
+    let runs = || postmaster(layout, name).is_some();
+    let settled = proc::wait_until(ORPHANS_TIMEOUT, || runs() || find().is_empty()).await;
+    if runs() {
+        return Ok(true);
+    }
+    if !settled {
+        proc::end(&[(Signal::KILL, ORPHANS_TIMEOUT)], find).await?;
+    }
+    let pid_file = layout.data_dir(name).join("postmaster.pid");
+    match std::fs::remove_file(&pid_file) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(disk::context("remove", &pid_file)(e)),
+        _ => Ok(false),
+    }
+}
+
+/// Stops the server: fast, then immediate, then by SIGKILL. No error if it does not run.
+pub(super) async fn stop(layout: &Layout, name: &str) -> Result<()> {
+    let postmaster = || postmaster(layout, name).into_iter().collect();
+    let seconds = Duration::from_secs;
+    proc::end(&[(Signal::INT, seconds(60)), (Signal::QUIT, seconds(10)), (Signal::KILL, seconds(10))], postmaster)
+        .await?;
+    let patience = seconds(5);
+    proc::end(&[(Signal::QUIT, patience), (Signal::KILL, patience)], || processes(layout, name)).await
+}
+
+/// Gives a file to the servers' OS user.
+pub(super) fn own(path: &Path, user: Option<&OsUser>) -> Result<()> {
+    let Some(user) = user else { return Ok(()) };
+    std::os::unix::fs::chown(path, Some(user.uid), Some(user.gid)).map_err(disk::context("change the owner of", path))
+}
+
+/// Runs a program to its end; the inner error is what it said.
+async fn run(mut command: Command) -> Result<std::result::Result<(), String>> {
+    let program = Path::new(command.as_std().get_program()).to_owned();
+    // A server that pg_ctl starts would keep a pipe open for ever, so output goes to a file that needs no name.
+    let output = tempfile()?;
+    let both = || output.try_clone().map_err(disk::context("open", Path::new("/tmp")));
+    command.stdout(both()?).stderr(both()?);
+    let status = command.status().await.map_err(disk::context("run", &program))?;
+    if status.success() {
+        return Ok(Ok(()));
+    }
+    use std::io::{Read, Seek};
+    let mut said = Vec::new();
+    let mut output = output;
+    output.rewind()?;
+    output.read_to_end(&mut said)?;
+    let said = String::from_utf8_lossy(&said).trim().to_owned();
+    Ok(Err(if said.is_empty() { status.to_string() } else { said }))
+}
+
+/// An unnamed file in memory.
+fn tempfile() -> Result<std::fs::File> {
+    let fd = rustix::fs::memfd_create("loxo-output", rustix::fs::MemfdFlags::CLOEXEC);
+    fd.map(std::fs::File::from)
+        .map_err(|e| PgError::new(SqlState::IO_ERROR, format!("could not make a file in memory: {e}")))
+}
+
+/// The last lines written to a log from `begin` on.
+fn log_tail(log: &Path, begin: u64) -> String {
+    let bytes = std::fs::read(log).unwrap_or_default();
+    last_lines(&String::from_utf8_lossy(bytes.get(begin as usize..).unwrap_or_default()))
+}
+
+/// The last few lines of a text.
+pub(super) fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..].join("\n")
+}

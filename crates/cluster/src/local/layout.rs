@@ -1,0 +1,254 @@
+//! What a local cluster consists of and where each thing is.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use pgerror::{PgError, Result, SqlState};
+
+use super::{DATANODE_PORT_OFFSET, GTM_PORT_OFFSET};
+use crate::config::{Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, Local, invalid};
+use crate::disk;
+use crate::settings::Profile;
+use crate::sql::Endpoint;
+
+/// A local cluster: its configuration, which always has `[local]`, and the paths that follow from it.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    config: Config,
+    local: Local,
+}
+
+/// What a process of the cluster is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum Kind {
+    Datanode,
+    Gtm,
+    Coordinator,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Datanode => "datanode",
+            Kind::Gtm => "gtm",
+            Kind::Coordinator => "coordinator",
+        })
+    }
+}
+
+/// One process (with its children) of the cluster.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Part {
+    pub kind: Kind,
+    pub name: String,
+    pub port: u16,
+}
+
+impl Layout {
+    /// A new cluster of this shape; nothing is touched yet. `dir` must be absolute.
+    pub(crate) fn new(
+        dir: &Path,
+        port: u16,
+        coordinators: usize,
+        datanodes: usize,
+        profile: Profile,
+        set: BTreeMap<String, String>,
+        pg_bin: PathBuf,
+    ) -> Result<Self> {
+        check_shape(dir, port, coordinators, datanodes)?;
+        let host = || "127.0.0.1".to_owned();
+        let local = Local { dir: dir.to_owned(), port, profile, pg_bin, set };
+        let coordinator = |i: usize| Coordinator {
+            name: format!("coord{}", i + 1),
+            listen: format!("127.0.0.1:{}", port + i as u16),
+            auth: Auth::Trust,
+            tls_cert: None,
+            tls_key: None,
+        };
+        let datanode = |i: usize| Datanode {
+            name: format!("dn{}", i + 1),
+            host: host(),
+            port: port + DATANODE_PORT_OFFSET + i as u16,
+            primary: i == 0,
+            preferred: false,
+        };
+        let config = Config {
+            cluster: ClusterSection {
+                name: "local".to_owned(),
+                database: "postgres".to_owned(),
+                user: "postgres".to_owned(),
+                password_file: None,
+            },
+            gtm: Gtm { host: host(), port: port + GTM_PORT_OFFSET },
+            coordinators: (0..coordinators).map(coordinator).collect(),
+            datanodes: (0..datanodes).map(datanode).collect(),
+            local: Some(local.clone()),
+            path: config_path(dir),
+        };
+        Ok(Self { config, local })
+    }
+
+    /// The cluster in a directory; `None` if there is none.
+    pub fn load(dir: &Path) -> Result<Option<Self>> {
+        let dir = disk::absolute(dir)?;
+        let path = config_path(&dir);
+        if !path.try_exists().map_err(disk::context("look at", &path))? {
+            return Ok(None);
+        }
+        let config = Config::load(&path)?;
+        let local = config.local.clone().filter(|local| local.dir == dir).ok_or_else(|| {
+            invalid(format!("\"{}\" is not the configuration of a local cluster in this directory", path.display()))
+                .hint("A local cluster's directory cannot be moved: move it back, or make a new one with \"loxo up\".")
+        })?;
+        Ok(Some(Self { config, local }))
+    }
+
+    /// The configuration, as coordinators and the gtm read it.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The `[local]` table.
+    pub fn local(&self) -> &Local {
+        &self.local
+    }
+
+    /// Takes other settings for the datanodes.
+    pub(crate) fn with_local(mut self, local: Local) -> Self {
+        self.config.local = Some(local.clone());
+        self.local = local;
+        self
+    }
+
+    /// The cluster's directory, absolute.
+    pub fn dir(&self) -> &Path {
+        &self.local.dir
+    }
+
+    /// `D/cluster.toml`.
+    pub fn config_file(&self) -> PathBuf {
+        config_path(self.dir())
+    }
+
+    /// Data directory of a datanode.
+    pub fn data_dir(&self, name: &str) -> PathBuf {
+        self.dir().join(name)
+    }
+
+    /// Where the processes' output goes.
+    pub fn log_dir(&self) -> PathBuf {
+        self.dir().join("log")
+    }
+
+    /// Output of one process.
+    pub fn log_file(&self, name: &str) -> PathBuf {
+        self.log_dir().join(format!("{name}.log"))
+    }
+
+    /// Exists once the metadata is on every datanode; holds the cluster's id.
+    pub(crate) fn marker(&self) -> PathBuf {
+        self.dir().join("initialised")
+    }
+
+    /// The cluster's id; `None` until it has been up once.
+    pub fn cluster_id(&self) -> Option<String> {
+        std::fs::read_to_string(self.marker()).ok().map(|text| text.trim().to_owned())
+    }
+
+    /// All parts, in the order they start: datanodes, gtm, coordinators.
+    pub fn parts(&self) -> Vec<Part> {
+        let mut parts: Vec<Part> = (self.config.datanodes.iter())
+            .map(|d| Part { kind: Kind::Datanode, name: d.name.clone(), port: d.port })
+            .collect();
+        parts.push(Part { kind: Kind::Gtm, name: "gtm".to_owned(), port: self.config.gtm.port });
+        parts.extend(self.config.coordinators.iter().map(|c| Part {
+            kind: Kind::Coordinator,
+            name: c.name.clone(),
+            port: c.address().map_or(0, |(_, port)| port),
+        }));
+        parts
+    }
+
+    /// How to log in to a part; meaningless for the gtm, which does not speak SQL.
+    pub fn endpoint(&self, part: &Part) -> Endpoint {
+        Endpoint {
+            host: "127.0.0.1".to_owned(),
+            port: part.port,
+            user: self.config.cluster.user.clone(),
+            database: self.config.cluster.database.clone(),
+            password: None,
+        }
+    }
+
+    /// The process of a part, if it runs.
+    pub(crate) fn pid(&self, part: &Part) -> Option<i32> {
+        match part.kind {
+            Kind::Datanode => super::datanode::postmaster(self, &part.name),
+            Kind::Gtm | Kind::Coordinator => super::daemon::pids(self, part).first().copied(),
+        }
+    }
+
+    /// Is anything of the cluster running?
+    pub(crate) fn is_running(&self) -> bool {
+        self.parts().iter().any(|part| self.pid(part).is_some())
+    }
+}
+
+fn config_path(dir: &Path) -> PathBuf {
+    dir.join("cluster.toml")
+}
+
+fn check_shape(dir: &Path, port: u16, coordinators: usize, datanodes: usize) -> Result<()> {
+    let between = |what: &str, n: usize, max: u16| {
+        let fits = (1..=usize::from(max)).contains(&n);
+        if fits { Ok(()) } else { Err(invalid(format!("a local cluster has 1 to {max} {what}, not {n}"))) }
+    };
+    between("coordinators", coordinators, GTM_PORT_OFFSET)?;
+    between("datanodes", datanodes, 100)?;
+    if port == 0 || usize::from(port) + usize::from(DATANODE_PORT_OFFSET) + datanodes > usize::from(u16::MAX) {
+        return Err(invalid(format!("--port {port} is out of range")).hint(
+            "The ports from it to it + 100 + the number of datanodes are used; 1024 to 65000 is a good choice.",
+        ));
+    }
+    // pg_ctl passes the path through a shell.
+    let text = dir.to_str().unwrap_or("\n");
+    if text.contains(|c: char| c.is_control() || "\"'`$\\".contains(c)) {
+        return Err(PgError::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            format!("the directory name \"{}\" cannot be used", dir.display()),
+        )
+        .hint("Choose one without quotes, backslashes, dollar signs and control characters, in UTF-8."));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(port: u16, coordinators: usize, datanodes: usize) -> Result<Layout> {
+        let dir = Path::new("/d");
+        Layout::new(dir, port, coordinators, datanodes, Profile::Default, BTreeMap::new(), PathBuf::from("/bin"))
+    }
+
+    #[test]
+    fn ports_follow_from_the_first() {
+        let layout = layout(6000, 2, 2).unwrap();
+        let ports: Vec<(String, u16)> = layout.parts().into_iter().map(|p| (p.name, p.port)).collect();
+        let expected = [("dn1", 6100), ("dn2", 6101), ("gtm", 6050), ("coord1", 6000), ("coord2", 6001)];
+        assert_eq!(ports, expected.map(|(name, port)| (name.to_owned(), port)));
+        Config::parse(&layout.config().to_toml().unwrap(), Path::new("/d/cluster.toml")).unwrap();
+    }
+
+    #[test]
+    fn impossible_shapes_are_refused() {
+        assert!(layout(6000, 0, 2).is_err());
+        assert!(layout(6000, 51, 2).is_err());
+        assert!(layout(6000, 1, 0).is_err());
+        assert!(layout(65500, 1, 1).is_err());
+        assert!(check_shape(Path::new("/a$b"), 6000, 1, 1).is_err());
+    }
+}

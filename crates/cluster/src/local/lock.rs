@@ -1,0 +1,30 @@
+//! One command at a time changes a cluster.
+
+use std::fs::File;
+use std::path::Path;
+
+use pgerror::{PgError, Result, SqlState};
+use rustix::fs::{FlockOperation, flock};
+
+use crate::disk;
+
+/// Held while `up` or `down` works on a directory; the kernel frees it when the holder ends, however it ends.
+#[derive(Debug)]
+pub(super) struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    pub(super) fn take(dir: &Path) -> Result<Self> {
+        let path = dir.join("lock");
+        let file = File::options().create(true).append(true).open(&path).map_err(disk::context("open", &path))?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+            PgError::new(
+                SqlState::LOCK_NOT_AVAILABLE,
+                format!("another loxo command is at work on the cluster in \"{}\"", dir.display()),
+            )
+            .hint("Wait for it to end, then try again.")
+        })?;
+        Ok(Self { _file: file })
+    }
+}

@@ -1,0 +1,54 @@
+//! Clusters that live in one directory of this machine: `loxo up`, `down`, `status`.
+
+use std::path::PathBuf;
+
+use pgerror::{PgError, Result, SqlState};
+
+mod daemon;
+mod datanode;
+mod down;
+mod layout;
+mod lock;
+mod status;
+mod up;
+
+pub use down::down;
+pub use layout::{Kind, Layout, Part};
+pub use status::{InDoubt, PartStatus, State, Status, status};
+pub use up::{UpOptions, up};
+
+/// Coordinators listen on P, P + 1, …; the gtm on P + 50; datanodes on P + 100, P + 101, ….
+pub(crate) const GTM_PORT_OFFSET: u16 = 50;
+pub(crate) const DATANODE_PORT_OFFSET: u16 = 100;
+
+/// Port of the first coordinator if nothing else is asked for.
+pub const PORT_DEFAULT: u16 = 5433;
+/// Datanodes if nothing else is asked for.
+pub const DATANODES_DEFAULT: usize = 2;
+/// Coordinators if nothing else is asked for.
+pub const COORDINATORS_DEFAULT: usize = 1;
+
+/// Where a cluster lives if nothing else is asked for: `/var/lib/loxo` for root (its servers run as `postgres`, who
+/// must be able to get there), else `$XDG_DATA_HOME/loxo`, that is `~/.local/share/loxo`.
+pub fn default_dir() -> PathBuf {
+    if rustix::process::geteuid().is_root() {
+        return PathBuf::from("/var/lib/loxo");
+    }
+    let data_home = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|p| p.is_absolute());
+    let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_else(|| "/tmp".into())).join(".local/share");
+    data_home.unwrap_or_else(home).join("loxo")
+}
+
+/// A first port such that all ports of a cluster of this shape are free now; for clusters that live only briefly.
+pub fn free_port(coordinators: u16, datanodes: u16) -> Result<u16> {
+    const FIRST: u16 = 15_433;
+    let offsets = |first: u16| {
+        let datanodes = (0..datanodes).map(move |i| first + DATANODE_PORT_OFFSET + i);
+        (0..coordinators).map(move |i| first + i).chain([first + GTM_PORT_OFFSET]).chain(datanodes)
+    };
+    let is_free = |first: &u16| offsets(*first).all(|port| std::net::TcpListener::bind(("127.0.0.1", port)).is_ok());
+    (FIRST..60_000)
+        .step_by(250)
+        .find(is_free)
+        .ok_or_else(|| PgError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, "no range of free ports was found"))
+}

@@ -1,0 +1,138 @@
+//! `loxo status`: what runs, and which distributed transactions are in doubt.
+
+use std::path::{Path, PathBuf};
+
+use pgerror::{PgError, Result, SqlState};
+use serde::Serialize;
+
+use super::{Kind, Layout, Part, daemon};
+use crate::disk;
+use crate::sql::{Endpoint, Session};
+
+/// A cluster's state.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct Status {
+    pub dir: PathBuf,
+    /// `None` until the cluster has been up once.
+    pub cluster_id: Option<String>,
+    /// Running or dead if every process is, else degraded.
+    pub state: State,
+    pub processes: Vec<PartStatus>,
+    /// Connection URIs of all coordinators, running or not.
+    pub coordinators: Vec<String>,
+    pub in_doubt: Vec<InDoubt>,
+}
+
+/// A process' state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// It answers.
+    Running,
+    /// There is no such process.
+    Dead,
+    /// There is a process, but it does not answer (yet).
+    Starting,
+    /// Of a whole cluster: some processes run, some do not.
+    Degraded,
+}
+
+/// One process.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct PartStatus {
+    pub name: String,
+    pub kind: String,
+    pub host: String,
+    pub port: u16,
+    pub pid: Option<i32>,
+    pub state: State,
+    /// Of PostgreSQL, or of loxo; `None` if the process does not answer.
+    pub version: Option<String>,
+    pub log: PathBuf,
+}
+
+/// A prepared transaction of ours that is not decided on this node.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct InDoubt {
+    pub node: String,
+    pub gid: String,
+    /// Time of PREPARE, as the datanode prints it.
+    pub prepared: String,
+    pub owner: String,
+    pub database: String,
+}
+
+/// Looks at the cluster in `dir`; changes nothing.
+pub async fn status(dir: &Path) -> Result<Status> {
+    let dir = disk::absolute(dir)?;
+    let layout = Layout::load(&dir)?.ok_or_else(|| {
+        PgError::new(SqlState::UNDEFINED_OBJECT, format!("there is no cluster in \"{}\"", dir.display()))
+            .hint("Start one with \"loxo up\", or name its directory with --dir.")
+    })?;
+    let mut processes = Vec::new();
+    let mut in_doubt = Vec::new();
+    for part in layout.parts() {
+        let status = part_status(&layout, &part).await;
+        if part.kind == Kind::Datanode && status.state == State::Running {
+            in_doubt.extend(prepared(&part.name, &layout.endpoint(&part)).await?);
+        }
+        processes.push(status);
+    }
+    let all = |state| processes.iter().all(|p: &PartStatus| p.state == state);
+    let state = match (all(State::Running), all(State::Dead)) {
+        (true, _) => State::Running,
+        (_, true) => State::Dead,
+        _ => State::Degraded,
+    };
+    let (cluster_id, coordinators) = (layout.cluster_id(), layout.config().coordinator_uris()?);
+    Ok(Status { cluster_id, state, processes, coordinators, in_doubt, dir })
+}
+
+async fn part_status(layout: &Layout, part: &Part) -> PartStatus {
+    let pid = layout.pid(part);
+    let version = match pid {
+        None => None,
+        Some(_) => version(layout, part).await.ok(),
+    };
+    let state = match (pid, &version) {
+        (None, _) => State::Dead,
+        (Some(_), Some(_)) => State::Running,
+        (Some(_), None) => State::Starting,
+    };
+    PartStatus {
+        name: part.name.clone(),
+        kind: part.kind.to_string(),
+        host: "127.0.0.1".to_owned(),
+        port: part.port,
+        pid,
+        state,
+        version,
+        log: layout.log_file(&part.name),
+    }
+}
+
+/// Asks the part; fails if it does not answer.
+async fn version(layout: &Layout, part: &Part) -> Result<String> {
+    if part.kind != Kind::Datanode {
+        daemon::answers(layout, part).await?;
+        return Ok(format!("loxo {}", env!("CARGO_PKG_VERSION")));
+    }
+    let session = Session::connect(&layout.endpoint(part)).await?;
+    let version = session.value("SHOW server_version").await?.unwrap_or_default();
+    Ok(format!("PostgreSQL {}", version.split(' ').next().unwrap_or_default()))
+}
+
+/// The undecided transactions of a datanode.
+async fn prepared(node: &str, endpoint: &Endpoint) -> Result<Vec<InDoubt>> {
+    let session = Session::connect(endpoint).await?;
+    let sql = "SELECT gid, prepared, owner, database FROM pg_catalog.pg_prepared_xacts WHERE gid LIKE 'loxo%' ORDER BY prepared";
+    let in_doubt = |row: Vec<Option<String>>| {
+        let mut row = row.into_iter().map(Option::unwrap_or_default);
+        let mut next = || row.next().unwrap_or_default();
+        InDoubt { node: node.to_owned(), gid: next(), prepared: next(), owner: next(), database: next() }
+    };
+    Ok(session.rows(sql).await?.into_iter().map(in_doubt).collect())
+}

@@ -1,0 +1,64 @@
+//! `loxo coordinator`.
+
+use std::path::PathBuf;
+
+use cluster::{Auth, Config};
+use coordinator::{Authentication, Coordinator, CoordinatorOptions};
+use pgerror::{PgError, Result, SqlState};
+
+/// Run a coordinator: the process that clients connect to
+///
+/// Stays in the foreground; SIGTERM ends it. It holds no state, so any number may run and any may be killed.
+#[derive(clap::Args)]
+#[command(after_help = "Example:
+  loxo coordinator --config /etc/loxo.toml --name coord1")]
+pub struct Arguments {
+    /// Configuration file
+    #[arg(long, value_name = "F")]
+    config: PathBuf,
+    /// Which coordinator of the file; may be left out if there is only one
+    #[arg(long, value_name = "N")]
+    name: Option<String>,
+    /// Leave the caller's session (used by "loxo up")
+    #[arg(long, hide = true)]
+    pub detached: bool,
+}
+
+/// Connections of one coordinator to each datanode, and clients it serves at a time.
+const POOL_SIZE: usize = 60;
+const CLIENTS_MAX: usize = 1000;
+
+/// Runs the command.
+pub async fn run(arguments: Arguments) -> Result<()> {
+    super::log_to_stderr();
+    let config = Config::load(&arguments.config)?;
+    let own = config.coordinator(arguments.name.as_deref())?;
+    let (host, port) = own.address()?;
+    let listen = tokio::net::lookup_host((host.as_str(), port)).await?.next().ok_or_else(|| {
+        PgError::new(SqlState::CONFIG_FILE_ERROR, format!("the host name \"{host}\" of {} has no address", own.name))
+    })?;
+    let service = super::service_identity(&config)?;
+    let options = CoordinatorOptions {
+        name: own.name.clone(),
+        listen,
+        authentication: match own.auth {
+            Auth::Trust => Authentication::Trust,
+            Auth::Scram => Authentication::Scram,
+        },
+        datanodes: config
+            .datanodes
+            .iter()
+            .map(|node| executor::Address { host: node.host.clone(), port: node.port })
+            .collect(),
+        primary: catalog::NodeId(config.datanodes.iter().position(|node| node.primary).unwrap_or(0) as u16),
+        service,
+        gtm: format!("{}:{}", config.gtm.host, config.gtm.port),
+        pool_size: POOL_SIZE,
+        clients_max: CLIENTS_MAX,
+    };
+    let coordinator = Coordinator::bind(options).await?;
+    tokio::select! {
+        ended = coordinator.serve() => ended,
+        () = super::asked_to_stop() => Ok(()),
+    }
+}

@@ -1,0 +1,50 @@
+//! `loxo gtm`.
+
+use std::path::PathBuf;
+
+use cluster::Config;
+use pgerror::{PgError, Result, SqlState};
+use tokio::net::TcpListener;
+
+/// Run the global transaction manager of a cluster
+///
+/// Stays in the foreground; SIGTERM ends it. It holds soft state only: after a restart coordinators reconnect.
+#[derive(clap::Args)]
+#[command(after_help = "Example:
+  loxo gtm --config /etc/loxo.toml")]
+pub struct Arguments {
+    /// Configuration file
+    #[arg(long, value_name = "F")]
+    config: PathBuf,
+    /// Leave the caller's session (used by "loxo up")
+    #[arg(long, hide = true)]
+    pub detached: bool,
+}
+
+/// Runs the command.
+pub async fn run(arguments: Arguments) -> Result<()> {
+    super::log_to_stderr();
+    let config = Config::load(&arguments.config)?;
+    let (host, port) = (config.gtm.host.as_str(), config.gtm.port);
+    let listener = TcpListener::bind((host, port)).await.map_err(|error| {
+        PgError::new(SqlState::CANNOT_CONNECT_NOW, format!("the gtm could not listen on {host}:{port}: {error}"))
+            .hint("Another program uses this port: stop it or choose another port.")
+    })?;
+    let service = super::service_identity(&config)?;
+    let datanodes = config
+        .datanodes
+        .iter()
+        .map(|node| pgproto::ConnectOptions {
+            host: node.host.clone(),
+            port: node.port,
+            user: service.user.clone(),
+            database: service.database.clone(),
+            secret: service.secret.clone(),
+            parameters: vec![("application_name".into(), "loxo gtm".into())],
+        })
+        .collect();
+    tokio::select! {
+        ended = txn::gtm::serve(listener, txn::GtmOptions::new(datanodes)) => ended,
+        () = super::asked_to_stop() => Ok(()),
+    }
+}

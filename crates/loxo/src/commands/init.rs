@@ -1,0 +1,29 @@
+//! `loxo init`.
+
+use std::path::PathBuf;
+
+use cluster::Config;
+use pgerror::Result;
+
+/// Prepare empty PostgreSQL servers to be the datanodes of a new cluster
+///
+/// Writes the schema "loxo" on every server that the configuration names, on all or on none. Refuses servers that hold
+/// anything. Local clusters do not need it: "loxo up" does the same.
+#[derive(clap::Args)]
+#[command(after_help = "Example:
+  loxo check --config /etc/loxo.toml && loxo init --config /etc/loxo.toml
+
+docs/configuration.md describes the file.")]
+pub struct Arguments {
+    /// Configuration file
+    #[arg(long, value_name = "F")]
+    config: PathBuf,
+}
+
+/// Runs the command.
+pub async fn run(arguments: Arguments) -> Result<()> {
+    let config = Config::load(&arguments.config)?;
+    let id = cluster::init(&config).await?;
+    let datanodes = super::count(config.datanodes.len(), "datanode");
+    super::print(&format!("{datanodes} initialised; the cluster's id is {id}\n"))
+}

@@ -1,0 +1,77 @@
+//! One file a subcommand: its arguments with their help, and what it does with them.
+
+use std::io::{ErrorKind, Write};
+use std::path::PathBuf;
+
+use clap::Args;
+use pgerror::Result;
+
+pub mod bench;
+pub mod check;
+pub mod coordinator;
+pub mod demo;
+pub mod down;
+pub mod gtm;
+pub mod init;
+pub mod status;
+pub mod up;
+
+/// The cluster a command is about.
+#[derive(Args)]
+pub struct DirArgument {
+    /// Directory of the cluster [default: /var/lib/loxo for root, else ~/.local/share/loxo]
+    #[arg(long, value_name = "D")]
+    dir: Option<PathBuf>,
+}
+
+impl DirArgument {
+    /// The directory asked for, or the default one.
+    pub fn path(&self) -> PathBuf {
+        self.dir.clone().unwrap_or_else(cluster::local::default_dir)
+    }
+}
+
+/// Writes a result to stdout. That nobody reads it to its end, as with `| head`, is no error.
+fn print(text: &str) -> Result<()> {
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(e.into()),
+        _ => Ok(()),
+    }
+}
+
+/// `1 datanode`, `2 datanodes`.
+fn count(number: usize, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
+}
+
+/// What a server process has to say goes to stderr, which `loxo up` sends to a file; `LOXO_LOG` chooses how much.
+fn log_to_stderr() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("LOXO_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+}
+
+/// The superuser that servers of the cluster use for themselves.
+fn service_identity(config: &cluster::Config) -> Result<executor::Identity> {
+    Ok(executor::Identity {
+        user: config.cluster.user.clone(),
+        database: config.cluster.database.clone(),
+        secret: config.password()?.map(pgproto::scram::Secret::Password),
+    })
+}
+
+/// SIGTERM or Ctrl-C.
+async fn asked_to_stop() {
+    let mut terminate = match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+        Ok(signal) => signal,
+        Err(error) => {
+            tracing::warn!(%error, "SIGTERM cannot be caught");
+            return std::future::pending().await;
+        }
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+}

@@ -1,0 +1,71 @@
+//! `loxo`: the one command of Loxodonta. Each subcommand is a file of `commands/`; this page only parses, dispatches
+//! and prints errors.
+//!
+//! Invariants: results go to stdout, progress and errors to stderr; exit status 0 means done, 1 a failure that was
+//! explained, 2 a command line that was not understood.
+
+use clap::{Parser, Subcommand};
+
+mod commands;
+
+/// Row buffers are larger than the system allocator keeps mapped: with it every one of them costs page faults.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Many ordinary PostgreSQL servers as one PostgreSQL.
+#[derive(Parser)]
+#[command(
+    version,
+    about,
+    arg_required_else_help = true,
+    after_help = "Examples:\n  loxo up --datanodes 4 --coordinators 2   start a cluster on this machine\n  loxo status                              what runs\n  loxo down                                stop it; the data stays\n  loxo demo                                load TPC-H lineitem and look at it"
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Up(commands::up::Arguments),
+    Down(commands::down::Arguments),
+    Status(commands::status::Arguments),
+    Demo(commands::demo::Arguments),
+    Bench(commands::bench::Arguments),
+    Init(commands::init::Arguments),
+    Check(commands::check::Arguments),
+    Coordinator(commands::coordinator::Arguments),
+    Gtm(commands::gtm::Arguments),
+}
+
+fn main() -> std::process::ExitCode {
+    let command = Arguments::parse().command;
+    // Before any thread exists: what follows is inherited by the whole process.
+    match &command {
+        Command::Coordinator(arguments) if arguments.detached => cluster::detach("loxo"),
+        Command::Gtm(arguments) if arguments.detached => cluster::detach("loxo"),
+        _ => {}
+    }
+    let outcome = tokio::runtime::Runtime::new().map_err(pgerror::PgError::from).and_then(|runtime| {
+        runtime.block_on(async {
+            match command {
+                Command::Up(arguments) => commands::up::run(arguments).await,
+                Command::Down(arguments) => commands::down::run(arguments).await,
+                Command::Status(arguments) => commands::status::run(arguments).await,
+                Command::Demo(arguments) => commands::demo::run(arguments).await,
+                Command::Bench(arguments) => commands::bench::run(arguments).await,
+                Command::Init(arguments) => commands::init::run(arguments).await,
+                Command::Check(arguments) => commands::check::run(arguments).await,
+                Command::Coordinator(arguments) => commands::coordinator::run(arguments).await,
+                Command::Gtm(arguments) => commands::gtm::run(arguments).await,
+            }
+        })
+    });
+    match outcome {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("loxo: {error}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}

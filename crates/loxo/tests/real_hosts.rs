@@ -1,0 +1,138 @@
+//! The way of real hosts: a configuration file, servers that somebody else made, `loxo check` and `loxo init`.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use testkit::wire::Client;
+use testkit::{Server, ServerOptions, TempDir};
+
+/// A configuration file over stock servers.
+struct Setup {
+    servers: Vec<Server>,
+    dir: TempDir,
+}
+
+impl Setup {
+    fn new(settings: &[&[(&str, &str)]]) -> Self {
+        let start = |settings: &&[(&str, &str)]| {
+            let settings = settings.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+            Server::start(&ServerOptions { settings, ..ServerOptions::default() }).unwrap()
+        };
+        let setup = Self { servers: settings.iter().map(start).collect(), dir: TempDir::new("hosts").unwrap() };
+        setup.write_config("user = \"postgres\"");
+        setup
+    }
+
+    fn config(&self) -> PathBuf {
+        self.dir.path().join("loxo.toml")
+    }
+
+    fn write_config(&self, login: &str) {
+        let mut text = format!("[cluster]\nname = \"test\"\n{login}\n[gtm]\nhost = \"127.0.0.1\"\nport = 1\n");
+        text += "[[coordinator]]\nname = \"coord1\"\nlisten = \"127.0.0.1:2\"\n";
+        for (i, server) in self.servers.iter().enumerate() {
+            text += &format!("[[datanode]]\nname = \"dn{}\"\nhost = \"127.0.0.1\"\nport = {}\n", i + 1, server.port());
+        }
+        std::fs::write(self.config(), text).unwrap();
+    }
+
+    /// Exit status and everything that was printed.
+    fn loxo(&self, command: &str) -> (Option<i32>, String) {
+        let mut loxo = Command::new(env!("CARGO_BIN_EXE_loxo"));
+        let output = loxo.arg(command).arg("--config").arg(self.config()).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(text).unwrap())
+    }
+
+    #[track_caller]
+    fn says(&self, command: &str, status: i32, words: &[&str]) {
+        let (code, text) = self.loxo(command);
+        assert_eq!(code, Some(status), "{text}");
+        for word in words {
+            assert!(text.contains(word), "\"{word}\" is not in: {text}");
+        }
+    }
+
+    fn value(&self, server: usize, sql: &str) -> Option<String> {
+        let mut client = self.servers[server].connect().unwrap();
+        client.strings(sql).unwrap().into_iter().next().and_then(|row| row.into_iter().next())
+    }
+}
+
+const PREPARED: (&str, &str) = ("max_prepared_transactions", "100");
+
+#[test]
+fn empty_servers_become_datanodes_once() {
+    let setup = Setup::new(&[&[PREPARED], &[PREPARED]]);
+    setup.says("check", 1, &["error: dn2: has no metadata", "loxo init"]);
+    setup.says("init", 0, &["2 datanodes initialised"]);
+    setup.says("check", 0, &["no errors"]);
+    setup.says("init", 1, &["not empty"]);
+
+    let id = |server| setup.value(server, "SELECT cluster_id FROM loxo.identity").unwrap();
+    assert_eq!(id(0), id(1));
+    for server in [0, 1] {
+        assert_eq!(setup.value(server, "SELECT node_id FROM loxo.identity"), Some(server.to_string()));
+        let nodes = setup.value(server, "SELECT string_agg(id || name || type::text, ' ' ORDER BY id) FROM loxo.node");
+        assert_eq!(nodes.unwrap(), "0dn1D 1dn2D 1000coord1C 2000gtmG");
+        let buckets = "SELECT count(*) FROM loxo.bucket_map, unnest(nodes) WITH ORDINALITY AS b (node, place)
+            WHERE node = (place - 1) % 2";
+        assert_eq!(setup.value(server, buckets).unwrap(), "4096");
+    }
+}
+
+#[test]
+fn nothing_is_written_unless_all_servers_can_take_it() {
+    // The second server cannot prepare a transaction.
+    let setup = Setup::new(&[&[PREPARED], &[("max_prepared_transactions", "0")]]);
+    setup.says("check", 1, &["error: dn2: max_prepared_transactions = 0", "no distributed transaction"]);
+    setup.says("init", 1, &["datanode dn2", "prepared transactions are disabled"]);
+    for server in [0, 1] {
+        assert_eq!(setup.value(server, "SELECT count(*) FROM pg_namespace WHERE nspname = 'loxo'").unwrap(), "0");
+        assert_eq!(setup.value(server, "SELECT count(*) FROM pg_prepared_xacts").unwrap(), "0");
+    }
+
+    // The second server holds something.
+    let setup = Setup::new(&[&[PREPARED], &[PREPARED, ("fsync", "off"), ("timezone", "Asia/Tokyo")]]);
+    setup.servers[1].connect().unwrap().run("CREATE TABLE precious (a int)").unwrap();
+    setup.says("init", 1, &["datanode dn2", "not empty", "relation precious"]);
+    assert_eq!(setup.value(0, "SELECT count(*) FROM pg_namespace WHERE nspname = 'loxo'").unwrap(), "0");
+    setup.says("check", 1, &["warning: dn2: fsync = off", "TimeZone differs"]);
+}
+
+#[test]
+fn the_password_file_is_used_and_unreachable_servers_are_named() {
+    let setup = Setup::new(&[&[PREPARED]]);
+    let mut client = setup.servers[0].connect().unwrap();
+    client.run("CREATE ROLE loader LOGIN SUPERUSER PASSWORD 'it''s secret'").unwrap();
+    let hba = setup.servers[0].data_dir().join("pg_hba.conf");
+    let rules = std::fs::read_to_string(&hba).unwrap();
+    std::fs::write(&hba, format!("host all loader 127.0.0.1/32 scram-sha-256\n{rules}")).unwrap();
+    client.run("SELECT pg_reload_conf()").unwrap();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while Client::connect_with(setup.servers[0].port(), &[("user", "loader")]).is_ok() {
+        assert!(Instant::now() < deadline, "the server still lets everybody in");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+
+    setup.write_config("user = \"loader\"\npassword_file = \"password\"");
+    let password = setup.dir.path().join("password");
+    std::fs::write(&password, "wrong\n").unwrap();
+    setup.says("check", 1, &["error: dn1: unreachable", "password authentication failed"]);
+    std::fs::write(&password, "it's secret\n").unwrap();
+    setup.says("init", 0, &["1 datanode initialised"]);
+    setup.says("check", 0, &["warning: cluster: there is only one datanode"]);
+
+    let Setup { servers, dir } = setup;
+    let port = servers[0].port();
+    drop(servers);
+    let gone = Setup { servers: Vec::new(), dir };
+    let text = format!(
+        "[cluster]\nname = \"x\"\n[gtm]\nhost = \"127.0.0.1\"\nport = 1\n\
+         [[datanode]]\nname = \"dn1\"\nhost = \"127.0.0.1\"\nport = {port}\n"
+    );
+    std::fs::write(gone.config(), text).unwrap();
+    gone.says("check", 1, &["error: dn1: unreachable", "no [[coordinator]] is configured"]);
+    gone.says("coordinator", 1, &["0 coordinators"]);
+}
