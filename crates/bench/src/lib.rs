@@ -1,0 +1,28 @@
+//! TPC-H lineitem, the demonstration that loads it, and the benchmark that measures the load.
+//!
+//! ```text
+//! lineitem::Blocks ──256 KiB blocks──► copy_in ──► coordinators ──► datanodes
+//!                                        │
+//!                       progress ◄───────┘                demo::run:  what `loxo demo` shows
+//! files of CSV ──► COPY t FROM '/file' ──► cluster and stock servers in turn   load::run: `loxo bench load`
+//! verify::run: do the rows, their order-independent whole, and their places agree with one server?
+//! ```
+//!
+//! Invariants: the same scale factor gives the same rows however they are cut into parts; one part is one COPY and so
+//! one transaction; what is compared is measured in one run, in turn, on servers with the same settings.
+
+mod copy_in;
+pub mod cpu;
+pub mod demo;
+pub mod lineitem;
+pub mod load;
+mod progress;
+mod report;
+mod sql;
+mod stock;
+pub mod verify;
+
+pub use copy_in::Cancel;
+pub use demo::DemoOptions;
+pub use load::{LoadOptions, Target};
+pub use report::{LoadReport, Measured};

@@ -1,0 +1,193 @@
+//! Tables for people and JSON for programs.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+/// What one side of the load benchmark did, for one kind of table.
+#[derive(Clone, Debug, Default)]
+pub struct Measured {
+    /// Seconds of each round.
+    pub seconds: Vec<f64>,
+    /// CPU seconds of each round: datanodes, or the stock servers.
+    pub server_cpu: Vec<f64>,
+    /// CPU seconds of each round: coordinators (and gtm).
+    pub coordinator_cpu: Vec<f64>,
+}
+
+/// The outcome of `loxo bench load`.
+#[derive(Clone, Debug)]
+pub struct LoadReport {
+    /// Rows of one round.
+    pub rows: u64,
+    /// Bytes of input of one round.
+    pub bytes: u64,
+    /// Columns of the table: 7 or 16.
+    pub columns: usize,
+    /// Concurrent COPY streams.
+    pub streams: usize,
+    /// `file` or `stdin`.
+    pub input: &'static str,
+    /// `server_version` of the datanodes.
+    pub server_version: String,
+    /// Table kind (`logged` or `unlogged`), stock servers, cluster.
+    pub measured: Vec<(&'static str, Measured, Measured)>,
+    /// What the verification said, if it was asked for.
+    pub verified: Option<String>,
+}
+
+/// The middle value; the mean of the middle two; 0 for none.
+pub(crate) fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match sorted.len() {
+        0 => 0.0,
+        n if n % 2 == 1 => sorted[n / 2],
+        n => (sorted[n / 2 - 1] + sorted[n / 2]) / 2.0,
+    }
+}
+
+impl LoadReport {
+    fn rows_per_second(&self, measured: &Measured) -> f64 {
+        self.rows as f64 / median(&measured.seconds).max(1e-9)
+    }
+
+    fn per_million(&self, cpu: &[f64]) -> f64 {
+        median(cpu) * 1e6 / self.rows.max(1) as f64
+    }
+
+    /// Rows a second through the cluster, divided by the stock servers'.
+    pub fn ratio(&self, stock: &Measured, cluster: &Measured) -> f64 {
+        self.rows_per_second(cluster) / self.rows_per_second(stock)
+    }
+
+    /// The same facts as the text, plus those of every round.
+    pub fn to_json(&self) -> Value {
+        let side = |m: &Measured| {
+            json!({
+                "rows_per_second": self.rows_per_second(m),
+                "megabytes_per_second": self.bytes as f64 / 1e6 / median(&m.seconds).max(1e-9),
+                "server_cpu_seconds_per_million_rows": self.per_million(&m.server_cpu),
+                "coordinator_cpu_seconds_per_million_rows": self.per_million(&m.coordinator_cpu),
+                "seconds": m.seconds, "server_cpu_seconds": m.server_cpu, "coordinator_cpu_seconds": m.coordinator_cpu,
+            })
+        };
+        let tables: Vec<Value> = self
+            .measured
+            .iter()
+            .map(|(kind, stock, cluster)| {
+                json!({"table": kind, "ratio": self.ratio(stock, cluster), "stock": side(stock), "cluster": side(cluster)})
+            })
+            .collect();
+        json!({
+            "rows": self.rows, "bytes": self.bytes, "columns": self.columns, "streams": self.streams, "input": self.input,
+            "server_version": self.server_version, "tables": tables, "verified": self.verified,
+        })
+    }
+}
+
+impl fmt::Display for LoadReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { columns, streams, input, server_version, .. } = self;
+        let (rows, megabytes) = (grouped(self.rows), self.bytes as f64 / 1e6);
+        let rounds = self.measured.first().map_or(0, |(_, stock, _)| stock.seconds.len());
+        writeln!(
+            f,
+            "lineitem, {rows} rows, {columns} columns, {megabytes:.0} MB of CSV, {streams} COPY streams from {input},"
+        )?;
+        writeln!(f, "PostgreSQL {server_version}; medians of {rounds} rounds, stock servers and cluster in turn")?;
+        let head = [
+            "table",
+            "stock rows/s",
+            "cluster rows/s",
+            "ratio",
+            "CPU s per million rows:",
+            "stock",
+            "datanodes",
+            "coordinators",
+        ];
+        let mut table = vec![head.map(str::to_owned).to_vec()];
+        for (kind, stock, cluster) in &self.measured {
+            table.push(vec![
+                (*kind).to_owned(),
+                grouped(self.rows_per_second(stock) as u64),
+                grouped(self.rows_per_second(cluster) as u64),
+                format!("{:.2}", self.ratio(stock, cluster)),
+                String::new(),
+                format!("{:.3}", self.per_million(&stock.server_cpu)),
+                format!("{:.3}", self.per_million(&cluster.server_cpu)),
+                format!("{:.3}", self.per_million(&cluster.coordinator_cpu)),
+            ]);
+        }
+        write!(f, "\n{}", text_table(&table))?;
+        match &self.verified {
+            Some(text) => writeln!(f, "\n{text}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// 6001215 as `6,001,215`.
+pub(crate) fn grouped(number: u64) -> String {
+    indicatif::HumanCount(number).to_string()
+}
+
+/// Columns aligned, numbers to the right, a line under the head (the first row).
+pub(crate) fn text_table(rows: &[Vec<String>]) -> String {
+    let columns = rows.first().map_or(0, Vec::len);
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let is_number = |cell: &str| cell.starts_with(|c: char| c.is_ascii_digit() || c == '-') && !cell.contains("-0");
+    let right: Vec<bool> = (0..columns)
+        .map(|column| rows.get(1).and_then(|row| row.get(column)).is_some_and(|cell| is_number(cell)))
+        .collect();
+    let mut text = String::new();
+    for (number, row) in rows.iter().enumerate() {
+        let cells = row.iter().enumerate().map(|(i, cell)| match right[i] {
+            true => format!("{cell:>width$}", width = widths[i]),
+            false => format!("{cell:<width$}", width = widths[i]),
+        });
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
+        if number == 0 {
+            let lines: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
+            text.push_str(&lines.join("  "));
+            text.push('\n');
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&[]), 0.0);
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
+    }
+
+    #[test]
+    fn tables_line_up() {
+        let rows = [vec!["name".to_owned(), "rows".to_owned()], vec!["dn1".to_owned(), "12,345".to_owned()]];
+        assert_eq!(text_table(&rows), "name    rows\n────  ──────\ndn1   12,345\n");
+    }
+
+    #[test]
+    fn the_ratio_is_of_medians() {
+        let side = |seconds: &[f64]| Measured { seconds: seconds.to_vec(), ..Measured::default() };
+        let report = LoadReport {
+            rows: 1_000_000,
+            bytes: 1,
+            columns: 7,
+            streams: 2,
+            input: "file",
+            server_version: "15".into(),
+            measured: vec![("logged", side(&[2.0, 9.0, 2.0]), side(&[1.0, 1.0, 8.0]))],
+            verified: None,
+        };
+        assert_eq!(report.to_json()["tables"][0]["ratio"], 2.0);
+    }
+}

@@ -1,0 +1,168 @@
+-- COPY in and out, every format and option.
+CREATE TABLE t (k int, v text, n numeric, d date) /*dist: hash(k) | hash(v) | replication | roundrobin*/;
+COPY t FROM STDIN;
+1	one	1.50	2020-01-01
+2	two	\N	2020-02-02
+3	\N	3	\N
+4	tab\there	4	infinity
+5	back\\slash	5	2021-12-31
+6		6	2021-12-31
+7	line\nbreak	7	2021-12-31
+\N	null key	8	\N
+\.
+SELECT * FROM t ORDER BY k;
+COPY t (v, k) FROM STDIN;
+partial	10
+columns	11
+\.
+COPY t FROM STDIN (FORMAT csv);
+20,plain,1.5,2020-01-01
+21,"quoted, comma",2,2020-01-01
+22,"a ""quote""",3,2020-01-01
+23,"two
+lines",4,2020-01-01
+24,,5,
+25,"",6,2020-01-01
+ 26,leading blank,7,2020-01-01
+\.
+SELECT k, v, v IS NULL, n, d FROM t WHERE k BETWEEN 20 AND 29 ORDER BY k;
+COPY t FROM STDIN (FORMAT csv, HEADER, DELIMITER ';', NULL 'NULL', QUOTE '''');
+k;v;n;d
+30;'semi;colon';1;NULL
+31;NULL;2;NULL
+\.
+COPY t FROM STDIN WITH CSV HEADER;
+k,v,n,d
+32,old syntax,1,
+\.
+COPY t FROM STDIN (DELIMITER '|', NULL '');
+33|pipe||
+34||1|2020-01-01
+\.
+COPY t FROM STDIN (FORMAT csv, HEADER match);
+k,v,n,d
+35,match,1,
+\.
+COPY t FROM STDIN (FORMAT csv, HEADER match);
+k,v,d,n
+36,no match,1,
+\.
+COPY t FROM STDIN (FORMAT csv, FORCE_NULL (v), FORCE_NOT_NULL (v));
+37,"",1,
+38,,1,
+\.
+COPY t FROM STDIN (FORMAT csv, FORCE_NULL (v));
+39,"",1,
+\.
+COPY t FROM STDIN (FORMAT csv, FORCE_NOT_NULL (v));
+40,,1,
+\.
+COPY t FROM STDIN (FORMAT csv, ESCAPE '\', QUOTE '"');
+41,"esc \" aped",1,
+\.
+SELECT k, v, v IS NULL AS null FROM t WHERE k >= 30 ORDER BY k;
+COPY t FROM STDIN;
+\.
+COPY t FROM STDIN WHERE k < 52;
+50	a	1	\N
+51	b	1	\N
+52	c	1	\N
+\.
+SELECT k FROM t WHERE k >= 50 ORDER BY k;
+COPY t FROM STDIN;
+60	x	1	2020-01-01
+61	y	bad	2020-01-01
+\.
+COPY t FROM STDIN;
+60	x	1	2020-01-01
+61	y	1	not a date
+\.
+COPY t FROM STDIN;
+60	x	1
+\.
+COPY t FROM STDIN;
+60	x	1	2020-01-01	extra
+\.
+COPY t FROM STDIN;
+abc	x	1	2020-01-01
+\.
+COPY t FROM STDIN (FORMAT csv);
+60,"a"b,c",1,2020-01-01
+\.
+COPY t FROM STDIN (FORMAT csv);
+60,"never closed,1,2020-01-01
+61,x,1,2020-01-01
+\.
+COPY t FROM STDIN (FORMAT csv, DELIMITER 'xy');
+COPY t FROM STDIN (FORMAT csv, QUOTE 'xy');
+COPY t FROM STDIN (FORMAT text, QUOTE '"');
+COPY t FROM STDIN (NOSUCH true);
+COPY t FROM STDIN (FORMAT csv, FORMAT csv);
+COPY t FROM STDIN (FORCE_NULL (nope), FORMAT csv);
+COPY t (k, k) FROM STDIN;
+COPY t (nope) FROM STDIN;
+SELECT count(*) FROM t WHERE k >= 60;
+COPY t TO STDOUT;
+COPY t (k, v) TO STDOUT;
+COPY t TO STDOUT (FORMAT csv, HEADER);
+COPY t TO STDOUT (FORMAT csv, FORCE_QUOTE *, NULL 'nil', DELIMITER ';');
+COPY (SELECT k, v FROM t WHERE k < 8 ORDER BY k) TO STDOUT;
+COPY (SELECT count(*), max(k) FROM t) TO STDOUT (FORMAT csv, HEADER);
+COPY (SELECT v, count(*) FROM t GROUP BY v ORDER BY v) TO STDOUT (FORMAT csv);
+COPY (VALUES (1, 'x'), (2, NULL)) TO STDOUT;
+COPY (SELECT nope FROM t) TO STDOUT;
+COPY (INSERT INTO t VALUES (70, 'ret', 1, NULL) RETURNING k, v) TO STDOUT;
+COPY t TO STDOUT (FORMAT csv, HEADER match);
+BEGIN;
+COPY t FROM STDIN;
+80	in block	1	\N
+\.
+SELECT count(*) FROM t WHERE k = 80;
+ROLLBACK;
+SELECT count(*) FROM t WHERE k = 80;
+BEGIN;
+COPY t FROM STDIN;
+81	fails	x	\N
+\.
+SELECT 1;
+ROLLBACK;
+BEGIN;
+INSERT INTO t VALUES (82, 'before', 1, NULL);
+SAVEPOINT s;
+COPY t FROM STDIN;
+83	fails	x	\N
+\.
+ROLLBACK TO s;
+COPY t FROM STDIN;
+84	works	1	\N
+\.
+COMMIT;
+SELECT k, v FROM t WHERE k > 80 ORDER BY k;
+CREATE TABLE keyed (k bigint PRIMARY KEY, v text DEFAULT 'dflt', s serial) /*dist: hash(k) | replication*/;
+COPY keyed (k) FROM STDIN;
+1
+2
+3
+\.
+SELECT k, v FROM keyed ORDER BY k;
+SELECT count(DISTINCT s) FROM keyed;
+COPY keyed (k, v) FROM STDIN;
+4	x
+4	y
+\.
+COPY keyed (k, v) FROM STDIN;
+\N	x
+\.
+SELECT count(*) FROM keyed;
+CREATE TABLE gen (k int, twice int GENERATED ALWAYS AS (k * 2) STORED) /*dist: hash(k) | replication | roundrobin*/;
+COPY gen FROM STDIN;
+1
+2
+\.
+COPY gen (k, twice) FROM STDIN;
+SELECT * FROM gen ORDER BY k;
+COPY gen TO STDOUT;
+CREATE VIEW vw AS SELECT k FROM t;
+COPY vw FROM STDIN;
+COPY vw TO STDOUT;
+COPY (SELECT * FROM vw WHERE k < 5 ORDER BY k) TO STDOUT;

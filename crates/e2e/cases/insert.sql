@@ -1,0 +1,60 @@
+-- Every form of INSERT.
+CREATE TABLE t (k int PRIMARY KEY, v text, n numeric) /*dist: hash(k) | replication*/;
+CREATE TABLE src (k int, v text, n numeric) /*dist: hash(k) | hash(v) | replication | roundrobin*/;
+INSERT INTO t VALUES (1, 'one', 1.5);
+INSERT INTO t (n, k) VALUES (2.5, 2);
+INSERT INTO t VALUES (3, 'three', 3), (4, 'four', 4), (5, 'five', NULL);
+INSERT INTO t VALUES (6, 'six', 6) RETURNING *;
+INSERT INTO t AS x VALUES (7, 'seven', 7), (8, 'eight', 8) RETURNING x.k, k * 2 AS twice, upper(v);
+INSERT INTO t VALUES (9), (10), (11) RETURNING k;
+INSERT INTO t VALUES (12, 'a', 1, 'too many');
+INSERT INTO t (k, v) VALUES (12);
+INSERT INTO t (k, nope) VALUES (12, 1);
+INSERT INTO t (k, k) VALUES (12, 1);
+INSERT INTO t VALUES ('abc', 'x', 1);
+INSERT INTO t VALUES (12, 'x', 'abc');
+INSERT INTO t VALUES (99999999999, 'x', 1);
+INSERT INTO nope VALUES (1);
+INSERT INTO t VALUES (20, 'x', 1), (21, 'y', 1/0);
+SELECT count(*) FROM t WHERE k >= 20;
+INSERT INTO src SELECT g, 'v' || (g % 4), g / 2.0 FROM generate_series(1, 30) g;
+SELECT count(*), sum(n) FROM src;
+INSERT INTO t SELECT k + 100, v, n FROM src WHERE k <= 10;
+SELECT count(*) FROM t;
+INSERT INTO t SELECT k, v, n FROM src WHERE k = 5;
+INSERT INTO t SELECT k + 400, v, n FROM src WHERE k > 10;
+SELECT count(*) FROM t;
+INSERT INTO t (k, v) SELECT 200 + max(k), 'max' FROM src;
+INSERT INTO t (k, v) SELECT 300 + count(*), v FROM src GROUP BY v HAVING v = 'v1';
+SELECT * FROM t WHERE k > 200 ORDER BY k;
+INSERT INTO t SELECT * FROM t WHERE false;
+INSERT INTO t (k, v) SELECT k + 1000, 'self' FROM t WHERE k <= 3;
+SELECT k, v FROM t WHERE k > 1000 ORDER BY k;
+INSERT INTO t (k) VALUES ((SELECT max(k) + 1 FROM t)) RETURNING k;
+INSERT INTO src (k) VALUES (NULL), (NULL);
+SELECT count(*) FROM src WHERE k IS NULL;
+INSERT INTO t VALUES (1, 'dup', 0);
+INSERT INTO t VALUES (1, 'dup', 0) ON CONFLICT DO NOTHING;
+INSERT INTO t VALUES (1, 'dup', 0), (50, 'new', 0) ON CONFLICT (k) DO NOTHING RETURNING k;
+INSERT INTO t VALUES (1, 'upserted', 0) ON CONFLICT (k) DO UPDATE SET v = EXCLUDED.v, n = t.n + 10 RETURNING *;
+INSERT INTO t VALUES (2, 'a', 0), (51, 'b', 0) ON CONFLICT (k) DO UPDATE SET v = EXCLUDED.v WHERE t.n > 100 RETURNING k;
+INSERT INTO t VALUES (60, 'a', 0), (60, 'b', 0) ON CONFLICT (k) DO UPDATE SET v = EXCLUDED.v;
+INSERT INTO t VALUES (60, 'a', 0), (60, 'b', 0) ON CONFLICT (k) DO NOTHING;
+INSERT INTO t VALUES (1, 'x', 0) ON CONFLICT (v) DO NOTHING;
+INSERT INTO t VALUES (1, 'x', 0) ON CONFLICT ON CONSTRAINT t_pkey DO UPDATE SET n = -1;
+SELECT * FROM t WHERE k IN (1, 2, 50, 51, 60) ORDER BY k;
+WITH x AS (SELECT k + 2000 AS k FROM src WHERE k < 4) INSERT INTO t (k) SELECT k FROM x RETURNING k;
+-- params: 70 | seventy | 7.0
+INSERT INTO t VALUES ($1, $2, $3) RETURNING *;
+-- params: 71 | \N | \N
+INSERT INTO t VALUES ($1, $2, $3) RETURNING *;
+-- params: 72 | 73
+INSERT INTO t (k) VALUES ($1), ($2);
+-- params: abc | x | 1
+INSERT INTO t VALUES ($1, $2, $3);
+SELECT * FROM t WHERE k BETWEEN 70 AND 80 ORDER BY k;
+INSERT INTO t (k, v) VALUES (80, 'it''s'), (81, E'tab\tnew\nline\\'), (82, $$dollar $1$$), (83, ''), (84, U&'\00e4');
+SELECT k, v, length(v) FROM t WHERE k BETWEEN 80 AND 90 ORDER BY k;
+INSERT INTO t (k, v) VALUES (90, 'x' || 'y'), (91, CASE WHEN true THEN 'case' END), (92, (SELECT 'sub')), (93, 1::text);
+SELECT k, v FROM t WHERE k BETWEEN 90 AND 99 ORDER BY k;
+TABLE src ORDER BY k LIMIT 2;

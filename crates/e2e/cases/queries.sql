@@ -1,0 +1,105 @@
+-- SELECT over one table: WHERE, ORDER BY of every flavour, LIMIT, DISTINCT, NULLs.
+CREATE TABLE t (k int, g int, v text, n numeric, d date, f boolean) /*dist: hash(k) | hash(g) | replication | roundrobin*/;
+INSERT INTO t SELECT i, i % 7, CASE WHEN i % 11 = 0 THEN NULL ELSE 'name ' || (i * 37 % 100) END, CASE WHEN i % 13 = 0 THEN NULL ELSE i / 4.0 END, DATE '2020-01-01' + i, i % 3 = 0 FROM generate_series(1, 200) i;
+SELECT count(*) FROM t;
+SELECT * FROM t WHERE k = 17;
+SELECT * FROM t WHERE k = 17 AND v = 'nope';
+SELECT k FROM t WHERE k IN (3, 5, 8, 1000) ORDER BY k;
+SELECT k FROM t WHERE k = 3 OR k = 5 ORDER BY k DESC;
+SELECT k FROM t WHERE k < 5;
+SELECT k, v FROM t WHERE v LIKE 'name 1%' ORDER BY k LIMIT 5;
+SELECT k FROM t WHERE v IS NULL ORDER BY k;
+SELECT k FROM t WHERE n IS NULL AND f ORDER BY k;
+SELECT k FROM t WHERE NOT f AND g = 0 ORDER BY k LIMIT 3;
+SELECT count(*) FROM t WHERE v IS DISTINCT FROM 'name 1';
+SELECT k, coalesce(v, '(none)'), nullif(g, 3) FROM t WHERE k BETWEEN 10 AND 24 ORDER BY k;
+SELECT k, CASE g WHEN 0 THEN 'zero' WHEN 1 THEN 'one' ELSE 'many' END AS word FROM t WHERE k < 9 ORDER BY 1;
+SELECT k + 1 AS next, -k, k % 4, k / 3, k * 1.5, k ^ 2 FROM t WHERE k = 10;
+SELECT v || '/' || k::text, upper(v), substr(v, 2, 3), length(v) FROM t WHERE k IN (1, 2, 11) ORDER BY k;
+SELECT d, d + 1, extract(year FROM d), to_char(d, 'YYYY/MM/DD'), date_trunc('month', d) FROM t WHERE k = 60;
+SELECT k FROM t ORDER BY k LIMIT 5;
+SELECT k FROM t ORDER BY k DESC LIMIT 5 OFFSET 3;
+SELECT k FROM t ORDER BY k OFFSET 195;
+SELECT k FROM t ORDER BY k LIMIT 0;
+SELECT k FROM t ORDER BY k LIMIT ALL OFFSET 198;
+SELECT k FROM t ORDER BY k FETCH FIRST 3 ROWS ONLY;
+SELECT g FROM t ORDER BY g FETCH FIRST 2 ROWS WITH TIES;
+SELECT k FROM t ORDER BY k LIMIT -1;
+SELECT k FROM t ORDER BY k OFFSET -1;
+SELECT v, k FROM t WHERE k <= 33 ORDER BY v, k;
+SELECT v, k FROM t WHERE k <= 33 ORDER BY v NULLS FIRST, k;
+SELECT v, k FROM t WHERE k <= 33 ORDER BY v DESC, k;
+SELECT v, k FROM t WHERE k <= 33 ORDER BY v DESC NULLS LAST, k DESC;
+SELECT n, k FROM t WHERE k <= 40 ORDER BY n DESC NULLS LAST, k LIMIT 10;
+SELECT n, k FROM t WHERE k <= 40 ORDER BY n ASC NULLS FIRST, k LIMIT 5;
+SELECT k, g FROM t WHERE k <= 20 ORDER BY g, k DESC;
+SELECT k FROM t WHERE k <= 20 ORDER BY k % 3, -k;
+SELECT k AS key FROM t WHERE k <= 5 ORDER BY key;
+SELECT k, g AS k2 FROM t WHERE k <= 8 ORDER BY 2 DESC, 1;
+SELECT k FROM t WHERE k <= 12 ORDER BY f, d DESC;
+SELECT k FROM t WHERE k <= 12 ORDER BY lower(v) COLLATE "C" NULLS FIRST, k;
+SELECT v FROM t WHERE k <= 12 ORDER BY v COLLATE "POSIX" DESC, k USING <;
+SELECT k FROM t WHERE k < 9 ORDER BY k USING >;
+SELECT k FROM t ORDER BY nope;
+SELECT k FROM t ORDER BY 3;
+SELECT DISTINCT g FROM t ORDER BY g;
+SELECT DISTINCT g FROM t;
+SELECT DISTINCT g, f FROM t ORDER BY g DESC, f;
+SELECT DISTINCT v IS NULL FROM t;
+SELECT DISTINCT ON (g) g, k, v FROM t ORDER BY g, k DESC;
+SELECT DISTINCT ON (f) f, k FROM t ORDER BY f DESC, k LIMIT 1;
+SELECT DISTINCT k % 3 AS r FROM t ORDER BY r LIMIT 2;
+SELECT DISTINCT k FROM t ORDER BY v;
+SELECT count(*) FROM (SELECT DISTINCT g, f FROM t) x;
+SELECT k FROM t WHERE (g, f) = (2, true) ORDER BY k LIMIT 4;
+SELECT k FROM t WHERE ROW(k, g) < ROW(4, 0) ORDER BY k;
+SELECT t FROM t WHERE k = 1;
+SELECT (t).v FROM t WHERE k = 2;
+SELECT t.* FROM t WHERE t.k = 3;
+SELECT x.k FROM t AS x (k, renamed) WHERE renamed = 1 ORDER BY 1 LIMIT 2;
+SELECT k FROM ONLY t WHERE k = 5;
+SELECT 1 AS one, 'two' AS two, NULL AS three;
+SELECT;
+SELECT WHERE false;
+SELECT k FROM t WHERE false;
+SELECT k FROM t WHERE NULL;
+SELECT 1 FROM t WHERE k <= 3;
+SELECT FROM t WHERE k <= 2;
+VALUES (1, 'a'), (2, 'b');
+VALUES (3), (1), (2) ORDER BY 1;
+TABLE t ORDER BY k LIMIT 1;
+SELECT k, g FROM t WHERE k = ANY (ARRAY[1, 2, 3]) ORDER BY k;
+SELECT k FROM t WHERE k = ALL (ARRAY[4, 4]);
+SELECT k FROM t WHERE v SIMILAR TO 'name [12]' OR v ~ '^name 3.$' ORDER BY k LIMIT 5;
+SELECT k, random() >= 0 FROM t WHERE k <= 2 ORDER BY k;
+SELECT greatest(k, 5), least(g, 2) FROM t WHERE k <= 4 ORDER BY k;
+-- params: 42
+SELECT k, v FROM t WHERE k = $1;
+-- params: 42 | 43
+SELECT k FROM t WHERE k IN ($1, $2) ORDER BY k;
+-- params: {1,5,9}
+SELECT k FROM t WHERE k = ANY ($1) ORDER BY k;
+-- params: \N
+SELECT k FROM t WHERE k = $1;
+-- params: name 4%
+SELECT count(*) FROM t WHERE v LIKE $1;
+-- params: 3 | 2
+SELECT k FROM t ORDER BY k LIMIT $1 OFFSET $2;
+-- params: x
+SELECT k FROM t WHERE k = $1;
+-- params: 2020-03-01
+SELECT count(*) FROM t WHERE d < $1;
+-- params: 5
+SELECT k + $1::int AS plus, $1::text AS echo FROM t WHERE k = 1;
+SELECT k FROM t WHERE k = '7';
+SELECT k FROM t WHERE k = 7.0;
+SELECT k FROM t WHERE k = 7::bigint;
+SELECT k FROM t WHERE k::text = '7';
+SELECT k FROM t WHERE k + 0 = 7;
+SELECT k FROM t WHERE 7 = k;
+SELECT k FROM t WHERE k = 3 + 4;
+SELECT k FROM t WHERE k = (SELECT 7);
+SELECT k FROM t WHERE k = length('seven')::int;
+SELECT k FROM t WHERE k = 7 AND k = 8;
+SELECT k FROM t WHERE k > 5 AND k < 8 ORDER BY k;
+SELECT k FROM t WHERE k = 99999999999;

@@ -1,0 +1,50 @@
+//! Random COPY input gives on a cluster what it gives on one PostgreSQL: rows, errors, CONTEXT lines.
+//!
+//! `LOXO_FUZZ_SEED` (default 1) is the first case's seed, each next case has the next number; `LOXO_FUZZ_SECONDS` runs for
+//! that long (default 20); `LOXO_FUZZ_CASES` runs so many cases instead. A failure prints the seed that runs it again.
+
+use std::time::{Duration, Instant};
+
+use e2e::differential::Pair;
+use e2e::fuzz::{Case, Tally};
+use testkit::{Cluster, Server, ServerOptions};
+
+/// More failures than this add nothing.
+const FAILURES_MAX: usize = 10;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is not a number: {text}")))
+}
+
+#[test]
+fn copy_behaves_like_one_postgresql() {
+    let cluster = Cluster::start(2, 2).expect("a cluster");
+    let options = ServerOptions::like(&mut cluster.connect(0).expect("a session")).expect("its locale");
+    let reference = Server::start(&options).expect("a stock server");
+    let started = Instant::now();
+    let limit = Duration::from_secs(number("LOXO_FUZZ_SECONDS").unwrap_or(20));
+    let cases = number("LOXO_FUZZ_CASES");
+    let first = number("LOXO_FUZZ_SEED").unwrap_or(1);
+    let (mut done, mut failures, mut tally) = (0, Vec::new(), Tally::default());
+    while cases.map_or(started.elapsed() < limit, |cases| done < cases) && failures.len() < FAILURES_MAX {
+        let seed = first + done;
+        // New sessions for every case: one that broke must not spoil the next.
+        let mut pair = Pair {
+            reference: reference.connect().expect("a session"),
+            cluster: cluster.connect(done as usize % 2).expect("a session"),
+            distributed: cluster.is_distributed(),
+        };
+        match Case::new(seed).run(&mut pair, &mut tally) {
+            Ok(None) => {}
+            Ok(Some(difference)) => failures.push(difference),
+            Err(error) => failures.push(format!("seed {seed}: the connection broke: {error:?}")),
+        }
+        done += 1;
+    }
+    for failure in &failures {
+        eprintln!("{failure}\n  again with LOXO_FUZZ_CASES=1 LOXO_FUZZ_SEED=<seed>\n");
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    eprintln!("{done} cases from seed {first} in {seconds:.0} s: {tally:?}, {} differ", failures.len());
+    assert!(done > 0 && failures.is_empty());
+}

@@ -1,0 +1,223 @@
+//! TPC-H lineitem through two coordinators: every row arrives, where its hash says; and nothing of a COPY arrives whose
+//! coordinator is killed.
+
+use std::process::Command;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bench::lineitem::{Blocks, Columns, Format};
+use bench::{DemoOptions, LoadOptions, Target};
+use testkit::{Cluster, Server, ServerOptions};
+
+const SCALE_FACTOR: f64 = 0.05;
+
+/// One cluster for all tests of this file, one test at a time: they kill its coordinators and measure it.
+fn cluster() -> MutexGuard<'static, Cluster> {
+    static CLUSTER: LazyLock<Mutex<Cluster>> = LazyLock::new(|| Mutex::new(Cluster::start(2, 2).expect("a cluster")));
+    // A test that failed has nothing in the cluster that the next one would trip over.
+    CLUSTER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn demo_options(cluster: &Cluster, scale_factor: f64) -> DemoOptions {
+    let names = (1..).map(|number| format!("dn{number}"));
+    DemoOptions {
+        coordinators: cluster.coordinator_uris(),
+        datanodes: names.zip(cluster.datanode_uris()).collect(),
+        scale_factor,
+        streams: None,
+        distributed: cluster.is_distributed(),
+    }
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Runtime::new().expect("a tokio runtime")
+}
+
+/// A stock server with the same rows, loaded by plain COPY.
+fn reference() -> Server {
+    let server = Server::start(&ServerOptions::default()).expect("a stock server");
+    let mut client = server.connect().expect("a session");
+    client.run(&format!("CREATE TABLE lineitem {}", Columns::Seven.definition())).expect("a table");
+    client.begin_copy("COPY lineitem FROM STDIN").expect("COPY begins");
+    let mut blocks = Blocks::new(SCALE_FACTOR, 1, 1, Columns::Seven, Format::Text);
+    let (mut block, mut rows) = (Vec::new(), 0);
+    loop {
+        block.clear();
+        match blocks.fill(&mut block) {
+            0 => break,
+            count => rows += count,
+        }
+        client.send_copy(&block).expect("data go out");
+    }
+    let done = client.end_copy().expect("an answer");
+    assert_eq!(done.tag.as_deref(), Some(&*format!("COPY {rows}")));
+    server
+}
+
+#[test]
+fn every_row_arrives_where_its_hash_says() {
+    let cluster = cluster();
+    let reference = reference();
+    let options = demo_options(&cluster, SCALE_FACTOR);
+    let audited = if cluster.is_distributed() { cluster.datanode_uris() } else { Vec::new() };
+    let coordinator = &cluster.coordinator_uris()[1];
+    // Twice: the second run replaces the table of the first.
+    for _ in 0..2 {
+        runtime().block_on(bench::demo::run(&options)).expect("the demo runs");
+        let found = runtime().block_on(bench::verify::run("lineitem", coordinator, &audited, &reference.uri()));
+        let found = found.expect("the tables can be read");
+        found.check().expect("the cluster holds the same rows, each in its place");
+        assert!(found.rows > 299_000, "{found}");
+        if cluster.is_distributed() {
+            assert!(found.rows_by_node.iter().all(|rows| *rows > found.rows / 3), "{found}");
+        }
+    }
+}
+
+/// Ctrl-C in the middle of the load: the command says what was kept, and that is what there is.
+#[test]
+fn an_interrupted_demo_keeps_only_whole_streams() {
+    let cluster = cluster();
+    let options = demo_options(&cluster, 1.0);
+    let interrupter = std::thread::spawn({
+        let port = cluster.datanodes()[0];
+        move || {
+            let mut datanode = testkit::wire::Client::connect(port).expect("a session on a datanode");
+            wait_for_copied_rows(&mut datanode);
+            let me = std::process::id().to_string();
+            assert!(Command::new("kill").args(["-INT", &me]).status().expect("kill runs").success());
+        }
+    });
+    let error = runtime().block_on(bench::demo::run(&options)).expect_err("it was interrupted");
+    interrupter.join().expect("the thread ends");
+    assert_eq!(error.code().as_str(), "57014", "{error}");
+    let mut client = cluster.connect(1).expect("a session");
+    let count: u64 = client.scalar("SELECT count(*) FROM lineitem").expect("a count").parse().expect("a number");
+    assert!(count < bench::lineitem::estimated_rows(1.0) / 2, "{count} rows are left");
+    if count == 0 {
+        assert!(error.to_string().contains("0 of 4 streams were finished and are kept (0 rows"), "{error}");
+    }
+}
+
+#[test]
+fn the_load_benchmark_measures_both_sides() {
+    let cluster = cluster();
+    let options = LoadOptions { scale_factor: 0.01, rounds: 1, ..LoadOptions::quick() };
+    let target = Target {
+        coordinators: cluster.coordinator_uris(),
+        datanodes: cluster.datanode_uris(),
+        dir: cluster.dir(),
+        distributed: cluster.is_distributed(),
+    };
+    let report = runtime().block_on(bench::load::run(&options, || async { Ok(target) })).expect("a report");
+    assert_eq!(report.measured.len(), 2);
+    for (kind, stock, cluster) in &report.measured {
+        assert!(report.ratio(stock, cluster) > 0.0, "{kind}: {report}");
+        // Loading 60,000 rows takes a stock server some hundredths of a second of CPU, far from 20 s.
+        assert!((0.01..20.0).contains(&stock.server_cpu[0]), "{kind}: {report}");
+        assert!((0.01..20.0).contains(&cluster.server_cpu[0]), "{kind}: {report}");
+    }
+}
+
+#[test]
+fn a_coordinator_killed_in_mid_copy_leaves_nothing_behind() {
+    if testkit::self_test() {
+        eprintln!("SKIPPED: a stock server has no coordinator to kill");
+        return;
+    }
+    let cluster = cluster();
+    let mut client = cluster.connect(0).expect("a session");
+    let columns = Columns::Seven.definition();
+    client.run("DROP TABLE IF EXISTS lineitem").expect("no table");
+    client.run(&format!("CREATE TABLE lineitem {columns} DISTRIBUTE BY HASH (l_orderkey)")).expect("a table");
+    client.begin_copy("COPY lineitem FROM STDIN").expect("COPY begins");
+    let mut blocks = Blocks::new(SCALE_FACTOR, 1, 1, Columns::Seven, Format::Text);
+    let mut block = Vec::new();
+    // Eight megabytes: more than all buffers on the way.
+    for _ in 0..30 {
+        block.clear();
+        blocks.fill(&mut block);
+        client.send_copy(&block).expect("data go out");
+    }
+    wait_for_copied_rows(&mut cluster.connect_datanode(0).expect("a session on a datanode"));
+    kill_coordinators(&cluster);
+    cluster.up().expect("the cluster comes back");
+    for node in 0..2 {
+        let mut datanode = cluster.connect_datanode(node).expect("a session on a datanode");
+        wait_until_idle(&mut datanode);
+        assert_eq!(datanode.scalar("SELECT count(*) FROM lineitem").expect("a count"), "0", "datanode {node}");
+        assert_eq!(datanode.scalar("SELECT count(*) FROM pg_prepared_xacts").expect("a count"), "0", "datanode {node}");
+    }
+    let mut client = cluster.connect(0).expect("a session");
+    assert_eq!(client.scalar("SELECT count(*) FROM lineitem").expect("a count"), "0");
+    client.run("DROP TABLE lineitem").expect("no lock is left");
+}
+
+/// Wherever in the commit the kill falls: all rows or none, on all datanodes, and nothing in doubt.
+#[test]
+fn a_coordinator_killed_in_the_commit_leaves_all_or_nothing() {
+    if testkit::self_test() {
+        eprintln!("SKIPPED: a stock server has no coordinator to kill");
+        return;
+    }
+    let cluster = cluster();
+    let mut client = cluster.connect(0).expect("a session");
+    client.run("DROP TABLE IF EXISTS t").expect("no table");
+    client.run("CREATE TABLE t (k bigint) DISTRIBUTE BY HASH (k)").expect("a table");
+    let rows: String = (0..1000).map(|k| format!("{k}\n")).collect();
+    let mut expected = 0;
+    for delay_ms in [0, 1, 2, 3, 5, 8, 12, 20] {
+        client.begin_copy("COPY t FROM STDIN").expect("COPY begins");
+        client.send_copy(rows.as_bytes()).expect("data go out");
+        client.send_copy_done().expect("the end goes out");
+        // Not waiting for anything: the point is to hit different moments.
+        std::thread::sleep(Duration::from_millis(delay_ms));
+        kill_coordinators(&cluster);
+        cluster.up().expect("the cluster comes back");
+        for node in 0..2 {
+            let mut datanode = cluster.connect_datanode(node).expect("a session on a datanode");
+            wait_until_idle(&mut datanode);
+            wait_for(
+                || datanode.scalar("SELECT count(*) FROM pg_prepared_xacts").expect("a count") == "0",
+                "in-doubt transactions to be resolved",
+            );
+        }
+        client = cluster.connect(1).expect("a session");
+        let count: u64 = client.scalar("SELECT count(*) FROM t").expect("a count").parse().expect("a number");
+        assert!(
+            count == expected || count == expected + 1000,
+            "killed after {delay_ms} ms: {count} rows, {expected} before"
+        );
+        expected = count;
+        client = cluster.connect(0).expect("a session");
+    }
+}
+
+fn kill_coordinators(cluster: &Cluster) {
+    let pids = cluster.coordinator_pids().expect("/proc can be read");
+    assert!(!pids.is_empty(), "no coordinator process found");
+    for pid in pids {
+        let status = Command::new("kill").args(["-9", &pid.to_string()]).status().expect("kill runs");
+        assert!(status.success());
+    }
+}
+
+/// A kill must come when datanodes hold rows that are not committed; pg_stat_progress_copy shows them.
+fn wait_for_copied_rows(datanode: &mut testkit::wire::Client) {
+    let query = "SELECT coalesce(sum(tuples_processed), 0) > 0 FROM pg_stat_progress_copy";
+    wait_for(|| datanode.scalar(query).expect("an answer") == "t", "rows of the COPY on a datanode");
+}
+
+/// The backends of a dead coordinator notice it when they next read or write.
+fn wait_until_idle(datanode: &mut testkit::wire::Client) {
+    let query = "SELECT count(*) = 0 FROM pg_stat_progress_copy";
+    wait_for(|| datanode.scalar(query).expect("an answer") == "t", "the end of the COPY on a datanode");
+}
+
+fn wait_for(mut condition: impl FnMut() -> bool, what: &str) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !condition() {
+        assert!(Instant::now() < deadline, "waited a minute for {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,274 @@
+//! The wire protocol beyond single statements: several in one message, pipelines, suspended portals, cancel, COPY that the
+//! client gives up, many sessions and both coordinators at once.
+
+use std::time::{Duration, Instant};
+
+use e2e::differential::{Pair, answers_text};
+use testkit::wire::{Answer, Client, CopyInput};
+use testkit::{Cluster, Server, ServerOptions};
+
+struct Both {
+    cluster: Cluster,
+    reference: Server,
+}
+
+impl Both {
+    fn start() -> Self {
+        let cluster = Cluster::start(2, 2).expect("a cluster");
+        let options = ServerOptions::like(&mut cluster.connect(0).expect("a session")).expect("its locale");
+        Self { cluster, reference: Server::start(&options).expect("a stock server") }
+    }
+
+    fn pair(&self) -> Pair {
+        let (reference, cluster) =
+            (self.reference.connect().expect("a session"), self.cluster.connect(0).expect("a session"));
+        Pair { reference, cluster, distributed: self.cluster.is_distributed() }
+    }
+}
+
+/// Runs the same on both sides and compares all that came back.
+fn same(pair: &mut Pair, what: &str, act: impl Fn(&mut Client) -> pgerror::Result<Vec<Answer>>) {
+    let expected = act(&mut pair.reference).expect("the stock server answers");
+    let actual = act(&mut pair.cluster).unwrap_or_else(|error| panic!("{what}: {error:?}"));
+    assert_eq!(answers_text(&actual), answers_text(&expected), "{what}\n(left: the cluster, right: one server)");
+}
+
+fn create(pair: &mut Pair, name: &str) {
+    let sql = format!("CREATE TABLE {name} (k int, v text)");
+    pair.reference.run(&sql).expect("a table");
+    let clause = if pair.distributed { " DISTRIBUTE BY HASH (k)" } else { "" };
+    pair.cluster.run(&format!("{sql}{clause}")).expect("a table");
+}
+
+#[test]
+fn messages_and_sessions_behave_like_one_postgresql() {
+    let both = Both::start();
+    several_statements_in_one_message(&mut both.pair());
+    pipelines(&mut both.pair());
+    suspended_portals(&mut both.pair());
+    copy_given_up(&mut both.pair());
+    large_values(&mut both.pair());
+    startup(&both);
+    cancel(&both);
+    both_coordinators_see_everything_at_once(&both.cluster);
+    disconnecting_rolls_back(&both.cluster);
+}
+
+fn several_statements_in_one_message(pair: &mut Pair) {
+    create(pair, "multi");
+    for sql in [
+        "",
+        ";",
+        " ; ; ",
+        "-- only a comment",
+        "SELECT 1; SELECT 2, 3",
+        "SELECT 1; ; SELECT 2;",
+        "INSERT INTO multi VALUES (1, 'a'); INSERT INTO multi VALUES (2, 'b'), (3, 'c'); SELECT count(*) FROM multi",
+        "INSERT INTO multi VALUES (4, 'd'); SELECT 1/0; INSERT INTO multi VALUES (5, 'e')",
+        "SELECT count(*) FROM multi",
+        "INSERT INTO multi VALUES (4, 'd'); SELEC 1",
+        "SELECT count(*) FROM multi",
+        "BEGIN; INSERT INTO multi VALUES (6, 'f'); COMMIT; INSERT INTO multi VALUES (7, 'g'); SELECT 1/0",
+        "SELECT k FROM multi ORDER BY k",
+        "BEGIN; INSERT INTO multi VALUES (8, 'h')",
+        "SELECT count(*) FROM multi; ROLLBACK; SELECT count(*) FROM multi",
+        "COPY multi FROM STDIN; SELECT count(*) FROM multi",
+        "SELECT 1; COPY multi TO STDOUT; SELECT 2",
+        "SET work_mem = '9MB'; SHOW work_mem; RESET work_mem",
+        "BEGIN; SAVEPOINT s; SELECT 1/0; ROLLBACK TO s; COMMIT",
+        "ROLLBACK",
+        "CREATE TABLE made_here (a int); INSERT INTO made_here VALUES (1); DROP TABLE made_here; SELECT 1",
+        "SELECT 'unterminated",
+        "SELECT $$unterminated",
+        "SELECT \"unterminated",
+        "SELECT /* unterminated",
+    ] {
+        let frames: [&[u8]; 2] = [b"10\tco", b"py\n11\tin\n"];
+        same(pair, sql, |client| client.simple_all(sql, CopyInput { frames: &frames, fail: false }));
+    }
+    same(pair, "a NUL-free text of a megabyte", |client| {
+        client.simple_all(&format!("SELECT {}1", " ".repeat(1 << 20)), CopyInput::default())
+    });
+}
+
+/// Tag and body.
+type Message = (u8, Vec<u8>);
+
+/// Parse + Bind + Execute of one statement without parameters, as raw messages.
+fn statement(sql: &str) -> Vec<Message> {
+    let parse = [b"\0", sql.as_bytes(), b"\0\0\0"].concat();
+    vec![(b'P', parse), (b'B', b"\0\0\0\0\0\0\0\0".to_vec()), (b'E', b"\0\0\0\0\0".to_vec())]
+}
+
+fn pipelines(pair: &mut Pair) {
+    create(pair, "piped");
+    let insert = |k: usize| statement(&format!("INSERT INTO piped VALUES ({k}, 'v{k}')"));
+    let sync = || vec![(b'S', Vec::new())];
+    let pipelines: [Vec<Vec<Message>>; 4] = [
+        vec![insert(1), insert(2), statement("SELECT count(*) FROM piped"), sync()],
+        // An error undoes everything since the last Sync and skips all up to the next one.
+        vec![insert(3), statement("SELECT 1/0"), insert(4), sync()],
+        vec![statement("SELECT count(*) FROM piped"), sync()],
+        vec![insert(5), statement("SELECT * FROM nosuch"), sync()],
+    ];
+    for (number, pipeline) in pipelines.iter().enumerate() {
+        let messages: Vec<(u8, &[u8])> = pipeline.iter().flatten().map(|(tag, body)| (*tag, body.as_slice())).collect();
+        same(pair, &format!("pipeline {number}"), |client| {
+            client.send_messages(&messages)?;
+            client.wait()
+        });
+    }
+    let rows = |client: &mut Client| Ok(vec![client.simple("SELECT k FROM piped ORDER BY k")?]);
+    same(pair, "after the pipelines", rows);
+}
+
+/// Execute with a row limit, then again, then Close.
+fn suspended_portals(pair: &mut Pair) {
+    create(pair, "portal");
+    let fill = "INSERT INTO portal SELECT g, 'v' || g FROM generate_series(1, 100) g";
+    same(pair, fill, |client| Ok(vec![client.simple(fill)?]));
+    let parse = b"s\0SELECT k FROM portal ORDER BY k\0\0\0";
+    let bind = b"p\0s\0\0\0\0\0\0\0";
+    let execute = |rows: u32| [&b"p\0"[..], &rows.to_be_bytes()].concat();
+    let (first, second, rest) = (execute(30), execute(30), execute(0));
+    let messages: [(u8, &[u8]); 10] = [
+        (b'P', parse),
+        (b'D', b"Ss\0"),
+        (b'B', bind),
+        (b'D', b"Pp\0"),
+        (b'E', &first),
+        (b'E', &second),
+        (b'E', &rest),
+        (b'C', b"Pp\0"),
+        (b'C', b"Ss\0"),
+        (b'S', b""),
+    ];
+    same(pair, "a portal in three parts", |client| {
+        client.send_messages(&messages)?;
+        client.wait()
+    });
+    let again: [(u8, &[u8]); 2] = [(b'B', bind), (b'S', b"")];
+    same(pair, "a closed statement", |client| {
+        client.send_messages(&again)?;
+        client.wait()
+    });
+}
+
+fn copy_given_up(pair: &mut Pair) {
+    create(pair, "given_up");
+    let frames: [&[u8]; 1] = [b"1\ta\n2\tb\n"];
+    for sql in [
+        "COPY given_up FROM STDIN",
+        "COPY given_up FROM STDIN (FORMAT csv)",
+        "COPY given_up FROM STDIN (FORMAT binary)",
+    ] {
+        same(pair, sql, |client| client.simple_all(sql, CopyInput { frames: &frames, fail: true }));
+        same(pair, sql, |client| {
+            Ok(vec![client.extended(sql, &[], CopyInput { frames: &frames, fail: true }, |_| false)?])
+        });
+        same(pair, "the count", |client| client.simple_all("SELECT count(*) FROM given_up", CopyInput::default()));
+    }
+}
+
+fn large_values(pair: &mut Pair) {
+    create(pair, "large");
+    for sql in [
+        "INSERT INTO large SELECT g, repeat('x', 3000000) FROM generate_series(1, 3) g",
+        "SELECT k, length(v), md5(v) FROM large ORDER BY k",
+        "SELECT v FROM large WHERE k = 2",
+        "COPY large TO STDOUT",
+        "INSERT INTO large SELECT g, 'short' FROM generate_series(10, 20000) g",
+        "SELECT k FROM large ORDER BY k",
+        "SELECT count(*), sum(k) FROM large",
+        "DROP TABLE large",
+    ] {
+        same(pair, sql, |client| client.simple_all(sql, CopyInput::default()));
+    }
+}
+
+fn startup(both: &Both) {
+    let parameters = [
+        ("user", "postgres"),
+        ("database", "postgres"),
+        ("application_name", "the test"),
+        ("options", "-c work_mem=7MB"),
+    ];
+    let reference = Client::connect_with(both.reference.port(), &parameters).expect("a session");
+    let mut cluster = Client::connect_with(both.cluster.coordinators()[0], &parameters).expect("a session");
+    // The zone comes from the configuration, which the two need not share.
+    let reported = |client: &Client| {
+        let mut reported = client.parameters.clone();
+        reported.remove("TimeZone");
+        reported
+    };
+    assert_eq!(reported(&cluster), reported(&reference));
+    assert_eq!(cluster.scalar("SHOW work_mem").expect("a setting"), "7MB");
+    assert_eq!(cluster.scalar("SHOW application_name").expect("a setting"), "the test");
+    for wrong in [[("user", "postgres"), ("database", "nosuch")], [("user", "nosuch"), ("database", "postgres")]] {
+        let refusal =
+            |port: u16| Client::connect_with(port, &wrong).map(|_| ()).map_err(|error| testkit::wire::describe(&error));
+        assert_eq!(refusal(both.cluster.coordinators()[0]), refusal(both.reference.port()));
+    }
+}
+
+fn cancel(both: &Both) {
+    for port in [both.reference.port(), both.cluster.coordinators()[0]] {
+        let mut client = Client::connect(port).expect("a session");
+        let started = Instant::now();
+        client.send_query("SELECT pg_sleep(60)").expect("a query goes out");
+        // A cancel that comes before the query has begun has no effect, so it is sent until one has.
+        let key = client.backend_key;
+        let canceller = std::thread::spawn(move || {
+            for _ in 0..100 {
+                std::thread::sleep(Duration::from_millis(50));
+                if Client::cancel(port, key).is_err() {
+                    return;
+                }
+            }
+        });
+        let answer = client.wait().expect("an answer").pop().expect("one answer");
+        let error = answer.error.expect("an error");
+        assert_eq!((error.code().as_str(), &*error.message()), ("57014", "canceling statement due to user request"));
+        assert!(started.elapsed() < Duration::from_secs(30));
+        canceller.join().expect("the thread ends");
+        let mut other = Client::connect(port).expect("a session");
+        assert_eq!(other.scalar("SELECT 1").expect("the server works on"), "1");
+    }
+}
+
+fn both_coordinators_see_everything_at_once(cluster: &Cluster) {
+    let (mut one, mut two) = (cluster.connect(0).expect("a session"), cluster.connect(1).expect("a session"));
+    let clause = if cluster.is_distributed() { "DISTRIBUTE BY HASH (k)" } else { "" };
+    for round in 0..5 {
+        one.run(&format!("CREATE TABLE seen (k int) {clause}")).expect("a table");
+        two.run("INSERT INTO seen SELECT generate_series(1, 10)").expect("the other coordinator knows it");
+        assert_eq!(one.scalar("SELECT count(*) FROM seen").expect("a count"), "10", "round {round}");
+        one.run("ALTER TABLE seen ADD COLUMN v text DEFAULT 'new'").expect("a column");
+        assert_eq!(
+            two.scalar("SELECT min(v) FROM seen").expect("the other coordinator knows it"),
+            "new",
+            "round {round}"
+        );
+        two.run("DROP TABLE seen").expect("it goes");
+        let error = one.run("SELECT * FROM seen").expect_err("it is gone");
+        assert_eq!(error.code().as_str(), "42P01", "round {round}");
+    }
+}
+
+fn disconnecting_rolls_back(cluster: &Cluster) {
+    let mut watcher = cluster.connect(1).expect("a session");
+    let clause = if cluster.is_distributed() { "DISTRIBUTE BY HASH (k)" } else { "" };
+    watcher.run(&format!("CREATE TABLE left_open (k int) {clause}")).expect("a table");
+    let mut client = cluster.connect(0).expect("a session");
+    client.run("BEGIN; INSERT INTO left_open SELECT generate_series(1, 100)").expect("rows");
+    drop(client);
+    let mut client = cluster.connect(0).expect("a session");
+    client.begin_copy("COPY left_open FROM STDIN").expect("COPY begins");
+    client.send_copy(b"1\n2\n3\n").expect("data go out");
+    drop(client);
+    // The lock is free once both transactions are gone.
+    watcher.run("SET lock_timeout = '30s'").expect("a setting");
+    watcher.run("BEGIN; LOCK TABLE left_open IN ACCESS EXCLUSIVE MODE").expect("nobody holds a lock");
+    assert_eq!(watcher.scalar("SELECT count(*) FROM left_open").expect("a count"), "0");
+    watcher.run("COMMIT; DROP TABLE left_open").expect("it goes");
+}

@@ -1,0 +1,156 @@
+//! A whole cluster, brought up by the binary under test.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use pgerror::Result;
+
+use crate::host::{TempDir, Watchdog, free_ports, loxo_binary, pg_bin, run};
+use crate::server::{Server, ServerOptions, uri};
+use crate::wire::Client;
+
+/// Does a stock server play the cluster (`LOXO_E2E_SELFTEST=1`)?
+pub fn self_test() -> bool {
+    std::env::var_os("LOXO_E2E_SELFTEST").is_some_and(|value| value == "1")
+}
+
+/// A running cluster; taken down and removed when dropped or when this process dies.
+#[derive(Debug)]
+pub struct Cluster {
+    coordinators: Vec<u16>,
+    datanodes: Vec<u16>,
+    backing: Backing,
+}
+
+#[derive(Debug)]
+enum Backing {
+    Loxo { _watchdog: Watchdog, dir: TempDir, loxo: PathBuf, pg_bin: PathBuf },
+    StockServer(Server),
+}
+
+impl Cluster {
+    /// `loxo up` in a new directory on free ports.
+    ///
+    /// # Errors
+    /// What `loxo up` printed, as detail.
+    pub fn start(datanodes: u16, coordinators: u16) -> Result<Self> {
+        if self_test() {
+            let server = Server::start(&ServerOptions::default())?;
+            let ports = |count: u16| vec![server.port(); usize::from(count)];
+            let (coordinators, datanodes) = (ports(coordinators), ports(1));
+            return Ok(Self { coordinators, datanodes, backing: Backing::StockServer(server) });
+        }
+        let (loxo, pg_bin) = (loxo_binary()?, pg_bin()?);
+        // Ports as `loxo up` lays them out: coordinators from P, gtm P + 50, datanodes from P + 100.
+        let offsets: Vec<u16> = (0..coordinators).chain([50]).chain(100..100 + datanodes).collect();
+        let base = free_ports(&offsets)?;
+        let dir = TempDir::new("cluster")?;
+        let down = r#""$1" down --dir "$2/c" --wipe; rm -rf "$2""#;
+        let watchdog = Watchdog::start(Command::new("/bin/sh"), down, &[&loxo, dir.path()])?;
+        let cluster = Self {
+            coordinators: (base..base + coordinators).collect(),
+            datanodes: (base + 100..base + 100 + datanodes).collect(),
+            backing: Backing::Loxo { _watchdog: watchdog, dir, loxo, pg_bin },
+        };
+        cluster.up()?;
+        Ok(cluster)
+    }
+
+    /// `loxo up` on the same directory: starts again what died.
+    ///
+    /// # Errors
+    /// What `loxo up` printed, as detail.
+    pub fn up(&self) -> Result<String> {
+        let Backing::Loxo { loxo, pg_bin, .. } = &self.backing else { return Ok(String::new()) };
+        let mut command = Command::new(loxo);
+        command.arg("up").arg("--dir").arg(self.dir()).args(["--port", &self.coordinators[0].to_string()]);
+        command.args(["--datanodes", &self.datanodes.len().to_string()]);
+        command.args(["--coordinators", &self.coordinators.len().to_string()]).arg("--pg-bin").arg(pg_bin);
+        run(&mut command)
+    }
+
+    /// Runs another `loxo` command, e.g. `["status", "--json"]`, on this cluster; gives what it printed.
+    ///
+    /// # Errors
+    /// What it printed, as detail.
+    pub fn loxo(&self, arguments: &[&str]) -> Result<String> {
+        let Backing::Loxo { loxo, .. } = &self.backing else { return Ok(String::new()) };
+        run(Command::new(loxo).args(arguments).arg("--dir").arg(self.dir()))
+    }
+
+    /// False when a stock server plays the cluster: no `DISTRIBUTE BY` then.
+    pub fn is_distributed(&self) -> bool {
+        matches!(self.backing, Backing::Loxo { .. })
+    }
+
+    /// What every process of the cluster carries on its command line.
+    pub fn dir(&self) -> PathBuf {
+        match &self.backing {
+            Backing::Loxo { dir, .. } => dir.path().join("c"),
+            Backing::StockServer(server) => server.dir().to_owned(),
+        }
+    }
+
+    /// A directory that the servers' user can read, for files of `COPY t FROM '/file'`.
+    pub fn scratch(&self) -> &Path {
+        match &self.backing {
+            Backing::Loxo { dir, .. } => dir.path(),
+            Backing::StockServer(server) => server.dir(),
+        }
+    }
+
+    /// Ports of the coordinators.
+    pub fn coordinators(&self) -> &[u16] {
+        &self.coordinators
+    }
+
+    /// Ports of the datanodes, in the order of their ids.
+    pub fn datanodes(&self) -> &[u16] {
+        &self.datanodes
+    }
+
+    /// Connection URIs of the coordinators.
+    pub fn coordinator_uris(&self) -> Vec<String> {
+        self.coordinators.iter().map(|port| uri(*port)).collect()
+    }
+
+    /// Connection URIs of the datanodes.
+    pub fn datanode_uris(&self) -> Vec<String> {
+        self.datanodes.iter().map(|port| uri(*port)).collect()
+    }
+
+    /// A session on a coordinator.
+    ///
+    /// # Errors
+    /// The coordinator's refusal.
+    pub fn connect(&self, coordinator: usize) -> Result<Client> {
+        Client::connect(self.coordinators[coordinator])
+    }
+
+    /// A session on a datanode itself.
+    ///
+    /// # Errors
+    /// The datanode's refusal.
+    pub fn connect_datanode(&self, datanode: usize) -> Result<Client> {
+        Client::connect(self.datanodes[datanode])
+    }
+
+    /// Process ids of the coordinators (those of all of them, in no order).
+    ///
+    /// # Errors
+    /// When /proc cannot be read.
+    pub fn coordinator_pids(&self) -> Result<Vec<u32>> {
+        let dir = self.dir().to_string_lossy().into_owned();
+        let mut pids = Vec::new();
+        for entry in std::fs::read_dir("/proc")?.flatten() {
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+            let Ok(command) = std::fs::read(entry.path().join("cmdline")) else { continue };
+            let words: Vec<&[u8]> = command.split(|byte| *byte == 0).collect();
+            let carries_dir = words.iter().any(|word| String::from_utf8_lossy(word).contains(&dir));
+            if carries_dir && words.get(1) == Some(&&b"coordinator"[..]) {
+                pids.push(pid);
+            }
+        }
+        Ok(pids)
+    }
+}
