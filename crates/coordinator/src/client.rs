@@ -165,6 +165,11 @@ impl Client {
         if let Plan::CopyTo(copy) = plan {
             return self.copy_to(copy, statement).await;
         }
+        let makes_temp_table =
+            statement.kind == StatementKind::CreateTableAs && matches!(plan, Plan::Forward(_) | Plan::Gather(_));
+        if makes_temp_table {
+            self.session.keep_temp_objects();
+        }
         let mut output = match spool {
             Some(spool) => Output::spool(spool),
             None => Output::client(&mut self.writer),
@@ -177,6 +182,9 @@ impl Client {
                 return Err(gone.with(field::SEVERITY, "FATAL"));
             }
         };
+        if makes_temp_table {
+            self.session.keep_temp_objects();
+        }
         Ok(Ended::Completion(completion))
     }
 

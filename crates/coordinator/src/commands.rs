@@ -44,7 +44,17 @@ impl Client {
     /// Runs the statement if it is one of the session's own; `None` if it has to be planned.
     pub(crate) async fn command(&mut self, statement: &Statement, call: &Call) -> Result<Option<Ended>> {
         Ok(Some(match &statement.kind {
+            StatementKind::Transaction(transaction @ Transaction::Begin(_))
+                if statement.sql.get(..5).is_some_and(|word| word.eq_ignore_ascii_case("start")) =>
+            {
+                self.transaction(transaction).await?;
+                Ended::tag("START TRANSACTION")
+            }
             StatementKind::Transaction(transaction) => self.transaction(transaction).await?,
+            StatementKind::Lock => {
+                self.require_block("LOCK TABLE")?;
+                return Ok(None);
+            }
             StatementKind::Set(set) => self.set(set, statement).await?,
             StatementKind::Show { name } => self.show(name, statement, call).await?,
             StatementKind::Constraints => {
@@ -199,7 +209,12 @@ impl Client {
                 return Err(PgError::unsupported("SET TRANSACTION SNAPSHOT")
                     .hint("A snapshot is exported by one datanode and means nothing on another."));
             }
-            SetStatement::Transaction(_) => self.session.set_in_block(&statement.sql).await?,
+            SetStatement::Transaction(modes) => {
+                self.session.set_in_block(&statement.sql).await?;
+                if let Some(read_only) = modes.read_only {
+                    self.session.set_read_only(read_only);
+                }
+            }
             SetStatement::Value { local: true, .. } | SetStatement::Default { local: true, .. } => {
                 self.session.set_in_block(&statement.sql).await?;
             }

@@ -157,6 +157,15 @@ impl Client {
 
     async fn describe(&mut self, body: Bytes) -> Result<()> {
         let (target, name) = frontend::decode_target(body)?;
+        if let (Target::Portal, Ok(cursor)) = (target, std::str::from_utf8(&name))
+            && !self.portals.contains_key(&name)
+            && self.cursors.contains_key(cursor)
+        {
+            // An SQL cursor is a portal too; psycopg describes those it declares.
+            let fields = self.cursor_fields(cursor).await?.unwrap_or_default();
+            backend::row_description(self.writer.buffer(), &fields);
+            return Ok(());
+        }
         let (prepared, formats) = match target {
             Target::Statement => (self.prepared_statement(&name)?, Vec::new()),
             Target::Portal => {

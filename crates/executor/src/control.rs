@@ -144,14 +144,28 @@ impl Session {
         let home = self.home;
         let sql = self.fill_all(inputs, final_sql, call).await?;
         let table = catalog::quote_identifier(&format!("loxo_cursor_{cursor}"));
-        let create = format!("CREATE TEMP TABLE {table} ON COMMIT DROP AS {sql}");
+        let held = self.link(home)?;
+        held.start_describe(&sql, &call.declared_types());
+        held.flush().await?;
+        let fields = held.read_description().await?.1.unwrap_or_default();
+        // The columns of a query may share a name, those of a table may not.
+        let columns: Vec<String> = (1..=fields.len()).map(|i| format!("loxo_c{i}")).collect();
+        let outputs: Vec<String> = fields
+            .iter()
+            .zip(&columns)
+            .map(|(field, column)| {
+                let name = String::from_utf8_lossy(&field.name).into_owned();
+                format!("{column} AS {}", catalog::quote_identifier(&name))
+            })
+            .collect();
+        let create = format!("CREATE TEMP TABLE {table} ({}) ON COMMIT DROP AS {sql}", columns.join(", "));
         let version = self.catalog_version;
         let held = self.link(home)?;
         held.start(&create, &call.with_formats(Vec::new()), version);
         held.flush().await?;
         held.finish().await?;
         self.drop_inputs(inputs).await?;
-        self.command_on(home, &format!("{declaration}TABLE pg_temp.{table}")).await?;
+        self.command_on(home, &format!("{declaration}SELECT {} FROM pg_temp.{table}", outputs.join(", "))).await?;
         Ok(home)
     }
 

@@ -1,8 +1,8 @@
 //! COPY FROM: bytes in, rows routed, one writer task a datanode.
 //!
 //! ```text
-//!  client or file ── chunks ──> Router ──┬─ 256 KiB frames ─> writer ── COPY FROM STDIN ──> dn1
-//!                                        └─ 256 KiB frames ─> writer ── COPY FROM STDIN ──> dn2
+//!  client or file ── chunks ──> Router ──┬─ 64 KiB frames ─> writer ── COPY FROM STDIN ──> dn1
+//!                                        └─ 64 KiB frames ─> writer ── COPY FROM STDIN ──> dn2
 //! ```
 //!
 //! The session's task reads, splits, converts and hashes; each writer owns its link while the COPY lasts. Queues are
@@ -32,11 +32,11 @@ use crate::run::Completion;
 use crate::session::{Held, Mode, Session};
 
 /// Bytes of rows in one CopyData to a datanode.
-const FRAME_BYTES: usize = 256 * 1024;
+const FRAME_BYTES: usize = 64 * 1024;
 /// Frames waiting for one datanode.
 const FRAMES_QUEUED: usize = 4;
 /// Bytes read from a file at once.
-const FILE_CHUNK_BYTES: usize = 256 * 1024;
+const FILE_CHUNK_BYTES: usize = 64 * 1024;
 
 /// Where the bytes come from.
 pub enum CopySource<'a> {

@@ -59,6 +59,11 @@ impl Session {
                 self.copy_streams(self.mode(), nodes, what, statement, options, sink).await
             }
             CopySource::Gather(gather) => {
+                if self.in_block() && self.is_read_only() {
+                    return self
+                        .beside(async |this| this.copy_gathered(gather, statement, options, sink).await)
+                        .await;
+                }
                 let own_block = !self.in_block();
                 if own_block {
                     self.begin("BEGIN", false);
@@ -82,10 +87,10 @@ impl Session {
         sink: CopySink<'_>,
     ) -> Result<u64> {
         let sql = self.fill_all(&gather.inputs, &gather.final_sql, &Call::default()).await?;
-        let home = self.home;
+        let home = self.sink;
         let rows =
             self.copy_streams(Mode::InBlock, &[home], &format!("({sql})"), statement, options, sink).await?;
-        if !self.read_elsewhere {
+        if !self.read_elsewhere && self.sink == self.home {
             self.drop_inputs(&gather.inputs).await?;
         }
         Ok(rows)
@@ -108,7 +113,8 @@ impl Session {
         let mut links = self.take(nodes)?;
         let result = stream(&mut links, options, sink).await;
         if result.is_err() {
-            let cancels = links.iter().map(|(_, held)| held.link.connection.cancel_key().send());
+            let running = links.iter().filter(|(_, held)| !held.link.connection.is_settled());
+            let cancels = running.map(|(_, held)| held.link.connection.cancel_key().send());
             futures_util::future::join_all(cancels).await;
             let open = links.iter_mut().filter(|(_, held)| !held.link.connection.is_settled());
             futures_util::future::join_all(open.map(|(_, held)| held.finish())).await;

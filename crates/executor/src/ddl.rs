@@ -67,7 +67,7 @@ impl Session {
         let schema_change = ddl.kind == DdlKind::Schema;
         let (primary, others) = split_primary(&ddl.nodes, self.home);
         if schema_change {
-            self.run_on(primary, BEGIN_SCHEMA_CHANGE).await?;
+            self.run_on(primary, BEGIN_SCHEMA_CHANGE).await.map_err(|error| about(error, &ddl.node_sql))?;
         }
         let tag = self.run_on(primary, &ddl.node_sql).await?.unwrap_or_default();
         if schema_change {
@@ -158,6 +158,16 @@ const BEGIN_SCHEMA_CHANGE: &str = "SELECT loxo.begin_schema_change()";
 fn split_primary(nodes: &[NodeId], home: NodeId) -> (NodeId, Vec<NodeId>) {
     let primary = nodes.iter().copied().find(|node| *node == home).or(nodes.first().copied()).unwrap_or(home);
     (primary, nodes.iter().copied().filter(|node| *node != primary).collect())
+}
+
+/// In a read-only transaction already our own first step fails: the user's statement is what cannot be done.
+fn about(error: PgError, sql: &str) -> PgError {
+    if error.code() != SqlState::READ_ONLY_SQL_TRANSACTION {
+        return error;
+    }
+    let words: Vec<&str> = sql.split_ascii_whitespace().take(2).collect();
+    let what = words.join(" ").to_uppercase();
+    PgError::new(SqlState::READ_ONLY_SQL_TRANSACTION, format!("cannot execute {what} in a read-only transaction"))
 }
 
 /// The first node took the statement, so an error of another one means that the nodes are not alike.

@@ -44,10 +44,34 @@ impl Session {
                 if let Some(sql) = describable(statement) {
                     self.describe(&sql, &call.declared_types()).await?;
                 }
+                self.try_on_home(statement).await?;
                 Err(error)
             }
-            Err(error) => Err(error),
+            Err(error) => {
+                self.try_on_home(statement).await?;
+                Err(error)
+            }
         }
+    }
+
+    /// We refuse a DDL statement: if PostgreSQL would too, its error is the better one. It is tried on the home node and
+    /// taken back.
+    async fn try_on_home(&mut self, statement: &Statement) -> Result<()> {
+        use StatementKind::{AlterTable, CreateIndex, CreateTable};
+        if !matches!(statement.kind, CreateTable | AlterTable | CreateIndex) {
+            return Ok(());
+        }
+        let home = self.home;
+        if self.in_block() {
+            self.run_on(home, "SAVEPOINT loxo_try").await?;
+            let tried = self.run_on(home, &statement.node_sql).await;
+            self.run_on(home, "ROLLBACK TO loxo_try; RELEASE loxo_try").await?;
+            return tried.map(|_| ());
+        }
+        self.begin("BEGIN", false);
+        let tried = self.run_on(home, &statement.node_sql).await;
+        self.rollback().await;
+        tried.map(|_| ())
     }
 
     async fn plan_once(&mut self, statement: &Statement, call: &Call, known: Option<&Description>) -> Result<Plan> {

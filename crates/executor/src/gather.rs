@@ -41,6 +41,9 @@ impl Session {
     /// See the module's page.
     pub(crate) async fn gather(&mut self, gather: &Gather, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
         if self.in_block() {
+            if self.is_read_only() && !gather.writes {
+                return self.beside(async |this| this.gather_in_block(gather, call, output).await).await;
+            }
             let completion = self.gather_in_block(gather, call, output).await?;
             self.drop_inputs(&gather.inputs).await?;
             return Ok(completion);
@@ -63,9 +66,27 @@ impl Session {
         }
     }
 
+    /// A read-only transaction may not make temp tables: a second session on the home node does, with the same
+    /// snapshot (unless a savepoint is open, in which a snapshot cannot be exported).
+    pub(crate) async fn beside<T>(&mut self, work: impl AsyncFnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let begin = match self.has_savepoints() {
+            true => "BEGIN".to_owned(),
+            false => {
+                let rows = self.rows_on(self.home, "SELECT pg_catalog.pg_export_snapshot()").await?;
+                let id = rows.first().and_then(|row| row.first()?.clone()).unwrap_or_default();
+                let id = catalog::quote_literal(&String::from_utf8_lossy(&id));
+                format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ WRITE; SET TRANSACTION SNAPSHOT {id}")
+            }
+        };
+        self.open_beside(&begin).await?;
+        let result = work(self).await;
+        self.close_beside().await;
+        result
+    }
+
     async fn gather_in_block(&mut self, gather: &Gather, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
         let sql = self.fill_all(&gather.inputs, &gather.final_sql, call).await?;
-        let part = vec![(self.home, sql)];
+        let part = vec![(self.sink, sql)];
         self.scatter(Mode::InBlock, part, call, output).await.map_err(without_position)
     }
 
@@ -85,7 +106,7 @@ impl Session {
 
     /// Makes the temp table of one input and fills it from all nodes.
     async fn fill(&mut self, input: &Input, call: &Call, analyze: bool) -> Result<Filled> {
-        let home = self.home;
+        let home = self.sink;
         self.hold(home, Mode::InBlock).await?;
         let held = self.link(home)?;
         held.temp = true;
@@ -139,7 +160,7 @@ impl Session {
         binary: bool,
         created: Result<Option<String>>,
     ) -> Result<()> {
-        let mut sink = self.take(&[self.home])?;
+        let mut sink = self.take(&[self.sink])?;
         let mut sources = self.take(remotes)?;
         let result = match (created, sink.first_mut()) {
             (Ok(_), Some((_, sink))) => copy_rows(&mut sources, sink, table, binary).await,
@@ -147,7 +168,8 @@ impl Session {
             (Ok(_), None) => Err(PgError::internal("the home node's link is missing")),
         };
         if result.is_err() {
-            let cancels = sources.iter().map(|(_, held)| held.link.connection.cancel_key().send());
+            let running = sources.iter().filter(|(_, held)| !held.link.connection.is_settled());
+            let cancels = running.map(|(_, held)| held.link.connection.cancel_key().send());
             futures_util::future::join_all(cancels).await;
             let rest = sources.iter_mut().filter(|(_, held)| !held.link.connection.is_settled());
             futures_util::future::join_all(rest.map(|(_, held)| held.finish())).await;
@@ -162,7 +184,7 @@ impl Session {
         let tables: Vec<String> =
             inputs.iter().map(|input| format!("pg_temp.{}", quote_identifier(&input.table))).collect();
         if !tables.is_empty() {
-            self.run_on(self.home, &format!("DROP TABLE {}", tables.join(", "))).await?;
+            self.run_on(self.sink, &format!("DROP TABLE {}", tables.join(", "))).await?;
         }
         Ok(())
     }
@@ -181,7 +203,7 @@ impl Session {
                 format!("pg_catalog.format_type({oid}, {modifier})")
             })
             .collect();
-        let rows = self.rows_on(self.home, &format!("SELECT {}", wanted.join(", "))).await?;
+        let rows = self.rows_on(self.sink, &format!("SELECT {}", wanted.join(", "))).await?;
         let names: Vec<String> = rows
             .first()
             .map(|row| row.iter().map(|v| String::from_utf8_lossy(v.as_deref().unwrap_or_default()).into_owned()).collect())

@@ -4,10 +4,13 @@
 //! slowly slows the nodes down (nothing is buffered beyond one read of each socket). The first error cancels the other
 //! nodes, whose answers are read to their end so that their links stay usable.
 
+use std::collections::BTreeMap;
+
 use catalog::NodeId;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use pgerror::{PgError, Result};
+use pgproto::CancelKey;
 use pgproto::backend::split_command_tag;
 use planner::Plan;
 
@@ -122,47 +125,45 @@ impl Session {
         let home = self.home;
         let mut total = Total::default();
         let mut failure = None;
+        let mut running: BTreeMap<NodeId, CancelKey> =
+            links.iter().map(|(node, held)| (*node, held.link.connection.cancel_key().clone())).collect();
         let mut steps = FuturesUnordered::new();
         for (node, held) in links.iter_mut() {
             steps.push(step(*node, held, true));
         }
         while let Some((node, held, event)) = steps.next().await {
-            let outcome = match event {
-                Ok(Event::Done) => continue,
-                Ok(_) if failure.is_some() => Ok(()),
-                Ok(Event::Rows(run, count)) => output.rows(run, count).await,
-                Ok(Event::Description(body)) => output.description(body, node, home),
+            let (outcome, over) = match event {
+                Ok(Event::Done) => (Ok(()), true),
+                Ok(_) if failure.is_some() => (Ok(()), false),
+                Ok(Event::Rows(run, count)) => (output.rows(run, count).await, false),
+                Ok(Event::Description(body)) => (output.description(body, node, home), false),
                 Ok(Event::Complete(tag)) => {
                     total.add(&tag);
-                    Ok(())
+                    (Ok(()), false)
                 }
-                Ok(Event::Empty) => Ok(()),
-                Ok(other) => Err(PgError::protocol(format!("unexpected answer {other:?}"))),
-                Err(error) => {
-                    // The link is settled (or broken): nothing more is read from it.
-                    if failure.is_none() {
-                        failure = Some(error);
-                        self.cancel_others();
-                    }
-                    continue;
-                }
+                Ok(Event::Empty) => (Ok(()), false),
+                Ok(other) => (Err(PgError::protocol(format!("unexpected answer {other:?}"))), false),
+                // The link is settled (or broken): nothing more is read from it.
+                Err(error) => (Err(error), true),
             };
-            if let Err(error) = outcome {
-                failure = Some(error);
-                self.cancel_others();
+            if over {
+                running.remove(&node);
             }
-            steps.push(step(node, held, false));
+            if let Err(error) = outcome
+                && failure.is_none()
+            {
+                failure = Some(error);
+                // Waited for: a cancel that comes late would hit the next statement.
+                futures_util::future::join_all(running.values().map(CancelKey::send)).await;
+            }
+            if !over {
+                steps.push(step(node, held, false));
+            }
         }
         match failure {
             Some(error) => Err(error),
             None => Ok(total.completion()),
         }
-    }
-
-    /// Asks the nodes to stop what they do for this session; does not wait for them.
-    fn cancel_others(&self) {
-        let cancel = self.cancel_set();
-        tokio::spawn(async move { cancel.cancel().await });
     }
 
     /// A write to every copy of a replicated table: the first node alone, so that writers queue up there and cannot

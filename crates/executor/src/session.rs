@@ -23,6 +23,9 @@ use crate::load::Loaded;
 use crate::pool::{Identity, Link};
 use crate::settings::Settings;
 
+/// A second session on the home node, for a transaction that may not write.
+pub(crate) const BESIDE: NodeId = NodeId(u16::MAX);
+
 /// What a statement needs of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
@@ -110,6 +113,8 @@ pub struct Session {
     pub(crate) catalog_version: u64,
     /// Fragments of the present gather run outside the (implicit) block.
     pub(crate) read_elsewhere: bool,
+    /// Where gathered rows go: the home node, or [`BESIDE`] it.
+    pub(crate) sink: NodeId,
     /// Names in `pg_temp`, if known.
     pub(crate) temp_relations: Option<Vec<String>>,
     /// Effective search path, if known; see [`Session::search_path_changed`].
@@ -121,8 +126,9 @@ impl Session {
     /// A session of `identity` with no connection yet.
     pub fn new(context: Arc<Context>, identity: Identity, settings: Settings) -> Self {
         let spread = context.next_session_number();
+        let home = context.home();
         Self {
-            home: context.home(),
+            home,
             context,
             identity,
             held: BTreeMap::new(),
@@ -134,6 +140,7 @@ impl Session {
             spread,
             catalog_version: 0,
             read_elsewhere: false,
+            sink: home,
             temp_relations: None,
             search_path: None,
             search_path_was_set: false,
@@ -258,7 +265,7 @@ impl Session {
     /// Makes the session hold a link to `node` that is ready for the statement; BEGIN may be queued on it, unsent.
     pub(crate) async fn hold(&mut self, node: NodeId, mode: Mode) -> Result<()> {
         if !self.held.contains_key(&node) {
-            let address = self.context.address(node)?;
+            let address = self.context.address(if node == BESIDE { self.home } else { node })?;
             let link = self.context.pool.checkout(node, &address, &self.identity).await?;
             self.cancel.lock().insert(node, link.connection.cancel_key().clone());
             self.held.insert(node, Held::new(link));
@@ -284,6 +291,55 @@ impl Session {
             held.begun = true;
         }
         Ok(())
+    }
+
+    /// Opens a transaction of its own in a second session on the home node and lets gathered rows go there.
+    pub(crate) async fn open_beside(&mut self, begin: &str) -> Result<()> {
+        self.hold(BESIDE, Mode::Autocommit).await?;
+        let held = self.link(BESIDE)?;
+        held.link.connection.execute(begin).await?;
+        held.begun = true;
+        self.sink = BESIDE;
+        Ok(())
+    }
+
+    /// Undoes [`Session::open_beside`]; a link that cannot be rolled back is thrown away, which has the same effect.
+    pub(crate) async fn close_beside(&mut self) {
+        self.sink = self.home;
+        self.cancel.lock().remove(&BESIDE);
+        if let Some(mut held) = self.held.remove(&BESIDE)
+            && held.link.connection.is_settled()
+            && held.link.connection.execute("ROLLBACK").await.is_ok()
+        {
+            self.context.pool.give_back(held.link);
+        }
+    }
+
+    /// Was the block opened READ ONLY?
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.block.as_ref().is_some_and(|block| block.read_only)
+    }
+
+    /// `SET TRANSACTION READ ONLY | READ WRITE` inside the block.
+    pub fn set_read_only(&mut self, read_only: bool) {
+        if let Some(block) = &mut self.block {
+            block.read_only = read_only;
+        }
+    }
+
+    pub(crate) fn has_savepoints(&self) -> bool {
+        let steps = self.block.iter().flat_map(|block| &block.replay);
+        steps.into_iter().any(|step| matches!(step, Replay::Savepoint(..)))
+    }
+
+    /// After a statement that may have made a temp table on the home node: its backend stays with the session.
+    pub fn keep_temp_objects(&mut self) {
+        let home = self.home;
+        self.pin(home);
+        if let Some(held) = self.held.get_mut(&home) {
+            held.temp = held.begun;
+        }
+        self.temp_relations = None;
     }
 
     /// A link held by [`Session::hold`].

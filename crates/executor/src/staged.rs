@@ -42,10 +42,8 @@ impl Session {
         held.start(&fill, &call.with_formats(Vec::new()), version);
         held.flush().await?;
         held.finish().await.map_err(|error| rename_stage(without_position(error), &insert.stage))?;
-        let rows = match insert.tail.is_empty() {
-            true => self.drain_stage(&insert.stage, None, call, output).await?,
-            false => self.drain_stage(&insert.stage, Some(insert), call, output).await?,
-        };
+        let tail = (!insert.tail.is_empty()).then_some(insert);
+        let rows = self.drain_stage(&insert.stage, tail, call, output).await.map_err(without_copy_context)?;
         self.drop_stage(&insert.stage, &insert.inputs).await?;
         Ok(Completion::Tag(format!("INSERT 0 {rows}")))
     }
@@ -309,6 +307,14 @@ fn value_at(body: &[u8], index: usize) -> Result<Option<&[u8]>> {
         at += bytes;
     }
     Err(short())
+}
+
+/// The user wrote INSERT; that the rows went by COPY is our business.
+fn without_copy_context(error: PgError) -> PgError {
+    match error.text(pgerror::field::WHERE).starts_with("COPY ") {
+        true => error.without(pgerror::field::WHERE),
+        false => error,
+    }
 }
 
 /// An error about the stage table is meant for the target.

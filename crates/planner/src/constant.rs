@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use catalog::{Distribution, KeyColumn, MapId, NodeId};
-use pg_query::protobuf::{a_const, TypeName};
+use pg_query::protobuf::{TypeName, a_const};
 use pg_query::{Node, NodeEnum};
-use placement::{hash_binary, hash_text, BucketMap, KeyType};
+use placement::{BucketMap, KeyType, hash_binary, hash_text};
 
 use crate::session::{ParameterValue, SessionFacts};
 use crate::tree;
@@ -44,7 +44,9 @@ impl Constant {
                     Self::Untyped(text) => Some(Self::Text(to, text)),
                     Self::Bool(b) if to == KeyType::Bool => Some(Self::Bool(b)),
                     // A whole number stays what it is in every integer type, or the cast fails.
-                    Self::Number(n) if to.hash_class() == KeyType::Int8 && n.parse::<i64>().is_ok() => Some(Self::Text(to, n)),
+                    Self::Number(n) if to.hash_class() == KeyType::Int8 && n.parse::<i64>().is_ok() => {
+                        Some(Self::Text(to, n))
+                    }
                     Self::Text(from, text) if from == to => Some(Self::Text(to, text)),
                     Self::Binary(from, bytes) if from == to => Some(Self::Binary(to, bytes)),
                     _ => None,
@@ -56,10 +58,13 @@ impl Constant {
                 match parameter.value {
                     ParameterValue::Unknown => None,
                     ParameterValue::Null => Some(Self::Null),
-                    ParameterValue::Text(text) => {
-                        Some(Self::Text(KeyType::from_oid(parameter.type_oid)?, std::str::from_utf8(text).ok()?.to_owned()))
+                    ParameterValue::Text(text) => Some(Self::Text(
+                        KeyType::from_oid(parameter.type_oid)?,
+                        std::str::from_utf8(text).ok()?.to_owned(),
+                    )),
+                    ParameterValue::Binary(bytes) => {
+                        Some(Self::Binary(KeyType::from_oid(parameter.type_oid)?, bytes.to_vec()))
                     }
-                    ParameterValue::Binary(bytes) => Some(Self::Binary(KeyType::from_oid(parameter.type_oid)?, bytes.to_vec())),
                 }
             }
             _ => None,
@@ -88,7 +93,9 @@ impl Constant {
             Self::Bool(b) if key == KeyType::Bool => Some(i64::from(*b)),
             Self::Number(text) if key.hash_class() == KeyType::Int8 => text.parse().ok(),
             Self::Untyped(text) if key.hash_class() == KeyType::Int8 => text.parse().ok(),
-            Self::Text(own, text) if own.hash_class() == KeyType::Int8 && key.hash_class() == KeyType::Int8 => text.parse().ok(),
+            Self::Text(own, text) if own.hash_class() == KeyType::Int8 && key.hash_class() == KeyType::Int8 => {
+                text.parse().ok()
+            }
             Self::Binary(own, bytes) if own.hash_class() == key.hash_class() => own.modulo_value(bytes)?.ok(),
             _ => None,
         }
@@ -117,7 +124,12 @@ pub(crate) fn node_of_key(distribution: &Distribution, values: &[&Constant]) -> 
 }
 
 /// A distribution by a key of these types, for [`node_of_key`].
-pub(crate) fn distribution_like(types: &[KeyType], modulo: bool, map_id: MapId, map: Arc<BucketMap>) -> Option<Distribution> {
+pub(crate) fn distribution_like(
+    types: &[KeyType],
+    modulo: bool,
+    map_id: MapId,
+    map: Arc<BucketMap>,
+) -> Option<Distribution> {
     let column = |key_type: &KeyType| KeyColumn { number: 0, key_type: *key_type };
     Some(if modulo {
         Distribution::Modulo { column: column(types.first()?), map_id, map }
@@ -138,7 +150,9 @@ pub(crate) fn node_of_row(distribution: &Distribution, values: &[&Constant]) -> 
             }
             Some(NodeId(map.node(bucket(seed))))
         }
-        Distribution::Modulo { map, .. } if values.len() == 1 && *values[0] == Constant::Null => Some(NodeId(map.node(0))),
+        Distribution::Modulo { map, .. } if values.len() == 1 && *values[0] == Constant::Null => {
+            Some(NodeId(map.node(0)))
+        }
         Distribution::Modulo { column, map, .. } if values.len() == 1 => {
             Some(NodeId(map.node(placement::modulo_bucket(values[0].integer(column.key_type)?))))
         }
@@ -153,7 +167,9 @@ impl Constant {
         match self {
             Self::Null => None,
             Self::Untyped(text) => hash_text(key, text.as_bytes(), seed),
-            Self::Number(text) if key.hash_class() == KeyType::Int8 || matches!(key, KeyType::Numeric | KeyType::Float8) => {
+            Self::Number(text)
+                if key.hash_class() == KeyType::Int8 || matches!(key, KeyType::Numeric | KeyType::Float8) =>
+            {
                 hash_text(key, text.as_bytes(), seed)
             }
             Self::Number(_) => None,

@@ -12,7 +12,9 @@ use crate::{functions, select, tree};
 /// Plans a COPY.
 pub(crate) fn copy(ctx: &Context<'_>, statement: &Statement, copy: &CopyStatement) -> Result<Plan> {
     match (&copy.subject, copy.is_from) {
-        (CopySubject::Relation { schema, name, columns }, true) => from(ctx, statement, copy, schema.as_deref(), name, columns),
+        (CopySubject::Relation { schema, name, columns }, true) => {
+            from(ctx, statement, copy, schema.as_deref(), name, columns)
+        }
         (CopySubject::Relation { schema, name, columns }, false) => to(ctx, schema.as_deref(), name, columns),
         (CopySubject::Query(query), _) => to_query(ctx, query),
     }
@@ -24,11 +26,20 @@ fn subject(name: &str, columns: &[String]) -> String {
     if list.is_empty() { name.to_owned() } else { format!("{name} ({})", list.join(", ")) }
 }
 
-fn from(ctx: &Context<'_>, statement: &Statement, copy: &CopyStatement, schema: Option<&str>, name: &str, columns: &[String]) -> Result<Plan> {
+fn from(
+    ctx: &Context<'_>,
+    statement: &Statement,
+    copy: &CopyStatement,
+    schema: Option<&str>,
+    name: &str,
+    columns: &[String],
+) -> Result<Plan> {
     let relation = match ctx.resolve(&tree::table(schema.unwrap_or_default(), name, None))? {
         Named::Distributed(relation) => relation,
         Named::View(_) => {
-            return Err(PgError::unsupported(format!("COPY into view \"{name}\"")).hint("Copy into the table under the view."));
+            return Err(
+                PgError::unsupported(format!("COPY into view \"{name}\"")).hint("Copy into the table under the view.")
+            );
         }
         // The executor moves the bytes to and from that one node.
         Named::Home(_) => {
@@ -37,7 +48,9 @@ fn from(ctx: &Context<'_>, statement: &Statement, copy: &CopyStatement, schema: 
         }
     };
     if relation.has_rules {
-        return Err(PgError::unsupported(format!("COPY into table \"{name}\", which has rules,")).hint("Drop the rules."));
+        return Err(
+            PgError::unsupported(format!("COPY into table \"{name}\", which has rules,")).hint("Drop the rules.")
+        );
     }
     let copied = copied_columns(&relation, columns);
     let rows: Vec<RowColumn> = copied.iter().map(|c| stage::row_column(c)).collect();
@@ -87,7 +100,9 @@ fn needs_stage(ctx: &Context<'_>, copy: &CopyStatement, relation: &Relation, cop
             if let Some(error) = facts.refused {
                 return Err(error);
             }
-            facts.home.is_some() || (replicated && (facts.volatile.is_some() || facts.clock.is_some())) || facts.function_nodes.is_some()
+            facts.home.is_some()
+                || (replicated && (facts.volatile.is_some() || facts.clock.is_some()))
+                || facts.function_nodes.is_some()
         }
     };
     Ok(!missing.into_iter().all(|c| same_everywhere(&c)) || marked || condition_differs)
@@ -123,11 +138,15 @@ fn to(ctx: &Context<'_>, schema: Option<&str>, name: &str, columns: &[String]) -
             }
         }
         // PostgreSQL's own error about views, or the rows of a temp table.
-        Named::View(relation) => CopySource::One { nodes: vec![ctx.home()], what: subject(&relation.qualified_name(), columns) },
+        Named::View(relation) => {
+            CopySource::One { nodes: vec![ctx.home()], what: subject(&relation.qualified_name(), columns) }
+        }
         Named::Home(relation) => {
             let own = match (relation, schema) {
                 (Some(relation), _) => relation.qualified_name(),
-                (None, Some(schema)) => format!("{}.{}", catalog::quote_identifier(schema), catalog::quote_identifier(name)),
+                (None, Some(schema)) => {
+                    format!("{}.{}", catalog::quote_identifier(schema), catalog::quote_identifier(name))
+                }
                 (None, None) => catalog::quote_identifier(name),
             };
             CopySource::One { nodes: vec![ctx.home()], what: subject(&own, columns) }
@@ -145,7 +164,9 @@ fn to_query(ctx: &Context<'_>, query: &Statement) -> Result<Plan> {
             _ => return Err(PgError::internal("COPY of a query without rows")),
         },
         _ => match crate::plan_in(ctx, query)? {
-            Plan::Forward(Forward { nodes, sql, .. }) => CopySource::One { nodes: nodes[..1].to_vec(), what: format!("({sql})") },
+            Plan::Forward(Forward { nodes, sql, .. }) => {
+                CopySource::One { nodes: nodes[..1].to_vec(), what: format!("({sql})") }
+            }
             Plan::Scatter(Scatter { nodes, sql, .. }) => CopySource::All { nodes, what: format!("({sql})") },
             _ => {
                 return Err(PgError::unsupported("COPY of a data change").hint("Run it with RETURNING instead."));

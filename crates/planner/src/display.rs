@@ -1,6 +1,161 @@
-//! Plans as an indented tree.
-use std::fmt;
-use crate::plan::Plan;
-pub(crate) fn write_plan(f: &mut fmt::Formatter<'_>, plan: &Plan) -> fmt::Result {
-    write!(f, "{plan:?}")
+//! Plans as an indented tree: the language of EXPLAIN and of the tests.
+
+use std::fmt::{Formatter, Result, Write};
+
+use catalog::NodeId;
+
+use crate::plan::{
+    CopySource, DdlPlan, Effect, Gather, Input, InsertStaged, KeySource, MapRequest, Placement, Plan, Route, Stage,
+};
+
+pub(crate) fn write_plan(f: &mut Formatter<'_>, plan: &Plan) -> Result {
+    write_at(f, plan, 0)
+}
+
+fn write_at(f: &mut Formatter<'_>, plan: &Plan, depth: usize) -> Result {
+    let pad = "  ".repeat(depth);
+    match plan {
+        Plan::Forward(p) => writeln!(f, "{pad}Forward{} to {}\n{pad}  {}", writes(p.writes), one_of(&p.nodes), p.sql),
+        Plan::Scatter(p) => writeln!(f, "{pad}Scatter{} to {}\n{pad}  {}", writes(p.writes), list(&p.nodes), p.sql),
+        Plan::Replicate(p) => writeln!(f, "{pad}Replicate to {}\n{pad}  {}", list(&p.nodes), p.sql),
+        Plan::Gather(p) => write_gather(f, p, &pad),
+        Plan::InsertSplit(p) => {
+            writeln!(f, "{pad}InsertSplit")?;
+            p.parts.iter().try_for_each(|(node, sql)| writeln!(f, "{pad}  on {}: {sql}", node.0))
+        }
+        Plan::InsertStaged(p) => write_staged(f, p, &pad),
+        Plan::CopyFrom(p) => {
+            let names: Vec<&str> = p.columns.iter().map(|c| c.name.as_str()).collect();
+            writeln!(f, "{pad}CopyFrom {} ({})", p.target.qualified_name(), names.join(", "))?;
+            writeln!(f, "{pad}  route: {}", route(&p.route))?;
+            if let Some(text) = &p.where_sql {
+                writeln!(f, "{pad}  where: {text}")?;
+            }
+            p.stage.as_ref().map_or(Ok(()), |stage| write_stage(f, stage, &pad))
+        }
+        Plan::CopyTo(p) => match &p.source {
+            CopySource::One { nodes, what } => writeln!(f, "{pad}CopyTo from {}: {what}", one_of(nodes)),
+            CopySource::All { nodes, what } => writeln!(f, "{pad}CopyTo from {}: {what}", list(nodes)),
+            CopySource::Gather(gather) => {
+                writeln!(f, "{pad}CopyTo")?;
+                write_gather(f, gather, &"  ".repeat(depth + 1))
+            }
+        },
+        Plan::Explain(p) => {
+            let analyze = if p.analyze { " (analyze)" } else { "" };
+            writeln!(f, "{pad}Explain{analyze}")?;
+            write_at(f, &p.inner, depth + 1)
+        }
+        Plan::DeclareCursor(inner) => {
+            writeln!(f, "{pad}DeclareCursor")?;
+            write_at(f, inner, depth + 1)
+        }
+        Plan::Ddl(p) => write_ddl(f, p, &pad),
+        Plan::Redistribute(p) => {
+            writeln!(f, "{pad}Redistribute {} to {}", p.target.qualified_name(), placement(&p.placement))
+        }
+        Plan::Cluster(command) => writeln!(f, "{pad}Cluster {command:?}"),
+        Plan::Session => writeln!(f, "{pad}Session"),
+    }
+}
+
+fn write_gather(f: &mut Formatter<'_>, gather: &Gather, pad: &str) -> Result {
+    writeln!(f, "{pad}Gather{} on {}\n{pad}  {}", writes(gather.writes), gather.node.0, gather.final_sql.text)?;
+    gather.inputs.iter().try_for_each(|input| write_input(f, input, pad))
+}
+
+fn write_input(f: &mut Formatter<'_>, input: &Input, pad: &str) -> Result {
+    writeln!(f, "{pad}  {} from {}\n{pad}    {}", input.table, list(&input.nodes), input.sql)?;
+    input.after_create.iter().try_for_each(|sql| writeln!(f, "{pad}    then {sql}"))
+}
+
+fn write_staged(f: &mut Formatter<'_>, plan: &InsertStaged, pad: &str) -> Result {
+    writeln!(f, "{pad}InsertStaged into {} by way of {}\n{pad}  {}", plan.target_sql, plan.node.0, plan.fill.text)?;
+    plan.inputs.iter().try_for_each(|input| write_input(f, input, pad))?;
+    write_stage(f, &plan.stage, pad)?;
+    writeln!(f, "{pad}  route: {}", route(&plan.stage.route))?;
+    if !plan.tail.is_empty() {
+        writeln!(f, "{pad}  tail: {}", plan.tail)?;
+    }
+    Ok(())
+}
+
+fn write_stage(f: &mut Formatter<'_>, stage: &Stage, pad: &str) -> Result {
+    writeln!(f, "{pad}  stage: {}", stage.create_sql)
+}
+
+fn write_ddl(f: &mut Formatter<'_>, plan: &DdlPlan, pad: &str) -> Result {
+    let outside = if plan.outside_transaction { ", outside a transaction" } else { "" };
+    writeln!(f, "{pad}Ddl {:?} on {}{outside}\n{pad}  {}", plan.kind, list(&plan.nodes), plan.node_sql)?;
+    for effect in &plan.effects {
+        match effect {
+            Effect::CreateTable { schema, name, distribution } => {
+                writeln!(f, "{pad}  create {schema}.{name}: {}", placement(distribution))?;
+            }
+            other => writeln!(f, "{pad}  {other:?}")?,
+        }
+    }
+    for notice in &plan.notices {
+        writeln!(f, "{pad}  notice: {}", notice.message())?;
+    }
+    if let Some(sql) = &plan.follow_up {
+        writeln!(f, "{pad}  then {sql}")?;
+    }
+    Ok(())
+}
+
+fn writes(writes: bool) -> &'static str {
+    if writes { " (write)" } else { "" }
+}
+
+fn list(nodes: &[NodeId]) -> String {
+    let mut text = String::from("[");
+    for (i, node) in nodes.iter().enumerate() {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{}{}", if i == 0 { "" } else { " " }, node.0);
+    }
+    text + "]"
+}
+
+fn one_of(nodes: &[NodeId]) -> String {
+    match nodes {
+        [node] => node.0.to_string(),
+        many => format!("any of {}", list(many)),
+    }
+}
+
+fn source(key: &KeySource) -> String {
+    match key {
+        KeySource::Column(at) => format!("column {at}"),
+        KeySource::Null => "NULL".to_owned(),
+    }
+}
+
+fn route(route: &Route) -> String {
+    match route {
+        Route::Hash { key, nodes, .. } => {
+            let key: Vec<String> = key.iter().map(|(s, t)| format!("{} {t:?}", source(s))).collect();
+            format!("hash of {} over {}", key.join(", "), list(nodes))
+        }
+        Route::Modulo { key, nodes, .. } => format!("modulo of {} over {}", source(&key.0), list(nodes)),
+        Route::RoundRobin { nodes } => format!("round robin over {}", list(nodes)),
+        Route::Replicated { nodes } => format!("all of {}", list(nodes)),
+        Route::Single { node } => format!("node {}", node.0),
+    }
+}
+
+fn map(map: &MapRequest) -> String {
+    match map {
+        MapRequest::Existing(id) => format!("map {}", id.0),
+        MapRequest::Over(nodes) => format!("over {}", list(nodes)),
+    }
+}
+
+fn placement(placement: &Placement) -> String {
+    match placement {
+        Placement::Hash { columns, map: request } => format!("hash ({}) {}", columns.join(", "), map(request)),
+        Placement::Modulo { column, map: request } => format!("modulo ({column}) {}", map(request)),
+        Placement::Replicated { nodes } => format!("replicated on {}", list(nodes)),
+        Placement::RoundRobin { nodes } => format!("round robin over {}", list(nodes)),
+    }
 }

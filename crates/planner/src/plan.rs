@@ -54,7 +54,8 @@ pub enum Plan {
 /// See [`Plan::Forward`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forward {
-    /// Any one of these will do (several only for reads of replicated tables); the home node comes first if it is one.
+    /// Any one of these will do. Several stand here for reads of replicated tables (the home node comes first if it is
+    /// one) and for INSERT into a round-robin table (take another one each time).
     pub nodes: Vec<NodeId>,
     /// The user's own text unless it had to be rewritten.
     pub sql: String,
@@ -150,6 +151,8 @@ pub struct InsertSplit {
 /// 1. make and fill `inputs` (as for [`Gather`]) on `node`; 2. run `stage.create_sql` there; 3. run `fill` there;
 /// 4. read `stage.read_sql` (binary) and route each row by `stage.route`; 5. write the rows on their nodes with
 ///    [`InsertStaged::copy_sql`] if there is no tail, else with batches of [`InsertStaged::insert_sql`].
+///
+/// With [`Route::Replicated`] every row goes to all nodes; count and RETURNING rows are those of one of them.
 ///
 /// Steps 1–4 need a session other than the writing ones: a transaction that touched temp tables cannot be PREPAREd.
 #[derive(Clone, Debug)]

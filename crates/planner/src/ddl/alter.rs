@@ -2,8 +2,8 @@
 
 use catalog::{Distribution, Relation};
 use pg_query::protobuf::{
-    AlterObjectSchemaStmt, AlterTableCmd, AlterTableStmt, AlterTableType, ColumnDef, ConstrType, ObjectType, RenameStmt,
-    SelectStmt,
+    AlterObjectSchemaStmt, AlterTableCmd, AlterTableStmt, AlterTableType, ColumnDef, ConstrType, ObjectType,
+    RenameStmt, SelectStmt,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -62,22 +62,37 @@ impl Alter<'_> {
             (AlterTableType::AtAddColumn, Some(NodeEnum::ColumnDef(column))) => self.add_column(column),
             (AlterTableType::AtAddConstraint, Some(NodeEnum::Constraint(constraint))) => {
                 let mut table = NewTable::existing(self.ctx, self.relation);
-                table.unique.extend(self.relation.unique_keys.iter().filter(|k| k.primary).map(|k| constraints::NewUnique {
-                    columns: k.columns.iter().filter_map(|n| self.relation.column_at(*n)).map(|c| c.name.clone()).collect(),
-                    primary: true,
+                table.unique.extend(self.relation.unique_keys.iter().filter(|k| k.primary).map(|k| {
+                    constraints::NewUnique {
+                        columns: k
+                            .columns
+                            .iter()
+                            .filter_map(|n| self.relation.column_at(*n))
+                            .map(|c| c.name.clone())
+                            .collect(),
+                        primary: true,
+                    }
                 }));
                 table.constraint(self.ctx, constraint, None)?;
                 self.own_references(&mut table);
                 self.check(&table)
             }
             (AlterTableType::AtDropColumn, _) => self.refuse_key(&command.name, "dropping"),
-            (AlterTableType::AtAlterColumnType, Some(NodeEnum::ColumnDef(column))) => self.alter_type(&command.name, column),
-            (AlterTableType::AtSetExpression | AlterTableType::AtDropExpression, _) => self.refuse_key(&command.name, "changing"),
+            (AlterTableType::AtAlterColumnType, Some(NodeEnum::ColumnDef(column))) => {
+                self.alter_type(&command.name, column)
+            }
+            (AlterTableType::AtSetExpression | AlterTableType::AtDropExpression, _) => {
+                self.refuse_key(&command.name, "changing")
+            }
             (AlterTableType::AtAttachPartition, Some(NodeEnum::PartitionCmd(partition))) => {
                 self.same_distribution(partition.name.as_ref(), "a partition")
             }
-            (AlterTableType::AtAddInherit, Some(NodeEnum::RangeVar(parent))) => self.same_distribution(Some(parent), "a parent"),
-            (AlterTableType::AtAddOf, _) => Err(PgError::unsupported("ALTER TABLE … OF").hint("Create the table OF the type.")),
+            (AlterTableType::AtAddInherit, Some(NodeEnum::RangeVar(parent))) => {
+                self.same_distribution(Some(parent), "a parent")
+            }
+            (AlterTableType::AtAddOf, _) => {
+                Err(PgError::unsupported("ALTER TABLE … OF").hint("Create the table OF the type."))
+            }
             _ => Ok(()),
         }
     }
@@ -102,7 +117,12 @@ impl Alter<'_> {
         create::column_constraints(self.ctx, &mut table, column)?;
         self.own_references(&mut table);
         self.check(&table)?;
-        let serial = column.type_name.as_ref().and_then(|t| t.names.last()).and_then(tree::text_of).is_some_and(|n| n.contains("serial"));
+        let serial = column
+            .type_name
+            .as_ref()
+            .and_then(|t| t.names.last())
+            .and_then(tree::text_of)
+            .is_some_and(|n| n.contains("serial"));
         let hint = "Add the column without a default, SET DEFAULT, then UPDATE the rows.";
         let refuse = |what: &str| {
             Err(PgError::unsupported(format!("ADD COLUMN \"{}\" {what}", column.colname))
@@ -151,7 +171,8 @@ impl Alter<'_> {
         if !self.is_key(name) {
             return match column.raw_default.as_deref() {
                 Some(using) if self.differs(Some(using))? => {
-                    Err(PgError::unsupported("USING with a value that is not the same everywhere").hint("Use an immutable expression."))
+                    Err(PgError::unsupported("USING with a value that is not the same everywhere")
+                        .hint("Use an immutable expression."))
                 }
                 _ => Ok(()),
             };
@@ -169,7 +190,11 @@ impl Alter<'_> {
     fn same_distribution(&self, other: Option<&pg_query::protobuf::RangeVar>, what: &str) -> Result<()> {
         let other = match other.map(|name| self.ctx.resolve(name)).transpose()? {
             Some(Named::Distributed(other)) => other,
-            _ => return Err(PgError::unsupported(format!("{what} that is not a distributed table")).hint("Create it as one.")),
+            _ => {
+                return Err(
+                    PgError::unsupported(format!("{what} that is not a distributed table")).hint("Create it as one.")
+                );
+            }
         };
         let same = match (&self.relation.distribution, &other.distribution) {
             (Distribution::Hash { map_id: a, .. }, Distribution::Hash { map_id: b, .. })

@@ -78,7 +78,8 @@ impl NewTable {
         };
         match ConstrType::try_from(constraint.contype) {
             Ok(kind @ (ConstrType::ConstrPrimary | ConstrType::ConstrUnique)) if constraint.indexname.is_empty() => {
-                self.unique.push(NewUnique { columns: own(&constraint.keys), primary: kind == ConstrType::ConstrPrimary });
+                self.unique
+                    .push(NewUnique { columns: own(&constraint.keys), primary: kind == ConstrType::ConstrPrimary });
             }
             Ok(ConstrType::ConstrExclusion) => self.has_exclusion = true,
             Ok(ConstrType::ConstrForeign) => {
@@ -162,11 +163,17 @@ fn check_key(table: &NewTable, placement: &Placement) -> Result<()> {
     let is_modulo = matches!(placement, Placement::Modulo { .. });
     for (i, name) in key_columns(placement).iter().enumerate() {
         let missing = || {
-            PgError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" named in the distribution key does not exist"))
+            PgError::new(
+                SqlState::UNDEFINED_COLUMN,
+                format!("column \"{name}\" named in the distribution key does not exist"),
+            )
         };
         let column = table.column(name).ok_or_else(missing)?;
         if key_columns(placement)[..i].contains(name) {
-            return Err(PgError::new(SqlState::DUPLICATE_COLUMN, format!("column \"{name}\" appears twice in the distribution key")));
+            return Err(PgError::new(
+                SqlState::DUPLICATE_COLUMN,
+                format!("column \"{name}\" appears twice in the distribution key"),
+            ));
         }
         let invalid = |why: &str| PgError::new(SqlState::INVALID_TABLE_DEFINITION, format!("column \"{name}\" {why}"));
         match column.key_type {
@@ -199,24 +206,43 @@ fn check_unique(table: &NewTable, placement: &Placement, columns: &[String]) -> 
         Placement::Hash { columns: key, .. } if key.iter().all(|k| columns.contains(k)) => Ok(()),
         Placement::Hash { columns: key, .. } => {
             Err(error("Unique index of distributed table must contain the hash distribution column.")
-                .detail(format!("The distribution key of table \"{}\" is ({}), the unique key is ({list}).", table.name, key.join(", ")))
-                .hint("Add the distribution column to the unique key, or distribute by another column or by REPLICATION."))
+                .detail(format!(
+                    "The distribution key of table \"{}\" is ({}), the unique key is ({list}).",
+                    table.name,
+                    key.join(", ")
+                ))
+                .hint(
+                    "Add the distribution column to the unique key, or distribute by another column or by REPLICATION.",
+                ))
         }
         Placement::Modulo { column, .. } if columns.contains(column) => Ok(()),
         Placement::Modulo { column, .. } => {
             Err(error("Unique index of distributed table must contain the hash/modulo distribution column.")
-                .detail(format!("The distribution key of table \"{}\" is ({column}), the unique key is ({list}).", table.name))
-                .hint("Add the distribution column to the unique key, or distribute by another column or by REPLICATION."))
+                .detail(format!(
+                    "The distribution key of table \"{}\" is ({column}), the unique key is ({list}).",
+                    table.name
+                ))
+                .hint(
+                    "Add the distribution column to the unique key, or distribute by another column or by REPLICATION.",
+                ))
         }
     }
 }
 
-fn check_foreign_key(ctx: &Context<'_>, table: &NewTable, placement: &Placement, foreign_key: &NewForeignKey) -> Result<()> {
+fn check_foreign_key(
+    ctx: &Context<'_>,
+    table: &NewTable,
+    placement: &Placement,
+    foreign_key: &NewForeignKey,
+) -> Result<()> {
     let target = &foreign_key.referenced_name;
     let error = |detail: String| {
-        PgError::new(SqlState::INVALID_FOREIGN_KEY, format!("cannot enforce the foreign key of table \"{}\" to \"{target}\" on each node", table.name))
-            .detail(detail)
-            .hint("Replicate the referenced table, or distribute both by the columns of the foreign key.")
+        PgError::new(
+            SqlState::INVALID_FOREIGN_KEY,
+            format!("cannot enforce the foreign key of table \"{}\" to \"{target}\" on each node", table.name),
+        )
+        .detail(detail)
+        .hint("Replicate the referenced table, or distribute both by the columns of the foreign key.")
     };
     if foreign_key.is_self {
         let pairs = |key: &String| {
@@ -252,9 +278,14 @@ fn check_foreign_key(ctx: &Context<'_>, table: &NewTable, placement: &Placement,
             let their_name = referenced.column_at(theirs.number).map(|c| &c.name);
             let at = foreign_key.columns.iter().position(|c| c == ours);
             let class = table.column(ours).and_then(|c| c.key_type).map(KeyType::hash_class);
-            at.is_some_and(|at| foreign_key.referenced_columns.get(at) == their_name) && class == Some(theirs.key_type.hash_class())
+            at.is_some_and(|at| foreign_key.referenced_columns.get(at) == their_name)
+                && class == Some(theirs.key_type.hash_class())
         });
-    if map && same_key { Ok(()) } else { Err(error("The tables are not distributed alike by the columns of the foreign key.".to_owned())) }
+    if map && same_key {
+        Ok(())
+    } else {
+        Err(error("The tables are not distributed alike by the columns of the foreign key.".to_owned()))
+    }
 }
 
 /// CREATE INDEX.

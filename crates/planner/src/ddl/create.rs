@@ -31,12 +31,16 @@ pub(super) fn create_table(ctx: &Context<'_>, statement: &Statement, create: &Cr
     let (table, like) = describe(ctx, create, &name)?;
     let distribution = match parent(ctx, create)? {
         Some(parent) => {
-            if statement.clause.is_some() {
+            if statement.clause.as_ref().is_some_and(|c| c.kind.is_some() || c.nodes.is_some()) {
                 let text = "Inherited/partition tables inherit distribution from the parent";
-                plan.notices.push(PgError::with_severity("WARNING", SqlState::WARNING, text).detail("Explicitly specified distribution will be ignored"));
+                plan.notices.push(
+                    PgError::with_severity("WARNING", SqlState::WARNING, text)
+                        .detail("Explicitly specified distribution will be ignored"),
+                );
             }
             let Some(placement) = decide::placement_of(&parent) else {
-                return Err(PgError::unsupported(format!("a child of table \"{}\"", parent.name)).hint("Its parent is not distributed."));
+                return Err(PgError::unsupported(format!("a child of table \"{}\"", parent.name))
+                    .hint("Its parent is not distributed."));
             };
             let mut with_inherited = NewTable::existing(ctx, &parent);
             with_inherited.name.clone_from(&name);
@@ -47,16 +51,29 @@ pub(super) fn create_table(ctx: &Context<'_>, statement: &Statement, create: &Cr
             constraints::check(ctx, &with_inherited, &placement)?;
             placement
         }
-        None => decide::decide(ctx, &table, statement.clause.as_ref(), like.as_ref())?,
+        None => {
+            let like = like_clause(ctx, statement)?.or(like);
+            decide::decide(ctx, &table, statement.clause.as_ref(), like.as_ref())?
+        }
     };
     plan.effects.push(Effect::CreateTable { schema, name, distribution });
     Ok(plan)
 }
 
+/// The source of `LIKE … INCLUDING DISTRIBUTE`.
+fn like_clause(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Arc<Relation>>> {
+    let Some((schema, name)) = statement.clause.as_ref().and_then(|c| c.like.as_ref()) else { return Ok(None) };
+    match ctx.resolve(&tree::table(schema.as_deref().unwrap_or_default(), name, None))? {
+        Named::Distributed(relation) => Ok(Some(relation)),
+        _ => Err(PgError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is not a distributed table"))),
+    }
+}
+
 pub(super) fn refuse_clause_on_temporary(statement: &Statement) -> Result<()> {
     match statement.clause {
         None => Ok(()),
-        Some(_) => Err(PgError::unsupported("a distribution clause of a temporary table").hint("A temporary table lives on one node: leave the clause out.")),
+        Some(_) => Err(PgError::unsupported("a distribution clause of a temporary table")
+            .hint("A temporary table lives on one node: leave the clause out.")),
     }
 }
 
@@ -72,10 +89,12 @@ fn parent(ctx: &Context<'_>, create: &CreateStmt) -> Result<Option<Arc<Relation>
         [] => Ok(None),
         [Node { node: Some(NodeEnum::RangeVar(name)) }] => match ctx.resolve(name)? {
             Named::Distributed(relation) => Ok(Some(relation)),
-            _ if is_temporary(ctx, name) => {
-                Err(PgError::new(SqlState::WRONG_OBJECT_TYPE, format!("cannot create a permanent relation as partition of temporary relation \"{}\"", name.relname)))
-            }
-            _ => Err(PgError::unsupported(format!("a child of \"{}\"", name.relname)).hint("Its parent is not a distributed table.")),
+            _ if is_temporary(ctx, name) => Err(PgError::new(
+                SqlState::WRONG_OBJECT_TYPE,
+                format!("cannot create a permanent relation as partition of temporary relation \"{}\"", name.relname),
+            )),
+            _ => Err(PgError::unsupported(format!("a child of \"{}\"", name.relname))
+                .hint("Its parent is not a distributed table.")),
         },
         _ => Err(PgError::unsupported("inheritance from several parents").hint("Use one parent.")),
     }
@@ -134,14 +153,22 @@ pub(super) fn add_column(ctx: &Context<'_>, table: &mut NewTable, column: &Colum
     if generated {
         unfit = Some("is generated");
     }
-    table.columns.push(NewColumn { name: column.colname.clone(), key_type: key_type.filter(|_| unfit.is_none() || key_type.is_some()), unfit });
+    table.columns.push(NewColumn {
+        name: column.colname.clone(),
+        key_type: key_type.filter(|_| unfit.is_none() || key_type.is_some()),
+        unfit,
+    });
 }
 
 /// Collations that come with PostgreSQL are deterministic; only user-made ones may not be.
 fn is_deterministic(names: &[String]) -> bool {
     match names {
         [schema, _] if schema == "pg_catalog" => true,
-        [name] => ["C", "POSIX", "default", "ucs_basic", "unicode"].contains(&name.as_str()) || name.contains("_") || name.ends_with("-x-icu"),
+        [name] => {
+            ["C", "POSIX", "default", "ucs_basic", "unicode"].contains(&name.as_str())
+                || name.contains("_")
+                || name.ends_with("-x-icu")
+        }
         _ => false,
     }
 }
@@ -192,7 +219,8 @@ pub(super) fn key_type(ctx: &Context<'_>, name: &TypeName) -> Option<KeyType> {
         _ => return None,
     };
     builtin_key_type(word).or_else(|| {
-        let domain = ctx.catalog.user_types().find(|t| t.name == *word && ctx.session.search_path.contains(&t.schema))?;
+        let domain =
+            ctx.catalog.user_types().find(|t| t.name == *word && ctx.session.search_path.contains(&t.schema))?;
         ctx.catalog.key_type(domain.oid)
     })
 }

@@ -6,7 +6,7 @@ use catalog::{Distribution, NodeId, Relation};
 use pgerror::{PgError, Result, SqlState};
 use placement::{BucketMap, KeyType};
 
-use super::constraints::{self, NewTable};
+use super::constraints::{self, NewColumn, NewTable};
 use crate::context::Context;
 use crate::parse::{DistributeBy, DistributionKind, NodeSelection};
 use crate::plan::{MapRequest, Placement};
@@ -65,7 +65,12 @@ pub(super) fn explicit(kind: &DistributionKind, nodes: Vec<NodeId>) -> Option<Pl
 }
 
 /// Decides where a new table's rows go, and checks that its constraints can be kept there.
-pub(super) fn decide(ctx: &Context<'_>, table: &NewTable, clause: Option<&DistributeBy>, like: Option<&Arc<Relation>>) -> Result<Placement> {
+pub(super) fn decide(
+    ctx: &Context<'_>,
+    table: &NewTable,
+    clause: Option<&DistributeBy>,
+    like: Option<&Arc<Relation>>,
+) -> Result<Placement> {
     let selection = clause.and_then(|c| c.nodes.as_ref());
     let nodes = nodes_of(ctx, selection)?;
     if let Some(placement) = clause.and_then(|c| c.kind.as_ref()).and_then(|kind| explicit(kind, nodes.clone())) {
@@ -91,7 +96,8 @@ pub(super) fn decide(ctx: &Context<'_>, table: &NewTable, clause: Option<&Distri
 
 /// Postgres-XL's default rule: candidates in order.
 fn defaults(ctx: &Context<'_>, table: &NewTable, nodes: &[NodeId], nodes_given: bool) -> Result<Vec<Placement>> {
-    let hash = |column: &str| Placement::Hash { columns: vec![column.to_owned()], map: MapRequest::Over(nodes.to_vec()) };
+    let hash =
+        |column: &str| Placement::Hash { columns: vec![column.to_owned()], map: MapRequest::Over(nodes.to_vec()) };
     let mut candidates = Vec::new();
     if table.foreign_keys.iter().any(|f| f.is_self) {
         candidates.push(Placement::Replicated { nodes: nodes.to_vec() });
@@ -103,14 +109,20 @@ fn defaults(ctx: &Context<'_>, table: &NewTable, nodes: &[NodeId], nodes_given: 
     }
     let keys = table.unique.iter().filter(|u| u.primary).chain(table.unique.iter().filter(|u| !u.primary));
     for key in keys {
-        let hashable = key.columns.iter().find(|c| table.column(c).is_some_and(|c| c.key_type.is_some()));
+        let hashable = key.columns.iter().find(|c| table.column(c).is_some_and(is_good_key));
         candidates.extend(hashable.map(|column| hash(column)));
     }
     if table.unique.is_empty() {
-        candidates.extend(table.columns.iter().find(|c| c.key_type.is_some()).map(|c| hash(&c.name)));
+        candidates.extend(table.columns.iter().find(|c| is_good_key(c)).map(|c| hash(&c.name)));
     }
     candidates.push(Placement::RoundRobin { nodes: nodes.to_vec() });
     Ok(candidates)
+}
+
+/// A column that may be chosen unasked. Postgres-XL has no floating-point keys.
+fn is_good_key(column: &NewColumn) -> bool {
+    let is_float = matches!(column.key_type, Some(KeyType::Float4 | KeyType::Float8));
+    column.key_type.is_some() && column.unfit.is_none() && !is_float
 }
 
 /// The same kind of distribution on other nodes.

@@ -51,7 +51,8 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         }
         NodeEnum::ReindexStmt(reindex) => {
             let mut plan = ddl.relations(&reindex.relation.iter().collect::<Vec<_>>(), DdlKind::Maintenance)?;
-            let many = ![ReindexObjectType::ReindexObjectIndex as i32, ReindexObjectType::ReindexObjectTable as i32].contains(&reindex.kind);
+            let many = ![ReindexObjectType::ReindexObjectIndex as i32, ReindexObjectType::ReindexObjectTable as i32]
+                .contains(&reindex.kind);
             plan.outside_transaction = many || has_option(&reindex.params, "concurrently");
             Ok(boxed(plan))
         }
@@ -133,18 +134,28 @@ fn refusal(node: &NodeEnum) -> Option<PgError> {
         NodeEnum::CreatedbStmt(_) | NodeEnum::DropdbStmt(_) | NodeEnum::AlterDatabaseStmt(_) => {
             ("CREATE, ALTER or DROP DATABASE", "A cluster serves one database: use a schema, or start another cluster.")
         }
-        NodeEnum::AlterDatabaseRefreshCollStmt(_) => ("ALTER DATABASE … REFRESH COLLATION VERSION", "Run it on each datanode."),
-        NodeEnum::CreateTableSpaceStmt(_) | NodeEnum::DropTableSpaceStmt(_) | NodeEnum::AlterTableSpaceOptionsStmt(_)
-        | NodeEnum::AlterTableMoveAllStmt(_) => ("a tablespace command", "Create tablespaces on each datanode's host."),
-        NodeEnum::CreateSubscriptionStmt(_) | NodeEnum::AlterSubscriptionStmt(_) | NodeEnum::DropSubscriptionStmt(_) => {
-            ("a subscription", "Load the rows through a coordinator instead.")
+        NodeEnum::AlterDatabaseRefreshCollStmt(_) => {
+            ("ALTER DATABASE … REFRESH COLLATION VERSION", "Run it on each datanode.")
         }
+        NodeEnum::CreateTableSpaceStmt(_)
+        | NodeEnum::DropTableSpaceStmt(_)
+        | NodeEnum::AlterTableSpaceOptionsStmt(_)
+        | NodeEnum::AlterTableMoveAllStmt(_) => ("a tablespace command", "Create tablespaces on each datanode's host."),
+        NodeEnum::CreateSubscriptionStmt(_)
+        | NodeEnum::AlterSubscriptionStmt(_)
+        | NodeEnum::DropSubscriptionStmt(_) => ("a subscription", "Load the rows through a coordinator instead."),
         NodeEnum::CreatePublicationStmt(_) | NodeEnum::AlterPublicationStmt(_) => {
             ("a publication", "Create it on each datanode.")
         }
-        NodeEnum::CreateFdwStmt(_) | NodeEnum::AlterFdwStmt(_) | NodeEnum::CreateForeignServerStmt(_)
-        | NodeEnum::AlterForeignServerStmt(_) | NodeEnum::CreateForeignTableStmt(_) | NodeEnum::CreateUserMappingStmt(_)
-        | NodeEnum::AlterUserMappingStmt(_) | NodeEnum::DropUserMappingStmt(_) | NodeEnum::ImportForeignSchemaStmt(_) => {
+        NodeEnum::CreateFdwStmt(_)
+        | NodeEnum::AlterFdwStmt(_)
+        | NodeEnum::CreateForeignServerStmt(_)
+        | NodeEnum::AlterForeignServerStmt(_)
+        | NodeEnum::CreateForeignTableStmt(_)
+        | NodeEnum::CreateUserMappingStmt(_)
+        | NodeEnum::AlterUserMappingStmt(_)
+        | NodeEnum::DropUserMappingStmt(_)
+        | NodeEnum::ImportForeignSchemaStmt(_) => {
             ("a foreign-data wrapper, server or table", "Copy the rows into a table of the cluster.")
         }
         NodeEnum::CreateEventTrigStmt(_) | NodeEnum::AlterEventTrigStmt(_) => {
@@ -186,7 +197,9 @@ impl Ddl<'_> {
         match home {
             0 => Ok(self.everywhere(kind)),
             n if n == names.len() => Ok(as_it_stands(self.statement, vec![self.ctx.home()], kind)),
-            _ => Err(PgError::unsupported("one statement for temporary and other tables").hint("Write two statements.")),
+            _ => {
+                Err(PgError::unsupported("one statement for temporary and other tables").hint("Write two statements."))
+            }
         }
     }
 
@@ -216,14 +229,22 @@ impl Ddl<'_> {
     fn drop(&self, drop: &pg_query::protobuf::DropStmt) -> Result<Plan> {
         let kind = ObjectType::try_from(drop.remove_type).unwrap_or(ObjectType::Undefined);
         let foreign = [
-            ObjectType::ObjectFdw, ObjectType::ObjectForeignServer, ObjectType::ObjectForeignTable,
-            ObjectType::ObjectPublication, ObjectType::ObjectEventTrigger, ObjectType::ObjectAccessMethod,
+            ObjectType::ObjectFdw,
+            ObjectType::ObjectForeignServer,
+            ObjectType::ObjectForeignTable,
+            ObjectType::ObjectPublication,
+            ObjectType::ObjectEventTrigger,
+            ObjectType::ObjectAccessMethod,
         ];
         if foreign.contains(&kind) {
-            return Err(PgError::unsupported("DROP of an object that the cluster does not manage").hint("Drop it on each datanode."));
+            return Err(PgError::unsupported("DROP of an object that the cluster does not manage")
+                .hint("Drop it on each datanode."));
         }
         let is_relation = [
-            ObjectType::ObjectTable, ObjectType::ObjectView, ObjectType::ObjectSequence, ObjectType::ObjectIndex,
+            ObjectType::ObjectTable,
+            ObjectType::ObjectView,
+            ObjectType::ObjectSequence,
+            ObjectType::ObjectIndex,
             ObjectType::ObjectMatview,
         ]
         .contains(&kind);
@@ -254,7 +275,8 @@ impl Ddl<'_> {
             }
             let replicated = matches!(&table, Named::Distributed(t) if matches!(t.distribution, catalog::Distribution::Replicated { .. }));
             if replicated && (facts.volatile.is_some() || facts.clock.is_some()) {
-                let what = format!("a trigger on a replicated table whose function {name}() depends on chance or the clock");
+                let what =
+                    format!("a trigger on a replicated table whose function {name}() depends on chance or the clock");
                 return Err(PgError::unsupported(what).hint("The copies would differ: set the value in the statement."));
             }
         }
@@ -285,7 +307,8 @@ impl Ddl<'_> {
 
     fn create_schema(&self, schema: &pg_query::protobuf::CreateSchemaStmt) -> Result<Plan> {
         if !schema.schema_elts.is_empty() {
-            return Err(PgError::unsupported("CREATE SCHEMA with elements").hint("Create the objects in statements of their own."));
+            return Err(PgError::unsupported("CREATE SCHEMA with elements")
+                .hint("Create the objects in statements of their own."));
         }
         Ok(boxed(self.everywhere(DdlKind::Schema)))
     }

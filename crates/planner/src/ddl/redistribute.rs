@@ -20,7 +20,9 @@ pub(crate) fn redistribute(ctx: &Context<'_>, statement: &Redistribution) -> Res
         return Err(PgError::unsupported("redistribution of a partition or of a table with children")
             .hint("Create a new table, INSERT … SELECT, and rename."));
     }
-    let Some(current) = decide::placement_of(&target) else { return Err(PgError::internal("a table without a placement")) };
+    let Some(current) = decide::placement_of(&target) else {
+        return Err(PgError::internal("a table without a placement"));
+    };
     let mut nodes = match &statement.clause.nodes {
         Some(selection) => decide::nodes_of(ctx, Some(selection))?,
         None => decide::nodes(ctx, &current),
@@ -49,7 +51,9 @@ pub(crate) fn redistribute(ctx: &Context<'_>, statement: &Redistribution) -> Res
         })
         .collect();
     constraints::check(ctx, &table, &placement)?;
-    if !target.foreign_keys.is_empty() || ctx.catalog.relations().any(|r| r.foreign_keys.iter().any(|f| f.referenced == target.oid)) {
+    if !target.foreign_keys.is_empty()
+        || ctx.catalog.relations().any(|r| r.foreign_keys.iter().any(|f| f.referenced == target.oid))
+    {
         return Err(PgError::unsupported("redistribution of a table with foreign keys")
             .hint("Drop the foreign keys, redistribute the tables, and add them again."));
     }

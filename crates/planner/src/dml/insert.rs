@@ -47,7 +47,10 @@ fn pull_down_with(insert: &mut InsertStmt) -> Result<()> {
             select.with_clause = Some(with);
             Ok(())
         }
-        _ => Err(PgError::unsupported("INSERT with two WITH clauses or none to its query").hint("Write one WITH clause.")),
+        _ => {
+            Err(PgError::unsupported("INSERT with two WITH clauses or none to its query")
+                .hint("Write one WITH clause."))
+        }
     }
 }
 
@@ -73,7 +76,8 @@ fn into_home(ctx: &Context<'_>, statement: &Statement, insert: &InsertStmt, fact
     }
     let (inputs, source) = select::source(ctx, query)?;
     let mut rewritten = insert.clone();
-    rewritten.select_stmt = Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(tree::parse_select(&source.text)?)))));
+    rewritten.select_stmt =
+        Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(tree::parse_select(&source.text)?)))));
     let text = tree::deparse(&NodeEnum::InsertStmt(Box::new(rewritten)))?;
     Ok(Plan::Gather(Gather { node, inputs, final_sql: FinalSql { text, types: source.types }, writes: true }))
 }
@@ -109,7 +113,9 @@ impl Insert<'_> {
         let table = &self.relation.name;
         let identity = self.relation.columns.iter().any(|c| is_identity(c));
         if self.insert.r#override == OverridingKind::OverridingUserValue as i32 && identity {
-            return Err(PgError::unsupported("OVERRIDING USER VALUE").hint("Leave the identity column out of the list."));
+            return Err(
+                PgError::unsupported("OVERRIDING USER VALUE").hint("Leave the identity column out of the list.")
+            );
         }
         let mut tail: Vec<&Node> = self.insert.returning_clause.iter().flat_map(|r| &r.exprs).collect();
         if let Some(conflict) = &self.insert.on_conflict_clause {
@@ -122,7 +128,9 @@ impl Insert<'_> {
             }
         }
         if has_sub_link(&tail)? {
-            return Err(PgError::unsupported("a sub-select in ON CONFLICT or RETURNING").hint("Run the sub-select first."));
+            return Err(
+                PgError::unsupported("a sub-select in ON CONFLICT or RETURNING").hint("Run the sub-select first.")
+            );
         }
         if let Some(conflict) = self.insert.on_conflict_clause.as_ref().filter(|_| is_replicated(&self.relation)) {
             let node = tree::node(NodeEnum::OnConflictClause(conflict.clone()));
@@ -174,7 +182,12 @@ impl Insert<'_> {
     /// The rows of a bare VALUES list.
     fn rows(&self) -> Option<Vec<Vec<Value<'_>>>> {
         let query = select_of(self.insert.select_stmt.as_deref())?;
-        if query.values_lists.is_empty() || query.with_clause.is_some() || !query.sort_clause.is_empty() || query.limit_count.is_some() || query.limit_offset.is_some() {
+        if query.values_lists.is_empty()
+            || query.with_clause.is_some()
+            || !query.sort_clause.is_empty()
+            || query.limit_count.is_some()
+            || query.limit_offset.is_some()
+        {
             return None;
         }
         query.values_lists.iter().map(row_values).collect()
@@ -248,7 +261,11 @@ impl Insert<'_> {
         }
         if self.is_colocated()? {
             if let Some(split) = self.split_source()? {
-                return Ok(Plan::Scatter(Scatter { nodes: split.nodes, sql: self.statement.sql.to_string(), writes: true }));
+                return Ok(Plan::Scatter(Scatter {
+                    nodes: split.nodes,
+                    sql: self.statement.sql.to_string(),
+                    writes: true,
+                }));
             }
         }
         self.staged()
@@ -276,7 +293,9 @@ impl Insert<'_> {
         let Ok(block) = analyzer.block(query, &Env::default()) else { return Ok(false) };
         let same_type = |position: &usize, key_type: KeyType| {
             let source = block.columns.as_ref().and_then(|c| c.get(*position)).and_then(|c| c.key_type);
-            source.is_some_and(|s| s == key_type || (s.hash_class() == KeyType::Int8 && key_type.hash_class() == KeyType::Int8))
+            source.is_some_and(|s| {
+                s == key_type || (s.hash_class() == KeyType::Int8 && key_type.hash_class() == KeyType::Int8)
+            })
         };
         let types = self.relation.distribution.key().iter().zip(&positions).all(|(k, p)| same_type(p, k.key_type));
         Ok(types && split.has_key_at(&positions) && split.is_in_space_of(&self.relation.distribution))
@@ -374,7 +393,9 @@ impl Insert<'_> {
 
     /// Plain rows are evaluated as they stand; a query is planned like any other.
     fn fill_source(&self, fill: &mut InsertStmt) -> Result<(Vec<Input>, Vec<(usize, usize)>)> {
-        let Some(query) = fill.select_stmt.as_deref().and_then(|n| n.node.clone()) else { return Ok(Default::default()) };
+        let Some(query) = fill.select_stmt.as_deref().and_then(|n| n.node.clone()) else {
+            return Ok(Default::default());
+        };
         let reads_nothing = self.rows().is_some_and(|rows| {
             rows.iter().flatten().all(|v| match v {
                 Value::Expression(node) => !has_sub_link(&[*node]).unwrap_or(true),

@@ -1,7 +1,7 @@
 //! MERGE: where target and source are both whole on the nodes that run it.
 
-use pg_query::protobuf::{MergeMatchKind, SelectStmt};
 use pg_query::NodeEnum;
+use pg_query::protobuf::{MergeMatchKind, SelectStmt};
 use pgerror::{PgError, Result};
 
 use super::{Target, check_same_everywhere, is_replicated, returning_list};
@@ -34,7 +34,8 @@ pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         expressions.extend(when.target_list.iter().cloned());
         expressions.extend(when.values.iter().map(|v| tree::target(v.clone(), None)));
         if let Target::Table(relation) = &target {
-            super::update::check_key(relation, &when.target_list).or_else(|e| if when.values.is_empty() { Err(e) } else { Ok(()) })?;
+            super::update::check_key(relation, &when.target_list)
+                .or_else(|e| if when.values.is_empty() { Err(e) } else { Ok(()) })?;
         }
     }
     let mut analyzer = Analyzer::new(ctx);
@@ -55,10 +56,14 @@ pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             }
             Ok(Plan::Replicate(Replicate { nodes, sql }))
         }
-        (Target::Table(_), Part::Split(split)) if only_matched && facts.home.is_none() && facts.function_nodes.is_none() => {
+        (Target::Table(_), Part::Split(split))
+            if only_matched && facts.home.is_none() && facts.function_nodes.is_none() =>
+        {
             Ok(Plan::Scatter(Scatter { nodes: split.nodes, sql, writes: true }))
         }
-        (Target::Table(_), Part::Whole(nodes)) if only_matched && facts.home.is_none() && facts.function_nodes.is_none() => {
+        (Target::Table(_), Part::Whole(nodes))
+            if only_matched && facts.home.is_none() && facts.function_nodes.is_none() =>
+        {
             Ok(Plan::Forward(Forward { nodes: nodes[..1].to_vec(), sql, writes: true }))
         }
         _ => Err(refused()),

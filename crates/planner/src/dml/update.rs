@@ -118,7 +118,9 @@ impl Write<'_> {
             let nodes = self.ctx.primary_first(relation.distribution.nodes());
             self.check_functions(facts, &nodes)?;
             return match part {
-                Part::Whole(whole) if nodes.iter().all(|n| whole.contains(n)) => Ok(Plan::Replicate(Replicate { nodes, sql })),
+                Part::Whole(whole) if nodes.iter().all(|n| whole.contains(n)) => {
+                    Ok(Plan::Replicate(Replicate { nodes, sql }))
+                }
                 _ => Err(PgError::unsupported(format!("{} of replicated table \"{}\"", self.what, relation.name))
                     .detail("It reads tables that are not on every node of the copies.")
                     .hint("Use replicated tables only, or send the values as constants.")),

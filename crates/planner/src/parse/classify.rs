@@ -1,8 +1,8 @@
 //! Raw statement → [`StatementKind`]. Every statement node of the grammar stands here; none falls through.
 
 use pg_query::protobuf::{
-    self, a_const, DeclareCursorStmt, DefElem, ExplainStmt, FetchStmt, PrepareStmt, TransactionStmt, TransactionStmtKind,
-    VariableSetKind, VariableSetStmt,
+    self, DeclareCursorStmt, DefElem, ExplainStmt, FetchStmt, PrepareStmt, TransactionStmt, TransactionStmtKind,
+    VariableSetKind, VariableSetStmt, a_const,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -38,7 +38,9 @@ pub(super) fn classify(sql: &str, node: &NodeEnum) -> Result<StatementKind> {
             name: e.name.clone(),
             arguments: e.params.iter().map(tree::deparse_expression).collect::<Result<_>>()?,
         },
-        NodeEnum::DeallocateStmt(d) => Kind::Deallocate { name: (!d.isall && !d.name.is_empty()).then(|| d.name.clone()) },
+        NodeEnum::DeallocateStmt(d) => {
+            Kind::Deallocate { name: (!d.isall && !d.name.is_empty()).then(|| d.name.clone()) }
+        }
         NodeEnum::DeclareCursorStmt(d) => Kind::DeclareCursor(Box::new(declare(sql, d)?)),
         NodeEnum::FetchStmt(f) => Kind::Fetch(fetch(f)?),
         NodeEnum::ClosePortalStmt(c) => {
@@ -175,7 +177,8 @@ fn transaction(t: &TransactionStmt) -> Result<Transaction> {
 
 fn modes(options: &[Node]) -> Result<TransactionModes> {
     let mut modes = TransactionModes::default();
-    for (name, value) in options.iter().filter_map(def_elem).map(|d| (d.defname.as_str(), value_text(d.arg.as_deref()))) {
+    for (name, value) in options.iter().filter_map(def_elem).map(|d| (d.defname.as_str(), value_text(d.arg.as_deref())))
+    {
         let on = value.as_deref() == Some("1") || value.as_deref() == Some("true");
         match name {
             "transaction_isolation" => modes.isolation = value,
@@ -201,7 +204,9 @@ fn variable(set: &VariableSetStmt) -> Result<SetStatement> {
             "TRANSACTION SNAPSHOT" => SetStatement::Snapshot { id: values()?.pop().unwrap_or_default() },
             other => return Err(refused(&format!("SET {other}"))),
         },
-        Ok(VariableSetKind::VarSetCurrent | VariableSetKind::Undefined) | Err(_) => return Err(refused("SET … FROM CURRENT")),
+        Ok(VariableSetKind::VarSetCurrent | VariableSetKind::Undefined) | Err(_) => {
+            return Err(refused("SET … FROM CURRENT"));
+        }
     })
 }
 
@@ -263,9 +268,10 @@ fn explain(sql: &str, explain: &ExplainStmt) -> Result<ExplainStatement> {
         .filter_map(def_elem)
         .map(|d| (d.defname.to_lowercase(), value_text(d.arg.as_deref())))
         .collect();
-    let analyze = options.iter().rev().find(|(name, _)| name == "analyze" || name == "analyse").is_some_and(|(_, value)| {
-        !matches!(value.as_deref().map(str::to_lowercase).as_deref(), Some("false" | "off" | "0"))
-    });
+    let analyze =
+        options.iter().rev().find(|(name, _)| name == "analyze" || name == "analyse").is_some_and(|(_, value)| {
+            !matches!(value.as_deref().map(str::to_lowercase).as_deref(), Some("false" | "off" | "0"))
+        });
     Ok(ExplainStatement { options, analyze, inner: inner(sql, start..sql.len(), explain.query.as_deref())? })
 }
 

@@ -15,7 +15,8 @@ pub(super) fn classify(sql: &str, copy: &CopyStmt) -> Result<CopyStatement> {
         (command, true) => CopyEndpoint::Program(command.to_owned()),
         (path, false) => CopyEndpoint::File(path.to_owned()),
     };
-    let options = copy.options.iter().filter_map(def_elem).map(|d| Ok((d.defname.to_lowercase(), option(d.arg.as_deref())?)));
+    let options =
+        copy.options.iter().filter_map(def_elem).map(|d| Ok((d.defname.to_lowercase(), option(d.arg.as_deref())?)));
     Ok(CopyStatement {
         subject: subject(sql, copy)?,
         is_from: copy.is_from,
@@ -50,12 +51,17 @@ fn option(value: Option<&Node>) -> Result<Option<CopyValue>> {
         Some(Some(NodeEnum::List(list))) => Some(CopyValue::List(
             list.items
                 .iter()
-                .map(|item| value_text(Some(item)).ok_or_else(|| PgError::unsupported("this COPY option list").hint("Use a list of names.")))
+                .map(|item| {
+                    value_text(Some(item))
+                        .ok_or_else(|| PgError::unsupported("this COPY option list").hint("Use a list of names."))
+                })
                 .collect::<Result<_>>()?,
         )),
         Some(Some(_)) => match value_text(value) {
             Some(text) => Some(CopyValue::Text(text)),
-            None => return Err(PgError::unsupported("this COPY option value").hint("Use a constant or a list of names.")),
+            None => {
+                return Err(PgError::unsupported("this COPY option value").hint("Use a constant or a list of names."));
+            }
         },
     })
 }

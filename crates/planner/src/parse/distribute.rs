@@ -9,7 +9,10 @@ use super::scan::{Cursor, Token};
 use super::{DistributeBy, DistributionKind, NodeSelection, Redistribution};
 
 /// Finds the clauses of one statement that starts with CREATE … TABLE; gives what they say and the byte ranges to blank.
-pub(crate) fn find_in_create<'a>(sql: &'a str, tokens: &[Token<'a>]) -> Result<Option<(DistributeBy, Vec<Range<usize>>)>> {
+pub(crate) fn find_in_create<'a>(
+    sql: &'a str,
+    tokens: &[Token<'a>],
+) -> Result<Option<(DistributeBy, Vec<Range<usize>>)>> {
     if !is_create_table(tokens) {
         return Ok(None);
     }
@@ -19,17 +22,17 @@ pub(crate) fn find_in_create<'a>(sql: &'a str, tokens: &[Token<'a>]) -> Result<O
     let mut dist_key: Option<String> = None;
     let mut depth = 0i32;
     let mut at = 0;
+    let mut in_query = false;
     while at < tokens.len() {
         let token = &tokens[at];
         depth += i32::from(token.is_char('(')) - i32::from(token.is_char(')'));
         let mut cursor = Cursor { tokens, at, sql };
-        let body_starts = depth == 0 && token.is("as") && at > 2;
-        if body_starts {
-            break;
-        }
+        in_query |= depth == 0 && token.is("as") && at > 2;
         let found = match depth {
+            // Greenplum puts its clause behind the query of CREATE TABLE AS; no other words there are ours.
+            0 if in_query && !token.is("distribute") && !token.is("distributed") => false,
             0 => clause_at(&mut cursor, &mut clause, &mut style, &mut dist_key)?,
-            1 => column_dist_key(&mut cursor, &mut dist_key)?,
+            1 => column_dist_key(&mut cursor, &mut dist_key)? || like_option(&mut cursor, &mut clause)?,
             _ => false,
         };
         if found {
@@ -109,6 +112,21 @@ fn column_dist_key(cursor: &mut Cursor<'_, '_>, dist_key: &mut Option<String>) -
     let column = Cursor { tokens: cursor.tokens, at: start, sql: cursor.sql }.identifier()?;
     cursor.at += 1;
     set(dist_key, column, "DISTKEY")
+}
+
+/// `LIKE source … INCLUDING DISTRIBUTE`, the only LIKE options that PostgreSQL does not have.
+fn like_option(cursor: &mut Cursor<'_, '_>, clause: &mut DistributeBy) -> Result<bool> {
+    let here = cursor.at;
+    let including = cursor.accept("including distribute") || cursor.accept("including node");
+    if !including && !cursor.accept("excluding distribute") && !cursor.accept("excluding node") {
+        return Ok(false);
+    }
+    let like = cursor.tokens[..here].iter().rposition(|t| t.is("like")).ok_or_else(|| cursor.error())?;
+    let source = Cursor { tokens: cursor.tokens, at: like + 1, sql: cursor.sql }.qualified_name()?;
+    if including {
+        clause.like = Some(source);
+    }
+    Ok(true)
 }
 
 fn set<T>(slot: &mut Option<T>, value: T, what: &str) -> Result<bool> {
@@ -192,8 +210,11 @@ pub(crate) fn find_in_alter<'a>(sql: &'a str, tokens: &[Token<'a>]) -> Result<Op
             return Ok(Some(result));
         }
         if !alter_action(&mut cursor, &mut result)? {
-            return Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, "Incompatible operation with data redistribution")
-                .hint("Put the other actions into an ALTER TABLE of their own."));
+            return Err(PgError::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                "Incompatible operation with data redistribution",
+            )
+            .hint("Put the other actions into an ALTER TABLE of their own."));
         }
     }
 }

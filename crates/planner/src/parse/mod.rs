@@ -41,12 +41,15 @@ pub fn parse(sql: &str) -> Result<Vec<Statement>> {
     }
     for raw in parsed.protobuf.stmts {
         let Some(node) = raw.stmt.and_then(|s| s.node) else { continue };
-        let range = exact_range(text, raw.stmt_location, raw.stmt_len);
-        let mut statement = build(&text[range.clone()], node)?;
+        // Blanks and comments at the ends go, but not a clause of ours that was blanked out.
+        let range = exact_range(sql, raw.stmt_location, raw.stmt_len);
+        let mut statement = build(text[range.clone()].trim_end(), node)?;
         statement.offset = characters(sql, range.start);
         statement.sql = Arc::from(&sql[range.clone()]);
         statement.clause = extracted.clauses.iter().find(|(at, _)| range.contains(at)).map(|(_, c)| c.clone());
-        if statement.clause.is_some() && !matches!(statement.kind, StatementKind::CreateTable | StatementKind::CreateTableAs) {
+        if statement.clause.is_some()
+            && !matches!(statement.kind, StatementKind::CreateTable | StatementKind::CreateTableAs)
+        {
             return Err(PgError::new(SqlState::SYNTAX_ERROR, "a distribution clause belongs to CREATE TABLE"));
         }
         statements.push((range.start, statement));

@@ -58,7 +58,8 @@ impl Token<'_> {
 /// All tokens of a text but comments. `None` if the text cannot be scanned: the parser has the better error.
 pub(crate) fn tokens(sql: &str) -> Option<Vec<Token<'_>>> {
     let scanned = pg_query::scan(sql).ok()?;
-    let wanted = scanned.tokens.into_iter().filter(|t| t.token != Kind::SqlComment as i32 && t.token != Kind::CComment as i32);
+    let wanted =
+        scanned.tokens.into_iter().filter(|t| t.token != Kind::SqlComment as i32 && t.token != Kind::CComment as i32);
     wanted
         .map(|t| {
             let (start, end) = (usize::try_from(t.start).ok()?, usize::try_from(t.end).ok()?);

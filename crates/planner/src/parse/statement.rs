@@ -251,11 +251,7 @@ pub struct CopyStatement {
 #[allow(missing_docs)]
 pub enum CopySubject {
     /// A table with its column list (empty: all columns).
-    Relation {
-        schema: Option<String>,
-        name: String,
-        columns: Vec<String>,
-    },
+    Relation { schema: Option<String>, name: String, columns: Vec<String> },
     /// `COPY (query) TO`.
     Query(Box<Statement>),
 }
@@ -287,6 +283,8 @@ pub struct DistributeBy {
     pub kind: Option<DistributionKind>,
     /// Where; `None`: all datanodes.
     pub nodes: Option<NodeSelection>,
+    /// `LIKE source INCLUDING DISTRIBUTE`, INCLUDING NODE and the like: which source, as `(schema, name)`, is copied.
+    pub like: Option<(Option<String>, String)>,
 }
 
 /// The kind of distribution.

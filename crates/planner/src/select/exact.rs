@@ -1,7 +1,7 @@
 //! Which expressions are surely exact numbers? Only sums of those may be split over nodes: floating-point addition in
 //! another order gives other last digits.
 
-use pg_query::protobuf::{a_const, AExprKind};
+use pg_query::protobuf::{AExprKind, a_const};
 use pg_query::{Node, NodeEnum};
 
 use super::locality::{Analyzer, Body};
@@ -17,9 +17,7 @@ pub(crate) const NUMERIC: u32 = 1700;
 pub(crate) fn is_exact(ctx: &Context<'_>, analyzer: &Analyzer<'_>, body: &Body, node: &Node) -> bool {
     let exact = |n: &Node| is_exact(ctx, analyzer, body, n);
     match node.node.as_ref() {
-        Some(NodeEnum::AConst(c)) => {
-            c.isnull || matches!(c.val, Some(a_const::Val::Ival(_) | a_const::Val::Fval(_)))
-        }
+        Some(NodeEnum::AConst(c)) => c.isnull || matches!(c.val, Some(a_const::Val::Ival(_) | a_const::Val::Fval(_))),
         Some(NodeEnum::ColumnRef(column)) => {
             let Ok(Some((leaf, position))) = super::terms::resolve_here(&analyzer.leaves, &body.scope, column) else {
                 return false;

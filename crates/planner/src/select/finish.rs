@@ -8,7 +8,7 @@
 //! - *raw columns*: the columns that the upper part of the query mentions travel, everything above WHERE runs at home.
 
 use catalog::NodeId;
-use pg_query::protobuf::{a_const, FuncCall, LimitOption, SelectStmt, SortBy};
+use pg_query::protobuf::{FuncCall, LimitOption, SelectStmt, SortBy, a_const};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -48,7 +48,12 @@ pub(crate) fn finish(
 }
 
 /// ORDER BY and LIMIT over a set operation whose branches are final on every node.
-pub(crate) fn finish_set(ctx: &Context<'_>, select: &SelectStmt, inner: &SelectStmt, nodes: &[NodeId]) -> Result<Option<Gather>> {
+pub(crate) fn finish_set(
+    ctx: &Context<'_>,
+    select: &SelectStmt,
+    inner: &SelectStmt,
+    nodes: &[NodeId],
+) -> Result<Option<Gather>> {
     let Some(described) = ctx.session.describe else { return Ok(None) };
     if has_pseudo_types(ctx) {
         return Ok(None);
@@ -65,7 +70,11 @@ pub(crate) fn finish_set(ctx: &Context<'_>, select: &SelectStmt, inner: &SelectS
         ..tree::empty_select()
     };
     let mut last = over_input(select);
-    last.target_list = described.iter().enumerate().map(|(i, c)| tree::target(tree::column(&[&output(i + 1)]), Some(&c.name))).collect();
+    last.target_list = described
+        .iter()
+        .enumerate()
+        .map(|(i, c)| tree::target(tree::column(&[&output(i + 1)]), Some(&c.name)))
+        .collect();
     last.sort_clause = select.sort_clause.clone();
     let planned = Planned { fragment, last, types: Vec::new() };
     planned.gather(ctx, nodes.to_vec()).map(Some)
@@ -83,7 +92,12 @@ impl Planned {
         let sql = tree::deparse_select(&self.fragment)?;
         let text = tree::deparse_select(&self.last)?;
         let input = Input { table: TABLE.to_owned(), nodes, sql, after_create: Vec::new() };
-        Ok(Gather { node: ctx.home(), inputs: vec![input], final_sql: FinalSql { text, types: self.types }, writes: false })
+        Ok(Gather {
+            node: ctx.home(),
+            inputs: vec![input],
+            final_sql: FinalSql { text, types: self.types },
+            writes: false,
+        })
     }
 }
 
@@ -138,10 +152,14 @@ fn rows_done_plan(analyzer: &Analyzer<'_>, select: &SelectStmt, body: &Body) -> 
     let group: Vec<Node> = group.into_iter().cloned().collect();
     let mut fragment = select.clone();
     fragment.group_clause = group;
-    fragment.target_list = values.iter().enumerate().map(|(i, (v, _))| tree::target(v.clone(), Some(&output(i + 1)))).collect();
+    fragment.target_list =
+        values.iter().enumerate().map(|(i, (v, _))| tree::target(v.clone(), Some(&output(i + 1)))).collect();
     let mut last = over_input(select);
-    last.target_list =
-        values.iter().enumerate().map(|(i, (_, name))| tree::target(tree::column(&[&output(i + 1)]), Some(name))).collect();
+    last.target_list = values
+        .iter()
+        .enumerate()
+        .map(|(i, (_, name))| tree::target(tree::column(&[&output(i + 1)]), Some(name)))
+        .collect();
     // Duplicates within a node are gone when the key is in the output; removing them again changes nothing then.
     last.distinct_clause = select.distinct_clause.clone();
     if shape::has_distinct_on(select) {
@@ -160,7 +178,12 @@ fn rows_done_plan(analyzer: &Analyzer<'_>, select: &SelectStmt, body: &Body) -> 
 }
 
 /// The 1-based output column an ORDER BY item means, made if need be.
-fn sort_position(by: &SortBy, values: &[(Node, String)], fragment: &mut SelectStmt, select: &SelectStmt) -> Option<usize> {
+fn sort_position(
+    by: &SortBy,
+    values: &[(Node, String)],
+    fragment: &mut SelectStmt,
+    select: &SelectStmt,
+) -> Option<usize> {
     let expression = by.node.as_deref()?;
     if let Some(position) = shape::ordinal(expression) {
         return (1..=values.len()).contains(&position).then_some(position);
@@ -273,7 +296,13 @@ struct Upper<'a> {
 }
 
 impl<'a> Upper<'a> {
-    fn new(ctx: &'a Context<'a>, analyzer: &'a Analyzer<'a>, select: &SelectStmt, body: &'a Body, partial: bool) -> Result<Self> {
+    fn new(
+        ctx: &'a Context<'a>,
+        analyzer: &'a Analyzer<'a>,
+        select: &SelectStmt,
+        body: &'a Body,
+        partial: bool,
+    ) -> Result<Self> {
         let group = shape::plain_group(select, |name| analyzer.is_input_column(name, body));
         Ok(Self {
             ctx,
@@ -281,7 +310,10 @@ impl<'a> Upper<'a> {
             body,
             partial,
             has_group: !select.group_clause.is_empty(),
-            impossible: partial && (group.is_none() || shape::has_json_aggregate(select)? || shape::aggregates(ctx, select)?.is_empty() && select.group_clause.is_empty()),
+            impossible: partial
+                && (group.is_none()
+                    || shape::has_json_aggregate(select)?
+                    || shape::aggregates(ctx, select)?.is_empty() && select.group_clause.is_empty()),
             group: group.unwrap_or_default().into_iter().cloned().collect(),
             columns: Vec::new(),
             grouping: Vec::new(),
@@ -342,7 +374,11 @@ impl<'a> Upper<'a> {
             from_clause: select.from_clause.clone(),
             where_clause: select.where_clause.clone(),
             with_clause: select.with_clause.clone(),
-            group_clause: if self.partial { self.grouping.iter().map(|at| tree::integer(*at as i64)).collect() } else { Vec::new() },
+            group_clause: if self.partial {
+                self.grouping.iter().map(|at| tree::integer(*at as i64)).collect()
+            } else {
+                Vec::new()
+            },
             ..tree::empty_select()
         }
     }
@@ -365,7 +401,8 @@ impl<'a> Upper<'a> {
             let Some(NodeEnum::SortBy(by)) = &mut item.node else { continue };
             let Some(node) = by.node.as_deref_mut() else { continue };
             // A number or the name of an output column means the same over the temp table.
-            let is_output = shape::ordinal(node).is_some() || shape::bare_name(node).is_some_and(|n| names.iter().any(|o| o == n));
+            let is_output =
+                shape::ordinal(node).is_some() || shape::bare_name(node).is_some_and(|n| names.iter().any(|o| o == n));
             if !is_output {
                 self.expression(node)?;
             }
@@ -396,7 +433,8 @@ impl<'a> Upper<'a> {
             match &node.node {
                 Some(NodeEnum::SubLink(_)) => self.impossible = true,
                 Some(NodeEnum::FuncCall(call)) if shape::is_aggregate(self.ctx, call) => {
-                    let replaced = if self.partial { self.combined(&call.clone())? } else { self.over_columns(&call.clone())? };
+                    let replaced =
+                        if self.partial { self.combined(&call.clone())? } else { self.over_columns(&call.clone())? };
                     *node = replaced;
                     return Ok(false);
                 }

@@ -26,32 +26,30 @@ pub(crate) fn gather(ctx: &Context<'_>, statement: &mut NodeEnum, facts: &Facts,
     let filters = filters(ctx, statement)?;
     let ctes = cte_names(statement)?;
     let mut inputs: Vec<Input> = Vec::new();
-    statement.rewrite(&mut |node: &mut Node| {
-        match &mut node.node {
-            Some(NodeEnum::RangeVar(name)) => {
-                let Named::Distributed(relation) = ctx.resolve(name)? else { return Ok(false) };
-                if name.schemaname.is_empty() && ctes.contains(&name.relname) {
-                    return Err(PgError::unsupported(format!("the WITH item \"{}\", named like a table,", name.relname))
-                        .detail(format!("The rows must be gathered: {reason}."))
-                        .hint("Rename the WITH item."));
-                }
-                if let Distribution::Replicated { nodes } = &relation.distribution {
-                    if nodes.contains(&ctx.home()) {
-                        return Ok(false);
-                    }
-                }
-                let filter = filters.get(&name.location).map(Vec::as_slice).unwrap_or_default();
-                let input = input(ctx, &relation, name, &needs, filter)?;
-                let table = add(&mut inputs, input);
-                *name = replacement(name, &table);
-                Ok(false)
+    statement.rewrite(&mut |node: &mut Node| match &mut node.node {
+        Some(NodeEnum::RangeVar(name)) => {
+            let Named::Distributed(relation) = ctx.resolve(name)? else { return Ok(false) };
+            if name.schemaname.is_empty() && ctes.contains(&name.relname) {
+                return Err(PgError::unsupported(format!("the WITH item \"{}\", named like a table,", name.relname))
+                    .detail(format!("The rows must be gathered: {reason}."))
+                    .hint("Rename the WITH item."));
             }
-            Some(NodeEnum::ColumnRef(column)) => {
-                unqualify(column);
-                Ok(false)
+            if let Distribution::Replicated { nodes } = &relation.distribution {
+                if nodes.contains(&ctx.home()) {
+                    return Ok(false);
+                }
             }
-            _ => Ok(true),
+            let filter = filters.get(&name.location).map(Vec::as_slice).unwrap_or_default();
+            let input = input(ctx, &relation, name, &needs, filter)?;
+            let table = add(&mut inputs, input);
+            *name = replacement(name, &table);
+            Ok(false)
         }
+        Some(NodeEnum::ColumnRef(column)) => {
+            unqualify(column);
+            Ok(false)
+        }
+        _ => Ok(true),
     })?;
     Ok(inputs)
 }
@@ -176,7 +174,13 @@ fn target_column(target: &Node) -> Option<*const ColumnRef> {
 }
 
 /// `SELECT needed columns FROM table WHERE pushed conditions`.
-fn input(ctx: &Context<'_>, relation: &Arc<Relation>, name: &RangeVar, needs: &Needs, filter: &[Node]) -> Result<Input> {
+fn input(
+    ctx: &Context<'_>,
+    relation: &Arc<Relation>,
+    name: &RangeVar,
+    needs: &Needs,
+    filter: &[Node],
+) -> Result<Input> {
     let mut columns: Vec<&str> =
         relation.columns.iter().map(|c| c.name.as_str()).filter(|c| needs.all || needs.names.contains(*c)).collect();
     if columns.is_empty() {
@@ -297,7 +301,8 @@ impl Level {
             Some(NodeEnum::JoinExpr(join)) => {
                 let kind = join.jointype;
                 let keeps_left = terms::is_join(kind, JoinType::JoinInner) || terms::is_join(kind, JoinType::JoinLeft);
-                let keeps_right = terms::is_join(kind, JoinType::JoinInner) || terms::is_join(kind, JoinType::JoinRight);
+                let keeps_right =
+                    terms::is_join(kind, JoinType::JoinInner) || terms::is_join(kind, JoinType::JoinRight);
                 for (side, side_keeps) in [(&join.larg, keeps_left), (&join.rarg, keeps_right)] {
                     if let Some(side) = side.as_deref() {
                         self.item(ctx, side, keeps && side_keeps)?;
@@ -330,7 +335,8 @@ impl Level {
             Some(NodeEnum::AExpr(e)) => {
                 let (Some(left), Some(right)) = (e.lexpr.as_deref(), e.rexpr.as_deref()) else { return false };
                 let builtin = tree::operator_name(&e.name).is_some_and(|op| {
-                    ["=", "<>", "<", ">", "<=", ">=", "~~", "!~~", "~~*", "!~~*", "BETWEEN", "NOT BETWEEN"].contains(&op)
+                    ["=", "<>", "<", ">", "<=", ">=", "~~", "!~~", "~~*", "!~~*", "BETWEEN", "NOT BETWEEN"]
+                        .contains(&op)
                         && !ctx.catalog.has_user_operator(op)
                 });
                 let kind_is_plain = matches!(
@@ -344,7 +350,8 @@ impl Level {
                 );
                 builtin
                     && kind_is_plain
-                    && ((self.column(left, tables) && is_constant(right)) || (is_constant(left) && self.column(right, tables)))
+                    && ((self.column(left, tables) && is_constant(right))
+                        || (is_constant(left) && self.column(right, tables)))
             }
             _ => false,
         }

@@ -9,7 +9,9 @@
 //! Invariant: a wrong "local" is a wrong answer, a wrong "not local" is only slow. All doubts end in the latter.
 
 use catalog::{Distribution, MapId, NodeId};
-use pg_query::protobuf::{CommonTableExpr, JoinExpr, JoinType, RangeSubselect, RangeVar, SelectStmt, SetOperation, SubLink, SubLinkType};
+use pg_query::protobuf::{
+    CommonTableExpr, JoinExpr, JoinType, RangeSubselect, RangeVar, SelectStmt, SetOperation, SubLink, SubLinkType,
+};
 use pg_query::{Node, NodeEnum};
 use pgerror::PgError;
 use placement::KeyType;
@@ -17,7 +19,7 @@ use placement::KeyType;
 use super::shape;
 use super::terms::{self, Equalities, Leaf, LeafColumn, Scope, Term};
 use crate::constant::{self, Constant};
-use crate::context::{intersect, Context, Named};
+use crate::context::{Context, Named, intersect};
 use crate::tree::{self, Ref, Walk};
 
 /// Leaf number of a [`Block`]'s own output columns in its part's key.
@@ -223,7 +225,9 @@ impl<'a> Analyzer<'a> {
         for item in &select.from_clause {
             self.from_item(item, &mut scope, &mut region, env)?;
         }
-        region.conditions.extend(tree::conjuncts(select.where_clause.as_deref()).into_iter().map(Condition::Expression));
+        region
+            .conditions
+            .extend(tree::conjuncts(select.where_clause.as_deref()).into_iter().map(Condition::Expression));
         let mut equal = env.outer.map(|o| o.equal.clone()).unwrap_or_default();
         self.learn(&region.conditions, &scope, env, &mut equal);
         let mut part = self.region(&region, &scope, env, &equal)?;
@@ -238,7 +242,14 @@ impl<'a> Analyzer<'a> {
     }
 
     /// UPDATE … FROM and DELETE … USING are joins of the target and the other items.
-    pub fn write_body(&mut self, target: &RangeVar, others: &[Node], where_clause: Option<&Node>, expressions: &[Node], env: &Env<'_>) -> Local<Body> {
+    pub fn write_body(
+        &mut self,
+        target: &RangeVar,
+        others: &[Node],
+        where_clause: Option<&Node>,
+        expressions: &[Node],
+        env: &Env<'_>,
+    ) -> Local<Body> {
         let mut from = vec![tree::node(NodeEnum::RangeVar(target.clone()))];
         from.extend(others.iter().cloned());
         let select = SelectStmt {
@@ -275,7 +286,13 @@ impl<'a> Analyzer<'a> {
     }
 
     /// Registers an item of FROM.
-    fn from_item<'t>(&mut self, item: &'t Node, scope: &mut Scope, region: &mut Region<'t>, env: &Env<'_>) -> Local<()> {
+    fn from_item<'t>(
+        &mut self,
+        item: &'t Node,
+        scope: &mut Scope,
+        region: &mut Region<'t>,
+        env: &Env<'_>,
+    ) -> Local<()> {
         match item.node.as_ref() {
             Some(NodeEnum::RangeVar(name)) => {
                 let leaf = self.table(name, scope, env)?;
@@ -378,7 +395,13 @@ impl<'a> Analyzer<'a> {
         self.leaf(scope, alias, block.columns, part)
     }
 
-    fn sub_select_item<'t>(&mut self, sub: &'t RangeSubselect, scope: &mut Scope, region: &mut Region<'t>, env: &Env<'_>) -> Local<()> {
+    fn sub_select_item<'t>(
+        &mut self,
+        sub: &'t RangeSubselect,
+        scope: &mut Scope,
+        region: &mut Region<'t>,
+        env: &Env<'_>,
+    ) -> Local<()> {
         let alias = sub.alias.as_ref().map_or_else(String::new, |a| a.aliasname.clone());
         if sub.lateral {
             let leaf = self.leaf(scope, alias, None, Part::Free);
@@ -392,14 +415,23 @@ impl<'a> Analyzer<'a> {
         Ok(())
     }
 
-    fn join_item<'t>(&mut self, join: &'t JoinExpr, scope: &mut Scope, region: &mut Region<'t>, env: &Env<'_>) -> Local<()> {
+    fn join_item<'t>(
+        &mut self,
+        join: &'t JoinExpr,
+        scope: &mut Scope,
+        region: &mut Region<'t>,
+        env: &Env<'_>,
+    ) -> Local<()> {
         let kind = JoinType::try_from(join.jointype).unwrap_or(JoinType::Undefined);
-        let (Some(left), Some(right)) = (join.larg.as_deref(), join.rarg.as_deref()) else { return not_local("half a join") };
+        let (Some(left), Some(right)) = (join.larg.as_deref(), join.rarg.as_deref()) else {
+            return not_local("half a join");
+        };
         let (mut left_region, mut right_region) = (Region::default(), Region::default());
         let (mut left_scope, mut right_scope) = (Scope::default(), Scope::default());
         self.from_item(left, &mut left_scope, &mut left_region, env)?;
         self.from_item(right, &mut right_scope, &mut right_region, env)?;
-        let mut on: Vec<Condition<'t>> = tree::conjuncts(join.quals.as_deref()).into_iter().map(Condition::Expression).collect();
+        let mut on: Vec<Condition<'t>> =
+            tree::conjuncts(join.quals.as_deref()).into_iter().map(Condition::Expression).collect();
         self.merge_columns(join, kind, &left_scope, &right_scope, scope, &mut on);
         scope.has_merged |= left_scope.has_merged || right_scope.has_merged;
         for (side, leaves) in [(left_scope.merged, left_scope.leaves), (right_scope.merged, right_scope.leaves)] {
@@ -430,7 +462,15 @@ impl<'a> Analyzer<'a> {
     }
 
     /// USING and NATURAL: which columns are equated, and what the merged column is.
-    fn merge_columns(&self, join: &JoinExpr, kind: JoinType, left: &Scope, right: &Scope, scope: &mut Scope, on: &mut Vec<Condition<'_>>) {
+    fn merge_columns(
+        &self,
+        join: &JoinExpr,
+        kind: JoinType,
+        left: &Scope,
+        right: &Scope,
+        scope: &mut Scope,
+        on: &mut Vec<Condition<'_>>,
+    ) {
         let mut names = tree::names_of(&join.using_clause);
         if join.is_natural {
             names = self.common_names(left, right);
@@ -439,7 +479,9 @@ impl<'a> Analyzer<'a> {
         for name in names {
             let find = |side: &Scope| {
                 let fields = vec![tree::string(&name)];
-                terms::resolve_here(&self.leaves, side, &pg_query::protobuf::ColumnRef { fields, location: -1 }).ok().flatten()
+                terms::resolve_here(&self.leaves, side, &pg_query::protobuf::ColumnRef { fields, location: -1 })
+                    .ok()
+                    .flatten()
             };
             let (l, r) = (find(left), find(right));
             if let (Some(l), Some(r)) = (l, r) {
@@ -498,11 +540,6 @@ impl<'a> Analyzer<'a> {
         (class.is_none() || class == own).then_some(term)
     }
 
-    /// The term of an expression at a finished level.
-    pub fn term_in(&self, node: &Node, body: &Body) -> Option<Term> {
-        self.term(node, &body.scope, &Env::default())
-    }
-
     fn learn(&self, conditions: &[Condition<'_>], scope: &Scope, env: &Env<'_>, equal: &mut Equalities) {
         if self.ctx.catalog.has_user_operator("=") {
             return;
@@ -555,7 +592,15 @@ impl<'a> Analyzer<'a> {
         Ok(all)
     }
 
-    fn lateral(&mut self, leaf: usize, sub: &RangeSubselect, scope: &Scope, env: &Env<'_>, equal: &Equalities, part: &Part) -> Local<Part> {
+    fn lateral(
+        &mut self,
+        leaf: usize,
+        sub: &RangeSubselect,
+        scope: &Scope,
+        env: &Env<'_>,
+        equal: &Equalities,
+        part: &Part,
+    ) -> Local<Part> {
         let outer = Outer { scope, equal, part, next: env.outer };
         let inner = Env { ctes: env.ctes.clone(), outer: Some(&outer) };
         let mut block = self.block(query_of(sub)?, &inner)?;
@@ -585,16 +630,11 @@ impl<'a> Analyzer<'a> {
         // Equalities from above are strict: they also hold for every row that survives them.
         let mut matching = equal.clone();
         self.learn(on, scope, env, &mut matching);
-        let mut side = |this: &mut Self, region: &Region<'_>, nullable: bool| -> Local<(Part, Equalities)> {
-            let mut known = if nullable { matching.clone() } else { equal.clone() };
-            this.learn(&region.conditions, scope, env, &mut known);
-            Ok((this.region(region, scope, env, &known)?, known))
-        };
-        let (left_part, left_known) = side(self, left, kind == JoinType::JoinRight)?;
-        let (right_part, right_known) = side(self, right, kind == JoinType::JoinLeft)?;
+        let (nullable_left, nullable_right) = (kind == JoinType::JoinRight, kind == JoinType::JoinLeft);
+        let left_part = self.side(left, if nullable_left { &matching } else { equal }, scope, env)?;
+        let right_part = self.side(right, if nullable_right { &matching } else { equal }, scope, env)?;
         self.learn(&left.conditions, scope, env, &mut matching);
         self.learn(&right.conditions, scope, env, &mut matching);
-        let _ = (left_known, right_known);
         match kind {
             JoinType::JoinLeft => self.preserve(left_part, right_part, &matching),
             JoinType::JoinRight => self.preserve(right_part, left_part, &matching),
@@ -607,6 +647,13 @@ impl<'a> Analyzer<'a> {
                 (l, r) => self.meet(l, r, &matching),
             },
         }
+    }
+
+    /// One side of an outer join. ON narrows only a side that is not preserved.
+    fn side(&mut self, region: &Region<'_>, equal: &Equalities, scope: &Scope, env: &Env<'_>) -> Local<Part> {
+        let mut known = equal.clone();
+        self.learn(&region.conditions, scope, env, &mut known);
+        self.region(region, scope, env, &known)
     }
 
     /// LEFT JOIN with the preserved side first.
@@ -625,7 +672,9 @@ impl<'a> Analyzer<'a> {
         match (a, b) {
             (Part::Free, other) | (other, Part::Free) => Ok(other),
             (Part::Home, Part::Home) => Ok(Part::Home),
-            (Part::Home, Part::Whole(nodes)) | (Part::Whole(nodes), Part::Home) if nodes.contains(&home) => Ok(Part::Home),
+            (Part::Home, Part::Whole(nodes)) | (Part::Whole(nodes), Part::Home) if nodes.contains(&home) => {
+                Ok(Part::Home)
+            }
             (Part::Whole(a), Part::Whole(b)) => match intersect(&a, &b) {
                 common if common.is_empty() => not_local("tables that no node has all of"),
                 common => Ok(Part::Whole(common)),
@@ -688,7 +737,14 @@ impl<'a> Analyzer<'a> {
     }
 
     /// Every sub-select in the level's expressions must see the rows it needs.
-    fn sub_selects(&mut self, select: &SelectStmt, scope: &Scope, env: &Env<'_>, equal: &Equalities, part: Part) -> Local<Part> {
+    fn sub_selects(
+        &mut self,
+        select: &SelectStmt,
+        scope: &Scope,
+        env: &Env<'_>,
+        equal: &Equalities,
+        part: Part,
+    ) -> Local<Part> {
         let conditions = shape::inner_conditions(select);
         let mut links: Vec<(&SubLink, bool)> = Vec::new();
         for link in shape::sub_links(select)? {
@@ -705,7 +761,9 @@ impl<'a> Analyzer<'a> {
             result = match (&result, block.part) {
                 (Part::Split(split), Part::Split(sub)) => {
                     if !(is_condition && self.is_local_in(link, &sub, split, scope, env, equal)) {
-                        return not_local("a sub-select on a partitioned table that is not tied to the outer row's key");
+                        return not_local(
+                            "a sub-select on a partitioned table that is not tied to the outer row's key",
+                        );
                     }
                     result
                 }
@@ -717,7 +775,15 @@ impl<'a> Analyzer<'a> {
     }
 
     /// `key IN (SELECT key …)` as a condition: rows that can match are on the same node.
-    fn is_local_in(&self, link: &SubLink, sub: &Split, outer: &Split, scope: &Scope, env: &Env<'_>, equal: &Equalities) -> bool {
+    fn is_local_in(
+        &self,
+        link: &SubLink,
+        sub: &Split,
+        outer: &Split,
+        scope: &Scope,
+        env: &Env<'_>,
+        equal: &Equalities,
+    ) -> bool {
         let is_in = link.sub_link_type == SubLinkType::AnySublink as i32
             && (link.oper_name.is_empty() || tree::operator_name(&link.oper_name) == Some("="))
             && !self.ctx.catalog.has_user_operator("=");

@@ -8,12 +8,12 @@
 //! ```
 
 use catalog::NodeId;
-use pg_query::protobuf::{SelectStmt, SetOperation};
 use pg_query::NodeEnum;
+use pg_query::protobuf::{SelectStmt, SetOperation};
 use pgerror::{PgError, Result};
 
-use crate::context::{intersect, Context};
-use crate::functions::{facts, Facts};
+use crate::context::{Context, intersect};
+use crate::functions::{Facts, facts};
 use crate::parse::Statement;
 use crate::plan::{FinalSql, Forward, Gather, Input, Plan, Scatter};
 use crate::tree;
@@ -26,7 +26,6 @@ pub(crate) mod locality;
 pub(crate) mod shape;
 pub(crate) mod terms;
 
-pub(crate) use gather::gather as gather_statement;
 use locality::{Analyzer, Env, Not, Part, Split};
 
 /// Plans a SELECT (VALUES, TABLE, set operations).
@@ -110,7 +109,8 @@ fn modifying_with(statement: &Statement, part: &Part, nodes: &[NodeId], home: No
         }
         _ if nodes.is_empty() => Err(Not::Local("no node".to_owned())),
         _ => {
-            let error = PgError::unsupported("a data-modifying WITH").hint("Run the data change as a statement of its own.");
+            let error =
+                PgError::unsupported("a data-modifying WITH").hint("Run the data change as a statement of its own.");
             Err(Not::Refused(error))
         }
     }
@@ -127,7 +127,8 @@ fn check_split(ctx: &Context<'_>, select: &SelectStmt, facts: &Facts, split: &Sp
         }
     }
     if facts.modifying_cte {
-        let error = PgError::unsupported("a data-modifying WITH").hint("Run the data change as a statement of its own.");
+        let error =
+            PgError::unsupported("a data-modifying WITH").hint("Run the data change as a statement of its own.");
         return Err(Not::Refused(error));
     }
     if let Some(what) = &facts.volatile {

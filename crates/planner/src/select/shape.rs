@@ -10,14 +10,60 @@ use crate::tree::{self, Ref, Walk};
 
 /// Built-in aggregates (pg_aggregate of PostgreSQL 18), but the hypothetical-set ones, which WITHIN GROUP shows.
 const AGGREGATES: [&str; 54] = [
-    "any_value", "array_agg", "avg", "bit_and", "bit_or", "bit_xor", "bool_and", "bool_or", "corr", "count", "covar_pop",
-    "covar_samp", "cume_dist", "dense_rank", "every", "json_agg", "json_agg_strict", "json_object_agg",
-    "json_object_agg_strict", "json_object_agg_unique", "json_object_agg_unique_strict", "jsonb_agg", "jsonb_agg_strict",
-    "jsonb_object_agg", "jsonb_object_agg_strict", "jsonb_object_agg_unique", "jsonb_object_agg_unique_strict", "max",
-    "min", "mode", "percent_rank", "percentile_cont", "percentile_disc", "range_agg", "range_intersect_agg", "rank",
-    "regr_avgx", "regr_avgy", "regr_count", "regr_intercept", "regr_r2", "regr_slope", "regr_sxx", "regr_sxy",
-    "regr_syy", "stddev", "stddev_pop", "stddev_samp", "string_agg", "sum", "var_pop", "var_samp", "variance", "xmlagg",
-
+    "any_value",
+    "array_agg",
+    "avg",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "bool_and",
+    "bool_or",
+    "corr",
+    "count",
+    "covar_pop",
+    "covar_samp",
+    "cume_dist",
+    "dense_rank",
+    "every",
+    "json_agg",
+    "json_agg_strict",
+    "json_object_agg",
+    "json_object_agg_strict",
+    "json_object_agg_unique",
+    "json_object_agg_unique_strict",
+    "jsonb_agg",
+    "jsonb_agg_strict",
+    "jsonb_object_agg",
+    "jsonb_object_agg_strict",
+    "jsonb_object_agg_unique",
+    "jsonb_object_agg_unique_strict",
+    "max",
+    "min",
+    "mode",
+    "percent_rank",
+    "percentile_cont",
+    "percentile_disc",
+    "range_agg",
+    "range_intersect_agg",
+    "rank",
+    "regr_avgx",
+    "regr_avgy",
+    "regr_count",
+    "regr_intercept",
+    "regr_r2",
+    "regr_slope",
+    "regr_sxx",
+    "regr_sxy",
+    "regr_syy",
+    "stddev",
+    "stddev_pop",
+    "stddev_samp",
+    "string_agg",
+    "sum",
+    "var_pop",
+    "var_samp",
+    "variance",
+    "xmlagg",
 ];
 
 /// Is this call an aggregate (not a window function)?
@@ -25,7 +71,11 @@ pub(crate) fn is_aggregate(ctx: &Context<'_>, call: &FuncCall) -> bool {
     if call.over.is_some() {
         return false;
     }
-    let marked = call.agg_star || call.agg_distinct || call.agg_within_group || call.agg_filter.is_some() || !call.agg_order.is_empty();
+    let marked = call.agg_star
+        || call.agg_distinct
+        || call.agg_within_group
+        || call.agg_filter.is_some()
+        || !call.agg_order.is_empty();
     let Some(name) = call.funcname.last().and_then(tree::text_of) else { return marked };
     let user = ctx.catalog.functions(name);
     marked || user.iter().any(|f| f.kind == 'a') || (user.is_empty() && AGGREGATES.contains(&name))
@@ -34,8 +84,13 @@ pub(crate) fn is_aggregate(ctx: &Context<'_>, call: &FuncCall) -> bool {
 /// All parts of a level that hold expressions.
 fn expressions(select: &SelectStmt) -> Vec<&Node> {
     let lists = [
-        &select.target_list, &select.distinct_clause, &select.group_clause, &select.window_clause, &select.values_lists,
-        &select.sort_clause, &select.from_clause,
+        &select.target_list,
+        &select.distinct_clause,
+        &select.group_clause,
+        &select.window_clause,
+        &select.values_lists,
+        &select.sort_clause,
+        &select.from_clause,
     ];
     let single = [&select.where_clause, &select.having_clause, &select.limit_count, &select.limit_offset];
     lists.into_iter().flatten().chain(single.into_iter().filter_map(|n| n.as_deref())).collect()
@@ -105,7 +160,11 @@ pub(crate) fn plain_group<'a>(select: &'a SelectStmt, is_input: impl Fn(&str) ->
 }
 
 /// An item of GROUP BY or DISTINCT ON: a number counts output columns; a name is an input column before an output alias.
-fn by_position_or_name<'a>(select: &'a SelectStmt, item: &'a Node, is_input: &impl Fn(&str) -> bool) -> Option<&'a Node> {
+fn by_position_or_name<'a>(
+    select: &'a SelectStmt,
+    item: &'a Node,
+    is_input: &impl Fn(&str) -> bool,
+) -> Option<&'a Node> {
     if let Some(position) = ordinal(item) {
         return target_value(select, position);
     }

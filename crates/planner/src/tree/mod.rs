@@ -1,6 +1,6 @@
 //! Helpers round pg_query's trees: walking, building, comparing, printing.
 
-use pg_query::protobuf::{self, a_const, AConst, Alias, ColumnRef, RangeVar, ResTarget, SelectStmt};
+use pg_query::protobuf::{self, AConst, Alias, ColumnRef, RangeVar, ResTarget, SelectStmt, a_const};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 

@@ -115,7 +115,9 @@ fn value_function(op: i32) -> &'static str {
     match SqlValueFunctionOp::try_from(op) {
         Ok(SqlValueFunctionOp::SvfopCurrentDate) => "current_date",
         Ok(SqlValueFunctionOp::SvfopCurrentTime | SqlValueFunctionOp::SvfopCurrentTimeN) => "current_time",
-        Ok(SqlValueFunctionOp::SvfopCurrentTimestamp | SqlValueFunctionOp::SvfopCurrentTimestampN) => "current_timestamp",
+        Ok(SqlValueFunctionOp::SvfopCurrentTimestamp | SqlValueFunctionOp::SvfopCurrentTimestampN) => {
+            "current_timestamp"
+        }
         Ok(SqlValueFunctionOp::SvfopLocaltime | SqlValueFunctionOp::SvfopLocaltimeN) => "localtime",
         Ok(SqlValueFunctionOp::SvfopLocaltimestamp | SqlValueFunctionOp::SvfopLocaltimestampN) => "localtimestamp",
         Ok(SqlValueFunctionOp::SvfopCurrentRole) => "current_role",

@@ -1,0 +1,150 @@
+//! A small cluster of three datanodes for plan tests.
+
+use catalog::*;
+use placement::{BucketMap, KeyType};
+
+const INT4: Oid = 23;
+const INT8: Oid = 20;
+const TEXT: Oid = 25;
+const NUMERIC: Oid = 1700;
+const FLOAT8: Oid = 701;
+const DATE: Oid = 1082;
+
+fn type_name(oid: Oid) -> &'static str {
+    match oid {
+        INT4 => "integer",
+        INT8 => "bigint",
+        TEXT => "text",
+        NUMERIC => "numeric(15,2)",
+        FLOAT8 => "double precision",
+        DATE => "date",
+        _ => panic!("no name for type {oid}"),
+    }
+}
+
+pub struct Table {
+    relation: Relation,
+}
+
+impl Table {
+    fn new(oid: Oid, name: &str, columns: &[(&str, Oid)], distribution: Distribution) -> Self {
+        let column = |(i, (name, type_oid)): (usize, &(&str, Oid))| Column {
+            number: i as AttNum + 1,
+            name: (*name).to_owned(),
+            type_oid: *type_oid,
+            type_modifier: if *type_oid == NUMERIC { ((15 << 16) | 2) + 4 } else { -1 },
+            type_name: type_name(*type_oid).to_owned(),
+            not_null: false,
+            default: None,
+            default_is_stable: true,
+            generated: Generated::No,
+            deterministic: true,
+        };
+        let relation = Relation {
+            oid,
+            schema: "public".to_owned(),
+            name: name.to_owned(),
+            kind: RelationKind::Table,
+            persistence: Persistence::Permanent,
+            columns: columns.iter().enumerate().map(column).collect(),
+            distribution,
+            view_definition: None,
+            is_barrier: false,
+            unique_keys: Vec::new(),
+            foreign_keys: Vec::new(),
+            parent: None,
+            is_partition: false,
+            has_children: false,
+            has_triggers: false,
+            has_rules: false,
+            rows: 1000.0,
+        };
+        Self { relation }
+    }
+
+    fn primary_key(mut self, columns: &[AttNum]) -> Self {
+        let name = format!("{}_pkey", self.relation.name);
+        self.relation.unique_keys.push(UniqueKey { name, columns: columns.to_vec(), primary: true });
+        self
+    }
+
+    fn default(mut self, column: &str, text: &str, stable: bool) -> Self {
+        let column = self.relation.columns.iter_mut().find(|c| c.name == column).unwrap();
+        column.default = Some(text.to_owned());
+        column.default_is_stable = stable;
+        self
+    }
+
+    fn view(mut self, definition: &str) -> Self {
+        self.relation.kind = RelationKind::View;
+        self.relation.view_definition = Some(definition.to_owned());
+        self
+    }
+}
+
+pub fn catalog() -> Catalog {
+    let mut builder = Builder::new(1, 150_000);
+    for id in 0..3 {
+        let name = format!("dn{}", id + 1);
+        let node = Node { id: NodeId(id), name, host: String::new(), port: 1, primary: id == 0, preferred: false };
+        builder.node(node);
+    }
+    builder.group(Group { name: "pair".to_owned(), members: vec![NodeId(1), NodeId(2)] });
+    let map_id = MapId(1);
+    builder.map(map_id, BucketMap::round_robin(&[0, 1, 2]));
+    let map = builder.get_map(map_id).unwrap();
+    let hash = |number, key_type| Distribution::Hash {
+        columns: vec![KeyColumn { number, key_type }],
+        map_id,
+        map: map.clone(),
+    };
+    let modulo =
+        Distribution::Modulo { column: KeyColumn { number: 1, key_type: KeyType::Int4 }, map_id, map: map.clone() };
+    let all = || vec![NodeId(0), NodeId(1), NodeId(2)];
+    let tables = [
+        Table::new(
+            16401,
+            "lineitem",
+            &[("l_orderkey", INT8), ("l_partkey", INT8), ("l_quantity", NUMERIC), ("l_price", NUMERIC), ("l_tax", FLOAT8), ("l_shipdate", DATE), ("l_flag", TEXT)],
+            hash(1, KeyType::Int8),
+        ),
+        Table::new(16402, "orders", &[("o_orderkey", INT8), ("o_custkey", INT8), ("o_date", DATE), ("o_total", NUMERIC)], hash(1, KeyType::Int8))
+            .primary_key(&[1]),
+        Table::new(16403, "customer", &[("c_custkey", INT8), ("c_name", TEXT), ("c_nation", INT4)], hash(1, KeyType::Int8)).primary_key(&[1]),
+        Table::new(16404, "nation", &[("n_key", INT4), ("n_name", TEXT)], Distribution::Replicated { nodes: all() }).primary_key(&[1]),
+        Table::new(16405, "events", &[("e_id", INT8), ("e_text", TEXT)], Distribution::RoundRobin { nodes: all() }),
+        Table::new(16406, "modded", &[("m_id", INT4), ("m_text", TEXT)], modulo),
+        Table::new(16407, "accounts", &[("a_id", INT8), ("a_name", TEXT)], hash(1, KeyType::Int8)).default(
+            "a_id",
+            "nextval('public.accounts_a_id_seq'::regclass)",
+            false,
+        ),
+        Table::new(16408, "pairs", &[("p_a", INT8), ("p_b", TEXT), ("p_c", INT4)], {
+            let columns = vec![KeyColumn { number: 1, key_type: KeyType::Int8 }, KeyColumn { number: 2, key_type: KeyType::Text }];
+            Distribution::Hash { columns, map_id, map: map.clone() }
+        }),
+        Table::new(16409, "subset", &[("s_key", INT4), ("s_name", TEXT)], Distribution::Replicated { nodes: vec![NodeId(1), NodeId(2)] }),
+        Table::new(16410, "big_orders", &[("o_orderkey", INT8), ("o_total", NUMERIC)], Distribution::View)
+            .view(" SELECT orders.o_orderkey,\n    orders.o_total\n   FROM public.orders\n  WHERE (orders.o_total > (1000)::numeric)"),
+    ];
+    builder.schema("public");
+    for table in tables {
+        builder.relation(table.relation);
+    }
+    let function = |oid, name: &str, body: &str, language: &str| Function {
+        oid,
+        schema: "public".to_owned(),
+        name: name.to_owned(),
+        language: language.to_owned(),
+        volatility: 'v',
+        kind: 'f',
+        definition: format!(
+            "CREATE OR REPLACE FUNCTION public.{name}() RETURNS bigint LANGUAGE {language} AS $function${body}$function$"
+        ),
+    };
+    builder.function(function(16501, "count_orders", "SELECT count(*) FROM orders", "sql"));
+    builder.function(function(16502, "count_nations", "SELECT count(*) FROM nation", "sql"));
+    builder.function(function(16503, "harmless", "BEGIN RETURN 1 + 1; END", "plpgsql"));
+    builder.function(function(16504, "dynamic", "BEGIN EXECUTE 'SELECT 1'; RETURN 1; END", "plpgsql"));
+    builder.build()
+}

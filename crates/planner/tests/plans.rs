@@ -1,0 +1,86 @@
+//! Plans of many statements, as text files under `tests/plans`: a statement, `----`, its plan or error, a blank line.
+//! `UPDATE_PLANS=1 cargo test -p planner` rewrites them; read the difference before committing it.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use catalog::NodeId;
+use planner::{OutputColumn, Parameter, ParameterValue, SessionFacts};
+
+mod common;
+
+/// Plans every statement of a text, or says why not.
+fn answer(sql: &str) -> String {
+    let catalog = common::catalog();
+    let described = describe(sql);
+    let session = SessionFacts {
+        home: NodeId(0),
+        search_path: &["public".to_owned()],
+        temp_relations: &["scratch".to_owned()],
+        parameters: &[
+            Parameter { type_oid: 20, value: ParameterValue::Text(b"42") },
+            Parameter { type_oid: 20, value: ParameterValue::Unknown },
+        ],
+        describe: described.as_deref(),
+        in_transaction: false,
+    };
+    let statements = match planner::parse(sql) {
+        Ok(statements) => statements,
+        Err(error) => return format!("ERROR {error:?}\n"),
+    };
+    let mut text = String::new();
+    for statement in statements {
+        match planner::plan(&statement, &catalog, &session) {
+            Ok(plan) => write!(text, "{plan}").unwrap(),
+            Err(error) => writeln!(text, "ERROR {error:?}").unwrap(),
+        }
+    }
+    text
+}
+
+/// A first line `-- describe: a 20, b 25` stands for what a datanode would have said.
+fn describe(sql: &str) -> Option<Vec<OutputColumn>> {
+    let list = sql.lines().next()?.strip_prefix("-- describe:")?;
+    let column = |item: &str| {
+        let (name, oid) = item.trim().split_once(' ').unwrap();
+        OutputColumn { name: name.to_owned(), type_oid: oid.parse().unwrap(), type_modifier: -1 }
+    };
+    Some(list.split(',').map(column).collect())
+}
+
+#[test]
+fn plans_are_as_written() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plans");
+    let mut files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|e| e.unwrap().path()).collect();
+    files.sort();
+    assert!(!files.is_empty());
+    let mut different = Vec::new();
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let mut fresh = String::new();
+        for case in text.split("\n\n").map(str::trim).filter(|c| !c.is_empty()) {
+            let sql = case.split("\n----").next().unwrap().trim_end();
+            write!(fresh, "{sql}\n----\n{}\n", answer(sql)).unwrap();
+        }
+        if fresh != text {
+            if std::env::var_os("UPDATE_PLANS").is_some() {
+                std::fs::write(&file, &fresh).unwrap();
+            } else {
+                different.push(first_difference(&file, &text, &fresh));
+            }
+        }
+    }
+    assert!(different.is_empty(), "{}", different.join("\n"));
+}
+
+fn first_difference(file: &Path, old: &str, new: &str) -> String {
+    let (mut old_lines, mut new_lines) = (old.lines(), new.lines());
+    let mut number = 0;
+    loop {
+        number += 1;
+        let (a, b) = (old_lines.next(), new_lines.next());
+        if a != b || a.is_none() {
+            return format!("{}:{number}: expected {a:?}, got {b:?}", file.display());
+        }
+    }
+}

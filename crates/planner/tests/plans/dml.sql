@@ -1,0 +1,313 @@
+INSERT INTO orders VALUES (1, 2, '2020-01-01', 3.5)
+----
+Forward (write) to 2
+  INSERT INTO orders VALUES (1, 2, '2020-01-01', 3.5)
+
+INSERT INTO orders (o_orderkey, o_custkey) VALUES (1, 2), (2, 3), (3, 4), (4, 4)
+----
+InsertSplit
+  on 0: INSERT INTO orders (o_orderkey, o_custkey) VALUES (2, 3)
+  on 1: INSERT INTO orders (o_orderkey, o_custkey) VALUES (3, 4), (4, 4)
+  on 2: INSERT INTO orders (o_orderkey, o_custkey) VALUES (1, 2)
+
+INSERT INTO orders (o_custkey) VALUES (2)
+----
+Forward (write) to 0
+  INSERT INTO orders (o_custkey) VALUES (2)
+
+INSERT INTO orders (o_orderkey) VALUES ($1)
+----
+Forward (write) to 1
+  INSERT INTO orders (o_orderkey) VALUES ($1)
+
+INSERT INTO orders (o_orderkey) VALUES ($2)
+----
+InsertStaged into public.orders by way of 0
+  INSERT INTO loxo_stage (o_orderkey) VALUES ($2)
+  stage: CREATE TEMP TABLE loxo_stage (o_orderkey bigint, o_custkey bigint, o_date date, o_total numeric(15,2)) ON COMMIT DROP
+  route: hash of column 0 Int8 over [0 1 2]
+
+INSERT INTO orders (o_orderkey) VALUES (1 + 1) RETURNING o_orderkey
+----
+InsertStaged into public.orders by way of 0
+  INSERT INTO loxo_stage (o_orderkey) VALUES (1 + 1)
+  stage: CREATE TEMP TABLE loxo_stage (o_orderkey bigint, o_custkey bigint, o_date date, o_total numeric(15,2)) ON COMMIT DROP
+  route: hash of column 0 Int8 over [0 1 2]
+  tail: RETURNING o_orderkey
+
+INSERT INTO orders (o_orderkey) VALUES (1) ON CONFLICT (o_orderkey) DO UPDATE SET o_total = excluded.o_total
+----
+Forward (write) to 2
+  INSERT INTO orders (o_orderkey) VALUES (1) ON CONFLICT (o_orderkey) DO UPDATE SET o_total = excluded.o_total
+
+INSERT INTO orders (o_orderkey) VALUES (1) ON CONFLICT (o_orderkey) DO UPDATE SET o_orderkey = 2
+----
+ERROR 0A000 a change of distribution column "o_orderkey" of table "orders" is not supported on distributed tables
+  hint: The row would have to move: DELETE it and INSERT it again.
+
+INSERT INTO accounts (a_name) VALUES ('x') RETURNING a_id
+----
+InsertStaged into public.accounts by way of 0
+  INSERT INTO loxo_stage (a_name) VALUES ('x')
+  stage: CREATE TEMP TABLE loxo_stage (a_id bigint DEFAULT nextval('public.accounts_a_id_seq'::regclass), a_name text) ON COMMIT DROP
+  route: hash of column 0 Int8 over [0 1 2]
+  tail: RETURNING a_id
+
+INSERT INTO accounts (a_id, a_name) VALUES (5, 'x')
+----
+Forward (write) to 0
+  INSERT INTO accounts (a_id, a_name) VALUES (5, 'x')
+
+INSERT INTO accounts (a_id, a_name) VALUES (DEFAULT, 'x'), (DEFAULT, 'y') ON CONFLICT DO NOTHING
+----
+InsertStaged into public.accounts by way of 0
+  INSERT INTO loxo_stage (a_id, a_name) VALUES (DEFAULT, 'x'), (DEFAULT, 'y')
+  stage: CREATE TEMP TABLE loxo_stage (a_id bigint DEFAULT nextval('public.accounts_a_id_seq'::regclass), a_name text) ON COMMIT DROP
+  route: hash of column 0 Int8 over [0 1 2]
+  tail: ON CONFLICT DO NOTHING
+
+INSERT INTO accounts DEFAULT VALUES
+----
+InsertStaged into public.accounts by way of 0
+  INSERT INTO loxo_stage DEFAULT VALUES
+  stage: CREATE TEMP TABLE loxo_stage (a_id bigint DEFAULT nextval('public.accounts_a_id_seq'::regclass), a_name text) ON COMMIT DROP
+  route: hash of column 0 Int8 over [0 1 2]
+
+INSERT INTO nation VALUES (1, 'a')
+----
+Replicate to [0 1 2]
+  INSERT INTO nation VALUES (1, 'a')
+
+INSERT INTO nation VALUES (1, now()::text)
+----
+InsertStaged into public.nation by way of 0
+  INSERT INTO loxo_stage (n_key, n_name) VALUES (1, now()::text)
+  stage: CREATE TEMP TABLE loxo_stage (n_key integer, n_name text) ON COMMIT DROP
+  route: all of [0 1 2]
+
+INSERT INTO nation SELECT n_key + 1, n_name FROM nation
+----
+Replicate to [0 1 2]
+  INSERT INTO nation SELECT n_key + 1, n_name FROM nation
+
+INSERT INTO nation SELECT c_nation, c_name FROM customer
+----
+InsertStaged into public.nation by way of 0
+  INSERT INTO loxo_stage (n_key, n_name) SELECT * FROM loxo_g1
+  loxo_g1 from [0 1 2]
+    SELECT c_nation, c_name FROM customer
+  stage: CREATE TEMP TABLE loxo_stage (n_key integer, n_name text) ON COMMIT DROP
+  route: all of [0 1 2]
+
+INSERT INTO events VALUES (1, 'a'), (2, 'b')
+----
+Forward (write) to any of [0 1 2]
+  INSERT INTO events VALUES (1, 'a'), (2, 'b')
+
+INSERT INTO events SELECT o_orderkey, 'x' FROM orders
+----
+Scatter (write) to [0 1 2]
+  INSERT INTO events SELECT o_orderkey, 'x' FROM orders
+
+INSERT INTO orders (o_orderkey, o_total) SELECT l_orderkey, sum(l_price) FROM lineitem GROUP BY l_orderkey
+----
+Scatter (write) to [0 1 2]
+  INSERT INTO orders (o_orderkey, o_total) SELECT l_orderkey, sum(l_price) FROM lineitem GROUP BY l_orderkey
+
+INSERT INTO orders (o_orderkey, o_total) SELECT l_partkey, sum(l_price) FROM lineitem GROUP BY l_partkey
+----
+InsertStaged into public.orders by way of 0
+  INSERT INTO loxo_stage (o_orderkey, o_total) SELECT loxo_c1 AS l_partkey, sum(loxo_c2)::loxo_type_of_1_2 AS sum FROM loxo_g1 GROUP BY loxo_c1
+  loxo_g1 from [0 1 2]
+    SELECT l_partkey AS loxo_c1, sum(l_price) AS loxo_c2 FROM lineitem GROUP BY 1
+  stage: CREATE TEMP TABLE loxo_stage (o_orderkey bigint, o_custkey bigint, o_date date, o_total numeric(15,2)) ON COMMIT DROP
+  route: hash of column 0 Int8 over [0 1 2]
+
+INSERT INTO orders (o_orderkey) SELECT generate_series(1, 10)
+----
+InsertStaged into public.orders by way of 0
+  INSERT INTO loxo_stage (o_orderkey) SELECT generate_series(1, 10)
+  stage: CREATE TEMP TABLE loxo_stage (o_orderkey bigint, o_custkey bigint, o_date date, o_total numeric(15,2)) ON COMMIT DROP
+  route: hash of column 0 Int8 over [0 1 2]
+
+INSERT INTO orders (o_orderkey) SELECT n_key FROM nation
+----
+InsertStaged into public.orders by way of 0
+  INSERT INTO loxo_stage (o_orderkey) SELECT n_key FROM nation
+  stage: CREATE TEMP TABLE loxo_stage (o_orderkey bigint, o_custkey bigint, o_date date, o_total numeric(15,2)) ON COMMIT DROP
+  route: hash of column 0 Int8 over [0 1 2]
+
+INSERT INTO scratch SELECT o_orderkey FROM orders
+----
+Gather (write) on 0
+  INSERT INTO scratch SELECT * FROM loxo_g1
+  loxo_g1 from [0 1 2]
+    SELECT o_orderkey FROM orders
+
+INSERT INTO scratch VALUES (1)
+----
+Forward (write) to 0
+  INSERT INTO scratch VALUES (1)
+
+INSERT INTO big_orders VALUES (1, 2)
+----
+ERROR 0A000 a change of view "big_orders" is not supported on distributed tables
+  hint: Change the table under the view.
+
+INSERT INTO modded VALUES (4097, 'x')
+----
+Forward (write) to 1
+  INSERT INTO modded VALUES (4097, 'x')
+
+WITH x AS (SELECT l_partkey AS k FROM lineitem) INSERT INTO orders (o_orderkey) SELECT k FROM x
+----
+InsertStaged into public.orders by way of 0
+  INSERT INTO loxo_stage (o_orderkey) SELECT * FROM loxo_g1
+  loxo_g1 from [0 1 2]
+    WITH x AS (SELECT l_partkey AS k FROM lineitem) SELECT k FROM x
+  stage: CREATE TEMP TABLE loxo_stage (o_orderkey bigint, o_custkey bigint, o_date date, o_total numeric(15,2)) ON COMMIT DROP
+  route: hash of column 0 Int8 over [0 1 2]
+
+UPDATE orders SET o_total = o_total + 1 WHERE o_orderkey = 5
+----
+Forward (write) to 0
+  UPDATE orders SET o_total = o_total + 1 WHERE o_orderkey = 5
+
+UPDATE orders SET o_total = 0
+----
+Scatter (write) to [0 1 2]
+  UPDATE orders SET o_total = 0
+
+UPDATE orders SET o_orderkey = 5
+----
+ERROR 0A000 a change of distribution column "o_orderkey" of table "orders" is not supported on distributed tables
+  hint: The row would have to move: DELETE it and INSERT it again.
+
+UPDATE orders SET o_total = l.l_price FROM lineitem l WHERE l.l_orderkey = o_orderkey RETURNING *
+----
+Scatter (write) to [0 1 2]
+  UPDATE orders SET o_total = l.l_price FROM lineitem l WHERE l.l_orderkey = o_orderkey RETURNING *
+
+UPDATE orders SET o_total = c.c_nation FROM customer c WHERE c.c_custkey = o_custkey
+----
+ERROR 0A000 this UPDATE is not supported on distributed tables
+  detail: It needs rows of several nodes at once: a join of tables that are not co-located.
+  hint: Join on the distribution keys, pin the key by a constant, or use replicated tables.
+
+UPDATE nation SET n_name = 'x'
+----
+Replicate to [0 1 2]
+  UPDATE nation SET n_name = 'x'
+
+UPDATE nation SET n_name = (SELECT max(c_name) FROM customer)
+----
+ERROR 0A000 this UPDATE is not supported on distributed tables
+  detail: It needs rows of several nodes at once: aggregation over rows of several nodes.
+  hint: Join on the distribution keys, pin the key by a constant, or use replicated tables.
+
+UPDATE nation SET n_name = random()::text
+----
+ERROR 0A000 random() in a change of replicated table "nation" is not supported on distributed tables
+  hint: Every copy would get another value: compute the value first and send it as a constant.
+
+UPDATE orders SET o_total = (SELECT sum(l_price) FROM lineitem WHERE l_orderkey = o_orderkey)
+----
+Scatter (write) to [0 1 2]
+  UPDATE orders SET o_total = (SELECT sum(l_price) FROM lineitem WHERE l_orderkey = o_orderkey)
+
+DELETE FROM orders WHERE o_orderkey = $1
+----
+Forward (write) to 1
+  DELETE FROM orders WHERE o_orderkey = $1
+
+DELETE FROM orders USING nation WHERE o_custkey = n_key
+----
+Scatter (write) to [0 1 2]
+  DELETE FROM orders USING nation WHERE o_custkey = n_key
+
+DELETE FROM lineitem WHERE l_orderkey IN (SELECT o_orderkey FROM orders WHERE o_total < 0)
+----
+Scatter (write) to [0 1 2]
+  DELETE FROM lineitem WHERE l_orderkey IN (SELECT o_orderkey FROM orders WHERE o_total < 0)
+
+DELETE FROM lineitem WHERE l_partkey IN (SELECT o_orderkey FROM orders)
+----
+ERROR 0A000 this DELETE is not supported on distributed tables
+  detail: It needs rows of several nodes at once: a sub-select on a partitioned table that is not tied to the outer row's key.
+  hint: Join on the distribution keys, pin the key by a constant, or use replicated tables.
+
+DELETE FROM nation WHERE n_key = 1
+----
+Replicate to [0 1 2]
+  DELETE FROM nation WHERE n_key = 1
+
+DELETE FROM scratch
+----
+Forward (write) to 0
+  DELETE FROM scratch
+
+MERGE INTO orders USING lineitem ON o_orderkey = l_orderkey WHEN MATCHED THEN UPDATE SET o_total = l_price
+----
+Scatter (write) to [0 1 2]
+  MERGE INTO orders USING lineitem ON o_orderkey = l_orderkey WHEN MATCHED THEN UPDATE SET o_total = l_price
+
+MERGE INTO orders USING nation ON o_orderkey = n_key WHEN NOT MATCHED THEN INSERT (o_orderkey) VALUES (n_key)
+----
+ERROR 0A000 this MERGE is not supported on distributed tables
+  detail: WHEN NOT MATCHED on a partitioned table would be decided by each node on its own.
+  hint: Use INSERT … ON CONFLICT DO UPDATE, or UPDATE and INSERT in one transaction.
+
+COPY orders FROM STDIN (FORMAT csv, HEADER)
+----
+CopyFrom public.orders (o_orderkey, o_custkey, o_date, o_total)
+  route: hash of column 0 Int8 over [0 1 2]
+
+COPY accounts (a_name) FROM '/tmp/x'
+----
+CopyFrom public.accounts (a_name)
+  route: hash of NULL Int8 over [0 1 2]
+  stage: CREATE TEMP TABLE loxo_stage (a_id bigint DEFAULT nextval('public.accounts_a_id_seq'::regclass), a_name text) ON COMMIT DROP
+
+COPY orders TO STDOUT
+----
+CopyTo from [0 1 2]: public.orders
+
+COPY nation (n_key) TO STDOUT
+----
+CopyTo from any of [0 1 2]: public.nation (n_key)
+
+COPY (SELECT * FROM orders) TO STDOUT
+----
+CopyTo from [0 1 2]: (SELECT * FROM orders)
+
+COPY (SELECT count(*) FROM orders) TO STDOUT
+----
+CopyTo
+  Gather on 0
+    SELECT COALESCE(sum(loxo_c1), 0)::bigint AS count FROM loxo_g1
+    loxo_g1 from [0 1 2]
+      SELECT count(*) AS loxo_c1 FROM orders
+
+COPY scratch FROM STDIN
+----
+Forward (write) to 0
+  COPY scratch FROM STDIN
+
+EXPLAIN (ANALYZE, COSTS off) SELECT * FROM orders WHERE o_orderkey = 7
+----
+Explain (analyze)
+  Forward to 2
+    SELECT * FROM orders WHERE o_orderkey = 7
+
+DECLARE c CURSOR FOR SELECT * FROM orders
+----
+DeclareCursor
+  Scatter to [0 1 2]
+    SELECT * FROM orders
+
+BEGIN; SET x = 1; COMMIT
+----
+Session
+Session
+Session
+

@@ -1,0 +1,306 @@
+SELECT 1
+----
+Forward to 0
+  SELECT 1
+
+SELECT * FROM nation WHERE n_key = 3
+----
+Forward to any of [0 1 2]
+  SELECT * FROM nation WHERE n_key = 3
+
+SELECT * FROM orders WHERE o_orderkey = 7
+----
+Forward to 2
+  SELECT * FROM orders WHERE o_orderkey = 7
+
+SELECT * FROM orders WHERE o_orderkey = $1
+----
+Forward to 1
+  SELECT * FROM orders WHERE o_orderkey = $1
+
+SELECT * FROM orders WHERE o_orderkey = $2
+----
+Scatter to [0 1 2]
+  SELECT * FROM orders WHERE o_orderkey = $2
+
+SELECT * FROM orders WHERE o_orderkey IN (1, 2, 3)
+----
+Scatter to [0 1 2]
+  SELECT * FROM orders WHERE o_orderkey IN (1, 2, 3)
+
+SELECT * FROM orders
+----
+Scatter to [0 1 2]
+  SELECT * FROM orders
+
+SELECT o.*, l.l_price FROM orders o JOIN lineitem l ON l.l_orderkey = o.o_orderkey WHERE o.o_total > 10
+----
+Scatter to [0 1 2]
+  SELECT o.*, l.l_price FROM orders o JOIN lineitem l ON l.l_orderkey = o.o_orderkey WHERE o.o_total > 10
+
+SELECT * FROM orders, lineitem, nation WHERE o_orderkey = l_orderkey AND n_key = 3
+----
+Scatter to [0 1 2]
+  SELECT * FROM orders, lineitem, nation WHERE o_orderkey = l_orderkey AND n_key = 3
+
+SELECT * FROM orders o JOIN customer c ON c.c_custkey = o.o_custkey WHERE c.c_name LIKE 'A%' AND o.o_date >= date '1994-01-01' AND o.o_date < date '1994-01-01' + interval '1 year'
+----
+Gather on 0
+  SELECT * FROM loxo_g1 o JOIN loxo_g2 c ON c.c_custkey = o.o_custkey WHERE c.c_name LIKE 'A%' AND o.o_date >= '1994-01-01'::date AND o.o_date < '1994-01-01'::date + '1 year'::interval
+  loxo_g1 from [0 1 2]
+    SELECT o_orderkey, o_custkey, o_date, o_total FROM public.orders o WHERE o.o_date >= '1994-01-01'::date AND o.o_date < '1994-01-01'::date + '1 year'::interval
+  loxo_g2 from [0 1 2]
+    SELECT c_custkey, c_name, c_nation FROM public.customer c WHERE c.c_name LIKE 'A%'
+
+SELECT * FROM customer c LEFT JOIN nation n ON n.n_key = c.c_nation
+----
+Scatter to [0 1 2]
+  SELECT * FROM customer c LEFT JOIN nation n ON n.n_key = c.c_nation
+
+SELECT * FROM nation n LEFT JOIN customer c ON n.n_key = c.c_nation
+----
+Gather on 0
+  SELECT * FROM nation n LEFT JOIN loxo_g1 c ON n.n_key = c.c_nation
+  loxo_g1 from [0 1 2]
+    SELECT c_custkey, c_name, c_nation FROM public.customer c
+
+SELECT * FROM orders o LEFT JOIN lineitem l ON l.l_orderkey = o.o_orderkey AND l.l_tax > 0
+----
+Scatter to [0 1 2]
+  SELECT * FROM orders o LEFT JOIN lineitem l ON l.l_orderkey = o.o_orderkey AND l.l_tax > 0
+
+SELECT * FROM orders o FULL JOIN lineitem l ON l.l_orderkey = o.o_orderkey
+----
+Scatter to [0 1 2]
+  SELECT * FROM orders o FULL JOIN lineitem l ON l.l_orderkey = o.o_orderkey
+
+SELECT * FROM orders o WHERE EXISTS (SELECT 1 FROM lineitem l WHERE l.l_orderkey = o.o_orderkey AND l.l_flag = 'R')
+----
+Scatter to [0 1 2]
+  SELECT * FROM orders o WHERE EXISTS (SELECT 1 FROM lineitem l WHERE l.l_orderkey = o.o_orderkey AND l.l_flag = 'R')
+
+SELECT * FROM orders o WHERE o_orderkey IN (SELECT l_orderkey FROM lineitem GROUP BY l_orderkey HAVING sum(l_quantity) > 300)
+----
+Scatter to [0 1 2]
+  SELECT * FROM orders o WHERE o_orderkey IN (SELECT l_orderkey FROM lineitem GROUP BY l_orderkey HAVING sum(l_quantity) > 300)
+
+SELECT * FROM orders o WHERE o_orderkey NOT IN (SELECT l_orderkey FROM lineitem)
+----
+Gather on 0
+  SELECT * FROM loxo_g1 o WHERE NOT o_orderkey IN (SELECT l_orderkey FROM loxo_g2 lineitem)
+  loxo_g1 from [0 1 2]
+    SELECT o_orderkey, o_custkey, o_date, o_total FROM public.orders o
+  loxo_g2 from [0 1 2]
+    SELECT l_orderkey, l_partkey, l_quantity, l_price, l_tax, l_shipdate, l_flag FROM public.lineitem
+
+SELECT * FROM orders o WHERE o_custkey IN (SELECT c_custkey FROM customer WHERE c_nation = 3)
+----
+Gather on 0
+  SELECT * FROM loxo_g1 o WHERE o_custkey IN (SELECT c_custkey FROM loxo_g2 customer WHERE c_nation = 3)
+  loxo_g1 from [0 1 2]
+    SELECT o_orderkey, o_custkey, o_date, o_total FROM public.orders o
+  loxo_g2 from [0 1 2]
+    SELECT c_custkey, c_name, c_nation FROM public.customer WHERE c_nation = 3
+
+SELECT * FROM orders o WHERE o_total > (SELECT avg(l_price) FROM lineitem l WHERE l.l_orderkey = o.o_orderkey)
+----
+Scatter to [0 1 2]
+  SELECT * FROM orders o WHERE o_total > (SELECT avg(l_price) FROM lineitem l WHERE l.l_orderkey = o.o_orderkey)
+
+SELECT * FROM customer WHERE c_nation IN (SELECT n_key FROM nation)
+----
+Scatter to [0 1 2]
+  SELECT * FROM customer WHERE c_nation IN (SELECT n_key FROM nation)
+
+SELECT l_orderkey, sum(l_tax), avg(l_tax) FROM lineitem GROUP BY l_orderkey HAVING count(*) > 3
+----
+Scatter to [0 1 2]
+  SELECT l_orderkey, sum(l_tax), avg(l_tax) FROM lineitem GROUP BY l_orderkey HAVING count(*) > 3
+
+SELECT DISTINCT l_orderkey, l_flag FROM lineitem
+----
+Scatter to [0 1 2]
+  SELECT DISTINCT l_orderkey, l_flag FROM lineitem
+
+SELECT l_orderkey, rank() OVER (PARTITION BY l_orderkey ORDER BY l_price) FROM lineitem
+----
+Scatter to [0 1 2]
+  SELECT l_orderkey, rank() OVER (PARTITION BY l_orderkey ORDER BY l_price) FROM lineitem
+
+WITH o AS (SELECT * FROM orders WHERE o_total > 5) SELECT * FROM o JOIN lineitem ON l_orderkey = o_orderkey
+----
+Scatter to [0 1 2]
+  WITH o AS (SELECT * FROM orders WHERE o_total > 5) SELECT * FROM o JOIN lineitem ON l_orderkey = o_orderkey
+
+SELECT * FROM big_orders WHERE o_orderkey = 7
+----
+Forward to 2
+  SELECT * FROM big_orders WHERE o_orderkey = 7
+
+SELECT o_orderkey FROM orders UNION ALL SELECT l_orderkey FROM lineitem
+----
+Scatter to [0 1 2]
+  SELECT o_orderkey FROM orders UNION ALL SELECT l_orderkey FROM lineitem
+
+SELECT o_orderkey FROM orders UNION SELECT l_orderkey FROM lineitem
+----
+Scatter to [0 1 2]
+  SELECT o_orderkey FROM orders UNION SELECT l_orderkey FROM lineitem
+
+SELECT o_orderkey FROM orders UNION ALL SELECT n_key FROM nation
+----
+Gather on 0
+  SELECT o_orderkey FROM loxo_g1 orders UNION ALL SELECT n_key FROM nation
+  loxo_g1 from [0 1 2]
+    SELECT o_orderkey FROM public.orders
+
+SELECT n_key FROM nation UNION SELECT 1
+----
+Forward to any of [0 1 2]
+  SELECT n_key FROM nation UNION SELECT 1
+
+SELECT * FROM pairs WHERE p_a = 1 AND p_b = 'x'
+----
+Forward to 2
+  SELECT * FROM pairs WHERE p_a = 1 AND p_b = 'x'
+
+SELECT * FROM pairs WHERE p_a = 1
+----
+Scatter to [0 1 2]
+  SELECT * FROM pairs WHERE p_a = 1
+
+SELECT * FROM modded WHERE m_id = 4097
+----
+Forward to 1
+  SELECT * FROM modded WHERE m_id = 4097
+
+SELECT * FROM subset JOIN orders ON o_custkey = s_key
+----
+Gather on 0
+  SELECT * FROM loxo_g1 subset JOIN loxo_g2 orders ON o_custkey = s_key
+  loxo_g1 from [1]
+    SELECT s_key, s_name FROM public.subset
+  loxo_g2 from [0 1 2]
+    SELECT o_orderkey, o_custkey, o_date, o_total FROM public.orders
+
+SELECT * FROM subset
+----
+Forward to any of [1 2]
+  SELECT * FROM subset
+
+SELECT * FROM pg_class
+----
+Forward to 0
+  SELECT * FROM pg_class
+
+SELECT count(*) FROM orders WHERE o_orderkey = 5 FOR UPDATE
+----
+Forward (write) to 0
+  SELECT count(*) FROM orders WHERE o_orderkey = 5 FOR UPDATE
+
+SELECT * FROM orders FOR UPDATE
+----
+Scatter (write) to [0 1 2]
+  SELECT * FROM orders FOR UPDATE
+
+SELECT * FROM nation FOR UPDATE
+----
+Forward (write) to 0
+  SELECT * FROM nation FOR UPDATE
+
+SELECT * FROM orders ORDER BY o_total FOR UPDATE
+----
+ERROR 0A000 FOR UPDATE or FOR SHARE with ORDER BY, LIMIT or grouping over several nodes is not supported on distributed tables
+  hint: Pin the distribution key, or lock without ORDER BY and LIMIT.
+
+SELECT nextval('s') FROM orders
+----
+Gather (write) on 0
+  SELECT nextval('s') FROM loxo_g1 orders
+  loxo_g1 from [0 1 2]
+    SELECT o_orderkey FROM public.orders
+
+SELECT count_orders()
+----
+ERROR 0A000 function count_orders(), which reads table "orders", is not supported on distributed tables
+  hint: Put the function's query into the statement itself.
+
+SELECT count_nations(), o_orderkey FROM orders
+----
+Scatter to [0 1 2]
+  SELECT count_nations(), o_orderkey FROM orders
+
+SELECT harmless() FROM orders
+----
+Scatter to [0 1 2]
+  SELECT harmless() FROM orders
+
+SELECT dynamic()
+----
+ERROR 0A000 function dynamic() is not supported on distributed tables
+  hint: Its body may read or write tables that no single node has: write it in SQL or PL/pgSQL without EXECUTE.
+
+SELECT * FROM scratch JOIN orders ON o_orderkey = scratch.id
+----
+Gather on 0
+  SELECT * FROM scratch JOIN loxo_g1 orders ON o_orderkey = scratch.id
+  loxo_g1 from [0 1 2]
+    SELECT o_orderkey, o_custkey, o_date, o_total FROM public.orders
+
+SELECT * FROM orders o, LATERAL (SELECT * FROM lineitem l WHERE l.l_orderkey = o.o_orderkey ORDER BY l_price LIMIT 1) x
+----
+Scatter to [0 1 2]
+  SELECT * FROM orders o, LATERAL (SELECT * FROM lineitem l WHERE l.l_orderkey = o.o_orderkey ORDER BY l_price LIMIT 1) x
+
+SELECT random() FROM orders
+----
+Scatter to [0 1 2]
+  SELECT random() FROM orders
+
+SELECT * FROM orders JOIN lineitem ON o_orderkey = l_orderkey JOIN (SELECT l_orderkey AS k, count(*) FROM lineitem GROUP BY l_orderkey) s ON s.k = o_orderkey
+----
+Scatter to [0 1 2]
+  SELECT * FROM orders JOIN lineitem ON o_orderkey = l_orderkey JOIN (SELECT l_orderkey AS k, count(*) FROM lineitem GROUP BY l_orderkey) s ON s.k = o_orderkey
+
+SELECT * FROM orders JOIN lineitem USING (o_orderkey)
+----
+Gather on 0
+  SELECT * FROM loxo_g1 orders JOIN loxo_g2 lineitem USING (o_orderkey)
+  loxo_g1 from [0 1 2]
+    SELECT o_orderkey, o_custkey, o_date, o_total FROM public.orders
+  loxo_g2 from [0 1 2]
+    SELECT l_orderkey, l_partkey, l_quantity, l_price, l_tax, l_shipdate, l_flag FROM public.lineitem
+
+VALUES (1), (2)
+----
+Forward to 0
+  VALUES (1), (2)
+
+SELECT ctid FROM orders WHERE o_orderkey = 1
+----
+Forward to 2
+  SELECT ctid FROM orders WHERE o_orderkey = 1
+
+SELECT o.ctid FROM orders o JOIN customer c ON c_custkey = o_custkey
+----
+ERROR 0A000 system column "ctid" in this query is not supported on distributed tables
+  detail: The rows must be gathered: a join of tables that are not co-located.
+  hint: Leave the system column out.
+
+SELECT pg_total_relation_size('orders')
+----
+ERROR 0A000 pg_total_relation_size() of table "orders" is not supported on distributed tables
+  hint: It would tell the size on one node only: run it on each node with EXECUTE DIRECT and add up.
+
+WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 5) SELECT * FROM t
+----
+Forward to 0
+  WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 5) SELECT * FROM t
+
+WITH RECURSIVE t(n) AS (SELECT o_orderkey FROM orders UNION ALL SELECT o_custkey FROM orders JOIN t ON o_orderkey = n) SELECT * FROM t
+----
+Gather on 0
+  WITH RECURSIVE t(n) AS (SELECT o_orderkey FROM loxo_g1 orders UNION ALL SELECT o_custkey FROM loxo_g1 orders JOIN t ON o_orderkey = n) SELECT * FROM t
+  loxo_g1 from [0 1 2]
+    SELECT o_orderkey, o_custkey, o_date, o_total FROM public.orders
+
