@@ -1,7 +1,7 @@
 # Every target works on a fresh Debian or Ubuntu machine with cargo: what is missing is installed first.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test fuzz clean deps
+.PHONY: help demo build test clients fuzz bench clean deps
 
 CARGO ?= cargo
 LOXO  := $(or $(CARGO_TARGET_DIR),target)/release/loxo
@@ -20,11 +20,19 @@ build: deps ## build the release binary
 demo: build ## a cluster of 4 datanodes, loaded with TPC-H lineitem (SF=1)
 	$(LOXO) demo $(if $(SF),--sf $(SF))
 
-test: deps ## format, lints, documentation, every test
+test: ## format, lints, documentation, every test
+	@scripts/install-deps.sh --tests
 	@scripts/test.sh
 
-fuzz: deps ## fuzz COPY against a stock server for SECONDS=60
+clients: build ## psql, pgbench and psycopg against a cluster
+	@scripts/install-deps.sh --tests
+	$(CARGO) test --release --locked -p e2e --test clients -- --nocapture
+
+fuzz: build ## fuzz COPY against a stock server for SECONDS=60
 	LOXO_FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p e2e --test copy_fuzz -- --nocapture
+
+bench: build ## load through the coordinators against stock servers, in one run
+	$(LOXO) bench load --quick
 
 clean: ## remove what was built; clusters stay (loxo down --wipe removes them)
 	$(CARGO) clean

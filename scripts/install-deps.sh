@@ -1,22 +1,45 @@
 #!/bin/bash
 # Installs what building and running Loxodonta needs, on Debian and Ubuntu; does nothing if all of it is there.
+# With --tests also what `make test` uses beyond that: rustfmt, clippy, psycopg.
 set -euo pipefail
+cd "$(dirname "$0")/.."
 
 say() { echo "install-deps: $*" >&2; }
 
-have_postgresql() {
-    [ -n "$(find /usr/lib/postgresql/*/bin -name initdb 2>/dev/null | head -n 1)" ] || command -v initdb >/dev/null
+have_file() { compgen -G "$1" >/dev/null; }
+
+# Servers, and pgbench and psql beside them.
+have_postgresql() { have_file '/usr/lib/postgresql/*/bin/initdb' || command -v initdb >/dev/null; }
+
+# bindgen loads libclang (not libclang-cpp) and needs clang's own headers, which lie in another package.
+have_libclang() {
+    [ -n "${LIBCLANG_PATH:-}" ] && return
+    { have_file '/usr/lib/llvm-*/lib/libclang.so*' || have_file '/usr/lib/llvm-*/lib/libclang-[0-9]*.so*' ||
+        have_file '/usr/lib/*-linux-gnu/libclang*.so*' || have_file '/usr/lib64/libclang.so*'; } &&
+        { have_file '/usr/lib/llvm-*/lib/clang/*/include/stddef.h' || have_file '/usr/lib*/clang/*/include/stddef.h'; }
 }
 
-have_libclang() {
-    [ -n "${LIBCLANG_PATH:-}" ] ||
-        [ -n "$(find /usr/lib/llvm-*/lib /usr/lib/*-linux-gnu /usr/lib64 -maxdepth 1 -name 'libclang*.so*' 2>/dev/null | head -n 1)" ]
+become_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    elif command -v sudo >/dev/null; then
+        sudo "$@"
+    else
+        return 1
+    fi
+}
+
+apt_install() {
+    # The package lists of a fresh machine are empty or old.
+    become_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" ||
+        { become_root apt-get update &&
+            become_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"; }
 }
 
 packages=()
 have_postgresql || packages+=(postgresql)
 have_libclang || packages+=(libclang-dev)
-command -v cc >/dev/null || packages+=(gcc libc6-dev)
+command -v cc >/dev/null || packages+=(gcc)
 # bindgen reads the C library's headers.
 [ -e /usr/include/stdio.h ] || packages+=(libc6-dev)
 
@@ -26,25 +49,28 @@ if [ ${#packages[@]} -gt 0 ]; then
         say "install PostgreSQL 15 to 18 (server), libclang and a C compiler with this system's package manager, then try again"
         exit 1
     fi
-    sudo=()
-    if [ "$(id -u)" -ne 0 ]; then
-        command -v sudo >/dev/null || { say "missing: ${packages[*]}; run as root: apt-get install ${packages[*]}"; exit 1; }
-        sudo=(sudo)
-    fi
+    become_root true || { say "missing: ${packages[*]}; run as root: apt-get install ${packages[*]}"; exit 1; }
     say "installing ${packages[*]}"
-    if [[ " ${packages[*]} " == *" postgresql "* ]]; then
-        # Debian's package starts a server of its own on port 5432, which nobody here needs.
-        if [ ! -e /etc/postgresql-common/createcluster.conf ]; then
-            "${sudo[@]}" mkdir -p /etc/postgresql-common/createcluster.d
-            echo 'create_main_cluster = false' |
-                "${sudo[@]}" tee /etc/postgresql-common/createcluster.d/loxodonta.conf >/dev/null
-        fi
+    # Debian's package starts a server of its own on port 5432, which nobody here needs.
+    if ! have_postgresql && [ ! -e /etc/postgresql-common/createcluster.conf ]; then
+        become_root mkdir -p /etc/postgresql-common/createcluster.d
+        echo 'create_main_cluster = false' |
+            become_root tee /etc/postgresql-common/createcluster.d/loxodonta.conf >/dev/null
     fi
-    install() {
-        "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${packages[@]}"
-    }
-    # The package lists of a fresh machine are empty or old.
-    install || { "${sudo[@]}" apt-get update && install; }
+    apt_install "${packages[@]}"
 fi
 
 command -v cargo >/dev/null || { say "cargo is missing: install Rust from https://rustup.rs, then try again"; exit 1; }
+wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+found=$(cargo --version | cut -d' ' -f2)
+if [ "$(printf '%s\n' "$wanted" "${found%%-*}" | sort -V | head -n 1)" != "$wanted" ]; then
+    say "cargo is $found, but $wanted or newer is needed: \"rustup update\", or install Rust from https://rustup.rs"
+    exit 1
+fi
+
+[ "${1:-}" = --tests ] || exit 0
+cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 ||
+    rustup component add rustfmt clippy || { say "rustfmt and clippy are missing"; exit 1; }
+# Without it the test of that driver says SKIPPED; Debian 11 and older do not have it.
+python3 -c 'import psycopg' 2>/dev/null || { command -v apt-get >/dev/null && apt_install python3-psycopg >&2; } ||
+    say "psycopg 3 cannot be installed: its test will be skipped"

@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-step() { echo "== $*" >&2; }
+step() { echo "== $* ($((SECONDS / 60)) min $((SECONDS % 60)) s)" >&2; }
 
 # Clusters that tests start lie here, so that one look at the process table shows whether any stayed.
 # Open to others, since root's servers run as the OS user postgres.
@@ -12,26 +12,39 @@ chmod 755 "$TMPDIR"
 export TMPDIR
 trap 'rm -rf "$TMPDIR"' EXIT
 
+# Process ids whose command line names that directory.
+left_processes() {
+    # The pattern comes through a pipe: on grep's own command line it would find itself.
+    grep -alF -f <(echo "$TMPDIR") /proc/[0-9]*/cmdline 2>/dev/null | cut -d/ -f3 || true
+}
+
 step format
 cargo fmt --all --check
 
 step lints
-cargo clippy --workspace --all-targets --locked -- -D warnings
+cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
 
 step documentation
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 
-step tests
-# The end-to-end tests run this binary.
-cargo build --locked -p loxo
-cargo test --workspace --locked
+# Builds the loxo binary too, before any test runs: it belongs to the integration tests of crate `loxo`.
+step build
+cargo test --workspace --locked --quiet --no-run
 
-# The pattern comes through a pipe: on grep's own command line it would find itself.
-left=$(grep -alF -f <(echo "$TMPDIR") /proc/[0-9]*/cmdline 2>/dev/null | cut -d/ -f3 || true)
+step tests
+failed=0
+cargo test --workspace --locked --no-fail-fast || failed=$?
+
+# A test binary that has ended leaves it to a watchdog to take its cluster down, which takes a moment.
+for _ in {1..60}; do
+    left=$(left_processes)
+    [ -n "$left" ] || break
+    sleep 0.5
+done
 if [ -n "$left" ]; then
     echo "tests left processes behind:" >&2
     # shellcheck disable=SC2086
-    ps -o pid,user,args -p $left >&2 || true
-    exit 1
+    ps -o pid,user,args -p $(echo $left) >&2 || true
+    failed=1
 fi
-step "all green"
+exit "$failed"

@@ -56,11 +56,7 @@ impl Builder {
 
     /// Adds a relation.
     pub fn relation(&mut self, relation: Relation) -> &mut Self {
-        self.catalog
-            .by_name
-            .entry(relation.schema.clone())
-            .or_default()
-            .insert(relation.name.clone(), relation.oid);
+        self.catalog.by_name.entry(relation.schema.clone()).or_default().insert(relation.name.clone(), relation.oid);
         self.catalog.relations.insert(relation.oid, Arc::new(relation));
         self
     }

@@ -331,7 +331,8 @@ impl Catalog {
 /// `quote_identifier` of PostgreSQL, erring on the side of quoting (reserved words are not looked up: a name made of
 /// lower-case letters, digits and `_` is quoted too when it is not obviously safe).
 pub fn quote_identifier(name: &str) -> String {
-    let plain = name.bytes().enumerate().all(|(i, b)| b.is_ascii_lowercase() || b == b'_' || (i > 0 && b.is_ascii_digit()));
+    let plain =
+        name.bytes().enumerate().all(|(i, b)| b.is_ascii_lowercase() || b == b'_' || (i > 0 && b.is_ascii_digit()));
     if plain && !name.is_empty() && !is_reserved(name) {
         return name.to_owned();
     }

@@ -38,22 +38,13 @@ pub(crate) struct Client {
     key: (i32, i32),
 }
 
-/// How a statement ended, as far as the client is told.
-pub(crate) enum Ended {
-    /// CommandComplete or EmptyQueryResponse is still to be sent.
-    Completion(Completion),
-    /// Everything was sent.
-    Silent,
-}
-
-impl Ended {
-    pub(crate) fn tag(tag: impl Into<String>) -> Self {
-        Ended::Completion(Completion::Tag(tag.into()))
-    }
-}
-
 impl Client {
-    pub(crate) fn new(shared: Arc<Shared>, reader: FrameReader, mut writer: FrameWriter, session: Box<Session>) -> Self {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        reader: FrameReader,
+        mut writer: FrameWriter,
+        session: Box<Session>,
+    ) -> Self {
         let secret = secret();
         let key = shared.register(session.cancel_set(), secret);
         backend::backend_key_data(writer.buffer(), key.0, key.1);
@@ -124,7 +115,12 @@ impl Client {
     }
 
     /// Runs one statement in the session's transaction state. The block, if there is one, fails with it.
-    pub(crate) async fn execute(&mut self, statement: &Statement, call: &Call, spool: Option<&mut executor::Spool>) -> Result<Ended> {
+    pub(crate) async fn execute(
+        &mut self,
+        statement: &Statement,
+        call: &Call,
+        spool: Option<&mut executor::Spool>,
+    ) -> Result<Completion> {
         self.refuse_in_failed_block(&statement.kind)?;
         let result = self.execute_unguarded(statement, call, spool).await;
         if result.is_err() {
@@ -143,7 +139,7 @@ impl Client {
         statement: &Statement,
         call: &Call,
         spool: Option<&mut executor::Spool>,
-    ) -> Result<Ended> {
+    ) -> Result<Completion> {
         if let Some(ended) = self.command(statement, call).await? {
             return Ok(ended);
         }
@@ -158,7 +154,7 @@ impl Client {
         statement: &Statement,
         call: &Call,
         spool: Option<&mut executor::Spool>,
-    ) -> Result<Ended> {
+    ) -> Result<Completion> {
         if let Plan::CopyFrom(copy) = plan {
             return self.copy_from(copy, statement).await;
         }
@@ -185,7 +181,7 @@ impl Client {
         if makes_temp_table {
             self.session.keep_temp_objects();
         }
-        Ok(Ended::Completion(completion))
+        Ok(completion)
     }
 
     fn refuse_in_failed_block(&self, kind: &StatementKind) -> Result<()> {
@@ -204,11 +200,10 @@ impl Client {
     }
 
     /// Sends the last message of a statement's answer.
-    pub(crate) fn send_completion(&mut self, ended: Ended) {
-        match ended {
-            Ended::Completion(Completion::Tag(tag)) => backend::command_complete(self.writer.buffer(), &tag),
-            Ended::Completion(Completion::Empty) => backend::bare(self.writer.buffer(), backend::tag::EMPTY_QUERY),
-            Ended::Silent => {}
+    pub(crate) fn send_completion(&mut self, completion: &Completion) {
+        match completion {
+            Completion::Tag(tag) => backend::command_complete(self.writer.buffer(), tag),
+            Completion::Empty => backend::bare(self.writer.buffer(), backend::tag::EMPTY_QUERY),
         }
     }
 

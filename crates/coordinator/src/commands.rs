@@ -8,7 +8,7 @@ use pgerror::{PgError, Result, SqlState};
 use pgproto::backend;
 use planner::parse::{CopyEndpoint, Discard, SetStatement, Statement, StatementKind, Transaction, TransactionModes};
 
-use crate::client::{Client, Ended};
+use crate::client::Client;
 use crate::prepared::Prepared;
 
 /// Settings of Postgres-XL that scripts set and that have nothing to decide here.
@@ -42,13 +42,13 @@ const POSTGRES_XL_SETTINGS: &[&str] = &[
 
 impl Client {
     /// Runs the statement if it is one of the session's own; `None` if it has to be planned.
-    pub(crate) async fn command(&mut self, statement: &Statement, call: &Call) -> Result<Option<Ended>> {
+    pub(crate) async fn command(&mut self, statement: &Statement, call: &Call) -> Result<Option<Completion>> {
         Ok(Some(match &statement.kind {
             StatementKind::Transaction(transaction @ Transaction::Begin(_))
                 if statement.sql.get(..5).is_some_and(|word| word.eq_ignore_ascii_case("start")) =>
             {
                 self.transaction(transaction).await?;
-                Ended::tag("START TRANSACTION")
+                Completion::tag("START TRANSACTION")
             }
             StatementKind::Transaction(transaction) => self.transaction(transaction).await?,
             StatementKind::Lock => {
@@ -59,7 +59,7 @@ impl Client {
             StatementKind::Show { name } => self.show(name, statement, call).await?,
             StatementKind::Constraints => {
                 self.session.set_in_block(&statement.sql).await?;
-                Ended::tag("SET CONSTRAINTS")
+                Completion::tag("SET CONSTRAINTS")
             }
             StatementKind::Discard(what) => self.discard(*what).await?,
             StatementKind::Prepare { name, types, inner } => self.prepare_named(name, types, inner).await?,
@@ -71,7 +71,7 @@ impl Client {
             StatementKind::Listen { .. } => {
                 return Err(PgError::unsupported("LISTEN").hint("Connect to a datanode to listen, or poll a table."));
             }
-            StatementKind::Unlisten { .. } => Ended::tag("UNLISTEN"),
+            StatementKind::Unlisten { .. } => Completion::tag("UNLISTEN"),
             StatementKind::Notify { .. } => {
                 return Err(PgError::unsupported("NOTIFY").hint("Connect to a datanode to notify its listeners."));
             }
@@ -79,38 +79,39 @@ impl Client {
         }))
     }
 
-    async fn transaction(&mut self, transaction: &Transaction) -> Result<Ended> {
+    async fn transaction(&mut self, transaction: &Transaction) -> Result<Completion> {
         match transaction {
             Transaction::Begin(modes) => {
                 if self.session.in_block() && !self.implicit_block {
                     self.warn(SqlState::ACTIVE_SQL_TRANSACTION, "there is already a transaction in progress");
-                    return Ok(Ended::tag("BEGIN"));
+                    return Ok(Completion::tag("BEGIN"));
                 }
                 if !std::mem::take(&mut self.implicit_block) {
                     self.begin(modes)?;
                 }
-                Ok(Ended::tag("BEGIN"))
+                Ok(Completion::tag("BEGIN"))
             }
             Transaction::Commit { chain } => self.end_transaction(true, *chain).await,
             Transaction::Rollback { chain } => self.end_transaction(false, *chain).await,
             Transaction::Savepoint { name } => {
                 self.require_block("SAVEPOINT")?;
                 self.session.savepoint(name).await?;
-                Ok(Ended::tag("SAVEPOINT"))
+                Ok(Completion::tag("SAVEPOINT"))
             }
             Transaction::Release { name } => {
                 self.require_block("RELEASE SAVEPOINT")?;
                 self.session.release_savepoint(name).await?;
-                Ok(Ended::tag("RELEASE"))
+                Ok(Completion::tag("RELEASE"))
             }
             Transaction::RollbackTo { name } => {
                 self.require_block("ROLLBACK TO SAVEPOINT")?;
                 self.session.rollback_to(name).await?;
                 self.report_settings();
-                Ok(Ended::tag("ROLLBACK"))
+                Ok(Completion::tag("ROLLBACK"))
             }
             Transaction::Prepare { .. } | Transaction::CommitPrepared { .. } | Transaction::RollbackPrepared { .. } => {
-                Err(PgError::unsupported("user-level two-phase commit").hint("Use COMMIT: it is atomic on all datanodes."))
+                Err(PgError::unsupported("user-level two-phase commit")
+                    .hint("Use COMMIT: it is atomic on all datanodes."))
             }
         }
     }
@@ -138,7 +139,7 @@ impl Client {
         Ok(())
     }
 
-    async fn end_transaction(&mut self, commit: bool, chain: bool) -> Result<Ended> {
+    async fn end_transaction(&mut self, commit: bool, chain: bool) -> Result<Completion> {
         let word = if commit { "COMMIT" } else { "ROLLBACK" };
         if !self.session.in_block() {
             if chain {
@@ -148,7 +149,7 @@ impl Client {
                 ));
             }
             self.warn(SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
-            return Ok(Ended::tag(word));
+            return Ok(Completion::tag(word));
         }
         if std::mem::take(&mut self.implicit_block) {
             self.warn(SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
@@ -166,24 +167,21 @@ impl Client {
         if let (true, Some((sql, read_only))) = (chain, begin) {
             self.session.begin(&sql, read_only);
         }
-        Ok(Ended::tag(tag))
+        Ok(Completion::tag(tag))
     }
 
     fn require_block(&self, what: &str) -> Result<()> {
         if self.session.in_block() && !self.implicit_block {
             return Ok(());
         }
-        Err(PgError::new(
-            SqlState::NO_ACTIVE_SQL_TRANSACTION,
-            format!("{what} can only be used in transaction blocks"),
-        ))
+        Err(PgError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, format!("{what} can only be used in transaction blocks")))
     }
 
     fn warn(&mut self, code: SqlState, message: &str) {
         self.session.notice(&PgError::with_severity("WARNING", code, message));
     }
 
-    async fn set(&mut self, set: &SetStatement, statement: &Statement) -> Result<Ended> {
+    async fn set(&mut self, set: &SetStatement, statement: &Statement) -> Result<Completion> {
         let tag = match set {
             SetStatement::Reset { .. } | SetStatement::ResetAll => "RESET",
             _ => "SET",
@@ -192,7 +190,7 @@ impl Client {
             SetStatement::Value { name, .. } | SetStatement::Default { name, .. } | SetStatement::Reset { name }
                 if POSTGRES_XL_SETTINGS.contains(&name.as_str()) =>
             {
-                return Ok(Ended::tag(tag));
+                return Ok(Completion::tag(tag));
             }
             SetStatement::Value { name, values, .. }
                 if name.ends_with("transaction_isolation")
@@ -227,7 +225,8 @@ impl Client {
             }
             SetStatement::ResetAll => self.session.reset(None, &statement.sql).await?,
         }
-        if let SetStatement::Value { name, .. } | SetStatement::Default { name, .. } | SetStatement::Reset { name } = set
+        if let SetStatement::Value { name, .. } | SetStatement::Default { name, .. } | SetStatement::Reset { name } =
+            set
             && matches!(name.as_str(), "search_path" | "role" | "session_authorization")
         {
             self.session.search_path_changed();
@@ -237,10 +236,10 @@ impl Client {
         }
         self.report_settings();
         self.session.release();
-        Ok(Ended::tag(tag))
+        Ok(Completion::tag(tag))
     }
 
-    async fn show(&mut self, name: &str, statement: &Statement, call: &Call) -> Result<Ended> {
+    async fn show(&mut self, name: &str, statement: &Statement, call: &Call) -> Result<Completion> {
         if POSTGRES_XL_SETTINGS.contains(&name) {
             return Err(PgError::new(
                 SqlState::UNDEFINED_OBJECT,
@@ -262,12 +261,12 @@ impl Client {
     }
 
     /// Runs a statement as it is on the home node and passes its rows on.
-    pub(crate) async fn forward_home(&mut self, sql: &str, call: &Call) -> Result<Ended> {
+    pub(crate) async fn forward_home(&mut self, sql: &str, call: &Call) -> Result<Completion> {
         let mut output = Output::client(&mut self.writer);
-        Ok(Ended::Completion(self.session.forward_home(sql, call, &mut output).await?))
+        self.session.forward_home(sql, call, &mut output).await
     }
 
-    async fn discard(&mut self, what: Discard) -> Result<Ended> {
+    async fn discard(&mut self, what: Discard) -> Result<Completion> {
         if what == Discard::All && self.session.in_block() {
             return Err(PgError::new(
                 SqlState::ACTIVE_SQL_TRANSACTION,
@@ -293,10 +292,10 @@ impl Client {
                 "DISCARD TEMP"
             }
         };
-        Ok(Ended::tag(word))
+        Ok(Completion::tag(word))
     }
 
-    async fn prepare_named(&mut self, name: &str, types: &[String], inner: &Statement) -> Result<Ended> {
+    async fn prepare_named(&mut self, name: &str, types: &[String], inner: &Statement) -> Result<Completion> {
         let key = Bytes::from(name.to_owned());
         if self.prepared.contains_key(&key) {
             return Err(PgError::new(
@@ -307,16 +306,16 @@ impl Client {
         let types = self.session.type_oids(types).await?;
         let prepared = self.prepare(Some(inner.clone()), types).await?;
         self.prepared.insert(key, Arc::new(prepared));
-        Ok(Ended::tag("PREPARE"))
+        Ok(Completion::tag("PREPARE"))
     }
 
     pub(crate) fn named_statement(&self, name: &str) -> Result<Arc<Prepared>> {
         self.prepared_statement(&Bytes::from(name.to_owned()))
     }
 
-    async fn execute_named(&mut self, name: &str, arguments: &[String], call: &Call) -> Result<Ended> {
+    async fn execute_named(&mut self, name: &str, arguments: &[String], call: &Call) -> Result<Completion> {
         let prepared = self.named_statement(name)?;
-        let Some(statement) = prepared.statement.clone() else { return Ok(Ended::Completion(Completion::Empty)) };
+        let Some(statement) = prepared.statement.clone() else { return Ok(Completion::Empty) };
         let types = &prepared.description.parameters;
         if arguments.len() != types.len() {
             return Err(PgError::new(
@@ -331,7 +330,7 @@ impl Client {
         Box::pin(self.execute_inner(&statement, &call)).await
     }
 
-    async fn execute_inner(&mut self, statement: &Statement, call: &Call) -> Result<Ended> {
+    async fn execute_inner(&mut self, statement: &Statement, call: &Call) -> Result<Completion> {
         if let StatementKind::Copy(copy) = &statement.kind
             && copy.source == CopyEndpoint::Client
         {
@@ -341,16 +340,16 @@ impl Client {
         self.run_plan(&plan, statement, call, None).await
     }
 
-    fn deallocate(&mut self, name: Option<&str>) -> Result<Ended> {
+    fn deallocate(&mut self, name: Option<&str>) -> Result<Completion> {
         match name {
             None => {
                 self.prepared.clear();
-                Ok(Ended::tag("DEALLOCATE ALL"))
+                Ok(Completion::tag("DEALLOCATE ALL"))
             }
             Some(name) => {
                 self.named_statement(name)?;
                 self.prepared.remove(&Bytes::from(name.to_owned()));
-                Ok(Ended::tag("DEALLOCATE"))
+                Ok(Completion::tag("DEALLOCATE"))
             }
         }
     }

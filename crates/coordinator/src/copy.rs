@@ -2,15 +2,15 @@
 
 use std::path::PathBuf;
 
-use executor::{CopySink, CopySource};
+use executor::{Completion, CopySink, CopySource};
 use pgerror::{PgError, Result, SqlState};
 use planner::parse::{CopyEndpoint, CopyStatement, Statement, StatementKind};
 use planner::{CopyFrom, CopyTo};
 
-use crate::client::{Client, Ended};
+use crate::client::Client;
 
 impl Client {
-    pub(crate) async fn copy_from(&mut self, plan: &CopyFrom, statement: &Statement) -> Result<Ended> {
+    pub(crate) async fn copy_from(&mut self, plan: &CopyFrom, statement: &Statement) -> Result<Completion> {
         let copy = copy_statement(statement)?;
         let source = match &copy.source {
             CopyEndpoint::Client => CopySource::Client(&mut self.reader, &mut self.writer),
@@ -21,10 +21,10 @@ impl Client {
             }
             CopyEndpoint::Program(_) => return Err(no_program()),
         };
-        Ok(Ended::Completion(self.session.copy_from(plan, copy, source).await?))
+        self.session.copy_from(plan, copy, source).await
     }
 
-    pub(crate) async fn copy_to(&mut self, plan: &CopyTo, statement: &Statement) -> Result<Ended> {
+    pub(crate) async fn copy_to(&mut self, plan: &CopyTo, statement: &Statement) -> Result<Completion> {
         let copy = copy_statement(statement)?;
         let sink = match &copy.source {
             CopyEndpoint::Client => CopySink::Client(&mut self.writer),
@@ -35,7 +35,7 @@ impl Client {
             }
             CopyEndpoint::Program(_) => return Err(no_program()),
         };
-        Ok(Ended::Completion(self.session.copy_to(plan, copy, sink).await?))
+        self.session.copy_to(plan, copy, sink).await
     }
 }
 
@@ -51,10 +51,14 @@ fn checked_path(path: &str) -> Result<PathBuf> {
     let path = PathBuf::from(path);
     match path.is_absolute() {
         true => Ok(path),
-        false => Err(PgError::new(SqlState::from_bytes(b"42602").unwrap_or(SqlState::INTERNAL_ERROR), "relative path not allowed for COPY to file")),
+        false => Err(PgError::new(
+            SqlState::from_bytes(b"42602").unwrap_or(SqlState::INTERNAL_ERROR),
+            "relative path not allowed for COPY to file",
+        )),
     }
 }
 
 fn no_program() -> PgError {
-    PgError::unsupported("COPY … PROGRAM").hint("Run the program on the client and use psql's \\copy … FROM PROGRAM, or a pipe.")
+    PgError::unsupported("COPY … PROGRAM")
+        .hint("Run the program on the client and use psql's \\copy … FROM PROGRAM, or a pipe.")
 }

@@ -5,13 +5,13 @@
 //! BACKWARD, ABSOLUTE and the rest.
 
 use catalog::NodeId;
-use executor::{Call, Output};
+use executor::{Call, Completion, Output};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::Field;
 use planner::Plan;
 use planner::parse::{DeclareCursor, Statement};
 
-use crate::client::{Client, Ended};
+use crate::client::Client;
 
 /// Where a cursor lives.
 pub(crate) struct Cursor {
@@ -25,7 +25,7 @@ impl Client {
         declare: &DeclareCursor,
         statement: &Statement,
         call: &Call,
-    ) -> Result<Ended> {
+    ) -> Result<Completion> {
         if !self.session.in_block() || self.implicit_block {
             if declare.hold {
                 return Err(PgError::unsupported("DECLARE CURSOR WITH HOLD outside a transaction block")
@@ -60,30 +60,32 @@ impl Client {
                 self.session.declare_gathered(&gather.inputs, &gather.final_sql, &prefix, &declare.name, call).await?
             }
             _ => {
-                return Err(PgError::unsupported("a cursor over this statement").hint("Run the statement without a cursor."));
+                return Err(
+                    PgError::unsupported("a cursor over this statement").hint("Run the statement without a cursor.")
+                );
             }
         };
         debug_assert!(!statement.sql.is_empty());
         self.cursors.insert(declare.name.clone(), Cursor { node, hold: declare.hold });
-        Ok(Ended::tag("DECLARE CURSOR"))
+        Ok(Completion::tag("DECLARE CURSOR"))
     }
 
-    pub(crate) async fn fetch(&mut self, cursor: &str, statement: &Statement, call: &Call) -> Result<Ended> {
+    pub(crate) async fn fetch(&mut self, cursor: &str, statement: &Statement, call: &Call) -> Result<Completion> {
         let node = self.cursor(cursor)?.node;
         let mut output = Output::client(&mut self.writer);
-        Ok(Ended::Completion(self.session.forward_to(node, &statement.sql, call, &mut output).await?))
+        self.session.forward_to(node, &statement.sql, call, &mut output).await
     }
 
-    pub(crate) async fn close_cursor(&mut self, name: Option<&str>) -> Result<Ended> {
+    pub(crate) async fn close_cursor(&mut self, name: Option<&str>) -> Result<Completion> {
         let Some(name) = name else {
             let names: Vec<String> = self.cursors.keys().cloned().collect();
             for name in names {
                 self.close_one(&name).await?;
             }
-            return Ok(Ended::tag("CLOSE CURSOR ALL"));
+            return Ok(Completion::tag("CLOSE CURSOR ALL"));
         };
         self.close_one(name).await?;
-        Ok(Ended::tag("CLOSE CURSOR"))
+        Ok(Completion::tag("CLOSE CURSOR"))
     }
 
     async fn close_one(&mut self, name: &str) -> Result<()> {
@@ -100,9 +102,9 @@ impl Client {
     }
 
     fn cursor(&self, name: &str) -> Result<&Cursor> {
-        self.cursors.get(name).ok_or_else(|| {
-            PgError::new(SqlState::INVALID_CURSOR_NAME, format!("cursor \"{name}\" does not exist"))
-        })
+        self.cursors
+            .get(name)
+            .ok_or_else(|| PgError::new(SqlState::INVALID_CURSOR_NAME, format!("cursor \"{name}\" does not exist")))
     }
 
     /// Cursors end with the transaction unless they were declared WITH HOLD.

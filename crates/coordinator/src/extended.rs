@@ -13,7 +13,7 @@ use pgproto::backend::{self, Field};
 use pgproto::frontend::{self, Target, tag};
 use planner::parse::{Statement, StatementKind, Transaction};
 
-use crate::client::{Client, Ended};
+use crate::client::Client;
 use crate::prepared::{DescriptionKey, Portal, Prepared};
 use crate::simple::text;
 
@@ -28,8 +28,15 @@ impl Client {
             tag::EXECUTE => self.execute_portal(body).await,
             tag::CLOSE => self.close(body),
             tag::FLUSH => self.writer.flush_stream().await,
-            tag::FUNCTION_CALL => Err(PgError::unsupported("the fast-path function call protocol").hint("Call the function with SELECT.")),
-            other => return Err(PgError::fatal(SqlState::PROTOCOL_VIOLATION, format!("invalid frontend message type {other}"))),
+            tag::FUNCTION_CALL => {
+                Err(PgError::unsupported("the fast-path function call protocol").hint("Call the function with SELECT."))
+            }
+            other => {
+                return Err(PgError::fatal(
+                    SqlState::PROTOCOL_VIOLATION,
+                    format!("invalid frontend message type {other}"),
+                ));
+            }
         };
         match result {
             Ok(()) => Ok(()),
@@ -84,7 +91,7 @@ impl Client {
             None => Arc::new(Description { parameters: types.clone(), fields: None }),
             Some(statement) => self.describe_statement(statement, &types).await?,
         };
-        Ok(Prepared { statement, types, description })
+        Ok(Prepared { statement, description })
     }
 
     async fn describe_statement(&mut self, statement: &Statement, types: &[u32]) -> Result<Arc<Description>> {
@@ -149,7 +156,8 @@ impl Client {
             formats: bind.parameter_formats,
             values: bind.parameters,
         };
-        let call = Call { parameters: Some(Arc::new(parameters)), result_formats: bind.result_formats, describe: false };
+        let call =
+            Call { parameters: Some(Arc::new(parameters)), result_formats: bind.result_formats, describe: false };
         self.portals.insert(bind.portal, Portal { prepared, call, suspended: None });
         backend::bare(self.writer.buffer(), backend::tag::BIND_COMPLETE);
         Ok(())
@@ -209,9 +217,9 @@ impl Client {
             let wanted = rows_max.is_some().then_some(&mut spool);
             let ended = self.execute(&statement, &portal.call, wanted).await?;
             match (rows_max, ended) {
-                (Some(_), Ended::Completion(Completion::Tag(tag))) => portal.suspended = Some((spool, tag)),
+                (Some(_), Completion::Tag(tag)) => portal.suspended = Some((spool, tag)),
                 (_, ended) => {
-                    self.send_completion(ended);
+                    self.send_completion(&ended);
                     self.portals.insert(name, portal);
                     return Ok(());
                 }
@@ -245,7 +253,9 @@ impl Client {
         }
         while self.reader.peek_tag().is_none() {
             if self.reader.fill().await? == 0 {
-                return Err(PgError::connection("the client closed the connection").with(pgerror::field::SEVERITY, "FATAL"));
+                return Err(
+                    PgError::connection("the client closed the connection").with(pgerror::field::SEVERITY, "FATAL")
+                );
             }
         }
         if self.reader.peek_tag() != Some(tag::SYNC) {

@@ -10,8 +10,6 @@ use planner::Statement;
 pub(crate) struct Prepared {
     /// `None` for an empty query string.
     pub(crate) statement: Option<Statement>,
-    /// Types the client declared.
-    pub(crate) types: Vec<u32>,
     pub(crate) description: Arc<Description>,
 }
 

@@ -45,7 +45,7 @@ impl Client {
                 self.implicit_block = true;
             }
             match self.execute(statement, &Call::simple(), None).await {
-                Ok(ended) => self.send_completion(ended),
+                Ok(completion) => self.send_completion(&completion),
                 Err(error) => return Err((error, statement.offset)),
             }
         }
@@ -54,7 +54,12 @@ impl Client {
 }
 
 fn controls_transaction(statement: &Statement) -> bool {
-    matches!(statement.kind, StatementKind::Transaction(Transaction::Begin(_) | Transaction::CommitPrepared { .. } | Transaction::RollbackPrepared { .. }))
+    matches!(
+        statement.kind,
+        StatementKind::Transaction(
+            Transaction::Begin(_) | Transaction::CommitPrepared { .. } | Transaction::RollbackPrepared { .. }
+        )
+    )
 }
 
 /// Statement text as UTF-8. Bytes of another client encoding cannot be parsed here.

@@ -22,7 +22,10 @@ const STARTUP_BYTES_MAX: usize = 10_000;
 /// What a connection turned out to be.
 pub(crate) enum Opening {
     Session(Box<Client>),
-    Cancel { process_id: i32, secret: i32 },
+    Cancel {
+        process_id: i32,
+        secret: i32,
+    },
     /// Closed again, or answered with an error.
     Nothing,
 }
@@ -39,7 +42,9 @@ pub(crate) async fn open(shared: &Arc<Shared>, read: OwnedReadHalf, write: Owned
         }
         Ok(Ok(First::Cancel { process_id, secret })) => return Ok(Opening::Cancel { process_id, secret }),
         Ok(Ok(First::Nothing)) => return Ok(Opening::Nothing),
-        Ok(Err(error)) => error.with(pgerror::field::SEVERITY, "FATAL").with(pgerror::field::SEVERITY_LOCALIZED, "FATAL"),
+        Ok(Err(error)) => {
+            error.with(pgerror::field::SEVERITY, "FATAL").with(pgerror::field::SEVERITY_LOCALIZED, "FATAL")
+        }
         Err(_) => PgError::fatal(SqlState::INVALID_AUTHORIZATION, "canceling authentication due to timeout"),
     };
     backend::error(writer.buffer(), &error);
@@ -123,8 +128,11 @@ fn startup_parameters(cursor: &mut Cursor) -> Result<Vec<(String, String)>> {
 
 /// libpq asks for newer minor versions and made-up options to keep servers honest.
 fn negotiate_version(version: u32, parameters: &[(String, String)], writer: &mut FrameWriter) {
-    let unknown: Vec<Bytes> =
-        parameters.iter().filter(|(name, _)| name.starts_with("_pq_.")).map(|(name, _)| Bytes::from(name.clone())).collect();
+    let unknown: Vec<Bytes> = parameters
+        .iter()
+        .filter(|(name, _)| name.starts_with("_pq_."))
+        .map(|(name, _)| Bytes::from(name.clone()))
+        .collect();
     if version > frontend::PROTOCOL_3_0 || !unknown.is_empty() {
         backend::negotiate_version(writer.buffer(), frontend::PROTOCOL_3_0, &unknown);
     }
@@ -149,17 +157,24 @@ async fn authenticate(
             .hint(format!("Connect with dbname={own}.")));
     }
     if find("replication").is_some_and(|value| value != "false" && value != "off") {
-        return Err(PgError::fatal(SqlState::FEATURE_NOT_SUPPORTED, "a coordinator does not serve replication connections")
-            .hint("Replicate the datanodes."));
+        return Err(PgError::fatal(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            "a coordinator does not serve replication connections",
+        )
+        .hint("Replicate the datanodes."));
     }
     let secret = match shared.authentication {
-        Authentication::Trust => shared.context.service().secret.clone().filter(|_| shared.context.service().user == user),
+        Authentication::Trust => {
+            shared.context.service().secret.clone().filter(|_| shared.context.service().user == user)
+        }
         Authentication::Scram => Some(scram::Secret::Keys(scram_exchange(shared, &user, reader, writer).await?)),
     };
     let settings = initial_settings(parameters)?;
-    let mut session =
-        Session::new(shared.context.clone(), Identity { user, database, secret }, settings);
-    if parameters.iter().any(|(name, value)| name == "search_path" || (name == "options" && value.contains("search_path"))) {
+    let mut session = Session::new(shared.context.clone(), Identity { user, database, secret }, settings);
+    if parameters
+        .iter()
+        .any(|(name, value)| name == "search_path" || (name == "options" && value.contains("search_path")))
+    {
         session.search_path_changed();
     }
     let reported = session.start().await?;
@@ -222,8 +237,11 @@ fn command_line_settings(options: &str) -> Result<Vec<(String, String)>> {
             ("-c", _, _) => words.next().unwrap_or_default(),
             (_, Some(rest), _) | (_, _, Some(rest)) => rest.to_owned(),
             _ => {
-                return Err(PgError::fatal(SqlState::SYNTAX_ERROR, format!("invalid command-line argument for server process: {word}"))
-                    .hint("Only -c name=value and --name=value are understood."));
+                return Err(PgError::fatal(
+                    SqlState::SYNTAX_ERROR,
+                    format!("invalid command-line argument for server process: {word}"),
+                )
+                .hint("Only -c name=value and --name=value are understood."));
             }
         };
         let Some((name, value)) = assignment.split_once('=') else {
@@ -255,7 +273,10 @@ async fn scram_exchange(
     writer.flush().await?;
     let mut cursor = Cursor::new(password_message(reader).await?);
     if cursor.cstr()?.as_ref() != scram::MECHANISM.as_bytes() {
-        return Err(PgError::fatal(SqlState::PROTOCOL_VIOLATION, "client selected an invalid SASL authentication mechanism"));
+        return Err(PgError::fatal(
+            SqlState::PROTOCOL_VIOLATION,
+            "client selected an invalid SASL authentication mechanism",
+        ));
     }
     let length = usize::try_from(cursor.i32()?).unwrap_or(0);
     let server = scram::Server::new(verifier, &cursor.bytes(length)?)?;

@@ -142,7 +142,10 @@ impl Held {
                 }
                 tag::COPY_DONE => self.copying_out = false,
                 tag::PARSE_COMPLETE => self.parsing = None,
-                tag::BIND_COMPLETE | tag::CLOSE_COMPLETE | tag::NO_DATA | tag::PARAMETER_DESCRIPTION
+                tag::BIND_COMPLETE
+                | tag::CLOSE_COMPLETE
+                | tag::NO_DATA
+                | tag::PARAMETER_DESCRIPTION
                 | tag::PORTAL_SUSPENDED => {}
                 tag::ERROR => {
                     self.copying_out = false;

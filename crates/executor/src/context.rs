@@ -1,10 +1,11 @@
 //! What all sessions of one coordinator share: the pool, the catalog, the gtm client.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use catalog::NodeId;
+use catalog::{NodeId, Oid};
 use pgerror::{PgError, Result, SqlState};
 use txn::gtm::{CatalogState, GtmClient};
 
@@ -25,7 +26,11 @@ pub struct Context {
     cached: Mutex<Option<Arc<Loaded>>>,
     loading: tokio::sync::Mutex<()>,
     sessions: AtomicUsize,
+    types: Mutex<(u64, HashMap<NodeId, Arc<TypeMap>>)>,
 }
+
+/// Object ids of user-defined types on a datanode → on the home node.
+pub(crate) type TypeMap = HashMap<Oid, Oid>;
 
 impl Context {
     /// `datanodes` in node id order; `service` is the superuser that reads the metadata.
@@ -37,7 +42,18 @@ impl Context {
         gtm: GtmClient,
         gids: txn::GidSource,
     ) -> Self {
-        Self { pool, gids, gtm, datanodes, primary, service, cached: Mutex::default(), loading: Default::default(), sessions: AtomicUsize::new(0) }
+        Self {
+            pool,
+            gids,
+            gtm,
+            datanodes,
+            primary,
+            service,
+            cached: Mutex::default(),
+            loading: Default::default(),
+            sessions: AtomicUsize::new(0),
+            types: Mutex::default(),
+        }
     }
 
     /// The node of system catalogs, sequences and final fragments.
@@ -75,9 +91,46 @@ impl Context {
     pub(crate) fn address(&self, node: NodeId) -> Result<Address> {
         let address = self.datanodes.get(usize::from(node.0)).cloned();
         address.ok_or_else(|| {
-            PgError::new(SqlState::UNDEFINED_OBJECT, format!("datanode {} is not in this coordinator's configuration", node.0))
-                .hint("Restart the coordinator with a configuration that lists all datanodes.")
+            PgError::new(
+                SqlState::UNDEFINED_OBJECT,
+                format!("datanode {} is not in this coordinator's configuration", node.0),
+            )
+            .hint("Restart the coordinator with a configuration that lists all datanodes.")
         })
+    }
+
+    /// The user-defined types of a datanode, by name. Read once for each catalog version.
+    pub(crate) async fn types_on(&self, node: NodeId, catalog_version: u64) -> Result<Arc<TypeMap>> {
+        {
+            let known = self.types.lock().unwrap_or_else(PoisonError::into_inner);
+            if let (true, Some(map)) = (known.0 == catalog_version, known.1.get(&node)) {
+                return Ok(map.clone());
+            }
+        }
+        let (there, here) = (self.type_names(node).await?, self.type_names(self.primary).await?);
+        let here: HashMap<&str, Oid> = here.iter().map(|(oid, name)| (name.as_str(), *oid)).collect();
+        let map: TypeMap = there.iter().filter_map(|(oid, name)| Some((*oid, *here.get(name.as_str())?))).collect();
+        let map = Arc::new(map);
+        let mut known = self.types.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.0 != catalog_version {
+            *known = (catalog_version, HashMap::new());
+        }
+        known.1.insert(node, map.clone());
+        Ok(map)
+    }
+
+    async fn type_names(&self, node: NodeId) -> Result<Vec<(Oid, String)>> {
+        let sql = "SELECT t.oid, pg_catalog.concat(pg_catalog.quote_ident(n.nspname), '.', t.typname) \
+                   FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace \
+                   WHERE t.oid >= 16384";
+        let rows = self.query_as_service(node, sql).await?;
+        let text = |value: Option<bytes::Bytes>| String::from_utf8_lossy(&value.unwrap_or_default()).into_owned();
+        let pair = |row: Vec<Option<bytes::Bytes>>| {
+            let mut values = row.into_iter();
+            let oid = text(values.next().flatten()).parse().unwrap_or(0);
+            (oid, text(values.next().flatten()))
+        };
+        Ok(rows.into_iter().map(pair).collect())
     }
 
     /// How to reach every datanode as somebody.
@@ -134,7 +187,10 @@ impl Context {
     async fn without_gtm(&self) -> Result<Arc<Loaded>> {
         let _one_at_a_time = self.loading.lock().await;
         let rows = self.query_as_service(self.primary, "SELECT version FROM loxo.catalog_version").await?;
-        let version = rows.first().and_then(|row| row.first()?.as_deref()).and_then(|v| std::str::from_utf8(v).ok()?.parse().ok());
+        let version = rows
+            .first()
+            .and_then(|row| row.first()?.as_deref())
+            .and_then(|v| std::str::from_utf8(v).ok()?.parse().ok());
         let cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match cached {
             Some(loaded) if Some(loaded.catalog.version()) == version => Ok(loaded),

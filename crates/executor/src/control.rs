@@ -190,7 +190,11 @@ impl Session {
                 self.home,
                 &format!(
                     "SELECT {}",
-                    types.iter().map(|oid| format!("pg_catalog.format_type({oid}, NULL)")).collect::<Vec<_>>().join(", ")
+                    types
+                        .iter()
+                        .map(|oid| format!("pg_catalog.format_type({oid}, NULL)"))
+                        .collect::<Vec<_>>()
+                        .join(", ")
                 ),
             )
             .await?;

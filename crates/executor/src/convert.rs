@@ -81,10 +81,7 @@ impl Converter {
 
     async fn cast(&mut self, conversion: &Conversion) -> Result<String> {
         let name = self
-            .one_row(&format!(
-                "SELECT pg_catalog.format_type({}, {})",
-                conversion.type_oid, conversion.type_modifier
-            ))
+            .one_row(&format!("SELECT pg_catalog.format_type({}, {})", conversion.type_oid, conversion.type_modifier))
             .await?
             .swap_remove(0);
         Ok(format!("SELECT $1::{name}"))

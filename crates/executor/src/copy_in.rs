@@ -408,10 +408,9 @@ fn read_file(path: &Path) -> Result<mpsc::Receiver<Result<Bytes>>> {
                     buffer.truncate(count);
                     Ok(Bytes::from(buffer))
                 }
-                Err(error) => Err(PgError::new(
-                    SqlState::IO_ERROR,
-                    format!("could not read from COPY file: {}", os_text(&error)),
-                )),
+                Err(error) => {
+                    Err(PgError::new(SqlState::IO_ERROR, format!("could not read from COPY file: {}", os_text(&error))))
+                }
             };
             lent.extend(chunk.as_ref().ok().cloned());
             let failed = chunk.is_err();

@@ -32,7 +32,12 @@ pub enum CopySink<'a> {
 
 impl Session {
     /// Runs COPY TO.
-    pub async fn copy_to(&mut self, plan: &CopyTo, statement: &CopyStatement, sink: CopySink<'_>) -> Result<Completion> {
+    pub async fn copy_to(
+        &mut self,
+        plan: &CopyTo,
+        statement: &CopyStatement,
+        sink: CopySink<'_>,
+    ) -> Result<Completion> {
         let loaded = self.catalog().await?;
         let options = copy_options(statement, false, loaded.catalog.server_version())?;
         let result = self.copy_out(plan, statement, &options, sink).await;
@@ -60,9 +65,7 @@ impl Session {
             }
             CopySource::Gather(gather) => {
                 if self.in_block() && self.is_read_only() {
-                    return self
-                        .beside(async |this| this.copy_gathered(gather, statement, options, sink).await)
-                        .await;
+                    return self.beside(async |this| this.copy_gathered(gather, statement, options, sink).await).await;
                 }
                 let own_block = !self.in_block();
                 if own_block {
@@ -88,8 +91,7 @@ impl Session {
     ) -> Result<u64> {
         let sql = self.fill_all(&gather.inputs, &gather.final_sql, &Call::default()).await?;
         let home = self.sink;
-        let rows =
-            self.copy_streams(Mode::InBlock, &[home], &format!("({sql})"), statement, options, sink).await?;
+        let rows = self.copy_streams(Mode::InBlock, &[home], &format!("({sql})"), statement, options, sink).await?;
         if !self.read_elsewhere && self.sink == self.home {
             self.drop_inputs(&gather.inputs).await?;
         }
@@ -156,7 +158,9 @@ async fn stream(links: &mut [(NodeId, Held)], options: &CopyOptions, sink: CopyS
     }
     let mut rows = 0;
     // A header line is the first thing its node sends: wait for it before the others may speak.
-    if options.header != Header::No && let Some((_, first)) = links.first_mut() {
+    if options.header != Header::No
+        && let Some((_, first)) = links.first_mut()
+    {
         match first.next().await? {
             Event::CopyData(run) => target.run(run).await?,
             Event::Complete(tag) => rows += backend::split_command_tag(&tag).1.unwrap_or(0),

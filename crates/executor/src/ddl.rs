@@ -218,7 +218,10 @@ mod tests {
         let effect = Effect::CreateTable {
             schema: "s".into(),
             name: "My'T".into(),
-            distribution: Placement::Hash { columns: vec!["a".into()], map: MapRequest::Over(vec![NodeId(0), NodeId(2)]) },
+            distribution: Placement::Hash {
+                columns: vec!["a".into()],
+                map: MapRequest::Over(vec![NodeId(0), NodeId(2)]),
+            },
         };
         assert_eq!(
             effect_sql(&effect).unwrap(),

@@ -40,7 +40,9 @@ impl Session {
                 Ok(Plan::Gather(gather))
             }
             Ok(plan) => Ok(plan),
-            Err(error) if error.code() == SqlState::FEATURE_NOT_SUPPORTED || error.code() == SqlState::UNDEFINED_TABLE => {
+            Err(error)
+                if error.code() == SqlState::FEATURE_NOT_SUPPORTED || error.code() == SqlState::UNDEFINED_TABLE =>
+            {
                 if let Some(sql) = describable(statement) {
                     self.describe(&sql, &call.declared_types()).await?;
                 }
@@ -89,14 +91,15 @@ impl Session {
             },
             known => known,
         };
-        let columns: Option<Vec<OutputColumn>> = known.and_then(|description| description.fields.as_ref()).map(|fields| {
-            let column = |field: &Field| OutputColumn {
-                name: String::from_utf8_lossy(&field.name).into_owned(),
-                type_oid: field.type_oid,
-                type_modifier: field.type_modifier,
-            };
-            fields.iter().map(column).collect()
-        });
+        let columns: Option<Vec<OutputColumn>> =
+            known.and_then(|description| description.fields.as_ref()).map(|fields| {
+                let column = |field: &Field| OutputColumn {
+                    name: String::from_utf8_lossy(&field.name).into_owned(),
+                    type_oid: field.type_oid,
+                    type_modifier: field.type_modifier,
+                };
+                fields.iter().map(column).collect()
+            });
         let parameters = parameter_facts(call, known);
         let facts = SessionFacts {
             home: self.home,
@@ -174,7 +177,6 @@ impl Session {
             .detail(format!("Only roles with privileges of the \"{role}\" role may COPY {what} a file."))
             .hint("Anyone can COPY to stdout or from stdin. psql's \\copy command also works for anyone."))
     }
-
 }
 
 /// The text that PostgreSQL can be asked about before the statement runs.

@@ -15,15 +15,22 @@ use crate::session::Session;
 const TEXT_OID: u32 = 25;
 
 impl Session {
-    pub(crate) async fn explain(&mut self, explain: &Explain, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
+    pub(crate) async fn explain(
+        &mut self,
+        explain: &Explain,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
         if let Plan::Forward(forward) = explain.inner.as_ref() {
             let node = self.choose(&forward.nodes);
             let sql = format!("EXPLAIN {}{}", options(explain), forward.sql);
             return self.scatter(self.mode(), vec![(node, sql)], call, output).await.map_err(without_position);
         }
         if explain.options.iter().any(|(name, value)| name == "format" && value.as_deref() != Some("text")) {
-            return Err(PgError::unsupported("EXPLAIN with a FORMAT other than TEXT of a statement on several datanodes")
-                .hint("Use EXPLAIN (FORMAT TEXT)."));
+            return Err(PgError::unsupported(
+                "EXPLAIN with a FORMAT other than TEXT of a statement on several datanodes",
+            )
+            .hint("Use EXPLAIN (FORMAT TEXT)."));
         }
         if explain.analyze && !matches!(explain.inner.as_ref(), Plan::Scatter(_)) {
             return Err(PgError::unsupported("EXPLAIN ANALYZE of a statement that gathers or routes rows")
@@ -58,9 +65,7 @@ impl Session {
 
     /// Sends lines as the one text column `QUERY PLAN`.
     async fn send_lines(&mut self, lines: &[String], output: &mut Output<'_>) -> Result<()> {
-        let mut description = BytesMut::new();
-        backend::row_description(&mut description, &[query_plan_field()]);
-        output.description(description.freeze().slice(5..), self.home, self.home)?;
+        output.description(&[query_plan_field()]);
         let mut rows = BytesMut::new();
         for line in lines {
             backend::data_row(&mut rows, [Some(line.as_bytes())].into_iter());
@@ -103,7 +108,9 @@ fn fragments(plan: &Plan, analyze: bool) -> Vec<(&'static str, NodeId, String)> 
         Plan::Scatter(scatter) if analyze => {
             scatter.nodes.iter().map(|node| ("Fragment", *node, scatter.sql.clone())).collect()
         }
-        Plan::Scatter(scatter) => scatter.nodes.first().map(|node| ("Fragment", *node, scatter.sql.clone())).into_iter().collect(),
+        Plan::Scatter(scatter) => {
+            scatter.nodes.first().map(|node| ("Fragment", *node, scatter.sql.clone())).into_iter().collect()
+        }
         Plan::Replicate(replicate) => {
             replicate.nodes.first().map(|node| ("Fragment", *node, replicate.sql.clone())).into_iter().collect()
         }

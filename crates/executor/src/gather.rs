@@ -206,7 +206,9 @@ impl Session {
         let rows = self.rows_on(self.sink, &format!("SELECT {}", wanted.join(", "))).await?;
         let names: Vec<String> = rows
             .first()
-            .map(|row| row.iter().map(|v| String::from_utf8_lossy(v.as_deref().unwrap_or_default()).into_owned()).collect())
+            .map(|row| {
+                row.iter().map(|v| String::from_utf8_lossy(v.as_deref().unwrap_or_default()).into_owned()).collect()
+            })
             .unwrap_or_default();
         Ok(sql.resolve(|input, column| {
             let at = sql.types.iter().position(|marker| *marker == (input, column)).unwrap_or(0);

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use catalog::{
-    Builder, Catalog, Column, Distribution, FIRST_USER_OID, ForeignKey, Function, Generated, Group, KeyColumn, MapId, Node,
-    NodeId, Oid, Persistence, Relation, RelationKind, UniqueKey, UserType,
+    Builder, Catalog, Column, Distribution, FIRST_USER_OID, ForeignKey, Function, Generated, Group, KeyColumn, MapId,
+    Node, NodeId, Oid, Persistence, Relation, RelationKind, UniqueKey, UserType,
 };
 use pgerror::{PgError, Result, SqlState};
 use pgproto::Connection;
@@ -78,9 +78,7 @@ pub(crate) async fn load(connection: &mut Connection, in_transaction: bool) -> R
     } else {
         // The lock is taken in a transaction of its own: waiting inside the second one would be done on an old snapshot.
         connection.execute(&format!("SELECT pg_catalog.pg_advisory_lock_shared({COMMIT_LOCK})")).await?;
-        connection
-            .execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL search_path = ''")
-            .await?;
+        connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL search_path = ''").await?;
     }
     let result = read_all(connection).await;
     let end = match in_transaction {
@@ -191,8 +189,7 @@ async fn read_relations(connection: &mut Connection, mut builder: Builder) -> Re
     }
     for row in connection.query_rows(RELATIONS).await? {
         let oid: Oid = number(&row, 0)?;
-        let columns =
-            columns.remove(&oid).unwrap_or_default().iter().map(column).collect::<Result<Vec<Column>>>()?;
+        let columns = columns.remove(&oid).unwrap_or_default().iter().map(column).collect::<Result<Vec<Column>>>()?;
         let kind = relation_kind(letter(&row, 3)?)?;
         let distribution = distribution(&row, kind, &columns, &domains, &builder)?;
         builder.relation(Relation {
@@ -290,9 +287,8 @@ fn distribution(
     };
     let nodes = || -> Result<Vec<NodeId>> { Ok(numbers(optional(row, 16)?)?.into_iter().map(NodeId).collect()) };
     let map_id = || -> Result<MapId> { Ok(MapId(number(row, 15)?)) };
-    let map = |id: MapId| {
-        builder.get_map(id).ok_or_else(|| PgError::internal(format!("bucket map {} does not exist", id.0)))
-    };
+    let map =
+        |id: MapId| builder.get_map(id).ok_or_else(|| PgError::internal(format!("bucket map {} does not exist", id.0)));
     let key = numbers::<i16>(optional(row, 14)?)?
         .into_iter()
         .map(|attnum| {

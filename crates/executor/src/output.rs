@@ -1,9 +1,8 @@
 //! Where a statement's rows go: straight to the client's socket, or into memory for a portal that is read in pieces.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use catalog::{FIRST_USER_OID, NodeId};
 use pgerror::{PgError, Result, SqlState};
-use pgproto::backend;
+use pgproto::backend::{self, Field};
 use pgproto::frame::{FrameWriter, HEADER_BYTES};
 
 /// Most bytes kept for a portal that the client reads in pieces.
@@ -75,22 +74,16 @@ impl<'a> Output<'a> {
         self.rows
     }
 
-    /// Passes a RowDescription on, once. Object ids of another node than the home node mean nothing to the client: table ids
-    /// become 0.
-    pub(crate) fn description(&mut self, body: Bytes, node: NodeId, home: NodeId) -> Result<()> {
-        if std::mem::replace(&mut self.described, true) {
-            return Ok(());
+    /// Is a RowDescription still to be passed on?
+    pub(crate) fn wants_description(&self) -> bool {
+        !self.described && matches!(self.target, Target::Client(_))
+    }
+
+    /// Passes a RowDescription on, once.
+    pub(crate) fn description(&mut self, fields: &[Field]) {
+        if let (false, Target::Client(writer)) = (std::mem::replace(&mut self.described, true), &mut self.target) {
+            backend::row_description(writer.buffer(), fields);
         }
-        let Target::Client(writer) = &mut self.target else { return Ok(()) };
-        let mut fields = backend::decode_row_description(body)?;
-        if node != home {
-            for field in fields.iter_mut().filter(|field| field.table_oid >= FIRST_USER_OID) {
-                field.table_oid = 0;
-                field.column_number = 0;
-            }
-        }
-        backend::row_description(writer.buffer(), &fields);
-        Ok(())
     }
 
     /// Passes whole DataRow frames on.

@@ -171,10 +171,7 @@ impl Pool {
     async fn permit(&self, node: NodeId, key: &Key) -> Result<OwnedSemaphorePermit> {
         let limit = {
             let mut limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
-            limits
-                .entry(key.address.clone())
-                .or_insert_with(|| Arc::new(Semaphore::new(self.connections_max)))
-                .clone()
+            limits.entry(key.address.clone()).or_insert_with(|| Arc::new(Semaphore::new(self.connections_max))).clone()
         };
         if let Ok(permit) = limit.clone().try_acquire_owned() {
             return Ok(permit);

@@ -6,17 +6,19 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use catalog::NodeId;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use pgerror::{PgError, Result};
 use pgproto::CancelKey;
-use pgproto::backend::split_command_tag;
+use pgproto::backend::{self, split_command_tag};
 use planner::Plan;
 
 use crate::call::{Call, Event};
+use crate::load::is_node_specific;
 use crate::output::Output;
-use crate::session::{Held, Mode, Session};
+use crate::session::{BESIDE, Held, Mode, Session};
 
 /// How a statement ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +27,13 @@ pub enum Completion {
     Tag(String),
     /// EmptyQueryResponse.
     Empty,
+}
+
+impl Completion {
+    /// CommandComplete with this tag.
+    pub fn tag(tag: impl Into<String>) -> Self {
+        Completion::Tag(tag.into())
+    }
 }
 
 impl Session {
@@ -122,7 +131,6 @@ impl Session {
 
     /// Reads the answers of several links until all are done.
     async fn merge(&mut self, links: &mut [(NodeId, Held)], output: &mut Output<'_>) -> Result<Completion> {
-        let home = self.home;
         let mut total = Total::default();
         let mut failure = None;
         let mut running: BTreeMap<NodeId, CancelKey> =
@@ -136,7 +144,7 @@ impl Session {
                 Ok(Event::Done) => (Ok(()), true),
                 Ok(_) if failure.is_some() => (Ok(()), false),
                 Ok(Event::Rows(run, count)) => (output.rows(run, count).await, false),
-                Ok(Event::Description(body)) => (output.description(body, node, home), false),
+                Ok(Event::Description(body)) => (self.describe_rows(body, node, output).await, false),
                 Ok(Event::Complete(tag)) => {
                     total.add(&tag);
                     (Ok(()), false)
@@ -164,6 +172,28 @@ impl Session {
             Some(error) => Err(error),
             None => Ok(total.completion()),
         }
+    }
+
+    /// Passes a RowDescription on. Object ids of another node than the home node mean nothing to the client: types get
+    /// the home node's ids, tables none.
+    async fn describe_rows(&mut self, body: Bytes, node: NodeId, output: &mut Output<'_>) -> Result<()> {
+        if !output.wants_description() {
+            return Ok(());
+        }
+        let mut fields = backend::decode_row_description(body)?;
+        if node != self.home && node != BESIDE {
+            for field in fields.iter_mut().filter(|field| is_node_specific(field.table_oid)) {
+                (field.table_oid, field.column_number) = (0, 0);
+            }
+            if fields.iter().any(|field| is_node_specific(field.type_oid)) {
+                let types = self.context.types_on(node, self.catalog_version).await?;
+                for field in fields.iter_mut().filter(|field| is_node_specific(field.type_oid)) {
+                    field.type_oid = types.get(&field.type_oid).copied().unwrap_or(0);
+                }
+            }
+        }
+        output.description(&fields);
+        Ok(())
     }
 
     /// A write to every copy of a replicated table: the first node alone, so that writers queue up there and cannot
@@ -215,7 +245,7 @@ impl Session {
     }
 
     /// Rows, as text, of a statement without parameters on one node of the block.
-    pub(crate) async fn rows_on(&mut self, node: NodeId, sql: &str) -> Result<Vec<Vec<Option<bytes::Bytes>>>> {
+    pub(crate) async fn rows_on(&mut self, node: NodeId, sql: &str) -> Result<Vec<Vec<Option<Bytes>>>> {
         self.hold(node, self.mode()).await?;
         let held = self.link(node)?;
         held.link.connection.query(sql.as_bytes());

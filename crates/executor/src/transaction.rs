@@ -97,8 +97,12 @@ impl Session {
 
     /// The participant that commits without being prepared: one that cannot be prepared, if there is one.
     fn commit_point(&self, nodes: &[NodeId], writers: &[NodeId]) -> Result<NodeId> {
-        let unpreparable: Vec<NodeId> =
-            self.held.iter().filter(|(node, held)| held.temp && writers.contains(node)).map(|(node, _)| *node).collect();
+        let unpreparable: Vec<NodeId> = self
+            .held
+            .iter()
+            .filter(|(node, held)| held.temp && writers.contains(node))
+            .map(|(node, _)| *node)
+            .collect();
         match unpreparable.as_slice() {
             [] => Ok(writers.first().or(nodes.first()).copied().unwrap_or(self.home)),
             [one] => Ok(*one),

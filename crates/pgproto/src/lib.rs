@@ -21,7 +21,7 @@ pub mod frame;
 pub mod frontend;
 pub mod scram;
 
-pub use connection::{CancelKey, Connection, ConnectOptions, TransactionStatus};
+pub use connection::{CancelKey, ConnectOptions, Connection, TransactionStatus};
 pub use frame::{Frame, FrameReader, FrameWriter};
 
 /// An object id as it stands in messages.

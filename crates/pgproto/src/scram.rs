@@ -97,7 +97,13 @@ impl Client {
     /// Starts an exchange; the user's name travels in the startup packet.
     pub fn new(secret: Secret) -> Self {
         let nonce = nonce();
-        Self { secret, client_first_bare: format!("n=,r={nonce}"), nonce, auth_message: Vec::new(), server_key: [0; 32] }
+        Self {
+            secret,
+            client_first_bare: format!("n=,r={nonce}"),
+            nonce,
+            auth_message: Vec::new(),
+            server_key: [0; 32],
+        }
     }
 
     /// client-first-message.
@@ -112,7 +118,8 @@ impl Client {
         if !nonce.starts_with(&self.nonce) || nonce.len() == self.nonce.len() {
             return Err(malformed("The nonce is not ours"));
         }
-        let salt = attribute(text, 's').and_then(|s| BASE64.decode(s).ok()).ok_or_else(|| malformed("The salt is bad"))?;
+        let salt =
+            attribute(text, 's').and_then(|s| BASE64.decode(s).ok()).ok_or_else(|| malformed("The salt is bad"))?;
         let iterations: u32 =
             attribute(text, 'i').and_then(|i| i.parse().ok()).ok_or_else(|| malformed("The iteration count is bad"))?;
         if !(1..=ITERATIONS_MAX).contains(&iterations) {
@@ -138,7 +145,9 @@ impl Client {
         let expected = BASE64.encode(hmac(&self.server_key, &[&self.auth_message]));
         match attribute(text, 'v') {
             Some(signature) if signature == expected => Ok(()),
-            _ => Err(PgError::fatal(SqlState::INVALID_PASSWORD, "the server could not prove that it knows the password")),
+            _ => {
+                Err(PgError::fatal(SqlState::INVALID_PASSWORD, "the server could not prove that it knows the password"))
+            }
         }
     }
 }
@@ -188,7 +197,10 @@ impl Server {
     pub fn new(verifier: Verifier, client_first: &[u8]) -> Result<Self> {
         let text = std::str::from_utf8(client_first).map_err(|_| malformed("It is not UTF-8"))?;
         let bare = text.strip_prefix("n,,").or(text.strip_prefix("y,,")).ok_or_else(|| {
-            PgError::fatal(SqlState::FEATURE_NOT_SUPPORTED, "channel binding and authorization identities are not supported")
+            PgError::fatal(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                "channel binding and authorization identities are not supported",
+            )
         })?;
         let theirs = attribute(bare, 'r').filter(|r| !r.is_empty()).ok_or_else(|| malformed("The nonce is missing"))?;
         let nonce = format!("{theirs}{}", nonce());

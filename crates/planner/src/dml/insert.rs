@@ -64,12 +64,11 @@ fn into_home(ctx: &Context<'_>, statement: &Statement, insert: &InsertStmt, fact
         Part::Whole(nodes) => nodes.contains(&node),
         Part::Split(_) => false,
     };
-    if let NodeEnum::SelectStmt(select) = query {
-        if let Ok(block) = Analyzer::new(ctx).block(select, &Env::default()) {
-            if is_home(&block.part) {
-                return Ok(forward());
-            }
-        }
+    if let NodeEnum::SelectStmt(select) = query
+        && let Ok(block) = Analyzer::new(ctx).block(select, &Env::default())
+        && is_home(&block.part)
+    {
+        return Ok(forward());
     }
     if facts.modifying_cte {
         return Err(PgError::unsupported("a data-modifying WITH").hint("Run the data changes one by one."));
@@ -89,6 +88,9 @@ struct Insert<'a> {
     relation: Arc<Relation>,
     facts: Facts,
 }
+
+/// Markers of a [`FinalSql`].
+type Markers = Vec<(usize, usize)>;
 
 /// A value for a column in one row.
 enum Value<'a> {
@@ -111,7 +113,7 @@ impl Insert<'_> {
 
     fn check(&self) -> Result<()> {
         let table = &self.relation.name;
-        let identity = self.relation.columns.iter().any(|c| is_identity(c));
+        let identity = self.relation.columns.iter().any(is_identity);
         if self.insert.r#override == OverridingKind::OverridingUserValue as i32 && identity {
             return Err(
                 PgError::unsupported("OVERRIDING USER VALUE").hint("Leave the identity column out of the list.")
@@ -203,7 +205,8 @@ impl Insert<'_> {
     fn replicated(self) -> Result<Plan> {
         let nodes = self.ctx.primary_first(self.relation.distribution.nodes());
         let same = self.facts.volatile.is_none() && self.facts.clock.is_none() && self.facts.order_sensitive.is_none();
-        if !(same && self.source_is_on(&nodes)?) {
+        // A query may give each copy another order of rows or, over floats, other last digits: evaluate it once.
+        if !(same && self.rows().is_some() && self.source_is_on(&nodes)?) {
             return self.staged();
         }
         Ok(Plan::Replicate(Replicate { nodes, sql: self.statement.sql.to_string() }))
@@ -232,10 +235,11 @@ impl Insert<'_> {
             return Ok(Plan::Forward(Forward { nodes, sql, writes: true }));
         }
         // Rows that nodes compute on their own may stay where they are.
-        if let Some(split) = self.split_source()? {
-            if split.nodes.iter().all(|n| nodes.contains(n)) && self.facts.volatile.is_none() {
-                return Ok(Plan::Scatter(Scatter { nodes: split.nodes, sql, writes: true }));
-            }
+        if let Some(split) = self.split_source()?
+            && split.nodes.iter().all(|n| nodes.contains(n))
+            && self.facts.volatile.is_none()
+        {
+            return Ok(Plan::Scatter(Scatter { nodes: split.nodes, sql, writes: true }));
         }
         self.staged()
     }
@@ -259,14 +263,14 @@ impl Insert<'_> {
                 None => self.staged(),
             };
         }
-        if self.is_colocated()? {
-            if let Some(split) = self.split_source()? {
-                return Ok(Plan::Scatter(Scatter {
-                    nodes: split.nodes,
-                    sql: self.statement.sql.to_string(),
-                    writes: true,
-                }));
-            }
+        if self.is_colocated()?
+            && let Some(split) = self.split_source()?
+        {
+            return Ok(Plan::Scatter(Scatter {
+                nodes: split.nodes,
+                sql: self.statement.sql.to_string(),
+                writes: true,
+            }));
         }
         self.staged()
     }
@@ -392,7 +396,7 @@ impl Insert<'_> {
     }
 
     /// Plain rows are evaluated as they stand; a query is planned like any other.
-    fn fill_source(&self, fill: &mut InsertStmt) -> Result<(Vec<Input>, Vec<(usize, usize)>)> {
+    fn fill_source(&self, fill: &mut InsertStmt) -> Result<(Vec<Input>, Markers)> {
         let Some(query) = fill.select_stmt.as_deref().and_then(|n| n.node.clone()) else {
             return Ok(Default::default());
         };

@@ -122,12 +122,11 @@ fn exact_range(sql: &str, location: i32, len: i32) -> Range<usize> {
         Ok(len) => (start + len).min(sql.len()),
     };
     let text = &sql[start..end];
-    if text.contains("--") || text.contains("/*") {
-        if let Some(tokens) = scan::tokens(text) {
-            if let (Some(first), Some(last)) = (tokens.first(), tokens.iter().rfind(|t| !t.is_char(';'))) {
-                return start + first.start..start + last.end;
-            }
-        }
+    if (text.contains("--") || text.contains("/*"))
+        && let Some(tokens) = scan::tokens(text)
+        && let (Some(first), Some(last)) = (tokens.first(), tokens.iter().rfind(|t| !t.is_char(';')))
+    {
+        return start + first.start..start + last.end;
     }
     let trimmed = text.trim_end().trim_end_matches(';').trim_end();
     let lead = trimmed.len() - trimmed.trim_start().len();
@@ -183,5 +182,39 @@ pub(crate) fn query_of_ctas(node: &NodeEnum) -> Option<String> {
             crate::tree::deparse_select(&select).ok()
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn position(sql: &str) -> String {
+        parse(sql).unwrap_err().text(pgerror::field::POSITION).into_owned()
+    }
+
+    #[test]
+    fn syntax_errors_point_at_the_offending_character() {
+        assert_eq!(position("SELECT 1 FRM x"), "14");
+        assert_eq!(position("SELECT 'é', 1 FROM WHERE"), "20");
+        assert_eq!(position("SELECT 1; SELECT (2"), "20");
+        assert_eq!(position("CREATE TABLE t (a int) DISTRIBUTE BY HASH a"), "43");
+        assert_eq!(position("CREATE TABLE é (a int,) DISTRIBUTE BY HASH (a)"), "23");
+    }
+
+    #[test]
+    fn statements_keep_their_text_and_place() {
+        let statements = parse("/* é */ SELECT 1; -- x\nPAUSE CLUSTER;; EXPLAIN (COSTS off) SELECT $2 ;").unwrap();
+        let texts: Vec<(&str, usize)> = statements.iter().map(|s| (&*s.sql, s.offset)).collect();
+        assert_eq!(texts, [("SELECT 1", 8), ("PAUSE CLUSTER", 23), ("EXPLAIN (COSTS off) SELECT $2", 39)]);
+        let StatementKind::Explain(explain) = &statements[2].kind else { panic!("not an EXPLAIN") };
+        assert_eq!((&*explain.inner.sql, explain.inner.parameters), ("SELECT $2", 2));
+    }
+
+    #[test]
+    fn our_words_are_ordinary_names_elsewhere() {
+        let statements = parse("SELECT node, distribute FROM t distribute, \"group\"").unwrap();
+        assert_eq!(statements[0].kind, StatementKind::Select);
+        assert_eq!(statements[0].sql, statements[0].node_sql);
     }
 }

@@ -46,9 +46,9 @@ pub(crate) fn is_exact(ctx: &Context<'_>, analyzer: &Analyzer<'_>, body: &Body, 
         }
         Some(NodeEnum::FuncCall(call)) => {
             let name = call.funcname.last().and_then(tree::text_of).unwrap_or_default();
-            ["abs", "mod", "round", "trunc", "length", "char_length"].contains(&name)
-                && ctx.catalog.functions(name).is_empty()
-                && (name.ends_with("length") || call.args.iter().all(exact))
+            let always = ["count", "length", "char_length", "row_number", "rank"].contains(&name);
+            let like_argument = ["sum", "avg", "min", "max", "abs", "mod", "round", "trunc"].contains(&name);
+            ctx.catalog.functions(name).is_empty() && (always || (like_argument && call.args.iter().all(exact)))
         }
         _ => false,
     }

@@ -188,10 +188,10 @@ fn sort_position(
     if let Some(position) = shape::ordinal(expression) {
         return (1..=values.len()).contains(&position).then_some(position);
     }
-    if let Some(name) = shape::bare_name(expression) {
-        if let Some(at) = values.iter().position(|(_, output)| output == name) {
-            return Some(at + 1);
-        }
+    if let Some(name) = shape::bare_name(expression)
+        && let Some(at) = values.iter().position(|(_, output)| output == name)
+    {
+        return Some(at + 1);
     }
     if let Some(at) = values.iter().position(|(value, _)| tree::same_expression(value, expression)) {
         return Some(at + 1);
@@ -415,10 +415,11 @@ impl<'a> Upper<'a> {
         if shape::ordinal(item).is_some() {
             return Ok(());
         }
-        if let Some(name) = shape::bare_name(item) {
-            if names.iter().any(|n| n == name) && !self.analyzer.is_input_column(name, self.body) {
-                return Ok(());
-            }
+        if let Some(name) = shape::bare_name(item)
+            && names.iter().any(|n| n == name)
+            && !self.analyzer.is_input_column(name, self.body)
+        {
+            return Ok(());
         }
         self.expression(item)
     }

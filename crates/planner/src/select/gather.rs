@@ -34,10 +34,10 @@ pub(crate) fn gather(ctx: &Context<'_>, statement: &mut NodeEnum, facts: &Facts,
                     .detail(format!("The rows must be gathered: {reason}."))
                     .hint("Rename the WITH item."));
             }
-            if let Distribution::Replicated { nodes } = &relation.distribution {
-                if nodes.contains(&ctx.home()) {
-                    return Ok(false);
-                }
+            if let Distribution::Replicated { nodes } = &relation.distribution
+                && nodes.contains(&ctx.home())
+            {
+                return Ok(false);
             }
             let filter = filters.get(&name.location).map(Vec::as_slice).unwrap_or_default();
             let input = input(ctx, &relation, name, &needs, filter)?;

@@ -121,20 +121,20 @@ fn check_split(ctx: &Context<'_>, select: &SelectStmt, facts: &Facts, split: &Sp
     if let Some(what) = &facts.home {
         return Err(Not::Local(format!("{what} belongs to the home node")));
     }
-    if let Some(nodes) = &facts.function_nodes {
-        if !split.nodes.iter().all(|n| nodes.contains(n)) {
-            return Err(Not::Local("a function reads tables that are not on all of the nodes".to_owned()));
-        }
+    if let Some(nodes) = &facts.function_nodes
+        && !split.nodes.iter().all(|n| nodes.contains(n))
+    {
+        return Err(Not::Local("a function reads tables that are not on all of the nodes".to_owned()));
     }
     if facts.modifying_cte {
         let error =
             PgError::unsupported("a data-modifying WITH").hint("Run the data change as a statement of its own.");
         return Err(Not::Refused(error));
     }
-    if let Some(what) = &facts.volatile {
-        if volatile_beyond_rows(ctx, select)? {
-            return Err(Not::Local(format!("{what} would be evaluated once on every node")));
-        }
+    if let Some(what) = &facts.volatile
+        && volatile_beyond_rows(ctx, select)?
+    {
+        return Err(Not::Local(format!("{what} would be evaluated once on every node")));
     }
     Ok(())
 }
@@ -188,11 +188,11 @@ fn set_operation(
 pub(crate) fn fallback(ctx: &Context<'_>, query: &NodeEnum, facts: &Facts, reason: &str) -> Result<Gather> {
     let mut rewritten = query.clone();
     let inputs = gather::gather(ctx, &mut rewritten, facts, reason)?;
-    if let Some(nodes) = &facts.function_nodes {
-        if !nodes.contains(&ctx.home()) {
-            return Err(PgError::unsupported("a function that reads tables which the home node does not have")
-                .hint("Replicate those tables to all datanodes."));
-        }
+    if let Some(nodes) = &facts.function_nodes
+        && !nodes.contains(&ctx.home())
+    {
+        return Err(PgError::unsupported("a function that reads tables which the home node does not have")
+            .hint("Replicate those tables to all datanodes."));
     }
     Ok(Gather {
         node: ctx.home(),

@@ -125,10 +125,10 @@ pub(crate) fn sub_links(select: &SelectStmt) -> Result<Vec<&SubLink>> {
 pub(crate) fn aggregates<'a>(ctx: &Context<'_>, select: &'a SelectStmt) -> Result<Vec<&'a FuncCall>> {
     let mut calls = Vec::new();
     walk_level(select, &mut |node| {
-        if let Ref::FuncCall(call) = node {
-            if is_aggregate(ctx, call) {
-                calls.push(call);
-            }
+        if let Ref::FuncCall(call) = node
+            && is_aggregate(ctx, call)
+        {
+            calls.push(call);
         }
     })?;
     Ok(calls)
@@ -152,7 +152,7 @@ pub(crate) fn has_json_aggregate(select: &SelectStmt) -> Result<bool> {
 }
 
 /// The grouping expressions with ordinals and aliases replaced. `None` with grouping sets.
-pub(crate) fn plain_group<'a>(select: &'a SelectStmt, is_input: impl Fn(&str) -> bool) -> Option<Vec<&'a Node>> {
+pub(crate) fn plain_group(select: &SelectStmt, is_input: impl Fn(&str) -> bool) -> Option<Vec<&Node>> {
     if select.group_clause.iter().any(|g| matches!(g.node, Some(NodeEnum::GroupingSet(_)))) {
         return None;
     }
@@ -226,7 +226,7 @@ pub(crate) fn bare_name(node: &Node) -> Option<&str> {
 }
 
 /// DISTINCT ON's expressions, or all output expressions for plain DISTINCT.
-pub(crate) fn distinct_expressions<'a>(select: &'a SelectStmt, is_input: impl Fn(&str) -> bool) -> Vec<&'a Node> {
+pub(crate) fn distinct_expressions(select: &SelectStmt, is_input: impl Fn(&str) -> bool) -> Vec<&Node> {
     if select.distinct_clause.iter().any(|n| n.node.is_some()) {
         return select.distinct_clause.iter().filter_map(|d| by_position_or_name(select, d, &is_input)).collect();
     }
@@ -274,11 +274,11 @@ pub(crate) fn inner_conditions(select: &SelectStmt) -> Vec<&Node> {
     let mut conditions = tree::conjuncts(select.where_clause.as_deref());
     let mut stack: Vec<&Node> = select.from_clause.iter().collect();
     while let Some(item) = stack.pop() {
-        if let Some(NodeEnum::JoinExpr(join)) = &item.node {
-            if terms::is_join(join.jointype, JoinType::JoinInner) {
-                conditions.extend(tree::conjuncts(join.quals.as_deref()));
-                stack.extend(join.larg.as_deref().into_iter().chain(join.rarg.as_deref()));
-            }
+        if let Some(NodeEnum::JoinExpr(join)) = &item.node
+            && terms::is_join(join.jointype, JoinType::JoinInner)
+        {
+            conditions.extend(tree::conjuncts(join.quals.as_deref()));
+            stack.extend(join.larg.as_deref().into_iter().chain(join.rarg.as_deref()));
         }
     }
     conditions

@@ -62,7 +62,7 @@ impl Walk for Node {
 macro_rules! tree {
     ($($variant:ident($type:ident) { $($field:ident),* })*) => {
         /// A node of the walk. Every type has its variant; an analysis looks at those it cares for.
-        #[allow(dead_code)]
+        #[allow(dead_code, clippy::enum_variant_names)]
         #[derive(Clone, Copy)]
         pub(crate) enum Ref<'a> { $($variant(&'a $type)),* }
 

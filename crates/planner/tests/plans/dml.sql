@@ -87,8 +87,10 @@ InsertStaged into public.nation by way of 0
 
 INSERT INTO nation SELECT n_key + 1, n_name FROM nation
 ----
-Replicate to [0 1 2]
-  INSERT INTO nation SELECT n_key + 1, n_name FROM nation
+InsertStaged into public.nation by way of 0
+  INSERT INTO loxo_stage (n_key, n_name) SELECT n_key + 1, n_name FROM nation
+  stage: CREATE TEMP TABLE loxo_stage (n_key integer, n_name text) ON COMMIT DROP
+  route: all of [0 1 2]
 
 INSERT INTO nation SELECT c_nation, c_name FROM customer
 ----

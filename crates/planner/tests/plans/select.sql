@@ -193,10 +193,10 @@ SELECT * FROM pg_class
 Forward to 0
   SELECT * FROM pg_class
 
-SELECT count(*) FROM orders WHERE o_orderkey = 5 FOR UPDATE
+SELECT o_date FROM orders WHERE o_orderkey = 5 FOR UPDATE
 ----
 Forward (write) to 0
-  SELECT count(*) FROM orders WHERE o_orderkey = 5 FOR UPDATE
+  SELECT o_date FROM orders WHERE o_orderkey = 5 FOR UPDATE
 
 SELECT * FROM orders FOR UPDATE
 ----
@@ -262,14 +262,14 @@ SELECT * FROM orders JOIN lineitem ON o_orderkey = l_orderkey JOIN (SELECT l_ord
 Scatter to [0 1 2]
   SELECT * FROM orders JOIN lineitem ON o_orderkey = l_orderkey JOIN (SELECT l_orderkey AS k, count(*) FROM lineitem GROUP BY l_orderkey) s ON s.k = o_orderkey
 
-SELECT * FROM orders JOIN lineitem USING (o_orderkey)
+SELECT * FROM orders JOIN big_orders USING (o_orderkey) ORDER BY o_date
 ----
 Gather on 0
-  SELECT * FROM loxo_g1 orders JOIN loxo_g2 lineitem USING (o_orderkey)
+  SELECT * FROM loxo_g1 orders JOIN (SELECT orders.o_orderkey, orders.o_total FROM loxo_g2 orders WHERE orders.o_total > 1000::numeric) big_orders(o_orderkey, o_total) USING (o_orderkey) ORDER BY o_date
   loxo_g1 from [0 1 2]
     SELECT o_orderkey, o_custkey, o_date, o_total FROM public.orders
   loxo_g2 from [0 1 2]
-    SELECT l_orderkey, l_partkey, l_quantity, l_price, l_tax, l_shipdate, l_flag FROM public.lineitem
+    SELECT o_orderkey, o_custkey, o_date, o_total FROM public.orders WHERE orders.o_total > 1000::numeric
 
 VALUES (1), (2)
 ----
@@ -297,10 +297,122 @@ WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 5) SELE
 Forward to 0
   WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 5) SELECT * FROM t
 
-WITH RECURSIVE t(n) AS (SELECT o_orderkey FROM orders UNION ALL SELECT o_custkey FROM orders JOIN t ON o_orderkey = n) SELECT * FROM t
+WITH RECURSIVE t(n) AS (SELECT o_orderkey FROM orders UNION SELECT o_custkey FROM orders JOIN t ON o_orderkey = n) SELECT * FROM t
 ----
 Gather on 0
-  WITH RECURSIVE t(n) AS (SELECT o_orderkey FROM loxo_g1 orders UNION ALL SELECT o_custkey FROM loxo_g1 orders JOIN t ON o_orderkey = n) SELECT * FROM t
+  WITH RECURSIVE t(n) AS (SELECT o_orderkey FROM loxo_g1 orders UNION SELECT o_custkey FROM loxo_g1 orders JOIN t ON o_orderkey = n) SELECT * FROM t
   loxo_g1 from [0 1 2]
     SELECT o_orderkey, o_custkey, o_date, o_total FROM public.orders
+
+SELECT o_custkey FROM orders GROUP BY o_custkey ORDER BY count(*) DESC, o_custkey LIMIT 3
+----
+Gather on 0
+  SELECT loxo_c1 AS o_custkey FROM loxo_g1 GROUP BY loxo_c1 ORDER BY COALESCE(sum(loxo_c2), 0)::bigint DESC, o_custkey LIMIT 3
+  loxo_g1 from [0 1 2]
+    SELECT o_custkey AS loxo_c1, count(*) AS loxo_c2 FROM orders GROUP BY 1
+
+SELECT c_custkey, count(o_orderkey) FROM customer LEFT JOIN orders ON c_custkey = o_orderkey AND o_total > 100 GROUP BY c_custkey ORDER BY 1
+----
+Gather on 0
+  SELECT loxo_c1 AS c_custkey, loxo_c2 AS count FROM loxo_g1 ORDER BY loxo_c1
+  loxo_g1 from [0 1 2]
+    SELECT c_custkey AS loxo_c1, count(o_orderkey) AS loxo_c2 FROM customer LEFT JOIN orders ON c_custkey = o_orderkey AND o_total > 100 GROUP BY c_custkey
+
+SELECT n_name, count(*), sum(o_total) FROM orders LEFT JOIN nation ON n_key = o_custkey GROUP BY n_name ORDER BY n_name NULLS FIRST
+----
+Gather on 0
+  SELECT loxo_c1 AS n_name, COALESCE(sum(loxo_c2), 0)::bigint AS count, sum(loxo_c3)::loxo_type_of_1_3 AS sum FROM loxo_g1 GROUP BY loxo_c1 ORDER BY n_name NULLS FIRST
+  loxo_g1 from [0 1 2]
+    SELECT n_name AS loxo_c1, count(*) AS loxo_c2, sum(o_total) AS loxo_c3 FROM orders LEFT JOIN nation ON n_key = o_custkey GROUP BY 1
+
+SELECT o_date, sum(s) FROM (SELECT o_date, o_orderkey, sum(l_price) AS s FROM orders JOIN lineitem ON l_orderkey = o_orderkey GROUP BY o_date, o_orderkey) q GROUP BY o_date ORDER BY 1
+----
+Gather on 0
+  SELECT loxo_c1 AS o_date, sum(loxo_c2)::loxo_type_of_1_2 AS sum FROM loxo_g1 GROUP BY loxo_c1 ORDER BY 1
+  loxo_g1 from [0 1 2]
+    SELECT o_date AS loxo_c1, sum(s) AS loxo_c2 FROM (SELECT o_date, o_orderkey, sum(l_price) AS s FROM orders JOIN lineitem ON l_orderkey = o_orderkey GROUP BY o_date, o_orderkey) q GROUP BY 1
+
+SELECT extract(year FROM o_date) AS y, sum(CASE WHEN o_custkey = 3 THEN o_total ELSE 0 END) / sum(o_total) FROM orders GROUP BY y ORDER BY y
+----
+Gather on 0
+  SELECT loxo_c1 AS y, sum(loxo_c2)::loxo_type_of_1_2 / sum(loxo_c3)::loxo_type_of_1_3 AS "?column?" FROM loxo_g1 GROUP BY loxo_c1 ORDER BY y
+  loxo_g1 from [0 1 2]
+    SELECT extract ('year' FROM o_date) AS loxo_c1, sum(CASE WHEN o_custkey = 3 THEN o_total ELSE 0 END) AS loxo_c2, sum(o_total) AS loxo_c3 FROM orders GROUP BY 1
+
+SELECT o_orderkey FROM orders WHERE o_orderkey = 3 OR o_orderkey = 4 ORDER BY 1
+----
+Gather on 0
+  SELECT loxo_c1 AS o_orderkey FROM loxo_g1 ORDER BY loxo_c1
+  loxo_g1 from [0 1 2]
+    SELECT o_orderkey AS loxo_c1 FROM orders WHERE o_orderkey = 3 OR o_orderkey = 4
+
+SELECT a.o_orderkey, b.l_flag FROM orders a LEFT JOIN lineitem b ON a.o_orderkey = b.l_orderkey WHERE a.o_orderkey = 9
+----
+Forward to 1
+  SELECT a.o_orderkey, b.l_flag FROM orders a LEFT JOIN lineitem b ON a.o_orderkey = b.l_orderkey WHERE a.o_orderkey = 9
+
+SELECT DISTINCT c_nation FROM customer ORDER BY c_nation NULLS FIRST LIMIT 2
+----
+Gather on 0
+  SELECT DISTINCT loxo_c1 AS c_nation FROM loxo_g1 ORDER BY loxo_c1 NULLS FIRST LIMIT 2
+  loxo_g1 from [0 1 2]
+    SELECT DISTINCT c_nation AS loxo_c1 FROM customer ORDER BY 1 NULLS FIRST LIMIT 2
+
+SELECT x.o_custkey, y.o_custkey FROM orders x JOIN orders y ON x.o_orderkey = y.o_orderkey AND x.o_total > 2 ORDER BY 1, 2 LIMIT 4
+----
+Gather on 0
+  SELECT loxo_c1 AS o_custkey, loxo_c2 AS o_custkey FROM loxo_g1 ORDER BY loxo_c1, loxo_c2 LIMIT 4
+  loxo_g1 from [0 1 2]
+    SELECT x.o_custkey AS loxo_c1, y.o_custkey AS loxo_c2 FROM orders x JOIN orders y ON x.o_orderkey = y.o_orderkey AND x.o_total > 2 ORDER BY 1, 2 LIMIT 4
+
+SELECT max(o_total) - min(o_total), count(*) FROM orders WHERE o_orderkey < 0
+----
+Gather on 0
+  SELECT max(loxo_c1) - min(loxo_c2) AS "?column?", COALESCE(sum(loxo_c3), 0)::bigint AS count FROM loxo_g1
+  loxo_g1 from [0 1 2]
+    SELECT max(o_total) AS loxo_c1, min(o_total) AS loxo_c2, count(*) AS loxo_c3 FROM orders WHERE o_orderkey < 0
+
+SELECT o_custkey, avg(o_total) FROM orders GROUP BY o_custkey HAVING avg(o_total) > 1000 ORDER BY avg(o_total) DESC, 1
+----
+Gather on 0
+  SELECT loxo_c1 AS o_custkey, sum(loxo_c2)::numeric / sum(loxo_c3) AS avg FROM loxo_g1 GROUP BY loxo_c1 HAVING sum(loxo_c2)::numeric / sum(loxo_c3) > 1000 ORDER BY sum(loxo_c2)::numeric / sum(loxo_c3) DESC, 1
+  loxo_g1 from [0 1 2]
+    SELECT o_custkey AS loxo_c1, sum(o_total) AS loxo_c2, count(o_total) AS loxo_c3 FROM orders GROUP BY 1
+
+SELECT count(*) FROM orders o WHERE NOT EXISTS (SELECT FROM lineitem WHERE l_orderkey = o.o_orderkey)
+----
+Gather on 0
+  SELECT COALESCE(sum(loxo_c1), 0)::bigint AS count FROM loxo_g1
+  loxo_g1 from [0 1 2]
+    SELECT count(*) AS loxo_c1 FROM orders o WHERE NOT EXISTS (SELECT FROM lineitem WHERE l_orderkey = o.o_orderkey)
+
+SELECT c_name FROM customer WHERE c_custkey IN (SELECT o_custkey FROM orders GROUP BY o_custkey HAVING count(*) > 2) ORDER BY c_name
+----
+Gather on 0
+  SELECT c_name FROM loxo_g1 customer WHERE c_custkey IN (SELECT o_custkey FROM loxo_g2 orders GROUP BY o_custkey HAVING count(*) > 2) ORDER BY c_name
+  loxo_g1 from [0 1 2]
+    SELECT c_custkey, c_name FROM public.customer
+  loxo_g2 from [0 1 2]
+    SELECT o_custkey FROM public.orders
+
+SELECT o_orderkey, row_number() OVER w FROM orders WINDOW w AS (PARTITION BY o_custkey ORDER BY o_orderkey) ORDER BY 1, 2
+----
+Gather on 0
+  SELECT loxo_c1 AS o_orderkey, row_number() OVER w AS row_number FROM loxo_g1 WINDOW w AS (PARTITION BY loxo_c2 ORDER BY loxo_c1) ORDER BY 1, 2
+  loxo_g1 from [0 1 2]
+    SELECT o_orderkey AS loxo_c1, o_custkey AS loxo_c2 FROM orders
+
+SELECT sum(n) FROM (SELECT count(*) AS n FROM lineitem GROUP BY l_orderkey) s
+----
+Gather on 0
+  SELECT sum(loxo_c1)::loxo_type_of_1_1 AS sum FROM loxo_g1
+  loxo_g1 from [0 1 2]
+    SELECT sum(n) AS loxo_c1 FROM (SELECT count(*) AS n FROM lineitem GROUP BY l_orderkey) s
+
+SELECT array_agg(DISTINCT l_flag ORDER BY l_flag) FROM lineitem
+----
+Gather on 0
+  SELECT array_agg(DISTINCT loxo_c1 ORDER BY loxo_c1) AS array_agg FROM loxo_g1
+  loxo_g1 from [0 1 2]
+    SELECT l_flag AS loxo_c1 FROM lineitem
 

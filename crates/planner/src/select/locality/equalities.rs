@@ -1,0 +1,78 @@
+//! Names to terms, and conditions to equalities.
+
+use super::*;
+
+impl Analyzer<'_> {
+    pub(super) fn comparable(&self, a: Term, b: Term) -> bool {
+        let class = |(leaf, column): Term| self.leaves[leaf].columns.as_ref().and_then(|c| c.get(column)?.class);
+        class(a).is_some() && class(a) == class(b)
+    }
+
+    /// The term of a column, at this level or (second value false) an outer one.
+    pub(super) fn resolve(
+        &self,
+        column: &pg_query::protobuf::ColumnRef,
+        scope: &Scope,
+        env: &Env<'_>,
+    ) -> Option<(Term, bool)> {
+        match terms::resolve_here(&self.leaves, scope, column) {
+            Ok(term) => term.map(|t| (t, true)),
+            Err(()) => {
+                let mut outer = env.outer;
+                while let Some(level) = outer {
+                    match terms::resolve_here(&self.leaves, level.scope, column) {
+                        Ok(term) => return term.map(|t| (t, false)),
+                        Err(()) => outer = level.next,
+                    }
+                }
+                None
+            }
+        }
+    }
+
+    /// The term behind an expression: a column, perhaps under casts that keep the hash class.
+    pub(super) fn term(&self, node: &Node, scope: &Scope, env: &Env<'_>) -> Option<Term> {
+        let (column, class) = terms::peel(node)?;
+        let (term, _) = self.resolve(column, scope, env)?;
+        let own = self.leaves[term.0].columns.as_ref()?.get(term.1)?.class;
+        (class.is_none() || class == own).then_some(term)
+    }
+
+    pub(super) fn learn(&self, conditions: &[Condition<'_>], scope: &Scope, env: &Env<'_>, equal: &mut Equalities) {
+        if self.ctx.catalog.has_user_operator("=") {
+            return;
+        }
+        for condition in conditions {
+            match condition {
+                Condition::Same(a, b) => equal.join(*a, *b),
+                Condition::Expression(e) => self.learn_expression(e, scope, env, equal),
+            }
+        }
+    }
+
+    pub(super) fn learn_expression(&self, condition: &Node, scope: &Scope, env: &Env<'_>, equal: &mut Equalities) {
+        let constant = |node: &Node| Constant::of(node, self.ctx.session);
+        for (left, right) in terms::equal_sides(condition) {
+            match (self.term(left, scope, env), self.term(right, scope, env)) {
+                (Some(a), Some(b)) if self.comparable(a, b) => equal.join(a, b),
+                (Some(term), None) => {
+                    if let Some(value) = constant(right) {
+                        equal.pin(term, value);
+                    }
+                }
+                (None, Some(term)) => {
+                    if let Some(value) = constant(left) {
+                        equal.pin(term, value);
+                    }
+                }
+                _ => {}
+            }
+        }
+        if let Some((left, items)) = terms::in_list(condition) {
+            let values: Option<Vec<Constant>> = items.iter().map(constant).collect();
+            if let (Some(term), Some(values)) = (self.term(left, scope, env), values) {
+                equal.pin_list(term, values);
+            }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Joins: what becomes of parts that meet, and which nodes a pinned key leaves.
+
+use super::*;
+
+impl Analyzer<'_> {
+    /// Joins the items of a region.
+    pub(super) fn region(
+        &mut self,
+        region: &Region<'_>,
+        scope: &Scope,
+        env: &Env<'_>,
+        equal: &Equalities,
+    ) -> Local<Part> {
+        let mut all = Part::Free;
+        for item in &region.items {
+            let part = match item {
+                Item::Leaf(leaf) => self.pinned(self.parts[*leaf].clone(), equal),
+                Item::Lateral(leaf, sub) => self.lateral(*leaf, sub, scope, env, equal, &all)?,
+                Item::Join(kind, left, right, on) => self.outer_join(*kind, left, right, on, scope, env, equal)?,
+            };
+            all = self.meet(all, part, equal)?;
+        }
+        Ok(all)
+    }
+
+    pub(super) fn lateral(
+        &mut self,
+        leaf: usize,
+        sub: &RangeSubselect,
+        scope: &Scope,
+        env: &Env<'_>,
+        equal: &Equalities,
+        part: &Part,
+    ) -> Local<Part> {
+        let outer = Outer { scope, equal, part, next: env.outer };
+        let inner = Env { ctes: env.ctes.clone(), outer: Some(&outer) };
+        let mut block = self.block(query_of(sub)?, &inner)?;
+        rename(&mut block, sub.alias.as_ref().map_or(&[][..], |a| &a.colnames));
+        Ok(match block.part {
+            Part::Split(mut split) => {
+                split.key.iter_mut().for_each(|term| term.0 = leaf);
+                // The leaf's columns are not known to conditions learnt before: its key must not be matched by name.
+                split.key.clear();
+                Part::Split(split)
+            }
+            other => other,
+        })
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn outer_join(
+        &mut self,
+        kind: JoinType,
+        left: &Region<'_>,
+        right: &Region<'_>,
+        on: &[Condition<'_>],
+        scope: &Scope,
+        env: &Env<'_>,
+        equal: &Equalities,
+    ) -> Local<Part> {
+        // Equalities from above are strict: they also hold for every row that survives them.
+        let mut matching = equal.clone();
+        self.learn(on, scope, env, &mut matching);
+        let (nullable_left, nullable_right) = (kind == JoinType::JoinRight, kind == JoinType::JoinLeft);
+        let left_part = self.side(left, if nullable_left { &matching } else { equal }, scope, env)?;
+        let right_part = self.side(right, if nullable_right { &matching } else { equal }, scope, env)?;
+        self.learn(&left.conditions, scope, env, &mut matching);
+        self.learn(&right.conditions, scope, env, &mut matching);
+        match kind {
+            JoinType::JoinLeft => self.preserve(left_part, right_part, &matching),
+            JoinType::JoinRight => self.preserve(right_part, left_part, &matching),
+            _ => match (left_part, right_part) {
+                (Part::Split(l), Part::Split(r)) if colocated(&l, &r, &matching) => {
+                    // A row may lack either side's key.
+                    Ok(Part::Split(Split { nodes: union(&l.nodes, &r.nodes), space: None, key: Vec::new() }))
+                }
+                (Part::Split(_), _) | (_, Part::Split(_)) => not_local("FULL JOIN of tables that are not co-located"),
+                (l, r) => self.meet(l, r, &matching),
+            },
+        }
+    }
+
+    /// One side of an outer join. ON narrows only a side that is not preserved.
+    pub(super) fn side(
+        &mut self,
+        region: &Region<'_>,
+        equal: &Equalities,
+        scope: &Scope,
+        env: &Env<'_>,
+    ) -> Local<Part> {
+        let mut known = equal.clone();
+        self.learn(&region.conditions, scope, env, &mut known);
+        self.region(region, scope, env, &known)
+    }
+
+    /// LEFT JOIN with the preserved side first.
+    pub(super) fn preserve(&self, kept: Part, other: Part, matching: &Equalities) -> Local<Part> {
+        match (kept, other) {
+            (Part::Split(kept), Part::Split(other)) if colocated(&kept, &other, matching) => Ok(Part::Split(kept)),
+            (Part::Split(_), Part::Split(_)) => not_local("an outer join of tables that are not co-located"),
+            (_, Part::Split(_)) => not_local("an outer join that preserves rows every node has"),
+            (kept, other) => self.meet(kept, other, matching),
+        }
+    }
+
+    /// Inner join of two parts.
+    pub(super) fn meet(&self, a: Part, b: Part, equal: &Equalities) -> Local<Part> {
+        let home = self.ctx.home();
+        match (a, b) {
+            (Part::Free, other) | (other, Part::Free) => Ok(other),
+            (Part::Home, Part::Home) => Ok(Part::Home),
+            (Part::Home, Part::Whole(nodes)) | (Part::Whole(nodes), Part::Home) if nodes.contains(&home) => {
+                Ok(Part::Home)
+            }
+            (Part::Whole(a), Part::Whole(b)) => match intersect(&a, &b) {
+                common if common.is_empty() => not_local("tables that no node has all of"),
+                common => Ok(Part::Whole(common)),
+            },
+            (Part::Whole(whole), Part::Split(split)) | (Part::Split(split), Part::Whole(whole)) => {
+                if split.nodes.iter().all(|n| whole.contains(n)) {
+                    Ok(Part::Split(split))
+                } else {
+                    not_local("a join with a table that is not on all of the nodes")
+                }
+            }
+            (Part::Split(a), Part::Split(b)) if colocated(&a, &b, equal) => {
+                let nodes = intersect(&a.nodes, &b.nodes);
+                // Contradicting constants: nothing matches, any node can say so.
+                let nodes = if nodes.is_empty() { a.nodes[..1].to_vec() } else { nodes };
+                Ok(single(Split { nodes, ..a }))
+            }
+            (Part::Split(_), Part::Split(_)) => not_local("a join of tables that are not co-located"),
+            (Part::Home, _) | (_, Part::Home) => not_local("a join of a distributed table with one of the home node"),
+        }
+    }
+
+    /// Narrows a split part by the constants its key is equal to.
+    pub(super) fn pinned(&self, part: Part, equal: &Equalities) -> Part {
+        let Part::Split(mut split) = part else { return part };
+        if split.key.is_empty() || split.space.is_none() {
+            return single(split);
+        }
+        if let Some(nodes) = self.nodes_of_key(&split, equal) {
+            let kept = intersect(&split.nodes, &nodes);
+            split.nodes = if kept.is_empty() { split.nodes[..1].to_vec() } else { kept };
+        }
+        single(split)
+    }
+
+    pub(super) fn nodes_of_key(&self, split: &Split, equal: &Equalities) -> Option<Vec<NodeId>> {
+        let space = split.space.as_ref()?;
+        let map = self.ctx.catalog.map(space.map)?;
+        let types: Option<Vec<KeyType>> = split
+            .key
+            .iter()
+            .map(|(leaf, column)| self.leaves[*leaf].columns.as_ref().and_then(|c| c.get(*column)?.key_type))
+            .collect();
+        let distribution = constant::distribution_like(&types?, space.modulo, space.map, map.clone())?;
+        let node_of = |values: &[&Constant]| constant::node_of_key(&distribution, values);
+        let singles: Option<Vec<NodeId>> = {
+            let first: Option<Vec<&Constant>> =
+                split.key.iter().map(|k| equal.constants(*k).find(|c| **c != Constant::Null)).collect();
+            first.and_then(|values| node_of(&values)).map(|n| vec![n])
+        };
+        if singles.is_some() || split.key.len() != 1 {
+            return singles;
+        }
+        let list = equal.lists(split.key[0]).next()?;
+        let mut nodes: Vec<NodeId> =
+            list.iter().filter(|c| **c != Constant::Null).map(|c| node_of(&[c])).collect::<Option<_>>()?;
+        nodes.sort_unstable();
+        nodes.dedup();
+        Some(nodes)
+    }
+}

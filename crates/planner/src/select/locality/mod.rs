@@ -1,0 +1,446 @@
+//! Where can the rows of a query be computed without moving any? The heart of the planner.
+//!
+//! Every query level gets a [`Part`], bottom-up: `Free` (no table: any node), `Whole` (complete on each of some nodes:
+//! replicated tables, or partitioned ones pinned to one node by their key), `Home`, or `Split`: the rows are the disjoint
+//! union of what each node computes from its own rows. Two split parts may meet only if their whole distribution keys are
+//! known to be equal and are placed by the same map and hash class; then matching rows are on one node.
+//! When that cannot be shown the answer is [`Not::Local`] with the reason, and the caller gathers rows instead.
+//!
+//! Invariant: a wrong "local" is a wrong answer, a wrong "not local" is only slow. All doubts end in the latter.
+
+mod equalities;
+mod from;
+mod join;
+mod sub_selects;
+
+use catalog::{Distribution, MapId, NodeId};
+use pg_query::protobuf::{
+    CommonTableExpr, JoinExpr, JoinType, RangeSubselect, RangeVar, SelectStmt, SetOperation, SubLink, SubLinkType,
+};
+use pg_query::{Node, NodeEnum};
+use pgerror::PgError;
+use placement::KeyType;
+
+use super::terms::{self, Equalities, Leaf, LeafColumn, Scope, Term};
+use super::{exact, shape};
+use crate::constant::{self, Constant};
+use crate::context::{Context, Named, intersect};
+use crate::tree::{self, Ref, Walk};
+
+/// Leaf number of a [`Block`]'s own output columns in its part's key.
+const OUTPUT: usize = usize::MAX;
+
+/// Why there is no local plan.
+#[derive(Clone, Debug)]
+pub(crate) enum Not {
+    /// It needs rows of other nodes; the reason for EXPLAIN and for refusals.
+    Local(String),
+    /// It cannot be run at all.
+    Refused(PgError),
+}
+
+impl From<PgError> for Not {
+    fn from(error: PgError) -> Self {
+        Not::Refused(error)
+    }
+}
+
+pub(crate) type Local<T> = Result<T, Not>;
+
+fn not_local<T>(reason: impl Into<String>) -> Local<T> {
+    Err(Not::Local(reason.into()))
+}
+
+/// Where rows can be computed.
+#[derive(Clone, Debug)]
+pub(crate) enum Part {
+    Free,
+    /// All rows on each of these nodes.
+    Whole(Vec<NodeId>),
+    Home,
+    Split(Split),
+}
+
+/// Rows spread over nodes.
+#[derive(Clone, Debug)]
+pub(crate) struct Split {
+    pub nodes: Vec<NodeId>,
+    /// `None` if a row's node cannot be told from its columns.
+    space: Option<Space>,
+    /// The key columns, empty if they are not visible (any more).
+    pub key: Vec<Term>,
+}
+
+impl Split {
+    /// Of a [`Block`]: is the key just these output columns, in order?
+    pub fn has_key_at(&self, positions: &[usize]) -> bool {
+        !self.key.is_empty()
+            && self.key.len() == positions.len()
+            && self.key.iter().zip(positions).all(|(key, position)| *key == (OUTPUT, *position))
+    }
+
+    /// Is a table of this distribution co-located with these rows, if the keys are equal?
+    pub fn is_in_space_of(&self, distribution: &Distribution) -> bool {
+        self.space.is_some() && self.space == Space::of(distribution)
+    }
+}
+
+impl Space {
+    fn of(distribution: &Distribution) -> Option<Self> {
+        let (map, modulo) = match distribution {
+            Distribution::Hash { map_id, .. } => (*map_id, false),
+            Distribution::Modulo { map_id, .. } => (*map_id, true),
+            _ => return None,
+        };
+        Some(Self { map, modulo, classes: distribution.key().iter().map(|k| k.key_type.hash_class()).collect() })
+    }
+}
+
+/// Keys of one space with equal values are on one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Space {
+    map: MapId,
+    modulo: bool,
+    classes: Vec<KeyType>,
+}
+
+/// A sub-select, CTE or set operation as seen from outside; the key counts in output columns.
+#[derive(Clone, Debug)]
+pub(crate) struct Block {
+    pub part: Part,
+    pub columns: Option<Vec<LeafColumn>>,
+}
+
+/// A query level after FROM and WHERE.
+pub(crate) struct Body {
+    pub scope: Scope,
+    pub equal: Equalities,
+    pub part: Part,
+}
+
+/// An enclosing query level, for correlated sub-selects.
+#[derive(Clone, Copy)]
+struct Outer<'o> {
+    scope: &'o Scope,
+    equal: &'o Equalities,
+    part: &'o Part,
+    next: Option<&'o Outer<'o>>,
+}
+
+/// What a query level sees of its surroundings.
+#[derive(Clone, Default)]
+pub(crate) struct Env<'o> {
+    ctes: Vec<(String, Block)>,
+    outer: Option<&'o Outer<'o>>,
+}
+
+/// One item of an inner join.
+enum Item<'t> {
+    Leaf(usize),
+    Lateral(usize, &'t RangeSubselect),
+    Join(JoinType, Box<Region<'t>>, Box<Region<'t>>, Vec<Condition<'t>>),
+}
+
+/// Items joined by inner joins only, with all conditions.
+#[derive(Default)]
+struct Region<'t> {
+    items: Vec<Item<'t>>,
+    conditions: Vec<Condition<'t>>,
+}
+
+#[derive(Clone, Copy)]
+enum Condition<'t> {
+    Expression(&'t Node),
+    Same(Term, Term),
+}
+
+/// Analyses one statement. Leaves of all levels live in one list, so a [`Term`] means the same everywhere.
+pub(crate) struct Analyzer<'a> {
+    pub ctx: &'a Context<'a>,
+    pub leaves: Vec<Leaf>,
+    parts: Vec<Part>,
+}
+
+impl<'a> Analyzer<'a> {
+    pub fn new(ctx: &'a Context<'a>) -> Self {
+        Self { ctx, leaves: Vec::new(), parts: Vec::new() }
+    }
+
+    /// The CTEs of a WITH clause, added to what is visible.
+    pub fn with<'o>(&mut self, select: &SelectStmt, env: &Env<'o>) -> Local<Env<'o>> {
+        let mut env = env.clone();
+        let Some(with) = &select.with_clause else { return Ok(env) };
+        for cte in with.ctes.iter().filter_map(|n| n.node.as_ref()) {
+            let NodeEnum::CommonTableExpr(cte) = cte else { return not_local("an unknown WITH item") };
+            let block = self.cte(cte, with.recursive, &env)?;
+            env.ctes.push((cte.ctename.clone(), block));
+        }
+        Ok(env)
+    }
+
+    fn cte(&mut self, cte: &CommonTableExpr, recursive: bool, env: &Env<'_>) -> Local<Block> {
+        let Some(NodeEnum::SelectStmt(query)) = cte.ctequery.as_deref().and_then(|q| q.node.as_ref()) else {
+            return not_local("a data-modifying WITH");
+        };
+        let mut env = env.clone();
+        if recursive {
+            env.ctes.push((cte.ctename.clone(), Block { part: Part::Free, columns: None }));
+        }
+        let mut block = self.block(query, &env)?;
+        if recursive && matches!(block.part, Part::Split(_)) && mentions(query, &cte.ctename)? {
+            return not_local("WITH RECURSIVE over a partitioned table");
+        }
+        rename(&mut block, &cte.aliascolnames);
+        if cte.search_clause.is_some() || cte.cycle_clause.is_some() {
+            block.columns = None;
+        }
+        Ok(block)
+    }
+
+    /// A complete sub-select: everything in it must be local.
+    pub fn block(&mut self, select: &SelectStmt, env: &Env<'_>) -> Local<Block> {
+        let env = self.with(select, env)?;
+        if select.op != SetOperation::SetopNone as i32 {
+            return self.set_operation(select, &env);
+        }
+        let body = self.body(select, &env)?;
+        if let Part::Split(split) = &body.part {
+            if !select.sort_clause.is_empty() {
+                return not_local("ORDER BY in a sub-select over a partitioned table");
+            }
+            if select.limit_count.is_some() || select.limit_offset.is_some() {
+                return not_local("LIMIT in a sub-select over a partitioned table");
+            }
+            if let Some(reason) = self.incomplete(select, &body, split)? {
+                return not_local(reason);
+            }
+        }
+        let outputs = self.outputs(select, &body);
+        let part = match body.part {
+            Part::Split(split) => Part::Split(export(split, outputs.as_deref(), &body.equal)),
+            other => other,
+        };
+        Ok(Block { part, columns: outputs.map(|o| o.into_iter().map(|(column, _)| column).collect()) })
+    }
+
+    /// FROM, WHERE and every sub-select of one level.
+    pub fn body(&mut self, select: &SelectStmt, env: &Env<'_>) -> Local<Body> {
+        let mut scope = Scope::default();
+        let mut region = Region::default();
+        for item in &select.from_clause {
+            self.register(item, &mut scope, &mut region, env)?;
+        }
+        region
+            .conditions
+            .extend(tree::conjuncts(select.where_clause.as_deref()).into_iter().map(Condition::Expression));
+        let mut equal = env.outer.map(|o| o.equal.clone()).unwrap_or_default();
+        self.learn(&region.conditions, &scope, env, &mut equal);
+        let mut part = self.region(&region, &scope, env, &equal)?;
+        if let Part::Split(split) = &part
+            && follows(split, &equal, env.outer)
+        {
+            part = Part::Free;
+        }
+        let part = self.sub_selects(select, &scope, env, &equal, part)?;
+        self.refuse_outer_aggregates(select, &scope, env)?;
+        Ok(Body { scope, equal, part })
+    }
+
+    /// UPDATE … FROM and DELETE … USING are joins of the target and the other items.
+    pub fn write_body(
+        &mut self,
+        target: &RangeVar,
+        others: &[Node],
+        where_clause: Option<&Node>,
+        expressions: &[Node],
+        env: &Env<'_>,
+    ) -> Local<Body> {
+        let mut from = vec![tree::node(NodeEnum::RangeVar(target.clone()))];
+        from.extend(others.iter().cloned());
+        let select = SelectStmt {
+            target_list: expressions.to_vec(),
+            from_clause: from,
+            where_clause: where_clause.map(|w| Box::new(w.clone())),
+            ..tree::empty_select()
+        };
+        self.body(&select, env)
+    }
+
+    fn set_operation(&mut self, select: &SelectStmt, env: &Env<'_>) -> Local<Block> {
+        let (Some(left), Some(right)) = (&select.larg, &select.rarg) else { return not_local("half a set operation") };
+        let (left, right) = (self.block(left, env)?, self.block(right, env)?);
+        let is_union_all = select.op == SetOperation::SetopUnion as i32 && select.all;
+        let part = match (left.part, right.part) {
+            (Part::Split(l), Part::Split(r)) => {
+                let keyed = l.space.is_some() && l.space == r.space && !l.key.is_empty() && l.key == r.key;
+                if !keyed && !is_union_all {
+                    return not_local("a set operation whose branches do not both show their distribution key");
+                }
+                if !select.sort_clause.is_empty() || select.limit_count.is_some() || select.limit_offset.is_some() {
+                    return not_local("ORDER BY or LIMIT in a set operation over partitioned tables");
+                }
+                let key = if keyed { l.key } else { Vec::new() };
+                Part::Split(Split { nodes: union(&l.nodes, &r.nodes), space: l.space.filter(|_| keyed), key })
+            }
+            (Part::Split(_), _) | (_, Part::Split(_)) => {
+                return not_local("a set operation of a partitioned and another source");
+            }
+            (l, r) => self.meet(l, r, &Equalities::default())?,
+        };
+        Ok(Block { part, columns: left.columns })
+    }
+
+    /// Why the level's grouping, DISTINCT or windows need rows of other nodes; `None` if each node's result is complete.
+    pub fn incomplete(&self, select: &SelectStmt, body: &Body, split: &Split) -> Local<Option<&'static str>> {
+        let env = Env::default();
+        let covers = |expressions: &[&Node]| {
+            let terms: Vec<Term> = expressions.iter().filter_map(|e| self.term(e, &body.scope, &env)).collect();
+            !split.key.is_empty() && split.key.iter().all(|k| terms.iter().any(|t| body.equal.same(*t, *k)))
+        };
+        if shape::is_aggregated(self.ctx, select)? {
+            let group = shape::plain_group(select, |name| self.is_input_column(name, body));
+            if !group.is_some_and(|g| covers(&g)) {
+                return Ok(Some("aggregation over rows of several nodes"));
+            }
+        }
+        if !select.distinct_clause.is_empty() {
+            let distinct = shape::distinct_expressions(select, |name| self.is_input_column(name, body));
+            if !covers(&distinct) {
+                return Ok(Some("DISTINCT over rows of several nodes"));
+            }
+        }
+        for window in shape::windows(select)? {
+            if !window.is_some_and(|partition| covers(&partition)) {
+                return Ok(Some("a window function over rows of several nodes"));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Does a bare name mean an input column (and not just an output alias)?
+    pub fn is_input_column(&self, name: &str, body: &Body) -> bool {
+        let fields = vec![tree::string(name)];
+        terms::resolve_here(&self.leaves, &body.scope, &pg_query::protobuf::ColumnRef { fields, location: -1 }).is_ok()
+    }
+
+    /// Output columns with the terms they show. `None` if a star hides columns we do not know.
+    pub fn outputs(&self, select: &SelectStmt, body: &Body) -> Option<Vec<(LeafColumn, Option<Term>)>> {
+        if let Some(NodeEnum::List(row)) = select.values_lists.first().and_then(|r| r.node.as_ref()) {
+            let names = (1..=row.items.len()).map(|i| (LeafColumn::unknown(&format!("column{i}")), None));
+            return Some(names.collect());
+        }
+        let mut outputs = Vec::new();
+        for target in &select.target_list {
+            let Some(NodeEnum::ResTarget(target)) = &target.node else { return None };
+            let value = target.val.as_deref()?;
+            if let Some(leaves) = self.star(value, &body.scope) {
+                for leaf in leaves? {
+                    let columns = self.leaves[leaf].columns.as_ref()?;
+                    outputs.extend(columns.iter().enumerate().map(|(i, c)| (c.clone(), Some((leaf, i)))));
+                }
+                continue;
+            }
+            let name = tree::output_name(target);
+            match self.term(value, &body.scope, &Env::default()) {
+                Some(term) => {
+                    let column = self.leaves[term.0].columns.as_ref()?.get(term.1)?;
+                    outputs.push((LeafColumn { name, ..column.clone() }, Some(term)));
+                }
+                None => {
+                    let mut column = LeafColumn::unknown(&name);
+                    // Integer or numeric, either will do: only exactness is asked for.
+                    if exact::is_exact(self.ctx, self, body, value) {
+                        column.type_oid = exact::NUMERIC;
+                    }
+                    outputs.push((column, None));
+                }
+            }
+        }
+        Some(outputs)
+    }
+
+    /// The leaves of `*` or `alias.*`. `None`: not a star. `Some(None)`: a star we cannot expand.
+    pub fn star(&self, value: &Node, scope: &Scope) -> Option<Option<Vec<usize>>> {
+        let Some(NodeEnum::ColumnRef(column)) = &value.node else { return None };
+        if !matches!(column.fields.last()?.node, Some(NodeEnum::AStar(_))) {
+            return None;
+        }
+        match column.fields.as_slice() {
+            [_] => Some((!scope.has_merged).then(|| scope.leaves.clone())),
+            [.., alias, _] => {
+                let alias = tree::text_of(alias)?;
+                Some(scope.leaves.iter().find(|l| self.leaves[**l].alias == alias).map(|l| vec![*l]))
+            }
+            [] => None,
+        }
+    }
+}
+
+fn query_of(sub: &RangeSubselect) -> Local<&SelectStmt> {
+    match sub.subquery.as_deref().and_then(|q| q.node.as_ref()) {
+        Some(NodeEnum::SelectStmt(query)) => Ok(query),
+        _ => not_local("an unknown sub-select in FROM"),
+    }
+}
+
+fn mentions(query: &SelectStmt, name: &str) -> Result<bool, PgError> {
+    let mut found = false;
+    query.walk(&mut |node| {
+        if let Ref::RangeVar(range) = node {
+            found |= range.schemaname.is_empty() && range.relname == name;
+        }
+        Ok(true)
+    })?;
+    Ok(found)
+}
+
+/// Applies an alias's column names.
+fn rename(block: &mut Block, names: &[Node]) {
+    if let Some(columns) = &mut block.columns {
+        for (column, name) in columns.iter_mut().zip(names.iter().filter_map(tree::text_of)) {
+            column.name = name.to_owned();
+        }
+    }
+}
+
+/// The key of a level in terms of its output columns.
+fn export(split: Split, outputs: Option<&[(LeafColumn, Option<Term>)]>, equal: &Equalities) -> Split {
+    let position = |key: &Term| {
+        outputs?.iter().position(|(_, term)| term.is_some_and(|t| equal.same(t, *key))).map(|p| (OUTPUT, p))
+    };
+    let key: Option<Vec<Term>> = split.key.iter().map(position).collect();
+    Split { key: key.unwrap_or_default(), ..split }
+}
+
+/// Is every inner row on the node of its outer row, because the keys are equal?
+fn follows(split: &Split, equal: &Equalities, mut outer: Option<&Outer<'_>>) -> bool {
+    while let Some(level) = outer {
+        if let Part::Split(part) = level.part
+            && colocated(split, part, equal)
+        {
+            return true;
+        }
+        outer = level.next;
+    }
+    false
+}
+
+fn colocated(a: &Split, b: &Split, equal: &Equalities) -> bool {
+    a.space.is_some()
+        && a.space == b.space
+        && !a.key.is_empty()
+        && a.key.len() == b.key.len()
+        && a.key.iter().zip(&b.key).all(|(x, y)| equal.same(*x, *y))
+}
+
+/// All rows on one node: complete there.
+fn single(split: Split) -> Part {
+    if split.nodes.len() == 1 { Part::Whole(split.nodes) } else { Part::Split(split) }
+}
+
+fn union(a: &[NodeId], b: &[NodeId]) -> Vec<NodeId> {
+    let mut nodes = [a, b].concat();
+    nodes.sort_unstable();
+    nodes.dedup();
+    nodes
+}

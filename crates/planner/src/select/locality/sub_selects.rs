@@ -1,0 +1,98 @@
+//! Sub-selects in expressions: they must see, on the node of the outer row, all rows they need.
+
+use super::*;
+
+impl Analyzer<'_> {
+    /// Every sub-select in the level's expressions must see the rows it needs.
+    pub(super) fn sub_selects(
+        &mut self,
+        select: &SelectStmt,
+        scope: &Scope,
+        env: &Env<'_>,
+        equal: &Equalities,
+        part: Part,
+    ) -> Local<Part> {
+        let conditions = shape::inner_conditions(select);
+        let mut links: Vec<(&SubLink, bool)> = Vec::new();
+        for link in shape::sub_links(select)? {
+            links.push((link, conditions.iter().any(|c| is_link(c, link))));
+        }
+        let mut result = part;
+        for (link, is_condition) in links {
+            let Some(NodeEnum::SelectStmt(query)) = link.subselect.as_deref().and_then(|s| s.node.as_ref()) else {
+                return not_local("an unknown sub-select");
+            };
+            let outer = Outer { scope, equal, part: &result, next: env.outer };
+            let inner = Env { ctes: env.ctes.clone(), outer: Some(&outer) };
+            let block = self.block(query, &inner)?;
+            result = match (&result, block.part) {
+                (Part::Split(split), Part::Split(sub)) => {
+                    if !(is_condition && self.is_local_in(link, &sub, split, scope, env, equal)) {
+                        return not_local(
+                            "a sub-select on a partitioned table that is not tied to the outer row's key",
+                        );
+                    }
+                    result
+                }
+                (_, Part::Split(_)) => return not_local("a sub-select on a partitioned table"),
+                (_, other) => self.meet(result, other, equal)?,
+            };
+        }
+        Ok(result)
+    }
+
+    /// `key IN (SELECT key …)` as a condition: rows that can match are on the same node.
+    pub(super) fn is_local_in(
+        &self,
+        link: &SubLink,
+        sub: &Split,
+        outer: &Split,
+        scope: &Scope,
+        env: &Env<'_>,
+        equal: &Equalities,
+    ) -> bool {
+        let is_in = link.sub_link_type == SubLinkType::AnySublink as i32
+            && (link.oper_name.is_empty() || tree::operator_name(&link.oper_name) == Some("="))
+            && !self.ctx.catalog.has_user_operator("=");
+        if !is_in || sub.space.is_none() || sub.space != outer.space || sub.key.is_empty() || outer.key.is_empty() {
+            return false;
+        }
+        let tests: Vec<&Node> = match link.testexpr.as_deref() {
+            Some(Node { node: Some(NodeEnum::RowExpr(row)) }) => row.args.iter().collect(),
+            Some(test) => vec![test],
+            None => return false,
+        };
+        sub.key.iter().zip(&outer.key).all(|((leaf, position), key)| {
+            debug_assert_eq!(*leaf, OUTPUT);
+            tests.get(*position).and_then(|t| self.term(t, scope, env)).is_some_and(|t| equal.same(t, *key))
+        })
+    }
+
+    /// An aggregate in a sub-select whose argument has only outer columns belongs to the outer level: too subtle to split.
+    pub(super) fn refuse_outer_aggregates(&self, select: &SelectStmt, scope: &Scope, env: &Env<'_>) -> Local<()> {
+        if env.outer.is_none() {
+            return Ok(());
+        }
+        for call in shape::aggregates(self.ctx, select)? {
+            let mut own = false;
+            let mut outer = false;
+            call.walk(&mut |node| {
+                if let Ref::ColumnRef(column) = node {
+                    match self.resolve(column, scope, env) {
+                        Some((_, false)) => outer = true,
+                        _ => own = true,
+                    }
+                }
+                Ok(true)
+            })?;
+            if outer && !own {
+                return not_local("an aggregate over the outer query's columns");
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_link(condition: &Node, link: &SubLink) -> bool {
+    matches!(&condition.node, Some(NodeEnum::SubLink(l)) if std::ptr::eq(&**l, link))
+}
