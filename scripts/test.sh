@@ -24,8 +24,10 @@ cargo fmt --all --check
 step lints
 cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
 
+# For whoever works on the crates, so with private items: the pages link to modules.
 step documentation
-RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
+RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" \
+    cargo doc --workspace --no-deps --document-private-items --locked --quiet
 
 # Builds the loxo binary too, before any test runs: it belongs to the integration tests of crate `loxo`.
 step build

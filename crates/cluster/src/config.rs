@@ -82,10 +82,6 @@ pub struct Coordinator {
     pub listen: String,
     #[serde(default)]
     pub auth: Auth,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tls_cert: Option<PathBuf>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tls_key: Option<PathBuf>,
 }
 
 /// `[[datanode]]`: a PostgreSQL server. Its id is its place in the file.
@@ -197,12 +193,6 @@ impl Config {
                     coordinator.name, coordinator.listen
                 ))
                 .hint("Use auth = \"scram\", or listen on 127.0.0.1."));
-            }
-            if coordinator.tls_cert.is_some() != coordinator.tls_key.is_some() {
-                return Err(invalid(format!(
-                    "coordinator \"{}\" has only one of tls_cert and tls_key",
-                    coordinator.name
-                )));
             }
         }
         Ok(())
@@ -353,7 +343,6 @@ mod tests {
         assert!(refused("10.0.0.3", "10.0.0.2").contains("10.0.0.2:5432 is used twice"));
         assert!(refused("host = \"10.0.0.3\"", "primary = true\nhost = \"10.0.0.3\"").contains("must be the first"));
         assert!(refused("name = \"prod\"", "name = \"prod\"\nuser_name = \"x\"").contains("user_name"));
-        assert!(refused("auth = \"trust\"", "tls_cert = \"c\"").contains("only one of"));
     }
 
     #[test]

@@ -45,8 +45,7 @@ impl Client {
         mut writer: FrameWriter,
         session: Box<Session>,
     ) -> Self {
-        let secret = secret();
-        let key = shared.register(session.cancel_set(), secret);
+        let key = shared.register(session.cancel_set(), rand::random());
         backend::backend_key_data(writer.buffer(), key.0, key.1);
         backend::ready_for_query(writer.buffer(), b'I');
         Self {
@@ -234,10 +233,4 @@ impl Client {
         }
         self.session.commit().await.map(|_| ())
     }
-}
-
-/// Something a stranger cannot guess, from the hasher's random keys.
-fn secret() -> i32 {
-    use std::hash::{BuildHasher, Hasher, RandomState};
-    RandomState::new().build_hasher().finish() as i32
 }

@@ -203,6 +203,15 @@ impl Client {
             {
                 return Err(PgError::unsupported("SERIALIZABLE isolation").hint("Use REPEATABLE READ."));
             }
+            SetStatement::Value { name, values, .. }
+                if name == "standard_conforming_strings"
+                    && values.first().is_none_or(|value| {
+                        !matches!(value.to_ascii_lowercase().as_str(), "on" | "true" | "yes" | "1")
+                    }) =>
+            {
+                return Err(PgError::unsupported("standard_conforming_strings = off")
+                    .hint("Write strings with backslash escapes as E'…'."));
+            }
             SetStatement::Snapshot { .. } => {
                 return Err(PgError::unsupported("SET TRANSACTION SNAPSHOT")
                     .hint("A snapshot is exported by one datanode and means nothing on another."));

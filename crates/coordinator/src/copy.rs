@@ -15,9 +15,8 @@ impl Client {
         let source = match &copy.source {
             CopyEndpoint::Client => CopySource::Client(&mut self.reader, &mut self.writer),
             CopyEndpoint::File(path) => {
-                let path = checked_path(path)?;
                 self.session.require_role("pg_read_server_files", "from").await?;
-                CopySource::File(path)
+                CopySource::File(PathBuf::from(path))
             }
             CopyEndpoint::Program(_) => return Err(no_program()),
         };
@@ -29,9 +28,8 @@ impl Client {
         let sink = match &copy.source {
             CopyEndpoint::Client => CopySink::Client(&mut self.writer),
             CopyEndpoint::File(path) => {
-                let path = checked_path(path)?;
                 self.session.require_role("pg_write_server_files", "to").await?;
-                CopySink::File(path)
+                CopySink::File(checked_path(path)?)
             }
             CopyEndpoint::Program(_) => return Err(no_program()),
         };
@@ -46,7 +44,7 @@ fn copy_statement(statement: &Statement) -> Result<&CopyStatement> {
     }
 }
 
-/// PostgreSQL wants an absolute path, since the server's directory is not the client's.
+/// Of COPY TO PostgreSQL wants an absolute path; COPY FROM finds nothing in the wrong directory.
 fn checked_path(path: &str) -> Result<PathBuf> {
     let path = PathBuf::from(path);
     match path.is_absolute() {

@@ -53,11 +53,22 @@ impl Client {
                     after_create: Vec::new(),
                 };
                 let whole = planner::FinalSql::plain("TABLE pg_temp.loxo_g1");
-                self.session.declare_gathered(&[input], &whole, &declaration(declare), &declare.name, call).await?
+                self.session
+                    .declare_gathered(&[input], &whole, &declaration(declare), &declare.name, &declare.inner.sql, call)
+                    .await?
             }
             Plan::Gather(gather) => {
                 let prefix = declaration(declare);
-                self.session.declare_gathered(&gather.inputs, &gather.final_sql, &prefix, &declare.name, call).await?
+                self.session
+                    .declare_gathered(
+                        &gather.inputs,
+                        &gather.final_sql,
+                        &prefix,
+                        &declare.name,
+                        &declare.inner.sql,
+                        call,
+                    )
+                    .await?
             }
             _ => {
                 return Err(

@@ -91,6 +91,11 @@ impl Input {
         self.carry.len() + self.valid_end - self.pos
     }
 
+    /// Bytes of the line whose end is not here yet, when all else is read.
+    pub(crate) fn unfinished_bytes(&self) -> usize {
+        self.unread_bytes() + self.pending.len()
+    }
+
     /// The rest of the chunk, if a row begins there. [`Input::advance`] goes on in it.
     #[inline]
     pub(crate) fn in_place(&self) -> Option<&[u8]> {

@@ -20,7 +20,8 @@
 //!
 //! Errors that a datanode finds when it stores a row (NOT NULL, CHECK, a trigger) have `COPY t, line N: "the row"` as
 //! CONTEXT in text and CSV, and `COPY t, line N` in binary; those of an index have the latter always. So after
-//! transcoding only the row's text is missing from such a CONTEXT: it is gone by then, unless the input is a file.
+//! transcoding the row's text is missing from such a CONTEXT: [`Router::recent_line`] finds it in the input kept for
+//! that, [`Router::line_finder`] in a file that is read again, and [`Router::quote_line`] puts it in.
 //!
 //! Absent on purpose: sockets, files, threads, SQL parsing, knowledge of which tables exist.
 
@@ -29,6 +30,7 @@ mod context;
 mod convert;
 mod fast;
 mod fields;
+mod history;
 mod input;
 mod linelog;
 mod options;
@@ -39,8 +41,11 @@ mod spec;
 mod utf8;
 
 pub use binary::{BINARY_HEADER, BINARY_TRAILER, BinaryError, BinaryItem, BinarySplitter, tuple_fields};
+pub use context::renumber;
 pub use convert::transcodable;
+pub use history::LineFinder;
 pub use linelog::LineLog;
 pub use options::{CopyOptions, ForceColumns, Format, Header, OnError, OptionValue};
 pub use router::{Conversion, Router, Step};
+pub use utf8::can_split;
 pub use spec::{CopyColumn, KeyPart, KeyValue, Output, RouterSpec, Routing, Source};

@@ -58,16 +58,6 @@ impl LineLog {
         let log = self.logs.get(destination)?;
         log.current.find(sent).or_else(|| log.previous.find(sent))
     }
-
-    /// Puts the input's line number into a datanode's `COPY t, line N…`: the number and the new context.
-    pub fn rewrite_context(&self, context: &str, destination: usize) -> Option<(u64, String)> {
-        const MARK: &str = ", line ";
-        let start = context.starts_with("COPY ").then(|| context.find(MARK))?? + MARK.len();
-        let digits = context[start..].bytes().take_while(u8::is_ascii_digit).count();
-        let sent = context[start..start + digits].parse().ok()?;
-        let line = self.input_line(destination, sent)?;
-        Some((line, format!("{}{line}{}", &context[..start], &context[start + digits..])))
-    }
 }
 
 impl Log {
@@ -123,15 +113,5 @@ mod tests {
         assert_eq!(log.input_line(1, 1), None);
         assert_eq!(log.input_line(1, total + 1), None);
         assert_eq!(log.input_line(0, 1), None);
-    }
-
-    #[test]
-    fn contexts_are_rewritten() {
-        let mut log = LineLog::new(1);
-        log.add(0, 10);
-        log.add(0, 12);
-        let rewritten = log.rewrite_context("COPY t, line 2, column a: \"x, line 1\"", 0);
-        assert_eq!(rewritten, Some((12, "COPY t, line 12, column a: \"x, line 1\"".to_owned())));
-        assert_eq!(log.rewrite_context("PL/pgSQL function f() line 2", 0), None);
     }
 }

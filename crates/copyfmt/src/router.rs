@@ -12,6 +12,7 @@ use crate::context::{self, Place};
 use crate::convert::{Codec, Outcome};
 use crate::fast::FastLane;
 use crate::fields::Fields;
+use crate::history::{History, LineFinder};
 use crate::input::{Input, RowAt};
 use crate::linelog::LineLog;
 use crate::options::{Format, Header};
@@ -110,6 +111,9 @@ pub struct Router {
     fields: Fields,
     placer: Placer,
     log: LineLog,
+    /// Only of input that cannot be read again.
+    history: Option<History>,
+    server_version: u32,
     input: Input,
     /// The binary tuple, or the key values, of the current row.
     row: Vec<u8>,
@@ -172,6 +176,8 @@ impl Router {
             splitter: BinarySplitter::new(),
             fields: Fields::default(),
             log: LineLog::new(placer.destinations()),
+            history: (transcodes && spec.source == Source::Client).then(History::default),
+            server_version: spec.server_version,
             placer,
             input: Input::new(is_text.then_some(encoding)),
             row: Vec::new(),
@@ -204,11 +210,77 @@ impl Router {
         &self.log
     }
 
+    /// The text of a line read not long ago, line end left out; `None` if it is forgotten, or the source is a file, which
+    /// can be read again with a [`Router::line_finder`].
+    pub fn recent_line(&self, line: u64) -> Option<Vec<u8>> {
+        self.history.as_ref()?.line(line, self.encoding, |eol| self.fresh_scanner(eol))
+    }
+
+    /// Finds a line's text in the same input when that is read again from its start.
+    pub fn line_finder(&self, line: u64) -> LineFinder {
+        LineFinder::new(self.encoding, self.fresh_scanner(Eol::Unknown), 0, line)
+    }
+
+    fn fresh_scanner(&self, eol: Eol) -> LineScanner {
+        let mut scanner = LineScanner::new(&self.options, self.server_version);
+        scanner.eol = eol;
+        scanner
+    }
+
+    /// The input failed before its end: gives the error the CONTEXT that PostgreSQL has then, unless the connection is lost.
+    pub fn while_reading(&self, error: PgError) -> PgError {
+        if error.is_fatal() {
+            return error;
+        }
+        // Behind an end-of-copy marker PostgreSQL still reads, as a part of the marker's line.
+        let is_text = self.options.format != Format::Binary;
+        match (is_text, self.done) {
+            (true, false) => self.at_unread_line(error, self.scanner.eol),
+            (true, true) => context::add(error, &self.relation, self.line, Place::Line),
+            (false, _) if !self.splitter.is_in_tuples() => error,
+            (false, _) => context::add(error, &self.relation, self.line + 1, Place::Line),
+        }
+    }
+
+    /// The line that an error's CONTEXT names.
+    pub fn line_of_error(&self, error: &PgError) -> Option<u64> {
+        context::line_number(error.get(field::WHERE)?, &self.relation).map(|(line, _)| line)
+    }
+
+    /// A datanode counts the lines it got: puts the input's line number into its error.
+    pub fn with_input_line(&self, error: PgError, destination: usize) -> PgError {
+        context::renumber(error, &self.relation, |sent| self.log.input_line(destination, sent))
+    }
+
+    /// The line that a datanode's error is about, if PostgreSQL's own CONTEXT would quote it and this one cannot.
+    pub fn unquoted_line(&self, error: &PgError) -> Option<u64> {
+        if self.output == Output::Raw || self.options.format == Format::Binary {
+            return None;
+        }
+        let context = error.get(field::WHERE)?;
+        let (line, at) = context::line_number(context, &self.relation)?;
+        matches!(context.get(at.end), None | Some(b'\n')).then_some(line)
+    }
+
+    /// Puts a line's text into an error that [`Router::unquoted_line`] is true of.
+    pub fn quote_line(&self, error: PgError, line: u64, text: &[u8]) -> PgError {
+        let before = error.get(field::WHERE).unwrap_or_default();
+        let Some((_, at)) = context::line_number(before, &self.relation) else { return error };
+        let own = context::describe(&self.relation, line, Place::Text(text));
+        let start = at.start - format!("COPY {}, line ", self.relation).len();
+        let context = [&before[..start], &own, &before[at.end..]].concat();
+        error.with(field::WHERE, context)
+    }
+
     /// More input; only after [`Step::NeedInput`] (or at the start).
     pub fn push(&mut self, chunk: Bytes) {
-        if !self.done {
-            self.input.push(chunk);
+        if self.done {
+            return;
         }
+        if let Some(history) = &mut self.history {
+            history.keep(chunk.clone(), self.line, self.input.unfinished_bytes(), self.scanner.eol);
+        }
+        self.input.push(chunk);
     }
 
     /// No more input will come.

@@ -13,6 +13,11 @@ pub(crate) enum Encoding {
     Other,
 }
 
+/// Can lines in this encoding be split, and routed, without decoding them? Otherwise PostgreSQL must read them.
+pub fn can_split(encoding: &str) -> bool {
+    Encoding::by_name(encoding).is_ok()
+}
+
 /// How far some bytes are valid.
 pub(crate) enum Validity {
     Valid,

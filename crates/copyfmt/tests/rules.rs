@@ -193,3 +193,68 @@ fn options_go_to_sql_and_differ_by_version() {
     let to = CopyOptions::from_pairs(&pairs(&[("header", text("match"))]), false, 150_000).expect_err("COPY TO");
     assert_eq!(to.message(), "cannot use \"match\" with HEADER in COPY TO");
 }
+
+/// What a datanode says of a row it got in binary, and what PostgreSQL would have said.
+#[test]
+fn a_line_is_found_again_for_the_context() {
+    let long = "x".repeat(150);
+    let lines = ["h0,h1", "1,\"two\r\nlines\"", "2,", "\"3\",ä€", &long, "4,last"];
+    // The quoted line feed counts: PostgreSQL names a row by its last line.
+    let numbers = [1, 3, 4, 5, 6, 7];
+    let data = lines.join("\n").into_bytes();
+    for source in [Source::Client, Source::File] {
+        for size in [1, 2, 3, 7, 20, 1000] {
+            let mut options = CopyOptions::new(Format::Csv);
+            options.header = copyfmt::Header::Line;
+            let mut router = Router::new(RouterSpec { options, source, ..spec(Format::Csv, &[TEXT, TEXT]) }).expect("a spec");
+            let mut outputs = vec![Vec::new()];
+            let mut chunks = data.chunks(size);
+            while let Ok(Step::NeedInput) = router.step(&mut outputs) {
+                match chunks.next() {
+                    Some(chunk) => router.push(Bytes::copy_from_slice(chunk)),
+                    None => router.finish(),
+                }
+            }
+            let again = |number| {
+                let mut finder = router.line_finder(number);
+                data.chunks(size)
+                    .find_map(|chunk| finder.push(Bytes::copy_from_slice(chunk)))
+                    .or_else(|| finder.finish())
+            };
+            // The row of one column is an error: input behind it is read by nobody.
+            for (line, number) in lines.iter().zip(numbers).take(5) {
+                let text = Some(line.as_bytes().to_vec());
+                assert_eq!(again(number), text, "line {number} in pieces of {size}");
+                let kept = (source == Source::Client).then_some(text).flatten();
+                assert_eq!(router.recent_line(number), kept, "line {number} in pieces of {size}");
+            }
+            assert_eq!(again(7).as_deref(), Some(&b"4,last"[..]));
+            assert_eq!((again(2), again(8)), (None, None));
+        }
+    }
+}
+
+#[test]
+fn a_context_gets_the_line_number_and_the_text() {
+    let data = b"a\nb\n";
+    let mut router = Router::new(spec(Format::Text, &[TEXT])).expect("a spec");
+    let mut outputs = vec![Vec::new()];
+    router.push(Bytes::from_static(data));
+    assert_eq!(router.step(&mut outputs).expect("rows"), Step::NeedInput);
+    let cases = [
+        ("COPY t, line 2", Some("COPY t, line 2: \"b\"")),
+        ("PL/pgSQL function f() line 1 at RAISE\nCOPY t, line 1", Some("PL/pgSQL function f() line 1 at RAISE\nCOPY t, line 1: \"a\"")),
+        ("COPY t, line 1, column c0: \"a\"", None),
+        ("COPY t, line 1: \"a\"", None),
+    ];
+    for (context, expected) in cases {
+        let error = pgerror::PgError::internal("").context(context);
+        let found = router.with_input_line(error, 0);
+        let line = router.unquoted_line(&found);
+        assert_eq!(line.is_some(), expected.is_some(), "{context}");
+        if let Some(line) = line {
+            let text = router.recent_line(line).expect("it was just read");
+            assert_eq!(Some(&*router.quote_line(found, line, &text).text(field::WHERE)), expected);
+        }
+    }
+}

@@ -3,6 +3,7 @@ CREATE TABLE tgt (k int, v text, n int) /*dist: hash(k) | replication | roundrob
 CREATE TABLE src (k int, v text) /*dist: hash(k) | hash(v) | roundrobin*/;
 INSERT INTO tgt SELECT g, 't' || g, 0 FROM generate_series(1, 10) g;
 INSERT INTO src SELECT g, 's' || g FROM generate_series(6, 15) g;
+-- refused
 MERGE INTO tgt USING src ON tgt.k = src.k WHEN MATCHED AND tgt.k > 8 THEN DELETE WHEN MATCHED THEN UPDATE SET v = src.v, n = n + 1 WHEN NOT MATCHED THEN INSERT VALUES (src.k, src.v, -1);
 SELECT * FROM tgt ORDER BY k;
 CREATE TABLE part (k int, d date, v text) PARTITION BY RANGE (d) /*dist: hash(k) | replication | roundrobin*/;
@@ -31,6 +32,7 @@ SELECT * FROM base ORDER BY k;
 SELECT * FROM ONLY base;
 SELECT * FROM derived;
 DROP TABLE base CASCADE;
+-- refused: mixed | v1 | v3
 CREATE MATERIALIZED VIEW mat AS SELECT k % 2 AS odd, count(*) AS n FROM tgt GROUP BY 1;
 SELECT * FROM mat ORDER BY odd;
 DELETE FROM tgt WHERE k = 1;
@@ -46,6 +48,7 @@ INSERT INTO watched VALUES (1, 'a'), (2, 'b');
 UPDATE watched SET v = 'changed' WHERE k = 1;
 SELECT * FROM watched ORDER BY k;
 DROP TRIGGER touch ON watched;
+-- refused
 CREATE RULE no_delete AS ON DELETE TO watched DO INSTEAD NOTHING;
 DELETE FROM watched;
 SELECT count(*) FROM watched;
@@ -67,19 +70,26 @@ FETCH ABSOLUTE 3 FROM scr;
 FETCH BACKWARD 2 FROM scr;
 COMMIT;
 BEGIN;
+-- refused
 DECLARE held CURSOR WITH HOLD FOR SELECT k FROM tgt ORDER BY k DESC;
 COMMIT;
 FETCH 2 FROM held;
 CLOSE held;
 CREATE FUNCTION total() RETURNS bigint LANGUAGE sql STABLE AS 'SELECT count(*) FROM tgt';
+-- refused: mixed | v1 | v3
 SELECT total();
+-- refused: mixed | v1 | v3
 SELECT k, total() FROM tgt WHERE k = 6;
 CREATE PROCEDURE add_row(i int) LANGUAGE sql AS 'INSERT INTO tgt VALUES (i, ''by call'', 0)';
+-- refused
 CALL add_row(500);
 SELECT v FROM tgt WHERE k = 500;
 CREATE AGGREGATE product(int) (SFUNC = int4mul, STYPE = int, INITCOND = 1);
+-- refused: mixed | v1 | v3
 SELECT product(k) FROM tgt WHERE k IN (2, 3, 4);
+-- refused: mixed | v1 | v3
 SELECT n, product(k) FROM tgt WHERE k < 5 GROUP BY n ORDER BY n;
+-- refused
 LISTEN chan;
 UNLISTEN *;
 SELECT pg_advisory_lock(42), pg_advisory_unlock(42);

@@ -84,4 +84,3 @@ SELECT relname, relkind FROM pg_class WHERE oid = 't'::regclass;
 SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = 't'::regclass AND attnum > 0 ORDER BY attnum;
 DISCARD PLANS;
 DISCARD ALL;
-SHOW my.custom;

@@ -228,8 +228,11 @@ pub(crate) fn summary(answer: &Answer, ordered: bool) -> String {
     if !ordered {
         lines.sort_unstable();
     }
-    for line in lines {
-        let _ = writeln!(text, "{line}");
+    // How many rows come before an error depends on the order of the rows, which SQL leaves open.
+    if answer.error.is_none() {
+        for line in lines {
+            let _ = writeln!(text, "{line}");
+        }
     }
     if let Some(tag) = &answer.tag {
         let _ = writeln!(text, "  tag {tag:?}");

@@ -54,6 +54,10 @@ pub struct Case {
     /// What it was made from.
     pub seed: u64,
     columns: Vec<(String, usize)>,
+    /// A column that is NOT NULL.
+    required: Option<usize>,
+    /// Of the table, after its columns.
+    constraints: Vec<String>,
     distribution: String,
     copies: Vec<Copy>,
 }
@@ -148,7 +152,9 @@ impl Case {
             _ => "ROUNDROBIN".into(),
         };
         let copies = (0..1 + rng.below(6)).map(|_| Copy::new(&columns, &mut rng)).collect();
-        Self { seed, columns, distribution, copies }
+        let constraints = constraints(&columns, &mut rng);
+        let required = rng.one_in(6).then(|| rng.below(count));
+        Self { seed, columns, required, constraints, distribution, copies }
     }
 
     /// Runs it on both sides; gives what differs.
@@ -156,9 +162,13 @@ impl Case {
     /// # Errors
     /// When a connection breaks.
     pub fn run(&self, pair: &mut Pair, tally: &mut Tally) -> Result<Option<String>> {
-        let columns: Vec<String> =
+        let mut elements: Vec<String> =
             self.columns.iter().map(|(name, kind)| format!("{name} {}", TYPES[*kind].0)).collect();
-        let create = format!("CREATE TABLE fuzz ({})", columns.join(", "));
+        if let Some(required) = self.required {
+            elements[required].push_str(" NOT NULL");
+        }
+        elements.extend(self.constraints.iter().cloned());
+        let create = format!("CREATE TABLE fuzz ({})", elements.join(", "));
         let distributed = format!("{create} DISTRIBUTE BY {}", self.distribution);
         for client in [&mut pair.reference, &mut pair.cluster] {
             client.run("SET TimeZone = 'UTC'")?;
@@ -430,6 +440,19 @@ impl Writer<'_> {
             }
         }
     }
+}
+
+/// Conditions that some rows break: a datanode finds that out, not the one who splits the lines.
+fn constraints(columns: &[(String, usize)], rng: &mut Rng) -> Vec<String> {
+    let mut made = Vec::new();
+    let (name, _) = &columns[rng.below(columns.len())];
+    if rng.one_in(4) {
+        made.push(format!("CONSTRAINT present CHECK ({name} IS NOT NULL)"));
+    }
+    if rng.one_in(4) {
+        made.push(format!("CONSTRAINT short CHECK (length({name}::text) < 12)"));
+    }
+    made
 }
 
 fn shuffled(count: usize, rng: &mut Rng) -> Vec<usize> {

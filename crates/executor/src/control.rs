@@ -132,22 +132,20 @@ impl Session {
         Ok(node)
     }
 
-    /// Gathers a query's result into a temp table on the home node and declares a cursor over that.
+    /// Gathers the result of `query` into a temp table on the home node and declares a cursor over that.
     pub async fn declare_gathered(
         &mut self,
         inputs: &[Input],
         final_sql: &FinalSql,
         declaration: &str,
         cursor: &str,
+        query: &str,
         call: &Call,
     ) -> Result<NodeId> {
         let home = self.home;
+        let fields = self.describe(query, &call.declared_types()).await?.fields.unwrap_or_default();
         let sql = self.fill_all(inputs, final_sql, call).await?;
         let table = catalog::quote_identifier(&format!("loxo_cursor_{cursor}"));
-        let held = self.link(home)?;
-        held.start_describe(&sql, &call.declared_types());
-        held.flush().await?;
-        let fields = held.read_description().await?.1.unwrap_or_default();
         // The columns of a query may share a name, those of a table may not.
         let columns: Vec<String> = (1..=fields.len()).map(|i| format!("loxo_c{i}")).collect();
         let outputs: Vec<String> = fields

@@ -79,6 +79,17 @@ impl Converter {
         }
     }
 
+    /// Does the table have BEFORE ROW triggers? Then PostgreSQL puts each row into the indexes at once
+    /// (`CopyFrom`, `CIM_SINGLE`). A table made in this transaction is not seen from here and counts as one without.
+    pub(crate) async fn inserts_row_by_row(&mut self, table: &catalog::Relation) -> bool {
+        // TRIGGER_TYPE_ROW, _BEFORE and _INSERT of `pg_trigger.h`.
+        let sql = format!(
+            "SELECT count(*) FROM pg_catalog.pg_trigger WHERE tgrelid = pg_catalog.to_regclass({}) AND tgtype & 7 = 7",
+            catalog::quote_literal(&table.qualified_name())
+        );
+        self.one_row(&sql).await.is_ok_and(|row| row[0] != "0")
+    }
+
     async fn cast(&mut self, conversion: &Conversion) -> Result<String> {
         let name = self
             .one_row(&format!("SELECT pg_catalog.format_type({}, {})", conversion.type_oid, conversion.type_modifier))

@@ -12,39 +12,33 @@
 //! Errors: PostgreSQL reports the first bad line. When one node or the router finds an error, all rows before it are
 //! still sent and every node finishes what it got, and the error of the smallest line is reported.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use catalog::NodeId;
-use copyfmt::{CopyColumn, CopyOptions, Format, KeyPart, KeyValue, OptionValue, Router, RouterSpec, Routing, Step};
-use pgerror::{PgError, Result, SqlState, field};
-use pgproto::{FrameReader, FrameWriter, backend, frontend};
-use planner::parse::{CopyStatement, CopyValue};
+use catalog::{Column, Generated, NodeId};
+use copyfmt::{CopyColumn, CopyOptions, ForceColumns, Format, KeyPart, KeyValue, OnError, OptionValue, Router, RouterSpec, Routing, Step};
+use pgerror::{PgError, Result, SqlState};
+use pgproto::{backend, frontend};
+use planner::parse::{CopyStatement, CopySubject, CopyValue};
 use planner::{CopyFrom, KeySource, Route, Stage};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::call::{Call, Event};
 use crate::convert::Converter;
+use crate::copy_input::{CLIENT_GAVE_UP, CopySource, Input, read_line_again};
 use crate::output::{Output, Spool};
 use crate::run::Completion;
 use crate::session::{Held, Mode, Session};
+use crate::staged::without_copy_context;
 
 /// Bytes of rows in one CopyData to a datanode.
 const FRAME_BYTES: usize = 64 * 1024;
+/// Input bytes after which rows leave even if their frame is not full: a node's error then comes while its line is still
+/// among those that the router remembers.
+const SWEEP_BYTES: usize = 4 << 20;
 /// Frames waiting for one datanode.
 const FRAMES_QUEUED: usize = 4;
-/// Bytes read from a file at once.
-const FILE_CHUNK_BYTES: usize = 64 * 1024;
-
-/// Where the bytes come from.
-pub enum CopySource<'a> {
-    /// CopyData messages.
-    Client(&'a mut FrameReader, &'a mut FrameWriter),
-    /// A file on the coordinator's host.
-    File(PathBuf),
-}
 
 impl Session {
     /// Runs `COPY table FROM`, in the open block or in one of its own: all rows or none.
@@ -56,9 +50,14 @@ impl Session {
     ) -> Result<Completion> {
         let loaded = self.catalog().await?;
         let options = copy_options(statement, true, loaded.catalog.server_version())?;
+        named_columns_exist(plan, statement, &options)?;
         let result = self
             .atomically(async |this| match &plan.stage {
                 Some(stage) => this.copy_staged(plan, stage, statement, &options, source).await,
+                None if !this.can_split(&options).await? => {
+                    let stage = Stage::of(&plan.target);
+                    this.copy_staged(plan, &stage, statement, &options, source).await
+                }
                 None => this.copy_routed(plan, &options, source, loaded.catalog.server_version()).await,
             })
             .await;
@@ -69,6 +68,21 @@ impl Session {
         result.map(|rows| Completion::Tag(format!("COPY {rows}")))
     }
 
+    /// Is the input in an encoding whose lines can be found without decoding it?
+    async fn can_split(&mut self, options: &CopyOptions) -> Result<bool> {
+        if options.format == Format::Binary {
+            return Ok(true);
+        }
+        Ok(match &options.encoding {
+            Some(encoding) => copyfmt::can_split(encoding),
+            None => {
+                self.hold(self.home, self.mode()).await?;
+                let session = self.home_parameters().and_then(|parameters| parameters.get("client_encoding").cloned());
+                session.is_none_or(|encoding| copyfmt::can_split(&encoding))
+            }
+        })
+    }
+
     async fn copy_routed(
         &mut self,
         plan: &CopyFrom,
@@ -76,8 +90,8 @@ impl Session {
         source: CopySource<'_>,
         server_version: u32,
     ) -> Result<u64> {
-        let is_client = matches!(source, CopySource::Client(..));
-        let mut spec = self.router_spec(plan, options, is_client, server_version).await?;
+        let file = source.path();
+        let mut spec = self.router_spec(plan, options, file.is_none(), server_version).await?;
         let all_binary = plan.columns.iter().all(|column| copyfmt::transcodable(column.type_oid));
         let is_text = options.format != Format::Binary;
         let can_transcode = all_binary && options.default.is_none() && is_utf8(options, &spec.client_encoding);
@@ -89,13 +103,17 @@ impl Session {
         let sql = node_copy_sql(plan, options, binary);
         let nodes: Vec<NodeId> = destinations.iter().flatten().copied().collect();
         self.start_copy(&nodes, &sql).await?;
-        let mut input = Input::open(source, options.format == Format::Binary, plan.columns.len()).await?;
-        let ignores_errors = options.on_error == copyfmt::OnError::Ignore;
+        let mut input = self.open_input(source, options, plan.columns.len(), &nodes).await?;
+        let ignores_errors = options.on_error == OnError::Ignore;
         let converter = Converter::new(self, options.encoding.as_deref(), ignores_errors);
         let links = self.take(&nodes)?;
-        let (links, result) = Copy::new(router, converter, destinations, links, binary).run(&mut input).await;
+        let mut copy = Copy::new(router, converter, destinations, links, binary);
+        let (links, result) = copy.run(&mut input).await;
         self.put_back(links);
-        let (rows, skipped) = result?;
+        let (rows, skipped) = match result {
+            Ok(counts) => counts,
+            Err(error) => return Err(copy.with_line_text(error, plan, file).await),
+        };
         if skipped > 0 {
             let verb = if skipped == 1 { "row was" } else { "rows were" };
             self.notice(&PgError::with_severity(
@@ -122,16 +140,35 @@ impl Session {
         });
         let results = futures_util::future::join_all(work).await;
         let Some(error) = results.into_iter().find_map(Result::err) else { return Ok(()) };
+        self.abandon_copy(nodes).await;
+        Err(error)
+    }
+
+    /// Ends COPYs that have got no data yet. Their own errors only say that we gave up.
+    async fn abandon_copy(&mut self, nodes: &[NodeId]) {
         for node in nodes {
             if let Ok(held) = self.link(*node)
                 && !held.link.connection.is_settled()
             {
-                frontend::copy_fail(held.link.connection.out(), b"another node refused");
+                frontend::copy_fail(held.link.connection.out(), b"the COPY was abandoned");
             }
         }
-        // Their own errors only say that we gave up.
         let _ = self.settle(nodes).await;
-        Err(error)
+    }
+
+    /// Asks the client for data, or opens the file; the nodes' COPYs end if that cannot be done.
+    async fn open_input<'a>(
+        &mut self,
+        source: CopySource<'a>,
+        options: &CopyOptions,
+        columns: usize,
+        nodes: &[NodeId],
+    ) -> Result<Input<'a>> {
+        let opened = Input::open(source, options.format == Format::Binary, columns).await;
+        if opened.is_err() {
+            self.abandon_copy(nodes).await;
+        }
+        opened
     }
 
     /// Reads what links still owe.
@@ -194,6 +231,18 @@ impl Session {
         })
     }
 
+    async fn create_copy_stage(&mut self, stage: &Stage) -> Result<()> {
+        let home = self.home;
+        let target = catalog::quote_literal(&stage.target.qualified_name());
+        // LIKE wants to read the table, COPY FROM does not.
+        let may_read = format!("SELECT pg_catalog.has_table_privilege({target}, 'SELECT')");
+        let may_read = self.rows_on(home, &may_read).await?.first().and_then(|row| row.first()?.as_deref()) == Some(b"t");
+        let sql = checking_stage(stage).filter(|_| may_read).unwrap_or_else(|| stage.create_sql.clone());
+        self.run_on(home, &sql).await?;
+        self.link(home)?.temp = true;
+        Ok(())
+    }
+
     /// Lines that only PostgreSQL can complete (defaults, generated values): into a temp copy of the table first. It has the
     /// table's name, so errors read as they should.
     async fn copy_staged(
@@ -204,8 +253,7 @@ impl Session {
         options: &CopyOptions,
         source: CopySource<'_>,
     ) -> Result<u64> {
-        self.run_on(self.home, &stage.create_sql).await?;
-        self.link(self.home)?.temp = true;
+        self.create_copy_stage(stage).await?;
         let columns: Vec<String> = plan.columns.iter().map(|column| catalog::quote_identifier(&column.name)).collect();
         let mut sql = format!(
             "COPY pg_temp.{} ({}) FROM STDIN {}",
@@ -219,7 +267,7 @@ impl Session {
         }
         let home = self.home;
         self.start_copy(&[home], &sql).await?;
-        let mut input = Input::open(source, options.format == Format::Binary, plan.columns.len()).await?;
+        let mut input = self.open_input(source, options, plan.columns.len(), &[home]).await?;
         let failure = loop {
             let chunk = match input.next().await {
                 Ok(Some(chunk)) => chunk,
@@ -232,18 +280,74 @@ impl Session {
         };
         let held = self.link(home)?;
         match &failure {
-            Some(_) => frontend::copy_fail(held.link.connection.out(), b"the input failed"),
+            // The reason comes back in the node's error, with the line it had come to.
+            Some(error) => {
+                let message = error.message();
+                let reason = message.strip_prefix(CLIENT_GAVE_UP).unwrap_or("the input failed");
+                frontend::copy_fail(held.link.connection.out(), reason.as_bytes());
+            }
             None => frontend::copy_done(held.link.connection.out()),
         }
         held.flush().await?;
         let ended = held.finish().await.map_err(|error| crate::staged::rename_stage(error, stage));
-        failure.map_or(Ok(()), Err)?;
-        ended?;
+        match failure {
+            Some(error) if error.code() != SqlState::QUERY_CANCELED => return Err(error),
+            _ => ended?,
+        };
         let mut nothing = Spool::default();
-        let rows = self.drain_stage(stage, None, &Call::default(), &mut Output::spool(&mut nothing)).await?;
+        let drained = self.drain_stage(stage, None, &Call::default(), &mut Output::spool(&mut nothing)).await;
+        // Rows are lines, but for a header, unless one of them spans several or was left out.
+        let is_line = options.format != Format::Csv && plan.where_sql.is_none() && options.on_error == OnError::Stop;
+        let header = u64::from(options.header != copyfmt::Header::No);
+        let rows = drained.map_err(|error| match is_line {
+            true => copyfmt::renumber(error, &stage.target.name, |row| Some(row + header)),
+            false => without_copy_context(error),
+        })?;
         self.run_on(home, &format!("DROP TABLE pg_temp.{}", catalog::quote_identifier(&stage.table))).await?;
         Ok(rows)
     }
+}
+
+/// `CopyGetAttnums` (PostgreSQL's `copy.c`) for the column list and the FORCE_… options.
+fn named_columns_exist(plan: &CopyFrom, statement: &CopyStatement, options: &CopyOptions) -> Result<()> {
+    let list: &[String] = match &statement.subject {
+        CopySubject::Relation { columns, .. } => columns,
+        CopySubject::Query(_) => &[],
+    };
+    let forced = [&options.force_not_null, &options.force_null].into_iter().flat_map(|forced| match forced {
+        ForceColumns::Columns(names) => names.as_slice(),
+        _ => &[],
+    });
+    let Some(missing) = list.iter().chain(forced).find(|name| plan.target.column(name).is_none()) else { return Ok(()) };
+    let message = format!("column \"{missing}\" of relation \"{}\" does not exist", plan.target.name);
+    Err(PgError::new(SqlState::UNDEFINED_COLUMN, message))
+}
+
+/// A stage with the target's conditions, so that a line that breaks one is named as PostgreSQL names it. `None` where they
+/// must not be checked yet (a trigger may change the row).
+fn checking_stage(stage: &Stage) -> Option<String> {
+    let target = &stage.target;
+    if target.has_triggers {
+        return None;
+    }
+    let name = target.qualified_name();
+    let table = catalog::quote_identifier(&stage.table);
+    let mut sql = format!(
+        "CREATE TEMP TABLE {table} (LIKE {name} INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING GENERATED) \
+         ON COMMIT DROP"
+    );
+    let is_identity =
+        |column: &&Column| matches!(column.generated, Generated::IdentityAlways | Generated::IdentityByDefault);
+    for column in target.columns.iter().filter(is_identity) {
+        sql.push_str(&format!(
+            "; ALTER TABLE pg_temp.{table} ALTER {} SET DEFAULT \
+             pg_catalog.nextval(pg_catalog.pg_get_serial_sequence({}, {}))",
+            catalog::quote_identifier(&column.name),
+            catalog::quote_literal(&name),
+            catalog::quote_literal(&column.name)
+        ));
+    }
+    Some(sql)
 }
 
 /// Can the transcoder read the input's encoding?
@@ -321,113 +425,6 @@ pub(crate) fn copy_options(statement: &CopyStatement, is_from: bool, server_vers
     CopyOptions::from_pairs(&pairs, is_from, server_version)
 }
 
-/// The bytes of a COPY, in chunks.
-enum Input<'a> {
-    Client { reader: &'a mut FrameReader, ended: bool },
-    File(mpsc::Receiver<Result<Bytes>>),
-}
-
-impl<'a> Input<'a> {
-    /// Asks the client for data, or opens the file.
-    async fn open(source: CopySource<'a>, binary: bool, columns: usize) -> Result<Self> {
-        match source {
-            CopySource::Client(reader, writer) => {
-                backend::copy_response(writer.buffer(), backend::tag::COPY_IN, binary, columns);
-                writer.flush_stream().await?;
-                Ok(Input::Client { reader, ended: false })
-            }
-            CopySource::File(path) => Ok(Input::File(read_file(&path)?)),
-        }
-    }
-
-    /// `None` at the end. A client that gives up or hangs up is an error.
-    async fn next(&mut self) -> Result<Option<Bytes>> {
-        let (reader, ended) = match self {
-            Input::File(chunks) => return chunks.recv().await.transpose(),
-            Input::Client { ended: true, .. } => return Ok(None),
-            Input::Client { reader, ended } => (reader, ended),
-        };
-        loop {
-            let Some(frame) = reader.next().await? else {
-                return Err(PgError::connection("unexpected EOF on client connection with an open transaction")
-                    .with(field::SEVERITY, "FATAL"));
-            };
-            match frame.tag {
-                frontend::tag::COPY_DATA => return Ok(Some(frame.body)),
-                frontend::tag::COPY_DONE => {
-                    *ended = true;
-                    return Ok(None);
-                }
-                frontend::tag::COPY_FAIL => {
-                    *ended = true;
-                    let reason = pgproto::frame::Cursor::new(frame.body).cstr().unwrap_or_default();
-                    return Err(PgError::new(
-                        SqlState::QUERY_CANCELED,
-                        format!("COPY from stdin failed: {}", String::from_utf8_lossy(&reason)),
-                    ));
-                }
-                frontend::tag::FLUSH | frontend::tag::SYNC => {}
-                other => {
-                    return Err(PgError::protocol(format!(
-                        "unexpected message type 0x{other:02X} during COPY from stdin"
-                    )));
-                }
-            }
-        }
-    }
-}
-
-/// A thread reads ahead; chunks whose memory nobody uses any more are filled again.
-fn read_file(path: &Path) -> Result<mpsc::Receiver<Result<Bytes>>> {
-    use std::io::Read;
-    let display = path.display().to_string();
-    let mut file = std::fs::File::open(path).map_err(|error| {
-        let code = match error.kind() {
-            std::io::ErrorKind::NotFound => SqlState::UNDEFINED_FILE,
-            std::io::ErrorKind::PermissionDenied => SqlState::INSUFFICIENT_PRIVILEGE,
-            _ => SqlState::IO_ERROR,
-        };
-        PgError::new(code, format!("could not open file \"{display}\" for reading: {}", os_text(&error))).hint(
-            "COPY FROM instructs the PostgreSQL server process to read a file. You may want a client-side facility \
-             such as psql's \\copy.",
-        )
-    })?;
-    if file.metadata().is_ok_and(|data| data.is_dir()) {
-        return Err(PgError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{display}\" is a directory")));
-    }
-    let (sender, receiver) = mpsc::channel(2);
-    tokio::task::spawn_blocking(move || {
-        let mut lent: std::collections::VecDeque<Bytes> = std::collections::VecDeque::new();
-        loop {
-            let reused = lent.front().is_some_and(Bytes::is_unique).then(|| lent.pop_front()).flatten();
-            let mut buffer: Vec<u8> = reused.map(Vec::from).unwrap_or_default();
-            buffer.resize(FILE_CHUNK_BYTES, 0);
-            let chunk = match file.read(&mut buffer) {
-                Ok(0) => return,
-                Ok(count) => {
-                    buffer.truncate(count);
-                    Ok(Bytes::from(buffer))
-                }
-                Err(error) => {
-                    Err(PgError::new(SqlState::IO_ERROR, format!("could not read from COPY file: {}", os_text(&error))))
-                }
-            };
-            lent.extend(chunk.as_ref().ok().cloned());
-            let failed = chunk.is_err();
-            if sender.blocking_send(chunk).is_err() || failed {
-                return;
-            }
-        }
-    });
-    Ok(receiver)
-}
-
-/// The system's words without Rust's "(os error 2)".
-pub(crate) fn os_text(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
-}
-
 /// What a writer is told.
 enum Order {
     /// Rows; shared if several nodes get the same.
@@ -446,6 +443,8 @@ struct Copy {
     writers: Vec<Writer>,
     empty_buffers: mpsc::UnboundedReceiver<Arc<Vec<u8>>>,
     binary: bool,
+    /// The error to report is one of a datanode.
+    node_failed: bool,
 }
 
 struct Writer {
@@ -473,13 +472,13 @@ impl Copy {
             .collect();
         let header: &[u8] = if binary { &copyfmt::BINARY_HEADER } else { b"" };
         let outputs = (0..router.destinations()).map(|_| header.to_vec()).collect();
-        Self { router, converter, destinations, outputs, writers, empty_buffers, binary }
+        Self { router, converter, destinations, outputs, writers, empty_buffers, binary, node_failed: false }
     }
 
     /// Moves all rows; gives the links back with the number of rows stored and of those skipped.
-    async fn run(mut self, input: &mut Input<'_>) -> (Vec<(NodeId, Held)>, Result<(u64, u64)>) {
+    async fn run(&mut self, input: &mut Input<'_>) -> (Vec<(NodeId, Held)>, Result<(u64, u64)>) {
         let routed = self.route_all(input).await;
-        let fatal = matches!(&routed, Err(error) if error.is_fatal() || error.code() == SqlState::QUERY_CANCELED);
+        let fatal = routed.as_ref().is_err_and(PgError::is_fatal);
         if fatal {
             for writer in &self.writers {
                 let _ = writer.orders.send(Order::Abandon).await;
@@ -490,25 +489,38 @@ impl Copy {
         let (links, ended) = self.join().await;
         let skipped = self.router.rows_skipped();
         let result = match (routed, ended) {
-            (Err(error), _) if fatal => Err(error),
-            (routed, Err(error)) => Err(first_line(routed.err(), error)),
-            (Err(error), Ok(_)) => Err(error),
             (Ok(()), Ok(rows)) => Ok((rows, skipped)),
+            (Err(error), Ok(_)) => Err(error),
+            (Err(error), Err(_)) if fatal => Err(error),
+            (Err(own), Err(node)) if self.line_of(&own) < self.line_of(&node) => Err(own),
+            // About the same line the node has the last word: it read the row as PostgreSQL does.
+            (_, Err(error)) => {
+                self.node_failed = true;
+                Err(error)
+            }
         };
         (links, result)
     }
 
     async fn route_all(&mut self, input: &mut Input<'_>) -> Result<()> {
+        let mut unswept = 0;
         loop {
             match self.router.step(&mut self.outputs)? {
-                Step::NeedInput => match input.next().await? {
-                    Some(chunk) => self.router.push(chunk),
+                Step::NeedInput => match input.next().await.map_err(|error| self.router.while_reading(error))? {
+                    Some(chunk) => {
+                        unswept += chunk.len();
+                        self.router.push(chunk);
+                        if unswept >= SWEEP_BYTES {
+                            unswept = 0;
+                            self.sweep().await;
+                        }
+                    }
                     None => self.router.finish(),
                 },
                 Step::Full { dest } => {
                     if !self.send(dest).await {
                         // A node has failed: nothing behind the row it failed at matters.
-                        return drain_input(input).await;
+                        return input.drain().await;
                     }
                 }
                 Step::Convert(conversion) => match self.converter.convert(&conversion).await {
@@ -518,7 +530,7 @@ impl Copy {
                     }
                     Err(error) => return Err(self.router.refuse(error, &mut self.outputs)),
                 },
-                Step::End => return drain_input(input).await,
+                Step::End => return input.drain().await.map_err(|error| self.router.while_reading(error)),
             }
         }
     }
@@ -537,6 +549,15 @@ impl Copy {
         true
     }
 
+    /// Sends what is in the outputs. A node that has failed is noticed when its next frame is full.
+    async fn sweep(&mut self) {
+        for destination in 0..self.outputs.len() {
+            if !self.outputs[destination].is_empty() {
+                let _ = self.send(destination).await;
+            }
+        }
+    }
+
     async fn send_rest(&mut self) {
         for destination in 0..self.outputs.len() {
             if self.binary {
@@ -553,7 +574,7 @@ impl Copy {
     async fn join(&mut self) -> (Vec<(NodeId, Held)>, Result<u64>) {
         let mut links = Vec::new();
         let mut counts: Vec<(NodeId, u64)> = Vec::new();
-        let mut failure = None;
+        let mut failure: Option<PgError> = None;
         for writer in std::mem::take(&mut self.writers) {
             drop(writer.orders);
             let (held, result) = match writer.task.await {
@@ -566,7 +587,12 @@ impl Copy {
             links.push((writer.node, held));
             match result {
                 Ok(tag) => counts.push((writer.node, tag.and_then(|t| backend::split_command_tag(&t).1).unwrap_or(0))),
-                Err(error) => failure = Some(first_line(failure.take(), self.with_input_line(error, writer.node))),
+                Err(error) => {
+                    let error = self.with_input_line(error, writer.node);
+                    if failure.as_ref().is_none_or(|first| self.line_of(&error) < self.line_of(first)) {
+                        failure = Some(error);
+                    }
+                }
             }
         }
         let rows = self
@@ -582,34 +608,32 @@ impl Copy {
     /// A node counts the lines it got; the client wants the line of its input.
     fn with_input_line(&self, error: PgError, node: NodeId) -> PgError {
         let destination = self.destinations.iter().position(|nodes| nodes.contains(&node)).unwrap_or(0);
-        let context = error.text(field::WHERE).into_owned();
-        match self.router.line_log().rewrite_context(&context, destination) {
-            Some((_, context)) => error.context(context),
+        self.router.with_input_line(error, destination)
+    }
+
+    /// PostgreSQL reports the error of the first line; one without a line comes at the end of all.
+    fn line_of(&self, error: &PgError) -> u64 {
+        self.router.line_of_error(error).unwrap_or(u64::MAX)
+    }
+
+    /// A node that got binary rows cannot quote the line its error is about; PostgreSQL would, unless the error came when
+    /// the row was put into indexes together with others (`CopyMultiInsertBufferFlush`).
+    async fn with_line_text(&mut self, error: PgError, plan: &CopyFrom, file: Option<PathBuf>) -> PgError {
+        let line = if self.node_failed { self.router.unquoted_line(&error) } else { None };
+        let Some(line) = line else { return error };
+        // A unique key, an exclusion constraint, a row too large for an index.
+        let of_index = matches!(error.code().as_str(), "23505" | "23P01" | "54000");
+        if of_index && !(plan.target.has_triggers && self.converter.inserts_row_by_row(&plan.target).await) {
+            return error;
+        }
+        let text = match file {
+            Some(path) => read_line_again(path, self.router.line_finder(line)).await,
+            None => self.router.recent_line(line),
+        };
+        match text {
+            Some(text) => self.router.quote_line(error, line, &text),
             None => error,
         }
-    }
-}
-
-/// The client goes on sending until it has been answered; its data are read and dropped.
-async fn drain_input(input: &mut Input<'_>) -> Result<()> {
-    if let Input::File(chunks) = input {
-        chunks.close();
-        return Ok(());
-    }
-    while input.next().await?.is_some() {}
-    Ok(())
-}
-
-/// Of two errors the one that PostgreSQL would have met first.
-fn first_line(a: Option<PgError>, b: PgError) -> PgError {
-    let line = |error: &PgError| -> Option<u64> {
-        let context = error.text(field::WHERE).into_owned();
-        let after = context.split(", line ").nth(1)?;
-        after.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok()
-    };
-    match a {
-        Some(a) if line(&a).unwrap_or(u64::MAX) <= line(&b).unwrap_or(u64::MAX) => a,
-        _ => b,
     }
 }
 

@@ -3,6 +3,7 @@
 //! All nodes send at once and their CopyData goes on as it comes. A header line, or the header and trailer of the binary
 //! format, must appear once: the first node's COPY makes the header line, binary streams are stripped and stitched.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -10,14 +11,15 @@ use catalog::NodeId;
 use copyfmt::{CopyOptions, Format, Header};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use pgerror::{PgError, Result, SqlState};
+use pgerror::{PgError, Result};
 use pgproto::{FrameWriter, backend};
 use planner::parse::{CopyStatement, CopyValue};
 use planner::{CopySource, CopyTo};
 use tokio::io::AsyncWriteExt;
 
 use crate::call::{Call, Event};
-use crate::copy_in::{copy_options, os_text};
+use crate::copy_in::copy_options;
+use crate::copy_input::{file_error_code, os_text};
 use crate::output::frame_bodies;
 use crate::run::Completion;
 use crate::session::{Held, Mode, Session};
@@ -270,22 +272,19 @@ impl<'a> Target<'a> {
     }
 }
 
+/// As `BeginCopyTo` (PostgreSQL's `copyto.c`) says it.
 fn cannot_create(path: &Path, error: &std::io::Error) -> PgError {
-    let code = match error.kind() {
-        std::io::ErrorKind::NotFound => SqlState::UNDEFINED_FILE,
-        std::io::ErrorKind::PermissionDenied => SqlState::INSUFFICIENT_PRIVILEGE,
-        _ => SqlState::IO_ERROR,
-    };
-    PgError::new(code, format!("could not open file \"{}\" for writing: {}", path.display(), os_text(error))).hint(
-        "COPY TO instructs the PostgreSQL server process to write a file. You may want a client-side facility such as \
-         psql's \\copy.",
-    )
+    let message = format!("could not open file \"{}\" for writing: {}", path.display(), os_text(error));
+    let failure = PgError::new(file_error_code(error), message);
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::PermissionDenied => failure.hint(
+            "COPY TO instructs the PostgreSQL server process to write a file. You may want a client-side facility such \
+             as psql's \\copy.",
+        ),
+        _ => failure,
+    }
 }
 
 fn cannot_write(error: std::io::Error) -> PgError {
-    let code = match error.kind() {
-        std::io::ErrorKind::StorageFull => SqlState::DISK_FULL,
-        _ => SqlState::IO_ERROR,
-    };
-    PgError::new(code, format!("could not write to COPY file: {}", os_text(&error)))
+    PgError::new(file_error_code(&error), format!("could not write to COPY file: {}", os_text(&error)))
 }

@@ -22,7 +22,7 @@ impl Session {
         if ddl.outside_transaction {
             return self.ddl_outside_transaction(ddl).await;
         }
-        if ddl.nodes == [self.home] {
+        if ddl.temporary {
             return self.temporary_ddl(ddl).await;
         }
         self.atomically(async |this| this.ddl_in_block(ddl).await).await
@@ -71,7 +71,9 @@ impl Session {
         }
         let tag = self.run_on(primary, &ddl.node_sql).await?.unwrap_or_default();
         if schema_change {
-            self.run_on_all(&others, BEGIN_SCHEMA_CHANGE).await?;
+            // The version is the same on every node, also where the statement itself has nothing to do.
+            let all = self.context.nodes().into_iter().filter(|node| *node != primary).collect::<Vec<_>>();
+            self.run_on_all(&all, BEGIN_SCHEMA_CHANGE).await?;
         }
         self.run_on_all(&others, &ddl.node_sql).await.map_err(from_other_node)?;
         for effect in &ddl.effects {

@@ -129,8 +129,9 @@ impl Session {
 
         let here = if input.nodes.contains(&home) { "" } else { "NO " };
         let create = format!(
-            "CREATE TEMP TABLE {} ON COMMIT DROP AS {} WITH {here}DATA",
+            "CREATE TEMP TABLE {}{} ON COMMIT DROP AS {} WITH {here}DATA",
             quote_identifier(&input.table),
+            column_list(&columns),
             input.sql
         );
         let held = self.link(home)?;
@@ -214,6 +215,24 @@ impl Session {
             let at = sql.types.iter().position(|marker| *marker == (input, column)).unwrap_or(0);
             names.get(at).cloned().unwrap_or_default()
         }))
+    }
+}
+
+/// A query may give several columns of one name, a table may not have them: the later ones get names of ours. Nobody refers
+/// to them by name, since that would be ambiguous.
+fn column_list(columns: &[Field]) -> String {
+    let mut seen = std::collections::HashSet::new();
+    let names: Vec<String> = columns
+        .iter()
+        .enumerate()
+        .map(|(i, column)| match seen.insert(&column.name) {
+            true => quote_identifier(&String::from_utf8_lossy(&column.name)),
+            false => format!("loxo_column_{}", i + 1),
+        })
+        .collect();
+    match seen.len() == columns.len() {
+        true => String::new(),
+        false => format!(" ({})", names.join(", ")),
     }
 }
 

@@ -10,7 +10,7 @@
 //! * [`context`]: what the sessions of a coordinator share: [`Pool`], cached catalog, gtm client.
 //! * [`session`]: the connections a session holds and the transaction that ties them; [`transaction`] ends it.
 //! * [`run`]: one node, many nodes, replicated writes; [`gather`]: temp tables on the home node; [`staged`]: INSERT whose
-//!   rows PostgreSQL makes first; [`ddl`]; [`explain`]; [`copy_in`], [`copy_out`].
+//!   rows PostgreSQL makes first; [`ddl`]; [`explain`]; [`copy_in`] from [`copy_input`], [`copy_out`].
 //! * [`load`]: the catalog, read off the primary datanode.
 //!
 //! Invariants: no SQL value is ever computed here; rows are moved as bytes and looked into only for their distribution
@@ -22,6 +22,7 @@ mod context;
 mod control;
 mod convert;
 mod copy_in;
+mod copy_input;
 mod copy_out;
 mod ddl;
 mod describe;
@@ -38,7 +39,7 @@ mod transaction;
 
 pub use call::{Call, Parameters};
 pub use context::Context;
-pub use copy_in::CopySource;
+pub use copy_input::CopySource;
 pub use copy_out::CopySink;
 pub use describe::Description;
 pub use explain::query_plan_field;

@@ -75,7 +75,7 @@ impl Session {
                 break;
             }
             total += match tail {
-                None => self.copy_batch(stage, batch, binary).await?,
+                None => self.copy_batch(stage, batch, binary, total).await?,
                 Some(insert) => self.insert_batch(insert, batch, binary, call, output).await?,
             };
         }
@@ -109,7 +109,8 @@ impl Session {
         failure.map_or(Ok(batch), Err)
     }
 
-    async fn copy_batch(&mut self, stage: &Stage, batch: Batch, binary: bool) -> Result<u64> {
+    /// An error's CONTEXT names the row by its number in the stage.
+    async fn copy_batch(&mut self, stage: &Stage, batch: Batch, binary: bool, rows_before: u64) -> Result<u64> {
         let copy = match binary {
             true => stage.copy_sql(),
             false => stage.copy_sql().replace("(FORMAT binary)", "(FORMAT text)"),
@@ -138,7 +139,10 @@ impl Session {
         });
         let results = futures_util::future::join_all(work).await;
         self.put_back(links);
-        results.into_iter().find_map(Result::err).map_or(Ok(batch.rows), Err)
+        let row = |node, sent: u64| Some(rows_before + batch.places.get(node)?.get(sent as usize - 1)? + 1);
+        let failed = nodes.iter().zip(results).find_map(|(node, result)| Some((node, result.err()?)));
+        let Some((node, error)) = failed else { return Ok(batch.rows) };
+        Err(copyfmt::renumber(error, &stage.target.name, |sent| row(node, sent)))
     }
 
     async fn insert_batch(
@@ -203,12 +207,15 @@ impl Session {
 #[derive(Default)]
 struct Batch {
     per_node: BTreeMap<NodeId, Vec<Bytes>>,
+    /// Each node's rows by their number (from 0) in the batch.
+    places: BTreeMap<NodeId, Vec<u64>>,
     rows: u64,
 }
 
 impl Batch {
     fn push(&mut self, node: NodeId, body: &[u8]) {
         self.per_node.entry(node).or_default().push(Bytes::copy_from_slice(body));
+        self.places.entry(node).or_default().push(self.rows);
     }
 }
 
@@ -310,7 +317,7 @@ fn value_at(body: &[u8], index: usize) -> Result<Option<&[u8]>> {
 }
 
 /// The user wrote INSERT; that the rows went by COPY is our business.
-fn without_copy_context(error: PgError) -> PgError {
+pub(crate) fn without_copy_context(error: PgError) -> PgError {
     match error.text(pgerror::field::WHERE).starts_with("COPY ") {
         true => error.without(pgerror::field::WHERE),
         false => error,

@@ -31,6 +31,10 @@ impl Context<'_> {
     /// know is something that only the home node has.
     pub fn resolve(&self, name: &RangeVar) -> Result<Named> {
         let schema = name.schemaname.as_str();
+        if name.relname == "pg_prepared_statements" && matches!(schema, "" | "pg_catalog") {
+            return Err(PgError::unsupported("the view pg_prepared_statements")
+                .hint("Prepared statements are the coordinator's; a datanode does not know the session's names."));
+        }
         if schema.is_empty() {
             if self.session.temp_relations.contains(&name.relname) {
                 return Ok(Named::Home(None));

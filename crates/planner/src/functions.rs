@@ -348,7 +348,12 @@ fn function_text(create: &protobuf::CreateFunctionStmt) -> Option<String> {
 
 /// Every SQL text in a PL/pgSQL function. `None` if there is dynamic SQL or a text we cannot read.
 fn plpgsql_bodies(definition: &str) -> Option<Vec<NodeEnum>> {
-    let tree = pg_query::parse_plpgsql(definition).ok()?;
+    let tree = match pg_query::parse_plpgsql(definition) {
+        Ok(tree) => tree,
+        // libpg_query prints broken JSON for assignments to NEW's fields, which is what trigger functions do.
+        Err(pg_query::Error::InvalidJson(_)) => return calls_of_plain_body(definition),
+        Err(_) => return None,
+    };
     let mut texts = Vec::new();
     collect_queries(&tree, &mut texts).then_some(())?;
     texts.iter().map(|text| plpgsql_statement(text)).collect()
@@ -385,6 +390,37 @@ fn plpgsql_statement(text: &str) -> Option<NodeEnum> {
         expression(value)
     })?;
     Some(NodeEnum::SelectStmt(Box::new(select)))
+}
+
+/// For a PL/pgSQL body without any SQL statement or sub-select in it: the functions that it calls, each as a SELECT. `None` if
+/// a word occurs that could begin a statement or a query.
+fn calls_of_plain_body(definition: &str) -> Option<Vec<NodeEnum>> {
+    const QUERY_WORDS: &[&str] = &[
+        "select", "insert", "update", "delete", "merge", "perform", "execute", "from", "table", "copy", "call",
+        "truncate", "with", "query", "fetch", "open", "move", "cursor", "lock", "values", "create", "drop", "alter",
+        "do", "foreach", "listen", "notify", "refresh", "commit", "rollback", "set", "reset", "import",
+    ];
+    let (_, rest) = definition.split_once("AS $")?;
+    let (tag, rest) = rest.split_once('$')?;
+    let (body, _) = rest.rsplit_once(&format!("${tag}$"))?;
+    let tokens = pg_query::scan(body).ok()?.tokens;
+    let word = |at: usize| tokens.get(at).map(|token| &body[token.start as usize..token.end as usize]);
+    let mut calls = Vec::new();
+    for at in 0..tokens.len() {
+        let text = word(at)?.to_ascii_lowercase();
+        if QUERY_WORDS.contains(&text.as_str()) {
+            return None;
+        }
+        let is_name = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_' || c == '"');
+        if is_name
+            && word(at + 1) == Some("(")
+            && !["if", "elsif", "and", "or", "not", "in", "case", "when", "return"].contains(&text.as_str())
+        {
+            let call = tree::parse_select(&format!("SELECT {text}()")).ok()?;
+            calls.push(NodeEnum::SelectStmt(Box::new(call)));
+        }
+    }
+    Some(calls)
 }
 
 fn is_system_column(name: &str) -> bool {

@@ -222,6 +222,11 @@ pub struct Stage {
 }
 
 impl Stage {
+    /// The stage of a table.
+    pub fn of(relation: &Arc<Relation>) -> Self {
+        crate::dml::stage::stage(relation)
+    }
+
     /// `COPY target (columns) FROM STDIN (FORMAT binary)` for a datanode.
     pub fn copy_sql(&self) -> String {
         format!("COPY {} ({}) FROM STDIN (FORMAT binary)", self.target.qualified_name(), column_list(&self.columns))
@@ -341,6 +346,8 @@ pub struct DdlPlan {
     pub effects: Vec<Effect>,
     /// WARNING and NOTICE messages for the client.
     pub notices: Vec<PgError>,
+    /// It is about something in `pg_temp`: only this session has it, and its backend must stay with the session.
+    pub temporary: bool,
     /// Cannot run inside a transaction block (VACUUM, CREATE INDEX CONCURRENTLY, …): run it node by node, no two-phase commit.
     pub outside_transaction: bool,
     /// A statement to plan and run in the same transaction, under the new catalog, once the effects are applied:

@@ -2,7 +2,7 @@
 //!
 //! `control_point!("name")` compiles to nothing unless the feature `control-points` is on. With it, two things can happen
 //! at a point, both decided by the test:
-//! * in the same process, the future runs under [`with_script`]: a closure is awaited at each point (the script is
+//! * in the same process, the future runs under `with_script`: a closure is awaited at each point (the script is
 //!   local to the task, so tests run in parallel);
 //! * in another process, the environment variable `LOXO_CONTROL_POINTS` names points and what to do there, e.g.
 //!   `prepared=abort@2,decided=pause`: `abort` ends the process at once, `pause` says so on stderr and waits for ever;

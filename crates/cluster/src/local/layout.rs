@@ -65,8 +65,6 @@ impl Layout {
             name: format!("coord{}", i + 1),
             listen: format!("127.0.0.1:{}", port + i as u16),
             auth: Auth::Trust,
-            tls_cert: None,
-            tls_key: None,
         };
         let datanode = |i: usize| Datanode {
             name: format!("dn{}", i + 1),

@@ -313,8 +313,9 @@ fn load(
             Err(error) => {
                 let mut failure = Failure::from(&error);
                 let context = failure.context.clone().unwrap_or_default();
-                let (line, context) = router.line_log().rewrite_context(&context, dest).expect("a known line");
-                failure.context = Some(context);
+                let found = router.with_input_line(pgerror::PgError::internal("").context(context), dest);
+                let line = router.line_of_error(&found).expect("a known line");
+                failure.context = Some(found.text(pgerror::field::WHERE).into_owned());
                 if first_error.as_ref().is_none_or(|(first, _)| line < *first) {
                     first_error = Some((line, failure));
                 }

@@ -21,7 +21,7 @@ use crate::tree;
 pub(super) fn alter_table(ctx: &Context<'_>, statement: &Statement, alter: &AlterTableStmt) -> Result<DdlPlan> {
     let Some(name) = &alter.relation else { return Err(PgError::internal("ALTER TABLE without a name")) };
     if is_temporary(ctx, name) {
-        return Ok(as_it_stands(statement, vec![ctx.home()], DdlKind::Schema));
+        return Ok(super::temporary(ctx, statement, DdlKind::Schema));
     }
     let mut plan = as_it_stands(statement, everywhere(ctx), DdlKind::Schema);
     let relation = match ctx.resolve(name)? {
@@ -229,8 +229,7 @@ pub(super) fn rename(ctx: &Context<'_>, statement: &Statement, rename: &RenameSt
     }
     let Some(name) = &rename.relation else { return Ok(plan) };
     if is_temporary(ctx, name) {
-        plan.nodes = vec![ctx.home()];
-        return Ok(plan);
+        return Ok(super::temporary(ctx, statement, DdlKind::Schema));
     }
     match ctx.resolve(name)? {
         Named::Distributed(relation) => {
@@ -260,7 +259,7 @@ pub(super) fn set_schema(ctx: &Context<'_>, statement: &Statement, alter: &Alter
     let mut plan = as_it_stands(statement, everywhere(ctx), DdlKind::Schema);
     let Some(name) = &alter.relation else { return Ok(plan) };
     if is_temporary(ctx, name) {
-        plan.nodes = vec![ctx.home()];
+        plan = super::temporary(ctx, statement, DdlKind::Schema);
     } else if let Named::Distributed(relation) = ctx.resolve(name)? {
         plan.effects.push(Effect::RenameTable {
             schema: relation.schema.clone(),

@@ -292,7 +292,7 @@ fn check_foreign_key(
 pub(super) fn create_index(ctx: &Context<'_>, statement: &Statement, index: &IndexStmt) -> Result<DdlPlan> {
     let Some(name) = &index.relation else { return Err(PgError::internal("an index without a table")) };
     if is_temporary(ctx, name) {
-        return Ok(as_it_stands(statement, vec![ctx.home()], DdlKind::Schema));
+        return Ok(super::temporary(ctx, statement, DdlKind::Schema));
     }
     let mut plan = as_it_stands(statement, everywhere(ctx), DdlKind::Schema);
     plan.outside_transaction = index.concurrent;

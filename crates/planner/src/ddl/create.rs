@@ -20,7 +20,7 @@ pub(super) fn create_table(ctx: &Context<'_>, statement: &Statement, create: &Cr
     let Some(name) = &create.relation else { return Err(PgError::internal("CREATE TABLE without a name")) };
     if name.relpersistence == "t" || name.schemaname == "pg_temp" {
         refuse_clause_on_temporary(statement)?;
-        return Ok(as_it_stands(statement, vec![ctx.home()], DdlKind::Schema));
+        return Ok(super::temporary(ctx, statement, DdlKind::Schema));
     }
     let mut plan = as_it_stands(statement, everywhere(ctx), DdlKind::Schema);
     let (schema, name) = qualified(ctx, name)?;

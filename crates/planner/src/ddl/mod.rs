@@ -66,7 +66,7 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             plan.outside_transaction = true;
             Ok(boxed(plan))
         }
-        NodeEnum::RefreshMatViewStmt(_) => Ok(ddl.at_home(DdlKind::Data)),
+        NodeEnum::RefreshMatViewStmt(_) => Ok(boxed(as_it_stands(statement, vec![ctx.home()], DdlKind::Data))),
         NodeEnum::ViewStmt(view) => ddl.view(view),
         NodeEnum::CreateSeqStmt(sequence) => ddl.named(sequence.sequence.as_ref()),
         NodeEnum::AlterSeqStmt(sequence) => ddl.named(sequence.sequence.as_ref()),
@@ -100,9 +100,15 @@ fn as_it_stands(statement: &Statement, nodes: Vec<NodeId>, kind: DdlKind) -> Ddl
         node_sql: statement.node_sql.to_string(),
         effects: Vec::new(),
         notices: Vec::new(),
+        temporary: false,
         outside_transaction: false,
         follow_up: None,
     }
+}
+
+/// A statement about something in `pg_temp`, as it stands.
+fn temporary(ctx: &Context<'_>, statement: &Statement, kind: DdlKind) -> DdlPlan {
+    DdlPlan { temporary: true, ..as_it_stands(statement, vec![ctx.home()], kind) }
 }
 
 fn range_var(node: &Node) -> Option<&RangeVar> {
@@ -180,8 +186,8 @@ impl Ddl<'_> {
         as_it_stands(self.statement, everywhere(self.ctx), kind)
     }
 
-    fn at_home(&self, kind: DdlKind) -> Plan {
-        boxed(as_it_stands(self.statement, vec![self.ctx.home()], kind))
+    fn temporary(&self, kind: DdlKind) -> Plan {
+        boxed(temporary(self.ctx, self.statement, kind))
     }
 
     fn on_relations(&self, names: &[&RangeVar], kind: DdlKind) -> Result<Plan> {
@@ -190,13 +196,16 @@ impl Ddl<'_> {
 
     /// All nodes, or the home node if all relations live there alone.
     fn relations(&self, names: &[&RangeVar], kind: DdlKind) -> Result<DdlPlan> {
-        let mut home = 0;
+        let (mut temporary_ones, mut home) = (0, 0);
         for name in names {
-            home += usize::from(is_temporary(self.ctx, name) || self.is_home_relation(name)?);
+            let is_temporary = is_temporary(self.ctx, name);
+            temporary_ones += usize::from(is_temporary);
+            home += usize::from(!is_temporary && self.is_home_relation(name)?);
         }
-        match home {
-            0 => Ok(self.everywhere(kind)),
-            n if n == names.len() => Ok(as_it_stands(self.statement, vec![self.ctx.home()], kind)),
+        match (temporary_ones, home) {
+            (0, 0) => Ok(self.everywhere(kind)),
+            (n, 0) if n == names.len() => Ok(temporary(self.ctx, self.statement, kind)),
+            (0, n) if n == names.len() => Ok(as_it_stands(self.statement, vec![self.ctx.home()], kind)),
             _ => {
                 Err(PgError::unsupported("one statement for temporary and other tables").hint("Write two statements."))
             }
@@ -213,7 +222,7 @@ impl Ddl<'_> {
 
     fn named(&self, name: Option<&RangeVar>) -> Result<Plan> {
         match name {
-            Some(name) if is_temporary(self.ctx, name) => Ok(self.at_home(DdlKind::Schema)),
+            Some(name) if is_temporary(self.ctx, name) => Ok(self.temporary(DdlKind::Schema)),
             _ => Ok(boxed(self.everywhere(DdlKind::Schema))),
         }
     }
@@ -223,7 +232,7 @@ impl Ddl<'_> {
             Some(query) => create_as::mentions_temporary(self.ctx, query)?,
             None => false,
         };
-        if over_temp { Ok(self.at_home(DdlKind::Schema)) } else { self.named(view.view.as_ref()) }
+        if over_temp { Ok(self.temporary(DdlKind::Schema)) } else { self.named(view.view.as_ref()) }
     }
 
     fn drop(&self, drop: &pg_query::protobuf::DropStmt) -> Result<Plan> {
@@ -262,7 +271,7 @@ impl Ddl<'_> {
     /// A trigger runs on the node that holds the row: its function must not look at tables.
     fn trigger(&self, trigger: &pg_query::protobuf::CreateTrigStmt) -> Result<Plan> {
         let table = match trigger.relation.as_ref() {
-            Some(name) if is_temporary(self.ctx, name) => return Ok(self.at_home(DdlKind::Schema)),
+            Some(name) if is_temporary(self.ctx, name) => return Ok(self.temporary(DdlKind::Schema)),
             Some(name) => self.ctx.resolve(name)?,
             None => return Err(PgError::internal("a trigger without a table")),
         };

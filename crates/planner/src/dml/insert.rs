@@ -259,8 +259,8 @@ impl Insert<'_> {
     fn keyed(self) -> Result<Plan> {
         if let Some(rows) = self.rows() {
             return match self.nodes_of_rows(&rows) {
-                Some(nodes) => self.routed(&nodes),
-                None => self.staged(),
+                Some(nodes) if self.is_one_moment(&nodes) => self.routed(&nodes),
+                _ => self.staged(),
             };
         }
         if self.is_colocated()?
@@ -273,6 +273,24 @@ impl Insert<'_> {
             }));
         }
         self.staged()
+    }
+
+    /// Do all rows get the same `now()`? Each node has its own; one node, or none asked, is fine.
+    fn is_one_moment(&self, nodes: &[NodeId]) -> bool {
+        let given = self.given_columns();
+        let uses_default = self.rows().into_iter().flatten().flatten().any(|value| matches!(value, Value::Default));
+        let by_default = |column: &Column| {
+            (uses_default || !given.contains(&column.name.as_str()))
+                && column.default.as_ref().is_some_and(|text| self.reads_clock(text))
+        };
+        nodes.windows(2).all(|pair| pair[0] == pair[1])
+            || !(self.facts.clock.is_some() || self.relation.columns.iter().any(by_default))
+    }
+
+    fn reads_clock(&self, expression: &str) -> bool {
+        let Ok(node) = tree::parse_expression(expression) else { return true };
+        let select = SelectStmt { target_list: vec![tree::target(node, None)], ..tree::empty_select() };
+        facts(self.ctx, &NodeEnum::SelectStmt(Box::new(select))).map_or(true, |facts| facts.clock.is_some())
     }
 
     /// Does every row of the source stay on its node, because the target's key gets the source's key?

@@ -28,7 +28,8 @@ pub(crate) fn stored_columns(relation: &Relation) -> Vec<&Column> {
 /// The stage of a table.
 pub(crate) fn stage(relation: &Arc<Relation>) -> Stage {
     let columns = stored_columns(relation);
-    let definitions: Vec<String> = columns.iter().map(|c| definition(relation, c)).collect();
+    // Generated columns too, so that PostgreSQL accepts DEFAULT for them and refuses anything else.
+    let definitions: Vec<String> = relation.columns.iter().map(|c| definition(relation, c)).collect();
     let names: Vec<String> = columns.iter().map(|c| quote_identifier(&c.name)).collect();
     let rows: Vec<RowColumn> = columns.iter().map(|c| row_column(c)).collect();
     Stage {
@@ -52,6 +53,9 @@ fn definition(relation: &Relation, column: &Column) -> String {
                 quote_literal(&column.name)
             );
             format!(" DEFAULT pg_catalog.nextval({sequence})")
+        }
+        (Generated::Stored | Generated::Virtual, Some(expression)) => {
+            format!(" GENERATED ALWAYS AS ({expression}) STORED")
         }
         (_, Some(default)) => format!(" DEFAULT {default}"),
         (_, None) => String::new(),

@@ -19,8 +19,8 @@
 //! cannot know: until `lease + MARGIN` have passed, no invalidation is answered.
 //!
 //! # The contract with the loader of catalogs
-//! A coordinator reads a catalog (on connecting, after each settled) in a transaction that first locks, in share mode, what
-//! every DDL transaction locks exclusively (the metadata's version row). So it cannot read, and keep, a catalog that a DDL
+//! A coordinator reads a catalog (on connecting, after each settled) only after it has waited, in share mode, for a lock
+//! that every committing DDL transaction holds exclusively (an advisory lock on the primary datanode). So it cannot read, and keep, a catalog that a DDL
 //! under way is about to replace, even if the gtm or the DDL's coordinator has died in between: a prepared transaction
 //! keeps its locks. That is why the gtm may forget everything, and why the death of a DDL coordinator settles at once.
 //! A catalog is kept under the epoch seen *before* it was read.
