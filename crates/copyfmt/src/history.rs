@@ -32,6 +32,9 @@ impl LineFinder {
     /// The text of the line, its line end left out, once the input has it all. `None`: go on with the next chunk, unless
     /// [`LineFinder::is_over`].
     pub fn push(&mut self, chunk: Bytes) -> Option<Vec<u8>> {
+        if self.is_over {
+            return None;
+        }
         self.input.push(chunk);
         self.find()
     }
@@ -95,7 +98,12 @@ impl History {
     }
 
     /// The text of a line, if it is still here. `scanner` makes a scanner that knows this line end style.
-    pub(crate) fn line(&self, wanted: u64, encoding: Encoding, scanner: impl Fn(Eol) -> LineScanner) -> Option<Vec<u8>> {
+    pub(crate) fn line(
+        &self,
+        wanted: u64,
+        encoding: Encoding,
+        scanner: impl Fn(Eol) -> LineScanner,
+    ) -> Option<Vec<u8>> {
         // The line ended in the last chunk that began before its end.
         let last = self.chunks.partition_point(|kept| kept.lines_before < wanted).checked_sub(1)?;
         let Kept { lines_before, unfinished, eol, .. } = self.chunks[last];

@@ -205,8 +205,9 @@ fn a_line_is_found_again_for_the_context() {
     for source in [Source::Client, Source::File] {
         for size in [1, 2, 3, 7, 20, 1000] {
             let mut options = CopyOptions::new(Format::Csv);
-            options.header = copyfmt::Header::Line;
-            let mut router = Router::new(RouterSpec { options, source, ..spec(Format::Csv, &[TEXT, TEXT]) }).expect("a spec");
+            options.header = copyfmt::Header::Yes;
+            let mut router =
+                Router::new(RouterSpec { options, source, ..spec(Format::Csv, &[TEXT, TEXT]) }).expect("a spec");
             let mut outputs = vec![Vec::new()];
             let mut chunks = data.chunks(size);
             while let Ok(Step::NeedInput) = router.step(&mut outputs) {
@@ -243,7 +244,10 @@ fn a_context_gets_the_line_number_and_the_text() {
     assert_eq!(router.step(&mut outputs).expect("rows"), Step::NeedInput);
     let cases = [
         ("COPY t, line 2", Some("COPY t, line 2: \"b\"")),
-        ("PL/pgSQL function f() line 1 at RAISE\nCOPY t, line 1", Some("PL/pgSQL function f() line 1 at RAISE\nCOPY t, line 1: \"a\"")),
+        (
+            "PL/pgSQL function f() line 1 at RAISE\nCOPY t, line 1",
+            Some("PL/pgSQL function f() line 1 at RAISE\nCOPY t, line 1: \"a\""),
+        ),
         ("COPY t, line 1, column c0: \"a\"", None),
         ("COPY t, line 1: \"a\"", None),
     ];

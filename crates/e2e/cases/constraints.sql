@@ -56,6 +56,7 @@ INSERT INTO fact VALUES (1, 'a'), (2, 'b'), (3, NULL);
 INSERT INTO fact VALUES (4, 'c');
 SELECT f.id, l.label FROM fact f LEFT JOIN lookup l USING (code) ORDER BY 1;
 -- A round robin table cannot have a unique key.
+-- refused: v2
 CREATE TABLE rr (a int UNIQUE) /*dist: hash(a) | roundrobin*/;
 CREATE TABLE bad (a int REFERENCES nosuch (x));
 CREATE TABLE bad (a int REFERENCES lookup (label));

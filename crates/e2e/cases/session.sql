@@ -17,6 +17,7 @@ EXECUTE ins (101, NULL);
 SELECT * FROM t WHERE k >= 100 ORDER BY k;
 PREPARE upd AS UPDATE t SET v = $2 WHERE k = $1;
 EXECUTE upd (100, 'updated');
+-- refused
 SELECT name, statement LIKE 'PREPARE%' FROM pg_prepared_statements ORDER BY name;
 DEALLOCATE one;
 EXECUTE one (3);
@@ -48,6 +49,7 @@ SET statement_timeout = '1min';
 SHOW statement_timeout;
 RESET ALL;
 SHOW statement_timeout;
+-- refused
 SET standard_conforming_strings = off;
 SELECT 'a\\b';
 SET standard_conforming_strings = on;

@@ -214,7 +214,9 @@ pub(crate) fn summary(answer: &Answer, ordered: bool) -> String {
     for notice in &answer.notices {
         let _ = writeln!(text, "  {}", describe(notice));
     }
-    for column in answer.columns.iter().flatten() {
+    // Before an error there may or may not be a description of the rows that will not come.
+    let columns = answer.columns.iter().flatten().filter(|_| answer.error.is_none());
+    for column in columns {
         let oid = column.type_oid.min(FIRST_USER_OID);
         let size = if oid == FIRST_USER_OID { "".into() } else { format!(" size {}", column.type_size) };
         let modifier = column.type_modifier;

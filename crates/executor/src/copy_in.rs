@@ -16,7 +16,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use catalog::{Column, Generated, NodeId};
-use copyfmt::{CopyColumn, CopyOptions, ForceColumns, Format, KeyPart, KeyValue, OnError, OptionValue, Router, RouterSpec, Routing, Step};
+use copyfmt::{
+    CopyColumn, CopyOptions, ForceColumns, Format, KeyPart, KeyValue, OnError, OptionValue, Router, RouterSpec,
+    Routing, Step,
+};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::{backend, frontend};
 use planner::parse::{CopyStatement, CopySubject, CopyValue};
@@ -236,7 +239,8 @@ impl Session {
         let target = catalog::quote_literal(&stage.target.qualified_name());
         // LIKE wants to read the table, COPY FROM does not.
         let may_read = format!("SELECT pg_catalog.has_table_privilege({target}, 'SELECT')");
-        let may_read = self.rows_on(home, &may_read).await?.first().and_then(|row| row.first()?.as_deref()) == Some(b"t");
+        let may_read =
+            self.rows_on(home, &may_read).await?.first().and_then(|row| row.first()?.as_deref()) == Some(b"t");
         let sql = checking_stage(stage).filter(|_| may_read).unwrap_or_else(|| stage.create_sql.clone());
         self.run_on(home, &sql).await?;
         self.link(home)?.temp = true;
@@ -318,7 +322,9 @@ fn named_columns_exist(plan: &CopyFrom, statement: &CopyStatement, options: &Cop
         ForceColumns::Columns(names) => names.as_slice(),
         _ => &[],
     });
-    let Some(missing) = list.iter().chain(forced).find(|name| plan.target.column(name).is_none()) else { return Ok(()) };
+    let Some(missing) = list.iter().chain(forced).find(|name| plan.target.column(name).is_none()) else {
+        return Ok(());
+    };
     let message = format!("column \"{missing}\" of relation \"{}\" does not exist", plan.target.name);
     Err(PgError::new(SqlState::UNDEFINED_COLUMN, message))
 }
@@ -537,7 +543,9 @@ impl Copy {
 
     /// Hands an output to its writers; `false` if one of them has ended before its time.
     async fn send(&mut self, destination: usize) -> bool {
-        let mut next = self.empty_buffers.try_recv().ok().and_then(Arc::into_inner).unwrap_or_default();
+        let returned = self.empty_buffers.try_recv().ok().and_then(Arc::into_inner);
+        // A huge row's buffer is not kept for the narrow ones behind it.
+        let mut next = returned.filter(|buffer| buffer.capacity() <= 4 * FRAME_BYTES).unwrap_or_default();
         next.clear();
         let rows = Arc::new(std::mem::replace(&mut self.outputs[destination], next));
         for node in &self.destinations[destination] {

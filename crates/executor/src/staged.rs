@@ -139,7 +139,7 @@ impl Session {
         });
         let results = futures_util::future::join_all(work).await;
         self.put_back(links);
-        let row = |node, sent: u64| Some(rows_before + batch.places.get(node)?.get(sent as usize - 1)? + 1);
+        let row = |node, sent: u64| Some(rows_before + batch.places.get(node)?.get(sent.checked_sub(1)? as usize)? + 1);
         let failed = nodes.iter().zip(results).find_map(|(node, result)| Some((node, result.err()?)));
         let Some((node, error)) = failed else { return Ok(batch.rows) };
         Err(copyfmt::renumber(error, &stage.target.name, |sent| row(node, sent)))

@@ -194,7 +194,7 @@ fn check_key(table: &NewTable, placement: &Placement) -> Result<()> {
 }
 
 fn check_unique(table: &NewTable, placement: &Placement, columns: &[String]) -> Result<()> {
-    let error = |message: &str| PgError::new(SqlState::INVALID_TABLE_DEFINITION, message);
+    let error = |message: &str| PgError::new(SqlState::FEATURE_NOT_SUPPORTED, message);
     let list = columns.join(", ");
     match placement {
         Placement::Replicated { .. } => Ok(()),
@@ -238,7 +238,7 @@ fn check_foreign_key(
     let target = &foreign_key.referenced_name;
     let error = |detail: String| {
         PgError::new(
-            SqlState::INVALID_FOREIGN_KEY,
+            SqlState::FEATURE_NOT_SUPPORTED,
             format!("cannot enforce the foreign key of table \"{}\" to \"{target}\" on each node", table.name),
         )
         .detail(detail)

@@ -36,13 +36,13 @@ Ddl Schema on [0 1 2]
 
 CREATE TABLE t (a int PRIMARY KEY, b text) DISTRIBUTE BY ROUND ROBIN
 ----
-ERROR 42P16 Cannot locally enforce a unique index on round robin distributed table.
+ERROR 0A000 Cannot locally enforce a unique index on round robin distributed table.
   detail: The unique key of table "t" is (a).
   hint: Distribute by HASH on a column of the unique key, or by REPLICATION.
 
 CREATE TABLE t (a int UNIQUE, b text) DISTRIBUTE BY HASH (b)
 ----
-ERROR 42P16 Unique index of distributed table must contain the hash distribution column.
+ERROR 0A000 Unique index of distributed table must contain the hash distribution column.
   detail: The distribution key of table "t" is (b), the unique key is (a).
   hint: Add the distribution column to the unique key, or distribute by another column or by REPLICATION.
 
@@ -125,7 +125,7 @@ Ddl Schema on [0 1 2]
 
 CREATE TABLE t (id int PRIMARY KEY, k bigint REFERENCES orders)
 ----
-ERROR 42P16 Unique index of distributed table must contain the hash distribution column.
+ERROR 0A000 Unique index of distributed table must contain the hash distribution column.
   detail: The distribution key of table "t" is (k), the unique key is (id).
   hint: Add the distribution column to the unique key, or distribute by another column or by REPLICATION.
 
@@ -137,7 +137,7 @@ Ddl Schema on [0 1 2]
 
 CREATE TABLE t (k bigint REFERENCES orders) DISTRIBUTE BY REPLICATION
 ----
-ERROR 42830 cannot enforce the foreign key of table "t" to "orders" on each node
+ERROR 0A000 cannot enforce the foreign key of table "t" to "orders" on each node
   detail: The tables are not distributed alike by the columns of the foreign key.
   hint: Replicate the referenced table, or distribute both by the columns of the foreign key.
 
@@ -201,7 +201,7 @@ ERROR 0A000 ADD COLUMN "x" with a default that is not the same everywhere is not
 
 ALTER TABLE orders ADD CONSTRAINT u UNIQUE (o_custkey)
 ----
-ERROR 42P16 Unique index of distributed table must contain the hash distribution column.
+ERROR 0A000 Unique index of distributed table must contain the hash distribution column.
   detail: The distribution key of table "orders" is (o_orderkey), the unique key is (o_custkey).
   hint: Add the distribution column to the unique key, or distribute by another column or by REPLICATION.
 
@@ -212,7 +212,7 @@ Ddl Schema on [0 1 2]
 
 ALTER TABLE lineitem ADD FOREIGN KEY (l_partkey) REFERENCES orders
 ----
-ERROR 42830 cannot enforce the foreign key of table "lineitem" to "orders" on each node
+ERROR 0A000 cannot enforce the foreign key of table "lineitem" to "orders" on each node
   detail: The tables are not distributed alike by the columns of the foreign key.
   hint: Replicate the referenced table, or distribute both by the columns of the foreign key.
 
@@ -233,7 +233,7 @@ ERROR 0A000 changing the type of distribution column "o_orderkey" is not support
 
 ALTER TABLE orders DISTRIBUTE BY HASH (o_custkey)
 ----
-ERROR 42P16 Unique index of distributed table must contain the hash distribution column.
+ERROR 0A000 Unique index of distributed table must contain the hash distribution column.
   detail: The distribution key of table "orders" is (o_custkey), the unique key is (o_orderkey).
   hint: Add the distribution column to the unique key, or distribute by another column or by REPLICATION.
 
@@ -264,7 +264,7 @@ Ddl Schema on [0 1 2]
 
 CREATE UNIQUE INDEX ON orders (o_custkey)
 ----
-ERROR 42P16 Unique index of distributed table must contain the hash distribution column.
+ERROR 0A000 Unique index of distributed table must contain the hash distribution column.
   detail: The distribution key of table "orders" is (o_orderkey), the unique key is (o_custkey).
   hint: Add the distribution column to the unique key, or distribute by another column or by REPLICATION.
 
