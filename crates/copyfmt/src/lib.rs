@@ -16,7 +16,8 @@
 //!   that the spec names, whatever the chunking.
 //! * A value whose meaning we do not know for sure is never guessed: [`Step::Convert`] asks PostgreSQL.
 //! * The fast lane accepts a subset of what the slow lane accepts, with the same result.
-//! * Nothing is allocated per row; memory is the outputs, one partial row (at most 1 GiB) and the [`LineLog`].
+//! * Nothing is allocated per row; memory is the outputs, one partial row (at most 1 GiB), the [`LineLog`] and, of a client's
+//!   input, shared chunks of at most 16 MiB.
 //!
 //! Errors that a datanode finds when it stores a row (NOT NULL, CHECK, a trigger) have `COPY t, line N: "the row"` as
 //! CONTEXT in text and CSV, and `COPY t, line N` in binary; those of an index have the latter always. So after
