@@ -1,6 +1,6 @@
 //! The binary COPY format (PostgreSQL documentation, "COPY", Binary Format): header, tuples, trailer.
 
-use pgerror::{PgError, Result};
+use pgerror::{PgError, Result, SqlState};
 
 use crate::scan::bad_format;
 
@@ -14,6 +14,15 @@ const SIGNATURE: &[u8; 11] = b"PGCOPY\n\xff\r\n\0";
 
 /// A tuple's field count that no tuple has: the trailer.
 const END_OF_DATA: i16 = -1;
+
+/// `MaxAllocSize` of PostgreSQL's `memutils.h`: a value must be shorter.
+const VALUE_BYTES_LIMIT: i32 = 0x3fff_ffff;
+
+/// What `enlargeStringInfo` (`stringinfo.c`) says of a value that cannot be held.
+fn value_too_long(size: i32) -> PgError {
+    let detail = format!("Cannot enlarge string buffer containing 0 bytes by {size} more bytes.");
+    PgError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "out of memory").detail(detail)
+}
 
 /// Finds header, tuples and trailer in a stream of binary COPY. Keeps its place within a tuple between calls.
 #[derive(Default)]
@@ -145,6 +154,9 @@ impl BinarySplitter {
                 Some(-1) => Some(self.at + 4),
                 Some(size) if size < 0 => {
                     return Err(BinaryError { column: here, ..BinaryError::new("invalid field size") });
+                }
+                Some(size) if size >= VALUE_BYTES_LIMIT => {
+                    return Err(BinaryError { error: value_too_long(size), column: here });
                 }
                 Some(size) => Some(self.at + 4 + size as usize).filter(|next| *next <= bytes.len()),
                 None => None,

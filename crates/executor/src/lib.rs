@@ -24,6 +24,8 @@ mod convert;
 mod copy_in;
 mod copy_input;
 mod copy_out;
+mod copy_pipeline;
+mod copy_staged;
 mod ddl;
 mod describe;
 mod explain;

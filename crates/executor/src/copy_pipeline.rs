@@ -1,0 +1,288 @@
+//! The moving part of COPY FROM: one task routes, one task a datanode writes.
+//!
+//! Queues are bounded ([`FRAMES_QUEUED`] a node), so a slow node slows the input down. Frames go round: a writer gives its
+//! empty buffer back.
+//!
+//! When one node or the router finds an error, all rows before it are still sent and every node finishes what it got; the
+//! error of the smallest line is reported, as PostgreSQL meets it first.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use catalog::NodeId;
+use copyfmt::{Router, Step};
+use pgerror::{PgError, Result};
+use pgproto::{backend, frontend};
+use planner::CopyFrom;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::convert::Converter;
+use crate::copy_in::FRAME_BYTES;
+use crate::copy_input::{Input, read_line_again};
+use crate::session::Held;
+
+/// Input bytes after which rows leave even if their frame is not full: a node's error then comes while its line is still
+/// among those that the router remembers.
+const SWEEP_BYTES: usize = 4 << 20;
+/// Frames waiting for one datanode.
+const FRAMES_QUEUED: usize = 4;
+
+/// What a writer is told.
+enum Order {
+    /// Rows; shared if several nodes get the same.
+    Rows(Arc<Vec<u8>>),
+    /// The COPY is given up.
+    Abandon,
+}
+
+/// One COPY under way.
+pub(crate) struct Copy {
+    router: Router,
+    converter: Converter,
+    /// Nodes of each output.
+    destinations: Vec<Vec<NodeId>>,
+    outputs: Vec<Vec<u8>>,
+    writers: Vec<Writer>,
+    empty_buffers: mpsc::UnboundedReceiver<Arc<Vec<u8>>>,
+    binary: bool,
+    /// The error to report is one of a datanode.
+    node_failed: bool,
+}
+
+struct Writer {
+    node: NodeId,
+    orders: mpsc::Sender<Order>,
+    task: JoinHandle<(Held, Result<Option<String>>)>,
+}
+
+impl Copy {
+    pub(crate) fn new(
+        router: Router,
+        converter: Converter,
+        destinations: Vec<Vec<NodeId>>,
+        links: Vec<(NodeId, Held)>,
+        binary: bool,
+    ) -> Self {
+        let (recycle, empty_buffers) = mpsc::unbounded_channel();
+        let writers = links
+            .into_iter()
+            .map(|(node, held)| {
+                let (orders, inbox) = mpsc::channel(FRAMES_QUEUED);
+                let task = tokio::spawn(write_rows(held, inbox, recycle.clone()));
+                Writer { node, orders, task }
+            })
+            .collect();
+        let header: &[u8] = if binary { &copyfmt::BINARY_HEADER } else { b"" };
+        let outputs = (0..router.destinations()).map(|_| header.to_vec()).collect();
+        Self { router, converter, destinations, outputs, writers, empty_buffers, binary, node_failed: false }
+    }
+
+    /// Moves all rows; gives the links back with the number of rows stored and of those skipped.
+    pub(crate) async fn run(&mut self, input: &mut Input<'_>) -> (Vec<(NodeId, Held)>, Result<(u64, u64)>) {
+        let routed = self.route_all(input).await;
+        let fatal = routed.as_ref().is_err_and(PgError::is_fatal);
+        if fatal {
+            for writer in &self.writers {
+                let _ = writer.orders.send(Order::Abandon).await;
+            }
+        } else {
+            self.send_rest().await;
+        }
+        let (links, ended) = self.join().await;
+        let skipped = self.router.rows_skipped();
+        let result = match (routed, ended) {
+            (Ok(()), Ok(rows)) => Ok((rows, skipped)),
+            (Err(error), Ok(_)) => Err(error),
+            (Err(error), Err(_)) if fatal => Err(error),
+            (Err(own), Err(node)) if self.line_of(&own) < self.line_of(&node) => Err(own),
+            // About the same line the node has the last word: it read the row as PostgreSQL does.
+            (_, Err(error)) => {
+                self.node_failed = true;
+                Err(error)
+            }
+        };
+        (links, result)
+    }
+
+    async fn route_all(&mut self, input: &mut Input<'_>) -> Result<()> {
+        let mut unswept = 0;
+        loop {
+            match self.router.step(&mut self.outputs)? {
+                Step::NeedInput => match input.next().await.map_err(|error| self.router.while_reading(error))? {
+                    Some(chunk) => {
+                        unswept += chunk.len();
+                        self.router.push(chunk);
+                        if unswept >= SWEEP_BYTES {
+                            unswept = 0;
+                            self.sweep().await;
+                        }
+                    }
+                    None => self.router.finish(),
+                },
+                Step::Full { dest } => {
+                    if !self.send(dest).await {
+                        // A node has failed: nothing behind the row it failed at matters.
+                        return input.drain().await;
+                    }
+                }
+                Step::Convert(conversion) => match self.converter.convert(&conversion).await {
+                    Ok(value) => self.router.supply(value.as_deref()),
+                    Err(error) if self.converter.ignores_errors && error.code().as_str().starts_with("22") => {
+                        self.router.skip_row();
+                    }
+                    Err(error) => return Err(self.router.refuse(error, &mut self.outputs)),
+                },
+                Step::End => return input.drain().await.map_err(|error| self.router.while_reading(error)),
+            }
+        }
+    }
+
+    /// Hands an output to its writers; `false` if one of them has ended before its time.
+    async fn send(&mut self, destination: usize) -> bool {
+        let returned = self.empty_buffers.try_recv().ok().and_then(Arc::into_inner);
+        // A huge row's buffer is not kept for the narrow ones behind it.
+        let mut next = returned.filter(|buffer| buffer.capacity() <= 4 * FRAME_BYTES).unwrap_or_default();
+        next.clear();
+        let rows = Arc::new(std::mem::replace(&mut self.outputs[destination], next));
+        for node in &self.destinations[destination] {
+            let Some(writer) = self.writers.iter().find(|writer| writer.node == *node) else { return false };
+            if writer.orders.send(Order::Rows(rows.clone())).await.is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Sends what is in the outputs. A node that has failed is noticed when its next frame is full.
+    async fn sweep(&mut self) {
+        for destination in 0..self.outputs.len() {
+            if !self.outputs[destination].is_empty() {
+                let _ = self.send(destination).await;
+            }
+        }
+    }
+
+    async fn send_rest(&mut self) {
+        for destination in 0..self.outputs.len() {
+            if self.binary {
+                self.outputs[destination].extend_from_slice(&copyfmt::BINARY_TRAILER);
+            }
+            if !self.outputs[destination].is_empty() {
+                // A writer that has ended will tell why when it is joined.
+                let _ = self.send(destination).await;
+            }
+        }
+    }
+
+    /// Waits for the writers; gives the rows stored or the error of the smallest line.
+    async fn join(&mut self) -> (Vec<(NodeId, Held)>, Result<u64>) {
+        let mut links = Vec::new();
+        let mut counts: Vec<(NodeId, u64)> = Vec::new();
+        let mut failure: Option<PgError> = None;
+        for writer in std::mem::take(&mut self.writers) {
+            drop(writer.orders);
+            let (held, result) = match writer.task.await {
+                Ok(ended) => ended,
+                Err(_) => {
+                    failure.get_or_insert(PgError::internal("a COPY writer panicked"));
+                    continue;
+                }
+            };
+            links.push((writer.node, held));
+            match result {
+                Ok(tag) => counts.push((writer.node, tag.and_then(|t| backend::split_command_tag(&t).1).unwrap_or(0))),
+                Err(error) => {
+                    let error = self.with_input_line(error, writer.node);
+                    if failure.as_ref().is_none_or(|first| self.line_of(&error) < self.line_of(first)) {
+                        failure = Some(error);
+                    }
+                }
+            }
+        }
+        let rows = self
+            .destinations
+            .iter()
+            .filter_map(|nodes| nodes.first())
+            .filter_map(|first| counts.iter().find(|(node, _)| node == first))
+            .map(|(_, count)| count)
+            .sum();
+        (links, failure.map_or(Ok(rows), Err))
+    }
+
+    /// A node counts the lines it got; the client wants the line of its input.
+    fn with_input_line(&self, error: PgError, node: NodeId) -> PgError {
+        let destination = self.destinations.iter().position(|nodes| nodes.contains(&node)).unwrap_or(0);
+        self.router.with_input_line(error, destination)
+    }
+
+    /// PostgreSQL reports the error of the first line; one without a line comes at the end of all.
+    fn line_of(&self, error: &PgError) -> u64 {
+        self.router.line_of_error(error).unwrap_or(u64::MAX)
+    }
+
+    /// A node that got binary rows cannot quote the line its error is about; PostgreSQL would, unless the error came when
+    /// the row was put into indexes together with others (`CopyMultiInsertBufferFlush`).
+    pub(crate) async fn with_line_text(&mut self, error: PgError, plan: &CopyFrom, file: Option<PathBuf>) -> PgError {
+        let line = if self.node_failed { self.router.unquoted_line(&error) } else { None };
+        let Some(line) = line else { return error };
+        // A unique key, an exclusion constraint, a row too large for an index.
+        let of_index = matches!(error.code().as_str(), "23505" | "23P01" | "54000");
+        if of_index && !(plan.target.has_triggers && self.converter.inserts_row_by_row(&plan.target).await) {
+            return error;
+        }
+        let text = match file {
+            Some(path) => read_line_again(path, self.router.line_finder(line)).await,
+            None => self.router.recent_line(line),
+        };
+        match text {
+            Some(text) => self.router.quote_line(error, line, &text),
+            None => error,
+        }
+    }
+}
+
+/// Feeds one node; ends early when the node reports an error.
+async fn write_rows(
+    mut held: Held,
+    mut orders: mpsc::Receiver<Order>,
+    recycle: mpsc::UnboundedSender<Arc<Vec<u8>>>,
+) -> (Held, Result<Option<String>>) {
+    let result = write_until_done(&mut held, &mut orders, &recycle).await;
+    (held, result)
+}
+
+async fn write_until_done(
+    held: &mut Held,
+    orders: &mut mpsc::Receiver<Order>,
+    recycle: &mpsc::UnboundedSender<Arc<Vec<u8>>>,
+) -> Result<Option<String>> {
+    loop {
+        let order = tokio::select! {
+            biased;
+            event = held.next() => {
+                let event = event?;
+                return Err(PgError::protocol(format!("unexpected {event:?} in the middle of COPY")));
+            }
+            order = orders.recv() => order,
+        };
+        match order {
+            Some(Order::Rows(rows)) => {
+                held.link.connection.out().extend_from_slice(&frontend::copy_data_header(rows.len()));
+                held.link.connection.write_through(&rows).await?;
+                // The last of several writers gives the buffer back; it is no loss if nobody wants it.
+                let _ = recycle.send(rows);
+            }
+            Some(Order::Abandon) => {
+                frontend::copy_fail(held.link.connection.out(), b"the COPY was abandoned");
+                held.flush().await?;
+                return held.finish().await;
+            }
+            None => {
+                frontend::copy_done(held.link.connection.out());
+                held.flush().await?;
+                return held.finish().await;
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! COPY FROM of lines that only PostgreSQL can complete or split: by way of a temp copy of the table on the home node.
+
+use catalog::{Column, Generated};
+use copyfmt::{CopyOptions, Format, OnError};
+use pgerror::{Result, SqlState};
+use pgproto::frontend;
+use planner::parse::{CopyStatement, CopyValue};
+use planner::{CopyFrom, Stage};
+
+use crate::call::Call;
+use crate::copy_input::{CLIENT_GAVE_UP, CopySource};
+use crate::output::{Output, Spool};
+use crate::session::Session;
+use crate::staged::without_copy_context;
+
+impl Session {
+    async fn create_copy_stage(&mut self, stage: &Stage) -> Result<()> {
+        let home = self.home;
+        let target = catalog::quote_literal(&stage.target.qualified_name());
+        // LIKE wants to read the table, COPY FROM does not.
+        let may_read = format!("SELECT pg_catalog.has_table_privilege({target}, 'SELECT')");
+        let may_read =
+            self.rows_on(home, &may_read).await?.first().and_then(|row| row.first()?.as_deref()) == Some(b"t");
+        let sql = checking_stage(stage).filter(|_| may_read).unwrap_or_else(|| stage.create_sql.clone());
+        self.run_on(home, &sql).await?;
+        self.link(home)?.temp = true;
+        Ok(())
+    }
+
+    /// Lines that only PostgreSQL can complete (defaults, generated values): into a temp copy of the table first. It has the
+    /// table's name, so errors read as they should.
+    pub(crate) async fn copy_staged(
+        &mut self,
+        plan: &CopyFrom,
+        stage: &Stage,
+        statement: &CopyStatement,
+        options: &CopyOptions,
+        source: CopySource<'_>,
+    ) -> Result<u64> {
+        self.create_copy_stage(stage).await?;
+        let columns: Vec<String> = plan.columns.iter().map(|column| catalog::quote_identifier(&column.name)).collect();
+        let mut sql = format!(
+            "COPY pg_temp.{} ({}) FROM STDIN {}",
+            catalog::quote_identifier(&stage.table),
+            columns.join(", "),
+            all_options(options, statement)
+        );
+        if let Some(condition) = &plan.where_sql {
+            sql.push_str(" WHERE ");
+            sql.push_str(condition);
+        }
+        let home = self.home;
+        self.start_copy(&[home], &sql).await?;
+        let mut input = self.open_input(source, options, plan.columns.len(), &[home]).await?;
+        let failure = loop {
+            let chunk = match input.next().await {
+                Ok(Some(chunk)) => chunk,
+                Ok(None) => break None,
+                Err(error) => break Some(error),
+            };
+            let connection = &mut self.link(home)?.link.connection;
+            connection.out().extend_from_slice(&frontend::copy_data_header(chunk.len()));
+            connection.write_through(&chunk).await?;
+        };
+        let held = self.link(home)?;
+        match &failure {
+            // The reason comes back in the node's error, with the line it had come to.
+            Some(error) => {
+                let message = error.message();
+                let reason = message.strip_prefix(CLIENT_GAVE_UP).unwrap_or("the input failed");
+                frontend::copy_fail(held.link.connection.out(), reason.as_bytes());
+            }
+            None => frontend::copy_done(held.link.connection.out()),
+        }
+        held.flush().await?;
+        let ended = held.finish().await.map_err(|error| crate::staged::rename_stage(error, stage));
+        match failure {
+            Some(error) if error.code() != SqlState::QUERY_CANCELED => return Err(error),
+            _ => ended?,
+        };
+        let mut nothing = Spool::default();
+        let drained = self.drain_stage(stage, None, &Call::default(), &mut Output::spool(&mut nothing)).await;
+        // Rows are lines, but for a header, unless one of them spans several or was left out.
+        let is_line = options.format != Format::Csv && plan.where_sql.is_none() && options.on_error == OnError::Stop;
+        let header = u64::from(options.header != copyfmt::Header::No);
+        let rows = drained.map_err(|error| match is_line {
+            true => copyfmt::renumber(error, &stage.target.name, |row| Some(row + header)),
+            false => without_copy_context(error),
+        })?;
+        self.run_on(home, &format!("DROP TABLE pg_temp.{}", catalog::quote_identifier(&stage.table))).await?;
+        Ok(rows)
+    }
+}
+
+/// A stage with the target's conditions, so that a line that breaks one is named as PostgreSQL names it. `None` where they
+/// must not be checked yet (a trigger may change the row).
+fn checking_stage(stage: &Stage) -> Option<String> {
+    let target = &stage.target;
+    if target.has_triggers {
+        return None;
+    }
+    let name = target.qualified_name();
+    let table = catalog::quote_identifier(&stage.table);
+    let mut sql = format!(
+        "CREATE TEMP TABLE {table} (LIKE {name} INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING GENERATED) \
+         ON COMMIT DROP"
+    );
+    let is_identity =
+        |column: &&Column| matches!(column.generated, Generated::IdentityAlways | Generated::IdentityByDefault);
+    for column in target.columns.iter().filter(is_identity) {
+        sql.push_str(&format!(
+            "; ALTER TABLE pg_temp.{table} ALTER {} SET DEFAULT \
+             pg_catalog.nextval(pg_catalog.pg_get_serial_sequence({}, {}))",
+            catalog::quote_identifier(&column.name),
+            catalog::quote_literal(&name),
+            catalog::quote_literal(&column.name)
+        ));
+    }
+    Some(sql)
+}
+
+/// Options for a node that gets the input as it is, header and encoding included.
+fn all_options(options: &CopyOptions, statement: &CopyStatement) -> String {
+    let mut list = options.to_sql();
+    let mut more = Vec::new();
+    for (name, value) in &statement.options {
+        match (name.as_str(), value) {
+            ("header", Some(CopyValue::Text(value))) => more.push(format!("HEADER {value}")),
+            ("header", _) => more.push("HEADER".to_owned()),
+            ("encoding", Some(CopyValue::Text(value))) => {
+                more.push(format!("ENCODING {}", catalog::quote_literal(value)));
+            }
+            _ => {}
+        }
+    }
+    if !more.is_empty() {
+        list = list.replacen('(', &format!("({}, ", more.join(", ")), 1);
+    }
+    list
+}
