@@ -82,6 +82,9 @@ pub struct Coordinator {
     pub listen: String,
     #[serde(default)]
     pub auth: Auth,
+    /// Most connections to each datanode.
+    #[serde(default = "pool_size")]
+    pub pool_size: usize,
 }
 
 /// `[[datanode]]`: a PostgreSQL server. Its id is its place in the file.
@@ -113,6 +116,10 @@ pub struct Local {
     /// Settings given with `--set`.
     #[serde(default)]
     pub set: BTreeMap<String, String>,
+}
+
+fn pool_size() -> usize {
+    60
 }
 
 fn postgres() -> String {

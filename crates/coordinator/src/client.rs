@@ -38,6 +38,11 @@ pub(crate) struct Client {
     key: (i32, i32),
 }
 
+/// 42703 and 42P01 come before the first row does.
+fn speaks_of_names(error: &PgError) -> bool {
+    [SqlState::UNDEFINED_COLUMN, SqlState::UNDEFINED_TABLE].contains(&error.code())
+}
+
 impl Client {
     pub(crate) fn new(
         shared: Arc<Shared>,
@@ -143,7 +148,21 @@ impl Client {
             return Ok(ended);
         }
         let plan = self.session.plan(statement, call, None).await?;
-        self.run_plan(&plan, statement, call, spool).await
+        let version = self.session.catalog_version();
+        let may_retry =
+            !self.session.in_block() && spool.is_none() && !matches!(plan, Plan::CopyFrom(_) | Plan::CopyTo(_));
+        match self.run_plan(&plan, statement, call, spool).await {
+            // The names in our own texts were those of a catalog that another session has changed meanwhile.
+            Err(error) if may_retry && speaks_of_names(&error) => {
+                self.session.release();
+                let plan = self.session.plan(statement, call, None).await?;
+                match self.session.catalog_version() == version {
+                    true => Err(error),
+                    false => self.run_plan(&plan, statement, call, None).await,
+                }
+            }
+            result => result,
+        }
     }
 
     /// Runs a plan while watching the client: one that hangs up has its statement cancelled.

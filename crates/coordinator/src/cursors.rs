@@ -17,6 +17,8 @@ use crate::client::Client;
 pub(crate) struct Cursor {
     node: NodeId,
     hold: bool,
+    /// It reads a temp table of its own.
+    gathered: bool,
 }
 
 impl Client {
@@ -39,7 +41,14 @@ impl Client {
         if declare.hold {
             return Err(PgError::unsupported("a cursor WITH HOLD").hint("Read the cursor before the transaction ends."));
         }
+        if self.cursors.contains_key(&declare.name) {
+            return Err(PgError::new(
+                SqlState::DUPLICATE_CURSOR,
+                format!("cursor \"{}\" already exists", declare.name),
+            ));
+        }
         let plan = self.session.plan(&declare.inner, call, None).await?;
+        let gathered = !matches!(plan, Plan::Forward(_));
         let node = match &plan {
             Plan::Forward(forward) => {
                 let prefix = declaration(declare);
@@ -77,7 +86,7 @@ impl Client {
             }
         };
         debug_assert!(!statement.sql.is_empty());
-        self.cursors.insert(declare.name.clone(), Cursor { node, hold: declare.hold });
+        self.cursors.insert(declare.name.clone(), Cursor { node, hold: declare.hold, gathered });
         Ok(Completion::tag("DECLARE CURSOR"))
     }
 
@@ -100,8 +109,14 @@ impl Client {
     }
 
     async fn close_one(&mut self, name: &str) -> Result<()> {
-        let node = self.cursor(name)?.node;
+        let (node, gathered) = {
+            let cursor = self.cursor(name)?;
+            (cursor.node, cursor.gathered)
+        };
         self.session.command_on(node, &format!("CLOSE {}", catalog::quote_identifier(name))).await?;
+        if gathered {
+            self.session.drop_cursor_table(name).await?;
+        }
         self.cursors.remove(name);
         Ok(())
     }

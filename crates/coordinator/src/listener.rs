@@ -113,11 +113,12 @@ async fn serve_client(shared: Arc<Shared>, stream: TcpStream) -> Result<()> {
     let _counted = Counted::new(&shared);
     let (read, write) = stream.into_split();
     match startup::open(&shared, read, write).await? {
-        Opening::Cancel { process_id, secret } => {
+        Opening::Cancel { process_id, secret, stream } => {
             let cancel = shared.cancels().get(&(process_id, secret)).cloned();
             if let Some(cancel) = cancel {
                 cancel.cancel().await;
             }
+            drop(stream);
             Ok(())
         }
         Opening::Session(client) => {

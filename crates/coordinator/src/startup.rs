@@ -22,9 +22,11 @@ const STARTUP_BYTES_MAX: usize = 10_000;
 /// What a connection turned out to be.
 pub(crate) enum Opening {
     Session(Box<Client>),
+    /// The stream is closed once the cancel has been passed on: that is what the client waits for.
     Cancel {
         process_id: i32,
         secret: i32,
+        stream: (FrameReader, FrameWriter),
     },
     /// Closed again, or answered with an error.
     Nothing,
@@ -40,7 +42,9 @@ pub(crate) async fn open(shared: &Arc<Shared>, read: OwnedReadHalf, write: Owned
             let client = Client::new(shared.clone(), reader, writer, session);
             return Ok(Opening::Session(Box::new(client)));
         }
-        Ok(Ok(First::Cancel { process_id, secret })) => return Ok(Opening::Cancel { process_id, secret }),
+        Ok(Ok(First::Cancel { process_id, secret })) => {
+            return Ok(Opening::Cancel { process_id, secret, stream: (reader, writer) });
+        }
         Ok(Ok(First::Nothing)) => return Ok(Opening::Nothing),
         Ok(Err(error)) => {
             error.with(pgerror::field::SEVERITY, "FATAL").with(pgerror::field::SEVERITY_LOCALIZED, "FATAL")

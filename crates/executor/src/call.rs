@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pgerror::{PgError, Result};
+use pgerror::{PgError, Result, field};
 use pgproto::backend::{self, Field, tag};
 use pgproto::connection::{Run, unexpected};
 use pgproto::frontend::{self, Bind, Target};
@@ -149,7 +149,16 @@ impl Held {
                 | tag::PORTAL_SUSPENDED => {}
                 tag::ERROR => {
                     self.copying_out = false;
-                    self.failure.get_or_insert(PgError::decode_body(frame.body));
+                    let error = PgError::decode_body(frame.body);
+                    // That a datanode ends its session is no reason to end the client's.
+                    let error = match error.is_fatal() {
+                        true => error
+                            .with(field::SEVERITY, &b"ERROR"[..])
+                            .with(field::SEVERITY_LOCALIZED, &b"ERROR"[..])
+                            .detail("A datanode ended the session that worked for this one."),
+                        false => error,
+                    };
+                    self.failure.get_or_insert(error);
                     if self.link.connection.is_broken() {
                         return Err(self.failure.take().unwrap_or_else(|| PgError::connection("the datanode is gone")));
                     }

@@ -15,6 +15,9 @@ use crate::pool::{Address, Identity, Pool};
 /// Longest wait for a DDL statement of another session to be settled.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Times that a load is tried again.
+const LOAD_RETRIES: usize = 2;
+
 /// See the module's page.
 pub struct Context {
     pub(crate) pool: Pool,
@@ -200,7 +203,16 @@ impl Context {
 
     async fn load(&self, epoch: Option<u64>) -> Result<Arc<Loaded>> {
         let mut link = self.pool.checkout(self.primary, &self.address(self.primary)?, &self.service).await?;
-        let result = load::load(&mut link.connection, false).await;
+        let mut result = load::load(&mut link.connection, false).await;
+        // Functions that print definitions look at the present, not at the snapshot: an object dropped meanwhile makes them fail.
+        for _ in 0..LOAD_RETRIES {
+            match &result {
+                Err(error) if error.code() != SqlState::CONNECTION_FAILURE && link.connection.is_idle() => {
+                    result = load::load(&mut link.connection, false).await;
+                }
+                _ => break,
+            }
+        }
         self.pool.give_back(link);
         let loaded = Arc::new(Loaded { catalog: Arc::new(result?), epoch });
         *self.cached.lock().unwrap_or_else(PoisonError::into_inner) = Some(loaded.clone());

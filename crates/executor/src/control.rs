@@ -167,6 +167,12 @@ impl Session {
         Ok(home)
     }
 
+    /// Drops what [`Session::declare_gathered`] made for a cursor that is closed.
+    pub async fn drop_cursor_table(&mut self, cursor: &str) -> Result<()> {
+        let table = catalog::quote_identifier(&format!("loxo_cursor_{cursor}"));
+        self.command_on(self.home, &format!("DROP TABLE IF EXISTS pg_temp.{table}")).await
+    }
+
     /// Object ids of type names as written after PREPARE.
     pub async fn type_oids(&mut self, names: &[String]) -> Result<Vec<u32>> {
         if names.is_empty() {
@@ -188,11 +194,7 @@ impl Session {
                 self.home,
                 &format!(
                     "SELECT {}",
-                    types
-                        .iter()
-                        .map(|oid| format!("pg_catalog.format_type({oid}, NULL)"))
-                        .collect::<Vec<_>>()
-                        .join(", ")
+                    types.iter().map(|oid| format!("pg_catalog.format_type({oid}, -1)")).collect::<Vec<_>>().join(", ")
                 ),
             )
             .await?;

@@ -37,6 +37,7 @@ impl Session {
         options: &CopyOptions,
         source: CopySource<'_>,
     ) -> Result<u64> {
+        self.keep_sequence_state(&stage.create_sql);
         self.create_copy_stage(stage).await?;
         let columns: Vec<String> = plan.columns.iter().map(|column| catalog::quote_identifier(&column.name)).collect();
         let mut sql = format!(

@@ -42,7 +42,7 @@ impl Session {
             lines.push(format!("{title} on {name}:"));
             lines.extend(self.node_plan(node, &format!("EXPLAIN {}{sql}", options(explain)), call).await?);
         }
-        self.send_lines(&lines, output).await?;
+        self.send_lines(&lines, call.describe, output).await?;
         Ok(Completion::Tag("EXPLAIN".into()))
     }
 
@@ -64,8 +64,10 @@ impl Session {
     }
 
     /// Sends lines as the one text column `QUERY PLAN`.
-    async fn send_lines(&mut self, lines: &[String], output: &mut Output<'_>) -> Result<()> {
-        output.description(&[query_plan_field()]);
+    async fn send_lines(&mut self, lines: &[String], describe: bool, output: &mut Output<'_>) -> Result<()> {
+        if describe {
+            output.description(&[query_plan_field()]);
+        }
         let mut rows = BytesMut::new();
         for line in lines {
             backend::data_row(&mut rows, [Some(line.as_bytes())].into_iter());

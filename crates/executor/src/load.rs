@@ -79,18 +79,18 @@ pub(crate) async fn load(connection: &mut Connection, in_transaction: bool) -> R
         // The lock is taken in a transaction of its own: waiting inside the second one would be done on an old snapshot.
         connection.execute(&format!("SELECT pg_catalog.pg_advisory_lock_shared({COMMIT_LOCK})")).await?;
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL search_path = ''").await?;
+        // This statement takes the snapshot, so the lock has done its work. Held longer it would deadlock with a schema
+        // change, which has locked tables that are looked at below.
+        connection.execute(&format!("SELECT pg_catalog.pg_advisory_unlock_shared({COMMIT_LOCK})")).await?;
     }
     let result = read_all(connection).await;
-    let end = match in_transaction {
-        true => "ROLLBACK TO loxo_load; RELEASE loxo_load".to_owned(),
-        false => format!("ROLLBACK; SELECT pg_catalog.pg_advisory_unlock_shared({COMMIT_LOCK})"),
-    };
+    let end = if in_transaction { "ROLLBACK TO loxo_load; RELEASE loxo_load" } else { "ROLLBACK" };
     if result.is_err() {
-        let ended = connection.execute(&end).await;
+        let ended = connection.execute(end).await;
         debug_assert!(ended.is_ok() || connection.is_broken());
     }
     match result {
-        Ok(catalog) => connection.execute(&end).await.map(|_| catalog),
+        Ok(catalog) => connection.execute(end).await.map(|_| catalog),
         Err(error) if error.code() == SqlState::UNDEFINED_TABLE || error.code() == SqlState::INVALID_SCHEMA_NAME => {
             Err(PgError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, "the datanode has no Loxodonta metadata")
                 .detail(error.message())
@@ -330,7 +330,9 @@ const FUNCTIONS: &str = "SELECT p.oid, n.nspname, p.proname, l.lanname, p.provol
      FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang \
      WHERE p.oid >= 16384 AND n.nspname <> 'loxo'";
 
-const OPERATORS: &str = "SELECT DISTINCT oprname FROM pg_operator WHERE oid >= 16384";
+/// Operators whose function has a body that could read tables.
+const OPERATORS: &str = "SELECT DISTINCT o.oprname FROM pg_operator o JOIN pg_proc p ON p.oid = o.oprcode \
+     JOIN pg_language l ON l.oid = p.prolang WHERE o.oid >= 16384 AND l.lanname NOT IN ('c', 'internal')";
 
 /// Relations of users: not ours, not PostgreSQL's own, not other sessions' temp tables.
 const RELATIONS: &str = "SELECT c.oid, n.nspname, c.relname, c.relkind, c.relpersistence, \

@@ -39,12 +39,48 @@ impl Completion {
 impl Session {
     /// Runs a planned statement and sends its rows to `output`. On an error the block, if one is open, has failed.
     pub async fn run(&mut self, plan: &Plan, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
+        self.keep_session_state(plan);
         let result = Box::pin(self.dispatch(plan, call, output)).await;
         if result.is_err() {
             self.fail();
         }
         self.release();
         result
+    }
+
+    /// The home node's backend remembers the last value of a sequence and holds advisory locks: after a statement with either
+    /// it stays with the session and ends with it, so that no other session finds what was left there.
+    fn keep_session_state(&mut self, plan: &Plan) {
+        match plan {
+            Plan::Forward(forward) => self.keep_sequence_state(&forward.sql),
+            Plan::Gather(gather) => self.keep_sequence_state(&gather.final_sql.text),
+            Plan::InsertStaged(insert) => {
+                self.keep_sequence_state(&insert.stage.create_sql);
+                self.keep_sequence_state(&insert.fill.text);
+            }
+            // Nothing that the home node has to evaluate.
+            Plan::Scatter(_)
+            | Plan::Replicate(_)
+            | Plan::InsertSplit(_)
+            | Plan::CopyFrom(_)
+            | Plan::CopyTo(_)
+            | Plan::Explain(_)
+            | Plan::DeclareCursor(_)
+            | Plan::Ddl(_)
+            | Plan::Redistribute(_)
+            | Plan::Cluster(_)
+            | Plan::Session => {}
+        }
+    }
+
+    /// See [`Session::keep_session_state`]; for a text that the home node is about to run.
+    pub(crate) fn keep_sequence_state(&mut self, sql: &str) {
+        const FUNCTIONS: [&str; 6] = ["nextval", "currval", "lastval", "setval", "advisory", "set_config"];
+        let sql = sql.to_ascii_lowercase();
+        if FUNCTIONS.iter().any(|name| sql.contains(name)) {
+            let home = self.home;
+            self.pin(home);
+        }
     }
 
     pub(crate) async fn dispatch(&mut self, plan: &Plan, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
@@ -57,13 +93,13 @@ impl Session {
             Plan::Scatter(scatter) => {
                 let parts: Vec<_> = scatter.nodes.iter().map(|node| (*node, scatter.sql.clone())).collect();
                 match scatter.writes && parts.len() > 1 {
-                    true => self.atomically(async |this| this.scatter(Mode::InBlock, parts, call, output).await).await,
+                    true => self.atomically(async |this| this.write_in_order(parts, call, output).await).await,
                     false => self.scatter(self.mode(), parts, call, output).await,
                 }
             }
             Plan::InsertSplit(insert) => {
                 let parts = insert.parts.clone();
-                self.atomically(async |this| this.scatter(Mode::InBlock, parts, call, output).await).await
+                self.atomically(async |this| this.write_in_order(parts, call, output).await).await
             }
             Plan::Replicate(replicate) => {
                 self.atomically(async |this| this.replicate(&replicate.nodes, &replicate.sql, call, output).await).await
@@ -107,6 +143,27 @@ impl Session {
                 Err(error)
             }
         }
+    }
+
+    /// A write on several nodes. New rows go to all at once; rows that exist are changed (and so locked) node by node, in the
+    /// order of the nodes: two statements over the same rows then wait for each other at the first node instead of
+    /// deadlocking across two, which no PostgreSQL would notice.
+    async fn write_in_order(
+        &mut self,
+        parts: Vec<(NodeId, String)>,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        if parts.iter().all(|(_, sql)| only_inserts(sql)) {
+            return self.scatter(Mode::InBlock, parts, call, output).await;
+        }
+        let mut total = Total::default();
+        for part in parts {
+            if let Completion::Tag(tag) = self.scatter(Mode::InBlock, vec![part], call, output).await? {
+                total.add(&tag);
+            }
+        }
+        Ok(total.completion())
     }
 
     /// Each text on its node, all at once; rows are passed on, counts added.
@@ -282,6 +339,12 @@ async fn step(node: NodeId, held: &mut Held, first: bool) -> (NodeId, &mut Held,
         false => held.next().await,
     };
     (node, held, event)
+}
+
+/// Is this an INSERT that cannot wait for a row lock of another statement for long? (With ON CONFLICT it can.)
+fn only_inserts(sql: &str) -> bool {
+    let sql = sql.to_ascii_lowercase();
+    sql.starts_with("insert") && !sql.contains("conflict")
 }
 
 /// Adds up command tags.

@@ -173,6 +173,11 @@ impl Session {
         &self.context
     }
 
+    /// Version of the catalog that the last statement was planned with.
+    pub fn catalog_version(&self) -> u64 {
+        self.catalog_version
+    }
+
     /// Who the session acts for.
     pub fn identity(&self) -> &Identity {
         &self.identity

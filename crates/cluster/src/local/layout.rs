@@ -64,6 +64,7 @@ impl Layout {
         let coordinator = |i: usize| Coordinator {
             name: format!("coord{}", i + 1),
             listen: format!("127.0.0.1:{}", port + i as u16),
+            pool_size: 60,
             auth: Auth::Trust,
         };
         let datanode = |i: usize| Datanode {

@@ -24,8 +24,7 @@ pub struct Arguments {
     pub detached: bool,
 }
 
-/// Connections of one coordinator to each datanode, and clients it serves at a time.
-const POOL_SIZE: usize = 60;
+/// Clients that a coordinator serves at a time.
 const CLIENTS_MAX: usize = 1000;
 
 /// Runs the command.
@@ -53,7 +52,7 @@ pub async fn run(arguments: Arguments) -> Result<()> {
         primary: catalog::NodeId(config.datanodes.iter().position(|node| node.primary).unwrap_or(0) as u16),
         service,
         gtm: format!("{}:{}", config.gtm.host, config.gtm.port),
-        pool_size: POOL_SIZE,
+        pool_size: own.pool_size,
         clients_max: CLIENTS_MAX,
     };
     let coordinator = Coordinator::bind(options).await?;

@@ -163,7 +163,7 @@ impl Alter<'_> {
             return Ok(());
         }
         Err(PgError::unsupported(format!("{doing} distribution column \"{column}\""))
-            .hint("Distribute the table by another column first: ALTER TABLE … DISTRIBUTE BY …."))
+            .hint("Create a table with another distribution key and copy the rows: INSERT … SELECT."))
     }
 
     /// The key may change within its hash class without moving a row, as long as the values stay.

@@ -130,6 +130,18 @@ pub(super) fn mentions_temporary(ctx: &Context<'_>, query: &NodeEnum) -> Result<
     Ok(found)
 }
 
+/// Does a query read a table or view whose rows may be on other nodes?
+pub(super) fn mentions_distributed(ctx: &Context<'_>, query: &NodeEnum) -> Result<bool> {
+    let mut found = false;
+    query.walk(&mut |node| {
+        if let Ref::RangeVar(name) = node {
+            found |= !matches!(ctx.resolve(name)?, crate::context::Named::Home(_));
+        }
+        Ok(!found)
+    })?;
+    Ok(found)
+}
+
 /// Does an expression read any table?
 pub(super) fn reads_tables(query: &NodeEnum) -> Result<bool> {
     let mut found = false;

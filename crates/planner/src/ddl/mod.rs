@@ -232,6 +232,15 @@ impl Ddl<'_> {
             Some(query) => create_as::mentions_temporary(self.ctx, query)?,
             None => false,
         };
+        let is_temporary = over_temp || view.view.as_ref().is_some_and(|name| is_temporary(self.ctx, name));
+        let query = view.query.as_deref().and_then(|q| q.node.as_ref());
+        if let (true, Some(query)) = (is_temporary, query)
+            && create_as::mentions_distributed(self.ctx, query)?
+        {
+            return Err(PgError::unsupported("a temporary view over distributed tables")
+                .detail("It would show the rows of one datanode.")
+                .hint("Create a permanent view, or put the query into WITH."));
+        }
         if over_temp { Ok(self.temporary(DdlKind::Schema)) } else { self.named(view.view.as_ref()) }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use catalog::{Column, Distribution, Generated, NodeId, Relation};
 use pg_query::protobuf::{InsertStmt, OverridingKind, SelectStmt};
 use pg_query::{Node, NodeEnum};
-use pgerror::{PgError, Result};
+use pgerror::{PgError, Result, SqlState};
 use placement::KeyType;
 
 use super::stage;
@@ -389,8 +389,31 @@ impl Insert<'_> {
         Ok(Plan::InsertSplit(InsertSplit { parts }))
     }
 
+    /// `rewriteTargetListIU` (PostgreSQL's `rewriteHandler.c`): the stage would take such a value, the table does not.
+    fn check_identity(&self) -> Result<()> {
+        if self.insert.r#override == OverridingKind::OverridingSystemValue as i32 {
+            return Ok(());
+        }
+        let rows = self.rows();
+        for (position, name) in self.given_columns().iter().enumerate() {
+            let is_always =
+                self.relation.column(name).is_some_and(|column| column.generated == Generated::IdentityAlways);
+            let all_default = rows
+                .as_ref()
+                .is_some_and(|rows| rows.iter().all(|row| matches!(row.get(position), Some(Value::Default))));
+            if is_always && !all_default {
+                let code = SqlState::from_bytes(b"428C9").unwrap_or(SqlState::SYNTAX_ERROR);
+                return Err(PgError::new(code, format!("cannot insert a non-DEFAULT value into column \"{name}\""))
+                    .detail(format!("Column \"{name}\" is an identity column defined as GENERATED ALWAYS."))
+                    .hint("Use OVERRIDING SYSTEM VALUE to override."));
+            }
+        }
+        Ok(())
+    }
+
     /// By way of the stage table.
     fn staged(&self) -> Result<Plan> {
+        self.check_identity()?;
         let mut fill = self.insert.clone();
         fill.relation = Some(tree::table("", stage::TABLE, None));
         fill.on_conflict_clause = None;

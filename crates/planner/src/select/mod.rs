@@ -131,6 +131,12 @@ fn check_split(ctx: &Context<'_>, select: &SelectStmt, facts: &Facts, split: &Sp
             PgError::unsupported("a data-modifying WITH").hint("Run the data change as a statement of its own.");
         return Err(Not::Refused(error));
     }
+    if facts.system_column.as_deref() == Some("tableoid") && split.nodes.len() > 1 {
+        let error = PgError::unsupported("the system column tableoid")
+            .detail("A table has another object id on each datanode.")
+            .hint("Name the table in the query's output instead.");
+        return Err(Not::Refused(error));
+    }
     if let Some(what) = &facts.volatile
         && volatile_beyond_rows(ctx, select)?
     {
