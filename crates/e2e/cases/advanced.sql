@@ -94,6 +94,7 @@ LISTEN chan;
 UNLISTEN *;
 SELECT pg_advisory_lock(42), pg_advisory_unlock(42);
 SELECT k FROM tgt TABLESAMPLE BERNOULLI (100) ORDER BY k LIMIT 2;
+-- refused: v3
 SELECT tableoid::regclass, k FROM tgt WHERE k = 6;
 SELECT tgt.k, g.k FROM tgt, LATERAL (SELECT src.k FROM src WHERE src.k >= tgt.k ORDER BY src.k LIMIT 1) g WHERE tgt.k > 5 ORDER BY 1;
 ALTER TABLE tgt ENABLE ROW LEVEL SECURITY;
