@@ -34,7 +34,7 @@ impl Session {
 
     /// Plans a statement. An error of the planner about a statement that PostgreSQL would refuse anyway becomes PostgreSQL's.
     pub async fn plan(&mut self, statement: &Statement, call: &Call, known: Option<&Description>) -> Result<Plan> {
-        match self.plan_once(statement, call, known).await {
+        match self.plan_at_one_moment(statement, call, known).await {
             Ok(Plan::Gather(gather)) if known.is_none() => {
                 self.describe(&statement.sql, &call.declared_types()).await?;
                 Ok(Plan::Gather(gather))
@@ -74,6 +74,34 @@ impl Session {
         let tried = self.run_on(home, &statement.node_sql).await;
         self.rollback().await;
         about_the_statement(tried)
+    }
+
+    /// A statement that reads the clock and is not all on one node, or not alone in its transaction, is planned with the home
+    /// node's time in its text.
+    async fn plan_at_one_moment(
+        &mut self,
+        statement: &Statement,
+        call: &Call,
+        known: Option<&Description>,
+    ) -> Result<Plan> {
+        let first = self.plan_once(statement, call, known).await;
+        let is_alone = matches!(first, Ok(Plan::Forward(_))) && !self.in_block();
+        if is_alone || !planner::may_read_clock(&statement.sql) {
+            return first;
+        }
+        let now = self.transaction_time().await?;
+        match planner::at_one_moment(statement, &now)? {
+            Some(rewritten) => self.plan_once(&rewritten, call, known).await,
+            None => first,
+        }
+    }
+
+    /// `now()` of the home node.
+    async fn transaction_time(&mut self) -> Result<String> {
+        let sql = "SELECT pg_catalog.to_char(pg_catalog.now() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') || '+00'";
+        let rows = self.rows_on(self.home, sql).await?;
+        let value = rows.into_iter().next().and_then(|row| row.into_iter().next().flatten());
+        Ok(String::from_utf8_lossy(&value.unwrap_or_default()).into_owned())
     }
 
     async fn plan_once(&mut self, statement: &Statement, call: &Call, known: Option<&Description>) -> Result<Plan> {

@@ -8,6 +8,9 @@ use txn::Participant;
 use crate::load::{self, Loaded};
 use crate::session::{Mode, Session};
 
+/// Longest wait of a schema change for a gtm that is away.
+const GTM_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
+
 impl Session {
     /// Commits the block on all its nodes or on none. A failed block is rolled back, as COMMIT does in PostgreSQL; gives
     /// the command tag.
@@ -45,6 +48,8 @@ impl Session {
 
     /// Has every coordinator drop its catalog; see the page of `load` for the lock.
     async fn announce_schema_change(&mut self) -> Result<txn::InvalidationGuard> {
+        // A gtm that was just started again is found within a second or two. If it is not, the next line says so.
+        let _ = tokio::time::timeout(GTM_WAIT, self.context.gtm.connected()).await;
         self.run_on(self.home, load::LOCK_FOR_COMMIT).await?;
         self.context.gtm.invalidate_catalogs().await
     }

@@ -15,6 +15,7 @@
 //! - Statements are taken to be valid: PostgreSQL has accepted them before the planner sees them.
 //! - A statement that needs no rewriting is passed on as the very text the user wrote.
 
+mod clock;
 mod constant;
 mod context;
 mod copy;
@@ -32,6 +33,7 @@ mod views;
 use catalog::Catalog;
 use pgerror::Result;
 
+pub use clock::{at_one_moment, may_read_clock};
 pub use parse::{Statement, StatementKind, parse};
 pub use plan::*;
 pub use session::*;

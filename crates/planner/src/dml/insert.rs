@@ -283,8 +283,12 @@ impl Insert<'_> {
             (uses_default || !given.contains(&column.name.as_str()))
                 && column.default.as_ref().is_some_and(|text| self.reads_clock(text))
         };
-        nodes.windows(2).all(|pair| pair[0] == pair[1])
-            || !(self.facts.clock.is_some() || self.relation.columns.iter().any(by_default))
+        let by_default = self.relation.columns.iter().any(by_default);
+        // Other statements of the transaction go to other nodes: the home node gives all of them its time.
+        if by_default && self.ctx.session.in_transaction {
+            return false;
+        }
+        nodes.windows(2).all(|pair| pair[0] == pair[1]) || !(self.facts.clock.is_some() || by_default)
     }
 
     fn reads_clock(&self, expression: &str) -> bool {

@@ -219,7 +219,7 @@ ERROR 0A000 cannot enforce the foreign key of table "lineitem" to "orders" on ea
 ALTER TABLE orders DROP COLUMN o_orderkey
 ----
 ERROR 0A000 dropping distribution column "o_orderkey" is not supported on distributed tables
-  hint: Distribute the table by another column first: ALTER TABLE … DISTRIBUTE BY ….
+  hint: Create a table with another distribution key and copy the rows: INSERT … SELECT.
 
 ALTER TABLE orders ALTER COLUMN o_orderkey TYPE int
 ----
@@ -229,7 +229,7 @@ Ddl Schema on [0 1 2]
 ALTER TABLE orders ALTER COLUMN o_orderkey TYPE text
 ----
 ERROR 0A000 changing the type of distribution column "o_orderkey" is not supported on distributed tables
-  hint: Distribute the table by another column first: ALTER TABLE … DISTRIBUTE BY ….
+  hint: Create a table with another distribution key and copy the rows: INSERT … SELECT.
 
 ALTER TABLE orders DISTRIBUTE BY HASH (o_custkey)
 ----

@@ -113,6 +113,13 @@ impl GtmClient {
         let _ = view.wait_for(|view| !view.connected || view.pending.is_empty()).await;
     }
 
+    /// Waits until the gtm has welcomed this client. Put a limit on it.
+    pub async fn connected(&self) {
+        let mut view = self.view.clone();
+        // As in `settled`: an error cannot come while this client lives.
+        let _ = view.wait_for(|view| view.connected).await;
+    }
+
     /// Has every coordinator drop its catalog; to be called by a DDL statement right before its commit, while it
     /// holds the lock on the metadata. Takes up to the lease and half a second if a coordinator does not answer.
     ///

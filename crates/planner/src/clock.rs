@@ -1,0 +1,126 @@
+//! One moment for all nodes: `now()` and its kin as constants.
+//!
+//! Each datanode has its own transaction and so its own `now()`. A statement whose parts run on several nodes, or that is
+//! part of a transaction over several, gets the home node's instead, written into its text.
+
+use std::sync::Arc;
+
+use pg_query::protobuf::{ResTarget, SqlValueFunctionOp as Op};
+use pg_query::{Node, NodeEnum};
+use pgerror::Result;
+
+use crate::parse::{Statement, StatementKind};
+use crate::tree::{self, Ref, Walk};
+
+/// The statement with every `now()`, `transaction_timestamp()`, `CURRENT_TIMESTAMP`, `CURRENT_DATE`, … replaced by a
+/// constant made from `timestamp` (a `timestamptz` as text, with its offset); `None` if there is none, or if it
+/// is not a SELECT, INSERT, UPDATE or DELETE. `clock_timestamp()` and views' own `now()` stay as they are.
+pub fn at_one_moment(statement: &Statement, timestamp: &str) -> Result<Option<Statement>> {
+    use StatementKind::{Delete, Insert, Select, Update};
+    if !matches!(statement.kind, Select | Insert | Update | Delete) || !may_read_clock(&statement.sql) {
+        return Ok(None);
+    }
+    let Some(original) = statement.node() else { return Ok(None) };
+    let mut tree = original.clone();
+    let mut found = false;
+    tree.rewrite(&mut |node: &mut Node| {
+        if let Some(NodeEnum::ResTarget(target)) = &mut node.node {
+            keep_name(target)?;
+        }
+        if let Some(text) = constant(node, timestamp) {
+            *node = tree::parse_expression(&text)?;
+            found = true;
+            return Ok(false);
+        }
+        Ok(true)
+    })?;
+    if !found {
+        return Ok(None);
+    }
+    let sql: Arc<str> = Arc::from(tree::deparse(&tree)?);
+    Ok(Some(Statement { sql: sql.clone(), node_sql: sql, tree: Some(Arc::new(tree)), ..statement.clone() }))
+}
+
+/// Could the text mention a clock? Cheap, and may be wrong in one direction only.
+pub fn may_read_clock(sql: &str) -> bool {
+    let sql = sql.to_ascii_lowercase();
+    ["now", "current_", "localtime", "transaction_timestamp"].iter().any(|word| sql.contains(word))
+}
+
+/// The column of `SELECT now()` is called `now`, whatever stands there in its place.
+fn keep_name(target: &mut ResTarget) -> Result<()> {
+    let mut reads_clock = false;
+    if let (true, Some(value)) = (target.name.is_empty(), target.val.as_deref()) {
+        value.walk(&mut |node| {
+            reads_clock |= match node {
+                Ref::FuncCall(call) => is_now(&tree::names_of(&call.funcname), call.args.len()),
+                Ref::SqlvalueFunction(function) => cast_of(function.op).is_some(),
+                _ => false,
+            };
+            Ok(true)
+        })?;
+    }
+    if reads_clock {
+        target.name = tree::output_name(target);
+    }
+    Ok(())
+}
+
+fn constant(node: &Node, timestamp: &str) -> Option<String> {
+    match node.node.as_ref()? {
+        NodeEnum::FuncCall(call) if is_now(&tree::names_of(&call.funcname), call.args.len()) => {
+            Some(format!("'{timestamp}'::timestamptz"))
+        }
+        NodeEnum::SqlvalueFunction(function) => {
+            let name = cast_of(function.op)?;
+            let precision = if function.typmod >= 0 { format!("({})", function.typmod) } else { String::new() };
+            Some(format!("('{timestamp}'::timestamptz)::{name}{precision}"))
+        }
+        _ => None,
+    }
+}
+
+fn is_now(name: &[String], arguments: usize) -> bool {
+    let name: Vec<&str> = name.iter().map(String::as_str).collect();
+    arguments == 0
+        && matches!(
+            name.as_slice(),
+            ["now" | "transaction_timestamp"] | ["pg_catalog", "now" | "transaction_timestamp"]
+        )
+}
+
+/// The type of a `CURRENT_…` value; `None` for CURRENT_USER and the like.
+fn cast_of(op: i32) -> Option<&'static str> {
+    Some(match Op::try_from(op).ok()? {
+        Op::SvfopCurrentDate => "date",
+        Op::SvfopCurrentTime | Op::SvfopCurrentTimeN => "timetz",
+        Op::SvfopCurrentTimestamp | Op::SvfopCurrentTimestampN => "timestamptz",
+        Op::SvfopLocaltime | Op::SvfopLocaltimeN => "time",
+        Op::SvfopLocaltimestamp | Op::SvfopLocaltimestampN => "timestamp",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rewritten(sql: &str) -> Option<String> {
+        let statement = crate::parse(sql).unwrap().remove(0);
+        at_one_moment(&statement, "2024-05-06 07:08:09.1+00").unwrap().map(|statement| statement.sql.to_string())
+    }
+
+    #[test]
+    fn clocks_become_constants_and_columns_keep_their_names() {
+        let sql = rewritten("SELECT now(), current_date - 1, a FROM t WHERE b > CURRENT_TIMESTAMP(0)").unwrap();
+        assert!(sql.contains("AS now") && sql.contains("::date") && sql.contains("(0)"), "{sql}");
+        assert!(!sql.to_lowercase().contains("now()") && !sql.to_lowercase().contains("current_"), "{sql}");
+        assert!(rewritten("UPDATE t SET at = now() WHERE k = $1").unwrap().contains("$1"));
+    }
+
+    #[test]
+    fn other_statements_stay_as_they_are() {
+        assert_eq!(rewritten("SELECT current_user, clock_timestamp(), 'now' FROM t"), None);
+        assert_eq!(rewritten("CREATE TABLE t (at timestamptz DEFAULT now())"), None);
+    }
+}
