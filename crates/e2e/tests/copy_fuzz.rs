@@ -1,7 +1,8 @@
 //! Random COPY input gives on a cluster what it gives on one PostgreSQL: rows, errors, CONTEXT lines.
 //!
-//! `LOXO_FUZZ_SEED` (default 1) is the first case's seed, each next case has the next number; `LOXO_FUZZ_SECONDS` runs for
-//! that long (default 20); `LOXO_FUZZ_CASES` runs so many cases instead. A failure prints the seed that runs it again.
+//! `LOXO_FUZZ_SEED` (default 1) is the first case's seed, each next case has the next number; `LOXO_FUZZ_CASES` says how
+//! many (default 400, so that every run does the same); `LOXO_FUZZ_SECONDS` runs for that long instead. A failure prints the
+//! seed that runs it again.
 
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,8 @@ use e2e::differential::Pair;
 use e2e::fuzz::{Case, Tally};
 use testkit::{Cluster, Server, ServerOptions};
 
+/// Cases of a run that does not say how many.
+const CASES: u64 = 400;
 /// More failures than this add nothing.
 const FAILURES_MAX: usize = 10;
 
@@ -22,11 +25,11 @@ fn copy_behaves_like_one_postgresql() {
     let options = ServerOptions::like(&mut cluster.connect(0).expect("a session")).expect("its locale");
     let reference = Server::start(&options).expect("a stock server");
     let started = Instant::now();
-    let limit = Duration::from_secs(number("LOXO_FUZZ_SECONDS").unwrap_or(20));
-    let cases = number("LOXO_FUZZ_CASES");
+    let limit = number("LOXO_FUZZ_SECONDS").map(Duration::from_secs);
+    let cases = number("LOXO_FUZZ_CASES").unwrap_or(CASES);
     let first = number("LOXO_FUZZ_SEED").unwrap_or(1);
     let (mut done, mut failures, mut tally) = (0, Vec::new(), Tally::default());
-    while cases.map_or(started.elapsed() < limit, |cases| done < cases) && failures.len() < FAILURES_MAX {
+    while limit.map_or(done < cases, |limit| started.elapsed() < limit) && failures.len() < FAILURES_MAX {
         let seed = first + done;
         // New sessions for every case: one that broke must not spoil the next.
         let mut pair = Pair {
