@@ -103,3 +103,13 @@ EXECUTE bits(B'10101');
 SELECT pg_advisory_lock(90);
 SELECT pg_advisory_unlock(90), pg_advisory_unlock(90);
 DROP TABLE reuse;
+-- set_config reaches all nodes.
+CREATE SCHEMA elsewhere_cfg;
+CREATE TABLE elsewhere_cfg.there (id int) /*dist: hash(id) | replication | roundrobin*/;
+INSERT INTO elsewhere_cfg.there SELECT generate_series(1, 40);
+SELECT set_config('search_path', 'elsewhere_cfg, public', false);
+SELECT count(*), min(id), max(id) FROM there;
+INSERT INTO there VALUES (41), (42), (43), (44);
+SELECT id FROM there WHERE id > 40 ORDER BY id;
+RESET search_path;
+DROP SCHEMA elsewhere_cfg CASCADE;

@@ -75,7 +75,7 @@ impl Session {
 
     /// See [`Session::keep_session_state`]; for a text that the home node is about to run.
     pub(crate) fn keep_sequence_state(&mut self, sql: &str) {
-        const FUNCTIONS: [&str; 6] = ["nextval", "currval", "lastval", "setval", "advisory", "set_config"];
+        const FUNCTIONS: [&str; 5] = ["nextval", "currval", "lastval", "setval", "advisory"];
         let sql = sql.to_ascii_lowercase();
         if FUNCTIONS.iter().any(|name| sql.contains(name)) {
             let home = self.home;
