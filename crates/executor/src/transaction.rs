@@ -80,6 +80,8 @@ impl Session {
         let at = participants.iter().position(|participant| participant.node == commit_point.0).unwrap_or(0);
         let outcome = txn::commit(&mut participants, at, &context.gids, &inquiry).await?;
         if !outcome.unresolved.is_empty() {
+            outcome.unresolved.iter().for_each(|node| context.raise_doubt(NodeId(*node)));
+            self.sight.behind(&outcome.unresolved);
             self.notices.extend(unresolved_warning(&outcome.unresolved));
         }
         Ok(())
@@ -135,7 +137,9 @@ impl Session {
     }
 
     fn end_block(&mut self) {
+        self.statement_finished();
         self.block = None;
+        self.settings_mut().block_ended();
         for held in self.held.values_mut() {
             held.begun = false;
             held.temp = false;
