@@ -239,7 +239,8 @@ mod tests {
     fn ports_follow_from_the_first() {
         let layout = layout(6000, 2, 2).unwrap();
         let ports: Vec<(String, u16)> = layout.parts().into_iter().map(|p| (p.name, p.port)).collect();
-        let expected = [("dn1", 6100), ("dn2", 6101), ("gtm", 6050), ("gtm2", 6051), ("coord1", 6000), ("coord2", 6001)];
+        let expected =
+            [("dn1", 6100), ("dn2", 6101), ("gtm", 6050), ("gtm2", 6051), ("coord1", 6000), ("coord2", 6001)];
         assert_eq!(ports, expected.map(|(name, port)| (name.to_owned(), port)));
         Config::parse(&layout.config().to_toml().unwrap(), Path::new("/d/cluster.toml")).unwrap();
     }

@@ -44,7 +44,10 @@ pub fn free_port(coordinators: u16, datanodes: u16) -> Result<u16> {
     const FIRST: u16 = 15_433;
     let offsets = |first: u16| {
         let datanodes = (0..datanodes).map(move |i| first + DATANODE_PORT_OFFSET + i);
-        (0..coordinators).map(move |i| first + i).chain([first + GTM_PORT_OFFSET, first + GTM_PORT_OFFSET + 1]).chain(datanodes)
+        (0..coordinators)
+            .map(move |i| first + i)
+            .chain([first + GTM_PORT_OFFSET, first + GTM_PORT_OFFSET + 1])
+            .chain(datanodes)
     };
     let is_free = |first: &u16| offsets(*first).all(|port| std::net::TcpListener::bind(("127.0.0.1", port)).is_ok());
     (FIRST..60_000)
