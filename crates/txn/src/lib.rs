@@ -10,6 +10,7 @@
 //! * [`gid`]: the name of a distributed transaction, which says where its outcome is found.
 //! * [`decision`]: where the outcome is kept: one row at the commit point, as durable as the commit itself.
 //! * [`recovery`]: resolves in-doubt transactions from the datanodes alone. Its page argues why that is race-free.
+//! * [`deadlock`]: circles of waits over several datanodes, found by the gtm and broken by a coordinator.
 //! * [`gtm`]: server and client of the gtm; soft state only.
 //!
 //! Invariants:
@@ -21,6 +22,7 @@
 
 pub mod commit;
 pub mod control;
+pub mod deadlock;
 pub mod decision;
 pub mod gid;
 pub mod gtm;

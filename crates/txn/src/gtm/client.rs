@@ -1,8 +1,8 @@
 //! The coordinator's side of the gtm: one background task keeps the connection and the lease.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use pgerror::{PgError, Result, SqlState};
@@ -14,6 +14,8 @@ use tracing::{info, warn};
 
 use super::PING_INTERVAL;
 use super::message::{Message, PROTOCOL_VERSION};
+use crate::deadlock::Sessions;
+use crate::deadlock::word::Word;
 
 /// Connecting and being welcomed must be over within this time.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
@@ -58,6 +60,8 @@ struct Shared {
     /// End of the lease, in µs since `origin`.
     lease_until_us: AtomicU64,
     next_request: AtomicU64,
+    /// For the gtm's questions about deadlocks.
+    sessions: OnceLock<Arc<dyn Sessions>>,
 }
 
 /// What the background task knows, as of the last message.
@@ -83,6 +87,7 @@ impl GtmClient {
             origin: Instant::now(),
             lease_until_us: AtomicU64::new(0),
             next_request: AtomicU64::new(1),
+            sessions: OnceLock::new(),
         });
         let task = Task {
             shared: shared.clone(),
@@ -93,6 +98,12 @@ impl GtmClient {
         };
         tokio::spawn(task.run());
         Self { shared, view, commands }
+    }
+
+    /// Says who knows this coordinator's sessions. To be called once; until then it has none as far as the gtm can tell.
+    pub fn set_sessions(&self, sessions: Arc<dyn Sessions>) {
+        let was_unset = self.shared.sessions.set(sessions).is_ok();
+        debug_assert!(was_unset);
     }
 
     /// Cheap; to be asked before each statement.
@@ -275,6 +286,15 @@ impl Task {
             Message::Ready(request) => {
                 if let Some(ready) = self.waiting.remove(&request) {
                     let _ = ready.send(Ok(()));
+                }
+            }
+            Message::Deadlock(Word::Who { look, backends }) => {
+                let owners = self.shared.sessions.get().map(|sessions| sessions.owners(&backends)).unwrap_or_default();
+                link.send(Message::Deadlock(Word::Owners { look, owners })).await?;
+            }
+            Message::Deadlock(Word::Break(verdict)) => {
+                if let Some(sessions) = self.shared.sessions.get() {
+                    sessions.carry_out(verdict);
                 }
             }
             other => return Err(PgError::protocol(format!("the gtm said {other:?}"))),

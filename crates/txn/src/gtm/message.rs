@@ -8,8 +8,10 @@ use pgerror::{PgError, Result};
 use pgproto::Frame;
 use pgproto::frame::put_frame;
 
+use crate::deadlock::word::Word;
+
 /// Both sides must speak the same version; a cluster runs one version of loxo.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// Everything that is said, in both directions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,12 +48,15 @@ pub enum Message {
     Ack(u64),
     /// The gtm: the DDL of this (the gtm's) number is over.
     Settled(u64),
+    /// Both ways: who waits for whom, and who must give way.
+    Deadlock(Word),
     /// Coordinator: ends in good order and holds no lease any more.
     Goodbye,
 }
 
 mod tag {
     pub const ACK: u8 = b'A';
+    pub const DEADLOCK: u8 = b'w';
     pub const FINISH: u8 = b'F';
     pub const GOODBYE: u8 = b'X';
     pub const HELLO: u8 = b'H';
@@ -78,6 +83,7 @@ impl Message {
             Message::Pending(id) => number(tag::PENDING, *id),
             Message::Ack(id) => number(tag::ACK, *id),
             Message::Settled(id) => number(tag::SETTLED, *id),
+            Message::Deadlock(word) => put_frame(out, tag::DEADLOCK, |body| word.encode(body)),
             Message::Goodbye => put_frame(out, tag::GOODBYE, |_| {}),
             Message::Refused(text) => put_frame(out, tag::REFUSED, |body| body.put_slice(text.as_bytes())),
             Message::Hello { version, name } => put_frame(out, tag::HELLO, |body| {
@@ -103,6 +109,7 @@ impl Message {
             tag::PENDING => Message::Pending(number(&mut body)?),
             tag::ACK => Message::Ack(number(&mut body)?),
             tag::SETTLED => Message::Settled(number(&mut body)?),
+            tag::DEADLOCK => Message::Deadlock(Word::decode(&mut body).ok_or_else(malformed)?),
             tag::GOODBYE => Message::Goodbye,
             tag::REFUSED => Message::Refused(text(&mut body)?),
             tag::HELLO => {
@@ -161,6 +168,7 @@ mod tests {
             Message::Pending(6),
             Message::Ack(7),
             Message::Settled(8),
+            Message::Deadlock(Word::Who { look: 9, backends: vec![] }),
             Message::Goodbye,
         ] {
             assert_eq!(round_trip(&message).unwrap(), message);

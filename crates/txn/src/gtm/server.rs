@@ -11,8 +11,10 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{info, warn};
 
+use super::deadlock::{self, Answers, Request};
 use super::message::{Message, PROTOCOL_VERSION};
 use super::{LEASE, MARGIN};
+use crate::deadlock::word::Word;
 use crate::recovery;
 
 /// A new connection must say Hello within this time.
@@ -40,13 +42,14 @@ impl GtmOptions {
     }
 }
 
-/// Serves coordinators and runs recovery, for ever. Dropping the future stops everything it started.
+/// Serves coordinators, runs recovery and watches for deadlocks, for ever. Dropping the future stops everything it started.
 ///
 /// Errors: only if one of its own tasks panicked.
 pub async fn serve(listener: TcpListener, options: GtmOptions) -> Result<()> {
     let (events, inbox) = mpsc::channel(EVENTS_MAX);
     let mut tasks = JoinSet::new();
     tasks.spawn(Hub::new(options.lease).run(inbox));
+    tasks.spawn(deadlock::watch(options.datanodes.clone(), events.clone()));
     tasks.spawn(recovery::run(options.datanodes, options.recovery_interval));
     let mut next_client = 0;
     loop {
@@ -69,12 +72,13 @@ pub async fn serve(listener: TcpListener, options: GtmOptions) -> Result<()> {
     }
 }
 
-type ClientId = u64;
+pub(super) type ClientId = u64;
 
-enum Event {
+pub(super) enum Event {
     Joined { client: ClientId, name: String, outbox: mpsc::Sender<Message> },
     Said { client: ClientId, message: Message },
     Left { client: ClientId },
+    Deadlock(Request),
 }
 
 /// Attends to one connection from its Hello to its end.
@@ -162,6 +166,8 @@ struct Hub {
     next_invalidation: u64,
     /// Until then there may be leases of coordinators that are not connected here.
     strangers_until: Instant,
+    /// Where coordinators' answers to the last question about sessions go.
+    owners: Option<Answers>,
 }
 
 impl Hub {
@@ -173,6 +179,7 @@ impl Hub {
             next_invalidation: 1,
             // An earlier gtm, now dead, may have given leases until just now.
             strangers_until: Instant::now() + lease + MARGIN,
+            owners: None,
         }
     }
 
@@ -196,6 +203,14 @@ impl Hub {
             Event::Joined { client, name, outbox } => self.join(client, name, outbox),
             Event::Said { client, message } => self.hear(client, message),
             Event::Left { client } => self.leave(client, false),
+            Event::Deadlock(Request::Tell { client, word }) => self.tell(client, Message::Deadlock(word)),
+            Event::Deadlock(Request::Ask { word, told, answers }) => {
+                let clients: Vec<ClientId> = self.clients.keys().copied().collect();
+                self.owners = Some(answers);
+                clients.iter().for_each(|client| self.tell(*client, Message::Deadlock(word.clone())));
+                // Fails only if the gtm is ending.
+                let _ = told.send(clients);
+            }
         }
     }
 
@@ -220,6 +235,10 @@ impl Hub {
                 }
             }
             Message::Finish(request) => self.settle(|i| i.owner == client && i.request == request),
+            Message::Deadlock(Word::Owners { look, owners }) => {
+                // Nobody waits for an answer that comes too late.
+                let _ = self.owners.as_ref().map(|answers| answers.send((client, look, owners)));
+            }
             Message::Goodbye => self.leave(client, true),
             other => {
                 warn!(client, message = ?other, "a coordinator said what only a gtm says");
