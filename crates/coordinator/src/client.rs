@@ -127,6 +127,7 @@ impl Client {
     ) -> Result<Completion> {
         self.refuse_in_failed_block(&statement.kind)?;
         let result = self.execute_unguarded(statement, call, spool).await;
+        let result = self.session.judged(result).await;
         if result.is_err() {
             self.session.fail();
             self.session.release();
@@ -250,6 +251,7 @@ impl Client {
             self.session.rollback().await;
             return Ok(());
         }
-        self.session.commit().await.map(|_| ())
+        let result = self.session.commit().await.map(|_| ());
+        self.session.judged(result).await
     }
 }

@@ -38,7 +38,7 @@ impl Client {
                 ));
             }
         };
-        match result {
+        match self.session.judged(result).await {
             Ok(()) => Ok(()),
             Err(error) if error.is_fatal() => Err(error),
             Err(error) => {

@@ -9,6 +9,7 @@ use catalog::{NodeId, Oid};
 use pgerror::{PgError, Result, SqlState};
 use txn::gtm::{CatalogState, GtmClient};
 
+use crate::cancel::Registry;
 use crate::load::{self, Loaded};
 use crate::pool::{Address, Identity, Pool};
 
@@ -26,6 +27,7 @@ pub struct Context {
     datanodes: Vec<Address>,
     primary: NodeId,
     service: Identity,
+    registry: Arc<Registry>,
     cached: Mutex<Option<Arc<Loaded>>>,
     loading: tokio::sync::Mutex<()>,
     sessions: AtomicUsize,
@@ -45,6 +47,8 @@ impl Context {
         gtm: GtmClient,
         gids: txn::GidSource,
     ) -> Self {
+        let registry = Arc::new(Registry::new(connect_options(&datanodes, &service)));
+        gtm.set_sessions(registry.clone());
         Self {
             pool,
             gids,
@@ -52,6 +56,7 @@ impl Context {
             datanodes,
             primary,
             service,
+            registry,
             cached: Mutex::default(),
             loading: Default::default(),
             sessions: AtomicUsize::new(0),
@@ -72,6 +77,11 @@ impl Context {
     /// Counts sessions, so that each begins its turns at another node.
     pub(crate) fn next_session_number(&self) -> usize {
         self.sessions.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// All sessions, as the gtm asks for them.
+    pub(crate) fn sessions(&self) -> &Arc<Registry> {
+        &self.registry
     }
 
     /// A datanode's name, as far as the catalog read last knows it.
@@ -138,15 +148,7 @@ impl Context {
 
     /// How to reach every datanode as somebody.
     pub(crate) fn connect_options(&self, identity: &Identity) -> Vec<pgproto::ConnectOptions> {
-        let options = |address: &Address| pgproto::ConnectOptions {
-            host: address.host.clone(),
-            port: address.port,
-            user: identity.user.clone(),
-            database: identity.database.clone(),
-            secret: identity.secret.clone(),
-            parameters: Vec::new(),
-        };
-        self.datanodes.iter().map(options).collect()
+        connect_options(&self.datanodes, identity)
     }
 
     /// Runs a query as the service user on a node, outside any session.
@@ -223,4 +225,16 @@ impl Context {
         let cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
         cached.as_ref().filter(|loaded| loaded.epoch == epoch).cloned()
     }
+}
+
+fn connect_options(datanodes: &[Address], identity: &Identity) -> Vec<pgproto::ConnectOptions> {
+    let options = |address: &Address| pgproto::ConnectOptions {
+        host: address.host.clone(),
+        port: address.port,
+        user: identity.user.clone(),
+        database: identity.database.clone(),
+        secret: identity.secret.clone(),
+        parameters: Vec::new(),
+    };
+    datanodes.iter().map(options).collect()
 }

@@ -11,12 +11,14 @@
 //! * [`session`]: the connections a session holds and the transaction that ties them; [`transaction`] ends it.
 //! * [`run`]: one node, many nodes, replicated writes; [`gather`]: temp tables on the home node; [`staged`]: INSERT whose
 //!   rows PostgreSQL makes first; [`ddl`]; [`explain`]; [`copy_in`] from [`copy_input`], [`copy_out`].
+//! * [`cancel`]: stopping a session from outside; its part in breaking deadlocks over several nodes.
 //! * [`load`]: the catalog, read off the primary datanode.
 //!
 //! Invariants: no SQL value is ever computed here; rows are moved as bytes and looked into only for their distribution
 //! key; every buffer is bounded; a connection that was not read to the end of an answer is never used again.
 
 mod call;
+mod cancel;
 mod cluster_command;
 mod context;
 mod control;
@@ -40,6 +42,7 @@ mod staged;
 mod transaction;
 
 pub use call::{Call, Parameters};
+pub use cancel::CancelSet;
 pub use context::Context;
 pub use copy_input::CopySource;
 pub use copy_out::CopySink;
@@ -49,5 +52,5 @@ pub use load::Loaded;
 pub use output::{Output, SPOOL_BYTES_MAX, Spool};
 pub use pool::{Address, Identity, Pool};
 pub use run::Completion;
-pub use session::{CancelSet, Mode, Session};
+pub use session::{Mode, Session};
 pub use settings::Settings;

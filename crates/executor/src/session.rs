@@ -9,15 +9,16 @@
 //! the block has failed nothing but its end (or `ROLLBACK TO`) is sent.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use catalog::NodeId;
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::tag;
 use pgproto::connection::unexpected;
-use pgproto::{CancelKey, Frame};
+use pgproto::Frame;
 
+use crate::cancel::{CancelSet, Entry};
 use crate::context::Context;
 use crate::load::Loaded;
 use crate::pool::{Identity, Link};
@@ -75,25 +76,6 @@ enum Replay {
     Set(String),
 }
 
-/// Backends that work for a session at this moment, for cancel requests that come on another connection.
-#[derive(Default)]
-pub struct CancelSet {
-    keys: Mutex<BTreeMap<NodeId, CancelKey>>,
-}
-
-impl CancelSet {
-    /// Cancels whatever runs. Nodes are asked at the same time; the answer comes through the statement itself.
-    pub async fn cancel(&self) {
-        let keys: Vec<CancelKey> = self.lock().values().cloned().collect();
-        let requests = keys.iter().map(CancelKey::send);
-        futures_util::future::join_all(requests).await;
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<NodeId, CancelKey>> {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// See the module's page.
 pub struct Session {
     pub(crate) context: Arc<Context>,
@@ -102,7 +84,9 @@ pub struct Session {
     pub(crate) held: BTreeMap<NodeId, Held>,
     pub(crate) block: Option<Block>,
     settings: Settings,
-    cancel: Arc<CancelSet>,
+    pub(crate) cancel: Arc<CancelSet>,
+    /// Where the gtm finds it.
+    _entry: Entry,
     /// State lives in these nodes' backends: keep them until the session ends.
     pinned: std::collections::BTreeSet<NodeId>,
     /// NoticeResponses for the client that came beside the answers.
@@ -127,6 +111,8 @@ impl Session {
     pub fn new(context: Arc<Context>, identity: Identity, settings: Settings) -> Self {
         let spread = context.next_session_number();
         let home = context.home();
+        let cancel = Arc::new(CancelSet::new(home));
+        let _entry = context.sessions().enter(spread as u64, &cancel);
         Self {
             home,
             context,
@@ -134,7 +120,8 @@ impl Session {
             held: BTreeMap::new(),
             block: None,
             settings,
-            cancel: Arc::default(),
+            cancel,
+            _entry,
             pinned: Default::default(),
             notices: Vec::new(),
             spread,
@@ -219,6 +206,7 @@ impl Session {
     /// Opens a block; `begin` is the BEGIN command that nodes will get.
     pub fn begin(&mut self, begin: &str, read_only: bool) {
         debug_assert!(self.block.is_none());
+        self.cancel.begins();
         self.block = Some(Block {
             begin: begin.to_owned(),
             replay: Vec::new(),
@@ -245,8 +233,9 @@ impl Session {
     /// Lets go of all links that were kept for state in their backends; the backends end with their state.
     pub(crate) fn unpin_all(&mut self) {
         for node in std::mem::take(&mut self.pinned) {
-            self.cancel.lock().remove(&node);
             self.held.remove(&node);
+            // The connection is closed, so it does not matter whether a breaker is at work.
+            let _ = self.cancel.remove(node);
         }
         self.temp_relations = None;
         self.release();
@@ -272,7 +261,7 @@ impl Session {
         if !self.held.contains_key(&node) {
             let address = self.context.address(if node == BESIDE { self.home } else { node })?;
             let link = self.context.pool.checkout(node, &address, &self.identity).await?;
-            self.cancel.lock().insert(node, link.connection.cancel_key().clone());
+            self.cancel.add(node, link.connection.cancel_key());
             self.held.insert(node, Held::new(link));
         }
         let fingerprint = match &self.block {
@@ -284,6 +273,9 @@ impl Session {
             Some(block) => block.settings_at_begin.replay(),
             None => self.settings.replay(),
         };
+        if self.block.is_none() {
+            self.cancel.begins();
+        }
         let Some(held) = self.held.get_mut(&node) else { return Err(PgError::internal("a held link is missing")) };
         if !held.begun && held.link.applied_settings != fingerprint {
             held.link.connection.execute(&replay).await?;
@@ -294,6 +286,7 @@ impl Session {
             held.link.connection.query(block.joining_commands().as_bytes());
             held.preamble += 1;
             held.begun = true;
+            self.cancel.set_in_transaction(node, true);
         }
         Ok(())
     }
@@ -304,6 +297,7 @@ impl Session {
         let held = self.link(BESIDE)?;
         held.link.connection.execute(begin).await?;
         held.begun = true;
+        self.cancel.set_in_transaction(BESIDE, true);
         self.sink = BESIDE;
         Ok(())
     }
@@ -311,13 +305,13 @@ impl Session {
     /// Undoes [`Session::open_beside`]; a link that cannot be rolled back is thrown away, which has the same effect.
     pub(crate) async fn close_beside(&mut self) {
         self.sink = self.home;
-        self.cancel.lock().remove(&BESIDE);
         if let Some(mut held) = self.held.remove(&BESIDE)
             && held.link.connection.is_settled()
             && held.link.connection.execute("ROLLBACK").await.is_ok()
         {
-            self.context.pool.give_back(held.link);
+            self.give_back(BESIDE, held);
         }
+        let _ = self.cancel.remove(BESIDE);
     }
 
     /// Was the block opened READ ONLY?
@@ -365,11 +359,17 @@ impl Session {
             if broken {
                 self.pinned.remove(&node);
             }
-            self.cancel.lock().remove(&node);
             if let Some(mut held) = self.held.remove(&node) {
                 self.notices.extend(held.link.connection.take_notices());
-                self.context.pool.give_back(held.link);
+                self.give_back(node, held);
             }
+        }
+    }
+
+    /// To the pool, unless a cancel may be under way to the backend.
+    fn give_back(&self, node: NodeId, held: Held) {
+        if self.cancel.remove(node) {
+            self.context.pool.give_back(held.link);
         }
     }
 

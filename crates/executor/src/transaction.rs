@@ -136,7 +136,8 @@ impl Session {
 
     fn end_block(&mut self) {
         self.block = None;
-        for held in self.held.values_mut() {
+        for (node, held) in &mut self.held {
+            self.cancel.set_in_transaction(*node, false);
             held.begun = false;
             held.temp = false;
         }
