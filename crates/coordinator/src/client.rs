@@ -131,6 +131,7 @@ impl Client {
         if result.is_err() {
             self.session.fail();
             self.session.release();
+            self.session.give_up_locks().await;
         }
         let notices = self.session.take_notices();
         for frame in notices {

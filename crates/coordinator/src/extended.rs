@@ -43,6 +43,7 @@ impl Client {
             Err(error) if error.is_fatal() => Err(error),
             Err(error) => {
                 self.session.fail();
+                self.session.give_up_locks().await;
                 self.send_error(error, 0);
                 self.skip_to_sync = true;
                 Ok(())

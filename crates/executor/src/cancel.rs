@@ -101,7 +101,8 @@ impl CancelSet {
             return Ok(());
         }
         let connecting = tokio::time::timeout(CONNECT_MAX, Connection::connect(&node)).await;
-        let mut connection = connecting.map_err(|_| PgError::connection("the datanode did not answer within 2 s"))??;
+        let mut connection =
+            connecting.map_err(|_| PgError::connection("the datanode did not answer within 2 s"))??;
         // There is no limit from here on: a cancel under way must not outlive the lock. A node that hangs now has the
         // session hanging already. After an error it is not known whether the cancel was sent, so the judgment stays.
         let error = PgError::new(SqlState::DEADLOCK_DETECTED, "deadlock detected").detail(verdict.detail.clone());

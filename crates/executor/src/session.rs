@@ -14,9 +14,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use catalog::NodeId;
 use pgerror::{PgError, Result, SqlState};
+use pgproto::Frame;
 use pgproto::backend::tag;
 use pgproto::connection::unexpected;
-use pgproto::Frame;
 
 use crate::cancel::{CancelSet, Entry};
 use crate::context::Context;
@@ -478,6 +478,13 @@ impl Session {
 }
 
 impl Block {
+    pub(crate) fn last_savepoint(&self) -> Option<&str> {
+        self.replay.iter().rev().find_map(|step| match step {
+            Replay::Savepoint(name, _) => Some(name.as_str()),
+            Replay::Set(_) => None,
+        })
+    }
+
     fn joining_commands(&self) -> String {
         let mut sql = self.begin.clone();
         for step in &self.replay {

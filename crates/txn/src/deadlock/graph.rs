@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::look::Wait;
 use super::{Backend, Owner, Verdict};
-use crate::gid::Gid;
 
 /// A session of a coordinator, or a backend that stands for itself (see the page of [`super`]).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -27,8 +26,8 @@ pub(crate) struct Edge {
     waiter: i32,
     since_us: i64,
     what: String,
-    /// The backend that is waited for; a prepared transaction has none.
-    blocker: Option<Backend>,
+    /// The backend that is waited for.
+    blocker: Backend,
 }
 
 /// A circle with the session that has to give way.
@@ -47,8 +46,8 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    /// `owners` with the client that knows them; `committing`: the commit points' backends of prepared transactions.
-    pub(crate) fn new(waits: &[Wait], owners: &[(u64, Owner)], committing: &BTreeMap<Gid, Backend>) -> Self {
+    /// `owners` with the client that knows them.
+    pub(crate) fn new(waits: &[Wait], owners: &[(u64, Owner)]) -> Self {
         let mut graph = Self::default();
         let mut owned = BTreeMap::new();
         for (client, owner) in owners {
@@ -62,14 +61,11 @@ impl Graph {
                 _ => Vertex::Backend(backend),
             };
             let node = wait.backend.node;
-            let backends = wait.blockers.iter().map(|pid| Backend { node, pid: *pid });
-            let mut targets: Vec<(Vertex, Option<Backend>)> = backends.map(|b| (holder(b), Some(b))).collect();
-            let sessions = wait.prepared.iter().filter_map(|gid| owned.get(committing.get(gid)?));
-            targets.extend(sessions.map(|(session, _)| (*session, None)));
+            let blockers: Vec<Backend> = wait.blockers.iter().map(|pid| Backend { node, pid: *pid }).collect();
             // The session depends on its backend's wait, and so does who waits for that backend alone.
             let waiting = [Some(Vertex::Backend(wait.backend)), owned.get(&wait.backend).map(|(session, _)| *session)];
             for from in waiting.into_iter().flatten() {
-                graph.edges.extend(targets.iter().map(|(to, blocker)| Edge::new(wait, from, *to, *blocker)));
+                graph.edges.extend(blockers.iter().map(|blocker| Edge::new(wait, from, holder(*blocker), *blocker)));
             }
         }
         graph
@@ -102,7 +98,7 @@ impl Graph {
 }
 
 impl Edge {
-    fn new(wait: &Wait, from: Vertex, to: Vertex, blocker: Option<Backend>) -> Self {
+    fn new(wait: &Wait, from: Vertex, to: Vertex, blocker: Backend) -> Self {
         let Wait { backend, waiter, since_us, what, .. } = wait;
         Self { from, to, backend: *backend, waiter: *waiter, since_us: *since_us, what: what.clone(), blocker }
     }
@@ -148,18 +144,14 @@ fn walk_a_circle(edges: &BTreeSet<Edge>) -> Option<Vec<Edge>> {
 /// Can one server see it all? Yes if everybody is waited for at the very backend that waits.
 fn is_local(circle: &[Edge]) -> bool {
     let after = circle.iter().cycle().skip(1);
-    circle.iter().zip(after).all(|(edge, next)| edge.blocker == Some(next.backend))
+    circle.iter().zip(after).all(|(edge, next)| edge.blocker == next.backend)
 }
 
 /// In PostgreSQL's words, with the node to each process.
 fn detail(circle: &[Edge]) -> String {
     let line = |edge: &Edge| {
-        let Edge { backend, what, blocker, .. } = edge;
-        let blocker = match blocker {
-            Some(Backend { pid, .. }) => format!("process {pid}"),
-            None => "a transaction that is being committed".to_owned(),
-        };
-        format!("Process {} of datanode {} waits for {what}; blocked by {blocker}.", backend.pid, backend.node)
+        let Edge { backend: Backend { node, pid }, what, blocker, .. } = edge;
+        format!("Process {pid} of datanode {node} waits for {what}; blocked by process {}.", blocker.pid)
     };
     circle.iter().map(line).collect::<Vec<_>>().join("\n")
 }
@@ -180,7 +172,6 @@ mod tests {
             what: "ShareLock on transaction 7".into(),
             is_advisory: false,
             blockers: blockers.to_vec(),
-            prepared: Vec::new(),
         }
     }
 
@@ -194,7 +185,7 @@ mod tests {
     }
 
     fn victims(waits: &[Wait], owners: &[(u64, Owner)]) -> Vec<(u64, Backend)> {
-        let graph = || Graph::new(waits, owners, &BTreeMap::new());
+        let graph = || Graph::new(waits, owners);
         graph().deadlocks(&graph()).into_iter().map(|d| (d.verdict.session, d.verdict.backend)).collect()
     }
 
@@ -204,7 +195,7 @@ mod tests {
         assert_eq!(victims(&waits, &sessions(&[1, 2])), [(2, backend(0, 2))]);
         let three = [wait(0, 2, &[1]), wait(1, 3, &[2]), wait(2, 1, &[3])];
         assert_eq!(victims(&three, &sessions(&[1, 2, 3])), [(3, backend(1, 3))]);
-        let graph = || Graph::new(&waits, &sessions(&[1, 2]), &BTreeMap::new());
+        let graph = || Graph::new(&waits, &sessions(&[1, 2]));
         assert_eq!(
             graph().deadlocks(&graph())[0].verdict.detail,
             "Process 1 of datanode 1 waits for ShareLock on transaction 7; blocked by process 2.\n\
@@ -254,25 +245,11 @@ mod tests {
     }
 
     #[test]
-    fn a_prepared_transaction_depends_on_the_session_that_commits_it() {
-        let gid: Gid = "loxo_1_1_77_00000000000000ff_5".parse().unwrap();
-        let blocked_by_prepared = Wait { prepared: vec![gid], ..wait(0, 2, &[]) };
-        let waits = [blocked_by_prepared, wait(1, 1, &[2])];
-        let look = |committing: &BTreeMap<Gid, Backend>| {
-            let graph = || Graph::new(&waits, &sessions(&[1, 2]), committing);
-            graph().deadlocks(&graph()).len()
-        };
-        assert_eq!(look(&BTreeMap::from([(gid, backend(1, 1))])), 1);
-        // Decided already, or a stranger's.
-        assert_eq!(look(&BTreeMap::new()), 0);
-    }
-
-    #[test]
     fn every_wait_must_have_been_there_before() {
         let waits = [wait(0, 2, &[1]), wait(1, 1, &[2])];
         let mut earlier = waits.clone();
         earlier[1].since_us -= 1;
-        let graph = |waits: &[Wait]| Graph::new(waits, &sessions(&[1, 2]), &BTreeMap::new());
+        let graph = |waits: &[Wait]| Graph::new(waits, &sessions(&[1, 2]));
         assert!(graph(&waits).deadlocks(&graph(&earlier)).is_empty());
         assert!(graph(&waits).deadlocks(&Graph::default()).is_empty());
         assert_eq!(graph(&waits).deadlocks(&graph(&waits)).len(), 1);

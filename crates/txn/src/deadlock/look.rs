@@ -1,6 +1,5 @@
 //! What the gtm reads off a datanode: who waits for whom.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,7 +8,6 @@ use pgproto::{ConnectOptions, Connection};
 use tokio::time::timeout;
 
 use super::{Backend, Verdict};
-use crate::gid::Gid;
 
 /// A datanode that does not answer by then is left out of this look.
 const LOOK_MAX: Duration = Duration::from_secs(2);
@@ -26,9 +24,8 @@ pub(crate) struct Wait {
     /// "ShareLock on transaction 745"
     pub(crate) what: String,
     pub(crate) is_advisory: bool,
+    /// Without those that are prepared: they wait for nobody.
     pub(crate) blockers: Vec<i32>,
-    /// Distributed transactions, prepared here, that block it.
-    pub(crate) prepared: Vec<Gid>,
 }
 
 /// The gtm's eye on one datanode.
@@ -50,28 +47,6 @@ impl Eye {
         Ok(rows.into_iter().filter_map(|row| read_wait(node, &row)).collect())
     }
 
-    /// The backends here whose running transactions are the commit points of these gids.
-    pub(crate) async fn committing(&mut self, gids: &BTreeSet<Gid>) -> Result<BTreeMap<Gid, Backend>> {
-        // pg_locks knows the short form of an xid, which is unique among running transactions.
-        let short = |gid: &Gid| (gid.xid as u32).to_string();
-        let list: Vec<String> = gids.iter().map(short).collect();
-        let sql = format!(
-            "SELECT transactionid, pid FROM pg_catalog.pg_locks WHERE locktype = 'transactionid' AND granted \
-             AND mode = 'ExclusiveLock' AND pid IS NOT NULL AND transactionid::text = ANY ('{{{}}}')",
-            list.join(",")
-        );
-        let node = self.id;
-        let mut running = BTreeMap::new();
-        for row in self.query(&sql).await? {
-            if let [Some(xid), Some(pid)] = row.as_slice()
-                && let Some(pid) = number(pid)
-            {
-                running.insert(text(xid), Backend { node, pid });
-            }
-        }
-        Ok(gids.iter().filter_map(|gid| Some((*gid, *running.get(&short(gid))?))).collect())
-    }
-
     async fn query(&mut self, sql: &str) -> Result<Vec<Vec<Option<Bytes>>>> {
         let kept = self.connection.take().filter(Connection::is_idle);
         let work = async {
@@ -89,25 +64,16 @@ impl Eye {
     }
 }
 
-/// The waits, oldest first. The list of locks is only read if some backend waits for one; of a blocker that is prepared
-/// (process id 0) its holders are listed with their modes.
+/// The waits, oldest first. The list of locks is only read if some backend waits for one.
 fn waits_sql() -> String {
-    let gids = Gid::prefix();
     format!(
         "SELECT l.pid, coalesce(a.leader_pid, l.pid), (extract(epoch FROM l.waitstart) * 1000000)::int8, b.pids, \
-            l.locktype = 'advisory', l.mode, CASE l.locktype \
+            l.locktype = 'advisory', concat(l.mode, ' on ', CASE l.locktype \
                 WHEN 'transactionid' THEN concat('transaction ', l.transactionid) \
                 WHEN 'relation' THEN concat('relation ', l.relation::regclass) \
                 WHEN 'tuple' THEN concat('tuple (', l.page, ',', l.tuple, ') of relation ', l.relation::regclass) \
                 WHEN 'advisory' THEN concat('advisory lock [', concat_ws(',', l.database, l.classid, l.objid, l.objsubid), ']') \
-                ELSE l.locktype END, \
-            CASE WHEN 0 = ANY (b.pids) THEN (SELECT string_agg(concat(h.mode, ' ', p.gid), E'\\n') \
-                FROM pg_catalog.pg_locks h JOIN pg_catalog.pg_prepared_xact() p \
-                    ON h.virtualtransaction = concat('-1/', p.transaction) \
-                WHERE h.granted AND h.pid IS NULL AND starts_with(p.gid, '{gids}') \
-                AND (h.locktype, h.database, h.relation, h.page, h.tuple, h.virtualxid, h.transactionid, h.classid, h.objid, h.objsubid) \
-                IS NOT DISTINCT FROM \
-                (l.locktype, l.database, l.relation, l.page, l.tuple, l.virtualxid, l.transactionid, l.classid, l.objid, l.objsubid)) END \
+                ELSE l.locktype END) \
          FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_get_activity(NULL) a ON a.pid = l.pid \
          CROSS JOIN LATERAL pg_catalog.pg_blocking_pids(l.pid) AS b(pids) \
          WHERE EXISTS (SELECT FROM pg_catalog.pg_stat_get_activity(NULL) WHERE wait_event_type = 'Lock') \
@@ -117,53 +83,20 @@ fn waits_sql() -> String {
 }
 
 fn read_wait(node: u16, row: &[Option<Bytes>]) -> Option<Wait> {
-    let [Some(waiter), Some(backend), Some(since), Some(pids), Some(is_advisory), Some(mode), Some(object), prepared] =
-        row
-    else {
+    let [Some(waiter), Some(backend), Some(since), Some(pids), Some(is_advisory), Some(what)] = row else {
         return None;
     };
-    let (pids, mode) = (text(pids), text(mode));
-    let prepared = prepared.as_ref().map(text).unwrap_or_default();
-    let prepared = prepared.lines().filter_map(|line| {
-        let (held, gid) = line.split_once(' ')?;
-        gid.parse().ok().filter(|_| conflict(held, &mode))
-    });
+    let pids = text(pids);
+    let pids = pids.trim_matches(['{', '}']).split(',').filter_map(|pid| pid.parse().ok());
     Some(Wait {
         backend: Backend { node, pid: number(backend)? },
         waiter: number(waiter)?,
         since_us: number(since)?,
-        what: format!("{mode} on {}", text(object)),
+        what: text(what),
         is_advisory: is_advisory.as_ref() == b"t",
-        blockers: pids
-            .trim_matches(['{', '}'])
-            .split(',')
-            .filter_map(|pid| pid.parse().ok())
-            .filter(|pid| *pid != 0)
-            .collect(),
-        prepared: prepared.collect(),
+        // 0 stands for a prepared transaction.
+        blockers: pids.filter(|pid| *pid != 0).collect(),
     })
-}
-
-/// PostgreSQL's table of conflicting lock modes ("Table-Level Lock Modes" in its manual). An unknown mode conflicts.
-fn conflict(held: &str, wanted: &str) -> bool {
-    const MODES: [&str; 8] = [
-        "AccessShareLock",
-        "RowShareLock",
-        "RowExclusiveLock",
-        "ShareUpdateExclusiveLock",
-        "ShareLock",
-        "ShareRowExclusiveLock",
-        "ExclusiveLock",
-        "AccessExclusiveLock",
-    ];
-    // Bit i: conflicts with MODES[i].
-    const CONFLICTS: [u8; 8] =
-        [0b1000_0000, 0b1100_0000, 0b1111_0000, 0b1111_1000, 0b1110_1100, 0b1111_1100, 0b1111_1110, 0b1111_1111];
-    let index = |mode: &str| MODES.iter().position(|known| *known == mode);
-    match (index(held), index(wanted)) {
-        (Some(held), Some(wanted)) => CONFLICTS[held] & (1 << wanted) != 0,
-        _ => true,
-    }
 }
 
 fn text(value: &Bytes) -> String {
@@ -192,34 +125,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lock_modes_conflict_as_in_the_manual() {
-        for (held, wanted, expected) in [
-            ("RowExclusiveLock", "RowExclusiveLock", false),
-            ("RowExclusiveLock", "ShareLock", true),
-            ("ShareLock", "RowExclusiveLock", true),
-            ("ShareLock", "ShareLock", false),
-            ("AccessShareLock", "ExclusiveLock", false),
-            ("AccessShareLock", "AccessExclusiveLock", true),
-            ("ExclusiveLock", "RowShareLock", true),
-            ("ExclusiveLock", "ShareLock", true),
-        ] {
-            assert_eq!(conflict(held, wanted), expected, "{held} and {wanted}");
-            assert_eq!(conflict(wanted, held), expected, "{wanted} and {held}");
-        }
-    }
-
-    #[test]
     fn a_row_of_the_query_is_read() {
         let cell = |text: &'static str| Some(Bytes::from_static(text.as_bytes()));
-        let gid = "loxo_1_2_77_00000000000000ff_5";
-        let holders = format!("ExclusiveLock {gid}\nExclusiveLock loxo_not_ours\nAccessShareLock {gid}");
         let mut row =
-            vec![cell("7"), cell("6"), cell("123"), cell("{5,0}"), cell("f"), cell("ShareLock"), cell("transaction 9")];
-        row.push(Some(Bytes::from(holders)));
+            [cell("7"), cell("6"), cell("123"), cell("{5,0,8}"), cell("f"), cell("ShareLock on transaction 9")];
         let wait = read_wait(1, &row).unwrap();
         assert_eq!((wait.backend, wait.waiter, wait.since_us), (Backend { node: 1, pid: 6 }, 7, 123));
         assert_eq!((wait.what.as_str(), wait.is_advisory), ("ShareLock on transaction 9", false));
-        assert_eq!((wait.blockers, wait.prepared), (vec![5], vec![gid.parse().unwrap()]));
+        assert_eq!(wait.blockers, [5, 8]);
         row[3] = None;
         assert!(read_wait(1, &row).is_none());
     }

@@ -21,8 +21,11 @@
 //! A session depends on all its backends, and whoever waits for a lock of its transaction waits for the session. An
 //! exception: a statement that runs on a backend in autocommit gives its locks up by itself when it is done there. Such a
 //! backend is a vertex of its own, which depends on nothing but its own wait. (Advisory locks may belong to the backend's
-//! session and always count for ours.) A prepared transaction of ours depends on the session that is committing it, which is
-//! found through the commit point that the gid names; one prepared by a user waits for nothing.
+//! session and always count for ours.)
+//!
+//! A prepared transaction is nobody's vertex: it waits for nothing. One of a user's ends when the user says so; one of ours is
+//! in the middle of a commit, which waits for no lock, because the session has run its deferred constraints *before* anyone
+//! was prepared (`SET CONSTRAINTS ALL IMMEDIATE`; they may wait for rows like any statement).
 //!
 //! Circles in which every session is entered and left by the same backend lie within one server and are left to its own
 //! detector.

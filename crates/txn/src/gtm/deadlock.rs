@@ -3,7 +3,7 @@
 //! It asks coordinators through the hub. A coordinator that does not answer in time leaves its sessions out of the look:
 //! a circle through them is found later, never a wrong one.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -17,7 +17,6 @@ use crate::deadlock::graph::Graph;
 use crate::deadlock::look::{Eye, Wait};
 use crate::deadlock::word::Word;
 use crate::deadlock::{Backend, Owner};
-use crate::gid::Gid;
 
 /// Between two looks.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
@@ -75,36 +74,16 @@ impl Watch {
         if waits.is_empty() {
             return Graph::default();
         }
-        let committing = self.committing(&waits).await;
-        let owners = self.owners(&waits, &committing).await;
-        Graph::new(&waits, &owners, &committing)
-    }
-
-    /// The backends that are committing the prepared transactions which block somebody.
-    async fn committing(&mut self, waits: &[Wait]) -> BTreeMap<Gid, Backend> {
-        let mut by_node: BTreeMap<u16, BTreeSet<Gid>> = BTreeMap::new();
-        for gid in waits.iter().flat_map(|wait| &wait.prepared) {
-            by_node.entry(gid.commit_point).or_default().insert(*gid);
-        }
-        let mut committing = BTreeMap::new();
-        for (node, gids) in by_node {
-            // A node that does not answer, or does not exist, has no backend to show.
-            if let Some(eye) = self.eyes.get_mut(usize::from(node))
-                && let Ok(found) = eye.committing(&gids).await
-            {
-                committing.extend(found);
-            }
-        }
-        committing
+        let owners = self.owners(&waits).await;
+        Graph::new(&waits, &owners)
     }
 
     /// Whose sessions these backends work for.
-    async fn owners(&mut self, waits: &[Wait], committing: &BTreeMap<Gid, Backend>) -> Vec<(ClientId, Owner)> {
+    async fn owners(&mut self, waits: &[Wait]) -> Vec<(ClientId, Owner)> {
         self.looks += 1;
         let blockers =
             waits.iter().flat_map(|wait| wait.blockers.iter().map(|pid| Backend { pid: *pid, ..wait.backend }));
-        let backends: BTreeSet<Backend> =
-            waits.iter().map(|wait| wait.backend).chain(blockers).chain(committing.values().copied()).collect();
+        let backends: BTreeSet<Backend> = waits.iter().map(|wait| wait.backend).chain(blockers).collect();
         let word = Word::Who { look: self.looks, backends: backends.into_iter().collect() };
         let (told, asked) = oneshot::channel();
         let (answers, mut inbox) = mpsc::unbounded_channel();
