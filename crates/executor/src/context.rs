@@ -209,7 +209,7 @@ impl Context {
         // Functions that print definitions look at the present, not at the snapshot: an object dropped meanwhile makes them fail.
         for _ in 0..LOAD_RETRIES {
             match &result {
-                Err(error) if error.code() != SqlState::CONNECTION_FAILURE && link.connection.is_idle() => {
+                Err(error) if is_worth_a_retry(error) && link.connection.is_idle() => {
                     result = load::load(&mut link.connection, false).await;
                 }
                 _ => break,
@@ -225,6 +225,10 @@ impl Context {
         let cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
         cached.as_ref().filter(|loaded| loaded.epoch == epoch).cloned()
     }
+}
+
+fn is_worth_a_retry(error: &PgError) -> bool {
+    ![SqlState::CONNECTION_FAILURE, SqlState::LOCK_NOT_AVAILABLE].contains(&error.code())
 }
 
 fn connect_options(datanodes: &[Address], identity: &Identity) -> Vec<pgproto::ConnectOptions> {

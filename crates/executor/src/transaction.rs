@@ -51,6 +51,9 @@ impl Session {
     async fn announce_schema_change(&mut self) -> Result<txn::InvalidationGuard> {
         // A gtm that was just started again is found within a second or two. If it is not, the next line says so.
         let _ = tokio::time::timeout(GTM_WAIT, self.context.gtm.connected()).await;
+        // Deferred constraints may wait for a session which would wait for the end of this schema change from here on.
+        let nodes: Vec<NodeId> = self.held.iter().filter(|(_, held)| held.begun).map(|(node, _)| *node).collect();
+        self.broadcast(&nodes, "SET CONSTRAINTS ALL IMMEDIATE").await?;
         self.run_on(self.home, load::LOCK_FOR_COMMIT).await?;
         self.context.gtm.invalidate_catalogs().await
     }
