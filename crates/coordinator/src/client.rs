@@ -127,9 +127,11 @@ impl Client {
     ) -> Result<Completion> {
         self.refuse_in_failed_block(&statement.kind)?;
         let result = self.execute_unguarded(statement, call, spool).await;
+        let result = self.session.judged(result).await;
         if result.is_err() {
             self.session.fail();
             self.session.release();
+            self.session.give_up_locks().await;
         }
         let notices = self.session.take_notices();
         for frame in notices {
@@ -250,6 +252,7 @@ impl Client {
             self.session.rollback().await;
             return Ok(());
         }
-        self.session.commit().await.map(|_| ())
+        let result = self.session.commit().await.map(|_| ());
+        self.session.judged(result).await
     }
 }

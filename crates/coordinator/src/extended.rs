@@ -38,11 +38,12 @@ impl Client {
                 ));
             }
         };
-        match result {
+        match self.session.judged(result).await {
             Ok(()) => Ok(()),
             Err(error) if error.is_fatal() => Err(error),
             Err(error) => {
                 self.session.fail();
+                self.session.give_up_locks().await;
                 self.send_error(error, 0);
                 self.skip_to_sync = true;
                 Ok(())

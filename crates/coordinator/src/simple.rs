@@ -22,6 +22,7 @@ impl Client {
             Ok(statements) => self.statements(&statements).await,
             Err(error) => {
                 self.session.fail();
+                self.session.give_up_locks().await;
                 Err((error, 0))
             }
         };

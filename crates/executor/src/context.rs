@@ -9,6 +9,7 @@ use catalog::{NodeId, Oid};
 use pgerror::{PgError, Result, SqlState};
 use txn::gtm::{CatalogState, GtmClient};
 
+use crate::cancel::Registry;
 use crate::load::{self, Loaded};
 use crate::pool::{Address, Identity, Pool};
 
@@ -26,6 +27,7 @@ pub struct Context {
     datanodes: Vec<Address>,
     primary: NodeId,
     service: Identity,
+    registry: Arc<Registry>,
     cached: Mutex<Option<Arc<Loaded>>>,
     loading: tokio::sync::Mutex<()>,
     sessions: AtomicUsize,
@@ -48,6 +50,8 @@ impl Context {
         gids: txn::GidSource,
     ) -> Self {
         let doubts = datanodes.iter().map(|_| AtomicU64::new(1)).collect();
+        let registry = Arc::new(Registry::new(connect_options(&datanodes, &service)));
+        gtm.set_sessions(registry.clone());
         Self {
             pool,
             gids,
@@ -56,6 +60,7 @@ impl Context {
             datanodes,
             primary,
             service,
+            registry,
             cached: Mutex::default(),
             loading: Default::default(),
             sessions: AtomicUsize::new(0),
@@ -88,6 +93,11 @@ impl Context {
     /// Counts sessions, so that each begins its turns at another node.
     pub(crate) fn next_session_number(&self) -> usize {
         self.sessions.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// All sessions, as the gtm asks for them.
+    pub(crate) fn sessions(&self) -> &Arc<Registry> {
+        &self.registry
     }
 
     /// A datanode's name, as far as the catalog read last knows it.
@@ -154,15 +164,7 @@ impl Context {
 
     /// How to reach every datanode as somebody.
     pub(crate) fn connect_options(&self, identity: &Identity) -> Vec<pgproto::ConnectOptions> {
-        let options = |address: &Address| pgproto::ConnectOptions {
-            host: address.host.clone(),
-            port: address.port,
-            user: identity.user.clone(),
-            database: identity.database.clone(),
-            secret: identity.secret.clone(),
-            parameters: Vec::new(),
-        };
-        self.datanodes.iter().map(options).collect()
+        connect_options(&self.datanodes, identity)
     }
 
     /// Runs a query as the service user on a node, outside any session.
@@ -223,7 +225,7 @@ impl Context {
         // Functions that print definitions look at the present, not at the snapshot: an object dropped meanwhile makes them fail.
         for _ in 0..LOAD_RETRIES {
             match &result {
-                Err(error) if error.code() != SqlState::CONNECTION_FAILURE && link.connection.is_idle() => {
+                Err(error) if is_worth_a_retry(error) && link.connection.is_idle() => {
                     result = load::load(&mut link.connection, false).await;
                 }
                 _ => break,
@@ -239,4 +241,20 @@ impl Context {
         let cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
         cached.as_ref().filter(|loaded| loaded.epoch == epoch).cloned()
     }
+}
+
+fn is_worth_a_retry(error: &PgError) -> bool {
+    ![SqlState::CONNECTION_FAILURE, SqlState::LOCK_NOT_AVAILABLE].contains(&error.code())
+}
+
+fn connect_options(datanodes: &[Address], identity: &Identity) -> Vec<pgproto::ConnectOptions> {
+    let options = |address: &Address| pgproto::ConnectOptions {
+        host: address.host.clone(),
+        port: address.port,
+        user: identity.user.clone(),
+        database: identity.database.clone(),
+        secret: identity.secret.clone(),
+        parameters: Vec::new(),
+    };
+    datanodes.iter().map(options).collect()
 }

@@ -12,12 +12,14 @@
 //! * [`run`]: one node, many nodes, replicated writes; [`gather`]: temp tables on the home node; [`staged`]: INSERT whose
 //!   rows PostgreSQL makes first; [`ddl`]; [`explain`]; [`copy_in`] from [`copy_input`], [`copy_out`].
 //! * [`snapshot`]: which state of the nodes a statement sees; [`portals`]: the same inside a transaction that has written.
+//! * [`cancel`]: stopping a session from outside; its part in breaking deadlocks over several nodes.
 //! * [`load`]: the catalog, read off the primary datanode.
 //!
 //! Invariants: no SQL value is ever computed here; rows are moved as bytes and looked into only for their distribution
 //! key; every buffer is bounded; a connection that was not read to the end of an answer is never used again.
 
 mod call;
+mod cancel;
 mod cluster_command;
 mod context;
 mod control;
@@ -44,6 +46,7 @@ mod transaction;
 mod write;
 
 pub use call::{Call, Parameters};
+pub use cancel::CancelSet;
 pub use context::Context;
 pub use copy_input::CopySource;
 pub use copy_out::CopySink;
@@ -53,6 +56,6 @@ pub use load::Loaded;
 pub use output::{Output, SPOOL_BYTES_MAX, Spool};
 pub use pool::{Address, Identity, Pool};
 pub use run::Completion;
-pub use session::{CancelSet, Mode, Session};
+pub use session::{Mode, Session};
 pub use settings::Settings;
 pub use snapshot::{Isolation, SnapshotMode};

@@ -71,6 +71,11 @@ const COMMIT_LOCK: i64 = 0x6c6f_786f;
 /// Run by a schema change on the primary datanode right before it is announced and committed.
 pub(crate) const LOCK_FOR_COMMIT: &str = "SELECT pg_catalog.pg_advisory_xact_lock(1819244655)";
 
+/// Printing a view's definition waits for whoever has locked the view's tables. That may be a session that waits for this
+/// very load: a circle which nobody sees, for the connection is not that session's.
+const BEGIN: &str =
+    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL search_path = ''; SET LOCAL lock_timeout = '30s'";
+
 /// Reads everything. `in_transaction`: the connection has a transaction open whose own changes are to be seen.
 pub(crate) async fn load(connection: &mut Connection, in_transaction: bool) -> Result<Catalog> {
     if in_transaction {
@@ -78,7 +83,7 @@ pub(crate) async fn load(connection: &mut Connection, in_transaction: bool) -> R
     } else {
         // The lock is taken in a transaction of its own: waiting inside the second one would be done on an old snapshot.
         connection.execute(&format!("SELECT pg_catalog.pg_advisory_lock_shared({COMMIT_LOCK})")).await?;
-        connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL search_path = ''").await?;
+        connection.execute(BEGIN).await?;
         // This statement takes the snapshot, so the lock has done its work. Held longer it would deadlock with a schema
         // change, which has locked tables that are looked at below.
         connection.execute(&format!("SELECT pg_catalog.pg_advisory_unlock_shared({COMMIT_LOCK})")).await?;
@@ -95,6 +100,11 @@ pub(crate) async fn load(connection: &mut Connection, in_transaction: bool) -> R
             Err(PgError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, "the datanode has no Loxodonta metadata")
                 .detail(error.message())
                 .hint("Prepare the cluster with `loxo up` or `loxo init --config FILE`."))
+        }
+        Err(error) if error.code() == SqlState::LOCK_NOT_AVAILABLE => {
+            Err(PgError::new(SqlState::LOCK_NOT_AVAILABLE, "the catalog could not be read within 30 s")
+                .detail("A transaction holds a table locked that a view reads.")
+                .hint("End the transaction with the ACCESS EXCLUSIVE lock: see pg_locks on the primary datanode."))
         }
         Err(error) => Err(error),
     }

@@ -9,15 +9,16 @@
 //! the block has failed nothing but its end (or `ROLLBACK TO`) is sent.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use catalog::NodeId;
 use pgerror::{PgError, Result, SqlState};
+use pgproto::Frame;
 use pgproto::backend::tag;
 use pgproto::connection::unexpected;
-use pgproto::{CancelKey, Frame};
 
+use crate::cancel::{CancelSet, Entry};
 use crate::context::Context;
 use crate::load::Loaded;
 use crate::pool::{Identity, Link};
@@ -96,25 +97,6 @@ enum Replay {
     Set(String),
 }
 
-/// Backends that work for a session at this moment, for cancel requests that come on another connection.
-#[derive(Default)]
-pub struct CancelSet {
-    keys: Mutex<BTreeMap<NodeId, CancelKey>>,
-}
-
-impl CancelSet {
-    /// Cancels whatever runs. Nodes are asked at the same time; the answer comes through the statement itself.
-    pub async fn cancel(&self) {
-        let keys: Vec<CancelKey> = self.lock().values().cloned().collect();
-        let requests = keys.iter().map(CancelKey::send);
-        futures_util::future::join_all(requests).await;
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<NodeId, CancelKey>> {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// See the module's page.
 pub struct Session {
     pub(crate) context: Arc<Context>,
@@ -123,7 +105,9 @@ pub struct Session {
     pub(crate) held: BTreeMap<NodeId, Held>,
     pub(crate) block: Option<Block>,
     settings: Settings,
-    cancel: Arc<CancelSet>,
+    pub(crate) cancel: Arc<CancelSet>,
+    /// Where the gtm finds it.
+    _entry: Entry,
     /// State lives in these nodes' backends: keep them until the session ends.
     pinned: std::collections::BTreeSet<NodeId>,
     /// NoticeResponses for the client that came beside the answers.
@@ -151,6 +135,8 @@ impl Session {
         let spread = context.next_session_number();
         let home = context.home();
         let sight = Sight::new(context.nodes().len());
+        let cancel = Arc::new(CancelSet::new(home));
+        let _entry = context.sessions().enter(spread as u64, &cancel);
         Self {
             home,
             context,
@@ -158,7 +144,8 @@ impl Session {
             held: BTreeMap::new(),
             block: None,
             settings,
-            cancel: Arc::default(),
+            cancel,
+            _entry,
             pinned: Default::default(),
             notices: Vec::new(),
             spread,
@@ -255,6 +242,7 @@ impl Session {
 
     fn open_block(&mut self, modes: String, isolation: Isolation, read_only: bool, replay: Vec<Replay>) {
         debug_assert!(self.block.is_none());
+        self.cancel.begins();
         self.block = Some(Block {
             begin: format!("{}{modes}", isolation.begin()),
             modes,
@@ -295,8 +283,9 @@ impl Session {
     /// Lets go of all links that were kept for state in their backends; the backends end with their state.
     pub(crate) fn unpin_all(&mut self) {
         for node in std::mem::take(&mut self.pinned) {
-            self.cancel.lock().remove(&node);
             self.held.remove(&node);
+            // The connection is closed, so it does not matter whether a breaker is at work.
+            let _ = self.cancel.remove(node);
         }
         self.temp_relations = None;
         self.release();
@@ -342,7 +331,7 @@ impl Session {
         if !self.held.contains_key(&node) {
             let address = self.context.address(self.place(node))?;
             let link = self.context.pool.checkout(node, &address, &self.identity).await?;
-            self.cancel.lock().insert(node, link.connection.cancel_key().clone());
+            self.cancel.add(node, link.connection.cancel_key());
             self.held.insert(node, Held::new(link));
         }
         let fingerprint = match &self.block {
@@ -356,6 +345,9 @@ impl Session {
         };
         let place = self.place(node);
         let settles = settle && self.settles();
+        if self.block.is_none() {
+            self.cancel.begins();
+        }
         let Some(held) = self.held.get_mut(&node) else { return Err(PgError::internal("a held link is missing")) };
         if !held.begun && held.link.applied_settings != fingerprint {
             held.link.connection.execute(&replay).await?;
@@ -374,6 +366,7 @@ impl Session {
             held.link.connection.query(block.joining_commands().as_bytes());
             held.preamble += 1;
             held.begun = true;
+            self.cancel.set_in_transaction(node, true);
         }
         Ok(())
     }
@@ -386,6 +379,7 @@ impl Session {
         held.flush().await?;
         held.finish().await?;
         held.begun = true;
+        self.cancel.set_in_transaction(BESIDE, true);
         self.sink = BESIDE;
         Ok(())
     }
@@ -393,13 +387,13 @@ impl Session {
     /// Undoes [`Session::open_beside`]; a link that cannot be rolled back is thrown away, which has the same effect.
     pub(crate) async fn close_beside(&mut self) {
         self.sink = self.home;
-        self.cancel.lock().remove(&BESIDE);
         if let Some(mut held) = self.held.remove(&BESIDE)
             && held.link.connection.is_settled()
             && held.link.connection.execute("ROLLBACK").await.is_ok()
         {
-            self.context.pool.give_back(held.link);
+            self.give_back(BESIDE, held);
         }
+        let _ = self.cancel.remove(BESIDE);
     }
 
     /// The block's isolation level, if one is open.
@@ -460,11 +454,17 @@ impl Session {
             if broken {
                 self.pinned.remove(&node);
             }
-            self.cancel.lock().remove(&node);
             if let Some(mut held) = self.held.remove(&node) {
                 self.notices.extend(held.link.connection.take_notices());
-                self.context.pool.give_back(held.link);
+                self.give_back(node, held);
             }
+        }
+    }
+
+    /// To the pool, unless a cancel may be under way to the backend.
+    fn give_back(&self, node: NodeId, held: Held) {
+        if self.cancel.remove(node) {
+            self.context.pool.give_back(held.link);
         }
     }
 
@@ -485,17 +485,19 @@ impl Session {
 
     /// Are nodes to settle before they are read? Not for snapshots of a cut.
     fn settles(&self) -> bool {
-        let cut = self.block.as_ref().is_some_and(|block| {
-            block.isolation == Isolation::RepeatableRead && block.cut != Cut::Unneeded
-        });
+        let cut = self
+            .block
+            .as_ref()
+            .is_some_and(|block| block.isolation == Isolation::RepeatableRead && block.cut != Cut::Unneeded);
         !cut && self.is_consistent()
     }
 
     /// The cancel keys of all links held, after they were put aside for a while.
     pub(crate) fn register_cancel_keys(&mut self) {
-        let mut keys = self.cancel.lock();
-        keys.clear();
-        keys.extend(self.held.iter().map(|(node, held)| (*node, held.link.connection.cancel_key().clone())));
+        for (node, held) in &self.held {
+            self.cancel.add(*node, held.link.connection.cancel_key());
+            self.cancel.set_in_transaction(*node, held.begun);
+        }
     }
 
     fn begun(&self) -> Vec<NodeId> {
@@ -604,6 +606,13 @@ impl Block {
             _ => None,
         });
         commands.collect()
+    }
+
+    pub(crate) fn last_savepoint(&self) -> Option<&str> {
+        self.replay.iter().rev().find_map(|step| match step {
+            Replay::Savepoint(name, _) => Some(name.as_str()),
+            Replay::Set(_) => None,
+        })
     }
 
     fn joining_commands(&self) -> String {

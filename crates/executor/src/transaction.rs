@@ -2,11 +2,12 @@
 
 use catalog::NodeId;
 use pgerror::{PgError, Result, SqlState};
+use pgproto::TransactionStatus;
 use std::sync::Arc;
 use txn::Participant;
 
 use crate::load::{self, Loaded};
-use crate::session::{Mode, Session};
+use crate::session::{Held, Mode, Session};
 
 /// Longest wait of a schema change for a gtm that is away.
 const GTM_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
@@ -50,6 +51,9 @@ impl Session {
     async fn announce_schema_change(&mut self) -> Result<txn::InvalidationGuard> {
         // A gtm that was just started again is found within a second or two. If it is not, the next line says so.
         let _ = tokio::time::timeout(GTM_WAIT, self.context.gtm.connected()).await;
+        // Deferred constraints may wait for a session which would wait for the end of this schema change from here on.
+        let nodes: Vec<NodeId> = self.held.iter().filter(|(_, held)| held.begun).map(|(node, _)| *node).collect();
+        self.broadcast(&nodes, "SET CONSTRAINTS ALL IMMEDIATE").await?;
         self.run_on(self.home, load::LOCK_FOR_COMMIT).await?;
         self.context.gtm.invalidate_catalogs().await
     }
@@ -88,10 +92,12 @@ impl Session {
         Ok(())
     }
 
-    /// Which nodes have something to commit. They are asked, since any function may have written.
+    /// Which nodes have something to commit. They are asked, since any function may have written. Deferred constraints run now:
+    /// they may wait for rows of others, and a transaction that is prepared somewhere must not wait for anyone.
     async fn writers(&mut self, nodes: &[NodeId]) -> Result<Vec<NodeId>> {
         for node in nodes {
-            self.link(*node)?.link.connection.query(b"SELECT pg_current_xact_id_if_assigned() IS NOT NULL");
+            let sql = b"SET CONSTRAINTS ALL IMMEDIATE; SELECT pg_current_xact_id_if_assigned() IS NOT NULL";
+            self.link(*node)?.link.connection.query(sql);
         }
         let work = self.held.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(node, held)| async {
             held.flush().await?;
@@ -137,11 +143,36 @@ impl Session {
         self.end_block();
     }
 
+    /// A transaction that has failed gives its locks up at once, as in PostgreSQL, not only when the client has rolled it
+    /// back: those since the last savepoint, or all. To be called after each error. (The node of the error has done so itself.)
+    pub async fn give_up_locks(&mut self) {
+        let Some(block) = self.block.as_ref().filter(|block| block.failed) else { return };
+        let savepoint = block.last_savepoint().map(catalog::quote_identifier);
+        let is_open = |held: &Held| {
+            let connection = &held.link.connection;
+            held.begun && connection.is_settled() && connection.status() == TransactionStatus::InTransaction
+        };
+        let open: Vec<NodeId> = self.held.iter().filter(|(_, held)| is_open(held)).map(|(node, _)| *node).collect();
+        let sql = savepoint.as_ref().map_or("ROLLBACK".to_owned(), |name| format!("ROLLBACK TO SAVEPOINT {name}"));
+        if self.broadcast(&open, &sql).await.is_err() || savepoint.is_some() {
+            // A node that could not do it has lost its connection, or keeps its transaction until the client ends it.
+            return;
+        }
+        for node in open {
+            self.cancel.set_in_transaction(node, false);
+            if let Some(held) = self.held.get_mut(&node) {
+                held.begun = false;
+                held.temp = false;
+            }
+        }
+    }
+
     fn end_block(&mut self) {
         self.statement_finished();
         self.block = None;
         self.settings_mut().block_ended();
-        for held in self.held.values_mut() {
+        for (node, held) in &mut self.held {
+            self.cancel.set_in_transaction(*node, false);
             held.begun = false;
             held.temp = false;
         }

@@ -11,6 +11,7 @@
 //! * [`decision`]: where the outcome is kept: one row at the commit point, as durable as the commit itself.
 //! * [`recovery`]: resolves in-doubt transactions from the datanodes alone. Its page argues why that is race-free.
 //! * [`gate`]: has commits wait for the moment in which a statement takes its snapshots on several nodes.
+//! * [`deadlock`]: circles of waits over several datanodes, found by the gtm and broken by a coordinator.
 //! * [`gtm`]: server and client of the gtm; soft state only.
 //!
 //! Invariants:
@@ -23,6 +24,7 @@
 
 pub mod commit;
 pub mod control;
+pub mod deadlock;
 pub mod decision;
 pub mod gate;
 pub mod gid;

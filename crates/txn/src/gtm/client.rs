@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use pgerror::{PgError, Result, SqlState};
@@ -20,6 +20,8 @@ use super::PING_INTERVAL;
 use super::cut::Answer;
 use super::message::{Message, PROTOCOL_VERSION};
 use crate::control_point;
+use crate::deadlock::Sessions;
+use crate::deadlock::word::Word;
 use crate::gate::{Core, Exposed, Gate, HOLD, Seal};
 
 /// Connecting and being welcomed must be over within this time.
@@ -67,6 +69,8 @@ pub(super) struct Shared {
     /// End of the lease, in µs since `origin`.
     lease_until_us: AtomicU64,
     pub(super) next_request: AtomicU64,
+    /// For the gtm's questions about deadlocks.
+    sessions: OnceLock<Arc<dyn Sessions>>,
 }
 
 /// What the background task knows, as of the last message.
@@ -99,6 +103,7 @@ impl GtmClient {
             origin: Instant::now(),
             lease_until_us: AtomicU64::new(0),
             next_request: AtomicU64::new(1),
+            sessions: OnceLock::new(),
         });
         let core = Arc::<Core>::default();
         let task = Task {
@@ -133,6 +138,12 @@ impl GtmClient {
             Ok(Ok(view)) => Ok(view.generation),
             _ => Err(self.shared.unreachable("Without it this coordinator may not decide transactions any more.")),
         }
+    }
+
+    /// Says who knows this coordinator's sessions. To be called once; until then it has none as far as the gtm can tell.
+    pub fn set_sessions(&self, sessions: Arc<dyn Sessions>) {
+        let was_unset = self.shared.sessions.set(sessions).is_ok();
+        debug_assert!(was_unset);
     }
 
     /// Cheap; to be asked before each statement.
@@ -386,6 +397,15 @@ impl Task {
                 self.answer_cut(request, Answer::Granted { generation, unresolved });
             }
             Message::CutFailed(request) => self.answer_cut(request, Answer::Failed),
+            Message::Deadlock(Word::Who { look, backends }) => {
+                let owners = self.shared.sessions.get().map(|sessions| sessions.owners(&backends)).unwrap_or_default();
+                link.send(Message::Deadlock(Word::Owners { look, owners })).await?;
+            }
+            Message::Deadlock(Word::Break(verdict)) => {
+                if let Some(sessions) = self.shared.sessions.get() {
+                    sessions.carry_out(verdict);
+                }
+            }
             other => return Err(PgError::protocol(format!("the gtm said {other:?}"))),
         }
         Ok(())

@@ -9,6 +9,7 @@ use pgerror::{PgError, Result};
 use pgproto::Frame;
 use pgproto::frame::put_frame;
 
+use crate::deadlock::word::Word;
 use crate::gate::Exposed;
 
 /// Both sides must speak the same version; a cluster runs one version of loxo.
@@ -49,6 +50,8 @@ pub enum Message {
     Ack(u64),
     /// The gtm: the DDL of this (the gtm's) number is over.
     Settled(u64),
+    /// Both ways: who waits for whom, and who must give way.
+    Deadlock(Word),
     /// Coordinator: ends in good order and holds no lease any more.
     Goodbye,
     /// The gtm, to Hello: another gtm leads; ask there.
@@ -91,6 +94,7 @@ mod tag {
     pub const CLOSED: u8 = b'd';
     pub const CUT_FAILED: u8 = b'f';
     pub const CUT_REQUEST: u8 = b'C';
+    pub const DEADLOCK: u8 = b'w';
     pub const FINISH: u8 = b'F';
     pub const GENERATION: u8 = b'G';
     pub const GOODBYE: u8 = b'X';
@@ -132,6 +136,7 @@ impl Message {
             Message::CutFailed(request) => number(tag::CUT_FAILED, *request),
             Message::Taken(request) => number(tag::TAKEN, *request),
             Message::Open(closure) => number(tag::OPEN, *closure),
+            Message::Deadlock(word) => put_frame(out, tag::DEADLOCK, |body| word.encode(body)),
             Message::Goodbye => put_frame(out, tag::GOODBYE, |_| {}),
             Message::Standby => put_frame(out, tag::STANDBY, |_| {}),
             Message::AskRole => put_frame(out, tag::ASK_ROLE, |_| {}),
@@ -177,6 +182,7 @@ impl Message {
             tag::CUT_FAILED => Message::CutFailed(number(&mut body)?),
             tag::TAKEN => Message::Taken(number(&mut body)?),
             tag::OPEN => Message::Open(number(&mut body)?),
+            tag::DEADLOCK => Message::Deadlock(Word::decode(&mut body).ok_or_else(malformed)?),
             tag::GOODBYE => Message::Goodbye,
             tag::STANDBY => Message::Standby,
             tag::ASK_ROLE => Message::AskRole,
@@ -252,6 +258,7 @@ mod tests {
             Message::Pending(6),
             Message::Ack(7),
             Message::Settled(8),
+            Message::Deadlock(Word::Who { look: 9, backends: vec![] }),
             Message::Goodbye,
             Message::Standby,
             Message::AskRole,

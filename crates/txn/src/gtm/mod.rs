@@ -1,4 +1,4 @@
-//! The gtm: keeps coordinators' cached catalogs honest, and runs recovery. It holds soft state only; kill it at will.
+//! The gtm: keeps coordinators' cached catalogs honest, runs recovery and watches for deadlocks ([`crate::deadlock`]). It holds soft state only; kill it at will.
 //!
 //! # Catalog invalidation
 //! When a DDL statement is answered, no coordinator may still plan with the catalog from before it.
@@ -40,6 +40,7 @@
 pub mod client;
 pub mod cut;
 mod cuts;
+mod deadlock;
 mod keeper;
 mod leader;
 pub mod message;

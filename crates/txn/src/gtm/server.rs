@@ -14,10 +14,12 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{info, warn};
 
 use super::cuts::{Cuts, Order, Seen, Step};
+use super::deadlock::{self, Answers, Request};
 use super::leader::Leadership;
 use super::message::{Message, PROTOCOL_VERSION};
 use super::{LEASE, MARGIN, keeper};
 use crate::control_point;
+use crate::deadlock::word::Word;
 use crate::gid::Gid;
 use crate::recovery;
 
@@ -47,7 +49,7 @@ impl GtmOptions {
     }
 }
 
-/// Serves coordinators whenever it leads, and runs recovery, for ever. Dropping the future stops everything it started.
+/// Serves coordinators whenever it leads, watches for deadlocks then, and runs recovery, for ever. Dropping the future stops everything it started.
 ///
 /// Errors: only if one of its own tasks panicked.
 pub async fn serve(listener: TcpListener, options: GtmOptions) -> Result<()> {
@@ -99,6 +101,7 @@ async fn stand_by_and_lead(options: GtmOptions, role: watch::Sender<Role>) -> In
         role.send_replace(Some(events.clone()));
         let error = tokio::select! {
             () = Hub::new(lease, orders, looks).run(inbox) => PgError::internal("nobody talks to the gtm any more"),
+            () = deadlock::watch(datanodes.clone(), events.clone()) => PgError::internal("the watch for deadlocks has ended"),
             never = keeper::run(&datanodes, recovery_interval, ordered, draws, events.clone()) => match never {},
             error = leadership.hold(drawing, looking, events.clone()) => error,
         };
@@ -134,6 +137,8 @@ pub(super) enum Event {
     },
     /// A pass of recovery is over.
     Seen(Seen),
+    /// What the watch for deadlocks wants.
+    Deadlock(Request),
     /// This gtm led at some time after the look of this number was asked for.
     Leading {
         look: u64,
@@ -268,6 +273,8 @@ struct Hub {
     /// The number of the last look that was asked for.
     looks: watch::Sender<u64>,
     looked: u64,
+    /// Where coordinators' answers to the last question about sessions go.
+    owners: Option<Answers>,
 }
 
 impl Hub {
@@ -285,6 +292,7 @@ impl Hub {
             pings: VecDeque::new(),
             looks,
             looked: 0,
+            owners: None,
         }
     }
 
@@ -346,6 +354,14 @@ impl Hub {
             Event::Fenced { fences, unresolved } => self.cuts.fence_done(fences, unresolved),
             Event::Seen(seen) => self.cuts.seen(&seen),
             Event::Leading { look } => self.pong(look),
+            Event::Deadlock(Request::Tell { client, word }) => self.tell(client, Message::Deadlock(word)),
+            Event::Deadlock(Request::Ask { word, told, answers }) => {
+                let clients: Vec<ClientId> = self.clients.keys().copied().collect();
+                self.owners = Some(answers);
+                clients.iter().for_each(|client| self.tell(*client, Message::Deadlock(word.clone())));
+                // Fails only if the gtm is ending.
+                let _ = told.send(clients);
+            }
         }
     }
 
@@ -394,6 +410,10 @@ impl Hub {
                 }
             }
             Message::Finish(request) => self.settle(|i| i.owner == client && i.request == request),
+            Message::Deadlock(Word::Owners { look, owners }) => {
+                // Nobody waits for an answer that comes too late.
+                let _ = self.owners.as_ref().map(|answers| answers.send((client, look, owners)));
+            }
             Message::Goodbye => self.leave(client, End::Goodbye),
             other => {
                 warn!(client, message = ?other, "a coordinator said what only a gtm says");

@@ -1,0 +1,228 @@
+//! Which backends work for a session, for those who must stop it from outside: a cancel request on another connection, a
+//! client that hangs up, the gtm that has found a deadlock.
+//!
+//! A deadlock is broken in this order (see `txn::deadlock` for how it is found):
+//!
+//! 1. The *breaker*, a task of its own, takes the session's judgment lock, then looks whether the backend is still the session's.
+//! 2. On a connection of its own (the pool's may all be in the circle) it cancels the backend if the wait that the gtm saw is
+//!    still on, and leaves the error for the client in the lock.
+//! 3. The session takes that lock after each statement ([`Session::judged`]): it waits for a breaker at work, then
+//!    finds the error. A link is given back to the pool only while no breaker has the lock; otherwise it is closed.
+//!
+//! Invariant: between 1 and the end of 2 neither can the session start its next statement nor another session get the backend,
+//! so the cancel can hit nothing but the statement that was in the circle.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, SystemTime};
+
+use catalog::NodeId;
+use pgerror::{PgError, Result, SqlState};
+use pgproto::{CancelKey, ConnectOptions, Connection};
+use txn::deadlock::{Backend, Owner, Sessions, Verdict, cancel_if_waiting};
+
+use crate::session::{BESIDE, Session};
+
+/// A breaker that has no connection by then gives up; the gtm will ask again.
+const CONNECT_MAX: Duration = Duration::from_secs(2);
+
+/// A backend while a session holds it.
+struct Working {
+    key: CancelKey,
+    /// The session's transaction is open on it.
+    in_transaction: bool,
+}
+
+/// See the module's page.
+pub struct CancelSet {
+    home: NodeId,
+    working: Mutex<BTreeMap<NodeId, Working>>,
+    /// In µs since 1970.
+    began_us: AtomicU64,
+    /// Locked while a breaker is at work; what it leaves is the error of a statement that had to give way.
+    judgment: tokio::sync::Mutex<Option<PgError>>,
+}
+
+impl CancelSet {
+    pub(crate) fn new(home: NodeId) -> Self {
+        Self { home, working: Mutex::default(), began_us: AtomicU64::new(0), judgment: Default::default() }
+    }
+
+    /// Cancels whatever runs. Nodes are asked at the same time; the answer comes through the statement itself.
+    pub async fn cancel(&self) {
+        let keys: Vec<CancelKey> = self.lock().values().map(|working| working.key.clone()).collect();
+        let requests = keys.iter().map(CancelKey::send);
+        futures_util::future::join_all(requests).await;
+    }
+
+    /// The session has got a backend, not in its transaction yet.
+    pub(crate) fn add(&self, node: NodeId, key: &CancelKey) {
+        self.lock().insert(node, Working { key: key.clone(), in_transaction: false });
+    }
+
+    /// The session's transaction is, or is no longer, open on the backend.
+    pub(crate) fn set_in_transaction(&self, node: NodeId, in_transaction: bool) {
+        if let Some(working) = self.lock().get_mut(&node) {
+            working.in_transaction = in_transaction;
+        }
+    }
+
+    /// The session gives the backend up. False if a breaker is at work: then nobody else may get it.
+    #[must_use]
+    pub(crate) fn remove(&self, node: NodeId) -> bool {
+        self.lock().remove(&node);
+        // A breaker that takes the lock after this does not find the backend any more.
+        self.judgment.try_lock().is_ok()
+    }
+
+    /// A transaction, or a statement by itself, begins.
+    pub(crate) fn begins(&self) {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        self.began_us.store(since.as_micros() as u64, Ordering::Relaxed);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<NodeId, Working>> {
+        self.working.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn backends(&self) -> Vec<(Backend, bool)> {
+        let place = |node: NodeId| if node == BESIDE { self.home.0 } else { node.0 };
+        let backend = |(node, working): (&NodeId, &Working)| {
+            (Backend { node: place(*node), pid: working.key.process_id }, working.in_transaction)
+        };
+        self.lock().iter().map(backend).collect()
+    }
+
+    /// What a breaker does.
+    async fn carry_out(&self, verdict: Verdict, node: ConnectOptions) -> Result<()> {
+        let mut judgment = self.judgment.lock().await;
+        if !self.backends().iter().any(|(backend, _)| *backend == verdict.backend) {
+            return Ok(());
+        }
+        let connecting = tokio::time::timeout(CONNECT_MAX, Connection::connect(&node)).await;
+        let mut connection =
+            connecting.map_err(|_| PgError::connection("the datanode did not answer within 2 s"))??;
+        // There is no limit from here on: a cancel under way must not outlive the lock. A node that hangs now has the
+        // session hanging already. After an error it is not known whether the cancel was sent, so the judgment stays.
+        let error = PgError::new(SqlState::DEADLOCK_DETECTED, "deadlock detected").detail(verdict.detail.clone());
+        *judgment = Some(error.hint("Repeat the transaction. The gtm's log tells which sessions they were."));
+        if !cancel_if_waiting(&mut connection, &verdict).await? {
+            *judgment = None;
+        }
+        Ok(())
+    }
+}
+
+impl Session {
+    /// The result of a statement, once no cancel of it can be under way any more: of one that had to give way to break a
+    /// deadlock the error says so. To be called after each statement, before anything else is sent for the session.
+    pub async fn judged<T>(&self, result: Result<T>) -> Result<T> {
+        let judgment = self.cancel.judgment.lock().await.take();
+        match (result, judgment) {
+            (Err(error), Some(deadlock)) if error.code() == SqlState::QUERY_CANCELED => Err(deadlock),
+            (result, _) => result,
+        }
+    }
+}
+
+/// The sessions of a coordinator, as the gtm asks for them.
+pub(crate) struct Registry {
+    /// By node id, as a superuser.
+    datanodes: Vec<ConnectOptions>,
+    sessions: Mutex<HashMap<u64, Weak<CancelSet>>>,
+}
+
+impl Registry {
+    pub(crate) fn new(datanodes: Vec<ConnectOptions>) -> Self {
+        Self { datanodes, sessions: Mutex::default() }
+    }
+
+    /// Enters a session until the entry is dropped.
+    pub(crate) fn enter(self: &Arc<Self>, number: u64, session: &Arc<CancelSet>) -> Entry {
+        self.lock().insert(number, Arc::downgrade(session));
+        Entry { registry: self.clone(), number }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Weak<CancelSet>>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A session's place in the [`Registry`].
+pub(crate) struct Entry {
+    registry: Arc<Registry>,
+    number: u64,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.registry.lock().remove(&self.number);
+    }
+}
+
+impl Sessions for Registry {
+    fn owners(&self, asked: &[Backend]) -> Vec<Owner> {
+        let asked: std::collections::HashSet<Backend> = asked.iter().copied().collect();
+        let owner = |(number, session): (&u64, &Weak<CancelSet>)| {
+            let session = session.upgrade()?;
+            let mut backends = session.backends();
+            backends.retain(|(backend, _)| asked.contains(backend));
+            let began_us = session.began_us.load(Ordering::Relaxed);
+            (!backends.is_empty()).then_some(Owner { session: *number, began_us, backends })
+        };
+        self.lock().iter().filter_map(owner).collect()
+    }
+
+    fn carry_out(&self, verdict: Verdict) {
+        let session = self.lock().get(&verdict.session).and_then(Weak::upgrade);
+        let node = self.datanodes.get(usize::from(verdict.backend.node)).cloned();
+        let (Some(session), Some(node)) = (session, node) else { return };
+        tokio::spawn(async move {
+            let backend = verdict.backend;
+            if let Err(error) = session.carry_out(verdict, node).await {
+                tracing::warn!(?backend, %error, "could not break a deadlock");
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(process_id: i32) -> CancelKey {
+        CancelKey { host: "127.0.0.1".into(), port: 1, process_id, secret: bytes::Bytes::new() }
+    }
+
+    #[test]
+    fn the_gtm_is_told_of_the_sessions_that_hold_what_it_asks_for() {
+        let registry = Arc::new(Registry::new(Vec::new()));
+        let (one, two) = (Arc::new(CancelSet::new(NodeId(0))), Arc::new(CancelSet::new(NodeId(0))));
+        let _first = registry.enter(1, &one);
+        let second = registry.enter(2, &two);
+        one.add(NodeId(0), &key(10));
+        one.add(BESIDE, &key(11));
+        one.set_in_transaction(BESIDE, true);
+        two.add(NodeId(1), &key(10));
+        let asked = [Backend { node: 0, pid: 11 }, Backend { node: 0, pid: 10 }, Backend { node: 2, pid: 10 }];
+        let answer = registry.owners(&asked);
+        let expected = [(Backend { node: 0, pid: 10 }, false), (Backend { node: 0, pid: 11 }, true)];
+        assert_eq!(answer.len(), 1);
+        assert_eq!((answer[0].session, answer[0].backends.as_slice()), (1, expected.as_slice()));
+        assert!(one.remove(NodeId(0)) && one.remove(BESIDE));
+        assert!(registry.owners(&asked).is_empty());
+        drop(second);
+        assert!(registry.owners(&[Backend { node: 1, pid: 10 }]).is_empty());
+    }
+
+    #[test]
+    fn a_backend_is_not_given_away_while_a_breaker_is_at_work() {
+        let session = CancelSet::new(NodeId(0));
+        session.add(NodeId(1), &key(10));
+        let breaker = session.judgment.try_lock().expect("nobody has the lock");
+        assert!(!session.remove(NodeId(1)));
+        drop(breaker);
+        assert!(session.remove(NodeId(1)));
+    }
+}
