@@ -8,6 +8,12 @@ impl Gate {
         (0..self.scenario.writes.len()).any(|t| self.owner(t) == coordinator && state.transactions[t].has_pass)
     }
 
+    fn is_asked_to_shut(&self, state: &State, coordinator: usize) -> bool {
+        let Coordinator { link, shut_for, .. } = state.coordinators[coordinator];
+        let closure = link.and_then(|gtm| state.gtms[gtm].closure);
+        shut_for.is_none() && closure.is_some_and(|closure| has(closure.waits_for, coordinator))
+    }
+
     /// Nothing of it is announced, visible in part or being taken; so it may say goodbye.
     fn is_idle(&self, state: &State, coordinator: usize) -> bool {
         let is_announced = |t: usize| state.transactions[t].phase == Phase::Prepared || state.transactions[t].has_pass;
@@ -26,11 +32,8 @@ impl Gate {
         let left = &state.left;
         let of = |coordinator: usize| state.coordinators[coordinator];
         match action {
-            Action::Shut(x) => {
-                let closure = of(x).link.and_then(|gtm| state.gtms[gtm].closure);
-                let is_asked = closure.is_some_and(|closure| has(closure.waits_for, x));
-                is_asked && of(x).shut_for.is_none() && !self.has_passes(state, x)
-            }
+            Action::Shut(x) => self.is_asked_to_shut(state, x) && !self.has_passes(state, x),
+            Action::LosePatience(x) => left.slow > 0 && self.is_asked_to_shut(state, x) && self.has_passes(state, x),
             Action::HoldIsOver(x) => {
                 of(x).shut_for.is_some_and(|id| left.holds > 0 || !self.is_opened_by_gtm(state, x, id))
                     && !of(x).is_dead
@@ -64,6 +67,7 @@ impl Gate {
                 closure.waits_for &= !one(x);
                 state.coordinators[x].shut_for = Some((gtm, closure.number));
             }
+            Action::LosePatience(x) => self.lose_patience(state, x),
             Action::HoldIsOver(x) => self.open_by_itself(state, x),
             Action::Report(x) => {
                 let Some(gtm) = state.coordinators[x].link else { return };
@@ -104,6 +108,19 @@ impl Gate {
                 coordinator.has_lease = gtm == state.leader;
             }
             _ => {}
+        }
+    }
+
+    /// The commits inside are not waited for any more. Those over several nodes are reported; they go on.
+    fn lose_patience(&self, state: &mut State, x: usize) {
+        state.left.slow -= 1;
+        let Some(gtm) = state.coordinators[x].link else { return };
+        for t in (0..self.scenario.writes.len()).filter(|t| self.owner(*t) == x) {
+            let had_pass = std::mem::take(&mut state.transactions[t].has_pass);
+            let is_reported = self.rules != Rules::OverdueIsReported && !self.scenario.writes[t].is_single();
+            if had_pass && is_reported {
+                state.gtms[gtm].unresolved |= one(t);
+            }
         }
     }
 

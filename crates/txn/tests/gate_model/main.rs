@@ -44,7 +44,7 @@ fn all_true(mut facts: impl Iterator<Item = bool>) -> bool {
 /// What may happen, but must not be counted on.
 fn is_accident(action: Action) -> bool {
     use Action::*;
-    matches!(action, Kill(_) | CutLink(_) | Drop(_) | Goodbye(_) | KillGtm | LoseLock)
+    matches!(action, Kill(_) | CutLink(_) | Drop(_) | LosePatience(_) | Goodbye(_) | KillGtm | LoseLock)
 }
 
 impl Gate {
@@ -68,7 +68,7 @@ impl Gate {
             (0..GTMS).for_each(|gtm| visit(ClearUnresolved { gtm, transaction: t }));
         }
         for x in 0..coordinators {
-            [Shut(x), HoldIsOver(x), Report(x), LeaseEnds(x), Kill(x), CutLink(x), Goodbye(x)]
+            [Shut(x), LosePatience(x), HoldIsOver(x), Report(x), LeaseEnds(x), Kill(x), CutLink(x), Goodbye(x)]
                 .into_iter()
                 .for_each(&mut visit);
             for gtm in 0..GTMS {

@@ -30,7 +30,7 @@ impl Scenario {
 }
 
 const NONE: Accidents =
-    Accidents { kills: 0, cut_links: 0, drops: 0, goodbyes: 0, holds: 0, gtm_kills: 0, stale_gtms: 0 };
+    Accidents { kills: 0, cut_links: 0, drops: 0, goodbyes: 0, holds: 0, slow: 0, gtm_kills: 0, stale_gtms: 0 };
 
 /// Two nodes, two coordinators, nothing to do.
 const WORLD: Scenario = Scenario {
@@ -107,8 +107,14 @@ const GIVEN_UP: Scenario = Scenario {
     name: "a commit is given up half-way",
     writes: &[on_both(0)],
     clients: &[client(0, &[Commit(0)]), client(1, &[Cut(AB)]), client(1, &[Cut(1 << A), Read(B)])],
-    accidents: Accidents { cut_links: 1, drops: 1, ..NONE },
+    accidents: Accidents { drops: 1, ..NONE },
     ..WORLD
+};
+
+const SLOW: Scenario = Scenario {
+    name: "a commit is slow, so that closures do not wait for it",
+    accidents: Accidents { drops: 1, slow: 1, ..NONE },
+    ..GIVEN_UP
 };
 
 const LATE: Scenario = Scenario {
@@ -178,6 +184,7 @@ pub const SCENARIOS: &[&Scenario] = &[
     &ORDER,
     &CUT_OFF,
     &GIVEN_UP,
+    &SLOW,
     &LATE,
     &TAKEOVER,
     &START,
@@ -186,14 +193,24 @@ pub const SCENARIOS: &[&Scenario] = &[
     &READ_THEN_WRITE,
 ];
 
+/// … or of a living one, which are so slow that a closure does not wait for them.
+const OVERDUE: Scenario = Scenario {
+    name: "two overdue commits and two cuts",
+    writes: &[on(0, A), on(1, B)],
+    clients: &[client(0, &[Commit(0)]), client(0, &[Commit(1)]), client(1, &[Cut(AB)]), client(1, &[Cut(AB)])],
+    accidents: Accidents { slow: 1, ..NONE },
+    ..WORLD
+};
+
 /// Too many states for every day.
 pub const LARGE: &[&Scenario] = &[
     &Scenario { accidents: Accidents { kills: 1, cut_links: 1, holds: 1, ..NONE }, ..TRANSFER },
     &Scenario { accidents: Accidents { kills: 1, drops: 1, holds: 1, ..NONE }, ..TWO_TRANSFERS },
-    &Scenario { accidents: Accidents { kills: 1, cut_links: 1, drops: 1, holds: 1, ..NONE }, ..ORDER },
+    &Scenario { accidents: Accidents { kills: 1, cut_links: 1, holds: 1, slow: 1, ..NONE }, ..ORDER },
     &Scenario { accidents: Accidents { kills: 1, cut_links: 1, drops: 1, gtm_kills: 1, ..NONE }, ..TAKEOVER },
     &Scenario { accidents: Accidents { cut_links: 2, drops: 1, stale_gtms: 1, holds: 1, ..NONE }, ..TAKEOVER },
     &Scenario { accidents: Accidents { cut_links: 1, stale_gtms: 1, goodbyes: 1, ..NONE }, ..START_SINGLE },
+    &Scenario { accidents: Accidents { cut_links: 1, drops: 1, slow: 1, ..NONE }, ..GIVEN_UP },
     &Scenario { coordinators: 3, accidents: Accidents { kills: 2, cut_links: 1, ..NONE }, ..GIVEN_UP },
     &Scenario { accidents: Accidents { kills: 1, cut_links: 1, drops: 1, gtm_kills: 1, ..NONE }, ..READ_THEN_WRITE },
 ];
@@ -221,6 +238,7 @@ pub const WITHOUT: &[(Rules, &Scenario, &str)] = &[
     (Rules::LostRequesterKeepsClosure, &CUT_OFF, SPLIT),
     (Rules::UnresolvedBeforeClosed, &GIVEN_UP, SPLIT),
     (Rules::UnresolvedStayOut, &GIVEN_UP, SPLIT),
+    (Rules::OverdueIsReported, &SLOW, SPLIT),
     (Rules::AcknowledgeWhenAllShow, &GIVEN_UP, BACK),
     (Rules::UnresolvedAreNotSettled, &GIVEN_UP, BACK),
     (Rules::RegisterBetweenClosures, &LATE, SPLIT),
@@ -234,4 +252,4 @@ pub const WITHOUT: &[(Rules, &Scenario, &str)] = &[
 ];
 
 /// What the protocol does not promise; `docs/consistency.md` says so.
-pub const NOT_PROMISED: &[(&Scenario, &str)] = &[(&NODE_BY_NODE, MIXED), (&STRAYS, FORK)];
+pub const NOT_PROMISED: &[(&Scenario, &str)] = &[(&NODE_BY_NODE, MIXED), (&STRAYS, FORK), (&OVERDUE, FORK)];

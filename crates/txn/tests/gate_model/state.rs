@@ -59,6 +59,8 @@ pub enum Rules {
     GoodbyeEndsGeneration,
     /// A pass that is dropped is reported, but maybe after Closed.
     UnresolvedBeforeClosed,
+    /// A closure that has waited long enough for a commit does not report it.
+    OverdueIsReported,
     /// Unresolved nodes are taken into a cut.
     UnresolvedStayOut,
     /// The client is told "committed" while a node does not show it.
@@ -117,6 +119,8 @@ pub struct Accidents {
     pub goodbyes: u8,
     /// Someone is so slow that HOLD passes.
     pub holds: u8,
+    /// Commits take so long that a closure does not wait for them.
+    pub slow: u8,
     /// The leading gtm is killed.
     pub gtm_kills: u8,
     /// The leading gtm loses its lock and does not notice.
@@ -319,6 +323,7 @@ pub enum Action {
     Recover { transaction: usize, node: usize },
     // Coordinators and their gates.
     Shut(usize),
+    LosePatience(usize),
     HoldIsOver(usize),
     Report(usize),
     LeaseEnds(usize),
