@@ -35,15 +35,21 @@ impl Gate {
             Action::Shut(x) => self.is_asked_to_shut(state, x) && !self.has_passes(state, x),
             Action::LosePatience(x) => left.slow > 0 && self.is_asked_to_shut(state, x) && self.has_passes(state, x),
             Action::HoldIsOver(x) => {
-                of(x).shut_for.is_some_and(|id| left.holds > 0 || !self.is_opened_by_gtm(state, x, id))
-                    && !of(x).is_dead
+                let may = |id| left.holds > 0 || !self.is_opened_by_gtm(state, x, id);
+                of(x).shut_for.is_some_and(may) && !of(x).is_dead && self.rules != Rules::OpenByItself
             }
             Action::Report(x) => of(x).unreported != 0 && of(x).link.is_some(),
             // A pong extends a lease only after the gtm has looked whether it still holds its lock.
-            Action::LeaseEnds(x) => of(x).has_lease && of(x).link != Some(state.leader),
+            Action::LeaseEnds(x) => {
+                let is_extended = of(x).link.is_some_and(|gtm| self.extends_leases(state, gtm));
+                of(x).has_lease && !is_extended
+            }
             Action::Kill(x) => left.kills > 0 && !of(x).is_dead,
             Action::CutLink(x) => left.cut_links > 0 && of(x).link.is_some(),
-            Action::Goodbye(x) => left.goodbyes > 0 && of(x).link.is_some() && self.is_idle(state, x),
+            Action::Goodbye(x) => {
+                let may = self.rules == Rules::GoodbyeWhenIdle || self.is_idle(state, x);
+                left.goodbyes > 0 && of(x).link.is_some() && may
+            }
             Action::Register { coordinator: x, gtm } => {
                 let Gtm { role, fence, registered, closure, .. } = state.gtms[gtm];
                 let is_free = closure.is_none() || self.rules == Rules::RegisterBetweenClosures;

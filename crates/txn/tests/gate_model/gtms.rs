@@ -38,12 +38,19 @@ impl Gate {
         all_true((0..self.scenario.writes.len()).map(is_done))
     }
 
-    /// The leases of all coordinators that this gtm does not know of are over.
+    pub fn extends_leases(&self, state: &State, gtm: usize) -> bool {
+        gtm == state.leader || self.rules == Rules::LeasesUnderTheLock
+    }
+
+    /// The leases of all coordinators that this gtm does not know of are over. It waits as long as a lease lasts, so what another
+    /// one extends meanwhile is not noticed.
     fn are_leases_over(&self, state: &State, gtm: usize) -> bool {
-        // Waiting takes care of leases that nobody extends; the true leader goes on extending those of its own.
-        let extends = |link: Option<usize>| link == Some(gtm) || link == Some(state.leader);
-        let may_commit = |x: &usize| state.coordinators[*x].has_lease && !extends(state.coordinators[*x].link);
-        self.rules == Rules::FenceWaitsForLeases || !(0..self.scenario.coordinators).any(|x| may_commit(&x))
+        let is_seen = |x: &usize| {
+            let Coordinator { has_lease, link, .. } = state.coordinators[*x];
+            let is_extended = link.is_some_and(|other| other == gtm || self.extends_leases(state, other));
+            has_lease && !is_extended
+        };
+        self.rules == Rules::FenceWaitsForLeases || !(0..self.scenario.coordinators).any(|x| is_seen(&x))
     }
 
     pub fn is_gtm_step_enabled(&self, state: &State, action: Action) -> bool {

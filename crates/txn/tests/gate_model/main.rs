@@ -14,6 +14,9 @@
 //!
 //! For each rule ([`state::Rules`]) there is a scenario in which the protocol *without* it breaks a promise, so the model can fail.
 //!
+//! A cut stands for every statement over several nodes, whether it reads in REPEATABLE READ transactions or through portals
+//! that are bound in the closure; reads of one node after the other stand for a statement that goes node by node.
+//!
 //! How two-phase commit and recovery reach their decision is the business of `tests/model.rs`; here a transaction is
 //! prepared in one step.
 

@@ -127,11 +127,17 @@ const LATE: Scenario = Scenario {
 };
 
 const TAKEOVER: Scenario = Scenario {
-    name: "the gtm dies or does not know that it leads no more",
+    name: "a gtm does not know that it leads no more",
     writes: &[on_both(0)],
     clients: &[client(0, &[Commit(0)]), client(1, &[Cut(AB)])],
-    accidents: Accidents { cut_links: 1, gtm_kills: 1, stale_gtms: 1, ..NONE },
+    accidents: Accidents { cut_links: 1, stale_gtms: 1, ..NONE },
     ..WORLD
+};
+
+const GTM_DIES: Scenario = Scenario {
+    name: "the gtm dies, and a coordinator too",
+    accidents: Accidents { gtm_kills: 1, kills: 1, ..NONE },
+    ..TAKEOVER
 };
 
 const START: Scenario = Scenario {
@@ -149,6 +155,13 @@ const START_SINGLE: Scenario = Scenario {
     writes: &[on(0, A), on(0, B)],
     clients: &[client(0, &[Commit(0), Commit(1)]), client(1, &[Cut(AB)])],
     ..START
+};
+
+const STALE: Scenario = Scenario {
+    name: "a coordinator stays with a gtm that leads no more",
+    late: 0b10,
+    is_fence_needed: false,
+    ..START_SINGLE
 };
 
 const NODE_BY_NODE: Scenario = Scenario {
@@ -187,8 +200,10 @@ pub const SCENARIOS: &[&Scenario] = &[
     &SLOW,
     &LATE,
     &TAKEOVER,
+    &GTM_DIES,
     &START,
     &START_SINGLE,
+    &STALE,
     &NODE_BY_NODE,
     &READ_THEN_WRITE,
 ];
@@ -211,7 +226,7 @@ pub const LARGE: &[&Scenario] = &[
     &Scenario { accidents: Accidents { cut_links: 2, drops: 1, stale_gtms: 1, holds: 1, ..NONE }, ..TAKEOVER },
     &Scenario { accidents: Accidents { cut_links: 1, stale_gtms: 1, goodbyes: 1, ..NONE }, ..START_SINGLE },
     &Scenario { accidents: Accidents { cut_links: 1, drops: 1, slow: 1, ..NONE }, ..GIVEN_UP },
-    &Scenario { coordinators: 3, accidents: Accidents { kills: 2, cut_links: 1, ..NONE }, ..GIVEN_UP },
+    &Scenario { coordinators: 3, accidents: Accidents { kills: 1, drops: 1, ..NONE }, ..GIVEN_UP },
     &Scenario { accidents: Accidents { kills: 1, cut_links: 1, drops: 1, gtm_kills: 1, ..NONE }, ..READ_THEN_WRITE },
 ];
 
@@ -234,6 +249,7 @@ pub const WITHOUT: &[(Rules, &Scenario, &str)] = &[
     (Rules::CheckWithoutLease, &ORDER, PAST),
     (Rules::FenceWaitsForLeases, &ORDER, PAST),
     (Rules::GenerationAtAnnounce, &CUT_OFF, SPLIT),
+    (Rules::OpenByItself, &CUT_OFF, STUCK),
     (Rules::ClosureOutlivesLink, &CUT_OFF, SPLIT),
     (Rules::LostRequesterKeepsClosure, &CUT_OFF, SPLIT),
     (Rules::UnresolvedBeforeClosed, &GIVEN_UP, SPLIT),
@@ -242,12 +258,14 @@ pub const WITHOUT: &[(Rules, &Scenario, &str)] = &[
     (Rules::AcknowledgeWhenAllShow, &GIVEN_UP, BACK),
     (Rules::UnresolvedAreNotSettled, &GIVEN_UP, BACK),
     (Rules::RegisterBetweenClosures, &LATE, SPLIT),
+    (Rules::GoodbyeWhenIdle, &LATE, SPLIT),
     (Rules::GoodbyeEndsGeneration, &LATE, SPLIT),
     (Rules::GenerationInCut, &START, SPLIT),
     (Rules::SnapshotBeforeGeneration, &START, SPLIT),
     (Rules::TellWhenAllAreFenced, &START, SPLIT),
     (Rules::NumberUnderTheLock, &START, SPLIT),
     (Rules::NumbersOnlyGrow, &START_SINGLE, PAST),
+    (Rules::LeasesUnderTheLock, &STALE, PAST),
     (Rules::Settle, &NODE_BY_NODE, BACK),
 ];
 

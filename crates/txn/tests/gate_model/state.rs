@@ -49,12 +49,16 @@ pub enum Rules {
     NumbersOnlyGrow,
     /// A coordinator opens by itself while a cut of the closure may still become valid.
     Hold,
+    /// A gate that was shut is opened by the gtm or never.
+    OpenByItself,
     /// A coordinator that is cut off from the gtm opens its gate.
     ClosureOutlivesLink,
     /// A requester whose link broke counts as one that has its snapshots.
     LostRequesterKeepsClosure,
     /// A coordinator may register, and commit, while a closure is on.
     RegisterBetweenClosures,
+    /// A coordinator says goodbye while it commits.
+    GoodbyeWhenIdle,
     /// A coordinator that said goodbye goes on under its old generation.
     GoodbyeEndsGeneration,
     /// A pass that is dropped is reported, but maybe after Closed.
@@ -71,6 +75,8 @@ pub enum Rules {
     UnresolvedAreNotSettled,
     /// A coordinator without lease commits on single nodes unchecked.
     CheckWithoutLease,
+    /// A gtm that has lost its lock extends leases as before.
+    LeasesUnderTheLock,
     /// The fence does not wait for leases of coordinators that it does not know.
     FenceWaitsForLeases,
 }
