@@ -204,7 +204,6 @@ pub const SCENARIOS: &[&Scenario] = &[
     &START,
     &START_SINGLE,
     &STALE,
-    &NODE_BY_NODE,
     &READ_THEN_WRITE,
 ];
 
