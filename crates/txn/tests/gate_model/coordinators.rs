@@ -1,0 +1,158 @@
+//! Coordinators: their gates, their links to a gtm, their deaths.
+
+use crate::Gate;
+use crate::state::*;
+
+impl Gate {
+    fn has_passes(&self, state: &State, coordinator: usize) -> bool {
+        (0..self.scenario.writes.len()).any(|t| self.owner(t) == coordinator && state.transactions[t].has_pass)
+    }
+
+    fn is_asked_to_shut(&self, state: &State, coordinator: usize) -> bool {
+        let Coordinator { link, shut_for, .. } = state.coordinators[coordinator];
+        let closure = link.and_then(|gtm| state.gtms[gtm].closure);
+        shut_for.is_none() && closure.is_some_and(|closure| has(closure.waits_for, coordinator))
+    }
+
+    /// Nothing of it is announced, visible in part or being taken; so it may say goodbye.
+    fn is_idle(&self, state: &State, coordinator: usize) -> bool {
+        let is_announced = |t: usize| state.transactions[t].phase == Phase::Prepared || state.transactions[t].has_pass;
+        let is_busy = (0..self.scenario.writes.len()).any(|t| self.owner(t) == coordinator && is_announced(t));
+        let is_taking = self.sessions_of(coordinator).any(|s| state.sessions[s].cut.stage != Stage::None);
+        !is_busy && !is_taking && state.coordinators[coordinator].shut_for.is_none()
+    }
+
+    /// Will the gtm of this closure open the gate, by a message?
+    fn is_opened_by_gtm(&self, state: &State, coordinator: usize, (gtm, number): ClosureId) -> bool {
+        let is_on = state.gtms[gtm].closure.is_some_and(|closure| closure.number == number);
+        is_on && state.coordinators[coordinator].link == Some(gtm) && state.gtms[gtm].role == Role::Leading
+    }
+
+    pub fn is_coordinator_step_enabled(&self, state: &State, action: Action) -> bool {
+        let left = &state.left;
+        let of = |coordinator: usize| state.coordinators[coordinator];
+        match action {
+            Action::Shut(x) => self.is_asked_to_shut(state, x) && !self.has_passes(state, x),
+            Action::LosePatience(x) => left.slow > 0 && self.is_asked_to_shut(state, x) && self.has_passes(state, x),
+            Action::HoldIsOver(x) => {
+                let may = |id| left.holds > 0 || !self.is_opened_by_gtm(state, x, id);
+                of(x).shut_for.is_some_and(may) && !of(x).is_dead && self.rules != Rules::OpenByItself
+            }
+            Action::Report(x) => of(x).unreported != 0 && of(x).link.is_some(),
+            // A pong extends a lease only after the gtm has looked whether it still holds its lock.
+            Action::LeaseEnds(x) => {
+                let is_extended = of(x).link.is_some_and(|gtm| self.extends_leases(state, gtm));
+                of(x).has_lease && !is_extended
+            }
+            Action::Kill(x) => left.kills > 0 && !of(x).is_dead,
+            Action::CutLink(x) => left.cut_links > 0 && of(x).link.is_some(),
+            Action::Goodbye(x) => {
+                let may = self.rules == Rules::GoodbyeWhenIdle || self.is_idle(state, x);
+                left.goodbyes > 0 && of(x).link.is_some() && may
+            }
+            Action::Register { coordinator: x, gtm } => {
+                let Gtm { role, fence, registered, closure, .. } = state.gtms[gtm];
+                let is_free = closure.is_none() || self.rules == Rules::RegisterBetweenClosures;
+                let is_fenced = match fence {
+                    Fence::Done => true,
+                    Fence::Raising(done) => done != 0 && self.rules == Rules::TellWhenAllAreFenced,
+                    Fence::Needed => false,
+                };
+                let may = role == Role::Leading && is_fenced && is_free && !has(registered, x);
+                may && of(x).link.is_none() && !of(x).is_dead
+            }
+            _ => false,
+        }
+    }
+
+    pub fn step_coordinator(&self, state: &mut State, action: Action) {
+        match action {
+            Action::Shut(x) => {
+                let Some(gtm) = state.coordinators[x].link else { return };
+                let Some(closure) = &mut state.gtms[gtm].closure else { return };
+                closure.waits_for &= !one(x);
+                state.coordinators[x].shut_for = Some((gtm, closure.number));
+            }
+            Action::LosePatience(x) => self.lose_patience(state, x),
+            Action::HoldIsOver(x) => self.open_by_itself(state, x),
+            Action::Report(x) => {
+                let Some(gtm) = state.coordinators[x].link else { return };
+                state.gtms[gtm].unresolved |= std::mem::take(&mut state.coordinators[x].unreported);
+            }
+            Action::LeaseEnds(x) => state.coordinators[x].has_lease = false,
+            Action::Kill(x) => {
+                state.left.kills -= 1;
+                state.coordinators[x] = Coordinator { is_dead: true, ..Coordinator::default() };
+                for t in (0..self.scenario.writes.len()).filter(|t| self.owner(*t) == x) {
+                    state.transactions[t].has_pass = false;
+                }
+                for s in self.sessions_of(x) {
+                    state.sessions[s].is_over = true;
+                }
+            }
+            Action::CutLink(x) => {
+                state.left.cut_links -= 1;
+                self.lose_link(state, x);
+            }
+            Action::Goodbye(x) => {
+                state.left.goodbyes -= 1;
+                if let Some(gtm) = state.coordinators[x].link {
+                    state.gtms[gtm].registered &= !one(x);
+                    self.forget_requests_of(state, gtm, x);
+                }
+                self.lose_link(state, x);
+                if self.rules != Rules::GoodbyeEndsGeneration {
+                    state.coordinators[x].generation = None;
+                }
+                state.coordinators[x].has_lease = false;
+            }
+            Action::Register { coordinator: x, gtm } => {
+                state.gtms[gtm].registered |= one(x);
+                let coordinator = &mut state.coordinators[x];
+                coordinator.link = Some(gtm);
+                coordinator.generation = Some(state.gtms[gtm].generation);
+                coordinator.has_lease = gtm == state.leader;
+            }
+            _ => {}
+        }
+    }
+
+    /// The commits inside are not waited for any more. Those over several nodes are reported; they go on.
+    fn lose_patience(&self, state: &mut State, x: usize) {
+        state.left.slow -= 1;
+        let Some(gtm) = state.coordinators[x].link else { return };
+        for t in (0..self.scenario.writes.len()).filter(|t| self.owner(*t) == x) {
+            let had_pass = std::mem::take(&mut state.transactions[t].has_pass);
+            let is_reported = self.rules != Rules::OverdueIsReported && !self.scenario.writes[t].is_single();
+            if had_pass && is_reported {
+                state.gtms[gtm].unresolved |= one(t);
+            }
+        }
+    }
+
+    /// HOLD is over at one coordinator, so the time of all cuts of that closure is.
+    fn open_by_itself(&self, state: &mut State, x: usize) {
+        let Some(id) = state.coordinators[x].shut_for.take() else { return };
+        if self.is_opened_by_gtm(state, x, id) {
+            state.left.holds -= 1;
+        }
+        if self.rules != Rules::Hold {
+            self.expire_cuts(state, id);
+        }
+    }
+
+    pub fn lose_link(&self, state: &mut State, x: usize) {
+        let coordinator = &mut state.coordinators[x];
+        coordinator.link = None;
+        coordinator.unreported = 0;
+        if self.rules == Rules::ClosureOutlivesLink {
+            coordinator.shut_for = None;
+        }
+        for s in self.sessions_of(x) {
+            // What was granted stays granted; the rest is asked for again.
+            if state.sessions[s].cut.stage != Stage::Granted {
+                state.sessions[s].cut = Cut::default();
+            }
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Sessions: reads on one node, cuts, and whether what they show keeps the promises.
+
+use crate::state::*;
+use crate::{Gate, all_true};
+
+impl Gate {
+    pub fn sessions_of(&self, coordinator: usize) -> impl Iterator<Item = usize> + use<> {
+        let clients = self.scenario.clients;
+        (0..clients.len()).filter(move |s| clients[*s].coordinator == coordinator)
+    }
+
+    /// What the session does next.
+    pub fn step(&self, state: &State, s: usize) -> Option<Step> {
+        let session = &state.sessions[s];
+        if session.is_over { None } else { self.scenario.clients[s].steps.get(usize::from(session.step)).copied() }
+    }
+
+    fn nodes_of(&self, step: Step) -> Set {
+        match step {
+            Step::Commit(t) => self.scenario.writes[t].nodes,
+            Step::Read(node) => one(node),
+            Step::Cut(_) => 0,
+        }
+    }
+
+    /// The nodes that need no settling after a statement.
+    pub fn settled_after(&self, step: Step, unresolved_nodes: Set) -> Set {
+        match step {
+            _ if self.rules == Rules::Settle => Set::MAX,
+            Step::Read(node) => one(node),
+            Step::Commit(_) => 0,
+            Step::Cut(_) if self.rules == Rules::UnresolvedAreNotSettled => Set::MAX,
+            Step::Cut(_) => !unresolved_nodes,
+        }
+    }
+
+    /// Everything that was prepared when it settled is over on those nodes.
+    pub fn has_settled(&self, state: &State, s: usize) -> bool {
+        let Some(step) = self.step(state, s) else { return false };
+        all_true(members(self.nodes_of(step)).map(|node| state.nodes[node].prepared & state.sessions[s].waits_for == 0))
+    }
+
+    pub fn is_session_step_enabled(&self, state: &State, action: Action) -> bool {
+        let of = |s: usize| (self.step(state, s), state.sessions[s]);
+        match action {
+            Action::SettleNodes(s) => {
+                let (step, session) = of(s);
+                step.is_some_and(|step| self.nodes_of(step) & !session.settled != 0)
+            }
+            Action::Read(s) => {
+                let (step, session) = of(s);
+                matches!(step, Some(Step::Read(node)) if has(session.settled, node)) && self.has_settled(state, s)
+            }
+            Action::Request(s) => {
+                let (step, session) = of(s);
+                let is_linked = state.coordinators[self.scenario.clients[s].coordinator].link.is_some();
+                matches!(step, Some(Step::Cut(_))) && session.cut.stage == Stage::None && is_linked
+            }
+            Action::Retry(s) => {
+                let (_, session) = of(s);
+                let link = state.coordinators[self.scenario.clients[s].coordinator].link;
+                let is_news = |gtm: usize| match session.cut.is_foreign {
+                    true => state.gtms[gtm].generation != session.cut.generation,
+                    false => state.gtms[gtm].unresolved == 0,
+                };
+                session.cut.stage == Stage::Denied && link.is_none_or(is_news)
+            }
+            Action::ReadGenerations(s) => {
+                let cut = of(s).1.cut;
+                let is_early = self.rules == Rules::SnapshotBeforeGeneration && !cut.is_generation_read;
+                self.is_taking(state, s) && is_early
+            }
+            Action::Snapshot { session: s, node } => {
+                let (step, session) = of(s);
+                let is_wanted = matches!(step, Some(Step::Cut(nodes)) if has(nodes & !session.cut.taken, node));
+                let may = self.rules != Rules::SnapshotBeforeGeneration || session.cut.is_generation_read;
+                is_wanted && may && self.is_taking(state, s)
+            }
+            Action::Complete(s) => {
+                let (step, session) = of(s);
+                let is_taken = matches!(step, Some(Step::Cut(nodes)) if nodes == session.cut.taken);
+                session.cut.stage == Stage::Granted && (is_taken || is_void(session.cut)) && !session.is_over
+            }
+            _ => false,
+        }
+    }
+
+    /// A cut that is void already need not be gone on with.
+    fn is_taking(&self, state: &State, s: usize) -> bool {
+        let Session { cut, is_over, .. } = state.sessions[s];
+        !is_over && cut.stage == Stage::Granted && !is_void(cut)
+    }
+
+    pub fn step_session(&self, state: &mut State, action: Action) {
+        match action {
+            Action::SettleNodes(s) => {
+                let nodes = self.step(state, s).map_or(0, |step| self.nodes_of(step));
+                let unsettled = nodes & !state.sessions[s].settled;
+                let prepared = members(unsettled).fold(0, |all, node| all | state.nodes[node].prepared);
+                state.sessions[s].waits_for = prepared;
+                state.sessions[s].settled |= nodes;
+            }
+            Action::Read(s) => self.read(state, s),
+            Action::Request(s) => {
+                let must_show = state.acknowledged | state.sessions[s].seen;
+                state.sessions[s].cut = Cut { stage: Stage::Requested, must_show, ..Cut::default() };
+            }
+            Action::Retry(s) => state.sessions[s].cut = Cut::default(),
+            Action::ReadGenerations(s) => {
+                let nodes = &state.nodes[..self.scenario.nodes];
+                let cut = &mut state.sessions[s].cut;
+                cut.is_foreign = nodes.iter().any(|node| node.generation != cut.generation);
+                cut.is_generation_read = true;
+            }
+            Action::Snapshot { session, node } => {
+                let Node { visible, generation, .. } = state.nodes[node];
+                let cut = &mut state.sessions[session].cut;
+                cut.taken |= one(node);
+                cut.shown[node] = visible;
+                let is_checked = !matches!(self.rules, Rules::GenerationInCut | Rules::SnapshotBeforeGeneration);
+                cut.is_foreign |= is_checked && generation != cut.generation;
+            }
+            Action::Complete(s) => self.complete(state, s),
+            _ => {}
+        }
+    }
+
+    /// What these transactions came after, and they themselves.
+    fn with_past(&self, state: &State, shown: Set) -> Set {
+        members(shown).fold(shown, |all, t| all | state.transactions[t].past)
+    }
+
+    fn read(&self, state: &mut State, s: usize) {
+        let Some(step @ Step::Read(node)) = self.step(state, s) else { return };
+        let shown = state.nodes[node].visible;
+        let covered = self.covered(one(node));
+        let seen = state.sessions[s].seen;
+        let past = self.with_past(state, shown);
+        state.broken.back |= (seen | state.acknowledged) & covered & !shown != 0;
+        state.broken.order |= past & covered & !shown != 0;
+        let session = &mut state.sessions[s];
+        state.broken.mixed |= session.missed & shown != 0;
+        session.missed |= covered & !shown;
+        session.seen |= past;
+        session.settled = self.settled_after(step, 0);
+        session.waits_for = 0;
+        session.step += 1;
+    }
+
+    /// Transactions with rows on these nodes.
+    fn covered(&self, nodes: Set) -> Set {
+        let writes = self.scenario.writes.iter().enumerate();
+        writes.filter(|(_, writes)| writes.nodes & nodes != 0).map(|(t, _)| one(t)).sum()
+    }
+
+    fn complete(&self, state: &mut State, s: usize) {
+        let cut = std::mem::take(&mut state.sessions[s].cut);
+        if cut.is_foreign {
+            // The gtm does not lead any more; the session asks again when that one has noticed.
+            state.sessions[s].cut = Cut { stage: Stage::Denied, taken: 0, shown: [0; NODES], ..cut };
+        } else if !cut.is_expired {
+            self.judge(state, s, cut);
+        }
+        self.end_request(state, s, cut.closure);
+    }
+
+    fn judge(&self, state: &mut State, s: usize, cut: Cut) {
+        let covered = self.covered(cut.taken);
+        let mut shown = 0;
+        for t in members(covered) {
+            let nodes = self.scenario.writes[t].nodes & cut.taken;
+            let on = members(nodes).filter(|node| has(cut.shown[*node], t)).count();
+            state.broken.split |= on != 0 && on != nodes.count_ones() as usize;
+            shown |= if on == 0 { 0 } else { one(t) };
+        }
+        let past = self.with_past(state, shown);
+        state.broken.back |= cut.must_show & covered & !shown != 0;
+        state.broken.order |= past & covered & !shown != 0;
+        for (other, session) in state.sessions.iter().enumerate() {
+            let (other_shown, other_covered) = session.result;
+            let both = covered & other_covered;
+            let disagree = shown & !other_shown & both != 0 && other_shown & !shown & both != 0;
+            state.broken.fork |= disagree && other != s;
+        }
+        let step = Step::Cut(cut.taken);
+        let session = &mut state.sessions[s];
+        session.result = (shown, covered);
+        session.seen |= past;
+        session.settled = self.settled_after(step, cut.unresolved_nodes);
+        session.step += 1;
+    }
+}
+
+/// It will not be used, whatever the nodes answer.
+fn is_void(cut: Cut) -> bool {
+    cut.is_foreign || cut.is_expired
+}

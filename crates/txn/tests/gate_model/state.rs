@@ -1,0 +1,360 @@
+//! What the model knows of the world: scenarios (fixed) and states (checked).
+
+/// A set of small indices (nodes, transactions, coordinators or sessions).
+pub type Set = u8;
+
+pub const NODES: usize = 3;
+pub const COORDINATORS: usize = 3;
+pub const TRANSACTIONS: usize = 3;
+pub const SESSIONS: usize = 4;
+pub const GTMS: usize = 2;
+
+pub fn one(index: usize) -> Set {
+    1 << index
+}
+
+pub fn has(set: Set, index: usize) -> bool {
+    set & one(index) != 0
+}
+
+pub fn members(set: Set) -> impl Iterator<Item = usize> {
+    (0..8).filter(move |index| has(set, *index))
+}
+
+/// The protocol, or the protocol without one of its rules.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rules {
+    All,
+    /// The pass is given back when the commit point has committed, before the last COMMIT PREPARED.
+    PassUntilTheEnd,
+    /// Commits on a single node take no pass.
+    PassForSingleNodes,
+    /// A cut is granted although a coordinator was lost, without a fence.
+    FenceAfterLoss,
+    /// The fence ends without waiting for decided transactions to be finished.
+    RecoveryInFence,
+    /// The fence does not wait for announced transactions to end.
+    FenceWaitsForAnnounced,
+    /// Decisions are announced under any generation.
+    GenerationAtAnnounce,
+    /// A reader takes a cut whatever generation the nodes answer.
+    GenerationInCut,
+    /// The generation is read before the snapshot is taken.
+    SnapshotBeforeGeneration,
+    /// The new generation is told before all nodes have it.
+    TellWhenAllAreFenced,
+    /// A new gtm computes its number from what the nodes say, without the leader's lock.
+    NumberUnderTheLock,
+    /// A gtm sets a node's generation also backwards.
+    NumbersOnlyGrow,
+    /// A coordinator opens by itself while a cut of the closure may still become valid.
+    Hold,
+    /// A gate that was shut is opened by the gtm or never.
+    OpenByItself,
+    /// A coordinator that is cut off from the gtm opens its gate.
+    ClosureOutlivesLink,
+    /// A requester whose link broke counts as one that has its snapshots.
+    LostRequesterKeepsClosure,
+    /// A coordinator may register, and commit, while a closure is on.
+    RegisterBetweenClosures,
+    /// A coordinator says goodbye while it commits.
+    GoodbyeWhenIdle,
+    /// A coordinator that said goodbye goes on under its old generation.
+    GoodbyeEndsGeneration,
+    /// A pass that is dropped is reported, but maybe after Closed.
+    UnresolvedBeforeClosed,
+    /// A closure that has waited long enough for a commit does not report it.
+    OverdueIsReported,
+    /// Unresolved nodes are taken into a cut.
+    UnresolvedStayOut,
+    /// The client is told "committed" while a node does not show it.
+    AcknowledgeWhenAllShow,
+    /// Statements on one node do not wait for the prepared transactions there.
+    Settle,
+    /// Unresolved nodes count as settled after a cut.
+    UnresolvedAreNotSettled,
+    /// A coordinator without lease commits on single nodes unchecked.
+    CheckWithoutLease,
+    /// A gtm that has lost its lock extends leases as before.
+    LeasesUnderTheLock,
+    /// The fence does not wait for leases of coordinators that it does not know.
+    FenceWaitsForLeases,
+}
+
+/// One transaction that writes.
+#[derive(Clone, Copy, Debug)]
+pub struct Writes {
+    pub session: usize,
+    pub commit_point: usize,
+    pub nodes: Set,
+}
+
+impl Writes {
+    pub fn is_single(&self) -> bool {
+        self.nodes == one(self.commit_point)
+    }
+}
+
+/// What a client does, one after the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Commits this transaction.
+    Commit(usize),
+    /// A statement on this node alone.
+    Read(usize),
+    /// A statement, or a REPEATABLE READ block, over these nodes.
+    Cut(Set),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Client {
+    pub coordinator: usize,
+    pub steps: &'static [Step],
+}
+
+/// How often what may happen.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Accidents {
+    /// A coordinator is killed.
+    pub kills: u8,
+    /// A coordinator is cut off from its gtm, and both live.
+    pub cut_links: u8,
+    /// A commit is given up in its visible phase; its coordinator lives.
+    pub drops: u8,
+    /// A coordinator says goodbye to its gtm and looks for one again.
+    pub goodbyes: u8,
+    /// Someone is so slow that HOLD passes.
+    pub holds: u8,
+    /// Commits take so long that a closure does not wait for them.
+    pub slow: u8,
+    /// The leading gtm is killed.
+    pub gtm_kills: u8,
+    /// The leading gtm loses its lock and does not notice.
+    pub stale_gtms: u8,
+}
+
+/// Who is there and what they do.
+#[derive(Clone, Copy, Debug)]
+pub struct Scenario {
+    pub name: &'static str,
+    pub nodes: usize,
+    pub coordinators: usize,
+    /// Coordinators that are not registered at the start.
+    pub late: Set,
+    /// Has the gtm a fence to make first?
+    pub is_fence_needed: bool,
+    pub writes: &'static [Writes],
+    pub clients: &'static [Client],
+    pub accidents: Accidents,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Node {
+    pub generation: u8,
+    /// Transactions whose rows a new snapshot shows.
+    pub visible: Set,
+    pub prepared: Set,
+    /// Transactions that hold the fence's lock in share mode.
+    pub announced: Set,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Phase {
+    #[default]
+    NotBegun,
+    /// Announced, and prepared everywhere but at the commit point.
+    Prepared,
+    /// COMMIT is sent.
+    Sent,
+    /// The coordinator knows that the commit point has committed.
+    Decided,
+    /// Given up in the visible phase.
+    Dropped,
+    Acknowledged,
+    Aborted,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Transaction {
+    pub phase: Phase,
+    pub has_pass: bool,
+    pub is_in_flight: bool,
+    /// Everything that was acknowledged, or that its session had seen, when it was about to commit.
+    pub past: Set,
+}
+
+/// Which closure: of this gtm, with this number.
+pub type ClosureId = (usize, u8);
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Coordinator {
+    pub is_dead: bool,
+    /// The gtm it is connected to.
+    pub link: Option<usize>,
+    /// The generation it was told last.
+    pub generation: Option<u8>,
+    /// It may take it that the gtm knows of it.
+    pub has_lease: bool,
+    pub shut_for: Option<ClosureId>,
+    /// Dropped transactions that the gtm has not heard of.
+    pub unreported: Set,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Stage {
+    #[default]
+    None,
+    Requested,
+    /// A closure is on for it.
+    Closing,
+    Granted,
+    /// Refused because of unresolved nodes.
+    Denied,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Cut {
+    pub stage: Stage,
+    pub closure: ClosureId,
+    pub generation: u8,
+    /// What it must show: acknowledged or seen before it was asked for.
+    pub must_show: Set,
+    pub unresolved_nodes: Set,
+    pub taken: Set,
+    pub shown: [Set; NODES],
+    pub is_generation_read: bool,
+    /// A node answered another generation.
+    pub is_foreign: bool,
+    /// Its time is over.
+    pub is_expired: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Session {
+    pub is_over: bool,
+    pub step: u8,
+    pub seen: Set,
+    /// Nodes that need no settling.
+    pub settled: Set,
+    /// Transactions whose end it waits for.
+    pub waits_for: Set,
+    pub cut: Cut,
+    /// Transactions that its reads on single nodes should have shown, had they been one statement.
+    pub missed: Set,
+    /// Of its last cut: transactions that it showed, and those that have rows on its nodes.
+    pub result: (Set, Set),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Role {
+    Off,
+    #[default]
+    Standby,
+    /// It leads, or believes so.
+    Leading,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Fence {
+    Needed,
+    /// These nodes have the new generation.
+    Raising(Set),
+    Done,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Closure {
+    pub number: u8,
+    /// Coordinators that have not answered.
+    pub waits_for: Set,
+    /// Sessions that have not said that they are done.
+    pub requests: Set,
+    pub is_granted: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Gtm {
+    pub role: Role,
+    pub generation: u8,
+    pub fence: Fence,
+    pub registered: Set,
+    pub closure: Option<Closure>,
+    pub closures: u8,
+    /// Transactions that it was told are unresolved.
+    pub unresolved: Set,
+}
+
+/// What happened on the way here: promises that were broken, and one thing that is not promised.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Broken {
+    /// A cut shows a transaction on one node and not on another.
+    pub split: bool,
+    /// A cut, or a read, shows a transaction and not what came before it.
+    pub order: bool,
+    /// What was acknowledged, or seen by the session, before it asked is not shown.
+    pub back: bool,
+    /// Two cuts disagree about the order of two transactions.
+    pub fork: bool,
+    /// Reads of a session, node by node, show a transaction on the later node only.
+    pub mixed: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct State {
+    pub nodes: [Node; NODES],
+    pub coordinators: [Coordinator; COORDINATORS],
+    pub transactions: [Transaction; TRANSACTIONS],
+    pub sessions: [Session; SESSIONS],
+    pub gtms: [Gtm; GTMS],
+    /// The gtm that holds the lock on the primary datanode.
+    pub leader: usize,
+    /// The generation at the primary that was given out last.
+    pub last_generation: u8,
+    pub acknowledged: Set,
+    pub left: Accidents,
+    pub broken: Broken,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action {
+    // Transactions.
+    Prepare(usize),
+    SendCommit(usize),
+    CommitLands(usize),
+    CommitIsLost(usize),
+    RollBack(usize),
+    Finish { transaction: usize, node: usize },
+    Acknowledge(usize),
+    Drop(usize),
+    Recover { transaction: usize, node: usize },
+    // Coordinators and their gates.
+    Shut(usize),
+    LosePatience(usize),
+    HoldIsOver(usize),
+    Report(usize),
+    LeaseEnds(usize),
+    Kill(usize),
+    CutLink(usize),
+    Goodbye(usize),
+    Register { coordinator: usize, gtm: usize },
+    // Gtms.
+    Close(usize),
+    Grant(usize),
+    GiveUp(usize),
+    NoticeLoss { gtm: usize, coordinator: usize },
+    ClearUnresolved { gtm: usize, transaction: usize },
+    StartFence(usize),
+    Raise { gtm: usize, node: usize },
+    EndFence(usize),
+    KillGtm,
+    LoseLock,
+    StepDown(usize),
+    // Sessions.
+    SettleNodes(usize),
+    Read(usize),
+    Request(usize),
+    Retry(usize),
+    ReadGenerations(usize),
+    Snapshot { session: usize, node: usize },
+    Complete(usize),
+}
