@@ -11,6 +11,7 @@ use txn::gtm::{CatalogState, GtmClient};
 
 use crate::load::{self, Loaded};
 use crate::pool::{Address, Identity, Pool};
+use crate::quick::TemplateCache;
 
 /// Longest wait for a DDL statement of another session to be settled.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -30,6 +31,7 @@ pub struct Context {
     loading: tokio::sync::Mutex<()>,
     sessions: AtomicUsize,
     types: Mutex<(u64, HashMap<NodeId, Arc<TypeMap>>)>,
+    pub(crate) templates: TemplateCache,
 }
 
 /// Object ids of user-defined types on a datanode → on the home node.
@@ -56,6 +58,7 @@ impl Context {
             loading: Default::default(),
             sessions: AtomicUsize::new(0),
             types: Mutex::default(),
+            templates: TemplateCache::default(),
         }
     }
 
@@ -183,6 +186,14 @@ impl Context {
                 }
                 CatalogState::Disconnected => return self.without_gtm().await,
             }
+        }
+    }
+
+    /// The current catalog if the gtm vouches for the one in memory.
+    pub(crate) fn current_catalog(&self) -> Option<Arc<Loaded>> {
+        match self.gtm.catalog_state() {
+            CatalogState::Valid { epoch } => self.cached_at(Some(epoch)),
+            CatalogState::Pending | CatalogState::Disconnected => None,
         }
     }
 

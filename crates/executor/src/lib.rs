@@ -11,6 +11,7 @@
 //! * [`session`]: the connections a session holds and the transaction that ties them; [`transaction`] ends it.
 //! * [`run`]: one node, many nodes, replicated writes; [`gather`]: temp tables on the home node; [`staged`]: INSERT whose
 //!   rows PostgreSQL makes first; [`ddl`]; [`explain`]; [`copy_in`] from [`copy_input`], [`copy_out`].
+//! * [`quick`]: plans of statements that differ from earlier ones in their constants only.
 //! * [`load`]: the catalog, read off the primary datanode.
 //!
 //! Invariants: no SQL value is ever computed here; rows are moved as bytes and looked into only for their distribution
@@ -33,6 +34,7 @@ mod gather;
 mod load;
 mod output;
 mod pool;
+mod quick;
 mod run;
 mod session;
 mod settings;

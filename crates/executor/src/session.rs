@@ -67,6 +67,8 @@ pub(crate) struct Block {
     pub(crate) schema_changed: bool,
     pub(crate) failed: bool,
     pub(crate) read_only: bool,
+    /// The first node that was touched: the transaction's `now()` is that node's.
+    clock: Option<NodeId>,
 }
 
 #[derive(Clone, Debug)]
@@ -120,6 +122,7 @@ pub struct Session {
     /// Effective search path, if known; see [`Session::search_path_changed`].
     pub(crate) search_path: Option<Vec<String>>,
     pub(crate) search_path_was_set: bool,
+    pub(crate) scratch: crate::quick::Scratch,
 }
 
 impl Session {
@@ -144,6 +147,7 @@ impl Session {
             temp_relations: None,
             search_path: None,
             search_path_was_set: false,
+            scratch: Default::default(),
         }
     }
 
@@ -227,6 +231,7 @@ impl Session {
             schema_changed: false,
             failed: false,
             read_only,
+            clock: None,
         });
     }
 
@@ -275,27 +280,45 @@ impl Session {
             self.cancel.lock().insert(node, link.connection.cancel_key().clone());
             self.held.insert(node, Held::new(link));
         }
-        let fingerprint = match &self.block {
-            // Inside a block SETs were sent to every link as they came; a link that joins gets the older ones first.
-            Some(block) => block.settings_at_begin.fingerprint(),
-            None => self.settings.fingerprint(),
-        };
-        let replay = match &self.block {
-            Some(block) => block.settings_at_begin.replay(),
-            None => self.settings.replay(),
-        };
         let Some(held) = self.held.get_mut(&node) else { return Err(PgError::internal("a held link is missing")) };
-        if !held.begun && held.link.applied_settings != fingerprint {
-            held.link.connection.execute(&replay).await?;
+        if held.begun {
+            return Ok(());
+        }
+        // Inside a block SETs were sent to every link as they came; a link that joins gets the older ones first.
+        let settings = self.block.as_ref().map_or(&self.settings, |block| &block.settings_at_begin);
+        let fingerprint = settings.fingerprint();
+        if held.link.applied_settings != fingerprint {
+            held.link.connection.execute(&settings.replay()).await?;
             held.link.applied_settings = fingerprint;
         }
-        if mode == Mode::InBlock && !held.begun {
-            let block = self.block.as_ref().ok_or_else(|| PgError::internal("no transaction block is open"))?;
+        if mode == Mode::InBlock {
+            let block = self.block.as_mut().ok_or_else(|| PgError::internal("no transaction block is open"))?;
             held.link.connection.query(block.joining_commands().as_bytes());
             held.preamble += 1;
             held.begun = true;
+            block.clock.get_or_insert(node);
         }
         Ok(())
+    }
+
+    /// `SET LOCAL search_path` ends with the block, and what was SET in it is undone by a rollback.
+    pub(crate) fn forget_local_settings(&mut self) {
+        if self.block.as_ref().is_some_and(Block::has_settings) {
+            self.search_path = None;
+        }
+    }
+
+    /// The node whose `now()` the open block uses.
+    pub(crate) fn clock(&self) -> Option<NodeId> {
+        self.block.as_ref().and_then(|block| block.clock)
+    }
+
+    /// Does the session see what any other of its user, settings and search path sees? Not with temp tables, nor in a block
+    /// that has changed the schema or settings.
+    pub fn is_ordinary(&self) -> bool {
+        let no_temp = !self.is_pinned(self.home) || self.temp_relations.as_ref().is_some_and(Vec::is_empty);
+        let unchanged = |block: &Block| !block.schema_changed && !block.has_settings();
+        no_temp && self.block.as_ref().is_none_or(unchanged)
     }
 
     /// Opens a transaction of its own in a second session on the home node and lets gathered rows go there.
@@ -427,6 +450,7 @@ impl Session {
         }
         let sql = format!("ROLLBACK TO SAVEPOINT {}", catalog::quote_identifier(name));
         self.broadcast(&self.begun(), &sql).await?;
+        self.forget_local_settings();
         let mut settings = None;
         if let Some(block) = &mut self.block {
             block.replay.truncate(at + 1);
@@ -478,6 +502,10 @@ impl Session {
 }
 
 impl Block {
+    fn has_settings(&self) -> bool {
+        self.replay.iter().any(|step| matches!(step, Replay::Set(_)))
+    }
+
     fn joining_commands(&self) -> String {
         let mut sql = self.begin.clone();
         for step in &self.replay {

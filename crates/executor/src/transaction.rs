@@ -135,6 +135,7 @@ impl Session {
     }
 
     fn end_block(&mut self) {
+        self.forget_local_settings();
         self.block = None;
         for held in self.held.values_mut() {
             held.begun = false;

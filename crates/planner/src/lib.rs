@@ -6,6 +6,7 @@
 //!                                ├─ select/  locality analysis, partial aggregates, gathering
 //!                                ├─ dml/     routing of writes
 //!                                └─ ddl/     distribution of new tables, what DDL does to the catalog
+//! text ── template ──> the same plan as that of an earlier statement that differs in its constants only
 //! ```
 //!
 //! Invariants:
@@ -27,16 +28,18 @@ pub mod parse;
 mod plan;
 mod select;
 mod session;
+mod template;
 mod tree;
 mod views;
 
 use catalog::Catalog;
 use pgerror::Result;
 
-pub use clock::{at_one_moment, may_read_clock};
+pub use clock::{all_at_one_moment, at_one_moment, may_read_clock};
 pub use parse::{Statement, StatementKind, parse};
 pub use plan::*;
 pub use session::*;
+pub use template::{Shape, Template};
 
 use context::Context;
 
