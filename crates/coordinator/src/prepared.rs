@@ -14,7 +14,7 @@ pub(crate) struct StatementCache {
 }
 
 /// The cache is emptied when it has grown to this.
-const STATEMENTS_MAX: usize = 4096;
+const STATEMENTS_MAX: usize = 1024;
 
 impl StatementCache {
     pub(crate) fn parse(&self, sql: &str) -> Result<Arc<Vec<Statement>>> {

@@ -17,6 +17,8 @@
 //! compares both ways over all case files and random constants.
 
 mod shape;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
