@@ -106,10 +106,7 @@ impl Session {
             return first;
         }
         let now = self.transaction_time(clock.unwrap_or(self.home)).await?;
-        let rewritten = match elsewhere {
-            true => planner::all_at_one_moment(statement, &now)?,
-            false => planner::at_one_moment(statement, &now)?,
-        };
+        let rewritten = planner::at_one_moment(statement, &now)?;
         let now = elsewhere.then_some(now.as_str());
         match rewritten {
             Some(rewritten) => self.plan_once(&rewritten, call, known, now).await,

@@ -13,43 +13,31 @@ use crate::parse::{CopyStatement, CopySubject, Statement, StatementKind};
 use crate::tree::{self, Ref, Walk};
 
 /// The statement with every `now()`, `transaction_timestamp()`, `CURRENT_TIMESTAMP`, `CURRENT_DATE`, … replaced by a
-/// constant made from `timestamp` (a `timestamptz` as text, with its offset); `None` if there is none, or if it
-/// is not a SELECT, INSERT, UPDATE or DELETE. `clock_timestamp()` and views' own `now()` stay as they are.
+/// constant made from `timestamp` (a `timestamptz` as text, with its offset); `None` if there is none, or if it is not a
+/// query, a data change, CREATE TABLE AS or COPY (query). `clock_timestamp()` and views' own `now()` stay as they are.
 pub fn at_one_moment(statement: &Statement, timestamp: &str) -> Result<Option<Statement>> {
-    use StatementKind::{Delete, Insert, Select, Update};
-    if !matches!(statement.kind, Select | Insert | Update | Delete) || !may_read_clock(&statement.sql) {
+    use StatementKind::{Copy, CreateTableAs, Delete, Insert, Merge, Select, Update};
+    if !may_read_clock(&statement.sql) {
         return Ok(None);
     }
-    let Some(original) = statement.node() else { return Ok(None) };
-    let mut tree = original.clone();
-    if !replace(&mut tree, timestamp)? {
-        return Ok(None);
+    match &statement.kind {
+        Select | Insert | Update | Delete | Merge | CreateTableAs => {}
+        Copy(copy) => return copy_at_one_moment(statement, copy, timestamp),
+        _ => return Ok(None),
     }
-    with_tree(statement, tree).map(Some)
+    let Some(mut tree) = statement.node().cloned() else { return Ok(None) };
+    let found = match &mut tree {
+        NodeEnum::CreateTableAsStmt(create) => replace(&mut create.query, timestamp)?,
+        other => replace(other, timestamp)?,
+    };
+    if found { with_tree(statement, tree).map(Some) } else { Ok(None) }
 }
 
-/// The same for statements whose query the home node would run by itself, at its own time: CREATE TABLE AS, COPY (query),
-/// MERGE.
-pub fn all_at_one_moment(statement: &Statement, timestamp: &str) -> Result<Option<Statement>> {
-    let mut tree = match &statement.kind {
-        StatementKind::Copy(copy) => {
-            let CopySubject::Query(query) = &copy.subject else { return Ok(None) };
-            let Some(query) = at_one_moment(query, timestamp)? else { return Ok(None) };
-            let copy = CopyStatement { subject: CopySubject::Query(Box::new(query)), ..(**copy).clone() };
-            return Ok(Some(Statement { kind: StatementKind::Copy(Box::new(copy)), ..statement.clone() }));
-        }
-        StatementKind::CreateTableAs | StatementKind::Merge => statement.node().cloned(),
-        _ => return at_one_moment(statement, timestamp),
-    };
-    let found = match &mut tree {
-        Some(NodeEnum::CreateTableAsStmt(create)) => replace(&mut create.query, timestamp)?,
-        Some(other) => replace(other, timestamp)?,
-        None => false,
-    };
-    match tree.filter(|_| found) {
-        Some(tree) => with_tree(statement, tree).map(Some),
-        None => Ok(None),
-    }
+fn copy_at_one_moment(statement: &Statement, copy: &CopyStatement, timestamp: &str) -> Result<Option<Statement>> {
+    let CopySubject::Query(query) = &copy.subject else { return Ok(None) };
+    let Some(query) = at_one_moment(query, timestamp)? else { return Ok(None) };
+    let copy = CopyStatement { subject: CopySubject::Query(Box::new(query)), ..copy.clone() };
+    Ok(Some(Statement { kind: StatementKind::Copy(Box::new(copy)), ..statement.clone() }))
 }
 
 fn with_tree(statement: &Statement, tree: NodeEnum) -> Result<Statement> {

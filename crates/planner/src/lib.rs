@@ -35,7 +35,7 @@ mod views;
 use catalog::Catalog;
 use pgerror::Result;
 
-pub use clock::{all_at_one_moment, at_one_moment, may_read_clock};
+pub use clock::{at_one_moment, may_read_clock};
 pub use parse::{Statement, StatementKind, parse};
 pub use plan::*;
 pub use session::*;
