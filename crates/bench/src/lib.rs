@@ -1,10 +1,11 @@
-//! TPC-H lineitem, the demonstration that loads it, and the benchmark that measures the load.
+//! TPC-H lineitem, the demonstration that loads it, and the benchmarks: the load, and pgbench's transactions.
 //!
 //! ```text
 //! lineitem::Blocks ──256 KiB blocks──► copy_in ──► coordinators ──► datanodes
 //!                                        │
 //!                       progress ◄───────┘                demo::run:  what `loxo demo` shows
 //! files of CSV ──► COPY t FROM '/file' ──► cluster and stock servers in turn   load::run: `loxo bench load`
+//! pgbench ──► coordinator, and straight to one stock server, in turn            tpcb::run:  `loxo bench tpcb`
 //! verify::run: do the rows, their order-independent whole, and their places agree with one server?
 //! ```
 //!
@@ -20,9 +21,11 @@ mod progress;
 mod report;
 mod sql;
 mod stock;
+pub mod tpcb;
 pub mod verify;
 
 pub use copy_in::Cancel;
 pub use demo::DemoOptions;
 pub use load::{LoadOptions, Target};
-pub use report::{LoadReport, Measured};
+pub use report::{LoadReport, Measured, TpcbMeasured, TpcbReport};
+pub use tpcb::TpcbOptions;

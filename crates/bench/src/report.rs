@@ -127,6 +127,99 @@ impl fmt::Display for LoadReport {
     }
 }
 
+/// What one side of the TPC-B benchmark did in one protocol mode; one value a round.
+#[derive(Clone, Debug, Default)]
+pub struct TpcbMeasured {
+    /// Transactions a second, as pgbench says.
+    pub tps: Vec<f64>,
+    /// Transactions.
+    pub transactions: Vec<f64>,
+    /// CPU seconds of the datanodes, or of the stock server.
+    pub server_cpu: Vec<f64>,
+    /// CPU seconds of coordinators and gtm.
+    pub coordinator_cpu: Vec<f64>,
+}
+
+impl TpcbMeasured {
+    /// Median over the rounds of CPU microseconds a transaction.
+    fn micros(&self, cpu: &[f64]) -> f64 {
+        let each: Vec<f64> = cpu.iter().zip(&self.transactions).map(|(s, count)| s * 1e6 / count.max(1.0)).collect();
+        median(&each)
+    }
+}
+
+/// The outcome of `loxo bench tpcb`.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct TpcbReport {
+    pub scale: u32,
+    pub clients: u32,
+    pub seconds: u32,
+    pub select_only: bool,
+    pub server_version: String,
+    /// Protocol mode, direct, through the coordinator.
+    pub measured: Vec<(String, TpcbMeasured, TpcbMeasured)>,
+}
+
+impl TpcbReport {
+    /// The same facts as the text, plus those of every round.
+    pub fn to_json(&self) -> Value {
+        let side = |m: &TpcbMeasured| {
+            json!({
+                "tps": median(&m.tps), "tps_of_rounds": m.tps, "transactions": m.transactions,
+                "server_cpu_microseconds": m.micros(&m.server_cpu),
+                "coordinator_cpu_microseconds": m.micros(&m.coordinator_cpu),
+            })
+        };
+        let modes: Vec<Value> = self
+            .measured
+            .iter()
+            .map(|(mode, direct, cluster)| {
+                let ratio = median(&cluster.tps) / median(&direct.tps).max(1e-9);
+                json!({"mode": mode, "ratio": ratio, "direct": side(direct), "cluster": side(cluster)})
+            })
+            .collect();
+        json!({
+            "scale": self.scale, "clients": self.clients, "seconds": self.seconds, "select_only": self.select_only,
+            "server_version": self.server_version, "modes": modes,
+        })
+    }
+}
+
+impl fmt::Display for TpcbReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { scale, clients, seconds, server_version, .. } = self;
+        let what = if self.select_only { "reads of an account" } else { "TPC-B-like transactions" };
+        let rounds = self.measured.first().map_or(0, |(_, direct, _)| direct.tps.len());
+        writeln!(f, "pgbench, {what}, scale {scale}, {clients} clients, PostgreSQL {server_version};")?;
+        writeln!(f, "medians of {rounds} rounds of {seconds} s, one stock server and cluster in turn")?;
+        let head = [
+            "mode",
+            "direct tps",
+            "cluster tps",
+            "ratio",
+            "CPU µs a transaction:",
+            "stock",
+            "datanodes",
+            "coordinator",
+        ];
+        let mut table = vec![head.map(str::to_owned).to_vec()];
+        for (mode, direct, cluster) in &self.measured {
+            table.push(vec![
+                mode.clone(),
+                grouped(median(&direct.tps) as u64),
+                grouped(median(&cluster.tps) as u64),
+                format!("{:.2}", median(&cluster.tps) / median(&direct.tps).max(1e-9)),
+                String::new(),
+                format!("{:.0}", direct.micros(&direct.server_cpu)),
+                format!("{:.0}", cluster.micros(&cluster.server_cpu)),
+                format!("{:.0}", cluster.micros(&cluster.coordinator_cpu)),
+            ]);
+        }
+        write!(f, "\n{}", text_table(&table))
+    }
+}
+
 /// 6001215 as `6,001,215`.
 pub(crate) fn grouped(number: u64) -> String {
     indicatif::HumanCount(number).to_string()

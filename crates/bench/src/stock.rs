@@ -63,8 +63,13 @@ impl Pattern {
         })
     }
 
+    /// A program beside the server's.
+    pub(crate) fn program(&self, name: &str) -> PathBuf {
+        self.bin.join(name)
+    }
+
     fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(self.bin.join(program));
+        let mut command = Command::new(self.program(program));
         // Only root may become another user; anybody else is that user already.
         if std::fs::metadata("/proc/self").is_ok_and(|me| me.uid() == 0) {
             command.uid(self.user.0).gid(self.user.1);

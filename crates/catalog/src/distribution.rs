@@ -63,11 +63,7 @@ impl Distribution {
     pub fn nodes(&self) -> Vec<NodeId> {
         match self {
             Distribution::Hash { map, .. } | Distribution::Modulo { map, .. } => {
-                let mut nodes: Vec<NodeId> =
-                    (0..placement::BUCKETS).map(|bucket| NodeId(map.node(bucket as u16))).collect();
-                nodes.sort_unstable();
-                nodes.dedup();
-                nodes
+                map.nodes().iter().copied().map(NodeId).collect()
             }
             Distribution::Replicated { nodes } | Distribution::RoundRobin { nodes } => nodes.clone(),
             Distribution::CatalogNode | Distribution::Temporary | Distribution::View => Vec::new(),

@@ -43,6 +43,12 @@ fn speaks_of_names(error: &PgError) -> bool {
     [SqlState::UNDEFINED_COLUMN, SqlState::UNDEFINED_TABLE].contains(&error.code())
 }
 
+/// Statements that may be planned by their shape.
+fn is_plain(kind: &StatementKind) -> bool {
+    use StatementKind::{Delete, Insert, Select, Update};
+    matches!(kind, Select | Insert | Update | Delete)
+}
+
 impl Client {
     pub(crate) fn new(
         shared: Arc<Shared>,
@@ -128,16 +134,37 @@ impl Client {
         self.refuse_in_failed_block(&statement.kind)?;
         let result = self.execute_unguarded(statement, call, spool).await;
         let result = self.session.judged(result).await;
-        if result.is_err() {
+        self.after_statement(result.is_err()).await;
+        result
+    }
+
+    async fn after_statement(&mut self, failed: bool) {
+        if failed {
             self.session.fail();
             self.session.release();
             self.session.give_up_locks().await;
         }
-        let notices = self.session.take_notices();
-        for frame in notices {
+        for frame in self.session.take_notices() {
             pgproto::frame::put_frame(self.writer.buffer(), frame.tag, |out| out.extend_from_slice(&frame.body));
         }
-        result
+    }
+
+    /// Runs a statement of which one like it was planned before; `None`: it has to take the long way.
+    pub(crate) async fn execute_quickly(&mut self, sql: &str, call: &Call) -> Option<Result<Completion>> {
+        let plan = self.session.plan_quickly(sql, call)?;
+        let version = self.session.catalog_version();
+        let result = self.watch(&plan, call, None).await;
+        if let Err(error) = &result
+            && !self.session.in_block()
+            && speaks_of_names(error)
+            && !self.session.is_current(version)
+        {
+            self.session.release();
+            return None;
+        }
+        let result = self.session.judged(result).await;
+        self.after_statement(result.is_err()).await;
+        Some(result)
     }
 
     async fn execute_unguarded(
@@ -146,6 +173,12 @@ impl Client {
         call: &Call,
         spool: Option<&mut executor::Spool>,
     ) -> Result<Completion> {
+        if spool.is_none()
+            && is_plain(&statement.kind)
+            && let Some(result) = self.execute_quickly(&statement.sql, call).await
+        {
+            return result;
+        }
         if let Some(ended) = self.command(statement, call).await? {
             return Ok(ended);
         }
@@ -186,22 +219,26 @@ impl Client {
         if makes_temp_table {
             self.session.keep_temp_objects();
         }
-        let mut output = match spool {
-            Some(spool) => Output::spool(spool),
-            None => Output::client(&mut self.writer),
-        };
-        let cancel = self.session.cancel_set();
-        let completion = tokio::select! {
-            result = self.session.run(plan, call, &mut output) => result?,
-            gone = self.reader.closed(READ_AHEAD_BYTES) => {
-                cancel.cancel().await;
-                return Err(gone.with(field::SEVERITY, "FATAL"));
-            }
-        };
+        let completion = self.watch(plan, call, spool).await?;
         if makes_temp_table {
             self.session.keep_temp_objects();
         }
         Ok(completion)
+    }
+
+    async fn watch(&mut self, plan: &Plan, call: &Call, spool: Option<&mut executor::Spool>) -> Result<Completion> {
+        let mut output = match spool {
+            Some(spool) => Output::spool(spool),
+            None => Output::client(&mut self.writer),
+        };
+        tokio::select! {
+            biased;
+            result = self.session.run(plan, call, &mut output) => result,
+            gone = self.reader.closed(READ_AHEAD_BYTES) => {
+                self.session.cancel_set().cancel().await;
+                Err(gone.with(field::SEVERITY, "FATAL"))
+            }
+        }
     }
 
     fn refuse_in_failed_block(&self, kind: &StatementKind) -> Result<()> {

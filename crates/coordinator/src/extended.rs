@@ -73,14 +73,14 @@ impl Client {
                 format!("prepared statement \"{name}\" already exists"),
             ));
         }
-        let mut statements = planner::parse(text(&parse.sql)?)?;
+        let statements = self.shared.statements.parse(text(&parse.sql)?)?;
         if statements.len() > 1 {
             return Err(PgError::new(
                 SqlState::SYNTAX_ERROR,
                 "cannot insert multiple commands into a prepared statement",
             ));
         }
-        let prepared = self.prepare(statements.pop(), parse.parameter_types).await?;
+        let prepared = self.prepare(statements.first().cloned(), parse.parameter_types).await?;
         self.prepared.insert(parse.name, Arc::new(prepared));
         backend::bare(self.writer.buffer(), backend::tag::PARSE_COMPLETE);
         Ok(())
@@ -125,8 +125,8 @@ impl Client {
             user: self.session.identity().user.clone(),
             settings: self.session.settings_mut().fingerprint(),
         };
-        // A transaction's own DDL makes descriptions that are nobody else's business.
-        let shareable = !self.session.in_block();
+        // Descriptions of a session's own temp tables, and after DDL of its own, are nobody else's business.
+        let shareable = self.session.is_ordinary();
         if let Some(known) = self.shared.descriptions.get(version, &key).filter(|_| shareable) {
             return Ok(known);
         }

@@ -10,7 +10,7 @@ use executor::{Address, CancelSet, Context, Identity, Pool};
 use pgerror::{PgError, Result, SqlState};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::prepared::DescriptionCache;
+use crate::prepared::{DescriptionCache, StatementCache};
 use crate::startup::{self, Opening};
 
 /// How clients prove who they are.
@@ -46,6 +46,7 @@ pub(crate) struct Shared {
     pub(crate) context: Arc<Context>,
     pub(crate) authentication: Authentication,
     pub(crate) descriptions: DescriptionCache,
+    pub(crate) statements: StatementCache,
     cancels: Mutex<HashMap<(i32, i32), Arc<CancelSet>>>,
     next_process_id: AtomicI32,
     clients: AtomicUsize,
@@ -78,6 +79,7 @@ impl Coordinator {
             context: Arc::new(context),
             authentication: options.authentication,
             descriptions: DescriptionCache::default(),
+            statements: StatementCache::default(),
             cancels: Mutex::default(),
             next_process_id: AtomicI32::new(1),
             clients: AtomicUsize::new(0),

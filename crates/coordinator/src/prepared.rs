@@ -1,10 +1,43 @@
 //! Prepared statements, portals, and what PostgreSQL said of statement texts.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use executor::{Call, Description, Spool};
-use planner::Statement;
+use pgerror::Result;
+use planner::{Shape, Statement};
+
+/// Parsed texts without constants (BEGIN, COMMIT, statements with parameters), shared by all sessions of a coordinator.
+#[derive(Default)]
+pub(crate) struct StatementCache {
+    entries: Mutex<HashMap<Box<str>, Arc<Vec<Statement>>>>,
+}
+
+/// The cache is emptied when it has grown to this.
+const STATEMENTS_MAX: usize = 1024;
+
+impl StatementCache {
+    pub(crate) fn parse(&self, sql: &str) -> Result<Arc<Vec<Statement>>> {
+        let known = self.lock().get(sql).cloned();
+        if let Some(statements) = known {
+            return Ok(statements);
+        }
+        let statements = Arc::new(planner::parse(sql)?);
+        let mut shape = Shape::default();
+        if shape.scan(sql.trim_ascii().trim_end_matches(';')) && shape.is_constant_free() {
+            let mut entries = self.lock();
+            if entries.len() >= STATEMENTS_MAX {
+                entries.clear();
+            }
+            entries.insert(sql.into(), statements.clone());
+        }
+        Ok(statements)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<Vec<Statement>>>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// A statement prepared by Parse or by PREPARE.
 pub(crate) struct Prepared {

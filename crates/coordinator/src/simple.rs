@@ -14,7 +14,10 @@ impl Client {
         let sql = frontend::decode_query(body)?;
         self.prepared.remove(&Bytes::new());
         self.portals.remove(&Bytes::new());
-        let outcome = match text(&sql).and_then(planner::parse) {
+        if let Some(outcome) = self.query_quickly(&sql).await {
+            return self.answered(outcome);
+        }
+        let outcome = match text(&sql).and_then(|sql| self.shared.statements.parse(sql)) {
             Ok(statements) if statements.is_empty() => {
                 backend::bare(self.writer.buffer(), backend::tag::EMPTY_QUERY);
                 Ok(())
@@ -26,15 +29,32 @@ impl Client {
                 Err((error, 0))
             }
         };
-        let ended = self.end_implicit_block().await;
-        match (outcome, ended) {
-            (Err((error, _)), _) if error.is_fatal() => return Err(error),
-            (Err((error, offset)), _) => self.send_error(error, offset),
-            (Ok(()), Err(error)) => self.send_error(error, 0),
-            (Ok(()), Ok(())) => {}
+        if let (Ok(()), Err(error)) = (&outcome, self.end_implicit_block().await) {
+            self.send_error(error, 0);
+        }
+        self.answered(outcome)
+    }
+
+    /// The end of the answer: an error, if there was one, and ReadyForQuery.
+    fn answered(&mut self, outcome: Result<(), (PgError, usize)>) -> Result<()> {
+        match outcome {
+            Err((error, _)) if error.is_fatal() => return Err(error),
+            Err((error, offset)) => self.send_error(error, offset),
+            Ok(()) => {}
         }
         self.ready();
         Ok(())
+    }
+
+    /// A single statement of which one like it was planned before: neither parsed nor planned again.
+    async fn query_quickly(&mut self, sql: &[u8]) -> Option<Result<(), (PgError, usize)>> {
+        let sql = std::str::from_utf8(sql).ok()?;
+        let statement = sql.trim_ascii_start();
+        let offset = sql.len() - statement.len();
+        let statement = statement.trim_ascii_end();
+        let statement = statement.strip_suffix(';').unwrap_or(statement).trim_ascii_end();
+        let result = self.execute_quickly(statement, &Call::simple()).await?;
+        Some(result.map(|completion| self.send_completion(&completion)).map_err(|error| (error, offset)))
     }
 
     /// Several statements in one string are one transaction, unless they say otherwise themselves.

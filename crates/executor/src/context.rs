@@ -12,6 +12,7 @@ use txn::gtm::{CatalogState, GtmClient};
 use crate::cancel::Registry;
 use crate::load::{self, Loaded};
 use crate::pool::{Address, Identity, Pool};
+use crate::quick::TemplateCache;
 
 /// Longest wait for a DDL statement of another session to be settled.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -34,6 +35,7 @@ pub struct Context {
     /// For each node: how often this coordinator has left a committed transaction unresolved there, from 1.
     doubts: Vec<AtomicU64>,
     types: Mutex<(u64, HashMap<NodeId, Arc<TypeMap>>)>,
+    pub(crate) templates: TemplateCache,
 }
 
 /// Object ids of user-defined types on a datanode → on the home node.
@@ -65,6 +67,7 @@ impl Context {
             loading: Default::default(),
             sessions: AtomicUsize::new(0),
             types: Mutex::default(),
+            templates: TemplateCache::default(),
         }
     }
 
@@ -201,6 +204,14 @@ impl Context {
                 }
                 CatalogState::Disconnected => return self.without_gtm().await,
             }
+        }
+    }
+
+    /// The current catalog if the gtm vouches for the one in memory.
+    pub(crate) fn current_catalog(&self) -> Option<Arc<Loaded>> {
+        match self.gtm.catalog_state() {
+            CatalogState::Valid { epoch } => self.cached_at(Some(epoch)),
+            CatalogState::Pending | CatalogState::Disconnected => None,
         }
     }
 

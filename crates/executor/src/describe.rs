@@ -1,5 +1,6 @@
 //! Planning with the session's catalog, and what PostgreSQL says of a statement before it runs.
 
+use catalog::NodeId;
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::Field;
 use planner::{OutputColumn, Parameter, ParameterValue, Plan, SessionFacts, Statement, StatementKind};
@@ -77,35 +78,59 @@ impl Session {
         about_the_statement(tried)
     }
 
-    /// A statement that reads the clock and is not all on one node, or not alone in its transaction, is planned with the home
-    /// node's time in its text.
+    /// One moment for all nodes: a transaction block takes its time from the first node it touches, any other statement over
+    /// several nodes from the home node. What runs elsewhere, and reads the clock, is planned with that time in its text.
     async fn plan_at_one_moment(
         &mut self,
         statement: &Statement,
         call: &Call,
         known: Option<&Description>,
     ) -> Result<Plan> {
-        let first = self.plan_once(statement, call, known).await;
-        let is_alone = matches!(first, Ok(Plan::Forward(_))) && !self.in_block();
-        if is_alone || !planner::may_read_clock(&statement.sql) {
+        let first = self.plan_once(statement, call, known, None).await;
+        let clock = self.clock();
+        if let Ok(Plan::Forward(forward)) = &first
+            && clock.is_none_or(|clock| clock == self.choose(&forward.nodes))
+        {
             return first;
         }
-        let now = self.transaction_time().await?;
-        match planner::at_one_moment(statement, &now)? {
-            Some(rewritten) => self.plan_once(&rewritten, call, known).await,
+        // What the home node evaluates of its own accord would get another time.
+        let elsewhere = clock.is_some_and(|clock| clock != self.home);
+        let default_reads_clock = elsewhere
+            && match &first {
+                Ok(Plan::InsertStaged(insert)) => planner::may_read_clock(&insert.stage.create_sql),
+                Ok(Plan::CopyFrom(copy)) => {
+                    copy.stage.as_ref().is_some_and(|stage| planner::may_read_clock(&stage.create_sql))
+                }
+                _ => false,
+            };
+        if !default_reads_clock && !planner::may_read_clock(&statement.sql) {
+            return first;
+        }
+        let now = self.transaction_time(clock.unwrap_or(self.home)).await?;
+        let rewritten = planner::at_one_moment(statement, &now)?;
+        let now = elsewhere.then_some(now.as_str());
+        match rewritten {
+            Some(rewritten) => self.plan_once(&rewritten, call, known, now).await,
+            None if default_reads_clock => self.plan_once(statement, call, known, now).await,
             None => first,
         }
     }
 
-    /// `now()` of the home node.
-    async fn transaction_time(&mut self) -> Result<String> {
+    /// `now()` of a node.
+    async fn transaction_time(&mut self, node: NodeId) -> Result<String> {
         let sql = "SELECT pg_catalog.to_char(pg_catalog.now() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') || '+00'";
-        let rows = self.rows_on(self.home, sql).await?;
+        let rows = self.rows_on(node, sql).await?;
         let value = rows.into_iter().next().and_then(|row| row.into_iter().next().flatten());
         Ok(String::from_utf8_lossy(&value.unwrap_or_default()).into_owned())
     }
 
-    async fn plan_once(&mut self, statement: &Statement, call: &Call, known: Option<&Description>) -> Result<Plan> {
+    async fn plan_once(
+        &mut self,
+        statement: &Statement,
+        call: &Call,
+        known: Option<&Description>,
+        now: Option<&str>,
+    ) -> Result<Plan> {
         let loaded = self.catalog().await?;
         let search_path = self.search_path(&loaded.catalog).await?;
         let temp_relations = self.temp_relations().await?;
@@ -137,6 +162,8 @@ impl Session {
             parameters: &parameters,
             describe: columns.as_deref(),
             in_transaction: self.in_block(),
+            clock: self.clock(),
+            now,
         };
         planner::plan(statement, &loaded.catalog, &facts)
     }
@@ -156,10 +183,7 @@ impl Session {
             return Ok(path.clone());
         }
         if !self.search_path_was_set {
-            // `"$user", public` without asking anyone.
-            let user = self.identity.user.clone();
-            let path = [user, "public".to_owned()].into_iter().filter(|schema| catalog.has_schema(schema)).collect();
-            return Ok(path);
+            return Ok(self.default_search_path(catalog).map(str::to_owned).collect());
         }
         let rows = self.rows_on(self.home, "SELECT pg_catalog.unnest(pg_catalog.current_schemas(false))").await?;
         let path: Vec<String> = rows
@@ -170,6 +194,11 @@ impl Session {
             .collect();
         self.search_path = Some(path.clone());
         Ok(path)
+    }
+
+    /// `"$user", public` without asking anyone.
+    pub(crate) fn default_search_path<'a>(&'a self, catalog: &'a catalog::Catalog) -> impl Iterator<Item = &'a str> {
+        [self.identity.user.as_str(), "public"].into_iter().filter(|schema| catalog.has_schema(schema))
     }
 
     /// Names in the session's `pg_temp`.
@@ -228,7 +257,7 @@ fn describable(statement: &Statement) -> Option<String> {
     }
 }
 
-fn parameter_facts<'a>(call: &'a Call, known: Option<&Description>) -> Vec<Parameter<'a>> {
+pub(crate) fn parameter_facts<'a>(call: &'a Call, known: Option<&Description>) -> Vec<Parameter<'a>> {
     let Some(parameters) = &call.parameters else { return Vec::new() };
     let count = parameters.values.len().max(parameters.types.len());
     (0..count)

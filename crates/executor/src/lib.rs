@@ -13,6 +13,7 @@
 //!   rows PostgreSQL makes first; [`ddl`]; [`explain`]; [`copy_in`] from [`copy_input`], [`copy_out`].
 //! * [`snapshot`]: which state of the nodes a statement sees; [`portals`]: the same inside a transaction that has written.
 //! * [`cancel`]: stopping a session from outside; its part in breaking deadlocks over several nodes.
+//! * [`quick`]: plans of statements that differ from earlier ones in their constants only.
 //! * [`load`]: the catalog, read off the primary datanode.
 //!
 //! Invariants: no SQL value is ever computed here; rows are moved as bytes and looked into only for their distribution
@@ -37,6 +38,7 @@ mod load;
 mod output;
 mod pool;
 mod portals;
+mod quick;
 mod run;
 mod session;
 mod settings;

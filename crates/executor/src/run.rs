@@ -179,17 +179,53 @@ impl Session {
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
+        let version = self.catalog_version;
         for (node, sql) in &parts {
             self.hold(*node, mode).await?;
             self.sight.touch(self.place(*node));
-            let version = self.catalog_version;
             self.link(*node)?.start(sql, call, version);
+        }
+        if let [(node, _)] = parts.as_slice() {
+            let mut links = self.take(&[*node])?;
+            let result = self.answer(*node, &mut links[0].1, output).await;
+            self.put_back(links);
+            return result;
         }
         let nodes: Vec<NodeId> = parts.iter().map(|(node, _)| *node).collect();
         let mut links = self.take(&nodes)?;
         let result = self.merge(&mut links, output).await;
         self.put_back(links);
         result
+    }
+
+    /// Passes the answer of one link on.
+    async fn answer(&mut self, node: NodeId, held: &mut Held, output: &mut Output<'_>) -> Result<Completion> {
+        held.flush().await?;
+        let mut total = Total::default();
+        let mut failure = None;
+        loop {
+            let event = match held.next().await {
+                Ok(event) => event,
+                Err(error) => return Err(failure.unwrap_or(error)),
+            };
+            let outcome = match event {
+                Event::Done => return failure.map_or(Ok(total.completion()), Err),
+                _ if failure.is_some() => Ok(()),
+                Event::Rows(run, count) => output.rows(run, count).await,
+                Event::Description(body) => self.describe_rows(body, node, output).await,
+                Event::Complete(tag) => {
+                    total.add(&tag);
+                    Ok(())
+                }
+                Event::Empty => Ok(()),
+                other => Err(PgError::protocol(format!("unexpected answer {other:?}"))),
+            };
+            if let Err(error) = outcome {
+                failure = Some(error);
+                // Waited for: a cancel that comes late would hit the next statement.
+                let _ = held.link.connection.cancel_key().send().await;
+            }
+        }
     }
 
     /// Reads the answers of several links until all are done.

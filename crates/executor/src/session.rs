@@ -89,6 +89,8 @@ pub(crate) struct Block {
     pub(crate) ran_ddl: bool,
     /// Its snapshot on the home node, for the session beside it.
     pub(crate) exported: Option<String>,
+    /// The first node that was touched: the transaction's `now()` is that node's.
+    clock: Option<NodeId>,
 }
 
 #[derive(Clone, Debug)]
@@ -127,6 +129,7 @@ pub struct Session {
     /// Effective search path, if known; see [`Session::search_path_changed`].
     pub(crate) search_path: Option<Vec<String>>,
     pub(crate) search_path_was_set: bool,
+    pub(crate) scratch: crate::quick::Scratch,
 }
 
 impl Session {
@@ -156,6 +159,7 @@ impl Session {
             temp_relations: None,
             search_path: None,
             search_path_was_set: false,
+            scratch: Default::default(),
         }
     }
 
@@ -260,6 +264,7 @@ impl Session {
             locked: false,
             ran_ddl: false,
             exported: None,
+            clock: None,
         });
     }
 
@@ -334,24 +339,20 @@ impl Session {
             self.cancel.add(node, link.connection.cancel_key());
             self.held.insert(node, Held::new(link));
         }
-        let fingerprint = match &self.block {
-            // Inside a block SETs were sent to every link as they came; a link that joins gets the older ones first.
-            Some(block) => block.settings_at_begin.fingerprint(),
-            None => self.settings.fingerprint(),
-        };
-        let replay = match &self.block {
-            Some(block) => block.settings_at_begin.replay(),
-            None => self.settings.replay(),
-        };
         let place = self.place(node);
         let settles = settle && self.settles();
         if self.block.is_none() {
             self.cancel.begins();
         }
         let Some(held) = self.held.get_mut(&node) else { return Err(PgError::internal("a held link is missing")) };
-        if !held.begun && held.link.applied_settings != fingerprint {
-            held.link.connection.execute(&replay).await?;
-            held.link.applied_settings = fingerprint;
+        if !held.begun {
+            // Inside a block SETs were sent to every link as they came; a link that joins gets the older ones first.
+            let settings = self.block.as_ref().map_or(&self.settings, |block| &block.settings_at_begin);
+            let fingerprint = settings.fingerprint();
+            if held.link.applied_settings != fingerprint {
+                held.link.connection.execute(&settings.replay()).await?;
+                held.link.applied_settings = fingerprint;
+            }
         }
         let keeps_snapshot = self.block.as_ref().is_some_and(|block| block.isolation.keeps_snapshot());
         let epoch = self.context.doubt(place);
@@ -362,13 +363,34 @@ impl Session {
             self.sight.settled(place);
         }
         if mode == Mode::InBlock && !held.begun {
-            let block = self.block.as_ref().ok_or_else(|| PgError::internal("no transaction block is open"))?;
+            let block = self.block.as_mut().ok_or_else(|| PgError::internal("no transaction block is open"))?;
             held.link.connection.query(block.joining_commands().as_bytes());
             held.preamble += 1;
             held.begun = true;
+            block.clock.get_or_insert(node);
             self.cancel.set_in_transaction(node, true);
         }
         Ok(())
+    }
+
+    /// `SET LOCAL search_path` ends with the block, and what was SET in it is undone by a rollback.
+    pub(crate) fn forget_local_settings(&mut self) {
+        if self.block.as_ref().is_some_and(Block::has_settings) {
+            self.search_path = None;
+        }
+    }
+
+    /// The node whose `now()` the open block uses.
+    pub(crate) fn clock(&self) -> Option<NodeId> {
+        self.block.as_ref().and_then(|block| block.clock)
+    }
+
+    /// Does the session see what any other of its user, settings and search path sees? Not with temp tables, nor in a block
+    /// that has changed the schema or settings.
+    pub fn is_ordinary(&self) -> bool {
+        let no_temp = !self.is_pinned(self.home) || self.temp_relations.as_ref().is_some_and(Vec::is_empty);
+        let unchanged = |block: &Block| !block.schema_changed && !block.has_settings();
+        no_temp && self.block.as_ref().is_none_or(unchanged)
     }
 
     /// Opens a transaction of its own in a second session on the home node and lets gathered rows go there.
@@ -539,6 +561,7 @@ impl Session {
         }
         let sql = format!("ROLLBACK TO SAVEPOINT {}", catalog::quote_identifier(name));
         self.broadcast(&self.begun(), &sql).await?;
+        self.forget_local_settings();
         let mut settings = None;
         if let Some(block) = &mut self.block {
             block.replay.truncate(at + 1);
@@ -613,6 +636,10 @@ impl Block {
             Replay::Savepoint(name, _) => Some(name.as_str()),
             Replay::Set(_) => None,
         })
+    }
+
+    fn has_settings(&self) -> bool {
+        self.replay.iter().any(|step| matches!(step, Replay::Set(_)))
     }
 
     fn joining_commands(&self) -> String {

@@ -169,6 +169,7 @@ impl Session {
 
     fn end_block(&mut self) {
         self.statement_finished();
+        self.forget_local_settings();
         self.block = None;
         self.settings_mut().block_ended();
         for (node, held) in &mut self.held {

@@ -30,6 +30,8 @@ pub fn modulo_bucket(value: i64) -> u16 {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BucketMap {
     nodes: Box<[u16; BUCKETS]>,
+    /// The distinct nodes, ascending: every plan asks for them.
+    distinct: Vec<u16>,
 }
 
 impl BucketMap {
@@ -40,13 +42,20 @@ impl BucketMap {
         for (bucket, slot) in map.iter_mut().enumerate() {
             *slot = nodes[bucket % nodes.len()];
         }
-        Self { nodes: map }
+        Self::over(map)
+    }
+
+    fn over(nodes: Box<[u16; BUCKETS]>) -> Self {
+        let mut distinct = nodes.to_vec();
+        distinct.sort_unstable();
+        distinct.dedup();
+        Self { nodes, distinct }
     }
 
     /// From one node per bucket; `None` unless there are exactly [`BUCKETS`].
     pub fn from_slice(nodes: &[u16]) -> Option<Self> {
         let nodes: Box<[u16]> = nodes.into();
-        Some(Self { nodes: nodes.try_into().ok()? })
+        Some(Self::over(nodes.try_into().ok()?))
     }
 
     /// The datanode of a bucket.
@@ -61,11 +70,8 @@ impl BucketMap {
     }
 
     /// The distinct nodes, ascending.
-    pub fn nodes(&self) -> Vec<u16> {
-        let mut nodes = self.nodes.to_vec();
-        nodes.sort_unstable();
-        nodes.dedup();
-        nodes
+    pub fn nodes(&self) -> &[u16] {
+        &self.distinct
     }
 }
 

@@ -1,7 +1,7 @@
 //! One moment for all nodes: `now()` and its kin as constants.
 //!
 //! Each datanode has its own transaction and so its own `now()`. A statement whose parts run on several nodes, or that is
-//! part of a transaction over several, gets the home node's instead, written into its text.
+//! part of a transaction over several, gets that of one node instead, written into its text.
 
 use std::sync::Arc;
 
@@ -9,19 +9,54 @@ use pg_query::protobuf::{ResTarget, SqlValueFunctionOp as Op};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
-use crate::parse::{Statement, StatementKind};
+use crate::parse::{CopyStatement, CopySubject, Statement, StatementKind};
 use crate::tree::{self, Ref, Walk};
 
 /// The statement with every `now()`, `transaction_timestamp()`, `CURRENT_TIMESTAMP`, `CURRENT_DATE`, … replaced by a
-/// constant made from `timestamp` (a `timestamptz` as text, with its offset); `None` if there is none, or if it
-/// is not a SELECT, INSERT, UPDATE or DELETE. `clock_timestamp()` and views' own `now()` stay as they are.
+/// constant made from `timestamp` (a `timestamptz` as text, with its offset); `None` if there is none, or if it is not a
+/// query, a data change, CREATE TABLE AS or COPY (query). `clock_timestamp()` and views' own `now()` stay as they are.
 pub fn at_one_moment(statement: &Statement, timestamp: &str) -> Result<Option<Statement>> {
-    use StatementKind::{Delete, Insert, Select, Update};
-    if !matches!(statement.kind, Select | Insert | Update | Delete) || !may_read_clock(&statement.sql) {
+    use StatementKind::{Copy, CreateTableAs, Delete, Insert, Merge, Select, Update};
+    if !may_read_clock(&statement.sql) {
         return Ok(None);
     }
-    let Some(original) = statement.node() else { return Ok(None) };
-    let mut tree = original.clone();
+    match &statement.kind {
+        Select | Insert | Update | Delete | Merge | CreateTableAs => {}
+        Copy(copy) => return copy_at_one_moment(statement, copy, timestamp),
+        _ => return Ok(None),
+    }
+    let Some(mut tree) = statement.node().cloned() else { return Ok(None) };
+    let found = match &mut tree {
+        NodeEnum::CreateTableAsStmt(create) => replace(&mut create.query, timestamp)?,
+        other => replace(other, timestamp)?,
+    };
+    if found { with_tree(statement, tree).map(Some) } else { Ok(None) }
+}
+
+fn copy_at_one_moment(statement: &Statement, copy: &CopyStatement, timestamp: &str) -> Result<Option<Statement>> {
+    let CopySubject::Query(query) = &copy.subject else { return Ok(None) };
+    let Some(query) = at_one_moment(query, timestamp)? else { return Ok(None) };
+    let copy = CopyStatement { subject: CopySubject::Query(Box::new(query)), ..copy.clone() };
+    Ok(Some(Statement { kind: StatementKind::Copy(Box::new(copy)), ..statement.clone() }))
+}
+
+fn with_tree(statement: &Statement, tree: NodeEnum) -> Result<Statement> {
+    let sql: Arc<str> = Arc::from(tree::deparse(&tree)?);
+    Ok(Statement { sql: sql.clone(), node_sql: sql, tree: Some(Arc::new(tree)), ..statement.clone() })
+}
+
+/// The expression of a column default, likewise; `None` if it reads no clock.
+pub(crate) fn expression_at(expression: &str, timestamp: &str) -> Option<String> {
+    if !may_read_clock(expression) {
+        return None;
+    }
+    let mut node = tree::parse_expression(expression).ok()?;
+    let found = replace(&mut node, timestamp).ok()?;
+    found.then(|| tree::deparse_expression(&node).ok()).flatten()
+}
+
+/// Puts the constants in; was there any place for one?
+fn replace(tree: &mut impl Walk, timestamp: &str) -> Result<bool> {
     let mut found = false;
     tree.rewrite(&mut |node: &mut Node| {
         if let Some(NodeEnum::ResTarget(target)) = &mut node.node {
@@ -34,11 +69,7 @@ pub fn at_one_moment(statement: &Statement, timestamp: &str) -> Result<Option<St
         }
         Ok(true)
     })?;
-    if !found {
-        return Ok(None);
-    }
-    let sql: Arc<str> = Arc::from(tree::deparse(&tree)?);
-    Ok(Some(Statement { sql: sql.clone(), node_sql: sql, tree: Some(Arc::new(tree)), ..statement.clone() }))
+    Ok(found)
 }
 
 /// Could the text mention a clock? Cheap, and may be wrong in one direction only.
@@ -116,6 +147,13 @@ mod tests {
         assert!(sql.contains("AS now") && sql.contains("::date") && sql.contains("(0)"), "{sql}");
         assert!(!sql.to_lowercase().contains("now()") && !sql.to_lowercase().contains("current_"), "{sql}");
         assert!(rewritten("UPDATE t SET at = now() WHERE k = $1").unwrap().contains("$1"));
+    }
+
+    #[test]
+    fn defaults_can_be_given_a_moment() {
+        let default = expression_at("(now() + '1 day'::interval)", "2024-05-06 07:08:09.1+00").unwrap();
+        assert!(default.contains("2024-05-06") && !default.contains("now"), "{default}");
+        assert_eq!(expression_at("'know'::text", "2024-05-06 07:08:09.1+00"), None);
     }
 
     #[test]

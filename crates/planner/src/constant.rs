@@ -7,7 +7,7 @@ use pg_query::protobuf::{TypeName, a_const};
 use pg_query::{Node, NodeEnum};
 use placement::{BucketMap, KeyType, hash_binary, hash_text};
 
-use crate::session::{ParameterValue, SessionFacts};
+use crate::session::{Parameter, ParameterValue, SessionFacts};
 use crate::tree;
 
 /// A value known while planning.
@@ -54,20 +54,21 @@ impl Constant {
             }
             NodeEnum::ParamRef(p) => {
                 let index = usize::try_from(p.number).ok()?.checked_sub(1)?;
-                let parameter = session.parameters.get(index)?;
-                match parameter.value {
-                    ParameterValue::Unknown => None,
-                    ParameterValue::Null => Some(Self::Null),
-                    ParameterValue::Text(text) => Some(Self::Text(
-                        KeyType::from_oid(parameter.type_oid)?,
-                        std::str::from_utf8(text).ok()?.to_owned(),
-                    )),
-                    ParameterValue::Binary(bytes) => {
-                        Some(Self::Binary(KeyType::from_oid(parameter.type_oid)?, bytes.to_vec()))
-                    }
-                }
+                Self::of_parameter(session.parameters.get(index)?)
             }
             _ => None,
+        }
+    }
+
+    /// The value of a bound parameter, if its type can be a key's.
+    pub fn of_parameter(parameter: &Parameter<'_>) -> Option<Self> {
+        match parameter.value {
+            ParameterValue::Unknown => None,
+            ParameterValue::Null => Some(Self::Null),
+            ParameterValue::Text(text) => {
+                Some(Self::Text(KeyType::from_oid(parameter.type_oid)?, std::str::from_utf8(text).ok()?.to_owned()))
+            }
+            ParameterValue::Binary(bytes) => Some(Self::Binary(KeyType::from_oid(parameter.type_oid)?, bytes.to_vec())),
         }
     }
 

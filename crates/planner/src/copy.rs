@@ -54,7 +54,7 @@ fn from(
     }
     let copied = copied_columns(&relation, columns);
     let rows: Vec<RowColumn> = copied.iter().map(|c| stage::row_column(c)).collect();
-    let stage = needs_stage(ctx, copy, &relation, &copied)?.then(|| stage::stage(&relation));
+    let stage = needs_stage(ctx, copy, &relation, &copied)?.then(|| stage::stage(&relation, ctx.session.now));
     let plan = CopyFrom {
         route: stage::route(&relation, &rows),
         target: relation,

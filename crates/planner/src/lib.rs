@@ -6,6 +6,7 @@
 //!                                ├─ select/  locality analysis, partial aggregates, gathering
 //!                                ├─ dml/     routing of writes
 //!                                └─ ddl/     distribution of new tables, what DDL does to the catalog
+//! text ── template ──> the same plan as that of an earlier statement that differs in its constants only
 //! ```
 //!
 //! Invariants:
@@ -28,6 +29,7 @@ mod plan;
 mod select;
 mod session;
 mod tables;
+mod template;
 mod tree;
 mod views;
 
@@ -39,6 +41,7 @@ pub use parse::{Statement, StatementKind, parse};
 pub use plan::*;
 pub use session::*;
 pub use tables::{read_tables, reads_only, written_table};
+pub use template::{Shape, Template};
 
 use context::Context;
 

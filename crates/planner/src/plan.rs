@@ -224,7 +224,7 @@ pub struct Stage {
 impl Stage {
     /// The stage of a table.
     pub fn of(relation: &Arc<Relation>) -> Self {
-        crate::dml::stage::stage(relation)
+        crate::dml::stage::stage(relation, None)
     }
 
     /// `COPY target (columns) FROM STDIN (FORMAT binary)` for a datanode.

@@ -18,6 +18,10 @@ pub struct SessionFacts<'a> {
     pub describe: Option<&'a [OutputColumn]>,
     /// Inside a transaction block.
     pub in_transaction: bool,
+    /// The node whose `now()` the transaction block uses; `None` as long as it has touched no node.
+    pub clock: Option<NodeId>,
+    /// That node's `now()`, to be written into what the home node evaluates in its place: a `timestamptz` as text.
+    pub now: Option<&'a str>,
 }
 
 /// A result column as in RowDescription.

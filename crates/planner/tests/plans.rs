@@ -23,6 +23,8 @@ fn answer(sql: &str) -> String {
         ],
         describe: described.as_deref(),
         in_transaction: false,
+        clock: None,
+        now: None,
     };
     let statements = match planner::parse(sql) {
         Ok(statements) => statements,

@@ -142,7 +142,7 @@ pub(super) fn nodes(ctx: &Context<'_>, placement: &Placement) -> Vec<NodeId> {
         Placement::Hash { map, .. } | Placement::Modulo { map, .. } => match map {
             MapRequest::Over(nodes) => nodes.clone(),
             MapRequest::Existing(id) => {
-                ctx.catalog.map(*id).map(|m| m.nodes().into_iter().map(NodeId).collect()).unwrap_or_default()
+                ctx.catalog.map(*id).map(|m| m.nodes().iter().copied().map(NodeId).collect()).unwrap_or_default()
             }
         },
         Placement::Replicated { nodes } | Placement::RoundRobin { nodes } => nodes.clone(),

@@ -284,9 +284,9 @@ impl Insert<'_> {
                 && column.default.as_ref().is_some_and(|text| self.reads_clock(text))
         };
         let by_default = self.relation.columns.iter().any(by_default);
-        // Other statements of the transaction go to other nodes: the home node gives all of them its time.
+        // Other statements of the transaction go to other nodes: one node gives all of them its time.
         if by_default && self.ctx.session.in_transaction {
-            return false;
+            return nodes.iter().all(|node| *node == nodes[0] && self.ctx.session.clock.is_none_or(|c| c == *node));
         }
         nodes.windows(2).all(|pair| pair[0] == pair[1]) || !(self.facts.clock.is_some() || by_default)
     }
@@ -431,7 +431,7 @@ impl Insert<'_> {
         Ok(Plan::InsertStaged(Box::new(InsertStaged {
             node: self.ctx.home(),
             inputs,
-            stage: stage::stage(&self.relation),
+            stage: stage::stage(&self.relation, self.ctx.session.now),
             fill: FinalSql { text, types },
             target_sql: self.target_sql(),
             tail: self.tail()?,

@@ -25,11 +25,11 @@ pub(crate) fn stored_columns(relation: &Relation) -> Vec<&Column> {
     relation.columns.iter().filter(|c| !matches!(c.generated, Generated::Stored | Generated::Virtual)).collect()
 }
 
-/// The stage of a table.
-pub(crate) fn stage(relation: &Arc<Relation>) -> Stage {
+/// The stage of a table. `now` takes the place of `now()` in its defaults.
+pub(crate) fn stage(relation: &Arc<Relation>, now: Option<&str>) -> Stage {
     let columns = stored_columns(relation);
     // Generated columns too, so that PostgreSQL accepts DEFAULT for them and refuses anything else.
-    let definitions: Vec<String> = relation.columns.iter().map(|c| definition(relation, c)).collect();
+    let definitions: Vec<String> = relation.columns.iter().map(|c| definition(relation, c, now)).collect();
     let names: Vec<String> = columns.iter().map(|c| quote_identifier(&c.name)).collect();
     let rows: Vec<RowColumn> = columns.iter().map(|c| row_column(c)).collect();
     Stage {
@@ -43,7 +43,7 @@ pub(crate) fn stage(relation: &Arc<Relation>) -> Stage {
 }
 
 /// Name, type and default; no constraint.
-fn definition(relation: &Relation, column: &Column) -> String {
+fn definition(relation: &Relation, column: &Column, now: Option<&str>) -> String {
     let name = quote_identifier(&column.name);
     let default = match (column.generated, &column.default) {
         (Generated::IdentityAlways | Generated::IdentityByDefault, _) => {
@@ -57,7 +57,10 @@ fn definition(relation: &Relation, column: &Column) -> String {
         (Generated::Stored | Generated::Virtual, Some(expression)) => {
             format!(" GENERATED ALWAYS AS ({expression}) STORED")
         }
-        (_, Some(default)) => format!(" DEFAULT {default}"),
+        (_, Some(default)) => match now.and_then(|now| crate::clock::expression_at(default, now)) {
+            Some(default) => format!(" DEFAULT {default}"),
+            None => format!(" DEFAULT {default}"),
+        },
         (_, None) => String::new(),
     };
     format!("{name} {}{default}", column.type_name)

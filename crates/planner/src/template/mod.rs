@@ -1,0 +1,316 @@
+//! Plans for the next statements of the same [`Shape`]: parse and plan once, then only find the node.
+//!
+//! ```text
+//!  text ── Shape::scan ──> shape text ── (executor's cache) ──> Template ── constants at the key's places ──> node
+//!                           constants ───────────────────────────────────────────────────┘
+//! ```
+//!
+//! Only one kind of plan is kept: the whole statement on the one node that its key names. For which statements does that
+//! node depend on the constants through the key alone? For those where nothing else could decide: one table distributed
+//! by a key, no sub-select, no WITH, no set operation, each key column pinned by one `key = constant` among the ANDs of
+//! WHERE and mentioned nowhere else in it, or given in an INSERT's one row. And what the planner finds out by walking the
+//! tree (functions, casts, locks) is the same for every statement of the shape; the strings that say
+//! otherwise (`'now'`) have no shape.
+//!
+//! Invariants: a template comes from a fresh plan, which it must reproduce; it holds for one catalog version, one search
+//! path and a session without temp tables (the cache sees to that); a constant it is not sure of is planned afresh. A test
+//! compares both ways over all case files and random constants.
+
+mod shape;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use catalog::{Catalog, Distribution, NodeId, Relation};
+use pg_query::protobuf::{AExprKind, InsertStmt, RangeVar, SetOperation};
+use pg_query::{Node, NodeEnum};
+
+use crate::constant::{self, Constant};
+use crate::context::{Context, Named};
+use crate::dml::key_names;
+use crate::functions::facts;
+use crate::parse::{self, Statement};
+use crate::plan::{Forward, Plan};
+use crate::session::{Parameter, SessionFacts};
+use crate::tree::{self, Ref, Walk};
+
+pub use shape::Shape;
+use shape::{Literal, LiteralKind};
+
+/// A shape with one of these in its names takes the long way: the session has to do something about it.
+const SESSION_WORDS: [&str; 6] = ["set_config", "nextval", "currval", "lastval", "setval", "advisory"];
+
+/// See the module's page.
+#[derive(Debug)]
+pub struct Template {
+    relation: Arc<Relation>,
+    key: Vec<KeySource>,
+    is_insert: bool,
+    writes: bool,
+    reads_clock: bool,
+}
+
+/// Where the value of a key column stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum KeySource {
+    Literal(usize),
+    Parameter(usize),
+}
+
+impl Template {
+    /// The template of a statement that has this shape, if it can have one.
+    pub fn learn(sql: &str, shape: &Shape, catalog: &Catalog, session: &SessionFacts<'_>) -> Option<Self> {
+        let ctx = Context { catalog, session };
+        let statement = single(sql)?;
+        let words = String::from_utf8_lossy(shape.text()).to_ascii_lowercase();
+        if !session.temp_relations.is_empty() || SESSION_WORDS.iter().any(|word| words.contains(word)) {
+            return None;
+        }
+        let template = Self::of_tree(&ctx, statement.node()?, shape, crate::may_read_clock(&words))?;
+        // Inside a block and outside of one: a template serves both.
+        let agrees = [false, true].into_iter().all(|in_transaction| {
+            let session = SessionFacts { in_transaction, clock: None, now: None, ..session.clone() };
+            template.agrees(sql, shape, &statement, catalog, &session)
+        });
+        agrees.then_some(template)
+    }
+
+    fn of_tree(ctx: &Context<'_>, tree: &NodeEnum, shape: &Shape, reads_clock: bool) -> Option<Self> {
+        if has_sub_query(tree)? {
+            return None;
+        }
+        let facts = facts(ctx, tree).ok()?;
+        let is_plain = facts.home.is_none()
+            && facts.refused.is_none()
+            && facts.function_nodes.is_none()
+            && !facts.modifying_cte
+            && !facts.current_of;
+        let target = target(tree)?;
+        let Named::Distributed(relation) = ctx.resolve(target.name).ok()? else { return None };
+        if !is_plain || !matches!(relation.distribution, Distribution::Hash { .. } | Distribution::Modulo { .. }) {
+            return None;
+        }
+        let places = Places { relation: &relation, shape };
+        let key = match &target.rows {
+            Rows::Inserted(insert) => places.in_values(insert)?,
+            Rows::Matching(condition) => places.in_condition(target.name, condition.as_ref().copied()?)?,
+        };
+        let is_insert = matches!(target.rows, Rows::Inserted(_));
+        let writes = !matches!(tree, NodeEnum::SelectStmt(_)) || facts.writes || facts.locking;
+        let default_reads_clock =
+            relation.columns.iter().filter_map(|c| c.default.as_deref()).any(crate::may_read_clock);
+        let reads_clock = reads_clock || (is_insert && default_reads_clock);
+        Some(Self { relation, key, is_insert, writes, reads_clock })
+    }
+
+    fn agrees(
+        &self,
+        sql: &str,
+        shape: &Shape,
+        statement: &Statement,
+        catalog: &Catalog,
+        session: &SessionFacts<'_>,
+    ) -> bool {
+        let Some(mine) = self.plan(sql, shape, session.parameters) else { return false };
+        matches!(crate::plan(statement, catalog, session), Ok(Plan::Forward(fresh)) if fresh == mine)
+    }
+
+    /// The plan of a statement that has the shape this template was learned from. `None`: plan it afresh.
+    pub fn plan(&self, sql: &str, shape: &Shape, parameters: &[Parameter<'_>]) -> Option<Forward> {
+        let constant = |source: &KeySource| match source {
+            KeySource::Literal(index) => literal(sql, shape.literals().get(*index)?),
+            KeySource::Parameter(index) => Constant::of_parameter(parameters.get(*index)?),
+        };
+        let values: Vec<Constant> = self.key.iter().map(constant).collect::<Option<_>>()?;
+        let values: Vec<&Constant> = values.iter().collect();
+        let node = self.node(&values)?;
+        Some(Forward { nodes: vec![node], sql: sql.to_owned(), writes: self.writes })
+    }
+
+    fn node(&self, values: &[&Constant]) -> Option<NodeId> {
+        if values.contains(&&Constant::Null) {
+            return None;
+        }
+        match self.is_insert {
+            true => constant::node_of_row(&self.relation.distribution, values),
+            false => constant::node_of_key(&self.relation.distribution, values),
+        }
+    }
+
+    /// Does the statement read the time, so that inside a transaction block it matters whose?
+    pub fn reads_clock(&self) -> bool {
+        self.reads_clock
+    }
+}
+
+fn single(sql: &str) -> Option<Statement> {
+    let mut statements = parse::parse(sql).ok()?;
+    let statement = statements.pop()?;
+    (statements.is_empty() && *statement.sql == *sql && statement.node_sql == statement.sql).then_some(statement)
+}
+
+/// The constant as [`Constant::of`] would read it off the tree.
+fn literal(sql: &str, literal: &Literal) -> Option<Constant> {
+    let text = &sql[literal.range.clone()];
+    match literal.kind {
+        // Zeros in front are not kept by the parser.
+        LiteralKind::Integer | LiteralKind::Decimal if text.len() > 1 && text.starts_with('0') => None,
+        LiteralKind::Integer | LiteralKind::Decimal => Some(Constant::Number(text.to_owned())),
+        LiteralKind::String { doubled: true } => None,
+        LiteralKind::String { doubled: false } => Some(Constant::Untyped(text[1..text.len() - 1].to_owned())),
+    }
+}
+
+/// Anything that reads a second source of rows. `None` if the tree cannot be walked.
+fn has_sub_query(tree: &NodeEnum) -> Option<bool> {
+    let (mut found, mut queries) = (false, 0);
+    tree.walk(&mut |node| {
+        match node {
+            Ref::SubLink(_) | Ref::CommonTableExpr(_) | Ref::RangeSubselect(_) | Ref::RangeFunction(_) => found = true,
+            Ref::SelectStmt(_) => queries += 1,
+            _ => {}
+        }
+        Ok(!found)
+    })
+    .ok()?;
+    Some(found || queries > 1)
+}
+
+struct Target<'t> {
+    name: &'t RangeVar,
+    rows: Rows<'t>,
+}
+
+enum Rows<'t> {
+    Inserted(&'t InsertStmt),
+    Matching(Option<&'t Node>),
+}
+
+/// The one table of a statement, and what picks its rows.
+fn target(tree: &NodeEnum) -> Option<Target<'_>> {
+    Some(match tree {
+        NodeEnum::SelectStmt(select) => {
+            let is_plain = select.op == SetOperation::SetopNone as i32
+                && select.with_clause.is_none()
+                && select.into_clause.is_none()
+                && select.values_lists.is_empty();
+            let [Node { node: Some(NodeEnum::RangeVar(name)) }] = select.from_clause.as_slice() else { return None };
+            is_plain.then_some(Target { name, rows: Rows::Matching(select.where_clause.as_deref()) })?
+        }
+        NodeEnum::UpdateStmt(update) if update.from_clause.is_empty() && update.with_clause.is_none() => {
+            Target { name: update.relation.as_ref()?, rows: Rows::Matching(update.where_clause.as_deref()) }
+        }
+        NodeEnum::DeleteStmt(delete) if delete.using_clause.is_empty() && delete.with_clause.is_none() => {
+            Target { name: delete.relation.as_ref()?, rows: Rows::Matching(delete.where_clause.as_deref()) }
+        }
+        NodeEnum::InsertStmt(insert) if insert.with_clause.is_none() => {
+            Target { name: insert.relation.as_ref()?, rows: Rows::Inserted(insert) }
+        }
+        _ => return None,
+    })
+}
+
+struct Places<'a> {
+    relation: &'a Relation,
+    shape: &'a Shape,
+}
+
+impl Places<'_> {
+    /// Where each key column's value stands in the one row of an INSERT.
+    fn in_values(&self, insert: &InsertStmt) -> Option<Vec<KeySource>> {
+        let Some(NodeEnum::SelectStmt(query)) = &insert.select_stmt.as_deref()?.node else { return None };
+        let [Node { node: Some(NodeEnum::List(row)) }] = query.values_lists.as_slice() else { return None };
+        let given: Vec<&str> = match insert.cols.is_empty() {
+            true => self.relation.columns.iter().map(|column| column.name.as_str()).collect(),
+            false => insert.cols.iter().map(plain_column).collect::<Option<_>>()?,
+        };
+        let source = |number| {
+            let column = self.relation.column_at(number)?;
+            let mut positions = given.iter().enumerate().filter(|(_, name)| **name == column.name);
+            let (position, _) = positions.next()?;
+            // A value may have to be cut to fit varchar(n).
+            let is_kept = column.type_modifier == -1 && positions.next().is_none();
+            is_kept.then(|| self.source(row.items.get(position)?)).flatten()
+        };
+        self.relation.distribution.key().iter().map(|key| source(key.number)).collect()
+    }
+
+    /// Where each key column's value stands in a condition.
+    fn in_condition(&self, table: &RangeVar, condition: &Node) -> Option<Vec<KeySource>> {
+        let alias = table.alias.as_ref().map_or(table.relname.as_str(), |alias| alias.aliasname.as_str());
+        if table.alias.as_ref().is_some_and(|alias| !alias.colnames.is_empty()) {
+            return None;
+        }
+        let conjuncts = tree::conjuncts(Some(condition));
+        let source = |name: &str| {
+            let pins: Vec<KeySource> = conjuncts.iter().filter_map(|c| self.pin(c, alias, name)).collect();
+            match (pins.as_slice(), mentions(condition, name)) {
+                ([pin], Some(1)) => Some(*pin),
+                _ => None,
+            }
+        };
+        key_names(self.relation).into_iter().map(source).collect()
+    }
+
+    /// `name = constant`, either way round.
+    fn pin(&self, condition: &Node, alias: &str, name: &str) -> Option<KeySource> {
+        let Some(NodeEnum::AExpr(comparison)) = &condition.node else { return None };
+        let [operator] = comparison.name.as_slice() else { return None };
+        if comparison.kind != AExprKind::AexprOp as i32 || tree::text_of(operator) != Some("=") {
+            return None;
+        }
+        let (left, right) = (comparison.lexpr.as_deref()?, comparison.rexpr.as_deref()?);
+        match (is_column(left, alias, name), is_column(right, alias, name)) {
+            (true, false) => self.source(right),
+            (false, true) => self.source(left),
+            _ => None,
+        }
+    }
+
+    /// A bare constant or parameter. One with a sign or a cast stands elsewhere in the text than its literal.
+    fn source(&self, value: &Node) -> Option<KeySource> {
+        match value.node.as_ref()? {
+            NodeEnum::AConst(constant) => {
+                let start = usize::try_from(constant.location).ok()?;
+                let found = self.shape.literals().iter().position(|literal| literal.range.start == start);
+                found.map(KeySource::Literal)
+            }
+            NodeEnum::ParamRef(parameter) => {
+                usize::try_from(parameter.number).ok()?.checked_sub(1).map(KeySource::Parameter)
+            }
+            _ => None,
+        }
+    }
+}
+
+fn plain_column(target: &Node) -> Option<&str> {
+    match &target.node {
+        Some(NodeEnum::ResTarget(target)) if target.indirection.is_empty() => Some(&target.name),
+        _ => None,
+    }
+}
+
+fn is_column(node: &Node, alias: &str, name: &str) -> bool {
+    let Some(NodeEnum::ColumnRef(column)) = &node.node else { return false };
+    match column.fields.as_slice() {
+        [own] => tree::text_of(own) == Some(name),
+        [table, own] => tree::text_of(table) == Some(alias) && tree::text_of(own) == Some(name),
+        _ => false,
+    }
+}
+
+/// How often a column of this name, or a whole row that may hold it, is mentioned.
+fn mentions(condition: &Node, name: &str) -> Option<usize> {
+    let mut count = 0;
+    condition
+        .walk(&mut |node| {
+            if let Ref::ColumnRef(column) = node {
+                let last = column.fields.last();
+                count += usize::from(last.and_then(tree::text_of).is_none_or(|own| own == name));
+            }
+            Ok(true)
+        })
+        .ok()?;
+    Some(count)
+}

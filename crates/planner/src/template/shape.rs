@@ -1,0 +1,244 @@
+//! A statement's text with its constants taken out: what thousands of statements of one program have in common.
+//!
+//! This is a scanner of its own, so it accepts only what it is sure to cut as PostgreSQL does: ASCII words, `"quoted"` names,
+//! `$n`, plain numbers, plain `'…'` strings, operators. Comments, backslashes, `E'…'` and other prefixed or continued
+//! strings, dollar quotes, exponents, several statements: no shape, and the statement takes the long way.
+
+use std::ops::Range;
+
+/// Longer statements are planned anew each time: they are rarely sent twice.
+const SHAPE_BYTES_MAX: usize = 4096;
+const LITERALS_MAX: usize = 128;
+
+/// Strings that PostgreSQL's date types read as the present time.
+const CLOCK_WORDS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
+
+/// What stands in the shape for a constant. None of these bytes is accepted in a statement.
+const INTEGER_MARK: u8 = 1;
+const DECIMAL_MARK: u8 = 2;
+const STRING_MARK: u8 = 3;
+
+/// See the module's page.
+#[derive(Clone, Debug, Default)]
+pub struct Shape {
+    text: Vec<u8>,
+    literals: Vec<Literal>,
+}
+
+/// A constant and where it stands in the statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Literal {
+    pub range: Range<usize>,
+    pub kind: LiteralKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LiteralKind {
+    Integer,
+    Decimal,
+    /// Without a doubled quote in it if false.
+    String {
+        doubled: bool,
+    },
+}
+
+impl Shape {
+    /// Scans one statement (no semicolon, no blanks around it). False if it has no shape; what is in `self` is then
+    /// meaningless.
+    pub fn scan(&mut self, sql: &str) -> bool {
+        self.text.clear();
+        self.literals.clear();
+        sql.len() <= SHAPE_BYTES_MAX && self.scan_all(sql).is_some()
+    }
+
+    /// The text with marks in place of the constants. Two statements with equal texts differ in their constants only.
+    pub fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// Are there no constants, so that the text is the statement itself?
+    pub fn is_constant_free(&self) -> bool {
+        self.literals.is_empty()
+    }
+
+    pub(crate) fn literals(&self) -> &[Literal] {
+        &self.literals
+    }
+
+    fn scan_all(&mut self, sql: &str) -> Option<()> {
+        let bytes = sql.as_bytes();
+        let mut at = 0;
+        while let Some(&byte) = bytes.get(at) {
+            let next = bytes.get(at + 1).copied();
+            at = match byte {
+                b'\'' => self.string(sql, at)?,
+                b'0'..=b'9' => self.number(bytes, at)?,
+                b'a'..=b'z' | b'A'..=b'Z' | b'_' => self.copy(bytes, at, word_end(bytes, at)),
+                b'"' => self.copy(bytes, at, quoted_name_end(bytes, at)?),
+                b'$' => self.copy(bytes, at, parameter_end(bytes, at)?),
+                b'-' if next == Some(b'-') => return None,
+                b'/' if next == Some(b'*') => return None,
+                b'.' if next.is_some_and(|b| b.is_ascii_digit() || b == b'.') => return None,
+                b' ' | b'\t' | b'\n' | b'\r' => self.copy(bytes, at, at + 1),
+                b'(' | b')' | b'[' | b']' | b',' | b'.' | b':' => self.copy(bytes, at, at + 1),
+                b'+' | b'-' | b'*' | b'/' | b'<' | b'>' | b'=' | b'~' | b'!' | b'@' | b'#' | b'%' | b'^' | b'&'
+                | b'|' | b'?' => self.copy(bytes, at, at + 1),
+                _ => return None,
+            };
+        }
+        (self.literals.len() <= LITERALS_MAX).then_some(())
+    }
+
+    fn copy(&mut self, bytes: &[u8], start: usize, end: usize) -> usize {
+        self.text.extend_from_slice(&bytes[start..end]);
+        end
+    }
+
+    fn put(&mut self, range: Range<usize>, kind: LiteralKind) -> usize {
+        self.text.push(match kind {
+            LiteralKind::Integer => INTEGER_MARK,
+            LiteralKind::Decimal => DECIMAL_MARK,
+            LiteralKind::String { .. } => STRING_MARK,
+        });
+        let end = range.end;
+        self.literals.push(Literal { range, kind });
+        end
+    }
+
+    /// `12`, `12.`, `12.5`; not what PostgreSQL might read on into (`12e3`, `0x1f`, `1_000`, `1..2`).
+    fn number(&mut self, bytes: &[u8], start: usize) -> Option<usize> {
+        let digits = |at: usize| at + bytes[at..].iter().take_while(|b| b.is_ascii_digit()).count();
+        let mut end = digits(start);
+        let mut kind = LiteralKind::Integer;
+        if bytes.get(end) == Some(&b'.') {
+            end = digits(end + 1);
+            kind = LiteralKind::Decimal;
+        }
+        match bytes.get(end) {
+            Some(b) if continues_word(*b) || *b == b'.' => None,
+            _ => Some(self.put(start..end, kind)),
+        }
+    }
+
+    /// `'…'` with nothing before the quote that could give it another meaning, and no second piece after it.
+    fn string(&mut self, sql: &str, start: usize) -> Option<usize> {
+        let bytes = sql.as_bytes();
+        let before = start.checked_sub(1).map(|at| bytes[at]);
+        if before.is_some_and(|b| continues_word(b) || matches!(b, b'&' | b'"' | b'\'')) {
+            return None;
+        }
+        let mut doubled = false;
+        let mut at = start + 1;
+        let end = loop {
+            match (*bytes.get(at)?, bytes.get(at + 1)) {
+                (b'\'', Some(b'\'')) => (at, doubled) = (at + 2, true),
+                (b'\'', _) => break at + 1,
+                (b'\\', _) => return None,
+                _ => at += 1,
+            }
+        };
+        let next = bytes[end..].iter().find(|b| !b.is_ascii_whitespace() && **b != 0x0b);
+        let value = sql[start + 1..end - 1].trim();
+        if next == Some(&b'\'') || CLOCK_WORDS.iter().any(|word| value.eq_ignore_ascii_case(word)) {
+            return None;
+        }
+        Some(self.put(start..end, LiteralKind::String { doubled }))
+    }
+}
+
+/// Can the byte go on an identifier? Those beyond ASCII can.
+fn continues_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$') || byte >= 0x80
+}
+
+fn word_end(bytes: &[u8], start: usize) -> usize {
+    // A byte beyond ASCII that follows has no place in a shape, so cutting the word there is of no consequence.
+    start + bytes[start..].iter().take_while(|b| b.is_ascii() && continues_word(**b)).count()
+}
+
+/// `"…"`; not after `U&`.
+fn quoted_name_end(bytes: &[u8], start: usize) -> Option<usize> {
+    if start.checked_sub(1).is_some_and(|at| bytes[at] == b'&') {
+        return None;
+    }
+    let mut at = start + 1;
+    loop {
+        match (*bytes.get(at)?, bytes.get(at + 1)) {
+            (b'"', Some(b'"')) => at += 2,
+            (b'"', _) => return Some(at + 1),
+            (b, _) if b.is_ascii_control() => return None,
+            _ => at += 1,
+        }
+    }
+}
+
+/// `$1`; dollar quotes have no shape.
+fn parameter_end(bytes: &[u8], start: usize) -> Option<usize> {
+    let end = start + 1 + bytes[start + 1..].iter().take_while(|b| b.is_ascii_digit()).count();
+    let is_parameter = end > start + 1 && !bytes.get(end).is_some_and(|b| continues_word(*b));
+    is_parameter.then_some(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(sql: &str) -> Option<(String, Vec<String>)> {
+        let mut shape = Shape::default();
+        shape.scan(sql).then(|| {
+            let text = shape.text().iter().map(|b| match *b {
+                INTEGER_MARK => 'I',
+                DECIMAL_MARK => 'D',
+                STRING_MARK => 'S',
+                other => char::from(other),
+            });
+            (text.collect(), shape.literals.iter().map(|l| sql[l.range.clone()].to_owned()).collect())
+        })
+    }
+
+    #[test]
+    fn constants_are_cut_out() {
+        let (text, literals) =
+            shape("select a1, -5, 2.50, 'it''s é' from \"T 1\" where x = $12 and y[3]>='x'").unwrap();
+        assert_eq!(text, "select a1, -I, D, S from \"T 1\" where x = $12 and y[I]>=S");
+        assert_eq!(literals, ["5", "2.50", "'it''s é'", "3", "'x'"]);
+    }
+
+    #[test]
+    fn whatever_might_be_read_otherwise_has_no_shape() {
+        for sql in [
+            "SELECT 1; SELECT 2",
+            "SELECT 1 -- x",
+            "SELECT /* x */ 1",
+            "SELECT E'a'",
+            "SELECT e'a'",
+            "SELECT U&'a'",
+            "SELECT U&\"a\"",
+            "SELECT B'1'",
+            "SELECT x'1f'",
+            "SELECT date'2024-01-01'",
+            "SELECT 'a\\b'",
+            "SELECT 'a'\n'b'",
+            "SELECT 'a' 'b'",
+            "SELECT 'a",
+            "SELECT \"a",
+            "SELECT $$a$$",
+            "SELECT $a$b$a$",
+            "SELECT $1a",
+            "SELECT 1e5",
+            "SELECT 1_000",
+            "SELECT 0x1f",
+            "SELECT 1a",
+            "SELECT .5",
+            "SELECT 1..2",
+            "SELECT é",
+            "SELECT aé",
+            "SELECT 1\u{1}",
+            "SELECT ' Now '",
+            "SELECT \\x",
+        ] {
+            assert_eq!(shape(sql), None, "{sql}");
+        }
+        assert_eq!(shape(&format!("SELECT '{}'", "x".repeat(SHAPE_BYTES_MAX))), None);
+    }
+}

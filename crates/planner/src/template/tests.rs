@@ -1,0 +1,176 @@
+//! A template must give the plan that the planner gives: every statement of the plan tests and of the case files, with
+//! other constants and parameters each time, planned both ways.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use super::*;
+use crate::session::ParameterValue;
+
+#[path = "../../tests/common/mod.rs"]
+mod common;
+
+/// Times that each statement is tried with other constants.
+const VARIANTS: usize = 12;
+
+/// Statements that must have a template, or this test would prove nothing about them.
+const TEMPLATED: [&str; 14] = [
+    "SELECT * FROM orders WHERE o_orderkey = 5",
+    "SELECT o_total + 1.5 FROM orders o WHERE 7 = o.o_orderkey AND o_total > -3 ORDER BY 1 LIMIT 3",
+    "SELECT count(*), 'it''s' FROM orders WHERE o_orderkey = $1 AND o_custkey IN (1, 2) FOR UPDATE",
+    "SELECT * FROM pairs WHERE p_a = 5 AND p_b = 'x' AND p_c = 1",
+    "SELECT * FROM public.modded WHERE m_id = 3 AND (m_text = 'a' OR m_text = 'b')",
+    "SELECT o_total FROM orders WHERE o_orderkey = '12'",
+    "UPDATE orders SET o_total = o_total + 5 WHERE o_orderkey = 9 AND o_custkey = 3",
+    "UPDATE pairs SET p_c = 3 WHERE p_b = 'y' AND p_a = $1 RETURNING p_c",
+    "DELETE FROM modded WHERE m_id = 4",
+    "DELETE FROM orders WHERE o_orderkey = $1 AND o_date < CURRENT_DATE",
+    "INSERT INTO orders (o_custkey, o_orderkey, o_date) VALUES (1, 2, now())",
+    "INSERT INTO orders VALUES (1, 2, '2024-01-01', 1.5)",
+    "INSERT INTO modded VALUES ($1, 'x') ON CONFLICT DO NOTHING RETURNING 1",
+    "INSERT INTO customer (c_custkey, c_name) VALUES ('7', 'x')",
+];
+
+/// Statements that a template would get wrong.
+const UNTEMPLATED: [&str; 12] = [
+    "SELECT * FROM orders WHERE o_orderkey = 5 AND o_orderkey = 6",
+    "SELECT * FROM orders WHERE o_orderkey = 5 OR o_custkey = 6",
+    "SELECT * FROM orders WHERE o_orderkey = 5 AND o_custkey = o_orderkey",
+    "SELECT * FROM orders WHERE o_orderkey IN (5)",
+    "SELECT * FROM orders WHERE o_orderkey = 5 AND o_custkey = (SELECT 5)",
+    "SELECT * FROM orders, customer WHERE o_orderkey = 5 AND c_custkey = 5",
+    "WITH x AS (SELECT 1) SELECT * FROM orders WHERE o_orderkey = 5",
+    "SELECT count_orders() FROM orders WHERE o_orderkey = 5",
+    "SELECT nextval('s') FROM orders WHERE o_orderkey = 5",
+    "UPDATE orders SET o_orderkey = 5 WHERE o_orderkey = 5",
+    "INSERT INTO orders VALUES (1), (2)",
+    "SELECT * FROM nation WHERE n_key = 1",
+];
+
+/// A small generator of its own: the same cases every time.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % bound as u64) as usize
+    }
+
+    fn one_of<'t>(&mut self, texts: &[&'t str]) -> &'t str {
+        texts[self.below(texts.len())]
+    }
+
+    fn integer(&mut self) -> String {
+        match self.below(4) {
+            0 => self.one_of(&["0", "007", "2147483647", "2147483648", "9223372036854775808", "00"]).to_owned(),
+            _ => self.below(100_000).to_string(),
+        }
+    }
+
+    fn literal(&mut self, kind: LiteralKind) -> String {
+        match kind {
+            LiteralKind::Integer => self.integer(),
+            LiteralKind::Decimal => self.one_of(&["1.5", "2.0", "0.1", "5.", "00.5", "123456789012.25"]).to_owned(),
+            LiteralKind::String { .. } => match self.below(3) {
+                0 => format!("'{}'", self.integer()),
+                _ => {
+                    self.one_of(&["''", "'x'", "' 12'", "'it''s'", "'é ü'", "'2024-02-29'", "'-3'", "'a;b'"]).to_owned()
+                }
+            },
+        }
+    }
+
+    fn parameter(&mut self) -> Parameter<'static> {
+        const VALUES: [ParameterValue<'static>; 7] = [
+            ParameterValue::Unknown,
+            ParameterValue::Null,
+            ParameterValue::Text(b"42"),
+            ParameterValue::Text(b" 43"),
+            ParameterValue::Text(b"x"),
+            ParameterValue::Binary(&[0, 0, 0, 0, 0, 0, 1, 2]),
+            ParameterValue::Binary(&[0, 0, 0, 9]),
+        ];
+        Parameter { type_oid: [0, 20, 23, 25, 1700][self.below(5)], value: VALUES[self.below(VALUES.len())] }
+    }
+}
+
+fn facts<'a>(path: &'a [String], parameters: &'a [Parameter<'a>], in_transaction: bool) -> SessionFacts<'a> {
+    SessionFacts {
+        home: NodeId(0),
+        search_path: path,
+        temp_relations: &[],
+        parameters,
+        describe: None,
+        in_transaction,
+        clock: None,
+        now: None,
+    }
+}
+
+fn with_other_constants(sql: &str, shape: &Shape, random: &mut Random) -> String {
+    let mut text = String::new();
+    let mut at = 0;
+    for literal in shape.literals() {
+        text.push_str(&sql[at..literal.range.start]);
+        text.push_str(&random.literal(literal.kind));
+        at = literal.range.end;
+    }
+    text + &sql[at..]
+}
+
+/// All statements of plan tests and case files.
+fn statements() -> HashSet<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut found: HashSet<String> = TEMPLATED.iter().chain(&UNTEMPLATED).map(|sql| (*sql).to_owned()).collect();
+    for folder in [root.join("tests/plans"), root.join("../e2e/cases")] {
+        for file in std::fs::read_dir(folder).unwrap() {
+            let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+            let pieces = text.split(";\n").flat_map(|piece| piece.split("\n\n")).flat_map(|p| p.split("\n----"));
+            found.extend(pieces.map(|piece| piece.trim().trim_end_matches(';').to_owned()));
+        }
+    }
+    found
+}
+
+fn learn(sql: &str, shape: &mut Shape, catalog: &Catalog, path: &[String]) -> Option<Template> {
+    let parameters = [Parameter { type_oid: 20, value: ParameterValue::Text(b"42") }; 4];
+    shape.scan(sql).then(|| Template::learn(sql, shape, catalog, &facts(path, &parameters, false))).flatten()
+}
+
+#[test]
+fn a_template_gives_the_planner_s_own_plan() {
+    let (catalog, path, mut random) = (common::catalog(), ["public".to_owned()], Random(0x5eed));
+    let (mut templates, mut compared, mut nodes) = (0, 0, HashSet::new());
+    for sql in statements() {
+        let mut shape = Shape::default();
+        let Some(template) = learn(&sql, &mut shape, &catalog, &path) else { continue };
+        templates += 1;
+        for variant in 0..VARIANTS {
+            let other = with_other_constants(&sql, &shape, &mut random);
+            let mut other_shape = Shape::default();
+            assert!(other_shape.scan(&other) && other_shape.text() == shape.text(), "{other} has another shape");
+            let parameters: Vec<Parameter<'_>> = (0..4).map(|_| random.parameter()).collect();
+            let Some(mine) = template.plan(&other, &other_shape, &parameters) else { continue };
+            let facts = facts(&path, &parameters, variant % 2 == 0);
+            let fresh = parse::parse(&other).and_then(|list| crate::plan(&list[0], &catalog, &facts));
+            assert!(matches!(&fresh, Ok(Plan::Forward(fresh)) if *fresh == mine), "{other}: {mine:?}, not {fresh:?}");
+            compared += 1;
+            nodes.extend(mine.nodes);
+        }
+    }
+    assert!(templates >= TEMPLATED.len() && compared >= 5 * templates, "{templates} templates, {compared} plans");
+    assert_eq!(nodes.len(), 3, "all nodes are met");
+}
+
+#[test]
+fn which_statements_have_a_template() {
+    let (catalog, path) = (common::catalog(), ["public".to_owned()]);
+    for (list, expected) in [(&TEMPLATED[..], true), (&UNTEMPLATED[..], false)] {
+        for sql in list {
+            let learned = learn(sql, &mut Shape::default(), &catalog, &path);
+            assert_eq!(learned.is_some(), expected, "{sql}");
+        }
+    }
+}
