@@ -218,6 +218,7 @@ const OVERDUE: Scenario = Scenario {
 
 /// Too many states for every day.
 pub const LARGE: &[&Scenario] = &[
+    &Scenario { accidents: Accidents { kills: 1, drops: 1, gtm_kills: 1, ..NONE }, ..READ_THEN_WRITE },
     &Scenario { accidents: Accidents { kills: 1, cut_links: 1, holds: 1, ..NONE }, ..TRANSFER },
     &Scenario { accidents: Accidents { kills: 1, drops: 1, holds: 1, ..NONE }, ..TWO_TRANSFERS },
     &Scenario { accidents: Accidents { kills: 1, cut_links: 1, holds: 1, slow: 1, ..NONE }, ..ORDER },
@@ -226,7 +227,6 @@ pub const LARGE: &[&Scenario] = &[
     &Scenario { accidents: Accidents { cut_links: 1, stale_gtms: 1, goodbyes: 1, ..NONE }, ..START_SINGLE },
     &Scenario { accidents: Accidents { cut_links: 1, drops: 1, slow: 1, ..NONE }, ..GIVEN_UP },
     &Scenario { coordinators: 3, accidents: Accidents { kills: 1, drops: 1, ..NONE }, ..GIVEN_UP },
-    &Scenario { accidents: Accidents { kills: 1, cut_links: 1, drops: 1, gtm_kills: 1, ..NONE }, ..READ_THEN_WRITE },
 ];
 
 pub const SPLIT: &str = "no cut splits a transaction";
