@@ -1,10 +1,11 @@
-//! TPC-H lineitem, the demonstration that loads it, and the benchmark that measures the load.
+//! TPC-H: the demonstration that loads lineitem, the benchmark that measures the load, and the one that runs the queries.
 //!
 //! ```text
 //! lineitem::Blocks ──256 KiB blocks──► copy_in ──► coordinators ──► datanodes
 //!                                        │
 //!                       progress ◄───────┘                demo::run:  what `loxo demo` shows
 //! files of CSV ──► COPY t FROM '/file' ──► cluster and stock servers in turn   load::run: `loxo bench load`
+//! the 22 TPC-H queries on a cluster and on one stock server                         power::run: `loxo bench power`
 //! verify::run: do the rows, their order-independent whole, and their places agree with one server?
 //! ```
 //!
@@ -16,6 +17,7 @@ pub mod cpu;
 pub mod demo;
 pub mod lineitem;
 pub mod load;
+pub mod power;
 mod progress;
 mod report;
 mod sql;
@@ -25,4 +27,5 @@ pub mod verify;
 pub use copy_in::Cancel;
 pub use demo::DemoOptions;
 pub use load::{LoadOptions, Target};
+pub use power::PowerOptions;
 pub use report::{LoadReport, Measured};
