@@ -9,6 +9,7 @@ use catalog::{NodeId, Oid};
 use pgerror::{PgError, Result, SqlState};
 use txn::gtm::{CatalogState, GtmClient};
 
+use crate::estimates::Estimates;
 use crate::load::{self, Loaded};
 use crate::pool::{Address, Identity, Pool};
 
@@ -30,6 +31,7 @@ pub struct Context {
     loading: tokio::sync::Mutex<()>,
     sessions: AtomicUsize,
     types: Mutex<(u64, HashMap<NodeId, Arc<TypeMap>>)>,
+    pub(crate) estimates: Estimates,
 }
 
 /// Object ids of user-defined types on a datanode → on the home node.
@@ -56,6 +58,7 @@ impl Context {
             loading: Default::default(),
             sessions: AtomicUsize::new(0),
             types: Mutex::default(),
+            estimates: Estimates::default(),
         }
     }
 

@@ -23,19 +23,14 @@ use crate::run::Completion;
 use crate::session::{Held, Mode, Session};
 
 /// Bytes of rows sent to the home node in one CopyData.
-const FRAME_BYTES: usize = 128 * 1024;
+pub(crate) const FRAME_BYTES: usize = 128 * 1024;
 
 /// `aclitem` has no binary form; `record` and other pseudo types cannot be columns, so they need no mention.
-const WITHOUT_BINARY_FORM: [u32; 1] = [1033];
+pub(crate) const WITHOUT_BINARY_FORM: [u32; 1] = [1033];
 
 /// Header and trailer of binary COPY.
-const BINARY_HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
-const BINARY_TRAILER: [u8; 2] = [0xff, 0xff];
-
-/// What a filled input looks like.
-pub(crate) struct Filled {
-    columns: Vec<Field>,
-}
+pub(crate) const BINARY_HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
+pub(crate) const BINARY_TRAILER: [u8; 2] = [0xff, 0xff];
 
 impl Session {
     /// See the module's page.
@@ -84,7 +79,7 @@ impl Session {
         result
     }
 
-    async fn gather_in_block(&mut self, gather: &Gather, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
+    pub(crate) async fn gather_in_block(&mut self, gather: &Gather, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
         let sql = self.fill_all(&gather.inputs, &gather.final_sql, call).await?;
         let part = vec![(self.sink, sql)];
         self.scatter(Mode::InBlock, part, call, output).await.map_err(without_position)
@@ -101,11 +96,12 @@ impl Session {
         for input in inputs {
             filled.push(self.fill(input, call, inputs.len() > 1).await.map_err(without_position)?);
         }
-        self.resolve_types(final_sql, &filled).await
+        let columns: Vec<&[Field]> = filled.iter().map(Vec::as_slice).collect();
+        self.resolve_types(final_sql, &columns).await
     }
 
-    /// Makes the temp table of one input and fills it from all nodes.
-    async fn fill(&mut self, input: &Input, call: &Call, analyze: bool) -> Result<Filled> {
+    /// Makes the temp table of one input and fills it from all nodes; gives its columns.
+    async fn fill(&mut self, input: &Input, call: &Call, analyze: bool) -> Result<Vec<Field>> {
         let home = self.sink;
         self.hold(home, Mode::InBlock).await?;
         let held = self.link(home)?;
@@ -149,7 +145,7 @@ impl Session {
         if analyze {
             self.run_on(home, &format!("ANALYZE pg_temp.{}", quote_identifier(&input.table))).await?;
         }
-        Ok(Filled { columns })
+        Ok(columns)
     }
 
     /// Moves the rows of `remotes` into the temp table. `created` is how making the table ended: after an error the remotes
@@ -191,7 +187,7 @@ impl Session {
     }
 
     /// Replaces the type markers of a final statement; only a server can print a type's name.
-    async fn resolve_types(&mut self, sql: &planner::FinalSql, inputs: &[Filled]) -> Result<String> {
+    pub(crate) async fn resolve_types(&mut self, sql: &planner::FinalSql, inputs: &[&[Field]]) -> Result<String> {
         if sql.types.is_empty() {
             return Ok(sql.text.clone());
         }
@@ -199,7 +195,7 @@ impl Session {
             .types
             .iter()
             .map(|(input, column)| {
-                let field = inputs.get(input - 1).and_then(|filled| filled.columns.get(column - 1));
+                let field = inputs.get(input - 1).and_then(|columns| columns.get(column - 1));
                 let (oid, modifier) = field.map_or((0, -1), |field| (field.type_oid, field.type_modifier));
                 format!("pg_catalog.format_type({oid}, {modifier})")
             })

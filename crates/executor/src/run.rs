@@ -59,7 +59,8 @@ impl Session {
                 self.keep_sequence_state(&insert.fill.text);
             }
             // Nothing that the home node has to evaluate.
-            Plan::Scatter(_)
+            Plan::Dag(_)
+            | Plan::Scatter(_)
             | Plan::Replicate(_)
             | Plan::InsertSplit(_)
             | Plan::CopyFrom(_)
@@ -105,6 +106,7 @@ impl Session {
                 self.atomically(async |this| this.replicate(&replicate.nodes, &replicate.sql, call, output).await).await
             }
             Plan::Gather(gather) => self.gather(gather, call, output).await,
+            Plan::Dag(dag) => self.dag(dag, call, output).await,
             Plan::InsertStaged(insert) => {
                 self.atomically(async |this| this.insert_staged(insert, call, output).await).await
             }

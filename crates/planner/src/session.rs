@@ -1,5 +1,7 @@
 //! What the planner must know of the session.
 
+use std::collections::HashMap;
+
 use catalog::{NodeId, Oid};
 
 /// Facts of one session at the time of one statement.
@@ -18,6 +20,8 @@ pub struct SessionFacts<'a> {
     pub describe: Option<&'a [OutputColumn]>,
     /// Inside a transaction block.
     pub in_transaction: bool,
+    /// How many rows the home node expects of some fragments, by their text; see [`Dag::estimates_wanted`](crate::Dag).
+    pub estimates: &'a HashMap<String, f64>,
 }
 
 /// A result column as in RowDescription.

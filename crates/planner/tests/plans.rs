@@ -23,6 +23,7 @@ fn answer(sql: &str) -> String {
         ],
         describe: described.as_deref(),
         in_transaction: false,
+        estimates: &Default::default(),
     };
     let statements = match planner::parse(sql) {
         Ok(statements) => statements,
