@@ -250,8 +250,9 @@ async fn copy_to_all(table: &str, scale_factor: f64, clients: &[&Client]) -> Res
     }
     for block in tables::blocks(table, scale_factor, BLOCK_BYTES)? {
         let block = bytes::Bytes::from(block);
-        let sends = sinks.iter_mut().map(|sink| sink.send(block.clone()));
-        futures_util::future::try_join_all(sends).await.map_err(sql::error)?;
+        for sink in &mut sinks {
+            sink.send(block.clone()).await.map_err(sql::error)?;
+        }
     }
     for sink in &mut sinks {
         sink.as_mut().finish().await.map_err(sql::error)?;

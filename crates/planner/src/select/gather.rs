@@ -121,8 +121,10 @@ impl Needs {
             }
             Ok(true)
         })?;
-        // A bare name that is a table's alias may mean the whole row.
-        needs.all |= needs.names.iter().any(|name| tables.contains(name));
+        needs.all |= match statement {
+            NodeEnum::SelectStmt(select) => mentions_row(select, &HashSet::new())?,
+            _ => needs.names.iter().any(|name| tables.contains(name)),
+        };
         Ok(needs)
     }
 
@@ -159,6 +161,42 @@ impl Needs {
         let needed: Vec<&str> = all().filter(|c| self.all || self.names.contains(*c)).collect();
         if needed.is_empty() { all().take(1).collect() } else { needed }
     }
+}
+
+/// A bare name that is the alias of a visible item may mean its whole row.
+fn mentions_row(select: &SelectStmt, outer: &HashSet<String>) -> Result<bool> {
+    let mut visible = outer.clone();
+    for item in &select.from_clause {
+        item.walk(&mut |node| {
+            visible.extend(match node {
+                Ref::RangeVar(name) => Some(name.alias.as_ref().map_or(&name.relname, |a| &a.aliasname).clone()),
+                Ref::Alias(alias) => Some(alias.aliasname.clone()),
+                _ => None,
+            });
+            Ok(!matches!(node, Ref::SelectStmt(_)))
+        })?;
+    }
+    let mut found = false;
+    let mut inner = Vec::new();
+    select.walk(&mut |node| {
+        match node {
+            Ref::SelectStmt(sub) if !std::ptr::eq(sub, select) => {
+                inner.push(sub);
+                return Ok(false);
+            }
+            Ref::ColumnRef(column) => {
+                if let [name] = column.fields.as_slice() {
+                    found |= tree::text_of(name).is_some_and(|name| visible.contains(name));
+                }
+            }
+            _ => {}
+        }
+        Ok(!found)
+    })?;
+    for sub in inner {
+        found = found || mentions_row(sub, &visible)?;
+    }
+    Ok(found)
 }
 
 fn target_column(target: &Node) -> Option<*const ColumnRef> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use catalog::{Column, Relation};
 use pg_query::protobuf::{
-    AExprKind, BoolExprType, ColumnRef, JoinType, RangeVar, SelectStmt, SetOperation, SubLinkType,
+    AExprKind, BoolExprType, ColumnRef, JoinExpr, JoinType, RangeVar, SelectStmt, SetOperation, SubLinkType,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
@@ -69,6 +69,9 @@ pub(super) fn filters(ctx: &Context<'_>, statement: &NodeEnum) -> Result<HashMap
                 filters.entry(table).or_default().push(unqualified(&condition)?);
             }
         }
+        for (table, condition) in &level.on_conditions {
+            filters.entry(*table).or_default().push(unqualified(condition)?);
+        }
     }
     Ok(filters)
 }
@@ -81,6 +84,8 @@ pub(super) struct LevelTable {
     pub relation: Arc<Relation>,
     /// Conditions of the level may be applied to its rows early: no outer join can make up rows for it.
     pub keeps: bool,
+    /// Nothing forbids to filter its rows early, if the conditions allow it.
+    may_be_filtered: bool,
     columns: HashSet<String>,
 }
 
@@ -98,10 +103,16 @@ pub(super) struct Level {
     pub conditions: Vec<Node>,
     /// All columns that are compared for equality anywhere in it, by name.
     pub compared: HashSet<String>,
+    /// A sub-select in an expression, not in FROM or WITH.
+    pub in_expression: bool,
     /// The sub-select of EXISTS or IN, without grouping or LIMIT: how often a row comes does not matter.
     pub counts_once: bool,
     /// Grouping, DISTINCT or a window on top.
     pub gathers: bool,
+    /// Conditions in ON of outer joins about the side that need not match: other rows of it never do.
+    on_conditions: Vec<(i32, Node)>,
+    /// Numbers of the tables in FROM tell one level from another.
+    from: Vec<Node>,
 }
 
 /// All levels, outer ones before inner ones.
@@ -109,7 +120,7 @@ pub(super) fn levels(ctx: &Context<'_>, statement: &NodeEnum) -> Result<Vec<Leve
     let mut list = Vec::new();
     let ctes = cte_names(statement)?;
     if let NodeEnum::SelectStmt(select) = statement {
-        add(ctx, select, None, false, &ctes, &mut list)?;
+        add(ctx, select, None, Place::From, &ctes, &mut list)?;
         return Ok(list);
     }
     let mut found: Vec<&SelectStmt> = Vec::new();
@@ -121,7 +132,7 @@ pub(super) fn levels(ctx: &Context<'_>, statement: &NodeEnum) -> Result<Vec<Leve
         _ => Ok(true),
     })?;
     for select in found {
-        add(ctx, select, None, false, &ctes, &mut list)?;
+        add(ctx, select, None, Place::From, &ctes, &mut list)?;
     }
     Ok(list)
 }
@@ -130,7 +141,7 @@ fn add(
     ctx: &Context<'_>,
     select: &SelectStmt,
     parent: Option<usize>,
-    of_exists: bool,
+    place: Place,
     ctes: &HashSet<String>,
     list: &mut Vec<Level>,
 ) -> Result<()> {
@@ -144,8 +155,10 @@ fn add(
     let mut level = Level {
         parent,
         conditions: shape::inner_conditions(select).into_iter().cloned().collect(),
-        counts_once: of_exists && is_plain,
+        in_expression: place != Place::From,
+        counts_once: place == Place::Exists && is_plain,
         gathers,
+        from: select.from_clause.clone(),
         ..Level::default()
     };
     for item in &select.from_clause {
@@ -155,28 +168,41 @@ fn add(
     let is_operation = select.op != SetOperation::SetopNone as i32;
     let at = list.len();
     list.push(level);
-    for (child, of_exists) in children(select)? {
-        add(ctx, child, if is_operation { parent } else { Some(at) }, of_exists, ctes, list)?;
+    for (child, place) in children(select)? {
+        add(ctx, child, if is_operation { parent } else { Some(at) }, place, ctes, list)?;
     }
     Ok(())
 }
 
-/// The SELECTs directly below one, and whether each stands in EXISTS or IN.
-fn children(select: &SelectStmt) -> Result<Vec<(&SelectStmt, bool)>> {
-    let mut found: Vec<(&SelectStmt, bool)> = Vec::new();
-    let mut of_exists: Vec<*const SelectStmt> = Vec::new();
+/// Where a SELECT stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// FROM, WITH, or the top.
+    From,
+    /// EXISTS or IN.
+    Exists,
+    /// Another expression.
+    Value,
+}
+
+/// The SELECTs directly below one.
+fn children(select: &SelectStmt) -> Result<Vec<(&SelectStmt, Place)>> {
+    let mut found: Vec<(&SelectStmt, Place)> = Vec::new();
+    let mut in_expressions: Vec<(*const SelectStmt, Place)> = Vec::new();
     select.walk(&mut |node| {
         match node {
             Ref::SubLink(link) => {
-                let kind = SubLinkType::try_from(link.sub_link_type);
-                if let (Ok(SubLinkType::ExistsSublink | SubLinkType::AnySublink), Some(NodeEnum::SelectStmt(sub))) =
-                    (kind, link.subselect.as_deref().and_then(|s| s.node.as_ref()))
-                {
-                    of_exists.push(&raw const **sub);
+                let place = match SubLinkType::try_from(link.sub_link_type) {
+                    Ok(SubLinkType::ExistsSublink | SubLinkType::AnySublink) => Place::Exists,
+                    _ => Place::Value,
+                };
+                if let Some(NodeEnum::SelectStmt(sub)) = link.subselect.as_deref().and_then(|s| s.node.as_ref()) {
+                    in_expressions.push((&raw const **sub, place));
                 }
             }
             Ref::SelectStmt(sub) if !std::ptr::eq(sub, select) => {
-                found.push((sub, of_exists.contains(&(&raw const *sub))));
+                let known = in_expressions.iter().find(|(link, _)| std::ptr::eq(*link, sub));
+                found.push((sub, known.map_or(Place::From, |(_, place)| *place)));
                 return Ok(false);
             }
             _ => {}
@@ -193,6 +219,7 @@ impl Level {
             Some(NodeEnum::JoinExpr(join)) => {
                 let kind = join.jointype;
                 self.has_outer_join |= !terms::is_join(kind, JoinType::JoinInner);
+                let before = self.tables.len();
                 let keeps_left = terms::is_join(kind, JoinType::JoinInner) || terms::is_join(kind, JoinType::JoinLeft);
                 let keeps_right =
                     terms::is_join(kind, JoinType::JoinInner) || terms::is_join(kind, JoinType::JoinRight);
@@ -201,10 +228,34 @@ impl Level {
                         self.item(ctx, side, keeps && side_keeps, ctes)?;
                     }
                 }
+                self.learn_on(ctx, join, before);
             }
             _ => self.has_other_items = true,
         }
         Ok(())
+    }
+
+    /// ON of a LEFT or RIGHT JOIN with a plain table on the side that need not match.
+    fn learn_on(&mut self, ctx: &Context<'_>, join: &JoinExpr, before: usize) {
+        let optional = match JoinType::try_from(join.jointype) {
+            Ok(JoinType::JoinLeft) => join.rarg.as_deref(),
+            Ok(JoinType::JoinRight) => join.larg.as_deref(),
+            _ => return,
+        };
+        let Some(NodeEnum::RangeVar(name)) = optional.and_then(|item| item.node.as_ref()) else { return };
+        let optional = self.tables[before..].iter().find(|table| table.number == name.location);
+        let Some(number) = optional.filter(|table| table.may_be_filtered).map(|table| table.number) else { return };
+        for condition in tree::conjuncts(join.quals.as_deref()) {
+            let mut tables = Vec::new();
+            if self.simple(ctx, condition, &mut tables) && tables.iter().all(|table| *table == number) {
+                self.on_conditions.push((number, condition.clone()));
+            }
+        }
+    }
+
+    /// Is this the level of that SELECT?
+    pub fn is_of(&self, select: &SelectStmt) -> bool {
+        self.from == select.from_clause
     }
 
     fn table(&mut self, ctx: &Context<'_>, name: &RangeVar, keeps: bool, ctes: &HashSet<String>) -> Result<()> {
@@ -220,6 +271,7 @@ impl Level {
             name: name.clone(),
             columns: relation.columns.iter().map(|c| c.name.clone()).collect(),
             keeps: keeps && plain_alias && !relation.is_barrier && !is_cte,
+            may_be_filtered: plain_alias && !relation.is_barrier && !is_cte,
             relation,
         });
         Ok(())

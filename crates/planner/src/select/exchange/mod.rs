@@ -20,6 +20,7 @@ mod estimate;
 mod fragments;
 mod moves;
 mod names;
+mod partners;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;

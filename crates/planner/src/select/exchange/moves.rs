@@ -6,16 +6,17 @@ use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::sync::Arc;
 
 use catalog::{Column, Distribution, FIRST_USER_OID, KeyColumn, MapId, NodeId, Relation};
-use pg_query::protobuf::{RangeVar, SelectStmt};
+use pg_query::protobuf::{RangeVar, SelectStmt, SetOperation};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 use placement::BucketMap;
 
 use super::estimate::width;
-use super::{Found, Search, State, exchanged_table, keep_cheaper};
+use super::{Found, Search, State, exchanged_table, keep_cheaper, partners};
+use crate::context::Context;
 use crate::select::gather::{self, Needs};
-use crate::select::levels::{self, Found as Owner, Level};
-use crate::select::terms;
+use crate::select::levels::{self, Level};
+use crate::select::locality::{Analyzer, Env};
 use crate::tree::{self, Walk};
 
 /// Part of the rows up to which another table's condition is worth a semi-join.
@@ -44,7 +45,14 @@ pub(super) struct Unit {
     pub rows: f64,
     /// Equalities with other units.
     pub partners: Vec<Partner>,
-    options: Vec<(Move, f64)>,
+    options: Vec<Choice>,
+}
+
+/// A move, its cost, and the table as the analysis sees it then.
+struct Choice {
+    what: Move,
+    cost: f64,
+    table: Arc<Relation>,
 }
 
 /// `own = other's column`.
@@ -88,6 +96,8 @@ impl Search<'_> {
             return Ok(None);
         }
         let mut best = self.home_arrangement(query, state, &units, &levels, &needs)?;
+        let stand_ins: HashMap<i32, String> = units.iter().map(|unit| (unit.number, stand_in(unit.number))).collect();
+        let renamed = over(query, &stand_ins)?;
         let mut arrangements = Arrangements::new(&units);
         for _ in 0..TRIES_MAX {
             let Some((cost, choice)) = arrangements.next(&units) else { break };
@@ -95,12 +105,15 @@ impl Search<'_> {
                 break;
             }
             self.left.set(self.left.get() - 1);
-            let moves: Vec<Move> = choice.iter().zip(&units).map(|(at, unit)| unit.options[*at].0.clone()).collect();
-            if !self.would_be_local(query, state, &units, &moves)? {
+            let chosen = || choice.iter().zip(&units).map(|(at, unit)| &unit.options[*at]);
+            if !self.would_be_local(&renamed, state, chosen().map(|choice| choice.table.clone()))? {
                 continue;
             }
-            keep_cheaper(&mut best, self.arranged(query, state, &units, &moves, cost, &levels, &needs)?);
-            break;
+            let moves: Vec<Move> = chosen().map(|choice| choice.what.clone()).collect();
+            if let Some(found) = self.arranged(query, state, &units, &moves, cost, &levels, &needs)? {
+                keep_cheaper(&mut best, Some(found));
+                break;
+            }
         }
         Ok(best)
     }
@@ -121,24 +134,26 @@ impl Search<'_> {
         let moves: Vec<Move> = units.iter().map(|u| if is_at_home(u) { Move::Stay } else { Move::Home }).collect();
         let moved = units.iter().zip(&moves).filter(|(_, m)| matches!(m, Move::Home));
         let cost: f64 = moved.map(|(unit, _)| unit.rows * width(unit.columns.len()) * HOME_WORK).sum();
-        if !self.would_be_local(query, state, units, &moves)? {
-            return Ok(None);
-        }
         self.arranged(query, state, units, &moves, cost, levels, needs)
     }
 
-    fn would_be_local(&self, query: &SelectStmt, state: &State, units: &[Unit], moves: &[Move]) -> Result<bool> {
-        let mut state = state.clone();
-        let mut tables = HashMap::new();
-        for (i, (unit, m)) in units.iter().zip(moves).enumerate() {
-            if let Some(distribution) = m.distribution(&self.nodes) {
-                let name = format!("loxo_x{}", state.exchanges.len() + 1 + i);
-                let table = exchanged_table(Some(&unit.relation), name.clone(), unit.columns.clone(), distribution);
-                state.tables.push(Arc::new(table));
-                tables.insert(unit.number, name);
+    /// A quick look: is the query local over such tables, but perhaps for what stands above its WHERE?
+    fn would_be_local(
+        &self,
+        renamed: &SelectStmt,
+        state: &State,
+        tables: impl Iterator<Item = Arc<Relation>>,
+    ) -> Result<bool> {
+        let exchanged: Vec<Arc<Relation>> = state.tables.iter().cloned().chain(tables).collect();
+        let ctx = Context { catalog: self.ctx.catalog, session: self.ctx.session, exchanged: &exchanged };
+        let mut analyzer = Analyzer::new(&ctx);
+        let analysed = analyzer.with(renamed, &Env::default()).and_then(|env| {
+            match renamed.op == SetOperation::SetopNone as i32 {
+                true => analyzer.body(renamed, &env).map(|_| ()),
+                false => analyzer.block(&below_order(renamed), &env).map(|_| ()),
             }
-        }
-        Ok(self.local(&over(query, &tables)?, &state)?.is_some())
+        });
+        Ok(analysed.is_ok())
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -192,7 +207,7 @@ impl Search<'_> {
                 });
             }
         }
-        find_partners(&mut units, levels);
+        partners::find(self.ctx, &mut units, levels);
         reduce(&mut units);
         self.find_options(&mut units, levels, needs);
         Ok(units)
@@ -205,11 +220,19 @@ impl Search<'_> {
         for unit in units.iter_mut() {
             let weight = unit.rows * width(unit.columns.len());
             let mut options = vec![(Move::Stay, 0.0)];
+            let table_for = |what: &Move| {
+                let name = stand_in(unit.number);
+                Arc::new(match what.distribution(&self.nodes) {
+                    None => Relation { schema: String::new(), name, ..(*unit.relation).clone() },
+                    Some(place) => exchanged_table(Some(&unit.relation), name, unit.columns.clone(), place),
+                })
+            };
             let is_partitioned = unit.relation.distribution.is_partitioned();
             if is_partitioned {
                 options.push((Move::Broadcast, weight * copies));
             }
-            let may_split = is_partitioned || levels.len() > 1 || !unit.keeps || levels[unit.level].has_outer_join;
+            let is_looked_up_from = levels.iter().any(|l| l.in_expression && l.parent == Some(unit.level));
+            let may_split = is_partitioned || levels[unit.level].has_outer_join || is_looked_up_from;
             let only_builtin = unit.columns.iter().all(|column| column.type_oid < FIRST_USER_OID);
             for column in unit.columns.iter().filter(|_| may_split && only_builtin) {
                 let is_wanted = compared.contains(&column.name)
@@ -223,7 +246,8 @@ impl Search<'_> {
                 }
             }
             options.sort_by(|a, b| a.1.total_cmp(&b.1));
-            unit.options = options;
+            let choice = |(what, cost): (Move, f64)| Choice { table: table_for(&what), what, cost };
+            unit.options = options.into_iter().map(choice).collect();
         }
     }
 
@@ -246,6 +270,16 @@ impl Search<'_> {
     }
 }
 
+/// The name under which the analysis sees a table that may be moved.
+fn stand_in(number: i32) -> String {
+    format!("loxo_u{number}")
+}
+
+/// A set operation without what is done with its rows afterwards.
+fn below_order(select: &SelectStmt) -> SelectStmt {
+    SelectStmt { sort_clause: Vec::new(), limit_count: None, limit_offset: None, with_clause: None, ..select.clone() }
+}
+
 /// The query with some tables replaced, by number.
 fn over(query: &SelectStmt, tables: &HashMap<i32, String>) -> Result<SelectStmt> {
     let mut query = query.clone();
@@ -258,42 +292,6 @@ fn over(query: &SelectStmt, tables: &HashMap<i32, String>) -> Result<SelectStmt>
         Ok(true)
     })?;
     Ok(query)
-}
-
-/// Finds the equalities that every row of a level fulfils, also with tables of the levels around it.
-fn find_partners(units: &mut [Unit], levels: &[Level]) {
-    let unit_of = |units: &[Unit], mut level: Option<usize>, side: &Node| {
-        while let Some(at) = level {
-            match levels[at].owner(side) {
-                Owner::Table(table, column) => {
-                    let number = levels[at].tables[table].number;
-                    return units.iter().position(|u| u.level == at && u.number == number).map(|u| (u, column));
-                }
-                Owner::Nowhere => level = levels[at].parent,
-                Owner::Unknown => return None,
-            }
-        }
-        None
-    };
-    for (at, level) in levels.iter().enumerate() {
-        for (left, right) in level.conditions.iter().flat_map(terms::equal_pairs) {
-            let (Some((a, a_column)), Some((b, b_column))) =
-                (unit_of(units, Some(at), left), unit_of(units, Some(at), right))
-            else {
-                continue;
-            };
-            if a == b || !units[a].keeps || !units[b].keeps {
-                continue;
-            }
-            // What an inner level asks for says nothing of the rows of an outer one.
-            if units[a].level == at {
-                units[a].partners.push(Partner { unit: b, own: a_column.clone(), other: b_column.clone() });
-            }
-            if units[b].level == at {
-                units[b].partners.push(Partner { unit: a, own: b_column, other: a_column });
-            }
-        }
-    }
 }
 
 /// Fewer rows first: a table's rows are reduced by those that come before it.
@@ -345,7 +343,7 @@ impl Arrangements {
 }
 
 fn cost(units: &[Unit], choice: &[usize]) -> f64 {
-    choice.iter().zip(units).map(|(at, unit)| unit.options[*at].1).sum()
+    choice.iter().zip(units).map(|(at, unit)| unit.options[*at].cost).sum()
 }
 
 /// A cost that can be ordered.
