@@ -42,7 +42,12 @@ impl Call {
 
     /// The same parameters with other result formats, without a description.
     pub(crate) fn with_formats(&self, result_formats: Vec<i16>) -> Self {
-        Self { parameters: Some(self.parameters.clone().unwrap_or_default()), result_formats, describe: false, one_off: self.one_off }
+        Self {
+            parameters: Some(self.parameters.clone().unwrap_or_default()),
+            result_formats,
+            describe: false,
+            one_off: self.one_off,
+        }
     }
 
     /// Types to declare in Parse; a type of the user's own has another id on each node and is left to be inferred.

@@ -32,7 +32,9 @@ impl Estimates {
     pub(crate) fn known(&self, catalog_version: u64) -> Arc<HashMap<String, f64>> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         match kept.as_ref() {
-            Some(kept) if kept.catalog_version == catalog_version && kept.since.elapsed() < AGE_MAX => kept.rows.clone(),
+            Some(kept) if kept.catalog_version == catalog_version && kept.since.elapsed() < AGE_MAX => {
+                kept.rows.clone()
+            }
             _ => Arc::default(),
         }
     }

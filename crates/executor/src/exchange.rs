@@ -89,21 +89,29 @@ impl Session {
             .iter()
             .all(|column| !is_node_specific(column.type_oid) && !WITHOUT_BINARY_FORM.contains(&column.type_oid));
 
-        // One node's own result stays where it is.
-        let stays = matches!(&exchange.route, Route::Single { node } if exchange.nodes == [*node]);
+        // What one node alone gets stays where it is if that node makes it.
+        let stays = match &exchange.route {
+            Route::Single { node } if exchange.nodes.contains(node) => Some(*node),
+            _ => None,
+        };
         let names: Vec<String> = exchange.columns.iter().map(|name| quote_identifier(name)).collect();
         let list = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
         let table = quote_identifier(&exchange.table);
         for node in &dag.nodes {
-            let data = if stays && *node == first { "" } else { "NO " };
+            let data = if stays == Some(*node) { "" } else { "NO " };
             let create = format!("CREATE TEMP TABLE {table}{list} ON COMMIT DROP AS {sql} WITH {data}DATA");
             let version = self.catalog_version;
             self.link(*node)?.start(&create, &call.with_formats(Vec::new()), version);
         }
-        self.finish_all(&dag.nodes).await?;
-        if !stays {
-            self.move_rows(exchange, &sql, binary, call).await?;
+        let sources: Vec<NodeId> = exchange.nodes.iter().copied().filter(|node| stays != Some(*node)).collect();
+        let types = call.declared_types();
+        let row_call = call.with_formats(vec![i16::from(binary)]);
+        for node in &sources {
+            open_portal(self.link(*node)?, &sql, &types, &row_call);
         }
+        // The sources work while the node that keeps its own part makes it.
+        self.finish_all(&dag.nodes).await?;
+        self.move_rows(exchange, sources, binary).await?;
         self.after_fill(exchange, dag).await?;
         Ok(columns)
     }
@@ -131,35 +139,33 @@ impl Session {
         self.finish_all(&dag.nodes).await.map(|_| ())
     }
 
-    async fn move_rows(&mut self, exchange: &Exchange, sql: &str, binary: bool, call: &Call) -> Result<()> {
-        let types = call.declared_types();
-        let call = call.with_formats(vec![i16::from(binary)]);
+    /// Empties the portals of `sources`, the first batch of which is on its way.
+    async fn move_rows(&mut self, exchange: &Exchange, mut sources: Vec<NodeId>, binary: bool) -> Result<()> {
         let mut router = RowRouter::new(&exchange.route, binary, self.spread);
-        let mut sources: Vec<NodeId> = exchange.nodes.clone();
-        let mut batch_rows = FIRST_BATCH_ROWS;
-        for node in &sources {
-            open_portal(self.link(*node)?, sql, &types, &call);
-        }
+        let mut batch_rows = None;
         while !sources.is_empty() {
             let (batches, open) = self.fetch(&sources, batch_rows).await?;
             let mut parcels = Parcels::new(binary);
             for run in &batches {
                 parcels.add(run, &mut router)?;
             }
-            batch_rows = parcels.rows_for(BATCH_BYTES);
+            batch_rows = Some(parcels.rows_for(BATCH_BYTES));
             self.deliver(&exchange.table, &parcels).await?;
             sources = open;
         }
         Ok(())
     }
 
-    /// The next rows of every open portal, and the nodes whose portals have more.
-    async fn fetch(&mut self, sources: &[NodeId], rows: usize) -> Result<(Vec<Bytes>, Vec<NodeId>)> {
+    /// The next rows of every open portal (those asked for already if no number is given), and the nodes whose portals
+    /// have more.
+    async fn fetch(&mut self, sources: &[NodeId], rows: Option<usize>) -> Result<(Vec<Bytes>, Vec<NodeId>)> {
         let mut links = self.take(sources)?;
         let work = links.iter_mut().map(|(_, held)| async {
-            frontend::execute(held.link.connection.out(), PORTAL, rows as i32);
-            held.link.connection.sync();
-            held.flush().await?;
+            if let Some(rows) = rows {
+                frontend::execute(held.link.connection.out(), PORTAL, rows as i32);
+                held.link.connection.sync();
+                held.flush().await?;
+            }
             read_batch(held).await
         });
         let results = futures_util::future::join_all(work).await;
@@ -188,6 +194,7 @@ impl Session {
     }
 }
 
+/// Queues the opening of a portal and the first batch of its rows.
 fn open_portal(held: &mut Held, sql: &str, types: &[u32], call: &Call) {
     let parameters = call.parameters.as_deref().cloned().unwrap_or_default();
     let out = held.link.connection.out();
@@ -200,6 +207,8 @@ fn open_portal(held: &mut Held, sql: &str, types: &[u32], call: &Call) {
         result_formats: call.result_formats.clone(),
     };
     frontend::bind(out, &bind);
+    frontend::execute(out, PORTAL, FIRST_BATCH_ROWS as i32);
+    held.link.connection.sync();
 }
 
 /// Rows up to ReadyForQuery; the second value says that the portal is at its end.

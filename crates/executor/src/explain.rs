@@ -124,9 +124,10 @@ fn fragments(plan: &Plan, analyze: bool) -> Vec<(&'static str, NodeId, String)> 
         // What reads the plan's own temp tables cannot be explained before they exist.
         Plan::Dag(dag) => {
             let reads_exchanged = |sql: &str| dag.exchanges.iter().any(|made| sql.contains(&made.table));
-            let of_exchanges = dag.exchanges.iter().filter_map(|exchange| {
-                Some(("Exchange", *exchange.nodes.first()?, exchange.sql.text.clone()))
-            });
+            let of_exchanges = dag
+                .exchanges
+                .iter()
+                .filter_map(|exchange| Some(("Exchange", *exchange.nodes.first()?, exchange.sql.text.clone())));
             let all = of_exchanges.chain(fragments(&dag.last, false));
             all.filter(|(_, _, sql)| !reads_exchanged(sql) && !sql.contains("loxo_type_of_")).collect()
         }

@@ -79,7 +79,12 @@ impl Session {
         result
     }
 
-    pub(crate) async fn gather_in_block(&mut self, gather: &Gather, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
+    pub(crate) async fn gather_in_block(
+        &mut self,
+        gather: &Gather,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
         let sql = self.fill_all(&gather.inputs, &gather.final_sql, call).await?;
         let part = vec![(self.sink, sql)];
         self.scatter(Mode::InBlock, part, call, output).await.map_err(without_position)

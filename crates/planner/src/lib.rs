@@ -38,7 +38,6 @@ pub use parse::{Statement, StatementKind, parse};
 pub use plan::*;
 pub use session::*;
 
-
 use context::Context;
 
 /// Plans one statement.

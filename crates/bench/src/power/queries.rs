@@ -117,7 +117,8 @@ mod tests {
             let query = query(number, 1.0).unwrap();
             let all = [query.before, Some(query.sql), query.after];
             for text in all.into_iter().flatten() {
-                let left = text.match_indices(':').find(|(at, _)| text[at + 1..].starts_with(|c: char| c.is_ascii_digit()));
+                let left =
+                    text.match_indices(':').find(|(at, _)| text[at + 1..].starts_with(|c: char| c.is_ascii_digit()));
                 assert!(left.is_none(), "query {number}: {text}");
             }
         }

@@ -142,7 +142,10 @@ pub(crate) fn blocks(table: &str, scale_factor: f64, block_bytes: usize) -> Resu
     })
 }
 
-fn in_blocks<R: std::fmt::Display>(mut rows: impl Iterator<Item = R>, block_bytes: usize) -> impl Iterator<Item = String> {
+fn in_blocks<R: std::fmt::Display>(
+    mut rows: impl Iterator<Item = R>,
+    block_bytes: usize,
+) -> impl Iterator<Item = String> {
     std::iter::from_fn(move || {
         let mut block = String::with_capacity(block_bytes + 1024);
         while block.len() < block_bytes {

@@ -269,4 +269,3 @@ pub(super) fn replacement(name: &RangeVar, table: &str) -> RangeVar {
     let alias = name.alias.clone().unwrap_or_else(|| Alias { aliasname: name.relname.clone(), colnames: Vec::new() });
     tree::table("", table, Some(alias))
 }
-

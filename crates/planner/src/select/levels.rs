@@ -145,9 +145,8 @@ fn add(
     ctes: &HashSet<String>,
     list: &mut Vec<Level>,
 ) -> Result<()> {
-    let gathers = shape::is_aggregated(ctx, select)?
-        || !select.distinct_clause.is_empty()
-        || !shape::windows(select)?.is_empty();
+    let gathers =
+        shape::is_aggregated(ctx, select)? || !select.distinct_clause.is_empty() || !shape::windows(select)?.is_empty();
     let is_plain = select.op == SetOperation::SetopNone as i32
         && !gathers
         && select.limit_count.is_none()
@@ -306,7 +305,10 @@ impl Level {
         if any.boolop != BoolExprType::OrExpr as i32 {
             return Vec::new();
         }
-        self.tables.iter().filter_map(|table| Some((table.number, self.implied(ctx, &any.args, table.number)?))).collect()
+        self.tables
+            .iter()
+            .filter_map(|table| Some((table.number, self.implied(ctx, &any.args, table.number)?)))
+            .collect()
     }
 
     /// `(a AND b) OR (c AND d)` with a and c about the table implies `a OR c`.

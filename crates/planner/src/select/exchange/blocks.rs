@@ -67,7 +67,12 @@ impl Search<'_> {
     }
 
     /// The query over a table that holds the block's rows, on the home node or on all nodes.
-    pub(super) fn replaced(&self, query: &SelectStmt, block: &Block, state: &State) -> Result<Vec<(SelectStmt, State)>> {
+    pub(super) fn replaced(
+        &self,
+        query: &SelectStmt,
+        block: &Block,
+        state: &State,
+    ) -> Result<Vec<(SelectStmt, State)>> {
         if let Some((_, table)) = state.made.iter().find(|(text, _)| *text == block.text) {
             return Ok(vec![(replace(query, block, table)?, state.clone())]);
         }
@@ -114,7 +119,11 @@ impl Search<'_> {
         }
     }
 
-    fn settle_gather(&self, gather: &Gather, state: &mut State) -> Result<(Vec<catalog::NodeId>, FinalSql, Vec<usize>)> {
+    fn settle_gather(
+        &self,
+        gather: &Gather,
+        state: &mut State,
+    ) -> Result<(Vec<catalog::NodeId>, FinalSql, Vec<usize>)> {
         let mut last = tree::parse_select(&gather.final_sql.text)?;
         let mut inputs = Vec::new();
         for input in &gather.inputs {

@@ -84,7 +84,15 @@ impl Search<'_> {
         if let Some(columns) = correlated_columns(unit, levels) {
             actions.push(format!("CREATE INDEX ON {table} ({columns})"));
         }
-        let exchange = Exchange { table, columns, nodes, sql: FinalSql::plain(sql), inputs: Vec::new(), route, after_fill: actions };
+        let exchange = Exchange {
+            table,
+            columns,
+            nodes,
+            sql: FinalSql::plain(sql),
+            inputs: Vec::new(),
+            route,
+            after_fill: actions,
+        };
         let made = exchanged_table(Some(&unit.relation), exchange.table.clone(), unit.columns.clone(), distribution);
         Ok(state.add(exchange, made).name.clone())
     }
@@ -119,7 +127,9 @@ impl Search<'_> {
             }
             let keys = match progress.broadcast.get(&partner.unit) {
                 Some(table) => Some(keys_of_table(table, &partner.other)),
-                None => self.keys_here_or_sent(at, partner.unit, &partner.own, &partner.other, before, progress, state)?,
+                None => {
+                    self.keys_here_or_sent(at, partner.unit, &partner.own, &partner.other, before, progress, state)?
+                }
             };
             conditions.extend(keys.map(|keys| in_keys(&units[at], &partner.own, keys)));
         }

@@ -205,7 +205,12 @@ fn with_text(plan: Plan, query: &SelectStmt) -> Result<Plan> {
 }
 
 /// A table as an exchange makes it.
-fn exchanged_table(of: Option<&Relation>, name: String, columns: Vec<catalog::Column>, distribution: Distribution) -> Relation {
+fn exchanged_table(
+    of: Option<&Relation>,
+    name: String,
+    columns: Vec<catalog::Column>,
+    distribution: Distribution,
+) -> Relation {
     Relation {
         oid: 0,
         schema: String::new(),

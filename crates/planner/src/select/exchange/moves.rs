@@ -187,8 +187,11 @@ impl Search<'_> {
                 let whole = gather::fragment(&table.relation, &table.name, needs, &[]);
                 let filtered = gather::fragment(&table.relation, &table.name, needs, &filter);
                 let rows_all = self.rows(&table.relation, &whole, &[])?;
-                let rows_filtered =
-                    if filter.is_empty() { rows_all } else { self.rows(&table.relation, &filtered, &filter)?.min(rows_all) };
+                let rows_filtered = if filter.is_empty() {
+                    rows_all
+                } else {
+                    self.rows(&table.relation, &filtered, &filter)?.min(rows_all)
+                };
                 let needed = needs.columns(&table.relation);
                 units.push(Unit {
                     level: at,
@@ -197,7 +200,13 @@ impl Search<'_> {
                     alias: table.alias.clone(),
                     keeps: table.keeps,
                     filter,
-                    columns: table.relation.columns.iter().filter(|c| needed.contains(&c.name.as_str())).cloned().collect(),
+                    columns: table
+                        .relation
+                        .columns
+                        .iter()
+                        .filter(|c| needed.contains(&c.name.as_str()))
+                        .cloned()
+                        .collect(),
                     relation: table.relation.clone(),
                     rows_all,
                     rows_filtered,
@@ -235,8 +244,8 @@ impl Search<'_> {
             let may_split = is_partitioned || levels[unit.level].has_outer_join || is_looked_up_from;
             let only_builtin = unit.columns.iter().all(|column| column.type_oid < FIRST_USER_OID);
             for column in unit.columns.iter().filter(|_| may_split && only_builtin) {
-                let is_wanted = compared.contains(&column.name)
-                    || (levels[unit.level].gathers && needs.is_grouped(&column.name));
+                let is_wanted =
+                    compared.contains(&column.name) || (levels[unit.level].gathers && needs.is_grouped(&column.name));
                 let Some(key_type) = self.ctx.catalog.key_type(column.type_oid).filter(|_| column.deterministic) else {
                     continue;
                 };

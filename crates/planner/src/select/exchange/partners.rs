@@ -109,7 +109,9 @@ impl Finder<'_> {
 fn plain_in<'t>(ctx: &Context<'_>, link: &'t SubLink) -> Option<&'t SelectStmt> {
     let is_in = link.sub_link_type == SubLinkType::AnySublink as i32
         && (link.oper_name.is_empty() || tree::operator_name(&link.oper_name) == Some("="));
-    let Some(NodeEnum::SelectStmt(query)) = link.subselect.as_deref().and_then(|s| s.node.as_ref()) else { return None };
+    let Some(NodeEnum::SelectStmt(query)) = link.subselect.as_deref().and_then(|s| s.node.as_ref()) else {
+        return None;
+    };
     let is_plain = query.op == pg_query::protobuf::SetOperation::SetopNone as i32
         && query.target_list.len() == 1
         && query.distinct_clause.is_empty()
