@@ -1,4 +1,4 @@
-//! TPC-H lineitem, the demonstration that loads it, and the benchmarks: the load, and pgbench's transactions.
+//! TPC-H: the demonstration that loads lineitem, and the benchmarks: the load, the queries, and pgbench's transactions.
 //!
 //! ```text
 //! lineitem::Blocks ──256 KiB blocks──► copy_in ──► coordinators ──► datanodes
@@ -6,6 +6,7 @@
 //!                       progress ◄───────┘                demo::run:  what `loxo demo` shows
 //! files of CSV ──► COPY t FROM '/file' ──► cluster and stock servers in turn   load::run: `loxo bench load`
 //! pgbench ──► coordinator, and straight to one stock server, in turn            tpcb::run:  `loxo bench tpcb`
+//! the 22 TPC-H queries on a cluster and on one stock server                         power::run: `loxo bench power`
 //! verify::run: do the rows, their order-independent whole, and their places agree with one server?
 //! ```
 //!
@@ -17,6 +18,7 @@ pub mod cpu;
 pub mod demo;
 pub mod lineitem;
 pub mod load;
+pub mod power;
 mod progress;
 mod report;
 mod sql;
@@ -27,5 +29,6 @@ pub mod verify;
 pub use copy_in::Cancel;
 pub use demo::DemoOptions;
 pub use load::{LoadOptions, Target};
+pub use power::PowerOptions;
 pub use report::{LoadReport, Measured, TpcbMeasured, TpcbReport};
 pub use tpcb::TpcbOptions;

@@ -162,7 +162,7 @@ impl Client {
             values: bind.parameters,
         };
         let call =
-            Call { parameters: Some(Arc::new(parameters)), result_formats: bind.result_formats, describe: false };
+            Call { parameters: Some(Arc::new(parameters)), result_formats: bind.result_formats, ..Call::default() };
         self.portals.insert(bind.portal, Portal { prepared, call, suspended: None });
         backend::bare(self.writer.buffer(), backend::tag::BIND_COMPLETE);
         Ok(())

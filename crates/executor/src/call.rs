@@ -30,6 +30,8 @@ pub struct Call {
     pub result_formats: Vec<i16>,
     /// The client wants a RowDescription before the rows (simple protocol).
     pub describe: bool,
+    /// The text reads temp tables of the statement: keep no prepared statement of it, other tables will bear their names.
+    pub one_off: bool,
 }
 
 impl Call {
@@ -40,7 +42,12 @@ impl Call {
 
     /// The same parameters with other result formats, without a description.
     pub(crate) fn with_formats(&self, result_formats: Vec<i16>) -> Self {
-        Self { parameters: Some(self.parameters.clone().unwrap_or_default()), result_formats, describe: false }
+        Self {
+            parameters: Some(self.parameters.clone().unwrap_or_default()),
+            result_formats,
+            describe: false,
+            one_off: self.one_off,
+        }
     }
 
     /// Types to declare in Parse; a type of the user's own has another id on each node and is left to be inferred.
@@ -90,7 +97,14 @@ impl Held {
 
     /// Queues Parse, if it is needed; gives Bind for the unnamed portal.
     pub(crate) fn bind(&mut self, sql: &str, call: &Call, parameters: &Parameters, catalog_version: u64) -> Bind {
-        let statement = self.prepare(sql, &call.declared_types(), catalog_version);
+        let types = call.declared_types();
+        let statement = match call.one_off {
+            true => {
+                frontend::parse(self.link.connection.out(), b"", sql.as_bytes(), &types);
+                Bytes::new()
+            }
+            false => self.prepare(sql, &types, catalog_version),
+        };
         Bind {
             portal: Bytes::new(),
             statement,

@@ -10,6 +10,7 @@ use pgerror::{PgError, Result, SqlState};
 use txn::gtm::{CatalogState, GtmClient};
 
 use crate::cancel::Registry;
+use crate::estimates::Estimates;
 use crate::load::{self, Loaded};
 use crate::pool::{Address, Identity, Pool};
 use crate::quick::TemplateCache;
@@ -36,6 +37,7 @@ pub struct Context {
     doubts: Vec<AtomicU64>,
     types: Mutex<(u64, HashMap<NodeId, Arc<TypeMap>>)>,
     pub(crate) templates: TemplateCache,
+    pub(crate) estimates: Estimates,
 }
 
 /// Object ids of user-defined types on a datanode → on the home node.
@@ -68,6 +70,7 @@ impl Context {
             sessions: AtomicUsize::new(0),
             types: Mutex::default(),
             templates: TemplateCache::default(),
+            estimates: Estimates::default(),
         }
     }
 

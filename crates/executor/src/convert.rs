@@ -61,7 +61,7 @@ impl Converter {
             formats: vec![format],
             values: vec![Some(Bytes::copy_from_slice(&conversion.value))],
         };
-        let call = Call { parameters: Some(Arc::new(parameters)), result_formats: vec![1], describe: false };
+        let call = Call { parameters: Some(Arc::new(parameters)), result_formats: vec![1], ..Call::default() };
         let held = self.link().await?;
         held.start(&sql, &call, 0);
         held.flush().await?;

@@ -37,9 +37,9 @@ impl Session {
     /// Plans a statement. An error of the planner about a statement that PostgreSQL would refuse anyway becomes PostgreSQL's.
     pub async fn plan(&mut self, statement: &Statement, call: &Call, known: Option<&Description>) -> Result<Plan> {
         match self.plan_at_one_moment(statement, call, known).await {
-            Ok(Plan::Gather(gather)) if known.is_none() => {
+            Ok(plan @ (Plan::Gather(_) | Plan::Dag(_))) if known.is_none() => {
                 self.describe(&statement.sql, &call.declared_types()).await?;
-                Ok(Plan::Gather(gather))
+                Ok(plan)
             }
             Ok(plan) => Ok(plan),
             Err(error)
@@ -155,6 +155,7 @@ impl Session {
                 fields.iter().map(column).collect()
             });
         let parameters = parameter_facts(call, known);
+        let estimates = self.context.estimates.known(loaded.catalog.version());
         let facts = SessionFacts {
             home: self.home,
             search_path: &search_path,
@@ -164,6 +165,25 @@ impl Session {
             in_transaction: self.in_block(),
             clock: self.clock(),
             now,
+            estimates: Some(&estimates),
+        };
+        let plan = planner::plan(statement, &loaded.catalog, &facts)?;
+        let wanted = match &plan {
+            Plan::Dag(dag) if !dag.estimates_wanted.is_empty() => &dag.estimates_wanted,
+            _ => return Ok(plan),
+        };
+        self.estimate(wanted, call, loaded.catalog.version()).await?;
+        let estimates = self.context.estimates.known(loaded.catalog.version());
+        let facts = SessionFacts {
+            home: self.home,
+            search_path: &search_path,
+            temp_relations: &temp_relations,
+            parameters: &parameters,
+            describe: columns.as_deref(),
+            in_transaction: self.in_block(),
+            clock: self.clock(),
+            now,
+            estimates: Some(&estimates),
         };
         planner::plan(statement, &loaded.catalog, &facts)
     }

@@ -67,7 +67,7 @@ impl Session {
         Ok(lines)
     }
 
-    async fn node_plan(&mut self, node: NodeId, sql: &str, call: &Call) -> Result<Vec<String>> {
+    pub(crate) async fn node_plan(&mut self, node: NodeId, sql: &str, call: &Call) -> Result<Vec<String>> {
         let mut spool = crate::output::Spool::default();
         let text_call = Call { result_formats: Vec::new(), describe: false, ..call.clone() };
         let part = vec![(node, sql.to_owned())];
@@ -142,6 +142,16 @@ fn fragments(plan: &Plan, analyze: bool) -> Vec<(&'static str, NodeId, String)> 
             .iter()
             .filter_map(|input| Some(("Fragment", *input.nodes.first()?, input.sql.clone())))
             .collect(),
+        // What reads the plan's own temp tables cannot be explained before they exist.
+        Plan::Dag(dag) => {
+            let reads_exchanged = |sql: &str| dag.exchanges.iter().any(|made| sql.contains(&made.table));
+            let of_exchanges = dag
+                .exchanges
+                .iter()
+                .filter_map(|exchange| Some(("Exchange", *exchange.nodes.first()?, exchange.sql.text.clone())));
+            let all = of_exchanges.chain(fragments(&dag.last, false));
+            all.filter(|(_, _, sql)| !reads_exchanged(sql) && !sql.contains("loxo_type_of_")).collect()
+        }
         Plan::InsertSplit(insert) => insert.parts.iter().map(|(node, sql)| ("Fragment", *node, sql.clone())).collect(),
         _ => Vec::new(),
     }

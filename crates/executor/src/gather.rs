@@ -25,18 +25,18 @@ use crate::snapshot::Isolation;
 use crate::write::Write;
 
 /// Bytes of rows sent to the home node in one CopyData.
-const FRAME_BYTES: usize = 128 * 1024;
+pub(crate) const FRAME_BYTES: usize = 128 * 1024;
 
 /// `aclitem` has no binary form; `record` and other pseudo types cannot be columns, so they need no mention.
-const WITHOUT_BINARY_FORM: [u32; 1] = [1033];
+pub(crate) const WITHOUT_BINARY_FORM: [u32; 1] = [1033];
 
 /// Header and trailer of binary COPY.
-const BINARY_HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
-const BINARY_TRAILER: [u8; 2] = [0xff, 0xff];
+pub(crate) const BINARY_HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
+pub(crate) const BINARY_TRAILER: [u8; 2] = [0xff, 0xff];
 
 /// What a filled input looks like.
 pub(crate) struct Filled {
-    columns: Vec<Field>,
+    pub(crate) columns: Vec<Field>,
     /// Its rows travel in binary form.
     pub(crate) binary: bool,
 }
@@ -145,7 +145,8 @@ impl Session {
         for input in inputs {
             filled.push(self.fill(input, call, inputs.len() > 1).await.map_err(without_position)?);
         }
-        self.resolve_types(final_sql, &filled).await
+        let columns: Vec<&[Field]> = filled.iter().map(|filled| filled.columns.as_slice()).collect();
+        self.resolve_types(final_sql, &columns).await
     }
 
     /// Makes the temp table of one input and fills it from all nodes.
@@ -276,7 +277,7 @@ impl Session {
     }
 
     /// Replaces the type markers of a final statement; only a server can print a type's name.
-    pub(crate) async fn resolve_types(&mut self, sql: &planner::FinalSql, inputs: &[Filled]) -> Result<String> {
+    pub(crate) async fn resolve_types(&mut self, sql: &planner::FinalSql, inputs: &[&[Field]]) -> Result<String> {
         if sql.types.is_empty() {
             return Ok(sql.text.clone());
         }
@@ -284,7 +285,7 @@ impl Session {
             .types
             .iter()
             .map(|(input, column)| {
-                let field = inputs.get(input - 1).and_then(|filled| filled.columns.get(column - 1));
+                let field = inputs.get(input - 1).and_then(|columns| columns.get(column - 1));
                 let (oid, modifier) = field.map_or((0, -1), |field| (field.type_oid, field.type_modifier));
                 format!("pg_catalog.format_type({oid}, {modifier})")
             })

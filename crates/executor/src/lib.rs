@@ -9,7 +9,8 @@
 //!
 //! * [`context`]: what the sessions of a coordinator share: [`Pool`], cached catalog, gtm client.
 //! * [`session`]: the connections a session holds and the transaction that ties them; [`transaction`] ends it.
-//! * [`run`]: one node, many nodes, replicated writes; [`gather`]: temp tables on the home node; [`staged`]: INSERT whose
+//! * [`run`]: one node, many nodes, replicated writes; [`gather`]: temp tables on the home node; [`exchange`]: temp
+//!   tables on all nodes; [`staged`]: INSERT whose
 //!   rows PostgreSQL makes first; [`ddl`]; [`explain`]; [`copy_in`] from [`copy_input`], [`copy_out`].
 //! * [`snapshot`]: which state of the nodes a statement sees; [`portals`]: the same inside a transaction that has written.
 //! * [`cancel`]: stopping a session from outside; its part in breaking deadlocks over several nodes.
@@ -32,6 +33,8 @@ mod copy_pipeline;
 mod copy_staged;
 mod ddl;
 mod describe;
+mod estimates;
+mod exchange;
 mod explain;
 mod gather;
 mod load;

@@ -142,7 +142,8 @@ impl Session {
                 .map_err(without_position)?;
             self.finish_input(input, inputs.len() > 1).await?;
         }
-        self.resolve_types(final_sql, filled).await
+        let columns: Vec<_> = filled.iter().map(|filled| filled.columns.as_slice()).collect();
+        self.resolve_types(final_sql, &columns).await
     }
 
     /// Rows of `sql`, run beside the home node, as a new temp table of the block's own session there.

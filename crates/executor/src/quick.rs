@@ -153,6 +153,7 @@ impl Session {
             in_transaction: self.in_block(),
             clock: self.clock(),
             now: None,
+            estimates: None,
         }
     }
 }

@@ -61,7 +61,8 @@ impl Session {
                 self.keep_sequence_state(&insert.fill.text);
             }
             // Nothing that the home node has to evaluate.
-            Plan::Scatter(_)
+            Plan::Dag(_)
+            | Plan::Scatter(_)
             | Plan::Replicate(_)
             | Plan::InsertSplit(_)
             | Plan::CopyFrom(_)
@@ -111,6 +112,7 @@ impl Session {
             Plan::Replicate(replicate) => self.write_copies(&replicate.nodes, &replicate.sql, call, output).await,
             Plan::Gather(gather) => self.gather(gather, call, output).await,
             Plan::InsertStaged(insert) => self.write_staged(insert, call, output).await,
+            Plan::Dag(dag) => self.dag(dag, call, output).await,
             Plan::Explain(explain) => self.explain(explain, call, output).await,
             Plan::Ddl(ddl) => self.ddl(ddl).await,
             Plan::Redistribute(_) => Err(PgError::unsupported("ALTER TABLE … DISTRIBUTE BY")
@@ -431,7 +433,7 @@ fn writes(plan: &Plan) -> bool {
         | Plan::CopyFrom(_)
         | Plan::Ddl(_)
         | Plan::Redistribute(_) => true,
-        Plan::CopyTo(_) | Plan::Cluster(_) | Plan::Session => false,
+        Plan::Dag(_) | Plan::CopyTo(_) | Plan::Cluster(_) | Plan::Session => false,
     }
 }
 

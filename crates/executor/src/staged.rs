@@ -233,24 +233,24 @@ fn copy_body(rows: &[Bytes], binary: bool) -> Result<BytesMut> {
 }
 
 /// Where a row goes.
-enum Destination<'a> {
+pub(crate) enum Destination<'a> {
     One(NodeId),
     All(&'a [NodeId]),
 }
 
 /// Finds the node of rows that come as DataRow bodies.
-struct RowRouter<'a> {
+pub(crate) struct RowRouter<'a> {
     route: &'a Route,
     binary: bool,
     turn: usize,
 }
 
 impl<'a> RowRouter<'a> {
-    fn new(route: &'a Route, binary: bool, turn: usize) -> Self {
+    pub(crate) fn new(route: &'a Route, binary: bool, turn: usize) -> Self {
         Self { route, binary, turn }
     }
 
-    fn destination(&mut self, body: &[u8]) -> Result<Destination<'a>> {
+    pub(crate) fn destination(&mut self, body: &[u8]) -> Result<Destination<'a>> {
         let bad = |_| PgError::internal("a key value cannot be hashed");
         Ok(match self.route {
             Route::Single { node } => Destination::One(*node),

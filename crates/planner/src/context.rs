@@ -13,6 +13,8 @@ use crate::session::SessionFacts;
 pub(crate) struct Context<'a> {
     pub catalog: &'a Catalog,
     pub session: &'a SessionFacts<'a>,
+    /// Tables that exchanges of the plan being made will have filled.
+    pub exchanged: &'a [Arc<Relation>],
 }
 
 /// Where a name in FROM or after INSERT INTO leads.
@@ -36,6 +38,9 @@ impl Context<'_> {
                 .hint("Prepared statements are the coordinator's; a datanode does not know the session's names."));
         }
         if schema.is_empty() {
+            if let Some(table) = self.exchanged.iter().find(|table| table.name == name.relname) {
+                return Ok(self.named(table));
+            }
             if self.session.temp_relations.contains(&name.relname) {
                 return Ok(Named::Home(None));
             }

@@ -5,7 +5,8 @@ use std::fmt::{Formatter, Result, Write};
 use catalog::NodeId;
 
 use crate::plan::{
-    CopySource, DdlPlan, Effect, Gather, Input, InsertStaged, KeySource, MapRequest, Placement, Plan, Route, Stage,
+    CopySource, DdlPlan, Effect, Exchange, Gather, Input, InsertStaged, KeySource, MapRequest, Placement, Plan, Route,
+    Stage,
 };
 
 pub(crate) fn write_plan(f: &mut Formatter<'_>, plan: &Plan) -> Result {
@@ -19,6 +20,11 @@ fn write_at(f: &mut Formatter<'_>, plan: &Plan, depth: usize) -> Result {
         Plan::Scatter(p) => writeln!(f, "{pad}Scatter{} to {}\n{pad}  {}", writes(p.writes), list(&p.nodes), p.sql),
         Plan::Replicate(p) => writeln!(f, "{pad}Replicate to {}\n{pad}  {}", list(&p.nodes), p.sql),
         Plan::Gather(p) => write_gather(f, p, &pad),
+        Plan::Dag(p) => {
+            writeln!(f, "{pad}Dag over {}", list(&p.nodes))?;
+            p.exchanges.iter().try_for_each(|exchange| write_exchange(f, exchange, &pad))?;
+            write_at(f, &p.last, depth + 1)
+        }
         Plan::InsertSplit(p) => {
             writeln!(f, "{pad}InsertSplit")?;
             p.parts.iter().try_for_each(|(node, sql)| writeln!(f, "{pad}  on {}: {sql}", node.0))
@@ -62,6 +68,12 @@ fn write_at(f: &mut Formatter<'_>, plan: &Plan, depth: usize) -> Result {
 fn write_gather(f: &mut Formatter<'_>, gather: &Gather, pad: &str) -> Result {
     writeln!(f, "{pad}Gather{} on {}\n{pad}  {}", writes(gather.writes), gather.node.0, gather.final_sql.text)?;
     gather.inputs.iter().try_for_each(|input| write_input(f, input, pad))
+}
+
+fn write_exchange(f: &mut Formatter<'_>, exchange: &Exchange, pad: &str) -> Result {
+    writeln!(f, "{pad}  {} from {} to {}", exchange.table, list(&exchange.nodes), route(&exchange.route))?;
+    writeln!(f, "{pad}    {}", exchange.sql.text)?;
+    exchange.after_fill.iter().try_for_each(|sql| writeln!(f, "{pad}    then {sql}"))
 }
 
 fn write_input(f: &mut Formatter<'_>, input: &Input, pad: &str) -> Result {

@@ -49,13 +49,13 @@ use context::Context;
 ///
 /// Errors: 0A000 for what cannot be run correctly, with a hint; others (42P16, 42703, …) where our own clauses are wrong.
 pub fn plan(statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Plan> {
-    plan_in(&Context { catalog, session }, statement)
+    plan_in(&Context { catalog, session, exchanged: &[] }, statement)
 }
 
 fn plan_in(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     use StatementKind as Kind;
     match &statement.kind {
-        Kind::Select => select::plan(ctx, statement),
+        Kind::Select => select::plan_with_exchanges(ctx, statement),
         Kind::Insert => dml::insert(ctx, statement),
         Kind::Update => dml::update(ctx, statement),
         Kind::Delete => dml::delete(ctx, statement),

@@ -28,6 +28,8 @@ pub enum Plan {
     Replicate(Replicate),
     /// Rows are gathered into temp tables on the home node, where the rest of the statement runs.
     Gather(Gather),
+    /// Rows are exchanged between the nodes first; then a plan over what they have now.
+    Dag(Box<Dag>),
     /// `INSERT … VALUES` whose rows go to several nodes, split by the planner.
     InsertSplit(InsertSplit),
     /// `INSERT` whose rows are evaluated on the home node and routed by the executor.
@@ -92,6 +94,41 @@ pub struct Gather {
     pub final_sql: FinalSql,
     /// `final_sql` itself changes something on the home node (`INSERT INTO temp_table SELECT …`, `nextval`).
     pub writes: bool,
+}
+
+/// See [`Plan::Dag`]. Everything runs in one REPEATABLE READ transaction on each node, which is rolled back at the end:
+/// 1. the exchanges in order; a fragment may read the tables of earlier ones by their bare names; 2. `last`.
+///
+/// Only for statements outside a transaction block that change nothing.
+#[derive(Clone, Debug)]
+pub struct Dag {
+    /// Every node that takes part. All of them get all temp tables, filled or not, so that any text is valid on any node.
+    pub nodes: Vec<NodeId>,
+    /// In order.
+    pub exchanges: Vec<Exchange>,
+    /// A [`Forward`], [`Scatter`] or [`Gather`].
+    pub last: Plan,
+    /// Texts whose number of rows (as the home node's EXPLAIN gives it) would have made a better plan.
+    pub estimates_wanted: Vec<String>,
+}
+
+/// A fragment, and where its rows go.
+#[derive(Clone, Debug)]
+pub struct Exchange {
+    /// The temp table, unique within the plan: `loxo_x1`, `loxo_x2`, …
+    pub table: String,
+    /// Its columns' names; the types are those of the fragment.
+    pub columns: Vec<String>,
+    /// Nodes whose rows are wanted.
+    pub nodes: Vec<NodeId>,
+    /// A SELECT, valid on every node of the plan.
+    pub sql: FinalSql,
+    /// The exchanges (0-based) that the inputs of `sql`'s markers stand for.
+    pub inputs: Vec<usize>,
+    /// Where the rows go.
+    pub route: Route,
+    /// Statements for every node once the rows are there: indexes.
+    pub after_fill: Vec<String>,
 }
 
 /// One temp table on the home node and the fragment that fills it:

@@ -1,5 +1,7 @@
 //! What the planner must know of the session.
 
+use std::collections::HashMap;
+
 use catalog::{NodeId, Oid};
 
 /// Facts of one session at the time of one statement.
@@ -22,6 +24,8 @@ pub struct SessionFacts<'a> {
     pub clock: Option<NodeId>,
     /// That node's `now()`, to be written into what the home node evaluates in its place: a `timestamptz` as text.
     pub now: Option<&'a str>,
+    /// How many rows the home node expects of some fragments, by their text; see [`Dag::estimates_wanted`](crate::Dag).
+    pub estimates: Option<&'a HashMap<String, f64>>,
 }
 
 /// A result column as in RowDescription.

@@ -25,6 +25,7 @@ fn answer(sql: &str) -> String {
         in_transaction: false,
         clock: None,
         now: None,
+        estimates: None,
     };
     let statements = match planner::parse(sql) {
         Ok(statements) => statements,

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use bench::lineitem::Columns;
-use bench::{LoadOptions, Target, TpcbOptions};
+use bench::power::Layout;
+use bench::{LoadOptions, PowerOptions, Target, TpcbOptions};
 use cluster::Progress;
 use cluster::local::{self, Kind, UpOptions};
 use cluster::settings::Profile;
@@ -24,6 +25,7 @@ pub struct Arguments {
 enum Command {
     Load(LoadArguments),
     Tpcb(TpcbArguments),
+    Power(PowerArguments),
 }
 
 /// Loading through the coordinators against loading stock servers directly, in one run
@@ -109,6 +111,54 @@ struct TpcbArguments {
     json: bool,
 }
 
+/// The 22 TPC-H queries on a cluster and on one stock server, in one run
+///
+/// Loads the same rows into the cluster and into one stock server with the datanodes' settings, runs every query on both
+/// (the stock server without and with parallel workers), compares the rows with each other and at scale factor 1 with the
+/// official answers, and prints the times.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  loxo bench power                               scale factor 1, a cluster of its own, removed afterwards
+  loxo bench power --sf 0.1 --layout hash        every table hash-distributed
+  loxo bench power --dir /data/two --keep        the cluster in that directory; its tables stay for the next run")]
+struct PowerArguments {
+    /// Measure the cluster in this directory [default: a new one of 2 datanodes, removed afterwards]
+    #[arg(long, value_name = "D")]
+    dir: Option<PathBuf>,
+    /// Scale factor
+    #[arg(long, value_name = "SF", default_value = "1", value_parser = super::demo::scale_factor)]
+    sf: f64,
+    /// mixed: lineitem and orders by orderkey, part and partsupp by partkey, the rest replicated; hash: all by their key
+    #[arg(long, default_value = "mixed", value_parser = layout)]
+    layout: Layout,
+    /// Runs of each query; the fastest counts
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=99))]
+    rounds: u16,
+    /// Only these queries, e.g. 1,6,14
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=22))]
+    queries: Vec<u16>,
+    /// Datanodes of a new cluster
+    #[arg(long, default_value_t = DATANODES, value_parser = clap::value_parser!(u16).range(1..=64))]
+    nodes: u16,
+    /// Give a query up after so many seconds
+    #[arg(long, default_value_t = 300)]
+    timeout: u32,
+    /// Use tables that are there already, and leave them there
+    #[arg(long)]
+    keep: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn layout(text: &str) -> std::result::Result<Layout, String> {
+    match text {
+        "mixed" => Ok(Layout::Mixed),
+        "hash" => Ok(Layout::Hash),
+        _ => Err("mixed or hash".to_owned()),
+    }
+}
+
 fn columns(text: &str) -> std::result::Result<Columns, String> {
     match text {
         "7" => Ok(Columns::Seven),
@@ -121,14 +171,18 @@ fn columns(text: &str) -> std::result::Result<Columns, String> {
 pub async fn run(arguments: Arguments) -> Result<()> {
     match arguments.command {
         Command::Load(arguments) => {
-            let text =
-                on_cluster(arguments.dir.clone(), arguments.profile, async |up| load(&arguments, up).await).await?;
-            super::print(&text)
+            let (dir, profile) = (arguments.dir.clone(), Some(arguments.profile));
+            let work = async |up| load(&arguments, up).await;
+            super::print(&on_cluster(dir, DATANODES, COORDINATORS, profile, work).await?)
         }
         Command::Tpcb(arguments) => {
-            let text =
-                on_cluster(arguments.dir.clone(), Profile::Default, async |up| tpcb(&arguments, up).await).await?;
-            super::print(&text)
+            let (dir, profile) = (arguments.dir.clone(), Some(Profile::Default));
+            let work = async |up| tpcb(&arguments, up).await;
+            super::print(&on_cluster(dir, DATANODES, COORDINATORS, profile, work).await?)
+        }
+        Command::Power(arguments) => {
+            let (dir, nodes) = (arguments.dir.clone(), arguments.nodes);
+            super::print(&on_cluster(dir, nodes, 1, None, async |up| power(&arguments, up).await).await?)
         }
     }
 }
@@ -136,7 +190,9 @@ pub async fn run(arguments: Arguments) -> Result<()> {
 /// Measures the cluster in `dir`, or one of its own that is removed afterwards.
 async fn on_cluster(
     dir: Option<PathBuf>,
-    profile: Profile,
+    datanodes: u16,
+    coordinators: u16,
+    profile: Option<Profile>,
     measure: impl AsyncFnOnce(UpOptions) -> Result<String>,
 ) -> Result<String> {
     if let Some(dir) = dir {
@@ -144,15 +200,32 @@ async fn on_cluster(
     }
     let dir = std::env::temp_dir().join(format!("loxo-bench-{}", std::process::id()));
     let options = UpOptions {
-        datanodes: Some(usize::from(DATANODES)),
-        coordinators: Some(usize::from(COORDINATORS)),
-        port: Some(local::free_port(COORDINATORS, DATANODES)?),
-        profile: Some(profile),
+        datanodes: Some(usize::from(datanodes)),
+        coordinators: Some(usize::from(coordinators)),
+        port: Some(local::free_port(coordinators, datanodes)?),
+        profile,
         ..UpOptions::new(&dir, std::env::current_exe()?)
     };
     let outcome = measure(options).await;
     let removed = local::down(&dir, true, &Progress::stderr()).await;
     outcome.and_then(|text| removed.map(|_| text))
+}
+
+async fn power(arguments: &PowerArguments, up: UpOptions) -> Result<String> {
+    let defaults = PowerOptions::new(arguments.layout);
+    let options = PowerOptions {
+        scale_factor: arguments.sf,
+        rounds: usize::from(arguments.rounds),
+        queries: match arguments.queries.as_slice() {
+            [] => defaults.queries.clone(),
+            chosen => chosen.iter().map(|number| usize::from(*number)).collect(),
+        },
+        timeout_seconds: arguments.timeout,
+        keep_tables: arguments.keep,
+        ..defaults
+    };
+    let report = bench::power::run(&options, || start(up)).await?;
+    Ok(if arguments.json { format!("{:#}\n", report.to_json()) } else { format!("{report}\n") })
 }
 
 async fn load(arguments: &LoadArguments, up: UpOptions) -> Result<String> {

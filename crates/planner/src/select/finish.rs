@@ -131,7 +131,7 @@ fn upper(select: &SelectStmt) -> SelectStmt {
 }
 
 /// A temp table cannot have a column of type `record` or `void`.
-fn has_pseudo_types(ctx: &Context<'_>) -> bool {
+pub(super) fn has_pseudo_types(ctx: &Context<'_>) -> bool {
     const RECORD: u32 = 2249;
     const VOID: u32 = 2278;
     const RECORD_ARRAY: u32 = 2287;

@@ -4,7 +4,8 @@
 //! views expanded ─ facts (functions, locks) ─ locality ─┬─ Free, Whole, Home → Forward
 //!                                                       ├─ Split, nothing left to do → Scatter
 //!                                                       ├─ Split, ORDER BY / LIMIT / aggregates on top → finish: Gather of one fragment
-//!                                                       └─ anything else → gather: each table comes to the home node
+//!                                                       └─ anything else ─┬─ exchange: rows move between nodes until it is local → Dag
+//!                                                                         └─ gather: each table comes to the home node → Gather
 //! ```
 
 use catalog::NodeId;
@@ -20,16 +21,27 @@ use crate::tree;
 use crate::views;
 
 mod exact;
+mod exchange;
 mod finish;
 mod gather;
+mod levels;
 pub(crate) mod locality;
 pub(crate) mod shape;
 pub(crate) mod terms;
 
 use locality::{Analyzer, Env, Not, Part, Split};
 
-/// Plans a SELECT (VALUES, TABLE, set operations).
+/// Plans a SELECT (VALUES, TABLE, set operations) that stands alone.
+pub(crate) fn plan_with_exchanges(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
+    plan_query(ctx, statement, !ctx.session.in_transaction)
+}
+
+/// Plans a SELECT whose rows something else takes; never a [`Plan::Dag`].
 pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
+    plan_query(ctx, statement, false)
+}
+
+fn plan_query(ctx: &Context<'_>, statement: &Statement, may_exchange: bool) -> Result<Plan> {
     let Some(original) = statement.node() else { return Err(PgError::internal("a query without a tree")) };
     let expanded = views::expand(ctx, original)?;
     let query = expanded.as_ref().unwrap_or(original);
@@ -41,7 +53,13 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     match local_plan(ctx, statement, select, &facts) {
         Ok(plan) => Ok(plan),
         Err(Not::Refused(error)) => Err(error),
-        Err(Not::Local(reason)) => fallback(ctx, query, &facts, &reason).map(Plan::Gather),
+        Err(Not::Local(reason)) => {
+            let found = if may_exchange { exchange::plan(ctx, select, &facts)? } else { None };
+            match found {
+                Some(dag) => Ok(Plan::Dag(Box::new(dag))),
+                None => fallback(ctx, query, &facts, &reason).map(Plan::Gather),
+            }
+        }
     }
 }
 

@@ -167,6 +167,21 @@ pub(crate) fn equal_sides(condition: &Node) -> Vec<(&Node, &Node)> {
     }
 }
 
+/// What a condition equates: itself, or what every branch of a disjunction equates.
+pub(crate) fn equal_pairs(condition: &Node) -> Vec<(&Node, &Node)> {
+    let Some(NodeEnum::BoolExpr(any)) = &condition.node else { return equal_sides(condition) };
+    if any.boolop != protobuf::BoolExprType::OrExpr as i32 {
+        return Vec::new();
+    }
+    let of_branch = |branch| tree::conjuncts(Some(branch)).into_iter().flat_map(equal_sides).collect::<Vec<_>>();
+    let mut branches = any.args.iter().map(of_branch);
+    let mut common = branches.next().unwrap_or_default();
+    for branch in branches {
+        common.retain(|(a, b)| branch.iter().any(|(c, d)| tree::same_expression(a, c) && tree::same_expression(b, d)));
+    }
+    common
+}
+
 /// `a IN (list)` and `a = ANY (ARRAY[list])`.
 pub(crate) fn in_list(condition: &Node) -> Option<(&Node, &[Node])> {
     let Some(NodeEnum::AExpr(e)) = &condition.node else { return None };

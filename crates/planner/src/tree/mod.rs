@@ -86,6 +86,21 @@ pub(crate) fn and(args: Vec<Node>) -> Node {
     node(NodeEnum::BoolExpr(Box::new(protobuf::BoolExpr { xpr: None, boolop, args, location: -1 })))
 }
 
+/// `a OR b OR …`.
+pub(crate) fn or(args: Vec<Node>) -> Node {
+    let boolop = protobuf::BoolExprType::OrExpr as i32;
+    node(NodeEnum::BoolExpr(Box::new(protobuf::BoolExpr { xpr: None, boolop, args, location: -1 })))
+}
+
+/// All conditions in one, `None` if there are none.
+pub(crate) fn conjunction(mut conditions: Vec<Node>) -> Option<Node> {
+    match conditions.len() {
+        0 => None,
+        1 => conditions.pop(),
+        _ => Some(and(conditions)),
+    }
+}
+
 /// A bare table in FROM, with an alias if one is given.
 pub(crate) fn table(schema: &str, name: &str, alias: Option<Alias>) -> RangeVar {
     RangeVar {

@@ -119,13 +119,11 @@ Gather on 0
 
 SELECT c_custkey, c_name, sum(o_total) FROM customer JOIN orders ON o_custkey = c_custkey GROUP BY c_custkey
 ----
-Gather on 0
-  SELECT c_custkey, c_name, sum(o_total) FROM loxo_g1 customer JOIN loxo_g2 orders ON o_custkey = c_custkey GROUP BY c_custkey
-  loxo_g1 from [0 1 2]
-    SELECT c_custkey, c_name FROM public.customer
-    then ALTER TABLE loxo_g1 ADD PRIMARY KEY (c_custkey)
-  loxo_g2 from [0 1 2]
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
     SELECT o_custkey, o_total FROM public.orders
+  Scatter to [0 1 2]
+    SELECT c_custkey, c_name, sum(o_total) FROM customer JOIN loxo_x1 orders ON o_custkey = c_custkey GROUP BY c_custkey
 
 SELECT o_custkey, rank() OVER (ORDER BY o_total) FROM orders
 ----
@@ -150,30 +148,37 @@ Gather on 0
 
 SELECT (SELECT count(*) FROM orders) + (SELECT count(*) FROM lineitem)
 ----
-Gather on 0
-  SELECT (SELECT count(*) FROM loxo_g1 orders) + (SELECT count(*) FROM loxo_g2 lineitem)
-  loxo_g1 from [0 1 2]
-    SELECT o_orderkey FROM public.orders
-  loxo_g2 from [0 1 2]
-    SELECT l_orderkey FROM public.lineitem
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to node 0
+    SELECT count(*) AS loxo_c1 FROM orders
+  loxo_x2 from [0] to node 0
+    SELECT COALESCE(sum(loxo_c1), 0)::bigint AS count FROM loxo_x1
+  loxo_x3 from [0 1 2] to node 0
+    SELECT count(*) AS loxo_c1 FROM lineitem
+  loxo_x4 from [0] to node 0
+    SELECT COALESCE(sum(loxo_c1), 0)::bigint AS count FROM loxo_x3
+  Forward to 0
+    SELECT (SELECT loxo_c1 AS count FROM loxo_x2) + (SELECT loxo_c1 AS count FROM loxo_x4)
 
 SELECT n_name, sum(o_total) FROM nation, customer, orders WHERE n_key = c_nation AND c_custkey = o_custkey AND n_name = 'FRANCE' GROUP BY n_name
 ----
-Gather on 0
-  SELECT n_name, sum(o_total) FROM nation, loxo_g1 customer, loxo_g2 orders WHERE n_key = c_nation AND c_custkey = o_custkey AND n_name = 'FRANCE' GROUP BY n_name
-  loxo_g1 from [0 1 2]
-    SELECT c_custkey, c_nation FROM public.customer
-  loxo_g2 from [0 1 2]
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
     SELECT o_custkey, o_total FROM public.orders
+  Gather on 0
+    SELECT loxo_c1 AS n_name, sum(loxo_c2)::loxo_type_of_1_2 AS sum FROM loxo_g1 GROUP BY loxo_c1
+    loxo_g1 from [0 1 2]
+      SELECT n_name AS loxo_c1, sum(o_total) AS loxo_c2 FROM nation, customer, loxo_x1 orders WHERE n_key = c_nation AND c_custkey = o_custkey AND n_name = 'FRANCE' GROUP BY 1
 
 SELECT o_orderkey FROM orders UNION ALL SELECT l_orderkey FROM lineitem ORDER BY 1 LIMIT 3
 ----
-Gather on 0
-  SELECT o_orderkey FROM loxo_g1 orders UNION ALL SELECT l_orderkey FROM loxo_g2 lineitem ORDER BY 1 LIMIT 3
-  loxo_g1 from [0 1 2]
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to node 0
     SELECT o_orderkey FROM public.orders
-  loxo_g2 from [0 1 2]
+  loxo_x2 from [0 1 2] to node 0
     SELECT l_orderkey FROM public.lineitem
+  Forward to 0
+    SELECT o_orderkey FROM loxo_x1 orders UNION ALL SELECT l_orderkey FROM loxo_x2 lineitem ORDER BY 1 LIMIT 3
 
 -- describe: o_orderkey 20
 SELECT o_orderkey FROM orders UNION ALL SELECT l_orderkey FROM lineitem ORDER BY 1 LIMIT 3
@@ -185,17 +190,21 @@ Gather on 0
 
 SELECT array_agg(x) FROM (SELECT o_total AS x FROM orders ORDER BY o_total) s
 ----
-Gather on 0
-  SELECT array_agg(x) FROM (SELECT o_total AS x FROM loxo_g1 orders ORDER BY o_total) s
-  loxo_g1 from [0 1 2]
-    SELECT o_total FROM public.orders
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to node 0
+    SELECT o_total AS loxo_c1 FROM orders
+  loxo_x2 from [0] to node 0
+    SELECT loxo_c1 AS x FROM loxo_x1 ORDER BY loxo_c1
+  Forward to 0
+    SELECT array_agg(x) FROM (SELECT loxo_c1 AS x FROM loxo_x2) s
 
 SELECT o FROM orders o ORDER BY o_total
 ----
-Gather on 0
-  SELECT o FROM loxo_g1 o ORDER BY o_total
-  loxo_g1 from [0 1 2]
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to node 0
     SELECT o_orderkey, o_custkey, o_date, o_total FROM public.orders o
+  Forward to 0
+    SELECT o FROM loxo_x1 o ORDER BY o_total
 
 SELECT public.orders.o_total FROM public.orders JOIN public.customer ON orders.o_custkey = customer.c_custkey
 ----
@@ -221,10 +230,15 @@ Gather on 0
 
 SELECT count(*) FROM orders WHERE o_total > (SELECT avg(o_total) FROM orders)
 ----
-Gather on 0
-  SELECT count(*) FROM loxo_g1 orders WHERE o_total > (SELECT avg(o_total) FROM loxo_g1 orders)
-  loxo_g1 from [0 1 2]
-    SELECT o_total FROM public.orders
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to node 0
+    SELECT sum(o_total) AS loxo_c1, count(o_total) AS loxo_c2 FROM orders
+  loxo_x2 from [0] to all of [0 1 2]
+    SELECT sum(loxo_c1)::numeric / sum(loxo_c2) AS avg FROM loxo_x1
+  Gather on 0
+    SELECT COALESCE(sum(loxo_c1), 0)::bigint AS count FROM loxo_g1
+    loxo_g1 from [0 1 2]
+      SELECT count(*) AS loxo_c1 FROM orders WHERE o_total > (SELECT loxo_c1 AS avg FROM loxo_x2)
 
 SELECT bool_or(l_tax > 0), bit_and(l_partkey) FROM lineitem
 ----
@@ -235,12 +249,11 @@ Gather on 0
 
 SELECT big_orders.o_total FROM big_orders JOIN customer ON c_custkey = big_orders.o_orderkey % 10
 ----
-Gather on 0
-  SELECT big_orders.o_total FROM (SELECT orders.o_orderkey, orders.o_total FROM loxo_g1 orders WHERE orders.o_total > 1000::numeric) big_orders(o_orderkey, o_total) JOIN loxo_g2 customer ON c_custkey = big_orders.o_orderkey % 10
-  loxo_g1 from [0 1 2]
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to all of [0 1 2]
     SELECT o_orderkey, o_total FROM public.orders WHERE orders.o_total > 1000::numeric
-  loxo_g2 from [0 1 2]
-    SELECT c_custkey FROM public.customer
+  Scatter to [0 1 2]
+    SELECT big_orders.o_total FROM (SELECT orders.o_orderkey, orders.o_total FROM loxo_x1 orders WHERE orders.o_total > 1000::numeric) big_orders(o_orderkey, o_total) JOIN customer ON c_custkey = big_orders.o_orderkey % 10
 
 SELECT 2 / avg(l_quantity) - (3 - avg(l_partkey)) FROM lineitem
 ----

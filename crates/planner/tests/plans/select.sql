@@ -45,12 +45,11 @@ Scatter to [0 1 2]
 
 SELECT * FROM orders o JOIN customer c ON c.c_custkey = o.o_custkey WHERE c.c_name LIKE 'A%' AND o.o_date >= date '1994-01-01' AND o.o_date < date '1994-01-01' + interval '1 year'
 ----
-Gather on 0
-  SELECT * FROM loxo_g1 o JOIN loxo_g2 c ON c.c_custkey = o.o_custkey WHERE c.c_name LIKE 'A%' AND o.o_date >= '1994-01-01'::date AND o.o_date < '1994-01-01'::date + '1 year'::interval
-  loxo_g1 from [0 1 2]
-    SELECT o_orderkey, o_custkey, o_date, o_total FROM public.orders o WHERE o.o_date >= '1994-01-01'::date AND o.o_date < '1994-01-01'::date + '1 year'::interval
-  loxo_g2 from [0 1 2]
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to all of [0 1 2]
     SELECT c_custkey, c_name, c_nation FROM public.customer c WHERE c.c_name LIKE 'A%'
+  Scatter to [0 1 2]
+    SELECT * FROM orders o JOIN loxo_x1 c ON c.c_custkey = o.o_custkey WHERE c.c_name LIKE 'A%' AND o.o_date >= '1994-01-01'::date AND o.o_date < '1994-01-01'::date + '1 year'::interval
 
 SELECT * FROM customer c LEFT JOIN nation n ON n.n_key = c.c_nation
 ----
@@ -59,10 +58,13 @@ Scatter to [0 1 2]
 
 SELECT * FROM nation n LEFT JOIN customer c ON n.n_key = c.c_nation
 ----
-Gather on 0
-  SELECT * FROM nation n LEFT JOIN loxo_g1 c ON n.n_key = c.c_nation
-  loxo_g1 from [0 1 2]
+Dag over [0 1 2]
+  loxo_x1 from [0] to hash of column 0 Int4 over [0 1 2]
+    SELECT n_key, n_name FROM public.nation n
+  loxo_x2 from [0 1 2] to hash of column 2 Int4 over [0 1 2]
     SELECT c_custkey, c_name, c_nation FROM public.customer c
+  Scatter to [0 1 2]
+    SELECT * FROM loxo_x1 n LEFT JOIN loxo_x2 c ON n.n_key = c.c_nation
 
 SELECT * FROM orders o LEFT JOIN lineitem l ON l.l_orderkey = o.o_orderkey AND l.l_tax > 0
 ----
@@ -86,21 +88,19 @@ Scatter to [0 1 2]
 
 SELECT * FROM orders o WHERE o_orderkey NOT IN (SELECT l_orderkey FROM lineitem)
 ----
-Gather on 0
-  SELECT * FROM loxo_g1 o WHERE NOT o_orderkey IN (SELECT l_orderkey FROM loxo_g2 lineitem)
-  loxo_g1 from [0 1 2]
-    SELECT o_orderkey, o_custkey, o_date, o_total FROM public.orders o
-  loxo_g2 from [0 1 2]
-    SELECT l_orderkey, l_partkey, l_quantity, l_price, l_tax, l_shipdate, l_flag FROM public.lineitem
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to all of [0 1 2]
+    SELECT l_orderkey FROM lineitem
+  Scatter to [0 1 2]
+    SELECT * FROM orders o WHERE NOT o_orderkey IN (SELECT loxo_c1 AS l_orderkey FROM loxo_x1)
 
 SELECT * FROM orders o WHERE o_custkey IN (SELECT c_custkey FROM customer WHERE c_nation = 3)
 ----
-Gather on 0
-  SELECT * FROM loxo_g1 o WHERE o_custkey IN (SELECT c_custkey FROM loxo_g2 customer WHERE c_nation = 3)
-  loxo_g1 from [0 1 2]
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to hash of column 1 Int8 over [0 1 2]
     SELECT o_orderkey, o_custkey, o_date, o_total FROM public.orders o
-  loxo_g2 from [0 1 2]
-    SELECT c_custkey, c_name, c_nation FROM public.customer WHERE c_nation = 3
+  Scatter to [0 1 2]
+    SELECT * FROM loxo_x1 o WHERE o_custkey IN (SELECT c_custkey FROM customer WHERE c_nation = 3)
 
 SELECT * FROM orders o WHERE o_total > (SELECT avg(l_price) FROM lineitem l WHERE l.l_orderkey = o.o_orderkey)
 ----
@@ -149,10 +149,11 @@ Scatter to [0 1 2]
 
 SELECT o_orderkey FROM orders UNION ALL SELECT n_key FROM nation
 ----
-Gather on 0
-  SELECT o_orderkey FROM loxo_g1 orders UNION ALL SELECT n_key FROM nation
-  loxo_g1 from [0 1 2]
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to node 0
     SELECT o_orderkey FROM public.orders
+  Forward to 0
+    SELECT o_orderkey FROM loxo_x1 orders UNION ALL SELECT n_key FROM nation
 
 SELECT n_key FROM nation UNION SELECT 1
 ----
@@ -176,12 +177,13 @@ Forward to 1
 
 SELECT * FROM subset JOIN orders ON o_custkey = s_key
 ----
-Gather on 0
-  SELECT * FROM loxo_g1 subset JOIN loxo_g2 orders ON o_custkey = s_key
-  loxo_g1 from [1]
+Dag over [0 1 2]
+  loxo_x1 from [1] to node 0
     SELECT s_key, s_name FROM public.subset
-  loxo_g2 from [0 1 2]
+  loxo_x2 from [0 1 2] to node 0
     SELECT o_orderkey, o_custkey, o_date, o_total FROM public.orders
+  Forward to 0
+    SELECT * FROM loxo_x1 subset JOIN loxo_x2 orders ON o_custkey = s_key
 
 SELECT * FROM subset
 ----
@@ -264,12 +266,13 @@ Scatter to [0 1 2]
 
 SELECT * FROM orders JOIN big_orders USING (o_orderkey) ORDER BY o_date
 ----
-Gather on 0
-  SELECT * FROM loxo_g1 orders JOIN (SELECT orders.o_orderkey, orders.o_total FROM loxo_g2 orders WHERE orders.o_total > 1000::numeric) big_orders(o_orderkey, o_total) USING (o_orderkey) ORDER BY o_date
-  loxo_g1 from [0 1 2]
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to node 0
+    SELECT orders.o_orderkey, orders.o_total FROM public.orders WHERE orders.o_total > 1000::numeric
+  loxo_x2 from [0 1 2] to node 0
     SELECT o_orderkey, o_custkey, o_date, o_total FROM public.orders
-  loxo_g2 from [0 1 2]
-    SELECT o_orderkey, o_custkey, o_date, o_total FROM public.orders WHERE orders.o_total > 1000::numeric
+  Forward to 0
+    SELECT * FROM loxo_x2 orders JOIN (SELECT loxo_c1 AS o_orderkey, loxo_c2 AS o_total FROM loxo_x1) big_orders(o_orderkey, o_total) USING (o_orderkey) ORDER BY o_date
 
 VALUES (1), (2)
 ----
@@ -388,12 +391,15 @@ Gather on 0
 
 SELECT c_name FROM customer WHERE c_custkey IN (SELECT o_custkey FROM orders GROUP BY o_custkey HAVING count(*) > 2) ORDER BY c_name
 ----
-Gather on 0
-  SELECT c_name FROM loxo_g1 customer WHERE c_custkey IN (SELECT o_custkey FROM loxo_g2 orders GROUP BY o_custkey HAVING count(*) > 2) ORDER BY c_name
-  loxo_g1 from [0 1 2]
-    SELECT c_custkey, c_name FROM public.customer
-  loxo_g2 from [0 1 2]
-    SELECT o_custkey FROM public.orders
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to node 0
+    SELECT o_custkey AS loxo_c1, count(*) AS loxo_c2 FROM orders GROUP BY 1
+  loxo_x2 from [0] to all of [0 1 2]
+    SELECT loxo_c1 AS o_custkey FROM loxo_x1 GROUP BY loxo_c1 HAVING COALESCE(sum(loxo_c2), 0)::bigint > 2
+  Gather on 0
+    SELECT loxo_c1 AS c_name FROM loxo_g1 ORDER BY loxo_c1
+    loxo_g1 from [0 1 2]
+      SELECT c_name AS loxo_c1 FROM customer WHERE c_custkey IN (SELECT loxo_c1 AS o_custkey FROM loxo_x2)
 
 SELECT o_orderkey, row_number() OVER w FROM orders WINDOW w AS (PARTITION BY o_custkey ORDER BY o_orderkey) ORDER BY 1, 2
 ----

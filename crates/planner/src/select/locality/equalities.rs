@@ -52,7 +52,7 @@ impl Analyzer<'_> {
 
     pub(super) fn learn_expression(&self, condition: &Node, scope: &Scope, env: &Env<'_>, equal: &mut Equalities) {
         let constant = |node: &Node| Constant::of(node, self.ctx.session);
-        for (left, right) in terms::equal_sides(condition) {
+        for (left, right) in terms::equal_pairs(condition) {
             match (self.term(left, scope, env), self.term(right, scope, env)) {
                 (Some(a), Some(b)) if self.comparable(a, b) => equal.join(a, b),
                 (Some(term), None) => {

@@ -71,7 +71,10 @@ impl Analyzer<'_> {
             return Ok(self.block_leaf(scope, alias_name, block));
         }
         let (part, columns) = match self.ctx.resolve(name)? {
-            Named::Home(_) => (Part::Home, None),
+            Named::Home(exchanged) => {
+                let known = exchanged.filter(|table| self.ctx.exchanged.iter().any(|other| other.name == table.name));
+                (Part::Home, known.map(|table| terms::table_columns(self.ctx, &table)))
+            }
             Named::View(view) => {
                 let error = PgError::unsupported(format!("view \"{}\" under a name that WITH also defines", view.name));
                 return Err(Not::Refused(error.hint("Rename the WITH item.")));

@@ -1,0 +1,343 @@
+//! Exchanges: rows of a fragment go from the nodes that make them to temp tables on the nodes that need them.
+//!
+//! One session a node does all of a statement's work there, in one REPEATABLE READ transaction that is rolled back at the
+//! end: what it reads is one snapshot, and its temp tables are gone afterwards. A session cannot send rows and take some
+//! at the same time, so an exchange goes in rounds: every source gives a batch ([`BATCH_BYTES`] or so) from an open
+//! portal, then every target takes what is meant for it as one binary COPY. All sources work at the same time, then all
+//! targets; memory is bounded by a batch of each source.
+//!
+//! A row is looked into only for its key (see [`staged`](crate::staged)).
+
+use bytes::{Bytes, BytesMut};
+use catalog::{NodeId, quote_identifier};
+use pgerror::{PgError, Result};
+use pgproto::backend::Field;
+use pgproto::frontend::{self, Bind};
+use planner::{Dag, Exchange, Plan, Route};
+
+use crate::call::{Call, Event};
+use crate::gather::{BINARY_HEADER, BINARY_TRAILER, FRAME_BYTES, WITHOUT_BINARY_FORM, text_line, without_position};
+use crate::load::is_node_specific;
+use crate::output::{Output, frame_bodies};
+use crate::run::Completion;
+use crate::session::{Held, Mode, Session};
+use crate::staged::{Destination, RowRouter};
+
+/// What a source gives in one round, about.
+const BATCH_BYTES: usize = 8 << 20;
+/// Rows of the first round, when their size is not known yet.
+const FIRST_BATCH_ROWS: usize = 20_000;
+const BATCH_ROWS_MIN: usize = 100;
+const BATCH_ROWS_MAX: usize = 200_000;
+
+const PORTAL: &[u8] = b"loxo_exchange";
+
+impl Session {
+    /// See [`Dag`].
+    pub(crate) async fn dag(&mut self, dag: &Dag, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
+        if self.in_block() {
+            return Err(PgError::internal("a plan with exchanges inside a transaction block"));
+        }
+        let read = self.begin_read(&dag.nodes).await?;
+        let call = Call { one_off: true, ..call.clone() };
+        let result = self.dag_in_block(dag, &call, output).await;
+        self.end_read(read).await;
+        result
+    }
+
+    async fn dag_in_block(&mut self, dag: &Dag, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
+        for node in &dag.nodes {
+            self.hold(*node, Mode::InBlock).await?;
+            self.link(*node)?.temp = true;
+        }
+        let mut filled: Vec<Vec<Field>> = Vec::new();
+        for exchange in &dag.exchanges {
+            let columns = self.exchange(exchange, dag, &filled, call).await.map_err(without_position)?;
+            filled.push(columns);
+        }
+        let completion = match &dag.last {
+            Plan::Gather(gather) => self.gather_in_block(gather, call, output).await,
+            Plan::Scatter(scatter) => {
+                let parts = scatter.nodes.iter().map(|node| (*node, scatter.sql.clone())).collect();
+                self.scatter(Mode::InBlock, parts, call, output).await
+            }
+            Plan::Forward(forward) => {
+                let node = forward.nodes.first().copied().unwrap_or(self.home);
+                self.scatter(Mode::InBlock, vec![(node, forward.sql.clone())], call, output).await
+            }
+            _ => Err(PgError::internal("a plan with exchanges that ends in no query")),
+        };
+        completion.map_err(without_position)
+    }
+
+    /// Makes the temp table of an exchange on all nodes and fills it; gives its columns.
+    async fn exchange(
+        &mut self,
+        exchange: &Exchange,
+        dag: &Dag,
+        filled: &[Vec<Field>],
+        call: &Call,
+    ) -> Result<Vec<Field>> {
+        let sql = self.fragment_text(exchange, filled).await?;
+        let first = exchange.nodes.first().copied().ok_or_else(|| PgError::internal("an exchange without a source"))?;
+        let held = self.link(first)?;
+        held.start_describe(&sql, &call.declared_types());
+        held.flush().await?;
+        let columns = held.read_description().await?.1.unwrap_or_default();
+        let binary = columns
+            .iter()
+            .all(|column| !is_node_specific(column.type_oid) && !WITHOUT_BINARY_FORM.contains(&column.type_oid));
+
+        // What one node alone gets stays where it is if that node makes it.
+        let stays = match &exchange.route {
+            Route::Single { node } if exchange.nodes.contains(node) => Some(*node),
+            _ => None,
+        };
+        let names: Vec<String> = exchange.columns.iter().map(|name| quote_identifier(name)).collect();
+        let list = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
+        let table = quote_identifier(&exchange.table);
+        for node in &dag.nodes {
+            let data = if stays == Some(*node) { "" } else { "NO " };
+            let create = format!("CREATE TEMP TABLE {table}{list} ON COMMIT DROP AS {sql} WITH {data}DATA");
+            let version = self.catalog_version;
+            self.link(*node)?.start(&create, &call.with_formats(Vec::new()), version);
+        }
+        let sources: Vec<NodeId> = exchange.nodes.iter().copied().filter(|node| stays != Some(*node)).collect();
+        let types = call.declared_types();
+        let row_call = call.with_formats(vec![i16::from(binary)]);
+        for node in &sources {
+            open_portal(self.link(*node)?, &sql, &types, &row_call);
+        }
+        // The sources work while the node that keeps its own part makes it.
+        self.finish_all(&dag.nodes).await?;
+        self.move_rows(exchange, sources, binary).await?;
+        self.after_fill(exchange, dag).await?;
+        Ok(columns)
+    }
+
+    /// The fragment with the type markers of what it reads replaced.
+    async fn fragment_text(&mut self, exchange: &Exchange, filled: &[Vec<Field>]) -> Result<String> {
+        if exchange.sql.types.is_empty() {
+            return Ok(exchange.sql.text.clone());
+        }
+        let inputs: Vec<&[Field]> =
+            exchange.inputs.iter().map(|at| filled.get(*at).map(Vec::as_slice).unwrap_or_default()).collect();
+        self.resolve_types(&exchange.sql, &inputs).await
+    }
+
+    /// Indexes and statistics; on all nodes, since a plan may ask any of them.
+    async fn after_fill(&mut self, exchange: &Exchange, dag: &Dag) -> Result<()> {
+        let mut sql = exchange.after_fill.join("; ");
+        if !sql.is_empty() {
+            sql.push_str("; ");
+        }
+        sql.push_str(&format!("ANALYZE pg_temp.{}", quote_identifier(&exchange.table)));
+        for node in &dag.nodes {
+            self.link(*node)?.link.connection.query(sql.as_bytes());
+        }
+        self.finish_all(&dag.nodes).await.map(|_| ())
+    }
+
+    /// Empties the portals of `sources`, the first batch of which is on its way.
+    async fn move_rows(&mut self, exchange: &Exchange, mut sources: Vec<NodeId>, binary: bool) -> Result<()> {
+        let mut router = RowRouter::new(&exchange.route, binary, self.spread);
+        let mut batch_rows = None;
+        while !sources.is_empty() {
+            let (batches, open) = self.fetch(&sources, batch_rows).await?;
+            let mut parcels = Parcels::new(binary);
+            for run in &batches {
+                parcels.add(run, &mut router)?;
+            }
+            batch_rows = Some(parcels.rows_for(BATCH_BYTES));
+            self.deliver(&exchange.table, &parcels).await?;
+            sources = open;
+        }
+        Ok(())
+    }
+
+    /// The next rows of every open portal (those asked for already if no number is given), and the nodes whose portals
+    /// have more.
+    async fn fetch(&mut self, sources: &[NodeId], rows: Option<usize>) -> Result<(Vec<Bytes>, Vec<NodeId>)> {
+        let mut links = self.take(sources)?;
+        let work = links.iter_mut().map(|(_, held)| async {
+            if let Some(rows) = rows {
+                frontend::execute(held.link.connection.out(), PORTAL, rows as i32);
+                held.link.connection.sync();
+                held.flush().await?;
+            }
+            read_batch(held).await
+        });
+        let results = futures_util::future::join_all(work).await;
+        self.put_back(links);
+        let (mut runs, mut open) = (Vec::new(), Vec::new());
+        for (node, result) in sources.iter().zip(results) {
+            let (batch, ended) = result?;
+            runs.extend(batch);
+            if !ended {
+                open.push(*node);
+            }
+        }
+        Ok((runs, open))
+    }
+
+    /// One COPY for each node that gets rows, all at once.
+    async fn deliver(&mut self, table: &str, parcels: &Parcels) -> Result<()> {
+        let targets: Vec<NodeId> = parcels.targets();
+        let mut links = self.take(&targets)?;
+        let format = if parcels.binary { "binary" } else { "text" };
+        let copy = format!("COPY pg_temp.{} FROM STDIN (FORMAT {format})", quote_identifier(table));
+        let work = links.iter_mut().map(|(node, held)| copy_parcel(held, &copy, parcels.of(*node), parcels.binary));
+        let results = futures_util::future::join_all(work).await;
+        self.put_back(links);
+        results.into_iter().collect()
+    }
+}
+
+/// Queues the opening of a portal and the first batch of its rows.
+fn open_portal(held: &mut Held, sql: &str, types: &[u32], call: &Call) {
+    let parameters = call.parameters.as_deref().cloned().unwrap_or_default();
+    let out = held.link.connection.out();
+    frontend::parse(out, b"", sql.as_bytes(), types);
+    let bind = Bind {
+        portal: Bytes::from_static(PORTAL),
+        statement: Bytes::new(),
+        parameter_formats: parameters.formats,
+        parameters: parameters.values,
+        result_formats: call.result_formats.clone(),
+    };
+    frontend::bind(out, &bind);
+    frontend::execute(out, PORTAL, FIRST_BATCH_ROWS as i32);
+    held.link.connection.sync();
+}
+
+/// Rows up to ReadyForQuery; the second value says that the portal is at its end.
+async fn read_batch(held: &mut Held) -> Result<(Vec<Bytes>, bool)> {
+    let (mut runs, mut ended) = (Vec::new(), false);
+    loop {
+        match held.next().await? {
+            Event::Rows(run, _) => runs.push(run),
+            Event::Complete(_) | Event::Empty => ended = true,
+            Event::Done => break,
+            other => return Err(PgError::protocol(format!("unexpected answer {other:?} to a fragment"))),
+        }
+    }
+    if ended {
+        // The next exchange opens a portal of the same name.
+        frontend::close(held.link.connection.out(), frontend::Target::Portal, PORTAL);
+    }
+    Ok((runs, ended))
+}
+
+async fn copy_parcel(held: &mut Held, copy: &str, rows: &[u8], binary: bool) -> Result<()> {
+    held.link.connection.query(copy.as_bytes());
+    held.flush().await?;
+    match held.next().await? {
+        Event::CopyIn => {}
+        other => return Err(PgError::protocol(format!("unexpected answer {other:?} to COPY"))),
+    }
+    if binary {
+        send(held, BINARY_HEADER).await?;
+    }
+    let mut rest = rows;
+    while !rest.is_empty() {
+        let (frame, later) = rest.split_at(rest.len().min(FRAME_BYTES));
+        send(held, frame).await?;
+        rest = later;
+    }
+    if binary {
+        send(held, &BINARY_TRAILER).await?;
+    }
+    frontend::copy_done(held.link.connection.out());
+    held.flush().await?;
+    held.finish().await.map(|_| ())
+}
+
+async fn send(held: &mut Held, bytes: &[u8]) -> Result<()> {
+    held.link.connection.out().extend_from_slice(&frontend::copy_data_header(bytes.len()));
+    held.link.connection.write_through(bytes).await
+}
+
+/// A round's rows, sorted by where they go.
+struct Parcels {
+    binary: bool,
+    /// For single nodes.
+    own: std::collections::BTreeMap<NodeId, BytesMut>,
+    /// For all of these nodes.
+    common: (Vec<NodeId>, BytesMut),
+    rows: usize,
+    bytes: usize,
+}
+
+impl Parcels {
+    fn new(binary: bool) -> Self {
+        Self { binary, own: Default::default(), common: (Vec::new(), BytesMut::new()), rows: 0, bytes: 0 }
+    }
+
+    fn add(&mut self, run: &Bytes, router: &mut RowRouter<'_>) -> Result<()> {
+        for body in frame_bodies(run) {
+            self.rows += 1;
+            self.bytes += body.len();
+            let buffer = match router.destination(body)? {
+                Destination::One(node) => self.own.entry(node).or_default(),
+                Destination::All(nodes) => {
+                    if self.common.0.is_empty() {
+                        self.common.0 = nodes.to_vec();
+                    }
+                    &mut self.common.1
+                }
+            };
+            match self.binary {
+                true => buffer.extend_from_slice(body),
+                false => text_line(body, buffer)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// How many rows like these make up so many bytes.
+    fn rows_for(&self, bytes: usize) -> usize {
+        let row_bytes = self.bytes.checked_div(self.rows).unwrap_or(0).max(1);
+        (bytes / row_bytes).clamp(BATCH_ROWS_MIN, BATCH_ROWS_MAX)
+    }
+
+    fn targets(&self) -> Vec<NodeId> {
+        if self.common.0.is_empty() { self.own.keys().copied().collect() } else { self.common.0.clone() }
+    }
+
+    fn of(&self, node: NodeId) -> &[u8] {
+        if self.common.0.is_empty() { self.own.get(&node).map(|b| &b[..]).unwrap_or_default() } else { &self.common.1 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(keys: impl Iterator<Item = i64>) -> Bytes {
+        let mut rows = BytesMut::new();
+        for key in keys {
+            pgproto::backend::data_row(&mut rows, [Some(&key.to_be_bytes()[..])].into_iter());
+        }
+        rows.freeze()
+    }
+
+    #[test]
+    fn a_repartitioned_row_is_in_one_parcel_and_a_broadcast_one_in_all() {
+        let map = std::sync::Arc::new(placement::BucketMap::round_robin(&[0, 1]));
+        let nodes = vec![NodeId(0), NodeId(1)];
+        let key = vec![(planner::KeySource::Column(0), placement::KeyType::Int8)];
+        let hash = Route::Hash { key, map, nodes: nodes.clone() };
+        let mut parcels = Parcels::new(true);
+        parcels.add(&run(0..1000), &mut RowRouter::new(&hash, true, 0)).unwrap();
+        let row_bytes = 2 + 4 + 8;
+        let sizes: Vec<usize> = nodes.iter().map(|node| parcels.of(*node).len()).collect();
+        assert_eq!(sizes.iter().sum::<usize>(), 1000 * row_bytes);
+        assert!(sizes.iter().all(|size| *size > 300 * row_bytes), "{sizes:?}");
+
+        let all = Route::Replicated { nodes: nodes.clone() };
+        let mut parcels = Parcels::new(true);
+        parcels.add(&run(0..10), &mut RowRouter::new(&all, true, 0)).unwrap();
+        assert!(nodes.iter().all(|node| parcels.of(*node).len() == 10 * row_bytes));
+        assert_eq!(parcels.targets(), nodes);
+    }
+}

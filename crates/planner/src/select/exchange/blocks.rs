@@ -1,0 +1,322 @@
+//! Sub-selects that refer to nothing outside themselves: computed on their own, and their rows put where they are needed.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use catalog::{Column, Distribution, Generated, Relation};
+use pg_query::protobuf::{SelectStmt, SetOperation, WithClause};
+use pg_query::{Node, NodeEnum};
+use pgerror::{PgError, Result};
+
+use super::estimate::width;
+use super::names::{Ctes, Names};
+use super::{Found, Search, State, exchanged_table};
+use crate::context::{Context, Named};
+use crate::plan::{Exchange, FinalSql, Gather, Plan, Route};
+use crate::select::{exact, levels, shape};
+use crate::tree::{self, Ref, Walk};
+
+/// More than these in one query are left where they are.
+const BLOCKS_MAX: usize = 5;
+/// Guessed rows of a sub-select.
+const ROWS_UNKNOWN: f64 = 1000.0;
+
+/// A sub-select that stands alone.
+pub(super) struct Block {
+    /// As it stands in the query.
+    original: NodeEnum,
+    /// With the WITH items it needs.
+    query: SelectStmt,
+    pub text: String,
+    names: Vec<String>,
+}
+
+impl Search<'_> {
+    /// The candidates in a query, outer ones first.
+    pub(super) fn blocks(&self, query: &SelectStmt, state: &State) -> Result<Vec<Block>> {
+        let ctx = self.context(state);
+        let names = Names { ctx: &ctx };
+        let ctes = names.with(query, &Ctes::new())?;
+        let mut found: Vec<&Node> = Vec::new();
+        query.walk(&mut |node| {
+            found.extend(match node {
+                Ref::SubLink(link) => link.subselect.as_deref(),
+                Ref::RangeSubselect(sub) => sub.subquery.as_deref(),
+                Ref::CommonTableExpr(cte) => cte.ctequery.as_deref(),
+                _ => None,
+            });
+            Ok(true)
+        })?;
+        let mut blocks = Vec::new();
+        for node in found {
+            let Some(NodeEnum::SelectStmt(select)) = &node.node else { continue };
+            if !reads_partitioned(&ctx, select, query)? || !names.is_closed(select, &ctes)? {
+                continue;
+            }
+            let Some(alone) = with_ctes(&ctx, select, query)? else { continue };
+            let Some(output) = names.outputs(select, &ctes)? else { continue };
+            if output.is_empty() || select.target_list.iter().any(is_row) {
+                continue;
+            }
+            let text = tree::deparse_select(&alone)?;
+            let original = NodeEnum::SelectStmt(select.clone());
+            blocks.push(Block { original, query: alone, text, names: output });
+        }
+        blocks.truncate(BLOCKS_MAX);
+        Ok(blocks)
+    }
+
+    /// The query over a table that holds the block's rows, on the home node or on all nodes.
+    pub(super) fn replaced(
+        &self,
+        query: &SelectStmt,
+        block: &Block,
+        state: &State,
+    ) -> Result<Vec<(SelectStmt, State)>> {
+        if let Some((_, table)) = state.made.iter().find(|(text, _)| *text == block.text) {
+            return Ok(vec![(replace(query, block, table)?, state.clone())]);
+        }
+        let Some(found) = self.best(&block.query, state, &[])? else { return Ok(Vec::new()) };
+        let rows = self.block_rows(block, &found)?;
+        let home = vec![self.ctx.home()];
+        let everywhere = Distribution::Replicated { nodes: self.nodes.clone() };
+        let mut options = Vec::new();
+        for distribution in [Distribution::Temporary, everywhere] {
+            let mut state = found.state.clone();
+            let (nodes, sql, inputs) = self.settle(&found.last, &mut state)?;
+            let weight = rows * width(block.names.len());
+            let (route, copies) = match &distribution {
+                Distribution::Temporary if nodes == home => (Route::Single { node: home[0] }, 0.1),
+                Distribution::Temporary => (Route::Single { node: home[0] }, 1.0),
+                _ => (Route::Replicated { nodes: self.nodes.clone() }, self.nodes.len() as f64),
+            };
+            state.cost += weight * copies;
+            let columns = self.block_columns(block, &state)?;
+            let exchange = Exchange {
+                table: state.next_table(),
+                columns: columns.iter().map(|column| column.name.clone()).collect(),
+                nodes,
+                sql,
+                inputs,
+                route,
+                after_fill: Vec::new(),
+            };
+            let table = exchanged_table(None, exchange.table.clone(), columns, distribution);
+            let table = state.add(exchange, table);
+            state.made.push((block.text.clone(), table.clone()));
+            options.push((replace(query, block, &table)?, state));
+        }
+        Ok(options)
+    }
+
+    /// A plan's rows as a text and the nodes to run it on; what must be gathered for it becomes exchanges of its own.
+    fn settle(&self, last: &Plan, state: &mut State) -> Result<(Vec<catalog::NodeId>, FinalSql, Vec<usize>)> {
+        match last {
+            Plan::Forward(forward) => Ok((forward.nodes[..1].to_vec(), FinalSql::plain(&forward.sql), Vec::new())),
+            Plan::Scatter(scatter) => Ok((scatter.nodes.clone(), FinalSql::plain(&scatter.sql), Vec::new())),
+            Plan::Gather(gather) => self.settle_gather(gather, state),
+            _ => Err(PgError::internal("a query without rows")),
+        }
+    }
+
+    fn settle_gather(
+        &self,
+        gather: &Gather,
+        state: &mut State,
+    ) -> Result<(Vec<catalog::NodeId>, FinalSql, Vec<usize>)> {
+        let mut last = tree::parse_select(&gather.final_sql.text)?;
+        let mut inputs = Vec::new();
+        for input in &gather.inputs {
+            let table = state.next_table();
+            inputs.push(state.exchanges.len());
+            rename_table(&mut last, &input.table, &table)?;
+            let exchange = Exchange {
+                table: table.clone(),
+                columns: Vec::new(),
+                nodes: input.nodes.clone(),
+                sql: FinalSql::plain(&input.sql),
+                inputs: Vec::new(),
+                route: Route::Single { node: gather.node },
+                after_fill: Vec::new(),
+            };
+            state.add(exchange, exchanged_table(None, table, Vec::new(), Distribution::Temporary));
+        }
+        let sql = FinalSql { text: tree::deparse_select(&last)?, types: gather.final_sql.types.clone() };
+        Ok((vec![gather.node], sql, inputs))
+    }
+
+    fn block_rows(&self, block: &Block, found: &Found) -> Result<f64> {
+        let select = &block.query;
+        if select.op == SetOperation::SetopNone as i32
+            && select.group_clause.is_empty()
+            && shape::is_aggregated(self.ctx, select)?
+        {
+            return Ok(1.0);
+        }
+        // What an exchange of this plan holds no server can estimate yet.
+        if found.state.exchanges.iter().any(|exchange| block.text.contains(&exchange.table)) {
+            return Ok(ROWS_UNKNOWN);
+        }
+        let copies = if matches!(found.last, Plan::Forward(_)) { 1.0 } else { self.nodes.len() as f64 };
+        Ok(self.estimated(select)?.map_or(ROWS_UNKNOWN, |rows| rows * copies))
+    }
+
+    /// Columns `loxo_c1`, …, with the types that are known for sure.
+    fn block_columns(&self, block: &Block, state: &State) -> Result<Vec<Column>> {
+        let ctx = self.context(state);
+        let node = NodeEnum::SelectStmt(Box::new(block.query.clone()));
+        let levels = levels::levels(&ctx, &node)?;
+        let own = levels.first();
+        let is_plain = block.query.op == SetOperation::SetopNone as i32
+            && block.query.target_list.len() == block.names.len()
+            && !block.query.target_list.iter().any(shape::is_star);
+        let mut columns = Vec::new();
+        for at in 0..block.names.len() {
+            let value = match block.query.target_list.get(at).and_then(|t| t.node.as_ref()) {
+                Some(NodeEnum::ResTarget(target)) if is_plain => target.val.as_deref(),
+                _ => None,
+            };
+            let source = own.zip(value).and_then(|(level, value)| level.source(value));
+            let mut column = source.cloned().unwrap_or_else(unknown_column);
+            if source.is_none() && value.is_some_and(counts_rows) {
+                column.type_oid = exact::NUMERIC;
+            }
+            column.name = format!("loxo_c{}", at + 1);
+            column.number = at as i16 + 1;
+            columns.push(column);
+        }
+        Ok(columns)
+    }
+}
+
+/// `count(…)` is a whole number, whatever it counts.
+fn counts_rows(value: &Node) -> bool {
+    matches!(&value.node, Some(NodeEnum::FuncCall(call)) if call.funcname.last().and_then(tree::text_of) == Some("count"))
+}
+
+/// A column of which only the name is known: it is equal to nothing we could prove.
+fn unknown_column() -> Column {
+    Column {
+        number: 0,
+        name: String::new(),
+        type_oid: 0,
+        type_modifier: -1,
+        type_name: String::new(),
+        not_null: false,
+        default: None,
+        default_is_stable: true,
+        generated: Generated::No,
+        deterministic: false,
+    }
+}
+
+fn is_row(target: &Node) -> bool {
+    let Some(NodeEnum::ResTarget(target)) = &target.node else { return true };
+    matches!(target.val.as_deref().and_then(|v| v.node.as_ref()), Some(NodeEnum::RowExpr(_)))
+}
+
+/// Does it read a table that no node has all of?
+fn reads_partitioned(ctx: &Context<'_>, select: &SelectStmt, query: &SelectStmt) -> Result<bool> {
+    let mut found = false;
+    let mut pending: Vec<SelectStmt> = vec![select.clone()];
+    let mut seen: HashSet<String> = HashSet::new();
+    while let Some(next) = pending.pop() {
+        let mut mentioned = Vec::new();
+        next.walk(&mut |node| {
+            if let Ref::RangeVar(name) = node {
+                match ctx.resolve(name)? {
+                    Named::Distributed(relation) => found |= relation.distribution.is_partitioned(),
+                    _ => mentioned.push(name.relname.clone()),
+                }
+            }
+            Ok(!found)
+        })?;
+        for name in mentioned {
+            if seen.insert(name.clone())
+                && let Some(cte) = cte_query(query.with_clause.as_ref(), &name)
+            {
+                pending.push(cte.clone());
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn cte_query<'a>(with: Option<&'a WithClause>, name: &str) -> Option<&'a SelectStmt> {
+    with?.ctes.iter().find_map(|item| match &item.node {
+        Some(NodeEnum::CommonTableExpr(cte)) if cte.ctename == name => match cte.ctequery.as_deref()?.node.as_ref()? {
+            NodeEnum::SelectStmt(query) => Some(&**query),
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+/// The sub-select with those of the query's WITH items that it reads; `None` if it reads some that are not the query's own.
+fn with_ctes(ctx: &Context<'_>, select: &SelectStmt, query: &SelectStmt) -> Result<Option<SelectStmt>> {
+    let own = levels::cte_names(&NodeEnum::SelectStmt(Box::new(select.clone())))?;
+    let mut wanted: Vec<String> = Vec::new();
+    let mut pending = vec![select.clone()];
+    while let Some(next) = pending.pop() {
+        let mut names = Vec::new();
+        next.walk(&mut |node| {
+            if let Ref::RangeVar(name) = node
+                && matches!(ctx.resolve(name)?, Named::Home(None))
+                && name.schemaname.is_empty()
+                && !own.contains(&name.relname)
+            {
+                names.push(name.relname.clone());
+            }
+            Ok(true)
+        })?;
+        for name in names.into_iter().filter(|name| !wanted.contains(name)).collect::<HashSet<_>>() {
+            let Some(cte) = cte_query(query.with_clause.as_ref(), &name) else { return Ok(None) };
+            pending.push(cte.clone());
+            wanted.push(name);
+        }
+    }
+    if wanted.is_empty() {
+        return Ok(Some(select.clone()));
+    }
+    if select.with_clause.is_some() {
+        return Ok(None);
+    }
+    let mut alone = select.clone();
+    let mut with = query.with_clause.clone().unwrap_or_default();
+    with.ctes.retain(|item| match &item.node {
+        Some(NodeEnum::CommonTableExpr(cte)) => wanted.contains(&cte.ctename),
+        _ => false,
+    });
+    alone.with_clause = Some(with);
+    Ok(Some(alone))
+}
+
+/// The query with `SELECT … FROM table` in the block's place.
+fn replace(query: &SelectStmt, block: &Block, table: &Arc<Relation>) -> Result<SelectStmt> {
+    let targets = block.names.iter().zip(&table.columns);
+    let stand_in = SelectStmt {
+        target_list: targets.map(|(name, column)| tree::target(tree::column(&[&column.name]), Some(name))).collect(),
+        from_clause: vec![tree::node(NodeEnum::RangeVar(tree::table("", &table.name, None)))],
+        ..tree::empty_select()
+    };
+    let mut query = query.clone();
+    query.rewrite(&mut |node: &mut Node| {
+        if node.node.as_ref() == Some(&block.original) {
+            *node = tree::node(NodeEnum::SelectStmt(Box::new(stand_in.clone())));
+            return Ok(false);
+        }
+        Ok(true)
+    })?;
+    Ok(query)
+}
+
+fn rename_table(select: &mut SelectStmt, from: &str, to: &str) -> Result<()> {
+    select.rewrite(&mut |node: &mut Node| {
+        if let Some(NodeEnum::RangeVar(name)) = &mut node.node
+            && name.relname == from
+        {
+            *name = tree::table("", to, None);
+        }
+        Ok(true)
+    })
+}

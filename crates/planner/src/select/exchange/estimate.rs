@@ -1,0 +1,44 @@
+//! How many rows a fragment has: the home node's estimate if there is one, else a guess.
+
+use catalog::Relation;
+use pg_query::Node;
+use pg_query::protobuf::SelectStmt;
+use pgerror::Result;
+
+use super::Search;
+use crate::tree;
+
+/// Guessed part of the rows that a condition keeps.
+const KEPT_BY_CONDITION: f64 = 0.3;
+/// Rows of a table that was never analysed.
+const ROWS_UNKNOWN: f64 = 1000.0;
+
+impl Search<'_> {
+    /// Rows of all nodes together. The home node's part stands for every node's.
+    pub(super) fn rows(&self, relation: &Relation, fragment: &SelectStmt, conditions: &[Node]) -> Result<f64> {
+        let copies = if relation.distribution.is_partitioned() { relation.distribution.nodes().len() } else { 1 };
+        let rows = match self.estimated(fragment)? {
+            Some(rows) => rows,
+            None => {
+                let all = if relation.rows > 0.0 { relation.rows } else { ROWS_UNKNOWN };
+                all * KEPT_BY_CONDITION.powi(conditions.len() as i32)
+            }
+        };
+        Ok((rows * copies as f64).max(1.0))
+    }
+
+    /// What the home node expects of a text, if that is known; else it is asked for next time.
+    pub(super) fn estimated(&self, fragment: &SelectStmt) -> Result<Option<f64>> {
+        let text = tree::deparse_select(fragment)?;
+        let known = self.ctx.session.estimates.and_then(|known| known.get(&text)).copied();
+        if known.is_none() {
+            self.wanted.borrow_mut().insert(text);
+        }
+        Ok(known)
+    }
+}
+
+/// What moving a row of so many columns costs.
+pub(super) fn width(columns: usize) -> f64 {
+    1.0 + 0.15 * columns as f64
+}

@@ -1,0 +1,260 @@
+//! The fragments that fill moved tables: needed columns, conditions, and semi-joins with tables that keep few rows.
+
+use std::collections::HashMap;
+
+use catalog::{Column, Distribution, Relation};
+use pg_query::protobuf::{SelectStmt, SubLink, SubLinkType};
+use pg_query::{Node, NodeEnum};
+use pgerror::Result;
+
+use super::moves::{Move, REDUCTION_MIN, Unit, by_rows, column_of, make_distinct};
+use super::{Search, State, exchanged_table};
+use crate::plan::{Exchange, FinalSql, KeySource, Route};
+use crate::select::gather::{self, Needs};
+use crate::select::levels::{Found as Owner, Level};
+use crate::select::terms;
+use crate::tree;
+
+/// A list of keys is sent ahead if it is this much shorter than the rows it keeps at home.
+const KEYS_PART_MAX: f64 = 0.25;
+
+/// What is known while the fragments of one arrangement are made.
+struct Progress<'u> {
+    units: &'u [Unit],
+    needs: &'u Needs,
+    /// Tables of units that have been broadcast whole.
+    broadcast: HashMap<usize, String>,
+    /// Lists of keys that have been broadcast, by unit and column.
+    keys: HashMap<(usize, String), String>,
+}
+
+/// A unit on its way.
+struct Made<'u> {
+    unit: &'u Unit,
+    m: &'u Move,
+    distribution: Distribution,
+    levels: &'u [Level],
+    needs: &'u Needs,
+}
+
+impl Search<'_> {
+    /// Adds the exchanges of an arrangement to `state`; gives the new table of each moved unit, by its number.
+    pub(super) fn fragments(
+        &self,
+        units: &[Unit],
+        moves: &[Move],
+        levels: &[Level],
+        needs: &Needs,
+        state: &mut State,
+    ) -> Result<HashMap<i32, String>> {
+        let order = by_rows(units);
+        let mut progress = Progress { units, needs, broadcast: HashMap::new(), keys: HashMap::new() };
+        let mut tables = HashMap::new();
+        for (position, at) in order.iter().enumerate() {
+            let unit = &units[*at];
+            let Some(distribution) = moves[*at].distribution(&self.nodes) else { continue };
+            let mut select = gather::fragment(&unit.relation, &unit.name, needs, &unit.filter);
+            for condition in self.reductions(*at, &order[..position], &mut progress, state)? {
+                add_condition(&mut select, condition);
+            }
+            if counts_once(self, unit, levels) {
+                make_distinct(&mut select);
+            }
+            let made = Made { unit, m: &moves[*at], distribution, levels, needs };
+            let table = self.exchange(made, &select, state)?;
+            if matches!(moves[*at], Move::Broadcast) {
+                progress.broadcast.insert(*at, table.clone());
+            }
+            tables.insert(unit.number, table);
+        }
+        Ok(tables)
+    }
+
+    /// Adds the exchange that moves one unit.
+    fn exchange(&self, made: Made<'_>, select: &SelectStmt, state: &mut State) -> Result<String> {
+        let Made { unit, m, distribution, levels, needs } = made;
+        let sql = tree::deparse_select(select)?;
+        let nodes = gather::nodes_of(&self.context(state), select)?;
+        let route = self.route(unit, m);
+        let columns: Vec<String> = unit.columns.iter().map(|column| column.name.clone()).collect();
+        let names: Vec<&str> = columns.iter().map(String::as_str).collect();
+        let table = state.next_table();
+        let mut actions = gather::primary_key(&unit.relation, &names, needs);
+        actions.iter_mut().for_each(|action| *action = format!("ALTER TABLE {table} {action}"));
+        if let Some(columns) = correlated_columns(unit, levels) {
+            actions.push(format!("CREATE INDEX ON {table} ({columns})"));
+        }
+        let exchange = Exchange {
+            table,
+            columns,
+            nodes,
+            sql: FinalSql::plain(sql),
+            inputs: Vec::new(),
+            route,
+            after_fill: actions,
+        };
+        let made = exchanged_table(Some(&unit.relation), exchange.table.clone(), unit.columns.clone(), distribution);
+        Ok(state.add(exchange, made).name.clone())
+    }
+
+    fn route(&self, unit: &Unit, m: &Move) -> Route {
+        match m {
+            Move::Hash { key, map, .. } => {
+                let at = unit.columns.iter().position(|column| column.number == key.number).unwrap_or(0);
+                let mut nodes: Vec<_> = map.nodes().iter().copied().map(catalog::NodeId).collect();
+                nodes.sort_unstable();
+                Route::Hash { key: vec![(KeySource::Column(at), key.key_type)], map: map.clone(), nodes }
+            }
+            Move::Home => Route::Single { node: self.ctx.home() },
+            Move::Stay | Move::Broadcast => Route::Replicated { nodes: self.nodes.clone() },
+        }
+    }
+
+    /// Conditions `own IN (keys of a partner with few rows)` for a unit that moves.
+    fn reductions(
+        &self,
+        at: usize,
+        before: &[usize],
+        progress: &mut Progress<'_>,
+        state: &mut State,
+    ) -> Result<Vec<Node>> {
+        let units = progress.units;
+        let mut conditions = Vec::new();
+        for partner in &units[at].partners {
+            let other = &units[partner.unit];
+            if !before.contains(&partner.unit) || other.rows / other.rows_all >= REDUCTION_MIN {
+                continue;
+            }
+            let keys = match progress.broadcast.get(&partner.unit) {
+                Some(table) => Some(keys_of_table(table, &partner.other)),
+                None => {
+                    self.keys_here_or_sent(at, partner.unit, &partner.own, &partner.other, before, progress, state)?
+                }
+            };
+            conditions.extend(keys.map(|keys| in_keys(&units[at], &partner.own, keys)));
+        }
+        Ok(conditions)
+    }
+
+    /// The partner's keys: read in place if they lie with the unit's rows, else sent to all nodes if that pays.
+    #[allow(clippy::too_many_arguments)]
+    fn keys_here_or_sent(
+        &self,
+        at: usize,
+        other: usize,
+        own_column: &str,
+        other_column: &str,
+        before: &[usize],
+        progress: &mut Progress<'_>,
+        state: &mut State,
+    ) -> Result<Option<SelectStmt>> {
+        let known = progress.keys.get(&(other, other_column.to_owned())).cloned();
+        if let Some(table) = known {
+            return Ok(Some(keys_of_table(&table, other_column)));
+        }
+        let units = progress.units;
+        let earlier: Vec<usize> = before.iter().copied().take_while(|unit| *unit != other).collect();
+        let mut keys = key_select(&units[other], other_column);
+        for condition in self.reductions(other, &earlier, progress, state)? {
+            add_condition(&mut keys, condition);
+        }
+        let unit = &units[at];
+        let mut here = gather::fragment(&unit.relation, &unit.name, progress.needs, &unit.filter);
+        add_condition(&mut here, in_keys(unit, own_column, keys.clone()));
+        if gather::nodes_of(&self.context(state), &here).is_ok() {
+            return Ok(Some(keys));
+        }
+        let sent = units[other].rows * self.nodes.len() as f64;
+        if sent > unit.rows_filtered * KEYS_PART_MAX {
+            return Ok(None);
+        }
+        make_distinct(&mut keys);
+        let Some(table) = self.send_keys(&units[other], other_column, &keys, state)? else { return Ok(None) };
+        progress.keys.insert((other, other_column.to_owned()), table.clone());
+        Ok(Some(keys_of_table(&table, other_column)))
+    }
+
+    fn send_keys(&self, unit: &Unit, column: &str, keys: &SelectStmt, state: &mut State) -> Result<Option<String>> {
+        let Some(key) = unit.relation.column(column).cloned() else { return Ok(None) };
+        let Ok(nodes) = gather::nodes_of(&self.context(state), keys) else { return Ok(None) };
+        let exchange = Exchange {
+            table: state.next_table(),
+            columns: vec![column.to_owned()],
+            nodes,
+            sql: FinalSql::plain(tree::deparse_select(keys)?),
+            inputs: Vec::new(),
+            route: Route::Replicated { nodes: self.nodes.clone() },
+            after_fill: Vec::new(),
+        };
+        let everywhere = Distribution::Replicated { nodes: self.nodes.clone() };
+        let table: Relation = exchanged_table(None, exchange.table.clone(), vec![key], everywhere);
+        Ok(Some(state.add(exchange, table).name.clone()))
+    }
+}
+
+/// `SELECT column FROM unit WHERE its conditions`.
+fn key_select(unit: &Unit, column: &str) -> SelectStmt {
+    let key = [unit.relation.column(column).cloned()].into_iter().flatten().collect::<Vec<Column>>();
+    let mut select = gather::fragment(&unit.relation, &unit.name, &Needs::none(), &unit.filter);
+    select.target_list =
+        key.iter().map(|column| tree::target(tree::column(&[&unit.alias, &column.name]), None)).collect();
+    select
+}
+
+fn keys_of_table(table: &str, column: &str) -> SelectStmt {
+    SelectStmt {
+        target_list: vec![tree::target(tree::column(&[table, column]), None)],
+        from_clause: vec![tree::node(NodeEnum::RangeVar(tree::table("", table, None)))],
+        ..tree::empty_select()
+    }
+}
+
+fn in_keys(unit: &Unit, column: &str, keys: SelectStmt) -> Node {
+    tree::node(NodeEnum::SubLink(Box::new(SubLink {
+        xpr: None,
+        sub_link_type: SubLinkType::AnySublink as i32,
+        sub_link_id: 0,
+        testexpr: Some(Box::new(column_of(unit, column))),
+        oper_name: Vec::new(),
+        subselect: Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(keys))))),
+        location: -1,
+    })))
+}
+
+fn add_condition(select: &mut SelectStmt, condition: Node) {
+    let mut all: Vec<Node> = tree::conjuncts(select.where_clause.as_deref()).into_iter().cloned().collect();
+    all.push(condition);
+    select.where_clause = tree::conjunction(all).map(Box::new);
+}
+
+/// The only table in the sub-select of EXISTS or IN: equal rows say the same.
+fn counts_once(search: &Search<'_>, unit: &Unit, levels: &[Level]) -> bool {
+    let level = &levels[unit.level];
+    let comparable = |column: &Column| column.deterministic && search.ctx.catalog.key_type(column.type_oid).is_some();
+    level.counts_once && level.is_single_table() && unit.columns.iter().all(comparable)
+}
+
+/// Columns by which a correlated sub-select looks rows up, for an index.
+fn correlated_columns(unit: &Unit, levels: &[Level]) -> Option<String> {
+    let level = &levels[unit.level];
+    if level.parent.is_none() || level.counts_once {
+        return None;
+    }
+    let own = |side: &Node| match level.owner(side) {
+        Owner::Table(table, column) if level.tables[table].number == unit.number => Some(column),
+        _ => None,
+    };
+    let mut columns: Vec<String> = Vec::new();
+    for (left, right) in level.conditions.iter().flat_map(terms::equal_pairs) {
+        for (side, other) in [(left, right), (right, left)] {
+            if level.owner(other) == Owner::Nowhere
+                && let Some(column) = own(side)
+                && !columns.contains(&column)
+            {
+                columns.push(column);
+            }
+        }
+    }
+    let quoted: Vec<String> = columns.iter().map(|column| catalog::quote_identifier(column)).collect();
+    (!quoted.is_empty()).then(|| quoted.join(", "))
+}

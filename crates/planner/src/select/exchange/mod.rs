@@ -1,0 +1,233 @@
+//! Queries that need rows of other nodes: which rows to move where, so that the rest is local.
+//!
+//! A plan without movement needs a proof (see [`locality`](super::locality)). Where there is none, rows of some tables are
+//! moved into temp tables first, placed so that the proof holds: on every node (broadcast), by the hash of a column
+//! (repartition), or on the home node. Then the very same analysis is asked about the query over those tables.
+//!
+//! ```text
+//! best(query) ─┬─ local already?                                 done
+//!              ├─ moves: each table stays, is broadcast or is repartitioned; cheapest first, the first that is local wins
+//!              └─ for each sub-select that refers to nothing outside: best(sub-select), its rows broadcast or brought home,
+//!                 then best(query over them)
+//! ```
+//!
+//! Invariants: a temp table holds the rows of the table or sub-select it stands for, all that the query can use; what
+//! is left out early was left out by a condition that every row must fulfil. So the query over temp tables is the user's
+//! own, and that it is computed rightly is for [`locality`](super::locality) to prove, not for this module.
+
+mod blocks;
+mod estimate;
+mod fragments;
+mod moves;
+mod names;
+mod partners;
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use catalog::{Distribution, NodeId, Relation};
+use pg_query::NodeEnum;
+use pg_query::protobuf::SelectStmt;
+use pgerror::Result;
+
+use super::locality::Not;
+use super::{finish, levels, local_plan};
+use crate::context::{Context, Named};
+use crate::functions::Facts;
+use crate::plan::{Dag, Exchange, Plan};
+use crate::session::SessionFacts;
+use crate::tree::{self, Ref, Walk};
+
+/// Most arrangements of tables that are tried for one statement.
+const ARRANGEMENTS_MAX: usize = 1500;
+
+/// Plans a query that is not local; `None` if this module cannot.
+pub(super) fn plan(ctx: &Context<'_>, query: &SelectStmt, facts: &Facts) -> Result<Option<Dag>> {
+    if !is_plain(facts) {
+        return Ok(None);
+    }
+    let mut numbered = NodeEnum::SelectStmt(Box::new(query.clone()));
+    if !has_only_tables(ctx, &numbered)? {
+        return Ok(None);
+    }
+    levels::number_tables(&mut numbered)?;
+    let NodeEnum::SelectStmt(query) = numbered else { return Ok(None) };
+    if finish::has_pseudo_types(ctx) {
+        return Ok(None);
+    }
+    // What PostgreSQL said of the statement's columns does not hold for its sub-selects.
+    let session = SessionFacts { describe: None, ..ctx.session.clone() };
+    let search = Search {
+        ctx: &Context { session: &session, ..*ctx },
+        facts,
+        nodes: ctx.catalog.all_nodes(),
+        wanted: RefCell::default(),
+        left: Cell::new(ARRANGEMENTS_MAX),
+    };
+    let Some(found) = search.best(&query, &State::default(), &[])? else { return Ok(None) };
+    Ok(Some(Dag {
+        nodes: search.nodes.clone(),
+        exchanges: found.state.exchanges,
+        last: found.last,
+        estimates_wanted: search.wanted.into_inner().into_iter().collect(),
+    }))
+}
+
+/// Nothing in the statement cares where or how often it is evaluated.
+fn is_plain(facts: &Facts) -> bool {
+    facts.home.is_none()
+        && facts.volatile.is_none()
+        && facts.system_column.is_none()
+        && facts.function_nodes.is_none()
+        && !(facts.writes || facts.locking || facts.sample || facts.modifying_cte)
+}
+
+/// Does it read distributed tables only, by names that stay clear when they are replaced?
+fn has_only_tables(ctx: &Context<'_>, query: &NodeEnum) -> Result<bool> {
+    let ctes = levels::cte_names(query)?;
+    let mut plain = true;
+    query.walk(&mut |node| {
+        match node {
+            Ref::RangeVar(name) => {
+                let is_table = matches!(ctx.resolve(name)?, Named::Distributed(_));
+                let is_cte = name.schemaname.is_empty() && ctes.contains(&name.relname);
+                plain &= is_table != is_cte;
+            }
+            Ref::ColumnRef(column) => plain &= column.fields.len() <= 2,
+            Ref::WithClause(with) => plain &= !with.recursive,
+            _ => {}
+        }
+        Ok(plain)
+    })?;
+    Ok(plain)
+}
+
+struct Search<'a> {
+    ctx: &'a Context<'a>,
+    facts: &'a Facts,
+    nodes: Vec<NodeId>,
+    wanted: RefCell<BTreeSet<String>>,
+    /// Arrangements that may still be tried.
+    left: Cell<usize>,
+}
+
+/// What has been decided so far.
+#[derive(Clone, Default)]
+struct State {
+    exchanges: Vec<Exchange>,
+    /// Their tables, as the analysis sees them.
+    tables: Vec<Arc<Relation>>,
+    /// Sub-selects that have been replaced: text and table.
+    made: Vec<(String, Arc<Relation>)>,
+    /// Rows moved, weighted by their width.
+    cost: f64,
+}
+
+impl State {
+    fn next_table(&self) -> String {
+        format!("loxo_x{}", self.exchanges.len() + 1)
+    }
+
+    fn add(&mut self, exchange: Exchange, table: Relation) -> Arc<Relation> {
+        let table = Arc::new(table);
+        self.exchanges.push(exchange);
+        self.tables.push(table.clone());
+        table
+    }
+}
+
+struct Found {
+    state: State,
+    last: Plan,
+}
+
+impl Search<'_> {
+    /// The cheapest plan of a query; `passed_over` are sub-selects that another branch of the search replaces.
+    fn best(&self, query: &SelectStmt, state: &State, passed_over: &[String]) -> Result<Option<Found>> {
+        if let Some(last) = self.local(query, state)? {
+            return Ok(Some(Found { state: state.clone(), last }));
+        }
+        let mut best = self.moves(query, state)?;
+        let blocks = self.blocks(query, state)?;
+        for (i, block) in blocks.iter().enumerate() {
+            if passed_over.contains(&block.text) || self.left.get() == 0 {
+                continue;
+            }
+            let passed: Vec<String> =
+                passed_over.iter().cloned().chain(blocks[..i].iter().map(|b| b.text.clone())).collect();
+            for (query, state) in self.replaced(query, block, state)? {
+                if best.as_ref().is_some_and(|best| best.state.cost <= state.cost) {
+                    continue;
+                }
+                keep_cheaper(&mut best, self.best(&query, &state, &passed)?);
+            }
+        }
+        Ok(best)
+    }
+
+    /// The plan of a query that needs no further movement.
+    fn local(&self, query: &SelectStmt, state: &State) -> Result<Option<Plan>> {
+        let ctx = self.context(state);
+        let node = NodeEnum::SelectStmt(Box::new(query.clone()));
+        let statement = crate::parse::build("", node)?;
+        match local_plan(&ctx, &statement, query, self.facts) {
+            Ok(plan) => with_text(plan, query).map(Some),
+            // What is refused over moved rows may still be gathered.
+            Err(Not::Local(_) | Not::Refused(_)) => Ok(None),
+        }
+    }
+
+    fn context<'s>(&'s self, state: &'s State) -> Context<'s> {
+        Context { catalog: self.ctx.catalog, session: self.ctx.session, exchanged: &state.tables }
+    }
+}
+
+fn keep_cheaper(best: &mut Option<Found>, other: Option<Found>) {
+    let Some(other) = other else { return };
+    if best.as_ref().is_none_or(|best| other.state.cost < best.state.cost) {
+        *best = Some(other);
+    }
+}
+
+fn with_text(plan: Plan, query: &SelectStmt) -> Result<Plan> {
+    Ok(match plan {
+        Plan::Forward(mut forward) => {
+            forward.sql = tree::deparse_select(query)?;
+            Plan::Forward(forward)
+        }
+        Plan::Scatter(mut scatter) => {
+            scatter.sql = tree::deparse_select(query)?;
+            Plan::Scatter(scatter)
+        }
+        other => other,
+    })
+}
+
+/// A table as an exchange makes it.
+fn exchanged_table(
+    of: Option<&Relation>,
+    name: String,
+    columns: Vec<catalog::Column>,
+    distribution: Distribution,
+) -> Relation {
+    Relation {
+        oid: 0,
+        schema: String::new(),
+        name,
+        kind: catalog::RelationKind::Table,
+        persistence: catalog::Persistence::Temporary,
+        columns,
+        distribution,
+        view_definition: None,
+        is_barrier: false,
+        unique_keys: of.map(|relation| relation.unique_keys.clone()).unwrap_or_default(),
+        foreign_keys: Vec::new(),
+        parent: None,
+        is_partition: false,
+        has_children: false,
+        has_triggers: false,
+        has_rules: false,
+        rows: 0.0,
+    }
+}

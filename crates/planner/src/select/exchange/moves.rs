@@ -1,0 +1,371 @@
+//! Moving tables: each one stays, is broadcast, or is repartitioned by a column, so that the query becomes local. The
+//! arrangements are tried in the order of their cost.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::sync::Arc;
+
+use catalog::{Column, Distribution, FIRST_USER_OID, KeyColumn, MapId, NodeId, Relation};
+use pg_query::protobuf::{RangeVar, SelectStmt, SetOperation};
+use pg_query::{Node, NodeEnum};
+use pgerror::Result;
+use placement::BucketMap;
+
+use super::estimate::width;
+use super::{Found, Search, State, exchanged_table, keep_cheaper, partners};
+use crate::context::Context;
+use crate::select::gather::{self, Needs};
+use crate::select::levels::{self, Level};
+use crate::select::locality::{Analyzer, Env};
+use crate::tree::{self, Walk};
+
+/// Part of the rows up to which another table's condition is worth a semi-join.
+pub(super) const REDUCTION_MIN: f64 = 0.5;
+/// Everything on one node is computed by that node alone.
+const HOME_WORK: f64 = 1.5;
+/// Arrangements tried for one query.
+const TRIES_MAX: usize = 400;
+
+/// A table reference that may be moved.
+pub(super) struct Unit {
+    pub level: usize,
+    pub number: i32,
+    pub name: RangeVar,
+    pub alias: String,
+    pub relation: Arc<Relation>,
+    pub keeps: bool,
+    pub filter: Vec<Node>,
+    /// Columns that travel.
+    pub columns: Vec<Column>,
+    /// Rows of the table.
+    pub rows_all: f64,
+    /// Rows that pass its own conditions.
+    pub rows_filtered: f64,
+    /// Rows that also find a partner in tables with fewer rows.
+    pub rows: f64,
+    /// Equalities with other units.
+    pub partners: Vec<Partner>,
+    options: Vec<Choice>,
+}
+
+/// A move, its cost, and the table as the analysis sees it then.
+struct Choice {
+    what: Move,
+    cost: f64,
+    table: Arc<Relation>,
+}
+
+/// `own = other's column`.
+pub(super) struct Partner {
+    pub unit: usize,
+    pub own: String,
+    pub other: String,
+}
+
+/// What happens to a table.
+#[derive(Clone, Debug)]
+pub(super) enum Move {
+    Stay,
+    Broadcast,
+    Hash { key: KeyColumn, map_id: MapId, map: Arc<BucketMap> },
+    Home,
+}
+
+impl Move {
+    pub fn distribution(&self, nodes: &[NodeId]) -> Option<Distribution> {
+        match self {
+            Move::Stay => None,
+            Move::Broadcast => Some(Distribution::Replicated { nodes: nodes.to_vec() }),
+            Move::Hash { key, map_id, map } => {
+                Some(Distribution::Hash { columns: vec![*key], map_id: *map_id, map: map.clone() })
+            }
+            Move::Home => Some(Distribution::Temporary),
+        }
+    }
+}
+
+impl Search<'_> {
+    /// The cheapest arrangement of the query's tables under which it is local.
+    pub(super) fn moves(&self, query: &SelectStmt, state: &State) -> Result<Option<Found>> {
+        let node = NodeEnum::SelectStmt(Box::new(query.clone()));
+        let ctx = self.context(state);
+        let levels = levels::levels(&ctx, &node)?;
+        let needs = Needs::of(&node)?;
+        let units = self.units(query, state, &levels, &needs)?;
+        if units.is_empty() {
+            return Ok(None);
+        }
+        let mut best = self.home_arrangement(query, state, &units, &levels, &needs)?;
+        let stand_ins: HashMap<i32, String> = units.iter().map(|unit| (unit.number, stand_in(unit.number))).collect();
+        let renamed = over(query, &stand_ins)?;
+        let mut arrangements = Arrangements::new(&units);
+        for _ in 0..TRIES_MAX {
+            let Some((cost, choice)) = arrangements.next(&units) else { break };
+            if self.left.get() == 0 || best.as_ref().is_some_and(|best| best.state.cost <= state.cost + cost) {
+                break;
+            }
+            self.left.set(self.left.get() - 1);
+            let chosen = || choice.iter().zip(&units).map(|(at, unit)| &unit.options[*at]);
+            if !self.would_be_local(&renamed, state, chosen().map(|choice| choice.table.clone()))? {
+                continue;
+            }
+            let moves: Vec<Move> = chosen().map(|choice| choice.what.clone()).collect();
+            if let Some(found) = self.arranged(query, state, &units, &moves, cost, &levels, &needs)? {
+                keep_cheaper(&mut best, Some(found));
+                break;
+            }
+        }
+        Ok(best)
+    }
+
+    /// All tables come to the home node: always possible, no work is shared.
+    fn home_arrangement(
+        &self,
+        query: &SelectStmt,
+        state: &State,
+        units: &[Unit],
+        levels: &[Level],
+        needs: &Needs,
+    ) -> Result<Option<Found>> {
+        let is_at_home = |unit: &Unit| match &unit.relation.distribution {
+            Distribution::Replicated { nodes } => nodes.contains(&self.ctx.home()),
+            _ => false,
+        };
+        let moves: Vec<Move> = units.iter().map(|u| if is_at_home(u) { Move::Stay } else { Move::Home }).collect();
+        let moved = units.iter().zip(&moves).filter(|(_, m)| matches!(m, Move::Home));
+        let cost: f64 = moved.map(|(unit, _)| unit.rows * width(unit.columns.len()) * HOME_WORK).sum();
+        self.arranged(query, state, units, &moves, cost, levels, needs)
+    }
+
+    /// A quick look: is the query local over such tables, but perhaps for what stands above its WHERE?
+    fn would_be_local(
+        &self,
+        renamed: &SelectStmt,
+        state: &State,
+        tables: impl Iterator<Item = Arc<Relation>>,
+    ) -> Result<bool> {
+        let exchanged: Vec<Arc<Relation>> = state.tables.iter().cloned().chain(tables).collect();
+        let ctx = Context { catalog: self.ctx.catalog, session: self.ctx.session, exchanged: &exchanged };
+        let mut analyzer = Analyzer::new(&ctx);
+        let analysed = analyzer.with(renamed, &Env::default()).and_then(|env| {
+            match renamed.op == SetOperation::SetopNone as i32 {
+                true => analyzer.body(renamed, &env).map(|_| ()),
+                false => analyzer.block(&below_order(renamed), &env).map(|_| ()),
+            }
+        });
+        Ok(analysed.is_ok())
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn arranged(
+        &self,
+        query: &SelectStmt,
+        state: &State,
+        units: &[Unit],
+        moves: &[Move],
+        cost: f64,
+        levels: &[Level],
+        needs: &Needs,
+    ) -> Result<Option<Found>> {
+        let mut state = state.clone();
+        let tables = self.fragments(units, moves, levels, needs, &mut state)?;
+        let query = over(query, &tables)?;
+        let last = self.local(&query, &state)?;
+        state.cost += cost;
+        Ok(last.map(|last| Found { state, last }))
+    }
+
+    fn units(&self, query: &SelectStmt, state: &State, levels: &[Level], needs: &Needs) -> Result<Vec<Unit>> {
+        let filters = levels::filters(&self.context(state), &NodeEnum::SelectStmt(Box::new(query.clone())))?;
+        let mut units = Vec::new();
+        for (at, level) in levels.iter().enumerate() {
+            for table in &level.tables {
+                if state.tables.iter().any(|made| made.name == table.relation.name && made.oid == table.relation.oid) {
+                    continue;
+                }
+                let filter = filters.get(&table.number).cloned().unwrap_or_default();
+                let whole = gather::fragment(&table.relation, &table.name, needs, &[]);
+                let filtered = gather::fragment(&table.relation, &table.name, needs, &filter);
+                let rows_all = self.rows(&table.relation, &whole, &[])?;
+                let rows_filtered = if filter.is_empty() {
+                    rows_all
+                } else {
+                    self.rows(&table.relation, &filtered, &filter)?.min(rows_all)
+                };
+                let needed = needs.columns(&table.relation);
+                units.push(Unit {
+                    level: at,
+                    number: table.number,
+                    name: table.name.clone(),
+                    alias: table.alias.clone(),
+                    keeps: table.keeps,
+                    filter,
+                    columns: table
+                        .relation
+                        .columns
+                        .iter()
+                        .filter(|c| needed.contains(&c.name.as_str()))
+                        .cloned()
+                        .collect(),
+                    relation: table.relation.clone(),
+                    rows_all,
+                    rows_filtered,
+                    rows: rows_filtered,
+                    partners: Vec::new(),
+                    options: Vec::new(),
+                });
+            }
+        }
+        partners::find(self.ctx, &mut units, levels);
+        reduce(&mut units);
+        self.find_options(&mut units, levels, needs);
+        Ok(units)
+    }
+
+    fn find_options(&self, units: &mut [Unit], levels: &[Level], needs: &Needs) {
+        let compared: HashSet<&String> = levels.iter().flat_map(|level| &level.compared).collect();
+        let spaces = self.spaces(units);
+        let copies = self.nodes.len() as f64;
+        for unit in units.iter_mut() {
+            let weight = unit.rows * width(unit.columns.len());
+            let mut options = vec![(Move::Stay, 0.0)];
+            let table_for = |what: &Move| {
+                let name = stand_in(unit.number);
+                Arc::new(match what.distribution(&self.nodes) {
+                    None => Relation { schema: String::new(), name, ..(*unit.relation).clone() },
+                    Some(place) => exchanged_table(Some(&unit.relation), name, unit.columns.clone(), place),
+                })
+            };
+            let is_partitioned = unit.relation.distribution.is_partitioned();
+            if is_partitioned {
+                options.push((Move::Broadcast, weight * copies));
+            }
+            let is_looked_up_from = levels.iter().any(|l| l.in_expression && l.parent == Some(unit.level));
+            let may_split = is_partitioned || levels[unit.level].has_outer_join || is_looked_up_from;
+            let only_builtin = unit.columns.iter().all(|column| column.type_oid < FIRST_USER_OID);
+            for column in unit.columns.iter().filter(|_| may_split && only_builtin) {
+                let is_wanted =
+                    compared.contains(&column.name) || (levels[unit.level].gathers && needs.is_grouped(&column.name));
+                let Some(key_type) = self.ctx.catalog.key_type(column.type_oid).filter(|_| column.deterministic) else {
+                    continue;
+                };
+                for (map_id, map) in spaces.iter().filter(|_| is_wanted) {
+                    let key = KeyColumn { number: column.number, key_type };
+                    options.push((Move::Hash { key, map_id: *map_id, map: map.clone() }, weight * 1.1));
+                }
+            }
+            options.sort_by(|a, b| a.1.total_cmp(&b.1));
+            let choice = |(what, cost): (Move, f64)| Choice { table: table_for(&what), what, cost };
+            unit.options = options.into_iter().map(choice).collect();
+        }
+    }
+
+    /// Bucket maps of the query's tables; failing that, one over all nodes.
+    fn spaces(&self, units: &[Unit]) -> Vec<(MapId, Arc<BucketMap>)> {
+        let mut spaces: Vec<(MapId, Arc<BucketMap>)> = Vec::new();
+        for unit in units {
+            if let Distribution::Hash { columns, map_id, map } = &unit.relation.distribution
+                && columns.len() == 1
+                && !spaces.iter().any(|(known, _)| known == map_id)
+            {
+                spaces.push((*map_id, map.clone()));
+            }
+        }
+        if spaces.is_empty() {
+            let all = |map: &BucketMap| map.nodes().len() == self.nodes.len();
+            spaces.extend(self.ctx.catalog.maps().find(|(_, map)| all(map)).map(|(id, map)| (id, map.clone())));
+        }
+        spaces
+    }
+}
+
+/// The name under which the analysis sees a table that may be moved.
+fn stand_in(number: i32) -> String {
+    format!("loxo_u{number}")
+}
+
+/// A set operation without what is done with its rows afterwards.
+fn below_order(select: &SelectStmt) -> SelectStmt {
+    SelectStmt { sort_clause: Vec::new(), limit_count: None, limit_offset: None, with_clause: None, ..select.clone() }
+}
+
+/// The query with some tables replaced, by number.
+fn over(query: &SelectStmt, tables: &HashMap<i32, String>) -> Result<SelectStmt> {
+    let mut query = query.clone();
+    query.rewrite(&mut |node: &mut Node| {
+        if let Some(NodeEnum::RangeVar(name)) = &mut node.node
+            && let Some(table) = tables.get(&name.location)
+        {
+            *name = gather::replacement(name, table);
+        }
+        Ok(true)
+    })?;
+    Ok(query)
+}
+
+/// Fewer rows first: a table's rows are reduced by those that come before it.
+pub(super) fn by_rows(units: &[Unit]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..units.len()).collect();
+    order.sort_by(|a, b| units[*a].rows_filtered.total_cmp(&units[*b].rows_filtered).then(a.cmp(b)));
+    order
+}
+
+fn reduce(units: &mut [Unit]) {
+    let order = by_rows(units);
+    for (position, at) in order.iter().enumerate() {
+        let kept = units[*at]
+            .partners
+            .iter()
+            .filter(|partner| order[..position].contains(&partner.unit))
+            .map(|partner| units[partner.unit].rows / units[partner.unit].rows_all)
+            .fold(1.0, f64::min);
+        if kept < REDUCTION_MIN {
+            units[*at].rows = (units[*at].rows_filtered * kept).max(1.0);
+        }
+    }
+}
+
+/// Gives choices of one option for each unit in the order of their summed cost.
+struct Arrangements {
+    heap: BinaryHeap<Reverse<(u64, Vec<usize>)>>,
+}
+
+impl Arrangements {
+    fn new(units: &[Unit]) -> Self {
+        let first = vec![0; units.len()];
+        Self { heap: BinaryHeap::from([Reverse((rank(units, &first), first))]) }
+    }
+
+    fn next(&mut self, units: &[Unit]) -> Option<(f64, Vec<usize>)> {
+        let Reverse((_, choice)) = self.heap.pop()?;
+        // Only the last changed unit and those after it: every choice is reached once.
+        let from = choice.iter().rposition(|at| *at > 0).unwrap_or(0);
+        for i in from..units.len() {
+            if choice[i] + 1 < units[i].options.len() {
+                let mut more = choice.clone();
+                more[i] += 1;
+                self.heap.push(Reverse((rank(units, &more), more)));
+            }
+        }
+        Some((cost(units, &choice), choice))
+    }
+}
+
+fn cost(units: &[Unit], choice: &[usize]) -> f64 {
+    choice.iter().zip(units).map(|(at, unit)| unit.options[*at].cost).sum()
+}
+
+/// A cost that can be ordered.
+fn rank(units: &[Unit], choice: &[usize]) -> u64 {
+    (cost(units, choice) * 16.0).min(u64::MAX as f64) as u64
+}
+
+/// Marks a select as DISTINCT.
+pub(super) fn make_distinct(select: &mut SelectStmt) {
+    select.distinct_clause = vec![Node { node: None }];
+}
+
+/// A column of the unit's alias.
+pub(super) fn column_of(unit: &Unit, name: &str) -> Node {
+    tree::column(&[&unit.alias, name])
+}

@@ -1,0 +1,454 @@
+//! The query levels of a statement and the tables in each: which level's condition is about which table.
+//!
+//! A level is one SELECT with its FROM. Every table reference carries a number (in the otherwise unused `location` field,
+//! see [`number_tables`]), so that what is found out about it can be applied to the tree later.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use catalog::{Column, Relation};
+use pg_query::protobuf::{
+    AExprKind, BoolExprType, ColumnRef, JoinExpr, JoinType, RangeVar, SelectStmt, SetOperation, SubLinkType,
+};
+use pg_query::{Node, NodeEnum};
+use pgerror::Result;
+
+use super::{shape, terms};
+use crate::context::{Context, Named};
+use crate::tree::{self, Ref, Walk};
+
+/// Gives every table reference a number of its own.
+pub(super) fn number_tables(statement: &mut NodeEnum) -> Result<()> {
+    let mut next = 0;
+    statement.rewrite(&mut |node: &mut Node| {
+        if let Some(NodeEnum::RangeVar(name)) = &mut node.node {
+            next += 1;
+            name.location = next;
+        }
+        Ok(true)
+    })
+}
+
+/// Names of all WITH items, at whatever level.
+pub(super) fn cte_names(statement: &NodeEnum) -> Result<HashSet<String>> {
+    let mut names = HashSet::new();
+    statement.walk(&mut |node| {
+        if let Ref::CommonTableExpr(cte) = node {
+            names.insert(cte.ctename.clone());
+        }
+        Ok(true)
+    })?;
+    Ok(names)
+}
+
+/// `schema.table.column` may name a table that the final statement no longer reads: the alias is enough.
+pub(super) fn unqualify(column: &mut ColumnRef) {
+    if column.fields.len() > 2 {
+        column.fields.drain(..column.fields.len() - 2);
+    }
+}
+
+/// The same for every column of an expression.
+pub(super) fn unqualified(expression: &Node) -> Result<Node> {
+    let mut expression = expression.clone();
+    expression.rewrite(&mut |n: &mut Node| {
+        if let Some(NodeEnum::ColumnRef(column)) = &mut n.node {
+            unqualify(column);
+        }
+        Ok(true)
+    })?;
+    Ok(expression)
+}
+
+/// Conditions that may be evaluated early, by table number.
+pub(super) fn filters(ctx: &Context<'_>, statement: &NodeEnum) -> Result<HashMap<i32, Vec<Node>>> {
+    let mut filters: HashMap<i32, Vec<Node>> = HashMap::new();
+    for level in levels(ctx, statement)? {
+        for condition in &level.conditions {
+            for (table, condition) in level.early(ctx, condition) {
+                filters.entry(table).or_default().push(unqualified(&condition)?);
+            }
+        }
+        for (table, condition) in &level.on_conditions {
+            filters.entry(*table).or_default().push(unqualified(condition)?);
+        }
+    }
+    Ok(filters)
+}
+
+/// A table of a level.
+pub(super) struct LevelTable {
+    pub alias: String,
+    pub number: i32,
+    pub name: RangeVar,
+    pub relation: Arc<Relation>,
+    /// Conditions of the level may be applied to its rows early: no outer join can make up rows for it.
+    pub keeps: bool,
+    /// Nothing forbids to filter its rows early, if the conditions allow it.
+    may_be_filtered: bool,
+    columns: HashSet<String>,
+}
+
+/// One SELECT.
+#[derive(Default)]
+pub(super) struct Level {
+    /// The level whose columns it may also see.
+    pub parent: Option<usize>,
+    pub tables: Vec<LevelTable>,
+    /// Some item's columns are not known: a bare name may be one of them.
+    has_other_items: bool,
+    /// FROM has an outer join.
+    pub has_outer_join: bool,
+    /// What every row fulfils; see [`shape::inner_conditions`].
+    pub conditions: Vec<Node>,
+    /// All columns that are compared for equality anywhere in it, by name.
+    pub compared: HashSet<String>,
+    /// A sub-select in an expression, not in FROM or WITH.
+    pub in_expression: bool,
+    /// The sub-select of EXISTS or IN, without grouping or LIMIT: how often a row comes does not matter.
+    pub counts_once: bool,
+    /// Grouping, DISTINCT or a window on top.
+    pub gathers: bool,
+    /// Conditions in ON of outer joins about the side that need not match: other rows of it never do.
+    on_conditions: Vec<(i32, Node)>,
+    /// Numbers of the tables in FROM tell one level from another.
+    from: Vec<Node>,
+}
+
+/// All levels, outer ones before inner ones.
+pub(super) fn levels(ctx: &Context<'_>, statement: &NodeEnum) -> Result<Vec<Level>> {
+    let mut list = Vec::new();
+    let ctes = cte_names(statement)?;
+    if let NodeEnum::SelectStmt(select) = statement {
+        add(ctx, select, None, Place::From, &ctes, &mut list)?;
+        return Ok(list);
+    }
+    let mut found: Vec<&SelectStmt> = Vec::new();
+    statement.walk(&mut |node| match node {
+        Ref::SelectStmt(select) => {
+            found.push(select);
+            Ok(false)
+        }
+        _ => Ok(true),
+    })?;
+    for select in found {
+        add(ctx, select, None, Place::From, &ctes, &mut list)?;
+    }
+    Ok(list)
+}
+
+fn add(
+    ctx: &Context<'_>,
+    select: &SelectStmt,
+    parent: Option<usize>,
+    place: Place,
+    ctes: &HashSet<String>,
+    list: &mut Vec<Level>,
+) -> Result<()> {
+    let gathers =
+        shape::is_aggregated(ctx, select)? || !select.distinct_clause.is_empty() || !shape::windows(select)?.is_empty();
+    let is_plain = select.op == SetOperation::SetopNone as i32
+        && !gathers
+        && select.limit_count.is_none()
+        && select.limit_offset.is_none();
+    let mut level = Level {
+        parent,
+        conditions: shape::inner_conditions(select).into_iter().cloned().collect(),
+        in_expression: place != Place::From,
+        counts_once: place == Place::Exists && is_plain,
+        gathers,
+        from: select.from_clause.clone(),
+        ..Level::default()
+    };
+    for item in &select.from_clause {
+        level.item(ctx, item, true, ctes)?;
+    }
+    level.learn_compared(select)?;
+    let is_operation = select.op != SetOperation::SetopNone as i32;
+    let at = list.len();
+    list.push(level);
+    for (child, place) in children(select)? {
+        add(ctx, child, if is_operation { parent } else { Some(at) }, place, ctes, list)?;
+    }
+    Ok(())
+}
+
+/// Where a SELECT stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// FROM, WITH, or the top.
+    From,
+    /// EXISTS or IN.
+    Exists,
+    /// Another expression.
+    Value,
+}
+
+/// The SELECTs directly below one.
+fn children(select: &SelectStmt) -> Result<Vec<(&SelectStmt, Place)>> {
+    let mut found: Vec<(&SelectStmt, Place)> = Vec::new();
+    let mut in_expressions: Vec<(*const SelectStmt, Place)> = Vec::new();
+    select.walk(&mut |node| {
+        match node {
+            Ref::SubLink(link) => {
+                let place = match SubLinkType::try_from(link.sub_link_type) {
+                    Ok(SubLinkType::ExistsSublink | SubLinkType::AnySublink) => Place::Exists,
+                    _ => Place::Value,
+                };
+                if let Some(NodeEnum::SelectStmt(sub)) = link.subselect.as_deref().and_then(|s| s.node.as_ref()) {
+                    in_expressions.push((&raw const **sub, place));
+                }
+            }
+            Ref::SelectStmt(sub) if !std::ptr::eq(sub, select) => {
+                let known = in_expressions.iter().find(|(link, _)| std::ptr::eq(*link, sub));
+                found.push((sub, known.map_or(Place::From, |(_, place)| *place)));
+                return Ok(false);
+            }
+            _ => {}
+        }
+        Ok(true)
+    })?;
+    Ok(found)
+}
+
+impl Level {
+    fn item(&mut self, ctx: &Context<'_>, item: &Node, keeps: bool, ctes: &HashSet<String>) -> Result<()> {
+        match &item.node {
+            Some(NodeEnum::RangeVar(name)) => self.table(ctx, name, keeps, ctes)?,
+            Some(NodeEnum::JoinExpr(join)) => {
+                let kind = join.jointype;
+                self.has_outer_join |= !terms::is_join(kind, JoinType::JoinInner);
+                let before = self.tables.len();
+                let keeps_left = terms::is_join(kind, JoinType::JoinInner) || terms::is_join(kind, JoinType::JoinLeft);
+                let keeps_right =
+                    terms::is_join(kind, JoinType::JoinInner) || terms::is_join(kind, JoinType::JoinRight);
+                for (side, side_keeps) in [(&join.larg, keeps_left), (&join.rarg, keeps_right)] {
+                    if let Some(side) = side.as_deref() {
+                        self.item(ctx, side, keeps && side_keeps, ctes)?;
+                    }
+                }
+                self.learn_on(ctx, join, before);
+            }
+            _ => self.has_other_items = true,
+        }
+        Ok(())
+    }
+
+    /// ON of a LEFT or RIGHT JOIN with a plain table on the side that need not match.
+    fn learn_on(&mut self, ctx: &Context<'_>, join: &JoinExpr, before: usize) {
+        let optional = match JoinType::try_from(join.jointype) {
+            Ok(JoinType::JoinLeft) => join.rarg.as_deref(),
+            Ok(JoinType::JoinRight) => join.larg.as_deref(),
+            _ => return,
+        };
+        let Some(NodeEnum::RangeVar(name)) = optional.and_then(|item| item.node.as_ref()) else { return };
+        let optional = self.tables[before..].iter().find(|table| table.number == name.location);
+        let Some(number) = optional.filter(|table| table.may_be_filtered).map(|table| table.number) else { return };
+        for condition in tree::conjuncts(join.quals.as_deref()) {
+            let mut tables = Vec::new();
+            if self.simple(ctx, condition, &mut tables) && tables.iter().all(|table| *table == number) {
+                self.on_conditions.push((number, condition.clone()));
+            }
+        }
+    }
+
+    /// Is this the level of that SELECT?
+    pub fn is_of(&self, select: &SelectStmt) -> bool {
+        self.from == select.from_clause
+    }
+
+    fn table(&mut self, ctx: &Context<'_>, name: &RangeVar, keeps: bool, ctes: &HashSet<String>) -> Result<()> {
+        let is_cte = name.schemaname.is_empty() && ctes.contains(&name.relname);
+        let Named::Distributed(relation) = ctx.resolve(name)? else {
+            self.has_other_items = true;
+            return Ok(());
+        };
+        let plain_alias = name.alias.as_ref().is_none_or(|a| a.colnames.is_empty());
+        self.tables.push(LevelTable {
+            alias: name.alias.as_ref().map_or(&name.relname, |a| &a.aliasname).clone(),
+            number: name.location,
+            name: name.clone(),
+            columns: relation.columns.iter().map(|c| c.name.clone()).collect(),
+            keeps: keeps && plain_alias && !relation.is_barrier && !is_cte,
+            may_be_filtered: plain_alias && !relation.is_barrier && !is_cte,
+            relation,
+        });
+        Ok(())
+    }
+
+    fn learn_compared(&mut self, select: &SelectStmt) -> Result<()> {
+        let mut names = HashSet::new();
+        select.walk(&mut |node| {
+            match node {
+                Ref::SelectStmt(sub) if !std::ptr::eq(sub, select) => return Ok(false),
+                Ref::AExpr(e) if tree::operator_name(&e.name) == Some("=") => {
+                    let sides = [e.lexpr.as_deref(), e.rexpr.as_deref()];
+                    sides.into_iter().flatten().for_each(|side| column_names(side, &mut names));
+                }
+                Ref::SubLink(link) => link.testexpr.iter().for_each(|test| column_names(test, &mut names)),
+                Ref::JoinExpr(join) => names.extend(tree::names_of(&join.using_clause)),
+                _ => {}
+            }
+            Ok(true)
+        })?;
+        self.compared = names;
+        Ok(())
+    }
+
+    /// What a condition says of single tables: itself if it is a simple one about one table, and of a disjunction what
+    /// each branch says of that table.
+    fn early(&self, ctx: &Context<'_>, condition: &Node) -> Vec<(i32, Node)> {
+        if let Some(table) = self.only_table(ctx, condition) {
+            return vec![(table, condition.clone())];
+        }
+        let Some(NodeEnum::BoolExpr(any)) = &condition.node else { return Vec::new() };
+        if any.boolop != BoolExprType::OrExpr as i32 {
+            return Vec::new();
+        }
+        self.tables
+            .iter()
+            .filter_map(|table| Some((table.number, self.implied(ctx, &any.args, table.number)?)))
+            .collect()
+    }
+
+    /// `(a AND b) OR (c AND d)` with a and c about the table implies `a OR c`.
+    fn implied(&self, ctx: &Context<'_>, branches: &[Node], table: i32) -> Option<Node> {
+        let of_branch = |branch: &Node| {
+            let about: Vec<Node> = tree::conjuncts(Some(branch))
+                .into_iter()
+                .filter(|part| self.only_table(ctx, part) == Some(table))
+                .cloned()
+                .collect();
+            tree::conjunction(about)
+        };
+        let parts: Vec<Node> = branches.iter().map(of_branch).collect::<Option<_>>()?;
+        Some(tree::or(parts))
+    }
+
+    /// The one table that a simple condition is about.
+    pub fn only_table(&self, ctx: &Context<'_>, condition: &Node) -> Option<i32> {
+        let mut tables = Vec::new();
+        if !self.simple(ctx, condition, &mut tables) {
+            return None;
+        }
+        tables.dedup();
+        match tables.as_slice() {
+            [table] => self.tables.iter().find(|t| t.number == *table && t.keeps).map(|t| t.number),
+            _ => None,
+        }
+    }
+
+    /// Comparisons of a column with constants, joined by AND, OR, NOT: they cannot fail and read nothing else.
+    fn simple(&self, ctx: &Context<'_>, node: &Node, tables: &mut Vec<i32>) -> bool {
+        match node.node.as_ref() {
+            Some(NodeEnum::BoolExpr(b)) => b.args.iter().all(|arg| self.simple(ctx, arg, tables)),
+            Some(NodeEnum::NullTest(test)) => test.arg.as_deref().is_some_and(|a| self.plain_column(a, tables)),
+            Some(NodeEnum::AExpr(e)) => {
+                let (Some(left), Some(right)) = (e.lexpr.as_deref(), e.rexpr.as_deref()) else { return false };
+                let builtin = tree::operator_name(&e.name).is_some_and(|op| {
+                    ["=", "<>", "<", ">", "<=", ">=", "~~", "!~~", "~~*", "!~~*", "BETWEEN", "NOT BETWEEN"]
+                        .contains(&op)
+                        && !ctx.catalog.has_user_operator(op)
+                });
+                let kind_is_plain = matches!(
+                    AExprKind::try_from(e.kind),
+                    Ok(AExprKind::AexprOp
+                        | AExprKind::AexprIn
+                        | AExprKind::AexprLike
+                        | AExprKind::AexprIlike
+                        | AExprKind::AexprBetween
+                        | AExprKind::AexprNotBetween)
+                );
+                builtin
+                    && kind_is_plain
+                    && ((self.plain_column(left, tables) && is_constant(right))
+                        || (is_constant(left) && self.plain_column(right, tables))
+                        || (self.plain_column(left, tables) && self.plain_column(right, tables)))
+            }
+            _ => false,
+        }
+    }
+
+    fn plain_column(&self, node: &Node, tables: &mut Vec<i32>) -> bool {
+        match self.owner(node) {
+            Found::Table(table, _) => {
+                tables.push(self.tables[table].number);
+                true
+            }
+            Found::Nowhere | Found::Unknown => false,
+        }
+    }
+
+    /// Is FROM one table and nothing else?
+    pub fn is_single_table(&self) -> bool {
+        self.tables.len() == 1 && !self.has_other_items
+    }
+
+    /// The column of a table that an expression shows as it is.
+    pub fn source(&self, node: &Node) -> Option<&Column> {
+        let Some(NodeEnum::ColumnRef(_)) = &node.node else { return None };
+        match self.owner(node) {
+            Found::Table(table, name) => self.tables[table].relation.column(&name),
+            Found::Nowhere | Found::Unknown => None,
+        }
+    }
+
+    /// Whose column an expression is, at this level.
+    pub fn owner(&self, node: &Node) -> Found {
+        let Some((column, _)) = terms::peel(node) else { return Found::Unknown };
+        let names: Option<Vec<&str>> = column.fields.iter().map(tree::text_of).collect();
+        let (qualifier, name) = match names.as_deref() {
+            Some([name]) => (None, *name),
+            Some([.., qualifier, name]) => (Some(*qualifier), *name),
+            _ => return Found::Unknown,
+        };
+        let mut owners = self.tables.iter().enumerate().filter(|(_, table)| {
+            qualifier.is_none_or(|qualifier| table.alias == qualifier) && table.columns.contains(name)
+        });
+        match (owners.next(), owners.next()) {
+            (Some((table, _)), None) => Found::Table(table, name.to_owned()),
+            (None, _) if !self.has_other_items => Found::Nowhere,
+            _ => Found::Unknown,
+        }
+    }
+}
+
+/// Where a name leads.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// A column of this table of the level.
+    Table(usize, String),
+    /// Not a column of the level.
+    Nowhere,
+    Unknown,
+}
+
+fn column_names(node: &Node, names: &mut HashSet<String>) {
+    match &node.node {
+        Some(NodeEnum::RowExpr(row)) => row.args.iter().for_each(|part| column_names(part, names)),
+        _ => {
+            if let Some((column, _)) = terms::peel(node) {
+                names.extend(column.fields.last().and_then(tree::text_of).map(str::to_owned));
+            }
+        }
+    }
+}
+
+/// Literals, parameters, and sums and differences of them (`date '1994-01-01' + interval '1 year'`).
+fn is_constant(node: &Node) -> bool {
+    match node.node.as_ref() {
+        Some(NodeEnum::AConst(_) | NodeEnum::ParamRef(_)) => true,
+        Some(NodeEnum::TypeCast(cast)) => {
+            let registry = cast.type_name.as_ref().and_then(|t| t.names.last()).and_then(tree::text_of);
+            cast.arg.as_deref().is_some_and(is_constant) && !registry.is_some_and(|t| t.starts_with("reg"))
+        }
+        Some(NodeEnum::List(list)) => list.items.iter().all(is_constant),
+        Some(NodeEnum::AExpr(e)) => {
+            e.kind == AExprKind::AexprOp as i32
+                && matches!(tree::operator_name(&e.name), Some("+" | "-"))
+                && e.lexpr.as_deref().is_none_or(is_constant)
+                && e.rexpr.as_deref().is_some_and(is_constant)
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,206 @@
+SELECT c_name, o_total FROM customer JOIN orders ON c_custkey = o_custkey
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
+    SELECT o_custkey, o_total FROM public.orders
+  Scatter to [0 1 2]
+    SELECT c_name, o_total FROM customer JOIN loxo_x1 orders ON c_custkey = o_custkey
+
+SELECT c_name, count(*), sum(o_total) FROM customer JOIN orders ON c_custkey = o_custkey WHERE c_nation = 3 AND o_date < date '1995-01-01' GROUP BY c_name ORDER BY 2 DESC LIMIT 5
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
+    SELECT o_custkey, o_date, o_total FROM public.orders WHERE o_date < '1995-01-01'::date
+  Gather on 0
+    SELECT loxo_c1 AS c_name, COALESCE(sum(loxo_c2), 0)::bigint AS count, sum(loxo_c3)::loxo_type_of_1_3 AS sum FROM loxo_g1 GROUP BY loxo_c1 ORDER BY 2 DESC LIMIT 5
+    loxo_g1 from [0 1 2]
+      SELECT c_name AS loxo_c1, count(*) AS loxo_c2, sum(o_total) AS loxo_c3 FROM customer JOIN loxo_x1 orders ON c_custkey = o_custkey WHERE c_nation = 3 AND o_date < '1995-01-01'::date GROUP BY 1
+
+SELECT l.l_flag, c.c_name FROM lineitem l, orders o, customer c WHERE l.l_orderkey = o.o_orderkey AND o.o_custkey = c.c_custkey AND c.c_name = 'x'
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to all of [0 1 2]
+    SELECT c_custkey, c_name FROM public.customer c WHERE c.c_name = 'x'
+  Scatter to [0 1 2]
+    SELECT l.l_flag, c.c_name FROM lineitem l, orders o, loxo_x1 c WHERE l.l_orderkey = o.o_orderkey AND o.o_custkey = c.c_custkey AND c.c_name = 'x'
+
+SELECT n_name, count(c_custkey) FROM nation LEFT JOIN customer ON n_key = c_nation AND c_name LIKE 'a%' GROUP BY n_name
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to node 0
+    SELECT c_custkey, c_name, c_nation FROM public.customer WHERE c_name LIKE 'a%'
+  Forward to 0
+    SELECT n_name, count(c_custkey) FROM nation LEFT JOIN loxo_x1 customer ON n_key = c_nation AND c_name LIKE 'a%' GROUP BY n_name
+
+SELECT c_name, o_total FROM customer LEFT JOIN orders ON c_custkey = o_custkey WHERE c_nation = 1
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
+    SELECT o_custkey, o_total FROM public.orders
+  Scatter to [0 1 2]
+    SELECT c_name, o_total FROM customer LEFT JOIN loxo_x1 orders ON c_custkey = o_custkey WHERE c_nation = 1
+
+SELECT c_name, o_total FROM customer FULL JOIN orders ON c_custkey = o_custkey
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
+    SELECT o_custkey, o_total FROM public.orders
+  Scatter to [0 1 2]
+    SELECT c_name, o_total FROM customer FULL JOIN loxo_x1 orders ON c_custkey = o_custkey
+
+SELECT c_name FROM customer WHERE EXISTS (SELECT 1 FROM orders WHERE o_custkey = c_custkey AND o_total > 10)
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
+    SELECT DISTINCT o_custkey, o_total FROM public.orders WHERE o_total > 10
+  Scatter to [0 1 2]
+    SELECT c_name FROM customer WHERE EXISTS (SELECT 1 FROM loxo_x1 orders WHERE o_custkey = c_custkey AND o_total > 10)
+
+SELECT c_name FROM customer WHERE NOT EXISTS (SELECT 1 FROM orders WHERE o_custkey = c_custkey)
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
+    SELECT DISTINCT o_custkey FROM public.orders
+  Scatter to [0 1 2]
+    SELECT c_name FROM customer WHERE NOT EXISTS (SELECT 1 FROM loxo_x1 orders WHERE o_custkey = c_custkey)
+
+SELECT c_name FROM customer WHERE c_custkey IN (SELECT o_custkey FROM orders WHERE o_date > date '2000-01-01')
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to all of [0 1 2]
+    SELECT o_custkey FROM orders WHERE o_date > '2000-01-01'::date
+  Scatter to [0 1 2]
+    SELECT c_name FROM customer WHERE c_custkey IN (SELECT loxo_c1 AS o_custkey FROM loxo_x1)
+
+SELECT c_name FROM customer WHERE c_custkey NOT IN (SELECT o_custkey FROM orders)
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to all of [0 1 2]
+    SELECT o_custkey FROM orders
+  Scatter to [0 1 2]
+    SELECT c_name FROM customer WHERE NOT c_custkey IN (SELECT loxo_c1 AS o_custkey FROM loxo_x1)
+
+SELECT sum(l_price) FROM lineitem, customer WHERE c_custkey = l_partkey AND c_name = 'x' AND l_quantity < (SELECT 0.2 * avg(l_quantity) FROM lineitem WHERE l_partkey = c_custkey)
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
+    SELECT l_partkey, l_quantity, l_price FROM public.lineitem
+  loxo_x2 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
+    SELECT l_partkey, l_quantity, l_price FROM public.lineitem
+    then CREATE INDEX ON loxo_x2 (l_partkey)
+  Gather on 0
+    SELECT sum(loxo_c1)::loxo_type_of_1_1 AS sum FROM loxo_g1
+    loxo_g1 from [0 1 2]
+      SELECT sum(l_price) AS loxo_c1 FROM loxo_x1 lineitem, customer WHERE c_custkey = l_partkey AND c_name = 'x' AND l_quantity < (SELECT 0.2 * avg(l_quantity) FROM loxo_x2 lineitem WHERE l_partkey = c_custkey)
+
+SELECT o_custkey, sum(o_total) FROM orders GROUP BY o_custkey HAVING sum(o_total) > (SELECT sum(o_total) * 0.1 FROM orders)
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to node 0
+    SELECT sum(o_total) AS loxo_c1 FROM orders
+  loxo_x2 from [0] to all of [0 1 2]
+    SELECT sum(loxo_c1)::loxo_type_of_1_1 * 0.1 AS "?column?" FROM loxo_x1
+  loxo_x3 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
+    SELECT o_custkey, o_total FROM public.orders
+  Scatter to [0 1 2]
+    SELECT o_custkey, sum(o_total) FROM loxo_x3 orders GROUP BY o_custkey HAVING sum(o_total) > (SELECT loxo_c1 AS "?column?" FROM loxo_x2)
+
+WITH totals (key, total) AS (SELECT o_custkey, sum(o_total) FROM orders GROUP BY o_custkey) SELECT c_name, total FROM customer, totals WHERE c_custkey = key AND total = (SELECT max(total) FROM totals)
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to node 0
+    SELECT o_custkey AS loxo_c1, sum(o_total) AS loxo_c2 FROM orders GROUP BY 1
+  loxo_x2 from [0] to all of [0 1 2]
+    SELECT loxo_c1 AS o_custkey, sum(loxo_c2)::loxo_type_of_1_2 AS sum FROM loxo_x1 GROUP BY loxo_c1
+  Scatter to [0 1 2]
+    WITH totals(key, total) AS (SELECT loxo_c1 AS o_custkey, loxo_c2 AS sum FROM loxo_x2) SELECT c_name, total FROM customer, totals WHERE c_custkey = key AND total = (SELECT max(total) FROM totals)
+
+SELECT sum(l_price) FROM lineitem, customer WHERE (c_custkey = l_partkey AND c_name = 'a' AND l_quantity < 5) OR (c_custkey = l_partkey AND c_name = 'b' AND l_quantity < 7)
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to all of [0 1 2]
+    SELECT c_custkey, c_name FROM public.customer WHERE c_name = 'a' OR c_name = 'b'
+  Gather on 0
+    SELECT sum(loxo_c1)::loxo_type_of_1_1 AS sum FROM loxo_g1
+    loxo_g1 from [0 1 2]
+      SELECT sum(l_price) AS loxo_c1 FROM lineitem, loxo_x1 customer WHERE (c_custkey = l_partkey AND c_name = 'a' AND l_quantity < 5) OR (c_custkey = l_partkey AND c_name = 'b' AND l_quantity < 7)
+
+SELECT e_text, c_name FROM events, customer WHERE e_id = c_custkey
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
+    SELECT e_id, e_text FROM public.events
+  Scatter to [0 1 2]
+    SELECT e_text, c_name FROM loxo_x1 events, customer WHERE e_id = c_custkey
+
+SELECT m_text, c_name FROM modded JOIN customer ON m_id = c_nation
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to hash of column 0 Int4 over [0 1 2]
+    SELECT m_id, m_text FROM public.modded
+  loxo_x2 from [0 1 2] to hash of column 1 Int4 over [0 1 2]
+    SELECT c_name, c_nation FROM public.customer
+  Scatter to [0 1 2]
+    SELECT m_text, c_name FROM loxo_x1 modded JOIN loxo_x2 customer ON m_id = c_nation
+
+SELECT a.o_orderkey, b.o_orderkey FROM orders a JOIN orders b ON a.o_custkey = b.o_custkey AND a.o_date < b.o_date
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to hash of column 1 Int8 over [0 1 2]
+    SELECT o_orderkey, o_custkey, o_date FROM public.orders a
+  loxo_x2 from [0 1 2] to hash of column 1 Int8 over [0 1 2]
+    SELECT o_orderkey, o_custkey, o_date FROM public.orders b
+  Scatter to [0 1 2]
+    SELECT a.o_orderkey, b.o_orderkey FROM loxo_x1 a JOIN loxo_x2 b ON a.o_custkey = b.o_custkey AND a.o_date < b.o_date
+
+SELECT n.nation, sum(n.amount) FROM (SELECT n_name AS nation, l_price - o_total AS amount FROM lineitem, orders, nation WHERE l_partkey = o_custkey AND n_key = o_custkey) n GROUP BY nation
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
+    SELECT l_partkey, l_price FROM public.lineitem
+  loxo_x2 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
+    SELECT o_custkey, o_total FROM public.orders
+  Gather on 0
+    SELECT loxo_c2 AS nation, sum(loxo_c3)::loxo_type_of_1_3 AS sum FROM loxo_g1 GROUP BY loxo_c1, loxo_c2
+    loxo_g1 from [0 1 2]
+      SELECT nation AS loxo_c1, n.nation AS loxo_c2, sum(n.amount) AS loxo_c3 FROM (SELECT n_name AS nation, l_price - o_total AS amount FROM loxo_x1 lineitem, loxo_x2 orders, nation WHERE l_partkey = o_custkey AND n_key = o_custkey) n GROUP BY 1, 2
+
+SELECT c_custkey, x.n FROM customer, LATERAL (SELECT count(*) AS n FROM orders WHERE o_custkey = c_custkey) x
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
+    SELECT o_custkey FROM public.orders
+    then CREATE INDEX ON loxo_x1 (o_custkey)
+  Scatter to [0 1 2]
+    SELECT c_custkey, x.n FROM customer, LATERAL (SELECT count(*) AS n FROM loxo_x1 orders WHERE o_custkey = c_custkey) x
+
+SELECT count(*) FROM lineitem WHERE l_partkey IN (SELECT o_custkey FROM orders ORDER BY o_total LIMIT 10)
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to node 0
+    SELECT o_custkey AS loxo_c1, o_total AS loxo_c2 FROM orders ORDER BY 2 LIMIT 10
+  loxo_x2 from [0] to all of [0 1 2]
+    SELECT loxo_c1 AS o_custkey FROM loxo_x1 ORDER BY loxo_c2 LIMIT 10
+  Gather on 0
+    SELECT COALESCE(sum(loxo_c1), 0)::bigint AS count FROM loxo_g1
+    loxo_g1 from [0 1 2]
+      SELECT count(*) AS loxo_c1 FROM lineitem WHERE l_partkey IN (SELECT loxo_c1 AS o_custkey FROM loxo_x2)
+
+SELECT o.o_custkey FROM public.orders o, public.customer WHERE public.customer.c_custkey = o.o_custkey
+----
+Gather on 0
+  SELECT o.o_custkey FROM loxo_g1 o, loxo_g2 customer WHERE customer.c_custkey = o.o_custkey
+  loxo_g1 from [0 1 2]
+    SELECT o_custkey FROM public.orders o
+  loxo_g2 from [0 1 2]
+    SELECT c_custkey FROM public.customer
+
+SELECT c_name FROM customer JOIN orders ON c_custkey = o_custkey WHERE o_total > random()
+----
+Gather on 0
+  SELECT c_name FROM loxo_g1 customer JOIN loxo_g2 orders ON c_custkey = o_custkey WHERE o_total > random()
+  loxo_g1 from [0 1 2]
+    SELECT c_custkey, c_name FROM public.customer
+  loxo_g2 from [0 1 2]
+    SELECT o_custkey, o_total FROM public.orders
+
