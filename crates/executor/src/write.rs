@@ -51,7 +51,11 @@ impl Session {
         if self.in_block() {
             return self.scatter(Mode::InBlock, part, call, output).await;
         }
-        self.scatter_gated(part, call, output).await
+        match self.context.gtm.has_lease() {
+            true => self.scatter_gated(part, call, output).await,
+            // Nobody shuts our gate: the commit itself sees to it that no cut is spoilt.
+            false => self.atomically(async |this| this.scatter(Mode::InBlock, part, call, output).await).await,
+        }
     }
 
     async fn scatter_gated(
@@ -60,12 +64,12 @@ impl Session {
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
-        let gate = self.context.gtm.gate().clone();
+        let gtm = self.context.gtm.clone();
         for (node, sql) in &parts {
             self.hold(*node, Mode::Autocommit).await?;
             self.sight.touch(*node);
             let version = self.catalog_version;
-            self.link(*node)?.start_gated(sql, call, version, gate.clone());
+            self.link(*node)?.start_gated(sql, call, version, gtm.clone());
         }
         let nodes: Vec<NodeId> = parts.iter().map(|(node, _)| *node).collect();
         let mut links = self.take(&nodes)?;
