@@ -37,6 +37,7 @@ fn sessions_see_one_state() {
     assert_eq!(steps_back(&cluster, "consistent", LOOK), 0, "a session went back in time");
     assert_ne!(steps_back(&cluster, "local", LOOK_MAX), 0, "the test cannot see a step back");
     assert_eq!(forks(&cluster, "consistent", LOOK), 0, "two orders of the same writes");
+    a_table_is_rewritten(&cluster);
     updates_of_all_rows(&cluster);
     copies_stay_alike(&cluster);
 }
@@ -397,6 +398,40 @@ fn forks(cluster: &Cluster, mode: &str, look: Duration) -> usize {
     eprintln!("{mode}: {} states", seen.len());
     assert!(seen.len() > 10, "nothing was read");
     seen.windows(2).filter(|pair| pair[1].1 < pair[0].1).count()
+}
+
+/// A statement that has to wait for a schema change sees the rows where that has put them, and neither waits for the other for
+/// ever.
+fn a_table_is_rewritten(cluster: &Cluster) {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _stop = Stop(&stop);
+        let readers: Vec<_> = (0..3)
+            .map(|number| {
+                let stop = &stop;
+                scope.spawn(move || {
+                    let mut session = cluster.connect(number % 2).expect("a session");
+                    while !stop.load(Ordering::Relaxed) {
+                        match number {
+                            0 => assert_eq!(sum_of_rows(&mut session), TOTAL),
+                            1 => assert_eq!(sum(&mut session), TOTAL),
+                            _ => {
+                                let tag = session.run("UPDATE account SET balance = balance").expect("an update").tag;
+                                assert_eq!(tag.as_deref(), Some("UPDATE 30"));
+                            }
+                        }
+                    }
+                })
+            })
+            .collect();
+        let mut session = cluster.connect(1).expect("a session");
+        for round in 0..6 {
+            let of = if round % 2 == 0 { "numeric" } else { "bigint" };
+            session.run(&format!("ALTER TABLE account ALTER COLUMN balance TYPE {of}")).expect("a schema change");
+        }
+        stop.store(true, Ordering::Relaxed);
+        readers.into_iter().for_each(|reader| reader.join().expect("a reader"));
+    });
 }
 
 /// Statements that change all rows on all nodes never fail on each other, nor on writers of single rows.
