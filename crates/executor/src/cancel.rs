@@ -42,15 +42,24 @@ pub struct CancelSet {
     began_us: AtomicU64,
     /// Locked while a breaker is at work; what it leaves is the error of a statement that had to give way.
     judgment: tokio::sync::Mutex<Option<PgError>>,
+    /// For what waits in the coordinator itself.
+    asked: tokio::sync::Notify,
 }
 
 impl CancelSet {
     pub(crate) fn new(home: NodeId) -> Self {
-        Self { home, working: Mutex::default(), began_us: AtomicU64::new(0), judgment: Default::default() }
+        Self {
+            home,
+            working: Mutex::default(),
+            began_us: AtomicU64::new(0),
+            judgment: Default::default(),
+            asked: Default::default(),
+        }
     }
 
     /// Cancels whatever runs. Nodes are asked at the same time; the answer comes through the statement itself.
     pub async fn cancel(&self) {
+        self.asked.notify_waiters();
         let keys: Vec<CancelKey> = self.lock().values().map(|working| working.key.clone()).collect();
         let requests = keys.iter().map(CancelKey::send);
         futures_util::future::join_all(requests).await;
@@ -115,6 +124,11 @@ impl CancelSet {
 }
 
 impl Session {
+    /// Comes when somebody asks to cancel what the session does from now on.
+    pub(crate) async fn cancelled(&self) {
+        self.cancel.asked.notified().await;
+    }
+
     /// The result of a statement, once no cancel of it can be under way any more: of one that had to give way to break a
     /// deadlock the error says so. To be called after each statement, before anything else is sent for the session.
     pub async fn judged<T>(&self, result: Result<T>) -> Result<T> {

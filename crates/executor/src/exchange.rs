@@ -21,6 +21,7 @@ use crate::load::is_node_specific;
 use crate::output::{Output, frame_bodies};
 use crate::run::Completion;
 use crate::session::{Held, Mode, Session};
+use crate::snapshot::Locks;
 use crate::staged::{Destination, RowRouter};
 
 /// What a source gives in one round, about.
@@ -38,7 +39,7 @@ impl Session {
         if self.in_block() {
             return Err(PgError::internal("a plan with exchanges inside a transaction block"));
         }
-        let read = self.begin_read(&dag.nodes).await?;
+        let read = self.begin_read_locked(&dag.nodes, &locks_of(dag)).await?;
         let call = Call { one_off: true, ..call.clone() };
         let result = self.dag_in_block(dag, &call, output).await;
         self.end_read(read).await;
@@ -191,6 +192,19 @@ impl Session {
         self.put_back(links);
         results.into_iter().collect()
     }
+}
+
+/// The tables that the fragments read.
+fn locks_of(dag: &Dag) -> Locks {
+    let last: Vec<&str> = match &dag.last {
+        Plan::Gather(gather) => gather.inputs.iter().map(|input| input.sql.as_str()).collect(),
+        Plan::Scatter(scatter) => vec![&scatter.sql],
+        Plan::Forward(forward) => vec![&forward.sql],
+        // Refused when it is run.
+        _ => Vec::new(),
+    };
+    let fragments = dag.exchanges.iter().map(|exchange| exchange.sql.text.as_str());
+    Locks::of(None, fragments.chain(last)).without(dag.exchanges.iter().map(|exchange| exchange.table.as_str()))
 }
 
 /// Queues the opening of a portal and the first batch of its rows.

@@ -52,8 +52,8 @@ pub(crate) struct Held {
     pub(crate) failure: Option<PgError>,
     /// CopyData is on its way from the node.
     pub(crate) copying_out: bool,
-    /// Sync, which commits the statement, waits for this gate.
-    pub(crate) gate: Option<txn::Gate>,
+    /// Sync, which commits the statement, waits for the gate.
+    pub(crate) gate: Option<txn::GtmClient>,
     /// Held from before Sync until its answer.
     pub(crate) pass: Option<txn::Pass>,
 }
