@@ -17,7 +17,8 @@
 use pgerror::{PgError, Result, SqlState};
 use pgproto::Connection;
 
-use crate::gid::{GID_VERSION, Gid, GidSource};
+use crate::gid::{GID_VERSION, Gid, GidSource, Kind};
+use crate::user_prepared;
 
 /// Makes what this crate needs on a datanode, in the database of the tables; idempotent, to be run by a superuser.
 /// Anyone may add a decision, as anyone may commit; nobody but a superuser may read, change or delete one.
@@ -49,7 +50,7 @@ pub(crate) async fn announce(connection: &mut Connection, node: u16, ids: &GidSo
     };
     let xid = std::str::from_utf8(xid).ok().and_then(|text| text.parse().ok());
     let xid = xid.ok_or_else(|| PgError::internal("the commit point's transaction id is not a number"))?;
-    Ok((Gid { commit_point: node, xid, coordinator, counter }, hardened.is_some()))
+    Ok((Gid { kind: Kind::Commit, commit_point: node, xid, coordinator, counter }, hardened.is_some()))
 }
 
 /// What a commit point's node says about a transaction.
@@ -64,6 +65,8 @@ pub(crate) enum Fate {
     NoDecision,
     /// Its transaction has not ended.
     InProgress,
+    /// A user prepared it and has not yet said how it ends.
+    Kept,
 }
 
 /// Asks the commit point's node, in the database of the transaction. Two statements on purpose: the row is looked for with
@@ -79,10 +82,15 @@ pub(crate) async fn fate(connection: &mut Connection, gid: &Gid) -> Result<Fate>
         return Ok(Fate::InProgress);
     }
     // Errors, above all 42P01, go up: a node without the table is not the commit point's node as it was.
-    let found = connection.query_rows(&format!("SELECT FROM loxo.decision WHERE gid = '{gid}' LIMIT 1")).await?;
-    Ok(match (found.is_empty(), status.as_deref()) {
-        (false, _) => Fate::Committed,
-        (true, Some(b"committed")) => Fate::NoDecision,
-        (true, _) => Fate::Aborted,
-    })
+    let decided = match gid.kind {
+        Kind::Commit => {
+            let sql = format!("SELECT FROM loxo.decision WHERE gid = '{gid}' LIMIT 1");
+            (!connection.query_rows(&sql).await?.is_empty()).then_some(Fate::Committed)
+        }
+        Kind::User => user_prepared::registered(connection, gid).await?,
+    };
+    Ok(decided.unwrap_or(match status.as_deref() {
+        Some(b"committed") => Fate::NoDecision,
+        _ => Fate::Aborted,
+    }))
 }

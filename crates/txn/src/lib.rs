@@ -9,6 +9,7 @@
 //! * [`commit`](mod@commit): the commit and the rollback of one transaction.
 //! * [`gid`]: the name of a distributed transaction, which says where its outcome is found.
 //! * [`decision`]: where the outcome is kept: one row at the commit point, as durable as the commit itself.
+//! * [`user_prepared`]: PREPARE TRANSACTION and COMMIT PREPARED of users.
 //! * [`recovery`]: resolves in-doubt transactions from the datanodes alone. Its page argues why that is race-free.
 //! * [`gtm`]: server and client of the gtm; soft state only.
 //!
@@ -25,6 +26,7 @@ pub mod decision;
 pub mod gid;
 pub mod gtm;
 pub mod recovery;
+pub mod user_prepared;
 
 pub use commit::{Outcome, Participant, commit, rollback};
 pub use gid::{Gid, GidSource};

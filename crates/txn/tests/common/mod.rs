@@ -173,6 +173,7 @@ impl Nodes {
         for server in &nodes.servers {
             let mut connection = server.connect().await;
             connection.execute(txn::decision::SCHEMA_SQL).await.unwrap();
+            connection.execute(txn::user_prepared::SCHEMA_SQL).await.unwrap();
             let table = "CREATE TABLE t (k int, CONSTRAINT t_key UNIQUE (k) DEFERRABLE INITIALLY DEFERRED)";
             connection.execute(table).await.unwrap();
         }
