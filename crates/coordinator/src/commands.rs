@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use executor::{Call, Completion, Output, Parameters};
+use executor::{Call, Completion, End, Output, Parameters};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend;
 use planner::parse::{CopyEndpoint, Discard, SetStatement, Statement, StatementKind, Transaction, TransactionModes};
@@ -114,10 +114,9 @@ impl Client {
                 self.report_settings();
                 Ok(Completion::tag("ROLLBACK"))
             }
-            Transaction::Prepare { .. } | Transaction::CommitPrepared { .. } | Transaction::RollbackPrepared { .. } => {
-                Err(PgError::unsupported("user-level two-phase commit")
-                    .hint("Use COMMIT: it is atomic on all datanodes."))
-            }
+            Transaction::Prepare { gid } => self.prepare_transaction(gid).await,
+            Transaction::CommitPrepared { gid } => self.finish_prepared(gid, End::Commit).await,
+            Transaction::RollbackPrepared { gid } => self.finish_prepared(gid, End::Rollback).await,
         }
     }
 
@@ -173,6 +172,36 @@ impl Client {
             self.session.begin(&sql, read_only);
         }
         Ok(Completion::tag(tag))
+    }
+
+    async fn prepare_transaction(&mut self, name: &str) -> Result<Completion> {
+        if !self.session.in_block() {
+            self.warn(SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
+            return Ok(Completion::tag("ROLLBACK"));
+        }
+        if std::mem::take(&mut self.implicit_block) {
+            self.warn(SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
+        }
+        self.portals.clear();
+        self.forget_cursors();
+        let tag = self.session.prepare_transaction(name).await?;
+        self.report_settings();
+        Ok(Completion::tag(tag))
+    }
+
+    async fn finish_prepared(&mut self, name: &str, end: End) -> Result<Completion> {
+        let words = match end {
+            End::Commit => "COMMIT PREPARED",
+            End::Rollback => "ROLLBACK PREPARED",
+        };
+        if self.session.in_block() {
+            return Err(PgError::new(
+                SqlState::ACTIVE_SQL_TRANSACTION,
+                format!("{words} cannot run inside a transaction block"),
+            ));
+        }
+        self.session.finish_prepared(name, end).await?;
+        Ok(Completion::tag(words))
     }
 
     fn require_block(&self, what: &str) -> Result<()> {

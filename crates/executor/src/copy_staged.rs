@@ -23,7 +23,8 @@ impl Session {
             self.rows_on(home, &may_read).await?.first().and_then(|row| row.first()?.as_deref()) == Some(b"t");
         let sql = checking_stage(stage).filter(|_| may_read).unwrap_or_else(|| stage.create_sql.clone());
         self.run_on(home, &sql).await?;
-        self.link(home)?.temp = true;
+        let held = self.link(home)?;
+        (held.temp, held.gathered) = (true, true);
         Ok(())
     }
 

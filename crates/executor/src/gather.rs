@@ -110,6 +110,7 @@ impl Session {
         self.hold(home, Mode::InBlock).await?;
         let held = self.link(home)?;
         held.temp = true;
+        held.gathered = true;
         held.start_describe(&input.sql, &call.declared_types());
         held.flush().await?;
         let columns = held.read_description().await?.1.unwrap_or_default();

@@ -38,6 +38,7 @@ mod session;
 mod settings;
 mod staged;
 mod transaction;
+mod user_prepared;
 
 pub use call::{Call, Parameters};
 pub use context::Context;
@@ -51,3 +52,4 @@ pub use pool::{Address, Identity, Pool};
 pub use run::Completion;
 pub use session::{CancelSet, Mode, Session};
 pub use settings::Settings;
+pub use txn::user_prepared::End;

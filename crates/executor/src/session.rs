@@ -44,6 +44,8 @@ pub(crate) struct Held {
     pub(crate) preamble: u32,
     /// The backend has temp tables of this transaction: it cannot be PREPAREd.
     pub(crate) temp: bool,
+    /// Temp tables of ours, that the user knows nothing of, are or were among them.
+    pub(crate) gathered: bool,
     /// A Parse whose success is not known yet.
     pub(crate) parsing: Option<(Bytes, Vec<u32>)>,
     /// The error of the answer being read.
@@ -496,7 +498,16 @@ impl Block {
 
 impl Held {
     pub(crate) fn new(link: Link) -> Self {
-        Self { link, begun: false, preamble: 0, temp: false, parsing: None, failure: None, copying_out: false }
+        Self {
+            link,
+            begun: false,
+            preamble: 0,
+            temp: false,
+            gathered: false,
+            parsing: None,
+            failure: None,
+            copying_out: false,
+        }
     }
 
     /// Reads the answers to what was queued before the statement itself. Cancel-safe.

@@ -134,11 +134,12 @@ impl Session {
         self.end_block();
     }
 
-    fn end_block(&mut self) {
+    pub(crate) fn end_block(&mut self) {
         self.block = None;
         for held in self.held.values_mut() {
             held.begun = false;
             held.temp = false;
+            held.gathered = false;
         }
         self.release();
     }
@@ -172,7 +173,7 @@ impl Session {
     }
 }
 
-fn unresolved_warning(nodes: &[u16]) -> Option<pgproto::Frame> {
+pub(crate) fn unresolved_warning(nodes: &[u16]) -> Option<pgproto::Frame> {
     let list: Vec<String> = nodes.iter().map(u16::to_string).collect();
     let warning = PgError::with_severity(
         "WARNING",
