@@ -94,25 +94,6 @@ INSERT INTO u VALUES (1, 3), (3, 3), (4, 4);
 PREPARE TRANSACTION 'five';
 SELECT * FROM u ORDER BY k;
 SELECT gid FROM pg_prepared_xacts;
--- What cannot be prepared.
-BEGIN;
-CREATE TEMP TABLE mine (a int);
-PREPARE TRANSACTION 'six';
-SELECT gid FROM pg_prepared_xacts;
-CREATE TEMP TABLE mine (a int);
-BEGIN;
-SELECT * FROM mine;
-PREPARE TRANSACTION 'six';
-BEGIN;
-INSERT INTO t VALUES (40, 'gone');
-INSERT INTO mine VALUES (1);
-PREPARE TRANSACTION 'six';
-SELECT count(*) FROM t WHERE k = 40;
-SELECT count(*) FROM mine;
-DROP TABLE mine;
--- refused
-BEGIN; CREATE TABLE made (a int); PREPARE TRANSACTION 'seven';
-ROLLBACK;
 -- Whose it is.
 CREATE ROLE e2e_two_phase;
 CREATE ROLE e2e_other;
@@ -136,11 +117,6 @@ COMMIT PREPARED 'super';
 SELECT count(*) FROM t WHERE k >= 50;
 DROP ROLE e2e_two_phase;
 DROP ROLE e2e_other;
--- Several in one message.
-BEGIN; INSERT INTO t VALUES (60, 'a'), (61, 'b'); PREPARE TRANSACTION 'eight';
-SELECT gid FROM pg_prepared_xacts;
-COMMIT PREPARED 'eight';
-EXPLAIN (COSTS OFF) SELECT gid FROM pg_prepared_xacts WHERE false;
 PREPARE names AS SELECT gid FROM pg_prepared_xacts;
 EXECUTE names;
 SELECT count(*) FROM t;

@@ -54,7 +54,7 @@ impl Session {
         let registration = Registration { name: name.to_owned(), owner, database: self.identity.database.clone() };
         let context = self.context.clone();
         let inquiry = context.connect_options(context.service());
-        let mut registry = self.service_link(self.home).await?;
+        let mut registry = self.context.service_link(self.home).await?;
         let mut participants: Vec<Participant<'_>> = self
             .held
             .iter_mut()
@@ -80,7 +80,7 @@ impl Session {
         self.release();
         let context = self.context.clone();
         let inquiry = context.connect_options(context.service());
-        let mut registry = self.service_link(self.home).await?;
+        let mut registry = self.context.service_link(self.home).await?;
         let found = user_prepared::find(&mut registry.connection, name, &role, is_superuser).await;
         let outcome = match found {
             Ok(found) => {
@@ -123,12 +123,8 @@ impl Session {
     async fn links_to(&self, nodes: &[u16]) -> Result<Vec<(u16, Link)>> {
         let mut links = Vec::new();
         for node in nodes {
-            links.push((*node, self.service_link(NodeId(*node)).await?));
+            links.push((*node, self.context.service_link(NodeId(*node)).await?));
         }
         Ok(links)
-    }
-
-    async fn service_link(&self, node: NodeId) -> Result<Link> {
-        self.context.pool.checkout(node, &self.context.address(node)?, self.context.service()).await
     }
 }
