@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use executor::{Call, Completion, End, Output, Parameters};
+use executor::{Call, Completion, End, Output, Parameters, own_setting_name};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend;
 use planner::parse::{CopyEndpoint, Discard, SetStatement, Statement, StatementKind, Transaction, TransactionModes};
@@ -246,6 +246,15 @@ impl Client {
                 return Err(PgError::unsupported("standard_conforming_strings = off")
                     .hint("Write strings with backslash escapes as E'…'."));
             }
+            SetStatement::Value { name, local, .. } if let Some(own) = own_setting_name(name) => {
+                self.session.set_own(own, &statement.sql, *local).await?;
+            }
+            SetStatement::Default { name, local } if let Some(own) = own_setting_name(name) => {
+                self.session.reset_own(own, *local);
+            }
+            SetStatement::Reset { name } if let Some(own) = own_setting_name(name) => {
+                self.session.reset_own(own, false);
+            }
             SetStatement::Snapshot { .. } => {
                 return Err(PgError::unsupported("SET TRANSACTION SNAPSHOT")
                     .hint("A snapshot is exported by one datanode and means nothing on another."));
@@ -291,6 +300,9 @@ impl Client {
             )
             .hint("Use SET, or SELECT set_config() by itself with constants."));
         };
+        if own_setting_name(&name).is_some() {
+            return Err(PgError::unsupported(format!("set_config() of {name}")).hint("Use SET."));
+        }
         let completion = self.forward_home(&statement.sql, call).await?;
         match is_local {
             true => self.session.set_in_block(&statement.sql).await?,
@@ -310,6 +322,11 @@ impl Client {
                 SqlState::UNDEFINED_OBJECT,
                 format!("\"{name}\" is a setting of Postgres-XL that is accepted and ignored"),
             ));
+        }
+        if let Some(value) = self.session.own_setting(name) {
+            let sql = format!("SELECT {}::text AS {name}", catalog::quote_literal(value));
+            self.forward_home(&sql, call).await?;
+            return Ok(Completion::tag("SHOW"));
         }
         self.forward_home(&statement.sql, call).await
     }

@@ -10,6 +10,7 @@ use planner::{FinalSql, Input};
 
 use crate::call::Call;
 use crate::output::Output;
+use crate::own_settings;
 use crate::run::Completion;
 use crate::session::{Mode, Session};
 
@@ -50,7 +51,11 @@ impl Session {
             Some(name) => settings.reset(name),
             None => settings.clear(),
         })
-        .await
+        .await?;
+        if name.is_none() {
+            own_settings::NAMES.into_iter().for_each(|own| self.note_own_setting(own, None));
+        }
+        Ok(())
     }
 
     async fn change_settings(&mut self, sql: &str, change: impl FnOnce(&mut crate::Settings)) -> Result<()> {
@@ -222,7 +227,7 @@ impl Session {
 
     /// DISCARD TEMP and DISCARD SEQUENCES, if the session has a backend of its own there.
     pub async fn discard_on_home(&mut self, sql: &str) -> Result<()> {
-        self.temp_relations = None;
+        self.names_changed();
         match self.is_pinned(self.home) {
             true => self.command_on(self.home, sql).await,
             false => Ok(()),

@@ -67,6 +67,8 @@ pub(crate) struct Block {
     pub(crate) catalog: Option<Arc<Loaded>>,
     /// The transaction changed the catalog: others must be told at commit.
     pub(crate) schema_changed: bool,
+    /// The search path or the temp objects may be others than before the block.
+    names_changed: bool,
     pub(crate) failed: bool,
     pub(crate) read_only: bool,
 }
@@ -75,6 +77,8 @@ pub(crate) struct Block {
 enum Replay {
     Savepoint(String, Settings),
     Set(String),
+    /// A setting that no node is told of, and its value from here on.
+    Own(&'static str, Option<String>),
 }
 
 /// Backends that work for a session at this moment, for cancel requests that come on another connection.
@@ -152,7 +156,24 @@ impl Session {
     /// To be called when anything may have changed what unqualified names mean.
     pub fn search_path_changed(&mut self) {
         self.search_path_was_set = true;
+        self.names_changed();
+    }
+
+    /// What names mean is asked again; once more when the block ends or goes back, since that may undo it.
+    pub(crate) fn names_changed(&mut self) {
         self.search_path = None;
+        self.temp_relations = None;
+        if let Some(block) = &mut self.block {
+            block.names_changed = true;
+        }
+    }
+
+    /// After a block has ended or gone back to a savepoint.
+    pub(crate) fn names_restored(&mut self) {
+        if self.block.as_ref().is_some_and(|block| block.names_changed) {
+            self.search_path = None;
+            self.temp_relations = None;
+        }
     }
 
     /// Queues a NOTICE or WARNING for the client.
@@ -227,6 +248,7 @@ impl Session {
             settings_at_begin: self.settings.clone(),
             catalog: None,
             schema_changed: false,
+            names_changed: false,
             failed: false,
             read_only,
         });
@@ -250,7 +272,7 @@ impl Session {
             self.cancel.lock().remove(&node);
             self.held.remove(&node);
         }
-        self.temp_relations = None;
+        self.names_changed();
         self.release();
     }
 
@@ -346,7 +368,7 @@ impl Session {
         if let Some(held) = self.held.get_mut(&home) {
             held.temp = held.begun;
         }
-        self.temp_relations = None;
+        self.names_changed();
     }
 
     /// A link held by [`Session::hold`].
@@ -413,7 +435,7 @@ impl Session {
         if let Some(block) = &mut self.block {
             // The savepoints from there on are gone, the settings made since then stay.
             let tail = block.replay.split_off(at);
-            block.replay.extend(tail.into_iter().filter(|step| matches!(step, Replay::Set(_))));
+            block.replay.extend(tail.into_iter().filter(|step| !matches!(step, Replay::Savepoint(..))));
         }
         Ok(())
     }
@@ -442,6 +464,7 @@ impl Session {
         if let Some(settings) = settings {
             self.settings = settings;
         }
+        self.names_restored();
         Ok(())
     }
 
@@ -461,6 +484,22 @@ impl Session {
             block.replay.push(Replay::Set(sql.to_owned()));
         }
         Ok(())
+    }
+
+    /// Notes in the block what one of the coordinator's own settings is from here on.
+    pub(crate) fn note_own_setting(&mut self, name: &'static str, value: Option<String>) {
+        if let Some(block) = &mut self.block {
+            block.replay.push(Replay::Own(name, value));
+        }
+    }
+
+    /// Value of one of the coordinator's own settings, as SHOW writes it; `None` for the server's own.
+    pub fn own_setting(&self, name: &str) -> Option<&str> {
+        let in_block = self.block.iter().flat_map(|block| block.replay.iter().rev()).find_map(|step| match step {
+            Replay::Own(known, value) if *known == name => Some(value.as_deref()),
+            _ => None,
+        });
+        in_block.unwrap_or_else(|| self.settings.own(name))
     }
 
     /// After a committed block: links carry the session's new settings already.
@@ -483,13 +522,16 @@ impl Block {
     fn joining_commands(&self) -> String {
         let mut sql = self.begin.clone();
         for step in &self.replay {
-            sql.push_str("; ");
             match step {
                 Replay::Savepoint(name, _) => {
-                    sql.push_str("SAVEPOINT ");
+                    sql.push_str("; SAVEPOINT ");
                     sql.push_str(&catalog::quote_identifier(name));
                 }
-                Replay::Set(command) => sql.push_str(command),
+                Replay::Set(command) => {
+                    sql.push_str("; ");
+                    sql.push_str(command);
+                }
+                Replay::Own(..) => {}
             }
         }
         sql

@@ -7,6 +7,8 @@ use std::hash::{Hash, Hasher};
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     commands: Vec<(String, String)>,
+    /// Those that no backend is told of: see the page of `own_settings`.
+    own: Vec<(String, String)>,
 }
 
 impl Settings {
@@ -14,6 +16,20 @@ impl Settings {
     pub fn set(&mut self, name: &str, command: String) {
         self.reset(name);
         self.commands.push((name.to_owned(), command));
+    }
+
+    /// Remembers the value of one of the coordinator's own settings, as SHOW writes it.
+    pub(crate) fn set_own(&mut self, name: &str, value: String) {
+        self.reset_own(name);
+        self.own.push((name.to_owned(), value));
+    }
+
+    pub(crate) fn reset_own(&mut self, name: &str) {
+        self.own.retain(|(known, _)| known != name);
+    }
+
+    pub(crate) fn own(&self, name: &str) -> Option<&str> {
+        self.own.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     /// Forgets a name.
@@ -24,6 +40,7 @@ impl Settings {
     /// Forgets all.
     pub fn clear(&mut self) {
         self.commands.clear();
+        self.own.clear();
     }
 
     /// Two sessions with the same fingerprint can use each other's backends; 0 means "as the server starts".

@@ -135,6 +135,7 @@ impl Session {
     }
 
     pub(crate) fn end_block(&mut self) {
+        self.names_restored();
         self.block = None;
         for held in self.held.values_mut() {
             held.begun = false;
