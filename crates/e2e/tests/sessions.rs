@@ -45,8 +45,16 @@ fn same(pair: &mut Pair, statements: &[&str]) {
     for sql in statements {
         let expected = pair.reference.simple_all(sql, CopyInput::default()).expect("the stock server answers");
         let actual = pair.cluster.simple_all(sql, CopyInput::default()).unwrap_or_else(|e| panic!("{sql}: {e:?}"));
-        assert_eq!(answers_text(&actual), answers_text(&expected), "{sql}\n(left: the cluster, right: one server)");
+        let (actual, expected) = (without_places(&answers_text(&actual)), without_places(&answers_text(&expected)));
+        assert_eq!(actual, expected, "{sql}\n(left: the cluster, right: one server)");
     }
+}
+
+/// Where a row lies in its table is nobody's business: `tuple (0,12)`.
+fn without_places(text: &str) -> String {
+    let mut parts = text.split("tuple (");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| text + "tuple" + part.split_once(')').map_or(part, |(_, rest)| rest))
 }
 
 #[test]
@@ -72,39 +80,39 @@ fn settings(pair: &mut Pair) {
     same(
         pair,
         &[
-            "SET work_mem = '7MB'",
+            "SET vacuum_cost_limit = '700'",
             "BEGIN",
-            "SET LOCAL work_mem = '8MB'",
+            "SET LOCAL vacuum_cost_limit = '800'",
             "SAVEPOINT a",
-            "SET work_mem = '9MB'",
-            "SELECT count(*) FROM t WHERE current_setting('work_mem') = '9MB'",
+            "SET vacuum_cost_limit = '900'",
+            "SELECT count(*) FROM t WHERE current_setting('vacuum_cost_limit') = '900'",
             "SET LOCAL statement_timeout = '1h'",
             "ROLLBACK TO a",
-            "SHOW work_mem",
+            "SHOW vacuum_cost_limit",
             "SHOW statement_timeout",
-            "SELECT count(*) FROM t WHERE current_setting('work_mem') = '8MB'",
+            "SELECT count(*) FROM t WHERE current_setting('vacuum_cost_limit') = '800'",
             "RELEASE a",
             "SAVEPOINT b",
             "SET search_path = pg_catalog",
             "SELECT count(*) FROM t",
             "ROLLBACK TO b",
             "SELECT count(*) FROM t",
-            "RESET work_mem",
-            "SHOW work_mem",
+            "RESET vacuum_cost_limit",
+            "SHOW vacuum_cost_limit",
             "ROLLBACK",
-            "SHOW work_mem",
+            "SHOW vacuum_cost_limit",
             "BEGIN",
-            "SET work_mem = '10MB'",
-            "SET LOCAL work_mem = '11MB'",
+            "SET vacuum_cost_limit = '1000'",
+            "SET LOCAL vacuum_cost_limit = '1100'",
             "COMMIT",
-            "SHOW work_mem",
-            "SELECT count(*) FROM t WHERE current_setting('work_mem') = '10MB'",
+            "SHOW vacuum_cost_limit",
+            "SELECT count(*) FROM t WHERE current_setting('vacuum_cost_limit') = '1000'",
             "BEGIN",
-            "SET work_mem = '12MB'",
+            "SET vacuum_cost_limit = '1200'",
             "SELECT 1/0",
             "COMMIT",
-            "SHOW work_mem",
-            "SET work_mem = 'much'",
+            "SHOW vacuum_cost_limit",
+            "SET vacuum_cost_limit = 'much'",
             "SET nosuch_setting = 1",
             "RESET ALL",
             // The timeouts that the coordinator obeys itself.
@@ -354,9 +362,9 @@ fn statement_and_lock_timeouts(both: &Both) {
     }
 }
 
-/// The FATAL that ends an idle session, and how long it took.
+/// The FATAL that ends an idle session.
 fn ended(client: &mut Client) -> (String, String, bool) {
-    let error = client.wait().expect_err("the session is ended");
+    let error = client.last_words().expect("the session is ended");
     (error.code().as_str().to_owned(), error.message().into_owned(), error.is_fatal())
 }
 
