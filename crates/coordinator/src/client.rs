@@ -1,11 +1,12 @@
 //! One client's connection: the message loop and what both query protocols share.
 
 use std::collections::HashMap;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use executor::{Call, Completion, IDLE_IN_TRANSACTION, IDLE_SESSION, Output, Session};
+use executor::{Call, CancelSet, Completion, IDLE_IN_TRANSACTION, IDLE_SESSION, Output, Session};
 use pgerror::{PgError, Result, SqlState, field};
 use pgproto::frontend::tag;
 use pgproto::{FrameReader, FrameWriter, backend};
@@ -42,6 +43,21 @@ pub(crate) struct Client {
 /// 42703 and 42P01 come before the first row does.
 fn speaks_of_names(error: &PgError) -> bool {
     [SqlState::UNDEFINED_COLUMN, SqlState::UNDEFINED_TABLE].contains(&error.code())
+}
+
+/// Does the work while watching the client: when it hangs up, what runs is cancelled and the session ends.
+pub(crate) async fn watched<T>(
+    reader: &mut FrameReader,
+    cancel: &CancelSet,
+    work: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    tokio::select! {
+        result = work => result,
+        gone = reader.closed(READ_AHEAD_BYTES) => {
+            cancel.cancel().await;
+            Err(gone.with(field::SEVERITY, "FATAL"))
+        }
+    }
 }
 
 impl Client {
@@ -211,13 +227,7 @@ impl Client {
             None => Output::client(&mut self.writer),
         };
         let cancel = self.session.cancel_set();
-        let completion = tokio::select! {
-            result = self.session.run(plan, call, &mut output) => result?,
-            gone = self.reader.closed(READ_AHEAD_BYTES) => {
-                cancel.cancel().await;
-                return Err(gone.with(field::SEVERITY, "FATAL"));
-            }
-        };
+        let completion = watched(&mut self.reader, &cancel, self.session.run(plan, call, &mut output)).await?;
         if makes_temp_table {
             self.session.keep_temp_objects();
         }

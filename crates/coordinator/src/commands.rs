@@ -8,7 +8,7 @@ use pgerror::{PgError, Result, SqlState};
 use pgproto::backend;
 use planner::parse::{CopyEndpoint, Discard, SetStatement, Statement, StatementKind, Transaction, TransactionModes};
 
-use crate::client::Client;
+use crate::client::{Client, watched};
 use crate::prepared::Prepared;
 
 /// Settings of Postgres-XL that scripts set and that have nothing to decide here.
@@ -344,8 +344,9 @@ impl Client {
 
     /// Runs a statement as it is on the home node and passes its rows on.
     pub(crate) async fn forward_home(&mut self, sql: &str, call: &Call) -> Result<Completion> {
+        let cancel = self.session.cancel_set();
         let mut output = Output::client(&mut self.writer);
-        self.session.forward_home(sql, call, &mut output).await
+        watched(&mut self.reader, &cancel, self.session.forward_home(sql, call, &mut output)).await
     }
 
     async fn discard(&mut self, what: Discard) -> Result<Completion> {

@@ -438,9 +438,18 @@ fn prepared_transactions_belong_to_no_session(cluster: &Cluster) {
 }
 
 fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
+    nothing_left(what, || if is_true() { String::new() } else { "not yet".into() });
+}
+
+/// Asks until nothing is left.
+fn nothing_left(what: &str, mut left: impl FnMut() -> String) {
     let started = Instant::now();
-    while !is_true() {
-        assert!(started.elapsed() < RELEASED_MAX, "{what} are not free after {:?}", started.elapsed());
+    loop {
+        let left = left();
+        if left.is_empty() {
+            return;
+        }
+        assert!(started.elapsed() < RELEASED_MAX, "{what} after {:?}: {left}", started.elapsed());
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -449,9 +458,11 @@ fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
 fn nothing_is_held(cluster: &Cluster, what: &str) {
     for datanode in 0..cluster.datanodes().len() {
         let mut client = cluster.connect_datanode(datanode).expect("a datanode");
-        let sql = "SELECT (SELECT count(*) FROM pg_locks WHERE relation = 't'::regclass OR locktype = 'advisory') \
-            + (SELECT count(*) FROM pg_stat_activity WHERE application_name = 'loxo' AND state <> 'idle')";
-        eventually(&format!("{what}: locks on datanode {datanode}"), || client.scalar(sql).expect("a count") == "0");
+        let sql = "SELECT concat((SELECT string_agg(concat_ws(' ', pid, locktype, mode, granted), '; ') \
+            FROM pg_locks WHERE relation = 't'::regclass OR locktype = 'advisory'), \
+            (SELECT string_agg(concat_ws(' ', pid, state, wait_event, query), '; ') \
+            FROM pg_stat_activity WHERE application_name = 'loxo' AND state <> 'idle'))";
+        nothing_left(&format!("{what}, datanode {datanode}"), || client.scalar(sql).expect("a text"));
     }
 }
 
@@ -520,10 +531,11 @@ fn a_coordinator_that_is_killed_leaves_nothing(cluster: &Cluster) {
         let mut client = cluster.connect(0).expect("a session");
         in_the_middle(&mut client, what);
         is_held(cluster, what);
-        let pid = cluster.coordinator_pids().expect("the coordinators")[0];
-        let killed = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status().expect("kill runs");
-        assert!(killed.success());
-        nothing_is_held(cluster, what);
+        for pid in cluster.coordinator_pids().expect("the coordinators") {
+            let killed = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status();
+            assert!(killed.expect("kill runs").success());
+        }
+        nothing_is_held(cluster, &format!("{what} of a coordinator that is dead"));
         cluster.up().expect("the coordinator is started again");
     }
 }

@@ -36,7 +36,7 @@ impl Session {
         stage: &Stage,
         statement: &CopyStatement,
         options: &CopyOptions,
-        source: CopySource<'_>,
+        mut source: CopySource<'_>,
     ) -> Result<u64> {
         self.keep_sequence_state(&stage.create_sql);
         self.create_copy_stage(stage).await?;
@@ -52,7 +52,7 @@ impl Session {
             sql.push_str(condition);
         }
         let home = self.home;
-        self.start_copy(&[home], &sql).await?;
+        self.start_copy(&[home], &sql, &mut source).await?;
         let mut input = self.open_input(source, options, plan.columns.len(), &[home]).await?;
         let failure = loop {
             let chunk = match input.next().await {
