@@ -13,7 +13,7 @@ CREATE TABLE loxo.node (
     is_primary   bool NOT NULL DEFAULT false,
     is_preferred bool NOT NULL DEFAULT false
 );
-COMMENT ON TABLE loxo.node IS 'Datanodes (D, ids 0, 1, ...), coordinators (C, ids from 1000) and the gtm (G, id 2000).';
+COMMENT ON TABLE loxo.node IS 'Datanodes (D, ids 0, 1, ...), coordinators (C, ids from 1000) and gtms (G, ids from 2000).';
 
 CREATE TABLE loxo.node_group (
     name    name PRIMARY KEY,
@@ -141,39 +141,3 @@ CREATE FUNCTION loxo.forget_missing() RETURNS void
     LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS 'DELETE FROM loxo.class AS k WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = k.relid)';
 COMMENT ON FUNCTION loxo.forget_missing() IS 'Drops the notes about tables that are no longer there.';
-
--- Outcomes of distributed transactions (crate txn, page `decision`). Anyone may add one, as anyone may commit; nobody but a
--- superuser reads, changes or deletes them.
-CREATE TABLE loxo.decision (
-    gid text NOT NULL,
-    at  timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()
-);
-COMMENT ON TABLE loxo.decision IS 'Commits of distributed transactions whose commit point this node was; cleaned up by the gtm.';
-GRANT INSERT (gid) ON loxo.decision TO PUBLIC;
-
--- Transactions that users prepared (crate txn, page `user_prepared`); rows on the primary datanode only. Written by
--- coordinators and the gtm as superuser. The view shows them as PostgreSQL's view of that name would.
-CREATE TABLE loxo.prepared_transaction (
-    gid      text PRIMARY KEY,
-    name     text NOT NULL,
-    owner    name NOT NULL,
-    database name NOT NULL,
-    nodes    int2[] NOT NULL,
-    state    text NOT NULL DEFAULT 'prepared' CHECK (state IN ('prepared', 'committing', 'aborting')),
-    prepared timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()
-);
-CREATE UNIQUE INDEX prepared_transaction_name ON loxo.prepared_transaction (name) WHERE state = 'prepared';
-COMMENT ON TABLE loxo.prepared_transaction IS 'What PREPARE TRANSACTION has prepared, where, and how it is to end.';
-
-CREATE TABLE loxo.finishing (
-    gid text PRIMARY KEY
-);
-COMMENT ON TABLE loxo.finishing IS
-    'Transactions prepared here by users that are being committed: readers wait for them. Cleaned up by the gtm.';
-
-CREATE VIEW loxo.pg_prepared_xacts AS
-    SELECT pg_catalog.split_part(gid, '_', 5)::xid8::xid AS transaction, name AS gid, prepared, owner, database
-    FROM loxo.prepared_transaction WHERE state = 'prepared';
-COMMENT ON VIEW loxo.pg_prepared_xacts IS 'pg_prepared_xacts of the cluster: the names are those of the users.';
-
-GRANT SELECT ON loxo.prepared_transaction, loxo.finishing, loxo.pg_prepared_xacts TO PUBLIC;

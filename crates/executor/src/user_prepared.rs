@@ -5,8 +5,8 @@
 
 use catalog::NodeId;
 use pgerror::{PgError, Result, SqlState};
-use txn::Participant;
 use txn::user_prepared::{self, End, Registration};
+use txn::{CommitTools, Participant};
 
 use crate::pool::Link;
 use crate::session::{Mode, Session};
@@ -54,6 +54,7 @@ impl Session {
         let registration = Registration { name: name.to_owned(), owner, database: self.identity.database.clone() };
         let context = self.context.clone();
         let inquiry = context.connect_options(context.service());
+        let tools = CommitTools { ids: &context.gids, nodes: &inquiry, gtm: &context.gtm };
         let mut registry = self.context.service_link(self.home).await?;
         let mut participants: Vec<Participant<'_>> = self
             .held
@@ -61,15 +62,9 @@ impl Session {
             .filter(|(_, held)| held.begun)
             .map(|(node, held)| Participant { node: node.0, connection: &mut held.link.connection, wrote: true })
             .collect();
-        let result = user_prepared::prepare(
-            &mut participants,
-            &mut registry.connection,
-            self.home.0,
-            &registration,
-            &context.gids,
-            &inquiry,
-        )
-        .await;
+        let result =
+            user_prepared::prepare(&mut participants, &mut registry.connection, self.home.0, &registration, &tools)
+                .await;
         context.pool.give_back(registry);
         result
     }
@@ -80,6 +75,7 @@ impl Session {
         self.release();
         let context = self.context.clone();
         let inquiry = context.connect_options(context.service());
+        let tools = CommitTools { ids: &context.gids, nodes: &inquiry, gtm: &context.gtm };
         let mut registry = self.context.service_link(self.home).await?;
         let found = user_prepared::find(&mut registry.connection, name, &role, is_superuser).await;
         let outcome = match found {
@@ -90,7 +86,7 @@ impl Session {
                     .map(|(node, link)| Participant { node: *node, connection: &mut link.connection, wrote: true })
                     .collect();
                 let registry = &mut registry.connection;
-                let outcome = user_prepared::finish(&found, name, end, registry, &mut participants, &inquiry).await;
+                let outcome = user_prepared::finish(&found, name, end, registry, &mut participants, &tools).await;
                 links.into_iter().for_each(|(_, link)| context.pool.give_back(link));
                 outcome
             }

@@ -33,26 +33,11 @@ use futures_util::future::join_all;
 use pgerror::{PgError, Result, SqlState};
 use pgproto::{ConnectOptions, Connection};
 
-use crate::commit::{self, Answer, FINISH_MAX, Participant, RETRY_PAUSE};
+use crate::commit::{self, Answer, CommitTools, FINISH_MAX, INQUIRY_MAX, Participant, RETRY_PAUSE};
 use crate::control_point;
-use crate::decision::Fate;
+use crate::decision::{self, Fate};
+use crate::gate::Pass;
 use crate::gid::{GID_BYTES_MAX, Gid, GidSource, Kind};
-
-/// Makes what this module needs on a datanode; idempotent, to be run by a superuser. `loxo.pg_prepared_xacts` is
-/// PostgreSQL's view of that name as users of the cluster see it.
-pub const SCHEMA_SQL: &str = "CREATE SCHEMA IF NOT EXISTS loxo; \
-    CREATE TABLE IF NOT EXISTS loxo.prepared_transaction (\
-        gid text PRIMARY KEY, name text NOT NULL, owner name NOT NULL, database name NOT NULL, nodes int2[] NOT NULL, \
-        state text NOT NULL DEFAULT 'prepared' CHECK (state IN ('prepared', 'committing', 'aborting')), \
-        prepared timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()); \
-    CREATE UNIQUE INDEX IF NOT EXISTS prepared_transaction_name ON loxo.prepared_transaction (name) \
-        WHERE state = 'prepared'; \
-    CREATE TABLE IF NOT EXISTS loxo.finishing (gid text PRIMARY KEY); \
-    CREATE OR REPLACE VIEW loxo.pg_prepared_xacts AS \
-        SELECT pg_catalog.split_part(gid, '_', 5)::xid8::xid AS transaction, name AS gid, prepared, owner, database \
-        FROM loxo.prepared_transaction WHERE state = 'prepared'; \
-    GRANT USAGE ON SCHEMA loxo TO PUBLIC; \
-    GRANT SELECT ON loxo.prepared_transaction, loxo.finishing, loxo.pg_prepared_xacts TO PUBLIC";
 
 /// First key of the advisory lock on a name while a PREPARE of it is under way ("loxo" in ASCII).
 const NAME_LOCK: i32 = 0x6c6f_786f;
@@ -102,7 +87,7 @@ impl End {
 }
 
 /// Prepares the transaction on all participants or on none, and registers it at `registry`: a superuser's connection
-/// outside a transaction, to node `registry_node`. `nodes` is as for [`commit`](crate::commit()).
+/// outside a transaction, to node `registry_node`. Nothing becomes visible by it, so it needs no gate and no gtm.
 ///
 /// Errors: 42710 if the name is in use; else as `commit`, with "prepared" for "committed". After any but 40003 the
 /// transaction is rolled back.
@@ -111,15 +96,14 @@ pub async fn prepare<'c>(
     registry: &'c mut Connection,
     registry_node: u16,
     registration: &Registration,
-    ids: &GidSource,
-    nodes: &[ConnectOptions],
+    tools: &CommitTools<'_>,
 ) -> Result<()> {
     if let Some(error) = participants.iter().find_map(commit::unfit) {
         commit::rollback(participants).await;
         return Err(error);
     }
     let at: Vec<u16> = participants.iter().map(|p| p.node).collect();
-    let gid = match register(registry, registry_node, registration, &at, ids).await {
+    let gid = match register(registry, registry_node, registration, &at, tools.ids).await {
         Ok(gid) => gid,
         Err(error) => {
             commit::roll_back_one(registry).await;
@@ -136,7 +120,7 @@ pub async fn prepare<'c>(
         return Err(error);
     }
     control_point!("user-prepared-all");
-    if let Err(error) = commit::decide(&mut registry, &gid, nodes).await {
+    if let Err(error) = keep(&mut registry, &gid, tools.nodes).await {
         if error.code() != SqlState::STATEMENT_COMPLETION_UNKNOWN {
             commit::abort(&mut registry, participants.iter_mut().zip(is_prepared), Some(&gid)).await;
         }
@@ -144,6 +128,23 @@ pub async fn prepare<'c>(
     }
     control_point!("user-kept");
     Ok(())
+}
+
+/// Commits the row. 40003: nobody knows whether it is. Any other error: it is not.
+async fn keep(registry: &mut Participant<'_>, gid: &Gid, nodes: &[ConnectOptions]) -> Result<()> {
+    let node = registry.node;
+    let error = match commit::command(registry.connection, "COMMIT", "COMMIT").await {
+        Answer::Done => return Ok(()),
+        Answer::Lost(error) => error,
+        refused => return Err(refused.into_error(node)),
+    };
+    let unknown = || commit::unknown(node).hint("Look into pg_prepared_xacts before you repeat it.");
+    let options = nodes.get(usize::from(node)).ok_or_else(unknown)?;
+    match tokio::time::timeout(INQUIRY_MAX, commit::inquire(options, gid)).await {
+        Ok(Fate::Kept | Fate::Committed) => Ok(()),
+        Ok(Fate::Aborted) => Err(commit::lost(node, Some(error))),
+        Ok(Fate::NoDecision | Fate::InProgress) | Err(_) => Err(unknown()),
+    }
 }
 
 /// Inserts the row in a transaction that stays open.
@@ -231,35 +232,47 @@ fn missing(name: &str) -> PgError {
 }
 
 /// Ends a prepared transaction on all its nodes. `participants` are superuser's connections to all of them, outside a
-/// transaction, in the transaction's database. Gives the nodes that could not be told within 5 s; recovery does it.
+/// transaction, in the transaction's database. Gives the nodes that could not be told within 30 s; recovery does it.
 ///
-/// Errors: 42704 if somebody else was faster; 40003 if the registry's answer was lost: recovery does what was decided.
+/// A commit passes the gate from its decision on, since whoever sees the decision may carry it out.
+///
+/// Errors: 42704 if somebody else was faster; 57P03 if this coordinator was fenced out (nothing is changed); 40003 if the
+/// registry's answer was lost: recovery does what was decided.
 pub async fn finish(
     transaction: &Registered,
     name: &str,
     end: End,
     registry: &mut Connection,
     participants: &mut [Participant<'_>],
-    nodes: &[ConnectOptions],
+    tools: &CommitTools<'_>,
 ) -> Result<Vec<u16>> {
     let gid = &transaction.gid;
-    if let Err(error) = decide(registry, gid, name, end).await {
-        commit::roll_back_one(registry).await;
-        return Err(error);
-    }
-    control_point!("finish-decided");
-    if end == End::Commit {
-        let sql = mark_sql(gid);
-        let marked = join_all(participants.iter_mut().map(|p| insist(p, &sql, nodes))).await;
-        let unmarked: Vec<u16> = marked.into_iter().flatten().collect();
-        if !unmarked.is_empty() {
-            return Ok(transaction.nodes.clone());
+    let pass = match decide(registry, transaction, name, end, tools).await {
+        Ok(pass) => pass,
+        Err(error) => {
+            commit::roll_back_one(registry).await;
+            return Err(error);
         }
-    }
+    };
+    control_point!("finish-decided");
+    let (mark, finish) = (mark_sql(gid), format!("{} PREPARED '{gid}'", end.verb()));
+    let mut unresolved = match end {
+        End::Commit => on_all(participants, &mark, true).await,
+        End::Rollback => Vec::new(),
+    };
     control_point!("finish-marked");
-    let sql = format!("{} PREPARED '{gid}'", end.verb());
-    let finished = join_all(participants.iter_mut().map(|p| finish_one(p, &sql, nodes))).await;
-    let unresolved: Vec<u16> = finished.into_iter().flatten().collect();
+    let is_marked = unresolved.is_empty();
+    unresolved = match is_marked {
+        true => on_all(participants, &finish, false).await,
+        false => transaction.nodes.clone(),
+    };
+    if let Some(pass) = pass {
+        pass.leave(&unresolved);
+    }
+    if !is_marked && !insist(&transaction.nodes, &mark, tools.nodes).await.is_empty() {
+        return Ok(unresolved);
+    }
+    unresolved = insist(&unresolved, &finish, tools.nodes).await;
     control_point!("finish-done");
     if unresolved.is_empty() {
         // Should it fail, recovery does it.
@@ -268,49 +281,85 @@ pub async fn finish(
     Ok(unresolved)
 }
 
-async fn decide(registry: &mut Connection, gid: &Gid, name: &str, end: End) -> Result<()> {
+/// Writes into the row how it ends. A commit is then in the gate, and the coordinator one that no fence has shut out.
+async fn decide(
+    registry: &mut Connection,
+    transaction: &Registered,
+    name: &str,
+    end: End,
+    tools: &CommitTools<'_>,
+) -> Result<Option<Pass>> {
+    let gid = &transaction.gid;
     let sql = format!(
         "UPDATE loxo.prepared_transaction SET state = '{}' WHERE gid = '{gid}' AND state = 'prepared' RETURNING gid",
         end.state()
     );
     begin(registry).await?;
+    if end == End::Commit {
+        decision::may_commit(registry, tools.gtm).await?;
+    }
     if registry.query_rows(&sql).await?.is_empty() {
         return Err(missing(name));
     }
     control_point!("finish-deciding");
+    let pass = match end {
+        End::Commit => {
+            let pass = tools.gtm.gate().enter().await;
+            pass.expose(*gid, transaction.nodes.clone());
+            Some(pass)
+        }
+        End::Rollback => None,
+    };
     match commit::command(registry, "COMMIT", "COMMIT").await {
-        Answer::Done => Ok(()),
+        Answer::Done => Ok(pass),
         Answer::Lost(_) => Err(commit::unknown(gid.commit_point)
             .hint("Look into pg_prepared_xacts: if the transaction is still there, repeat the command.")),
-        refused => Err(refused.into_error(gid.commit_point)),
+        refused => {
+            if let Some(pass) = pass {
+                pass.leave(&[]);
+            }
+            Err(refused.into_error(gid.commit_point))
+        }
     }
 }
 
-async fn finish_one(participant: &mut Participant<'_>, sql: &str, nodes: &[ConnectOptions]) -> Option<u16> {
-    control_point!("finish-one");
-    let failed = insist(participant, sql, nodes).await;
-    control_point!("finished-one");
-    failed
-}
-
-/// Runs a command that must be carried out, on new connections for a while if need be. Gives the node if it was not.
-async fn insist(participant: &mut Participant<'_>, sql: &str, nodes: &[ConnectOptions]) -> Option<u16> {
-    let node = participant.node;
-    if is_done(participant.connection.execute(sql).await) {
-        return None;
-    }
-    let Some(options) = nodes.get(usize::from(node)) else { return Some(node) };
-    let again = async {
-        loop {
-            tokio::time::sleep(RETRY_PAUSE).await;
-            if let Ok(mut connection) = Connection::connect(options).await
-                && is_done(connection.execute(sql).await)
-            {
-                return;
+/// Runs a command on all nodes at once; gives those where it could not be carried out.
+async fn on_all(participants: &mut [Participant<'_>], sql: &str, is_mark: bool) -> Vec<u16> {
+    let work = participants.iter_mut().map(|participant| async {
+        match is_mark {
+            true => {
+                control_point!("finish-mark");
+            }
+            false => {
+                control_point!("finish-one");
             }
         }
-    };
-    tokio::time::timeout(FINISH_MAX, again).await.is_err().then_some(node)
+        let is_done = is_done(participant.connection.execute(sql).await);
+        if !is_mark {
+            control_point!("finished-one");
+        }
+        (!is_done).then_some(participant.node)
+    });
+    join_all(work).await.into_iter().flatten().collect()
+}
+
+/// Runs a command that must be carried out on new connections until it is, or the time is over; gives the nodes where it is not.
+async fn insist(at: &[u16], sql: &str, nodes: &[ConnectOptions]) -> Vec<u16> {
+    let work = at.iter().map(|node| async {
+        let attempts = async {
+            while let Some(options) = nodes.get(usize::from(*node)) {
+                if let Ok(mut connection) = Connection::connect(options).await
+                    && is_done(connection.execute(sql).await)
+                {
+                    return None;
+                }
+                tokio::time::sleep(RETRY_PAUSE).await;
+            }
+            Some(*node)
+        };
+        tokio::time::timeout(FINISH_MAX, attempts).await.unwrap_or(Some(*node))
+    });
+    join_all(work).await.into_iter().flatten().collect()
 }
 
 /// 42704: it is gone, so somebody has done it before us.
@@ -328,12 +377,20 @@ pub(crate) fn forget_sql(gid: &Gid) -> String {
     format!("DELETE FROM loxo.prepared_transaction WHERE gid = '{gid}' AND state <> 'prepared'")
 }
 
-/// What the registry says of a user's transaction; `None` if it has no row.
+/// What the registry says of a user's transaction; `None` if it has no row. A row that somebody is changing (its `xmax`
+/// runs) is not decided yet.
 pub(crate) async fn registered(registry: &mut Connection, gid: &Gid) -> Result<Option<Fate>> {
-    let sql = format!("SELECT state FROM loxo.prepared_transaction WHERE gid = '{gid}'");
-    Ok(text(&registry.query_rows(&sql).await?, 0).map(|state| match state.as_str() {
+    let sql = format!(
+        "SELECT state, CASE WHEN xmax <> '0'::xid THEN EXISTS (SELECT FROM pg_catalog.pg_locks AS l \
+         WHERE l.locktype = 'transactionid' AND l.transactionid = t.xmax AND l.granted) ELSE false END \
+         FROM loxo.prepared_transaction AS t WHERE gid = '{gid}'"
+    );
+    let rows = registry.query_rows(&sql).await?;
+    let is_changing = text(&rows, 1).as_deref() == Some("t");
+    Ok(text(&rows, 0).map(|state| match state.as_str() {
         "committing" => Fate::Committed,
         "aborting" => Fate::Aborted,
+        _ if is_changing => Fate::InProgress,
         _ => Fate::Kept,
     }))
 }

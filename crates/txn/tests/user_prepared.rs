@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use txn::control::{Script, with_script};
 use txn::user_prepared::{self, End, Registration};
-use txn::{GidSource, Participant, resolve_all};
+use txn::{CommitTools, GidSource, SETTLE_SQL, resolve_all};
 
 /// Where the rows of the tests are registered; not the first, to tell it from other defaults.
 const REGISTRY: u16 = 1;
@@ -21,29 +21,38 @@ fn registration(name: &str) -> Registration {
     Registration { name: name.into(), owner: "postgres".into(), database: "postgres".into() }
 }
 
-/// Inserts `k` on all nodes and prepares it.
-async fn prepare(options: Vec<ConnectOptions>, mut connections: Vec<Connection>, name: String, k: i32) -> Result<()> {
-    all(&mut connections, &format!("BEGIN; INSERT INTO t VALUES ({k})")).await;
-    let mut registry = Connection::connect(&options[usize::from(REGISTRY)]).await?;
-    let ids = GidSource::new();
-    let mut participants = writers(&mut connections);
-    user_prepared::prepare(&mut participants, &mut registry, REGISTRY, &registration(&name), &ids, &options).await
+async fn connect(options: &[ConnectOptions]) -> Result<Vec<Connection>> {
+    let mut connections = Vec::new();
+    for options in options {
+        connections.push(Connection::connect(options).await?);
+    }
+    Ok(connections)
 }
 
-async fn finish(options: Vec<ConnectOptions>, name: String, end: End) -> Result<Vec<u16>> {
-    let mut registry = Connection::connect(&options[usize::from(REGISTRY)]).await?;
-    let found = user_prepared::find(&mut registry, &name, "postgres", false).await?;
-    let mut connections = Vec::new();
-    for node in &found.nodes {
-        connections.push(Connection::connect(&options[usize::from(*node)]).await?);
+/// Inserts `k` on all nodes and prepares it.
+fn prepare(nodes: &Nodes, name: String, k: i32) -> impl Future<Output = Result<()>> + Send + use<> {
+    let (options, gtm) = (nodes.options(), nodes.gtm.clone());
+    async move {
+        let mut connections = connect(&options).await?;
+        all(&mut connections, &format!("BEGIN; INSERT INTO t VALUES ({k})")).await;
+        let mut registry = Connection::connect(&options[usize::from(REGISTRY)]).await?;
+        let tools = CommitTools { ids: &GidSource::new(), nodes: &options, gtm: &gtm };
+        let mut participants = writers(&mut connections);
+        user_prepared::prepare(&mut participants, &mut registry, REGISTRY, &registration(&name), &tools).await
     }
-    let mut participants: Vec<Participant<'_>> = found
-        .nodes
-        .iter()
-        .zip(&mut connections)
-        .map(|(node, connection)| Participant { node: *node, connection, wrote: true })
-        .collect();
-    user_prepared::finish(&found, &name, end, &mut registry, &mut participants, &options).await
+}
+
+fn finish(nodes: &Nodes, name: String, end: End) -> impl Future<Output = Result<Vec<u16>>> + Send + use<> {
+    let (options, gtm) = (nodes.options(), nodes.gtm.clone());
+    async move {
+        let mut registry = Connection::connect(&options[usize::from(REGISTRY)]).await?;
+        let found = user_prepared::find(&mut registry, &name, "postgres", false).await?;
+        let mut connections = connect(&options).await?;
+        assert_eq!(found.nodes.len(), connections.len(), "it is on all nodes");
+        let tools = CommitTools { ids: &GidSource::new(), nodes: &options, gtm: &gtm };
+        let mut participants = writers(&mut connections);
+        user_prepared::finish(&found, &name, end, &mut registry, &mut participants, &tools).await
+    }
 }
 
 /// Work that has come to a control point and waits there.
@@ -117,32 +126,31 @@ async fn a_prepared_transaction_is_kept_and_ends_on_all_nodes() {
     let options = nodes.options();
     for (k, end) in [(1, End::Commit), (2, End::Rollback)] {
         let name = format!("it's \\ {k}");
-        prepare(options.clone(), nodes.connect().await, name.clone(), k).await.unwrap();
+        prepare(&nodes, name.clone(), k).await.unwrap();
         assert_eq!((nodes.count(k).await, nodes.prepared().await, names(&nodes).await), (0, 3, vec![name.clone()]));
         let report = resolve_all(&options).await;
         assert_eq!((report.resolved, report.waiting.len()), (0, 0), "recovery must leave it alone: {report:?}");
 
-        let error = prepare(options.clone(), nodes.connect().await, name.clone(), 9).await.unwrap_err();
+        let error = prepare(&nodes, name.clone(), 9).await.unwrap_err();
         assert_eq!(error.code(), SqlState::DUPLICATE_OBJECT);
         assert_eq!((nodes.count(9).await, nodes.prepared().await), (0, 3));
 
-        assert_eq!(finish(options.clone(), name.clone(), end).await.unwrap(), Vec::<u16>::new());
+        assert_eq!(finish(&nodes, name.clone(), end).await.unwrap(), Vec::<u16>::new());
         let expected = if end == End::Commit { 3 } else { 0 };
         assert_eq!((nodes.count(k).await, nodes.prepared().await, names(&nodes).await), (expected, 0, vec![]));
-        assert_eq!(finish(options.clone(), name, end).await.unwrap_err().code(), SqlState::UNDEFINED_OBJECT);
+        assert_eq!(finish(&nodes, name, end).await.unwrap_err().code(), SqlState::UNDEFINED_OBJECT);
     }
 }
 
 #[tokio::test]
 async fn what_one_node_refuses_is_rolled_back_on_all() {
     let nodes = Nodes::start(3).await;
-    let options = nodes.options();
     all(std::slice::from_mut(&mut nodes.servers[2].connect().await), "INSERT INTO t VALUES (1)").await;
-    let error = prepare(options.clone(), nodes.connect().await, "x".into(), 1).await.unwrap_err();
+    let error = prepare(&nodes, "x".into(), 1).await.unwrap_err();
     assert_eq!(error.code(), SqlState::UNIQUE_VIOLATION, "the deferred constraint of one node");
     assert_eq!((nodes.count(1).await, nodes.prepared().await, leftovers(&nodes).await), (1, 0, 0));
     let long = "x".repeat(200);
-    let error = prepare(options, nodes.connect().await, long, 2).await.unwrap_err();
+    let error = prepare(&nodes, long, 2).await.unwrap_err();
     assert_eq!(error.code(), SqlState::INVALID_PARAMETER_VALUE);
     assert_eq!((nodes.prepared().await, leftovers(&nodes).await), (0, 0));
 }
@@ -150,21 +158,20 @@ async fn what_one_node_refuses_is_rolled_back_on_all() {
 #[tokio::test]
 async fn two_at_once_of_one_name_do_not_wait_for_each_other() {
     let nodes = Nodes::start(2).await;
-    let options = nodes.options();
-    let first = prepare(options.clone(), nodes.connect().await, "x".into(), 1);
+    let first = prepare(&nodes, "x".into(), 1);
     let first = Stopped::at("user-prepared-all", first).await;
-    let error = prepare(options.clone(), nodes.connect().await, "x".into(), 2).await.unwrap_err();
+    let error = prepare(&nodes, "x".into(), 2).await.unwrap_err();
     assert_eq!(error.code(), SqlState::DUPLICATE_OBJECT);
-    let error = finish(options.clone(), "x".into(), End::Commit).await.unwrap_err();
+    let error = finish(&nodes, "x".into(), End::Commit).await.unwrap_err();
     assert_eq!(error.code(), SqlState::UNDEFINED_OBJECT, "it is not prepared yet");
     first.go_on().await.unwrap();
     assert_eq!((nodes.prepared().await, names(&nodes).await), (2, vec!["x".to_owned()]));
 
-    let commit = Stopped::at("finish-decided", finish(options.clone(), "x".into(), End::Commit)).await;
-    let error = finish(options.clone(), "x".into(), End::Rollback).await.unwrap_err();
+    let commit = Stopped::at("finish-decided", finish(&nodes, "x".into(), End::Commit)).await;
+    let error = finish(&nodes, "x".into(), End::Rollback).await.unwrap_err();
     assert_eq!(error.code(), SqlState::UNDEFINED_OBJECT, "somebody else finishes it");
     // Its name is free again, as it is in PostgreSQL.
-    prepare(options.clone(), nodes.connect().await, "x".into(), 3).await.unwrap();
+    prepare(&nodes, "x".into(), 3).await.unwrap();
     assert_eq!(commit.go_on().await.unwrap(), Vec::<u16>::new());
     assert_eq!((nodes.count(1).await, nodes.count(3).await, nodes.prepared().await), (2, 0, 2));
 }
@@ -172,7 +179,7 @@ async fn two_at_once_of_one_name_do_not_wait_for_each_other() {
 #[tokio::test]
 async fn only_its_owner_or_a_superuser_may_end_it() {
     let nodes = Nodes::start(2).await;
-    prepare(nodes.options(), nodes.connect().await, "x".into(), 1).await.unwrap();
+    prepare(&nodes, "x".into(), 1).await.unwrap();
     let mut registry = nodes.servers[usize::from(REGISTRY)].connect().await;
     let error = user_prepared::find(&mut registry, "x", "mallory", false).await.unwrap_err();
     assert_eq!(error.code(), SqlState::INSUFFICIENT_PRIVILEGE);
@@ -199,23 +206,24 @@ async fn a_coordinator_that_dies_while_it_prepares_leaves_all_or_nothing() {
     let nodes = Nodes::start(3).await;
     for (k, (point, kept)) in (1..).zip(PREPARE_POINTS) {
         let name = format!("at {point}");
-        Stopped::at(point, prepare(nodes.options(), nodes.connect().await, name.clone(), k)).await.kill().await;
+        Stopped::at(point, prepare(&nodes, name.clone(), k)).await.kill().await;
         settled(&nodes, kept).await;
         let (prepared, listed) = if kept { (3, vec![name.clone()]) } else { (0, vec![]) };
         assert_eq!((nodes.prepared().await, names(&nodes).await), (prepared, listed), "{point}");
         // The name is free exactly if nothing was kept, and what was kept can be committed.
-        let again = prepare(nodes.options(), nodes.connect().await, name.clone(), k + 100).await;
+        let again = prepare(&nodes, name.clone(), k + 100).await;
         assert_eq!(again.is_err(), kept, "{point}");
-        finish(nodes.options(), name, End::Commit).await.unwrap();
+        finish(&nodes, name, End::Commit).await.unwrap();
         let committed = if kept { k } else { k + 100 };
         assert_eq!((nodes.count(committed).await, nodes.prepared().await), (3, 0), "{point}");
     }
 }
 
 /// Points before the decision and after it.
-const FINISH_POINTS: [(&str, bool); 6] = [
+const FINISH_POINTS: [(&str, bool); 7] = [
     ("finish-deciding", false),
     ("finish-decided", true),
+    ("finish-mark", true),
     ("finish-marked", true),
     ("finish-one", true),
     ("finished-one", true),
@@ -228,14 +236,17 @@ async fn a_coordinator_that_dies_while_it_finishes_is_replaced() {
     let mut k = 0;
     for end in [End::Commit, End::Rollback] {
         for (point, decided) in FINISH_POINTS {
+            if (end, point) == (End::Rollback, "finish-mark") {
+                continue;
+            }
             k += 1;
             let name = format!("{k}");
-            prepare(nodes.options(), nodes.connect().await, name.clone(), k).await.unwrap();
-            Stopped::at(point, finish(nodes.options(), name.clone(), end)).await.kill().await;
+            prepare(&nodes, name.clone(), k).await.unwrap();
+            Stopped::at(point, finish(&nodes, name.clone(), end)).await.kill().await;
             recover(&nodes).await;
             if !decided {
                 assert_eq!((nodes.prepared().await, nodes.count(k).await), (3, 0), "{point}: it must be kept");
-                finish(nodes.options(), name, end).await.unwrap();
+                finish(&nodes, name, end).await.unwrap();
             }
             let expected = if end == End::Commit { 3 } else { 0 };
             assert_eq!((nodes.prepared().await, nodes.count(k).await), (0, expected), "{end:?} {point}");
@@ -252,7 +263,7 @@ async fn servers_may_crash_at_any_step() {
         for (point, kept) in PREPARE_POINTS {
             k += 1;
             let name = format!("{k}");
-            let work = prepare(nodes.options(), nodes.connect().await, name.clone(), k);
+            let work = prepare(&nodes, name.clone(), k);
             let stopped = Stopped::at(point, work).await;
             nodes.servers[victim].crash();
             nodes.servers[victim].start();
@@ -264,7 +275,7 @@ async fn servers_may_crash_at_any_step() {
             assert_eq!(result.is_ok(), is_kept, "{point} {victim}: {result:?}");
             assert_eq!(nodes.prepared().await, if is_kept { 3 } else { 0 }, "{point} {victim}");
             if is_kept {
-                finish(nodes.options(), name, End::Rollback).await.unwrap();
+                finish(&nodes, name, End::Rollback).await.unwrap();
             }
         }
     }
@@ -272,8 +283,8 @@ async fn servers_may_crash_at_any_step() {
         for (point, decided) in FINISH_POINTS {
             k += 1;
             let name = format!("{k}");
-            prepare(nodes.options(), nodes.connect().await, name.clone(), k).await.unwrap();
-            let stopped = Stopped::at(point, finish(nodes.options(), name.clone(), End::Commit)).await;
+            prepare(&nodes, name.clone(), k).await.unwrap();
+            let stopped = Stopped::at(point, finish(&nodes, name.clone(), End::Commit)).await;
             nodes.servers[victim].crash();
             nodes.servers[victim].start();
             drop(nodes.servers[victim].connect().await);
@@ -283,7 +294,7 @@ async fn servers_may_crash_at_any_step() {
             assert!(!(decided && is_kept), "{point} {victim}: a decision outlives a crash");
             assert_eq!(result.is_err(), is_kept, "{point} {victim}: {result:?}");
             if is_kept {
-                finish(nodes.options(), name, End::Commit).await.unwrap();
+                finish(&nodes, name, End::Commit).await.unwrap();
             }
             assert_eq!((nodes.prepared().await, nodes.count(k).await), (0, 3), "{point} {victim}");
         }
@@ -293,8 +304,8 @@ async fn servers_may_crash_at_any_step() {
 #[tokio::test]
 async fn no_node_commits_before_all_know_that_it_is_being_finished() {
     let mut nodes = Nodes::start(3).await;
-    prepare(nodes.options(), nodes.connect().await, "x".into(), 1).await.unwrap();
-    Stopped::at("finish-decided", finish(nodes.options(), "x".into(), End::Commit)).await.kill().await;
+    prepare(&nodes, "x".into(), 1).await.unwrap();
+    Stopped::at("finish-decided", finish(&nodes, "x".into(), End::Commit)).await.kill().await;
     nodes.servers[2].crash();
     let report = resolve_all(&nodes.options()).await;
     assert_eq!((report.resolved, report.waiting.len(), report.unreachable.len()), (0, 2, 1), "{report:?}");
@@ -309,11 +320,35 @@ async fn no_node_commits_before_all_know_that_it_is_being_finished() {
 }
 
 #[tokio::test]
+async fn readers_wait_for_those_that_are_being_committed_and_for_no_others() {
+    let nodes = Nodes::start(2).await;
+    prepare(&nodes, "kept".into(), 1).await.unwrap();
+    prepare(&nodes, "x".into(), 2).await.unwrap();
+    let mut reader = nodes.servers[0].connect().await;
+    reader.execute(SETTLE_SQL).await.unwrap();
+    let commit = Stopped::at("finish-one", finish(&nodes, "x".into(), End::Commit)).await;
+    let settling = tokio::spawn(async move {
+        reader.execute(SETTLE_SQL).await.unwrap();
+        value(&mut reader, "SELECT count(*) FROM t WHERE k = 2").await
+    });
+    let mut watcher = nodes.servers[0].connect().await;
+    let waits =
+        "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT loxo.settle%' AND wait_event = 'PgSleep'";
+    let deadline = std::time::Instant::now() + common::PATIENCE;
+    while value(&mut watcher, waits).await == "0" {
+        assert!(std::time::Instant::now() < deadline && !settling.is_finished());
+    }
+    commit.go_on().await.unwrap();
+    assert_eq!(settling.await.unwrap(), "1");
+    assert_eq!(names(&nodes).await, ["kept"]);
+}
+
+#[tokio::test]
 async fn the_gtm_clears_up_after_them() {
     let nodes = Nodes::start(2).await;
-    prepare(nodes.options(), nodes.connect().await, "kept".into(), 1).await.unwrap();
-    prepare(nodes.options(), nodes.connect().await, "x".into(), 2).await.unwrap();
-    Stopped::at("finish-marked", finish(nodes.options(), "x".into(), End::Commit)).await.kill().await;
+    prepare(&nodes, "kept".into(), 1).await.unwrap();
+    prepare(&nodes, "x".into(), 2).await.unwrap();
+    Stopped::at("finish-marked", finish(&nodes, "x".into(), End::Commit)).await.kill().await;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut options = txn::GtmOptions::new(nodes.options());
     options.recovery_interval = std::time::Duration::from_millis(50);
