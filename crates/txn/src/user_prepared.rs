@@ -39,8 +39,8 @@ use crate::decision::{self, Fate};
 use crate::gate::Pass;
 use crate::gid::{GID_BYTES_MAX, Gid, GidSource, Kind};
 
-/// First key of the advisory lock on a name while a PREPARE of it is under way ("loxo" in ASCII).
-const NAME_LOCK: i32 = 0x6c6f_786f;
+/// First key of the advisory lock on a name while a PREPARE of it is under way ("loxu" in ASCII; fences have another).
+const NAME_LOCK: i32 = 0x6c6f_7875;
 
 /// What a PREPARE TRANSACTION is registered as.
 #[derive(Clone, Debug)]
