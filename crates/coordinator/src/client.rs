@@ -1,10 +1,12 @@
 //! One client's connection: the message loop and what both query protocols share.
 
 use std::collections::HashMap;
+use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use executor::{Call, Completion, Output, Session};
+use executor::{Call, CancelSet, Completion, IDLE_IN_TRANSACTION, IDLE_SESSION, Output, Session};
 use pgerror::{PgError, Result, SqlState, field};
 use pgproto::frontend::tag;
 use pgproto::{FrameReader, FrameWriter, backend};
@@ -47,6 +49,22 @@ fn speaks_of_names(error: &PgError) -> bool {
 fn is_plain(kind: &StatementKind) -> bool {
     use StatementKind::{Delete, Insert, Select, Update};
     matches!(kind, Select | Insert | Update | Delete)
+}
+
+/// Does the work while watching the client: when it hangs up, what runs is cancelled and the session ends.
+pub(crate) async fn watched<T>(
+    reader: &mut FrameReader,
+    cancel: &CancelSet,
+    work: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    tokio::select! {
+        biased;
+        result = work => result,
+        gone = reader.closed(READ_AHEAD_BYTES) => {
+            cancel.cancel().await;
+            Err(gone.with(field::SEVERITY, "FATAL"))
+        }
+    }
 }
 
 impl Client {
@@ -92,11 +110,14 @@ impl Client {
     }
 
     async fn message_loop(&mut self) -> Result<()> {
+        // Has all that was asked for been answered, so that the session is idle until the next message?
+        let mut answered = true;
         loop {
             if self.reader.peek_tag().is_none() {
                 self.writer.flush_stream().await?;
             }
-            let Some(frame) = self.next_frame().await? else { return Ok(()) };
+            let Some(frame) = self.next_frame(answered).await? else { return Ok(()) };
+            answered = matches!(frame.tag, tag::QUERY | tag::SYNC);
             match frame.tag {
                 tag::TERMINATE => return Ok(()),
                 tag::QUERY => {
@@ -112,16 +133,34 @@ impl Client {
         }
     }
 
-    async fn next_frame(&mut self) -> Result<Option<pgproto::Frame>> {
+    async fn next_frame(&mut self, is_idle: bool) -> Result<Option<pgproto::Frame>> {
+        let timeout = if is_idle { self.idle_timeout() } else { None };
         loop {
             if let Some(frame) = self.reader.try_next()? {
                 return Ok(Some(frame));
             }
             self.writer.flush_stream().await?;
-            if self.reader.fill().await? == 0 {
+            let filled = match &timeout {
+                None => self.reader.fill().await,
+                Some((limit, error)) => match tokio::time::timeout(*limit, self.reader.fill()).await {
+                    Ok(filled) => filled,
+                    Err(_) => return Err(error.clone()),
+                },
+            };
+            if filled? == 0 {
                 return Ok(None);
             }
         }
+    }
+
+    /// How long the session may be idle now, and what the client is told then.
+    fn idle_timeout(&self) -> Option<(Duration, PgError)> {
+        let (name, code, words) = match self.session.status() {
+            b'I' => (IDLE_SESSION, SqlState::IDLE_SESSION_TIMEOUT, "idle-session"),
+            _ => (IDLE_IN_TRANSACTION, SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT, "idle-in-transaction"),
+        };
+        let limit = executor::duration(self.session.own_setting(name)?)?;
+        Some((limit, PgError::fatal(code, format!("terminating connection due to {words} timeout"))))
     }
 
     /// Runs one statement in the session's transaction state. The block, if there is one, fails with it.
@@ -231,14 +270,8 @@ impl Client {
             Some(spool) => Output::spool(spool),
             None => Output::client(&mut self.writer),
         };
-        tokio::select! {
-            biased;
-            result = self.session.run(plan, call, &mut output) => result,
-            gone = self.reader.closed(READ_AHEAD_BYTES) => {
-                self.session.cancel_set().cancel().await;
-                Err(gone.with(field::SEVERITY, "FATAL"))
-            }
-        }
+        let cancel = self.session.cancel_set();
+        watched(&mut self.reader, &cancel, self.session.run(plan, call, &mut output)).await
     }
 
     fn refuse_in_failed_block(&self, kind: &StatementKind) -> Result<()> {

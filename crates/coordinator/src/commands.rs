@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use executor::{Call, Completion, Isolation, Output, Parameters, SnapshotMode};
+use executor::{Call, Completion, End, Isolation, Output, Parameters, SnapshotMode, own_setting_name};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend;
 use planner::parse::{CopyEndpoint, Discard, SetStatement, Statement, StatementKind, Transaction, TransactionModes};
 
-use crate::client::Client;
+use crate::client::{Client, watched};
 use crate::prepared::Prepared;
 
 /// Settings of Postgres-XL that scripts set and that have nothing to decide here.
@@ -117,10 +117,9 @@ impl Client {
                 self.report_settings();
                 Ok(Completion::tag("ROLLBACK"))
             }
-            Transaction::Prepare { .. } | Transaction::CommitPrepared { .. } | Transaction::RollbackPrepared { .. } => {
-                Err(PgError::unsupported("user-level two-phase commit")
-                    .hint("Use COMMIT: it is atomic on all datanodes."))
-            }
+            Transaction::Prepare { gid } => self.prepare_transaction(gid).await,
+            Transaction::CommitPrepared { gid } => self.finish_prepared(gid, End::Commit).await,
+            Transaction::RollbackPrepared { gid } => self.finish_prepared(gid, End::Rollback).await,
         }
     }
 
@@ -170,6 +169,36 @@ impl Client {
         Ok(Completion::tag(tag))
     }
 
+    async fn prepare_transaction(&mut self, name: &str) -> Result<Completion> {
+        if !self.session.in_block() {
+            self.warn(SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
+            return Ok(Completion::tag("ROLLBACK"));
+        }
+        if std::mem::take(&mut self.implicit_block) {
+            self.warn(SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
+        }
+        self.portals.clear();
+        self.forget_cursors();
+        let tag = self.session.prepare_transaction(name).await?;
+        self.report_settings();
+        Ok(Completion::tag(tag))
+    }
+
+    async fn finish_prepared(&mut self, name: &str, end: End) -> Result<Completion> {
+        let words = match end {
+            End::Commit => "COMMIT PREPARED",
+            End::Rollback => "ROLLBACK PREPARED",
+        };
+        if self.session.in_block() {
+            return Err(PgError::new(
+                SqlState::ACTIVE_SQL_TRANSACTION,
+                format!("{words} cannot run inside a transaction block"),
+            ));
+        }
+        self.session.finish_prepared(name, end).await?;
+        Ok(Completion::tag(words))
+    }
+
     fn require_block(&self, what: &str) -> Result<()> {
         if self.session.in_block() && !self.implicit_block {
             return Ok(());
@@ -212,6 +241,15 @@ impl Client {
             {
                 return Err(PgError::unsupported("standard_conforming_strings = off")
                     .hint("Write strings with backslash escapes as E'…'."));
+            }
+            SetStatement::Value { name, local, .. } if let Some(own) = own_setting_name(name) => {
+                self.session.set_own(own, &statement.sql, *local).await?;
+            }
+            SetStatement::Default { name, local } if let Some(own) = own_setting_name(name) => {
+                self.session.reset_own(own, *local);
+            }
+            SetStatement::Reset { name } if let Some(own) = own_setting_name(name) => {
+                self.session.reset_own(own, false);
             }
             SetStatement::Snapshot { .. } => {
                 return Err(PgError::unsupported("SET TRANSACTION SNAPSHOT")
@@ -265,6 +303,9 @@ impl Client {
             )
             .hint("Use SET, or SELECT set_config() by itself with constants."));
         };
+        if own_setting_name(&name).is_some() {
+            return Err(PgError::unsupported(format!("set_config() of {name}")).hint("Use SET."));
+        }
         let completion = self.forward_home(&statement.sql, call).await?;
         match is_local {
             true => self.session.set_in_block(&statement.sql).await?,
@@ -298,6 +339,11 @@ impl Client {
                 format!("\"{name}\" is a setting of Postgres-XL that is accepted and ignored"),
             ));
         }
+        if let Some(value) = self.session.own_setting(name) {
+            let sql = format!("SELECT {}::text AS {name}", catalog::quote_literal(value));
+            self.forward_home(&sql, call).await?;
+            return Ok(Completion::tag("SHOW"));
+        }
         let mut output = Output::client(&mut self.writer);
         self.session.show(&statement.sql, call, &mut output).await
     }
@@ -324,8 +370,9 @@ impl Client {
 
     /// Runs a statement as it is on the home node and passes its rows on.
     pub(crate) async fn forward_home(&mut self, sql: &str, call: &Call) -> Result<Completion> {
+        let cancel = self.session.cancel_set();
         let mut output = Output::client(&mut self.writer);
-        self.session.forward_home(sql, call, &mut output).await
+        watched(&mut self.reader, &cancel, self.session.forward_home(sql, call, &mut output)).await
     }
 
     async fn discard(&mut self, what: Discard) -> Result<Completion> {

@@ -7,7 +7,7 @@ use pgerror::{PgError, Result, SqlState};
 use planner::parse::{CopyEndpoint, CopyStatement, Statement, StatementKind};
 use planner::{CopyFrom, CopyTo};
 
-use crate::client::Client;
+use crate::client::{Client, watched};
 
 impl Client {
     pub(crate) async fn copy_from(&mut self, plan: &CopyFrom, statement: &Statement) -> Result<Completion> {
@@ -33,7 +33,8 @@ impl Client {
             }
             CopyEndpoint::Program(_) => return Err(no_program()),
         };
-        self.session.copy_to(plan, copy, sink).await
+        let cancel = self.session.cancel_set();
+        watched(&mut self.reader, &cancel, self.session.copy_to(plan, copy, sink)).await
     }
 }
 

@@ -11,7 +11,7 @@ use pgproto::backend::Field;
 use planner::Plan;
 use planner::parse::{DeclareCursor, Statement};
 
-use crate::client::Client;
+use crate::client::{Client, watched};
 
 /// Where a cursor lives.
 pub(crate) struct Cursor {
@@ -62,22 +62,24 @@ impl Client {
                     after_create: Vec::new(),
                 };
                 let whole = planner::FinalSql::plain("TABLE pg_temp.loxo_g1");
-                self.session
-                    .declare_gathered(&[input], &whole, &declaration(declare), &declare.name, &declare.inner.sql, call)
-                    .await?
+                let (prefix, name) = (declaration(declare), &declare.name);
+                let inputs = [input];
+                let cancel = self.session.cancel_set();
+                let work = self.session.declare_gathered(&inputs, &whole, &prefix, name, &declare.inner.sql, call);
+                watched(&mut self.reader, &cancel, work).await?
             }
             Plan::Gather(gather) => {
                 let prefix = declaration(declare);
-                self.session
-                    .declare_gathered(
-                        &gather.inputs,
-                        &gather.final_sql,
-                        &prefix,
-                        &declare.name,
-                        &declare.inner.sql,
-                        call,
-                    )
-                    .await?
+                let cancel = self.session.cancel_set();
+                let work = self.session.declare_gathered(
+                    &gather.inputs,
+                    &gather.final_sql,
+                    &prefix,
+                    &declare.name,
+                    &declare.inner.sql,
+                    call,
+                );
+                watched(&mut self.reader, &cancel, work).await?
             }
             _ => {
                 return Err(
@@ -92,8 +94,10 @@ impl Client {
 
     pub(crate) async fn fetch(&mut self, cursor: &str, statement: &Statement, call: &Call) -> Result<Completion> {
         let node = self.cursor(cursor)?.node;
+        let cancel = self.session.cancel_set();
         let mut output = Output::client(&mut self.writer);
-        self.session.forward_to(node, &statement.sql, call, &mut output).await
+        let work = self.session.forward_to(node, &statement.sql, call, &mut output);
+        watched(&mut self.reader, &cancel, work).await
     }
 
     pub(crate) async fn close_cursor(&mut self, name: Option<&str>) -> Result<Completion> {

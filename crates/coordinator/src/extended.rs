@@ -253,7 +253,16 @@ impl Client {
 
     /// Opens a block for this statement and those that follow it before Sync, unless there are none.
     async fn open_implicit_block(&mut self, statement: &Statement) -> Result<()> {
-        if self.session.in_block() || matches!(statement.kind, StatementKind::Transaction(Transaction::Begin(_))) {
+        use Transaction::{Begin, CommitPrepared, RollbackPrepared};
+        let StatementKind::Transaction(Begin(_) | CommitPrepared { .. } | RollbackPrepared { .. }) = statement.kind
+        else {
+            return self.open_block_for_several().await;
+        };
+        Ok(())
+    }
+
+    async fn open_block_for_several(&mut self) -> Result<()> {
+        if self.session.in_block() {
             return Ok(());
         }
         while self.reader.peek_tag().is_none() {

@@ -75,12 +75,7 @@ impl Client {
 }
 
 fn controls_transaction(statement: &Statement) -> bool {
-    matches!(
-        statement.kind,
-        StatementKind::Transaction(
-            Transaction::Begin(_) | Transaction::CommitPrepared { .. } | Transaction::RollbackPrepared { .. }
-        )
-    )
+    matches!(statement.kind, StatementKind::Transaction(Transaction::Begin(_)))
 }
 
 /// Statement text as UTF-8. Bytes of another client encoding cannot be parsed here.

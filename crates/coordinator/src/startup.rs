@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use executor::{Identity, Session, Settings, SnapshotMode};
+use executor::{Identity, Session, Settings, SnapshotMode, own_setting_name};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::frame::Cursor;
 use pgproto::frontend::{self, request};
@@ -173,7 +173,7 @@ async fn authenticate(
         }
         Authentication::Scram => Some(scram::Secret::Keys(scram_exchange(shared, &user, reader, writer).await?)),
     };
-    let settings = initial_settings(parameters)?;
+    let (settings, own) = initial_settings(parameters)?;
     let mut session = Session::new(shared.context.clone(), Identity { user, database, secret }, settings);
     if parameters
         .iter()
@@ -182,6 +182,10 @@ async fn authenticate(
         session.search_path_changed();
     }
     let reported = session.start().await?;
+    for (name, sql) in own {
+        session.set_own(name, &sql, false).await?;
+        session.release();
+    }
     let out = writer.buffer();
     backend::authentication(out, 0, b"");
     for (name, value) in &reported {
@@ -191,28 +195,38 @@ async fn authenticate(
 }
 
 /// Startup parameters other than the connection's own are settings, as are `-c name=value` in `options`.
-fn initial_settings(parameters: &[(String, String)]) -> Result<Settings> {
+/// Also gives the SET commands of those that the coordinator obeys itself.
+fn initial_settings(parameters: &[(String, String)]) -> Result<(Settings, Vec<(&'static str, String)>)> {
     let mut settings = Settings::default();
+    let mut own = Vec::new();
+    let mut set = |name: &str, value: &str| {
+        if name.eq_ignore_ascii_case(crate::commands::SNAPSHOT) {
+            settings.set_snapshot(SnapshotMode::named(value)?, false);
+            return Ok::<_, PgError>(());
+        }
+        let command = set_command(name, value);
+        match own_setting_name(&name.to_ascii_lowercase()) {
+            Some(known) => own.push((known, command)),
+            None => settings.set(&name.to_ascii_lowercase(), command),
+        }
+        Ok(())
+    };
     for (name, value) in parameters {
         match name.as_str() {
             "user" | "database" | "replication" => {}
             name if name.starts_with("_pq_.") => {}
             "options" => {
                 for (name, value) in command_line_settings(value)? {
-                    set(&mut settings, &name, &value)?;
+                    set(&name, &value)?;
                 }
             }
-            name => set(&mut settings, name, value)?,
+            name => set(name, value)?,
         }
     }
-    Ok(settings)
+    Ok((settings, own))
 }
 
-fn set(settings: &mut Settings, name: &str, value: &str) -> Result<()> {
-    if name.eq_ignore_ascii_case(crate::commands::SNAPSHOT) {
-        settings.set_snapshot(SnapshotMode::named(value)?, false);
-        return Ok(());
-    }
+fn set_command(name: &str, value: &str) -> String {
     let quoted: Vec<String> = name.split('.').map(catalog::quote_identifier).collect();
     let list = name.eq_ignore_ascii_case("search_path") || name.eq_ignore_ascii_case("DateStyle");
     // A list must stay a list: each element is quoted by itself.
@@ -224,8 +238,7 @@ fn set(settings: &mut Settings, name: &str, value: &str) -> Result<()> {
         }
         false => catalog::quote_literal(value),
     };
-    settings.set(&name.to_ascii_lowercase(), format!("SET {} = {value}", quoted.join(".")));
-    Ok(())
+    format!("SET {} = {value}", quoted.join("."))
 }
 
 /// `-c name=value`, `-cname=value` and `--name=value`; a backslash takes the next character as it is (pg_split_opts).

@@ -98,6 +98,9 @@ fn clean_up(client: &mut Client) -> Result<()> {
     client.simple("ROLLBACK")?;
     client.simple("RESET ROLE")?;
     client.simple("SET client_min_messages = error")?;
+    for row in client.strings("SELECT quote_literal(gid) FROM pg_prepared_xacts")? {
+        client.run(&format!("ROLLBACK PREPARED {}", row[0]))?;
+    }
     for row in client.strings("SELECT nspname FROM pg_namespace WHERE nspname LIKE 'e2e\\_%'")? {
         client.run(&format!("DROP SCHEMA {} CASCADE", row[0]))?;
     }

@@ -12,8 +12,9 @@ use txn::gtm::{CatalogState, GtmClient};
 use crate::cancel::Registry;
 use crate::estimates::Estimates;
 use crate::load::{self, Loaded};
-use crate::pool::{Address, Identity, Pool};
+use crate::pool::{Address, Identity, Link, Pool};
 use crate::quick::TemplateCache;
+use crate::settings::Settings;
 
 /// Longest wait for a DDL statement of another session to be settled.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -173,9 +174,20 @@ impl Context {
         connect_options(&self.datanodes, identity)
     }
 
+    /// A link of the service user with a server's own settings: the session that used it last may have been one of the same
+    /// user with a role or a timeout of its own.
+    pub(crate) async fn service_link(&self, node: NodeId) -> Result<Link> {
+        let mut link = self.pool.checkout(node, &self.address(node)?, &self.service).await?;
+        if link.applied_settings != 0 {
+            link.connection.execute(&Settings::default().replay()).await?;
+            link.applied_settings = 0;
+        }
+        Ok(link)
+    }
+
     /// Runs a query as the service user on a node, outside any session.
     pub async fn query_as_service(&self, node: NodeId, sql: &str) -> Result<Vec<Vec<Option<bytes::Bytes>>>> {
-        let mut link = self.pool.checkout(node, &self.address(node)?, &self.service).await?;
+        let mut link = self.service_link(node).await?;
         let result = link.connection.query_rows(sql).await;
         self.pool.give_back(link);
         result
@@ -234,7 +246,7 @@ impl Context {
     }
 
     async fn load(&self, epoch: Option<u64>) -> Result<Arc<Loaded>> {
-        let mut link = self.pool.checkout(self.primary, &self.address(self.primary)?, &self.service).await?;
+        let mut link = self.service_link(self.primary).await?;
         let mut result = load::load(&mut link.connection, false).await;
         // Functions that print definitions look at the present, not at the snapshot: an object dropped meanwhile makes them fail.
         for _ in 0..LOAD_RETRIES {

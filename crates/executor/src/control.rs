@@ -10,6 +10,7 @@ use planner::{FinalSql, Input};
 
 use crate::call::Call;
 use crate::output::Output;
+use crate::own_settings;
 use crate::run::Completion;
 use crate::session::{Mode, Session};
 use crate::snapshot::Isolation;
@@ -57,6 +58,9 @@ impl Session {
             None => settings.clear(),
         })
         .await?;
+        if name.is_none() {
+            own_settings::NAMES.into_iter().for_each(|own| self.note_own_setting(own, None));
+        }
         self.default_isolation_may_have_changed(name.unwrap_or("transaction_isolation")).await
     }
 
@@ -278,7 +282,7 @@ impl Session {
 
     /// DISCARD TEMP and DISCARD SEQUENCES, if the session has a backend of its own there.
     pub async fn discard_on_home(&mut self, sql: &str) -> Result<()> {
-        self.temp_relations = None;
+        self.names_changed();
         match self.is_pinned(self.home) {
             true => self.command_on(self.home, sql).await,
             false => Ok(()),

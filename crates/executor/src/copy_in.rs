@@ -79,7 +79,7 @@ impl Session {
         &mut self,
         plan: &CopyFrom,
         options: &CopyOptions,
-        source: CopySource<'_>,
+        mut source: CopySource<'_>,
         server_version: u32,
     ) -> Result<u64> {
         let file = source.path();
@@ -94,7 +94,7 @@ impl Session {
         let destinations = destinations(&plan.route);
         let sql = node_copy_sql(plan, options, binary);
         let nodes: Vec<NodeId> = destinations.iter().flatten().copied().collect();
-        self.start_copy(&nodes, &sql).await?;
+        self.start_copy(&nodes, &sql, &mut source).await?;
         let mut input = self.open_input(source, options, plan.columns.len(), &nodes).await?;
         let ignores_errors = options.on_error == OnError::Ignore;
         let converter = Converter::new(self, options.encoding.as_deref(), ignores_errors);
@@ -117,8 +117,9 @@ impl Session {
         Ok(rows)
     }
 
-    /// Starts the COPY on every node and waits until all are ready for data.
-    pub(crate) async fn start_copy(&mut self, nodes: &[NodeId], sql: &str) -> Result<()> {
+    /// Starts the COPY on every node and waits until all are ready for data, which may take a while if the table is locked.
+    pub(crate) async fn start_copy(&mut self, nodes: &[NodeId], sql: &str, source: &mut CopySource<'_>) -> Result<()> {
+        let cancel = self.cancel_set();
         for node in nodes {
             self.hold(*node, Mode::InBlock).await?;
             self.link(*node)?.link.connection.query(sql.as_bytes());
@@ -130,7 +131,13 @@ impl Session {
                 other => Err(PgError::protocol(format!("unexpected answer {other:?} to COPY"))),
             }
         });
-        let results = futures_util::future::join_all(work).await;
+        let results = tokio::select! {
+            results = futures_util::future::join_all(work) => results,
+            gone = source.gone() => {
+                cancel.cancel().await;
+                return Err(gone);
+            }
+        };
         let Some(error) = results.into_iter().find_map(Result::err) else { return Ok(()) };
         self.abandon_copy(nodes).await;
         Err(error)

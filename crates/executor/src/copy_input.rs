@@ -24,7 +24,18 @@ pub enum CopySource<'a> {
     File(PathBuf),
 }
 
+/// Bytes of the client's messages read ahead while nothing is asked of it yet.
+const READ_AHEAD_BYTES: usize = 64 * 1024;
+
 impl CopySource<'_> {
+    /// Returns when the client has hung up.
+    pub(crate) async fn gone(&mut self) -> PgError {
+        match self {
+            CopySource::Client(reader, _) => reader.closed(READ_AHEAD_BYTES).await.with(field::SEVERITY, "FATAL"),
+            CopySource::File(_) => std::future::pending().await,
+        }
+    }
+
     /// The file, if it is one.
     pub(crate) fn path(&self) -> Option<PathBuf> {
         match self {

@@ -23,7 +23,8 @@ impl Session {
             self.rows_on(home, &may_read).await?.first().and_then(|row| row.first()?.as_deref()) == Some(b"t");
         let sql = checking_stage(stage).filter(|_| may_read).unwrap_or_else(|| stage.create_sql.clone());
         self.run_on(home, &sql).await?;
-        self.link(home)?.temp = true;
+        let held = self.link(home)?;
+        (held.temp, held.gathered) = (true, true);
         Ok(())
     }
 
@@ -35,7 +36,7 @@ impl Session {
         stage: &Stage,
         statement: &CopyStatement,
         options: &CopyOptions,
-        source: CopySource<'_>,
+        mut source: CopySource<'_>,
     ) -> Result<u64> {
         self.keep_sequence_state(&stage.create_sql);
         self.create_copy_stage(stage).await?;
@@ -51,7 +52,7 @@ impl Session {
             sql.push_str(condition);
         }
         let home = self.home;
-        self.start_copy(&[home], &sql).await?;
+        self.start_copy(&[home], &sql, &mut source).await?;
         let mut input = self.open_input(source, options, plan.columns.len(), &[home]).await?;
         let failure = loop {
             let chunk = match input.next().await {

@@ -57,7 +57,7 @@ impl Session {
                 this.follow_up(ddl, tag.unwrap_or_default()).await
             })
             .await?;
-        self.temp_relations = None;
+        self.names_changed();
         Ok(completion)
     }
 
@@ -78,7 +78,7 @@ impl Session {
             block.schema_changed = true;
             block.catalog = None;
         }
-        self.search_path = None;
+        self.names_changed();
     }
 
     pub(crate) async fn ddl_in_block(&mut self, ddl: &DdlPlan) -> Result<Completion> {

@@ -210,7 +210,7 @@ impl Session {
         );
         let version = self.catalog_version;
         let held = self.link(node)?;
-        held.temp = true;
+        (held.temp, held.gathered) = (true, true);
         held.start(&create, &call.with_formats(Vec::new()), version);
         held.flush().await?;
         held.finish().await

@@ -148,7 +148,11 @@ impl Pool {
             user: identity.user.clone(),
             database: identity.database.clone(),
             secret: identity.secret.clone(),
-            parameters: vec![("application_name".into(), "loxo".into())],
+            parameters: vec![
+                ("application_name".into(), "loxo".into()),
+                // A backend in the middle of a statement notices that its coordinator has died, and lets go of its locks.
+                ("client_connection_check_interval".into(), "500ms".into()),
+            ],
         };
         let mut connection = Connection::connect(&options).await?;
         // A role or a database can have its own.

@@ -46,6 +46,8 @@ pub(crate) struct Held {
     pub(crate) preamble: u32,
     /// The backend has temp tables of this transaction: it cannot be PREPAREd.
     pub(crate) temp: bool,
+    /// Temp tables of ours, that the user knows nothing of, are or were among them.
+    pub(crate) gathered: bool,
     /// A Parse whose success is not known yet.
     pub(crate) parsing: Option<(Bytes, Vec<u32>)>,
     /// The error of the answer being read.
@@ -73,6 +75,8 @@ pub(crate) struct Block {
     pub(crate) catalog: Option<Arc<Loaded>>,
     /// The transaction changed the catalog: others must be told at commit.
     pub(crate) schema_changed: bool,
+    /// The search path or the temp objects may be others than before the block.
+    names_changed: bool,
     pub(crate) failed: bool,
     pub(crate) read_only: bool,
     pub(crate) isolation: Isolation,
@@ -97,6 +101,8 @@ pub(crate) struct Block {
 enum Replay {
     Savepoint(String, Settings),
     Set(String),
+    /// A setting that no node is told of, and its value from here on.
+    Own(&'static str, Option<String>),
 }
 
 /// See the module's page.
@@ -166,7 +172,24 @@ impl Session {
     /// To be called when anything may have changed what unqualified names mean.
     pub fn search_path_changed(&mut self) {
         self.search_path_was_set = true;
+        self.names_changed();
+    }
+
+    /// What names mean is asked again; once more when the block ends or goes back, since that may undo it.
+    pub(crate) fn names_changed(&mut self) {
         self.search_path = None;
+        self.temp_relations = None;
+        if let Some(block) = &mut self.block {
+            block.names_changed = true;
+        }
+    }
+
+    /// After a block has ended or gone back to a savepoint.
+    pub(crate) fn names_restored(&mut self) {
+        if self.block.as_ref().is_some_and(|block| block.names_changed) {
+            self.search_path = None;
+            self.temp_relations = None;
+        }
     }
 
     /// Queues a NOTICE or WARNING for the client.
@@ -254,6 +277,7 @@ impl Session {
             settings_at_begin: self.settings.clone(),
             catalog: None,
             schema_changed: false,
+            names_changed: false,
             failed: false,
             read_only,
             isolation,
@@ -292,7 +316,7 @@ impl Session {
             // The connection is closed, so it does not matter whether a breaker is at work.
             let _ = self.cancel.remove(node);
         }
-        self.temp_relations = None;
+        self.names_changed();
         self.release();
     }
 
@@ -373,13 +397,6 @@ impl Session {
         Ok(())
     }
 
-    /// `SET LOCAL search_path` ends with the block, and what was SET in it is undone by a rollback.
-    pub(crate) fn forget_local_settings(&mut self) {
-        if self.block.as_ref().is_some_and(Block::has_settings) {
-            self.search_path = None;
-        }
-    }
-
     /// The node whose `now()` the open block uses.
     pub(crate) fn clock(&self) -> Option<NodeId> {
         self.block.as_ref().and_then(|block| block.clock)
@@ -454,7 +471,7 @@ impl Session {
         if let Some(held) = self.held.get_mut(&home) {
             held.temp = held.begun;
         }
-        self.temp_relations = None;
+        self.names_changed();
     }
 
     /// A link held by [`Session::hold`].
@@ -545,7 +562,7 @@ impl Session {
         if let Some(block) = &mut self.block {
             // The savepoints from there on are gone, the settings made since then stay.
             let tail = block.replay.split_off(at);
-            block.replay.extend(tail.into_iter().filter(|step| matches!(step, Replay::Set(_))));
+            block.replay.extend(tail.into_iter().filter(|step| !matches!(step, Replay::Savepoint(..))));
         }
         Ok(())
     }
@@ -561,7 +578,6 @@ impl Session {
         }
         let sql = format!("ROLLBACK TO SAVEPOINT {}", catalog::quote_identifier(name));
         self.broadcast(&self.begun(), &sql).await?;
-        self.forget_local_settings();
         let mut settings = None;
         if let Some(block) = &mut self.block {
             block.replay.truncate(at + 1);
@@ -575,6 +591,7 @@ impl Session {
         if let Some(settings) = settings {
             self.settings = settings;
         }
+        self.names_restored();
         Ok(())
     }
 
@@ -594,6 +611,22 @@ impl Session {
             block.replay.push(Replay::Set(sql.to_owned()));
         }
         Ok(())
+    }
+
+    /// Notes in the block what one of the coordinator's own settings is from here on.
+    pub(crate) fn note_own_setting(&mut self, name: &'static str, value: Option<String>) {
+        if let Some(block) = &mut self.block {
+            block.replay.push(Replay::Own(name, value));
+        }
+    }
+
+    /// Value of one of the coordinator's own settings, as SHOW writes it; `None` for the server's own.
+    pub fn own_setting(&self, name: &str) -> Option<&str> {
+        let in_block = self.block.iter().flat_map(|block| block.replay.iter().rev()).find_map(|step| match step {
+            Replay::Own(known, value) if *known == name => Some(value.as_deref()),
+            _ => None,
+        });
+        in_block.unwrap_or_else(|| self.settings.own(name))
     }
 
     /// After a committed block: links carry the session's new settings already.
@@ -634,7 +667,7 @@ impl Block {
     pub(crate) fn last_savepoint(&self) -> Option<&str> {
         self.replay.iter().rev().find_map(|step| match step {
             Replay::Savepoint(name, _) => Some(name.as_str()),
-            Replay::Set(_) => None,
+            Replay::Set(_) | Replay::Own(..) => None,
         })
     }
 
@@ -645,13 +678,16 @@ impl Block {
     fn joining_commands(&self) -> String {
         let mut sql = self.begin.clone();
         for step in &self.replay {
-            sql.push_str("; ");
             match step {
                 Replay::Savepoint(name, _) => {
-                    sql.push_str("SAVEPOINT ");
+                    sql.push_str("; SAVEPOINT ");
                     sql.push_str(&catalog::quote_identifier(name));
                 }
-                Replay::Set(command) => sql.push_str(command),
+                Replay::Set(command) => {
+                    sql.push_str("; ");
+                    sql.push_str(command);
+                }
+                Replay::Own(..) => {}
             }
         }
         sql
@@ -665,6 +701,7 @@ impl Held {
             begun: false,
             preamble: 0,
             temp: false,
+            gathered: false,
             parsing: None,
             failure: None,
             copying_out: false,

@@ -14,6 +14,8 @@ pub struct Settings {
     snapshot_in_block: Option<SnapshotMode>,
     /// `default_transaction_isolation`, once the session has changed it.
     default_isolation: Option<Isolation>,
+    /// Those that no backend is told of: see the page of `own_settings`.
+    own: Vec<(String, String)>,
 }
 
 impl Settings {
@@ -26,6 +28,20 @@ impl Settings {
     /// Was there a `SET` for this name?
     pub(crate) fn has(&self, name: &str) -> bool {
         self.commands.iter().any(|(known, _)| known == name)
+    }
+
+    /// Remembers the value of one of the coordinator's own settings, as SHOW writes it.
+    pub(crate) fn set_own(&mut self, name: &str, value: String) {
+        self.reset_own(name);
+        self.own.push((name.to_owned(), value));
+    }
+
+    pub(crate) fn reset_own(&mut self, name: &str) {
+        self.own.retain(|(known, _)| known != name);
+    }
+
+    pub(crate) fn own(&self, name: &str) -> Option<&str> {
+        self.own.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     /// Forgets a name.

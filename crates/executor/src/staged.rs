@@ -35,7 +35,8 @@ impl Session {
         output: &mut Output<'_>,
     ) -> Result<Completion> {
         self.run_on(self.home, &insert.stage.create_sql).await.map_err(without_position)?;
-        self.link(self.home)?.temp = true;
+        let home = self.link(self.home)?;
+        (home.temp, home.gathered) = (true, true);
         let fill = self.fill_all(&insert.inputs, &insert.fill, call).await?;
         let version = self.catalog_version;
         let held = self.link(self.home)?;

@@ -171,15 +171,16 @@ impl Session {
         }
     }
 
-    fn end_block(&mut self) {
+    pub(crate) fn end_block(&mut self) {
         self.statement_finished();
-        self.forget_local_settings();
+        self.names_restored();
         self.block = None;
         self.settings_mut().block_ended();
         for (node, held) in &mut self.held {
             self.cancel.set_in_transaction(*node, false);
             held.begun = false;
             held.temp = false;
+            held.gathered = false;
         }
         self.release();
     }
@@ -213,7 +214,7 @@ impl Session {
     }
 }
 
-fn unresolved_warning(nodes: &[u16]) -> Option<pgproto::Frame> {
+pub(crate) fn unresolved_warning(nodes: &[u16]) -> Option<pgproto::Frame> {
     let list: Vec<String> = nodes.iter().map(u16::to_string).collect();
     let warning = PgError::with_severity(
         "WARNING",

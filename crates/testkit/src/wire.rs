@@ -281,6 +281,18 @@ impl Client {
         self.answers(CopyInput::default(), false)
     }
 
+    /// Waits for the error with which the server ends the session unasked.
+    ///
+    /// # Errors
+    /// When the connection is closed without a word.
+    pub fn last_words(&mut self) -> Result<PgError> {
+        loop {
+            if let (b'E', body) = self.receive()? {
+                return Ok(PgError::decode_body(body));
+            }
+        }
+    }
+
     /// Sends raw messages, tag and body each, in one write: for tests of pipelining. [`Client::wait`] reads the answers
     /// up to one ReadyForQuery.
     ///

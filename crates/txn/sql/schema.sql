@@ -19,12 +19,20 @@ CREATE SEQUENCE IF NOT EXISTS loxo.generation;
 COMMENT ON SEQUENCE loxo.generation IS 'Raised by the gtm to shut out coordinators that it does not know of.';
 GRANT SELECT ON loxo.generation TO PUBLIC;
 
+-- Which of the transactions that users prepared here are being committed (page `user_prepared`): the others stay.
+CREATE TABLE IF NOT EXISTS loxo.finishing (
+    gid text PRIMARY KEY
+);
+COMMENT ON TABLE loxo.finishing IS 'Transactions of users that are being committed: readers wait for them. Cleaned up by the gtm.';
+GRANT SELECT ON loxo.finishing TO PUBLIC;
+
 -- pg_prepared_xact() does not list a transaction any more once a new snapshot shows it.
 CREATE OR REPLACE FUNCTION loxo.settle() RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
-    held text[] := ARRAY (SELECT gid FROM pg_prepared_xact() WHERE starts_with(gid, 'loxo_1_'));
+    held text[] := ARRAY (SELECT gid FROM pg_prepared_xact()
+        WHERE starts_with(gid, 'loxo_1_') OR gid IN (SELECT f.gid FROM loxo.finishing AS f));
     patience timestamptz := clock_timestamp() + interval '30 s';
 BEGIN
     WHILE EXISTS (SELECT FROM pg_prepared_xact() WHERE gid = ANY (held)) LOOP
@@ -38,3 +46,23 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION loxo.settle() IS 'Waits until the distributed transactions that are prepared here now are resolved.';
+
+-- Transactions that users prepared (page `user_prepared`); rows on the primary datanode only. Written by coordinators and
+-- gtms as superuser. The view shows them as PostgreSQL's view of that name would.
+CREATE TABLE IF NOT EXISTS loxo.prepared_transaction (
+    gid      text PRIMARY KEY,
+    name     text NOT NULL,
+    owner    name NOT NULL,
+    database name NOT NULL,
+    nodes    int2[] NOT NULL,
+    state    text NOT NULL DEFAULT 'prepared' CHECK (state IN ('prepared', 'committing', 'aborting')),
+    prepared timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()
+);
+CREATE UNIQUE INDEX IF NOT EXISTS prepared_transaction_name ON loxo.prepared_transaction (name) WHERE state = 'prepared';
+COMMENT ON TABLE loxo.prepared_transaction IS 'What PREPARE TRANSACTION has prepared, where, and how it is to end.';
+
+CREATE OR REPLACE VIEW loxo.pg_prepared_xacts AS
+    SELECT pg_catalog.split_part(gid, '_', 5)::xid8::xid AS transaction, name AS gid, prepared, owner, database
+    FROM loxo.prepared_transaction WHERE state = 'prepared';
+COMMENT ON VIEW loxo.pg_prepared_xacts IS 'pg_prepared_xacts of the cluster: the names are those of the users.';
+GRANT SELECT ON loxo.prepared_transaction, loxo.pg_prepared_xacts TO PUBLIC;

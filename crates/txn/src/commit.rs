@@ -28,11 +28,11 @@ use crate::gid::{Gid, GidSource};
 use crate::gtm::GtmClient;
 
 /// How long a commit asks for the outcome when the commit point's answer is lost, before it gives up with 40003.
-const INQUIRY_MAX: Duration = Duration::from_secs(10);
+pub(crate) const INQUIRY_MAX: Duration = Duration::from_secs(10);
 /// How long a commit tries to finish a participant whose connection broke, before it leaves it to recovery.
-const FINISH_MAX: Duration = Duration::from_secs(30);
+pub(crate) const FINISH_MAX: Duration = Duration::from_secs(30);
 /// Between two tries of either.
-const RETRY_PAUSE: Duration = Duration::from_millis(50);
+pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 /// A datanode that the transaction has touched.
 pub struct Participant<'a> {
@@ -106,7 +106,7 @@ pub async fn rollback(participants: &mut [Participant<'_>]) {
 }
 
 /// Why this writer cannot commit, known without asking it.
-fn unfit(participant: &Participant<'_>) -> Option<PgError> {
+pub(crate) fn unfit(participant: &Participant<'_>) -> Option<PgError> {
     let Participant { node, connection, wrote } = participant;
     if !wrote {
         return None;
@@ -239,7 +239,7 @@ async fn prepare(participant: &mut Participant<'_>, gid: &Gid, hardened: bool) -
 }
 
 /// The error to report for these answers, if not all of them are `Done`: a datanode's own words before a broken connection.
-fn worst(answers: impl Iterator<Item = (u16, Answer)>) -> Option<PgError> {
+pub(crate) fn worst(answers: impl Iterator<Item = (u16, Answer)>) -> Option<PgError> {
     let failures = answers.filter(|(_, answer)| !matches!(answer, Answer::Done));
     let first = failures.min_by_key(|(_, answer)| !matches!(answer, Answer::Refused(_)))?;
     Some(first.1.into_error(first.0))
@@ -268,12 +268,12 @@ async fn decide(
     match tokio::time::timeout(INQUIRY_MAX, inquire(options, gid)).await {
         Ok(Fate::Committed) => Ok(None),
         Ok(Fate::Aborted) => Err(lost(decider.node, Some(error))),
-        Ok(Fate::NoDecision | Fate::InProgress) | Err(_) => Err(unknown()),
+        Ok(Fate::NoDecision | Fate::InProgress | Fate::Kept) | Err(_) => Err(unknown()),
     }
 }
 
 /// Asks until there is an answer; the caller bounds it.
-async fn inquire(options: &ConnectOptions, gid: &Gid) -> Fate {
+pub(crate) async fn inquire(options: &ConnectOptions, gid: &Gid) -> Fate {
     loop {
         if let Ok(mut connection) = Connection::connect(options).await {
             while let Ok(fate) = decision::fate(&mut connection, gid).await {
@@ -289,7 +289,7 @@ async fn inquire(options: &ConnectOptions, gid: &Gid) -> Fate {
 
 /// Undoes an undecided transaction. A participant whose PREPARE got no answer is left to recovery: it may become prepared
 /// after we have looked.
-async fn abort<'p, 'c: 'p>(
+pub(crate) async fn abort<'p, 'c: 'p>(
     decider: &mut Participant<'c>,
     others: impl Iterator<Item = (&'p mut Participant<'c>, bool)>,
     gid: Option<&Gid>,
@@ -339,7 +339,7 @@ fn is_resolved(answer: Answer) -> bool {
     }
 }
 
-async fn roll_back_one(connection: &mut Connection) {
+pub(crate) async fn roll_back_one(connection: &mut Connection) {
     if !connection.is_settled() && !connection.is_broken() {
         let _ = connection.drain().await;
     }
@@ -349,7 +349,7 @@ async fn roll_back_one(connection: &mut Connection) {
 }
 
 /// What came back for a transaction command.
-enum Answer {
+pub(crate) enum Answer {
     /// It was done: the expected tag came.
     Done,
     /// The server said no, and lives.
@@ -361,7 +361,7 @@ enum Answer {
 }
 
 impl Answer {
-    fn into_error(self, node: u16) -> PgError {
+    pub(crate) fn into_error(self, node: u16) -> PgError {
         match self {
             Answer::Refused(error) => error,
             Answer::Lost(error) => lost(node, Some(error)),
@@ -376,7 +376,7 @@ impl Answer {
 }
 
 /// Runs one transaction command. Unlike [`Connection::execute`], a tag that came before the connection broke counts.
-async fn command(connection: &mut Connection, sql: &str, expected: &str) -> Answer {
+pub(crate) async fn command(connection: &mut Connection, sql: &str, expected: &str) -> Answer {
     connection.query(sql.as_bytes());
     if let Err(error) = connection.flush().await {
         return Answer::Lost(error);
@@ -401,7 +401,7 @@ async fn command(connection: &mut Connection, sql: &str, expected: &str) -> Answ
     }
 }
 
-fn lost(node: u16, cause: Option<PgError>) -> PgError {
+pub(crate) fn lost(node: u16, cause: Option<PgError>) -> PgError {
     let error =
         PgError::connection(format!("the connection to datanode {node} was lost before the transaction committed"));
     match cause {
@@ -410,7 +410,7 @@ fn lost(node: u16, cause: Option<PgError>) -> PgError {
     }
 }
 
-fn unknown(node: u16) -> PgError {
+pub(crate) fn unknown(node: u16) -> PgError {
     PgError::new(
         SqlState::STATEMENT_COMPLETION_UNKNOWN,
         format!("the connection to datanode {node} was lost while it committed, so the outcome is not known"),

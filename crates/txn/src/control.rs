@@ -12,6 +12,11 @@
 //! answer comes in), `prepared-all`, `gate-entered` (it has its pass; also with one writer), `decided` (the commit point has
 //! committed), `before-commit-prepared` and `after-commit-prepared` (once per participant), `done`.
 //!
+//! Of a user's PREPARE TRANSACTION: `user-registered` (the row is inserted), `user-prepared` (once per participant),
+//! `user-prepared-all`, `user-kept` (the row is committed). Of COMMIT and ROLLBACK PREPARED: `finish-deciding` (the row is changed,
+//! not committed), `finish-decided`, `finish-mark` (once per node, before its mark), `finish-marked`, `finish-one` and
+//! `finished-one` (once per node), `finish-done` (the row is still there).
+//!
 //! Of a cut: `gate-drained` (a coordinator's gate is shut and empty, the gtm does not know yet), `closed-sent`, and in the gtm
 //! `cut-granted` (about to be sent) and `before-open`. Of a fence, in the gtm: `fence-drawn` (all nodes are locked, the primary datanode has
 //! the new generation), `fence-bumped` (all have it, nobody knows yet), `fence-recovered` (recovery has seen all nodes, the hub does

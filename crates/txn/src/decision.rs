@@ -23,8 +23,9 @@ use pgerror::{PgError, Result, SqlState};
 use pgproto::Connection;
 use tokio::time::Instant;
 
-use crate::gid::{GID_VERSION, Gid, GidSource};
+use crate::gid::{GID_VERSION, Gid, GidSource, Kind};
 use crate::gtm::GtmClient;
+use crate::user_prepared;
 
 /// Makes what this crate needs on a datanode, in the database of the tables; idempotent, to be run by a superuser.
 pub const SCHEMA_SQL: &str = include_str!("../sql/schema.sql");
@@ -64,7 +65,10 @@ pub(crate) async fn announce(
     };
     let xid = std::str::from_utf8(xid).ok().and_then(|text| text.parse().ok());
     let xid = xid.ok_or_else(|| PgError::internal("the commit point's transaction id is not a number"))?;
-    Ok(Announced { gid: Gid { commit_point: node, xid, coordinator, counter }, hardened: hardened.is_some() })
+    Ok(Announced {
+        gid: Gid { kind: Kind::Commit, commit_point: node, xid, coordinator, counter },
+        hardened: hardened.is_some(),
+    })
 }
 
 /// Returns when the transaction may commit although this coordinator has no lease: no fence can come before its end.
@@ -120,6 +124,8 @@ pub(crate) enum Fate {
     NoDecision,
     /// Its transaction has not ended.
     InProgress,
+    /// A user prepared it and has not yet said how it ends.
+    Kept,
 }
 
 /// Asks the commit point's node, in the database of the transaction. Two statements on purpose: the row is looked for with
@@ -135,10 +141,15 @@ pub(crate) async fn fate(connection: &mut Connection, gid: &Gid) -> Result<Fate>
         return Ok(Fate::InProgress);
     }
     // Errors, above all 42P01, go up: a node without the table is not the commit point's node as it was.
-    let found = connection.query_rows(&format!("SELECT FROM loxo.decision WHERE gid = '{gid}' LIMIT 1")).await?;
-    Ok(match (found.is_empty(), status.as_deref()) {
-        (false, _) => Fate::Committed,
-        (true, Some(b"committed")) => Fate::NoDecision,
-        (true, _) => Fate::Aborted,
-    })
+    let decided = match gid.kind {
+        Kind::Commit => {
+            let sql = format!("SELECT FROM loxo.decision WHERE gid = '{gid}' LIMIT 1");
+            (!connection.query_rows(&sql).await?.is_empty()).then_some(Fate::Committed)
+        }
+        Kind::User => user_prepared::registered(connection, gid).await?,
+    };
+    Ok(decided.unwrap_or(match status.as_deref() {
+        Some(b"committed") => Fate::NoDecision,
+        _ => Fate::Aborted,
+    }))
 }

@@ -14,12 +14,24 @@ pub const GID_BYTES_MAX: usize = 199;
 /// `FirstNormalTransactionId`: smaller ids are no real transactions.
 const FIRST_NORMAL_XID: u64 = 3;
 
+/// What the transaction of a [`Gid`] is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum Kind {
+    /// A commit under way.
+    Commit,
+    /// Prepared by a user's PREPARE TRANSACTION, to be kept ([`crate::user_prepared`]).
+    User,
+}
+
 /// Name under which the writers of a transaction but one are prepared. It says which node is the commit point and which
 /// local transaction there decides, so whoever finds a prepared transaction knows whom to ask.
 ///
-/// Text form: `loxo_<version>_<commit point's node>_<its xid>_<coordinator, hexadecimal>_<counter>`.
+/// Text form: `loxo_<version>_<commit point's node>_<its xid>_<coordinator, hexadecimal>_<counter>`; those of users begin
+/// with `loxo_user_<version>_`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Gid {
+    /// A commit, or a transaction that a user prepared.
+    pub kind: Kind,
     /// Node id of the commit point.
     pub commit_point: u16,
     /// `pg_current_xact_id()` there (an `xid8`, so it does not wrap around).
@@ -31,16 +43,26 @@ pub struct Gid {
 }
 
 impl Gid {
-    /// What all our gids begin with, for a search in `pg_prepared_xacts`.
+    /// What all our gids of commits under way begin with, for a search in `pg_prepared_xacts`.
     pub fn prefix() -> String {
-        format!("loxo_{GID_VERSION}_")
+        Kind::Commit.prefix()
+    }
+}
+
+impl Kind {
+    /// What all gids of this kind begin with.
+    pub fn prefix(self) -> String {
+        match self {
+            Kind::Commit => format!("loxo_{GID_VERSION}_"),
+            Kind::User => format!("loxo_user_{GID_VERSION}_"),
+        }
     }
 }
 
 impl fmt::Display for Gid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { commit_point, xid, coordinator, counter } = self;
-        write!(f, "loxo_{GID_VERSION}_{commit_point}_{xid}_{coordinator:016x}_{counter}")
+        let Self { kind, commit_point, xid, coordinator, counter } = self;
+        write!(f, "{}{commit_point}_{xid}_{coordinator:016x}_{counter}", kind.prefix())
     }
 }
 
@@ -56,8 +78,12 @@ impl FromStr for Gid {
 }
 
 fn parse(text: &str) -> Option<Gid> {
-    let mut parts = text.strip_prefix(&Gid::prefix())?.split('_');
+    let known =
+        [Kind::Commit, Kind::User].into_iter().find_map(|kind| Some((kind, text.strip_prefix(&kind.prefix())?)));
+    let (kind, rest) = known?;
+    let mut parts = rest.split('_');
     let gid = Gid {
+        kind,
         commit_point: parts.next()?.parse().ok()?,
         xid: parts.next()?.parse().ok()?,
         coordinator: u64::from_str_radix(parts.next()?, 16).ok()?,
@@ -98,9 +124,11 @@ mod tests {
     #[test]
     fn a_gid_is_read_back_as_it_was_written_and_fits() {
         for (commit_point, number) in [(0, 3), (7, 4_294_967_296), (u16::MAX, u64::MAX)] {
-            let gid = Gid { commit_point, xid: number, coordinator: number, counter: number };
-            assert_eq!(gid.to_string().parse::<Gid>().unwrap(), gid);
-            assert!(gid.to_string().len() <= GID_BYTES_MAX);
+            for kind in [Kind::Commit, Kind::User] {
+                let gid = Gid { kind, commit_point, xid: number, coordinator: number, counter: number };
+                assert_eq!(gid.to_string().parse::<Gid>().unwrap(), gid);
+                assert!(gid.to_string().len() <= GID_BYTES_MAX);
+            }
         }
     }
 
@@ -112,6 +140,8 @@ mod tests {
             "",
             "mine",
             "loxo_2_0_700_00000000000000ff_1",
+            "loxo_user_2_0_700_00000000000000ff_1",
+            "loxo_user_0_700_00000000000000ff_1",
             "loxo_1_0_700_00000000000000ff",
             "loxo_1_0_700_00000000000000ff_1_2",
             "loxo_1_0_2_00000000000000ff_1",

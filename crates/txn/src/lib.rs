@@ -9,6 +9,7 @@
 //! * [`commit`](mod@commit): the commit and the rollback of one transaction.
 //! * [`gid`]: the name of a distributed transaction, which says where its outcome is found.
 //! * [`decision`]: where the outcome is kept: one row at the commit point, as durable as the commit itself.
+//! * [`user_prepared`]: PREPARE TRANSACTION and COMMIT PREPARED of users.
 //! * [`recovery`]: resolves in-doubt transactions from the datanodes alone. Its page argues why that is race-free.
 //! * [`gate`]: has commits wait for the moment in which a statement takes its snapshots on several nodes.
 //! * [`deadlock`]: circles of waits over several datanodes, found by the gtm and broken by a coordinator.
@@ -30,6 +31,7 @@ pub mod gate;
 pub mod gid;
 pub mod gtm;
 pub mod recovery;
+pub mod user_prepared;
 
 pub use commit::{CommitTools, Outcome, Participant, commit, rollback};
 pub use gate::{Gate, Pass};

@@ -3,7 +3,8 @@
 //!
 //! For each prepared transaction with a gid of ours, ask the commit point's node which the gid names
 //! ([`crate::decision`]): the decision is there: `COMMIT PREPARED`; its transaction is over without one: `ROLLBACK
-//! PREPARED`; it still runs, or the node is down: leave it.
+//! PREPARED`; it still runs, or the node is down: leave it. Those that users prepared and keep are none of our business
+//! until their registry says how they end ([`crate::user_prepared`]).
 //!
 //! # Why no race can split a transaction
 //! * *Committed here means committed everywhere.* A coordinator sends the commit point's COMMIT only after every other
@@ -40,7 +41,9 @@ use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
 
 use crate::decision::{self, Fate};
-use crate::gid::Gid;
+use crate::gid::{Gid, Kind};
+
+mod user;
 
 /// No node may hold up a pass for longer: then it counts as down.
 const NODE_MAX: Duration = Duration::from_secs(5);
@@ -165,15 +168,15 @@ impl Recovery {
         }
         for doubt in doubts {
             match self.resolve(&doubt).await {
-                Ok(()) => report.resolved += 1,
+                Ok(resolved) => report.resolved += usize::from(resolved),
                 Err(reason) => report.waiting.push(InDoubt { reason, ..doubt }),
             }
         }
         report
     }
 
-    /// Resolves one, or says why not.
-    async fn resolve(&mut self, doubt: &InDoubt) -> Result<(), String> {
+    /// Resolves one, or says why not. False: it is not in doubt but kept for a user.
+    async fn resolve(&mut self, doubt: &InDoubt) -> Result<bool, String> {
         let InDoubt { gid, node, database, .. } = doubt;
         let at = gid.commit_point;
         let Some(commit_point) = self.nodes.get_mut(usize::from(at)) else {
@@ -183,15 +186,19 @@ impl Recovery {
             Ok(Fate::Committed) => "COMMIT",
             Ok(Fate::Aborted | Fate::NoDecision) => "ROLLBACK",
             Ok(Fate::InProgress) => return Err(RUNNING.to_owned()),
+            Ok(Fate::Kept) => return Ok(false),
             Err(error) => return Err(format!("its commit point, datanode {at}, cannot tell: {}", error.message())),
         };
+        if (gid.kind, verb) == (Kind::User, "COMMIT") {
+            self.mark_finishing(doubt).await?;
+        }
         let participant = &mut self.nodes[usize::from(*node)];
         match participant.execute(database, &format!("{verb} PREPARED '{gid}'")).await {
             Ok(()) => {
                 info!(%gid, node, verb, "resolved an in-doubt transaction");
-                Ok(())
+                Ok(true)
             }
-            Err(error) if error.code() == SqlState::UNDEFINED_OBJECT => Ok(()),
+            Err(error) if error.code() == SqlState::UNDEFINED_OBJECT => Ok(true),
             Err(error) => Err(format!("{verb} PREPARED failed: {}", error.message())),
         }
     }
@@ -200,6 +207,7 @@ impl Recovery {
     /// order of its steps.
     async fn pass_and_clear(&mut self) -> Report {
         let old = join_all(self.nodes.iter_mut().map(Node::old_decisions)).await;
+        let ended = self.ended_by_users().await;
         let report = self.pass().await;
         if report.unreachable.is_empty() {
             let needed: HashSet<String> = report.waiting.iter().map(|w| w.gid.to_string()).collect();
@@ -207,6 +215,7 @@ impl Recovery {
             for error in join_all(deletions).await.into_iter().filter_map(Result::err) {
                 warn!("recovery could not clear up old decisions: {}", error.message());
             }
+            self.forget_ended(ended, &needed).await;
         }
         report
     }
@@ -227,8 +236,10 @@ impl Node {
     async fn prepared(&mut self) -> Result<Vec<InDoubt>> {
         let database = self.options.database.clone();
         let sql = format!(
-            "SELECT gid, database FROM pg_catalog.pg_prepared_xacts WHERE starts_with(gid, '{}') ORDER BY prepared",
-            Gid::prefix()
+            "SELECT gid, database FROM pg_catalog.pg_prepared_xacts \
+             WHERE starts_with(gid, '{}') OR starts_with(gid, '{}') ORDER BY prepared",
+            Kind::Commit.prefix(),
+            Kind::User.prefix()
         );
         let was_kept = self.connections.contains_key(&database);
         let mut listed = self.query(&database, &sql).await;

@@ -136,7 +136,9 @@ async fn version(layout: &Layout, part: &Part) -> Result<String> {
 /// The undecided transactions of a datanode.
 async fn prepared(node: &str, endpoint: &Endpoint) -> Result<Vec<InDoubt>> {
     let session = Session::connect(endpoint).await?;
-    let sql = "SELECT gid, prepared, owner, database FROM pg_catalog.pg_prepared_xacts WHERE gid LIKE 'loxo%' ORDER BY prepared";
+    // Those that users prepared and keep (`loxo_user_…`) are in nobody's doubt.
+    let sql = "SELECT gid, prepared, owner, database FROM pg_catalog.pg_prepared_xacts WHERE gid LIKE 'loxo%' \
+        AND (NOT starts_with(gid, 'loxo_user_') OR gid IN (SELECT gid FROM loxo.finishing)) ORDER BY prepared";
     let in_doubt = |row: Vec<Option<String>>| {
         let mut row = row.into_iter().map(Option::unwrap_or_default);
         let mut next = || row.next().unwrap_or_default();

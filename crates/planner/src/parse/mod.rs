@@ -16,6 +16,7 @@ mod copy;
 mod distribute;
 mod scan;
 mod statement;
+mod system_views;
 
 pub use statement::*;
 
@@ -23,6 +24,8 @@ pub use statement::*;
 ///
 /// Errors: 42601 with PostgreSQL's message and the position in characters; 0A000 for statements we do not know.
 pub fn parse(sql: &str) -> Result<Vec<Statement>> {
+    let redirected = system_views::redirect(sql);
+    let sql = redirected.as_deref().unwrap_or(sql);
     let extracted = extract(sql)?;
     let text = extracted.blanked.as_deref().unwrap_or(sql);
     let parsed = pg_query::parse(text, 0).map_err(|error| syntax_error(text, error))?;

@@ -1,0 +1,81 @@
+//! Settings that the coordinator obeys itself: the idle timeouts.
+//!
+//! A backend knows only how long it has been left alone, not whether the session works on another node meanwhile. Were it
+//! told, it would end a transaction whose client is not idle at all. So nobody but the coordinator counts the time, and
+//! the nodes are not told. The home node only checks and normalizes a new value. `SHOW` gives what holds;
+//! `current_setting()` and `pg_settings` show the datanode's own. A default that is configured in the datanodes stays theirs.
+
+use std::time::Duration;
+
+use pgerror::{PgError, Result};
+
+use crate::session::Session;
+
+/// Between two statements of a block.
+pub const IDLE_IN_TRANSACTION: &str = "idle_in_transaction_session_timeout";
+/// Outside a block.
+pub const IDLE_SESSION: &str = "idle_session_timeout";
+
+pub(crate) const NAMES: [&str; 2] = [IDLE_IN_TRANSACTION, IDLE_SESSION];
+
+/// The setting of this name, if it is one of these.
+pub fn own_setting_name(name: &str) -> Option<&'static str> {
+    NAMES.into_iter().find(|own| *own == name)
+}
+
+impl Session {
+    /// `SET [LOCAL] name = …`.
+    pub async fn set_own(&mut self, name: &'static str, sql: &str, local: bool) -> Result<()> {
+        if local && !self.in_block() {
+            return self.set_in_block(sql).await;
+        }
+        let rows = self.rows_on(self.home, &format!("{sql}; SHOW {name}; RESET {name}")).await?;
+        let value = rows.first().and_then(|row| row.first()?.clone());
+        let value = value.ok_or_else(|| PgError::internal(format!("the home node did not show {name}")))?;
+        let value = String::from_utf8_lossy(&value).into_owned();
+        self.note_own_setting(name, Some(value.clone()));
+        if !local {
+            self.settings_mut().set_own(name, value);
+        }
+        Ok(())
+    }
+
+    /// `RESET name` and `SET [LOCAL] name TO DEFAULT`.
+    pub fn reset_own(&mut self, name: &'static str, local: bool) {
+        self.note_own_setting(name, None);
+        if !local {
+            self.settings_mut().reset_own(name);
+        }
+    }
+}
+
+/// A time as SHOW writes it: a number and its unit. `None` for 0, which means no limit.
+pub fn duration(text: &str) -> Option<Duration> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let milliseconds: u64 = match unit {
+        "" | "ms" => 1,
+        "s" => 1000,
+        "min" => 60 * 1000,
+        "h" => 3600 * 1000,
+        "d" => 24 * 3600 * 1000,
+        _ => return None,
+    };
+    let number: u64 = number.parse().ok().filter(|number| *number > 0)?;
+    Some(Duration::from_millis(number.saturating_mul(milliseconds)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_as_show_writes_them() {
+        for (text, milliseconds) in [("7", 7), ("250ms", 250), ("5s", 5000), ("2min", 120_000), ("1d", 86_400_000)] {
+            assert_eq!(duration(text), Some(Duration::from_millis(milliseconds)), "{text}");
+        }
+        for text in ["0", "", "5 s", "five"] {
+            assert_eq!(duration(text), None, "{text}");
+        }
+    }
+}
