@@ -61,13 +61,13 @@ pub(crate) struct Held {
 #[derive(Debug)]
 pub(crate) struct Block {
     /// `BEGIN …` as it is sent to each node that joins.
-    begin: String,
+    pub(crate) begin: String,
     /// What it says beside the isolation level.
-    modes: String,
+    pub(crate) modes: String,
     /// Commands replayed on a node that joins: `SAVEPOINT`s and `SET`s, in order.
-    replay: Vec<Replay>,
+    pub(crate) replay: Vec<Replay>,
     /// Settings as they were at the start and at each savepoint, to go back to.
-    settings_at_begin: Settings,
+    pub(crate) settings_at_begin: Settings,
     /// The catalog as the transaction sees it after its own DDL.
     pub(crate) catalog: Option<Arc<Loaded>>,
     /// The transaction changed the catalog: others must be told at commit.
@@ -91,7 +91,7 @@ pub(crate) struct Block {
 }
 
 #[derive(Clone, Debug)]
-enum Replay {
+pub(crate) enum Replay {
     Savepoint(String, Settings),
     Set(String),
 }
@@ -125,7 +125,7 @@ pub struct Session {
     pub(crate) home: NodeId,
     pub(crate) held: BTreeMap<NodeId, Held>,
     pub(crate) block: Option<Block>,
-    settings: Settings,
+    pub(crate) settings: Settings,
     cancel: Arc<CancelSet>,
     /// State lives in these nodes' backends: keep them until the session ends.
     pinned: std::collections::BTreeSet<NodeId>,
@@ -249,45 +249,6 @@ impl Session {
         if self.block.is_some() { Mode::InBlock } else { Mode::Autocommit }
     }
 
-    /// Opens a block; `modes` are those of BEGIN other than the isolation level, as nodes will get them.
-    pub fn begin(&mut self, isolation: Option<Isolation>, modes: &str, read_only: bool) {
-        let isolation = isolation.unwrap_or_else(|| self.default_isolation());
-        self.open_block(modes.to_owned(), isolation, read_only, Vec::new());
-    }
-
-    /// Opens a block for one statement of a session that has none.
-    pub(crate) fn begin_own(&mut self, isolation: Isolation, settings: Vec<String>) {
-        let replay = settings.into_iter().map(Replay::Set).collect();
-        self.open_block(String::new(), isolation, false, replay);
-    }
-
-    fn open_block(&mut self, modes: String, isolation: Isolation, read_only: bool, replay: Vec<Replay>) {
-        debug_assert!(self.block.is_none());
-        self.block = Some(Block {
-            begin: format!("{}{modes}", isolation.begin()),
-            modes,
-            replay,
-            settings_at_begin: self.settings.clone(),
-            catalog: None,
-            schema_changed: false,
-            failed: false,
-            read_only,
-            isolation,
-            cut: Cut::Pending,
-            anchor: None,
-            wrote: false,
-            snapshotless: false,
-            locked: false,
-            ran_ddl: false,
-            exported: None,
-        });
-    }
-
-    /// The isolation level of a transaction that does not say.
-    pub(crate) fn default_isolation(&self) -> Isolation {
-        self.settings.default_isolation().unwrap_or(self.server_isolation)
-    }
-
     /// Marks the block as failed; no effect outside one.
     pub fn fail(&mut self) {
         if let Some(block) = &mut self.block {
@@ -308,11 +269,6 @@ impl Session {
         }
         self.temp_relations = None;
         self.release();
-    }
-
-    /// Isolation level and other modes of the open block, and whether it is read-only.
-    pub fn modes(&self) -> Option<(Isolation, String, bool)> {
-        self.block.as_ref().map(|block| (block.isolation, block.modes.clone(), block.read_only))
     }
 
     /// The session's settings.
@@ -410,18 +366,6 @@ impl Session {
         }
     }
 
-    /// The block's isolation level, if one is open.
-    pub(crate) fn isolation(&self) -> Option<Isolation> {
-        self.block.as_ref().map(|block| block.isolation)
-    }
-
-    /// From here on the block's own sessions must be asked: others do not see its changes and wait for its locks.
-    pub(crate) fn note_write(&mut self, writes: bool) {
-        if let Some(block) = &mut self.block {
-            block.wrote |= writes;
-        }
-    }
-
     /// Was the block opened READ ONLY?
     pub(crate) fn is_read_only(&self) -> bool {
         self.block.as_ref().is_some_and(|block| block.read_only)
@@ -489,15 +433,6 @@ impl Session {
         });
         let results = futures_util::future::join_all(work).await;
         results.into_iter().find_map(Result::err).map_or(Ok(()), Err)
-    }
-
-    /// Are nodes to settle before they are read? Not for snapshots of a cut.
-    fn settles(&self) -> bool {
-        let cut = self
-            .block
-            .as_ref()
-            .is_some_and(|block| block.isolation == Isolation::RepeatableRead && block.cut != Cut::Unneeded);
-        !cut && self.is_consistent()
     }
 
     /// The cancel keys of all links held, after they were put aside for a while.
@@ -597,24 +532,6 @@ impl Session {
 }
 
 impl Block {
-    /// The session's settings before the block.
-    pub(crate) fn settings_at_begin(&self) -> &Settings {
-        &self.settings_at_begin
-    }
-
-    /// The settings made in the block but those of the transaction itself, in order.
-    pub(crate) fn settings_made(&self) -> Vec<String> {
-        let about_itself = |command: &str| {
-            let command = command.to_ascii_lowercase();
-            command.starts_with("set transaction") || command.contains("transaction_")
-        };
-        let commands = self.replay.iter().filter_map(|step| match step {
-            Replay::Set(command) if !about_itself(command) => Some(command.clone()),
-            _ => None,
-        });
-        commands.collect()
-    }
-
     fn joining_commands(&self) -> String {
         let mut sql = self.begin.clone();
         for step in &self.replay {
