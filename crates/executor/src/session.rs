@@ -64,19 +64,19 @@ pub(crate) struct Held {
 #[derive(Debug)]
 pub(crate) struct Block {
     /// `BEGIN …` as it is sent to each node that joins.
-    begin: String,
+    pub(crate) begin: String,
     /// What it says beside the isolation level.
-    modes: String,
+    pub(crate) modes: String,
     /// Commands replayed on a node that joins: `SAVEPOINT`s and `SET`s, in order.
-    replay: Vec<Replay>,
+    pub(crate) replay: Vec<Replay>,
     /// Settings as they were at the start and at each savepoint, to go back to.
-    settings_at_begin: Settings,
+    pub(crate) settings_at_begin: Settings,
     /// The catalog as the transaction sees it after its own DDL.
     pub(crate) catalog: Option<Arc<Loaded>>,
     /// The transaction changed the catalog: others must be told at commit.
     pub(crate) schema_changed: bool,
     /// The search path or the temp objects may be others than before the block.
-    names_changed: bool,
+    pub(crate) names_changed: bool,
     pub(crate) failed: bool,
     pub(crate) read_only: bool,
     pub(crate) isolation: Isolation,
@@ -94,11 +94,11 @@ pub(crate) struct Block {
     /// Its snapshot on the home node, for the session beside it.
     pub(crate) exported: Option<String>,
     /// The first node that was touched: the transaction's `now()` is that node's.
-    clock: Option<NodeId>,
+    pub(crate) clock: Option<NodeId>,
 }
 
 #[derive(Clone, Debug)]
-enum Replay {
+pub(crate) enum Replay {
     Savepoint(String, Settings),
     Set(String),
     /// A setting that no node is told of, and its value from here on.
@@ -112,7 +112,7 @@ pub struct Session {
     pub(crate) home: NodeId,
     pub(crate) held: BTreeMap<NodeId, Held>,
     pub(crate) block: Option<Block>,
-    settings: Settings,
+    pub(crate) settings: Settings,
     pub(crate) cancel: Arc<CancelSet>,
     /// Where the gtm finds it.
     _entry: Entry,
@@ -255,48 +255,6 @@ impl Session {
         if self.block.is_some() { Mode::InBlock } else { Mode::Autocommit }
     }
 
-    /// Opens a block; `modes` are those of BEGIN other than the isolation level, as nodes will get them.
-    pub fn begin(&mut self, isolation: Option<Isolation>, modes: &str, read_only: bool) {
-        let isolation = isolation.unwrap_or_else(|| self.default_isolation());
-        self.open_block(modes.to_owned(), isolation, read_only, Vec::new());
-    }
-
-    /// Opens a block for one statement of a session that has none.
-    pub(crate) fn begin_own(&mut self, isolation: Isolation, settings: Vec<String>) {
-        let replay = settings.into_iter().map(Replay::Set).collect();
-        self.open_block(String::new(), isolation, false, replay);
-    }
-
-    fn open_block(&mut self, modes: String, isolation: Isolation, read_only: bool, replay: Vec<Replay>) {
-        debug_assert!(self.block.is_none());
-        self.cancel.begins();
-        self.block = Some(Block {
-            begin: format!("{}{modes}", isolation.begin()),
-            modes,
-            replay,
-            settings_at_begin: self.settings.clone(),
-            catalog: None,
-            schema_changed: false,
-            names_changed: false,
-            failed: false,
-            read_only,
-            isolation,
-            cut: Cut::Pending,
-            anchor: None,
-            wrote: false,
-            snapshotless: false,
-            locked: false,
-            ran_ddl: false,
-            exported: None,
-            clock: None,
-        });
-    }
-
-    /// The isolation level of a transaction that does not say.
-    pub(crate) fn default_isolation(&self) -> Isolation {
-        self.settings.default_isolation().unwrap_or(self.server_isolation)
-    }
-
     /// Marks the block as failed; no effect outside one.
     pub fn fail(&mut self) {
         if let Some(block) = &mut self.block {
@@ -318,11 +276,6 @@ impl Session {
         }
         self.names_changed();
         self.release();
-    }
-
-    /// Isolation level and other modes of the open block, and whether it is read-only.
-    pub fn modes(&self) -> Option<(Isolation, String, bool)> {
-        self.block.as_ref().map(|block| (block.isolation, block.modes.clone(), block.read_only))
     }
 
     /// The session's settings.
@@ -435,18 +388,6 @@ impl Session {
         let _ = self.cancel.remove(BESIDE);
     }
 
-    /// The block's isolation level, if one is open.
-    pub(crate) fn isolation(&self) -> Option<Isolation> {
-        self.block.as_ref().map(|block| block.isolation)
-    }
-
-    /// From here on the block's own sessions must be asked: others do not see its changes and wait for its locks.
-    pub(crate) fn note_write(&mut self, writes: bool) {
-        if let Some(block) = &mut self.block {
-            block.wrote |= writes;
-        }
-    }
-
     /// Was the block opened READ ONLY?
     pub(crate) fn is_read_only(&self) -> bool {
         self.block.as_ref().is_some_and(|block| block.read_only)
@@ -520,15 +461,6 @@ impl Session {
         });
         let results = futures_util::future::join_all(work).await;
         results.into_iter().find_map(Result::err).map_or(Ok(()), Err)
-    }
-
-    /// Are nodes to settle before they are read? Not for snapshots of a cut.
-    fn settles(&self) -> bool {
-        let cut = self
-            .block
-            .as_ref()
-            .is_some_and(|block| block.isolation == Isolation::RepeatableRead && block.cut != Cut::Unneeded);
-        !cut && self.is_consistent()
     }
 
     /// The cancel keys of all links held, after they were put aside for a while.
@@ -646,24 +578,6 @@ impl Session {
 }
 
 impl Block {
-    /// The session's settings before the block.
-    pub(crate) fn settings_at_begin(&self) -> &Settings {
-        &self.settings_at_begin
-    }
-
-    /// The settings made in the block but those of the transaction itself, in order.
-    pub(crate) fn settings_made(&self) -> Vec<String> {
-        let about_itself = |command: &str| {
-            let command = command.to_ascii_lowercase();
-            command.starts_with("set transaction") || command.contains("transaction_")
-        };
-        let commands = self.replay.iter().filter_map(|step| match step {
-            Replay::Set(command) if !about_itself(command) => Some(command.clone()),
-            _ => None,
-        });
-        commands.collect()
-    }
-
     pub(crate) fn last_savepoint(&self) -> Option<&str> {
         self.replay.iter().rev().find_map(|step| match step {
             Replay::Savepoint(name, _) => Some(name.as_str()),

@@ -1,0 +1,95 @@
+//! How the session's transaction begins: its isolation level, and what nodes that join it are told.
+
+use crate::session::{Block, Replay, Session};
+use crate::settings::Settings;
+use crate::snapshot::{Cut, Isolation};
+
+impl Session {
+    /// Opens a block; `modes` are those of BEGIN other than the isolation level, as nodes will get them.
+    pub fn begin(&mut self, isolation: Option<Isolation>, modes: &str, read_only: bool) {
+        let isolation = isolation.unwrap_or_else(|| self.default_isolation());
+        self.open_block(modes.to_owned(), isolation, read_only, Vec::new());
+    }
+
+    /// Opens a block for one statement of a session that has none.
+    pub(crate) fn begin_own(&mut self, isolation: Isolation, settings: Vec<String>) {
+        let replay = settings.into_iter().map(Replay::Set).collect();
+        self.open_block(String::new(), isolation, false, replay);
+    }
+
+    fn open_block(&mut self, modes: String, isolation: Isolation, read_only: bool, replay: Vec<Replay>) {
+        debug_assert!(self.block.is_none());
+        self.cancel.begins();
+        self.block = Some(Block {
+            begin: format!("{}{modes}", isolation.begin()),
+            modes,
+            replay,
+            settings_at_begin: self.settings.clone(),
+            catalog: None,
+            schema_changed: false,
+            names_changed: false,
+            failed: false,
+            read_only,
+            isolation,
+            cut: Cut::Pending,
+            anchor: None,
+            wrote: false,
+            snapshotless: false,
+            locked: false,
+            ran_ddl: false,
+            exported: None,
+            clock: None,
+        });
+    }
+
+    /// The isolation level of a transaction that does not say.
+    pub(crate) fn default_isolation(&self) -> Isolation {
+        self.settings.default_isolation().unwrap_or(self.server_isolation)
+    }
+
+    /// Isolation level and other modes of the open block, and whether it is read-only.
+    pub fn modes(&self) -> Option<(Isolation, String, bool)> {
+        self.block.as_ref().map(|block| (block.isolation, block.modes.clone(), block.read_only))
+    }
+
+    /// The block's isolation level, if one is open.
+    pub(crate) fn isolation(&self) -> Option<Isolation> {
+        self.block.as_ref().map(|block| block.isolation)
+    }
+
+    /// From here on the block's own sessions must be asked: others do not see its changes and wait for its locks.
+    pub(crate) fn note_write(&mut self, writes: bool) {
+        if let Some(block) = &mut self.block {
+            block.wrote |= writes;
+        }
+    }
+
+    /// Are nodes to settle before they are read? Not for snapshots of a cut.
+    pub(crate) fn settles(&self) -> bool {
+        let cut = self
+            .block
+            .as_ref()
+            .is_some_and(|block| block.isolation == Isolation::RepeatableRead && block.cut != Cut::Unneeded);
+        !cut && self.is_consistent()
+    }
+}
+
+impl Block {
+    /// The session's settings before the block.
+    pub(crate) fn settings_at_begin(&self) -> &Settings {
+        &self.settings_at_begin
+    }
+
+    /// The settings made in the block but those of the transaction itself, in order.
+    pub(crate) fn settings_made(&self) -> Vec<String> {
+        let about_itself = |command: &str| {
+            let command = command.to_ascii_lowercase();
+            command.starts_with("set transaction") || command.contains("transaction_")
+        };
+        let commands = self.replay.iter().filter_map(|step| match step {
+            Replay::Set(command) if !about_itself(command) => Some(command.clone()),
+            _ => None,
+        });
+        commands.collect()
+    }
+}
