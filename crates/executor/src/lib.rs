@@ -50,6 +50,7 @@ pub use explain::query_plan_field;
 pub use load::Loaded;
 pub use output::{Output, SPOOL_BYTES_MAX, Spool};
 pub use pool::{Address, Identity, Pool};
+pub use quick::Quick;
 pub use run::Completion;
 pub use session::{CancelSet, Mode, Session};
 pub use settings::Settings;

@@ -11,7 +11,6 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bytes::Bytes;
 use catalog::NodeId;
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::tag;
@@ -20,7 +19,7 @@ use pgproto::{CancelKey, Frame};
 
 use crate::context::Context;
 use crate::load::Loaded;
-use crate::pool::{Identity, Link};
+use crate::pool::{Identity, Link, StatementKey};
 use crate::settings::Settings;
 
 /// A second session on the home node, for a transaction that may not write.
@@ -45,7 +44,7 @@ pub(crate) struct Held {
     /// The backend has temp tables of this transaction: it cannot be PREPAREd.
     pub(crate) temp: bool,
     /// A Parse whose success is not known yet.
-    pub(crate) parsing: Option<(Bytes, Vec<u32>)>,
+    pub(crate) parsing: Option<StatementKey>,
     /// The error of the answer being read.
     pub(crate) failure: Option<PgError>,
     /// CopyData is on its way from the node.

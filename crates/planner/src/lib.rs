@@ -39,7 +39,7 @@ pub use clock::{at_one_moment, may_read_clock};
 pub use parse::{Statement, StatementKind, parse};
 pub use plan::*;
 pub use session::*;
-pub use template::{Shape, Template};
+pub use template::{Parameterised, Shape, Template};
 
 use context::Context;
 
