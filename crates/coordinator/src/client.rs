@@ -190,13 +190,13 @@ impl Client {
 
     /// Runs a statement of which one like it was planned before; `None`: it has to take the long way.
     pub(crate) async fn execute_quickly(&mut self, sql: &str, call: &Call) -> Option<Result<Completion>> {
-        let plan = self.session.plan_quickly(sql, call)?;
+        let quick = self.session.plan_quickly(sql, call)?;
         let version = self.session.catalog_version();
-        let result = self.watch(&plan, call, None).await;
+        let result = self.watch(&quick.plan, quick.call.as_ref().unwrap_or(call), None).await;
+        let result = result.map_err(|error| quick.place(error));
         if let Err(error) = &result
             && !self.session.in_block()
-            && speaks_of_names(error)
-            && !self.session.is_current(version)
+            && (quick.is_stale(error) || (speaks_of_names(error) && !self.session.is_current(version)))
         {
             self.session.release();
             return None;

@@ -44,6 +44,7 @@ fn create(pair: &mut Pair, name: &str) {
 fn messages_and_sessions_behave_like_one_postgresql() {
     let both = Both::start();
     several_statements_in_one_message(&mut both.pair());
+    one_text_under_two_search_paths(&mut both.pair());
     pipelines(&mut both.pair());
     suspended_portals(&mut both.pair());
     copy_given_up(&mut both.pair());
@@ -52,6 +53,33 @@ fn messages_and_sessions_behave_like_one_postgresql() {
     cancel(&both);
     both_coordinators_see_everything_at_once(&both.cluster);
     disconnecting_rolls_back(&both.cluster);
+}
+
+/// A statement that the datanode has prepared must not be taken for the same text under another search path.
+fn one_text_under_two_search_paths(pair: &mut Pair) {
+    for (schema, kind) in [("path_one", "int"), ("path_two", "text")] {
+        for client in [&mut pair.reference, &mut pair.cluster] {
+            client.run(&format!("CREATE SCHEMA {schema}")).expect("a schema");
+            client.run(&format!("CREATE TABLE {schema}.found (k int PRIMARY KEY, v {kind})")).expect("a table");
+            client.run(&format!("INSERT INTO {schema}.found VALUES (1, 7), (-2, 8)")).expect("two rows");
+        }
+    }
+    for schema in ["path_one", "path_two"].repeat(3) {
+        same(pair, schema, |client| {
+            client.simple(&format!("SET search_path = {schema}"))?;
+            let mut answers = Vec::new();
+            for key in ["1", "-2", "3"] {
+                for sql in [
+                    format!("SELECT v, v || 'x' FROM found WHERE k = {key}"),
+                    format!("SELECT v FROM  found WHERE k = 1 AND {key} / (k - 1) > nothing;"),
+                    format!("  UPDATE found SET v = v WHERE k = 1 AND k = 1 / ({key} - 1)"),
+                ] {
+                    answers.push(client.simple(&sql)?);
+                }
+            }
+            Ok(answers)
+        });
+    }
 }
 
 fn several_statements_in_one_message(pair: &mut Pair) {

@@ -9,6 +9,7 @@ use pgproto::connection::{Run, unexpected};
 use pgproto::frontend::{self, Bind, Target};
 
 use crate::load::is_node_specific;
+use crate::pool::StatementKey;
 use crate::session::Held;
 
 /// Parameters of an execution, as the client bound them.
@@ -164,15 +165,16 @@ impl Held {
             frontend::close(link.connection.out(), Target::Statement, &name);
         }
         let sql = Bytes::copy_from_slice(sql.as_bytes());
-        if let Some(name) = link.statements.get(&sql, types) {
+        let key = StatementKey { sql: sql.clone(), types: types.to_vec(), settings: link.applied_settings };
+        if let Some(name) = link.statements.get(&key) {
             return name;
         }
-        let (name, evicted) = link.statements.insert(&sql, types);
+        let (name, evicted) = link.statements.insert(key.clone());
         if let Some(old) = evicted {
             frontend::close(link.connection.out(), Target::Statement, &old);
         }
         frontend::parse(link.connection.out(), &name, &sql, types);
-        self.parsing = Some((sql, types.to_vec()));
+        self.parsing = Some(key);
         name
     }
 
@@ -234,8 +236,8 @@ impl Held {
                 }
                 tag::READY_FOR_QUERY => {
                     self.pass = None;
-                    if let Some((sql, types)) = self.parsing.take() {
-                        self.link.statements.remove(&sql, &types);
+                    if let Some(key) = self.parsing.take() {
+                        self.link.statements.remove(&key);
                     }
                     return self.failure.take().map_or(Ok(Event::Done), Err);
                 }

@@ -64,6 +64,7 @@ pub use load::Loaded;
 pub use output::{Output, SPOOL_BYTES_MAX, Spool};
 pub use own_settings::{IDLE_IN_TRANSACTION, IDLE_SESSION, duration, own_setting_name};
 pub use pool::{Address, Identity, Pool};
+pub use quick::Quick;
 pub use run::Completion;
 pub use session::{Mode, Session};
 pub use settings::Settings;

@@ -64,27 +64,37 @@ pub struct Link {
     _permit: OwnedSemaphorePermit,
 }
 
-/// Statements prepared on one backend, by text and parameter types.
+/// Statements prepared on one backend, by text, parameter types and settings: under another search path the same text may
+/// have another result type, which PostgreSQL does not allow a prepared statement.
 #[derive(Default)]
 pub(crate) struct StatementCache {
-    names: HashMap<(Bytes, Vec<u32>), (Bytes, u64)>,
+    names: HashMap<StatementKey, (Bytes, u64)>,
     clock: u64,
     catalog_version: u64,
 }
 
+/// What makes a prepared statement.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct StatementKey {
+    pub(crate) sql: Bytes,
+    pub(crate) types: Vec<u32>,
+    /// [`Link::applied_settings`].
+    pub(crate) settings: u64,
+}
+
 impl StatementCache {
     /// Name of the statement on this backend, if it is prepared there.
-    pub(crate) fn get(&mut self, sql: &Bytes, types: &[u32]) -> Option<Bytes> {
+    pub(crate) fn get(&mut self, key: &StatementKey) -> Option<Bytes> {
         self.clock += 1;
         let clock = self.clock;
-        self.names.get_mut(&(sql.clone(), types.to_vec())).map(|(name, used)| {
+        self.names.get_mut(key).map(|(name, used)| {
             *used = clock;
             name.clone()
         })
     }
 
     /// A name for a new statement, and the name of one to close if there are too many.
-    pub(crate) fn insert(&mut self, sql: &Bytes, types: &[u32]) -> (Bytes, Option<Bytes>) {
+    pub(crate) fn insert(&mut self, key: StatementKey) -> (Bytes, Option<Bytes>) {
         self.clock += 1;
         let evicted = (self.names.len() >= STATEMENTS_MAX)
             .then(|| self.names.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| key.clone()))
@@ -92,13 +102,13 @@ impl StatementCache {
             .and_then(|key| self.names.remove(&key))
             .map(|(name, _)| name);
         let name = Bytes::from(format!("loxo_{}", self.clock));
-        self.names.insert((sql.clone(), types.to_vec()), (name.clone(), self.clock));
+        self.names.insert(key, (name.clone(), self.clock));
         (name, evicted)
     }
 
     /// Forgets one statement whose Parse failed.
-    pub(crate) fn remove(&mut self, sql: &Bytes, types: &[u32]) {
-        self.names.remove(&(sql.clone(), types.to_vec()));
+    pub(crate) fn remove(&mut self, key: &StatementKey) {
+        self.names.remove(key);
     }
 
     /// Forgets all if the catalog is another one than before (a result type may have changed); gives the names to close.

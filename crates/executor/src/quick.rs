@@ -2,7 +2,8 @@
 //!
 //! A program sends the same few statements over and over. The first of a shape is only remembered, the second is learned
 //! (see [`planner::Template`]), and from the third on neither PostgreSQL's parser nor the planner is asked: the
-//! constants at the key's places say which node, and the text goes there unchanged.
+//! constants at the key's places say which node, and the text goes there unchanged. If a simple query's constants are whole
+//! numbers in plain places, they go as parameters of a statement that the datanode has prepared, which spares it the same.
 //!
 //! Invariants: the cache holds templates of one catalog version; the search path is part of the key; a session that sees
 //! other tables than its fellows does not use it. Debug builds plan every statement both ways and compare.
@@ -10,10 +11,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bytes::Bytes;
 use catalog::Catalog;
-use planner::{Plan, SessionFacts, Shape, Template};
+use pgerror::{PgError, SqlState, field};
+use planner::{Parameterised, Plan, SessionFacts, Shape, Template};
 
-use crate::call::Call;
+use crate::call::{Call, Parameters};
 use crate::describe::parameter_facts;
 use crate::session::Session;
 
@@ -58,10 +61,42 @@ pub(crate) struct Scratch {
     key: Vec<u8>,
 }
 
+/// A plan found by its shape.
+#[derive(Debug)]
+pub struct Quick {
+    /// What to run.
+    pub plan: Plan,
+    /// How to run it, if not as the statement came: numbers of a simple query go as parameters of a prepared statement.
+    pub call: Option<Call>,
+    text: Option<Parameterised>,
+}
+
+impl Quick {
+    /// Is the error about the prepared statement that we made of a simple query ("cached plan must not change result type")?
+    pub fn is_stale(&self, error: &PgError) -> bool {
+        self.call.is_some() && error.code() == SqlState::FEATURE_NOT_SUPPORTED
+    }
+
+    /// The error with its position in the user's text.
+    pub fn place(&self, error: PgError) -> PgError {
+        match (&self.text, error.text(field::POSITION).parse()) {
+            (Some(text), Ok(position)) => error.position(text.user_position(position)),
+            _ => error,
+        }
+    }
+}
+
+fn with_integers(text: &Parameterised, call: &Call) -> Call {
+    const INT4: u32 = 23;
+    let values = text.values.iter().map(|value| Some(Bytes::copy_from_slice(value.as_bytes()))).collect();
+    let parameters = Parameters { types: vec![INT4; text.values.len()], formats: Vec::new(), values };
+    Call { parameters: Some(Arc::new(parameters)), ..call.clone() }
+}
+
 impl Session {
     /// The plan of one statement (no semicolon, no blanks round it), if one of its shape was planned before and the plan
     /// is sure to be the same; [`Session::plan`] otherwise.
-    pub fn plan_quickly(&mut self, sql: &str, call: &Call) -> Option<Plan> {
+    pub fn plan_quickly(&mut self, sql: &str, call: &Call) -> Option<Quick> {
         if self.status() == b'E' || !self.is_ordinary() {
             return None;
         }
@@ -97,7 +132,7 @@ impl Session {
         true
     }
 
-    fn plan_by_shape(&mut self, sql: &str, scratch: &Scratch, call: &Call, catalog: &Catalog) -> Option<Plan> {
+    fn plan_by_shape(&mut self, sql: &str, scratch: &Scratch, call: &Call, catalog: &Catalog) -> Option<Quick> {
         let version = catalog.version();
         let templates = &self.context.templates;
         let parameters = parameter_facts(call, None);
@@ -118,7 +153,7 @@ impl Session {
                 learned?
             }
         };
-        let forward = template.plan(sql, &scratch.shape, &parameters)?;
+        let mut forward = template.plan(sql, &scratch.shape, &parameters)?;
         if template.reads_clock() && self.clock().is_some_and(|clock| !forward.nodes.contains(&clock)) {
             return None;
         }
@@ -132,7 +167,15 @@ impl Session {
             );
         }
         self.catalog_version = version;
-        Some(Plan::Forward(forward))
+        let text = match call.parameters {
+            None => template.parameterise(sql, &scratch.shape),
+            Some(_) => None,
+        };
+        let call = text.as_ref().map(|text| with_integers(text, call));
+        if let Some(text) = &text {
+            forward.sql.clone_from(&text.sql);
+        }
+        Some(Quick { plan: Plan::Forward(forward), call, text })
     }
 
     fn known_search_path(&self, catalog: &Catalog) -> Vec<String> {

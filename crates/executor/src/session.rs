@@ -11,7 +11,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use catalog::NodeId;
 use pgerror::{PgError, Result, SqlState};
 use pgproto::Frame;
@@ -21,7 +20,7 @@ use pgproto::connection::unexpected;
 use crate::cancel::{CancelSet, Entry};
 use crate::context::Context;
 use crate::load::Loaded;
-use crate::pool::{Identity, Link};
+use crate::pool::{Identity, Link, StatementKey};
 use crate::settings::Settings;
 use crate::snapshot::{Cut, Isolation, Sight};
 
@@ -49,7 +48,7 @@ pub(crate) struct Held {
     /// Temp tables of ours, that the user knows nothing of, are or were among them.
     pub(crate) gathered: bool,
     /// A Parse whose success is not known yet.
-    pub(crate) parsing: Option<(Bytes, Vec<u32>)>,
+    pub(crate) parsing: Option<StatementKey>,
     /// The error of the answer being read.
     pub(crate) failure: Option<PgError>,
     /// CopyData is on its way from the node.

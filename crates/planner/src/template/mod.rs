@@ -16,6 +16,7 @@
 //! path and a session without temp tables (the cache sees to that); a constant it is not sure of is planned afresh. A test
 //! compares both ways over all case files and random constants.
 
+mod parameters;
 mod shape;
 #[cfg(test)]
 mod tests;
@@ -35,6 +36,8 @@ use crate::plan::{Forward, Plan};
 use crate::session::{Parameter, SessionFacts};
 use crate::tree::{self, Ref, Walk};
 
+pub use parameters::Parameterised;
+use parameters::Parameters;
 pub use shape::Shape;
 use shape::{Literal, LiteralKind};
 
@@ -49,6 +52,7 @@ pub struct Template {
     is_insert: bool,
     writes: bool,
     reads_clock: bool,
+    parameters: Option<Parameters>,
 }
 
 /// Where the value of a key column stands.
@@ -67,7 +71,7 @@ impl Template {
         if !session.temp_relations.is_empty() || SESSION_WORDS.iter().any(|word| words.contains(word)) {
             return None;
         }
-        let template = Self::of_tree(&ctx, statement.node()?, shape, crate::may_read_clock(&words))?;
+        let template = Self::of_tree(&ctx, sql, statement.node()?, shape, crate::may_read_clock(&words))?;
         // Inside a block and outside of one: a template serves both.
         let agrees = [false, true].into_iter().all(|in_transaction| {
             let session = SessionFacts { in_transaction, clock: None, now: None, ..session.clone() };
@@ -76,7 +80,7 @@ impl Template {
         agrees.then_some(template)
     }
 
-    fn of_tree(ctx: &Context<'_>, tree: &NodeEnum, shape: &Shape, reads_clock: bool) -> Option<Self> {
+    fn of_tree(ctx: &Context<'_>, sql: &str, tree: &NodeEnum, shape: &Shape, reads_clock: bool) -> Option<Self> {
         if has_sub_query(tree)? {
             return None;
         }
@@ -101,7 +105,8 @@ impl Template {
         let default_reads_clock =
             relation.columns.iter().filter_map(|c| c.default.as_deref()).any(crate::may_read_clock);
         let reads_clock = reads_clock || (is_insert && default_reads_clock);
-        Some(Self { relation, key, is_insert, writes, reads_clock })
+        let parameters = Parameters::of(tree, sql, shape, &relation);
+        Some(Self { relation, key, is_insert, writes, reads_clock, parameters })
     }
 
     fn agrees(
@@ -136,6 +141,11 @@ impl Template {
             true => constant::node_of_row(&self.relation.distribution, values),
             false => constant::node_of_key(&self.relation.distribution, values),
         }
+    }
+
+    /// The statement with its numbers as parameters, if that makes no difference.
+    pub fn parameterise(&self, sql: &str, shape: &Shape) -> Option<Parameterised> {
+        self.parameters.as_ref()?.apply(sql, shape)
     }
 
     /// Does the statement read the time, so that inside a transaction block it matters whose?

@@ -166,6 +166,43 @@ fn a_template_gives_the_planner_s_own_plan() {
 }
 
 #[test]
+fn numbers_in_plain_places_become_parameters() {
+    let (catalog, path) = (common::catalog(), ["public".to_owned()]);
+    let parameterised = |sql: &str| {
+        let mut shape = Shape::default();
+        let template = learn(sql, &mut shape, &catalog, &path).unwrap_or_else(|| panic!("no template: {sql}"));
+        template.parameterise(sql, &shape)
+    };
+    let text =
+        parameterised("UPDATE orders SET o_custkey=o_custkey + -15, o_total = 3 WHERE o_orderkey = 123").unwrap();
+    assert_eq!(text.sql, "UPDATE orders SET o_custkey=o_custkey + $1, o_total = $2 WHERE o_orderkey = $3");
+    assert_eq!(text.values, ["-15", "3", "123"]);
+    // The same word after each number, in both texts.
+    let places = [(20, 20), (43, 44), (57, 57), (61, 61)];
+    assert_eq!(places.map(|(here, _)| text.user_position(here)), places.map(|(_, there)| there));
+    let row = parameterised("INSERT INTO orders VALUES (1, -2, CURRENT_DATE, 4)").unwrap();
+    assert_eq!((row.sql.as_str(), row.values.len()), ("INSERT INTO orders VALUES ($1, $2, CURRENT_DATE, $3)", 3));
+    for sql in [
+        "SELECT o_total FROM orders WHERE o_orderkey = 5 ORDER BY 1",
+        "SELECT o_custkey + 1 FROM orders WHERE o_orderkey = 5 GROUP BY o_custkey + 1",
+        "SELECT o_total FROM orders WHERE o_orderkey = 5 LIMIT 1",
+        "SELECT abs(o_total) FROM orders WHERE o_orderkey = 5",
+        "SELECT 1 FROM orders WHERE o_orderkey = 5",
+        "SELECT o_total::numeric(9, 1) FROM orders WHERE o_orderkey = 5",
+        "SELECT o_total FROM orders WHERE o_orderkey = 5 AND o_custkey IN (1, 2)",
+        "SELECT o_total FROM orders WHERE o_orderkey = 5 AND o_custkey = 1.5",
+        "SELECT o_total FROM orders WHERE o_orderkey = 5 AND o_custkey = - 1",
+        "SELECT o_total FROM orders WHERE o_orderkey = 5 AND o_custkey = '1'",
+        "SELECT o_total FROM orders WHERE o_orderkey = 5 AND o_custkey = $1",
+        "SELECT o_total FROM orders WHERE o_orderkey = 1234567890",
+        "INSERT INTO modded VALUES (1, 'x')",
+        "INSERT INTO orders VALUES (1, 2) ON CONFLICT DO NOTHING",
+    ] {
+        assert_eq!(parameterised(sql), None, "{sql}");
+    }
+}
+
+#[test]
 fn which_statements_have_a_template() {
     let (catalog, path) = (common::catalog(), ["public".to_owned()]);
     for (list, expected) in [(&TEMPLATED[..], true), (&UNTEMPLATED[..], false)] {

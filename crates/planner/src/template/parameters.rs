@@ -1,0 +1,155 @@
+//! The same statement with its whole numbers as parameters, so that a datanode parses and plans it once.
+//!
+//! PostgreSQL gives a whole number of up to nine digits the type `integer`; a parameter declared as `integer` in its place leads to
+//! the same operators, casts and results. Not everywhere: `ORDER BY 1` means a column, `a + 1` in GROUP BY must be the
+//! same constant as in the output list, `varchar(5)` takes no parameter. So only operands of plain operators, values of
+//! an INSERT's row and of SET are replaced, in statements without grouping, ordering, functions, ON CONFLICT, triggers
+//! (a trigger or a function might ask for the text with `current_query()`); all other numbers keep the statement as it is.
+
+use catalog::Relation;
+use pg_query::protobuf::{AConst, AExprKind, a_const};
+use pg_query::{Node, NodeEnum};
+
+use super::shape::{LiteralKind, Shape};
+use crate::tree::{Ref, Walk};
+
+/// More digits may be a `bigint`.
+const DIGITS_MAX: usize = 9;
+
+/// For each literal of a shape: does the sign before it belong to it? Only for statements all of whose literals can be
+/// parameters.
+#[derive(Debug)]
+pub(super) struct Parameters {
+    signed: Vec<bool>,
+}
+
+/// A statement's text with `$1`, `$2`, … of type `integer`, and their values as text.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Parameterised {
+    /// Valid on a datanode.
+    pub sql: String,
+    /// In order.
+    pub values: Vec<String>,
+    /// Where the text differs: byte offset after the parameter here, and after the number in the user's text.
+    moved: Vec<(usize, usize)>,
+}
+
+impl Parameterised {
+    /// Where in the user's text an error at this character of ours is (both from 1).
+    pub fn user_position(&self, position: usize) -> usize {
+        match self.moved.iter().rev().find(|(here, _)| *here < position) {
+            Some((here, there)) => there + (position - here),
+            None => position,
+        }
+    }
+}
+
+impl Parameters {
+    pub(super) fn of(tree: &NodeEnum, sql: &str, shape: &Shape, relation: &Relation) -> Option<Self> {
+        let asks = |text: &String| text.contains("current_query");
+        if relation.has_triggers || relation.columns.iter().filter_map(|c| c.default.as_ref()).any(asks) {
+            return None;
+        }
+        if shape.is_constant_free() || shape.text().contains(&b'$') || !is_simple(tree)? {
+            return None;
+        }
+        let places = places(tree)?;
+        let signed = |start: usize| {
+            let minus = start.checked_sub(1).filter(|at| sql.as_bytes()[*at] == b'-');
+            match (places.contains(&start), minus.is_some_and(|at| places.contains(&at))) {
+                (true, _) => Some(false),
+                (false, true) => Some(true),
+                (false, false) => None,
+            }
+        };
+        let literals = shape.literals().iter();
+        let all = literals.map(|l| (l.kind == LiteralKind::Integer).then(|| signed(l.range.start)).flatten());
+        Some(Self { signed: all.collect::<Option<_>>()? })
+    }
+
+    /// `None` if a number may not be an `integer`, or the text is not ASCII (positions count characters).
+    pub(super) fn apply(&self, sql: &str, shape: &Shape) -> Option<Parameterised> {
+        if !sql.is_ascii() || shape.literals().iter().any(|literal| literal.range.len() > DIGITS_MAX) {
+            return None;
+        }
+        let mut new = Parameterised { sql: String::with_capacity(sql.len()), values: Vec::new(), moved: Vec::new() };
+        let mut at = 0;
+        for (number, (literal, signed)) in shape.literals().iter().zip(&self.signed).enumerate() {
+            let start = literal.range.start - usize::from(*signed);
+            new.sql.push_str(&sql[at..start]);
+            new.sql.push('$');
+            new.sql.push_str(&(number + 1).to_string());
+            new.values.push(sql[start..literal.range.end].to_owned());
+            at = literal.range.end;
+            new.moved.push((new.sql.len(), at));
+        }
+        new.sql.push_str(&sql[at..]);
+        Some(new)
+    }
+}
+
+/// No clause in which a number may mean something else. `None` if the tree cannot be walked.
+fn is_simple(tree: &NodeEnum) -> Option<bool> {
+    let clauses = match tree {
+        NodeEnum::SelectStmt(select) => {
+            select.group_clause.is_empty()
+                && select.distinct_clause.is_empty()
+                && select.sort_clause.is_empty()
+                && select.window_clause.is_empty()
+                && select.having_clause.is_none()
+                && select.limit_count.is_none()
+                && select.limit_offset.is_none()
+        }
+        NodeEnum::InsertStmt(insert) => insert.on_conflict_clause.is_none(),
+        NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) => true,
+        _ => false,
+    };
+    let mut calls = false;
+    tree.walk(&mut |node| {
+        calls |= matches!(node, Ref::FuncCall(_));
+        Ok(!calls)
+    })
+    .ok()?;
+    Some(clauses && !calls)
+}
+
+/// Byte offsets of the numbers (or their signs) that may be parameters.
+fn places(tree: &NodeEnum) -> Option<Vec<usize>> {
+    let mut found = Vec::new();
+    let mut add = |node: Option<&Node>| found.extend(node.and_then(number_at));
+    if let NodeEnum::UpdateStmt(update) = tree {
+        for target in &update.target_list {
+            if let Some(NodeEnum::ResTarget(target)) = &target.node {
+                add(target.val.as_deref());
+            }
+        }
+    }
+    tree.walk(&mut |node| {
+        match node {
+            Ref::AExpr(operation) if operation.kind == AExprKind::AexprOp as i32 => {
+                add(operation.lexpr.as_deref());
+                add(operation.rexpr.as_deref());
+            }
+            Ref::SelectStmt(select) => {
+                for row in &select.values_lists {
+                    if let Some(NodeEnum::List(row)) = &row.node {
+                        row.items.iter().for_each(|item| add(Some(item)));
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(true)
+    })
+    .ok()?;
+    Some(found)
+}
+
+fn number_at(node: &Node) -> Option<usize> {
+    match &node.node {
+        Some(NodeEnum::AConst(AConst { val: Some(a_const::Val::Ival(_)), location, isnull: false })) => {
+            usize::try_from(*location).ok()
+        }
+        _ => None,
+    }
+}
