@@ -61,8 +61,17 @@ impl Cluster {
     /// # Errors
     /// What `loxo up` printed, as detail.
     pub fn up(&self) -> Result<String> {
+        self.up_with(&[])
+    }
+
+    /// The same with environment variables, which what is started now inherits: the orders of control points, say.
+    ///
+    /// # Errors
+    /// What `loxo up` printed, as detail.
+    pub fn up_with(&self, environment: &[(&str, &str)]) -> Result<String> {
         let Backing::Loxo { loxo, pg_bin, .. } = &self.backing else { return Ok(String::new()) };
         let mut command = Command::new(loxo);
+        command.envs(environment.iter().copied());
         command.arg("up").arg("--dir").arg(self.dir()).args(["--port", &self.coordinators[0].to_string()]);
         command.args(["--datanodes", &self.datanodes.len().to_string()]);
         command.args(["--coordinators", &self.coordinators.len().to_string()]).arg("--pg-bin").arg(pg_bin);

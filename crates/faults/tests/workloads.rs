@@ -1,0 +1,130 @@
+//! The workloads against a cluster, in peace and while its processes die.
+//!
+//! `LOXO_FAULTS_SECONDS` is how long each test's workload runs (6 by default, for `make test`; `make faults` takes a minute).
+//! `LOXO_FAULTS_SEED` chooses other random numbers.
+
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use faults::checker::{self, Level, Step};
+use faults::processes::Kind;
+use faults::{Outcome, bank, chaos, counters, history, settle};
+use testkit::Cluster;
+
+/// In-doubt transactions are resolved so soon after everything runs again.
+const RESOLVED_MAX: Duration = Duration::from_secs(5);
+const EVERYONE: [Kind; 3] = [Kind::Coordinator, Kind::Gtm, Kind::Datanode];
+
+/// One cluster for all tests of this file, one test at a time: they kill its processes.
+fn cluster() -> MutexGuard<'static, Cluster> {
+    static CLUSTER: LazyLock<Mutex<Cluster>> = LazyLock::new(|| Mutex::new(Cluster::start(3, 2).expect("a cluster")));
+    let cluster = CLUSTER.lock().unwrap_or_else(PoisonError::into_inner);
+    // A test that failed may have left something dead.
+    cluster.up().expect("everything runs");
+    cluster
+}
+
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).map_or(default, |text| text.parse().expect("a number"))
+}
+
+fn duration() -> Duration {
+    Duration::from_secs(number("LOXO_FAULTS_SECONDS", 6))
+}
+
+fn seed() -> u64 {
+    number("LOXO_FAULTS_SEED", 1)
+}
+
+#[test]
+fn sums_are_right_at_any_moment() {
+    let cluster = cluster();
+    let options = bank::Options::new(duration(), seed());
+    bank::create(&cluster, &options).expect("tables");
+    let (report, ()) = bank::run(&cluster, &options, |_| ());
+    eprintln!("{report}");
+    settle::until_nothing_is_prepared(&cluster, RESOLVED_MAX).expect("nothing is in doubt");
+    bank::audit(&cluster, &options, &report).expect("what was acknowledged is there");
+    // REPEATABLE READ writers meet each other; nothing else may go wrong while nobody dies.
+    let unexpected: Vec<_> = report.errors.keys().filter(|error| *error != "writer 40001").collect();
+    assert!(unexpected.is_empty(), "{report}");
+    report.check().expect("all sums are right");
+}
+
+#[test]
+fn sums_are_right_while_processes_die() {
+    let cluster = cluster();
+    // Time to come back belongs to it.
+    let options = bank::Options::new(duration() * 2, seed());
+    bank::create(&cluster, &options).expect("tables");
+    let (report, killed) = bank::run(&cluster, &options, |end| chaos::run(&cluster, seed(), end, &EVERYONE));
+    let killed = killed.expect("the cluster comes back");
+    eprintln!("{report}\n{killed}");
+    assert!(killed.kills.values().sum::<usize>() > 0, "nobody was killed");
+    settle::until_nothing_is_prepared(&cluster, RESOLVED_MAX).expect("nothing is in doubt");
+    bank::audit(&cluster, &options, &report).expect("what was acknowledged is there");
+    report.check().expect("all sums are right");
+}
+
+#[test]
+fn commits_have_one_order_for_everybody() {
+    let cluster = cluster();
+    let counters = counters::Counters::create(&cluster).expect("a table");
+    let seen = counters.long_fork(&cluster, duration() / 2, "").expect("nothing fails");
+    eprintln!("long fork: {} looks, {} pairs, {} forks", seen.looks, seen.values, seen.wrong.len());
+    assert!(seen.values > 50, "too little was seen: {seen:?}");
+    assert!(seen.wrong.is_empty(), "{:?}", &seen.wrong[..seen.wrong.len().min(5)]);
+}
+
+#[test]
+fn a_session_does_not_go_back_in_time() {
+    let cluster = cluster();
+    let counters = counters::Counters::create(&cluster).expect("a table");
+    let seen = counters.monotonic_reads(&cluster, duration() / 2, "").expect("nothing fails");
+    eprintln!("monotonic reads: {} looks, {} changes, {} backwards", seen.looks, seen.values, seen.wrong.len());
+    assert!(seen.values > 50, "too little was seen: {} changes", seen.values);
+    assert!(seen.wrong.is_empty(), "{:?}", &seen.wrong[..seen.wrong.len().min(5)]);
+}
+
+#[test]
+fn one_order_of_commits_and_snapshots_explains_everything() {
+    let cluster = cluster();
+    history::create(&cluster).expect("a table");
+    let options = history::Options::new(duration(), seed());
+    let (recording, ()) = history::run(&cluster, &options, |_| ());
+    judge(&cluster, recording);
+}
+
+#[test]
+fn it_does_also_while_processes_die() {
+    let cluster = cluster();
+    history::create(&cluster).expect("a table");
+    let options = history::Options::new(duration() * 2, seed());
+    let (recording, killed) = history::run(&cluster, &options, |end| chaos::run(&cluster, seed() + 1, end, &EVERYONE));
+    eprintln!("{}", killed.expect("the cluster comes back"));
+    judge(&cluster, recording);
+}
+
+fn judge(cluster: &Cluster, mut recording: history::Recording) {
+    settle::until_nothing_is_prepared(cluster, RESOLVED_MAX).expect("nothing is in doubt");
+    recording.history.finals = history::finals(cluster).expect("the datanodes answer");
+    let begin = Instant::now();
+    let anomalies = checker::check(&recording.history);
+    let [committed, refused, unknown] =
+        [Outcome::Committed, Outcome::Refused, Outcome::Unknown].map(|outcome| recording.count(outcome));
+    eprintln!(
+        "history: {committed} committed, {refused} refused, {unknown} unknown; errors {:?}; {} anomalies; checked in {:?}",
+        recording.errors,
+        anomalies.len(),
+        begin.elapsed()
+    );
+    // A history in which nobody met anybody would prove nothing.
+    let of = |level| recording.history.transactions.iter().filter(move |t| t.level == level && t.statements.len() > 1);
+    let reads = |t: &&checker::Transaction| t.statements.iter().any(|s| matches!(&s.step, Step::Read(rows) if rows.len() > 1));
+    for level in [Level::ReadCommitted, Level::RepeatableRead] {
+        assert!(of(level).filter(reads).count() > 20, "too few transactions of {level:?}");
+    }
+    assert!(!recording.errors.contains_key("58030"), "rows were missing: {:?}", recording.errors);
+    let shown: Vec<String> = anomalies.iter().take(8).map(ToString::to_string).collect();
+    assert!(anomalies.is_empty(), "{} anomalies:\n{}", anomalies.len(), shown.join("\n"));
+}
