@@ -16,6 +16,7 @@ use testkit::{Cluster, Rng};
 
 use crate::processes::failure;
 use crate::session::{Outcome, Session};
+use crate::tables;
 
 /// What an account holds at first.
 const BALANCE: i64 = 1000;
@@ -109,15 +110,11 @@ impl fmt::Display for Report {
 /// # Errors
 /// A statement's.
 pub fn create(cluster: &Cluster, options: &Options) -> Result<()> {
-    let mut client = cluster.connect(0)?;
-    client.run("DROP TABLE IF EXISTS account, transfer")?;
-    client.run("CREATE TABLE account (id int PRIMARY KEY, balance bigint NOT NULL) DISTRIBUTE BY HASH (id)")?;
-    client.run(
-        "CREATE TABLE transfer (account int NOT NULL, id bigint NOT NULL, delta bigint NOT NULL, PRIMARY KEY (account, id)) \
-         DISTRIBUTE BY HASH (account)",
-    )?;
+    tables::create(cluster, "account", "id int PRIMARY KEY, balance bigint NOT NULL", "id")?;
+    let columns = "account int NOT NULL, id bigint NOT NULL, delta bigint NOT NULL, PRIMARY KEY (account, id)";
+    tables::create(cluster, "transfer", columns, "account")?;
     let rows: Vec<String> = (0..options.accounts).map(|id| format!("({id}, {BALANCE})")).collect();
-    client.run(&format!("INSERT INTO account VALUES {}", rows.join(", "))).map(drop)
+    cluster.connect(0)?.run(&format!("INSERT INTO account VALUES {}", rows.join(", "))).map(drop)
 }
 
 /// Transfers and sums for the time asked for, while `meanwhile` runs in this thread.
@@ -194,8 +191,7 @@ const DIFFERENCES: &str = "SELECT count(*) FROM account a LEFT JOIN \
     (SELECT account, sum(delta) AS delta FROM transfer GROUP BY account) t ON t.account = a.id \
     WHERE a.balance <> 1000 + coalesce(t.delta, 0)";
 /// Whole balances and the log's sum in one statement that needs rows in one place.
-const GATHERED: &str =
-    "SELECT (SELECT sum(balance) FROM account) + (SELECT coalesce(sum(delta), 0) FROM transfer), count(DISTINCT id % 7) FROM account";
+const GATHERED: &str = "SELECT (SELECT sum(balance) FROM account) + (SELECT coalesce(sum(delta), 0) FROM transfer), count(DISTINCT id % 7) FROM account";
 
 impl Bank<'_> {
     fn report(&self, change: impl FnOnce(&mut Report)) {

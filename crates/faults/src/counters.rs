@@ -15,9 +15,7 @@ use testkit::Cluster;
 
 use crate::processes::failure;
 use crate::session::Session;
-
-/// Keys that are tried to find one on each datanode.
-const KEYS_TRIED: i32 = 200;
+use crate::tables;
 
 /// The counters' table, and a key on each of two datanodes.
 #[derive(Debug)]
@@ -42,15 +40,8 @@ impl Counters {
     /// # Errors
     /// A statement's; or there are no two datanodes.
     pub fn create(cluster: &Cluster) -> Result<Self> {
-        let mut client = cluster.connect(0)?;
-        client.run("DROP TABLE IF EXISTS counter")?;
-        client.run("CREATE TABLE counter (key int PRIMARY KEY, n bigint NOT NULL) DISTRIBUTE BY HASH (key)")?;
-        client.run(&format!("INSERT INTO counter SELECT k, 0 FROM generate_series(1, {KEYS_TRIED}) k"))?;
-        let on = |node: usize| -> Result<i32> {
-            let key = cluster.connect_datanode(node)?.scalar("SELECT min(key) FROM counter")?;
-            key.parse().map_err(|_| failure(format!("datanode {node} got none of {KEYS_TRIED} keys")))
-        };
-        Ok(Self { keys: [on(0)?, on(cluster.datanodes().len() - 1)?] })
+        tables::create(cluster, "counter", "key int PRIMARY KEY, n bigint NOT NULL", "key")?;
+        Ok(Self { keys: tables::keys_apart(cluster, "counter", "SELECT k, 0")? })
     }
 
     /// Reads both counters in one statement, and in two of one REPEATABLE READ block, while each is counted up.

@@ -15,15 +15,16 @@ use testkit::{Cluster, Rng};
 use crate::checker::{Element, History, Key, Level, Span, Statement, Step, Transaction};
 use crate::processes::failure;
 use crate::session::{Outcome, Session};
+use crate::tables;
 
 /// Rows in use at a time.
-const KEYS_IN_USE: usize = 5;
+const KEYS_IN_USE: usize = 8;
 /// Transactions before other rows are used.
 const TRANSACTIONS_PER_KEYS: u64 = 120;
 /// All rows; when they are used up it begins anew with the first.
 const KEYS: usize = 4000;
 /// Statements of a block.
-const STATEMENTS_MAX: usize = 5;
+const STATEMENTS_MAX: usize = 4;
 
 /// How much of it.
 #[derive(Clone, Debug)]
@@ -40,7 +41,7 @@ impl Options {
     /// Six clients over all coordinators.
     pub fn new(duration: Duration, seed: u64) -> Self {
         // Rows are not locked in one order: waits in a circle over several datanodes end by this.
-        Self { clients: 6, duration, seed, setup: "SET lock_timeout = '500ms'".into() }
+        Self { clients: 6, duration, seed, setup: "SET lock_timeout = '100ms'".into() }
     }
 }
 
@@ -65,10 +66,9 @@ impl Recording {
 /// # Errors
 /// A statement's.
 pub fn create(cluster: &Cluster) -> Result<()> {
-    let mut client = cluster.connect(0)?;
-    client.run("DROP TABLE IF EXISTS list")?;
-    client.run("CREATE TABLE list (key int PRIMARY KEY, elements text NOT NULL) DISTRIBUTE BY HASH (key)")?;
-    client.run(&format!("INSERT INTO list SELECT k, '' FROM generate_series(0, {}) k", KEYS - 1)).map(drop)
+    tables::create(cluster, "list", "key int PRIMARY KEY, elements text NOT NULL", "key")?;
+    let rows = format!("INSERT INTO list SELECT k, '' FROM generate_series(0, {}) k", KEYS - 1);
+    cluster.connect(0)?.run(&rows).map(drop)
 }
 
 /// Random transactions for the time asked for, while `meanwhile` runs in this thread. [`finals`] is to be added when all
@@ -179,8 +179,7 @@ impl Workload<'_> {
 
     fn block(&self, session: &mut Session, rng: &mut Rng, level: Level) -> (Transaction, Option<PgError>) {
         let nothing = Span { begin: self.now(), end: u64::MAX };
-        let mut transaction =
-            Transaction { level, statements: Vec::new(), outcome: Outcome::Refused, commit: nothing };
+        let mut transaction = Transaction { level, statements: Vec::new(), outcome: Outcome::Refused, commit: nothing };
         let name = match level {
             Level::ReadCommitted => "READ COMMITTED",
             Level::RepeatableRead => "REPEATABLE READ",
@@ -204,7 +203,7 @@ impl Workload<'_> {
         (Transaction { outcome, commit: Span { begin, end }, ..transaction }, error)
     }
 
-    /// Half are reads; of one row, of some or of all in use.
+    /// Three of five are reads; of one row, of some or of all in use.
     fn plan(&self, rng: &mut Rng) -> Plan {
         let turn = self.transactions.fetch_add(1, Ordering::Relaxed) / TRANSACTIONS_PER_KEYS;
         let first = (turn as usize * KEYS_IN_USE) % KEYS;
@@ -213,7 +212,7 @@ impl Workload<'_> {
         while keys.len() > count {
             keys.swap_remove(rng.below(keys.len()));
         }
-        if rng.one_in(2) { Plan::Read(keys) } else { Plan::Append(keys) }
+        if rng.below(5) < 3 { Plan::Read(keys) } else { Plan::Append(keys) }
     }
 
     fn read(&self, session: &mut Session, keys: &[Key]) -> Result<Statement> {

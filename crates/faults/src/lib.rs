@@ -29,5 +29,6 @@ pub mod points;
 pub mod processes;
 mod session;
 pub mod settle;
+mod tables;
 
 pub use session::{Outcome, Session};

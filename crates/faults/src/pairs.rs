@@ -10,9 +10,8 @@ use testkit::{Cluster, Rng};
 
 use crate::processes::failure;
 use crate::session::{Outcome, Session};
+use crate::tables;
 
-/// Keys that are tried to find one on each datanode.
-const KEYS_TRIED: i32 = 200;
 /// A coordinator that does not come back within this is reported by whoever waits for it.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 
@@ -57,17 +56,9 @@ impl Table {
     /// # Errors
     /// A statement's; or there are no two datanodes.
     pub fn create(cluster: &Cluster) -> Result<Self> {
-        let mut client = cluster.connect(0)?;
-        client.run("DROP TABLE IF EXISTS pair")?;
-        client.run("CREATE TABLE pair (key int NOT NULL, id bigint NOT NULL) DISTRIBUTE BY HASH (key)")?;
-        client.run(&format!("INSERT INTO pair SELECT k, 0 FROM generate_series(1, {KEYS_TRIED}) k"))?;
-        let on = |node: usize| -> Result<i32> {
-            let key = cluster.connect_datanode(node)?.scalar("SELECT min(key) FROM pair")?;
-            key.parse().map_err(|_| failure(format!("datanode {node} got none of {KEYS_TRIED} keys")))
-        };
-        let last = cluster.datanodes().len() - 1;
-        let keys = [on(0)?, on(last)?];
-        client.run("DELETE FROM pair")?;
+        tables::create(cluster, "pair", "key int NOT NULL, id bigint NOT NULL", "key")?;
+        let keys = tables::keys_apart(cluster, "pair", "SELECT k, 0")?;
+        cluster.connect(0)?.run("DELETE FROM pair")?;
         Ok(Self { keys, next_id: AtomicU64::new(1) })
     }
 
@@ -141,7 +132,9 @@ impl Table {
             let mut seen = lock(seen);
             match looked {
                 Ok(rows) if rows.is_empty() => seen.looks += 1,
-                Ok(rows) => seen.halves.extend(rows.into_iter().map(|row| format!("pair {} at key {}", row[0], row[1]))),
+                Ok(rows) => {
+                    seen.halves.extend(rows.into_iter().map(|row| format!("pair {} at key {}", row[0], row[1])))
+                }
                 Err(error) => seen.errors.push(error),
             }
         }

@@ -112,7 +112,8 @@ pub struct Round {
 
 impl fmt::Display for Round {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { point, fault, victim, outcomes: [committed, refused, unknown], looks, resolved_after, halves } = self;
+        let Self { point, fault, victim, outcomes: [committed, refused, unknown], looks, resolved_after, halves } =
+            self;
         write!(
             f,
             "{point} ({fault:?} dies, reached by {victim:?}): {committed} acknowledged, {refused} refused, {unknown} unknown; \
@@ -229,14 +230,7 @@ fn log(cluster: &Cluster, name: &str) -> Vec<u8> {
 }
 
 /// Waits until one of the victims says that it is at the point; kills a datanode there if that is the fault.
-fn strike(
-    cluster: &Cluster,
-    armed: &[Armed],
-    point: &str,
-    fault: Fault,
-    go: &Path,
-    rng: &mut Rng,
-) -> Result<bool> {
+fn strike(cluster: &Cluster, armed: &[Armed], point: &str, fault: Fault, go: &Path, rng: &mut Rng) -> Result<bool> {
     let said = format!("control point {point} reached");
     let deadline = Instant::now() + REACHED_MAX;
     let reached = || {

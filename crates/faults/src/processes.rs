@@ -56,6 +56,26 @@ pub fn find(cluster: &Cluster, name: &str) -> Result<Process> {
     found.ok_or_else(|| failure(format!("{name} does not run")))
 }
 
+/// SIGSTOP, of a datanode to its backends too: it goes on living, but does and says nothing until [`thaw`]. Like a virtual machine that
+/// is paused, or a host behind a broken cable. Gives who was stopped.
+///
+/// # Errors
+/// When /proc cannot be read.
+pub fn freeze(cluster: &Cluster, process: &Process) -> Result<Vec<i32>> {
+    let mut pids = vec![process.pid];
+    signal(process.pid, Signal::STOP);
+    if process.kind == Kind::Datanode {
+        pids.extend(servers_in(&cluster.dir().join(&process.name))?);
+    }
+    pids.iter().for_each(|pid| signal(*pid, Signal::STOP));
+    Ok(pids)
+}
+
+/// Lets them go on.
+pub fn thaw(pids: &[i32]) {
+    pids.iter().for_each(|pid| signal(*pid, Signal::CONT));
+}
+
 /// SIGKILL, of a datanode to its backends too; returns when they are gone.
 ///
 /// # Errors
@@ -100,7 +120,8 @@ fn pids() -> Result<Vec<i32>> {
 /// A process that runs our binary with this cluster's configuration.
 fn daemon(pid: i32, dir: &Path) -> Option<Process> {
     let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    let words: Vec<String> = command.split(|byte| *byte == 0).map(|w| String::from_utf8_lossy(w).into_owned()).collect();
+    let words: Vec<String> =
+        command.split(|byte| *byte == 0).map(|w| String::from_utf8_lossy(w).into_owned()).collect();
     let kind = match words.get(1)?.as_str() {
         "coordinator" => Kind::Coordinator,
         "gtm" => Kind::Gtm,

@@ -32,7 +32,12 @@ fn a_kill_at_any_control_point_leaves_all_or_nothing() {
                     eprintln!("{number}: {round}");
                     owners.extend(round.victim.map(|kind| (name.as_str(), kind)));
                     wrong.extend(round.victim.is_none().then(|| format!("nobody came to {name}")));
-                    wrong.extend(round.halves.first().map(|half| format!("{name}, {fault:?}: {} halves: {half}", round.halves.len())));
+                    wrong.extend(
+                        round
+                            .halves
+                            .first()
+                            .map(|half| format!("{name}, {fault:?}: {} halves: {half}", round.halves.len())),
+                    );
                     wrong.extend((round.looks == 0).then(|| format!("{name}, {fault:?}: readers saw nothing")));
                 }
                 Err(error) => wrong.push(error.to_string()),

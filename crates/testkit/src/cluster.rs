@@ -35,10 +35,7 @@ impl Cluster {
     /// What `loxo up` printed, as detail.
     pub fn start(datanodes: u16, coordinators: u16) -> Result<Self> {
         if self_test() {
-            let server = Server::start(&ServerOptions::default())?;
-            let ports = |count: u16| vec![server.port(); usize::from(count)];
-            let (coordinators, datanodes) = (ports(coordinators), ports(1));
-            return Ok(Self { coordinators, datanodes, backing: Backing::StockServer(server) });
+            return Self::stock(coordinators);
         }
         let (loxo, pg_bin) = (loxo_binary()?, pg_bin()?);
         // Ports as `loxo up` lays them out: coordinators from P, gtm P + 50, datanodes from P + 100.
@@ -54,6 +51,17 @@ impl Cluster {
         };
         cluster.up()?;
         Ok(cluster)
+    }
+
+    /// One stock server that plays all coordinators and the only datanode.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn stock(coordinators: u16) -> Result<Self> {
+        let server = Server::start(&ServerOptions::default())?;
+        let ports = |count: u16| vec![server.port(); usize::from(count)];
+        let (coordinators, datanodes) = (ports(coordinators), ports(1));
+        Ok(Self { coordinators, datanodes, backing: Backing::StockServer(server) })
     }
 
     /// `loxo up` on the same directory: starts again what died.

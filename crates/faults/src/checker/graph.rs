@@ -209,7 +209,8 @@ impl Graph {
         let mut queue = VecDeque::from(now);
         loop {
             while let Some((from, edge)) = queue.pop_front() {
-                let (is_new, counts) = (!came_from.contains_key(&edge.to), allowed(edge.link) && inside.contains(&edge.to));
+                let (is_new, counts) =
+                    (!came_from.contains_key(&edge.to), allowed(edge.link) && inside.contains(&edge.to));
                 if !is_new || !counts {
                     continue;
                 }

@@ -165,9 +165,10 @@ impl<'h> Checker<'h> {
                 }
             }
         }
-        let places = history.finals.iter().flat_map(|(key, list)| {
-            list.iter().enumerate().map(|(place, element)| ((*key, *element), place))
-        });
+        let places = history
+            .finals
+            .iter()
+            .flat_map(|(key, list)| list.iter().enumerate().map(|(place, element)| ((*key, *element), place)));
         let (places, graph) = (places.collect(), Graph::new(&history.transactions));
         Self { history, origins, places, graph, anomalies: Vec::new() }
     }
@@ -237,13 +238,15 @@ impl<'h> Checker<'h> {
             return self.tell(Kind::NotOwnWrite, format!("T{number} appended {own:?} to row {key} and read {list:?}"));
         };
         if let Some(refused) = seen.iter().find(|element| self.is_refused(**element)) {
-            return self.tell(Kind::AbortedRead, format!("T{number} read {refused} in row {key}; its writer was refused"));
+            return self
+                .tell(Kind::AbortedRead, format!("T{number} read {refused} in row {key}; its writer was refused"));
         }
         let order = self.history.finals.get(&key).map_or(&[][..], Vec::as_slice);
         if !order.starts_with(seen) {
             return self.tell(Kind::Garbled, format!("T{number} read {seen:?} in row {key}, which ended as {order:?}"));
         }
-        let writer = |place: usize| order.get(place).and_then(|element| self.origins.get(element)).map(|o| o.transaction);
+        let writer =
+            |place: usize| order.get(place).and_then(|element| self.origins.get(element)).map(|o| o.transaction);
         let last = seen.len().checked_sub(1).and_then(writer);
         // Own appends stand behind what was seen; whoever comes after them was not seen either.
         let own_is_there = writer(seen.len()) == Some(number);
