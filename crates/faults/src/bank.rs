@@ -20,6 +20,8 @@ use crate::tables;
 
 /// What an account holds at first.
 const BALANCE: i64 = 1000;
+/// Once in so many transfers the client is gone before its COMMIT is answered.
+const LEAVE_ONE_IN: usize = 30;
 /// Shown of each list of wrong things.
 const SHOWN_MAX: usize = 10;
 
@@ -235,7 +237,10 @@ impl Bank<'_> {
                 return (Outcome::Refused, Some(error));
             }
         }
-        session.commit("COMMIT")
+        match rng.one_in(LEAVE_ONE_IN) {
+            true => (session.commit_and_leave(), None),
+            false => session.commit("COMMIT"),
+        }
     }
 
     fn read(&self, port: u16, number: usize) {

@@ -15,6 +15,10 @@ use crate::tables;
 /// A coordinator that does not come back within this is reported by whoever waits for it.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 
+/// Ways to write a pair, and the one in which the client leaves.
+const WAYS: usize = 10;
+const LEAVES: usize = 9;
+
 /// The table, and a key of its on each of two datanodes.
 #[derive(Debug)]
 pub struct Table {
@@ -90,7 +94,7 @@ impl Table {
                 continue;
             }
             let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-            let (outcome, error) = self.insert(&mut session, id, rng.below(3));
+            let (outcome, error) = self.insert(&mut session, id, rng.below(WAYS));
             if outcome != Outcome::Committed {
                 session.abandon();
             }
@@ -100,12 +104,12 @@ impl Table {
         }
     }
 
-    /// In a block of either isolation level, or in one statement.
+    /// In a block of either isolation level, or in one statement; now and then the client leaves in the middle of the commit.
     fn insert(&self, session: &mut Session, id: u64, way: usize) -> (Outcome, Option<PgError>) {
         let [one, other] = self.keys;
         let level = match way {
-            0 => return session.commit(&format!("INSERT INTO pair VALUES ({one}, {id}), ({other}, {id})")),
-            1 => "READ COMMITTED",
+            0..3 => return session.commit(&format!("INSERT INTO pair VALUES ({one}, {id}), ({other}, {id})")),
+            3..6 => "READ COMMITTED",
             _ => "REPEATABLE READ",
         };
         let statements = [
@@ -118,7 +122,10 @@ impl Table {
                 return (Outcome::Refused, Some(error));
             }
         }
-        session.commit("COMMIT")
+        match way {
+            LEAVES => (session.commit_and_leave(), None),
+            _ => session.commit("COMMIT"),
+        }
     }
 
     fn read(&self, port: u16, first: u64, stop: &Stop, seen: &Mutex<Seen>) {

@@ -172,7 +172,7 @@ impl<'a> Runner<'a> {
             std::thread::sleep(AFTERMATH);
             let restarted = cluster.up();
             stop.stop();
-            (reached, restarted.and_then(|_| settle::until_nothing_is_prepared(cluster, RESOLVED_MAX)))
+            (reached, restarted.and_then(|_| settle::until_quiet(cluster, RESOLVED_MAX)))
         });
         let round = self.judge(point, fault, (reached?).then_some(kind), resolved_after?, seen);
         disarm(cluster, &armed)?;

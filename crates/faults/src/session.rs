@@ -109,6 +109,15 @@ impl Session {
         }
     }
 
+    /// Asks for the commit and is gone before the answer, as a client that dies.
+    pub fn commit_and_leave(&mut self) -> Outcome {
+        match self.client.take().map(|mut client| client.send_query("COMMIT")) {
+            Some(Ok(())) => Outcome::Unknown,
+            // It could not even be asked for.
+            Some(Err(_)) | None => Outcome::Refused,
+        }
+    }
+
     /// Leaves a transaction that failed, or the connection if that does not go.
     pub fn abandon(&mut self) {
         if self.client.is_some() && self.run("ROLLBACK").is_err() {

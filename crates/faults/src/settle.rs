@@ -1,4 +1,4 @@
-//! What must be true after a fault: no transaction stays in doubt.
+//! What must be true after a fault and the end of the workload: no transaction stays open or in doubt.
 
 use std::time::{Duration, Instant};
 
@@ -11,29 +11,33 @@ use crate::processes::failure;
 /// Between two looks.
 const POLL: Duration = Duration::from_millis(20);
 
-/// Waits until no datanode holds a prepared transaction and gives how long that took.
+/// Waits until no datanode holds a prepared transaction or runs one, and gives how long that took. (A client that left in the
+/// middle of its commit may be forgotten, its transaction may still run.)
 ///
 /// # Errors
 /// When one is left after `limit`: where, and its gid; or when a datanode cannot be reached by then.
-pub fn until_nothing_is_prepared(cluster: &Cluster, limit: Duration) -> Result<Duration> {
+pub fn until_quiet(cluster: &Cluster, limit: Duration) -> Result<Duration> {
     let begin = Instant::now();
     loop {
-        let left = prepared(cluster);
+        let left = unfinished(cluster);
         match left {
             Ok(left) if left.is_empty() => return Ok(begin.elapsed()),
             _ if begin.elapsed() < limit => std::thread::sleep(POLL),
-            Ok(left) => return Err(failure(format!("still prepared after {limit:?}: {}", left.join(", ")))),
+            Ok(left) => return Err(failure(format!("not finished after {limit:?}: {}", left.join(", ")))),
             Err(error) => return Err(error),
         }
     }
 }
 
-/// Each prepared transaction as `node: gid`.
-fn prepared(cluster: &Cluster) -> Result<Vec<String>> {
+/// Each transaction that is prepared or runs, with its node.
+fn unfinished(cluster: &Cluster) -> Result<Vec<String>> {
+    let sql = "SELECT gid FROM pg_prepared_xacts UNION ALL \
+        SELECT concat_ws(' ', 'session', pid, application_name, state, query) FROM pg_stat_activity \
+        WHERE backend_type = 'client backend' AND xact_start IS NOT NULL AND pid <> pg_backend_pid()";
     let mut found = Vec::new();
     for (number, port) in (1..).zip(cluster.datanodes()) {
-        let rows = Client::connect(*port)?.strings("SELECT gid FROM pg_prepared_xacts ORDER BY prepared")?;
-        found.extend(rows.into_iter().flatten().map(|gid| format!("dn{number}: {gid}")));
+        let rows = Client::connect(*port)?.strings(sql)?;
+        found.extend(rows.into_iter().flatten().map(|what| format!("dn{number}: {what}")));
     }
     Ok(found)
 }

@@ -54,7 +54,7 @@ fn bank_in_peace(cluster: &Cluster, duration: Duration) {
     bank::create(cluster, &options).expect("tables");
     let (report, ()) = bank::run(cluster, &options, |_| ());
     eprintln!("{report}");
-    settle::until_nothing_is_prepared(cluster, RESOLVED_MAX).expect("nothing is in doubt");
+    settle::until_quiet(cluster, RESOLVED_MAX).expect("nothing is in doubt");
     bank::audit(cluster, &options, &report).expect("what was acknowledged is there");
     // REPEATABLE READ writers meet each other; nothing else may go wrong while nobody dies.
     let unexpected: Vec<_> = report.errors.keys().filter(|error| *error != "writer 40001").collect();
@@ -72,7 +72,7 @@ fn sums_are_right_while_processes_die() {
     let killed = killed.expect("the cluster comes back");
     eprintln!("{report}\n{killed}");
     assert!(!killed.faults.is_empty(), "nobody was killed");
-    settle::until_nothing_is_prepared(&cluster, RESOLVED_MAX).expect("nothing is in doubt");
+    settle::until_quiet(&cluster, RESOLVED_MAX).expect("nothing is in doubt");
     bank::audit(&cluster, &options, &report).expect("what was acknowledged is there");
     report.check().expect("all sums are right");
 }
@@ -126,7 +126,7 @@ fn it_does_also_while_processes_die() {
 }
 
 fn judge(cluster: &Cluster, mut recording: history::Recording) {
-    settle::until_nothing_is_prepared(cluster, RESOLVED_MAX).expect("nothing is in doubt");
+    settle::until_quiet(cluster, RESOLVED_MAX).expect("nothing is in doubt");
     recording.history.finals = history::finals(cluster).expect("the datanodes answer");
     let begin = Instant::now();
     let anomalies = checker::check(&recording.history);
