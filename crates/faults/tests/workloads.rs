@@ -79,27 +79,27 @@ fn sums_are_right_while_processes_die() {
 
 #[test]
 fn commits_have_one_order_for_everybody() {
-    long_fork(&cluster(), duration() / 2);
+    long_fork(&cluster(), duration());
 }
 
 fn long_fork(cluster: &Cluster, duration: Duration) {
     let counters = counters::Counters::create(cluster).expect("a table");
     let seen = counters.long_fork(cluster, duration, "").expect("nothing fails");
     eprintln!("long fork: {} looks, {} pairs, {} forks", seen.looks, seen.values, seen.wrong.len());
-    assert!(seen.values > 50, "too little was seen: {seen:?}");
+    assert!(seen.values > 20, "too little was seen: {seen:?}");
     assert!(seen.wrong.is_empty(), "{:?}", &seen.wrong[..seen.wrong.len().min(5)]);
 }
 
 #[test]
 fn a_session_does_not_go_back_in_time() {
-    monotonic_reads(&cluster(), duration() / 2);
+    monotonic_reads(&cluster(), duration());
 }
 
 fn monotonic_reads(cluster: &Cluster, duration: Duration) {
     let counters = counters::Counters::create(cluster).expect("a table");
     let seen = counters.monotonic_reads(cluster, duration, "").expect("nothing fails");
     eprintln!("monotonic reads: {} looks, {} changes, {} backwards", seen.looks, seen.values, seen.wrong.len());
-    assert!(seen.values > 50, "too little was seen: {} changes", seen.values);
+    assert!(seen.values > 20, "too little was seen: {} changes", seen.values);
     assert!(seen.wrong.is_empty(), "{:?}", &seen.wrong[..seen.wrong.len().min(5)]);
 }
 
