@@ -141,12 +141,3 @@ CREATE FUNCTION loxo.forget_missing() RETURNS void
     LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS 'DELETE FROM loxo.class AS k WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = k.relid)';
 COMMENT ON FUNCTION loxo.forget_missing() IS 'Drops the notes about tables that are no longer there.';
-
--- Outcomes of distributed transactions (crate txn, page `decision`). Anyone may add one, as anyone may commit; nobody but a
--- superuser reads, changes or deletes them.
-CREATE TABLE loxo.decision (
-    gid text NOT NULL,
-    at  timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()
-);
-COMMENT ON TABLE loxo.decision IS 'Commits of distributed transactions whose commit point this node was; cleaned up by the gtm.';
-GRANT INSERT (gid) ON loxo.decision TO PUBLIC;

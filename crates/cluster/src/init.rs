@@ -13,6 +13,9 @@ use crate::sql::{Session, literal};
 /// The schema `loxo` and the views `pgxc_…`, without rows.
 pub const METADATA_SQL: &str = include_str!("../sql/metadata.sql");
 
+/// What distributed transactions need in the same schema.
+const TRANSACTIONS_SQL: &str = include_str!("../../txn/sql/schema.sql");
+
 const GID_PREFIX: &str = "loxo_init_";
 
 /// Objects of users: an initialised or an empty server has none of its own.
@@ -73,7 +76,7 @@ async fn prepare_all(nodes: &[Node<'_>], config: &Config, cluster_id: &str) -> R
     let rows = rows_sql(config);
     for node in nodes {
         let script = format!(
-            "BEGIN;\nSET LOCAL client_min_messages = warning;\n{METADATA_SQL}\n{rows}\n\
+            "BEGIN;\nSET LOCAL client_min_messages = warning;\n{METADATA_SQL}\n{TRANSACTIONS_SQL}\n{rows}\n\
              INSERT INTO loxo.identity VALUES ({}, {});\nPREPARE TRANSACTION '{GID_PREFIX}{cluster_id}';",
             node.id,
             literal(cluster_id)

@@ -35,7 +35,7 @@ pub struct CoordinatorOptions {
     /// The superuser that reads metadata.
     pub service: Identity,
     /// `host:port`.
-    pub gtm: String,
+    pub gtms: Vec<String>,
     /// Connections to each datanode.
     pub pool_size: usize,
     pub clients_max: usize,
@@ -65,7 +65,7 @@ impl Coordinator {
             PgError::new(SqlState::CANNOT_CONNECT_NOW, format!("could not listen on {}: {error}", options.listen))
                 .hint("Another program uses this port: stop it or choose another port.")
         })?;
-        let gtm = txn::GtmClient::connect(&options.gtm, &options.name);
+        let gtm = txn::GtmClient::connect(options.gtms, &options.name);
         let context = Context::new(
             options.datanodes,
             options.primary,

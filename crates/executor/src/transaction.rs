@@ -78,7 +78,8 @@ impl Session {
             })
             .collect();
         let at = participants.iter().position(|participant| participant.node == commit_point.0).unwrap_or(0);
-        let outcome = txn::commit(&mut participants, at, &context.gids, &inquiry).await?;
+        let tools = txn::CommitTools { ids: &context.gids, nodes: &inquiry, gtm: &context.gtm };
+        let outcome = txn::commit(&mut participants, at, &tools).await?;
         if !outcome.unresolved.is_empty() {
             self.notices.extend(unresolved_warning(&outcome.unresolved));
         }

@@ -4,11 +4,14 @@
 //!              commit point                      other writers                     readers
 //!              INSERT decision, get xid ─ gid ─>                                   COMMIT
 //!                                                PREPARE TRANSACTION gid
+//!  gate ──────────────────────────────────────────────────────────────────
 //!              COMMIT  (the decision)       <─── all prepared
 //!                                                COMMIT PREPARED gid
+//!  ────────────────────────────────────────────────────────────────────────
 //! ```
 //!
-//! Each row of the picture runs on all its nodes at once. With one writer there is only its COMMIT, as on one PostgreSQL.
+//! Each row of the picture runs on all its nodes at once. With one writer there is only its COMMIT, as on one PostgreSQL, in
+//! the gate ([`crate::gate`]) too. A commit that loses a node leaves the gate, by way of a report to the gtm, before it tries further.
 //! A PREPARE in a failed transaction, or outside of one, gives no error but the tag `ROLLBACK`, so tags are checked.
 
 use std::time::Duration;
@@ -19,19 +22,21 @@ use pgproto::backend::{self, tag};
 use pgproto::{ConnectOptions, Connection, TransactionStatus};
 
 use crate::control_point;
-use crate::decision::{self, Fate};
+use crate::decision::{self, Announced, Fate};
+use crate::gate::Pass;
 use crate::gid::{Gid, GidSource};
+use crate::gtm::GtmClient;
 
 /// How long a commit asks for the outcome when the commit point's answer is lost, before it gives up with 40003.
 const INQUIRY_MAX: Duration = Duration::from_secs(10);
 /// How long a commit tries to finish a participant whose connection broke, before it leaves it to recovery.
-const FINISH_MAX: Duration = Duration::from_secs(5);
+const FINISH_MAX: Duration = Duration::from_secs(30);
 /// Between two tries of either.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 /// A datanode that the transaction has touched.
 pub struct Participant<'a> {
-    /// Its node id; the index into the `nodes` of [`commit`].
+    /// Its node id.
     pub node: u16,
     /// The session's connection in the transaction, all answers read.
     pub connection: &'a mut Connection,
@@ -40,29 +45,38 @@ pub struct Participant<'a> {
     pub wrote: bool,
 }
 
+/// What a commit needs beside its participants.
+#[derive(Clone, Copy)]
+pub struct CommitTools<'a> {
+    /// Of this coordinator.
+    pub ids: &'a GidSource,
+    /// The datanodes by node id, in the transaction's database, for asking again on a new connection when one breaks.
+    pub nodes: &'a [ConnectOptions],
+    /// Its gate.
+    pub gtm: &'a GtmClient,
+}
+
 /// How a commit ended, when that is known.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// False if the transaction had failed before, so that COMMIT rolled it back (PostgreSQL's tag is then `ROLLBACK`).
     pub committed: bool,
-    /// Nodes that could not be told within 5 s that the transaction is committed. Recovery does it when they are
+    /// Nodes that could not be told within 30 s that the transaction is committed. Recovery does it when they are
     /// back; until then they do not show it. Worth a WARNING to the client.
     pub unresolved: Vec<u16>,
 }
 
 /// Commits on all participants or on none. `commit_point` is the index of the participant to decide if it wrote (else the
-/// first writer is); it alone may have used temporary objects. `nodes` are the datanodes by node id, in the
-/// transaction's database, for asking again on a new connection when one breaks.
+/// first writer is); it alone may have used temporary objects.
 ///
 /// Errors: the datanode's own error if it refused (everything is then rolled back); 08006 if a connection broke before
-/// the decision (rolled back); 40003 if the commit point's answer was lost and the outcome could not be
-/// found out (recovery completes it either way).
+/// the decision (rolled back); 57P03 if this coordinator was fenced out and no gtm has registered it since (rolled back); 40003
+/// if the commit point's answer was lost and the outcome could not be found out (recovery completes it either way).
 pub async fn commit(
     participants: &mut [Participant<'_>],
     commit_point: usize,
-    ids: &GidSource,
-    nodes: &[ConnectOptions],
+    tools: &CommitTools<'_>,
 ) -> Result<Outcome> {
     if participants.iter().any(|p| p.connection.status() == TransactionStatus::Failed) {
         rollback(participants).await;
@@ -79,8 +93,8 @@ pub async fn commit(
         return Ok(Outcome { committed: true, unresolved: Vec::new() });
     };
     match others.is_empty() {
-        true => join(commit_one(decider), readers).await.0,
-        false => join(commit_several(decider, others, ids, nodes), readers).await.0,
+        true => join(commit_one(decider, tools.gtm), readers).await.0,
+        false => join(commit_several(decider, others, tools), readers).await.0,
     }
 }
 
@@ -130,8 +144,18 @@ async fn end_snapshot(reader: &mut Participant<'_>) {
     }
 }
 
-async fn commit_one(writer: &mut Participant<'_>) -> Result<Outcome> {
-    match command(writer.connection, "COMMIT", "COMMIT").await {
+async fn commit_one(writer: &mut Participant<'_>, gtm: &GtmClient) -> Result<Outcome> {
+    let pass = match pass_for_one(writer.connection, gtm).await {
+        Ok(pass) => pass,
+        Err(error) => {
+            roll_back_one(writer.connection).await;
+            return Err(error);
+        }
+    };
+    control_point!("gate-entered");
+    let answer = command(writer.connection, "COMMIT", "COMMIT").await;
+    drop(pass);
+    match answer {
         Answer::Done => Ok(Outcome { committed: true, unresolved: Vec::new() }),
         Answer::Lost(_) => Err(unknown(writer.node)),
         refused => {
@@ -141,13 +165,33 @@ async fn commit_one(writer: &mut Participant<'_>) -> Result<Outcome> {
     }
 }
 
+/// A pass while a gtm counts on this coordinator's gate, or else one that no fence has made worthless.
+async fn pass_for_one(connection: &mut Connection, gtm: &GtmClient) -> Result<Pass> {
+    let mut is_checked = false;
+    loop {
+        if !is_checked && !gtm.has_lease() {
+            decision::may_commit(connection, gtm).await?;
+            is_checked = true;
+        }
+        let pass = gtm.gate().enter().await;
+        // The lease may have ended in the queue; the check must not be made inside, where it could wait for long.
+        if is_checked || gtm.has_lease() {
+            return Ok(pass);
+        }
+    }
+}
+
 async fn commit_several<'c>(
     decider: &mut Participant<'c>,
     mut others: Vec<&mut Participant<'c>>,
-    ids: &GidSource,
-    nodes: &[ConnectOptions],
+    tools: &CommitTools<'_>,
 ) -> Result<Outcome> {
-    let (gid, hardened) = match decision::announce(decider.connection, decider.node, ids).await {
+    let checks = join_all(others.iter_mut().map(|p| check_constraints(p)));
+    let announced = decision::announce(decider.connection, decider.node, tools.ids, tools.gtm);
+    let (checked, announced) = join(checks, announced).await;
+    let nodes_of_others: Vec<u16> = others.iter().map(|p| p.node).collect();
+    let failure = worst(nodes_of_others.iter().copied().zip(checked));
+    let Announced { gid, hardened } = match failure.map_or(announced, Err) {
         Ok(announced) => announced,
         Err(error) => {
             abort(decider, others.into_iter().map(|p| (p, false)), None).await;
@@ -157,22 +201,38 @@ async fn commit_several<'c>(
     control_point!("before-prepare");
     let answers = join_all(others.iter_mut().map(|p| prepare(p, &gid, hardened))).await;
     let is_prepared: Vec<bool> = answers.iter().map(|answer| matches!(answer, Answer::Done)).collect();
-    let nodes_of_others: Vec<u16> = others.iter().map(|p| p.node).collect();
-    if let Some(error) = worst(nodes_of_others.into_iter().zip(answers)) {
+    if let Some(error) = worst(nodes_of_others.iter().copied().zip(answers)) {
         abort(decider, others.into_iter().zip(is_prepared), Some(&gid)).await;
         return Err(error);
     }
     control_point!("prepared-all");
-    if let Err(error) = decide(decider, &gid, nodes).await {
-        if error.code() != SqlState::STATEMENT_COMPLETION_UNKNOWN {
-            abort(decider, others.into_iter().zip(is_prepared), Some(&gid)).await;
+    let pass = tools.gtm.gate().enter().await;
+    pass.expose(gid, nodes_of_others.into_iter().chain([decider.node]).collect());
+    control_point!("gate-entered");
+    let pass = match decide(decider, &gid, tools.nodes, pass).await {
+        Ok(pass) => pass,
+        Err(error) => {
+            if error.code() != SqlState::STATEMENT_COMPLETION_UNKNOWN {
+                abort(decider, others.into_iter().zip(is_prepared), Some(&gid)).await;
+            }
+            return Err(error);
         }
-        return Err(error);
-    }
+    };
     control_point!("decided");
-    let finished = join_all(others.into_iter().map(|p| commit_prepared(p, &gid, nodes))).await;
+    let finished = join_all(others.into_iter().map(|p| commit_prepared(p, &gid))).await;
+    let mut unresolved: Vec<u16> = finished.into_iter().flatten().collect();
+    if let Some(pass) = pass {
+        pass.leave(&unresolved);
+    }
+    let retried = unresolved.iter().map(|node| commit_prepared_elsewhere(*node, tools.nodes, &gid));
+    unresolved = join_all(retried).await.into_iter().flatten().collect();
     control_point!("done");
-    Ok(Outcome { committed: true, unresolved: finished.into_iter().flatten().collect() })
+    Ok(Outcome { committed: true, unresolved })
+}
+
+/// Deferred constraints may wait for rows of other transactions: better before anyone is prepared.
+async fn check_constraints(participant: &mut Participant<'_>) -> Answer {
+    command(participant.connection, "SET CONSTRAINTS ALL IMMEDIATE", "SET CONSTRAINTS").await
 }
 
 async fn prepare(participant: &mut Participant<'_>, gid: &Gid, hardened: bool) -> Answer {
@@ -192,17 +252,28 @@ fn worst(answers: impl Iterator<Item = (u16, Answer)>) -> Option<PgError> {
     Some(first.1.into_error(first.0))
 }
 
-/// Commits at the commit point. Ok: it is committed. 40003: nobody knows yet. Any other error: it is aborted.
-async fn decide(decider: &mut Participant<'_>, gid: &Gid, nodes: &[ConnectOptions]) -> Result<()> {
+/// Commits at the commit point. Ok: it is committed, and still in the gate unless that took too long. 40003: nobody knows
+/// yet. Any other error: it is aborted.
+async fn decide(
+    decider: &mut Participant<'_>,
+    gid: &Gid,
+    nodes: &[ConnectOptions],
+    pass: Pass,
+) -> Result<Option<Pass>> {
     let error = match command(decider.connection, "COMMIT", "COMMIT").await {
-        Answer::Done => return Ok(()),
+        Answer::Done => return Ok(Some(pass)),
         Answer::Lost(error) => error,
-        refused => return Err(refused.into_error(decider.node)),
+        refused => {
+            pass.leave(&[]);
+            return Err(refused.into_error(decider.node));
+        }
     };
+    // With a report, since it may become visible at any moment.
+    drop(pass);
     let unknown = || unknown(decider.node);
     let options = nodes.get(usize::from(decider.node)).ok_or_else(unknown)?;
     match tokio::time::timeout(INQUIRY_MAX, inquire(options, gid)).await {
-        Ok(Fate::Committed) => Ok(()),
+        Ok(Fate::Committed) => Ok(None),
         Ok(Fate::Aborted) => Err(lost(decider.node, Some(error))),
         Ok(Fate::NoDecision | Fate::InProgress) | Err(_) => Err(unknown()),
     }
@@ -239,29 +310,31 @@ async fn abort<'p, 'c: 'p>(
     join(roll_back_one(decider.connection), join_all(others.map(|(p, is_prepared)| undo(p, is_prepared)))).await;
 }
 
-/// After the decision: gives the node id if it could not be told in time.
-async fn commit_prepared(participant: &mut Participant<'_>, gid: &Gid, nodes: &[ConnectOptions]) -> Option<u16> {
-    let node = participant.node;
+/// After the decision: gives the node id if it could not be told.
+async fn commit_prepared(participant: &mut Participant<'_>, gid: &Gid) -> Option<u16> {
     control_point!("before-commit-prepared");
     let sql = format!("COMMIT PREPARED '{gid}'");
-    let mut done = is_resolved(command(participant.connection, &sql, "COMMIT PREPARED").await);
-    if let (false, Some(options)) = (done, nodes.get(usize::from(node))) {
-        done = tokio::time::timeout(FINISH_MAX, commit_prepared_elsewhere(options, &sql)).await.is_ok();
-    }
+    let done = is_resolved(command(participant.connection, &sql, "COMMIT PREPARED").await);
     control_point!("after-commit-prepared");
-    (!done).then_some(node)
+    (!done).then_some(participant.node)
 }
 
-/// On new connections, until it is done; the caller bounds it.
-async fn commit_prepared_elsewhere(options: &ConnectOptions, sql: &str) {
-    loop {
-        if let Ok(mut connection) = Connection::connect(options).await
-            && is_resolved(command(&mut connection, sql, "COMMIT PREPARED").await)
-        {
-            return;
+/// On new connections, until it is done or the time is over; then it gives the node id.
+async fn commit_prepared_elsewhere(node: u16, nodes: &[ConnectOptions], gid: &Gid) -> Option<u16> {
+    let options = nodes.get(usize::from(node));
+    let sql = format!("COMMIT PREPARED '{gid}'");
+    let attempts = async {
+        while let Some(options) = options {
+            if let Ok(mut connection) = Connection::connect(options).await
+                && is_resolved(command(&mut connection, &sql, "COMMIT PREPARED").await)
+            {
+                return None;
+            }
+            tokio::time::sleep(RETRY_PAUSE).await;
         }
-        tokio::time::sleep(RETRY_PAUSE).await;
-    }
+        Some(node)
+    };
+    tokio::time::timeout(FINISH_MAX, attempts).await.unwrap_or(Some(node))
 }
 
 /// Is the prepared transaction committed? 42704 says that it is gone: after the decision only a commit can have ended it.

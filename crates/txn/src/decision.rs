@@ -11,45 +11,101 @@
 //! it autovacuum; that one commits, and `pg_xact_status` says `committed` of a transaction that never was. (A test
 //! in `tests/recovery.rs` makes it happen.) So the id only tells whether the commit point is *still running*.
 //!
+//! A coordinator may announce a decision only under the generation that the node has (page [`crate::gtm`]), which is
+//! checked in the same statement, under a lock that keeps fences away until the transaction ends.
+//!
 //! The rows are small (one insert in the same round trip that fetches the xid) and short-lived: recovery deletes them
 //! once no node holds a prepared transaction of that gid ([`crate::recovery`]).
 
+use std::time::Duration;
+
 use pgerror::{PgError, Result, SqlState};
 use pgproto::Connection;
+use tokio::time::Instant;
 
 use crate::gid::{GID_VERSION, Gid, GidSource};
+use crate::gtm::GtmClient;
 
 /// Makes what this crate needs on a datanode, in the database of the tables; idempotent, to be run by a superuser.
-/// Anyone may add a decision, as anyone may commit; nobody but a superuser may read, change or delete one.
-pub const SCHEMA_SQL: &str = "CREATE SCHEMA IF NOT EXISTS loxo; \
-    CREATE TABLE IF NOT EXISTS loxo.decision (\
-        gid text NOT NULL, at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()); \
-    REVOKE ALL ON loxo.decision FROM PUBLIC; \
-    GRANT USAGE ON SCHEMA loxo TO PUBLIC; \
-    GRANT INSERT (gid) ON loxo.decision TO PUBLIC";
+pub const SCHEMA_SQL: &str = include_str!("../sql/schema.sql");
 
-/// Inserts the decision of a transaction on `node` and gives its gid; also, whether the session's `synchronous_commit`
-/// was too weak for a decision that others rely on. It is then put right for this transaction.
-pub(crate) async fn announce(connection: &mut Connection, node: u16, ids: &GidSource) -> Result<(Gid, bool)> {
+/// Key of the advisory lock between decisions (shared) and fences (exclusive): "loxo" in ASCII, and a number of its own.
+pub(crate) const FENCE_LOCK: &str = "1819244655, 1";
+
+/// How long a transaction waits for a gtm that registers its coordinator.
+const REGISTRATION_MAX: Duration = Duration::from_secs(10);
+
+/// What an announcement gives.
+pub(crate) struct Announced {
+    pub gid: Gid,
+    /// Was the session's `synchronous_commit` too weak for a decision that others rely on? It is then put right for this
+    /// transaction.
+    pub hardened: bool,
+}
+
+/// Inserts the decision of a transaction on `node` and gives its gid, as soon as this coordinator may decide.
+pub(crate) async fn announce(
+    connection: &mut Connection,
+    node: u16,
+    ids: &GidSource,
+    gtm: &GtmClient,
+) -> Result<Announced> {
     let (coordinator, counter) = (ids.coordinator(), ids.next_counter());
-    let sql = format!(
+    let insert = format!(
         "INSERT INTO loxo.decision (gid) SELECT pg_catalog.concat('loxo_{GID_VERSION}_{node}_', \
-         pg_catalog.pg_current_xact_id(), '_{coordinator:016x}_{counter}') \
-         RETURNING pg_catalog.pg_current_xact_id(), \
-         CASE WHEN pg_catalog.current_setting('synchronous_commit') IN ('off', 'local') \
-         THEN pg_catalog.set_config('synchronous_commit', 'on', true) END"
+         pg_catalog.pg_current_xact_id(), '_{coordinator:016x}_{counter}') FROM loxo.generation WHERE last_value ="
     );
-    let rows = connection.query_rows(&sql).await.map_err(|error| match error.code() {
-        SqlState::UNDEFINED_TABLE => error.hint("This table is Loxodonta's own; `loxo up` or `loxo init` makes it."),
-        _ => error,
-    })?;
-    let first = rows.first().map(Vec::as_slice);
-    let Some([Some(xid), hardened]) = first else {
+    let returning = "RETURNING pg_catalog.pg_current_xact_id(), \
+         CASE WHEN pg_catalog.current_setting('synchronous_commit') IN ('off', 'local') \
+         THEN pg_catalog.set_config('synchronous_commit', 'on', true) END";
+    let rows = under_generation(connection, gtm, |generation| format!("{insert} {generation} {returning}")).await?;
+    let [Some(xid), hardened] = rows.as_slice() else {
         return Err(PgError::internal("the commit point did not tell its transaction id"));
     };
     let xid = std::str::from_utf8(xid).ok().and_then(|text| text.parse().ok());
     let xid = xid.ok_or_else(|| PgError::internal("the commit point's transaction id is not a number"))?;
-    Ok((Gid { commit_point: node, xid, coordinator, counter }, hardened.is_some()))
+    Ok(Announced { gid: Gid { commit_point: node, xid, coordinator, counter }, hardened: hardened.is_some() })
+}
+
+/// Returns when the transaction may commit although this coordinator has no lease: no fence can come before its end.
+pub(crate) async fn may_commit(connection: &mut Connection, gtm: &GtmClient) -> Result<()> {
+    let sql = |generation| format!("SELECT last_value FROM loxo.generation WHERE last_value = {generation}");
+    under_generation(connection, gtm, sql).await.map(drop)
+}
+
+/// Runs a statement that gives a row if the node has the generation which it names, until it does; gives the row. Fences
+/// have to wait from then on until the transaction ends. While we wait for a newer generation they need not: that is what
+/// the savepoint is for. Deferred constraints are checked before, since the commit's own check, in the gate, could wait for a row
+/// whose owner waits at the gate.
+async fn under_generation(
+    connection: &mut Connection,
+    gtm: &GtmClient,
+    statement: impl Fn(u64) -> String,
+) -> Result<Vec<Option<bytes::Bytes>>> {
+    let deadline = Instant::now() + REGISTRATION_MAX;
+    let mut generation = gtm.generation_above(0, deadline).await?;
+    loop {
+        let sql = format!(
+            "SET CONSTRAINTS ALL IMMEDIATE; SAVEPOINT loxo_announcement; SELECT FROM pg_catalog.pg_advisory_xact_lock_shared({FENCE_LOCK}); {}",
+            statement(generation)
+        );
+        let rows = connection.query_rows(&sql).await.map_err(explain)?;
+        // The first row, without columns, is the lock's.
+        if let Some(row) = rows.into_iter().nth(1) {
+            return Ok(row);
+        }
+        connection.execute("ROLLBACK TO SAVEPOINT loxo_announcement").await?;
+        generation = gtm.generation_above(generation, deadline).await?;
+    }
+}
+
+fn explain(error: PgError) -> PgError {
+    match error.code() {
+        SqlState::UNDEFINED_TABLE => {
+            error.hint("It is Loxodonta's own; `loxo init` makes it, and the gtm on datanodes of an earlier version.")
+        }
+        _ => error,
+    }
 }
 
 /// What a commit point's node says about a transaction.

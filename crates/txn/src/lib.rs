@@ -10,11 +10,13 @@
 //! * [`gid`]: the name of a distributed transaction, which says where its outcome is found.
 //! * [`decision`]: where the outcome is kept: one row at the commit point, as durable as the commit itself.
 //! * [`recovery`]: resolves in-doubt transactions from the datanodes alone. Its page argues why that is race-free.
+//! * [`gate`]: has commits wait for the moment in which a statement takes its snapshots on several nodes.
 //! * [`gtm`]: server and client of the gtm; soft state only.
 //!
 //! Invariants:
 //! * The decision is the commit point's own COMMIT. No other participant is committed before it, and the COMMIT is not
 //!   sent before every other writer has said that it is prepared.
+//! * A transaction's rows become visible only while its commit is inside the gate, or after the gtm knows where they are not yet.
 //! * Nothing is kept on a coordinator's or the gtm's disk; dropping a future of this crate at any await is like the death
 //!   of its coordinator, and recovery puts it right.
 //! * An outcome is only reported when it is known; otherwise the error is 40003.
@@ -22,11 +24,13 @@
 pub mod commit;
 pub mod control;
 pub mod decision;
+pub mod gate;
 pub mod gid;
 pub mod gtm;
 pub mod recovery;
 
-pub use commit::{Outcome, Participant, commit, rollback};
+pub use commit::{CommitTools, Outcome, Participant, commit, rollback};
+pub use gate::{Gate, Pass};
 pub use gid::{Gid, GidSource};
-pub use gtm::{CatalogState, GtmClient, GtmOptions, InvalidationGuard};
+pub use gtm::{CatalogState, Cut, GtmClient, GtmOptions, InvalidationGuard, SETTLE_SQL, SNAPSHOT_SQL};
 pub use recovery::{InDoubt, Report, resolve_all};

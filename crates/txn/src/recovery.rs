@@ -30,6 +30,7 @@
 //! is for a coordinator that lost the answer to its COMMIT and asks for up to 10 s.
 
 use std::collections::{HashMap, HashSet};
+use std::convert::Infallible;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -60,6 +61,13 @@ pub struct InDoubt {
     pub reason: String,
 }
 
+impl InDoubt {
+    /// Is it just in the middle of its commit?
+    pub fn is_running(&self) -> bool {
+        self.reason == RUNNING
+    }
+}
+
 /// What a pass of recovery did and could not do.
 #[derive(Debug, Default)]
 pub struct Report {
@@ -76,29 +84,55 @@ pub async fn resolve_all(nodes: &[ConnectOptions]) -> Report {
     Recovery::new(nodes.to_vec()).pass().await
 }
 
-/// The gtm's task: a pass at once and then every `interval`, for ever.
-pub(crate) async fn run(nodes: Vec<ConnectOptions>, interval: Duration) {
-    let mut recovery = Recovery::new(nodes);
-    let (mut troubles, mut next_clearing) = (HashSet::new(), Instant::now());
+/// The task of a gtm that stands by: a pass at once and then every `interval`, for ever.
+pub(crate) async fn run(nodes: Vec<ConnectOptions>, interval: Duration) -> Infallible {
+    let mut passes = Passes::new(&nodes);
     loop {
-        let report = match Instant::now() >= next_clearing {
+        passes.next().await;
+        tokio::time::sleep(interval).await;
+    }
+}
+
+/// One pass after the other, with a log, connections that are kept, and now and then a clearing up.
+pub(crate) struct Passes {
+    recovery: Recovery,
+    troubles: HashSet<String>,
+    next_clearing: Instant,
+}
+
+impl Passes {
+    pub(crate) fn new(nodes: &[ConnectOptions]) -> Self {
+        Self { recovery: Recovery::new(nodes.to_vec()), troubles: HashSet::new(), next_clearing: Instant::now() }
+    }
+
+    pub(crate) async fn next(&mut self) -> Report {
+        let report = match Instant::now() >= self.next_clearing {
             true => {
-                next_clearing = Instant::now() + CLEAR_INTERVAL;
-                recovery.pass_and_clear().await
+                self.next_clearing = Instant::now() + CLEAR_INTERVAL;
+                self.recovery.pass_and_clear().await
             }
-            false => recovery.pass().await,
+            false => self.recovery.pass().await,
         };
         if report.resolved > 0 {
             info!(resolved = report.resolved, "recovery finished in-doubt transactions");
         }
-        troubles = tell_troubles(&report, troubles);
-        tokio::time::sleep(interval).await;
+        self.troubles = tell_troubles(&report, std::mem::take(&mut self.troubles));
+        report
+    }
+
+    /// Installs what is missing on the nodes that can be reached.
+    pub(crate) async fn install(&mut self) {
+        for error in
+            join_all(self.recovery.nodes.iter_mut().map(Node::install)).await.into_iter().filter_map(Result::err)
+        {
+            warn!("could not install what transactions need: {}", error.message());
+        }
     }
 }
 
 /// Logs what is new since the last pass; a transaction in the middle of its commit is no trouble.
 fn tell_troubles(report: &Report, known: HashSet<String>) -> HashSet<String> {
-    let waiting = report.waiting.iter().filter(|w| w.reason != RUNNING);
+    let waiting = report.waiting.iter().filter(|w| !w.is_running());
     let waiting = waiting.map(|w| format!("transaction {} is in doubt on datanode {}: {}", w.gid, w.node, w.reason));
     let down = report.unreachable.iter().map(|(node, error)| format!("datanode {node}: {}", error.message()));
     let troubles: HashSet<String> = waiting.chain(down).collect();
@@ -225,17 +259,26 @@ impl Node {
         self.query(database, sql).await.map(drop)
     }
 
-    /// Gids of decisions older than a minute. Installs the table where an earlier version's cluster lacks it.
-    async fn old_decisions(&mut self) -> Result<Vec<String>> {
+    /// Installs what an earlier version's cluster lacks; says whether all is there.
+    async fn install(&mut self) -> Result<bool> {
         let database = self.options.database.clone();
         if !self.is_installed {
             // Not before the cluster's own schema is there: making it is not our business.
             if self.query(&database, "SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'loxo'").await?.is_empty() {
-                return Ok(Vec::new());
+                return Ok(false);
             }
             self.execute(&database, decision::SCHEMA_SQL).await?;
             self.is_installed = true;
         }
+        Ok(true)
+    }
+
+    /// Gids of decisions older than a minute.
+    async fn old_decisions(&mut self) -> Result<Vec<String>> {
+        if !self.install().await? {
+            return Ok(Vec::new());
+        }
+        let database = self.options.database.clone();
         let sql = format!(
             "SELECT gid FROM loxo.decision WHERE at < pg_catalog.clock_timestamp() - interval '1 minute' LIMIT {CLEAR_ROWS_MAX}"
         );

@@ -11,10 +11,11 @@ use txn::control::{Script, with_script};
 use txn::{GidSource, Outcome, commit, resolve_all, rollback};
 
 /// Every control point of a commit over several writers.
-const POINTS: [&str; 7] = [
+const POINTS: [&str; 8] = [
     "before-prepare",
     "prepared",
     "prepared-all",
+    "gate-entered",
     "decided",
     "before-commit-prepared",
     "after-commit-prepared",
@@ -25,11 +26,12 @@ const POINTS: [&str; 7] = [
 async fn a_transaction_commits_on_all_nodes_or_on_none() {
     let nodes = Nodes::start(3).await;
     let (options, ids) = (nodes.options(), GidSource::new());
+    let tools = nodes.tools(&ids, &options);
     let mut connections = nodes.connect().await;
 
     // Three writers.
     all(&mut connections, "BEGIN; INSERT INTO t VALUES (1)").await;
-    assert_eq!(commit(&mut writers(&mut connections), 1, &ids, &options).await.unwrap(), committed());
+    assert_eq!(commit(&mut writers(&mut connections), 1, &tools).await.unwrap(), committed());
     assert_eq!((nodes.count(1).await, nodes.prepared().await), (3, 0));
     assert!(connections.iter().all(Connection::is_idle));
 
@@ -38,7 +40,7 @@ async fn a_transaction_commits_on_all_nodes_or_on_none() {
     all(&mut connections[..2], "INSERT INTO t VALUES (2)").await;
     let mut participants = writers(&mut connections);
     participants[2].wrote = false;
-    assert_eq!(commit(&mut participants, 2, &ids, &options).await.unwrap(), committed());
+    assert_eq!(commit(&mut participants, 2, &tools).await.unwrap(), committed());
     assert_eq!((nodes.count(2).await, nodes.prepared().await), (2, 0));
     assert!(connections.iter().all(Connection::is_idle));
 
@@ -50,7 +52,7 @@ async fn a_transaction_commits_on_all_nodes_or_on_none() {
     let mut participants = writers(&mut connections);
     participants[0].wrote = false;
     participants[2].wrote = false;
-    assert_eq!(commit(&mut participants, 1, &ids, &options).await.unwrap(), committed());
+    assert_eq!(commit(&mut participants, 1, &tools).await.unwrap(), committed());
     assert_eq!(nodes.count(3).await, 1);
     assert_eq!(value(&mut connections[1], decisions).await, before);
 
@@ -58,9 +60,9 @@ async fn a_transaction_commits_on_all_nodes_or_on_none() {
     all(&mut connections, "BEGIN; SELECT FROM t").await;
     let mut participants = writers(&mut connections);
     participants.iter_mut().for_each(|p| p.wrote = false);
-    assert_eq!(commit(&mut participants, 0, &ids, &options).await.unwrap(), committed());
+    assert_eq!(commit(&mut participants, 0, &tools).await.unwrap(), committed());
     assert!(connections.iter().all(Connection::is_idle));
-    assert_eq!(commit(&mut [], 0, &ids, &options).await.unwrap(), committed());
+    assert_eq!(commit(&mut [], 0, &tools).await.unwrap(), committed());
 
     // Rollback.
     all(&mut connections, "BEGIN; INSERT INTO t VALUES (4)").await;
@@ -73,6 +75,7 @@ async fn a_transaction_commits_on_all_nodes_or_on_none() {
 async fn a_refusal_on_one_node_rolls_back_everywhere() {
     let nodes = Nodes::start(3).await;
     let (options, ids) = (nodes.options(), GidSource::new());
+    let tools = nodes.tools(&ids, &options);
     let mut connections = nodes.connect().await;
     all(&mut connections, "INSERT INTO t VALUES (0)").await;
 
@@ -80,7 +83,7 @@ async fn a_refusal_on_one_node_rolls_back_everywhere() {
     for commit_point in [0, 2] {
         all(&mut connections, "BEGIN; INSERT INTO t VALUES (1)").await;
         all(&mut connections[2..], "INSERT INTO t VALUES (0)").await;
-        let error = commit(&mut writers(&mut connections), commit_point, &ids, &options).await.unwrap_err();
+        let error = commit(&mut writers(&mut connections), commit_point, &tools).await.unwrap_err();
         assert_eq!(error.code(), SqlState::UNIQUE_VIOLATION);
         assert_eq!(error.text(field::CONSTRAINT), "t_key");
         assert_eq!((nodes.count(1).await, nodes.prepared().await), (0, 0));
@@ -89,19 +92,19 @@ async fn a_refusal_on_one_node_rolls_back_everywhere() {
 
     // One writer.
     all(&mut connections[..1], "BEGIN; INSERT INTO t VALUES (0)").await;
-    let error = commit(&mut writers(&mut connections[..1]), 0, &ids, &options).await.unwrap_err();
+    let error = commit(&mut writers(&mut connections[..1]), 0, &tools).await.unwrap_err();
     assert_eq!(error.code(), SqlState::UNIQUE_VIOLATION);
     assert!(connections[0].is_idle());
 
     // What PREPARE refuses is allowed at the commit point only.
     all(&mut connections, "BEGIN; INSERT INTO t VALUES (1)").await;
     all(&mut connections[..1], "CREATE TEMP TABLE mine ON COMMIT DROP AS SELECT 1").await;
-    let error = commit(&mut writers(&mut connections), 1, &ids, &options).await.unwrap_err();
+    let error = commit(&mut writers(&mut connections), 1, &tools).await.unwrap_err();
     assert_eq!(error.code(), SqlState::FEATURE_NOT_SUPPORTED);
     assert_eq!((nodes.count(1).await, nodes.prepared().await), (0, 0));
     all(&mut connections, "BEGIN; INSERT INTO t VALUES (1)").await;
     all(&mut connections[..1], "CREATE TEMP TABLE mine ON COMMIT DROP AS SELECT 1").await;
-    assert_eq!(commit(&mut writers(&mut connections), 0, &ids, &options).await.unwrap(), committed());
+    assert_eq!(commit(&mut writers(&mut connections), 0, &tools).await.unwrap(), committed());
     assert_eq!((nodes.count(1).await, nodes.prepared().await), (3, 0));
 }
 
@@ -109,18 +112,19 @@ async fn a_refusal_on_one_node_rolls_back_everywhere() {
 async fn a_failed_transaction_is_rolled_back_and_says_so() {
     let nodes = Nodes::start(2).await;
     let (options, ids) = (nodes.options(), GidSource::new());
+    let tools = nodes.tools(&ids, &options);
     let mut connections = nodes.connect().await;
     for failed in 0..2 {
         all(&mut connections, "BEGIN; INSERT INTO t VALUES (1)").await;
         connections[failed].execute("SELECT 1/0").await.unwrap_err();
-        let outcome = commit(&mut writers(&mut connections), 0, &ids, &options).await.unwrap();
+        let outcome = commit(&mut writers(&mut connections), 0, &tools).await.unwrap();
         assert_eq!(outcome, Outcome { committed: false, unresolved: vec![] });
         assert_eq!((nodes.count(1).await, nodes.prepared().await), (0, 0));
         assert!(connections.iter().all(Connection::is_idle));
     }
     // A writer without a transaction is our own mistake; nothing may be committed.
     all(&mut connections[..1], "BEGIN; INSERT INTO t VALUES (1)").await;
-    let error = commit(&mut writers(&mut connections), 0, &ids, &options).await.unwrap_err();
+    let error = commit(&mut writers(&mut connections), 0, &tools).await.unwrap_err();
     assert_eq!(error.code(), SqlState::INTERNAL_ERROR);
     assert_eq!((nodes.count(1).await, nodes.prepared().await), (0, 0));
 }
@@ -129,10 +133,11 @@ async fn a_failed_transaction_is_rolled_back_and_says_so() {
 async fn a_session_s_weak_durability_does_not_weaken_the_decision() {
     let nodes = Nodes::start(2).await;
     let (options, ids) = (nodes.options(), GidSource::new());
+    let tools = nodes.tools(&ids, &options);
     let mut connections = nodes.connect().await;
     all(&mut connections, "SET synchronous_commit = off").await;
     all(&mut connections, "BEGIN; INSERT INTO t VALUES (1)").await;
-    assert_eq!(commit(&mut writers(&mut connections), 0, &ids, &options).await.unwrap(), committed());
+    assert_eq!(commit(&mut writers(&mut connections), 0, &tools).await.unwrap(), committed());
     // Everything written so far is flushed although the session asked for less, and the session keeps its setting.
     for connection in &mut connections {
         let flushed = "SELECT pg_current_wal_flush_lsn() >= pg_current_wal_insert_lsn()";
@@ -145,10 +150,11 @@ async fn a_session_s_weak_durability_does_not_weaken_the_decision() {
 async fn an_ordinary_role_can_commit_but_not_forge() {
     let nodes = Nodes::start(2).await;
     let (options, ids) = (nodes.options(), GidSource::new());
+    let tools = nodes.tools(&ids, &options);
     let mut connections = nodes.connect().await;
     all(&mut connections, "CREATE ROLE plain; GRANT ALL ON t TO plain; SET ROLE plain").await;
     all(&mut connections, "BEGIN; SAVEPOINT s; INSERT INTO t VALUES (1)").await;
-    assert_eq!(commit(&mut writers(&mut connections), 0, &ids, &options).await.unwrap(), committed());
+    assert_eq!(commit(&mut writers(&mut connections), 0, &tools).await.unwrap(), committed());
     assert_eq!((nodes.count(1).await, nodes.prepared().await), (2, 0));
     for forbidden in ["SELECT gid FROM loxo.decision", "DELETE FROM loxo.decision", "UPDATE loxo.decision SET gid = ''"]
     {
@@ -177,6 +183,7 @@ fn terminate_at(point: &'static str, options: pgproto::ConnectOptions, process_i
 async fn a_backend_killed_at_any_point_leaves_all_or_nothing() {
     let nodes = Nodes::start(3).await;
     let (options, ids) = (nodes.options(), GidSource::new());
+    let tools = nodes.tools(&ids, &options);
     let mut k = 0;
     for point in POINTS {
         for victim in 0..3 {
@@ -185,7 +192,7 @@ async fn a_backend_killed_at_any_point_leaves_all_or_nothing() {
             all(&mut connections, &format!("BEGIN; INSERT INTO t VALUES ({k})")).await;
             let script = terminate_at(point, options[victim].clone(), connections[victim].cancel_key().process_id);
             let mut participants = writers(&mut connections);
-            let result = with_script(script, commit(&mut participants, 0, &ids, &options)).await;
+            let result = with_script(script, commit(&mut participants, 0, &tools)).await;
             drop(connections);
             let report = resolve_all(&options).await;
             assert!(report.waiting.is_empty() && report.unreachable.is_empty(), "{point} {victim}: {report:?}");
@@ -203,7 +210,7 @@ async fn a_backend_killed_at_any_point_leaves_all_or_nothing() {
             // After the decision nothing can undo it; before the prepare nothing can save it.
             match point {
                 "before-prepare" => assert!(result.is_err(), "{victim}"),
-                "prepared-all" => assert_eq!(result.is_err(), victim == 0, "{victim}"),
+                "prepared-all" | "gate-entered" => assert_eq!(result.is_err(), victim == 0, "{victim}"),
                 "prepared" => {}
                 _ => assert!(result.is_ok(), "{point} {victim}: {result:?}"),
             }
@@ -224,7 +231,7 @@ async fn a_coordinator_that_dies_at_any_point_leaves_all_or_nothing() {
             let report = resolve_all(&options).await;
             assert!(std::time::Instant::now() < deadline, "{point}: {report:?}");
         }
-        let is_decided = !["before-prepare", "prepared", "prepared-all"].contains(&point);
+        let is_decided = !["before-prepare", "prepared", "prepared-all", "gate-entered"].contains(&point);
         assert_eq!(nodes.count(k).await, if is_decided { 3 } else { 0 }, "{point}");
     }
 }
@@ -244,6 +251,7 @@ async fn in_transaction(nodes: &Nodes) -> bool {
 async fn a_lost_answer_to_the_deciding_commit_is_found_out() {
     let nodes = Nodes::start_with(2, "").await;
     let (options, ids) = (nodes.options(), GidSource::new());
+    let tools = nodes.tools(&ids, &options);
     let mut connections = nodes.connect().await;
     all(&mut connections, "BEGIN; INSERT INTO t VALUES (1)").await;
     // A standby that never comes lets the COMMIT write its record, then wait: there it is caught.
@@ -256,7 +264,7 @@ async fn a_lost_answer_to_the_deciding_commit_is_found_out() {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
     });
-    let outcome = commit(&mut writers(&mut connections), 0, &ids, &options).await.unwrap();
+    let outcome = commit(&mut writers(&mut connections), 0, &tools).await.unwrap();
     killing.await.unwrap();
     assert_eq!(outcome, committed());
     assert!(connections[0].is_broken());

@@ -8,7 +8,7 @@ use common::{Nodes, PATIENCE, Paused, all, committed, value};
 use pgproto::Connection;
 use tokio::net::TcpListener;
 use txn::gtm::{GtmOptions, serve};
-use txn::{Gid, resolve_all};
+use txn::{Gid, GtmClient, resolve_all};
 
 /// The only prepared transaction of a node.
 async fn only_gid(connection: &mut Connection) -> Gid {
@@ -129,6 +129,7 @@ async fn the_gtm_recovers_and_clears_up_unasked() {
         .await;
 
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
     let mut options = GtmOptions::new(nodes.options());
     options.recovery_interval = Duration::from_millis(50);
     let gtm = tokio::spawn(serve(listener, options));
@@ -143,6 +144,8 @@ async fn the_gtm_recovers_and_clears_up_unasked() {
 
     // Its connections are dead now, and so is the commit point for a while.
     drop(connection);
+    nodes.gtm = GtmClient::connect(vec![address], "test");
+    assert!(nodes.gtm.cut().await.unwrap().complete());
     Paused::at(&nodes, "decided", 2).await.kill().await;
     for server in &mut nodes.servers {
         server.crash();

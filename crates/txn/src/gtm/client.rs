@@ -1,6 +1,10 @@
-//! The coordinator's side of the gtm: one background task keeps the connection and the lease.
+//! The coordinator's side of the gtm: one background task keeps the connection and the lease, and shuts the gate when it is told to.
+//!
+//! Invariants: the lease is given up before the socket is closed, so the gtm that sees the end of the connection knows that
+//! there is none; a gate that was said to be shut stays so for [`HOLD`] whatever becomes of the connection.
 
 use std::collections::{BTreeSet, HashMap};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -9,17 +13,20 @@ use pgerror::{PgError, Result, SqlState};
 use pgproto::{FrameReader, FrameWriter};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
-use tracing::{info, warn};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout, timeout_at};
+use tracing::{debug, info, warn};
 
 use super::PING_INTERVAL;
+use super::cut::Answer;
 use super::message::{Message, PROTOCOL_VERSION};
+use crate::control_point;
+use crate::gate::{Core, Exposed, Gate, HOLD, Seal};
 
 /// Connecting and being welcomed must be over within this time.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
-/// Pause before the next attempt to connect: doubles from the first to the last.
+/// Pause after all addresses were tried in vain: doubles from the first to the last.
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
-const BACKOFF_MAX: Duration = Duration::from_secs(1);
+const BACKOFF_MAX: Duration = Duration::from_millis(500);
 
 /// May a cached catalog be used?
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,9 +45,10 @@ pub enum CatalogState {
 /// A coordinator's connection to the gtm; cheap to clone. It reconnects by itself for as long as a clone lives.
 #[derive(Clone)]
 pub struct GtmClient {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     view: watch::Receiver<View>,
-    commands: mpsc::UnboundedSender<Command>,
+    pub(super) commands: mpsc::UnboundedSender<Command>,
+    gate: Gate,
 }
 
 /// The right to commit a DDL statement: no coordinator uses a catalog from before it. Say [`finish`](Self::finish), or drop it,
@@ -51,13 +59,14 @@ pub struct InvalidationGuard {
     commands: mpsc::UnboundedSender<Command>,
 }
 
-struct Shared {
-    address: String,
+pub(super) struct Shared {
+    /// All gtms, "host:port".
+    addresses: Vec<String>,
     /// Zero of this client's clock.
     origin: Instant,
     /// End of the lease, in µs since `origin`.
     lease_until_us: AtomicU64,
-    next_request: AtomicU64,
+    pub(super) next_request: AtomicU64,
 }
 
 /// What the background task knows, as of the last message.
@@ -66,38 +75,69 @@ struct View {
     epoch: u64,
     connected: bool,
     pending: BTreeSet<u64>,
+    /// The newest that a gtm has told, be it connected or not; 0 for none.
+    generation: u64,
 }
 
-enum Command {
+/// What the background task is asked for.
+pub(crate) enum Command {
     Invalidate { request: u64, ready: oneshot::Sender<Result<()>> },
     Finish { request: u64 },
+    Cut { request: u64, answer: oneshot::Sender<Answer> },
+    Taken { request: u64 },
+    Unresolved(Exposed),
 }
 
 impl GtmClient {
-    /// Starts connecting to `addr` ("host:port") in the background, on the current runtime. `name` is for the gtm's log.
-    pub fn connect(addr: impl Into<String>, name: impl Into<String>) -> Self {
+    /// Starts connecting in the background, on the current runtime, to whichever gtm of `addresses` ("host:port") leads. `name` is
+    /// for the gtm's log.
+    pub fn connect(addresses: Vec<String>, name: impl Into<String>) -> Self {
         let (view_sender, view) = watch::channel(View::default());
         let (commands, inbox) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
-            address: addr.into(),
+            addresses,
             origin: Instant::now(),
             lease_until_us: AtomicU64::new(0),
             next_request: AtomicU64::new(1),
         });
+        let core = Arc::<Core>::default();
         let task = Task {
             shared: shared.clone(),
             name: name.into(),
             view: view_sender,
             commands: inbox,
             waiting: HashMap::new(),
+            cuts: HashMap::new(),
+            core: core.clone(),
+            closing: None,
         };
         tokio::spawn(task.run());
-        Self { shared, view, commands }
+        Self { shared, view, gate: Gate::new(core, commands.clone()), commands }
+    }
+
+    /// Every commit that publishes rows goes through it.
+    pub fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    /// Does a gtm count on this coordinator's gate? If not, a commit on a single node, too, must make sure that it is not fenced
+    /// out, as [`commit`](crate::commit()) does.
+    pub fn has_lease(&self) -> bool {
+        self.shared.now_us() < self.shared.lease_until_us.load(Ordering::Acquire)
+    }
+
+    /// The generation under which this coordinator may decide, once it is above `known`; 57P03 if none is told in time.
+    pub(crate) async fn generation_above(&self, known: u64, deadline: tokio::time::Instant) -> Result<u64> {
+        let mut view = self.view.clone();
+        match timeout_at(deadline, view.wait_for(|view| view.generation > known)).await {
+            Ok(Ok(view)) => Ok(view.generation),
+            _ => Err(self.shared.unreachable("Without it this coordinator may not decide transactions any more.")),
+        }
     }
 
     /// Cheap; to be asked before each statement.
     pub fn catalog_state(&self) -> CatalogState {
-        let has_lease = self.shared.now_us() < self.shared.lease_until_us.load(Ordering::Acquire);
+        let has_lease = self.has_lease();
         let view = self.view.borrow();
         match (view.connected && has_lease, view.pending.is_empty()) {
             (false, _) => CatalogState::Disconnected,
@@ -130,8 +170,8 @@ impl GtmClient {
         let guard = InvalidationGuard { request, commands: self.commands.clone() };
         let (ready, answer) = oneshot::channel();
         let sent = self.commands.send(Command::Invalidate { request, ready });
-        sent.map_err(|_| self.shared.unreachable())?;
-        answer.await.map_err(|_| self.shared.unreachable())??;
+        sent.map_err(|_| self.shared.no_invalidation())?;
+        answer.await.map_err(|_| self.shared.no_invalidation())??;
         Ok(guard)
     }
 }
@@ -152,11 +192,16 @@ impl Shared {
         self.origin.elapsed().as_micros() as u64
     }
 
-    fn unreachable(&self) -> PgError {
-        let message = format!("the gtm at {} is not reachable", self.address);
+    /// 57P03; `why` says what cannot be done.
+    pub(super) fn unreachable(&self, why: &str) -> PgError {
+        let message = format!("the gtm at {} is not reachable", self.addresses.join(", "));
         PgError::new(SqlState::CANNOT_CONNECT_NOW, message)
-            .detail("Without it the other coordinators cannot be told that the catalog changes.")
+            .detail(why.to_owned())
             .hint("Start it with `loxo up`, then repeat the statement.")
+    }
+
+    fn no_invalidation(&self) -> PgError {
+        self.unreachable("Without it the other coordinators cannot be told that the catalog changes.")
     }
 }
 
@@ -168,6 +213,18 @@ struct Task {
     commands: mpsc::UnboundedReceiver<Command>,
     /// Invalidations that have not been answered.
     waiting: HashMap<u64, oneshot::Sender<Result<()>>>,
+    /// Requests for cuts that have not been answered.
+    cuts: HashMap<u64, oneshot::Sender<Answer>>,
+    core: Arc<Core>,
+    closing: Option<Closing>,
+}
+
+/// The closure that this connection's gtm has on.
+struct Closing {
+    number: u64,
+    seal: Seal,
+    /// Until Closed is said.
+    drained: Option<Pin<Box<dyn Future<Output = Vec<Exposed>> + Send>>>,
 }
 
 /// The last clone of the client is gone.
@@ -175,28 +232,46 @@ struct Over;
 
 /// The connection and what keeps it alive.
 struct Link {
+    shared: Arc<Shared>,
     reader: FrameReader,
     writer: FrameWriter,
     lease: Duration,
     last_heard: Instant,
 }
 
+impl Drop for Link {
+    fn drop(&mut self) {
+        // Before the socket is closed, however that comes about.
+        self.shared.lease_until_us.store(0, Ordering::Release);
+    }
+}
+
 impl Task {
     async fn run(mut self) {
-        let mut backoff = BACKOFF_MIN;
+        let (mut backoff, mut told) = (BACKOFF_MIN, String::new());
         loop {
-            match timeout(CONNECT_MAX, self.open()).await {
-                Ok(Ok(mut link)) => {
-                    backoff = BACKOFF_MIN;
-                    info!(gtm = self.shared.address, "connected to the gtm");
-                    match self.attend(&mut link).await {
-                        Ok(Over) => return,
-                        Err(error) => warn!(gtm = self.shared.address, %error, "lost the gtm"),
+            for address in self.shared.addresses.clone() {
+                let trouble = match timeout(CONNECT_MAX, self.open(&address)).await {
+                    Ok(Ok(mut link)) => {
+                        backoff = BACKOFF_MIN;
+                        info!(gtm = address, "connected to the gtm");
+                        let ended = self.attend(&mut link).await;
+                        self.disconnect();
+                        drop(link);
+                        match ended {
+                            Ok(Over) => return,
+                            Err(error) => format!("lost the gtm at {address}: {}", error.message()),
+                        }
                     }
-                    self.disconnect();
+                    Ok(Err(error)) => format!("could not connect to the gtm at {address}: {}", error.message()),
+                    Err(_) => format!("the gtm at {address} does not answer"),
+                };
+                if trouble == told {
+                    debug!("{trouble}");
+                } else {
+                    warn!("{trouble}");
+                    told = trouble;
                 }
-                Ok(Err(error)) => warn!(gtm = self.shared.address, %error, "could not connect to the gtm"),
-                Err(_) => warn!(gtm = self.shared.address, "the gtm does not answer"),
             }
             if let Some(Over) = self.pause(backoff).await {
                 return;
@@ -206,12 +281,13 @@ impl Task {
     }
 
     /// Connects and is welcomed.
-    async fn open(&mut self) -> Result<Link> {
-        let stream = TcpStream::connect(&self.shared.address).await?;
+    async fn open(&mut self, address: &str) -> Result<Link> {
+        let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         let (read, write) = stream.into_split();
         let (reader, writer) = (FrameReader::new(read), FrameWriter::new(write));
-        let mut link = Link { reader, writer, lease: Duration::ZERO, last_heard: Instant::now() };
+        let shared = self.shared.clone();
+        let mut link = Link { shared, reader, writer, lease: Duration::ZERO, last_heard: Instant::now() };
         link.send(Message::Hello { version: PROTOCOL_VERSION, name: self.name.clone() }).await?;
         match link.next().await? {
             Message::Welcome { lease_ms, pending } => {
@@ -223,6 +299,7 @@ impl Task {
                 });
                 Ok(link)
             }
+            Message::Standby => Err(PgError::protocol("it stands by for another gtm")),
             Message::Refused(text) => Err(PgError::protocol(text)),
             _ => Err(PgError::protocol("the gtm did not say welcome")),
         }
@@ -243,6 +320,7 @@ impl Task {
                         return Ok(Over);
                     }
                 },
+                overdue = drained(&mut self.closing) => self.closed(link, overdue).await?,
                 _ = ping.tick() => {
                     if link.last_heard.elapsed() > link.lease {
                         return Err(PgError::connection("the gtm has not been heard of for the length of a lease"));
@@ -277,8 +355,51 @@ impl Task {
                     let _ = ready.send(Ok(()));
                 }
             }
+            Message::Generation(generation) => self.view.send_modify(|view| view.generation = generation),
+            Message::Close(number) => {
+                let (core, seal) = (self.core.clone(), self.core.shut());
+                let drained = Box::pin(async move { core.drained().await });
+                self.closing = Some(Closing { number, seal, drained: Some(drained) });
+            }
+            Message::Open(number) => {
+                if let Some(closing) = self.closing.take_if(|closing| closing.number == number) {
+                    self.core.open(closing.seal);
+                }
+            }
+            Message::Granted { request, generation, unresolved } => {
+                self.answer_cut(request, Answer::Granted { generation, unresolved });
+            }
+            Message::CutFailed(request) => self.answer_cut(request, Answer::Failed),
             other => return Err(PgError::protocol(format!("the gtm said {other:?}"))),
         }
+        Ok(())
+    }
+
+    fn answer_cut(&mut self, request: u64, answer: Answer) {
+        if let Some(waiting) = self.cuts.remove(&request) {
+            // Who has given up has said Taken.
+            let _ = waiting.send(answer);
+        }
+    }
+
+    /// The gate is shut and drained, but for transactions that take too long.
+    async fn closed(&mut self, link: &mut Link, overdue: Vec<Exposed>) -> Result<()> {
+        control_point!("gate-drained");
+        // Reports of those that have left were queued before they left.
+        while let Ok(command) = self.commands.try_recv() {
+            self.obey(link, command).await?;
+        }
+        for exposed in overdue {
+            link.send(Message::Unresolved(exposed)).await?;
+        }
+        let Some(Closing { number, seal, .. }) = self.closing else { return Ok(()) };
+        let core = self.core.clone();
+        tokio::spawn(async move {
+            sleep(HOLD).await;
+            core.open(seal);
+        });
+        link.send(Message::Closed(number)).await?;
+        control_point!("closed-sent");
         Ok(())
     }
 
@@ -292,6 +413,15 @@ impl Task {
                 self.waiting.remove(&request);
                 link.send(Message::Finish(request)).await
             }
+            Command::Cut { request, answer } => {
+                self.cuts.insert(request, answer);
+                link.send(Message::CutRequest(request)).await
+            }
+            Command::Taken { request } => {
+                self.cuts.remove(&request);
+                link.send(Message::Taken(request)).await
+            }
+            Command::Unresolved(exposed) => link.send(Message::Unresolved(exposed)).await,
         }
     }
 
@@ -304,7 +434,12 @@ impl Task {
             view.pending.clear();
         });
         for (_, ready) in self.waiting.drain() {
-            let _ = ready.send(Err(self.shared.unreachable()));
+            let _ = ready.send(Err(self.shared.no_invalidation()));
+        }
+        self.cuts.clear();
+        // What was said to be shut stays shut until its time is over; what was not may open.
+        if let Some(Closing { seal, drained: Some(_), .. }) = self.closing.take() {
+            self.core.open(seal);
         }
     }
 
@@ -317,14 +452,27 @@ impl Task {
                 () = &mut pause => return None,
                 command = self.commands.recv() => match command {
                     Some(Command::Invalidate { ready, .. }) => {
-                        let _ = ready.send(Err(self.shared.unreachable()));
+                        let _ = ready.send(Err(self.shared.no_invalidation()));
                     }
-                    Some(Command::Finish { .. }) => {}
+                    // A gtm that loses us, or begins to lead, looks for unresolved transactions by itself; a request for a cut
+                    // learns by the drop of its sender that there is no gtm.
+                    Some(Command::Finish { .. } | Command::Cut { .. } | Command::Taken { .. } | Command::Unresolved(_)) => {}
                     None => return Some(Over),
                 }
             }
         }
     }
+}
+
+/// Comes when the closure's gate is drained. Cancel-safe.
+async fn drained(closing: &mut Option<Closing>) -> Vec<Exposed> {
+    let Some(Closing { drained: slot @ Some(_), .. }) = closing else { return std::future::pending().await };
+    let overdue = match slot {
+        Some(drained) => drained.await,
+        None => Vec::new(),
+    };
+    *slot = None;
+    overdue
 }
 
 impl Link {

@@ -1,6 +1,7 @@
 //! Messages between coordinators and the gtm, in the frames of PostgreSQL's protocol (tag, length, body; big-endian).
 //!
-//! Most messages are a tag and one number. A peer that sends anything else is disconnected; a new kind of message needs a
+//! Most messages are a tag and one number. Those of catalogs are explained on the page of [`crate::gtm`], those of cuts on that of
+//! [`crate::gate`]. A peer that sends anything else is disconnected; a new kind of message needs a
 //! new [`PROTOCOL_VERSION`].
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -8,8 +9,10 @@ use pgerror::{PgError, Result};
 use pgproto::Frame;
 use pgproto::frame::put_frame;
 
+use crate::gate::Exposed;
+
 /// Both sides must speak the same version; a cluster runs one version of loxo.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// Everything that is said, in both directions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,20 +51,63 @@ pub enum Message {
     Settled(u64),
     /// Coordinator: ends in good order and holds no lease any more.
     Goodbye,
+    /// The gtm, to Hello: another gtm leads; ask there.
+    Standby,
+    /// Anyone, first: do you lead? (For `loxo status`.)
+    AskRole,
+    /// The gtm's answer to AskRole: 1 if it leads.
+    Role(u64),
+    /// The gtm: this coordinator may decide under this generation.
+    Generation(u64),
+    /// Coordinator: wants a cut; the number is its own.
+    CutRequest(u64),
+    /// The gtm: shut the gate for the closure of this (the gtm's) number.
+    Close(u64),
+    /// Coordinator: it is shut and drained.
+    Closed(u64),
+    /// The gtm: all gates are shut for the CutRequest of this number.
+    Granted {
+        /// The coordinator's number.
+        request: u64,
+        /// What every datanode of the cut must answer.
+        generation: u64,
+        /// Datanodes that cannot be in the cut.
+        unresolved: Vec<u16>,
+    },
+    /// The gtm: no cut for this request; ask again.
+    CutFailed(u64),
+    /// Coordinator: the snapshots of its request are taken, or given up.
+    Taken(u64),
+    /// The gtm: the closure of this (the gtm's) number is over.
+    Open(u64),
+    /// Coordinator: a transaction may be visible on some nodes and not yet on these.
+    Unresolved(Exposed),
 }
 
 mod tag {
     pub const ACK: u8 = b'A';
+    pub const ASK_ROLE: u8 = b'q';
+    pub const CLOSE: u8 = b'c';
+    pub const CLOSED: u8 = b'd';
+    pub const CUT_FAILED: u8 = b'f';
+    pub const CUT_REQUEST: u8 = b'C';
     pub const FINISH: u8 = b'F';
+    pub const GENERATION: u8 = b'G';
     pub const GOODBYE: u8 = b'X';
+    pub const GRANTED: u8 = b'g';
     pub const HELLO: u8 = b'H';
     pub const INVALIDATE: u8 = b'I';
+    pub const OPEN: u8 = b'o';
     pub const PENDING: u8 = b'N';
     pub const PING: u8 = b'p';
     pub const PONG: u8 = b'P';
     pub const READY: u8 = b'R';
     pub const REFUSED: u8 = b'E';
+    pub const ROLE: u8 = b'r';
     pub const SETTLED: u8 = b'S';
+    pub const STANDBY: u8 = b'B';
+    pub const TAKEN: u8 = b't';
+    pub const UNRESOLVED: u8 = b'U';
     pub const WELCOME: u8 = b'W';
 }
 
@@ -78,7 +124,27 @@ impl Message {
             Message::Pending(id) => number(tag::PENDING, *id),
             Message::Ack(id) => number(tag::ACK, *id),
             Message::Settled(id) => number(tag::SETTLED, *id),
+            Message::Role(leads) => number(tag::ROLE, *leads),
+            Message::Generation(generation) => number(tag::GENERATION, *generation),
+            Message::CutRequest(request) => number(tag::CUT_REQUEST, *request),
+            Message::Close(closure) => number(tag::CLOSE, *closure),
+            Message::Closed(closure) => number(tag::CLOSED, *closure),
+            Message::CutFailed(request) => number(tag::CUT_FAILED, *request),
+            Message::Taken(request) => number(tag::TAKEN, *request),
+            Message::Open(closure) => number(tag::OPEN, *closure),
             Message::Goodbye => put_frame(out, tag::GOODBYE, |_| {}),
+            Message::Standby => put_frame(out, tag::STANDBY, |_| {}),
+            Message::AskRole => put_frame(out, tag::ASK_ROLE, |_| {}),
+            Message::Granted { request, generation, unresolved } => put_frame(out, tag::GRANTED, |body| {
+                body.put_u64(*request);
+                body.put_u64(*generation);
+                unresolved.iter().for_each(|node| body.put_u16(*node));
+            }),
+            Message::Unresolved(Exposed { gid, nodes }) => put_frame(out, tag::UNRESOLVED, |body| {
+                body.put_u16(nodes.len() as u16);
+                nodes.iter().for_each(|node| body.put_u16(*node));
+                body.put_slice(gid.to_string().as_bytes());
+            }),
             Message::Refused(text) => put_frame(out, tag::REFUSED, |body| body.put_slice(text.as_bytes())),
             Message::Hello { version, name } => put_frame(out, tag::HELLO, |body| {
                 body.put_u32(*version);
@@ -103,7 +169,28 @@ impl Message {
             tag::PENDING => Message::Pending(number(&mut body)?),
             tag::ACK => Message::Ack(number(&mut body)?),
             tag::SETTLED => Message::Settled(number(&mut body)?),
+            tag::ROLE => Message::Role(number(&mut body)?),
+            tag::GENERATION => Message::Generation(number(&mut body)?),
+            tag::CUT_REQUEST => Message::CutRequest(number(&mut body)?),
+            tag::CLOSE => Message::Close(number(&mut body)?),
+            tag::CLOSED => Message::Closed(number(&mut body)?),
+            tag::CUT_FAILED => Message::CutFailed(number(&mut body)?),
+            tag::TAKEN => Message::Taken(number(&mut body)?),
+            tag::OPEN => Message::Open(number(&mut body)?),
             tag::GOODBYE => Message::Goodbye,
+            tag::STANDBY => Message::Standby,
+            tag::ASK_ROLE => Message::AskRole,
+            tag::GRANTED => {
+                let (request, generation) = (number(&mut body)?, number(&mut body)?);
+                let count = body.len() / 2;
+                Message::Granted { request, generation, unresolved: nodes(&mut body, count)? }
+            }
+            tag::UNRESOLVED => {
+                let count = usize::from(body.try_get_u16().map_err(|_| malformed())?);
+                let nodes = nodes(&mut body, count)?;
+                let gid = text(&mut body)?.parse().map_err(|_| malformed())?;
+                Message::Unresolved(Exposed { gid, nodes })
+            }
             tag::REFUSED => Message::Refused(text(&mut body)?),
             tag::HELLO => {
                 let version = body.try_get_u32().map_err(|_| malformed())?;
@@ -125,6 +212,10 @@ impl Message {
 
 fn number(body: &mut Bytes) -> Result<u64> {
     body.try_get_u64().map_err(|_| malformed())
+}
+
+fn nodes(body: &mut Bytes, count: usize) -> Result<Vec<u16>> {
+    (0..count).map(|_| body.try_get_u16().map_err(|_| malformed())).collect()
 }
 
 fn text(body: &mut Bytes) -> Result<String> {
@@ -162,6 +253,19 @@ mod tests {
             Message::Ack(7),
             Message::Settled(8),
             Message::Goodbye,
+            Message::Standby,
+            Message::AskRole,
+            Message::Role(1),
+            Message::Generation(9),
+            Message::CutRequest(10),
+            Message::Close(11),
+            Message::Closed(12),
+            Message::Granted { request: 13, generation: 14, unresolved: vec![0, u16::MAX] },
+            Message::Granted { request: 13, generation: 14, unresolved: vec![] },
+            Message::CutFailed(15),
+            Message::Taken(16),
+            Message::Open(17),
+            Message::Unresolved(Exposed { gid: "loxo_1_0_700_00000000000000ff_1".parse().unwrap(), nodes: vec![1, 2] }),
         ] {
             assert_eq!(round_trip(&message).unwrap(), message);
         }
@@ -169,7 +273,16 @@ mod tests {
 
     #[test]
     fn a_body_of_the_wrong_length_is_an_error() {
-        for (tag, body) in [(tag::PING, &b"1234567"[..]), (tag::ACK, b"123456789"), (tag::GOODBYE, b"x"), (b'?', b"")] {
+        for (tag, body) in [
+            (tag::PING, &b"1234567"[..]),
+            (tag::ACK, b"123456789"),
+            (tag::GOODBYE, b"x"),
+            (b'?', b""),
+            (tag::GRANTED, b"12345678"),
+            (tag::GRANTED, b"1234567812345678x"),
+            (tag::UNRESOLVED, b"\0\x02\0\x01"),
+            (tag::UNRESOLVED, b"\0\x01\0\x01not a gid"),
+        ] {
             assert!(Message::decode(Frame { tag, body: Bytes::from_static(body) }).is_err());
         }
     }

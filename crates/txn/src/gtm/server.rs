@@ -1,18 +1,24 @@
-//! The gtm's server: a hub task that owns the whole state, and one task per coordinator that moves frames.
+//! The gtm's server: one task that stands by or leads, and one per coordinator that moves frames. While it leads, a hub owns the
+//! whole state of coordinators, catalogs and cuts; the keeper ([`super::keeper`]) sees to the datanodes.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::convert::Infallible;
 use std::time::Duration;
 
 use pgerror::{PgError, Result};
 use pgproto::{ConnectOptions, FrameReader, FrameWriter};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{info, warn};
 
+use super::cuts::{Cuts, Order, Seen, Step};
+use super::leader::Leadership;
 use super::message::{Message, PROTOCOL_VERSION};
-use super::{LEASE, MARGIN};
+use super::{LEASE, MARGIN, keeper};
+use crate::control_point;
+use crate::gid::Gid;
 use crate::recovery;
 
 /// A new connection must say Hello within this time.
@@ -25,7 +31,8 @@ const EVENTS_MAX: usize = 1024;
 /// What a gtm must know.
 #[derive(Clone, Debug)]
 pub struct GtmOptions {
-    /// The datanodes by node id, with a superuser, for recovery. The database is where `loxo.decision` lives.
+    /// The datanodes by node id, with a superuser, for recovery. The database is where `loxo.decision` lives. The first one is
+    /// the primary datanode, where gtms agree who of them leads.
     pub datanodes: Vec<ConnectOptions>,
     /// Pause between two passes of recovery.
     pub recovery_interval: Duration,
@@ -40,21 +47,28 @@ impl GtmOptions {
     }
 }
 
-/// Serves coordinators and runs recovery, for ever. Dropping the future stops everything it started.
+/// Serves coordinators whenever it leads, and runs recovery, for ever. Dropping the future stops everything it started.
 ///
 /// Errors: only if one of its own tasks panicked.
 pub async fn serve(listener: TcpListener, options: GtmOptions) -> Result<()> {
-    let (events, inbox) = mpsc::channel(EVENTS_MAX);
-    let mut tasks = JoinSet::new();
-    tasks.spawn(Hub::new(options.lease).run(inbox));
-    tasks.spawn(recovery::run(options.datanodes, options.recovery_interval));
-    let mut next_client = 0;
+    let (role, seen) = watch::channel(None);
+    tokio::select! {
+        ended = accept(listener, seen, options.lease) => ended,
+        never = stand_by_and_lead(options, role) => match never {},
+    }
+}
+
+/// Where coordinators' messages go; `None` while another gtm leads.
+type Role = Option<mpsc::Sender<Event>>;
+
+async fn accept(listener: TcpListener, role: watch::Receiver<Role>, lease: Duration) -> Result<()> {
+    let (mut tasks, mut next_client) = (JoinSet::new(), 0);
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
                     next_client += 1;
-                    tasks.spawn(attend(stream, next_client, events.clone(), options.lease));
+                    tasks.spawn(attend(stream, next_client, role.clone(), lease));
                 }
                 Err(error) => {
                     // Out of file descriptors, most likely: it passes, and accept would fail again at once.
@@ -69,16 +83,71 @@ pub async fn serve(listener: TcpListener, options: GtmOptions) -> Result<()> {
     }
 }
 
-type ClientId = u64;
+async fn stand_by_and_lead(options: GtmOptions, role: watch::Sender<Role>) -> Infallible {
+    let GtmOptions { datanodes, recovery_interval, lease } = options;
+    loop {
+        // Recovery needs no leader, and the primary datanode, where one is chosen, may be the only one that is down.
+        let leadership = tokio::select! {
+            leadership = Leadership::acquire(datanodes.first()) => leadership,
+            never = recovery::run(datanodes.clone(), recovery_interval) => match never {},
+        };
+        info!("this gtm leads");
+        let (events, inbox) = mpsc::channel(EVENTS_MAX);
+        let (orders, ordered) = watch::channel(Order::default());
+        let (draws, drawing) = mpsc::channel(1);
+        role.send_replace(Some(events.clone()));
+        let error = tokio::select! {
+            () = Hub::new(lease, orders).run(inbox) => PgError::internal("nobody talks to the gtm any more"),
+            never = keeper::run(&datanodes, recovery_interval, ordered, draws, events) => match never {},
+            error = leadership.hold(drawing) => error,
+        };
+        role.send_replace(None);
+        warn!(%error, "this gtm does not lead any more");
+    }
+}
 
-enum Event {
-    Joined { client: ClientId, name: String, outbox: mpsc::Sender<Message> },
-    Said { client: ClientId, message: Message },
-    Left { client: ClientId },
+pub(super) type ClientId = u64;
+
+pub(super) enum Event {
+    Joined {
+        client: ClientId,
+        name: String,
+        outbox: mpsc::Sender<Message>,
+    },
+    Said {
+        client: ClientId,
+        message: Message,
+    },
+    Left {
+        client: ClientId,
+        end: End,
+    },
+    /// The keeper has raised the generation of all datanodes.
+    Bumped {
+        generation: u64,
+    },
+    /// … and recovery has finished what it could of what was decided before, all but these.
+    Fenced {
+        fences: u64,
+        unresolved: Vec<(Gid, u16)>,
+    },
+    /// A pass of recovery is over.
+    Seen(Seen),
+}
+
+/// How a connection ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum End {
+    /// The coordinator has said goodbye.
+    Goodbye,
+    /// The coordinator closed it; a lease it gives up before that.
+    ByPeer,
+    /// By us: it may go on for as long as it has a lease.
+    ByUs,
 }
 
 /// Attends to one connection from its Hello to its end.
-async fn attend(stream: TcpStream, client: ClientId, events: mpsc::Sender<Event>, lease: Duration) {
+async fn attend(stream: TcpStream, client: ClientId, role: watch::Receiver<Role>, lease: Duration) {
     if stream.set_nodelay(true).is_err() {
         return;
     }
@@ -88,24 +157,36 @@ async fn attend(stream: TcpStream, client: ClientId, events: mpsc::Sender<Event>
         Ok(Ok(Some(frame))) => Message::decode(frame),
         _ => return,
     };
-    let name = match first {
-        Ok(Message::Hello { version: PROTOCOL_VERSION, name }) => name,
-        Ok(Message::Hello { version, .. }) => {
-            let text = format!("the gtm speaks version {PROTOCOL_VERSION} of its protocol, the coordinator {version}");
-            Message::Refused(text).encode(writer.buffer());
-            let _ = timeout(lease, writer.flush()).await;
+    let events = role.borrow().clone();
+    let (name, events) = match (first, events) {
+        (Ok(Message::Hello { version: PROTOCOL_VERSION, name }), Some(events)) => (name, events),
+        (Ok(first), events) => {
+            if let Some(answer) = turn_away(first, events.is_some()) {
+                answer.encode(writer.buffer());
+                let _ = timeout(lease, writer.flush()).await;
+            }
             return;
         }
-        _ => return,
+        (Err(_), _) => return,
     };
     let (outbox, outgoing) = mpsc::channel(OUTBOX_MESSAGES_MAX);
     if events.send(Event::Joined { client, name, outbox }).await.is_err() {
         return;
     }
-    if let Err(error) = carry(&mut reader, &mut writer, client, &events, outgoing, lease).await {
-        info!(client, %error, "a coordinator's connection ended");
+    let end = carry(&mut reader, &mut writer, client, &events, outgoing, lease).await;
+    let _ = events.send(Event::Left { client, end }).await;
+}
+
+/// The answer to a first message that does not make its sender a client of this gtm.
+fn turn_away(first: Message, leads: bool) -> Option<Message> {
+    match first {
+        Message::Hello { version: PROTOCOL_VERSION, .. } => Some(Message::Standby),
+        Message::Hello { version, .. } => Some(Message::Refused(format!(
+            "the gtm speaks version {PROTOCOL_VERSION} of its protocol, the coordinator {version}"
+        ))),
+        Message::AskRole => Some(Message::Role(u64::from(leads))),
+        _ => None,
     }
-    let _ = events.send(Event::Left { client }).await;
 }
 
 /// Moves messages both ways until either side ends.
@@ -116,21 +197,30 @@ async fn carry(
     events: &mpsc::Sender<Event>,
     mut outgoing: mpsc::Receiver<Message>,
     lease: Duration,
-) -> Result<()> {
+) -> End {
     loop {
         tokio::select! {
             frame = reader.next() => {
-                let Some(frame) = frame? else { return Ok(()) };
-                let message = Message::decode(frame)?;
+                let message = match frame.map(|frame| frame.map(Message::decode)) {
+                    Ok(Some(Ok(message))) => message,
+                    Ok(Some(Err(error))) => {
+                        warn!(client, %error, "a coordinator is not understood");
+                        return End::ByUs;
+                    }
+                    // A reset is what is left of a process that was killed.
+                    Ok(None) | Err(_) => return End::ByPeer,
+                };
                 if events.send(Event::Said { client, message }).await.is_err() {
-                    return Ok(());
+                    return End::ByUs;
                 }
             }
             message = outgoing.recv() => {
                 // The hub has dropped this client.
-                let Some(message) = message else { return Ok(()) };
+                let Some(message) = message else { return End::ByUs };
                 message.encode(writer.buffer());
-                timeout(lease, writer.flush()).await.map_err(|_| PgError::connection("the coordinator does not read"))??;
+                if !matches!(timeout(lease, writer.flush()).await, Ok(Ok(()))) {
+                    return End::ByUs;
+                }
             }
         }
     }
@@ -162,10 +252,14 @@ struct Hub {
     next_invalidation: u64,
     /// Until then there may be leases of coordinators that are not connected here.
     strangers_until: Instant,
+    cuts: Cuts,
+    /// Who wants to be welcomed, but not in the middle of a closure.
+    arriving: Vec<(ClientId, Client)>,
+    orders: watch::Sender<Order>,
 }
 
 impl Hub {
-    fn new(lease: Duration) -> Self {
+    fn new(lease: Duration, orders: watch::Sender<Order>) -> Self {
         Self {
             lease,
             clients: HashMap::new(),
@@ -173,11 +267,17 @@ impl Hub {
             next_invalidation: 1,
             // An earlier gtm, now dead, may have given leases until just now.
             strangers_until: Instant::now() + lease + MARGIN,
+            cuts: Cuts::new(Instant::now() + lease + MARGIN),
+            arriving: Vec::new(),
+            orders,
         }
     }
 
     async fn run(mut self, mut inbox: mpsc::Receiver<Event>) {
         loop {
+            self.drop_stuck();
+            self.answer_ready();
+            self.advance_cuts().await;
             let wake = self.next_deadline();
             tokio::select! {
                 event = inbox.recv() => match event {
@@ -186,28 +286,66 @@ impl Hub {
                 },
                 () = async { sleep_until(wake.unwrap_or_else(Instant::now)).await }, if wake.is_some() => {}
             }
-            self.drop_stuck();
-            self.answer_ready();
         }
+    }
+
+    async fn advance_cuts(&mut self) {
+        loop {
+            let step = self.cuts.advance();
+            match step {
+                Step::Grant => {
+                    self.cuts.grant();
+                    control_point!("cut-granted");
+                }
+                Step::Open => {
+                    control_point!("before-open");
+                    for client in self.cuts.open() {
+                        warn!(client, "a coordinator does not shut its gate and is disconnected");
+                        self.leave(client, End::ByUs);
+                    }
+                }
+                Step::Rest => {}
+            }
+            if self.cuts.admits() {
+                std::mem::take(&mut self.arriving).into_iter().for_each(|(id, client)| self.welcome(id, client));
+            }
+            for (client, message) in std::mem::take(&mut self.cuts.outbox) {
+                self.tell(client, message);
+            }
+            if step == Step::Rest {
+                break;
+            }
+        }
+        let order = self.cuts.order();
+        self.orders.send_if_modified(|known| std::mem::replace(known, order) != order);
     }
 
     fn handle(&mut self, event: Event) {
         match event {
-            Event::Joined { client, name, outbox } => self.join(client, name, outbox),
+            Event::Joined { client, name, outbox } => {
+                self.arriving.push((client, Client { name, outbox, last_pong: Instant::now() }));
+            }
             Event::Said { client, message } => self.hear(client, message),
-            Event::Left { client } => self.leave(client, false),
+            Event::Left { client, end } => self.leave(client, end),
+            Event::Bumped { generation } => self.cuts.fence_bumped(generation),
+            Event::Fenced { fences, unresolved } => self.cuts.fence_done(fences, unresolved),
+            Event::Seen(seen) => self.cuts.seen(&seen),
         }
     }
 
-    fn join(&mut self, client: ClientId, name: String, outbox: mpsc::Sender<Message>) {
-        info!(client, name, "a coordinator has connected");
-        self.clients.insert(client, Client { name, outbox, last_pong: Instant::now() });
+    fn welcome(&mut self, id: ClientId, client: Client) {
+        info!(client = id, name = client.name, "a coordinator has connected");
+        self.clients.insert(id, client);
         let pending = self.invalidations.keys().copied().collect();
-        self.tell(client, Message::Welcome { lease_ms: self.lease.as_millis() as u64, pending });
+        self.tell(id, Message::Welcome { lease_ms: self.lease.as_millis() as u64, pending });
+        if self.clients.contains_key(&id) {
+            self.cuts.join(id);
+        }
     }
 
     fn hear(&mut self, client: ClientId, message: Message) {
         let Some(known) = self.clients.get_mut(&client) else { return };
+        let Some(message) = self.cuts.hear(client, message) else { return };
         match message {
             Message::Ping(clock) => {
                 known.last_pong = Instant::now();
@@ -220,10 +358,10 @@ impl Hub {
                 }
             }
             Message::Finish(request) => self.settle(|i| i.owner == client && i.request == request),
-            Message::Goodbye => self.leave(client, true),
+            Message::Goodbye => self.leave(client, End::Goodbye),
             other => {
                 warn!(client, message = ?other, "a coordinator said what only a gtm says");
-                self.leave(client, false);
+                self.leave(client, End::ByUs);
             }
         }
     }
@@ -249,13 +387,15 @@ impl Hub {
         }
     }
 
-    /// `in_good_order`: it has given its lease back.
-    fn leave(&mut self, client: ClientId, in_good_order: bool) {
+    fn leave(&mut self, client: ClientId, end: End) {
+        self.arriving.retain(|(arriving, _)| *arriving != client);
         let Some(gone) = self.clients.remove(&client) else { return };
-        info!(client, name = gone.name, in_good_order, "a coordinator has left");
-        if !in_good_order {
-            self.strangers_until = self.strangers_until.max(gone.last_pong + self.lease + MARGIN);
+        info!(client, name = gone.name, ?end, "a coordinator has left");
+        let lease_until = gone.last_pong + self.lease + MARGIN;
+        if end != End::Goodbye {
+            self.strangers_until = self.strangers_until.max(lease_until);
         }
+        self.cuts.leave(client, end == End::Goodbye, (end == End::ByUs).then_some(lease_until));
         self.invalidations.values_mut().for_each(|i| {
             i.waiting.remove(&client);
         });
@@ -267,7 +407,7 @@ impl Hub {
         let late = self.invalidations.values().filter(|i| i.deadline <= now).flat_map(|i| i.waiting.iter().copied());
         for client in late.collect::<HashSet<_>>() {
             warn!(client, "a coordinator does not answer and is disconnected");
-            self.leave(client, false);
+            self.leave(client, End::ByUs);
         }
     }
 
@@ -286,14 +426,15 @@ impl Hub {
     /// When something happens without any message.
     fn next_deadline(&self) -> Option<Instant> {
         let unanswered = self.invalidations.values().filter(|i| !i.answered);
-        unanswered.map(|i| if i.waiting.is_empty() { self.strangers_until } else { i.deadline }).min()
+        let invalidation = unanswered.map(|i| if i.waiting.is_empty() { self.strangers_until } else { i.deadline });
+        invalidation.chain(self.cuts.next_deadline()).min()
     }
 
     /// Queues a message; a client with a full queue is dropped.
     fn tell(&mut self, client: ClientId, message: Message) {
         let Some(known) = self.clients.get(&client) else { return };
         if known.outbox.try_send(message).is_err() {
-            self.leave(client, false);
+            self.leave(client, End::ByUs);
         }
     }
 }

@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 use pgproto::{ConnectOptions, Connection};
 use tokio::sync::oneshot;
 use txn::control::{Script, with_script};
-use txn::{GidSource, Outcome, Participant, commit};
+use txn::gtm::serve;
+use txn::{CommitTools, GidSource, GtmClient, GtmOptions, Outcome, Participant, commit};
 
 /// A condition that has not come true by then never will.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -128,6 +129,8 @@ impl Drop for Server {
 /// Some datanodes, each with a table `t (k int primary key deferrable initially deferred)`.
 pub struct Nodes {
     pub servers: Vec<Server>,
+    /// A coordinator's client that a gtm has registered which is gone: it may decide, and nobody interferes.
+    pub gtm: GtmClient,
     directory: PathBuf,
 }
 
@@ -164,19 +167,25 @@ impl Nodes {
         for n in 1..count {
             run(command(Path::new("cp")).arg("-a").arg(&first).arg(directory.join(n.to_string())));
         }
-        let mut nodes = Self { servers: Vec::new(), directory: directory.clone() };
+        let mut servers = Vec::new();
         for n in 0..count {
             let mut server = Server::new(directory.join(n.to_string()));
             server.start();
-            nodes.servers.push(server);
+            servers.push(server);
         }
-        for server in &nodes.servers {
+        for server in &servers {
             let mut connection = server.connect().await;
             connection.execute(txn::decision::SCHEMA_SQL).await.unwrap();
             let table = "CREATE TABLE t (k int, CONSTRAINT t_key UNIQUE (k) DEFERRABLE INITIALLY DEFERRED)";
             connection.execute(table).await.unwrap();
         }
-        nodes
+        let gtm = registered(servers.iter().map(Server::options).collect()).await;
+        Self { servers, gtm, directory }
+    }
+
+    /// What a commit needs; `options` are the nodes'.
+    pub fn tools<'a>(&'a self, ids: &'a GidSource, options: &'a [ConnectOptions]) -> CommitTools<'a> {
+        CommitTools { ids, nodes: options, gtm: &self.gtm }
     }
 
     pub fn options(&self) -> Vec<ConnectOptions> {
@@ -218,6 +227,22 @@ impl Drop for Nodes {
     }
 }
 
+/// A client that knows the nodes' generation; its gtm has ended again.
+async fn registered(nodes: Vec<ConnectOptions>) -> GtmClient {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let gtm = GtmClient::connect(vec![listener.local_addr().unwrap().to_string()], "test");
+    let mut options = GtmOptions::new(nodes);
+    options.lease = Duration::from_millis(100);
+    let server = tokio::spawn(serve(listener, options));
+    assert!(gtm.cut().await.unwrap().complete());
+    server.abort();
+    assert!(server.await.unwrap_err().is_cancelled());
+    while gtm.has_lease() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    gtm
+}
+
 /// All connections as writers of nodes 0, 1, ….
 pub fn writers(connections: &mut [Connection]) -> Vec<Participant<'_>> {
     let participant = |(node, connection)| Participant { node: node as u16, connection, wrote: true };
@@ -252,9 +277,11 @@ impl Paused {
                 }
             })
         });
+        let gtm = nodes.gtm.clone();
         let coordinator = tokio::spawn(async move {
             let mut participants = writers(&mut connections);
-            with_script(script, commit(&mut participants, 0, &GidSource::new(), &options)).await
+            let tools = CommitTools { ids: &GidSource::new(), nodes: &options, gtm: &gtm };
+            with_script(script, commit(&mut participants, 0, &tools)).await
         });
         at_point.await.unwrap();
         Self { coordinator, go }

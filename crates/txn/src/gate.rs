@@ -1,0 +1,280 @@
+//! The gate of a coordinator: commits pass it one by one and never wait for each other, until the gtm has it shut for the moment
+//! in which a statement takes its snapshots on several datanodes (a *cut*).
+//!
+//! ```text
+//!  commit ── enter ──> Pass ── COMMIT, COMMIT PREPARED … ── drop ──>        any number at once
+//!  gtm: Close ── shut ──> new ones queue ── drained ──> Closed … Open ── open ──> the queue is let in, all of it
+//! ```
+//!
+//! # What a cut promises
+//! A transaction that wrote on several nodes becomes visible node by node, from its COMMIT at the commit point to its last COMMIT
+//! PREPARED: its *visible phase*. A cut shows it on all its nodes or on none, and with a commit it shows all that was acknowledged
+//! before that commit began. Both hold because no visible phase overlaps the cut and no commit begins in it:
+//! * every coordinator's gate is shut, and was drained, before the snapshots are taken; it stays shut for [`HOLD`] by its own
+//!   clock even if nobody says Open. The snapshots count only if they are all there within [`CUT_MAX`] of a moment before any gate
+//!   was shut: only the rates of clocks matter;
+//! * a coordinator that the gtm does not know of cannot decide: see the fence, page [`crate::gtm`].
+//!
+//! # When a commit does not end
+//! A drain waits [`DRAIN_MAX`] at most. A commit over several nodes that is still inside then, or that is dropped in its visible
+//! phase, or gave up on a node, is *reported*: the gtm learns which nodes hold its prepared part, on the same ordered
+//! channel and before it learns that the gate is shut; these nodes cannot be in a cut until recovery has seen them without it.
+//! A commit on one node needs no report: it is visible at once or not yet, was asked for before the cut, and whoever acts
+//! on its answer waits at the gate.
+//!
+//! # Invariants
+//! * Whoever queues when the gate opens is let in, even if it is shut again at once: cuts do not starve commits.
+//! * A report is queued before its pass leaves, so it is ahead of the Closed that waited for the pass.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::time::{Instant, timeout_at};
+
+use crate::gid::Gid;
+use crate::gtm::client::Command;
+
+/// How long a gate stays shut when nobody opens it.
+pub const HOLD: Duration = Duration::from_millis(1000);
+/// How long after its request a cut's last snapshot may come. Less than `HOLD`, for clocks that run at different speeds.
+pub const CUT_MAX: Duration = Duration::from_millis(900);
+/// How long a closure waits for the commits inside.
+pub const DRAIN_MAX: Duration = Duration::from_millis(400);
+
+/// See the module's page. Cheap to clone.
+#[derive(Clone)]
+pub struct Gate {
+    core: Arc<Core>,
+    reports: mpsc::UnboundedSender<Command>,
+}
+
+/// The right to publish writes; the drop gives it back.
+#[must_use]
+pub struct Pass {
+    core: Arc<Core>,
+    reports: mpsc::UnboundedSender<Command>,
+    id: u64,
+}
+
+/// A distributed transaction that may be visible on some nodes and not yet on these.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exposed {
+    /// Its name.
+    pub gid: Gid,
+    /// Where it is, or may be, prepared.
+    pub nodes: Vec<u16>,
+}
+
+/// Which closure has the gate shut; a later one takes over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Seal(u64);
+
+/// The gate without the way to the gtm.
+#[derive(Default)]
+pub(crate) struct Core {
+    state: Mutex<State>,
+    left: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    last_id: u64,
+    inside: HashMap<u64, Option<Exposed>>,
+    seal: Option<Seal>,
+    queue: VecDeque<(oneshot::Sender<Pass>, Pass)>,
+}
+
+impl Gate {
+    pub(crate) fn new(core: Arc<Core>, reports: mpsc::UnboundedSender<Command>) -> Self {
+        Self { core, reports }
+    }
+
+    /// To be called right before the message that commits. Waits while a closure is on, a second at most.
+    pub async fn enter(&self) -> Pass {
+        loop {
+            let queued = {
+                let mut state = self.core.lock();
+                state.last_id += 1;
+                let id = state.last_id;
+                let pass = Pass { core: self.core.clone(), reports: self.reports.clone(), id };
+                if state.seal.is_none() {
+                    state.inside.insert(id, None);
+                    return pass;
+                }
+                let (admit, queued) = oneshot::channel();
+                state.queue.push_back((admit, pass));
+                queued
+            };
+            if let Ok(pass) = queued.await {
+                return pass;
+            }
+        }
+    }
+}
+
+impl Pass {
+    /// From now on, until it is resolved, the drop of this pass is reported.
+    pub(crate) fn expose(&self, gid: Gid, nodes: Vec<u16>) {
+        if let Some(exposed) = self.core.lock().inside.get_mut(&self.id) {
+            *exposed = Some(Exposed { gid, nodes });
+        }
+    }
+
+    /// The transaction is over on all nodes but these.
+    pub(crate) fn leave(self, unresolved: &[u16]) {
+        if let Some(exposed) = self.core.lock().inside.get_mut(&self.id) {
+            exposed.iter_mut().for_each(|exposed| exposed.nodes.retain(|node| unresolved.contains(node)));
+            exposed.take_if(|exposed| exposed.nodes.is_empty());
+        }
+    }
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        let mut state = self.core.lock();
+        // Gone already if a closure has lost patience with it, and reported it.
+        if let Some(Some(exposed)) = state.inside.remove(&self.id) {
+            // The lock is held: no closure can see the gate empty before the report is queued.
+            let _ = self.reports.send(Command::Unresolved(exposed));
+        }
+        drop(state);
+        self.core.left.notify_waiters();
+    }
+}
+
+impl Core {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets nobody in from now on.
+    pub(crate) fn shut(&self) -> Seal {
+        let mut state = self.lock();
+        state.last_id += 1;
+        let seal = Seal(state.last_id);
+        state.seal = Some(seal);
+        seal
+    }
+
+    /// Waits until everybody has left, or for [`DRAIN_MAX`]; gives the transactions that it does not wait for any more.
+    pub(crate) async fn drained(&self) -> Vec<Exposed> {
+        let deadline = Instant::now() + DRAIN_MAX;
+        loop {
+            let left = self.left.notified();
+            tokio::pin!(left);
+            // Registered before the look, so that a pass which leaves in between is noticed.
+            left.as_mut().enable();
+            if self.lock().inside.is_empty() {
+                return Vec::new();
+            }
+            if timeout_at(deadline, left).await.is_err() {
+                return self.lock().inside.drain().filter_map(|(_, exposed)| exposed).collect();
+            }
+        }
+    }
+
+    /// Lets everybody in, unless a later closure has taken over.
+    pub(crate) fn open(&self, seal: Seal) {
+        let mut state = self.lock();
+        if state.seal != Some(seal) {
+            return;
+        }
+        state.seal = None;
+        let queue = std::mem::take(&mut state.queue);
+        state.inside.extend(queue.iter().map(|(_, pass)| (pass.id, None)));
+        drop(state);
+        for (admit, pass) in queue {
+            // Who has gone meanwhile gives its pass back by this.
+            let _ = admit.send(pass);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    fn gate() -> (Gate, mpsc::UnboundedReceiver<Command>) {
+        let (reports, inbox) = mpsc::unbounded_channel();
+        (Gate::new(Arc::default(), reports), inbox)
+    }
+
+    fn gid() -> Gid {
+        "loxo_1_0_700_00000000000000ff_1".parse().unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_closure_waits_for_those_inside_and_holds_up_the_others() {
+        let (gate, _inbox) = gate();
+        let pass = gate.enter().await;
+        let seal = gate.core.shut();
+        let mut drained = std::pin::pin!(gate.core.drained());
+        assert!(drained.as_mut().now_or_never().is_none());
+        let mut late = std::pin::pin!(gate.enter());
+        assert!(late.as_mut().now_or_never().is_none());
+        drop(pass);
+        assert_eq!(drained.await, []);
+        // Shut again at once: who has queued is in all the same, and the second closure waits for it.
+        gate.core.open(seal);
+        let second = gate.core.shut();
+        assert!(gate.core.drained().now_or_never().is_none());
+        let pass = late.await;
+        drop(pass);
+        assert_eq!(gate.core.drained().await, []);
+        // The first closure's end means nothing now.
+        gate.core.open(seal);
+        assert!(gate.enter().now_or_never().is_none());
+        gate.core.open(second);
+        assert!(gate.enter().now_or_never().is_some());
+    }
+
+    #[tokio::test]
+    async fn who_gives_up_queueing_is_not_waited_for() {
+        let (gate, _inbox) = gate();
+        let seal = gate.core.shut();
+        assert!(gate.enter().now_or_never().is_none());
+        gate.core.open(seal);
+        gate.core.shut();
+        assert_eq!(gate.core.drained().now_or_never(), Some(Vec::new()));
+    }
+
+    #[tokio::test]
+    async fn a_transaction_that_is_not_over_is_reported_before_it_leaves() {
+        let (gate, mut inbox) = gate();
+        let exposed = |nodes: &[u16]| Exposed { gid: gid(), nodes: nodes.to_vec() };
+        let mut next = || match inbox.try_recv() {
+            Ok(Command::Unresolved(exposed)) => Some(exposed),
+            _ => None,
+        };
+        for (unresolved, reported) in [(&[][..], None), (&[2], Some(exposed(&[2])))] {
+            let pass = gate.enter().await;
+            pass.expose(gid(), vec![1, 2]);
+            pass.leave(unresolved);
+            assert_eq!(next(), reported);
+        }
+        let pass = gate.enter().await;
+        pass.expose(gid(), vec![1, 2]);
+        drop(pass);
+        assert_eq!(next(), Some(exposed(&[1, 2])));
+        drop(gate.enter().await);
+        assert_eq!(next(), None);
+    }
+
+    #[tokio::test]
+    async fn a_closure_loses_patience_once() {
+        let (gate, mut inbox) = gate();
+        let (several, one) = (gate.enter().await, gate.enter().await);
+        several.expose(gid(), vec![1]);
+        gate.core.shut();
+        let started = Instant::now();
+        assert_eq!(gate.core.drained().await, [Exposed { gid: gid(), nodes: vec![1] }]);
+        assert!((DRAIN_MAX..HOLD).contains(&started.elapsed()));
+        assert_eq!(gate.core.drained().now_or_never(), Some(Vec::new()));
+        drop((several, one));
+        assert!(inbox.try_recv().is_err());
+    }
+}

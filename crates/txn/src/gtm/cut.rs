@@ -1,0 +1,109 @@
+//! Cuts, as a coordinator asks for them. What a cut is and why it holds: [`crate::gate`].
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use pgerror::{PgError, Result, SqlState};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::client::{Command, GtmClient};
+use crate::gate::CUT_MAX;
+
+/// Takes the snapshot of a `BEGIN ISOLATION LEVEL REPEATABLE READ`, and gives the generation that must be the cut's.
+pub const SNAPSHOT_SQL: &str = "SELECT last_value FROM loxo.generation";
+
+/// Waits on a datanode until the distributed transactions that it holds prepared now are resolved, 30 s at most (57P03).
+/// Microseconds if there are none.
+pub const SETTLE_SQL: &str = "SELECT loxo.settle() FROM pg_catalog.pg_prepared_xact() LIMIT 1";
+
+/// How long a statement waits for its cut.
+const WAIT_MAX: Duration = Duration::from_secs(30);
+/// Before a request that got no cut is repeated.
+const RETRY_PAUSE: Duration = Duration::from_millis(20);
+/// A grant that comes later than this after its request leaves too little time for the snapshots.
+const GRANT_AGE_MAX: Duration = Duration::from_millis(600);
+
+/// What becomes of a request.
+pub(crate) enum Answer {
+    Granted { generation: u64, unresolved: Vec<u16> },
+    Failed,
+}
+
+/// All gates are shut until this is dropped: take the snapshots, quickly.
+#[must_use]
+pub struct Cut {
+    _taken: Taken,
+    generation: i64,
+    unresolved: Vec<u16>,
+    deadline: Instant,
+}
+
+/// Says Taken when it is dropped.
+struct Taken {
+    request: u64,
+    commands: mpsc::UnboundedSender<Command>,
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        let _ = self.commands.send(Command::Taken { request: self.request });
+    }
+}
+
+impl GtmClient {
+    /// Waits until every gate is shut. The snapshots that are taken then, before [`Cut::complete`], are of one moment.
+    /// 57P03 if that is not possible within 30 s: no gtm, or a datanode that it cannot reach.
+    pub async fn cut(&self) -> Result<Cut> {
+        let deadline = Instant::now() + WAIT_MAX;
+        loop {
+            let asked = Instant::now();
+            let request = self.shared.next_request.fetch_add(1, Ordering::Relaxed);
+            let (sender, answer) = oneshot::channel();
+            let _ = self.commands.send(Command::Cut { request, answer: sender });
+            // Made now, so that a caller which is cancelled while it waits gives the request up.
+            let taken = Taken { request, commands: self.commands.clone() };
+            match timeout_at(deadline, answer).await {
+                Ok(Ok(Answer::Granted { generation, unresolved })) if asked.elapsed() <= GRANT_AGE_MAX => {
+                    let generation =
+                        i64::try_from(generation).map_err(|_| PgError::internal("a generation is too large"))?;
+                    return Ok(Cut { _taken: taken, generation, unresolved, deadline: asked + CUT_MAX });
+                }
+                Ok(Ok(Answer::Granted { .. })) => {}
+                Ok(Ok(Answer::Failed) | Err(_)) => sleep(RETRY_PAUSE).await,
+                Err(_) => return Err(self.no_cut()),
+            }
+            if Instant::now() >= deadline {
+                return Err(self.no_cut());
+            }
+        }
+    }
+
+    fn no_cut(&self) -> PgError {
+        if !self.has_lease() {
+            return self.shared.unreachable("Without it several datanodes cannot be read as of one moment.");
+        }
+        PgError::new(SqlState::CANNOT_CONNECT_NOW, "the datanodes could not be read as of one moment within 30 s")
+            .detail(
+                "The gtm has to reach every datanode first, to finish what a lost coordinator may have left behind.",
+            )
+            .hint("See `loxo status`. SET loxo.snapshot = 'local' reads without that.")
+    }
+}
+
+impl Cut {
+    /// What every datanode must answer to [`SNAPSHOT_SQL`]; with any other answer the cut does not count.
+    pub fn generation(&self) -> i64 {
+        self.generation
+    }
+
+    /// Datanodes that cannot be in this cut: they hold a prepared part of a transaction that may be visible elsewhere.
+    pub fn unresolved(&self) -> &[u16] {
+        &self.unresolved
+    }
+
+    /// To be called when the last snapshot's answer is there. True: the snapshots are of one moment. False: ask for another cut.
+    pub fn complete(self) -> bool {
+        Instant::now() < self.deadline
+    }
+}

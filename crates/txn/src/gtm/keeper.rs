@@ -1,0 +1,208 @@
+//! The leading gtm's work on the datanodes: passes of recovery, and fences.
+//!
+//! A fence makes sure that no coordinator the gtm does not know of decides a transaction any more:
+//!
+//! ```text
+//!  all nodes at once:  BEGIN, the fence's lock (decisions that are announced end first)     all of them, or try again
+//!  the leader's session:  draw generation g
+//!  all nodes at once:  generation := g, COMMIT                ─> Bumped: registered coordinators may decide under g
+//!  a pass of recovery over all nodes                          ─> Fenced: cuts may be granted
+//! ```
+//!
+//! Invariants:
+//! * `Bumped` only when every node has the new generation. Told earlier, a coordinator could decide on a raised node and publish on
+//!   others, over which a former leader that knows nothing of it may still grant a cut.
+//! * Nothing is raised before every node has answered and given its lock: a node that is down holds up cuts, not commits.
+//! * No lock is waited for longer than [`LOCK_WAIT_MAX`] at a time: announcements queue behind us.
+
+use std::collections::HashSet;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use futures_util::future::{join_all, try_join_all};
+use pgerror::{PgError, Result, SqlState};
+use pgproto::{ConnectOptions, Connection};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, sleep, timeout};
+use tracing::{info, warn};
+
+use super::cuts::{Order, Seen};
+use super::leader::Draw;
+use super::server::Event;
+use crate::control_point;
+use crate::decision::FENCE_LOCK;
+use crate::gid::Gid;
+use crate::recovery::{Passes, Report};
+
+/// Before something that did not work is tried again.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
+/// See the module's page; in milliseconds.
+const LOCK_WAIT_MAX_MS: u32 = 500;
+/// Whoever holds up a fence for longer is ended: a coordinator that stands still in the middle of a commit.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// A node that does not answer within this time counts as down.
+const NODE_MAX: Duration = Duration::from_secs(2);
+
+/// For as long as this gtm leads.
+pub(super) async fn run(
+    datanodes: &[ConnectOptions],
+    pass_interval: Duration,
+    mut orders: watch::Receiver<Order>,
+    draws: mpsc::Sender<Draw>,
+    events: mpsc::Sender<Event>,
+) -> Infallible {
+    let mut keeper =
+        Keeper { datanodes, draws, events, passes: Passes::new(datanodes), bumped: 0, done: 0, blocked: None };
+    let mut trouble = String::new();
+    loop {
+        let order = *orders.borrow_and_update();
+        if order.fences > keeper.bumped
+            && let Err(error) = keeper.fence(order.fences).await
+            && trouble != error.message()
+        {
+            warn!("cuts have to wait: {}", error.message());
+            trouble = error.message().into_owned();
+        }
+        keeper.pass(order).await;
+        if order.fences == keeper.done {
+            trouble.clear();
+        }
+        let is_behind = order.hurry || order.fences > keeper.done;
+        tokio::select! {
+            () = sleep(if is_behind { RETRY_PAUSE.min(pass_interval) } else { pass_interval }) => {}
+            // The sender lives as long as this future.
+            _ = orders.changed() => {}
+        }
+    }
+}
+
+struct Keeper<'a> {
+    datanodes: &'a [ConnectOptions],
+    draws: mpsc::Sender<Draw>,
+    events: mpsc::Sender<Event>,
+    passes: Passes,
+    /// Number of the last fence whose generation is everywhere.
+    bumped: u64,
+    /// … and that is complete.
+    done: u64,
+    /// Since when a lock could not be had.
+    blocked: Option<Instant>,
+}
+
+impl Keeper<'_> {
+    async fn fence(&mut self, fences: u64) -> Result<()> {
+        self.passes.install().await;
+        let locked = join_all(self.datanodes.iter().map(lock)).await;
+        self.end_blockers(&locked).await;
+        let (mut sessions, mut highest) = (Vec::new(), 0);
+        for (node, result) in locked.into_iter().enumerate() {
+            let (session, generation) = result.map_err(|error| at(node, &error))?;
+            sessions.push(session);
+            highest = highest.max(generation);
+        }
+        let (drawn, answer) = oneshot::channel();
+        let not_leading = |_| PgError::connection("this gtm does not lead any more");
+        self.draws.send(Draw { above: highest, drawn }).await.map_err(|_| not_leading(()))?;
+        let generation = answer.await.map_err(|_| not_leading(()))??;
+        control_point!("fence-drawn");
+        let raised = sessions
+            .iter_mut()
+            .enumerate()
+            .map(|(node, session)| async move { raise(session, generation).await.map_err(|error| at(node, &error)) });
+        try_join_all(raised).await?;
+        control_point!("fence-bumped");
+        info!(generation, "all datanodes have a new generation");
+        self.bumped = fences;
+        self.tell(Event::Bumped { generation }).await;
+        Ok(())
+    }
+
+    /// Whoever has been in the way for too long is ended; see [`PATIENCE`].
+    async fn end_blockers(&mut self, locked: &[Result<(Connection, u64)>]) {
+        let is_blocked = |result: &Result<_>| matches!(result, Err(e) if e.code() == SqlState::LOCK_NOT_AVAILABLE);
+        let blocked: Vec<&ConnectOptions> =
+            locked.iter().zip(self.datanodes).filter(|(result, _)| is_blocked(result)).map(|(_, node)| node).collect();
+        if blocked.is_empty() {
+            self.blocked = None;
+        } else if self.blocked.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+            warn!("ending sessions that hold up a fence");
+            join_all(blocked.into_iter().map(|node| timeout(NODE_MAX, end_holders(node)))).await;
+        }
+    }
+
+    async fn pass(&mut self, order: Order) {
+        let report = self.passes.next().await;
+        let is_complete = report.unreachable.is_empty();
+        let dead: Vec<(Gid, u16)> =
+            report.waiting.iter().filter(|doubt| !doubt.is_running()).map(|doubt| (doubt.gid, doubt.node)).collect();
+        self.tell(Event::Seen(seen(order, &report))).await;
+        if is_complete && self.done < self.bumped {
+            control_point!("fence-recovered");
+            self.done = self.bumped;
+            self.tell(Event::Fenced { fences: self.done, unresolved: dead }).await;
+        }
+    }
+
+    async fn tell(&self, event: Event) {
+        // The hub ends only together with us.
+        let _ = self.events.send(event).await;
+    }
+}
+
+fn seen(order: Order, report: &Report) -> Seen {
+    let waiting: HashSet<Gid> = report.waiting.iter().map(|doubt| doubt.gid).collect();
+    let unreachable = report.unreachable.iter().map(|(node, _)| *node).collect();
+    Seen { reports: order.reports, waiting, unreachable }
+}
+
+fn at(node: usize, error: &PgError) -> PgError {
+    PgError::new(error.code(), format!("datanode {node}: {}", error.message()))
+}
+
+/// Takes the fence's lock on a node, on a connection of its own; gives the node's generation too.
+async fn lock(node: &ConnectOptions) -> Result<(Connection, u64)> {
+    let sql = format!(
+        "BEGIN; SET LOCAL lock_timeout = {LOCK_WAIT_MAX_MS}; SET LOCAL synchronous_commit = on; \
+         SELECT FROM pg_catalog.pg_advisory_xact_lock({FENCE_LOCK}); SELECT last_value FROM loxo.generation"
+    );
+    let attempt = async {
+        let mut session = Connection::connect(node).await?;
+        let rows = session.query_rows(&sql).await?;
+        Ok((session, number(rows)?))
+    };
+    timeout(NODE_MAX, attempt).await.unwrap_or_else(|_| Err(silent()))
+}
+
+/// Under the lock. Never lowers: a later leader may have been here.
+async fn raise(session: &mut Connection, generation: u64) -> Result<()> {
+    let sql = format!(
+        "SELECT pg_catalog.setval('loxo.generation', greatest(last_value, {generation})) FROM loxo.generation; COMMIT"
+    );
+    let rows = timeout(NODE_MAX, session.query_rows(&sql)).await.unwrap_or_else(|_| Err(silent()))?;
+    match number(rows)? {
+        reached if reached == generation => Ok(()),
+        reached => Err(PgError::internal(format!("another gtm has raised the generation to {reached}"))),
+    }
+}
+
+/// Ends the sessions whose announced decisions a fence waits for; they roll back, or had committed.
+async fn end_holders(node: &ConnectOptions) -> Result<()> {
+    let (class, object) = FENCE_LOCK.split_once(", ").unwrap_or_default();
+    let sql = format!(
+        "SELECT pg_catalog.pg_terminate_backend(l.pid) FROM pg_catalog.pg_locks l \
+         JOIN pg_catalog.pg_database d ON d.oid = l.database AND d.datname = pg_catalog.current_database() \
+         WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2 AND l.classid = {class} AND l.objid = {object}"
+    );
+    Connection::connect(node).await?.query_rows(&sql).await.map(drop)
+}
+
+/// The last value of the rows.
+fn number(rows: Vec<Vec<Option<bytes::Bytes>>>) -> Result<u64> {
+    let value = rows.into_iter().flatten().flatten().last();
+    let number = value.and_then(|value| std::str::from_utf8(&value).ok()?.parse().ok());
+    number.ok_or_else(|| PgError::internal("a datanode's generation is not a number"))
+}
+
+fn silent() -> PgError {
+    PgError::connection(format!("it does not answer within {} s", NODE_MAX.as_secs()))
+}
