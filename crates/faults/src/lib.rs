@@ -10,6 +10,7 @@
 //! * [`bank`]: money moves between accounts on different datanodes; the sum, and each account's log, must be right in
 //!   every snapshot and at the end.
 //! * [`pairs`]: transactions that write one row on each of two datanodes; nobody may see half of one.
+//! * [`copies`]: replicated tables do not part.
 //! * [`counters`]: long forks and reads that go back in time.
 //! * [`history`]: random transactions of both isolation levels; [`checker`] looks for an order of all commits and
 //!   snapshots that explains what every statement saw.
@@ -22,6 +23,7 @@
 pub mod bank;
 pub mod chaos;
 pub mod checker;
+pub mod copies;
 pub mod counters;
 pub mod history;
 pub mod pairs;

@@ -9,6 +9,7 @@
 //! Whose point it is, is found by trying: the first coordinator is given the order, then the gtm. With [`Fault::Datanode`] the
 //! victim only waits at the point, a datanode is killed meanwhile, and then the victim goes on.
 
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -129,6 +130,10 @@ pub struct Runner<'a> {
     cluster: &'a Cluster,
     table: Table,
     rng: Rng,
+    /// Points that a process comes to only once, by point.
+    rare: HashSet<String>,
+    /// Whose point it is, as far as found out.
+    owners: HashMap<String, Kind>,
 }
 
 impl<'a> Runner<'a> {
@@ -137,31 +142,43 @@ impl<'a> Runner<'a> {
     /// # Errors
     /// When the table cannot be made.
     pub fn new(cluster: &'a Cluster, seed: u64) -> Result<Self> {
-        Ok(Self { cluster, table: Table::create(cluster)?, rng: Rng::new(seed) })
+        Ok(Self {
+            cluster,
+            table: Table::create(cluster)?,
+            rng: Rng::new(seed),
+            rare: HashSet::new(),
+            owners: HashMap::new(),
+        })
     }
 
-    /// One round; if the point is not the first kind's, the next one's. `kinds` is in the order in which to try.
+    /// One round. The point's owner is found out by the first: the coordinator, or the gtm; and whether it is come to more
+    /// than once.
     ///
     /// # Errors
     /// Whatever is not as it must be, but for half pairs that were seen: those are in the [`Round`].
-    pub fn round(&mut self, point: &str, fault: Fault, kinds: &[Kind]) -> Result<Round> {
-        let mut last = None;
-        for kind in kinds {
-            let round = self.attempt(point, fault, *kind)?;
-            let reached = round.victim.is_some();
-            last = Some(round);
-            if reached {
+    pub fn round(&mut self, point: &str, fault: Fault) -> Result<Round> {
+        let kinds = self.owners.get(point).map_or(vec![Kind::Coordinator, Kind::Gtm], |kind| vec![*kind]);
+        let visit = if self.rare.contains(point) { 1 } else { 1 + self.rng.below(VISITS_MAX) };
+        let mut tries: Vec<(Kind, usize)> = kinds.iter().map(|kind| (*kind, visit)).collect();
+        tries.extend(kinds.iter().filter(|_| visit > 1).map(|kind| (*kind, 1)));
+        let mut last = self.attempt(point, fault, tries[0])?;
+        for (kind, visit) in tries.into_iter().skip(1) {
+            if last.victim.is_some() {
                 break;
             }
+            last = self.attempt(point, fault, (kind, visit))?;
+            if last.victim.is_some() && visit == 1 {
+                self.rare.insert(point.to_owned());
+            }
         }
-        last.ok_or_else(|| failure("no process to try".to_owned()))
+        self.owners.extend(last.victim.map(|kind| (point.to_owned(), kind)));
+        Ok(last)
     }
 
-    fn attempt(&mut self, point: &str, fault: Fault, kind: Kind) -> Result<Round> {
+    fn attempt(&mut self, point: &str, fault: Fault, (kind, visit): (Kind, usize)) -> Result<Round> {
         let go = self.cluster.scratch().join("go");
         // What an earlier round left would let everyone pass.
         let _ = fs::remove_file(&go);
-        let visit = 1 + self.rng.below(VISITS_MAX);
         let action = if fault == Fault::Victim { "abort" } else { "hold" };
         let order = format!("{point}={action}@{visit}");
         let armed = self.arm(kind, &order, &go)?;
@@ -255,10 +272,13 @@ fn strike(cluster: &Cluster, armed: &[Armed], point: &str, fault: Fault, go: &Pa
 
 /// A process that still has an order must not carry it out in a later round.
 fn disarm(cluster: &Cluster, armed: &[Armed]) -> Result<()> {
-    for process in processes::running(cluster)? {
-        if armed.iter().any(|armed| armed.pid == Some(process.pid)) {
-            processes::kill(cluster, &process)?;
-        }
+    let mut live = processes::running(cluster)?;
+    live.retain(|process| armed.iter().any(|armed| armed.pid == Some(process.pid)));
+    if live.is_empty() {
+        return Ok(());
+    }
+    for process in live {
+        processes::kill(cluster, &process)?;
     }
     cluster.up().map(drop)
 }

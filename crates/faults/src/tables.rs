@@ -10,10 +10,19 @@ const KEYS_TRIED: i32 = 200;
 
 /// Drops what an earlier run left and makes the table, spread by `key`.
 pub(crate) fn create(cluster: &Cluster, name: &str, columns: &str, key: &str) -> Result<()> {
+    make(cluster, name, columns, &format!("HASH ({key})"))
+}
+
+/// The same with a copy of all rows on each datanode.
+pub(crate) fn create_replicated(cluster: &Cluster, name: &str, columns: &str) -> Result<()> {
+    make(cluster, name, columns, "REPLICATION")
+}
+
+fn make(cluster: &Cluster, name: &str, columns: &str, distribution: &str) -> Result<()> {
     let mut client = cluster.connect(0)?;
     client.run(&format!("DROP TABLE IF EXISTS {name}"))?;
-    let distribution = if cluster.is_distributed() { format!("DISTRIBUTE BY HASH ({key})") } else { String::new() };
-    client.run(&format!("CREATE TABLE {name} ({columns}) {distribution}")).map(drop)
+    let clause = if cluster.is_distributed() { format!("DISTRIBUTE BY {distribution}") } else { String::new() };
+    client.run(&format!("CREATE TABLE {name} ({columns}) {clause}")).map(drop)
 }
 
 /// Two keys of an integer column `key` whose rows lie on the first and on the last datanode. `insert` adds the rows of all

@@ -1,6 +1,6 @@
 //! The workloads against a cluster, in peace and while its processes die.
 //!
-//! `LOXO_FAULTS_SECONDS` is how long each test's workload runs (6 by default, for `make test`; `make faults` takes a minute).
+//! `LOXO_FAULTS_SECONDS` is how long each test's workload runs (3 by default, for `make test`; `make faults` takes a minute).
 //! `LOXO_FAULTS_SEED` chooses other random numbers.
 
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use faults::checker::{self, Level, Step};
 use faults::processes::Kind;
-use faults::{Outcome, bank, chaos, counters, history, settle};
+use faults::{Outcome, bank, chaos, copies, counters, history, settle};
 use testkit::Cluster;
 
 /// In-doubt transactions are resolved so soon after everything runs again.
@@ -29,14 +29,15 @@ fn number(variable: &str, default: u64) -> u64 {
 }
 
 fn duration() -> Duration {
-    Duration::from_secs(number("LOXO_FAULTS_SECONDS", 6))
+    Duration::from_secs(number("LOXO_FAULTS_SECONDS", 3))
 }
 
 /// What a reader must never see is what one PostgreSQL never shows: the suite itself would be wrong if it said so.
 #[test]
 fn one_stock_server_passes_all_of_it() {
     let server = Cluster::stock(2).expect("a stock server");
-    let peaceful: [fn(&Cluster, Duration); 4] = [bank_in_peace, long_fork, monotonic_reads, history_in_peace];
+    let peaceful: [fn(&Cluster, Duration); 5] =
+        [bank_in_peace, copies_in_peace, long_fork, monotonic_reads, history_in_peace];
     peaceful.iter().for_each(|test| test(&server, Duration::from_secs(1)));
 }
 
@@ -101,6 +102,40 @@ fn monotonic_reads(cluster: &Cluster, duration: Duration) {
     eprintln!("monotonic reads: {} looks, {} changes, {} backwards", seen.looks, seen.values, seen.wrong.len());
     assert!(seen.values > 20, "too little was seen: {} changes", seen.values);
     assert!(seen.wrong.is_empty(), "{:?}", &seen.wrong[..seen.wrong.len().min(5)]);
+}
+
+#[test]
+fn copies_do_not_part() {
+    copies_in_peace(&cluster(), duration());
+}
+
+fn copies_in_peace(cluster: &Cluster, duration: Duration) {
+    copies::create(cluster).expect("tables");
+    let (report, ()) = copies::run(cluster, duration, seed(), |_| ());
+    judge_copies(cluster, &report);
+    // A lock that is waited for too long, or a row that changed: nothing else may go wrong while nobody dies.
+    let unexpected: Vec<_> =
+        report.errors.iter().filter(|(code, _)| !["40001", "40P01", "55P03"].contains(&code.as_str())).collect();
+    assert!(unexpected.is_empty(), "{unexpected:?}");
+}
+
+#[test]
+fn copies_do_not_part_while_processes_die() {
+    let cluster = cluster();
+    copies::create(&cluster).expect("tables");
+    let (report, killed) =
+        copies::run(&cluster, duration() * 2, seed(), |end| chaos::run(&cluster, seed() + 2, end, &EVERYONE));
+    eprintln!("{}", killed.expect("the cluster comes back"));
+    judge_copies(&cluster, &report);
+}
+
+fn judge_copies(cluster: &Cluster, report: &copies::Report) {
+    let copies::Report { committed, looks, wrong, errors } = report;
+    eprintln!("copies: {committed} committed; {looks} looks, {} wrong; errors {errors:?}", wrong.len());
+    settle::until_quiet(cluster, RESOLVED_MAX).expect("nothing is in doubt");
+    copies::audit(cluster).expect("all copies are alike");
+    assert!(*committed > 10 && *looks > 10, "too little was done");
+    assert!(wrong.is_empty(), "{wrong:?}");
 }
 
 #[test]
