@@ -13,7 +13,7 @@ CREATE TABLE loxo.node (
     is_primary   bool NOT NULL DEFAULT false,
     is_preferred bool NOT NULL DEFAULT false
 );
-COMMENT ON TABLE loxo.node IS 'Datanodes (D, ids 0, 1, ...), coordinators (C, ids from 1000) and the gtm (G, id 2000).';
+COMMENT ON TABLE loxo.node IS 'Datanodes (D, ids 0, 1, ...), coordinators (C, ids from 1000) and gtms (G, ids from 2000).';
 
 CREATE TABLE loxo.node_group (
     name    name PRIMARY KEY,

@@ -149,7 +149,7 @@ fn check_configuration(config: &Config, report: &mut Report) {
     {
         report.error("cluster", format!("password_file: {e}"), "The file holds the password in its first line.");
     }
-    if !is_loopback(&config.gtm.host) {
+    if config.gtms.iter().any(|gtm| !is_loopback(&gtm.host)) {
         let hint = "Let only the coordinators' hosts reach it: a firewall or a private network.";
         report.warning("gtm", "listens on a network address and does not ask who connects", hint);
     }

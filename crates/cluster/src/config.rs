@@ -8,17 +8,18 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use pgerror::{PgError, Result, SqlState};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::disk;
 use crate::settings::Profile;
 use crate::sql::Endpoint;
 
-/// Node ids are int2: datanodes count from 0, coordinators from 1000, the gtm is 2000.
+/// Node ids are int2: datanodes count from 0, coordinators from 1000, gtms from 2000.
 pub(crate) const DATANODES_MAX: usize = 1000;
 pub(crate) const COORDINATORS_MAX: usize = 1000;
 pub(crate) const COORDINATOR_ID_FIRST: usize = 1000;
 pub(crate) const GTM_ID: usize = 2000;
+const GTMS_MAX: usize = 9;
 
 /// A whole configuration file.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -26,7 +27,9 @@ pub(crate) const GTM_ID: usize = 2000;
 #[allow(missing_docs)]
 pub struct Config {
     pub cluster: ClusterSection,
-    pub gtm: Gtm,
+    /// `[gtm]`, or one `[[gtm]]` for each.
+    #[serde(rename = "gtm", deserialize_with = "one_or_many")]
+    pub gtms: Vec<Gtm>,
     #[serde(rename = "coordinator", default)]
     pub coordinators: Vec<Coordinator>,
     #[serde(rename = "datanode", default)]
@@ -52,7 +55,7 @@ pub struct ClusterSection {
     pub password_file: Option<PathBuf>,
 }
 
-/// `[gtm]`: where the gtm listens and coordinators reach it.
+/// `[gtm]`: where a gtm listens and coordinators reach it. One of them leads, the others stand by.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
@@ -116,6 +119,24 @@ pub struct Local {
     /// Settings given with `--set`.
     #[serde(default)]
     pub set: BTreeMap<String, String>,
+}
+
+/// The name of the gtm at this place in the file.
+pub(crate) fn gtm_name(index: usize) -> String {
+    if index == 0 { "gtm".to_owned() } else { format!("gtm{}", index + 1) }
+}
+
+fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Vec<Gtm>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "[gtm] or [[gtm]] with host and port")]
+    enum Either {
+        One(Gtm),
+        Many(Vec<Gtm>),
+    }
+    Ok(match Either::deserialize(deserializer)? {
+        Either::One(gtm) => vec![gtm],
+        Either::Many(gtms) => gtms,
+    })
 }
 
 fn pool_size() -> usize {
@@ -184,6 +205,10 @@ impl Config {
         if self.datanodes.is_empty() {
             return Err(invalid("no [[datanode]] is configured".to_owned()));
         }
+        if self.gtms.is_empty() || self.gtms.len() > GTMS_MAX {
+            return Err(invalid(format!("{} gtms are configured", self.gtms.len()))
+                .hint(format!("Write one [[gtm]], and up to {} more that stand by.", GTMS_MAX - 1)));
+        }
         if self.datanodes.len() > DATANODES_MAX || self.coordinators.len() > COORDINATORS_MAX {
             return Err(invalid(format!("more than {DATANODES_MAX} datanodes or coordinators")));
         }
@@ -206,7 +231,8 @@ impl Config {
     }
 
     fn validate_names(&self) -> Result<()> {
-        let mut seen = HashSet::from(["gtm"]);
+        let gtms: Vec<String> = (0..self.gtms.len().max(2)).map(gtm_name).collect();
+        let mut seen: HashSet<&str> = gtms.iter().map(String::as_str).collect();
         let names = self.datanodes.iter().map(|d| &d.name).chain(self.coordinators.iter().map(|c| &c.name));
         for name in names {
             let word = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
@@ -223,7 +249,7 @@ impl Config {
 
     fn validate_addresses(&self) -> Result<()> {
         let mut seen = HashSet::new();
-        let mut addresses = vec![(self.gtm.host.clone(), self.gtm.port)];
+        let mut addresses: Vec<_> = self.gtms.iter().map(|gtm| (gtm.host.clone(), gtm.port)).collect();
         addresses.extend(self.datanodes.iter().map(|d| (d.host.clone(), d.port)));
         for coordinator in &self.coordinators {
             addresses.push(coordinator.address()?);
@@ -256,6 +282,29 @@ impl Config {
             None => Err(invalid(format!("\"{}\" has {} coordinators", self.path.display(), self.coordinators.len()))
                 .hint(format!("Say which one with --name: {}.", names()))),
         }
+    }
+
+    /// A gtm by name; without a name the only one there is.
+    pub fn gtm(&self, name: Option<&str>) -> Result<&Gtm> {
+        let names: Vec<String> = (0..self.gtms.len()).map(gtm_name).collect();
+        let at = match name {
+            Some(name) => names.iter().position(|known| known == name),
+            None => (names.len() == 1).then_some(0),
+        };
+        at.map(|at| &self.gtms[at]).ok_or_else(|| {
+            let names = names.join(", ");
+            match name {
+                Some(name) => invalid(format!("there is no gtm \"{name}\" in \"{}\"", self.path.display()))
+                    .hint(format!("The gtms are: {names}.")),
+                None => invalid(format!("\"{}\" has several gtms", self.path.display()))
+                    .hint(format!("Say which one with --name: {names}.")),
+            }
+        })
+    }
+
+    /// Where coordinators look for the gtm that leads.
+    pub fn gtm_addresses(&self) -> Vec<String> {
+        self.gtms.iter().map(|gtm| format!("{}:{}", gtm.host, gtm.port)).collect()
     }
 
     /// The password for the datanodes: the first line of `password_file`.
@@ -331,6 +380,20 @@ mod tests {
         assert!(config.datanodes[0].primary && !config.datanodes[1].primary);
         assert_eq!(config.coordinator(None).unwrap().name, "coord1");
         assert_eq!(config.coordinator_uris().unwrap(), ["postgresql://postgres@127.0.0.1:5433/postgres"]);
+    }
+
+    #[test]
+    fn several_gtms_have_numbered_names() {
+        let one = parse(GOOD).unwrap();
+        assert_eq!((one.gtm_addresses(), one.gtm(None).unwrap().port), (vec!["10.0.0.1:6666".to_owned()], 6666));
+        let second = "[[gtm]]\nhost = \"10.0.0.2\"\nport = 6667\n[[coordinator]]";
+        let text = GOOD.replacen("[gtm]", "[[gtm]]", 1).replacen("[[coordinator]]", second, 1);
+        let two = parse(&text).unwrap();
+        assert_eq!(two.gtm_addresses(), ["10.0.0.1:6666", "10.0.0.2:6667"]);
+        assert_eq!(two.gtm(Some("gtm2")).unwrap().port, 6667);
+        assert!(two.gtm(None).unwrap_err().to_string().contains("gtm, gtm2"));
+        assert!(two.gtm(Some("gtm3")).unwrap_err().to_string().contains("gtm, gtm2"));
+        assert_eq!(parse(&two.to_toml().unwrap()).unwrap().gtm_addresses(), two.gtm_addresses());
     }
 
     #[test]

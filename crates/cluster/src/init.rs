@@ -6,15 +6,13 @@
 use std::fmt::Write;
 
 use pgerror::{PgError, Result, SqlState};
+use txn::decision::SCHEMA_SQL;
 
-use crate::config::{COORDINATOR_ID_FIRST, Config, Datanode, GTM_ID};
+use crate::config::{COORDINATOR_ID_FIRST, Config, Datanode, GTM_ID, Gtm, gtm_name};
 use crate::sql::{Session, literal};
 
 /// The schema `loxo` and the views `pgxc_…`, without rows.
 pub const METADATA_SQL: &str = include_str!("../sql/metadata.sql");
-
-/// What distributed transactions need in the same schema.
-const TRANSACTIONS_SQL: &str = include_str!("../../txn/sql/schema.sql");
 
 const GID_PREFIX: &str = "loxo_init_";
 
@@ -76,7 +74,7 @@ async fn prepare_all(nodes: &[Node<'_>], config: &Config, cluster_id: &str) -> R
     let rows = rows_sql(config);
     for node in nodes {
         let script = format!(
-            "BEGIN;\nSET LOCAL client_min_messages = warning;\n{METADATA_SQL}\n{TRANSACTIONS_SQL}\n{rows}\n\
+            "BEGIN;\nSET LOCAL client_min_messages = warning;\n{METADATA_SQL}\n{SCHEMA_SQL}\n{rows}\n\
              INSERT INTO loxo.identity VALUES ({}, {});\nPREPARE TRANSACTION '{GID_PREFIX}{cluster_id}';",
             node.id,
             literal(cluster_id)
@@ -104,13 +102,19 @@ fn rows_sql(config: &Config) -> String {
         let (id, name, host) = (COORDINATOR_ID_FIRST + i, literal(&node.name), literal(&host));
         writeln!(sql, "({id}, {name}, 'C', {host}, {port}, false, false),").expect("a String takes all");
     }
-    let (host, port, nodes) = (literal(&config.gtm.host), config.gtm.port, config.datanodes.len());
+    let gtm = |(i, gtm): (usize, &Gtm)| {
+        let (id, name, host) = (GTM_ID + i, literal(&gtm_name(i)), literal(&gtm.host));
+        format!("({id}, {name}, 'G', {host}, {}, false, false)", gtm.port)
+    };
+    let gtms: Vec<String> = config.gtms.iter().enumerate().map(gtm).collect();
+    let nodes = config.datanodes.len();
     write!(
         sql,
-        "({GTM_ID}, 'gtm', 'G', {host}, {port}, false, false);
+        "{};
          INSERT INTO loxo.bucket_map
              SELECT 1, array_agg((b % {nodes})::int2 ORDER BY b) FROM generate_series(0, 4095) AS b;
-         INSERT INTO loxo.catalog_version (version) VALUES (1);"
+         INSERT INTO loxo.catalog_version (version) VALUES (1);",
+        gtms.join(",\n")
     )
     .expect("a String takes all");
     sql

@@ -83,7 +83,7 @@ fn free_ports() -> u16 {
     loop {
         let step = NEXT_RANGE.fetch_add(1, Ordering::Relaxed);
         let first = 20_000 + ((std::process::id() as u16).wrapping_mul(7) % 100 + step) % 100 * 110;
-        let all = [first, first + 1, first + 50, first + 100, first + 101, first + 102];
+        let all = [first, first + 1, first + 50, first + 51, first + 100, first + 101, first + 102];
         if all.iter().all(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()) {
             return first;
         }
@@ -187,6 +187,47 @@ fn killed_parts_are_noticed_and_restarted() {
     assert_eq!(c.part("dn1")["state"], "dead", "this test is no datanode");
     succeeded(c.up());
     assert_eq!(c.part("dn1")["state"], "running");
+}
+
+#[test]
+fn a_standby_gtm_takes_over() {
+    let c = Cluster::new("standby");
+    succeeded(c.loxo("up", &["--port", &c.port.to_string(), "--gtm-standby"]));
+    let roles = || {
+        let mut roles = [c.part("gtm")["role"].clone(), c.part("gtm2")["role"].clone()];
+        roles.sort_by_key(|role| role.as_str().map(str::to_owned));
+        roles
+    };
+    assert_eq!(roles(), ["leader", "standby"]);
+    assert_eq!(c.part("gtm2")["port"], c.port + 51);
+    succeeded(c.loxo("up", &["--gtm-standby"]));
+
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let addresses = vec![format!("127.0.0.1:{}", c.port + 50), format!("127.0.0.1:{}", c.port + 51)];
+    let client = runtime.block_on(async { txn::GtmClient::connect(addresses, "test") });
+    for _ in 0..3 {
+        let before = runtime.block_on(client.cut()).unwrap().generation();
+        let leader = if c.part("gtm")["role"] == "leader" { "gtm" } else { "gtm2" };
+        kill("-9", c.pid(leader));
+        let killed = Instant::now();
+        let cut = loop {
+            let cut = runtime.block_on(client.cut()).unwrap();
+            // The gtm that was killed may have granted one in its last moment.
+            if cut.generation() > before {
+                break cut;
+            }
+        };
+        let took = killed.elapsed();
+        eprintln!("takeover: {took:?}");
+        assert!(took < Duration::from_secs(5), "{took:?}");
+        drop(cut);
+        assert_eq!(c.part(leader)["state"], "dead");
+        succeeded(c.loxo("up", &[]));
+        assert_eq!(roles(), ["leader", "standby"]);
+    }
+    let uri = format!("postgresql://postgres@127.0.0.1:{}/postgres", c.port);
+    let sql = "CREATE TABLE t (k int) DISTRIBUTE BY HASH (k); INSERT INTO t SELECT generate_series(1, 100)";
+    succeeded(Command::new("psql").args(["-X", "-q", "-c", sql, &uri]).output().unwrap());
 }
 
 #[test]

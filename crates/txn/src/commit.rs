@@ -68,7 +68,8 @@ pub struct Outcome {
 }
 
 /// Commits on all participants or on none. `commit_point` is the index of the participant to decide if it wrote (else the
-/// first writer is); it alone may have used temporary objects.
+/// first writer is); it alone may have used temporary objects. Deferred constraints are better checked before, on all nodes:
+/// here the check may wait for rows of a transaction that waits for this one at the gate, which takes [`crate::gate::HOLD`] to end.
 ///
 /// Errors: the datanode's own error if it refused (everything is then rolled back); 08006 if a connection broke before
 /// the decision (rolled back); 57P03 if this coordinator was fenced out and no gtm has registered it since (rolled back); 40003
@@ -186,12 +187,8 @@ async fn commit_several<'c>(
     mut others: Vec<&mut Participant<'c>>,
     tools: &CommitTools<'_>,
 ) -> Result<Outcome> {
-    let checks = join_all(others.iter_mut().map(|p| check_constraints(p)));
-    let announced = decision::announce(decider.connection, decider.node, tools.ids, tools.gtm);
-    let (checked, announced) = join(checks, announced).await;
-    let nodes_of_others: Vec<u16> = others.iter().map(|p| p.node).collect();
-    let failure = worst(nodes_of_others.iter().copied().zip(checked));
-    let Announced { gid, hardened } = match failure.map_or(announced, Err) {
+    let announced = decision::announce(decider.connection, decider.node, tools.ids, tools.gtm).await;
+    let Announced { gid, hardened } = match announced {
         Ok(announced) => announced,
         Err(error) => {
             abort(decider, others.into_iter().map(|p| (p, false)), None).await;
@@ -199,6 +196,7 @@ async fn commit_several<'c>(
         }
     };
     control_point!("before-prepare");
+    let nodes_of_others: Vec<u16> = others.iter().map(|p| p.node).collect();
     let answers = join_all(others.iter_mut().map(|p| prepare(p, &gid, hardened))).await;
     let is_prepared: Vec<bool> = answers.iter().map(|answer| matches!(answer, Answer::Done)).collect();
     if let Some(error) = worst(nodes_of_others.iter().copied().zip(answers)) {
@@ -228,11 +226,6 @@ async fn commit_several<'c>(
     unresolved = join_all(retried).await.into_iter().flatten().collect();
     control_point!("done");
     Ok(Outcome { committed: true, unresolved })
-}
-
-/// Deferred constraints may wait for rows of other transactions: better before anyone is prepared.
-async fn check_constraints(participant: &mut Participant<'_>) -> Answer {
-    command(participant.connection, "SET CONSTRAINTS ALL IMMEDIATE", "SET CONSTRAINTS").await
 }
 
 async fn prepare(participant: &mut Participant<'_>, gid: &Gid, hardened: bool) -> Answer {

@@ -7,7 +7,6 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use pgerror::{PgError, Result, SqlState};
-use tokio::net::TcpStream;
 
 use super::{Kind, Layout, Part, datanode};
 use crate::disk;
@@ -26,9 +25,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 fn arguments(layout: &Layout, part: &Part) -> Vec<String> {
     let config = layout.config_file().to_string_lossy().into_owned();
     let mut arguments = vec![part.kind.to_string(), "--config".to_owned(), config];
-    if part.kind == Kind::Coordinator {
-        arguments.extend(["--name".to_owned(), part.name.clone()]);
-    }
+    arguments.extend(["--name".to_owned(), part.name.clone()]);
     arguments
 }
 
@@ -87,12 +84,18 @@ fn said_since_start(log: &Path) -> String {
     datanode::last_lines(text.rsplit(START_LINE).next().unwrap_or_default())
 }
 
-/// Does the part do its work? A coordinator must answer a query, which takes a datanode; the gtm must accept connections.
+/// Does the part do its work? A coordinator must answer a query, which takes a datanode; a gtm must say whether it leads.
 pub(super) async fn answers(layout: &Layout, part: &Part) -> Result<()> {
     match part.kind {
-        Kind::Gtm => Ok(TcpStream::connect(("127.0.0.1", part.port)).await.map(drop)?),
+        Kind::Gtm => role(part).await.map(drop),
         Kind::Datanode | Kind::Coordinator => Session::connect(&layout.endpoint(part)).await?.run("SELECT 1").await,
     }
+}
+
+/// What a gtm does.
+pub(super) async fn role(part: &Part) -> Result<&'static str> {
+    let leads = txn::gtm::leads(&format!("127.0.0.1:{}", part.port)).await?;
+    Ok(if leads { "leader" } else { "standby" })
 }
 
 /// Ends the part. No error if it does not run.

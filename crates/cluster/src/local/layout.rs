@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use pgerror::{PgError, Result, SqlState};
 
 use super::{DATANODE_PORT_OFFSET, GTM_PORT_OFFSET};
-use crate::config::{Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, Local, invalid};
+use crate::config::{Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, Local, gtm_name, invalid};
 use crate::disk;
 use crate::settings::Profile;
 use crate::sql::Endpoint;
@@ -53,6 +53,7 @@ impl Layout {
         dir: &Path,
         port: u16,
         coordinators: usize,
+        gtms: usize,
         datanodes: usize,
         profile: Profile,
         set: BTreeMap<String, String>,
@@ -81,7 +82,7 @@ impl Layout {
                 user: "postgres".to_owned(),
                 password_file: None,
             },
-            gtm: Gtm { host: host(), port: port + GTM_PORT_OFFSET },
+            gtms: (0..gtms).map(|i| Gtm { host: host(), port: port + GTM_PORT_OFFSET + i as u16 }).collect(),
             coordinators: (0..coordinators).map(coordinator).collect(),
             datanodes: (0..datanodes).map(datanode).collect(),
             local: Some(local.clone()),
@@ -157,12 +158,13 @@ impl Layout {
         std::fs::read_to_string(self.marker()).ok().map(|text| text.trim().to_owned())
     }
 
-    /// All parts, in the order they start: datanodes, gtm, coordinators.
+    /// All parts, in the order they start: datanodes, gtms, coordinators.
     pub fn parts(&self) -> Vec<Part> {
         let mut parts: Vec<Part> = (self.config.datanodes.iter())
             .map(|d| Part { kind: Kind::Datanode, name: d.name.clone(), port: d.port })
             .collect();
-        parts.push(Part { kind: Kind::Gtm, name: "gtm".to_owned(), port: self.config.gtm.port });
+        let gtms = self.config.gtms.iter().enumerate();
+        parts.extend(gtms.map(|(i, gtm)| Part { kind: Kind::Gtm, name: gtm_name(i), port: gtm.port }));
         parts.extend(self.config.coordinators.iter().map(|c| Part {
             kind: Kind::Coordinator,
             name: c.name.clone(),
@@ -230,14 +232,15 @@ mod tests {
 
     fn layout(port: u16, coordinators: usize, datanodes: usize) -> Result<Layout> {
         let dir = Path::new("/d");
-        Layout::new(dir, port, coordinators, datanodes, Profile::Default, BTreeMap::new(), PathBuf::from("/bin"))
+        Layout::new(dir, port, coordinators, 2, datanodes, Profile::Default, BTreeMap::new(), PathBuf::from("/bin"))
     }
 
     #[test]
     fn ports_follow_from_the_first() {
         let layout = layout(6000, 2, 2).unwrap();
         let ports: Vec<(String, u16)> = layout.parts().into_iter().map(|p| (p.name, p.port)).collect();
-        let expected = [("dn1", 6100), ("dn2", 6101), ("gtm", 6050), ("coord1", 6000), ("coord2", 6001)];
+        let expected =
+            [("dn1", 6100), ("dn2", 6101), ("gtm", 6050), ("gtm2", 6051), ("coord1", 6000), ("coord2", 6001)];
         assert_eq!(ports, expected.map(|(name, port)| (name.to_owned(), port)));
         Config::parse(&layout.config().to_toml().unwrap(), Path::new("/d/cluster.toml")).unwrap();
     }

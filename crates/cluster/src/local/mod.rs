@@ -17,7 +17,7 @@ pub use layout::{Kind, Layout, Part};
 pub use status::{InDoubt, PartStatus, State, Status, status};
 pub use up::{UpOptions, up};
 
-/// Coordinators listen on P, P + 1, …; the gtm on P + 50; datanodes on P + 100, P + 101, ….
+/// Coordinators listen on P, P + 1, …; the gtm on P + 50, its standby on P + 51; datanodes on P + 100, P + 101, ….
 pub(crate) const GTM_PORT_OFFSET: u16 = 50;
 pub(crate) const DATANODE_PORT_OFFSET: u16 = 100;
 
@@ -44,7 +44,10 @@ pub fn free_port(coordinators: u16, datanodes: u16) -> Result<u16> {
     const FIRST: u16 = 15_433;
     let offsets = |first: u16| {
         let datanodes = (0..datanodes).map(move |i| first + DATANODE_PORT_OFFSET + i);
-        (0..coordinators).map(move |i| first + i).chain([first + GTM_PORT_OFFSET]).chain(datanodes)
+        (0..coordinators)
+            .map(move |i| first + i)
+            .chain([first + GTM_PORT_OFFSET, first + GTM_PORT_OFFSET + 1])
+            .chain(datanodes)
     };
     let is_free = |first: &u16| offsets(*first).all(|port| std::net::TcpListener::bind(("127.0.0.1", port)).is_ok());
     (FIRST..60_000)

@@ -50,6 +50,9 @@ pub struct PartStatus {
     pub state: State,
     /// Of PostgreSQL, or of loxo; `None` if the process does not answer.
     pub version: Option<String>,
+    /// Of a gtm that answers: leader or standby.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<&'static str>,
     pub log: PathBuf,
 }
 
@@ -97,6 +100,10 @@ async fn part_status(layout: &Layout, part: &Part) -> PartStatus {
         None => None,
         Some(_) => version(layout, part).await.ok(),
     };
+    let role = match (part.kind, &version) {
+        (Kind::Gtm, Some(_)) => daemon::role(part).await.ok(),
+        _ => None,
+    };
     let state = match (pid, &version) {
         (None, _) => State::Dead,
         (Some(_), Some(_)) => State::Running,
@@ -110,6 +117,7 @@ async fn part_status(layout: &Layout, part: &Part) -> PartStatus {
         pid,
         state,
         version,
+        role,
         log: layout.log_file(&part.name),
     }
 }

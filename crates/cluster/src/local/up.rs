@@ -31,6 +31,8 @@ pub struct UpOptions {
     pub dir: PathBuf,
     pub datanodes: Option<usize>,
     pub coordinators: Option<usize>,
+    /// A second gtm that takes over when the first dies.
+    pub gtm_standby: bool,
     pub port: Option<u16>,
     pub pg_bin: Option<PathBuf>,
     pub profile: Option<Profile>,
@@ -47,6 +49,7 @@ impl UpOptions {
             dir: dir.into(),
             datanodes: None,
             coordinators: None,
+            gtm_standby: false,
             port: None,
             pg_bin: None,
             profile: None,
@@ -96,6 +99,7 @@ fn plan(dir: &Path, options: &UpOptions) -> Result<Layout> {
             dir,
             options.port.unwrap_or(PORT_DEFAULT),
             options.coordinators.unwrap_or(COORDINATORS_DEFAULT),
+            if options.gtm_standby { 2 } else { 1 },
             options.datanodes.unwrap_or(DATANODES_DEFAULT),
             options.profile.unwrap_or_default(),
             options.set.clone(),
@@ -137,6 +141,11 @@ fn check_same_shape(layout: &Layout, options: &UpOptions) -> Result<()> {
                  or remove this one and its data with \"loxo down --dir {dir} --wipe\"."
             )));
         }
+    }
+    if options.gtm_standby && config.gtms.len() < 2 {
+        let dir = layout.dir().display();
+        return Err(invalid(format!("the cluster in \"{dir}\" was made without --gtm-standby"))
+            .hint("Leave it away to start the cluster as it is, or choose another --dir for a second cluster."));
     }
     Ok(())
 }

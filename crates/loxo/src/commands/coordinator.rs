@@ -51,7 +51,7 @@ pub async fn run(arguments: Arguments) -> Result<()> {
             .collect(),
         primary: catalog::NodeId(config.datanodes.iter().position(|node| node.primary).unwrap_or(0) as u16),
         service,
-        gtms: vec![format!("{}:{}", config.gtm.host, config.gtm.port)],
+        gtms: config.gtm_addresses(),
         pool_size: own.pool_size,
         clients_max: CLIENTS_MAX,
     };

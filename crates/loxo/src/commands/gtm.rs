@@ -8,7 +8,8 @@ use tokio::net::TcpListener;
 
 /// Run the global transaction manager of a cluster
 ///
-/// Stays in the foreground; SIGTERM ends it. It holds soft state only: after a restart coordinators reconnect.
+/// Stays in the foreground; SIGTERM ends it. It holds soft state only: after a restart coordinators reconnect. Of
+/// several, one leads and the others stand by; they agree on the primary datanode.
 #[derive(clap::Args)]
 #[command(after_help = "Example:
   loxo gtm --config /etc/loxo.toml")]
@@ -16,6 +17,9 @@ pub struct Arguments {
     /// Configuration file
     #[arg(long, value_name = "F")]
     config: PathBuf,
+    /// Which gtm of the file: gtm, gtm2, …; may be left out if there is only one
+    #[arg(long, value_name = "N")]
+    name: Option<String>,
     /// Leave the caller's session (used by "loxo up")
     #[arg(long, hide = true)]
     pub detached: bool,
@@ -25,7 +29,8 @@ pub struct Arguments {
 pub async fn run(arguments: Arguments) -> Result<()> {
     super::log_to_stderr();
     let config = Config::load(&arguments.config)?;
-    let (host, port) = (config.gtm.host.as_str(), config.gtm.port);
+    let own = config.gtm(arguments.name.as_deref())?;
+    let (host, port) = (own.host.as_str(), own.port);
     let listener = TcpListener::bind((host, port)).await.map_err(|error| {
         PgError::new(SqlState::CANNOT_CONNECT_NOW, format!("the gtm could not listen on {host}:{port}: {error}"))
             .hint("Another program uses this port: stop it or choose another port.")

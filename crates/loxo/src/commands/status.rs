@@ -48,7 +48,8 @@ fn table(status: &Status) -> String {
     lines.extend(status.processes.iter().map(|p| {
         let pid = p.pid.map_or("-".to_owned(), |pid| pid.to_string());
         let version = p.version.as_deref().unwrap_or("-");
-        format!("{:<12} {:<12} {:>6} {pid:>9}  {:<9} {version}", p.name, p.kind, p.port, word(p.state))
+        let role = p.role.map_or(String::new(), |role| format!(" ({role})"));
+        format!("{:<12} {:<12} {:>6} {pid:>9}  {:<9} {version}{role}", p.name, p.kind, p.port, word(p.state))
     }));
     lines.push("connect with:".to_owned());
     lines.extend(status.coordinators.iter().map(|uri| format!("  psql {uri}")));

@@ -13,7 +13,7 @@ use super::DirArgument;
 ///
 /// Makes the cluster if it does not exist, starts what does not run, leaves the rest alone, waits until everything
 /// answers, and prints one connection URI a coordinator. Coordinators listen on 127.0.0.1 ports P, P+1, …; the gtm on
-/// P+50; datanodes on P+100, P+101, …. Started by root, the servers run as the OS user postgres, else as you.
+/// P+50, its standby on P+51; datanodes on P+100, P+101, …. Started by root, the servers run as the OS user postgres, else as you.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   loxo up                                                        the default cluster
@@ -30,6 +30,9 @@ pub struct Arguments {
     /// Number of coordinators, which clients connect to [default: 1]
     #[arg(long, value_name = "M")]
     coordinators: Option<usize>,
+    /// Also run a second gtm, which takes over within seconds when the first one dies
+    #[arg(long)]
+    gtm_standby: bool,
     /// First port [default: 5433]
     #[arg(long, value_name = "P")]
     port: Option<u16>,
@@ -50,6 +53,7 @@ pub async fn run(arguments: Arguments) -> Result<()> {
         dir: arguments.dir.path(),
         datanodes: arguments.datanodes,
         coordinators: arguments.coordinators,
+        gtm_standby: arguments.gtm_standby,
         port: arguments.port,
         pg_bin: arguments.pg_bin,
         profile: arguments.profile,
@@ -61,6 +65,7 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     let parts = layout.parts();
     let number = |kind: Kind| super::count(parts.iter().filter(|p| p.kind == kind).count(), &kind.to_string());
     let (datanodes, coordinators) = (number(Kind::Datanode), number(Kind::Coordinator));
-    progress.line(&format!("{datanodes}, {coordinators} and a gtm run in {}", layout.dir().display()));
+    let gtms = if layout.config().gtms.len() > 1 { "two gtms" } else { "a gtm" };
+    progress.line(&format!("{datanodes}, {coordinators} and {gtms} run in {}", layout.dir().display()));
     super::print(&(layout.config().coordinator_uris()?.join("\n") + "\n"))
 }

@@ -205,6 +205,22 @@ impl Shared {
     }
 }
 
+/// Does the gtm at this address ("host:port") lead? An error if there is none.
+pub async fn leads(address: &str) -> Result<bool> {
+    let ask = async {
+        let (read, write) = TcpStream::connect(address).await?.into_split();
+        let (mut reader, mut writer) = (FrameReader::new(read), FrameWriter::new(write));
+        Message::AskRole.encode(writer.buffer());
+        writer.flush().await?;
+        match reader.next().await?.map(Message::decode) {
+            Some(Ok(Message::Role(leads))) => Ok(leads == 1),
+            _ => Err(PgError::protocol(format!("there is no gtm of this version at {address}"))),
+        }
+    };
+    let silent = |_| PgError::connection(format!("the gtm at {address} does not answer"));
+    timeout(CONNECT_MAX, ask).await.map_err(silent)?
+}
+
 /// The background task.
 struct Task {
     shared: Arc<Shared>,

@@ -1,16 +1,21 @@
 //! Which of several gtms leads: the one whose session on the primary datanode holds an advisory lock. The session is the
 //! leadership: what is executed in it is executed by the leader, so new generations are drawn there.
 //!
-//! A leader that is cut off from the primary datanode may go on to believe in itself for a moment. Nothing is wrong by that: the next
-//! leader raises the generation everywhere before it grants anything, and a cut with an old generation does not count.
+//! A leader that is cut off from the primary datanode may go on to believe in itself for a moment. Nothing is wrong by that:
+//! * the next leader raises the generation everywhere before it grants anything, and a cut with an old generation does not count;
+//! * leases are extended, and schema changes let through, only after a look at the lock that began after they were asked for:
+//!   [`Leadership::hold`] takes numbers and gives them back. So all leases of a former leader are over a lease after the
+//!   next one has begun.
 
 use std::time::Duration;
 
 use pgerror::{PgError, Result};
 use pgproto::{ConnectOptions, Connection};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tracing::{info, warn};
+
+use super::server::Event;
 
 /// Between two tries to become the leader.
 const TRY_INTERVAL: Duration = Duration::from_millis(250);
@@ -63,13 +68,27 @@ impl Leadership {
         }
     }
 
-    /// Keeps the leadership and draws generations; returns when it is lost.
-    pub async fn hold(mut self, mut draws: mpsc::Receiver<Draw>) -> PgError {
+    /// Keeps the leadership, draws generations, and looks at the lock when the number of `looks` grows; returns when it is lost.
+    pub async fn hold(
+        mut self,
+        mut draws: mpsc::Receiver<Draw>,
+        mut looks: watch::Receiver<u64>,
+        events: mpsc::Sender<Event>,
+    ) -> PgError {
         let mut heartbeat = interval(HEARTBEAT_INTERVAL);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let lost = tokio::select! {
                 _ = heartbeat.tick() => self.ask("SELECT 1").await.map(drop),
+                // The hub, which has the other end, ends only together with us.
+                Ok(()) = looks.changed() => {
+                    let look = *looks.borrow_and_update();
+                    let result = self.ask("SELECT 1").await.map(drop);
+                    if result.is_ok() {
+                        let _ = events.send(Event::Leading { look }).await;
+                    }
+                    result
+                }
                 Some(Draw { above, drawn }) = draws.recv() => {
                     let result = self.draw(above).await;
                     if drawn.send(result).is_err() {

@@ -45,7 +45,7 @@ mod leader;
 pub mod message;
 pub mod server;
 
-pub use client::{CatalogState, GtmClient, InvalidationGuard};
+pub use client::{CatalogState, GtmClient, InvalidationGuard, leads};
 pub use cut::{Cut, SETTLE_SQL, SNAPSHOT_SQL};
 pub use server::{GtmOptions, serve};
 

@@ -1,7 +1,7 @@
 //! The gtm's server: one task that stands by or leads, and one per coordinator that moves frames. While it leads, a hub owns the
 //! whole state of coordinators, catalogs and cuts; the keeper ([`super::keeper`]) sees to the datanodes.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -95,11 +95,12 @@ async fn stand_by_and_lead(options: GtmOptions, role: watch::Sender<Role>) -> In
         let (events, inbox) = mpsc::channel(EVENTS_MAX);
         let (orders, ordered) = watch::channel(Order::default());
         let (draws, drawing) = mpsc::channel(1);
+        let (looks, looking) = watch::channel(0);
         role.send_replace(Some(events.clone()));
         let error = tokio::select! {
-            () = Hub::new(lease, orders).run(inbox) => PgError::internal("nobody talks to the gtm any more"),
-            never = keeper::run(&datanodes, recovery_interval, ordered, draws, events) => match never {},
-            error = leadership.hold(drawing) => error,
+            () = Hub::new(lease, orders, looks).run(inbox) => PgError::internal("nobody talks to the gtm any more"),
+            never = keeper::run(&datanodes, recovery_interval, ordered, draws, events.clone()) => match never {},
+            error = leadership.hold(drawing, looking, events.clone()) => error,
         };
         role.send_replace(None);
         warn!(%error, "this gtm does not lead any more");
@@ -133,6 +134,10 @@ pub(super) enum Event {
     },
     /// A pass of recovery is over.
     Seen(Seen),
+    /// This gtm led at some time after the look of this number was asked for.
+    Leading {
+        look: u64,
+    },
 }
 
 /// How a connection ended.
@@ -241,6 +246,8 @@ struct Invalidation {
     waiting: HashSet<ClientId>,
     /// Whoever is still waited for then is disconnected.
     deadline: Instant,
+    /// Asked for once nobody is waited for any more.
+    look: Option<u64>,
     answered: bool,
 }
 
@@ -256,10 +263,15 @@ struct Hub {
     /// Who wants to be welcomed, but not in the middle of a closure.
     arriving: Vec<(ClientId, Client)>,
     orders: watch::Sender<Order>,
+    /// Pings that are answered after the look of this number.
+    pings: VecDeque<(u64, ClientId, u64)>,
+    /// The number of the last look that was asked for.
+    looks: watch::Sender<u64>,
+    looked: u64,
 }
 
 impl Hub {
-    fn new(lease: Duration, orders: watch::Sender<Order>) -> Self {
+    fn new(lease: Duration, orders: watch::Sender<Order>, looks: watch::Sender<u64>) -> Self {
         Self {
             lease,
             clients: HashMap::new(),
@@ -270,6 +282,9 @@ impl Hub {
             cuts: Cuts::new(Instant::now() + lease + MARGIN),
             arriving: Vec::new(),
             orders,
+            pings: VecDeque::new(),
+            looks,
+            looked: 0,
         }
     }
 
@@ -330,6 +345,25 @@ impl Hub {
             Event::Bumped { generation } => self.cuts.fence_bumped(generation),
             Event::Fenced { fences, unresolved } => self.cuts.fence_done(fences, unresolved),
             Event::Seen(seen) => self.cuts.seen(&seen),
+            Event::Leading { look } => self.pong(look),
+        }
+    }
+
+    /// Asks for a look at the leader's lock; gives its number.
+    fn look(&self) -> u64 {
+        self.looks.send_modify(|number| *number += 1);
+        *self.looks.borrow()
+    }
+
+    /// Extends the leases that were asked for before the look of this number.
+    fn pong(&mut self, look: u64) {
+        self.looked = look;
+        let answered = self.pings.partition_point(|(number, ..)| *number <= look);
+        for (_, client, clock) in self.pings.drain(..answered).collect::<Vec<_>>() {
+            if let Some(known) = self.clients.get_mut(&client) {
+                known.last_pong = Instant::now();
+                self.tell(client, Message::Pong(clock));
+            }
         }
     }
 
@@ -344,12 +378,14 @@ impl Hub {
     }
 
     fn hear(&mut self, client: ClientId, message: Message) {
-        let Some(known) = self.clients.get_mut(&client) else { return };
+        if !self.clients.contains_key(&client) {
+            return;
+        }
         let Some(message) = self.cuts.hear(client, message) else { return };
         match message {
             Message::Ping(clock) => {
-                known.last_pong = Instant::now();
-                self.tell(client, Message::Pong(clock));
+                let look = self.look();
+                self.pings.push_back((look, client, clock));
             }
             Message::Invalidate(request) => self.invalidate(client, request),
             Message::Ack(id) => {
@@ -372,8 +408,10 @@ impl Hub {
         let waiting: HashSet<ClientId> = self.clients.keys().copied().collect();
         let deadline = Instant::now() + self.lease + MARGIN;
         // Entered before anyone is told: a client that is dropped while being told is then no longer waited for.
-        self.invalidations
-            .insert(id, Invalidation { owner, request, waiting: waiting.clone(), deadline, answered: false });
+        self.invalidations.insert(
+            id,
+            Invalidation { owner, request, waiting: waiting.clone(), deadline, look: None, answered: false },
+        );
         waiting.into_iter().for_each(|client| self.tell(client, Message::Pending(id)));
     }
 
@@ -415,18 +453,25 @@ impl Hub {
         if Instant::now() < self.strangers_until {
             return;
         }
+        let acked = |i: &&mut Invalidation| !i.answered && i.waiting.is_empty();
+        if self.invalidations.values_mut().filter(acked).any(|i| i.look.is_none()) {
+            let look = self.look();
+            self.invalidations.values_mut().filter(acked).for_each(|i| _ = i.look.get_or_insert(look));
+        }
         let mut ready = Vec::new();
-        for invalidation in self.invalidations.values_mut().filter(|i| !i.answered && i.waiting.is_empty()) {
-            invalidation.answered = true;
-            ready.push((invalidation.owner, invalidation.request));
+        for invalidation in self.invalidations.values_mut().filter(acked) {
+            if invalidation.look <= Some(self.looked) {
+                invalidation.answered = true;
+                ready.push((invalidation.owner, invalidation.request));
+            }
         }
         ready.into_iter().for_each(|(owner, request)| self.tell(owner, Message::Ready(request)));
     }
 
     /// When something happens without any message.
     fn next_deadline(&self) -> Option<Instant> {
-        let unanswered = self.invalidations.values().filter(|i| !i.answered);
-        let invalidation = unanswered.map(|i| if i.waiting.is_empty() { self.strangers_until } else { i.deadline });
+        let unlooked = self.invalidations.values().filter(|i| i.look.is_none());
+        let invalidation = unlooked.map(|i| if i.waiting.is_empty() { self.strangers_until } else { i.deadline });
         invalidation.chain(self.cuts.next_deadline()).min()
     }
 

@@ -263,7 +263,18 @@ pub struct Paused {
 impl Paused {
     /// Node 0 is the commit point.
     pub async fn at(nodes: &Nodes, point: &'static str, k: i32) -> Self {
+        Self::with(nodes, nodes.gtm.clone(), point, k).await
+    }
+
+    /// By the coordinator of this client.
+    pub async fn with(nodes: &Nodes, gtm: GtmClient, point: &'static str, k: i32) -> Self {
+        Self::on(nodes, nodes.servers.len(), gtm, point, k).await
+    }
+
+    /// … on the first `count` nodes.
+    pub async fn on(nodes: &Nodes, count: usize, gtm: GtmClient, point: &'static str, k: i32) -> Self {
         let (options, mut connections) = (nodes.options(), nodes.connect().await);
+        connections.truncate(count);
         all(&mut connections, &format!("BEGIN; INSERT INTO t VALUES ({k})")).await;
         let (reached, at_point) = oneshot::channel();
         let (go, may_go) = oneshot::channel();
@@ -277,7 +288,6 @@ impl Paused {
                 }
             })
         });
-        let gtm = nodes.gtm.clone();
         let coordinator = tokio::spawn(async move {
             let mut participants = writers(&mut connections);
             let tools = CommitTools { ids: &GidSource::new(), nodes: &options, gtm: &gtm };
