@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use executor::{Call, Completion, Output, Parameters};
+use executor::{Call, Completion, Isolation, Output, Parameters, SnapshotMode};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend;
 use planner::parse::{CopyEndpoint, Discard, SetStatement, Statement, StatementKind, Transaction, TransactionModes};
@@ -39,6 +39,9 @@ const POSTGRES_XL_SETTINGS: &[&str] = &[
     "enable_datanode_row_triggers",
     "enable_remotelimit",
 ];
+
+/// Our own setting.
+pub(crate) const SNAPSHOT: &str = "loxo.snapshot";
 
 impl Client {
     /// Runs the statement if it is one of the session's own; `None` if it has to be planned.
@@ -92,7 +95,7 @@ impl Client {
                     return Ok(Completion::tag("BEGIN"));
                 }
                 if !std::mem::take(&mut self.implicit_block) {
-                    self.begin(modes)?;
+                    self.begin(modes);
                 }
                 Ok(Completion::tag("BEGIN"))
             }
@@ -121,16 +124,9 @@ impl Client {
         }
     }
 
-    fn begin(&mut self, modes: &TransactionModes) -> Result<()> {
-        if modes.isolation.as_deref() == Some("serializable") {
-            return Err(PgError::unsupported("SERIALIZABLE isolation")
-                .hint("Use REPEATABLE READ, with FOR UPDATE or FOR SHARE where rows must not change."));
-        }
-        let mut sql = String::from("BEGIN");
-        if let Some(isolation) = &modes.isolation {
-            sql.push_str(" ISOLATION LEVEL ");
-            sql.push_str(&isolation.to_uppercase());
-        }
+    fn begin(&mut self, modes: &TransactionModes) {
+        let isolation = modes.isolation.as_deref().map(Isolation::named);
+        let mut sql = String::new();
         let read_only = modes.read_only == Some(true);
         match modes.read_only {
             Some(true) => sql.push_str(" READ ONLY"),
@@ -140,8 +136,7 @@ impl Client {
         if modes.deferrable == Some(true) {
             sql.push_str(" DEFERRABLE");
         }
-        self.session.begin(&sql, read_only);
-        Ok(())
+        self.session.begin(isolation, &sql, read_only);
     }
 
     async fn end_transaction(&mut self, commit: bool, chain: bool) -> Result<Completion> {
@@ -159,7 +154,7 @@ impl Client {
         if std::mem::take(&mut self.implicit_block) {
             self.warn(SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
         }
-        let begin = self.session.begin_sql();
+        let modes = self.session.modes();
         self.portals.clear();
         self.forget_cursors();
         let tag = if commit {
@@ -169,8 +164,8 @@ impl Client {
             "ROLLBACK"
         };
         self.report_settings();
-        if let (true, Some((sql, read_only))) = (chain, begin) {
-            self.session.begin(&sql, read_only);
+        if let (true, Some((isolation, modes, read_only))) = (chain, modes) {
+            self.session.begin(Some(isolation), &modes, read_only);
         }
         Ok(Completion::tag(tag))
     }
@@ -197,16 +192,17 @@ impl Client {
             {
                 return Ok(Completion::tag(tag));
             }
-            SetStatement::Value { name, values, .. }
-                if name.ends_with("transaction_isolation")
-                    && values.first().is_some_and(|value| value.eq_ignore_ascii_case("serializable")) =>
-            {
-                return Err(PgError::unsupported("SERIALIZABLE isolation").hint("Use REPEATABLE READ."));
+            SetStatement::Value { name, values, local } if name == SNAPSHOT => {
+                self.set_snapshot(SnapshotMode::named(values.first().map_or("", String::as_str))?, *local);
+                return Ok(Completion::tag(tag));
             }
-            SetStatement::Transaction(modes) | SetStatement::SessionCharacteristics(modes)
-                if modes.isolation.as_deref() == Some("serializable") =>
-            {
-                return Err(PgError::unsupported("SERIALIZABLE isolation").hint("Use REPEATABLE READ."));
+            SetStatement::Default { name, local } if name == SNAPSHOT => {
+                self.set_snapshot(SnapshotMode::default(), *local);
+                return Ok(Completion::tag(tag));
+            }
+            SetStatement::Reset { name } if name == SNAPSHOT => {
+                self.set_snapshot(SnapshotMode::default(), false);
+                return Ok(Completion::tag(tag));
             }
             SetStatement::Value { name, values, .. }
                 if name == "standard_conforming_strings"
@@ -223,9 +219,14 @@ impl Client {
             }
             SetStatement::Transaction(modes) => {
                 self.session.set_in_block(&statement.sql).await?;
+                self.session.isolation_may_have_changed().await?;
                 if let Some(read_only) = modes.read_only {
                     self.session.set_read_only(read_only);
                 }
+            }
+            SetStatement::Value { name, .. } | SetStatement::Default { name, .. } if name == "transaction_isolation" => {
+                self.session.set_in_block(&statement.sql).await?;
+                self.session.isolation_may_have_changed().await?;
             }
             SetStatement::Value { local: true, .. } | SetStatement::Default { local: true, .. } => {
                 self.session.set_in_block(&statement.sql).await?;
@@ -275,14 +276,33 @@ impl Client {
         Ok(completion)
     }
 
+    fn set_snapshot(&mut self, mode: SnapshotMode, local: bool) {
+        if local && !self.session.in_block() {
+            self.warn(SqlState::NO_ACTIVE_SQL_TRANSACTION, "SET LOCAL can only be used in transaction blocks");
+            return;
+        }
+        self.session.settings_mut().set_snapshot(mode, local);
+    }
+
     async fn show(&mut self, name: &str, statement: &Statement, call: &Call) -> Result<Completion> {
+        if name == SNAPSHOT {
+            let sql = self.show_snapshot();
+            self.forward_home(&sql, call).await?;
+            return Ok(Completion::tag("SHOW"));
+        }
         if POSTGRES_XL_SETTINGS.contains(&name) {
             return Err(PgError::new(
                 SqlState::UNDEFINED_OBJECT,
                 format!("\"{name}\" is a setting of Postgres-XL that is accepted and ignored"),
             ));
         }
-        self.forward_home(&statement.sql, call).await
+        let mut output = Output::client(&mut self.writer);
+        self.session.show(&statement.sql, call, &mut output).await
+    }
+
+    /// What answers `SHOW loxo.snapshot`, a setting that no datanode knows.
+    pub(crate) fn show_snapshot(&mut self) -> String {
+        format!("SELECT '{}'::text AS {}", self.session.settings_mut().snapshot().name(), catalog::quote_identifier(SNAPSHOT))
     }
 
     /// Tells the client which of its reported settings have another value now.

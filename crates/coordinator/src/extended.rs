@@ -129,6 +129,10 @@ impl Client {
         if let Some(known) = self.shared.descriptions.get(version, &key).filter(|_| shareable) {
             return Ok(known);
         }
+        if matches!(&statement.kind, StatementKind::Show { name } if name == crate::commands::SNAPSHOT) {
+            let sql = self.show_snapshot();
+            return Ok(Arc::new(self.session.describe(&sql, types).await?));
+        }
         let description = Arc::new(self.session.describe(&statement.sql, types).await?);
         if shareable {
             self.shared.descriptions.insert(version, key, description.clone());
@@ -259,7 +263,7 @@ impl Client {
             }
         }
         if self.reader.peek_tag() != Some(tag::SYNC) {
-            self.session.begin("BEGIN", false);
+            self.session.begin(None, "", false);
             self.implicit_block = true;
         }
         Ok(())

@@ -41,7 +41,7 @@ impl Client {
         let several = statements.len() > 1;
         for statement in statements {
             if several && !self.session.in_block() && !controls_transaction(statement) {
-                self.session.begin("BEGIN", false);
+                self.session.begin(None, "", false);
                 self.implicit_block = true;
             }
             match self.execute(statement, &Call::simple(), None).await {

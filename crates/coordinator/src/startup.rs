@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use executor::{Identity, Session, Settings};
+use executor::{Identity, Session, Settings, SnapshotMode};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::frame::Cursor;
 use pgproto::frontend::{self, request};
@@ -199,16 +199,20 @@ fn initial_settings(parameters: &[(String, String)]) -> Result<Settings> {
             name if name.starts_with("_pq_.") => {}
             "options" => {
                 for (name, value) in command_line_settings(value)? {
-                    set(&mut settings, &name, &value);
+                    set(&mut settings, &name, &value)?;
                 }
             }
-            name => set(&mut settings, name, value),
+            name => set(&mut settings, name, value)?,
         }
     }
     Ok(settings)
 }
 
-fn set(settings: &mut Settings, name: &str, value: &str) {
+fn set(settings: &mut Settings, name: &str, value: &str) -> Result<()> {
+    if name.eq_ignore_ascii_case(crate::commands::SNAPSHOT) {
+        settings.set_snapshot(SnapshotMode::named(value)?, false);
+        return Ok(());
+    }
     let quoted: Vec<String> = name.split('.').map(catalog::quote_identifier).collect();
     let list = name.eq_ignore_ascii_case("search_path") || name.eq_ignore_ascii_case("DateStyle");
     // A list must stay a list: each element is quoted by itself.
@@ -221,6 +225,7 @@ fn set(settings: &mut Settings, name: &str, value: &str) {
         false => catalog::quote_literal(value),
     };
     settings.set(&name.to_ascii_lowercase(), format!("SET {} = {value}", quoted.join(".")));
+    Ok(())
 }
 
 /// `-c name=value`, `-cname=value` and `--name=value`; a backslash takes the next character as it is (pg_split_opts).

@@ -78,15 +78,7 @@ impl Held {
             self.link.connection.query(sql.as_bytes());
             return;
         };
-        let types = call.declared_types();
-        let statement = self.prepare(sql, &types, catalog_version);
-        let bind = Bind {
-            portal: Bytes::new(),
-            statement,
-            parameter_formats: parameters.formats.clone(),
-            parameters: parameters.values.clone(),
-            result_formats: call.result_formats.clone(),
-        };
+        let bind = self.bind(sql, call, parameters, catalog_version);
         let out = self.link.connection.out();
         frontend::bind(out, &bind);
         if call.describe {
@@ -94,6 +86,51 @@ impl Held {
         }
         frontend::execute(out, b"", 0);
         self.link.connection.sync();
+    }
+
+    /// Queues Parse, if it is needed; gives Bind for the unnamed portal.
+    pub(crate) fn bind(&mut self, sql: &str, call: &Call, parameters: &Parameters, catalog_version: u64) -> Bind {
+        let statement = self.prepare(sql, &call.declared_types(), catalog_version);
+        Bind {
+            portal: Bytes::new(),
+            statement,
+            parameter_formats: parameters.formats.clone(),
+            parameters: parameters.values.clone(),
+            result_formats: call.result_formats.clone(),
+        }
+    }
+
+    /// Queues `sql` for a transaction of its own that commits only inside the gate: no Sync yet. A text of the simple protocol is
+    /// not kept as a prepared statement.
+    pub(crate) fn start_gated(&mut self, sql: &str, call: &Call, catalog_version: u64, gate: txn::Gate) {
+        let bind = match &call.parameters {
+            Some(parameters) => self.bind(sql, call, parameters, catalog_version),
+            None => {
+                frontend::parse(self.link.connection.out(), b"", sql.as_bytes(), &[]);
+                Bind { portal: Bytes::new(), statement: Bytes::new(), ..Bind::default() }
+            }
+        };
+        let out = self.link.connection.out();
+        frontend::bind(out, &bind);
+        if call.describe {
+            frontend::describe(out, Target::Portal, b"");
+        }
+        frontend::execute(out, b"", 0);
+        frontend::flush(out);
+        self.link.connection.owe_sync();
+        self.gate = Some(gate);
+    }
+
+    /// Sync of [`Held::start_gated`]; if the statement is done, not before the gate lets it pass.
+    async fn sync_gated(&mut self, commits: bool) -> Result<()> {
+        if let Some(gate) = self.gate.take() {
+            if commits {
+                self.pass = Some(gate.enter().await);
+            }
+            frontend::sync(self.link.connection.out());
+            self.flush().await?;
+        }
+        Ok(())
     }
 
     /// Queues Parse unless this backend has the statement; gives its name there.
@@ -121,7 +158,7 @@ impl Held {
     }
 
     /// The next step of the answer. An error is given once everything up to ReadyForQuery is read, so the link is settled
-    /// then. Cancel-safe.
+    /// then. Cancel-safe, but for a gated statement: that is only ever given up together with its connection.
     pub(crate) async fn next(&mut self) -> Result<Event> {
         self.skip_preamble().await?;
         loop {
@@ -133,8 +170,14 @@ impl Held {
             };
             match frame.tag {
                 tag::ROW_DESCRIPTION => return Ok(Event::Description(frame.body)),
-                tag::COMMAND_COMPLETE => return Ok(Event::Complete(backend::decode_command_complete(frame.body)?)),
-                tag::EMPTY_QUERY => return Ok(Event::Empty),
+                tag::COMMAND_COMPLETE => {
+                    self.sync_gated(true).await?;
+                    return Ok(Event::Complete(backend::decode_command_complete(frame.body)?));
+                }
+                tag::EMPTY_QUERY => {
+                    self.sync_gated(true).await?;
+                    return Ok(Event::Empty);
+                }
                 tag::COPY_IN => return Ok(Event::CopyIn),
                 tag::COPY_OUT => {
                     self.copying_out = true;
@@ -160,10 +203,13 @@ impl Held {
                     };
                     self.failure.get_or_insert(error);
                     if self.link.connection.is_broken() {
+                        self.pass = None;
                         return Err(self.failure.take().unwrap_or_else(|| PgError::connection("the datanode is gone")));
                     }
+                    self.sync_gated(false).await?;
                 }
                 tag::READY_FOR_QUERY => {
+                    self.pass = None;
                     if let Some((sql, types)) = self.parsing.take() {
                         self.link.statements.remove(&sql, &types);
                     }

@@ -8,6 +8,7 @@ use crate::call::Call;
 use crate::output::Output;
 use crate::run::Completion;
 use crate::session::{Mode, Session};
+use crate::snapshot::Isolation;
 
 impl Session {
     pub(crate) async fn cluster_command(
@@ -70,7 +71,7 @@ impl Session {
         if self.in_block() {
             return self.scatter(Mode::InBlock, vec![(node, query.to_owned())], call, output).await;
         }
-        self.begin("BEGIN READ ONLY", true);
+        self.begin(Some(Isolation::ReadCommitted), " READ ONLY", true);
         let result = self.scatter(Mode::InBlock, vec![(node, query.to_owned())], call, output).await;
         self.rollback().await;
         result

@@ -1,7 +1,7 @@
 //! What all sessions of one coordinator share: the pool, the catalog, the gtm client.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -29,6 +29,8 @@ pub struct Context {
     cached: Mutex<Option<Arc<Loaded>>>,
     loading: tokio::sync::Mutex<()>,
     sessions: AtomicUsize,
+    /// For each node: how often this coordinator has left a committed transaction unresolved there, from 1.
+    doubts: Vec<AtomicU64>,
     types: Mutex<(u64, HashMap<NodeId, Arc<TypeMap>>)>,
 }
 
@@ -45,9 +47,11 @@ impl Context {
         gtm: GtmClient,
         gids: txn::GidSource,
     ) -> Self {
+        let doubts = datanodes.iter().map(|_| AtomicU64::new(1)).collect();
         Self {
             pool,
             gids,
+            doubts,
             gtm,
             datanodes,
             primary,
@@ -67,6 +71,18 @@ impl Context {
     /// All datanodes, in id order.
     pub fn nodes(&self) -> Vec<NodeId> {
         (0..self.datanodes.len()).map(|id| NodeId(id as u16)).collect()
+    }
+
+    /// A connection to `node` that settled at an earlier value than this has to settle again.
+    pub(crate) fn doubt(&self, node: NodeId) -> u64 {
+        self.doubts.get(usize::from(node.0)).map_or(1, |doubts| doubts.load(Ordering::Acquire))
+    }
+
+    /// A committed transaction could not be finished on `node`.
+    pub(crate) fn raise_doubt(&self, node: NodeId) {
+        if let Some(doubts) = self.doubts.get(usize::from(node.0)) {
+            doubts.fetch_add(1, Ordering::AcqRel);
+        }
     }
 
     /// Counts sessions, so that each begins its turns at another node.

@@ -12,12 +12,17 @@ use crate::call::Call;
 use crate::output::Output;
 use crate::run::Completion;
 use crate::session::{Mode, Session};
+use crate::snapshot::Isolation;
 
 impl Session {
     /// Connects to the home node, which checks user and settings; gives the parameters a client is told at its start.
     pub async fn start(&mut self) -> Result<HashMap<String, String>> {
         self.hold(self.home, Mode::Autocommit).await?;
         let parameters = self.home_parameters().unwrap_or_default();
+        self.server_isolation = self.link(self.home)?.link.isolation;
+        if self.settings().has("default_transaction_isolation") {
+            self.default_isolation_may_have_changed("default_transaction_isolation").await?;
+        }
         self.release();
         Ok(parameters)
     }
@@ -41,7 +46,8 @@ impl Session {
 
     /// `SET name …`, checked by the home node.
     pub async fn set(&mut self, name: &str, sql: &str) -> Result<()> {
-        self.change_settings(sql, |settings| settings.set(name, sql.to_owned())).await
+        self.change_settings(sql, |settings| settings.set(name, sql.to_owned())).await?;
+        self.default_isolation_may_have_changed(name).await
     }
 
     /// `RESET name` or `SET name TO DEFAULT`; all of them for `None`.
@@ -50,7 +56,47 @@ impl Session {
             Some(name) => settings.reset(name),
             None => settings.clear(),
         })
-        .await
+        .await?;
+        self.default_isolation_may_have_changed(name.unwrap_or("transaction_isolation")).await
+    }
+
+    /// SHOW takes no snapshot.
+    async fn default_isolation_may_have_changed(&mut self, setting: &str) -> Result<()> {
+        if setting.contains("transaction_isolation") || setting.starts_with("session characteristics") {
+            let level = self.show_isolation("default_transaction_isolation").await?;
+            self.settings_mut().set_default_isolation(level);
+        }
+        Ok(())
+    }
+
+    async fn show_isolation(&mut self, setting: &str) -> Result<Isolation> {
+        self.hold_as_is(self.home, self.mode()).await?;
+        let held = self.link(self.home)?;
+        held.link.connection.query(format!("SHOW {setting}").as_bytes());
+        held.flush().await?;
+        held.skip_preamble().await?;
+        let (rows, _) = held.link.connection.read_rows().await?;
+        let level = rows.into_iter().flatten().next().flatten().unwrap_or_default();
+        Ok(Isolation::named(&String::from_utf8_lossy(&level)))
+    }
+
+    /// To be called after `SET TRANSACTION` and the like inside a block.
+    pub async fn isolation_may_have_changed(&mut self) -> Result<()> {
+        if self.in_block() {
+            let level = self.show_isolation("transaction_isolation").await?;
+            if let Some(block) = &mut self.block {
+                block.isolation = level;
+            }
+        }
+        Ok(())
+    }
+
+    /// SHOW.
+    pub async fn show(&mut self, sql: &str, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
+        self.set_snapshotless(true);
+        let result = self.forward_home(sql, call, output).await;
+        self.set_snapshotless(false);
+        result
     }
 
     async fn change_settings(&mut self, sql: &str, change: impl FnOnce(&mut crate::Settings)) -> Result<()> {
@@ -79,8 +125,9 @@ impl Session {
         Ok(())
     }
 
+    /// A command that takes no snapshot.
     async fn command_in(&mut self, node: NodeId, mode: Mode, sql: &str) -> Result<()> {
-        self.hold(node, mode).await?;
+        self.hold_as_is(node, mode).await?;
         let held = self.link(node)?;
         held.link.connection.query(sql.as_bytes());
         held.flush().await?;
@@ -89,6 +136,7 @@ impl Session {
 
     /// Runs a command without rows on a node that the session works with.
     pub async fn command_on(&mut self, node: NodeId, sql: &str) -> Result<()> {
+        self.hold(node, self.mode()).await?;
         self.command_in(node, self.mode(), sql).await
     }
 
@@ -112,7 +160,7 @@ impl Session {
 
     /// Result columns of a text on a node.
     pub async fn describe_on(&mut self, node: NodeId, sql: &str) -> Result<Option<Vec<Field>>> {
-        self.hold(node, self.mode()).await?;
+        self.hold_to_ask(node).await?;
         let held = self.link(node)?;
         held.start_describe(sql, &[]);
         held.flush().await?;
@@ -125,6 +173,7 @@ impl Session {
         let node = self.choose(nodes);
         let version = self.catalog_version;
         self.hold(node, Mode::InBlock).await?;
+        self.sight.touch(node);
         let held = self.link(node)?;
         held.start(sql, &Call { describe: false, result_formats: Vec::new(), ..call.clone() }, version);
         held.flush().await?;
@@ -144,7 +193,6 @@ impl Session {
     ) -> Result<NodeId> {
         let home = self.home;
         let fields = self.describe(query, &call.declared_types()).await?.fields.unwrap_or_default();
-        let sql = self.fill_all(inputs, final_sql, call).await?;
         let table = catalog::quote_identifier(&format!("loxo_cursor_{cursor}"));
         // The columns of a query may share a name, those of a table may not.
         let columns: Vec<String> = (1..=fields.len()).map(|i| format!("loxo_c{i}")).collect();
@@ -156,13 +204,21 @@ impl Session {
                 format!("{column} AS {}", catalog::quote_identifier(&name))
             })
             .collect();
-        let create = format!("CREATE TEMP TABLE {table} ({}) ON COMMIT DROP AS {sql}", columns.join(", "));
-        let version = self.catalog_version;
-        let held = self.link(home)?;
-        held.start(&create, &call.with_formats(Vec::new()), version);
-        held.flush().await?;
-        held.finish().await?;
-        self.drop_inputs(inputs).await?;
+        if self.gathers_beside(inputs, final_sql).await? {
+            let sql = self.gather_beside(inputs, final_sql, call).await?;
+            let brought = self.bring_home(&sql, &table, &columns, call).await;
+            self.close_beside().await;
+            brought?;
+        } else {
+            let sql = self.fill_all(inputs, final_sql, call).await?;
+            let create = format!("CREATE TEMP TABLE {table} ({}) ON COMMIT DROP AS {sql}", columns.join(", "));
+            let version = self.catalog_version;
+            let held = self.link(home)?;
+            held.start(&create, &call.with_formats(Vec::new()), version);
+            held.flush().await?;
+            held.finish().await?;
+            self.drop_inputs(inputs).await?;
+        }
         self.command_on(home, &format!("{declaration}SELECT {} FROM pg_temp.{table}", outputs.join(", "))).await?;
         Ok(home)
     }

@@ -42,6 +42,7 @@ impl Session {
         let loaded = self.catalog().await?;
         let options = copy_options(statement, true, loaded.catalog.server_version())?;
         named_columns_exist(plan, statement, &options)?;
+        self.note_write(true);
         let result = self
             .atomically(async |this| match &plan.stage {
                 Some(stage) => this.copy_staged(plan, stage, statement, &options, source).await,

@@ -16,13 +16,16 @@ use pgproto::{FrameWriter, backend};
 use planner::parse::{CopyStatement, CopyValue};
 use planner::{CopySource, CopyTo};
 use tokio::io::AsyncWriteExt;
+use tokio::time::Instant;
 
 use crate::call::{Call, Event};
 use crate::copy_in::copy_options;
 use crate::copy_input::{file_error_code, os_text};
 use crate::output::frame_bodies;
+use crate::portals::not_one_cut;
 use crate::run::Completion;
-use crate::session::{Held, Mode, Session};
+use crate::session::{BESIDE, Held, Mode, Session};
+use crate::snapshot::CUT_MAX;
 
 /// Where the bytes go.
 pub enum CopySink<'a> {
@@ -62,23 +65,30 @@ impl Session {
                 let node = self.choose(nodes);
                 self.copy_streams(self.mode(), &[node], what, statement, options, sink).await
             }
-            CopySource::All { nodes, what } => {
+            CopySource::All { nodes, what } if nodes.len() == 1 => {
                 self.copy_streams(self.mode(), nodes, what, statement, options, sink).await
             }
+            CopySource::All { nodes, what } => {
+                let read = self.begin_read(nodes).await?;
+                let result = self.copy_streams(Mode::InBlock, nodes, what, statement, options, sink).await;
+                self.end_read(read).await;
+                result
+            }
+            CopySource::Gather(gather) if self.gathers_beside(&gather.inputs, &gather.final_sql).await? => {
+                let sql = self.gather_beside(&gather.inputs, &gather.final_sql, &Call::default()).await?;
+                let what = format!("({sql})");
+                let result = self.copy_streams(Mode::InBlock, &[BESIDE], &what, statement, options, sink).await;
+                self.close_beside().await;
+                result
+            }
             CopySource::Gather(gather) => {
-                if self.in_block() && self.is_read_only() {
-                    return self.beside(async |this| this.copy_gathered(gather, statement, options, sink).await).await;
-                }
-                let own_block = !self.in_block();
-                if own_block {
-                    self.begin("BEGIN", false);
-                    self.read_elsewhere = true;
-                }
-                let result = self.copy_gathered(gather, statement, options, sink).await;
-                self.read_elsewhere = false;
-                if own_block {
-                    self.rollback().await;
-                }
+                let nodes = self.gathered_nodes(&gather.inputs);
+                let read = self.begin_read(&nodes).await?;
+                let result = match self.is_read_only() {
+                    true => self.beside(async |this| this.copy_gathered(gather, statement, options, sink).await).await,
+                    false => self.copy_gathered(gather, statement, options, sink).await,
+                };
+                self.end_read(read).await;
                 result
             }
         }
@@ -94,7 +104,7 @@ impl Session {
         let sql = self.fill_all(&gather.inputs, &gather.final_sql, &Call::default()).await?;
         let home = self.sink;
         let rows = self.copy_streams(Mode::InBlock, &[home], &format!("({sql})"), statement, options, sink).await?;
-        if !self.read_elsewhere && self.sink == self.home {
+        if self.sink == self.home {
             self.drop_inputs(&gather.inputs).await?;
         }
         Ok(rows)
@@ -109,13 +119,25 @@ impl Session {
         options: &CopyOptions,
         sink: CopySink<'_>,
     ) -> Result<u64> {
+        let under_cut = self.binds(nodes);
+        if under_cut {
+            // A node that has to settle first could not within the closure.
+            self.open_on(nodes).await?;
+        }
         for (position, node) in nodes.iter().enumerate() {
             self.hold(*node, mode).await?;
+            self.sight.touch(self.place(*node));
             let sql = format!("COPY {what} TO STDOUT {}", node_options(options, statement, position == 0));
             self.link(*node)?.link.connection.query(sql.as_bytes());
         }
+        // In READ COMMITTED a COPY has its snapshot when it answers that data will follow.
+        let cut = match under_cut {
+            true => Some(self.closure(nodes, Instant::now() + CUT_MAX).await?),
+            false => None,
+        };
+        let generation = cut.as_ref().map(txn::Cut::generation);
         let mut links = self.take(nodes)?;
-        let result = stream(&mut links, options, sink).await;
+        let result = stream(&mut links, options, sink, cut).await;
         if result.is_err() {
             let running = links.iter().filter(|(_, held)| !held.link.connection.is_settled());
             let cancels = running.map(|(_, held)| held.link.connection.cancel_key().send());
@@ -124,7 +146,11 @@ impl Session {
             futures_util::future::join_all(open.map(|(_, held)| held.finish())).await;
         }
         self.put_back(links);
-        result
+        let rows = result?;
+        if generation.is_some() && self.generations(nodes).await?.iter().any(|read| *read != generation) {
+            return Err(not_one_cut());
+        }
+        Ok(rows)
     }
 }
 
@@ -141,7 +167,12 @@ fn node_options(options: &CopyOptions, statement: &CopyStatement, first: bool) -
 }
 
 /// Merges the streams of all links into the sink.
-async fn stream(links: &mut [(NodeId, Held)], options: &CopyOptions, sink: CopySink<'_>) -> Result<u64> {
+async fn stream(
+    links: &mut [(NodeId, Held)],
+    options: &CopyOptions,
+    sink: CopySink<'_>,
+    cut: Option<txn::Cut>,
+) -> Result<u64> {
     let mut columns = 0;
     let starts = links.iter_mut().map(|(_, held)| async {
         held.flush().await?;
@@ -152,6 +183,9 @@ async fn stream(links: &mut [(NodeId, Held)], options: &CopyOptions, sink: CopyS
     });
     for started in futures_util::future::join_all(starts).await {
         columns = started?;
+    }
+    if cut.is_some_and(|cut| !cut.complete()) {
+        return Err(not_one_cut());
     }
     let binary = options.format == Format::Binary;
     let mut target = Target::open(sink, binary, columns).await?;

@@ -13,6 +13,7 @@ use crate::call::Call;
 use crate::output::{Output, Spool};
 use crate::run::Completion;
 use crate::session::{Mode, Session};
+use crate::write::Write;
 
 impl Session {
     pub(crate) async fn ddl(&mut self, ddl: &DdlPlan) -> Result<Completion> {
@@ -22,8 +23,25 @@ impl Session {
         if ddl.outside_transaction {
             return self.ddl_outside_transaction(ddl).await;
         }
+        if let Some(block) = &mut self.block {
+            block.ran_ddl = true;
+        }
         if ddl.temporary {
             return self.temporary_ddl(ddl).await;
+        }
+        if ddl.node_sql.get(..4).is_some_and(|word| word.eq_ignore_ascii_case("lock")) {
+            self.set_snapshotless(true);
+            let result = self.ddl_in_block(ddl).await;
+            self.set_snapshotless(false);
+            self.locked_before_cut();
+            return result;
+        }
+        if ddl.follow_up.is_some() && !self.in_block() && self.is_consistent() {
+            // CREATE TABLE AS: what it reads is one state.
+            let nodes = self.context.nodes();
+            let mut nothing = Spool::default();
+            let mut output = Output::spool(&mut nothing);
+            return self.write_under_cut(&nodes, "", Write::Table(ddl), &Call::default(), &mut output).await;
         }
         self.atomically(async |this| this.ddl_in_block(ddl).await).await
     }
@@ -63,7 +81,7 @@ impl Session {
         self.search_path = None;
     }
 
-    async fn ddl_in_block(&mut self, ddl: &DdlPlan) -> Result<Completion> {
+    pub(crate) async fn ddl_in_block(&mut self, ddl: &DdlPlan) -> Result<Completion> {
         let schema_change = ddl.kind == DdlKind::Schema;
         let (primary, others) = split_primary(&ddl.nodes, self.home);
         if schema_change {

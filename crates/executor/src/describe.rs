@@ -8,6 +8,7 @@ use crate::call::Call;
 use crate::output::Output;
 use crate::run::Completion;
 use crate::session::Session;
+use crate::snapshot::Isolation;
 
 /// Parameter types and result columns of a statement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,7 +23,7 @@ impl Session {
     /// Parses and describes a statement on the home node, where every table exists: PostgreSQL's own errors, types and names.
     pub async fn describe(&mut self, sql: &str, types: &[u32]) -> Result<Description> {
         let home = self.home;
-        self.hold(home, self.mode()).await?;
+        self.hold_to_ask(home).await?;
         let held = self.link(home)?;
         held.start_describe(sql, types);
         held.flush().await?;
@@ -70,7 +71,7 @@ impl Session {
             self.run_on(home, "ROLLBACK TO loxo_try; RELEASE loxo_try").await?;
             return about_the_statement(tried);
         }
-        self.begin("BEGIN", false);
+        self.begin_own(Isolation::ReadCommitted, Vec::new());
         let tried = self.run_on(home, &statement.node_sql).await;
         self.rollback().await;
         about_the_statement(tried)

@@ -23,8 +23,12 @@ impl Session {
     ) -> Result<Completion> {
         if let Plan::Forward(forward) = explain.inner.as_ref() {
             let node = self.choose(&forward.nodes);
-            let sql = format!("EXPLAIN {}{}", options(explain), forward.sql);
-            return self.scatter(self.mode(), vec![(node, sql)], call, output).await.map_err(without_position);
+            let part = vec![(node, format!("EXPLAIN {}{}", options(explain), forward.sql))];
+            let result = match explain.analyze && forward.writes {
+                true => self.write_on_one_node(part, call, output).await,
+                false => self.scatter(self.mode(), part, call, output).await,
+            };
+            return result.map_err(without_position);
         }
         if explain.options.iter().any(|(name, value)| name == "format" && value.as_deref() != Some("text")) {
             return Err(PgError::unsupported(
@@ -36,14 +40,31 @@ impl Session {
             return Err(PgError::unsupported("EXPLAIN ANALYZE of a statement that gathers or routes rows")
                 .hint("Use EXPLAIN without ANALYZE."));
         }
+        let lines = match explain.inner.as_ref() {
+            Plan::Scatter(scatter) if explain.analyze && scatter.writes => {
+                self.atomically(async |this| this.explain_lines(explain, call).await).await?
+            }
+            Plan::Scatter(scatter) if explain.analyze && scatter.nodes.len() > 1 => {
+                let read = self.begin_read(&scatter.nodes).await?;
+                let lines = self.explain_lines(explain, call).await;
+                self.end_read(read).await;
+                lines?
+            }
+            _ => self.explain_lines(explain, call).await?,
+        };
+        self.send_lines(&lines, call.describe, output).await?;
+        Ok(Completion::Tag("EXPLAIN".into()))
+    }
+
+    async fn explain_lines(&mut self, explain: &Explain, call: &Call) -> Result<Vec<String>> {
         let mut lines: Vec<String> = explain.inner.to_string().lines().map(str::to_owned).collect();
         for (title, node, sql) in fragments(&explain.inner, explain.analyze) {
             let name = self.context.node_name(node);
             lines.push(format!("{title} on {name}:"));
             lines.extend(self.node_plan(node, &format!("EXPLAIN {}{sql}", options(explain)), call).await?);
+            self.statement_finished();
         }
-        self.send_lines(&lines, call.describe, output).await?;
-        Ok(Completion::Tag("EXPLAIN".into()))
+        Ok(lines)
     }
 
     async fn node_plan(&mut self, node: NodeId, sql: &str, call: &Call) -> Result<Vec<String>> {

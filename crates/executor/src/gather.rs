@@ -20,7 +20,9 @@ use crate::call::{Call, Event};
 use crate::load::is_node_specific;
 use crate::output::{Output, frame_bodies};
 use crate::run::Completion;
-use crate::session::{Held, Mode, Session};
+use crate::session::{BESIDE, Held, Mode, Session};
+use crate::snapshot::Isolation;
+use crate::write::Write;
 
 /// Bytes of rows sent to the home node in one CopyData.
 const FRAME_BYTES: usize = 128 * 1024;
@@ -35,48 +37,70 @@ const BINARY_TRAILER: [u8; 2] = [0xff, 0xff];
 /// What a filled input looks like.
 pub(crate) struct Filled {
     columns: Vec<Field>,
+    /// Its rows travel in binary form.
+    pub(crate) binary: bool,
 }
 
 impl Session {
     /// See the module's page.
     pub(crate) async fn gather(&mut self, gather: &Gather, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
-        if self.in_block() {
-            if self.is_read_only() && !gather.writes {
-                return self.beside(async |this| this.gather_in_block(gather, call, output).await).await;
-            }
-            let completion = self.gather_in_block(gather, call, output).await?;
-            self.drop_inputs(&gather.inputs).await?;
-            return Ok(completion);
+        if !gather.writes && self.gathers_beside(&gather.inputs, &gather.final_sql).await? {
+            let sql = self.gather_beside(&gather.inputs, &gather.final_sql, call).await?;
+            let result = self.scatter(Mode::InBlock, vec![(BESIDE, sql)], call, output).await;
+            self.close_beside().await;
+            return result.map_err(without_position);
         }
-        self.begin("BEGIN", false);
-        self.read_elsewhere = !gather.writes;
-        let result = self.gather_in_block(gather, call, output).await;
-        self.read_elsewhere = false;
-        match result {
-            Ok(completion) if gather.writes => self.commit().await.map(|_| completion),
-            // Nothing is to be kept: rolling back spares the home node a flush of its log.
-            Ok(completion) => {
-                self.rollback().await;
-                Ok(completion)
+        let nodes = self.gathered_nodes(&gather.inputs);
+        match (gather.writes, self.in_block()) {
+            (false, _) => {
+                let read = self.begin_read(&nodes).await?;
+                let result = self.gather_in_transaction(gather, call, output).await;
+                self.end_read(read).await;
+                result
             }
-            Err(error) => {
-                self.rollback().await;
-                Err(error)
+            (true, true) => self.gather_in_transaction(gather, call, output).await,
+            (true, false) => {
+                self.write_under_cut(&nodes, "", Write::Gathered(gather), call, output).await
             }
         }
     }
 
-    /// A read-only transaction may not make temp tables: a second session on the home node does, with the same
-    /// snapshot (unless a savepoint is open, in which a snapshot cannot be exported).
+    /// All nodes that a gather over these inputs reads.
+    pub(crate) fn gathered_nodes(&self, inputs: &[Input]) -> Vec<NodeId> {
+        let mut nodes: Vec<NodeId> = inputs.iter().flat_map(|input| input.nodes.iter().copied()).collect();
+        nodes.push(self.home);
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
+    }
+
+    async fn gather_in_transaction(
+        &mut self,
+        gather: &Gather,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        if self.is_read_only() && !gather.writes {
+            return self.beside(async |this| this.gather_in_block(gather, call, output).await).await;
+        }
+        let completion = self.gather_in_block(gather, call, output).await?;
+        self.drop_inputs(&gather.inputs).await?;
+        Ok(completion)
+    }
+
+    /// A read-only transaction may not make temp tables: a second session on the home node does, with the same snapshot. It
+    /// cannot be exported while a savepoint is open.
     pub(crate) async fn beside<T>(&mut self, work: impl AsyncFnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        let begin = match self.has_savepoints() {
-            true => "BEGIN".to_owned(),
-            false => {
-                let rows = self.rows_on(self.home, "SELECT pg_catalog.pg_export_snapshot()").await?;
-                let id = rows.first().and_then(|row| row.first()?.clone()).unwrap_or_default();
-                let id = catalog::quote_literal(&String::from_utf8_lossy(&id));
-                format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ WRITE; SET TRANSACTION SNAPSHOT {id}")
+        let keeps_snapshot = self.isolation().is_some_and(Isolation::keeps_snapshot);
+        let begin = match self.exported_snapshot().await? {
+            Some(id) => format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ WRITE; SET TRANSACTION SNAPSHOT {id}"),
+            None if keeps_snapshot => {
+                return Err(PgError::unsupported(
+                    "a query that gathers rows, after a savepoint in a read-only REPEATABLE READ transaction",
+                )
+                .hint("Run one such query before the first savepoint, or leave READ ONLY out."));
             }
+            None => "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE".to_owned(),
         };
         self.open_beside(&begin).await?;
         let result = work(self).await;
@@ -84,7 +108,24 @@ impl Session {
         result
     }
 
-    async fn gather_in_block(&mut self, gather: &Gather, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
+    /// The id of the block's snapshot on the home node, as a literal; `None` if it cannot be had.
+    async fn exported_snapshot(&mut self) -> Result<Option<String>> {
+        if let Some(known) = self.block.as_ref().and_then(|block| block.exported.clone()) {
+            return Ok(Some(known));
+        }
+        if self.has_savepoints() {
+            return Ok(None);
+        }
+        let rows = self.rows_on(self.home, "SELECT pg_catalog.pg_export_snapshot()").await?;
+        let id = rows.first().and_then(|row| row.first()?.clone()).unwrap_or_default();
+        let id = catalog::quote_literal(&String::from_utf8_lossy(&id));
+        if let Some(block) = self.block.as_mut().filter(|block| block.isolation.keeps_snapshot()) {
+            block.exported = Some(id.clone());
+        }
+        Ok(Some(id))
+    }
+
+    pub(crate) async fn gather_in_block(&mut self, gather: &Gather, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
         let sql = self.fill_all(&gather.inputs, &gather.final_sql, call).await?;
         let part = vec![(self.sink, sql)];
         self.scatter(Mode::InBlock, part, call, output).await.map_err(without_position)
@@ -107,54 +148,84 @@ impl Session {
     /// Makes the temp table of one input and fills it from all nodes.
     async fn fill(&mut self, input: &Input, call: &Call, analyze: bool) -> Result<Filled> {
         let home = self.sink;
-        self.hold(home, Mode::InBlock).await?;
-        let held = self.link(home)?;
-        held.temp = true;
+        let filled = self.describe_input(home, input, call).await?;
+        let binary = filled.binary;
+        let version = self.catalog_version;
+        let remotes: Vec<NodeId> = input.nodes.iter().copied().filter(|node| *node != home).collect();
+        if input.nodes.contains(&self.place(home)) {
+            self.sight.touch(self.place(home));
+        }
+        for node in &remotes {
+            self.hold(*node, Mode::InBlock).await?;
+            self.sight.touch(*node);
+            let held = self.link(*node)?;
+            held.start(&input.sql, &call.with_formats(vec![i16::from(binary)]), version);
+            held.flush().await?;
+        }
+
+        // Beside the home node its own session is one of the sources.
+        let here = input.nodes.contains(&home);
+        let created = self.create_input(home, input, &filled, here, call).await;
+        if !remotes.is_empty() {
+            self.pump(&remotes, &quote_identifier(&input.table), binary, created).await?;
+        } else {
+            created?;
+        }
+        self.finish_input(input, analyze).await?;
+        Ok(filled)
+    }
+
+    /// The columns of a fragment, as a node that stands for all describes them.
+    pub(crate) async fn describe_input(&mut self, node: NodeId, input: &Input, call: &Call) -> Result<Filled> {
+        self.hold(node, Mode::InBlock).await?;
+        let held = self.link(node)?;
         held.start_describe(&input.sql, &call.declared_types());
         held.flush().await?;
         let columns = held.read_description().await?.1.unwrap_or_default();
         let binary = columns
             .iter()
             .all(|column| !is_node_specific(column.type_oid) && !WITHOUT_BINARY_FORM.contains(&column.type_oid));
+        Ok(Filled { columns, binary })
+    }
 
-        let version = self.catalog_version;
-        let remotes: Vec<NodeId> = input.nodes.iter().copied().filter(|node| *node != home).collect();
-        let mode = if self.read_elsewhere { Mode::Autocommit } else { Mode::InBlock };
-        for node in &remotes {
-            self.hold(*node, mode).await?;
-            let held = self.link(*node)?;
-            held.start(&input.sql, &call.with_formats(vec![i16::from(binary)]), version);
-            held.flush().await?;
-        }
-
-        let here = if input.nodes.contains(&home) { "" } else { "NO " };
+    /// Makes the temp table of an input, with the node's own rows or empty.
+    pub(crate) async fn create_input(
+        &mut self,
+        node: NodeId,
+        input: &Input,
+        filled: &Filled,
+        with_rows: bool,
+        call: &Call,
+    ) -> Result<Option<String>> {
+        let here = if with_rows { "" } else { "NO " };
         let create = format!(
             "CREATE TEMP TABLE {}{} ON COMMIT DROP AS {} WITH {here}DATA",
             quote_identifier(&input.table),
-            column_list(&columns),
+            column_list(&filled.columns),
             input.sql
         );
-        let held = self.link(home)?;
+        let version = self.catalog_version;
+        let held = self.link(node)?;
+        held.temp = true;
         held.start(&create, &call.with_formats(Vec::new()), version);
         held.flush().await?;
-        let created = held.finish().await;
-        if !remotes.is_empty() {
-            self.pump(&remotes, &input.table, binary, created).await?;
-        } else {
-            created?;
-        }
-        for sql in &input.after_create {
-            self.run_on(home, sql).await?;
-        }
-        if analyze {
-            self.run_on(home, &format!("ANALYZE pg_temp.{}", quote_identifier(&input.table))).await?;
-        }
-        Ok(Filled { columns })
+        held.finish().await
     }
 
-    /// Moves the rows of `remotes` into the temp table. `created` is how making the table ended: after an error the remotes
+    /// What is to be done once the rows are there.
+    pub(crate) async fn finish_input(&mut self, input: &Input, analyze: bool) -> Result<()> {
+        for sql in &input.after_create {
+            self.run_on(self.sink, sql).await?;
+        }
+        if analyze {
+            self.run_on(self.sink, &format!("ANALYZE pg_temp.{}", quote_identifier(&input.table))).await?;
+        }
+        Ok(())
+    }
+
+    /// Moves the rows of `remotes` into a temp table, whose name is quoted. `created` is how making the table ended: after an error the remotes
     /// are still read to their end.
-    async fn pump(
+    pub(crate) async fn pump(
         &mut self,
         remotes: &[NodeId],
         table: &str,
@@ -190,8 +261,19 @@ impl Session {
         Ok(())
     }
 
+    /// The columns' types as SQL.
+    pub(crate) async fn type_names(&mut self, filled: &Filled) -> Result<Vec<String>> {
+        let wanted = filled
+            .columns
+            .iter()
+            .map(|column| format!("pg_catalog.format_type({}, {})", column.type_oid, column.type_modifier));
+        let sql = format!("SELECT {}", wanted.collect::<Vec<_>>().join(", "));
+        let row = self.rows_on(self.sink, &sql).await?.into_iter().next().unwrap_or_default();
+        Ok(row.into_iter().map(|name| String::from_utf8_lossy(&name.unwrap_or_default()).into_owned()).collect())
+    }
+
     /// Replaces the type markers of a final statement; only a server can print a type's name.
-    async fn resolve_types(&mut self, sql: &planner::FinalSql, inputs: &[Filled]) -> Result<String> {
+    pub(crate) async fn resolve_types(&mut self, sql: &planner::FinalSql, inputs: &[Filled]) -> Result<String> {
         if sql.types.is_empty() {
             return Ok(sql.text.clone());
         }
@@ -243,7 +325,7 @@ pub(crate) fn without_position(error: PgError) -> PgError {
 
 async fn copy_rows(sources: &mut [(NodeId, Held)], sink: &mut Held, table: &str, binary: bool) -> Result<()> {
     let format = if binary { "binary" } else { "text" };
-    let copy = format!("COPY pg_temp.{} FROM STDIN (FORMAT {format})", quote_identifier(table));
+    let copy = format!("COPY pg_temp.{table} FROM STDIN (FORMAT {format})");
     sink.link.connection.query(copy.as_bytes());
     sink.flush().await?;
     match sink.next().await? {

@@ -11,6 +11,7 @@
 //! * [`session`]: the connections a session holds and the transaction that ties them; [`transaction`] ends it.
 //! * [`run`]: one node, many nodes, replicated writes; [`gather`]: temp tables on the home node; [`staged`]: INSERT whose
 //!   rows PostgreSQL makes first; [`ddl`]; [`explain`]; [`copy_in`] from [`copy_input`], [`copy_out`].
+//! * [`snapshot`]: which state of the nodes a statement sees; [`portals`]: the same inside a transaction that has written.
 //! * [`load`]: the catalog, read off the primary datanode.
 //!
 //! Invariants: no SQL value is ever computed here; rows are moved as bytes and looked into only for their distribution
@@ -33,11 +34,14 @@ mod gather;
 mod load;
 mod output;
 mod pool;
+mod portals;
 mod run;
 mod session;
 mod settings;
+mod snapshot;
 mod staged;
 mod transaction;
+mod write;
 
 pub use call::{Call, Parameters};
 pub use context::Context;
@@ -51,3 +55,4 @@ pub use pool::{Address, Identity, Pool};
 pub use run::Completion;
 pub use session::{CancelSet, Mode, Session};
 pub use settings::Settings;
+pub use snapshot::{Isolation, SnapshotMode};

@@ -17,6 +17,8 @@ use pgerror::{PgError, Result, SqlState};
 use pgproto::{ConnectOptions, Connection, scram};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::snapshot::Isolation;
+
 /// Longest wait for a free connection to a node.
 const CHECKOUT_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -54,6 +56,10 @@ pub struct Link {
     /// Which settings the backend has; 0 is a fresh backend.
     pub(crate) applied_settings: u64,
     pub(crate) statements: StatementCache,
+    /// Which doubts about the node ([`crate::Context`]) were settled on this connection; 0 if it never settled.
+    pub(crate) settled_at: u64,
+    /// `default_transaction_isolation` as the backend started.
+    pub(crate) isolation: Isolation,
     key: Key,
     _permit: OwnedSemaphorePermit,
 }
@@ -144,8 +150,13 @@ impl Pool {
             secret: identity.secret.clone(),
             parameters: vec![("application_name".into(), "loxo".into())],
         };
-        let connection = Connection::connect(&options).await?;
-        Ok(Link { connection, applied_settings: 0, statements: StatementCache::default(), key, _permit: permit })
+        let mut connection = Connection::connect(&options).await?;
+        // A role or a database can have its own.
+        let rows = connection.query_rows("SHOW default_transaction_isolation").await?;
+        let level = rows.into_iter().flatten().next().flatten().unwrap_or_default();
+        let isolation = Isolation::named(&String::from_utf8_lossy(&level));
+        let statements = StatementCache::default();
+        Ok(Link { connection, applied_settings: 0, statements, settled_at: 0, isolation, key, _permit: permit })
     }
 
     /// Takes a link back; one that is not idle is closed.

@@ -19,6 +19,7 @@ use crate::call::{Call, Event};
 use crate::load::is_node_specific;
 use crate::output::Output;
 use crate::session::{BESIDE, Held, Mode, Session};
+use crate::snapshot::Isolation;
 
 /// How a statement ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +41,7 @@ impl Session {
     /// Runs a planned statement and sends its rows to `output`. On an error the block, if one is open, has failed.
     pub async fn run(&mut self, plan: &Plan, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
         self.keep_session_state(plan);
+        self.note_write(writes(plan));
         let result = Box::pin(self.dispatch(plan, call, output)).await;
         if result.is_err() {
             self.fail();
@@ -87,27 +89,28 @@ impl Session {
         match plan {
             Plan::Forward(forward) => {
                 let node = self.choose(&forward.nodes);
-                let mode = self.mode();
-                self.scatter(mode, vec![(node, forward.sql.clone())], call, output).await
+                let part = vec![(node, forward.sql.clone())];
+                match forward.writes {
+                    true => self.write_on_one_node(part, call, output).await,
+                    false => self.scatter(self.mode(), part, call, output).await,
+                }
             }
             Plan::Scatter(scatter) => {
                 let parts: Vec<_> = scatter.nodes.iter().map(|node| (*node, scatter.sql.clone())).collect();
-                match scatter.writes && parts.len() > 1 {
-                    true => self.atomically(async |this| this.write_in_order(parts, call, output).await).await,
-                    false => self.scatter(self.mode(), parts, call, output).await,
+                match (scatter.writes, parts.len()) {
+                    (true, 1) => self.write_on_one_node(parts, call, output).await,
+                    (true, _) => self.write_on_several_nodes(&scatter.sql, parts, call, output).await,
+                    (false, 1) => self.scatter(self.mode(), parts, call, output).await,
+                    (false, _) => self.read_several_nodes(parts, call, output).await,
                 }
             }
             Plan::InsertSplit(insert) => {
                 let parts = insert.parts.clone();
                 self.atomically(async |this| this.write_in_order(parts, call, output).await).await
             }
-            Plan::Replicate(replicate) => {
-                self.atomically(async |this| this.replicate(&replicate.nodes, &replicate.sql, call, output).await).await
-            }
+            Plan::Replicate(replicate) => self.write_copies(&replicate.nodes, &replicate.sql, call, output).await,
             Plan::Gather(gather) => self.gather(gather, call, output).await,
-            Plan::InsertStaged(insert) => {
-                self.atomically(async |this| this.insert_staged(insert, call, output).await).await
-            }
+            Plan::InsertStaged(insert) => self.write_staged(insert, call, output).await,
             Plan::Explain(explain) => self.explain(explain, call, output).await,
             Plan::Ddl(ddl) => self.ddl(ddl).await,
             Plan::Redistribute(_) => Err(PgError::unsupported("ALTER TABLE … DISTRIBUTE BY")
@@ -131,7 +134,7 @@ impl Session {
         if self.in_block() {
             return work(self).await;
         }
-        self.begin("BEGIN", false);
+        self.begin_own(Isolation::ReadCommitted, Vec::new());
         match work(self).await {
             Ok(value) => {
                 self.commit().await?;
@@ -148,7 +151,7 @@ impl Session {
     /// A write on several nodes. New rows go to all at once; rows that exist are changed (and so locked) node by node, in the
     /// order of the nodes: two statements over the same rows then wait for each other at the first node instead of
     /// deadlocking across two, which no PostgreSQL would notice.
-    async fn write_in_order(
+    pub(crate) async fn write_in_order(
         &mut self,
         parts: Vec<(NodeId, String)>,
         call: &Call,
@@ -162,6 +165,8 @@ impl Session {
             if let Completion::Tag(tag) = self.scatter(Mode::InBlock, vec![part], call, output).await? {
                 total.add(&tag);
             }
+            // The next node is not to know less than this one has shown.
+            self.statement_finished();
         }
         Ok(total.completion())
     }
@@ -176,6 +181,7 @@ impl Session {
     ) -> Result<Completion> {
         for (node, sql) in &parts {
             self.hold(*node, mode).await?;
+            self.sight.touch(self.place(*node));
             let version = self.catalog_version;
             self.link(*node)?.start(sql, call, version);
         }
@@ -187,7 +193,7 @@ impl Session {
     }
 
     /// Reads the answers of several links until all are done.
-    async fn merge(&mut self, links: &mut [(NodeId, Held)], output: &mut Output<'_>) -> Result<Completion> {
+    pub(crate) async fn merge(&mut self, links: &mut [(NodeId, Held)], output: &mut Output<'_>) -> Result<Completion> {
         let mut total = Total::default();
         let mut failure = None;
         let mut running: BTreeMap<NodeId, CancelKey> =
@@ -265,8 +271,10 @@ impl Session {
         let (first, others) = nodes.split_first().ok_or_else(|| PgError::internal("a write without nodes"))?;
         let completion = self.scatter(Mode::InBlock, vec![(*first, sql.to_owned())], call, output).await?;
         let version = self.catalog_version;
+        self.statement_finished();
         for node in others {
             self.hold(*node, Mode::InBlock).await?;
+            self.sight.touch(*node);
             self.link(*node)?.start(sql, call, version);
         }
         for tag in self.finish_all(others).await? {
@@ -295,6 +303,7 @@ impl Session {
     /// Runs a statement without parameters on one node of the block and drops its rows.
     pub(crate) async fn run_on(&mut self, node: NodeId, sql: &str) -> Result<Option<String>> {
         self.hold(node, Mode::InBlock).await?;
+        self.sight.touch(self.place(node));
         let held = self.link(node)?;
         held.link.connection.query(sql.as_bytes());
         held.flush().await?;
@@ -303,7 +312,7 @@ impl Session {
 
     /// Rows, as text, of a statement without parameters on one node of the block.
     pub(crate) async fn rows_on(&mut self, node: NodeId, sql: &str) -> Result<Vec<Vec<Option<Bytes>>>> {
-        self.hold(node, self.mode()).await?;
+        self.hold_to_ask(node).await?;
         let held = self.link(node)?;
         held.link.connection.query(sql.as_bytes());
         held.flush().await?;
@@ -342,7 +351,7 @@ async fn step(node: NodeId, held: &mut Held, first: bool) -> (NodeId, &mut Held,
 }
 
 /// Is this an INSERT that cannot wait for a row lock of another statement for long? (With ON CONFLICT it can.)
-fn only_inserts(sql: &str) -> bool {
+pub(crate) fn only_inserts(sql: &str) -> bool {
     let sql = sql.to_ascii_lowercase();
     sql.starts_with("insert") && !sql.contains("conflict")
 }
@@ -369,6 +378,24 @@ impl Total {
             (Some(words), None) => Completion::Tag(words),
             (Some(words), Some(count)) => Completion::Tag(format!("{words} {count}")),
         }
+    }
+}
+
+/// May the plan change or lock something?
+fn writes(plan: &Plan) -> bool {
+    match plan {
+        Plan::Forward(forward) => forward.writes,
+        Plan::Scatter(scatter) => scatter.writes,
+        Plan::Gather(gather) => gather.writes,
+        Plan::Explain(explain) => explain.analyze && writes(&explain.inner),
+        Plan::DeclareCursor(inner) => writes(inner),
+        Plan::Replicate(_)
+        | Plan::InsertSplit(_)
+        | Plan::InsertStaged(_)
+        | Plan::CopyFrom(_)
+        | Plan::Ddl(_)
+        | Plan::Redistribute(_) => true,
+        Plan::CopyTo(_) | Plan::Cluster(_) | Plan::Session => false,
     }
 }
 

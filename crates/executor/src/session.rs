@@ -22,6 +22,7 @@ use crate::context::Context;
 use crate::load::Loaded;
 use crate::pool::{Identity, Link};
 use crate::settings::Settings;
+use crate::snapshot::{Cut, Isolation, Sight};
 
 /// A second session on the home node, for a transaction that may not write.
 pub(crate) const BESIDE: NodeId = NodeId(u16::MAX);
@@ -50,6 +51,10 @@ pub(crate) struct Held {
     pub(crate) failure: Option<PgError>,
     /// CopyData is on its way from the node.
     pub(crate) copying_out: bool,
+    /// Sync, which commits the statement, waits for this gate.
+    pub(crate) gate: Option<txn::Gate>,
+    /// Held from before Sync until its answer.
+    pub(crate) pass: Option<txn::Pass>,
 }
 
 /// The session's open transaction.
@@ -57,6 +62,8 @@ pub(crate) struct Held {
 pub(crate) struct Block {
     /// `BEGIN …` as it is sent to each node that joins.
     begin: String,
+    /// What it says beside the isolation level.
+    modes: String,
     /// Commands replayed on a node that joins: `SAVEPOINT`s and `SET`s, in order.
     replay: Vec<Replay>,
     /// Settings as they were at the start and at each savepoint, to go back to.
@@ -67,6 +74,20 @@ pub(crate) struct Block {
     pub(crate) schema_changed: bool,
     pub(crate) failed: bool,
     pub(crate) read_only: bool,
+    pub(crate) isolation: Isolation,
+    pub(crate) cut: Cut,
+    /// The one node of a SERIALIZABLE transaction.
+    pub(crate) anchor: Option<NodeId>,
+    /// It has, or may have, changed or locked something.
+    pub(crate) wrote: bool,
+    /// What is being run takes no snapshot (SHOW, LOCK TABLE).
+    pub(crate) snapshotless: bool,
+    /// LOCK TABLE was run before there was a snapshot.
+    pub(crate) locked: bool,
+    /// It has changed tables or locked them: no other session may look at them.
+    pub(crate) ran_ddl: bool,
+    /// Its snapshot on the home node, for the session beside it.
+    pub(crate) exported: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -111,8 +132,10 @@ pub struct Session {
     pub(crate) spread: usize,
     /// Version of the catalog that the present statement was planned with.
     pub(crate) catalog_version: u64,
-    /// Fragments of the present gather run outside the (implicit) block.
-    pub(crate) read_elsewhere: bool,
+    /// Where reads might go back in time.
+    pub(crate) sight: Sight,
+    /// `default_transaction_isolation` of the home node's backends.
+    pub(crate) server_isolation: Isolation,
     /// Where gathered rows go: the home node, or [`BESIDE`] it.
     pub(crate) sink: NodeId,
     /// Names in `pg_temp`, if known.
@@ -127,6 +150,7 @@ impl Session {
     pub fn new(context: Arc<Context>, identity: Identity, settings: Settings) -> Self {
         let spread = context.next_session_number();
         let home = context.home();
+        let sight = Sight::new(context.nodes().len());
         Self {
             home,
             context,
@@ -139,7 +163,8 @@ impl Session {
             notices: Vec::new(),
             spread,
             catalog_version: 0,
-            read_elsewhere: false,
+            sight,
+            server_isolation: Isolation::default(),
             sink: home,
             temp_relations: None,
             search_path: None,
@@ -216,18 +241,43 @@ impl Session {
         if self.block.is_some() { Mode::InBlock } else { Mode::Autocommit }
     }
 
-    /// Opens a block; `begin` is the BEGIN command that nodes will get.
-    pub fn begin(&mut self, begin: &str, read_only: bool) {
+    /// Opens a block; `modes` are those of BEGIN other than the isolation level, as nodes will get them.
+    pub fn begin(&mut self, isolation: Option<Isolation>, modes: &str, read_only: bool) {
+        let isolation = isolation.unwrap_or_else(|| self.default_isolation());
+        self.open_block(modes.to_owned(), isolation, read_only, Vec::new());
+    }
+
+    /// Opens a block for one statement of a session that has none.
+    pub(crate) fn begin_own(&mut self, isolation: Isolation, settings: Vec<String>) {
+        let replay = settings.into_iter().map(Replay::Set).collect();
+        self.open_block(String::new(), isolation, false, replay);
+    }
+
+    fn open_block(&mut self, modes: String, isolation: Isolation, read_only: bool, replay: Vec<Replay>) {
         debug_assert!(self.block.is_none());
         self.block = Some(Block {
-            begin: begin.to_owned(),
-            replay: Vec::new(),
+            begin: format!("{}{modes}", isolation.begin()),
+            modes,
+            replay,
             settings_at_begin: self.settings.clone(),
             catalog: None,
             schema_changed: false,
             failed: false,
             read_only,
+            isolation,
+            cut: Cut::Pending,
+            anchor: None,
+            wrote: false,
+            snapshotless: false,
+            locked: false,
+            ran_ddl: false,
+            exported: None,
         });
+    }
+
+    /// The isolation level of a transaction that does not say.
+    pub(crate) fn default_isolation(&self) -> Isolation {
+        self.settings.default_isolation().unwrap_or(self.server_isolation)
     }
 
     /// Marks the block as failed; no effect outside one.
@@ -252,9 +302,9 @@ impl Session {
         self.release();
     }
 
-    /// `BEGIN …` of the open block and whether it is read-only.
-    pub fn begin_sql(&self) -> Option<(String, bool)> {
-        self.block.as_ref().map(|block| (block.begin.clone(), block.read_only))
+    /// Isolation level and other modes of the open block, and whether it is read-only.
+    pub fn modes(&self) -> Option<(Isolation, String, bool)> {
+        self.block.as_ref().map(|block| (block.isolation, block.modes.clone(), block.read_only))
     }
 
     /// The session's settings.
@@ -269,8 +319,28 @@ impl Session {
 
     /// Makes the session hold a link to `node` that is ready for the statement; BEGIN may be queued on it, unsent.
     pub(crate) async fn hold(&mut self, node: NodeId, mode: Mode) -> Result<()> {
+        if mode == Mode::InBlock {
+            self.enter_node(node).await?;
+        }
+        self.ready(node, mode, true).await
+    }
+
+    /// For what reads no rows of the user's: a SERIALIZABLE transaction may ask one node and run on another.
+    pub(crate) async fn hold_to_ask(&mut self, node: NodeId) -> Result<()> {
+        match &self.block {
+            Some(block) if block.isolation == Isolation::Serializable => self.hold_as_is(node, Mode::InBlock).await,
+            _ => self.hold(node, self.mode()).await,
+        }
+    }
+
+    /// [`Session::hold`] for what takes no snapshot.
+    pub(crate) async fn hold_as_is(&mut self, node: NodeId, mode: Mode) -> Result<()> {
+        self.ready(node, mode, mode == Mode::InBlock).await
+    }
+
+    async fn ready(&mut self, node: NodeId, mode: Mode, settle: bool) -> Result<()> {
         if !self.held.contains_key(&node) {
-            let address = self.context.address(if node == BESIDE { self.home } else { node })?;
+            let address = self.context.address(self.place(node))?;
             let link = self.context.pool.checkout(node, &address, &self.identity).await?;
             self.cancel.lock().insert(node, link.connection.cancel_key().clone());
             self.held.insert(node, Held::new(link));
@@ -284,10 +354,20 @@ impl Session {
             Some(block) => block.settings_at_begin.replay(),
             None => self.settings.replay(),
         };
+        let place = self.place(node);
+        let settles = settle && self.settles();
         let Some(held) = self.held.get_mut(&node) else { return Err(PgError::internal("a held link is missing")) };
         if !held.begun && held.link.applied_settings != fingerprint {
             held.link.connection.execute(&replay).await?;
             held.link.applied_settings = fingerprint;
+        }
+        let keeps_snapshot = self.block.as_ref().is_some_and(|block| block.isolation.keeps_snapshot());
+        let epoch = self.context.doubt(place);
+        if settles && (self.sight.is_stale(place) || held.link.settled_at < epoch) && !(held.begun && keeps_snapshot) {
+            held.link.connection.query(txn::SETTLE_SQL.as_bytes());
+            held.preamble += 1;
+            held.link.settled_at = epoch;
+            self.sight.settled(place);
         }
         if mode == Mode::InBlock && !held.begun {
             let block = self.block.as_ref().ok_or_else(|| PgError::internal("no transaction block is open"))?;
@@ -302,7 +382,9 @@ impl Session {
     pub(crate) async fn open_beside(&mut self, begin: &str) -> Result<()> {
         self.hold(BESIDE, Mode::Autocommit).await?;
         let held = self.link(BESIDE)?;
-        held.link.connection.execute(begin).await?;
+        held.link.connection.query(begin.as_bytes());
+        held.flush().await?;
+        held.finish().await?;
         held.begun = true;
         self.sink = BESIDE;
         Ok(())
@@ -317,6 +399,18 @@ impl Session {
             && held.link.connection.execute("ROLLBACK").await.is_ok()
         {
             self.context.pool.give_back(held.link);
+        }
+    }
+
+    /// The block's isolation level, if one is open.
+    pub(crate) fn isolation(&self) -> Option<Isolation> {
+        self.block.as_ref().map(|block| block.isolation)
+    }
+
+    /// From here on the block's own sessions must be asked: others do not see its changes and wait for its locks.
+    pub(crate) fn note_write(&mut self, writes: bool) {
+        if let Some(block) = &mut self.block {
+            block.wrote |= writes;
         }
     }
 
@@ -354,6 +448,7 @@ impl Session {
 
     /// Gives back what the session need not keep. To be called after each statement and after each block.
     pub fn release(&mut self) {
+        self.statement_finished();
         let keep = self.block.is_some();
         let nodes: Vec<NodeId> = self.held.keys().copied().collect();
         for node in nodes {
@@ -386,6 +481,21 @@ impl Session {
         });
         let results = futures_util::future::join_all(work).await;
         results.into_iter().find_map(Result::err).map_or(Ok(()), Err)
+    }
+
+    /// Are nodes to settle before they are read? Not for snapshots of a cut.
+    fn settles(&self) -> bool {
+        let cut = self.block.as_ref().is_some_and(|block| {
+            block.isolation == Isolation::RepeatableRead && block.cut != Cut::Unneeded
+        });
+        !cut && self.is_consistent()
+    }
+
+    /// The cancel keys of all links held, after they were put aside for a while.
+    pub(crate) fn register_cancel_keys(&mut self) {
+        let mut keys = self.cancel.lock();
+        keys.clear();
+        keys.extend(self.held.iter().map(|(node, held)| (*node, held.link.connection.cancel_key().clone())));
     }
 
     fn begun(&self) -> Vec<NodeId> {
@@ -478,6 +588,24 @@ impl Session {
 }
 
 impl Block {
+    /// The session's settings before the block.
+    pub(crate) fn settings_at_begin(&self) -> &Settings {
+        &self.settings_at_begin
+    }
+
+    /// The settings made in the block but those of the transaction itself, in order.
+    pub(crate) fn settings_made(&self) -> Vec<String> {
+        let about_itself = |command: &str| {
+            let command = command.to_ascii_lowercase();
+            command.starts_with("set transaction") || command.contains("transaction_")
+        };
+        let commands = self.replay.iter().filter_map(|step| match step {
+            Replay::Set(command) if !about_itself(command) => Some(command.clone()),
+            _ => None,
+        });
+        commands.collect()
+    }
+
     fn joining_commands(&self) -> String {
         let mut sql = self.begin.clone();
         for step in &self.replay {
@@ -496,7 +624,17 @@ impl Block {
 
 impl Held {
     pub(crate) fn new(link: Link) -> Self {
-        Self { link, begun: false, preamble: 0, temp: false, parsing: None, failure: None, copying_out: false }
+        Self {
+            link,
+            begun: false,
+            preamble: 0,
+            temp: false,
+            parsing: None,
+            failure: None,
+            copying_out: false,
+            gate: None,
+            pass: None,
+        }
     }
 
     /// Reads the answers to what was queued before the statement itself. Cancel-safe.
@@ -505,7 +643,7 @@ impl Held {
             let frame = self.link.connection.recv().await?;
             match frame.tag {
                 tag::READY_FOR_QUERY => self.preamble -= 1,
-                tag::COMMAND_COMPLETE => {}
+                tag::COMMAND_COMPLETE | tag::ROW_DESCRIPTION | tag::DATA_ROW => {}
                 tag::ERROR => return Err(PgError::decode_body(frame.body)),
                 other => return Err(unexpected(other, "the start of a transaction")),
             }

@@ -3,10 +3,17 @@
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
+use crate::snapshot::{Isolation, SnapshotMode};
+
 /// Ordered `SET` commands, the last one for a name wins.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     commands: Vec<(String, String)>,
+    snapshot: SnapshotMode,
+    /// `SET LOCAL loxo.snapshot`.
+    snapshot_in_block: Option<SnapshotMode>,
+    /// `default_transaction_isolation`, once the session has changed it.
+    default_isolation: Option<Isolation>,
 }
 
 impl Settings {
@@ -16,6 +23,11 @@ impl Settings {
         self.commands.push((name.to_owned(), command));
     }
 
+    /// Was there a `SET` for this name?
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.commands.iter().any(|(known, _)| known == name)
+    }
+
     /// Forgets a name.
     pub fn reset(&mut self, name: &str) {
         self.commands.retain(|(known, _)| known != name);
@@ -23,7 +35,39 @@ impl Settings {
 
     /// Forgets all.
     pub fn clear(&mut self) {
-        self.commands.clear();
+        *self = Self::default();
+    }
+
+    /// `loxo.snapshot`.
+    pub fn snapshot(&self) -> SnapshotMode {
+        self.snapshot_in_block.unwrap_or(self.snapshot)
+    }
+
+    /// `SET [LOCAL] loxo.snapshot`.
+    pub fn set_snapshot(&mut self, mode: SnapshotMode, local: bool) {
+        match local {
+            true => self.snapshot_in_block = Some(mode),
+            false => (self.snapshot, self.snapshot_in_block) = (mode, None),
+        }
+    }
+
+    /// What `SET LOCAL` set is over.
+    pub(crate) fn block_ended(&mut self) {
+        self.snapshot_in_block = None;
+    }
+
+    pub(crate) fn default_isolation(&self) -> Option<Isolation> {
+        self.default_isolation
+    }
+
+    /// What `SHOW default_transaction_isolation` answers now.
+    pub fn set_default_isolation(&mut self, isolation: Isolation) {
+        self.default_isolation = Some(isolation);
+    }
+
+    /// The commands of other settings with this session's way of reading.
+    pub(crate) fn go_back_to(&mut self, before: &Settings) {
+        self.commands = before.commands.clone();
     }
 
     /// Two sessions with the same fingerprint can use each other's backends; 0 means "as the server starts".

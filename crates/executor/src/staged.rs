@@ -42,6 +42,7 @@ impl Session {
         held.start(&fill, &call.with_formats(Vec::new()), version);
         held.flush().await?;
         held.finish().await.map_err(|error| rename_stage(without_position(error), &insert.stage))?;
+        self.statement_finished();
         let tail = (!insert.tail.is_empty()).then_some(insert);
         let rows = self.drain_stage(&insert.stage, tail, call, output).await.map_err(without_copy_context)?;
         self.drop_stage(&insert.stage, &insert.inputs).await?;

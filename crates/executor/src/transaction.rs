@@ -81,6 +81,8 @@ impl Session {
         let tools = txn::CommitTools { ids: &context.gids, nodes: &inquiry, gtm: &context.gtm };
         let outcome = txn::commit(&mut participants, at, &tools).await?;
         if !outcome.unresolved.is_empty() {
+            outcome.unresolved.iter().for_each(|node| context.raise_doubt(NodeId(*node)));
+            self.sight.behind(&outcome.unresolved);
             self.notices.extend(unresolved_warning(&outcome.unresolved));
         }
         Ok(())
@@ -136,7 +138,9 @@ impl Session {
     }
 
     fn end_block(&mut self) {
+        self.statement_finished();
         self.block = None;
+        self.settings_mut().block_ended();
         for held in self.held.values_mut() {
             held.begun = false;
             held.temp = false;

@@ -208,6 +208,11 @@ impl Connection {
         self.syncs_owed += 1;
     }
 
+    /// Counts the ReadyForQuery of a Sync that the caller will queue later, so that the connection is not settled until then.
+    pub fn owe_sync(&mut self) {
+        self.syncs_owed += 1;
+    }
+
     /// Queues a simple query and counts the ReadyForQuery it will bring.
     pub fn query(&mut self, sql: &[u8]) {
         frontend::query(self.writer.buffer(), sql);

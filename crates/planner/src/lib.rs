@@ -27,6 +27,7 @@ pub mod parse;
 mod plan;
 mod select;
 mod session;
+mod tables;
 mod tree;
 mod views;
 
@@ -37,6 +38,7 @@ pub use clock::{at_one_moment, may_read_clock};
 pub use parse::{Statement, StatementKind, parse};
 pub use plan::*;
 pub use session::*;
+pub use tables::{read_tables, reads_only, written_table};
 
 use context::Context;
 

@@ -1,0 +1,277 @@
+//! One state of several nodes inside a READ COMMITTED block, in the block's own sessions, so that its own changes are seen.
+//!
+//! In READ COMMITTED every statement has a snapshot of its own, and PostgreSQL takes that of a plain SELECT when it binds the
+//! portal. So: parse on all nodes, which may wait for locks; inside one closure bind all portals of the statement, on all nodes;
+//! then execute them, in any order and at leisure. Named portals outlive Sync inside a transaction block.
+//!
+//! ```text
+//!  Parse, Sync ─ all nodes ─┐          ┌─ Bind p1 … pn, generation, Sync ─ all nodes ─┐   closure valid?
+//!                           └─ cut ────┘                                              └── Execute p1, Sync …
+//! ```
+//!
+//! What a statement gathers must not go to the block's session on the home node: that one is a source itself, and making a
+//! temp table from its rows would take another snapshot. It goes to a session [`BESIDE`] it, where the final text runs too; so
+//! that text may read nothing but what was gathered ([`planner::reads_only`]).
+//!
+//! Invariants: a portal bound outside a valid closure is closed and never executed; nothing here leaves a portal behind that a
+//! later statement could take for its own.
+
+use bytes::Bytes;
+use catalog::{NodeId, quote_identifier};
+use pgerror::{PgError, Result, SqlState};
+use pgproto::backend::tag;
+use pgproto::connection::unexpected;
+use pgproto::frontend::{self, Bind, Target};
+use planner::{FinalSql, Input};
+use tokio::time::Instant;
+
+use crate::call::{Call, Parameters};
+use crate::gather::{Filled, without_position};
+use crate::output::Output;
+use crate::run::Completion;
+use crate::session::{BESIDE, Held, Mode, Session};
+use crate::snapshot::{CUT_MAX, Isolation, generation};
+
+/// Name of the portal that reads the generation, and of its statement.
+const GENERATION: &[u8] = b"loxo_generation";
+
+/// A SELECT that is to run on several nodes in the state of one cut.
+pub(crate) struct Portal {
+    nodes: Vec<NodeId>,
+    sql: String,
+    result_formats: Vec<i16>,
+    /// Of both the statement and the portal.
+    name: Bytes,
+}
+
+impl Portal {
+    fn new(number: usize, nodes: &[NodeId], sql: &str, result_formats: Vec<i16>) -> Self {
+        Self { nodes: nodes.to_vec(), sql: sql.to_owned(), result_formats, name: format!("loxo_portal_{number}").into() }
+    }
+}
+
+impl Session {
+    /// Must a statement over these nodes bind its portals under a cut?
+    pub(crate) fn binds(&self, nodes: &[NodeId]) -> bool {
+        nodes.len() > 1 && self.is_consistent() && self.isolation() == Some(Isolation::ReadCommitted)
+    }
+
+    /// The same SELECT on several nodes, wherever the session is.
+    pub(crate) async fn read_several_nodes(
+        &mut self,
+        parts: Vec<(NodeId, String)>,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        let nodes: Vec<NodeId> = parts.iter().map(|(node, _)| *node).collect();
+        let Some((_, sql)) = parts.first().filter(|_| self.binds(&nodes)) else {
+            let read = self.begin_read(&nodes).await?;
+            let result = self.scatter(Mode::InBlock, parts, call, output).await;
+            self.end_read(read).await;
+            return result;
+        };
+        let portal = Portal::new(1, &nodes, sql, call.result_formats.clone());
+        let portals = [portal];
+        self.bind_portals(&portals, call).await?;
+        let [portal] = &portals;
+        for node in &nodes {
+            self.link(*node)?.execute_portal(&portal.name, call.describe);
+        }
+        let mut links = self.take(&nodes)?;
+        let result = self.merge(&mut links, output).await;
+        self.put_back(links);
+        result
+    }
+
+    /// May this gather run through portals and a session beside the home node?
+    pub(crate) async fn gathers_beside(&mut self, inputs: &[Input], final_sql: &FinalSql) -> Result<bool> {
+        let nodes = self.gathered_nodes(inputs);
+        let has_ddl = self.block.as_ref().is_some_and(|block| block.ran_ddl);
+        if has_ddl || !self.binds(&nodes) {
+            return Ok(false);
+        }
+        let loaded = self.catalog().await?;
+        Ok(planner::reads_only(&final_sql.text, inputs, &loaded.catalog))
+    }
+
+    /// Gathers the inputs beside the home node under one cut; gives the final text to run there. Then
+    /// [`Session::close_beside`] must follow.
+    pub(crate) async fn gather_beside(&mut self, inputs: &[Input], final_sql: &FinalSql, call: &Call) -> Result<String> {
+        let mut filled = Vec::with_capacity(inputs.len());
+        let mut portals = Vec::with_capacity(inputs.len());
+        for (number, input) in inputs.iter().enumerate() {
+            let columns = self.describe_input(self.home, input, call).await?;
+            portals.push(Portal::new(number + 1, &input.nodes, &input.sql, vec![i16::from(columns.binary)]));
+            filled.push(columns);
+        }
+        self.open_beside("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE").await?;
+        let result = self.gather_portals(inputs, &portals, &filled, final_sql, call).await;
+        if result.is_err() {
+            self.close_beside().await;
+        }
+        result
+    }
+
+    async fn gather_portals(
+        &mut self,
+        inputs: &[Input],
+        portals: &[Portal],
+        filled: &[Filled],
+        final_sql: &FinalSql,
+        call: &Call,
+    ) -> Result<String> {
+        self.bind_portals(portals, call).await?;
+        for ((input, portal), columns) in inputs.iter().zip(portals).zip(filled) {
+            let created = self.create_input(BESIDE, input, columns, false, call).await;
+            for node in &portal.nodes {
+                self.link(*node)?.execute_portal(&portal.name, false);
+                self.link(*node)?.flush().await?;
+            }
+            self.pump(&portal.nodes, &quote_identifier(&input.table), columns.binary, created).await.map_err(without_position)?;
+            self.finish_input(input, inputs.len() > 1).await?;
+        }
+        self.resolve_types(final_sql, filled).await
+    }
+
+    /// Rows of `sql`, run beside the home node, as a new temp table of the block's own session there.
+    pub(crate) async fn bring_home(&mut self, sql: &str, table: &str, columns: &[String], call: &Call) -> Result<()> {
+        let input = Input { table: String::new(), nodes: Vec::new(), sql: sql.to_owned(), after_create: Vec::new() };
+        let described = self.describe_input(BESIDE, &input, call).await?;
+        let types = self.type_names(&described).await?;
+        let list: Vec<String> = columns.iter().zip(types).map(|(column, of)| format!("{column} {of}")).collect();
+        let created = self
+            .run_on(self.home, &format!("CREATE TEMP TABLE {table} ({}) ON COMMIT DROP", list.join(", ")))
+            .await;
+        self.link(self.home)?.temp = true;
+        let version = self.catalog_version;
+        let beside = self.link(BESIDE)?;
+        beside.start(sql, &call.with_formats(vec![i16::from(described.binary)]), version);
+        beside.flush().await?;
+        // The pump goes to the sink: for this once that is home.
+        self.sink = self.home;
+        let pumped = self.pump(&[BESIDE], table, described.binary, created).await;
+        self.sink = BESIDE;
+        pumped
+    }
+
+    /// Binds every portal on its nodes within one valid closure.
+    async fn bind_portals(&mut self, portals: &[Portal], call: &Call) -> Result<()> {
+        let mut nodes: Vec<NodeId> = portals.iter().flat_map(|portal| portal.nodes.clone()).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        for node in &nodes {
+            self.hold(*node, Mode::InBlock).await?;
+            let link = self.link(*node)?;
+            portals.iter().filter(|portal| portal.nodes.contains(node)).for_each(|portal| link.parse_portal(portal, call));
+            link.parse_generation();
+        }
+        self.answers(&nodes).await.map_err(without_position)?;
+        let deadline = Instant::now() + CUT_MAX;
+        let nothing = Parameters::default();
+        let parameters = call.parameters.as_deref().unwrap_or(&nothing);
+        loop {
+            let cut = self.closure(&nodes, deadline).await?;
+            for node in &nodes {
+                let link = self.link(*node)?;
+                portals.iter().filter(|portal| portal.nodes.contains(node)).for_each(|portal| link.bind_portal(portal, parameters));
+                link.bind_generation();
+            }
+            let generations = self.answers(&nodes).await?;
+            if self.complete(cut, &generations) {
+                return Ok(());
+            }
+            for node in &nodes {
+                let link = self.link(*node)?;
+                portals.iter().filter(|portal| portal.nodes.contains(node)).for_each(|portal| link.close_portal(&portal.name));
+                link.link.connection.sync();
+            }
+            self.answers(&nodes).await?;
+        }
+    }
+
+    /// Sends what is queued on these links, up to a Sync each, and reads the answers; the first error wins.
+    async fn answers(&mut self, nodes: &[NodeId]) -> Result<Vec<Option<i64>>> {
+        let work = self.held.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(_, held)| async {
+            held.flush().await?;
+            held.portal_answers().await
+        });
+        futures_util::future::join_all(work).await.into_iter().collect()
+    }
+}
+
+impl Held {
+    fn parse_portal(&mut self, portal: &Portal, call: &Call) {
+        let out = self.link.connection.out();
+        // What an earlier statement of this name, cancelled half-way perhaps, has left.
+        frontend::close(out, Target::Portal, &portal.name);
+        frontend::close(out, Target::Statement, &portal.name);
+        frontend::parse(out, &portal.name, portal.sql.as_bytes(), &call.declared_types());
+    }
+
+    fn parse_generation(&mut self) {
+        let out = self.link.connection.out();
+        frontend::close(out, Target::Statement, GENERATION);
+        frontend::parse(out, GENERATION, txn::SNAPSHOT_SQL.as_bytes(), &[]);
+        self.link.connection.sync();
+    }
+
+    fn bind_portal(&mut self, portal: &Portal, parameters: &Parameters) {
+        let bind = Bind {
+            portal: portal.name.clone(),
+            statement: portal.name.clone(),
+            parameter_formats: parameters.formats.clone(),
+            parameters: parameters.values.clone(),
+            result_formats: portal.result_formats.clone(),
+        };
+        frontend::bind(self.link.connection.out(), &bind);
+    }
+
+    /// After the portals: the generation read is at least as new as their snapshots.
+    fn bind_generation(&mut self) {
+        let statement = Bytes::from_static(GENERATION);
+        let out = self.link.connection.out();
+        frontend::bind(out, &Bind { statement, ..Bind::default() });
+        frontend::execute(out, b"", 0);
+        self.link.connection.sync();
+    }
+
+    fn close_portal(&mut self, name: &[u8]) {
+        frontend::close(self.link.connection.out(), Target::Portal, name);
+    }
+
+    /// Queues the execution of a bound portal, which is closed at its end.
+    fn execute_portal(&mut self, name: &[u8], describe: bool) {
+        let out = self.link.connection.out();
+        if describe {
+            frontend::describe(out, Target::Portal, name);
+        }
+        frontend::execute(out, name, 0);
+        frontend::close(out, Target::Portal, name);
+        self.link.connection.sync();
+    }
+
+    /// Reads up to ReadyForQuery; gives the generation if it was among the answers.
+    async fn portal_answers(&mut self) -> Result<Option<i64>> {
+        self.skip_preamble().await?;
+        let (mut read, mut failure) = (None, None);
+        loop {
+            let frame = self.link.connection.recv().await?;
+            match frame.tag {
+                tag::READY_FOR_QUERY => return failure.map_or(Ok(read), Err),
+                tag::DATA_ROW => {
+                    let row = pgproto::backend::decode_data_row(frame.body)?;
+                    read = row.first().and_then(|value| generation(value.as_deref()?));
+                }
+                tag::ERROR => failure = Some(PgError::decode_body(frame.body)),
+                tag::PARSE_COMPLETE | tag::BIND_COMPLETE | tag::CLOSE_COMPLETE | tag::COMMAND_COMPLETE => {}
+                other => return Err(unexpected(other, "the binding of portals")),
+            }
+        }
+    }
+}
+
+/// 40001 for a stream of rows that turned out not to be of one cut.
+pub(crate) fn not_one_cut() -> PgError {
+    PgError::new(SqlState::SERIALIZATION_FAILURE, "the rows could not be read in one state of all datanodes")
+        .hint("Run the statement again.")
+}

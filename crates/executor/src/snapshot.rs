@@ -1,0 +1,496 @@
+//! What a statement may see: isolation levels, cuts, and how a session never goes back in time.
+//!
+//! A transaction that wrote on several nodes becomes visible on one after the other. Two means keep a session from seeing
+//! half of it:
+//!
+//! * A *cut* (crate `txn`): no commit is in its visible phase while the nodes of a statement take their snapshots. Every
+//!   statement that reads several nodes runs under one, in REPEATABLE READ transactions: those of the session's own block
+//!   in REPEATABLE READ ([`Session::hold`] takes the cut at the first statement, over all nodes), else transactions made
+//!   for this statement ([`Session::begin_read`]). [`portals`](crate::portals) has the third case.
+//! * *Settling*: before a session that has seen something elsewhere reads a node, that node waits until what it holds
+//!   prepared now is gone. So what was seen on one node is seen on the next. [`Sight`] knows which nodes that concerns; after
+//!   a cut it is none. A new connection settles once: its node may have been away.
+//!
+//! ```text
+//!  autocommit, one node      settle?  statement
+//!  autocommit, several       BEGIN … REPEATABLE READ ─ cut ─ snapshots ─ statement ─ ROLLBACK
+//!  READ COMMITTED block      as autocommit, beside the block, until it has written; then see `portals`
+//!  REPEATABLE READ block     cut over all nodes, once
+//!  SERIALIZABLE block        one node, or 0A000
+//! ```
+//!
+//! Invariants: a snapshot that was not taken inside a valid closure is never used for a statement over several nodes (the
+//! transactions are rolled back and begun anew); a statement of a session with `loxo.snapshot = local` neither waits for the
+//! gtm nor for prepared transactions.
+
+use std::time::Duration;
+
+use catalog::NodeId;
+use pgerror::{PgError, Result, SqlState};
+use tokio::time::{Instant, sleep};
+
+use crate::session::{BESIDE, Block, Mode, Session};
+
+/// Longest wait for a cut that holds, and for nodes whose transactions are in doubt.
+pub(crate) const CUT_MAX: Duration = Duration::from_secs(30);
+/// Pause before a node in doubt is looked at again.
+const DOUBT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Isolation level of a transaction. READ UNCOMMITTED is READ COMMITTED, as in PostgreSQL.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[allow(missing_docs)]
+pub enum Isolation {
+    #[default]
+    ReadCommitted,
+    RepeatableRead,
+    Serializable,
+}
+
+impl Isolation {
+    /// Of the words after ISOLATION LEVEL, or the value of `transaction_isolation`.
+    pub fn named(words: &str) -> Self {
+        match words.to_ascii_lowercase().as_str() {
+            "serializable" => Isolation::Serializable,
+            "repeatable read" => Isolation::RepeatableRead,
+            _ => Isolation::ReadCommitted,
+        }
+    }
+
+    /// `BEGIN` with this level.
+    pub(crate) fn begin(self) -> &'static str {
+        match self {
+            Isolation::ReadCommitted => "BEGIN ISOLATION LEVEL READ COMMITTED",
+            Isolation::RepeatableRead => "BEGIN ISOLATION LEVEL REPEATABLE READ",
+            Isolation::Serializable => "BEGIN ISOLATION LEVEL SERIALIZABLE",
+        }
+    }
+
+    /// Does the transaction keep its first snapshot?
+    pub(crate) fn keeps_snapshot(self) -> bool {
+        self != Isolation::ReadCommitted
+    }
+}
+
+/// The setting `loxo.snapshot`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SnapshotMode {
+    /// One snapshot for all nodes.
+    #[default]
+    Consistent,
+    /// Each node's own: a transaction over several nodes may be seen on some and not yet on others.
+    Local,
+}
+
+impl SnapshotMode {
+    /// Of the setting's value.
+    ///
+    /// # Errors
+    /// 22023 as PostgreSQL words it.
+    pub fn named(value: &str) -> Result<Self> {
+        match value.to_ascii_lowercase().as_str() {
+            "consistent" => Ok(SnapshotMode::Consistent),
+            "local" => Ok(SnapshotMode::Local),
+            _ => Err(PgError::new(
+                SqlState::INVALID_PARAMETER_VALUE,
+                format!("invalid value for parameter \"loxo.snapshot\": \"{value}\""),
+            )
+            .hint("Available values: consistent, local.")),
+        }
+    }
+
+    /// The setting's value.
+    pub fn name(self) -> &'static str {
+        match self {
+            SnapshotMode::Consistent => "consistent",
+            SnapshotMode::Local => "local",
+        }
+    }
+}
+
+/// Which nodes might show the session less than it has seen elsewhere.
+#[derive(Debug, Default)]
+pub(crate) struct Sight {
+    stale: Vec<bool>,
+    /// Nodes that the present statement reads.
+    touched: Vec<NodeId>,
+}
+
+impl Sight {
+    pub(crate) fn new(nodes: usize) -> Self {
+        Self { stale: vec![false; nodes], touched: Vec::new() }
+    }
+
+    /// Must this node settle before it is read?
+    pub(crate) fn is_stale(&self, node: NodeId) -> bool {
+        self.stale.get(usize::from(node.0)).copied().unwrap_or(false)
+    }
+
+    /// This node is about to settle.
+    pub(crate) fn settled(&mut self, node: NodeId) {
+        self.set(node, false);
+    }
+
+    /// The present statement runs on this node.
+    pub(crate) fn touch(&mut self, node: NodeId) {
+        if !self.touched.contains(&node) {
+            self.touched.push(node);
+        }
+    }
+
+    /// The present statement is over: what it saw may be missing on the nodes where it did not run and, if it ran on several,
+    /// on any.
+    pub(crate) fn finished(&mut self) {
+        match self.touched.as_slice() {
+            [] => return,
+            [one] => {
+                let one = usize::from(one.0);
+                self.stale.iter_mut().enumerate().filter(|(node, _)| *node != one).for_each(|(_, stale)| *stale = true);
+            }
+            _ => self.stale.fill(true),
+        }
+        self.touched.clear();
+    }
+
+    /// A cut was taken: whatever any node shows, all show, but for these.
+    pub(crate) fn cut(&mut self, unresolved: &[u16]) {
+        self.stale.fill(false);
+        self.touched.clear();
+        unresolved.iter().for_each(|node| self.set(NodeId(*node), true));
+    }
+
+    /// These nodes hold a transaction that this session knows to be committed.
+    pub(crate) fn behind(&mut self, nodes: &[u16]) {
+        nodes.iter().for_each(|node| self.set(NodeId(*node), true));
+    }
+
+    fn set(&mut self, node: NodeId, stale: bool) {
+        if let Some(known) = self.stale.get_mut(usize::from(node.0)) {
+            *known = stale;
+        }
+    }
+}
+
+/// How far a transaction that keeps its first snapshot is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Cut {
+    /// It has no snapshot yet.
+    #[default]
+    Pending,
+    /// Its snapshots on all nodes it may read are of one cut.
+    Taken,
+    /// None is needed: it reads one node, or each node's own state.
+    Unneeded,
+}
+
+/// Where a read over several nodes runs.
+pub(crate) enum Read {
+    /// In the session's block as it is.
+    InBlock,
+    /// In a transaction made for it, while the session's block, if there is one, is put aside.
+    Own(Option<Box<Aside>>),
+}
+
+/// A session's block and its connections while others read for it.
+pub(crate) struct Aside {
+    block: Block,
+    settings: crate::Settings,
+    held: std::collections::BTreeMap<NodeId, crate::session::Held>,
+}
+
+impl Session {
+    /// Does the present statement need snapshots that agree?
+    pub(crate) fn is_consistent(&self) -> bool {
+        self.settings().snapshot() == SnapshotMode::Consistent && self.context.nodes().len() > 1
+    }
+
+    /// The datanode behind a link's name.
+    pub(crate) fn place(&self, node: NodeId) -> NodeId {
+        if node == BESIDE { self.home } else { node }
+    }
+
+    /// To be called when a statement, or a part of one that others follow on other nodes, has ended.
+    pub(crate) fn statement_finished(&mut self) {
+        match self.block.as_ref().map(|block| block.cut) {
+            // All that this transaction reads is as of its cut.
+            Some(Cut::Taken) => self.sight.touched.clear(),
+            _ => self.sight.finished(),
+        }
+    }
+
+    /// Gives a read over `nodes` snapshots that agree, wherever the session is. It runs in the block that is open then;
+    /// [`Session::end_read`] must follow.
+    pub(crate) async fn begin_read(&mut self, nodes: &[NodeId]) -> Result<Read> {
+        let (aside, settings) = match self.block.take() {
+            None => (None, Vec::new()),
+            Some(block) if self.can_read_beside(&block, nodes) => {
+                let settings = block.settings_made();
+                (Some(self.put_aside(block)), settings)
+            }
+            Some(block) => {
+                self.block = Some(block);
+                return Ok(Read::InBlock);
+            }
+        };
+        let read = Read::Own(aside);
+        let ready = match self.refuse_serializable(nodes) {
+            Ok(()) => {
+                self.begin_own(Isolation::RepeatableRead, settings);
+                self.cut_over(nodes).await
+            }
+            Err(error) => Err(error),
+        };
+        match ready {
+            Ok(()) => Ok(read),
+            Err(error) => {
+                self.end_read(read).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Rolls a transaction of our own back (nothing is to be kept, and that spares a flush of the log) and returns to the
+    /// session's own.
+    pub(crate) async fn end_read(&mut self, read: Read) {
+        let Read::Own(aside) = read else { return };
+        if self.in_block() {
+            self.rollback().await;
+        }
+        if let Some(aside) = aside {
+            self.held = aside.held;
+            *self.settings_mut() = aside.settings;
+            self.block = Some(aside.block);
+            self.register_cancel_keys();
+        }
+    }
+
+    /// May a statement of this block be run by other sessions, in a transaction of its own?
+    fn can_read_beside(&self, block: &Block, nodes: &[NodeId]) -> bool {
+        block.isolation == Isolation::ReadCommitted
+            && !block.wrote
+            && !block.schema_changed
+            && !self.is_pinned(self.home)
+            && self.is_consistent()
+            && nodes.len() > 1
+    }
+
+    /// The block's own SETs hold in the other sessions for as long as their transaction.
+    fn put_aside(&mut self, block: Block) -> Box<Aside> {
+        let settings = self.settings().clone();
+        self.settings_mut().go_back_to(block.settings_at_begin());
+        Box::new(Aside { block, settings, held: std::mem::take(&mut self.held) })
+    }
+
+    /// The snapshots of a transaction of our own; one node needs no cut.
+    pub(crate) async fn cut_over(&mut self, nodes: &[NodeId]) -> Result<()> {
+        let cut = match nodes.len() > 1 && self.is_consistent() {
+            true => {
+                self.take_cut(nodes).await?;
+                Cut::Taken
+            }
+            false => Cut::Unneeded,
+        };
+        if let Some(block) = &mut self.block {
+            block.cut = cut;
+        }
+        Ok(())
+    }
+
+    /// LOCK TABLE was run in a transaction that has no snapshot yet.
+    pub(crate) fn locked_before_cut(&mut self) {
+        if let Some(block) = &mut self.block {
+            block.locked |= block.cut == Cut::Pending;
+        }
+    }
+
+    /// Under `default_transaction_isolation = serializable` a statement alone is a serializable transaction.
+    pub(crate) fn refuse_serializable(&self, nodes: &[NodeId]) -> Result<()> {
+        match nodes.len() > 1 && !self.in_block() && self.default_isolation() == Isolation::Serializable {
+            true => Err(beyond_one_node()),
+            false => Ok(()),
+        }
+    }
+
+    /// What the block's isolation level asks for before it goes to `node`.
+    pub(crate) async fn enter_node(&mut self, node: NodeId) -> Result<()> {
+        let (place, is_consistent) = (self.place(node), self.is_consistent());
+        let Some(block) = &mut self.block else { return Ok(()) };
+        match block.isolation {
+            _ if block.snapshotless => Ok(()),
+            Isolation::ReadCommitted => Ok(()),
+            Isolation::Serializable => match block.anchor.replace(place) {
+                Some(anchor) if anchor != place => {
+                    block.anchor = Some(anchor);
+                    Err(beyond_one_node())
+                }
+                _ => Ok(()),
+            },
+            Isolation::RepeatableRead if block.cut != Cut::Pending || !is_consistent => Ok(()),
+            Isolation::RepeatableRead => {
+                let nodes = self.context.nodes();
+                Box::pin(self.take_cut(&nodes)).await?;
+                if let Some(block) = &mut self.block {
+                    block.cut = Cut::Taken;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// What follows takes no snapshot in PostgreSQL and must not make the block take one here.
+    pub(crate) fn set_snapshotless(&mut self, snapshotless: bool) {
+        if let Some(block) = &mut self.block {
+            block.snapshotless = snapshotless;
+        }
+    }
+
+    /// Has the block's transaction on each of `nodes` take its snapshot within one closure.
+    async fn take_cut(&mut self, nodes: &[NodeId]) -> Result<()> {
+        let deadline = Instant::now() + CUT_MAX;
+        loop {
+            self.open_on(nodes).await?;
+            if self.try_cut(nodes, deadline).await? {
+                return Ok(());
+            }
+            self.start_over(nodes).await?;
+        }
+    }
+
+    /// A closure in which none of `nodes` has transactions in doubt; 57P03 after `deadline`.
+    pub(crate) async fn closure(&self, nodes: &[NodeId], deadline: Instant) -> Result<txn::Cut> {
+        loop {
+            let cut = self.context.gtm.cut().await?;
+            let in_doubt = cut.unresolved().iter().copied().find(|node| nodes.contains(&NodeId(*node)));
+            let Some(node) = in_doubt else {
+                return if Instant::now() < deadline { Ok(cut) } else { Err(no_cut(None)) };
+            };
+            // Nobody has to wait while we do.
+            drop(cut);
+            if Instant::now() >= deadline {
+                return Err(no_cut(Some(self.context.node_name(NodeId(node)))));
+            }
+            sleep(DOUBT_PAUSE).await;
+        }
+    }
+
+    /// Has all answered within the closure, and under its gtm? Then whatever the session sees, all nodes show.
+    pub(crate) fn complete(&mut self, cut: txn::Cut, generations: &[Option<i64>]) -> bool {
+        let same = generations.iter().all(|read| *read == Some(cut.generation()));
+        let unresolved = cut.unresolved().to_vec();
+        let complete = cut.complete() && same;
+        if complete {
+            self.sight.cut(&unresolved);
+        }
+        complete
+    }
+
+    /// `BEGIN …` on all of them, answered.
+    pub(crate) async fn open_on(&mut self, nodes: &[NodeId]) -> Result<()> {
+        for node in nodes {
+            self.hold_as_is(*node, Mode::InBlock).await?;
+        }
+        let work = self.held.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(_, held)| async {
+            held.flush().await?;
+            held.skip_preamble().await
+        });
+        futures_util::future::join_all(work).await.into_iter().collect()
+    }
+
+    async fn try_cut(&mut self, nodes: &[NodeId], deadline: Instant) -> Result<bool> {
+        let cut = self.closure(nodes, deadline).await?;
+        let generations = self.generations(nodes).await?;
+        Ok(self.complete(cut, &generations))
+    }
+
+    /// Reads the generation on all of these nodes at once, which takes a snapshot.
+    pub(crate) async fn generations(&mut self, nodes: &[NodeId]) -> Result<Vec<Option<i64>>> {
+        for node in nodes {
+            self.link(*node)?.link.connection.query(txn::SNAPSHOT_SQL.as_bytes());
+        }
+        let work = self.held.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(_, held)| async {
+            held.flush().await?;
+            let (rows, _) = held.link.connection.read_rows().await?;
+            Ok::<_, PgError>(rows.first().and_then(|row| generation(row.first()?.as_deref()?)))
+        });
+        futures_util::future::join_all(work).await.into_iter().collect()
+    }
+
+    /// Gives snapshots back that are of no use.
+    async fn start_over(&mut self, nodes: &[NodeId]) -> Result<()> {
+        if self.block.as_ref().is_some_and(|block| block.locked) {
+            return Err(PgError::new(
+                SqlState::SERIALIZATION_FAILURE,
+                "could not take one snapshot on all datanodes before the locks of this transaction would be lost",
+            )
+            .hint("Run the transaction again."));
+        }
+        self.broadcast(nodes, "ROLLBACK").await?;
+        for node in nodes {
+            self.link(*node)?.begun = false;
+        }
+        Ok(())
+    }
+}
+
+/// What [`txn::SNAPSHOT_SQL`] answered.
+pub(crate) fn generation(value: &[u8]) -> Option<i64> {
+    std::str::from_utf8(value).ok()?.parse().ok()
+}
+
+fn beyond_one_node() -> PgError {
+    PgError::unsupported("a SERIALIZABLE transaction over several datanodes")
+        .hint("Pin the distribution keys so that it stays on one datanode, or use REPEATABLE READ.")
+}
+
+/// 57P03 after [`CUT_MAX`].
+fn no_cut(in_doubt: Option<String>) -> PgError {
+    match in_doubt {
+        Some(node) => PgError::new(
+            SqlState::CANNOT_CONNECT_NOW,
+            format!("{node} has transactions whose outcome has been in doubt for 30 s"),
+        )
+        .hint("See `loxo status`; SET loxo.snapshot = 'local' reads what each datanode shows."),
+        None => {
+            PgError::new(SqlState::CANNOT_CONNECT_NOW, "no consistent snapshot of the datanodes could be taken for 30 s")
+                .hint("See `loxo status`; SET loxo.snapshot = 'local' reads what each datanode shows.")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stale(sight: &Sight) -> Vec<u16> {
+        (0..3).filter(|node| sight.is_stale(NodeId(*node))).collect()
+    }
+
+    #[test]
+    fn nodes_settle_after_something_was_seen_elsewhere() {
+        let mut sight = Sight::new(3);
+        assert_eq!(stale(&sight), [0; 0]);
+        sight.touch(NodeId(1));
+        sight.finished();
+        assert_eq!(stale(&sight), [0, 2]);
+        // Again the same node: nothing changes for it.
+        sight.touch(NodeId(1));
+        sight.finished();
+        assert_eq!(stale(&sight), [0, 2]);
+        sight.settled(NodeId(2));
+        sight.touch(NodeId(2));
+        sight.finished();
+        assert_eq!(stale(&sight), [0, 1]);
+    }
+
+    #[test]
+    fn after_several_nodes_without_a_cut_none_is_sure() {
+        let mut sight = Sight::new(3);
+        sight.touch(NodeId(0));
+        sight.touch(NodeId(1));
+        sight.finished();
+        assert_eq!(stale(&sight), [0, 1, 2]);
+        sight.cut(&[1]);
+        assert_eq!(stale(&sight), [1]);
+        sight.behind(&[2]);
+        assert_eq!(stale(&sight), [1, 2]);
+    }
+}

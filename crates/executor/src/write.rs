@@ -1,0 +1,238 @@
+//! Statements that change rows: on one node, on several, on every copy.
+//!
+//! * *One node, outside a block*: the statement runs by the extended protocol without Sync, so that it is done but not
+//!   committed; only then the commit gate is entered (crate `txn`), and Sync commits. A statement that waits for row locks
+//!   never holds the gate up.
+//! * *Several nodes, outside a block*: REPEATABLE READ under one cut, so that all nodes choose their rows in the same state;
+//!   if another transaction changed one of them first (40001) the statement runs again under a new cut. After
+//!   [`TRIES_FREE`] it first keeps other writers off the table.
+//! * *Several nodes, in a READ COMMITTED block*: node after node, each settled before: no node shows the statement less than
+//!   those before it did.
+//! * *Copies of a replicated table*: the first copy decides. What depends on rows that are there locks the table on the first
+//!   copy against other writers, and the other copies settle, so that all copies do the same.
+
+use catalog::NodeId;
+use pgerror::{Result, SqlState};
+use planner::{DdlPlan, Gather, InsertStaged, Route};
+
+use crate::call::Call;
+use crate::output::Output;
+use crate::run::{Completion, only_inserts};
+use crate::session::{Mode, Session};
+use crate::snapshot::Isolation;
+
+/// Attempts in which other writers are not kept off.
+const TRIES_FREE: usize = 3;
+/// Attempts in all.
+const TRIES_MAX: usize = 20;
+
+/// What is written, and perhaps again.
+pub(crate) enum Write<'a> {
+    /// These texts, node after node.
+    InOrder(&'a [(NodeId, String)]),
+    /// Rows that the home node makes first.
+    Staged(&'a InsertStaged),
+    /// This text, on every copy of a replicated table.
+    Copies(&'a [NodeId], &'a str),
+    /// Something on the home node, from gathered rows.
+    Gathered(&'a Gather),
+    /// A new table with rows.
+    Table(&'a DdlPlan),
+}
+
+impl Session {
+    /// A statement that may change something, all on one node.
+    pub(crate) async fn write_on_one_node(
+        &mut self,
+        part: Vec<(NodeId, String)>,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        if self.in_block() {
+            return self.scatter(Mode::InBlock, part, call, output).await;
+        }
+        self.scatter_gated(part, call, output).await
+    }
+
+    async fn scatter_gated(
+        &mut self,
+        parts: Vec<(NodeId, String)>,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        let gate = self.context.gtm.gate().clone();
+        for (node, sql) in &parts {
+            self.hold(*node, Mode::Autocommit).await?;
+            self.sight.touch(*node);
+            let version = self.catalog_version;
+            self.link(*node)?.start_gated(sql, call, version, gate.clone());
+        }
+        let nodes: Vec<NodeId> = parts.iter().map(|(node, _)| *node).collect();
+        let mut links = self.take(&nodes)?;
+        let result = self.merge(&mut links, output).await;
+        self.put_back(links);
+        result
+    }
+
+    /// The same text on several nodes.
+    pub(crate) async fn write_on_several_nodes(
+        &mut self,
+        sql: &str,
+        parts: Vec<(NodeId, String)>,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        let target = planner::written_table(sql)?;
+        // A lock of rows is nothing once an own transaction has ended: such a SELECT is left as it is.
+        let Some(target) = target.filter(|_| !self.in_block() && self.is_consistent()) else {
+            let nodes: Vec<NodeId> = parts.iter().map(|(node, _)| *node).collect();
+            self.refuse_serializable(&nodes)?;
+            return self.atomically(async |this| this.write_in_order(parts, call, output).await).await;
+        };
+        let nodes: Vec<NodeId> = parts.iter().map(|(node, _)| *node).collect();
+        self.write_under_cut(&nodes, &target, Write::InOrder(&parts), call, output).await
+    }
+
+    /// Rows that the home node makes first.
+    pub(crate) async fn write_staged(
+        &mut self,
+        insert: &InsertStaged,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        let (nodes, replicated) = match &insert.stage.route {
+            Route::Hash { nodes, .. } | Route::Modulo { nodes, .. } | Route::RoundRobin { nodes } => (nodes.clone(), false),
+            Route::Replicated { nodes } => (nodes.clone(), true),
+            Route::Single { node } => (vec![*node], false),
+        };
+        let mut all: Vec<NodeId> = insert.inputs.iter().flat_map(|input| input.nodes.clone()).collect();
+        all.extend(&nodes);
+        all.push(self.home);
+        all.sort_unstable();
+        all.dedup();
+        let target = insert.stage.target.qualified_name();
+        if !insert.inputs.is_empty() && !self.in_block() && self.is_consistent() {
+            return self.write_under_cut(&all, &target, Write::Staged(insert), call, output).await;
+        }
+        self.refuse_serializable(&all)?;
+        let locks = replicated && insert.tail.to_ascii_lowercase().contains("conflict");
+        self.atomically(async |this| {
+            if let (true, Some(first)) = (locks, nodes.first()) {
+                this.lock_copies(*first, &target, &[]).await?;
+            }
+            this.insert_staged(insert, call, output).await
+        })
+        .await
+    }
+
+    /// A write to every copy of a replicated table.
+    pub(crate) async fn write_copies(
+        &mut self,
+        nodes: &[NodeId],
+        sql: &str,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        let target = planner::written_table(sql)?.unwrap_or_default();
+        let sources = planner::read_tables(sql)?;
+        let depends_on_rows = !only_inserts(sql) || !sources.is_empty();
+        if depends_on_rows && !self.in_block() && self.is_consistent() {
+            return self.write_under_cut(nodes, &target, Write::Copies(nodes, sql), call, output).await;
+        }
+        self.refuse_serializable(nodes)?;
+        self.atomically(async |this| {
+            if let (true, Some(first)) = (depends_on_rows, nodes.first()) {
+                this.lock_copies(*first, &target, &sources).await?;
+            }
+            this.replicate(nodes, sql, call, output).await
+        })
+        .await
+    }
+
+    /// Keeps other writers off the table, and off those that the statement reads, for the rest of the transaction: each of
+    /// them has to come to the first copy.
+    async fn lock_copies(&mut self, first: NodeId, target: &str, sources: &[String]) -> Result<()> {
+        let mut sql = lock(target);
+        if !sources.is_empty() {
+            sql.push_str(&format!("; LOCK TABLE {} IN SHARE MODE", sources.join(", ")));
+        }
+        self.run_on(first, &sql).await?;
+        self.statement_finished();
+        Ok(())
+    }
+
+    /// Runs a write in a transaction of its own in REPEATABLE READ, as often as other writers come first.
+    pub(crate) async fn write_under_cut(
+        &mut self,
+        nodes: &[NodeId],
+        target: &str,
+        write: Write<'_>,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        self.refuse_serializable(nodes)?;
+        let mut attempt = 1;
+        loop {
+            let rows_before = output.rows_sent();
+            let locked = (attempt > TRIES_FREE && !target.is_empty()).then_some(target);
+            let error = match self.try_under_cut(nodes, locked, &write, call, output).await {
+                Ok(value) => return Ok(value),
+                Err(error) => error,
+            };
+            let may_retry = error.code() == SqlState::SERIALIZATION_FAILURE && output.rows_sent() == rows_before;
+            if !may_retry || attempt == TRIES_MAX {
+                return Err(error);
+            }
+            attempt += 1;
+        }
+    }
+
+    async fn try_under_cut(
+        &mut self,
+        nodes: &[NodeId],
+        locked: Option<&str>,
+        write: &Write<'_>,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        self.begin_own(Isolation::RepeatableRead, Vec::new());
+        let worked = match self.cut_for_write(nodes, locked).await {
+            Ok(()) => self.write_once(write, call, output).await,
+            Err(error) => Err(error),
+        };
+        match worked {
+            Ok(value) => self.commit().await.map(|_| value),
+            Err(error) => {
+                self.rollback().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn write_once(&mut self, write: &Write<'_>, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
+        match write {
+            Write::InOrder(parts) => self.write_in_order(parts.to_vec(), call, output).await,
+            Write::Staged(insert) => self.insert_staged(insert, call, output).await,
+            Write::Copies(nodes, sql) => self.replicate(nodes, sql, call, output).await,
+            Write::Gathered(gather) => self.gather_in_block(gather, call, output).await,
+            Write::Table(ddl) => Box::pin(self.ddl_in_block(ddl)).await,
+        }
+    }
+
+    /// One node after the other: two statements that lock the same table wait for each other on the first.
+    async fn cut_for_write(&mut self, nodes: &[NodeId], locked: Option<&str>) -> Result<()> {
+        if let Some(target) = locked {
+            self.set_snapshotless(true);
+            for node in nodes {
+                self.run_on(*node, &lock(target)).await?;
+            }
+            self.set_snapshotless(false);
+            self.locked_before_cut();
+        }
+        self.cut_over(nodes).await
+    }
+}
+
+fn lock(target: &str) -> String {
+    format!("LOCK TABLE {target} IN SHARE ROW EXCLUSIVE MODE")
+}
