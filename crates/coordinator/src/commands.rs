@@ -224,7 +224,9 @@ impl Client {
                     self.session.set_read_only(read_only);
                 }
             }
-            SetStatement::Value { name, .. } | SetStatement::Default { name, .. } if name == "transaction_isolation" => {
+            SetStatement::Value { name, .. } | SetStatement::Default { name, .. }
+                if name == "transaction_isolation" =>
+            {
                 self.session.set_in_block(&statement.sql).await?;
                 self.session.isolation_may_have_changed().await?;
             }
@@ -302,7 +304,11 @@ impl Client {
 
     /// What answers `SHOW loxo.snapshot`, a setting that no datanode knows.
     pub(crate) fn show_snapshot(&mut self) -> String {
-        format!("SELECT '{}'::text AS {}", self.session.settings_mut().snapshot().name(), catalog::quote_identifier(SNAPSHOT))
+        format!(
+            "SELECT '{}'::text AS {}",
+            self.session.settings_mut().snapshot().name(),
+            catalog::quote_identifier(SNAPSHOT)
+        )
     }
 
     /// Tells the client which of its reported settings have another value now.

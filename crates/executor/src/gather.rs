@@ -59,9 +59,7 @@ impl Session {
                 result
             }
             (true, true) => self.gather_in_transaction(gather, call, output).await,
-            (true, false) => {
-                self.write_under_cut(&nodes, "", Write::Gathered(gather), call, output).await
-            }
+            (true, false) => self.write_under_cut(&nodes, "", Write::Gathered(gather), call, output).await,
         }
     }
 
@@ -125,7 +123,12 @@ impl Session {
         Ok(Some(id))
     }
 
-    pub(crate) async fn gather_in_block(&mut self, gather: &Gather, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
+    pub(crate) async fn gather_in_block(
+        &mut self,
+        gather: &Gather,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
         let sql = self.fill_all(&gather.inputs, &gather.final_sql, call).await?;
         let part = vec![(self.sink, sql)];
         self.scatter(Mode::InBlock, part, call, output).await.map_err(without_position)

@@ -46,7 +46,12 @@ pub(crate) struct Portal {
 
 impl Portal {
     fn new(number: usize, nodes: &[NodeId], sql: &str, result_formats: Vec<i16>) -> Self {
-        Self { nodes: nodes.to_vec(), sql: sql.to_owned(), result_formats, name: format!("loxo_portal_{number}").into() }
+        Self {
+            nodes: nodes.to_vec(),
+            sql: sql.to_owned(),
+            result_formats,
+            name: format!("loxo_portal_{number}").into(),
+        }
     }
 }
 
@@ -96,7 +101,12 @@ impl Session {
 
     /// Gathers the inputs beside the home node under one cut; gives the final text to run there. Then
     /// [`Session::close_beside`] must follow.
-    pub(crate) async fn gather_beside(&mut self, inputs: &[Input], final_sql: &FinalSql, call: &Call) -> Result<String> {
+    pub(crate) async fn gather_beside(
+        &mut self,
+        inputs: &[Input],
+        final_sql: &FinalSql,
+        call: &Call,
+    ) -> Result<String> {
         let mut filled = Vec::with_capacity(inputs.len());
         let mut portals = Vec::with_capacity(inputs.len());
         for (number, input) in inputs.iter().enumerate() {
@@ -127,7 +137,9 @@ impl Session {
                 self.link(*node)?.execute_portal(&portal.name, false);
                 self.link(*node)?.flush().await?;
             }
-            self.pump(&portal.nodes, &quote_identifier(&input.table), columns.binary, created).await.map_err(without_position)?;
+            self.pump(&portal.nodes, &quote_identifier(&input.table), columns.binary, created)
+                .await
+                .map_err(without_position)?;
             self.finish_input(input, inputs.len() > 1).await?;
         }
         self.resolve_types(final_sql, filled).await
@@ -139,9 +151,8 @@ impl Session {
         let described = self.describe_input(BESIDE, &input, call).await?;
         let types = self.type_names(&described).await?;
         let list: Vec<String> = columns.iter().zip(types).map(|(column, of)| format!("{column} {of}")).collect();
-        let created = self
-            .run_on(self.home, &format!("CREATE TEMP TABLE {table} ({}) ON COMMIT DROP", list.join(", ")))
-            .await;
+        let created =
+            self.run_on(self.home, &format!("CREATE TEMP TABLE {table} ({}) ON COMMIT DROP", list.join(", "))).await;
         self.link(self.home)?.temp = true;
         let version = self.catalog_version;
         let beside = self.link(BESIDE)?;
@@ -162,7 +173,10 @@ impl Session {
         for node in &nodes {
             self.hold(*node, Mode::InBlock).await?;
             let link = self.link(*node)?;
-            portals.iter().filter(|portal| portal.nodes.contains(node)).for_each(|portal| link.parse_portal(portal, call));
+            portals
+                .iter()
+                .filter(|portal| portal.nodes.contains(node))
+                .for_each(|portal| link.parse_portal(portal, call));
             link.parse_generation();
         }
         self.answers(&nodes).await.map_err(without_position)?;
@@ -173,7 +187,10 @@ impl Session {
             let cut = self.closure(&nodes, deadline).await?;
             for node in &nodes {
                 let link = self.link(*node)?;
-                portals.iter().filter(|portal| portal.nodes.contains(node)).for_each(|portal| link.bind_portal(portal, parameters));
+                portals
+                    .iter()
+                    .filter(|portal| portal.nodes.contains(node))
+                    .for_each(|portal| link.bind_portal(portal, parameters));
                 link.bind_generation();
             }
             let generations = self.answers(&nodes).await?;
@@ -182,7 +199,10 @@ impl Session {
             }
             for node in &nodes {
                 let link = self.link(*node)?;
-                portals.iter().filter(|portal| portal.nodes.contains(node)).for_each(|portal| link.close_portal(&portal.name));
+                portals
+                    .iter()
+                    .filter(|portal| portal.nodes.contains(node))
+                    .for_each(|portal| link.close_portal(&portal.name));
                 link.link.connection.sync();
             }
             self.answers(&nodes).await?;

@@ -485,9 +485,10 @@ impl Session {
 
     /// Are nodes to settle before they are read? Not for snapshots of a cut.
     fn settles(&self) -> bool {
-        let cut = self.block.as_ref().is_some_and(|block| {
-            block.isolation == Isolation::RepeatableRead && block.cut != Cut::Unneeded
-        });
+        let cut = self
+            .block
+            .as_ref()
+            .is_some_and(|block| block.isolation == Isolation::RepeatableRead && block.cut != Cut::Unneeded);
         !cut && self.is_consistent()
     }
 

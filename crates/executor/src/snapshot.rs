@@ -449,10 +449,11 @@ fn no_cut(in_doubt: Option<String>) -> PgError {
             format!("{node} has transactions whose outcome has been in doubt for 30 s"),
         )
         .hint("See `loxo status`; SET loxo.snapshot = 'local' reads what each datanode shows."),
-        None => {
-            PgError::new(SqlState::CANNOT_CONNECT_NOW, "no consistent snapshot of the datanodes could be taken for 30 s")
-                .hint("See `loxo status`; SET loxo.snapshot = 'local' reads what each datanode shows.")
-        }
+        None => PgError::new(
+            SqlState::CANNOT_CONNECT_NOW,
+            "no consistent snapshot of the datanodes could be taken for 30 s",
+        )
+        .hint("See `loxo status`; SET loxo.snapshot = 'local' reads what each datanode shows."),
     }
 }
 

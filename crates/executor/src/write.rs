@@ -101,7 +101,9 @@ impl Session {
         output: &mut Output<'_>,
     ) -> Result<Completion> {
         let (nodes, replicated) = match &insert.stage.route {
-            Route::Hash { nodes, .. } | Route::Modulo { nodes, .. } | Route::RoundRobin { nodes } => (nodes.clone(), false),
+            Route::Hash { nodes, .. } | Route::Modulo { nodes, .. } | Route::RoundRobin { nodes } => {
+                (nodes.clone(), false)
+            }
             Route::Replicated { nodes } => (nodes.clone(), true),
             Route::Single { node } => (vec![*node], false),
         };

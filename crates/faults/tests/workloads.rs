@@ -17,7 +17,8 @@ const EVERYONE: [Kind; 3] = [Kind::Coordinator, Kind::Gtm, Kind::Datanode];
 
 /// One cluster for all tests of this file, one test at a time: they kill its processes.
 fn cluster() -> MutexGuard<'static, Cluster> {
-    static CLUSTER: LazyLock<Mutex<Cluster>> = LazyLock::new(|| Mutex::new(Cluster::start(3, 2).expect("a cluster")));
+    static CLUSTER: LazyLock<Mutex<Cluster>> =
+        LazyLock::new(|| Mutex::new(Cluster::start_with(3, 2, &["--gtm-standby"]).expect("a cluster")));
     let cluster = CLUSTER.lock().unwrap_or_else(PoisonError::into_inner);
     // A test that failed may have left something dead.
     cluster.up().expect("everything runs");

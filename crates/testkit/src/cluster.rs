@@ -34,12 +34,20 @@ impl Cluster {
     /// # Errors
     /// What `loxo up` printed, as detail.
     pub fn start(datanodes: u16, coordinators: u16) -> Result<Self> {
+        Self::start_with(datanodes, coordinators, &[])
+    }
+
+    /// The same with more arguments of `loxo up`, e.g. `["--gtm-standby"]`.
+    ///
+    /// # Errors
+    /// What `loxo up` printed, as detail.
+    pub fn start_with(datanodes: u16, coordinators: u16, arguments: &[&str]) -> Result<Self> {
         if self_test() {
             return Self::stock(coordinators);
         }
         let (loxo, pg_bin) = (loxo_binary()?, pg_bin()?);
-        // Ports as `loxo up` lays them out: coordinators from P, gtm P + 50, datanodes from P + 100.
-        let offsets: Vec<u16> = (0..coordinators).chain([50]).chain(100..100 + datanodes).collect();
+        // Ports as `loxo up` lays them out: coordinators from P, gtms from P + 50, datanodes from P + 100.
+        let offsets: Vec<u16> = (0..coordinators).chain([50, 51]).chain(100..100 + datanodes).collect();
         let base = free_ports(&offsets)?;
         let dir = TempDir::new("cluster")?;
         let down = r#""$1" down --dir "$2/c" --wipe; rm -rf "$2""#;
@@ -49,7 +57,7 @@ impl Cluster {
             datanodes: (base + 100..base + 100 + datanodes).collect(),
             backing: Backing::Loxo { _watchdog: watchdog, dir, loxo, pg_bin },
         };
-        cluster.up()?;
+        run(cluster.up_command(&[]).args(arguments))?;
         Ok(cluster)
     }
 
@@ -77,13 +85,17 @@ impl Cluster {
     /// # Errors
     /// What `loxo up` printed, as detail.
     pub fn up_with(&self, environment: &[(&str, &str)]) -> Result<String> {
-        let Backing::Loxo { loxo, pg_bin, .. } = &self.backing else { return Ok(String::new()) };
+        if self.is_distributed() { run(&mut self.up_command(environment)) } else { Ok(String::new()) }
+    }
+
+    fn up_command(&self, environment: &[(&str, &str)]) -> Command {
+        let Backing::Loxo { loxo, pg_bin, .. } = &self.backing else { return Command::new("true") };
         let mut command = Command::new(loxo);
         command.envs(environment.iter().copied());
         command.arg("up").arg("--dir").arg(self.dir()).args(["--port", &self.coordinators[0].to_string()]);
         command.args(["--datanodes", &self.datanodes.len().to_string()]);
         command.args(["--coordinators", &self.coordinators.len().to_string()]).arg("--pg-bin").arg(pg_bin);
-        run(&mut command)
+        command
     }
 
     /// Runs another `loxo` command, e.g. `["status", "--json"]`, on this cluster; gives what it printed.
