@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use pgerror::{PgError, Result};
@@ -39,18 +39,23 @@ pub struct Seen {
     pub errors: Vec<PgError>,
 }
 
-/// Tells a run's threads when to stop.
+/// What a run's threads and its [`Table::run`] caller tell each other.
 #[derive(Debug, Default)]
-pub struct Stop(AtomicBool);
+pub struct Control {
+    writers_stop: AtomicBool,
+    readers_stop: AtomicBool,
+    looks: AtomicUsize,
+}
 
-impl Stop {
-    /// No new transaction after this.
-    pub fn stop(&self) {
-        self.0.store(true, Ordering::SeqCst);
+impl Control {
+    /// No new pair after this; readers go on.
+    pub fn stop_writers(&self) {
+        self.writers_stop.store(true, Ordering::SeqCst);
     }
 
-    fn is_set(&self) -> bool {
-        self.0.load(Ordering::SeqCst)
+    /// Looks so far that were answered.
+    pub fn looks(&self) -> usize {
+        self.looks.load(Ordering::SeqCst)
     }
 }
 
@@ -66,30 +71,31 @@ impl Table {
         Ok(Self { keys, next_id: AtomicU64::new(1) })
     }
 
-    /// Writers (two on `port`, one on each of `others`) and a reader on each of `others`, until `stop`; `meanwhile` runs in
-    /// this thread and must call [`Stop::stop`] in the end.
-    pub fn run<T>(&self, port: u16, others: &[u16], meanwhile: impl FnOnce(&Stop) -> T) -> (Seen, T) {
-        let (stop, seen) = (Stop::default(), Mutex::new(Seen::default()));
+    /// Writers (two on `port`, one on each of `others`) and a reader on each of `others`, as long as `meanwhile` runs in
+    /// this thread.
+    pub fn run<T>(&self, port: u16, others: &[u16], meanwhile: impl FnOnce(&Control) -> T) -> (Seen, T) {
+        let (control, seen) = (Control::default(), Mutex::new(Seen::default()));
         let first = self.next_id.load(Ordering::Relaxed);
         let result = std::thread::scope(|scope| {
-            let (stop, seen) = (&stop, &seen);
+            let (control, seen) = (&control, &seen);
             for port in [port, port].into_iter().chain(others.iter().copied()) {
-                scope.spawn(move || self.write(port, stop, seen));
+                scope.spawn(move || self.write(port, control, seen));
             }
             for port in others {
-                scope.spawn(move || self.read(*port, first, stop, seen));
+                scope.spawn(move || self.read(*port, first, control, seen));
             }
-            let result = meanwhile(stop);
-            stop.stop();
+            let result = meanwhile(control);
+            control.stop_writers();
+            control.readers_stop.store(true, Ordering::SeqCst);
             result
         });
         (seen.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()), result)
     }
 
-    fn write(&self, port: u16, stop: &Stop, seen: &Mutex<Seen>) {
+    fn write(&self, port: u16, control: &Control, seen: &Mutex<Seen>) {
         let mut session = Session::new(port, "");
         let mut rng = Rng::new(u64::from(port));
-        while !stop.is_set() {
+        while !control.writers_stop.load(Ordering::SeqCst) {
             if !session.connect_until(Instant::now() + CONNECT_MAX) {
                 continue;
             }
@@ -128,14 +134,15 @@ impl Table {
         }
     }
 
-    fn read(&self, port: u16, first: u64, stop: &Stop, seen: &Mutex<Seen>) {
+    fn read(&self, port: u16, first: u64, control: &Control, seen: &Mutex<Seen>) {
         let mut session = Session::new(port, "");
         let sql = format!("SELECT id, min(key) FROM pair WHERE id >= {first} GROUP BY id HAVING count(*) <> 2");
-        while !stop.is_set() {
+        while !control.readers_stop.load(Ordering::SeqCst) {
             if !session.connect_until(Instant::now() + CONNECT_MAX) {
                 continue;
             }
             let looked = session.strings(&sql);
+            control.looks.fetch_add(usize::from(looked.is_ok()), Ordering::SeqCst);
             let mut seen = lock(seen);
             match looked {
                 Ok(rows) if rows.is_empty() => seen.looks += 1,

@@ -18,13 +18,15 @@ use std::time::{Duration, Instant};
 use pgerror::Result;
 use testkit::{Cluster, Rng};
 
-use crate::pairs::{Seen, Table};
+use crate::pairs::{Control, Seen, Table};
 use crate::processes::{self, Kind, failure};
 use crate::session::Outcome;
 use crate::settle;
 
 /// In-doubt transactions must be resolved so soon after everything runs again.
 pub const RESOLVED_MAX: Duration = Duration::from_secs(5);
+/// Reads over several datanodes must be answered so soon after: a new gtm waits for leases and fences first.
+const SERVED_MAX: Duration = Duration::from_secs(20);
 /// A point that no transaction comes to within this belongs to another process.
 const REACHED_MAX: Duration = Duration::from_secs(6);
 /// Writers and readers go on so long while the victim is dead.
@@ -43,26 +45,37 @@ pub enum Fault {
     Datanode,
 }
 
+/// A control point of the product.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub struct Point {
+    pub name: String,
+    /// Processes that may come to it, the likeliest first, judged by its file. A wrong guess only costs time.
+    pub kinds: [Kind; 2],
+}
+
 /// All control points that the product's source names, in the order of files and lines.
 ///
 /// # Errors
 /// When the source cannot be read.
-pub fn from_source() -> Result<Vec<String>> {
+pub fn from_source() -> Result<Vec<Point>> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut files = Vec::new();
     for entry in fs::read_dir(crates)?.flatten() {
         rust_files(&entry.path().join("src"), &mut files)?;
     }
     files.sort();
-    let mut points: Vec<String> = Vec::new();
+    let mut points: Vec<Point> = Vec::new();
     for file in files {
-        let text = fs::read_to_string(file)?;
+        let of_gtm = file.parent().is_some_and(|dir| dir.ends_with("gtm")) && !file.ends_with("client.rs");
+        let kinds = if of_gtm { [Kind::Gtm, Kind::Coordinator] } else { [Kind::Coordinator, Kind::Gtm] };
+        let text = fs::read_to_string(&file)?;
         // The macro's name and parenthesis, not written in one piece: this file is read too.
         let calls = text.split(concat!("control_point!", "(\"")).skip(1);
         let named = calls.filter_map(|rest| rest.split_once("\");")).map(|(name, _)| name.to_owned());
         for name in named {
-            if !name.contains(['"', '\n']) && !points.contains(&name) {
-                points.push(name);
+            if !name.contains(['"', '\n']) && !points.iter().any(|point| point.name == name) {
+                points.push(Point { name, kinds });
             }
         }
     }
@@ -107,20 +120,23 @@ pub struct Round {
     pub looks: usize,
     /// Until nothing was in doubt any more, from the moment when everything ran again.
     pub resolved_after: Duration,
+    /// Until a reader got an answer, from the same moment.
+    pub served_after: Duration,
     /// Half pairs that were seen.
     pub halves: Vec<String>,
 }
 
 impl fmt::Display for Round {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { point, fault, victim, outcomes: [committed, refused, unknown], looks, resolved_after, halves } =
-            self;
+        let Self { point, fault, victim, looks, halves, .. } = self;
+        let [committed, refused, unknown] = self.outcomes;
         write!(
             f,
             "{point} ({fault:?} dies, reached by {victim:?}): {committed} acknowledged, {refused} refused, {unknown} unknown; \
-             {looks} looks, {} halves; resolved after {} ms",
+             {looks} looks, {} halves; resolved after {} ms, served after {} ms",
             halves.len(),
-            resolved_after.as_millis()
+            self.resolved_after.as_millis(),
+            self.served_after.as_millis()
         )
     }
 }
@@ -151,28 +167,29 @@ impl<'a> Runner<'a> {
         })
     }
 
-    /// One round. The point's owner is found out by the first: the coordinator, or the gtm; and whether it is come to more
-    /// than once.
+    /// One round. Who comes to the point, and whether more than once, is found out by the first.
     ///
     /// # Errors
     /// Whatever is not as it must be, but for half pairs that were seen: those are in the [`Round`].
-    pub fn round(&mut self, point: &str, fault: Fault) -> Result<Round> {
-        let kinds = self.owners.get(point).map_or(vec![Kind::Coordinator, Kind::Gtm], |kind| vec![*kind]);
-        let visit = if self.rare.contains(point) { 1 } else { 1 + self.rng.below(VISITS_MAX) };
-        let mut tries: Vec<(Kind, usize)> = kinds.iter().map(|kind| (*kind, visit)).collect();
-        tries.extend(kinds.iter().filter(|_| visit > 1).map(|kind| (*kind, 1)));
-        let mut last = self.attempt(point, fault, tries[0])?;
-        for (kind, visit) in tries.into_iter().skip(1) {
-            if last.victim.is_some() {
-                break;
+    pub fn round(&mut self, point: &Point, fault: Fault) -> Result<Round> {
+        let name = &point.name;
+        let kinds = self.owners.get(name).map_or(point.kinds.to_vec(), |kind| vec![*kind]);
+        let visit = if self.rare.contains(name) { 1 } else { 1 + self.rng.below(VISITS_MAX) };
+        let visits = if visit == 1 { vec![1] } else { vec![visit, 1] };
+        let tries = kinds.iter().flat_map(|kind| visits.iter().map(|visit| (*kind, *visit)));
+        let mut last = None;
+        for (kind, number) in tries {
+            let round = self.attempt(name, fault, (kind, number))?;
+            if round.victim.is_some() {
+                self.owners.insert(name.clone(), kind);
+                if number < visit {
+                    self.rare.insert(name.clone());
+                }
+                return Ok(round);
             }
-            last = self.attempt(point, fault, (kind, visit))?;
-            if last.victim.is_some() && visit == 1 {
-                self.rare.insert(point.to_owned());
-            }
+            last = Some(round);
         }
-        self.owners.extend(last.victim.map(|kind| (point.to_owned(), kind)));
-        Ok(last)
+        last.ok_or_else(|| failure("no process to try".to_owned()))
     }
 
     fn attempt(&mut self, point: &str, fault: Fault, (kind, visit): (Kind, usize)) -> Result<Round> {
@@ -184,14 +201,12 @@ impl<'a> Runner<'a> {
         let armed = self.arm(kind, &order, &go)?;
         let (port, others) = (self.cluster.coordinators()[0], &self.cluster.coordinators()[1..]);
         let (rng, cluster) = (&mut self.rng, self.cluster);
-        let (seen, (reached, resolved_after)) = self.table.run(port, others, |stop| {
+        let (seen, (reached, back)) = self.table.run(port, others, |control| {
             let reached = strike(cluster, &armed, point, fault, &go, rng);
             std::thread::sleep(AFTERMATH);
-            let restarted = cluster.up();
-            stop.stop();
-            (reached, restarted.and_then(|_| settle::until_quiet(cluster, RESOLVED_MAX)))
+            (reached, come_back(cluster, control))
         });
-        let round = self.judge(point, fault, (reached?).then_some(kind), resolved_after?, seen);
+        let round = self.judge(point, fault, (reached?).then_some(kind), back?, seen);
         disarm(cluster, &armed)?;
         round.map_err(|error| failure(format!("{order}, {kind:?}: {error}")))
     }
@@ -221,14 +236,15 @@ impl<'a> Runner<'a> {
         point: &str,
         fault: Fault,
         victim: Option<Kind>,
-        resolved_after: Duration,
+        (resolved_after, served_after): (Duration, Duration),
         seen: Seen,
     ) -> Result<Round> {
+        settle::until_quiet(self.cluster, RESOLVED_MAX)?;
         self.table.audit(self.cluster, &seen)?;
         let count = |outcome| seen.outcomes.values().filter(|o| **o == outcome).count();
         let outcomes = [Outcome::Committed, Outcome::Refused, Outcome::Unknown].map(count);
         let Seen { looks, halves, .. } = seen;
-        Ok(Round { point: point.to_owned(), fault, victim, outcomes, looks, resolved_after, halves })
+        Ok(Round { point: point.to_owned(), fault, victim, outcomes, looks, resolved_after, served_after, halves })
     }
 }
 
@@ -268,6 +284,21 @@ fn strike(cluster: &Cluster, armed: &[Armed], point: &str, fault: Fault, go: &Pa
         fs::write(go, "")?;
     }
     Ok(true)
+}
+
+/// Starts what is dead and gives how long it took then until nothing was in doubt, and until a reader got an answer.
+fn come_back(cluster: &Cluster, control: &Control) -> Result<(Duration, Duration)> {
+    cluster.up()?;
+    let (begin, looks) = (Instant::now(), control.looks());
+    control.stop_writers();
+    let resolved_after = settle::until_resolved(cluster, RESOLVED_MAX)?;
+    while control.looks() == looks {
+        if begin.elapsed() > SERVED_MAX {
+            return Err(failure(format!("no reader got an answer within {SERVED_MAX:?}")));
+        }
+        std::thread::sleep(POLL);
+    }
+    Ok((resolved_after, begin.elapsed()))
 }
 
 /// A process that still has an order must not carry it out in a later round.
