@@ -37,6 +37,10 @@ pub struct ConnectOptions {
 
 /// Longest wait for a datanode to accept and authenticate.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Of a connection over which nothing has come; see [`notice_dead_host`].
+const PROBE_INTERVAL: Duration = Duration::from_secs(6);
+/// Unanswered ones that break it.
+const PROBES_MAX: u32 = 4;
 
 /// The status byte of ReadyForQuery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,6 +117,7 @@ impl Connection {
     async fn connect_inner(options: &ConnectOptions) -> Result<Self> {
         let stream = TcpStream::connect((options.host.as_str(), options.port)).await?;
         stream.set_nodelay(true)?;
+        notice_dead_host(&stream).map_err(std::io::Error::from)?;
         let (read, write): (OwnedReadHalf, OwnedWriteHalf) = stream.into_split();
         let mut this = Self {
             reader: FrameReader::new(read),
@@ -404,6 +409,20 @@ impl Connection {
     pub fn cancel_key(&self) -> &CancelKey {
         &self.cancel_key
     }
+}
+
+/// A machine that is gone without a word breaks the connection within half a minute, also while an answer is waited for that
+/// may rightly take long. A server that merely computes answers the probes.
+fn notice_dead_host(stream: &TcpStream) -> rustix::io::Result<()> {
+    use rustix::net::sockopt;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, PROBE_INTERVAL)?;
+    sockopt::set_tcp_keepintvl(stream, PROBE_INTERVAL)?;
+    sockopt::set_tcp_keepcnt(stream, PROBES_MAX)?;
+    // For bytes that were sent and never acknowledged, which probes do not cover.
+    #[cfg(target_os = "linux")]
+    sockopt::set_tcp_user_timeout(stream, PROBE_INTERVAL.as_millis() as u32 * (PROBES_MAX + 1))?;
+    Ok(())
 }
 
 /// What [`Connection::recv_run`] found.

@@ -9,8 +9,13 @@
 //!   until the file that `LOXO_CONTROL_GO` names is there; `@n` means the n-th visit (1 if absent).
 //!
 //! The points of a commit over several writers, in order: `before-prepare`, `prepared` (once per participant, as its
-//! answer comes in), `prepared-all`, `decided` (the commit point has committed), `before-commit-prepared` and
-//! `after-commit-prepared` (once per participant), `done`.
+//! answer comes in), `prepared-all`, `gate-entered` (it has its pass; also with one writer), `decided` (the commit point has
+//! committed), `before-commit-prepared` and `after-commit-prepared` (once per participant), `done`.
+//!
+//! Of a cut: `gate-drained` (a coordinator's gate is shut and empty, the gtm does not know yet), `closed-sent`, and in the gtm
+//! `cut-granted` (about to be sent) and `before-open`. Of a fence, in the gtm: `fence-drawn` (all nodes are locked, the primary datanode has
+//! the new generation), `fence-bumped` (all have it, nobody knows yet), `fence-recovered` (recovery has seen all nodes, the hub does
+//! not know yet).
 
 /// Marks a control point; see the module's page. To be used in `async` code.
 #[macro_export]

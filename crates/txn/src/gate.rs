@@ -20,7 +20,8 @@
 //! phase, or gave up on a node, is *reported*: the gtm learns which nodes hold its prepared part, on the same ordered
 //! channel and before it learns that the gate is shut; these nodes cannot be in a cut until recovery has seen them without it.
 //! A commit on one node needs no report: it is visible at once or not yet, was asked for before the cut, and whoever acts
-//! on its answer waits at the gate.
+//! on its answer waits at the gate. (Two of them that are this slow may show one here and the other there to two cuts of one
+//! closure, before either is acknowledged. That is a known limit.)
 //!
 //! # Invariants
 //! * Whoever queues when the gate opens is let in, even if it is shut again at once: cuts do not starve commits.

@@ -3,6 +3,7 @@
 mod common;
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::{Nodes, PATIENCE, Paused, all, committed, value, writers};
@@ -11,6 +12,7 @@ use pgproto::{FrameReader, FrameWriter};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use txn::control::{Script, with_script};
 use txn::gate::{CUT_MAX, HOLD};
 use txn::gtm::message::Message;
 use txn::gtm::{leads, serve};
@@ -27,11 +29,16 @@ struct Gtm {
 
 impl Gtm {
     async fn start(nodes: &Nodes) -> Self {
+        Self::start_with(nodes, Arc::new(|_| Box::pin(std::future::ready(())))).await
+    }
+
+    /// Runs under this script.
+    async fn start_with(nodes: &Nodes, script: Script) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let mut options = GtmOptions::new(nodes.options());
         options.lease = Duration::from_millis(1000);
-        Self { address, server: tokio::spawn(serve(listener, options)) }
+        Self { address, server: tokio::spawn(with_script(script, serve(listener, options))) }
     }
 
     async fn client(&self, name: &str) -> GtmClient {
@@ -237,7 +244,7 @@ async fn a_coordinator_killed_while_its_commit_becomes_visible_is_fenced_out_fir
         }
         all(&mut connections, "BEGIN; INSERT INTO t VALUES (1)").await;
         let reached = std::sync::Mutex::new(Some(reached));
-        let script: txn::control::Script = std::sync::Arc::new(move |name| {
+        let script: Script = Arc::new(move |name| {
             let first = (name == "decided").then(|| reached.lock().unwrap().take()).flatten();
             Box::pin(async move {
                 if let Some(reached) = first {
@@ -247,7 +254,7 @@ async fn a_coordinator_killed_while_its_commit_becomes_visible_is_fenced_out_fir
             })
         });
         let tools = CommitTools { ids: &GidSource::new(), nodes: &options, gtm: &client };
-        txn::control::with_script(script, commit(&mut writers(&mut connections), 0, &tools)).await
+        with_script(script, commit(&mut writers(&mut connections), 0, &tools)).await
     });
     within("the control point", at_point).await.unwrap();
     doomed.shutdown_background();
@@ -298,6 +305,49 @@ async fn a_former_leader_s_cut_does_not_count() {
     let new = clean_cut(&y).await;
     assert!(new.generation() > old.generation());
     assert_eq!(generations(&nodes).await, [new.generation(); 2]);
+}
+
+#[tokio::test]
+async fn a_gtm_killed_at_any_point_is_replaced() {
+    let nodes = Nodes::start(2).await;
+    let points = ["fence-drawn", "fence-bumped", "fence-recovered", "cut-granted", "before-open"];
+    for (k, point) in points.into_iter().enumerate() {
+        let k = k as i32;
+        let (reached, at_point) = tokio::sync::oneshot::channel();
+        let reached = std::sync::Mutex::new(Some(reached));
+        let script: Script = Arc::new(move |name| {
+            let first = (name == point).then(|| reached.lock().unwrap().take()).flatten();
+            Box::pin(async move {
+                if let Some(reached) = first {
+                    let _ = reached.send(());
+                    std::future::pending::<()>().await;
+                }
+            })
+        });
+        let gtm = Gtm::start_with(&nodes, script).await;
+        until("the leader", async || leads(&gtm.address).await.unwrap()).await;
+        let standby = Gtm::start(&nodes).await;
+        let addresses = vec![gtm.address.clone(), standby.address.clone()];
+        let x = GtmClient::connect(addresses, "x");
+        let asking = tokio::spawn({
+            let x = x.clone();
+            async move { drop(clean_cut(&x).await) }
+        });
+        within(point, at_point).await.unwrap();
+        let killed = Instant::now();
+        let insert = insert(&nodes, &x, 2, k).await;
+        gtm.stop().await;
+        // It may have waited for a closure's end, or to be registered.
+        assert_eq!(within("the commit", insert).await.unwrap().unwrap(), committed(), "{point}");
+        within("the cut", asking).await.unwrap();
+        let cut = clean_cut(&x).await;
+        assert!(killed.elapsed() < Duration::from_secs(5), "{point}: {:?}", killed.elapsed());
+        assert_eq!(generations(&nodes).await, [cut.generation(); 2], "{point}");
+        assert_eq!(nodes.count(k).await, 2);
+        drop(cut);
+        drop(x);
+        standby.stop().await;
+    }
 }
 
 /// A refusal because no gtm has registered this coordinator, and nothing committed.

@@ -47,18 +47,25 @@ pub struct Part {
     pub port: u16,
 }
 
+/// How many of each.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub coordinators: usize,
+    pub gtms: usize,
+    pub datanodes: usize,
+}
+
 impl Layout {
     /// A new cluster of this shape; nothing is touched yet. `dir` must be absolute.
     pub(crate) fn new(
         dir: &Path,
         port: u16,
-        coordinators: usize,
-        gtms: usize,
-        datanodes: usize,
+        shape: Shape,
         profile: Profile,
         set: BTreeMap<String, String>,
         pg_bin: PathBuf,
     ) -> Result<Self> {
+        let Shape { coordinators, gtms, datanodes } = shape;
         check_shape(dir, port, coordinators, datanodes)?;
         let host = || "127.0.0.1".to_owned();
         let local = Local { dir: dir.to_owned(), port, profile, pg_bin, set };
@@ -232,7 +239,8 @@ mod tests {
 
     fn layout(port: u16, coordinators: usize, datanodes: usize) -> Result<Layout> {
         let dir = Path::new("/d");
-        Layout::new(dir, port, coordinators, 2, datanodes, Profile::Default, BTreeMap::new(), PathBuf::from("/bin"))
+        let shape = Shape { coordinators, gtms: 2, datanodes };
+        Layout::new(dir, port, shape, Profile::Default, BTreeMap::new(), PathBuf::from("/bin"))
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use pgerror::{PgError, Result, SqlState};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::layout::Shape;
 use super::lock::Lock;
 use super::{COORDINATORS_DEFAULT, DATANODES_DEFAULT, Kind, Layout, PORT_DEFAULT, Part, daemon, datanode, down};
 use crate::Progress;
@@ -95,12 +96,15 @@ fn plan(dir: &Path, options: &UpOptions) -> Result<Layout> {
                 PgError::new(SqlState::WRONG_OBJECT_TYPE, text).hint("Choose an empty or a new directory with --dir.")
             );
         }
+        let shape = Shape {
+            coordinators: options.coordinators.unwrap_or(COORDINATORS_DEFAULT),
+            gtms: if options.gtm_standby { 2 } else { 1 },
+            datanodes: options.datanodes.unwrap_or(DATANODES_DEFAULT),
+        };
         return Layout::new(
             dir,
             options.port.unwrap_or(PORT_DEFAULT),
-            options.coordinators.unwrap_or(COORDINATORS_DEFAULT),
-            if options.gtm_standby { 2 } else { 1 },
-            options.datanodes.unwrap_or(DATANODES_DEFAULT),
+            shape,
             options.profile.unwrap_or_default(),
             options.set.clone(),
             Installation::find(options.pg_bin.as_deref())?.bin,

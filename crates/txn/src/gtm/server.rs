@@ -147,7 +147,7 @@ pub(super) enum End {
     Goodbye,
     /// The coordinator closed it; a lease it gives up before that.
     ByPeer,
-    /// By us: it may go on for as long as it has a lease.
+    /// By us, or nobody knows: it may go on for as long as it has a lease.
     ByUs,
 }
 
@@ -212,8 +212,9 @@ async fn carry(
                         warn!(client, %error, "a coordinator is not understood");
                         return End::ByUs;
                     }
-                    // A reset is what is left of a process that was killed.
-                    Ok(None) | Err(_) => return End::ByPeer,
+                    Ok(None) => return End::ByPeer,
+                    // A reset need not come from the coordinator.
+                    Err(_) => return End::ByUs,
                 };
                 if events.send(Event::Said { client, message }).await.is_err() {
                     return End::ByUs;
