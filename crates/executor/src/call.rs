@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pgerror::{PgError, Result, field};
+use pgerror::{PgError, Result, SqlState, field};
 use pgproto::backend::{self, Field, tag};
 use pgproto::connection::{Run, unexpected};
 use pgproto::frontend::{self, Bind, Target};
@@ -102,7 +102,7 @@ impl Held {
 
     /// Queues `sql` for a transaction of its own that commits only inside the gate: no Sync yet. A text of the simple protocol is
     /// not kept as a prepared statement.
-    pub(crate) fn start_gated(&mut self, sql: &str, call: &Call, catalog_version: u64, gate: txn::Gate) {
+    pub(crate) fn start_gated(&mut self, sql: &str, call: &Call, catalog_version: u64, gtm: txn::GtmClient) {
         let bind = match &call.parameters {
             Some(parameters) => self.bind(sql, call, parameters, catalog_version),
             None => {
@@ -118,14 +118,24 @@ impl Held {
         frontend::execute(out, b"", 0);
         frontend::flush(out);
         self.link.connection.owe_sync();
-        self.gate = Some(gate);
+        self.gate = Some(gtm);
     }
 
-    /// Sync of [`Held::start_gated`]; if the statement is done, not before the gate lets it pass.
+    /// Sync of [`Held::start_gated`]; if the statement is done, not before the gate lets it pass. Without the gtm's lease the
+    /// gate is nobody's business any more: the connection is given up, which takes the statement back.
     async fn sync_gated(&mut self, commits: bool) -> Result<()> {
-        if let Some(gate) = self.gate.take() {
+        if let Some(gtm) = self.gate.take() {
             if commits {
-                self.pass = Some(gate.enter().await);
+                self.pass = Some(gtm.gate().enter().await);
+            }
+            if commits && !gtm.has_lease() {
+                self.pass = None;
+                self.link.connection.mark_broken();
+                return Err(PgError::new(
+                    SqlState::CANNOT_CONNECT_NOW,
+                    "the gtm was lost while the statement ran, which was rolled back",
+                )
+                .hint("Run the statement again."));
             }
             frontend::sync(self.link.connection.out());
             self.flush().await?;

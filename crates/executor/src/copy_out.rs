@@ -69,7 +69,8 @@ impl Session {
                 self.copy_streams(self.mode(), nodes, what, statement, options, sink).await
             }
             CopySource::All { nodes, what } => {
-                let read = self.begin_read(nodes).await?;
+                let query = copied_query(what);
+                let read = self.begin_read(nodes, [query.as_str()]).await?;
                 let result = self.copy_streams(Mode::InBlock, nodes, what, statement, options, sink).await;
                 self.end_read(read).await;
                 result
@@ -83,7 +84,7 @@ impl Session {
             }
             CopySource::Gather(gather) => {
                 let nodes = self.gathered_nodes(&gather.inputs);
-                let read = self.begin_read(&nodes).await?;
+                let read = self.begin_read(&nodes, gather.inputs.iter().map(|input| input.sql.as_str())).await?;
                 let result = match self.is_read_only() {
                     true => self.beside(async |this| this.copy_gathered(gather, statement, options, sink).await).await,
                     false => self.copy_gathered(gather, statement, options, sink).await,
@@ -151,6 +152,15 @@ impl Session {
             return Err(not_one_cut());
         }
         Ok(rows)
+    }
+}
+
+/// The query that gives the rows of a COPY.
+fn copied_query(what: &str) -> String {
+    match what.starts_with('(') {
+        true => what.to_owned(),
+        // Only the name matters here; a column list looks like a call's.
+        false => format!("TABLE {}", what.split(" (").next().unwrap_or(what)),
     }
 }
 

@@ -45,7 +45,7 @@ impl Session {
                 self.atomically(async |this| this.explain_lines(explain, call).await).await?
             }
             Plan::Scatter(scatter) if explain.analyze && scatter.nodes.len() > 1 => {
-                let read = self.begin_read(&scatter.nodes).await?;
+                let read = self.begin_read(&scatter.nodes, [scatter.sql.as_str()]).await?;
                 let lines = self.explain_lines(explain, call).await;
                 self.end_read(read).await;
                 lines?

@@ -53,7 +53,7 @@ impl Session {
         let nodes = self.gathered_nodes(&gather.inputs);
         match (gather.writes, self.in_block()) {
             (false, _) => {
-                let read = self.begin_read(&nodes).await?;
+                let read = self.begin_read(&nodes, gather.inputs.iter().map(|input| input.sql.as_str())).await?;
                 let result = self.gather_in_transaction(gather, call, output).await;
                 self.end_read(read).await;
                 result

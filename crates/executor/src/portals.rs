@@ -70,7 +70,7 @@ impl Session {
     ) -> Result<Completion> {
         let nodes: Vec<NodeId> = parts.iter().map(|(node, _)| *node).collect();
         let Some((_, sql)) = parts.first().filter(|_| self.binds(&nodes)) else {
-            let read = self.begin_read(&nodes).await?;
+            let read = self.begin_read(&nodes, parts.iter().take(1).map(|(_, sql)| sql.as_str())).await?;
             let result = self.scatter(Mode::InBlock, parts, call, output).await;
             self.end_read(read).await;
             return result;

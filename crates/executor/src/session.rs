@@ -51,8 +51,8 @@ pub(crate) struct Held {
     pub(crate) failure: Option<PgError>,
     /// CopyData is on its way from the node.
     pub(crate) copying_out: bool,
-    /// Sync, which commits the statement, waits for this gate.
-    pub(crate) gate: Option<txn::Gate>,
+    /// Sync, which commits the statement, waits for the gate.
+    pub(crate) gate: Option<txn::GtmClient>,
     /// Held from before Sync until its answer.
     pub(crate) pass: Option<txn::Pass>,
 }
@@ -100,11 +100,14 @@ enum Replay {
 #[derive(Default)]
 pub struct CancelSet {
     keys: Mutex<BTreeMap<NodeId, CancelKey>>,
+    /// For what waits in the coordinator itself.
+    asked: tokio::sync::Notify,
 }
 
 impl CancelSet {
     /// Cancels whatever runs. Nodes are asked at the same time; the answer comes through the statement itself.
     pub async fn cancel(&self) {
+        self.asked.notify_waiters();
         let keys: Vec<CancelKey> = self.lock().values().cloned().collect();
         let requests = keys.iter().map(CancelKey::send);
         futures_util::future::join_all(requests).await;
@@ -215,6 +218,11 @@ impl Session {
     /// The handle a cancel request uses.
     pub fn cancel_set(&self) -> Arc<CancelSet> {
         self.cancel.clone()
+    }
+
+    /// Ends when a cancel request comes.
+    pub(crate) async fn cancelled(&self) {
+        self.cancel.asked.notified().await;
     }
 
     /// The home node: system catalogs, sequences, temp tables, final fragments.

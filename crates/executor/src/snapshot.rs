@@ -170,6 +170,31 @@ impl Sight {
     }
 }
 
+/// Tables to lock before a snapshot.
+pub(crate) struct Locks {
+    written: Option<String>,
+    read: Vec<String>,
+}
+
+impl Locks {
+    /// Those that these texts read, and the one that is written.
+    pub(crate) fn of<'t>(written: Option<&str>, texts: impl IntoIterator<Item = &'t str>) -> Self {
+        // A text that cannot be read here has no tables to lock; PostgreSQL will say what it thinks of it.
+        let read = texts.into_iter().flat_map(|text| planner::read_tables(text).unwrap_or_default());
+        let mut read: Vec<String> = read.collect();
+        read.sort_unstable();
+        read.dedup();
+        Self { written: written.filter(|table| !table.is_empty()).map(str::to_owned), read }
+    }
+
+    fn commands(&self, wait: &str) -> Vec<String> {
+        let written = self.written.iter().map(|table| format!("LOCK TABLE {table} IN ROW EXCLUSIVE MODE{wait}"));
+        let read =
+            (!self.read.is_empty()).then(|| format!("LOCK TABLE {} IN ACCESS SHARE MODE{wait}", self.read.join(", ")));
+        written.chain(read).collect()
+    }
+}
+
 /// How far a transaction that keeps its first snapshot is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Cut {
@@ -219,7 +244,11 @@ impl Session {
 
     /// Gives a read over `nodes` snapshots that agree, wherever the session is. It runs in the block that is open then;
     /// [`Session::end_read`] must follow.
-    pub(crate) async fn begin_read(&mut self, nodes: &[NodeId]) -> Result<Read> {
+    pub(crate) async fn begin_read<'t>(
+        &mut self,
+        nodes: &[NodeId],
+        texts: impl IntoIterator<Item = &'t str>,
+    ) -> Result<Read> {
         let (aside, settings) = match self.block.take() {
             None => (None, Vec::new()),
             Some(block) if self.can_read_beside(&block, nodes) => {
@@ -233,10 +262,11 @@ impl Session {
         };
         let read = Read::Own(aside);
         let ready = match self.refuse_serializable(nodes) {
-            Ok(()) => {
-                self.begin_own(Isolation::RepeatableRead, settings);
-                self.cut_over(nodes).await
-            }
+            Ok(()) => self.begin_locked(nodes, settings, &Locks::of(None, texts)).await,
+            Err(error) => Err(error),
+        };
+        let ready = match ready {
+            Ok(()) => self.cut_over(nodes).await,
             Err(error) => Err(error),
         };
         match ready {
@@ -263,6 +293,35 @@ impl Session {
         }
     }
 
+    /// Opens a transaction of our own in REPEATABLE READ that has the tables locked before it takes its snapshot, as a statement
+    /// of its own has in PostgreSQL: a table that is rewritten meanwhile would look empty.
+    ///
+    /// A schema change locks the home node's table first. So does who has to wait here: nobody waits for a schema change on one
+    /// node while he keeps it waiting on another.
+    pub(crate) async fn begin_locked(&mut self, nodes: &[NodeId], settings: Vec<String>, locks: &Locks) -> Result<()> {
+        let with = |wait: &str| settings.iter().cloned().chain(locks.commands(wait)).collect();
+        self.begin_over(nodes, with(" NOWAIT"));
+        let error = match self.open_on(nodes).await {
+            Ok(()) => return Ok(()),
+            Err(error) => error,
+        };
+        match error.code() {
+            SqlState::LOCK_NOT_AVAILABLE => {
+                self.rollback().await;
+                self.begin_over(nodes, with(""));
+                self.open_on(&[self.home]).await?;
+                self.open_on(nodes).await
+            }
+            // Rights on some columns only, a materialized view: LOCK TABLE cannot, the statement may.
+            SqlState::INSUFFICIENT_PRIVILEGE | SqlState::WRONG_OBJECT_TYPE | SqlState::UNDEFINED_TABLE => {
+                self.rollback().await;
+                self.begin_over(nodes, settings);
+                Ok(())
+            }
+            _ => Err(error),
+        }
+    }
+
     /// May a statement of this block be run by other sessions, in a transaction of its own?
     fn can_read_beside(&self, block: &Block, nodes: &[NodeId]) -> bool {
         block.isolation == Isolation::ReadCommitted
@@ -280,17 +339,22 @@ impl Session {
         Box::new(Aside { block, settings, held: std::mem::take(&mut self.held) })
     }
 
-    /// The snapshots of a transaction of our own; one node needs no cut.
+    /// A transaction of our own in REPEATABLE READ; one node needs no cut.
+    fn begin_over(&mut self, nodes: &[NodeId], commands: Vec<String>) {
+        self.begin_own(Isolation::RepeatableRead, commands);
+        let needs_cut = nodes.len() > 1 && self.is_consistent();
+        if let Some(block) = self.block.as_mut().filter(|_| !needs_cut) {
+            block.cut = Cut::Unneeded;
+        }
+    }
+
+    /// The snapshots of a transaction of our own.
     pub(crate) async fn cut_over(&mut self, nodes: &[NodeId]) -> Result<()> {
-        let cut = match nodes.len() > 1 && self.is_consistent() {
-            true => {
-                self.take_cut(nodes).await?;
-                Cut::Taken
+        if self.block.as_ref().is_some_and(|block| block.cut == Cut::Pending) {
+            self.take_cut(nodes).await?;
+            if let Some(block) = &mut self.block {
+                block.cut = Cut::Taken;
             }
-            false => Cut::Unneeded,
-        };
-        if let Some(block) = &mut self.block {
-            block.cut = cut;
         }
         Ok(())
     }
@@ -358,7 +422,12 @@ impl Session {
     /// A closure in which none of `nodes` has transactions in doubt; 57P03 after `deadline`.
     pub(crate) async fn closure(&self, nodes: &[NodeId], deadline: Instant) -> Result<txn::Cut> {
         loop {
-            let cut = self.context.gtm.cut().await?;
+            let cut = tokio::select! {
+                cut = self.context.gtm.cut() => cut?,
+                () = self.cancelled() => {
+                    return Err(PgError::new(SqlState::QUERY_CANCELED, "canceling statement due to user request"));
+                }
+            };
             let in_doubt = cut.unresolved().iter().copied().find(|node| nodes.contains(&NodeId(*node)));
             let Some(node) = in_doubt else {
                 return if Instant::now() < deadline { Ok(cut) } else { Err(no_cut(None)) };

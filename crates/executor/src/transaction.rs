@@ -79,7 +79,11 @@ impl Session {
             .collect();
         let at = participants.iter().position(|participant| participant.node == commit_point.0).unwrap_or(0);
         let tools = txn::CommitTools { ids: &context.gids, nodes: &inquiry, gtm: &context.gtm };
-        let outcome = txn::commit(&mut participants, at, &tools).await?;
+        let committed = txn::commit(&mut participants, at, &tools).await;
+        if committed.as_ref().is_err_and(|error| error.code() == SqlState::STATEMENT_COMPLETION_UNKNOWN) {
+            nodes.iter().for_each(|node| context.raise_doubt(*node));
+        }
+        let outcome = committed?;
         if !outcome.unresolved.is_empty() {
             outcome.unresolved.iter().for_each(|node| context.raise_doubt(NodeId(*node)));
             self.sight.behind(&outcome.unresolved);

@@ -19,7 +19,7 @@ use crate::call::Call;
 use crate::output::Output;
 use crate::run::{Completion, only_inserts};
 use crate::session::{Mode, Session};
-use crate::snapshot::Isolation;
+use crate::snapshot::Locks;
 
 /// Attempts in which other writers are not kept off.
 const TRIES_FREE: usize = 3;
@@ -40,6 +40,21 @@ pub(crate) enum Write<'a> {
     Table(&'a DdlPlan),
 }
 
+impl Write<'_> {
+    /// What to lock before the snapshot. A schema change is ordered by the catalog's version, not by locks.
+    fn locks(&self, target: &str) -> Locks {
+        let inputs = |inputs: &[planner::Input]| inputs.iter().map(|input| input.sql.clone()).collect();
+        let texts: Vec<String> = match self {
+            Write::InOrder(parts) => parts.iter().take(1).map(|(_, sql)| sql.clone()).collect(),
+            Write::Staged(insert) => inputs(&insert.inputs),
+            Write::Copies(_, sql) => vec![(*sql).to_owned()],
+            Write::Gathered(gather) => inputs(&gather.inputs),
+            Write::Table(_) => Vec::new(),
+        };
+        Locks::of(Some(target), texts.iter().map(String::as_str))
+    }
+}
+
 impl Session {
     /// A statement that may change something, all on one node.
     pub(crate) async fn write_on_one_node(
@@ -51,7 +66,11 @@ impl Session {
         if self.in_block() {
             return self.scatter(Mode::InBlock, part, call, output).await;
         }
-        self.scatter_gated(part, call, output).await
+        match self.context.gtm.has_lease() {
+            true => self.scatter_gated(part, call, output).await,
+            // Nobody shuts our gate: the commit itself sees to it that no cut is spoilt.
+            false => self.atomically(async |this| this.scatter(Mode::InBlock, part, call, output).await).await,
+        }
     }
 
     async fn scatter_gated(
@@ -60,12 +79,12 @@ impl Session {
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
-        let gate = self.context.gtm.gate().clone();
+        let gtm = self.context.gtm.clone();
         for (node, sql) in &parts {
             self.hold(*node, Mode::Autocommit).await?;
             self.sight.touch(*node);
             let version = self.catalog_version;
-            self.link(*node)?.start_gated(sql, call, version, gate.clone());
+            self.link(*node)?.start_gated(sql, call, version, gtm.clone());
         }
         let nodes: Vec<NodeId> = parts.iter().map(|(node, _)| *node).collect();
         let mut links = self.take(&nodes)?;
@@ -176,8 +195,8 @@ impl Session {
         let mut attempt = 1;
         loop {
             let rows_before = output.rows_sent();
-            let locked = (attempt > TRIES_FREE && !target.is_empty()).then_some(target);
-            let error = match self.try_under_cut(nodes, locked, &write, call, output).await {
+            let keeps_writers_off = attempt > TRIES_FREE && !target.is_empty();
+            let error = match self.try_under_cut(nodes, target, keeps_writers_off, &write, call, output).await {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
             };
@@ -192,13 +211,18 @@ impl Session {
     async fn try_under_cut(
         &mut self,
         nodes: &[NodeId],
-        locked: Option<&str>,
+        target: &str,
+        keeps_writers_off: bool,
         write: &Write<'_>,
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
-        self.begin_own(Isolation::RepeatableRead, Vec::new());
-        let worked = match self.cut_for_write(nodes, locked).await {
+        let opened = self.begin_locked(nodes, Vec::new(), &write.locks(target)).await;
+        let ready = match opened {
+            Ok(()) => self.cut_for_write(nodes, keeps_writers_off.then_some(target)).await,
+            Err(error) => Err(error),
+        };
+        let worked = match ready {
             Ok(()) => self.write_once(write, call, output).await,
             Err(error) => Err(error),
         };
