@@ -6,8 +6,8 @@
 //!        ─► what died is started again ─► nothing in doubt within 5 s ─► audit
 //! ```
 //!
-//! Whose point it is, is found by trying: the first coordinator is given the order, then the gtm. With [`Fault::Datanode`] the
-//! victim only waits at the point, a datanode is killed meanwhile, and then the victim goes on.
+//! Whose point it is, is found by trying: the first coordinator is given the order, then the gtm. With the
+//! other faults the victim only waits at the point, a datanode is killed or the victim frozen meanwhile, and then it goes on.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -31,6 +31,11 @@ const SERVED_MAX: Duration = Duration::from_secs(20);
 const REACHED_MAX: Duration = Duration::from_secs(6);
 /// Writers and readers go on so long while the victim is dead.
 const AFTERMATH: Duration = Duration::from_millis(300);
+/// Once in so many rounds a datanode stays dead for longer than any commit waits for it.
+const LONG_DEATH_ONE_IN: usize = 6;
+const LONG_DEATH: Duration = Duration::from_secs(7);
+/// How long a frozen process stands still: shorter than a closure's limit, and longer than a lease.
+const FROZEN_MS: std::ops::Range<usize> = 200..4000;
 /// Orders name a visit between the first and this.
 const VISITS_MAX: usize = 12;
 /// Between two looks into the log.
@@ -43,6 +48,8 @@ pub enum Fault {
     Victim,
     /// A datanode dies while the process waits there.
     Datanode,
+    /// The process stands still there for up to some seconds.
+    Freeze,
 }
 
 /// A control point of the product.
@@ -132,7 +139,7 @@ impl fmt::Display for Round {
         let [committed, refused, unknown] = self.outcomes;
         write!(
             f,
-            "{point} ({fault:?} dies, reached by {victim:?}): {committed} acknowledged, {refused} refused, {unknown} unknown; \
+            "{point} ({fault:?}, reached by {victim:?}): {committed} acknowledged, {refused} refused, {unknown} unknown; \
              {looks} looks, {} halves; resolved after {} ms, served after {} ms",
             halves.len(),
             self.resolved_after.as_millis(),
@@ -278,10 +285,24 @@ fn strike(cluster: &Cluster, armed: &[Armed], point: &str, fault: Fault, go: &Pa
         }
         std::thread::sleep(POLL);
     }
-    if fault == Fault::Datanode {
-        let name = format!("dn{}", 1 + rng.below(cluster.datanodes().len()));
-        processes::kill(cluster, &processes::find(cluster, &name)?)?;
-        fs::write(go, "")?;
+    match fault {
+        Fault::Victim => return Ok(true),
+        Fault::Datanode => {
+            let name = format!("dn{}", 1 + rng.below(cluster.datanodes().len()));
+            processes::kill(cluster, &processes::find(cluster, &name)?)?;
+        }
+        Fault::Freeze => {
+            let mut frozen = processes::running(cluster)?;
+            frozen.retain(|process| armed.iter().any(|armed| armed.pid == Some(process.pid)));
+            let pids = frozen.iter().map(|process| processes::freeze(cluster, process)).collect::<Result<Vec<_>>>()?;
+            let time = FROZEN_MS.start + rng.below(FROZEN_MS.len());
+            std::thread::sleep(Duration::from_millis(time as u64));
+            pids.iter().for_each(|pids| processes::thaw(pids));
+        }
+    }
+    fs::write(go, "")?;
+    if fault == Fault::Datanode && rng.one_in(LONG_DEATH_ONE_IN) {
+        std::thread::sleep(LONG_DEATH);
     }
     Ok(true)
 }

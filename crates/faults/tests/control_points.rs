@@ -22,8 +22,8 @@ fn a_kill_at_any_control_point_leaves_all_or_nothing() {
     if let Ok(chosen) = std::env::var("LOXO_FAULTS_POINTS") {
         all.retain(|point| chosen.split(',').any(|chosen| chosen == point.name));
     }
-    // Rounds, and points of a round, take turns in what dies.
-    let fault = |turn: usize| if turn % 2 == 0 { Fault::Victim } else { Fault::Datanode };
+    // Rounds, and points of a round, take turns in what happens.
+    let fault = |turn: usize| [Fault::Victim, Fault::Datanode, Fault::Freeze][turn % 3];
     let rounds = number("LOXO_FAULTS_ROUNDS", 1);
     let jobs = (0..rounds).flat_map(|round| all.iter().enumerate().map(move |(i, point)| (point, fault(round + i))));
     let (jobs, wrong) = (Mutex::new(jobs.collect::<VecDeque<_>>()), Mutex::new(Vec::new()));
