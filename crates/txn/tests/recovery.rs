@@ -110,9 +110,13 @@ async fn a_commit_point_that_is_not_one_of_ours_is_not_believed() {
         }
         assert!(Instant::now() < deadline, "{report:?}");
     }
-    let report = resolve_all(&nodes.options()[1..]).await;
-    assert_eq!((report.resolved, report.waiting.len()), (0, 1), "{report:?}");
-    assert_eq!(nodes.prepared().await, 1);
+    // And one whose commit point no node of the list can be.
+    let foreign = "BEGIN; INSERT INTO t VALUES (2); PREPARE TRANSACTION 'loxo_1_9_700_00000000000000ff_1'";
+    all(std::slice::from_mut(&mut nodes.servers[1].connect().await), foreign).await;
+    let report = resolve_all(&nodes.options()).await;
+    assert_eq!((report.resolved, report.waiting.len()), (0, 2), "{report:?}");
+    assert!(report.waiting.iter().any(|doubt| doubt.reason.contains("datanode 9, is not a node")), "{report:?}");
+    assert_eq!(nodes.prepared().await, 2);
 }
 
 #[tokio::test]
