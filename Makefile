@@ -1,12 +1,14 @@
 # Every target works on a fresh Debian or Ubuntu machine with cargo: what is missing is installed first.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test clients fuzz bench clean deps
+.PHONY: help demo build test faults clients fuzz bench clean deps
 
 CARGO ?= cargo
 LOXO  := $(or $(CARGO_TARGET_DIR),target)/release/loxo
 # Seconds that `make fuzz` runs; the shell's own SECONDS does not reach make.
 SECONDS ?= 60
+# Seeds that `make faults` tries.
+ROUNDS ?= 3
 
 help: ## this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
@@ -23,6 +25,12 @@ demo: build ## a cluster of 4 datanodes, loaded with TPC-H lineitem (SF=1)
 test: ## format, lints, documentation, every test
 	@scripts/install-deps.sh --tests
 	@scripts/test.sh
+
+faults: deps ## kill everything everywhere: 20 rounds a control point, then ROUNDS=3 of random chaos
+	$(CARGO) build --locked -p loxo --features control-points
+	LOXO_FAULTS_ROUNDS=20 $(CARGO) test --locked -p faults --test control_points -- --nocapture
+	for seed in $$(seq $(ROUNDS)); do LOXO_FAULTS_SEED=$$seed LOXO_FAULTS_SECONDS=60 \
+	    $(CARGO) test --locked -p faults --test workloads -- --nocapture --test-threads=1 || exit 1; done
 
 clients: build ## psql, pgbench and psycopg against a cluster
 	@scripts/install-deps.sh --tests

@@ -34,15 +34,20 @@ impl Cluster {
     /// # Errors
     /// What `loxo up` printed, as detail.
     pub fn start(datanodes: u16, coordinators: u16) -> Result<Self> {
+        Self::start_with(datanodes, coordinators, &[])
+    }
+
+    /// The same with more arguments of `loxo up`, e.g. `["--gtm-standby"]`.
+    ///
+    /// # Errors
+    /// What `loxo up` printed, as detail.
+    pub fn start_with(datanodes: u16, coordinators: u16, arguments: &[&str]) -> Result<Self> {
         if self_test() {
-            let server = Server::start(&ServerOptions::default())?;
-            let ports = |count: u16| vec![server.port(); usize::from(count)];
-            let (coordinators, datanodes) = (ports(coordinators), ports(1));
-            return Ok(Self { coordinators, datanodes, backing: Backing::StockServer(server) });
+            return Self::stock(coordinators);
         }
         let (loxo, pg_bin) = (loxo_binary()?, pg_bin()?);
-        // Ports as `loxo up` lays them out: coordinators from P, gtm P + 50, datanodes from P + 100.
-        let offsets: Vec<u16> = (0..coordinators).chain([50]).chain(100..100 + datanodes).collect();
+        // Ports as `loxo up` lays them out: coordinators from P, gtms from P + 50, datanodes from P + 100.
+        let offsets: Vec<u16> = (0..coordinators).chain([50, 51]).chain(100..100 + datanodes).collect();
         let base = free_ports(&offsets)?;
         let dir = TempDir::new("cluster")?;
         let down = r#""$1" down --dir "$2/c" --wipe; rm -rf "$2""#;
@@ -52,8 +57,19 @@ impl Cluster {
             datanodes: (base + 100..base + 100 + datanodes).collect(),
             backing: Backing::Loxo { _watchdog: watchdog, dir, loxo, pg_bin },
         };
-        cluster.up()?;
+        run(cluster.up_command(&[]).args(arguments))?;
         Ok(cluster)
+    }
+
+    /// One stock server that plays all coordinators and the only datanode.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn stock(coordinators: u16) -> Result<Self> {
+        let server = Server::start(&ServerOptions::default())?;
+        let ports = |count: u16| vec![server.port(); usize::from(count)];
+        let (coordinators, datanodes) = (ports(coordinators), ports(1));
+        Ok(Self { coordinators, datanodes, backing: Backing::StockServer(server) })
     }
 
     /// `loxo up` on the same directory: starts again what died.
@@ -61,12 +77,25 @@ impl Cluster {
     /// # Errors
     /// What `loxo up` printed, as detail.
     pub fn up(&self) -> Result<String> {
-        let Backing::Loxo { loxo, pg_bin, .. } = &self.backing else { return Ok(String::new()) };
+        self.up_with(&[])
+    }
+
+    /// The same with environment variables, which what is started now inherits: the orders of control points, say.
+    ///
+    /// # Errors
+    /// What `loxo up` printed, as detail.
+    pub fn up_with(&self, environment: &[(&str, &str)]) -> Result<String> {
+        if self.is_distributed() { run(&mut self.up_command(environment)) } else { Ok(String::new()) }
+    }
+
+    fn up_command(&self, environment: &[(&str, &str)]) -> Command {
+        let Backing::Loxo { loxo, pg_bin, .. } = &self.backing else { return Command::new("true") };
         let mut command = Command::new(loxo);
+        command.envs(environment.iter().copied());
         command.arg("up").arg("--dir").arg(self.dir()).args(["--port", &self.coordinators[0].to_string()]);
         command.args(["--datanodes", &self.datanodes.len().to_string()]);
         command.args(["--coordinators", &self.coordinators.len().to_string()]).arg("--pg-bin").arg(pg_bin);
-        run(&mut command)
+        command
     }
 
     /// Runs another `loxo` command, e.g. `["status", "--json"]`, on this cluster; gives what it printed.

@@ -93,6 +93,15 @@ impl Client {
         Ok(client)
     }
 
+    /// How long the server may be silent before it counts as hung (the call then fails); three minutes at first.
+    ///
+    /// # Errors
+    /// When the socket refuses it.
+    pub fn set_silence_max(&mut self, limit: Duration) -> Result<()> {
+        self.stream.set_read_timeout(Some(limit))?;
+        Ok(self.stream.set_write_timeout(Some(limit))?)
+    }
+
     fn startup(&mut self, parameters: &[(&str, &str)]) -> Result<()> {
         let mut body = BytesMut::new();
         body.put_u32(3 << 16);

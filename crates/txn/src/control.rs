@@ -5,8 +5,8 @@
 //! * in the same process, the future runs under `with_script`: a closure is awaited at each point (the script is
 //!   local to the task, so tests run in parallel);
 //! * in another process, the environment variable `LOXO_CONTROL_POINTS` names points and what to do there, e.g.
-//!   `prepared=abort@2,decided=pause`: `abort` ends the process at once, `pause` says so on stderr and waits for ever;
-//!   `@n` means the n-th visit (1 if absent).
+//!   `prepared=abort@2,decided=pause`: `abort` ends the process at once, `pause` says so on stderr and waits for ever, `hold`
+//!   until the file that `LOXO_CONTROL_GO` names is there; `@n` means the n-th visit (1 if absent).
 //!
 //! The points of a commit over several writers, in order: `before-prepare`, `prepared` (once per participant, as its
 //! answer comes in), `prepared-all`, `gate-entered` (it has its pass; also with one writer), `decided` (the commit point has
@@ -37,9 +37,11 @@ pub use enabled::*;
 #[cfg(feature = "control-points")]
 mod enabled {
     use std::future::Future;
+    use std::path::PathBuf;
     use std::pin::Pin;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Arc, LazyLock};
+    use std::time::Duration;
 
     /// What a test does at the control points of one task: gives the future to await there.
     pub type Script = Arc<dyn Fn(&'static str) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
@@ -68,10 +70,19 @@ mod enabled {
     /// One entry of `LOXO_CONTROL_POINTS`.
     struct Order {
         name: String,
-        pause: bool,
+        action: Action,
         at_visit: usize,
         visits: AtomicUsize,
     }
+
+    enum Action {
+        Abort,
+        Pause,
+        Hold(PathBuf),
+    }
+
+    /// Between two looks for the file that ends a `hold`.
+    const HOLD_POLL: Duration = Duration::from_millis(5);
 
     static ORDERS: LazyLock<Vec<Order>> = LazyLock::new(|| {
         let text = std::env::var("LOXO_CONTROL_POINTS").unwrap_or_default();
@@ -84,20 +95,26 @@ mod enabled {
             let (name, action) =
                 entry.split_once('=').unwrap_or_else(|| panic!("control point \"{entry}\": no action"));
             let (action, visit) = action.split_once('@').unwrap_or((action, "1"));
-            let pause = match action {
-                "pause" => true,
-                "abort" => false,
+            let action = match action {
+                "pause" => Action::Pause,
+                "abort" => Action::Abort,
+                "hold" => Action::Hold(std::env::var_os("LOXO_CONTROL_GO").expect("LOXO_CONTROL_GO is set").into()),
                 other => panic!("control point \"{entry}\": unknown action \"{other}\""),
             };
             let at_visit = visit.parse().unwrap_or_else(|_| panic!("control point \"{entry}\": bad visit number"));
-            Self { name: name.to_owned(), pause, at_visit, visits: AtomicUsize::new(0) }
+            Self { name: name.to_owned(), action, at_visit, visits: AtomicUsize::new(0) }
         }
 
         async fn obey(&self) {
             eprintln!("control point {} reached", self.name);
-            match self.pause {
-                true => std::future::pending().await,
-                false => std::process::abort(),
+            match &self.action {
+                Action::Abort => std::process::abort(),
+                Action::Pause => std::future::pending().await,
+                Action::Hold(go) => {
+                    while !go.exists() {
+                        tokio::time::sleep(HOLD_POLL).await;
+                    }
+                }
             }
         }
     }

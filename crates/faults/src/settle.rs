@@ -1,0 +1,55 @@
+//! What must be true after a fault and the end of the workload: no transaction stays open or in doubt.
+
+use std::time::{Duration, Instant};
+
+use pgerror::Result;
+use testkit::Cluster;
+use testkit::wire::Client;
+
+use crate::processes::failure;
+
+/// Between two looks.
+const POLL: Duration = Duration::from_millis(20);
+
+/// Waits until no datanode holds a prepared transaction, and gives how long that took.
+///
+/// # Errors
+/// When one is left after `limit`: where, and its gid; or when a datanode cannot be reached by then.
+pub fn until_resolved(cluster: &Cluster, limit: Duration) -> Result<Duration> {
+    wait(cluster, limit, PREPARED)
+}
+
+/// The same, and that none runs any more. (A client that left in the middle of its commit may be forgotten, its transaction
+/// may still run.)
+///
+/// # Errors
+/// The same.
+pub fn until_quiet(cluster: &Cluster, limit: Duration) -> Result<Duration> {
+    wait(cluster, limit, &format!("{PREPARED} UNION ALL {RUNNING}"))
+}
+
+const PREPARED: &str = "SELECT gid FROM pg_prepared_xacts";
+const RUNNING: &str = "SELECT concat_ws(' ', 'session', pid, application_name, state, query) FROM pg_stat_activity \
+    WHERE backend_type = 'client backend' AND xact_start IS NOT NULL AND pid <> pg_backend_pid()";
+
+fn wait(cluster: &Cluster, limit: Duration, sql: &str) -> Result<Duration> {
+    let begin = Instant::now();
+    loop {
+        match unfinished(cluster, sql) {
+            Ok(left) if left.is_empty() => return Ok(begin.elapsed()),
+            _ if begin.elapsed() < limit => std::thread::sleep(POLL),
+            Ok(left) => return Err(failure(format!("not finished after {limit:?}: {}", left.join(", ")))),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// What `sql` finds, with its node.
+fn unfinished(cluster: &Cluster, sql: &str) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for (number, port) in (1..).zip(cluster.datanodes()) {
+        let rows = Client::connect(*port)?.strings(sql)?;
+        found.extend(rows.into_iter().flatten().map(|what| format!("dn{number}: {what}")));
+    }
+    Ok(found)
+}

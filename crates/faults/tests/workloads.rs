@@ -1,0 +1,187 @@
+//! The workloads against a cluster, in peace and while its processes die.
+//!
+//! `LOXO_FAULTS_SECONDS` is how long each test's workload runs (3 by default, for `make test`; `make faults` takes a minute).
+//! `LOXO_FAULTS_SEED` chooses other random numbers.
+
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use faults::checker::{self, Level, Step};
+use faults::processes::Kind;
+use faults::{Outcome, bank, chaos, copies, counters, history, settle};
+use testkit::Cluster;
+
+/// In-doubt transactions are resolved so soon after everything runs again.
+const RESOLVED_MAX: Duration = Duration::from_secs(5);
+const EVERYONE: [Kind; 3] = [Kind::Coordinator, Kind::Gtm, Kind::Datanode];
+
+/// One cluster for all tests of this file, one test at a time: they kill its processes.
+fn cluster() -> MutexGuard<'static, Cluster> {
+    static CLUSTER: LazyLock<Mutex<Cluster>> =
+        LazyLock::new(|| Mutex::new(Cluster::start_with(3, 2, &["--gtm-standby"]).expect("a cluster")));
+    let cluster = CLUSTER.lock().unwrap_or_else(PoisonError::into_inner);
+    // A test that failed may have left something dead.
+    cluster.up().expect("everything runs");
+    cluster
+}
+
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).map_or(default, |text| text.parse().expect("a number"))
+}
+
+fn duration() -> Duration {
+    Duration::from_secs(number("LOXO_FAULTS_SECONDS", 3))
+}
+
+/// What a reader must never see is what one PostgreSQL never shows: the suite itself would be wrong if it said so.
+#[test]
+fn one_stock_server_passes_all_of_it() {
+    let server = Cluster::stock(2).expect("a stock server");
+    let peaceful: [fn(&Cluster, Duration); 5] =
+        [bank_in_peace, copies_in_peace, long_fork, monotonic_reads, history_in_peace];
+    peaceful.iter().for_each(|test| test(&server, Duration::from_secs(1)));
+}
+
+fn seed() -> u64 {
+    number("LOXO_FAULTS_SEED", 1)
+}
+
+#[test]
+fn sums_are_right_at_any_moment() {
+    bank_in_peace(&cluster(), duration());
+}
+
+fn bank_in_peace(cluster: &Cluster, duration: Duration) {
+    let options = bank::Options::new(duration, seed());
+    bank::create(cluster, &options).expect("tables");
+    let (report, ()) = bank::run(cluster, &options, |_| ());
+    eprintln!("{report}");
+    settle::until_quiet(cluster, RESOLVED_MAX).expect("nothing is in doubt");
+    bank::audit(cluster, &options, &report).expect("what was acknowledged is there");
+    // REPEATABLE READ writers meet each other; nothing else may go wrong while nobody dies.
+    let unexpected: Vec<_> = report.errors.keys().filter(|error| *error != "writer 40001").collect();
+    assert!(unexpected.is_empty(), "{report}");
+    report.check().expect("all sums are right");
+}
+
+#[test]
+fn sums_are_right_while_processes_die() {
+    let cluster = cluster();
+    // Time to come back belongs to it.
+    let options = bank::Options::new(duration() * 2, seed());
+    bank::create(&cluster, &options).expect("tables");
+    let (report, killed) = bank::run(&cluster, &options, |end| chaos::run(&cluster, seed(), end, &EVERYONE));
+    let killed = killed.expect("the cluster comes back");
+    eprintln!("{report}\n{killed}");
+    assert!(!killed.faults.is_empty(), "nobody was killed");
+    settle::until_quiet(&cluster, RESOLVED_MAX).expect("nothing is in doubt");
+    bank::audit(&cluster, &options, &report).expect("what was acknowledged is there");
+    report.check().expect("all sums are right");
+}
+
+#[test]
+fn commits_have_one_order_for_everybody() {
+    long_fork(&cluster(), duration());
+}
+
+fn long_fork(cluster: &Cluster, duration: Duration) {
+    let counters = counters::Counters::create(cluster).expect("a table");
+    let seen = counters.long_fork(cluster, duration, "").expect("nothing fails");
+    eprintln!("long fork: {} looks, {} pairs, {} forks", seen.looks, seen.values, seen.wrong.len());
+    assert!(seen.values > 20, "too little was seen: {seen:?}");
+    assert!(seen.wrong.is_empty(), "{:?}", &seen.wrong[..seen.wrong.len().min(5)]);
+}
+
+#[test]
+fn a_session_does_not_go_back_in_time() {
+    monotonic_reads(&cluster(), duration());
+}
+
+fn monotonic_reads(cluster: &Cluster, duration: Duration) {
+    let counters = counters::Counters::create(cluster).expect("a table");
+    let seen = counters.monotonic_reads(cluster, duration, "").expect("nothing fails");
+    eprintln!("monotonic reads: {} looks, {} changes, {} backwards", seen.looks, seen.values, seen.wrong.len());
+    assert!(seen.values > 20, "too little was seen: {} changes", seen.values);
+    assert!(seen.wrong.is_empty(), "{:?}", &seen.wrong[..seen.wrong.len().min(5)]);
+}
+
+#[test]
+fn copies_do_not_part() {
+    copies_in_peace(&cluster(), duration());
+}
+
+fn copies_in_peace(cluster: &Cluster, duration: Duration) {
+    copies::create(cluster).expect("tables");
+    let (report, ()) = copies::run(cluster, duration, seed(), |_| ());
+    judge_copies(cluster, &report);
+    // A lock that is waited for too long, or a row that changed: nothing else may go wrong while nobody dies.
+    let unexpected: Vec<_> =
+        report.errors.iter().filter(|(code, _)| !["40001", "40P01", "55P03"].contains(&code.as_str())).collect();
+    assert!(unexpected.is_empty(), "{unexpected:?}");
+}
+
+#[test]
+fn copies_do_not_part_while_processes_die() {
+    let cluster = cluster();
+    copies::create(&cluster).expect("tables");
+    let (report, killed) =
+        copies::run(&cluster, duration() * 2, seed(), |end| chaos::run(&cluster, seed() + 2, end, &EVERYONE));
+    eprintln!("{}", killed.expect("the cluster comes back"));
+    judge_copies(&cluster, &report);
+}
+
+fn judge_copies(cluster: &Cluster, report: &copies::Report) {
+    let copies::Report { committed, looks, wrong, errors } = report;
+    eprintln!("copies: {committed} committed; {looks} looks, {} wrong; errors {errors:?}", wrong.len());
+    settle::until_quiet(cluster, RESOLVED_MAX).expect("nothing is in doubt");
+    copies::audit(cluster).expect("all copies are alike");
+    assert!(*committed > 10 && *looks > 10, "too little was done");
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+#[test]
+fn one_order_of_commits_and_snapshots_explains_everything() {
+    history_in_peace(&cluster(), duration());
+}
+
+fn history_in_peace(cluster: &Cluster, duration: Duration) {
+    history::create(cluster).expect("a table");
+    let options = history::Options::new(duration, seed());
+    let (recording, ()) = history::run(cluster, &options, |_| ());
+    judge(cluster, recording);
+}
+
+#[test]
+fn it_does_also_while_processes_die() {
+    let cluster = cluster();
+    history::create(&cluster).expect("a table");
+    let options = history::Options::new(duration() * 2, seed());
+    let (recording, killed) = history::run(&cluster, &options, |end| chaos::run(&cluster, seed() + 1, end, &EVERYONE));
+    eprintln!("{}", killed.expect("the cluster comes back"));
+    judge(&cluster, recording);
+}
+
+fn judge(cluster: &Cluster, mut recording: history::Recording) {
+    settle::until_quiet(cluster, RESOLVED_MAX).expect("nothing is in doubt");
+    recording.history.finals = history::finals(cluster).expect("the datanodes answer");
+    let begin = Instant::now();
+    let anomalies = checker::check(&recording.history);
+    let [committed, refused, unknown] =
+        [Outcome::Committed, Outcome::Refused, Outcome::Unknown].map(|outcome| recording.count(outcome));
+    eprintln!(
+        "history: {committed} committed, {refused} refused, {unknown} unknown; errors {:?}; {} anomalies; checked in {:?}",
+        recording.errors,
+        anomalies.len(),
+        begin.elapsed()
+    );
+    // A history in which nobody met anybody would prove nothing.
+    let of = |level| recording.history.transactions.iter().filter(move |t| t.level == level && t.statements.len() > 1);
+    let reads =
+        |t: &&checker::Transaction| t.statements.iter().any(|s| matches!(&s.step, Step::Read(rows) if rows.len() > 1));
+    for level in [Level::ReadCommitted, Level::RepeatableRead] {
+        assert!(of(level).filter(reads).count() > 20, "too few transactions of {level:?}");
+    }
+    assert!(!recording.errors.contains_key("58030"), "rows were missing: {:?}", recording.errors);
+    let shown: Vec<String> = anomalies.iter().take(8).map(ToString::to_string).collect();
+    assert!(anomalies.is_empty(), "{} anomalies:\n{}", anomalies.len(), shown.join("\n"));
+}
