@@ -19,6 +19,10 @@
 //!  SERIALIZABLE block        one node, or 0A000
 //! ```
 //!
+//! Weaker, in a READ COMMITTED block that has written: a query that gathers rows and whose last step also reads tables of the
+//! home node, or that follows DDL or LOCK TABLE, and changes of rows on several nodes. Each node has its own snapshot then; all
+//! are settled first, so nothing is missing that an earlier statement has seen.
+//!
 //! Invariants: a snapshot that was not taken inside a valid closure is never used for a statement over several nodes (the
 //! transactions are rolled back and begun anew); a statement of a session with `loxo.snapshot = local` neither waits for the
 //! gtm nor for prepared transactions.
