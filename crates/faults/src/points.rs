@@ -211,7 +211,9 @@ impl<'a> Runner<'a> {
         let (seen, (reached, back)) = self.table.run(port, others, |control| {
             let reached = strike(cluster, &armed, point, fault, &go, rng);
             std::thread::sleep(AFTERMATH);
-            (reached, come_back(cluster, control))
+            // A standby that takes over has the order too, and would die while `loxo up` looks at it.
+            let dead = if fault == Fault::Victim { kill_armed(cluster, &armed).map(drop) } else { Ok(()) };
+            (reached, dead.and_then(|()| come_back(cluster, control)))
         });
         let round = self.judge(point, fault, (reached?).then_some(kind), back?, seen);
         disarm(cluster, &armed)?;
@@ -324,13 +326,13 @@ fn come_back(cluster: &Cluster, control: &Control) -> Result<(Duration, Duration
 
 /// A process that still has an order must not carry it out in a later round.
 fn disarm(cluster: &Cluster, armed: &[Armed]) -> Result<()> {
+    if kill_armed(cluster, armed)? { cluster.up().map(drop) } else { Ok(()) }
+}
+
+/// Were there any?
+fn kill_armed(cluster: &Cluster, armed: &[Armed]) -> Result<bool> {
     let mut live = processes::running(cluster)?;
     live.retain(|process| armed.iter().any(|armed| armed.pid == Some(process.pid)));
-    if live.is_empty() {
-        return Ok(());
-    }
-    for process in live {
-        processes::kill(cluster, &process)?;
-    }
-    cluster.up().map(drop)
+    live.iter().try_for_each(|process| processes::kill(cluster, process))?;
+    Ok(!live.is_empty())
 }
