@@ -131,7 +131,9 @@ impl Session {
     ) -> Result<Completion> {
         let sql = self.fill_all(&gather.inputs, &gather.final_sql, call).await?;
         let part = vec![(self.sink, sql)];
-        self.scatter(Mode::InBlock, part, call, output).await.map_err(without_position)
+        // The next statement's inputs bear the same names and may have other types.
+        let call = Call { one_off: true, ..call.clone() };
+        self.scatter(Mode::InBlock, part, &call, output).await.map_err(without_position)
     }
 
     /// Fills the inputs; gives the final statement with its type markers replaced.
