@@ -20,7 +20,7 @@
 //! decision how it ends, and whoever reads it there may carry it out.
 //!
 //! Why the marks? A session that has seen the transaction on one node must not be shown another one where it is still
-//! prepared, so it waits there until it is gone ([`crate::commit`]'s callers do). It must not wait for those that users
+//! prepared, so it waits there until it is gone ([`mod@crate::commit`]'s callers do). It must not wait for those that users
 //! keep, and only the node itself can be asked without a further round trip: so each node is told, before the first one
 //! commits, that this one is being finished.
 //!

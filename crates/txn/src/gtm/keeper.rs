@@ -13,7 +13,7 @@
 //! * `Bumped` only when every node has the new generation. Told earlier, a coordinator could decide on a raised node and publish on
 //!   others, over which a former leader that knows nothing of it may still grant a cut.
 //! * Nothing is raised before every node has answered and given its lock: a node that is down holds up cuts, not commits.
-//! * No lock is waited for longer than [`LOCK_WAIT_MAX`] at a time: announcements queue behind us.
+//! * No lock is waited for longer than [`LOCK_WAIT_MAX_MS`] at a time: announcements queue behind us.
 
 use std::collections::HashSet;
 use std::convert::Infallible;
