@@ -76,6 +76,17 @@ pub(super) fn filters(ctx: &Context<'_>, statement: &NodeEnum) -> Result<HashMap
     Ok(filters)
 }
 
+/// Conditions that say nothing but which rows of one table count, as they stand in the tree, by table number.
+pub(super) fn own_conditions(ctx: &Context<'_>, levels: &[Level]) -> HashMap<i32, Vec<Node>> {
+    let mut own: HashMap<i32, Vec<Node>> = HashMap::new();
+    for level in levels {
+        let of_table = |condition: &Node| Some((level.only_table(ctx, condition)?, condition.clone()));
+        let all = level.conditions.iter().filter_map(of_table).chain(level.on_conditions.iter().cloned());
+        all.for_each(|(table, condition)| own.entry(table).or_default().push(condition));
+    }
+    own
+}
+
 /// A table of a level.
 pub(super) struct LevelTable {
     pub alias: String,

@@ -125,7 +125,8 @@ impl Search<'_> {
             if !before.contains(&partner.unit) || other.rows / other.rows_all >= REDUCTION_MIN {
                 continue;
             }
-            let keys = match progress.broadcast.get(&partner.unit) {
+            let has_column = other.columns.iter().any(|column| column.name == partner.other);
+            let keys = match progress.broadcast.get(&partner.unit).filter(|_| has_column) {
                 Some(table) => Some(keys_of_table(table, &partner.other)),
                 None => {
                     self.keys_here_or_sent(at, partner.unit, &partner.own, &partner.other, before, progress, state)?

@@ -21,6 +21,7 @@ mod fragments;
 mod moves;
 mod names;
 mod partners;
+mod strip;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;

@@ -12,7 +12,7 @@ use pgerror::Result;
 use placement::BucketMap;
 
 use super::estimate::width;
-use super::{Found, Search, State, exchanged_table, keep_cheaper, partners};
+use super::{Found, Search, State, exchanged_table, keep_cheaper, partners, strip};
 use crate::context::Context;
 use crate::select::gather::{self, Needs};
 use crate::select::levels::{self, Level};
@@ -27,6 +27,7 @@ const HOME_WORK: f64 = 1.5;
 const TRIES_MAX: usize = 400;
 
 /// A table reference that may be moved.
+#[derive(Clone)]
 pub(super) struct Unit {
     pub level: usize,
     pub number: i32,
@@ -49,6 +50,7 @@ pub(super) struct Unit {
 }
 
 /// A move, its cost, and the table as the analysis sees it then.
+#[derive(Clone)]
 struct Choice {
     what: Move,
     cost: f64,
@@ -56,6 +58,7 @@ struct Choice {
 }
 
 /// `own = other's column`.
+#[derive(Clone)]
 pub(super) struct Partner {
     pub unit: usize,
     pub own: String,
@@ -167,12 +170,49 @@ impl Search<'_> {
         levels: &[Level],
         needs: &Needs,
     ) -> Result<Option<Found>> {
+        let narrow = self.narrowed(query, state, units, moves, levels)?;
+        let (query, units, needs) = match &narrow {
+            Some((query, units, needs)) => (query, &units[..], needs),
+            None => (query, units, needs),
+        };
         let mut state = state.clone();
         let tables = self.fragments(units, moves, levels, needs, &mut state)?;
         let query = over(query, &tables)?;
         let last = self.local(&query, &state)?;
         state.cost += cost;
         Ok(last.map(|last| Found { state, last }))
+    }
+
+    /// The query without the conditions that moved tables' fragments apply, and the units with the columns left to travel.
+    fn narrowed(
+        &self,
+        query: &SelectStmt,
+        state: &State,
+        units: &[Unit],
+        moves: &[Move],
+        levels: &[Level],
+    ) -> Result<Option<(SelectStmt, Vec<Unit>, Needs)>> {
+        let own = levels::own_conditions(&self.context(state), levels);
+        let moved = units.iter().zip(moves).filter(|(_, what)| !matches!(what, Move::Stay));
+        let done: Vec<Node> = moved.filter_map(|(unit, _)| own.get(&unit.number)).flatten().cloned().collect();
+        if done.is_empty() {
+            return Ok(None);
+        }
+        let Some(query) = strip::without(query, &done)? else { return Ok(None) };
+        let needs = Needs::of(&NodeEnum::SelectStmt(Box::new(query.clone())))?;
+        let mut units = units.to_vec();
+        for (unit, what) in units.iter_mut().zip(moves) {
+            let needed = needs.columns(&unit.relation);
+            unit.columns.retain(|column| needed.contains(&column.name.as_str()));
+            let lost = match what {
+                Move::Hash { key, .. } => !unit.columns.iter().any(|column| column.number == key.number),
+                _ => false,
+            };
+            if lost || unit.columns.len() != needed.len() {
+                return Ok(None);
+            }
+        }
+        Ok(Some((query, units, needs)))
     }
 
     fn units(&self, query: &SelectStmt, state: &State, levels: &[Level], needs: &Needs) -> Result<Vec<Unit>> {
