@@ -1,5 +1,5 @@
 -- PREPARE TRANSACTION, COMMIT PREPARED, ROLLBACK PREPARED and what pg_prepared_xacts shows.
-CREATE TABLE t (k int, v text) /*dist: hash(k) | replication | roundrobin*/;
+CREATE TABLE t (k int, v text) /*dist: hash(k) | modulo(k) | roundrobin*/;
 INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c');
 BEGIN;
 INSERT INTO t VALUES (4, 'd'), (5, 'e'), (6, 'f');
@@ -120,3 +120,19 @@ DROP ROLE e2e_other;
 PREPARE names AS SELECT gid FROM pg_prepared_xacts;
 EXECUTE names;
 SELECT count(*) FROM t;
+-- Copies: who changes rows keeps other changes off the table until its transaction ends.
+CREATE TABLE r (k int, v text) /*dist: replication | replication | replication*/;
+INSERT INTO r VALUES (1, 'a'), (2, 'b'), (3, 'c');
+BEGIN;
+INSERT INTO r VALUES (4, 'd'), (5, 'e');
+UPDATE r SET v = 'changed' WHERE k = 1;
+PREPARE TRANSACTION 'copies';
+SELECT * FROM r ORDER BY k;
+INSERT INTO r VALUES (6, 'f');
+COMMIT PREPARED 'copies';
+SELECT * FROM r ORDER BY k;
+BEGIN;
+DELETE FROM r WHERE k > 1;
+PREPARE TRANSACTION 'copies';
+ROLLBACK PREPARED 'copies';
+SELECT * FROM r ORDER BY k;

@@ -42,7 +42,7 @@ pub(crate) enum Write<'a> {
 
 impl Write<'_> {
     /// What to lock before the snapshot. A schema change is ordered by the catalog's version, not by locks.
-    fn locks(&self, target: &str) -> Locks {
+    fn locks(&self, written: Option<&str>) -> Locks {
         let inputs = |inputs: &[planner::Input]| inputs.iter().map(|input| input.sql.clone()).collect();
         let texts: Vec<String> = match self {
             Write::InOrder(parts) => parts.iter().take(1).map(|(_, sql)| sql.clone()).collect(),
@@ -51,7 +51,7 @@ impl Write<'_> {
             Write::Gathered(gather) => inputs(&gather.inputs),
             Write::Table(_) => Vec::new(),
         };
-        Locks::of(Some(target), texts.iter().map(String::as_str))
+        Locks::of(written, texts.iter().map(String::as_str))
     }
 }
 
@@ -217,7 +217,9 @@ impl Session {
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
-        let opened = self.begin_locked(nodes, Vec::new(), &write.locks(target)).await;
+        // The stronger lock is taken by itself: two that both held the weaker one would wait for each other.
+        let written = (!keeps_writers_off).then_some(target);
+        let opened = self.begin_locked(nodes, Vec::new(), &write.locks(written)).await;
         let ready = match opened {
             Ok(()) => self.cut_for_write(nodes, keeps_writers_off.then_some(target)).await,
             Err(error) => Err(error),
