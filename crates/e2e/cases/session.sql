@@ -113,3 +113,12 @@ INSERT INTO there VALUES (41), (42), (43), (44);
 SELECT id FROM there WHERE id > 40 ORDER BY id;
 RESET search_path;
 DROP SCHEMA elsewhere_cfg CASCADE;
+-- A session that only reads may still have its rows gathered and exchanged.
+CREATE TABLE only_read (a int, b int) /*dist: hash(a) | replication | roundrobin*/;
+INSERT INTO only_read VALUES (1, 2), (2, 3), (3, 1), (4, NULL);
+SET default_transaction_read_only = on;
+SELECT count(*), sum(b) FROM only_read;
+SELECT x.a, y.a FROM only_read x JOIN only_read y ON x.b = y.a ORDER BY 1;
+SELECT b, count(*) FROM only_read GROUP BY b ORDER BY b;
+UPDATE only_read SET b = 0;
+RESET default_transaction_read_only;

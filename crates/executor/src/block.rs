@@ -11,10 +11,12 @@ impl Session {
         self.open_block(modes.to_owned(), isolation, read_only, Vec::new());
     }
 
-    /// Opens a block for one statement of a session that has none.
-    pub(crate) fn begin_own(&mut self, isolation: Isolation, settings: Vec<String>) {
+    /// Opens a block for one statement of a session that has none. One that reads may make temp tables for it, whatever
+    /// `default_transaction_read_only` says; a write is to be refused by that.
+    pub(crate) fn begin_own(&mut self, isolation: Isolation, settings: Vec<String>, reads: bool) {
         let replay = settings.into_iter().map(Replay::Set).collect();
-        self.open_block(String::new(), isolation, false, replay);
+        let modes = if reads { " READ WRITE" } else { "" };
+        self.open_block(modes.to_owned(), isolation, false, replay);
     }
 
     fn open_block(&mut self, modes: String, isolation: Isolation, read_only: bool, replay: Vec<Replay>) {

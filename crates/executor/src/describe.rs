@@ -72,7 +72,7 @@ impl Session {
             self.run_on(home, "ROLLBACK TO loxo_try; RELEASE loxo_try").await?;
             return about_the_statement(tried);
         }
-        self.begin_own(Isolation::ReadCommitted, Vec::new());
+        self.begin_own(Isolation::ReadCommitted, Vec::new(), false);
         let tried = self.run_on(home, &statement.node_sql).await;
         self.rollback().await;
         about_the_statement(tried)

@@ -136,7 +136,7 @@ impl Session {
         if self.in_block() {
             return work(self).await;
         }
-        self.begin_own(Isolation::ReadCommitted, Vec::new());
+        self.begin_own(Isolation::ReadCommitted, Vec::new(), false);
         match work(self).await {
             Ok(value) => {
                 self.commit().await?;

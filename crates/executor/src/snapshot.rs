@@ -278,7 +278,7 @@ impl Session {
         };
         let read = Read::Own(aside);
         let ready = match self.refuse_serializable(nodes) {
-            Ok(()) => self.begin_locked(nodes, settings, locks).await,
+            Ok(()) => self.begin_locked(nodes, settings, locks, true).await,
             Err(error) => Err(error),
         };
         let ready = match ready {
@@ -314,9 +314,15 @@ impl Session {
     ///
     /// A schema change locks the home node's table first. So does who has to wait here: nobody waits for a schema change on one
     /// node while he keeps it waiting on another.
-    pub(crate) async fn begin_locked(&mut self, nodes: &[NodeId], settings: Vec<String>, locks: &Locks) -> Result<()> {
+    pub(crate) async fn begin_locked(
+        &mut self,
+        nodes: &[NodeId],
+        settings: Vec<String>,
+        locks: &Locks,
+        reads: bool,
+    ) -> Result<()> {
         let with = |wait: &str| settings.iter().cloned().chain(locks.commands(wait)).collect();
-        self.begin_over(nodes, with(" NOWAIT"));
+        self.begin_over(nodes, with(" NOWAIT"), reads);
         let error = match self.open_on(nodes).await {
             Ok(()) => return Ok(()),
             Err(error) => error,
@@ -324,14 +330,14 @@ impl Session {
         match error.code() {
             SqlState::LOCK_NOT_AVAILABLE => {
                 self.rollback().await;
-                self.begin_over(nodes, with(""));
+                self.begin_over(nodes, with(""), reads);
                 self.open_on(&[self.home]).await?;
                 self.open_on(nodes).await
             }
             // Rights on some columns only, a materialized view: LOCK TABLE cannot, the statement may.
             SqlState::INSUFFICIENT_PRIVILEGE | SqlState::WRONG_OBJECT_TYPE | SqlState::UNDEFINED_TABLE => {
                 self.rollback().await;
-                self.begin_over(nodes, settings);
+                self.begin_over(nodes, settings, reads);
                 Ok(())
             }
             _ => Err(error),
@@ -356,8 +362,8 @@ impl Session {
     }
 
     /// A transaction of our own in REPEATABLE READ; one node needs no cut.
-    fn begin_over(&mut self, nodes: &[NodeId], commands: Vec<String>) {
-        self.begin_own(Isolation::RepeatableRead, commands);
+    fn begin_over(&mut self, nodes: &[NodeId], commands: Vec<String>, reads: bool) {
+        self.begin_own(Isolation::RepeatableRead, commands, reads);
         let needs_cut = nodes.len() > 1 && self.is_consistent();
         if let Some(block) = self.block.as_mut().filter(|_| !needs_cut) {
             block.cut = Cut::Unneeded;

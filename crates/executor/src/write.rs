@@ -219,7 +219,7 @@ impl Session {
     ) -> Result<Completion> {
         // The stronger lock is taken by itself: two that both held the weaker one would wait for each other.
         let written = (!keeps_writers_off).then_some(target);
-        let opened = self.begin_locked(nodes, Vec::new(), &write.locks(written)).await;
+        let opened = self.begin_locked(nodes, Vec::new(), &write.locks(written), false).await;
         let ready = match opened {
             Ok(()) => self.cut_for_write(nodes, keeps_writers_off.then_some(target)).await,
             Err(error) => Err(error),

@@ -10,14 +10,15 @@ use testkit::{Cluster, Rng};
 
 use crate::processes::failure;
 use crate::session::{Outcome, Session};
-use crate::tables;
+use crate::{settle, tables};
 
 /// A coordinator that does not come back within this is reported by whoever waits for it.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 
-/// Ways to write a pair, and the one in which the client leaves.
-const WAYS: usize = 10;
+/// Ways to write a pair, and those in which the client leaves, or commits in two phases of its own.
+const WAYS: usize = 13;
 const LEAVES: usize = 9;
+const TWO_PHASES: std::ops::Range<usize> = 10..13;
 
 /// The table, and a key of its on each of two datanodes.
 #[derive(Debug)]
@@ -130,6 +131,7 @@ impl Table {
         }
         match way {
             LEAVES => (session.commit_and_leave(), None),
+            _ if TWO_PHASES.contains(&way) => commit_in_two_phases(session, id),
             _ => session.commit("COMMIT"),
         }
     }
@@ -184,6 +186,18 @@ impl Table {
             }
         }
         if wrong.is_empty() { Ok(()) } else { Err(failure(wrong.join("\n"))) }
+    }
+}
+
+/// What is left prepared, [`settle`](crate::settle) commits in the end.
+fn commit_in_two_phases(session: &mut Session, id: u64) -> (Outcome, Option<PgError>) {
+    let name = settle::user_gid(id);
+    let (verb, outcome) =
+        if id.is_multiple_of(4) { ("ROLLBACK", Outcome::Refused) } else { ("COMMIT", Outcome::Committed) };
+    let prepared = session.run(&format!("PREPARE TRANSACTION '{name}'"));
+    match prepared.and_then(|_| session.run(&format!("{verb} PREPARED '{name}'"))) {
+        Ok(_) => (outcome, None),
+        Err(error) => (Outcome::Unknown, Some(error)),
     }
 }
 

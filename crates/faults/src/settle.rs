@@ -11,7 +11,22 @@ use crate::processes::failure;
 /// Between two looks.
 const POLL: Duration = Duration::from_millis(20);
 
-/// Waits until no datanode holds a prepared transaction, and gives how long that took.
+/// The name under which the pair of this number is prepared by its writer.
+pub fn user_gid(pair: u64) -> String {
+    format!("pair {pair}")
+}
+
+/// Commits, through a coordinator, what writers have prepared under names of [`user_gid`] and lost sight of. A failure shows
+/// in what is left prepared.
+fn finish_users(cluster: &Cluster) {
+    let sql = "SELECT gid FROM pg_prepared_xacts WHERE gid LIKE 'pair %'";
+    let left = cluster.connect(0).and_then(|mut session| session.strings(sql)).unwrap_or_default();
+    for name in left.into_iter().flatten() {
+        let _ = cluster.connect(0).and_then(|mut session| session.run(&format!("COMMIT PREPARED '{name}'")));
+    }
+}
+
+/// Waits until no datanode holds a prepared transaction, and gives how long that took. Those of users are committed meanwhile.
 ///
 /// # Errors
 /// When one is left after `limit`: where, and its gid; or when a datanode cannot be reached by then.
@@ -37,7 +52,10 @@ fn wait(cluster: &Cluster, limit: Duration, sql: &str) -> Result<Duration> {
     loop {
         match unfinished(cluster, sql) {
             Ok(left) if left.is_empty() => return Ok(begin.elapsed()),
-            _ if begin.elapsed() < limit => std::thread::sleep(POLL),
+            _ if begin.elapsed() < limit => {
+                finish_users(cluster);
+                std::thread::sleep(POLL);
+            }
             Ok(left) => return Err(failure(format!("not finished after {limit:?}: {}", left.join(", ")))),
             Err(error) => return Err(error),
         }
