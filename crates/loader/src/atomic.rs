@@ -84,16 +84,27 @@ pub(crate) async fn run(
     readers: readers::Readers,
     journal: Option<&Journal>,
 ) -> Result<u64> {
-    let to = streams.to.clone();
+    let (to, counters) = (streams.to.clone(), Arc::clone(&streams.counters));
     let mut loaded = send_all(streams, count, readers).await?;
     let rows = loaded.iter().map(|stream| stream.rows).sum();
+    counters.begin_commit();
     match (loaded.as_mut_slice(), journal) {
         ([], _) => {}
-        ([one], _) => session::must(&mut one.connection, "COMMIT", "COMMIT").await?,
+        ([one], _) => commit_one(&mut one.connection).await?,
         (_, None) => return Err(PgError::internal("several streams and no journal")),
         (_, Some(journal)) => commit(loaded, rows, journal, &to).await?,
     }
     Ok(rows)
+}
+
+async fn commit_one(connection: &mut Connection) -> Result<()> {
+    let outcome = session::must(connection, "COMMIT", "COMMIT").await;
+    outcome.map_err(|error| match connection.is_broken() {
+        true => PgError::new(SqlState::STATEMENT_COMPLETION_UNKNOWN, error.message())
+            .detail("The connection broke while the load was committed: all its rows are there, or none.")
+            .hint("Look into the table. With --batch a load can be repeated in any case."),
+        false => error,
+    })
 }
 
 async fn commit(mut loaded: Vec<Loaded>, rows: u64, journal: &Journal, to: &[String]) -> Result<()> {
@@ -106,12 +117,7 @@ async fn commit(mut loaded: Vec<Loaded>, rows: u64, journal: &Journal, to: &[Str
             Err(unsettled) => Err(unfinished(&unsettled, journal)),
         };
     }
-    let connection = &mut loaded[0].connection;
-    let committed = match finish_prepared(connection, journal, Decision::Commit).await {
-        Ok(()) => journal.forget(connection).await,
-        failed => failed,
-    };
-    match committed {
+    match finish_prepared(&mut loaded[0].connection, journal, Decision::Commit).await {
         Ok(()) => Ok(()),
         Err(_) => settle_anywhere(to, journal).await.map(drop).map_err(|error| unfinished(&error, journal)),
     }
@@ -153,7 +159,7 @@ async fn settle_anywhere(to: &[String], journal: &Journal) -> Result<Decision> {
     Err(last)
 }
 
-/// Gives the load up unless it is decided, and ends its prepared transactions accordingly.
+/// Gives the load up unless it is decided, and ends its prepared transactions accordingly. The row stays, so that the answer does too.
 async fn settle(connection: &mut Connection, journal: &Journal) -> Result<Decision> {
     match journal.decide(connection, Decision::GiveUp, 0).await {
         Err(error) if error.code() != SqlState::UNIQUE_VIOLATION => return Err(error),

@@ -360,3 +360,95 @@ impl State<'_> {
         .hint("To load another file, give the load another name with --name.")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use copyfmt::OptionValue;
+
+    /// Gives so many bytes at a time.
+    struct Slow<'a>(&'a [u8], usize);
+
+    impl Read for Slow<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            let count = self.1.min(self.0.len());
+            let (now, later) = self.0.split_at(count);
+            buffer[..count].copy_from_slice(now);
+            self.0 = later;
+            Ok(count)
+        }
+    }
+
+    fn pieces(data: &[u8], format: &str, rows: u64, done: &[Done], step: usize) -> Result<Vec<Piece>> {
+        let pairs = [("format".to_owned(), OptionValue::Text(format.to_owned()))];
+        let options = CopyOptions::from_pairs(&pairs, true, 150_000)?;
+        let limits = Limits { rows, bytes: u64::MAX };
+        let cutter =
+            Cutter { file: 0, name: "f", options: &options, server_version: 150_000, header: false, limits, done };
+        let mut pieces = Vec::new();
+        cutter.run(&mut Slow(data, step), &mut |piece| {
+            pieces.push(piece);
+            true
+        })?;
+        Ok(pieces)
+    }
+
+    fn text(piece: &Piece) -> String {
+        String::from_utf8(piece.blocks.concat()).unwrap()
+    }
+
+    const ROWS: &str = "1,\"a\r\n,\"\"\"\r\n2,b\r\n3,\"\n\n\"\r\n\r\n5,\"x\"";
+
+    #[test]
+    fn the_cuts_do_not_depend_on_how_the_bytes_come() {
+        let expected = ["1,\"a\r\n,\"\"\"\r\n2,b\r\n", "3,\"\n\n\"\r\n\r\n", "5,\"x\""];
+        for step in [1, 2, 3, 7, 100] {
+            let pieces = pieces(ROWS.as_bytes(), "csv", 2, &[], step).unwrap();
+            assert_eq!(pieces.iter().map(text).collect::<Vec<_>>(), expected, "{step}");
+            assert_eq!(pieces.iter().map(|piece| piece.unterminated).collect::<Vec<_>>(), [false, false, true]);
+            assert!(pieces.windows(2).all(|pair| pair[0].end == pair[1].start));
+        }
+    }
+
+    #[test]
+    fn ranges_loaded_before_are_left_out_and_compared() {
+        let all = pieces(ROWS.as_bytes(), "csv", 1, &[], 5).unwrap();
+        let range = |piece: &Piece| Done { start: piece.start, end: piece.end, checksum: piece.checksum };
+        let done = [range(&all[1]), range(&all[3])];
+        let rest = pieces(ROWS.as_bytes(), "csv", 100, &done, 5).unwrap();
+        let texts: Vec<String> = rest.iter().map(text).collect();
+        assert_eq!(texts, [text(&all[0]), text(&all[2]), text(&all[4])]);
+        assert_eq!(rest[2].span.lines_before, all[4].span.lines_before);
+        let changes: [&dyn Fn(&mut Done); 4] =
+            [&|d| d.checksum ^= 1, &|d| d.end += 1, &|d| d.start += 1, &|d| (d.start, d.end) = (1 << 40, 2 << 40)];
+        for change in changes {
+            let mut wrong = done;
+            change(&mut wrong[1]);
+            let error = pieces(ROWS.as_bytes(), "csv", 100, &wrong, 5).unwrap_err();
+            assert_eq!(error.code(), SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn lines_are_counted_as_a_copy_of_the_whole_file_would() {
+        let all = pieces(ROWS.as_bytes(), "csv", 1, &[], 100).unwrap();
+        // Of newlines in quotes those of the file's own style count, and the first row is read before it is known: \r.
+        assert_eq!(all.iter().map(|piece| piece.span.lines_before).collect::<Vec<_>>(), [0, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn binary_rows_stay_whole() {
+        let tuple = |value: &[u8]| [&[0, 1, 0, 0, 0, value.len() as u8], value].concat();
+        let tuples = [tuple(b"a"), tuple(b""), tuple(b"ccc")];
+        let mut data = copyfmt::BINARY_HEADER.to_vec();
+        data.extend(tuples.concat());
+        data.extend(copyfmt::BINARY_TRAILER);
+        for step in [1, 4, 1000] {
+            let pieces = pieces(&data, "binary", 2, &[], step).unwrap();
+            let blocks: Vec<Vec<u8>> = pieces.iter().map(|piece| piece.blocks.concat()).collect();
+            assert_eq!(blocks, [tuples[..2].concat(), tuples[2].clone()]);
+        }
+        data.push(0);
+        assert!(pieces(&data, "binary", 2, &[], 1000).unwrap_err().message().contains("after EOF marker"));
+    }
+}

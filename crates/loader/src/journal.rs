@@ -124,12 +124,6 @@ impl Journal {
             Some(_) => Ok(Some(Decision::Commit)),
         }
     }
-
-    /// Forgets the decision, which nobody will ask for any more.
-    pub(crate) async fn forget(&self, connection: &mut Connection) -> Result<()> {
-        let sql = format!("DELETE FROM {} WHERE load = {}", self.table, literal(&self.load));
-        connection.execute(&sql).await.map(drop)
-    }
 }
 
 /// A quoted name.

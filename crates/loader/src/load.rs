@@ -52,7 +52,19 @@ pub async fn load(options: &LoadOptions) -> Result<Summary> {
     tokio::select! {
         summary = job.run() => summary,
         never = show => match never {},
-        _ = tokio::signal::ctrl_c() => Err(PgError::new(SqlState::QUERY_CANCELED, "the load was interrupted")),
+        () = interrupted(&counters) => Err(PgError::new(SqlState::QUERY_CANCELED, "the load was interrupted")),
+    }
+}
+
+/// Waits for Ctrl-C at a time when nothing is half committed.
+async fn interrupted(counters: &Counters) {
+    loop {
+        match tokio::signal::ctrl_c().await {
+            Ok(()) if counters.is_committing() => {}
+            Ok(()) => return,
+            // Without a handler the signal ends the program by itself.
+            Err(_) => std::future::pending().await,
+        }
     }
 }
 
@@ -162,6 +174,10 @@ impl<'a> Job<'a> {
                 batches::run(streams, self.streams, readers).await.map_err(go_on)?
             }
             (_, journal) => {
+                if let Some(journal) = journal.as_ref().filter(|_| options.progress) {
+                    let (table, name) = (&options.table, journal.load());
+                    eprintln!("should this die while it commits: loxo load {table} --finish {name}");
+                }
                 let streams = atomic::Streams { to, target, queue, counters };
                 atomic::run(streams, self.streams, readers, journal.as_ref()).await?
             }

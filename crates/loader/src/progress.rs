@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::io::IsTerminal;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
@@ -16,6 +16,7 @@ pub(crate) struct Counters {
     bytes_sent: AtomicU64,
     /// Microseconds in which a stream had nothing to send.
     starved: AtomicU64,
+    committing: AtomicBool,
     started: Instant,
 }
 
@@ -26,6 +27,7 @@ impl Counters {
             rows_sent: AtomicU64::new(0),
             bytes_sent: AtomicU64::new(0),
             starved: AtomicU64::new(0),
+            committing: AtomicBool::new(false),
             started: Instant::now(),
         }
     }
@@ -41,6 +43,15 @@ impl Counters {
 
     pub(crate) fn starved(&self, time: Duration) {
         self.starved.fetch_add(time.as_micros() as u64, Ordering::Relaxed);
+    }
+
+    /// All rows are sent; from now on a load that commits at once must not be left alone.
+    pub(crate) fn begin_commit(&self) {
+        self.committing.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_committing(&self) -> bool {
+        self.committing.load(Ordering::Relaxed)
     }
 
     pub(crate) fn bytes(&self) -> u64 {

@@ -212,8 +212,11 @@ fn bottleneck(summary: &Summary, used: &Cpu) -> String {
     if summary.starved > 0.5 {
         return format!("reading the files: the streams waited for them {:.0} % of the time", summary.starved * 100.0);
     }
+    let more = "more --streams may help";
     match used.cluster {
-        Some(_) => format!("the servers, but not processors ({:.0} % busy): WAL, disk or locks", busy * 100.0),
-        None => "the servers or the network: the streams waited for them".to_owned(),
+        Some(_) => {
+            format!("the servers' answers, with processors {:.0} % busy (WAL, disk, locks, or {more})", busy * 100.0)
+        }
+        None => format!("the servers or the network ({more})"),
     }
 }
