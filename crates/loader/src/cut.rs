@@ -60,6 +60,8 @@ pub(crate) struct Cutter<'a> {
     pub(crate) server_version: u32,
     pub(crate) header: bool,
     pub(crate) limits: Limits,
+    /// Read at once.
+    pub(crate) block_bytes: usize,
     /// In the order of their starts.
     pub(crate) done: &'a [Done],
 }
@@ -220,15 +222,18 @@ impl State<'_> {
             let error = PgError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "a row is longer than 1 GB");
             return Err(self.locate(error));
         }
-        let old = self.buffer.len();
-        self.buffer.resize(old + BLOCK_BYTES, 0);
-        let count = loop {
-            match input.read(&mut self.buffer[old..]) {
+        let (old, wanted) = (self.buffer.len(), self.cutter.block_bytes);
+        self.buffer.resize(old + wanted, 0);
+        // Decoders and pipes give little at a time; a block is cleared once, not for each of their answers.
+        let mut count = 0;
+        while count < wanted {
+            match input.read(&mut self.buffer[old + count..]) {
+                Ok(0) => break,
+                Ok(more) => count += more,
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(unreadable(self.cutter.name, &e)),
-                Ok(count) => break count,
             }
-        };
+        }
         self.buffer.truncate(old + count);
         Ok(count)
     }
@@ -285,7 +290,7 @@ impl State<'_> {
         if is_full {
             return self.finish_piece(emit);
         }
-        if self.taken >= BLOCK_BYTES {
+        if self.taken >= self.cutter.block_bytes {
             self.close_block();
         }
         Ok(true)
@@ -366,27 +371,22 @@ mod tests {
     use super::*;
     use copyfmt::OptionValue;
 
-    /// Gives so many bytes at a time.
-    struct Slow<'a>(&'a [u8], usize);
-
-    impl Read for Slow<'_> {
-        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-            let count = self.1.min(self.0.len());
-            let (now, later) = self.0.split_at(count);
-            buffer[..count].copy_from_slice(now);
-            self.0 = later;
-            Ok(count)
-        }
-    }
-
-    fn pieces(data: &[u8], format: &str, rows: u64, done: &[Done], step: usize) -> Result<Vec<Piece>> {
+    fn pieces(data: &[u8], format: &str, rows: u64, done: &[Done], block_bytes: usize) -> Result<Vec<Piece>> {
         let pairs = [("format".to_owned(), OptionValue::Text(format.to_owned()))];
         let options = CopyOptions::from_pairs(&pairs, true, 150_000)?;
         let limits = Limits { rows, bytes: u64::MAX };
-        let cutter =
-            Cutter { file: 0, name: "f", options: &options, server_version: 150_000, header: false, limits, done };
+        let cutter = Cutter {
+            file: 0,
+            name: "f",
+            options: &options,
+            server_version: 150_000,
+            header: false,
+            limits,
+            block_bytes,
+            done,
+        };
         let mut pieces = Vec::new();
-        cutter.run(&mut Slow(data, step), &mut |piece| {
+        cutter.run(&mut &data[..], &mut |piece| {
             pieces.push(piece);
             true
         })?;

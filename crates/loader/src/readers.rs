@@ -10,7 +10,7 @@ use pgerror::{PgError, Result};
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinSet;
 
-use crate::cut::{Cutter, Done, Limits, Piece};
+use crate::cut::{BLOCK_BYTES, Cutter, Done, Limits, Piece};
 use crate::input::{self, Source};
 use crate::progress::Counters;
 
@@ -97,6 +97,7 @@ fn read(plan: &Plan, file: usize, pieces: &mpsc::Sender<Piece>) -> Result<()> {
         server_version: plan.server_version,
         header: plan.header,
         limits: plan.limits,
+        block_bytes: BLOCK_BYTES,
         done: plan.done.get(&source.name).map_or(&[], Vec::as_slice),
     };
     cutter.run(&mut *input, &mut |piece| pieces.blocking_send(piece).is_ok())
