@@ -44,7 +44,7 @@ fn parse(uri: &str) -> Result<ConnectOptions> {
     let mut parameters = vec![
         ("application_name".to_owned(), "loxo load".to_owned()),
         ("client_encoding".to_owned(), "UTF8".to_owned()),
-        // While we write nobody reads: a server that waits with a notice a row would wait for ever.
+        // They are not shown; and while a block is written nobody reads, so many long ones could block both sides.
         ("client_min_messages".to_owned(), "error".to_owned()),
     ];
     if let Some(options) = config.get_options() {

@@ -172,18 +172,6 @@ fn files_of_different_line_ends_and_without_a_last_newline() {
 }
 
 #[test]
-fn a_trigger_that_chatters_does_not_hold_the_load_up() {
-    let (mut client, dir) = (client(), TempDir::new("load-notices").unwrap());
-    table(&mut client, "chatter");
-    let say = "BEGIN RAISE WARNING '%', repeat('chatter ', 200); RETURN new; END";
-    client.run(&format!("CREATE FUNCTION chat() RETURNS trigger LANGUAGE plpgsql AS $$ {say} $$")).unwrap();
-    client.run("CREATE TRIGGER chat BEFORE INSERT ON chatter FOR EACH ROW EXECUTE FUNCTION chat()").unwrap();
-    // Tens of megabytes of warnings, more than any socket holds.
-    loads(&["chatter", &write(&dir, "chatter.csv", quoted_rows(1, 30_000)), "--streams", "1"]);
-    assert_eq!(client.scalar("SELECT count(*) FROM chatter").unwrap(), "30000");
-}
-
-#[test]
 fn stdin_and_columns() {
     let mut client = client();
     table(&mut client, "from_stdin");
