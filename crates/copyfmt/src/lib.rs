@@ -48,5 +48,6 @@ pub use history::LineFinder;
 pub use linelog::LineLog;
 pub use options::{CopyOptions, ForceColumns, Format, Header, OnError, OptionValue};
 pub use router::{Conversion, Router, Step};
+pub use scan::{Eol, LineScanner, Scan};
 pub use spec::{CopyColumn, KeyPart, KeyValue, Output, RouterSpec, Routing, Source};
 pub use utf8::can_split;

@@ -8,7 +8,8 @@ use crate::options::Format;
 
 /// The end-of-line style, fixed by the first line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Eol {
+#[allow(missing_docs)]
+pub enum Eol {
     Unknown,
     Lf,
     Cr,
@@ -17,7 +18,7 @@ pub(crate) enum Eol {
 
 impl Eol {
     /// The bytes that end a row sent on; before any line end was seen it may be chosen freely.
-    pub(crate) fn bytes(self) -> &'static [u8] {
+    pub fn bytes(self) -> &'static [u8] {
         match self {
             Eol::Unknown | Eol::Lf => b"\n",
             Eol::Cr => b"\r",
@@ -28,10 +29,12 @@ impl Eol {
 
 /// What a scan over the bytes of one line found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Scan {
+pub enum Scan {
     /// The line is `..content`; the next one starts at `next`.
+    #[allow(missing_docs)]
     Line { content: usize, next: usize },
     /// Like `Line`, but an end-of-copy marker `\.` stood behind the content.
+    #[allow(missing_docs)]
     Marker { content: usize, next: usize },
     /// All data is used up; what is left is the last line (or nothing).
     Last,
@@ -40,7 +43,7 @@ pub(crate) enum Scan {
 }
 
 /// Finds line ends. Keeps its place within a line between calls, so no byte is scanned twice.
-pub(crate) struct LineScanner {
+pub struct LineScanner {
     csv: bool,
     quote: u8,
     /// Only if it is not the quote.
@@ -57,7 +60,8 @@ pub(crate) struct LineScanner {
 }
 
 impl LineScanner {
-    pub(crate) fn new(options: &CopyOptions, server_version: u32) -> Self {
+    /// A scanner at the start of a stream.
+    pub fn new(options: &CopyOptions, server_version: u32) -> Self {
         let escape = (options.escape != options.quote).then_some(options.escape);
         LineScanner {
             csv: options.format == Format::Csv,
@@ -74,12 +78,17 @@ impl LineScanner {
     }
 
     /// Lines that the quoted newlines add to PostgreSQL's line counter, under the style known when the line began.
-    pub(crate) fn quoted_lines(&self, eol: Eol) -> u32 {
+    pub fn quoted_lines(&self, eol: Eol) -> u32 {
         if eol == Eol::Lf { self.quoted_lf } else { self.quoted_cr }
     }
 
+    /// The style of the lines so far.
+    pub fn eol(&self) -> Eol {
+        self.eol
+    }
+
     /// Begins a new line.
-    pub(crate) fn reset(&mut self) {
+    pub fn reset(&mut self) {
         self.at = 0;
         self.in_quote = false;
         self.last_was_escape = false;
@@ -88,7 +97,7 @@ impl LineScanner {
     }
 
     /// `line` starts where the line starts and grows from call to call; `eof` says that nothing follows it.
-    pub(crate) fn scan(&mut self, line: &[u8], eof: bool) -> Result<Scan, PgError> {
+    pub fn scan(&mut self, line: &[u8], eof: bool) -> Result<Scan, PgError> {
         while let Some(at) = self.next_special(line) {
             self.at = at;
             let found = match line[at] {

@@ -192,7 +192,7 @@ impl Layout {
     }
 
     /// The process of a part, if it runs.
-    pub(crate) fn pid(&self, part: &Part) -> Option<i32> {
+    pub fn pid(&self, part: &Part) -> Option<i32> {
         match part.kind {
             Kind::Datanode => super::datanode::postmaster(self, &part.name),
             Kind::Gtm | Kind::Coordinator => super::daemon::pids(self, part).first().copied(),

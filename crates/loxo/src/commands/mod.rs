@@ -13,7 +13,9 @@ pub mod demo;
 pub mod down;
 pub mod gtm;
 pub mod init;
+pub mod load;
 pub mod status;
+pub mod unload;
 pub mod up;
 
 /// The cluster a command is about.

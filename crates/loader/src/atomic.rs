@@ -1,0 +1,207 @@
+//! All rows or none, over several sessions.
+//!
+//! A COPY belongs to one session and a transaction too, so several streams are several transactions. All but the first are
+//! prepared; the first then inserts the decision row into the journal and commits: from then on the load is done, and
+//! the prepared ones are committed. Whoever finds prepared transactions of a load that died tries to insert a
+//! decision row of the opposite meaning. Its key is the same, so exactly one of the two exists in the end, and it tells
+//! what to do. Readers may see the parts appear one after the other, in the milliseconds between the commits.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use pgerror::{PgError, Result, SqlState, field};
+use pgproto::Connection;
+use tokio::task::JoinSet;
+
+use crate::journal::{Decision, Journal};
+use crate::options::literal;
+use crate::progress::Counters;
+use crate::readers::{self, Queue};
+use crate::session::{self, CopyIn, CopyTarget};
+
+/// A stream that has sent all its rows and not committed.
+struct Loaded {
+    connection: Connection,
+    rows: u64,
+}
+
+/// A name that no other load has.
+pub(crate) fn new_name() -> String {
+    format!("loxo_load_{:016x}", RandomState::new().hash_one(std::process::id()))
+}
+
+/// What the streams share.
+pub(crate) struct Streams {
+    pub(crate) to: Vec<String>,
+    pub(crate) target: CopyTarget,
+    pub(crate) queue: Queue,
+    pub(crate) counters: Arc<Counters>,
+}
+
+/// Starts so many streams and waits for the readers and them; gives the open transactions of those that had rows.
+async fn send_all(streams: Streams, count: usize, readers: readers::Readers) -> Result<Vec<Loaded>> {
+    let streams = Arc::new(streams);
+    let mut tasks = JoinSet::new();
+    for index in 0..count {
+        let streams = Arc::clone(&streams);
+        tasks.spawn(async move { streams.stream(index).await });
+    }
+    // Otherwise the readers would wait for room in a queue that nobody empties.
+    drop(streams);
+    let (loaded, ()) = tokio::try_join!(readers::all(tasks), readers.finish())?;
+    Ok(loaded.into_iter().flatten().collect())
+}
+
+impl Streams {
+    async fn stream(&self, index: usize) -> Result<Option<Loaded>> {
+        let mut connection = session::connect(&self.to[index % self.to.len()]).await?;
+        let Some(mut piece) = self.queue.next().await else { return Ok(None) };
+        connection.execute("BEGIN").await?;
+        let mut rows = 0;
+        loop {
+            let mut copy = CopyIn::begin(&mut connection, &self.target).await?;
+            let next = loop {
+                copy.send(&mut connection, &piece).await?;
+                self.counters.sent(piece.rows, piece.end - piece.start);
+                match self.queue.next().await {
+                    Some(next) if copy.accepts(&next) => piece = next,
+                    other => break other,
+                }
+            };
+            rows += copy.finish(&mut connection).await?;
+            match next {
+                Some(next) => piece = next,
+                None => return Ok(Some(Loaded { connection, rows })),
+            }
+        }
+    }
+}
+
+/// Loads everything the readers give and commits it. The journal is needed for more than one stream. Gives the rows.
+pub(crate) async fn run(
+    streams: Streams,
+    count: usize,
+    readers: readers::Readers,
+    journal: Option<&Journal>,
+) -> Result<u64> {
+    let (to, counters) = (streams.to.clone(), Arc::clone(&streams.counters));
+    let mut loaded = send_all(streams, count, readers).await?;
+    let rows = loaded.iter().map(|stream| stream.rows).sum();
+    counters.begin_commit();
+    match (loaded.as_mut_slice(), journal) {
+        ([], _) => {}
+        ([one], _) => commit_one(&mut one.connection).await?,
+        (_, None) => return Err(PgError::internal("several streams and no journal")),
+        (_, Some(journal)) => commit(loaded, rows, journal, &to).await?,
+    }
+    Ok(rows)
+}
+
+async fn commit_one(connection: &mut Connection) -> Result<()> {
+    let outcome = session::must(connection, "COMMIT", "COMMIT").await;
+    outcome.map_err(|error| match connection.is_broken() {
+        true => PgError::new(SqlState::STATEMENT_COMPLETION_UNKNOWN, error.message())
+            .detail("The connection broke while the load was committed: all its rows are there, or none.")
+            .hint("Look into the table. With --batch a load can be repeated in any case."),
+        false => error,
+    })
+}
+
+async fn commit(mut loaded: Vec<Loaded>, rows: u64, journal: &Journal, to: &[String]) -> Result<()> {
+    if let Err(error) = decide(&mut loaded, rows, journal).await {
+        // Open transactions end with their sessions; what the others came to is asked of the cluster.
+        drop(loaded);
+        return match settle_anywhere(to, journal).await {
+            Ok(Decision::Commit) => Ok(()),
+            Ok(Decision::GiveUp) => Err(error),
+            Err(unsettled) => Err(unfinished(&unsettled, journal)),
+        };
+    }
+    match finish_prepared(&mut loaded[0].connection, journal, Decision::Commit).await {
+        Ok(()) => Ok(()),
+        Err(_) => settle_anywhere(to, journal).await.map(drop).map_err(|error| unfinished(&error, journal)),
+    }
+}
+
+fn unfinished(error: &PgError, journal: &Journal) -> PgError {
+    PgError::new(SqlState::STATEMENT_COMPLETION_UNKNOWN, format!("the load is not finished: {}", error.message()))
+        .detail("Transactions of it are prepared, or may be, and wait to be committed or rolled back.")
+        .hint(format!("When the cluster answers again: loxo load TABLE --finish {}", journal.load()))
+}
+
+/// Prepares all transactions but the first, and commits that with the decision.
+async fn decide(loaded: &mut [Loaded], rows: u64, journal: &Journal) -> Result<()> {
+    let Some((first, others)) = loaded.split_first_mut() else { return Ok(()) };
+    for (number, stream) in others.iter_mut().enumerate() {
+        let sql = format!("PREPARE TRANSACTION {}", literal(&format!("{}_{number}", journal.load())));
+        session::must(&mut stream.connection, &sql, "PREPARE TRANSACTION").await.map_err(|error| {
+            let hint = "With --streams 1 a load needs no prepared transactions, with --batch neither.";
+            if error.get(field::HINT).is_some() { error } else { error.hint(hint) }
+        })?;
+    }
+    journal.decide(&mut first.connection, Decision::Commit, rows).await?;
+    session::must(&mut first.connection, "COMMIT", "COMMIT").await
+}
+
+/// Through the first coordinator that answers.
+async fn settle_anywhere(to: &[String], journal: &Journal) -> Result<Decision> {
+    let mut last = PgError::connection("no coordinator is named");
+    for uri in to {
+        let settled = match session::connect(uri).await {
+            Ok(mut connection) => settle(&mut connection, journal).await,
+            Err(error) => Err(error),
+        };
+        match settled {
+            Ok(decision) => return Ok(decision),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Gives the load up unless it is decided, and ends its prepared transactions accordingly. The row stays, so that the answer does too.
+async fn settle(connection: &mut Connection, journal: &Journal) -> Result<Decision> {
+    match journal.decide(connection, Decision::GiveUp, 0).await {
+        Err(error) if error.code() != SqlState::UNIQUE_VIOLATION => return Err(error),
+        _ => {}
+    }
+    let decision = journal.decision(connection).await?;
+    let decision = decision.ok_or_else(|| PgError::protocol("the decision row of the load is gone"))?;
+    finish_prepared(connection, journal, decision).await?;
+    Ok(decision)
+}
+
+async fn finish_prepared(connection: &mut Connection, journal: &Journal, decision: Decision) -> Result<()> {
+    let mark = format!("{}_", journal.load());
+    let sql = format!(
+        "SELECT gid FROM pg_prepared_xacts WHERE left(gid, {}) = {} AND database = current_database()",
+        mark.len(),
+        literal(&mark)
+    );
+    let verb = match decision {
+        Decision::Commit => "COMMIT",
+        Decision::GiveUp => "ROLLBACK",
+    };
+    for row in connection.query_rows(&sql).await? {
+        let Some(Some(gid)) = row.first() else { continue };
+        let sql = format!("{verb} PREPARED {}", literal(&String::from_utf8_lossy(gid)));
+        match connection.execute(&sql).await {
+            // Somebody else was faster.
+            Err(error) if error.code() == SqlState::UNDEFINED_OBJECT => {}
+            done => drop(done?),
+        }
+    }
+    Ok(())
+}
+
+/// `loxo load TABLE --finish NAME`: what became of a load that died while it committed. `true` is committed.
+///
+/// # Errors
+/// The server's; the load can be finished later then.
+pub async fn finish(table: &str, to: &[String], name: &str) -> Result<bool> {
+    let uri = to.first().ok_or_else(|| PgError::connection("no coordinator is named"))?;
+    let mut connection = session::connect(uri).await?;
+    let (schema, _) = crate::load::resolve(&mut connection, table).await?;
+    let journal = Journal::open(&mut connection, &schema, name.to_owned()).await?;
+    Ok(settle(&mut connection, &journal).await? == Decision::Commit)
+}

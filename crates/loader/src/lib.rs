@@ -1,0 +1,44 @@
+//! Files into a table: `loxo load`; a query into a file: `loxo unload`.
+//!
+//! ```text
+//!  files, stdin ─▶ input ─▶ cut ─────────▶ queue of pieces ─▶ stream 1 ─▶ a coordinator
+//!                  gunzip…  whole rows,    (bounded)       ─▶ stream 2 ─▶ the next one
+//!                  threads  positions                      ─▶ …
+//! ```
+//!
+//! In: paths, connection URIs, COPY's options. Out: rows in a table, a [`Summary`], or an error that names file and line.
+//!
+//! * [`input`](self): which files, and their bytes without compression.
+//! * [`cut`](self): bytes into pieces of whole rows; where a row ends is decided by `copyfmt`'s scanner, which is
+//!   PostgreSQL's own rule, so a newline in quotes never ends one.
+//! * [`lines`](self): a line number of a COPY back to file and line.
+//! * [`session`](self): one connection and one COPY on it, which notices an error while it sends.
+//! * [`atomic`](self) and [`batches`](self): the two ways to commit. [`journal`](self): the table that both keep.
+//!
+//! Invariants:
+//! * Without `batch`, all rows of all files are committed or none: one transaction, or prepared ones under one decision row
+//!   ([`atomic`](self)).
+//! * With `batch`, a batch and its row in `loxo_load_progress` are one transaction and the row's key is unique: whoever dies,
+//!   whoever tries again, no row is loaded twice, and none is left out once the load says it is done.
+//! * A file that is not what it was when its batches were loaded is noticed by their checksums.
+//! * Memory is bounded: `streams × 4` MiB, or `streams + readers + 1` batches of at most [`BATCH_BYTES_MAX`], plus the longest row.
+//!
+//! Absent on purpose: any knowledge of datanodes. Whatever speaks PostgreSQL's protocol can be loaded.
+
+mod atomic;
+mod batches;
+mod cut;
+mod input;
+mod journal;
+mod lines;
+mod load;
+mod options;
+mod progress;
+mod readers;
+mod session;
+mod unload;
+
+pub use atomic::finish;
+pub use load::{Summary, load};
+pub use options::{BATCH_BYTES_MAX, Batch, Copy, LoadOptions};
+pub use unload::{UnloadOptions, Unloaded, unload};

@@ -1,0 +1,222 @@
+//! One `loxo load` from its arguments to its summary.
+
+use std::sync::Arc;
+use std::thread::available_parallelism;
+
+use copyfmt::CopyOptions;
+use pgerror::{PgError, Result, SqlState, field};
+use pgproto::Connection;
+
+use crate::cut::{BLOCK_BYTES, Limits};
+use crate::input::{self, Source};
+use crate::journal::Journal;
+use crate::options::{LoadOptions, literal};
+use crate::progress::Counters;
+use crate::readers::{self, Plan};
+use crate::session::{self, CopyTarget};
+use crate::{atomic, batches};
+
+/// Less than this is loaded before a second stream has connected.
+const BYTES_FOR_STREAMS: u64 = 32 * 1024 * 1024;
+/// More streams than these must be asked for.
+const STREAMS_DEFAULT_MAX: usize = 8;
+/// Pieces that wait in the queue, a stream, if each is a block.
+const BLOCKS_WAITING: usize = 3;
+
+/// What a load did.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Summary {
+    /// Rows committed by this run.
+    pub rows: u64,
+    /// Rows that runs of this name committed before.
+    pub rows_before: u64,
+    pub bytes: u64,
+    pub files: usize,
+    pub seconds: f64,
+    pub streams: usize,
+    /// Part of the streams' time in which they had nothing to send, because the files were not read fast enough.
+    pub starved: f64,
+}
+
+/// Loads the files.
+///
+/// # Errors
+/// A file that cannot be read, or the server's error, with file and line where it is about a row; SQLSTATE 57014 after Ctrl-C.
+pub async fn load(options: &LoadOptions) -> Result<Summary> {
+    let job = Job::prepare(options).await?;
+    let counters = Arc::clone(&job.counters);
+    let total = job.sources.iter().map(|source| source.bytes).sum::<Option<u64>>();
+    let silence = std::future::pending();
+    let show = async { if options.progress { counters.show(total).await } else { silence.await } };
+    tokio::select! {
+        summary = job.run() => summary,
+        never = show => match never {},
+        () = interrupted(&counters) => Err(PgError::new(SqlState::QUERY_CANCELED, "the load was interrupted")),
+    }
+}
+
+/// Waits for Ctrl-C at a time when nothing is half committed.
+async fn interrupted(counters: &Counters) {
+    loop {
+        match tokio::signal::ctrl_c().await {
+            Ok(()) if counters.is_committing() => {}
+            Ok(()) => return,
+            // Without a handler the signal ends the program by itself.
+            Err(_) => std::future::pending().await,
+        }
+    }
+}
+
+/// Schema and name of a table.
+pub(crate) async fn resolve(connection: &mut Connection, table: &str) -> Result<(String, String)> {
+    let sql = format!(
+        "SELECT n.nspname, c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+         WHERE c.oid = {}::regclass",
+        literal(table)
+    );
+    let rows = connection.query_rows(&sql).await?;
+    match rows.first().map(Vec::as_slice) {
+        Some([Some(schema), Some(name)]) => {
+            Ok((String::from_utf8_lossy(schema).into_owned(), String::from_utf8_lossy(name).into_owned()))
+        }
+        _ => Err(PgError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{table}\" does not exist"))),
+    }
+}
+
+struct Job<'a> {
+    options: &'a LoadOptions,
+    sources: Arc<Vec<Source>>,
+    streams: usize,
+    server_version: u32,
+    copy: CopyOptions,
+    relation: String,
+    /// With `batch`, or for more than one stream.
+    journal: Option<Journal>,
+    done: std::collections::HashMap<String, Vec<crate::cut::Done>>,
+    rows_before: u64,
+    counters: Arc<Counters>,
+}
+
+impl<'a> Job<'a> {
+    async fn prepare(options: &'a LoadOptions) -> Result<Self> {
+        let sources = Arc::new(input::expand(&options.files)?);
+        let uri = options.to.first().ok_or_else(|| PgError::connection("no coordinator is named"))?;
+        if sources.is_empty() {
+            return Err(PgError::new(SqlState::INVALID_PARAMETER_VALUE, "no file is named"));
+        }
+        let mut connection = session::connect(uri).await?;
+        let version = session::value(&mut connection, "SHOW server_version_num").await?;
+        let server_version = version.parse().map_err(|_| PgError::protocol(format!("version \"{version}\"")))?;
+        let mut copy = options.copy.clone();
+        copy.format.get_or_insert_with(|| format_of(&sources).to_owned());
+        let copy = copy.checked(server_version, true)?;
+        let (schema, relation) = resolve(&mut connection, &options.table).await?;
+        let streams = options.streams.unwrap_or_else(|| streams_for(&sources, options.to.len()));
+        let mut job = Self {
+            options,
+            sources,
+            streams,
+            server_version,
+            copy,
+            relation,
+            journal: None,
+            done: Default::default(),
+            rows_before: 0,
+            counters: Arc::new(Counters::new()),
+        };
+        if options.batch.is_some() {
+            let name = options.name.clone().unwrap_or_else(|| job.default_name(&schema));
+            let journal = Journal::open(&mut connection, &schema, name).await?;
+            (job.done, job.rows_before) = journal.done(&mut connection).await?;
+            job.journal = Some(journal);
+        } else if streams > 1 {
+            job.journal = Some(Journal::open(&mut connection, &schema, atomic::new_name()).await?);
+        }
+        Ok(job)
+    }
+
+    /// The same for the same command.
+    fn default_name(&self, schema: &str) -> String {
+        let files: Vec<&str> = self.sources.iter().map(|source| source.name.as_str()).collect();
+        // It is part of a key, whose length is limited.
+        let checksum = crc32fast::hash(files.join("\n").as_bytes());
+        format!("{schema}.{} from {} and {} more, {checksum:08x}", self.relation, files[0], files.len() - 1)
+    }
+
+    async fn run(self) -> Result<Summary> {
+        let options = self.options;
+        let (limits, waiting) = match options.batch {
+            Some(batch) => (Limits { rows: batch.rows, bytes: batch.bytes }, 1),
+            None => (Limits { rows: u64::MAX, bytes: BLOCK_BYTES as u64 }, BLOCKS_WAITING * self.streams),
+        };
+        let target = CopyTarget::new(
+            &options.table,
+            &options.columns,
+            self.relation,
+            self.copy.clone(),
+            Arc::clone(&self.sources),
+        );
+        let plan = Plan {
+            sources: Arc::clone(&self.sources),
+            options: self.copy,
+            server_version: self.server_version,
+            header: options.copy.header,
+            limits,
+            done: self.done,
+            counters: Arc::clone(&self.counters),
+        };
+        let (queue, readers) = readers::start(plan, self.streams, waiting);
+        let (to, counters) = (options.to.clone(), Arc::clone(&self.counters));
+        let rows = match (options.batch, self.journal) {
+            (Some(_), Some(journal)) => {
+                let streams = batches::Streams { to, target, queue, journal, counters };
+                batches::run(streams, self.streams, readers).await.map_err(go_on)?
+            }
+            (_, journal) => {
+                if let Some(journal) = journal.as_ref().filter(|_| options.progress) {
+                    let (table, name) = (&options.table, journal.load());
+                    eprintln!("should this die while it commits: loxo load {table} --finish {name}");
+                }
+                let streams = atomic::Streams { to, target, queue, counters };
+                atomic::run(streams, self.streams, readers, journal.as_ref()).await?
+            }
+        };
+        let seconds = self.counters.elapsed().as_secs_f64();
+        Ok(Summary {
+            rows,
+            rows_before: self.rows_before,
+            bytes: self.counters.bytes(),
+            files: self.sources.len(),
+            seconds,
+            streams: self.streams,
+            starved: self.counters.starved_seconds() / (seconds * self.streams as f64).max(1e-6),
+        })
+    }
+}
+
+fn go_on(error: PgError) -> PgError {
+    let hint = "What was committed stays; the same command goes on after it.";
+    match error.get(field::HINT) {
+        Some(own) => {
+            let own = String::from_utf8_lossy(own).into_owned();
+            error.hint(format!("{own} {hint}"))
+        }
+        None => error.hint(hint),
+    }
+}
+
+/// CSV if every file says so, else text.
+fn format_of(sources: &[Source]) -> &'static str {
+    let is_csv = |source: &Source| source.name.to_ascii_lowercase().contains(".csv");
+    if sources.iter().all(is_csv) { "csv" } else { "text" }
+}
+
+fn streams_for(sources: &[Source], coordinators: usize) -> usize {
+    let bytes = sources.iter().map(|source| source.bytes).sum::<Option<u64>>();
+    if bytes.is_some_and(|bytes| bytes < BYTES_FOR_STREAMS) {
+        return 1;
+    }
+    let cores = available_parallelism().map_or(1, usize::from);
+    coordinators.max(cores / 2).min(STREAMS_DEFAULT_MAX)
+}

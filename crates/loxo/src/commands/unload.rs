@@ -1,0 +1,50 @@
+//! `loxo unload`.
+
+use std::path::PathBuf;
+
+use loader::UnloadOptions;
+use pgerror::{PgError, Result};
+
+use super::DirArgument;
+use super::load::{CopyArguments, coordinators};
+
+/// Write a table or the rows of a query into a file of a directory
+///
+/// The file (TABLE.csv, or query.csv) appears when it is complete. One COPY, one snapshot.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  loxo unload lineitem --to /backup --header                           /backup/lineitem.csv
+  loxo unload 'SELECT * FROM t ORDER BY id' --to . --format text       ./query.txt")]
+pub struct Arguments {
+    /// The table as SQL names it, or a query
+    what: String,
+    /// The directory; made if it is missing
+    #[arg(long, value_name = "DIR")]
+    to: PathBuf,
+    /// A coordinator's connection URI [default: the local cluster's first]
+    #[arg(long, value_name = "URI")]
+    from: Option<String>,
+    #[command(flatten)]
+    dir: DirArgument,
+    #[command(flatten)]
+    copy: CopyArguments,
+    /// Replace the file if it is there
+    #[arg(long)]
+    overwrite: bool,
+}
+
+/// Runs the command.
+pub async fn run(arguments: Arguments) -> Result<()> {
+    let from = coordinators(arguments.from.into_iter().collect(), &arguments.dir.path())?;
+    let from = from.into_iter().next().ok_or_else(|| PgError::connection("the cluster has no coordinator"))?;
+    let options = UnloadOptions {
+        what: arguments.what,
+        from,
+        to: arguments.to,
+        copy: arguments.copy.options(),
+        overwrite: arguments.overwrite,
+    };
+    let done = loader::unload(&options).await?;
+    let speed = done.bytes as f64 / 1e6 / done.seconds.max(1e-3);
+    super::print(&format!("{} rows in {:.1} s ({speed:.0} MB/s): {}\n", done.rows, done.seconds, done.file.display()))
+}
