@@ -92,7 +92,27 @@ impl Client {
             None => Arc::new(Description { parameters: types.clone(), fields: None }),
             Some(statement) => self.describe_statement(statement, &types).await?,
         };
-        Ok(Prepared { statement, description })
+        Ok(Prepared { statement, description, catalog_version: self.session.catalog_version() })
+    }
+
+    /// A statement whose result has got other columns since it was prepared is refused, as in PostgreSQL: the client reads rows
+    /// by the description it was given.
+    async fn refuse_changed_result(&mut self, prepared: &Prepared) -> Result<()> {
+        let (Some(statement), Some(fields)) = (&prepared.statement, &prepared.description.fields) else {
+            return Ok(());
+        };
+        if self.session.status() == b'E' || self.session.catalog().await?.catalog.version() == prepared.catalog_version
+        {
+            return Ok(());
+        }
+        let now = self.describe_statement(statement, &prepared.description.parameters).await?;
+        let shape = |fields: &[Field]| -> Vec<_> {
+            fields.iter().map(|field| (field.name.clone(), field.type_oid, field.type_modifier)).collect()
+        };
+        match now.fields.as_deref().map(shape) == Some(shape(fields)) {
+            true => Ok(()),
+            false => Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, "cached plan must not change result type")),
+        }
     }
 
     async fn describe_statement(&mut self, statement: &Statement, types: &[u32]) -> Result<Arc<Description>> {
@@ -144,6 +164,7 @@ impl Client {
     async fn bind(&mut self, body: Bytes) -> Result<()> {
         let bind = frontend::decode_bind(body)?;
         let prepared = self.prepared_statement(&bind.statement)?;
+        self.refuse_changed_result(&prepared).await?;
         let expected = prepared.description.parameters.len();
         if bind.parameters.len() != expected {
             return Err(PgError::protocol(format!(
@@ -217,6 +238,7 @@ impl Client {
             return Ok(());
         };
         if portal.suspended.is_none() {
+            self.refuse_changed_result(&portal.prepared).await?;
             self.open_implicit_block(&statement).await?;
             let mut spool = Spool::default();
             let wanted = rows_max.is_some().then_some(&mut spool);

@@ -44,6 +44,8 @@ pub(crate) struct Prepared {
     /// `None` for an empty query string.
     pub(crate) statement: Option<Statement>,
     pub(crate) description: Arc<Description>,
+    /// The catalog's when it was described.
+    pub(crate) catalog_version: u64,
 }
 
 /// A bound statement.

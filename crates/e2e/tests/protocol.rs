@@ -47,6 +47,7 @@ fn messages_and_sessions_behave_like_one_postgresql() {
     one_text_under_two_search_paths(&mut both.pair());
     pipelines(&mut both.pair());
     suspended_portals(&mut both.pair());
+    changed_result(&mut both.pair());
     copy_given_up(&mut both.pair());
     large_values(&mut both.pair());
     startup(&both);
@@ -180,6 +181,29 @@ fn suspended_portals(pair: &mut Pair) {
         client.send_messages(&again)?;
         client.wait()
     });
+}
+
+/// A prepared statement whose result has other columns than the client was told.
+fn changed_result(pair: &mut Pair) {
+    create(pair, "changing");
+    let parse = b"changing\0SELECT * FROM changing\0\0\0";
+    let bind = b"\0changing\0\0\0\0\0\0\0";
+    let execute: [(u8, &[u8]); 4] = [(b'B', bind), (b'D', b"P\0"), (b'E', b"\0\0\0\0\0"), (b'S', b"")];
+    same(pair, "a statement is prepared", |client| {
+        client.send_messages(&[(b'P', parse), (b'D', b"Schanging\0"), (b'S', b"")])?;
+        client.wait()
+    });
+    for sql in [
+        "CREATE INDEX ON changing (v)",
+        "ALTER TABLE changing ALTER COLUMN v TYPE varchar(9)",
+        "ALTER TABLE changing ADD COLUMN w int",
+    ] {
+        same(pair, sql, |client| Ok(vec![client.simple(sql)?]));
+        same(pair, "the statement again", |client| {
+            client.send_messages(&execute)?;
+            client.wait()
+        });
+    }
 }
 
 fn copy_given_up(pair: &mut Pair) {
