@@ -326,13 +326,11 @@ async fn decide(
 /// Runs a command on all nodes at once; gives those where it could not be carried out.
 async fn on_all(participants: &mut [Participant<'_>], sql: &str, is_mark: bool) -> Vec<u16> {
     let work = participants.iter_mut().map(|participant| async {
-        match is_mark {
-            true => {
-                control_point!("finish-mark");
-            }
-            false => {
-                control_point!("finish-one");
-            }
+        if is_mark {
+            control_point!("finish-mark");
+        }
+        if !is_mark {
+            control_point!("finish-one");
         }
         let is_done = is_done(participant.connection.execute(sql).await);
         if !is_mark {
