@@ -23,13 +23,24 @@ use crate::output::{Output, Spool};
 use crate::run::Completion;
 use crate::session::{Mode, Session};
 use crate::snapshot::Isolation;
-use crate::staged::{Batch, INSERT_VALUES_MAX, RowRouter, rename};
+use crate::staged::{INSERT_VALUES_MAX, RowRouter, rename};
 use crate::write::{Write, lock};
 
 /// `tid`.
 const TID: u32 = 27;
 /// `aclitem`, which has no binary form.
 const ACLITEM: u32 = 1033;
+
+/// The rows of an action that lie on one node, or that are new.
+#[derive(Clone, Copy)]
+struct Share<'a> {
+    change: &'a Change,
+    number: usize,
+    action: &'a ChangeAction,
+    source: Option<NodeId>,
+    pass: Pass,
+    binary: bool,
+}
 
 /// What is done to all rows before the next is begun.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -90,13 +101,16 @@ impl Session {
         if change.command == "MERGE" {
             self.check_once().await?;
         }
+        let binary = change.columns.iter().all(|c| !is_node_specific(c.type_oid) && c.type_oid != ACLITEM);
         let mut total = 0;
         for pass in [Pass::Delete, Pass::Update, Pass::Insert] {
             for (number, action) in change.actions.iter().enumerate() {
-                total += self.apply(change, number, action, pass, &call, output).await?;
+                let share = Share { change, number, action, source: None, pass, binary };
+                total += self.apply(share, &call, output).await?;
             }
         }
-        let tables = std::iter::once("loxo_stage").chain(change.inputs.iter().map(|input: &Input| input.table.as_str()));
+        let tables =
+            std::iter::once("loxo_stage").chain(change.inputs.iter().map(|input: &Input| input.table.as_str()));
         let tables: Vec<String> = tables.map(|table| format!("pg_temp.{table}")).collect();
         self.run_on(self.home, &format!("DROP TABLE {}", tables.join(", "))).await?;
         Ok(Completion::Tag(format!("{} {total}", change.command)))
@@ -138,116 +152,89 @@ impl Session {
     }
 
     /// One pass of one action; gives the number of rows that count.
-    async fn apply(
-        &mut self,
-        change: &Change,
-        number: usize,
-        action: &ChangeAction,
-        pass: Pass,
-        call: &Call,
-        output: &mut Output<'_>,
-    ) -> Result<u64> {
-        let nodes = change.target.distribution.nodes();
+    async fn apply(&mut self, all: Share<'_>, call: &Call, output: &mut Output<'_>) -> Result<u64> {
+        let has_part = match all.action {
+            ChangeAction::Insert if all.pass == Pass::Insert => return self.apply_share(all, call, output).await,
+            ChangeAction::Insert => false,
+            ChangeAction::Delete => all.pass == Pass::Delete,
+            ChangeAction::Update { moves, .. } => *moves || all.pass == Pass::Update,
+        };
         let mut total = 0;
-        match action {
-            ChangeAction::Insert if pass == Pass::Insert => {
-                total += self.apply_rows(change, number, action, None, pass, call, output).await?;
-            }
-            ChangeAction::Insert => {}
-            ChangeAction::Delete if pass != Pass::Delete => {}
-            ChangeAction::Update { moves: false, .. } if pass != Pass::Update => {}
-            ChangeAction::Delete | ChangeAction::Update { .. } => {
-                for node in nodes {
-                    total += self.apply_rows(change, number, action, Some(node), pass, call, output).await?;
-                    // The next node is not to know less than this one has shown.
-                    self.statement_finished();
-                }
-            }
+        for node in all.change.target.distribution.nodes().into_iter().filter(|_| has_part) {
+            total += self.apply_share(Share { source: Some(node), ..all }, call, output).await?;
+            // The next node is not to know less than this one has shown.
+            self.statement_finished();
         }
         Ok(total)
     }
 
-    /// The rows of an action that lie on `source`, or that are new.
-    async fn apply_rows(
-        &mut self,
-        change: &Change,
-        number: usize,
-        action: &ChangeAction,
-        source: Option<NodeId>,
-        pass: Pass,
-        call: &Call,
-        output: &mut Output<'_>,
-    ) -> Result<u64> {
-        let binary = change.columns.iter().all(|c| !is_node_specific(c.type_oid) && c.type_oid != ACLITEM);
-        let stays = source.map(|node| Route::Single { node });
-        let route = match (action, &stays) {
+    async fn apply_share(&mut self, share: Share<'_>, call: &Call, output: &mut Output<'_>) -> Result<u64> {
+        let stays = share.source.map(|node| Route::Single { node });
+        let route = match (share.action, &stays) {
             (ChangeAction::Delete | ChangeAction::Update { moves: false, .. }, Some(stays)) => stays,
-            _ => &change.route,
+            _ => &share.change.route,
         };
-        self.open_stage(&change.read_sql(number, source), binary).await?;
-        let mut router = RowRouter::new(route, binary, self.spread);
+        self.open_stage(&share.change.read_sql(share.number, share.source), share.binary).await?;
+        let mut router = RowRouter::new(route, share.binary, self.spread);
         let mut total = 0;
         loop {
             let batch = self.fetch_batch(&mut router).await?;
             if batch.rows == 0 {
                 break;
             }
-            total += self.apply_batch(change, action, source, pass, batch, binary, call, output).await?;
+            for (place, rows) in batch.per_node {
+                total += self.apply_rows(share, place, &rows, call, output).await?;
+            }
         }
         self.close_stage().await?;
         Ok(total)
     }
 
-    async fn apply_batch(
+    /// Rows that belong to `place` from now on.
+    async fn apply_rows(
         &mut self,
-        change: &Change,
-        action: &ChangeAction,
-        source: Option<NodeId>,
-        pass: Pass,
-        batch: Batch,
-        binary: bool,
+        share: Share<'_>,
+        place: NodeId,
+        rows: &[Bytes],
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<u64> {
+        let change = share.change;
         let address = change.columns.len();
-        let mut total = 0;
-        for (place, rows) in batch.per_node {
-            let moved = source.is_some_and(|source| source != place);
-            let (node, keep) = match (pass, action, source) {
-                (Pass::Delete, ChangeAction::Delete, _) => (place, vec![address]),
-                (Pass::Delete, ChangeAction::Update { .. }, Some(source)) if moved => (source, vec![address]),
-                (Pass::Update, ChangeAction::Update { columns, .. }, _) if !moved => {
-                    (place, columns.iter().copied().chain([address]).collect())
-                }
-                (Pass::Insert, ChangeAction::Update { .. }, _) if moved => (place, (0..address).collect()),
-                (Pass::Insert, ChangeAction::Insert, _) => (place, (0..address).collect()),
-                _ => continue,
-            };
-            let values_max = INSERT_VALUES_MAX.saturating_sub(change.parameters);
-            for chunk in rows.chunks((values_max / keep.len().max(1)).max(1)) {
-                let chunk_call = values_of(change, call, chunk, &keep, binary)?;
-                let sql = match (pass, action) {
-                    (Pass::Delete, _) => change.delete_sql(chunk.len(), moved),
-                    (Pass::Update, ChangeAction::Update { columns, .. }) => change.update_sql(columns, chunk.len()),
-                    _ => change.insert_sql(chunk.len()),
-                };
-                let leaves = pass == Pass::Delete && moved;
-                let part = vec![(node, sql)];
-                let done = match leaves {
-                    true => {
-                        let mut nothing = Spool::default();
-                        self.scatter(Mode::InBlock, part, &chunk_call, &mut Output::spool(&mut nothing)).await
-                    }
-                    false => self.scatter(Mode::InBlock, part, &chunk_call, output).await,
-                };
-                let Completion::Tag(tag) = done.map_err(without_position)? else { continue };
-                let count = pgproto::backend::split_command_tag(&tag).1.unwrap_or(0);
-                if leaves && count != chunk.len() as u64 {
-                    return Err(PgError::new(SqlState::SERIALIZATION_FAILURE, "a row that was to move is gone")
-                        .hint("Run the statement again."));
-                }
-                total += if leaves { 0 } else { count };
+        let moved = share.source.is_some_and(|source| source != place);
+        let (node, keep): (NodeId, Vec<usize>) = match (share.pass, share.action, share.source) {
+            (Pass::Delete, ChangeAction::Delete, _) => (place, vec![address]),
+            (Pass::Delete, ChangeAction::Update { .. }, Some(source)) if moved => (source, vec![address]),
+            (Pass::Update, ChangeAction::Update { columns, .. }, _) if !moved => {
+                (place, columns.iter().copied().chain([address]).collect())
             }
+            (Pass::Insert, ChangeAction::Update { .. }, _) if moved => (place, (0..address).collect()),
+            (Pass::Insert, ChangeAction::Insert, _) => (place, (0..address).collect()),
+            _ => return Ok(0),
+        };
+        let leaves = share.pass == Pass::Delete && moved;
+        let values_max = INSERT_VALUES_MAX.saturating_sub(change.parameters);
+        let mut total = 0;
+        for chunk in rows.chunks((values_max / keep.len().max(1)).max(1)) {
+            let chunk_call = values_of(change, call, chunk, &keep, share.binary)?;
+            let sql = match (share.pass, share.action) {
+                (Pass::Delete, _) => change.delete_sql(chunk.len(), leaves),
+                (Pass::Update, ChangeAction::Update { columns, .. }) => change.update_sql(columns, chunk.len()),
+                _ => change.insert_sql(chunk.len()),
+            };
+            let part = vec![(node, sql)];
+            let mut nothing = Spool::default();
+            let done = match leaves {
+                true => self.scatter(Mode::InBlock, part, &chunk_call, &mut Output::spool(&mut nothing)).await,
+                false => self.scatter(Mode::InBlock, part, &chunk_call, output).await,
+            };
+            let Completion::Tag(tag) = done.map_err(without_position)? else { continue };
+            let count = pgproto::backend::split_command_tag(&tag).1.unwrap_or(0);
+            if leaves && count != chunk.len() as u64 {
+                return Err(PgError::new(SqlState::SERIALIZATION_FAILURE, "a row that was to move is gone")
+                    .hint("Run the statement again."));
+            }
+            total += if leaves { 0 } else { count };
         }
         Ok(total)
     }

@@ -5,8 +5,8 @@ use std::fmt::{Formatter, Result, Write};
 use catalog::NodeId;
 
 use crate::plan::{
-    Change, CopySource, DdlPlan, Effect, Exchange, Gather, Input, InsertStaged, KeySource, MapRequest, Placement, Plan, Route,
-    Stage,
+    Change, CopySource, DdlPlan, Effect, Exchange, Gather, Input, InsertStaged, KeySource, MapRequest, Placement, Plan,
+    Route, Stage,
 };
 
 pub(crate) fn write_plan(f: &mut Formatter<'_>, plan: &Plan) -> Result {

@@ -223,9 +223,7 @@ impl Draft<'_> {
         let mut targets = Vec::new();
         for clause in &self.clauses {
             targets.push(clause.condition.clone().unwrap_or_else(|| tree::integer(1)));
-            targets.extend(
-                columns.iter().map(|column| self.value(clause, column).unwrap_or_else(|| tree::integer(0))),
-            );
+            targets.extend(columns.iter().map(|column| self.value(clause, column).unwrap_or_else(|| tree::integer(0))));
         }
         SelectStmt {
             target_list: targets.into_iter().map(|value| tree::target(value, None)).collect(),
