@@ -5,8 +5,9 @@
 //! belongs to another node is deleted in the first pass and inserted in the last; nothing is remembered in between, the
 //! stage is read again.
 //!
-//! An address holds while nobody else changes the row. In a transaction that keeps its snapshot PostgreSQL itself says so
-//! (40001); in READ COMMITTED other writers are kept off the table, by a lock, from before the rows are read.
+//! An address holds while nobody else changes the row. A statement alone and one in a READ COMMITTED block keep other writers
+//! off the table, by a lock from before the rows are read; in a REPEATABLE READ block PostgreSQL itself says if somebody did
+//! (40001).
 
 use std::sync::Arc;
 
@@ -69,7 +70,10 @@ impl Session {
         self.refuse_serializable(&nodes)?;
         self.atomically(async |this| {
             if !this.isolation().is_some_and(Isolation::keeps_snapshot) {
-                for node in change.target.distribution.nodes() {
+                // The home node first, as everybody who locks a table on all nodes.
+                let mut nodes = change.target.distribution.nodes();
+                nodes.sort_by_key(|node| *node != this.home);
+                for node in nodes {
                     this.run_on(node, &lock(&target)).await?;
                 }
                 this.statement_finished();

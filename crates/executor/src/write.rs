@@ -55,7 +55,12 @@ impl Write<'_> {
             Write::Change(change) => inputs(&change.inputs),
             Write::Table(_) => Vec::new(),
         };
-        Locks::of(Some(target), texts.iter().map(String::as_str))
+        let locks = Locks::of(Some(target), texts.iter().map(String::as_str));
+        match self {
+            // It changes rows in an order of its own: others would deadlock with it.
+            Write::Change(_) => locks.alone(),
+            _ => locks,
+        }
     }
 }
 
