@@ -93,7 +93,7 @@ impl Draft<'_> {
             fills.push(FinalSql::plain(self.fill(number, actions.len(), &columns, &query)?));
             actions.push(action);
         }
-        let rows: Vec<_> = columns.iter().map(|column| stage::row_column(column)).collect();
+        let rows: Vec<_> = columns.iter().map(stage::row_column).collect();
         Ok(Plan::Change(Box::new(Change {
             node: self.ctx.home(),
             original: self.statement.sql.to_string(),
