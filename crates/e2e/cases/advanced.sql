@@ -3,7 +3,7 @@ CREATE TABLE tgt (k int, v text, n int) /*dist: hash(k) | replication | roundrob
 CREATE TABLE src (k int, v text) /*dist: hash(k) | hash(v) | roundrobin*/;
 INSERT INTO tgt SELECT g, 't' || g, 0 FROM generate_series(1, 10) g;
 INSERT INTO src SELECT g, 's' || g FROM generate_series(6, 15) g;
--- refused
+-- refused: v2
 MERGE INTO tgt USING src ON tgt.k = src.k WHEN MATCHED AND tgt.k > 8 THEN DELETE WHEN MATCHED THEN UPDATE SET v = src.v, n = n + 1 WHEN NOT MATCHED THEN INSERT VALUES (src.k, src.v, -1);
 SELECT * FROM tgt ORDER BY k;
 CREATE TABLE part (k int, d date, v text) PARTITION BY RANGE (d) /*dist: hash(k) | replication | roundrobin*/;

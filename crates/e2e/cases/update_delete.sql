@@ -18,18 +18,15 @@ UPDATE t SET nope = 1;
 UPDATE t SET v = 1/0 WHERE k = 1;
 UPDATE t SET n = 'abc';
 UPDATE nope SET a = 1;
--- refused: mixed | v2 | v3 | v4
+-- refused: v3
 UPDATE t SET v = o.w FROM other o WHERE o.k = t.k;
 SELECT k, v FROM t WHERE k % 5 = 0 ORDER BY k;
 -- refused: mixed | v2 | v3 | v4
 UPDATE t SET v = o.w || '/' || o.m FROM other o WHERE o.k = t.k AND o.m > 200 RETURNING t.k, t.v, o.m;
--- refused: mixed | v1 | v2 | v4
 UPDATE t SET n = (SELECT max(m) FROM other) WHERE k = 9;
 SELECT n FROM t WHERE k = 9;
--- refused: mixed | v2 | v4
 UPDATE t SET n = 0 WHERE k IN (SELECT k FROM other WHERE m >= 300);
 SELECT k FROM t WHERE n = 0 ORDER BY k;
--- refused: mixed | v2 | v4
 UPDATE t SET n = n + 1 WHERE EXISTS (SELECT 1 FROM other o WHERE o.k = t.k AND o.m < 200);
 SELECT k, n FROM t WHERE k <= 20 AND k % 5 = 0 ORDER BY k;
 -- params: param | 15
@@ -37,19 +34,16 @@ UPDATE t SET v = $1 WHERE k = $2 RETURNING k, v;
 -- params: 3
 UPDATE t SET n = n - $1 WHERE grp = 2;
 SELECT sum(n) FROM t WHERE grp = 2;
--- refused: mixed | v2 | v3 | v4
+-- refused: v3
 WITH big AS (SELECT k FROM other WHERE m > 300) UPDATE t SET v = 'cte' FROM big WHERE big.k = t.k;
 SELECT k FROM t WHERE v = 'cte' ORDER BY k;
 DELETE FROM t WHERE k = 40;
 DELETE FROM t WHERE k = 40;
 DELETE FROM t WHERE k IN (38, 39) RETURNING k, grp, v;
 DELETE FROM t WHERE n > 1000000;
--- refused: mixed | v2 | v4
 DELETE FROM t USING other o WHERE o.k = t.k AND o.m = 50;
 SELECT count(*) FROM t;
--- refused: mixed | v2 | v4
 DELETE FROM t WHERE k IN (SELECT k FROM other WHERE m = 100) RETURNING k;
--- refused: mixed | v1 | v2 | v4
 DELETE FROM t AS x WHERE NOT EXISTS (SELECT 1 FROM other o WHERE o.m > x.k) RETURNING k;
 SELECT count(*), sum(k) FROM t;
 DELETE FROM t WHERE nope = 1;
@@ -57,7 +51,6 @@ DELETE FROM t WHERE k / 0 = 1;
 -- params: 33
 DELETE FROM t WHERE k = $1;
 DELETE FROM ONLY t WHERE k = 32;
--- refused: v2 | v4
 WITH gone AS (SELECT k FROM t WHERE k > 30) DELETE FROM t WHERE k IN (SELECT k FROM gone);
 SELECT count(*), max(k) FROM t;
 DELETE FROM t;

@@ -51,6 +51,20 @@ impl Call {
         }
     }
 
+    /// The user's own parameters, `count` of them, with a format each: values of rows may follow.
+    pub(crate) fn own_parameters(&self, count: usize) -> Parameters {
+        let mut parameters = self.parameters.as_deref().cloned().unwrap_or_default();
+        let format = |at: usize| match parameters.formats.as_slice() {
+            [] => 0,
+            [all] => *all,
+            each => each.get(at).copied().unwrap_or(0),
+        };
+        parameters.formats = (0..count).map(format).collect();
+        parameters.values.resize(count, None);
+        parameters.types.resize(count, 0);
+        parameters
+    }
+
     /// Types to declare in Parse; a type of the user's own has another id on each node and is left to be inferred.
     pub(crate) fn declared_types(&self) -> Vec<u32> {
         let types = self.parameters.as_ref().map(|p| p.types.as_slice()).unwrap_or_default();

@@ -98,6 +98,7 @@ impl Session {
         let default_reads_clock = elsewhere
             && match &first {
                 Ok(Plan::InsertStaged(insert)) => planner::may_read_clock(&insert.stage.create_sql),
+                Ok(Plan::Change(change)) => planner::may_read_clock(&change.create_sql),
                 Ok(Plan::CopyFrom(copy)) => {
                     copy.stage.as_ref().is_some_and(|stage| planner::may_read_clock(&stage.create_sql))
                 }

@@ -60,6 +60,10 @@ impl Session {
                 self.keep_sequence_state(&insert.stage.create_sql);
                 self.keep_sequence_state(&insert.fill.text);
             }
+            Plan::Change(change) => {
+                self.keep_sequence_state(&change.create_sql);
+                change.fills.iter().for_each(|fill| self.keep_sequence_state(&fill.text));
+            }
             // Nothing that the home node has to evaluate.
             Plan::Dag(_)
             | Plan::Scatter(_)
@@ -112,6 +116,7 @@ impl Session {
             Plan::Replicate(replicate) => self.write_copies(&replicate.nodes, &replicate.sql, call, output).await,
             Plan::Gather(gather) => self.gather(gather, call, output).await,
             Plan::InsertStaged(insert) => self.write_staged(insert, call, output).await,
+            Plan::Change(change) => self.write_change(change, call, output).await,
             Plan::Dag(dag) => self.dag(dag, call, output).await,
             Plan::Explain(explain) => self.explain(explain, call, output).await,
             Plan::Ddl(ddl) => self.ddl(ddl).await,
@@ -430,6 +435,7 @@ fn writes(plan: &Plan) -> bool {
         Plan::Replicate(_)
         | Plan::InsertSplit(_)
         | Plan::InsertStaged(_)
+        | Plan::Change(_)
         | Plan::CopyFrom(_)
         | Plan::Ddl(_)
         | Plan::Redistribute(_) => true,

@@ -177,6 +177,8 @@ impl Sight {
 /// Tables to lock before a snapshot.
 pub(crate) struct Locks {
     written: Option<String>,
+    /// Nobody else may write it.
+    alone: bool,
     read: Vec<String>,
 }
 
@@ -188,7 +190,12 @@ impl Locks {
         let mut read: Vec<String> = read.collect();
         read.sort_unstable();
         read.dedup();
-        Self { written: written.filter(|table| !table.is_empty()).map(str::to_owned), read }
+        Self { written: written.filter(|table| !table.is_empty()).map(str::to_owned), alone: false, read }
+    }
+
+    /// Keeps other writers off the written table.
+    pub(crate) fn alone(self) -> Self {
+        Self { alone: true, ..self }
     }
 
     /// All but these, which the statement makes itself.
@@ -199,7 +206,8 @@ impl Locks {
     }
 
     fn commands(&self, wait: &str) -> Vec<String> {
-        let written = self.written.iter().map(|table| format!("LOCK TABLE {table} IN ROW EXCLUSIVE MODE{wait}"));
+        let mode = if self.alone { "SHARE ROW EXCLUSIVE" } else { "ROW EXCLUSIVE" };
+        let written = self.written.iter().map(|table| format!("LOCK TABLE {table} IN {mode} MODE{wait}"));
         let read =
             (!self.read.is_empty()).then(|| format!("LOCK TABLE {} IN ACCESS SHARE MODE{wait}", self.read.join(", ")));
         written.chain(read).collect()

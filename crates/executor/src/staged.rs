@@ -22,7 +22,7 @@ use crate::session::{Mode, Session};
 /// Rows read back at a time.
 const BATCH_ROWS: usize = 10_000;
 /// Values of one multi-row INSERT; the protocol's limit is 65,535 parameters.
-const INSERT_VALUES_MAX: usize = 30_000;
+pub(crate) const INSERT_VALUES_MAX: usize = 30_000;
 
 const CURSOR: &str = "loxo_stage_rows";
 
@@ -66,9 +66,7 @@ impl Session {
         output: &mut Output<'_>,
     ) -> Result<u64> {
         let binary = stage.columns.iter().all(|column| !is_node_specific(column.type_oid) && column.type_oid != 1033);
-        let kind = if binary { "BINARY " } else { "" };
-        let declare = format!("DECLARE {CURSOR} {kind}NO SCROLL CURSOR FOR {}", stage.read_sql);
-        self.run_on(self.home, &declare).await?;
+        self.open_stage(&stage.read_sql, binary).await?;
         let mut router = RowRouter::new(&stage.route, binary, self.spread);
         let mut total = 0;
         loop {
@@ -81,11 +79,22 @@ impl Session {
                 Some(insert) => self.insert_batch(insert, batch, binary, call, output).await?,
             };
         }
-        self.run_on(self.home, &format!("CLOSE {CURSOR}")).await?;
+        self.close_stage().await?;
         Ok(total)
     }
 
-    async fn fetch_batch(&mut self, router: &mut RowRouter<'_>) -> Result<Batch> {
+    /// Opens a cursor over a filled stage, for [`Session::fetch_batch`].
+    pub(crate) async fn open_stage(&mut self, read_sql: &str, binary: bool) -> Result<()> {
+        let kind = if binary { "BINARY " } else { "" };
+        let declare = format!("DECLARE {CURSOR} {kind}NO SCROLL CURSOR FOR {read_sql}");
+        self.run_on(self.home, &declare).await.map(|_| ())
+    }
+
+    pub(crate) async fn close_stage(&mut self) -> Result<()> {
+        self.run_on(self.home, &format!("CLOSE {CURSOR}")).await.map(|_| ())
+    }
+
+    pub(crate) async fn fetch_batch(&mut self, router: &mut RowRouter<'_>) -> Result<Batch> {
         let home = self.home;
         let held = self.link(home)?;
         held.link.connection.query(format!("FETCH {BATCH_ROWS} FROM {CURSOR}").as_bytes());
@@ -182,36 +191,25 @@ impl Session {
 
     /// The user's parameters, then the values of the rows.
     fn row_parameters(&self, insert: &InsertStaged, call: &Call, rows: &[Bytes], binary: bool) -> Result<Call> {
-        let mut parameters = call.parameters.as_deref().cloned().unwrap_or_default();
-        let own = insert.parameters;
-        let mut formats: Vec<i16> = (0..own)
-            .map(|i| match parameters.formats.as_slice() {
-                [] => 0,
-                [all] => *all,
-                each => each.get(i).copied().unwrap_or(0),
-            })
-            .collect();
-        parameters.values.resize(own, None);
-        parameters.types.resize(own, 0);
+        let mut parameters = call.own_parameters(insert.parameters);
         for row in rows {
             let values = pgproto::backend::decode_data_row(row.clone())?;
-            formats.extend(values.iter().map(|_| i16::from(binary)));
+            parameters.formats.extend(values.iter().map(|_| i16::from(binary)));
             let types = insert.stage.columns.iter().map(|column| column.type_oid);
             parameters.types.extend(types.map(|oid| if is_node_specific(oid) { 0 } else { oid }));
             parameters.values.extend(values);
         }
-        parameters.formats = formats;
         Ok(Call { parameters: Some(Arc::new(parameters)), ..call.clone() })
     }
 }
 
 /// Rows of one batch by node, as DataRow bodies.
 #[derive(Default)]
-struct Batch {
-    per_node: BTreeMap<NodeId, Vec<Bytes>>,
+pub(crate) struct Batch {
+    pub(crate) per_node: BTreeMap<NodeId, Vec<Bytes>>,
     /// Each node's rows by their number (from 0) in the batch.
     places: BTreeMap<NodeId, Vec<u64>>,
-    rows: u64,
+    pub(crate) rows: u64,
 }
 
 impl Batch {
@@ -328,15 +326,24 @@ pub(crate) fn without_copy_context(error: PgError) -> PgError {
 
 /// An error about the stage table is meant for the target.
 pub(crate) fn rename_stage(error: PgError, stage: &Stage) -> PgError {
+    rename_from(error, &stage.table, &stage.target)
+}
+
+/// The same for a stage of the usual name.
+pub(crate) fn rename(error: PgError, target: &catalog::Relation) -> PgError {
+    rename_from(error, "loxo_stage", target)
+}
+
+fn rename_from(error: PgError, stage: &str, target: &catalog::Relation) -> PgError {
     let mut error = error;
     for code in [pgerror::field::MESSAGE, pgerror::field::TABLE, pgerror::field::WHERE] {
         if error.get(code).is_some() {
-            let text = error.text(code).replace(&stage.table, &stage.target.name);
+            let text = error.text(code).replace(stage, &target.name);
             error = error.with(code, text);
         }
     }
     match error.get(pgerror::field::SCHEMA) {
-        Some(_) => error.with(pgerror::field::SCHEMA, stage.target.schema.clone()),
+        Some(_) => error.with(pgerror::field::SCHEMA, target.schema.clone()),
         None => error,
     }
 }

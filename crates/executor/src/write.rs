@@ -8,12 +8,13 @@
 //!   [`TRIES_FREE`] it first keeps other writers off the table.
 //! * *Several nodes, in a READ COMMITTED block*: node after node, each settled before: no node shows the statement less than
 //!   those before it did.
+//! * *Rows of which the home node has to say what becomes of them*: see [`change`](crate::change).
 //! * *Copies of a replicated table*: the first copy decides. What depends on rows that are there locks the table on the first
 //!   copy against other writers, and the other copies settle, so that all copies do the same.
 
 use catalog::NodeId;
 use pgerror::{Result, SqlState};
-use planner::{DdlPlan, Gather, InsertStaged, Route};
+use planner::{Change, DdlPlan, Gather, InsertStaged, Route};
 
 use crate::call::Call;
 use crate::output::Output;
@@ -36,6 +37,8 @@ pub(crate) enum Write<'a> {
     Copies(&'a [NodeId], &'a str),
     /// Something on the home node, from gathered rows.
     Gathered(&'a Gather),
+    /// What the home node works out for each row.
+    Change(&'a Change),
     /// A new table with rows.
     Table(&'a DdlPlan),
 }
@@ -49,9 +52,15 @@ impl Write<'_> {
             Write::Staged(insert) => inputs(&insert.inputs),
             Write::Copies(_, sql) => vec![(*sql).to_owned()],
             Write::Gathered(gather) => inputs(&gather.inputs),
+            Write::Change(change) => inputs(&change.inputs),
             Write::Table(_) => Vec::new(),
         };
-        Locks::of(written, texts.iter().map(String::as_str))
+        let locks = Locks::of(written, texts.iter().map(String::as_str));
+        match self {
+            // It changes rows in an order of its own: others would deadlock with it.
+            Write::Change(_) => locks.alone(),
+            _ => locks,
+        }
     }
 }
 
@@ -243,6 +252,7 @@ impl Session {
             Write::Staged(insert) => self.insert_staged(insert, call, output).await,
             Write::Copies(nodes, sql) => self.replicate(nodes, sql, call, output).await,
             Write::Gathered(gather) => self.gather_in_block(gather, call, output).await,
+            Write::Change(change) => self.change_in_block(change, call, output).await,
             Write::Table(ddl) => Box::pin(self.ddl_in_block(ddl)).await,
         }
     }
@@ -261,6 +271,7 @@ impl Session {
     }
 }
 
-fn lock(target: &str) -> String {
+/// Keeps other writers off a table.
+pub(crate) fn lock(target: &str) -> String {
     format!("LOCK TABLE {target} IN SHARE ROW EXCLUSIVE MODE")
 }

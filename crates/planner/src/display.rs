@@ -5,8 +5,8 @@ use std::fmt::{Formatter, Result, Write};
 use catalog::NodeId;
 
 use crate::plan::{
-    CopySource, DdlPlan, Effect, Exchange, Gather, Input, InsertStaged, KeySource, MapRequest, Placement, Plan, Route,
-    Stage,
+    Change, CopySource, DdlPlan, Effect, Exchange, Gather, Input, InsertStaged, KeySource, MapRequest, Placement, Plan,
+    Route, Stage,
 };
 
 pub(crate) fn write_plan(f: &mut Formatter<'_>, plan: &Plan) -> Result {
@@ -30,6 +30,7 @@ fn write_at(f: &mut Formatter<'_>, plan: &Plan, depth: usize) -> Result {
             p.parts.iter().try_for_each(|(node, sql)| writeln!(f, "{pad}  on {}: {sql}", node.0))
         }
         Plan::InsertStaged(p) => write_staged(f, p, &pad),
+        Plan::Change(p) => write_change(f, p, &pad),
         Plan::CopyFrom(p) => {
             let names: Vec<&str> = p.columns.iter().map(|c| c.name.as_str()).collect();
             writeln!(f, "{pad}CopyFrom {} ({})", p.target.qualified_name(), names.join(", "))?;
@@ -88,6 +89,20 @@ fn write_staged(f: &mut Formatter<'_>, plan: &InsertStaged, pad: &str) -> Result
     writeln!(f, "{pad}  route: {}", route(&plan.stage.route))?;
     if !plan.tail.is_empty() {
         writeln!(f, "{pad}  tail: {}", plan.tail)?;
+    }
+    Ok(())
+}
+
+fn write_change(f: &mut Formatter<'_>, plan: &Change, pad: &str) -> Result {
+    writeln!(f, "{pad}Change {} by way of {}", plan.target.qualified_name(), plan.node.0)?;
+    plan.inputs.iter().try_for_each(|input| write_input(f, input, pad))?;
+    writeln!(f, "{pad}  stage: {}", plan.create_sql)?;
+    for (fill, action) in plan.fills.iter().zip(&plan.actions) {
+        writeln!(f, "{pad}  {action:?}: {}", fill.text)?;
+    }
+    writeln!(f, "{pad}  route: {}", route(&plan.route))?;
+    if !plan.returning.is_empty() {
+        writeln!(f, "{pad} {}", plan.returning)?;
     }
     Ok(())
 }

@@ -34,6 +34,8 @@ pub enum Plan {
     InsertSplit(InsertSplit),
     /// `INSERT` whose rows are evaluated on the home node and routed by the executor.
     InsertStaged(Box<InsertStaged>),
+    /// `UPDATE`, `DELETE` or `MERGE` whose effect on each row the home node works out.
+    Change(Box<Change>),
     /// `COPY table FROM`.
     CopyFrom(Box<CopyFrom>),
     /// `COPY {table | (query)} TO`.
@@ -237,6 +239,131 @@ impl InsertStaged {
             text.push_str(&self.tail);
         }
         text
+    }
+}
+
+/// See [`Plan::Change`]. Steps of the executor:
+/// 1. have `original` described, so that PostgreSQL's complaints are about the user's own text; 2. make and fill `inputs`
+///    (as for [`Gather`]) on `node`; 3. run `create_sql` and then every one of `fills` there: each row of the stage is one row
+///    to be changed, with the number of its action (`loxo_action`), its node and address (`loxo_node`, `loxo_ctid`, NULL for
+///    new rows) and `columns`; 4. all DELETEs, then all UPDATEs, then all INSERTs.
+///
+/// Between 2 and 4 nobody else may change the target's rows unnoticed: REPEATABLE READ, or a lock.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// The home node.
+    pub node: NodeId,
+    /// The user's text.
+    pub original: String,
+    /// `UPDATE`, `DELETE` or `MERGE`.
+    pub command: &'static str,
+    /// What the fills read.
+    pub inputs: Vec<Input>,
+    /// The table itself.
+    pub target: Arc<Relation>,
+    /// What the user's expressions call it.
+    pub alias: String,
+    /// `CREATE TEMP TABLE loxo_stage …`.
+    pub create_sql: String,
+    /// `INSERT INTO loxo_stage …`, one for each action.
+    pub fills: Vec<FinalSql>,
+    /// By their number.
+    pub actions: Vec<ChangeAction>,
+    /// The columns of the stage after the first three.
+    pub columns: Vec<RowColumn>,
+    /// Where a new or moved row goes (positions count in `columns`).
+    pub route: Route,
+    /// ` RETURNING …` over the target's columns, or empty.
+    pub returning: String,
+    /// Highest `$n` of the statement; the values of rows are numbered after it.
+    pub parameters: usize,
+}
+
+/// What happens to a row of the stage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChangeAction {
+    /// It is deleted.
+    Delete,
+    /// It gets the values of these columns (0-based).
+    Update {
+        /// Positions in [`Change::columns`].
+        columns: Vec<usize>,
+        /// One of them is of the key: the row may belong to another node then.
+        moves: bool,
+    },
+    /// It is new.
+    Insert,
+}
+
+impl Change {
+    /// The rows of an action, of one node or (new ones) of none, as `columns` and then the address.
+    pub fn read_sql(&self, action: usize, node: Option<NodeId>) -> String {
+        let mut names: Vec<String> = self.columns.iter().map(|c| catalog::quote_identifier(&c.name)).collect();
+        names.push("loxo_ctid".to_owned());
+        let of_node = node.map(|node| format!(" AND loxo_node = {}", node.0)).unwrap_or_default();
+        let table = crate::dml::stage::TABLE;
+        format!("SELECT {} FROM {table} WHERE loxo_action = {action}{of_node}", names.join(", "))
+    }
+
+    fn target_sql(&self) -> String {
+        format!("{} AS {}", self.target.qualified_name(), catalog::quote_identifier(&self.alias))
+    }
+
+    /// `VALUES ($1::tid, …), …` for so many rows, numbered after the user's parameters.
+    fn values(&self, types: &[&str], rows: usize) -> String {
+        let mut number = self.parameters;
+        let mut row = || {
+            let value = |of: &&str| {
+                number += 1;
+                format!("${number}::{of}")
+            };
+            format!("({})", types.iter().map(value).collect::<Vec<_>>().join(", "))
+        };
+        let rows: Vec<String> = (0..rows).map(|_| row()).collect();
+        format!("VALUES {}", rows.join(", "))
+    }
+
+    /// Deletes rows by their addresses; rows that move return nothing here.
+    pub fn delete_sql(&self, rows: usize, moved: bool) -> String {
+        format!(
+            "DELETE FROM {} USING ({}) AS loxo_v (loxo_ctid) WHERE {}.ctid = loxo_v.loxo_ctid{}",
+            self.target_sql(),
+            self.values(&["tid"], rows),
+            catalog::quote_identifier(&self.alias),
+            if moved { "" } else { &self.returning }
+        )
+    }
+
+    /// Sets these columns; a row's values are those, then its address.
+    pub fn update_sql(&self, columns: &[usize], rows: usize) -> String {
+        let mut types: Vec<&str> = columns.iter().map(|at| self.columns[*at].type_name.as_str()).collect();
+        types.push("tid");
+        let set = columns.iter().enumerate().map(|(i, at)| {
+            let name = catalog::quote_identifier(&self.columns[*at].name);
+            format!("{name} = loxo_v.loxo_{i}")
+        });
+        let names: Vec<String> = (0..columns.len()).map(|i| format!("loxo_{i}")).collect();
+        format!(
+            "UPDATE {} SET {} FROM ({}) AS loxo_v ({}, loxo_ctid) WHERE {}.ctid = loxo_v.loxo_ctid{}",
+            self.target_sql(),
+            set.collect::<Vec<_>>().join(", "),
+            self.values(&types, rows),
+            names.join(", "),
+            catalog::quote_identifier(&self.alias),
+            self.returning
+        )
+    }
+
+    /// Inserts whole rows.
+    pub fn insert_sql(&self, rows: usize) -> String {
+        let types: Vec<&str> = self.columns.iter().map(|column| column.type_name.as_str()).collect();
+        format!(
+            "INSERT INTO {} ({}) OVERRIDING SYSTEM VALUE {}{}",
+            self.target_sql(),
+            column_list(&self.columns),
+            self.values(&types, rows),
+            self.returning
+        )
     }
 }
 

@@ -1,21 +1,26 @@
-//! MERGE: where target and source are both whole on the nodes that run it.
+//! MERGE: where target and source are both whole on the nodes that run it, else by way of the home node.
 
+use std::sync::Arc;
+
+use catalog::Relation;
 use pg_query::NodeEnum;
-use pg_query::protobuf::{MergeMatchKind, SelectStmt};
+use pg_query::protobuf::{CmdType, JoinExpr, JoinType, MergeMatchKind, MergeStmt, MergeWhenClause, SelectStmt};
+use pg_query::protobuf::{OverridingKind, RangeVar};
 use pgerror::{PgError, Result};
 
-use super::{Target, check_same_everywhere, is_replicated, returning_list};
+use super::change::{Clause, Draft, Kind};
+use super::{Target, check_same_everywhere, is_replicated, returning_list, stage, update};
 use crate::context::Context;
 use crate::functions::facts;
 use crate::parse::Statement;
 use crate::plan::{Forward, Plan, Replicate, Scatter};
-use crate::select::locality::{Analyzer, Env, Part};
+use crate::select::locality::{Analyzer, Env, Not, Part};
 use crate::select::refusal;
 use crate::tree;
 use crate::views;
 
-/// Plans a MERGE. Over a partitioned target it may update and delete, but not insert: a row that no node matches would
-/// be inserted by each of them.
+/// Plans a MERGE. A node alone may update and delete rows of a partitioned target, but not insert: a row that no node
+/// matches would be inserted by each of them.
 pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     let Some(original) = statement.node() else { return Err(PgError::internal("MERGE without a tree")) };
     let expanded = views::expand(ctx, original)?;
@@ -26,16 +31,14 @@ pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     let target = super::target(ctx, name, &facts)?;
     let others: Vec<_> = merge.source_relation.as_deref().cloned().into_iter().collect();
     let mut expressions = returning_list(merge.returning_clause.as_ref());
-    let mut only_matched = true;
-    for clause in &merge.merge_when_clauses {
-        let Some(NodeEnum::MergeWhenClause(when)) = &clause.node else { continue };
-        only_matched &= when.match_kind == MergeMatchKind::MergeWhenMatched as i32;
+    let mut each_alone = facts.home.is_none() && facts.function_nodes.is_none();
+    for when in when_clauses(merge) {
+        each_alone &= when.match_kind == MergeMatchKind::MergeWhenMatched as i32;
         expressions.extend(when.condition.as_deref().map(|c| tree::target(c.clone(), None)));
         expressions.extend(when.target_list.iter().cloned());
         expressions.extend(when.values.iter().map(|v| tree::target(v.clone(), None)));
-        if let Target::Table(relation) = &target {
-            super::update::check_key(relation, &when.target_list)
-                .or_else(|e| if when.values.is_empty() { Err(e) } else { Ok(()) })?;
+        if let (Target::Table(relation), CmdType::CmdUpdate) = (&target, when.command_type()) {
+            each_alone &= update::check_key(relation, &when.target_list).is_ok();
         }
     }
     let mut analyzer = Analyzer::new(ctx);
@@ -43,35 +46,122 @@ pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     let part = analyzer
         .with(&with, &Env::default())
         .and_then(|env| analyzer.write_body(name, &others, merge.join_condition.as_deref(), &expressions, &env))
-        .map(|body| body.part)
-        .map_err(|not| refusal(not, "this MERGE"))?;
+        .map(|body| body.part);
     let sql = statement.sql.to_string();
     match (target, part) {
-        (Target::Home, Part::Home) => Ok(Plan::Forward(Forward { nodes: vec![ctx.home()], sql, writes: true })),
-        (Target::Table(relation), Part::Whole(whole)) if is_replicated(&relation) => {
+        (Target::Table(relation), Err(Not::Local(reason))) if !is_replicated(&relation) => {
+            Merge { ctx, statement, merge, name, relation }.by_way_of_home(&reason)
+        }
+        (_, Err(not)) => Err(refusal(not, "this MERGE")),
+        (Target::Home, Ok(Part::Home)) => Ok(Plan::Forward(Forward { nodes: vec![ctx.home()], sql, writes: true })),
+        (Target::Table(relation), Ok(Part::Whole(whole))) if is_replicated(&relation) => {
             check_same_everywhere(&facts, &relation.name)?;
             let nodes = ctx.primary_first(relation.distribution.nodes());
             if !nodes.iter().all(|n| whole.contains(n)) || facts.function_nodes.is_some() {
-                return Err(refused());
+                return Err(refused("The source is not on every node of the copies."));
             }
             Ok(Plan::Replicate(Replicate { nodes, sql }))
         }
-        (Target::Table(_), Part::Split(split))
-            if only_matched && facts.home.is_none() && facts.function_nodes.is_none() =>
-        {
+        (Target::Table(_), Ok(Part::Split(split))) if each_alone => {
             Ok(Plan::Scatter(Scatter { nodes: split.nodes, sql, writes: true }))
         }
-        (Target::Table(_), Part::Whole(nodes))
-            if only_matched && facts.home.is_none() && facts.function_nodes.is_none() =>
-        {
+        (Target::Table(_), Ok(Part::Whole(nodes))) if each_alone => {
             Ok(Plan::Forward(Forward { nodes: nodes[..1].to_vec(), sql, writes: true }))
         }
-        _ => Err(refused()),
+        (Target::Table(relation), Ok(_)) if !is_replicated(&relation) => {
+            let reason = "which row is new, and on which node it belongs, no node can tell";
+            Merge { ctx, statement, merge, name, relation }.by_way_of_home(reason)
+        }
+        _ => Err(refused("The source is not where the target is.")),
     }
 }
 
-fn refused() -> PgError {
+fn when_clauses(merge: &MergeStmt) -> impl Iterator<Item = &MergeWhenClause> {
+    merge.merge_when_clauses.iter().filter_map(|clause| match &clause.node {
+        Some(NodeEnum::MergeWhenClause(when)) => Some(when.as_ref()),
+        _ => None,
+    })
+}
+
+struct Merge<'a> {
+    ctx: &'a Context<'a>,
+    statement: &'a Statement,
+    merge: &'a MergeStmt,
+    name: &'a RangeVar,
+    relation: Arc<Relation>,
+}
+
+impl Merge<'_> {
+    /// `source LEFT JOIN target ON …`, each row of which takes the first WHEN that fits.
+    fn by_way_of_home(self, reason: &str) -> Result<Plan> {
+        let clauses = when_clauses(self.merge).map(|when| self.clause(when)).collect::<Result<Vec<_>>>()?;
+        let all_matched = clauses.iter().all(|clause| clause.matched);
+        let jointype = if all_matched { JoinType::JoinInner } else { JoinType::JoinLeft };
+        let join = JoinExpr {
+            jointype: jointype as i32,
+            larg: self.merge.source_relation.clone(),
+            rarg: Some(Box::new(tree::node(NodeEnum::RangeVar(self.name.clone())))),
+            quals: self.merge.join_condition.clone(),
+            ..JoinExpr::default()
+        };
+        let draft = Draft {
+            ctx: self.ctx,
+            statement: self.statement,
+            command: "MERGE",
+            name: self.name,
+            relation: self.relation.clone(),
+            from: vec![tree::node(NodeEnum::JoinExpr(Box::new(join)))],
+            condition: None,
+            with: self.merge.with_clause.clone(),
+            returning: self.merge.returning_clause.as_ref(),
+            clauses,
+            reason,
+        };
+        draft.plan()
+    }
+
+    fn clause(&self, when: &MergeWhenClause) -> Result<Clause> {
+        let matched = match when.match_kind() {
+            MergeMatchKind::MergeWhenMatched => true,
+            MergeMatchKind::MergeWhenNotMatchedByTarget => false,
+            _ => return Err(refused("WHEN NOT MATCHED BY SOURCE needs all rows of both on one node.")),
+        };
+        let (kind, values) = match when.command_type() {
+            CmdType::CmdUpdate => (Kind::Update, update::assignments(&when.target_list)?),
+            CmdType::CmdDelete => (Kind::Delete, Vec::new()),
+            CmdType::CmdInsert => (Kind::Insert, self.inserted(when)?),
+            _ => (Kind::Nothing, Vec::new()),
+        };
+        Ok(Clause { kind, matched, condition: when.condition.as_deref().cloned(), values })
+    }
+
+    /// The columns of INSERT and their values.
+    fn inserted(&self, when: &MergeWhenClause) -> Result<Vec<(String, Option<pg_query::Node>)>> {
+        if when.r#override() == OverridingKind::OverridingUserValue {
+            return Err(refused("OVERRIDING USER VALUE makes the column's value twice."));
+        }
+        let mut names = Vec::new();
+        for target in &when.target_list {
+            let Some(NodeEnum::ResTarget(target)) = &target.node else { continue };
+            if !target.indirection.is_empty() {
+                return Err(refused("INSERT names a part of a column."));
+            }
+            names.push(target.name.clone());
+        }
+        if names.is_empty() {
+            names = self.relation.columns.iter().map(|column| column.name.clone()).collect();
+        }
+        let stored = stage::stored_columns(&self.relation);
+        let values = when.values.iter().map(|value| match value.node {
+            Some(NodeEnum::SetToDefault(_)) => None,
+            _ => Some(value.clone()),
+        });
+        Ok(names.into_iter().zip(values).filter(|(name, _)| stored.iter().any(|column| column.name == *name)).collect())
+    }
+}
+
+fn refused(why: &str) -> PgError {
     PgError::unsupported("this MERGE")
-        .detail("WHEN NOT MATCHED on a partitioned table would be decided by each node on its own.")
+        .detail(why)
         .hint("Use INSERT … ON CONFLICT DO UPDATE, or UPDATE and INSERT in one transaction.")
 }

@@ -11,6 +11,7 @@ use crate::context::{Context, Named};
 use crate::functions::Facts;
 use crate::tree::{Ref, Walk};
 
+mod change;
 mod insert;
 mod merge;
 pub(crate) mod stage;

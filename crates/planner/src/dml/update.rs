@@ -1,16 +1,19 @@
-//! UPDATE and DELETE: on the node the key is pinned to, on all nodes, or on every copy.
+//! UPDATE and DELETE: on the node the key is pinned to, on all nodes, on every copy, or by way of the home node.
+
+use std::sync::Arc;
 
 use catalog::Relation;
-use pg_query::protobuf::{RangeVar, SelectStmt, WithClause};
+use pg_query::protobuf::{RangeVar, ReturningClause, SelectStmt, WithClause};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
+use super::change::{Clause, Draft, Kind};
 use super::{Target, check_same_everywhere, is_replicated, key_names, returning_list};
 use crate::context::Context;
 use crate::functions::{Facts, facts};
 use crate::parse::Statement;
 use crate::plan::{Forward, Plan, Replicate, Scatter};
-use crate::select::locality::{Analyzer, Env, Part};
+use crate::select::locality::{Analyzer, Env, Not, Part};
 use crate::select::refusal;
 use crate::tree;
 use crate::views;
@@ -26,8 +29,9 @@ pub(crate) fn update(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     let mut expressions = update.target_list.clone();
     expressions.extend(returning_list(update.returning_clause.as_ref()));
     let target = super::target(ctx, name, &facts)?;
+    let mut moves = false;
     if let Target::Table(relation) = &target {
-        check_key(relation, &update.target_list)?;
+        moves = check_key(relation, &update.target_list).is_err();
         if is_replicated(relation) && !update.from_clause.is_empty() {
             return Err(PgError::unsupported(format!("UPDATE … FROM of replicated table \"{}\"", relation.name))
                 .detail("If several rows match, the copies may take different ones.")
@@ -43,8 +47,14 @@ pub(crate) fn update(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         expressions,
         with: update.with_clause.as_ref(),
         what: "this UPDATE",
+        command: "UPDATE",
+        set: Some(&update.target_list),
+        returning: update.returning_clause.as_ref(),
     };
-    write.plan(target, &facts)
+    match target {
+        Target::Table(relation) if moves => write.change(&relation, "the row may have to move"),
+        target => write.plan(target, &facts),
+    }
 }
 
 /// Plans a DELETE.
@@ -64,6 +74,9 @@ pub(crate) fn delete(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         expressions: returning_list(delete.returning_clause.as_ref()),
         with: delete.with_clause.as_ref(),
         what: "this DELETE",
+        command: "DELETE",
+        set: None,
+        returning: delete.returning_clause.as_ref(),
     };
     let target = super::target(ctx, name, &facts)?;
     write.plan(target, &facts)
@@ -97,11 +110,21 @@ struct Write<'a> {
     expressions: Vec<Node>,
     with: Option<&'a WithClause>,
     what: &'static str,
+    /// The first word of the command tag.
+    command: &'static str,
+    set: Option<&'a [Node]>,
+    returning: Option<&'a ReturningClause>,
 }
 
 impl Write<'_> {
     fn plan(self, target: Target, facts: &Facts) -> Result<Plan> {
-        let part = self.part()?;
+        let part = match (self.part(), &target) {
+            (Ok(part), _) => part,
+            (Err(Not::Local(reason)), Target::Table(relation)) if !is_replicated(relation) => {
+                return self.change(relation, &reason);
+            }
+            (Err(not), _) => return Err(refusal(not, self.what)),
+        };
         let sql = self.statement.sql.to_string();
         let home = self.ctx.home();
         let relation = match target {
@@ -127,8 +150,7 @@ impl Write<'_> {
             };
         }
         if let Some(what) = &facts.home {
-            return Err(PgError::unsupported(format!("{what} in {}", self.what))
-                .hint("Only the home node can evaluate it: select the value first and send it as a constant."));
+            return self.change(&relation, &format!("only the home node can evaluate {what}"));
         }
         match part {
             Part::Split(split) => {
@@ -154,12 +176,67 @@ impl Write<'_> {
     }
 
     /// Where target rows and everything they are compared with meet.
-    fn part(&self) -> Result<Part> {
+    fn part(&self) -> Result<Part, Not> {
         let mut analyzer = Analyzer::new(self.ctx);
         let with = SelectStmt { with_clause: self.with.cloned(), ..tree::empty_select() };
         let planned = analyzer
             .with(&with, &Env::default())
             .and_then(|env| analyzer.write_body(self.name, self.others, self.condition, &self.expressions, &env));
-        planned.map(|body| body.part).map_err(|not| refusal(not, self.what))
+        planned.map(|body| body.part)
     }
+
+    /// By way of the home node.
+    fn change(&self, relation: &Arc<Relation>, reason: &str) -> Result<Plan> {
+        let (kind, values) = match self.set {
+            Some(targets) => (Kind::Update, assignments(targets)?),
+            None => (Kind::Delete, Vec::new()),
+        };
+        let mut from = vec![tree::node(NodeEnum::RangeVar(self.name.clone()))];
+        from.extend(self.others.iter().cloned());
+        let draft = Draft {
+            ctx: self.ctx,
+            statement: self.statement,
+            command: self.command,
+            name: self.name,
+            relation: relation.clone(),
+            from,
+            condition: self.condition.cloned(),
+            with: self.with.cloned(),
+            returning: self.returning,
+            clauses: vec![Clause { kind, matched: true, condition: None, values }],
+            reason,
+        };
+        draft.plan()
+    }
+}
+
+/// `SET a = x, (b, c) = (y, DEFAULT)` as columns and values; no value is DEFAULT.
+pub(super) fn assignments(targets: &[Node]) -> Result<Vec<(String, Option<Node>)>> {
+    let refused = |what: &str| {
+        Err(PgError::unsupported(format!("{what} in a change that needs rows of several nodes"))
+            .hint("Set each column to a value of its own."))
+    };
+    let mut values = Vec::new();
+    for target in targets {
+        let Some(NodeEnum::ResTarget(target)) = &target.node else { continue };
+        if !target.indirection.is_empty() {
+            return refused("SET of a part of a column");
+        }
+        let mut value = target.val.as_deref();
+        if let Some(NodeEnum::MultiAssignRef(several)) = value.and_then(|value| value.node.as_ref()) {
+            value = match several.source.as_deref().and_then(|source| source.node.as_ref()) {
+                Some(NodeEnum::RowExpr(row)) => {
+                    usize::try_from(several.colno - 1).ok().and_then(|position| row.args.get(position))
+                }
+                _ => return refused("SET (…) = a sub-select"),
+            };
+        }
+        let value = match value.and_then(|value| value.node.as_ref()) {
+            None => return Err(PgError::internal("SET without a value")),
+            Some(NodeEnum::SetToDefault(_)) => None,
+            Some(_) => value.cloned(),
+        };
+        values.push((target.name.clone(), value));
+    }
+    Ok(values)
 }

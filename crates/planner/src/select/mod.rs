@@ -226,6 +226,16 @@ pub(crate) fn fallback(ctx: &Context<'_>, query: &NodeEnum, facts: &Facts, reaso
     })
 }
 
+/// Rewrites a query to read gathered temp tables, for a home node that has to run it whatever it is; gives the inputs.
+pub(crate) fn gather_tables(
+    ctx: &Context<'_>,
+    query: &mut NodeEnum,
+    facts: &Facts,
+    reason: &str,
+) -> Result<Vec<Input>> {
+    gather::gather(ctx, query, facts, reason)
+}
+
 /// A query as the source of something else on the home node: `INSERT INTO stage <query>`. Gives inputs and the query's
 /// text over them.
 pub(crate) fn source(ctx: &Context<'_>, query: &NodeEnum) -> Result<(Vec<Input>, FinalSql)> {

@@ -182,8 +182,16 @@ Scatter (write) to [0 1 2]
 
 UPDATE orders SET o_orderkey = 5
 ----
-ERROR 0A000 a change of distribution column "o_orderkey" of table "orders" is not supported on distributed tables
-  hint: The row would have to move: DELETE it and INSERT it again.
+Change public.orders by way of 0
+  loxo_t0 from [0]
+    SELECT o_custkey, o_date, o_total, ctid AS loxo_ctid, 0 AS loxo_node FROM public.orders
+  loxo_t1 from [1]
+    SELECT o_custkey, o_date, o_total, ctid AS loxo_ctid, 1 AS loxo_node FROM public.orders
+  loxo_t2 from [2]
+    SELECT o_custkey, o_date, o_total, ctid AS loxo_ctid, 2 AS loxo_node FROM public.orders
+  stage: CREATE TEMP TABLE loxo_stage (loxo_action int4, loxo_node int4, loxo_ctid tid, o_orderkey bigint, o_custkey bigint, o_date date, o_total numeric(15,2)) ON COMMIT DROP
+  Update { columns: [0], moves: true }: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_ctid, o_orderkey, o_custkey, o_date, o_total) SELECT 0, orders.loxo_node, orders.loxo_ctid, 5, orders.o_custkey, orders.o_date, orders.o_total FROM ((SELECT * FROM loxo_t0 UNION ALL SELECT * FROM loxo_t1) UNION ALL SELECT * FROM loxo_t2) orders
+  route: hash of column 0 Int8 over [0 1 2]
 
 UPDATE orders SET o_total = l.l_price FROM lineitem l WHERE l.l_orderkey = o_orderkey RETURNING *
 ----
@@ -192,9 +200,18 @@ Scatter (write) to [0 1 2]
 
 UPDATE orders SET o_total = c.c_nation FROM customer c WHERE c.c_custkey = o_custkey
 ----
-ERROR 0A000 this UPDATE is not supported on distributed tables
-  detail: It needs rows of several nodes at once: a join of tables that are not co-located.
-  hint: Join on the distribution keys, pin the key by a constant, or use replicated tables.
+Change public.orders by way of 0
+  loxo_g2 from [0 1 2]
+    SELECT c_custkey, c_nation FROM public.customer c
+  loxo_t0 from [0]
+    SELECT o_custkey, ctid AS loxo_ctid, 0 AS loxo_node FROM public.orders
+  loxo_t1 from [1]
+    SELECT o_custkey, ctid AS loxo_ctid, 1 AS loxo_node FROM public.orders
+  loxo_t2 from [2]
+    SELECT o_custkey, ctid AS loxo_ctid, 2 AS loxo_node FROM public.orders
+  stage: CREATE TEMP TABLE loxo_stage (loxo_action int4, loxo_node int4, loxo_ctid tid, o_total numeric(15,2)) ON COMMIT DROP
+  Update { columns: [0], moves: false }: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_ctid, o_total) SELECT DISTINCT ON (orders.loxo_node, orders.loxo_ctid) 0, orders.loxo_node, orders.loxo_ctid, c.c_nation FROM ((SELECT * FROM loxo_t0 UNION ALL SELECT * FROM loxo_t1) UNION ALL SELECT * FROM loxo_t2) orders, loxo_g2 c WHERE c.c_custkey = o_custkey
+  route: hash of NULL Int8 over [0 1 2]
 
 UPDATE nation SET n_name = 'x'
 ----
@@ -234,9 +251,18 @@ Scatter (write) to [0 1 2]
 
 DELETE FROM lineitem WHERE l_partkey IN (SELECT o_orderkey FROM orders)
 ----
-ERROR 0A000 this DELETE is not supported on distributed tables
-  detail: It needs rows of several nodes at once: a sub-select on a partitioned table that is not tied to the outer row's key.
-  hint: Join on the distribution keys, pin the key by a constant, or use replicated tables.
+Change public.lineitem by way of 0
+  loxo_g2 from [0 1 2]
+    SELECT o_orderkey FROM public.orders
+  loxo_t0 from [0]
+    SELECT l_partkey, ctid AS loxo_ctid, 0 AS loxo_node FROM public.lineitem
+  loxo_t1 from [1]
+    SELECT l_partkey, ctid AS loxo_ctid, 1 AS loxo_node FROM public.lineitem
+  loxo_t2 from [2]
+    SELECT l_partkey, ctid AS loxo_ctid, 2 AS loxo_node FROM public.lineitem
+  stage: CREATE TEMP TABLE loxo_stage (loxo_action int4, loxo_node int4, loxo_ctid tid) ON COMMIT DROP
+  Delete: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_ctid) SELECT 0, lineitem.loxo_node, lineitem.loxo_ctid FROM ((SELECT * FROM loxo_t0 UNION ALL SELECT * FROM loxo_t1) UNION ALL SELECT * FROM loxo_t2) lineitem WHERE l_partkey IN (SELECT o_orderkey FROM loxo_g2 orders)
+  route: hash of NULL Int8 over [0 1 2]
 
 DELETE FROM nation WHERE n_key = 1
 ----
@@ -255,9 +281,16 @@ Scatter (write) to [0 1 2]
 
 MERGE INTO orders USING nation ON o_orderkey = n_key WHEN NOT MATCHED THEN INSERT (o_orderkey) VALUES (n_key)
 ----
-ERROR 0A000 this MERGE is not supported on distributed tables
-  detail: WHEN NOT MATCHED on a partitioned table would be decided by each node on its own.
-  hint: Use INSERT … ON CONFLICT DO UPDATE, or UPDATE and INSERT in one transaction.
+Change public.orders by way of 0
+  loxo_t0 from [0]
+    SELECT o_orderkey, ctid AS loxo_ctid, 0 AS loxo_node FROM public.orders
+  loxo_t1 from [1]
+    SELECT o_orderkey, ctid AS loxo_ctid, 1 AS loxo_node FROM public.orders
+  loxo_t2 from [2]
+    SELECT o_orderkey, ctid AS loxo_ctid, 2 AS loxo_node FROM public.orders
+  stage: CREATE TEMP TABLE loxo_stage (loxo_action int4, loxo_node int4, loxo_ctid tid, o_orderkey bigint, o_custkey bigint, o_date date, o_total numeric(15,2)) ON COMMIT DROP
+  Insert: INSERT INTO loxo_stage (loxo_action, o_orderkey) SELECT 0, n_key FROM nation LEFT JOIN ((SELECT * FROM loxo_t0 UNION ALL SELECT * FROM loxo_t1) UNION ALL SELECT * FROM loxo_t2) orders ON o_orderkey = n_key WHERE orders.loxo_node IS NULL
+  route: hash of column 0 Int8 over [0 1 2]
 
 COPY orders FROM STDIN (FORMAT csv, HEADER)
 ----

@@ -1,0 +1,260 @@
+//! Changes that the home node works out: see [`planner::Change`].
+//!
+//! The rows of the stage come back through a cursor, a batch at a time, and are applied by their addresses: first every
+//! DELETE, then every UPDATE, then every INSERT, so that no row meets the key of one that is about to go. A row whose new key
+//! belongs to another node is deleted in the first pass and inserted in the last; nothing is remembered in between, the
+//! stage is read again.
+//!
+//! An address holds while nobody else changes the row. A statement alone and one in a READ COMMITTED block keep other writers
+//! off the table, by a lock from before the rows are read; in a REPEATABLE READ block PostgreSQL itself says if somebody did
+//! (40001).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use catalog::NodeId;
+use pgerror::{PgError, Result, SqlState};
+use pgproto::backend::Field;
+use planner::{Change, ChangeAction, Input, Route};
+
+use crate::call::Call;
+use crate::gather::without_position;
+use crate::load::is_node_specific;
+use crate::output::{Output, Spool};
+use crate::run::Completion;
+use crate::session::{Mode, Session};
+use crate::snapshot::Isolation;
+use crate::staged::{INSERT_VALUES_MAX, RowRouter, rename};
+use crate::write::{Write, lock};
+
+/// `tid`.
+const TID: u32 = 27;
+/// `aclitem`, which has no binary form.
+const ACLITEM: u32 = 1033;
+
+/// The rows of an action that lie on one node, or that are new.
+#[derive(Clone, Copy)]
+struct Share<'a> {
+    change: &'a Change,
+    number: usize,
+    action: &'a ChangeAction,
+    source: Option<NodeId>,
+    pass: Pass,
+    binary: bool,
+}
+
+/// What is done to all rows before the next is begun.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    Delete,
+    Update,
+    Insert,
+}
+
+impl Session {
+    /// See the module's page.
+    pub(crate) async fn write_change(
+        &mut self,
+        change: &Change,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        let mut nodes = self.gathered_nodes(&change.inputs);
+        nodes.extend(change.target.distribution.nodes());
+        nodes.sort_unstable();
+        nodes.dedup();
+        let target = change.target.qualified_name();
+        if !self.in_block() && self.is_consistent() {
+            return self.write_under_cut(&nodes, &target, Write::Change(change), call, output).await;
+        }
+        self.refuse_serializable(&nodes)?;
+        self.atomically(async |this| {
+            if !this.isolation().is_some_and(Isolation::keeps_snapshot) {
+                // The home node first, as everybody who locks a table on all nodes.
+                let mut nodes = change.target.distribution.nodes();
+                nodes.sort_by_key(|node| *node != this.home);
+                for node in nodes {
+                    this.run_on(node, &lock(&target)).await?;
+                }
+                this.statement_finished();
+            }
+            this.change_in_block(change, call, output).await
+        })
+        .await
+    }
+
+    /// Runs inside a block.
+    pub(crate) async fn change_in_block(
+        &mut self,
+        change: &Change,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        let columns = self.complain_of(&change.original, call).await?;
+        if output.wants_description()
+            && let Some(columns) = columns.filter(|_| !change.returning.is_empty())
+        {
+            output.description(&columns);
+        }
+        self.run_on(self.home, &change.create_sql).await.map_err(without_position)?;
+        let home = self.link(self.home)?;
+        (home.temp, home.gathered) = (true, true);
+        let call = Call { one_off: true, ..call.clone() };
+        self.fill_stage(change, &call).await.map_err(|error| rename(without_position(error), &change.target))?;
+        self.statement_finished();
+        if change.command == "MERGE" {
+            self.check_once().await?;
+        }
+        let binary = change.columns.iter().all(|c| !is_node_specific(c.type_oid) && c.type_oid != ACLITEM);
+        let mut total = 0;
+        for pass in [Pass::Delete, Pass::Update, Pass::Insert] {
+            for (number, action) in change.actions.iter().enumerate() {
+                let share = Share { change, number, action, source: None, pass, binary };
+                total += self.apply(share, &call, output).await?;
+            }
+        }
+        let tables =
+            std::iter::once("loxo_stage").chain(change.inputs.iter().map(|input: &Input| input.table.as_str()));
+        let tables: Vec<String> = tables.map(|table| format!("pg_temp.{table}")).collect();
+        self.run_on(self.home, &format!("DROP TABLE {}", tables.join(", "))).await?;
+        Ok(Completion::Tag(format!("{} {total}", change.command)))
+    }
+
+    /// PostgreSQL's own errors about the user's text; gives the columns of RETURNING.
+    async fn complain_of(&mut self, original: &str, call: &Call) -> Result<Option<Vec<Field>>> {
+        self.hold(self.home, Mode::InBlock).await?;
+        let home = self.link(self.home)?;
+        home.start_describe(original, &call.declared_types());
+        home.flush().await?;
+        home.read_description().await.map(|description| description.1)
+    }
+
+    async fn fill_stage(&mut self, change: &Change, call: &Call) -> Result<()> {
+        // The texts have no type markers: what is gathered are whole tables.
+        let nothing = planner::FinalSql::plain("");
+        self.fill_all(&change.inputs, &nothing, call).await?;
+        let version = self.catalog_version;
+        for fill in &change.fills {
+            let home = self.link(self.home)?;
+            home.start(&fill.text, &call.with_formats(Vec::new()), version);
+            home.flush().await?;
+            home.finish().await?;
+        }
+        Ok(())
+    }
+
+    /// As PostgreSQL words it.
+    async fn check_once(&mut self) -> Result<()> {
+        let twice = "SELECT 1 FROM pg_temp.loxo_stage WHERE loxo_node IS NOT NULL \
+                     GROUP BY loxo_node, loxo_ctid HAVING count(*) > 1 LIMIT 1";
+        if self.rows_on(self.home, twice).await?.is_empty() {
+            return Ok(());
+        }
+        let code = SqlState::from_bytes(b"21000").unwrap_or(SqlState::INTERNAL_ERROR);
+        Err(PgError::new(code, "MERGE command cannot affect row a second time")
+            .hint("Ensure that not more than one source row matches any one target row."))
+    }
+
+    /// One pass of one action; gives the number of rows that count.
+    async fn apply(&mut self, all: Share<'_>, call: &Call, output: &mut Output<'_>) -> Result<u64> {
+        let has_part = match all.action {
+            ChangeAction::Insert if all.pass == Pass::Insert => return self.apply_share(all, call, output).await,
+            ChangeAction::Insert => false,
+            ChangeAction::Delete => all.pass == Pass::Delete,
+            ChangeAction::Update { moves, .. } => *moves || all.pass == Pass::Update,
+        };
+        let mut total = 0;
+        for node in all.change.target.distribution.nodes().into_iter().filter(|_| has_part) {
+            total += self.apply_share(Share { source: Some(node), ..all }, call, output).await?;
+            // The next node is not to know less than this one has shown.
+            self.statement_finished();
+        }
+        Ok(total)
+    }
+
+    async fn apply_share(&mut self, share: Share<'_>, call: &Call, output: &mut Output<'_>) -> Result<u64> {
+        let stays = share.source.map(|node| Route::Single { node });
+        let route = match (share.action, &stays) {
+            (ChangeAction::Delete | ChangeAction::Update { moves: false, .. }, Some(stays)) => stays,
+            _ => &share.change.route,
+        };
+        self.open_stage(&share.change.read_sql(share.number, share.source), share.binary).await?;
+        let mut router = RowRouter::new(route, share.binary, self.spread);
+        let mut total = 0;
+        loop {
+            let batch = self.fetch_batch(&mut router).await?;
+            if batch.rows == 0 {
+                break;
+            }
+            for (place, rows) in batch.per_node {
+                total += self.apply_rows(share, place, &rows, call, output).await?;
+            }
+        }
+        self.close_stage().await?;
+        Ok(total)
+    }
+
+    /// Rows that belong to `place` from now on.
+    async fn apply_rows(
+        &mut self,
+        share: Share<'_>,
+        place: NodeId,
+        rows: &[Bytes],
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<u64> {
+        let change = share.change;
+        let address = change.columns.len();
+        let moved = share.source.is_some_and(|source| source != place);
+        let (node, keep): (NodeId, Vec<usize>) = match (share.pass, share.action, share.source) {
+            (Pass::Delete, ChangeAction::Delete, _) => (place, vec![address]),
+            (Pass::Delete, ChangeAction::Update { .. }, Some(source)) if moved => (source, vec![address]),
+            (Pass::Update, ChangeAction::Update { columns, .. }, _) if !moved => {
+                (place, columns.iter().copied().chain([address]).collect())
+            }
+            (Pass::Insert, ChangeAction::Update { .. }, _) if moved => (place, (0..address).collect()),
+            (Pass::Insert, ChangeAction::Insert, _) => (place, (0..address).collect()),
+            _ => return Ok(0),
+        };
+        let leaves = share.pass == Pass::Delete && moved;
+        let values_max = INSERT_VALUES_MAX.saturating_sub(change.parameters);
+        let mut total = 0;
+        for chunk in rows.chunks((values_max / keep.len().max(1)).max(1)) {
+            let chunk_call = values_of(change, call, chunk, &keep, share.binary)?;
+            let sql = match (share.pass, share.action) {
+                (Pass::Delete, _) => change.delete_sql(chunk.len(), leaves),
+                (Pass::Update, ChangeAction::Update { columns, .. }) => change.update_sql(columns, chunk.len()),
+                _ => change.insert_sql(chunk.len()),
+            };
+            let part = vec![(node, sql)];
+            let mut nothing = Spool::default();
+            let done = match leaves {
+                true => self.scatter(Mode::InBlock, part, &chunk_call, &mut Output::spool(&mut nothing)).await,
+                false => self.scatter(Mode::InBlock, part, &chunk_call, output).await,
+            };
+            let Completion::Tag(tag) = done.map_err(without_position)? else { continue };
+            let count = pgproto::backend::split_command_tag(&tag).1.unwrap_or(0);
+            if leaves && count != chunk.len() as u64 {
+                return Err(PgError::new(SqlState::SERIALIZATION_FAILURE, "a row that was to move is gone")
+                    .hint("Run the statement again."));
+            }
+            total += if leaves { 0 } else { count };
+        }
+        Ok(total)
+    }
+}
+
+/// The user's parameters, then these values of each row.
+fn values_of(change: &Change, call: &Call, rows: &[Bytes], keep: &[usize], binary: bool) -> Result<Call> {
+    let mut parameters = call.own_parameters(change.parameters);
+    for row in rows {
+        let values = pgproto::backend::decode_data_row(row.clone())?;
+        for at in keep {
+            let oid = change.columns.get(*at).map_or(TID, |column| column.type_oid);
+            parameters.formats.push(i16::from(binary));
+            parameters.types.push(if is_node_specific(oid) { 0 } else { oid });
+            parameters.values.push(values.get(*at).cloned().flatten());
+        }
+    }
+    Ok(Call { parameters: Some(Arc::new(parameters)), ..call.clone() })
+}

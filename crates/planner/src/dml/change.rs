@@ -1,0 +1,379 @@
+//! Changes that need rows of other nodes, or that move rows: the home node works out what is to become of which row.
+//!
+//! ```text
+//!  target rows (node, ctid, columns) ─┐
+//!  other tables' rows ────────────────┴─ home: the user's join and expressions ─ stage ─ each node: by ctid
+//!                                                                                   └─ rows with a new key: DELETE and INSERT
+//! ```
+//!
+//! The statement becomes a query over gathered rows (see [`gather`](crate::select)), in which the target is a sub-select of
+//! all nodes' rows with two more columns. What the query gives for a row goes through a temp table with the target's
+//! columns, so that values are cast as an assignment casts them.
+//!
+//! Invariants: a row's `ctid` holds from the moment it is read to the moment it is used (one snapshot, or other writers kept
+//! off: the executor's part); a row is changed at most once; what a node does to its rows on its own (constraints, triggers,
+//! policies) it does here too, and a row moves only if none of these could tell DELETE and INSERT from UPDATE.
+
+use std::sync::Arc;
+
+use catalog::{Column, Distribution, Generated, Relation};
+use pg_query::protobuf::{RangeVar, ReturningClause, SelectStmt, WithClause};
+use pg_query::{Node, NodeEnum};
+use pgerror::{PgError, Result};
+
+use super::{has_sub_link, key_names, stage};
+use crate::context::Context;
+use crate::functions::facts;
+use crate::parse::Statement;
+use crate::plan::{Change, ChangeAction, FinalSql, Input, Plan};
+use crate::select;
+use crate::tree::{self, Ref, Walk};
+
+/// What a clause does to the rows it is about.
+pub(super) enum Kind {
+    Update,
+    Delete,
+    Insert,
+    /// DO NOTHING, which later clauses of a MERGE do not get.
+    Nothing,
+}
+
+/// One action: all of an UPDATE or DELETE, or a WHEN of a MERGE.
+pub(super) struct Clause {
+    pub kind: Kind,
+    /// It is about rows of the target, not about those that the target lacks.
+    pub matched: bool,
+    /// Of a MERGE.
+    pub condition: Option<Node>,
+    /// Columns and their values; `None` is DEFAULT.
+    pub values: Vec<(String, Option<Node>)>,
+}
+
+/// A statement taken apart.
+pub(super) struct Draft<'a> {
+    pub ctx: &'a Context<'a>,
+    pub statement: &'a Statement,
+    /// The first word of the command tag.
+    pub command: &'static str,
+    pub name: &'a RangeVar,
+    pub relation: Arc<Relation>,
+    /// FROM; the target is its first item or, in a MERGE, the right side of the only join.
+    pub from: Vec<Node>,
+    pub condition: Option<Node>,
+    pub with: Option<WithClause>,
+    pub returning: Option<&'a ReturningClause>,
+    pub clauses: Vec<Clause>,
+    /// Why the nodes cannot do it on their own.
+    pub reason: &'a str,
+}
+
+impl Draft<'_> {
+    /// The plan, or why there is none.
+    pub fn plan(self) -> Result<Plan> {
+        self.check()?;
+        let moves = self.moves();
+        if moves {
+            self.check_move()?;
+        }
+        let columns = self.stage_columns(moves);
+        let returning = self.returning_text()?;
+        let mut query = NodeEnum::SelectStmt(Box::new(self.query(&columns)));
+        let facts = facts(self.ctx, &query)?;
+        if facts.function_nodes.is_some() || facts.modifying_cte {
+            return Err(self.refused("It calls a function that reads tables, or changes rows in WITH."));
+        }
+        let mut inputs = select::gather_tables(self.ctx, &mut query, &facts, self.reason)?;
+        let NodeEnum::SelectStmt(mut query) = query else { return Err(PgError::internal("a query that is none")) };
+        self.read_target(&mut query, &mut inputs)?;
+
+        let mut fills = Vec::new();
+        let mut actions = Vec::new();
+        for (number, clause) in self.clauses.iter().enumerate() {
+            let Some(action) = self.action(clause, &columns, moves) else { continue };
+            fills.push(FinalSql::plain(self.fill(number, actions.len(), &columns, &query)?));
+            actions.push(action);
+        }
+        let rows: Vec<_> = columns.iter().map(stage::row_column).collect();
+        Ok(Plan::Change(Box::new(Change {
+            node: self.ctx.home(),
+            original: self.statement.sql.to_string(),
+            command: self.command,
+            inputs,
+            create_sql: self.create_sql(&columns),
+            fills,
+            actions,
+            route: stage::route(&self.relation, &rows),
+            columns: rows,
+            alias: self.alias().to_owned(),
+            returning,
+            parameters: self.statement.parameters,
+            target: self.relation,
+        })))
+    }
+
+    fn refused(&self, why: &str) -> PgError {
+        PgError::unsupported(format!("this {}", self.command))
+            .detail(format!("{why} It cannot run on each node alone: {}.", self.reason))
+            .hint("Join on the distribution keys, pin the key by a constant, or use replicated tables.")
+    }
+
+    fn alias(&self) -> &str {
+        self.name.alias.as_ref().map_or(&self.name.relname, |alias| &alias.aliasname)
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.relation.has_children {
+            return Err(self.refused("The table has partitions or inheritance children."));
+        }
+        if matches!(self.relation.distribution, Distribution::Replicated { .. }) {
+            return Err(self.refused("A row has another address on each copy of a replicated table."));
+        }
+        let alias = self.alias();
+        let mut whole_row = false;
+        let mut look = |node: Ref<'_>| {
+            if let Ref::ColumnRef(column) = node {
+                let names: Vec<Option<&str>> = column.fields.iter().map(tree::text_of).collect();
+                whole_row |= match names.as_slice() {
+                    [Some(name)] => *name == alias,
+                    [.., Some(name), None] => *name == alias,
+                    _ => false,
+                };
+            }
+            Ok(true)
+        };
+        self.from.iter().try_for_each(|node| node.walk(&mut look))?;
+        self.condition.iter().try_for_each(|node| node.walk(&mut look))?;
+        for clause in &self.clauses {
+            clause.condition.iter().try_for_each(|node| node.walk(&mut look))?;
+            clause.values.iter().filter_map(|(_, value)| value.as_ref()).try_for_each(|node| node.walk(&mut look))?;
+        }
+        if whole_row {
+            return Err(self.refused("It uses the target's row as a whole."));
+        }
+        for clause in self.clauses.iter().filter(|clause| matches!(clause.kind, Kind::Update)) {
+            for (name, value) in &clause.values {
+                let computed = self.relation.column(name).is_some_and(|column| column.generated != Generated::No);
+                if computed && value.is_none() {
+                    return Err(self.refused("It sets an identity or generated column to DEFAULT."));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Does an UPDATE set a column of the key?
+    fn moves(&self) -> bool {
+        let keys = key_names(&self.relation);
+        let updates = self.clauses.iter().filter(|clause| matches!(clause.kind, Kind::Update));
+        updates.flat_map(|clause| &clause.values).any(|(name, _)| keys.contains(&name.as_str()))
+    }
+
+    /// A row moves by DELETE and INSERT: nobody may be told that it was deleted.
+    fn check_move(&self) -> Result<()> {
+        let table = &self.relation.name;
+        let refuse = |why: &str| {
+            Err(PgError::unsupported(format!("a change of the distribution key of table \"{table}\""))
+                .detail(format!("The row would be deleted on one node and inserted on another, but {why}."))
+                .hint("DELETE the row and INSERT it again."))
+        };
+        if self.relation.has_triggers {
+            return refuse("the table has triggers");
+        }
+        if self.relation.is_barrier {
+            return refuse("the table has row level security");
+        }
+        if self.relation.is_partition {
+            return refuse("the table is a partition");
+        }
+        let mut keys = self.ctx.catalog.relations().flat_map(|other| &other.foreign_keys);
+        if keys.any(|key| key.referenced == self.relation.oid) {
+            return refuse("foreign keys refer to it");
+        }
+        Ok(())
+    }
+
+    /// The columns of a row in the stage: all that a new row needs, or those that are changed.
+    fn stage_columns(&self, moves: bool) -> Vec<Column> {
+        let inserts = moves || self.clauses.iter().any(|clause| matches!(clause.kind, Kind::Insert));
+        let is_set = |column: &Column| {
+            self.clauses.iter().flat_map(|clause| &clause.values).any(|(name, _)| *name == column.name)
+        };
+        stage::stored_columns(&self.relation).into_iter().filter(|c| inserts || is_set(c)).cloned().collect()
+    }
+
+    fn create_sql(&self, columns: &[Column]) -> String {
+        let mut definitions: Vec<String> =
+            ["loxo_action int4", "loxo_node int4", "loxo_ctid tid"].into_iter().map(str::to_owned).collect();
+        definitions.extend(columns.iter().map(|c| stage::definition(&self.relation, c, self.ctx.session.now)));
+        format!("CREATE TEMP TABLE {} ({}) ON COMMIT DROP", stage::TABLE, definitions.join(", "))
+    }
+
+    /// What a clause gives for a column; `None` if the stage's default does.
+    fn value(&self, clause: &Clause, column: &Column) -> Option<Node> {
+        match clause.values.iter().find(|(name, _)| *name == column.name) {
+            Some((_, value)) => value.clone(),
+            None if matches!(clause.kind, Kind::Insert) => None,
+            None => Some(tree::column(&[self.alias(), &column.name])),
+        }
+    }
+
+    /// All expressions of all clauses as one query's output, so that they are gathered for together: of each clause first
+    /// the condition (or `true`), then a value for each column (or NULL).
+    fn query(&self, columns: &[Column]) -> SelectStmt {
+        let mut targets = Vec::new();
+        for clause in &self.clauses {
+            targets.push(clause.condition.clone().unwrap_or_else(|| tree::integer(1)));
+            targets.extend(columns.iter().map(|column| self.value(clause, column).unwrap_or_else(|| tree::integer(0))));
+        }
+        SelectStmt {
+            target_list: targets.into_iter().map(|value| tree::target(value, None)).collect(),
+            from_clause: self.from.clone(),
+            where_clause: self.condition.clone().map(Box::new),
+            with_clause: self.with.clone(),
+            ..tree::empty_select()
+        }
+    }
+
+    /// Replaces the target's gathered table by one that says where each row lies.
+    fn read_target(&self, query: &mut SelectStmt, inputs: &mut Vec<Input>) -> Result<()> {
+        let lost = || PgError::internal("the target of a change was not gathered");
+        let item = query.from_clause.first_mut().ok_or_else(lost)?;
+        let place = match &mut item.node {
+            Some(NodeEnum::JoinExpr(join)) if self.command == "MERGE" => join.rarg.as_deref_mut().ok_or_else(lost)?,
+            _ => item,
+        };
+        let Some(NodeEnum::RangeVar(gathered)) = &place.node else { return Err(lost()) };
+        let gathered = gathered.relname.clone();
+        let at = inputs.iter().position(|input| input.table == gathered).ok_or_else(lost)?;
+        let input = inputs[at].clone();
+
+        let mut parts = Vec::new();
+        for node in &input.nodes {
+            let mut select = tree::parse_select(&input.sql)?;
+            select.target_list.push(tree::target(tree::column(&["ctid"]), Some("loxo_ctid")));
+            select.target_list.push(tree::target(tree::integer(i64::from(node.0)), Some("loxo_node")));
+            let table = format!("loxo_t{}", node.0);
+            parts.push(format!("SELECT * FROM {table}"));
+            let sql = tree::deparse_select(&select)?;
+            inputs.push(Input { table, nodes: vec![*node], sql, after_create: Vec::new() });
+        }
+        let alias = catalog::quote_identifier(self.alias());
+        let mut rows = tree::parse_select(&format!("SELECT 1 FROM ({}) AS {alias}", parts.join(" UNION ALL ")))?;
+        *place = rows.from_clause.pop().ok_or_else(lost)?;
+
+        let mut read_elsewhere = false;
+        NodeEnum::SelectStmt(Box::new(query.clone())).walk(&mut |node| {
+            read_elsewhere |= matches!(node, Ref::RangeVar(name) if name.relname == gathered);
+            Ok(!read_elsewhere)
+        })?;
+        if !read_elsewhere {
+            inputs.remove(at);
+        }
+        Ok(())
+    }
+
+    /// `INSERT INTO loxo_stage … SELECT …` for one clause.
+    fn fill(&self, number: usize, action: usize, columns: &[Column], query: &SelectStmt) -> Result<String> {
+        let clause = &self.clauses[number];
+        let first = number * (columns.len() + 1);
+        let mut names = vec!["loxo_action".to_owned()];
+        let mut select = SelectStmt { target_list: Vec::new(), ..query.clone() };
+        select.target_list.push(tree::target(tree::integer(action as i64), None));
+        if clause.matched {
+            let address = [tree::column(&[self.alias(), "loxo_node"]), tree::column(&[self.alias(), "loxo_ctid"])];
+            names.extend(["loxo_node".to_owned(), "loxo_ctid".to_owned()]);
+            select.target_list.extend(address.iter().map(|column| tree::target(column.clone(), None)));
+            // Of several partners of a row any one will do, as in PostgreSQL.
+            if self.command != "MERGE" && self.from.len() > 1 {
+                select.distinct_clause = address.to_vec();
+            }
+        }
+        for (position, column) in columns.iter().enumerate() {
+            if self.value(clause, column).is_some() {
+                names.push(catalog::quote_identifier(&column.name));
+                select.target_list.push(query.target_list[first + 1 + position].clone());
+            }
+        }
+        if self.command == "MERGE" {
+            let condition = self.merge_condition(number, columns, query)?;
+            select.where_clause = Some(Box::new(tree::parse_expression(&condition)?));
+        }
+        Ok(format!("INSERT INTO {} ({}) {}", stage::TABLE, names.join(", "), tree::deparse_select(&select)?))
+    }
+
+    /// A row of the join takes the first WHEN of its kind whose condition holds.
+    fn merge_condition(&self, number: usize, columns: &[Column], query: &SelectStmt) -> Result<String> {
+        let alias = catalog::quote_identifier(self.alias());
+        let matched = self.clauses[number].matched;
+        let found = if matched { "IS NOT NULL" } else { "IS NULL" };
+        let mut text = format!("{alias}.loxo_node {found}");
+        for (at, clause) in self.clauses[..=number].iter().enumerate() {
+            if clause.matched != matched || (at == number && clause.condition.is_none()) {
+                continue;
+            }
+            let truth = if at == number { "IS TRUE" } else { "IS NOT TRUE" };
+            let target = &query.target_list[at * (columns.len() + 1)];
+            let Some(NodeEnum::ResTarget(target)) = &target.node else { continue };
+            let condition = match (&clause.condition, target.val.as_deref()) {
+                (Some(_), Some(value)) => tree::deparse_expression(value)?,
+                _ => "true".to_owned(),
+            };
+            text.push_str(&format!(" AND ({condition}) {truth}"));
+        }
+        Ok(text)
+    }
+
+    /// `None` if nothing is to be done.
+    fn action(&self, clause: &Clause, columns: &[Column], moves: bool) -> Option<ChangeAction> {
+        let keys = key_names(&self.relation);
+        match clause.kind {
+            Kind::Nothing => None,
+            Kind::Delete => Some(ChangeAction::Delete),
+            Kind::Insert => Some(ChangeAction::Insert),
+            Kind::Update => {
+                let is_set = |name: &str| clause.values.iter().any(|(set, _)| set == name);
+                let set = (0..columns.len()).filter(|at| is_set(&columns[*at].name)).collect();
+                Some(ChangeAction::Update { columns: set, moves: moves && keys.iter().any(|key| is_set(key)) })
+            }
+        }
+    }
+
+    /// `RETURNING …`, empty without. The nodes have nothing but the target's row to compute it from.
+    fn returning_text(&self) -> Result<String> {
+        let Some(clause) = self.returning else { return Ok(String::new()) };
+        let mut list = clause.exprs.clone();
+        if self.command == "MERGE" || !clause.options.is_empty() || has_sub_link(&list.iter().collect::<Vec<_>>())? {
+            return Err(self.refused("Its RETURNING is more than an expression over the row."));
+        }
+        let query = SelectStmt { target_list: list.clone(), ..tree::empty_select() };
+        let facts = facts(self.ctx, &NodeEnum::SelectStmt(Box::new(query)))?;
+        if facts.home.is_some() || facts.function_nodes.is_some() || facts.system_column.is_some() {
+            return Err(self.refused("Its RETURNING has something that only one node can tell."));
+        }
+        let alone = self.from.len() == 1;
+        let mut foreign = false;
+        for target in &mut list {
+            target.rewrite(&mut |node: &mut Node| {
+                if let Some(NodeEnum::ColumnRef(column)) = &mut node.node {
+                    let names: Vec<Option<String>> =
+                        column.fields.iter().map(|f| tree::text_of(f).map(str::to_owned)).collect();
+                    let is_target = |name: &Option<String>| name.as_deref() == Some(self.alias());
+                    match names.as_slice() {
+                        [None] if alone => column.fields.insert(0, tree::string(self.alias())),
+                        [Some(name)] if self.relation.column(name).is_some() => {
+                            column.fields.insert(0, tree::string(self.alias()));
+                        }
+                        [name] | [name, _] if is_target(name) => {}
+                        _ => foreign = true,
+                    }
+                }
+                Ok(true)
+            })?;
+        }
+        if foreign {
+            return Err(self.refused("Its RETURNING names other columns than the target's."));
+        }
+        let text = tree::deparse_select(&SelectStmt { target_list: list, ..tree::empty_select() })?;
+        Ok(format!(" RETURNING {}", text.strip_prefix("SELECT ").unwrap_or(&text)))
+    }
+}
