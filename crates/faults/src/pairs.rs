@@ -189,7 +189,7 @@ impl Table {
     }
 }
 
-/// What is left prepared, [`settle`](crate::settle) commits in the end.
+/// What is left prepared, [`settle`] commits in the end.
 fn commit_in_two_phases(session: &mut Session, id: u64) -> (Outcome, Option<PgError>) {
     let name = settle::user_gid(id);
     let (verb, outcome) =
