@@ -538,8 +538,12 @@ impl Checker {
 }
 
 impl CopyOptions {
-    /// The encoding to read the input in; `session` is the client_encoding.
+    /// The encoding to read the input in; `session` is the client_encoding. Binary input is nobody's but the datanode's
+    /// to decode.
     pub(crate) fn input_encoding(&self, session: &str) -> Result<Encoding> {
+        if self.format == Format::Binary {
+            return Ok(Encoding::Other);
+        }
         Encoding::by_name(self.encoding.as_deref().unwrap_or(session))
     }
 }

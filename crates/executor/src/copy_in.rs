@@ -12,7 +12,7 @@
 //! Errors: PostgreSQL reports the first bad line. When one node or the router finds an error, all rows before it are
 //! still sent and every node finishes what it got, and the error of the smallest line is reported.
 
-use catalog::NodeId;
+use catalog::{Generated, NodeId};
 use copyfmt::{
     CopyColumn, CopyOptions, ForceColumns, Format, KeyPart, KeyValue, OnError, OptionValue, Router, RouterSpec, Routing,
 };
@@ -41,7 +41,7 @@ impl Session {
     ) -> Result<Completion> {
         let loaded = self.catalog().await?;
         let options = copy_options(statement, true, loaded.catalog.server_version())?;
-        named_columns_exist(plan, statement, &options)?;
+        columns_can_be_named(plan, statement, &options)?;
         self.note_write(true);
         let result = self
             .atomically(async |this| match &plan.stage {
@@ -231,21 +231,43 @@ impl Session {
     }
 }
 
-/// `CopyGetAttnums` (PostgreSQL's `copy.c`) for the column list and the FORCE_… options.
-fn named_columns_exist(plan: &CopyFrom, statement: &CopyStatement, options: &CopyOptions) -> Result<()> {
+/// `CopyGetAttnums` (PostgreSQL's `copy.c`) for the column list and the FORCE_… options, in `BeginCopyFrom`'s order.
+fn columns_can_be_named(plan: &CopyFrom, statement: &CopyStatement, options: &CopyOptions) -> Result<()> {
     let list: &[String] = match &statement.subject {
         CopySubject::Relation { columns, .. } => columns,
         CopySubject::Query(_) => &[],
     };
-    let forced = [&options.force_not_null, &options.force_null].into_iter().flat_map(|forced| match forced {
-        ForceColumns::Columns(names) => names.as_slice(),
-        _ => &[],
-    });
-    let Some(missing) = list.iter().chain(forced).find(|name| plan.target.column(name).is_none()) else {
-        return Ok(());
-    };
-    let message = format!("column \"{missing}\" of relation \"{}\" does not exist", plan.target.name);
-    Err(PgError::new(SqlState::UNDEFINED_COLUMN, message))
+    named_once(plan, list)?;
+    for (option, forced) in [("FORCE_NOT_NULL", &options.force_not_null), ("FORCE_NULL", &options.force_null)] {
+        let ForceColumns::Columns(names) = forced else { continue };
+        named_once(plan, names)?;
+        if let Some(name) = names.iter().find(|name| plan.columns.iter().all(|column| column.name != **name)) {
+            let message = format!("{option} column \"{name}\" not referenced by COPY");
+            return Err(PgError::new(SqlState::INVALID_COLUMN_REFERENCE, message));
+        }
+    }
+    Ok(())
+}
+
+/// Every name is a column's that can be copied, and none comes twice.
+fn named_once(plan: &CopyFrom, names: &[String]) -> Result<()> {
+    for (index, name) in names.iter().enumerate() {
+        let relation = &plan.target.name;
+        let Some(column) = plan.target.column(name) else {
+            let message = format!("column \"{name}\" of relation \"{relation}\" does not exist");
+            return Err(PgError::new(SqlState::UNDEFINED_COLUMN, message));
+        };
+        if matches!(column.generated, Generated::Stored | Generated::Virtual) {
+            let error =
+                PgError::new(SqlState::INVALID_COLUMN_REFERENCE, format!("column \"{name}\" is a generated column"));
+            return Err(error.detail("Generated columns cannot be used in COPY."));
+        }
+        if names[..index].contains(name) {
+            let message = format!("column \"{name}\" specified more than once");
+            return Err(PgError::new(SqlState::DUPLICATE_COLUMN, message));
+        }
+    }
+    Ok(())
 }
 
 /// Can the transcoder read the input's encoding?
@@ -294,6 +316,7 @@ pub(crate) fn copy_options(statement: &CopyStatement, is_from: bool, server_vers
             let value = match value {
                 None => OptionValue::None,
                 Some(CopyValue::Text(text)) => OptionValue::Text(text.clone()),
+                Some(CopyValue::Integer(number)) => OptionValue::Integer(*number),
                 Some(CopyValue::List(list)) => OptionValue::List(list.clone()),
                 Some(CopyValue::Star) => OptionValue::Star,
             };

@@ -128,6 +128,7 @@ fn all_options(options: &CopyOptions, statement: &CopyStatement) -> String {
     for (name, value) in &statement.options {
         match (name.as_str(), value) {
             ("header", Some(CopyValue::Text(value))) => more.push(format!("HEADER {value}")),
+            ("header", Some(CopyValue::Integer(value))) => more.push(format!("HEADER {value}")),
             ("header", _) => more.push("HEADER".to_owned()),
             ("encoding", Some(CopyValue::Text(value))) => {
                 more.push(format!("ENCODING {}", catalog::quote_literal(value)));
