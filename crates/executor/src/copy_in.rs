@@ -84,9 +84,12 @@ impl Session {
     ) -> Result<u64> {
         let file = source.path();
         let mut spec = self.router_spec(plan, options, file.is_none(), server_version).await?;
+        let client_encoding = spec.options.encoding.as_deref().unwrap_or(&spec.client_encoding);
+        let is_utf8 =
+            matches!(client_encoding.to_ascii_uppercase().as_str(), "UTF8" | "UTF-8" | "UNICODE" | "SQL_ASCII");
         let all_binary = plan.columns.iter().all(|column| copyfmt::transcodable(column.type_oid));
         let is_text = options.format != Format::Binary;
-        let can_transcode = all_binary && options.default.is_none() && is_utf8(options, &spec.client_encoding);
+        let can_transcode = all_binary && options.default.is_none() && is_utf8;
         spec.output = if is_text && !can_transcode { copyfmt::Output::Raw } else { copyfmt::Output::Binary };
         let binary = spec.output == copyfmt::Output::Binary;
         let router = Router::new(spec)?;
@@ -190,6 +193,11 @@ impl Session {
         self.hold(self.home, self.mode()).await?;
         let parameter = |this: &Self, name: &str| this.home_parameters().and_then(|p| p.get(name).cloned());
         let client_encoding = parameter(self, "client_encoding").unwrap_or_else(|| "UTF8".into());
+        let server_encoding = parameter(self, "server_encoding").unwrap_or_else(|| "UTF8".into());
+        // "No conversion": the bytes must be right in the server.
+        let unconverted =
+            |name: String| if name.eq_ignore_ascii_case("SQL_ASCII") { server_encoding.clone() } else { name };
+        let options = CopyOptions { encoding: options.encoding.clone().map(unconverted), ..options.clone() };
         let timezone = parameter(self, "TimeZone").unwrap_or_default();
         let key_part = |(source, key_type): &(KeySource, placement::KeyType)| KeyPart {
             key_type: *key_type,
@@ -219,8 +227,8 @@ impl Session {
         Ok(RouterSpec {
             relation: plan.target.name.clone(),
             columns: plan.columns.iter().map(column).collect(),
-            options: options.clone(),
-            client_encoding,
+            options,
+            client_encoding: unconverted(client_encoding),
             server_version,
             timezone_is_utc: matches!(timezone.as_str(), "UTC" | "Etc/UTC" | "GMT"),
             source: if is_client { copyfmt::Source::Client } else { copyfmt::Source::File },
@@ -268,12 +276,6 @@ fn named_once(plan: &CopyFrom, names: &[String]) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Can the transcoder read the input's encoding?
-fn is_utf8(options: &CopyOptions, client_encoding: &str) -> bool {
-    let name = options.encoding.as_deref().unwrap_or(client_encoding).to_ascii_uppercase();
-    matches!(name.as_str(), "UTF8" | "UTF-8" | "UNICODE" | "SQL_ASCII")
 }
 
 /// Nodes of each of the router's outputs.

@@ -169,7 +169,8 @@ impl Writer<'_> {
         let pieces = ENCODINGS[self.options.encoding].1;
         let special: [&[u8]; 8] = [b"\n", b"\r", b"\t", b"\\", b"\"", b"'", b",", b"|"];
         let mut text = Vec::new();
-        for _ in 0..rng.below(4) {
+        let pieces_max = if rng.one_in(4) { 9 } else { 4 };
+        for _ in 0..rng.below(pieces_max) {
             let special_now = rng.one_in(5);
             text.extend_from_slice(if special_now { rng.pick(&special) } else { rng.pick(pieces) });
         }
