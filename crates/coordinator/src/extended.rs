@@ -182,11 +182,34 @@ impl Client {
             formats: bind.parameter_formats,
             values: bind.parameters,
         };
+        self.check_encoding(&parameters)?;
         let call =
             Call { parameters: Some(Arc::new(parameters)), result_formats: bind.result_formats, ..Call::default() };
         self.portals.insert(bind.portal, Portal { prepared, call, suspended: None });
         backend::bare(self.writer.buffer(), backend::tag::BIND_COMPLETE);
         Ok(())
+    }
+
+    /// Values are hashed in the encoding they come in, so it must be the servers'.
+    fn check_encoding(&self, parameters: &Parameters) -> Result<()> {
+        let Some(encoding) = self.reported.get("client_encoding").filter(|name| executor::is_foreign_encoding(name))
+        else {
+            return Ok(());
+        };
+        let is_text = |index: usize| match parameters.formats.as_slice() {
+            [] => true,
+            [all] => *all == 0,
+            each => each.get(index) == Some(&0),
+        };
+        let sends_text = |index: usize| matches!(parameters.types.get(index), Some(18 | 19 | 25 | 1042 | 1043));
+        let is_beyond = |(index, value): (usize, &Option<Bytes>)| {
+            value.as_ref().is_some_and(|value| !value.is_ascii()) && (is_text(index) || sends_text(index))
+        };
+        match parameters.values.iter().enumerate().any(is_beyond) {
+            true => Err(PgError::unsupported(format!("a parameter beyond ASCII in client encoding \"{encoding}\""))
+                .hint("SET client_encoding TO 'UTF8'.")),
+            false => Ok(()),
+        }
     }
 
     async fn describe(&mut self, body: Bytes) -> Result<()> {

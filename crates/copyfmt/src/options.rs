@@ -538,8 +538,12 @@ impl Checker {
 }
 
 impl CopyOptions {
-    /// The encoding to read the input in; `session` is the client_encoding.
+    /// The encoding to read the input in; `session` is the client_encoding. Texts in binary input are always in that, and
+    /// need not be split.
     pub(crate) fn input_encoding(&self, session: &str) -> Result<Encoding> {
+        if self.format == Format::Binary {
+            return Ok(Encoding::by_name(session).unwrap_or(Encoding::Other));
+        }
         Encoding::by_name(self.encoding.as_deref().unwrap_or(session))
     }
 }

@@ -54,8 +54,10 @@ pub struct Conversion {
     pub type_modifier: i32,
     /// The value: text in the input's encoding, or the type's send format.
     pub value: Vec<u8>,
-    /// The value is binary (a binary COPY whose key has a type modifier).
+    /// The value is binary (a binary COPY whose key has a type modifier, or is a text in another encoding).
     pub is_binary: bool,
+    /// A text in another encoding than the server's, wanted in the server's: that is what is hashed.
+    pub is_foreign: bool,
 }
 
 /// A column as the row loops need it.
@@ -557,6 +559,11 @@ impl Router {
         Ok(outcome)
     }
 
+    /// Is this a text whose bytes are others in the server?
+    fn is_foreign(&self, column: &Column, value: &[u8]) -> bool {
+        self.encoding == Encoding::Other && column.codec.is_text() && !value.is_ascii()
+    }
+
     fn conversion(&self, current: &Current) -> Conversion {
         let column = &self.columns[current.column];
         let value = self.text_value(current.column, self.line_of(current)).unwrap_or_default().to_vec();
@@ -564,6 +571,7 @@ impl Router {
             column: current.column,
             type_oid: column.type_oid,
             type_modifier: column.type_modifier,
+            is_foreign: self.is_foreign(column, &value),
             value,
             is_binary: false,
         }

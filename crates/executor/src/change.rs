@@ -179,7 +179,7 @@ impl Session {
             _ => &share.change.route,
         };
         self.open_stage(&share.change.read_sql(share.number, share.source), share.binary).await?;
-        let mut router = RowRouter::new(route, share.binary, self.spread);
+        let mut router = RowRouter::new(route, share.binary, self.spread).of_encoding(self.foreign_encoding());
         let mut total = 0;
         loop {
             let batch = self.fetch_batch(&mut router).await?;

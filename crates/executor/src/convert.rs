@@ -52,9 +52,16 @@ impl Converter {
 
     /// The value in the type's send format, or PostgreSQL's error.
     pub(crate) async fn convert(&mut self, conversion: &Conversion) -> Result<Option<Bytes>> {
-        let (sql, types, format) = match conversion.is_binary {
+        let (value, types, format) = match conversion.is_binary {
             true => (self.cast(conversion).await?, conversion.type_oid, 1),
             false => (self.input_call(conversion).await?, CSTRING_OID, 0),
+        };
+        // A text would come back in the encoding it was sent in.
+        let sql = match conversion.is_foreign {
+            true => {
+                format!("SELECT pg_catalog.convert_to(({value})::pg_catalog.text, pg_catalog.getdatabaseencoding())")
+            }
+            false => format!("SELECT {value}"),
         };
         let parameters = Parameters {
             types: vec![types],
@@ -95,7 +102,7 @@ impl Converter {
             .one_row(&format!("SELECT pg_catalog.format_type({}, {})", conversion.type_oid, conversion.type_modifier))
             .await?
             .swap_remove(0);
-        Ok(format!("SELECT $1::{name}"))
+        Ok(format!("$1::{name}"))
     }
 
     async fn input_call(&mut self, conversion: &Conversion) -> Result<String> {
@@ -112,8 +119,8 @@ impl Converter {
         }
         let (function, arguments) = &self.input_functions[&oid];
         Ok(match arguments {
-            1 => format!("SELECT pg_catalog.{function}($1)"),
-            _ => format!("SELECT pg_catalog.{function}($1, {oid}, {})", conversion.type_modifier),
+            1 => format!("pg_catalog.{function}($1)"),
+            _ => format!("pg_catalog.{function}($1, {oid}, {})", conversion.type_modifier),
         })
     }
 

@@ -12,7 +12,7 @@
 //! Errors: PostgreSQL reports the first bad line. When one node or the router finds an error, all rows before it are
 //! still sent and every node finishes what it got, and the error of the smallest line is reported.
 
-use catalog::NodeId;
+use catalog::{Generated, NodeId};
 use copyfmt::{
     CopyColumn, CopyOptions, ForceColumns, Format, KeyPart, KeyValue, OnError, OptionValue, Router, RouterSpec, Routing,
 };
@@ -41,7 +41,7 @@ impl Session {
     ) -> Result<Completion> {
         let loaded = self.catalog().await?;
         let options = copy_options(statement, true, loaded.catalog.server_version())?;
-        named_columns_exist(plan, statement, &options)?;
+        columns_can_be_named(plan, statement, &options)?;
         self.note_write(true);
         let result = self
             .atomically(async |this| match &plan.stage {
@@ -84,9 +84,12 @@ impl Session {
     ) -> Result<u64> {
         let file = source.path();
         let mut spec = self.router_spec(plan, options, file.is_none(), server_version).await?;
+        let client_encoding = spec.options.encoding.as_deref().unwrap_or(&spec.client_encoding);
+        let is_utf8 =
+            matches!(client_encoding.to_ascii_uppercase().as_str(), "UTF8" | "UTF-8" | "UNICODE" | "SQL_ASCII");
         let all_binary = plan.columns.iter().all(|column| copyfmt::transcodable(column.type_oid));
         let is_text = options.format != Format::Binary;
-        let can_transcode = all_binary && options.default.is_none() && is_utf8(options, &spec.client_encoding);
+        let can_transcode = all_binary && options.default.is_none() && is_utf8;
         spec.output = if is_text && !can_transcode { copyfmt::Output::Raw } else { copyfmt::Output::Binary };
         let binary = spec.output == copyfmt::Output::Binary;
         let router = Router::new(spec)?;
@@ -190,6 +193,11 @@ impl Session {
         self.hold(self.home, self.mode()).await?;
         let parameter = |this: &Self, name: &str| this.home_parameters().and_then(|p| p.get(name).cloned());
         let client_encoding = parameter(self, "client_encoding").unwrap_or_else(|| "UTF8".into());
+        let server_encoding = parameter(self, "server_encoding").unwrap_or_else(|| "UTF8".into());
+        // "No conversion": the bytes must be right in the server.
+        let unconverted =
+            |name: String| if name.eq_ignore_ascii_case("SQL_ASCII") { server_encoding.clone() } else { name };
+        let options = CopyOptions { encoding: options.encoding.clone().map(unconverted), ..options.clone() };
         let timezone = parameter(self, "TimeZone").unwrap_or_default();
         let key_part = |(source, key_type): &(KeySource, placement::KeyType)| KeyPart {
             key_type: *key_type,
@@ -219,8 +227,8 @@ impl Session {
         Ok(RouterSpec {
             relation: plan.target.name.clone(),
             columns: plan.columns.iter().map(column).collect(),
-            options: options.clone(),
-            client_encoding,
+            options,
+            client_encoding: unconverted(client_encoding),
             server_version,
             timezone_is_utc: matches!(timezone.as_str(), "UTC" | "Etc/UTC" | "GMT"),
             source: if is_client { copyfmt::Source::Client } else { copyfmt::Source::File },
@@ -231,27 +239,43 @@ impl Session {
     }
 }
 
-/// `CopyGetAttnums` (PostgreSQL's `copy.c`) for the column list and the FORCE_… options.
-fn named_columns_exist(plan: &CopyFrom, statement: &CopyStatement, options: &CopyOptions) -> Result<()> {
+/// `CopyGetAttnums` (PostgreSQL's `copy.c`) for the column list and the FORCE_… options, in `BeginCopyFrom`'s order.
+fn columns_can_be_named(plan: &CopyFrom, statement: &CopyStatement, options: &CopyOptions) -> Result<()> {
     let list: &[String] = match &statement.subject {
         CopySubject::Relation { columns, .. } => columns,
         CopySubject::Query(_) => &[],
     };
-    let forced = [&options.force_not_null, &options.force_null].into_iter().flat_map(|forced| match forced {
-        ForceColumns::Columns(names) => names.as_slice(),
-        _ => &[],
-    });
-    let Some(missing) = list.iter().chain(forced).find(|name| plan.target.column(name).is_none()) else {
-        return Ok(());
-    };
-    let message = format!("column \"{missing}\" of relation \"{}\" does not exist", plan.target.name);
-    Err(PgError::new(SqlState::UNDEFINED_COLUMN, message))
+    named_once(plan, list)?;
+    for (option, forced) in [("FORCE_NOT_NULL", &options.force_not_null), ("FORCE_NULL", &options.force_null)] {
+        let ForceColumns::Columns(names) = forced else { continue };
+        named_once(plan, names)?;
+        if let Some(name) = names.iter().find(|name| plan.columns.iter().all(|column| column.name != **name)) {
+            let message = format!("{option} column \"{name}\" not referenced by COPY");
+            return Err(PgError::new(SqlState::INVALID_COLUMN_REFERENCE, message));
+        }
+    }
+    Ok(())
 }
 
-/// Can the transcoder read the input's encoding?
-fn is_utf8(options: &CopyOptions, client_encoding: &str) -> bool {
-    let name = options.encoding.as_deref().unwrap_or(client_encoding).to_ascii_uppercase();
-    matches!(name.as_str(), "UTF8" | "UTF-8" | "UNICODE" | "SQL_ASCII")
+/// Every name is a column's that can be copied, and none comes twice.
+fn named_once(plan: &CopyFrom, names: &[String]) -> Result<()> {
+    for (index, name) in names.iter().enumerate() {
+        let relation = &plan.target.name;
+        let Some(column) = plan.target.column(name) else {
+            let message = format!("column \"{name}\" of relation \"{relation}\" does not exist");
+            return Err(PgError::new(SqlState::UNDEFINED_COLUMN, message));
+        };
+        if matches!(column.generated, Generated::Stored | Generated::Virtual) {
+            let error =
+                PgError::new(SqlState::INVALID_COLUMN_REFERENCE, format!("column \"{name}\" is a generated column"));
+            return Err(error.detail("Generated columns cannot be used in COPY."));
+        }
+        if names[..index].contains(name) {
+            let message = format!("column \"{name}\" specified more than once");
+            return Err(PgError::new(SqlState::DUPLICATE_COLUMN, message));
+        }
+    }
+    Ok(())
 }
 
 /// Nodes of each of the router's outputs.
@@ -294,6 +318,7 @@ pub(crate) fn copy_options(statement: &CopyStatement, is_from: bool, server_vers
             let value = match value {
                 None => OptionValue::None,
                 Some(CopyValue::Text(text)) => OptionValue::Text(text.clone()),
+                Some(CopyValue::Integer(number)) => OptionValue::Integer(*number),
                 Some(CopyValue::List(list)) => OptionValue::List(list.clone()),
                 Some(CopyValue::Star) => OptionValue::Star,
             };

@@ -216,9 +216,11 @@ impl Copy {
         self.router.with_input_line(error, destination)
     }
 
-    /// PostgreSQL reports the error of the first line; one without a line comes at the end of all.
+    /// PostgreSQL reports the error of the first line; one without a line comes at the end of all, but FREEZE is refused
+    /// before the first one (`CopyFrom`).
     fn line_of(&self, error: &PgError) -> u64 {
-        self.router.line_of_error(error).unwrap_or(u64::MAX)
+        let before_all = || error.message().starts_with("cannot perform COPY FREEZE");
+        self.router.line_of_error(error).unwrap_or_else(|| if before_all() { 0 } else { u64::MAX })
     }
 
     /// A node that got binary rows cannot quote the line its error is about; PostgreSQL would, unless the error came when

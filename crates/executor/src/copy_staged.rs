@@ -28,6 +28,17 @@ impl Session {
         Ok(())
     }
 
+    /// A COPY of nothing: may the table's rows be frozen? (They are not, since they come by way of the stage.)
+    async fn check_freeze(&mut self, plan: &CopyFrom, source: &mut CopySource<'_>) -> Result<()> {
+        let Some(node) = plan.target.distribution.nodes().into_iter().next() else { return Ok(()) };
+        let sql = format!("COPY {} FROM STDIN (FREEZE)", plan.target.qualified_name());
+        self.start_copy(&[node], &sql, source).await?;
+        let held = self.link(node)?;
+        frontend::copy_done(held.link.connection.out());
+        held.flush().await?;
+        held.finish().await.map(|_| ())
+    }
+
     /// Lines that only PostgreSQL can complete (defaults, generated values): into a temp copy of the table first. It has the
     /// table's name, so errors read as they should.
     pub(crate) async fn copy_staged(
@@ -39,6 +50,9 @@ impl Session {
         mut source: CopySource<'_>,
     ) -> Result<u64> {
         self.keep_sequence_state(&stage.create_sql);
+        if options.freeze {
+            self.check_freeze(plan, &mut source).await?;
+        }
         self.create_copy_stage(stage).await?;
         let columns: Vec<String> = plan.columns.iter().map(|column| catalog::quote_identifier(&column.name)).collect();
         let mut sql = format!(
@@ -128,6 +142,7 @@ fn all_options(options: &CopyOptions, statement: &CopyStatement) -> String {
     for (name, value) in &statement.options {
         match (name.as_str(), value) {
             ("header", Some(CopyValue::Text(value))) => more.push(format!("HEADER {value}")),
+            ("header", Some(CopyValue::Integer(value))) => more.push(format!("HEADER {value}")),
             ("header", _) => more.push("HEADER".to_owned()),
             ("encoding", Some(CopyValue::Text(value))) => {
                 more.push(format!("ENCODING {}", catalog::quote_literal(value)));

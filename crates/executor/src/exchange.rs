@@ -141,7 +141,7 @@ impl Session {
 
     /// Empties the portals of `sources`, the first batch of which is on its way.
     async fn move_rows(&mut self, exchange: &Exchange, mut sources: Vec<NodeId>, binary: bool) -> Result<()> {
-        let mut router = RowRouter::new(&exchange.route, binary, self.spread);
+        let mut router = RowRouter::new(&exchange.route, binary, self.spread).of_encoding(self.foreign_encoding());
         let mut batch_rows = None;
         while !sources.is_empty() {
             let (batches, open) = self.fetch(&sources, batch_rows).await?;

@@ -65,9 +65,27 @@ impl Session {
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<u64> {
+        // Rows that do not come from or go to the client can be moved in any encoding.
+        let mut nodes = if tail.is_none() { stage.target.distribution.nodes() } else { Vec::new() };
+        if tail.is_none() && !nodes.contains(&self.home) {
+            nodes.push(self.home);
+        }
+        let encoding = self.begin_plain_texts(&nodes).await?;
+        let rows = self.drain(stage, tail, call, output).await?;
+        self.end_plain_texts(&nodes, encoding).await?;
+        Ok(rows)
+    }
+
+    async fn drain(
+        &mut self,
+        stage: &Stage,
+        tail: Option<&InsertStaged>,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<u64> {
         let binary = stage.columns.iter().all(|column| !is_node_specific(column.type_oid) && column.type_oid != 1033);
         self.open_stage(&stage.read_sql, binary).await?;
-        let mut router = RowRouter::new(&stage.route, binary, self.spread);
+        let mut router = RowRouter::new(&stage.route, binary, self.spread).of_encoding(self.foreign_encoding());
         let mut total = 0;
         loop {
             let batch = self.fetch_batch(&mut router).await?;
@@ -242,11 +260,18 @@ pub(crate) struct RowRouter<'a> {
     route: &'a Route,
     binary: bool,
     turn: usize,
+    /// The encoding that texts come in, if they have other bytes in the server.
+    foreign: Option<String>,
 }
 
 impl<'a> RowRouter<'a> {
     pub(crate) fn new(route: &'a Route, binary: bool, turn: usize) -> Self {
-        Self { route, binary, turn }
+        Self { route, binary, turn, foreign: None }
+    }
+
+    pub(crate) fn of_encoding(mut self, foreign: Option<String>) -> Self {
+        self.foreign = foreign;
+        self
     }
 
     pub(crate) fn destination(&mut self, body: &[u8]) -> Result<Destination<'a>> {
@@ -265,6 +290,7 @@ impl<'a> RowRouter<'a> {
                         KeySource::Column(index) => value_at(body, *index)?,
                         KeySource::Null => None,
                     };
+                    crate::encoding::check_key(self.foreign.as_deref(), *key_type, value)?;
                     match self.binary {
                         true => hasher.binary(*key_type, value).map_err(bad)?,
                         false => {
