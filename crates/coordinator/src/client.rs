@@ -223,8 +223,8 @@ impl Client {
         }
         let plan = self.session.plan(statement, call, None).await?;
         let version = self.session.catalog_version();
-        let may_retry =
-            !self.session.in_block() && spool.is_none() && !matches!(plan, Plan::CopyFrom(_) | Plan::CopyTo(_));
+        let moves_data = matches!(plan, Plan::CopyFrom(_) | Plan::CopyHome(_) | Plan::CopyTo(_));
+        let may_retry = !self.session.in_block() && spool.is_none() && !moves_data;
         match self.run_plan(&plan, statement, call, spool).await {
             // The names in our own texts were those of a catalog that another session has changed meanwhile.
             Err(error) if may_retry && speaks_of_names(&error) => {
@@ -247,11 +247,11 @@ impl Client {
         call: &Call,
         spool: Option<&mut executor::Spool>,
     ) -> Result<Completion> {
-        if let Plan::CopyFrom(copy) = plan {
-            return self.copy_from(copy, statement).await;
-        }
-        if let Plan::CopyTo(copy) = plan {
-            return self.copy_to(copy, statement).await;
+        match plan {
+            Plan::CopyFrom(copy) => return self.copy_from(copy, statement).await,
+            Plan::CopyHome(copy) => return self.copy_home(copy, statement).await,
+            Plan::CopyTo(copy) => return self.copy_to(copy, statement).await,
+            _ => {}
         }
         let makes_temp_table =
             statement.kind == StatementKind::CreateTableAs && matches!(plan, Plan::Forward(_) | Plan::Gather(_));

@@ -226,11 +226,13 @@ impl Client {
                 return Ok(Completion::tag(tag));
             }
             SetStatement::Default { name, local } if name == SNAPSHOT => {
-                self.set_snapshot(SnapshotMode::default(), *local);
+                let mode = self.session.settings_mut().snapshot_at_start();
+                self.set_snapshot(mode, *local);
                 return Ok(Completion::tag(tag));
             }
             SetStatement::Reset { name } if name == SNAPSHOT => {
-                self.set_snapshot(SnapshotMode::default(), false);
+                let mode = self.session.settings_mut().snapshot_at_start();
+                self.set_snapshot(mode, false);
                 return Ok(Completion::tag(tag));
             }
             SetStatement::Value { name, values, .. }
@@ -268,8 +270,9 @@ impl Client {
                 self.session.set_in_block(&statement.sql).await?;
                 self.session.isolation_may_have_changed().await?;
             }
-            SetStatement::Value { local: true, .. } | SetStatement::Default { local: true, .. } => {
-                self.session.set_in_block(&statement.sql).await?;
+            SetStatement::Value { local: true, .. } => self.session.set_in_block(&statement.sql).await?,
+            SetStatement::Default { name, local: true } => {
+                self.session.reset_in_block(name, &statement.sql).await?;
             }
             SetStatement::Value { name, .. } => self.session.set(name, &statement.sql).await?,
             SetStatement::SessionCharacteristics(_) => {

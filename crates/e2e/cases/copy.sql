@@ -263,3 +263,32 @@ COPY parted_a TO STDOUT;
 COPY (SELECT * FROM parted ORDER BY k) TO STDOUT;
 -- refused: v1 | v3
 SELECT tableoid::regclass::text, k, v FROM parted ORDER BY k;
+
+-- Tables that only this session has.
+CREATE TEMP TABLE own (a int, b text DEFAULT 'none', c int GENERATED ALWAYS AS (a * 2) STORED);
+COPY own (a, b) FROM STDIN;
+1	one
+2	\N
+\.
+COPY own FROM STDIN (FORMAT csv, HEADER);
+a,b
+3,"three, and more"
+\.
+COPY own (a) FROM STDIN WHERE a > 10;
+4
+11
+\.
+COPY own FROM STDIN;
+5	five
+x	six
+\.
+COPY own FROM '/nonexistent/file';
+BEGIN;
+COPY own (a) FROM STDIN;
+20
+\.
+INSERT INTO t (k) SELECT a FROM own WHERE a = 20;
+ROLLBACK;
+SELECT * FROM own ORDER BY a;
+COPY own TO STDOUT;
+DROP TABLE own;

@@ -83,8 +83,8 @@ pub(crate) enum Event {
     Complete(String),
     /// EmptyQueryResponse.
     Empty,
-    /// CopyInResponse body.
-    CopyIn,
+    /// CopyInResponse, with the number of columns.
+    CopyIn(usize),
     /// CopyOutResponse body.
     CopyOut(Bytes),
     /// A run of CopyData frames.
@@ -218,7 +218,7 @@ impl Held {
                     self.sync_gated(true).await?;
                     return Ok(Event::Empty);
                 }
-                tag::COPY_IN => return Ok(Event::CopyIn),
+                tag::COPY_IN => return Ok(Event::CopyIn(backend::decode_copy_response(frame.body)?.1)),
                 tag::COPY_OUT => {
                     self.copying_out = true;
                     return Ok(Event::CopyOut(frame.body));
@@ -267,7 +267,7 @@ impl Held {
             match self.next().await? {
                 Event::Done => return Ok(command_tag),
                 Event::Complete(tag) => command_tag = Some(tag),
-                Event::CopyIn => {
+                Event::CopyIn(_) => {
                     frontend::copy_fail(self.link.connection.out(), b"the coordinator gave up");
                     self.flush().await?;
                 }

@@ -53,13 +53,14 @@ impl Session {
 
     /// `RESET name` or `SET name TO DEFAULT`; all of them for `None`.
     pub async fn reset(&mut self, name: Option<&str>, sql: &str) -> Result<()> {
-        self.change_settings(sql, |settings| match name {
+        let sql = self.settings().reset_sql(name, sql);
+        self.change_settings(&sql, |settings| match name {
             Some(name) => settings.reset(name),
             None => settings.clear(),
         })
         .await?;
         if name.is_none() {
-            own_settings::NAMES.into_iter().for_each(|own| self.note_own_setting(own, None));
+            own_settings::NAMES.into_iter().for_each(|own| self.reset_own(own, true));
         }
         self.default_isolation_may_have_changed(name.unwrap_or("transaction_isolation")).await
     }
@@ -127,6 +128,15 @@ impl Session {
         }
         self.release();
         Ok(())
+    }
+
+    /// `SET LOCAL name TO DEFAULT`.
+    pub async fn reset_in_block(&mut self, name: &str, sql: &str) -> Result<()> {
+        let started = self.settings().reset_sql(Some(name), sql);
+        match started.strip_prefix("SET ").filter(|_| started != sql) {
+            Some(assignment) => self.set_in_block(&format!("SET LOCAL {assignment}")).await,
+            None => self.set_in_block(sql).await,
+        }
     }
 
     /// A command that takes no snapshot.

@@ -121,7 +121,13 @@ impl Session {
     }
 
     /// Starts the COPY on every node and waits until all are ready for data, which may take a while if the table is locked.
-    pub(crate) async fn start_copy(&mut self, nodes: &[NodeId], sql: &str, source: &mut CopySource<'_>) -> Result<()> {
+    /// Gives the number of columns.
+    pub(crate) async fn start_copy(
+        &mut self,
+        nodes: &[NodeId],
+        sql: &str,
+        source: &mut CopySource<'_>,
+    ) -> Result<usize> {
         let cancel = self.cancel_set();
         for node in nodes {
             self.hold(*node, Mode::InBlock).await?;
@@ -130,7 +136,7 @@ impl Session {
         let work = self.held.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(_, held)| async {
             held.flush().await?;
             match held.next().await? {
-                Event::CopyIn => Ok(()),
+                Event::CopyIn(columns) => Ok(columns),
                 other => Err(PgError::protocol(format!("unexpected answer {other:?} to COPY"))),
             }
         });
@@ -141,9 +147,11 @@ impl Session {
                 return Err(gone);
             }
         };
-        let Some(error) = results.into_iter().find_map(Result::err) else { return Ok(()) };
-        self.abandon_copy(nodes).await;
-        Err(error)
+        let columns: Result<Vec<usize>> = results.into_iter().collect();
+        if columns.is_err() {
+            self.abandon_copy(nodes).await;
+        }
+        Ok(columns?.first().copied().unwrap_or_default())
     }
 
     /// Ends COPYs that have got no data yet. Their own errors only say that we gave up.

@@ -246,7 +246,7 @@ async fn copy_parcel(held: &mut Held, copy: &str, rows: &[u8], binary: bool) -> 
     held.link.connection.query(copy.as_bytes());
     held.flush().await?;
     match held.next().await? {
-        Event::CopyIn => {}
+        Event::CopyIn(_) => {}
         other => return Err(PgError::protocol(format!("unexpected answer {other:?} to COPY"))),
     }
     if binary {

@@ -335,7 +335,7 @@ async fn copy_rows(sources: &mut [(NodeId, Held)], sink: &mut Held, table: &str,
     sink.link.connection.query(copy.as_bytes());
     sink.flush().await?;
     match sink.next().await? {
-        Event::CopyIn => {}
+        Event::CopyIn(_) => {}
         other => return Err(PgError::protocol(format!("unexpected answer {other:?} to COPY"))),
     }
     let mut frame = CopyFrame::new();

@@ -42,7 +42,8 @@ impl Session {
 
     /// `RESET name` and `SET [LOCAL] name TO DEFAULT`.
     pub fn reset_own(&mut self, name: &'static str, local: bool) {
-        self.note_own_setting(name, None);
+        let value = self.settings().own_at_start(name).map(str::to_owned);
+        self.note_own_setting(name, value);
         if !local {
             self.settings_mut().reset_own(name);
         }

@@ -70,6 +70,7 @@ impl Session {
             | Plan::Replicate(_)
             | Plan::InsertSplit(_)
             | Plan::CopyFrom(_)
+            | Plan::CopyHome(_)
             | Plan::CopyTo(_)
             | Plan::Explain(_)
             | Plan::DeclareCursor(_)
@@ -123,7 +124,7 @@ impl Session {
             Plan::Redistribute(_) => Err(PgError::unsupported("ALTER TABLE … DISTRIBUTE BY")
                 .hint("Create a new table with the wanted distribution and fill it with INSERT … SELECT.")),
             Plan::Cluster(command) => self.cluster_command(command, call, output).await,
-            Plan::CopyFrom(_) | Plan::CopyTo(_) | Plan::DeclareCursor(_) | Plan::Session => {
+            Plan::CopyFrom(_) | Plan::CopyHome(_) | Plan::CopyTo(_) | Plan::DeclareCursor(_) | Plan::Session => {
                 Err(PgError::internal("this statement is not run by Session::run"))
             }
         }
@@ -437,6 +438,7 @@ fn writes(plan: &Plan) -> bool {
         | Plan::InsertStaged(_)
         | Plan::Change(_)
         | Plan::CopyFrom(_)
+        | Plan::CopyHome(_)
         | Plan::Ddl(_)
         | Plan::Redistribute(_) => true,
         Plan::Dag(_) | Plan::CopyTo(_) | Plan::Cluster(_) | Plan::Session => false,

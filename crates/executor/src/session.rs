@@ -362,9 +362,12 @@ impl Session {
         no_temp && self.block.as_ref().is_none_or(unchanged)
     }
 
-    /// Opens a transaction of its own in a second session on the home node and lets gathered rows go there.
+    /// Opens a transaction of its own in a second session on the home node, with the block's settings, and lets gathered rows
+    /// go there.
     pub(crate) async fn open_beside(&mut self, begin: &str) -> Result<()> {
         self.hold(BESIDE, Mode::Autocommit).await?;
+        let made = self.block.as_ref().map(Block::settings_made).unwrap_or_default();
+        let begin = made.iter().fold(begin.to_owned(), |sql, command| format!("{sql}; {command}"));
         let held = self.link(BESIDE)?;
         held.link.connection.query(begin.as_bytes());
         held.flush().await?;

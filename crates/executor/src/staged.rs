@@ -155,7 +155,7 @@ impl Session {
                 held.link.connection.query(copy.as_bytes());
                 held.flush().await?;
                 match held.next().await? {
-                    Event::CopyIn => {}
+                    Event::CopyIn(_) => {}
                     other => return Err(PgError::protocol(format!("unexpected answer {other:?} to COPY"))),
                 }
                 let body = copy_body(&rows, binary)?;

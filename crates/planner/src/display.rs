@@ -40,6 +40,10 @@ fn write_at(f: &mut Formatter<'_>, plan: &Plan, depth: usize) -> Result {
             }
             p.stage.as_ref().map_or(Ok(()), |stage| write_stage(f, stage, &pad))
         }
+        Plan::CopyHome(p) => {
+            writeln!(f, "{pad}CopyHome on {}: {}", p.node.0, p.what)?;
+            p.where_sql.as_ref().map_or(Ok(()), |text| writeln!(f, "{pad}  where: {text}"))
+        }
         Plan::CopyTo(p) => match &p.source {
             CopySource::One { nodes, what } => writeln!(f, "{pad}CopyTo from {}: {what}", one_of(nodes)),
             CopySource::All { nodes, what } => writeln!(f, "{pad}CopyTo from {}: {what}", list(nodes)),

@@ -60,7 +60,7 @@ fn plan_in(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         Kind::Update => dml::update(ctx, statement),
         Kind::Delete => dml::delete(ctx, statement),
         Kind::Merge => dml::merge(ctx, statement),
-        Kind::Copy(copy) => copy::copy(ctx, statement, copy),
+        Kind::Copy(copy) => copy::copy(ctx, copy),
         Kind::Explain(explain) => {
             let (options, analyze) = (explain.options.clone(), explain.analyze);
             Ok(Plan::Explain(Explain { options, analyze, inner: Box::new(plan_in(ctx, &explain.inner)?) }))

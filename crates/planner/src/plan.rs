@@ -38,6 +38,8 @@ pub enum Plan {
     Change(Box<Change>),
     /// `COPY table FROM`.
     CopyFrom(Box<CopyFrom>),
+    /// `COPY table FROM` of what only the home node has.
+    CopyHome(CopyHome),
     /// `COPY {table | (query)} TO`.
     CopyTo(CopyTo),
     /// `EXPLAIN`: show (and with `analyze` run) the inner plan.
@@ -454,6 +456,17 @@ pub struct CopyFrom {
     /// The home node, for `stage`.
     pub node: NodeId,
     /// The text after WHERE. Each node may apply it itself.
+    pub where_sql: Option<String>,
+}
+
+/// See [`Plan::CopyHome`]. The input goes there as it is.
+#[derive(Clone, Debug)]
+pub struct CopyHome {
+    /// The home node.
+    pub node: NodeId,
+    /// The temp table or catalog, with the column list if there is one.
+    pub what: String,
+    /// The text after WHERE.
     pub where_sql: Option<String>,
 }
 

@@ -325,8 +325,7 @@ CopyTo
 
 COPY scratch FROM STDIN
 ----
-Forward (write) to 0
-  COPY scratch FROM STDIN
+CopyHome on 0: scratch
 
 EXPLAIN (ANALYZE, COSTS off) SELECT * FROM orders WHERE o_orderkey = 7
 ----
