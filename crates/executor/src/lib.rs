@@ -8,7 +8,8 @@
 //! ```
 //!
 //! * [`context`]: what the sessions of a coordinator share: [`Pool`], cached catalog, gtm client.
-//! * [`session`]: the connections a session holds and the transaction that ties them; [`transaction`] ends it.
+//! * [`session`]: the connections a session holds and the transaction that ties them; [`held`]: one of them, and what goes to its
+//!   node ahead of a statement; [`transaction`] ends it.
 //! * [`run`]: one node, many nodes, replicated writes; [`gather`]: temp tables on the home node; [`exchange`]: temp
 //!   tables on all nodes; [`staged`]: INSERT whose
 //!   rows PostgreSQL makes first; [`ddl`]; [`explain`]; [`copy_in`] from [`copy_input`], [`copy_out`].
@@ -39,6 +40,7 @@ mod estimates;
 mod exchange;
 mod explain;
 mod gather;
+mod held;
 mod load;
 mod output;
 mod own_settings;

@@ -238,7 +238,7 @@ pub(crate) enum Read {
 pub(crate) struct Aside {
     block: Block,
     settings: crate::Settings,
-    held: std::collections::BTreeMap<NodeId, crate::session::Held>,
+    held: std::collections::BTreeMap<NodeId, crate::held::Held>,
 }
 
 impl Session {
