@@ -14,6 +14,7 @@
 //!   tables on all nodes; [`staged`]: INSERT whose
 //!   rows PostgreSQL makes first; [`ddl`]; [`explain`]; [`copy_in`] from [`copy_input`], [`copy_out`].
 //! * [`snapshot`]: which state of the nodes a statement sees; [`portals`]: the same inside a transaction that has written.
+//!   [`read_alone`]: the shortest way for a SELECT by itself.
 //! * [`cancel`]: stopping a session from outside; its part in breaking deadlocks over several nodes.
 //! * [`quick`]: plans of statements that differ from earlier ones in their constants only.
 //! * [`load`]: the catalog, read off the primary datanode.
@@ -47,6 +48,7 @@ mod own_settings;
 mod pool;
 mod portals;
 mod quick;
+mod read_alone;
 mod run;
 mod session;
 mod settings;

@@ -68,6 +68,12 @@ impl Session {
     ) -> Result<Completion> {
         let nodes: Vec<NodeId> = parts.iter().map(|(node, _)| *node).collect();
         let Some((_, sql)) = parts.first().filter(|_| self.binds(&nodes)) else {
+            if !self.in_block()
+                && self.is_consistent()
+                && let Some(completion) = self.read_alone(&parts, call, output).await?
+            {
+                return Ok(completion);
+            }
             let read = self.begin_read(&nodes, parts.iter().take(1).map(|(_, sql)| sql.as_str())).await?;
             let result = self.scatter(Mode::InBlock, parts, call, output).await;
             self.end_read(read).await;
@@ -209,7 +215,7 @@ impl Session {
     }
 
     /// Sends what is queued on these links, up to a Sync each, and reads the answers; the first error wins.
-    async fn answers(&mut self, nodes: &[NodeId]) -> Result<Vec<Option<i64>>> {
+    pub(crate) async fn answers(&mut self, nodes: &[NodeId]) -> Result<Vec<Option<i64>>> {
         let work = self.held.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(_, held)| async {
             held.flush().await?;
             held.portal_answers().await
