@@ -8,9 +8,9 @@ use pgproto::backend::{self, Field, tag};
 use pgproto::connection::{Run, unexpected};
 use pgproto::frontend::{self, Bind, Target};
 
+use crate::held::Held;
 use crate::load::is_node_specific;
 use crate::pool::StatementKey;
-use crate::session::Held;
 
 /// Parameters of an execution, as the client bound them.
 #[derive(Clone, Debug, Default)]
@@ -204,12 +204,14 @@ impl Held {
         loop {
             let run_tag = if self.copying_out { tag::COPY_DATA } else { tag::DATA_ROW };
             let frame = match self.link.connection.recv_run(run_tag).await? {
+                Run::Frames(..) if self.ahead > 0 => continue,
                 Run::Frames(bytes, count) if run_tag == tag::DATA_ROW => return Ok(Event::Rows(bytes, count)),
                 Run::Frames(bytes, _) => return Ok(Event::CopyData(bytes)),
                 Run::Other(frame) => frame,
             };
             match frame.tag {
                 tag::ROW_DESCRIPTION => return Ok(Event::Description(frame.body)),
+                tag::COMMAND_COMPLETE if self.ahead > 0 => self.ahead -= 1,
                 tag::COMMAND_COMPLETE => {
                     self.sync_gated(true).await?;
                     return Ok(Event::Complete(backend::decode_command_complete(frame.body)?));
@@ -250,6 +252,7 @@ impl Held {
                 }
                 tag::READY_FOR_QUERY => {
                     self.pass = None;
+                    self.ahead = 0;
                     if let Some(key) = self.parsing.take() {
                         self.link.statements.remove(&key);
                     }

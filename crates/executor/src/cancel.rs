@@ -65,6 +65,11 @@ impl CancelSet {
         futures_util::future::join_all(requests).await;
     }
 
+    /// Comes when somebody asks to cancel what the session does from now on.
+    pub(crate) async fn requested(&self) {
+        self.asked.notified().await;
+    }
+
     /// The session has got a backend, not in its transaction yet.
     pub(crate) fn add(&self, node: NodeId, key: &CancelKey) {
         self.lock().insert(node, Working { key: key.clone(), in_transaction: false });
@@ -124,11 +129,6 @@ impl CancelSet {
 }
 
 impl Session {
-    /// Comes when somebody asks to cancel what the session does from now on.
-    pub(crate) async fn cancelled(&self) {
-        self.cancel.asked.notified().await;
-    }
-
     /// The result of a statement, once no cancel of it can be under way any more: of one that had to give way to break a
     /// deadlock the error says so. To be called after each statement, before anything else is sent for the session.
     pub async fn judged<T>(&self, result: Result<T>) -> Result<T> {

@@ -15,9 +15,10 @@ use pgproto::backend;
 
 use crate::call::{Call, Event, Parameters};
 use crate::context::Context;
+use crate::held::Held;
 use crate::output::frame_bodies;
 use crate::pool::Identity;
-use crate::session::{Held, Session};
+use crate::session::Session;
 
 const CSTRING_OID: u32 = 2275;
 

@@ -21,10 +21,11 @@ use tokio::time::Instant;
 use crate::call::{Call, Event};
 use crate::copy_in::copy_options;
 use crate::copy_input::{file_error_code, os_text};
+use crate::held::Held;
 use crate::output::frame_bodies;
 use crate::portals::not_one_cut;
 use crate::run::Completion;
-use crate::session::{BESIDE, Held, Mode, Session};
+use crate::session::{BESIDE, Mode, Session};
 use crate::snapshot::CUT_MAX;
 
 /// Where the bytes go.

@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 use crate::convert::Converter;
 use crate::copy_in::FRAME_BYTES;
 use crate::copy_input::{Input, read_line_again};
-use crate::session::Held;
+use crate::held::Held;
 
 /// Input bytes after which rows leave even if their frame is not full: a node's error then comes while its line is still
 /// among those that the router remembers.

@@ -17,10 +17,11 @@ use pgproto::frontend;
 use planner::{Gather, Input};
 
 use crate::call::{Call, Event};
+use crate::held::Held;
 use crate::load::is_node_specific;
 use crate::output::{Output, frame_bodies};
 use crate::run::Completion;
-use crate::session::{BESIDE, Held, Mode, Session};
+use crate::session::{BESIDE, Mode, Session};
 use crate::snapshot::Isolation;
 use crate::write::Write;
 

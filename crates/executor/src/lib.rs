@@ -8,11 +8,13 @@
 //! ```
 //!
 //! * [`context`]: what the sessions of a coordinator share: [`Pool`], cached catalog, gtm client.
-//! * [`session`]: the connections a session holds and the transaction that ties them; [`transaction`] ends it.
+//! * [`session`]: the connections a session holds and the transaction that ties them; [`held`]: one of them, and what goes to its
+//!   node ahead of a statement; [`transaction`] ends it.
 //! * [`run`]: one node, many nodes, replicated writes; [`gather`]: temp tables on the home node; [`exchange`]: temp
 //!   tables on all nodes; [`staged`]: INSERT whose
 //!   rows PostgreSQL makes first; [`ddl`]; [`explain`]; [`copy_in`] from [`copy_input`], [`copy_out`].
 //! * [`snapshot`]: which state of the nodes a statement sees; [`portals`]: the same inside a transaction that has written.
+//!   [`read_alone`]: the shortest way for a SELECT by itself.
 //! * [`cancel`]: stopping a session from outside; its part in breaking deadlocks over several nodes.
 //! * [`quick`]: plans of statements that differ from earlier ones in their constants only.
 //! * [`load`]: the catalog, read off the primary datanode.
@@ -40,12 +42,14 @@ mod estimates;
 mod exchange;
 mod explain;
 mod gather;
+mod held;
 mod load;
 mod output;
 mod own_settings;
 mod pool;
 mod portals;
 mod quick;
+mod read_alone;
 mod run;
 mod session;
 mod settings;

@@ -17,6 +17,7 @@ use pgerror::{PgError, Result, SqlState};
 use pgproto::{ConnectOptions, Connection, scram};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::held::Own;
 use crate::snapshot::Isolation;
 
 /// Longest wait for a free connection to a node.
@@ -165,8 +166,12 @@ impl Pool {
             ],
         };
         let mut connection = Connection::connect(&options).await?;
+        Own::prepare_all(&mut connection);
         // A role or a database can have its own.
-        let rows = connection.query_rows("SHOW default_transaction_isolation").await?;
+        connection.query(b"SHOW default_transaction_isolation");
+        connection.flush().await?;
+        connection.read_rows().await?;
+        let (rows, _) = connection.read_rows().await?;
         let level = rows.into_iter().flatten().next().flatten().unwrap_or_default();
         let isolation = Isolation::named(&String::from_utf8_lossy(&level));
         let statements = StatementCache::default();

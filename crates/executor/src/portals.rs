@@ -27,13 +27,11 @@ use tokio::time::Instant;
 
 use crate::call::{Call, Parameters};
 use crate::gather::{Filled, without_position};
+use crate::held::{Held, Own};
 use crate::output::Output;
 use crate::run::Completion;
-use crate::session::{BESIDE, Held, Mode, Session};
+use crate::session::{BESIDE, Mode, Session};
 use crate::snapshot::{CUT_MAX, Isolation, generation};
-
-/// Name of the portal that reads the generation, and of its statement.
-const GENERATION: &[u8] = b"loxo_generation";
 
 /// A SELECT that is to run on several nodes in the state of one cut.
 pub(crate) struct Portal {
@@ -70,6 +68,12 @@ impl Session {
     ) -> Result<Completion> {
         let nodes: Vec<NodeId> = parts.iter().map(|(node, _)| *node).collect();
         let Some((_, sql)) = parts.first().filter(|_| self.binds(&nodes)) else {
+            if !self.in_block()
+                && self.is_consistent()
+                && let Some(completion) = self.read_alone(&parts, call, output).await?
+            {
+                return Ok(completion);
+            }
             let read = self.begin_read(&nodes, parts.iter().take(1).map(|(_, sql)| sql.as_str())).await?;
             let result = self.scatter(Mode::InBlock, parts, call, output).await;
             self.end_read(read).await;
@@ -178,7 +182,7 @@ impl Session {
                 .iter()
                 .filter(|portal| portal.nodes.contains(node))
                 .for_each(|portal| link.parse_portal(portal, call));
-            link.parse_generation();
+            link.link.connection.sync();
         }
         self.answers(&nodes).await.map_err(without_position)?;
         let deadline = Instant::now() + CUT_MAX;
@@ -211,7 +215,7 @@ impl Session {
     }
 
     /// Sends what is queued on these links, up to a Sync each, and reads the answers; the first error wins.
-    async fn answers(&mut self, nodes: &[NodeId]) -> Result<Vec<Option<i64>>> {
+    pub(crate) async fn answers(&mut self, nodes: &[NodeId]) -> Result<Vec<Option<i64>>> {
         let work = self.held.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(_, held)| async {
             held.flush().await?;
             held.portal_answers().await
@@ -229,13 +233,6 @@ impl Held {
         frontend::parse(out, &portal.name, portal.sql.as_bytes(), &call.declared_types());
     }
 
-    fn parse_generation(&mut self) {
-        let out = self.link.connection.out();
-        frontend::close(out, Target::Statement, GENERATION);
-        frontend::parse(out, GENERATION, txn::SNAPSHOT_SQL.as_bytes(), &[]);
-        self.link.connection.sync();
-    }
-
     fn bind_portal(&mut self, portal: &Portal, parameters: &Parameters) {
         let bind = Bind {
             portal: portal.name.clone(),
@@ -249,10 +246,7 @@ impl Held {
 
     /// After the portals: the generation read is at least as new as their snapshots.
     fn bind_generation(&mut self) {
-        let statement = Bytes::from_static(GENERATION);
-        let out = self.link.connection.out();
-        frontend::bind(out, &Bind { statement, ..Bind::default() });
-        frontend::execute(out, b"", 0);
+        Own::Generation.queue(&mut self.link.connection);
         self.link.connection.sync();
     }
 

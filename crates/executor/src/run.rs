@@ -16,9 +16,10 @@ use pgproto::backend::{self, split_command_tag};
 use planner::Plan;
 
 use crate::call::{Call, Event};
+use crate::held::Held;
 use crate::load::is_node_specific;
 use crate::output::Output;
-use crate::session::{BESIDE, Held, Mode, Session};
+use crate::session::{BESIDE, Mode, Session};
 use crate::snapshot::Isolation;
 
 /// How a statement ended.
@@ -189,7 +190,7 @@ impl Session {
     ) -> Result<Completion> {
         let version = self.catalog_version;
         for (node, sql) in &parts {
-            self.hold(*node, mode).await?;
+            self.hold_for(*node, mode, call.parameters.is_some()).await?;
             self.sight.touch(self.place(*node));
             self.link(*node)?.start(sql, call, version);
         }

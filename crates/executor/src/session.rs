@@ -15,12 +15,12 @@ use catalog::NodeId;
 use pgerror::{PgError, Result, SqlState};
 use pgproto::Frame;
 use pgproto::backend::tag;
-use pgproto::connection::unexpected;
 
 use crate::cancel::{CancelSet, Entry};
 use crate::context::Context;
+use crate::held::{BEGIN, Held, Own};
 use crate::load::Loaded;
-use crate::pool::{Identity, Link, StatementKey};
+use crate::pool::Identity;
 use crate::settings::Settings;
 use crate::snapshot::{Cut, Isolation, Sight};
 
@@ -34,29 +34,6 @@ pub enum Mode {
     Autocommit,
     /// Part of the session's transaction, which is opened on the node if it is not yet.
     InBlock,
-}
-
-/// A link while the session holds it.
-pub(crate) struct Held {
-    pub(crate) link: Link,
-    /// A transaction is open on it.
-    pub(crate) begun: bool,
-    /// Answers to `BEGIN …` that were queued before the statement and are to be read first.
-    pub(crate) preamble: u32,
-    /// The backend has temp tables of this transaction: it cannot be PREPAREd.
-    pub(crate) temp: bool,
-    /// Temp tables of ours, that the user knows nothing of, are or were among them.
-    pub(crate) gathered: bool,
-    /// A Parse whose success is not known yet.
-    pub(crate) parsing: Option<StatementKey>,
-    /// The error of the answer being read.
-    pub(crate) failure: Option<PgError>,
-    /// CopyData is on its way from the node.
-    pub(crate) copying_out: bool,
-    /// Sync, which commits the statement, waits for the gate.
-    pub(crate) gate: Option<txn::GtmClient>,
-    /// Held from before Sync until its answer.
-    pub(crate) pass: Option<txn::Pass>,
 }
 
 /// The session's open transaction.
@@ -289,10 +266,15 @@ impl Session {
 
     /// Makes the session hold a link to `node` that is ready for the statement; BEGIN may be queued on it, unsent.
     pub(crate) async fn hold(&mut self, node: NodeId, mode: Mode) -> Result<()> {
+        self.hold_for(node, mode, false).await
+    }
+
+    /// [`Session::hold`] for a statement that is queued next and, if `extended`, goes by the extended protocol.
+    pub(crate) async fn hold_for(&mut self, node: NodeId, mode: Mode, extended: bool) -> Result<()> {
         if mode == Mode::InBlock {
             self.enter_node(node).await?;
         }
-        self.ready(node, mode, true).await
+        self.ready(node, mode, true, extended).await
     }
 
     /// For what reads no rows of the user's: a SERIALIZABLE transaction may ask one node and run on another.
@@ -305,20 +287,46 @@ impl Session {
 
     /// [`Session::hold`] for what takes no snapshot.
     pub(crate) async fn hold_as_is(&mut self, node: NodeId, mode: Mode) -> Result<()> {
-        self.ready(node, mode, mode == Mode::InBlock).await
+        self.ready(node, mode, mode == Mode::InBlock, false).await
     }
 
-    async fn ready(&mut self, node: NodeId, mode: Mode, settle: bool) -> Result<()> {
+    async fn ready(&mut self, node: NodeId, mode: Mode, settle: bool, extended: bool) -> Result<()> {
+        self.take_link(node).await?;
+        if self.block.is_none() {
+            self.cancel.begins();
+        }
+        let settles = settle && self.must_settle(node)?;
+        if settles {
+            let place = self.place(node);
+            self.link(node)?.link.settled_at = self.context.doubt(place);
+            self.sight.settled(place);
+        }
+        let joins = mode == Mode::InBlock && !self.link(node)?.begun;
+        let commands = if joins { Some(self.join(node)?) } else { None };
+        let in_read_committed = mode == Mode::InBlock && self.isolation() == Some(Isolation::ReadCommitted);
+        let held = self.link(node)?;
+        match commands {
+            // Every statement in the transaction has a snapshot of its own, so settling may be one of them.
+            None if in_read_committed && settles => held.queue_ahead(&[Own::Settle], extended),
+            Some(begin) if begin == BEGIN && settles => held.queue_ahead(&[Own::Begin, Own::Settle], extended),
+            Some(begin) if begin == BEGIN => held.queue_ahead(&[Own::Begin], extended),
+            commands => {
+                held.queue_ahead(if settles { &[Own::Settle] } else { &[] }, false);
+                if let Some(commands) = commands {
+                    held.query_ahead(&commands);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A link to `node` that has the session's settings.
+    async fn take_link(&mut self, node: NodeId) -> Result<()> {
         if !self.held.contains_key(&node) {
             let address = self.context.address(self.place(node))?;
             let link = self.context.pool.checkout(node, &address, &self.identity).await?;
             self.cancel.add(node, link.connection.cancel_key());
             self.held.insert(node, Held::new(link));
-        }
-        let place = self.place(node);
-        let settles = settle && self.settles();
-        if self.block.is_none() {
-            self.cancel.begins();
         }
         let Some(held) = self.held.get_mut(&node) else { return Err(PgError::internal("a held link is missing")) };
         if !held.begun {
@@ -330,23 +338,27 @@ impl Session {
                 held.link.applied_settings = fingerprint;
             }
         }
-        let keeps_snapshot = self.block.as_ref().is_some_and(|block| block.isolation.keeps_snapshot());
-        let epoch = self.context.doubt(place);
-        if settles && (self.sight.is_stale(place) || held.link.settled_at < epoch) && !(held.begun && keeps_snapshot) {
-            held.link.connection.query(txn::SETTLE_SQL.as_bytes());
-            held.preamble += 1;
-            held.link.settled_at = epoch;
-            self.sight.settled(place);
-        }
-        if mode == Mode::InBlock && !held.begun {
-            let block = self.block.as_mut().ok_or_else(|| PgError::internal("no transaction block is open"))?;
-            held.link.connection.query(block.joining_commands().as_bytes());
-            held.preamble += 1;
-            held.begun = true;
-            block.clock.get_or_insert(node);
-            self.cancel.set_in_transaction(node, true);
-        }
         Ok(())
+    }
+
+    /// Might the node show less than the session has seen? An open transaction that keeps its snapshot cannot be helped.
+    fn must_settle(&mut self, node: NodeId) -> Result<bool> {
+        let (place, settles) = (self.place(node), self.settles());
+        let is_stale = self.sight.is_stale(place);
+        let epoch = self.context.doubt(place);
+        let keeps_snapshot = self.isolation().is_some_and(Isolation::keeps_snapshot);
+        let held = self.link(node)?;
+        Ok(settles && (is_stale || held.link.settled_at < epoch) && !(held.begun && keeps_snapshot))
+    }
+
+    /// Counts the node to the block; gives what it must be sent for that.
+    fn join(&mut self, node: NodeId) -> Result<String> {
+        let block = self.block.as_mut().ok_or_else(|| PgError::internal("no transaction block is open"))?;
+        block.clock.get_or_insert(node);
+        let commands = block.joining_commands();
+        self.link(node)?.begun = true;
+        self.cancel.set_in_transaction(node, true);
+        Ok(commands)
     }
 
     /// The node whose `now()` the open block uses.
@@ -607,36 +619,5 @@ impl Block {
             }
         }
         sql
-    }
-}
-
-impl Held {
-    pub(crate) fn new(link: Link) -> Self {
-        Self {
-            link,
-            begun: false,
-            preamble: 0,
-            temp: false,
-            gathered: false,
-            parsing: None,
-            failure: None,
-            copying_out: false,
-            gate: None,
-            pass: None,
-        }
-    }
-
-    /// Reads the answers to what was queued before the statement itself. Cancel-safe.
-    pub(crate) async fn skip_preamble(&mut self) -> Result<()> {
-        while self.preamble > 0 {
-            let frame = self.link.connection.recv().await?;
-            match frame.tag {
-                tag::READY_FOR_QUERY => self.preamble -= 1,
-                tag::COMMAND_COMPLETE | tag::ROW_DESCRIPTION | tag::DATA_ROW => {}
-                tag::ERROR => return Err(PgError::decode_body(frame.body)),
-                other => return Err(unexpected(other, "the start of a transaction")),
-            }
-        }
-        Ok(())
     }
 }

@@ -33,6 +33,8 @@ use catalog::NodeId;
 use pgerror::{PgError, Result, SqlState};
 use tokio::time::{Instant, sleep};
 
+use crate::cancel::CancelSet;
+use crate::context::Context;
 use crate::session::{BESIDE, Block, Mode, Session};
 
 /// Longest wait for a cut that holds, and for nodes whose transactions are in doubt.
@@ -238,7 +240,7 @@ pub(crate) enum Read {
 pub(crate) struct Aside {
     block: Block,
     settings: crate::Settings,
-    held: std::collections::BTreeMap<NodeId, crate::session::Held>,
+    held: std::collections::BTreeMap<NodeId, crate::held::Held>,
 }
 
 impl Session {
@@ -352,6 +354,11 @@ impl Session {
         }
     }
 
+    /// A transaction of our own in REPEATABLE READ that would rather fail than wait for the locks of the tables it reads.
+    pub(crate) fn begin_without_waiting(&mut self, nodes: &[NodeId], locks: &Locks) {
+        self.begin_over(nodes, locks.commands(" NOWAIT"), true);
+    }
+
     /// May a statement of this block be run by other sessions, in a transaction of its own?
     fn can_read_beside(&self, block: &Block, nodes: &[NodeId]) -> bool {
         block.isolation == Isolation::ReadCommitted
@@ -449,26 +456,9 @@ impl Session {
         }
     }
 
-    /// A closure in which none of `nodes` has transactions in doubt; 57P03 after `deadline`.
+    /// See [`closure`].
     pub(crate) async fn closure(&self, nodes: &[NodeId], deadline: Instant) -> Result<txn::Cut> {
-        loop {
-            let cut = tokio::select! {
-                cut = self.context.gtm.cut() => cut?,
-                () = self.cancelled() => {
-                    return Err(PgError::new(SqlState::QUERY_CANCELED, "canceling statement due to user request"));
-                }
-            };
-            let in_doubt = cut.unresolved().iter().copied().find(|node| nodes.contains(&NodeId(*node)));
-            let Some(node) = in_doubt else {
-                return if Instant::now() < deadline { Ok(cut) } else { Err(no_cut(None)) };
-            };
-            // Nobody has to wait while we do.
-            drop(cut);
-            if Instant::now() >= deadline {
-                return Err(no_cut(Some(self.context.node_name(NodeId(node)))));
-            }
-            sleep(DOUBT_PAUSE).await;
-        }
+        closure(&self.context, &self.cancel, nodes, deadline).await
     }
 
     /// Has all answered within the closure, and under its gtm? Then whatever the session sees, all nodes show.
@@ -487,6 +477,11 @@ impl Session {
         for node in nodes {
             self.hold_as_is(*node, Mode::InBlock).await?;
         }
+        self.opened(nodes).await
+    }
+
+    /// Sends what is queued on these links and reads the answer to `BEGIN …`.
+    pub(crate) async fn opened(&mut self, nodes: &[NodeId]) -> Result<()> {
         let work = self.held.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(_, held)| async {
             held.flush().await?;
             held.skip_preamble().await
@@ -527,6 +522,33 @@ impl Session {
             self.link(*node)?.begun = false;
         }
         Ok(())
+    }
+}
+
+/// A closure in which none of `nodes` has transactions in doubt; 57P03 after `deadline`.
+pub(crate) async fn closure(
+    context: &Context,
+    cancel: &CancelSet,
+    nodes: &[NodeId],
+    deadline: Instant,
+) -> Result<txn::Cut> {
+    loop {
+        let cut = tokio::select! {
+            cut = context.gtm.cut() => cut?,
+            () = cancel.requested() => {
+                return Err(PgError::new(SqlState::QUERY_CANCELED, "canceling statement due to user request"));
+            }
+        };
+        let in_doubt = cut.unresolved().iter().copied().find(|node| nodes.contains(&NodeId(*node)));
+        let Some(node) = in_doubt else {
+            return if Instant::now() < deadline { Ok(cut) } else { Err(no_cut(None)) };
+        };
+        // Nobody has to wait while we do.
+        drop(cut);
+        if Instant::now() >= deadline {
+            return Err(no_cut(Some(context.node_name(NodeId(node)))));
+        }
+        sleep(DOUBT_PAUSE).await;
     }
 }
 

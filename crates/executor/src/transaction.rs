@@ -6,8 +6,9 @@ use pgproto::TransactionStatus;
 use std::sync::Arc;
 use txn::Participant;
 
+use crate::held::Held;
 use crate::load::{self, Loaded};
-use crate::session::{Held, Mode, Session};
+use crate::session::{Mode, Session};
 
 /// Longest wait of a schema change for a gtm that is away.
 const GTM_WAIT: std::time::Duration = std::time::Duration::from_secs(5);

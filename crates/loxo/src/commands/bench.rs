@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use bench::lineitem::Columns;
 use bench::power::Layout;
-use bench::{LoadOptions, PowerOptions, Target, TpcbOptions};
+use bench::{CutOptions, LoadOptions, PowerOptions, Target, TpcbOptions};
 use cluster::Progress;
 use cluster::local::{self, Kind, UpOptions};
 use cluster::settings::Profile;
@@ -25,6 +25,7 @@ pub struct Arguments {
 enum Command {
     Load(LoadArguments),
     Tpcb(TpcbArguments),
+    Cut(CutArguments),
     Power(PowerArguments),
 }
 
@@ -111,6 +112,33 @@ struct TpcbArguments {
     json: bool,
 }
 
+/// Reads over two datanodes with and without a consistent snapshot, while others write
+///
+/// Runs pgbench clients that move money between accounts on two datanodes, and beside them one client that reads eight
+/// accounts, by turns with loxo.snapshot = local and consistent. Prints the medians of its times and what the snapshot adds.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  loxo bench cut                                 8 writers, 3 rounds, a cluster of its own
+  loxo bench cut --writers 0                     on a cluster that is idle otherwise
+  loxo bench cut --dir /data/two --json          the cluster in that directory")]
+struct CutArguments {
+    /// Measure the cluster in this directory [default: a new one of 2 datanodes and 2 coordinators, removed afterwards]
+    #[arg(long, value_name = "D")]
+    dir: Option<PathBuf>,
+    /// Clients that write without a pause
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    writers: u32,
+    /// Seconds of one run
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    seconds: u32,
+    /// Rounds of each setting; medians are compared
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=99))]
+    rounds: u16,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
 /// The 22 TPC-H queries on a cluster and on one stock server, in one run
 ///
 /// Loads the same rows into the cluster and into one stock server with the datanodes' settings, runs every query on both
@@ -178,6 +206,11 @@ pub async fn run(arguments: Arguments) -> Result<()> {
         Command::Tpcb(arguments) => {
             let (dir, profile) = (arguments.dir.clone(), Some(Profile::Default));
             let work = async |up| tpcb(&arguments, up).await;
+            super::print(&on_cluster(dir, DATANODES, COORDINATORS, profile, work).await?)
+        }
+        Command::Cut(arguments) => {
+            let (dir, profile) = (arguments.dir.clone(), Some(Profile::Default));
+            let work = async |up| cut(&arguments, up).await;
             super::print(&on_cluster(dir, DATANODES, COORDINATORS, profile, work).await?)
         }
         Command::Power(arguments) => {
@@ -258,6 +291,13 @@ async fn tpcb(arguments: &TpcbArguments, up: UpOptions) -> Result<String> {
         select_only: arguments.select_only,
     };
     let report = bench::tpcb::run(&options, || start(up)).await?;
+    Ok(if arguments.json { format!("{:#}\n", report.to_json()) } else { format!("{report}\n") })
+}
+
+async fn cut(arguments: &CutArguments, up: UpOptions) -> Result<String> {
+    let CutArguments { writers, seconds, rounds, .. } = arguments;
+    let options = CutOptions { writers: *writers, seconds: *seconds, rounds: usize::from(*rounds) };
+    let report = bench::cut::run(&options, || start(up)).await?;
     Ok(if arguments.json { format!("{:#}\n", report.to_json()) } else { format!("{report}\n") })
 }
 
