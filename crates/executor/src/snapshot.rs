@@ -452,12 +452,7 @@ impl Session {
     /// A closure in which none of `nodes` has transactions in doubt; 57P03 after `deadline`.
     pub(crate) async fn closure(&self, nodes: &[NodeId], deadline: Instant) -> Result<txn::Cut> {
         loop {
-            let cut = tokio::select! {
-                cut = self.context.gtm.cut() => cut?,
-                () = self.cancelled() => {
-                    return Err(PgError::new(SqlState::QUERY_CANCELED, "canceling statement due to user request"));
-                }
-            };
+            let cut = self.cancel.interrupt().or(self.context.gtm.cut()).await??;
             let in_doubt = cut.unresolved().iter().copied().find(|node| nodes.contains(&NodeId(*node)));
             let Some(node) = in_doubt else {
                 return if Instant::now() < deadline { Ok(cut) } else { Err(no_cut(None)) };
@@ -467,7 +462,7 @@ impl Session {
             if Instant::now() >= deadline {
                 return Err(no_cut(Some(self.context.node_name(NodeId(node)))));
             }
-            sleep(DOUBT_PAUSE).await;
+            self.cancel.interrupt().or(sleep(DOUBT_PAUSE)).await?;
         }
     }
 
