@@ -215,6 +215,7 @@ pub struct Catalog {
     types: HashMap<Oid, UserType>,
     operators: HashSet<String>,
     server_version: u32,
+    defers_constraints: bool,
 }
 
 impl Catalog {
@@ -311,6 +312,11 @@ impl Catalog {
     /// Is there a user-defined operator of this name in any schema?
     pub fn has_user_operator(&self, name: &str) -> bool {
         self.operators.contains(name)
+    }
+
+    /// Is there a constraint or a constraint trigger that is INITIALLY DEFERRED, on any table?
+    pub fn defers_constraints(&self) -> bool {
+        self.defers_constraints
     }
 
     /// `server_version_num` of the oldest datanode, e.g. 150018.

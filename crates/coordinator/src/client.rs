@@ -67,6 +67,23 @@ pub(crate) async fn watched<T>(
     }
 }
 
+/// The same for what is not to be dropped half-way: its end is waited for.
+pub(crate) async fn finished<T>(
+    reader: &mut FrameReader,
+    cancel: &CancelSet,
+    work: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    tokio::pin!(work);
+    let gone = tokio::select! {
+        biased;
+        result = &mut work => return result,
+        gone = reader.closed(READ_AHEAD_BYTES) => gone,
+    };
+    cancel.cancel().await;
+    let _ = work.await;
+    Err(gone.with(field::SEVERITY, "FATAL"))
+}
+
 impl Client {
     pub(crate) fn new(
         shared: Arc<Shared>,
@@ -221,7 +238,7 @@ impl Client {
         if let Some(ended) = self.command(statement, call).await? {
             return Ok(ended);
         }
-        let plan = self.session.plan(statement, call, None).await?;
+        let plan = self.plan(statement, call).await?;
         let version = self.session.catalog_version();
         let moves_data = matches!(plan, Plan::CopyFrom(_) | Plan::CopyHome(_) | Plan::CopyTo(_));
         let may_retry = !self.session.in_block() && spool.is_none() && !moves_data;
@@ -237,6 +254,11 @@ impl Client {
             }
             result => result,
         }
+    }
+
+    async fn plan(&mut self, statement: &Statement, call: &Call) -> Result<Plan> {
+        let cancel = self.session.cancel_set();
+        watched(&mut self.reader, &cancel, self.session.plan(statement, call, None)).await
     }
 
     /// Runs a plan while watching the client: one that hangs up has its statement cancelled.
@@ -312,6 +334,12 @@ impl Client {
         backend::ready_for_query(self.writer.buffer(), self.session.status());
     }
 
+    /// COMMIT. A client that hangs up meanwhile ends its waits, not what is decided.
+    pub(crate) async fn commit(&mut self) -> Result<&'static str> {
+        let cancel = self.session.cancel_set();
+        finished(&mut self.reader, &cancel, self.session.commit()).await
+    }
+
     /// Ends the block that we opened ourselves.
     pub(crate) async fn end_implicit_block(&mut self) -> Result<()> {
         if !std::mem::take(&mut self.implicit_block) || !self.session.in_block() {
@@ -322,7 +350,8 @@ impl Client {
             self.session.rollback().await;
             return Ok(());
         }
-        let result = self.session.commit().await.map(|_| ());
+        self.session.statement_begins();
+        let result = self.commit().await.map(|_| ());
         self.session.judged(result).await
     }
 }

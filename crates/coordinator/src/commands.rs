@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use executor::{Call, Completion, End, Isolation, Output, Parameters, SnapshotMode, own_setting_name};
+use executor::{
+    Call, Completion, End, Isolation, Output, Parameters, STATEMENT_TIMEOUT, SnapshotMode, own_setting_name,
+};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend;
 use planner::parse::{CopyEndpoint, Discard, SetStatement, Statement, StatementKind, Transaction, TransactionModes};
 
-use crate::client::{Client, watched};
+use crate::client::{Client, finished, watched};
 use crate::prepared::Prepared;
 
 /// Settings of Postgres-XL that scripts set and that have nothing to decide here.
@@ -66,7 +68,7 @@ impl Client {
                 self.set_config(statement, call).await?
             }
             StatementKind::Constraints => {
-                self.session.set_in_block(&statement.sql).await?;
+                self.session.set_constraints(&statement.sql).await?;
                 Completion::tag("SET CONSTRAINTS")
             }
             StatementKind::Discard(what) => self.discard(*what).await?,
@@ -157,7 +159,7 @@ impl Client {
         self.portals.clear();
         self.forget_cursors();
         let tag = if commit {
-            self.session.commit().await?
+            self.commit().await?
         } else {
             self.session.rollback().await;
             "ROLLBACK"
@@ -179,7 +181,8 @@ impl Client {
         }
         self.portals.clear();
         self.forget_cursors();
-        let tag = self.session.prepare_transaction(name).await?;
+        let cancel = self.session.cancel_set();
+        let tag = finished(&mut self.reader, &cancel, self.session.prepare_transaction(name)).await?;
         self.report_settings();
         Ok(Completion::tag(tag))
     }
@@ -195,7 +198,8 @@ impl Client {
                 format!("{words} cannot run inside a transaction block"),
             ));
         }
-        self.session.finish_prepared(name, end).await?;
+        let cancel = self.session.cancel_set();
+        finished(&mut self.reader, &cancel, self.session.finish_prepared(name, end)).await?;
         Ok(Completion::tag(words))
     }
 
@@ -289,8 +293,17 @@ impl Client {
         {
             self.session.search_path_changed();
         }
-        if matches!(set, SetStatement::ResetAll) {
-            self.session.search_path_changed();
+        match set {
+            SetStatement::Value { name, local, .. } | SetStatement::Default { name, local }
+                if name == STATEMENT_TIMEOUT =>
+            {
+                self.session.statement_timeout_changed(*local).await?;
+            }
+            SetStatement::Reset { name } if name == STATEMENT_TIMEOUT => {
+                self.session.statement_timeout_changed(false).await?;
+            }
+            SetStatement::ResetAll => self.session.search_path_changed(),
+            _ => {}
         }
         self.report_settings();
         self.session.release();
@@ -316,6 +329,9 @@ impl Client {
         }
         if matches!(name.as_str(), "search_path" | "role" | "session_authorization") {
             self.session.search_path_changed();
+        }
+        if name == STATEMENT_TIMEOUT {
+            self.session.statement_timeout_changed(is_local).await?;
         }
         self.report_settings();
         self.session.release();

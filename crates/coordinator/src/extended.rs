@@ -21,6 +21,7 @@ impl Client {
     /// Answers one message of the extended protocol other than Sync; an error makes the client's further messages be
     /// skipped up to Sync.
     pub(crate) async fn extended(&mut self, message: u8, body: Bytes) -> Result<()> {
+        self.session.statement_begins();
         let result = match message {
             tag::PARSE => self.parse(body).await,
             tag::BIND => self.bind(body).await,

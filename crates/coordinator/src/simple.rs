@@ -14,6 +14,7 @@ impl Client {
         let sql = frontend::decode_query(body)?;
         self.prepared.remove(&Bytes::new());
         self.portals.remove(&Bytes::new());
+        self.session.statement_begins();
         if let Some(outcome) = self.query_quickly(&sql).await {
             return self.answered(outcome);
         }
@@ -65,6 +66,7 @@ impl Client {
                 self.session.begin(None, "", false);
                 self.implicit_block = true;
             }
+            self.session.statement_begins();
             match self.execute(statement, &Call::simple(), None).await {
                 Ok(completion) => self.send_completion(&completion),
                 Err(error) => return Err((error, statement.offset)),

@@ -31,6 +31,9 @@ impl Session {
             schema_changed: false,
             names_changed: false,
             failed: false,
+            is_torn: false,
+            constraints_set: false,
+            version_raised: false,
             read_only,
             isolation,
             cut: Cut::Pending,
@@ -52,6 +55,11 @@ impl Session {
     /// Isolation level and other modes of the open block, and whether it is read-only.
     pub fn modes(&self) -> Option<(Isolation, String, bool)> {
         self.block.as_ref().map(|block| (block.isolation, block.modes.clone(), block.read_only))
+    }
+
+    /// Is something to be checked when the transaction commits?
+    pub(crate) fn defers_constraints(&self) -> bool {
+        self.catalog_defers || self.block.as_ref().is_some_and(|block| block.constraints_set)
     }
 
     /// The block's isolation level, if one is open.

@@ -8,6 +8,7 @@ use pgproto::backend::{self, Field, tag};
 use pgproto::connection::{Run, unexpected};
 use pgproto::frontend::{self, Bind, Target};
 
+use crate::cancel::CancelSet;
 use crate::held::Held;
 use crate::load::is_node_specific;
 use crate::pool::StatementKey;
@@ -72,6 +73,14 @@ impl Call {
     }
 }
 
+/// What lets a statement commit by itself.
+#[derive(Clone)]
+pub(crate) struct Gating {
+    pub(crate) gtm: txn::GtmClient,
+    /// Of the session that waits at the gate.
+    pub(crate) cancel: Arc<CancelSet>,
+}
+
 /// A step of an answer.
 #[derive(Debug)]
 pub(crate) enum Event {
@@ -131,7 +140,7 @@ impl Held {
 
     /// Queues `sql` for a transaction of its own that commits only inside the gate: no Sync yet. A text of the simple protocol is
     /// not kept as a prepared statement.
-    pub(crate) fn start_gated(&mut self, sql: &str, call: &Call, catalog_version: u64, gtm: txn::GtmClient) {
+    pub(crate) fn start_gated(&mut self, sql: &str, call: &Call, catalog_version: u64, gating: Gating) {
         let bind = match &call.parameters {
             Some(parameters) => self.bind(sql, call, parameters, catalog_version),
             None => {
@@ -147,15 +156,17 @@ impl Held {
         frontend::execute(out, b"", 0);
         frontend::flush(out);
         self.link.connection.owe_sync();
-        self.gate = Some(gtm);
+        self.gate = Some(gating);
     }
 
     /// Sync of [`Held::start_gated`]; if the statement is done, not before the gate lets it pass. Without the gtm's lease the
     /// gate is nobody's business any more: the connection is given up, which takes the statement back.
     async fn sync_gated(&mut self, commits: bool) -> Result<()> {
-        if let Some(gtm) = self.gate.take() {
+        if let Some(Gating { gtm, cancel }) = self.gate.take() {
             if commits {
-                self.pass = Some(gtm.gate().enter().await);
+                let entered = cancel.interrupt().or(gtm.gate().enter()).await;
+                // Without Sync the backend takes the statement back.
+                self.pass = Some(entered.inspect_err(|_| self.link.connection.mark_broken())?);
             }
             if commits && !gtm.has_lease() {
                 self.pass = None;

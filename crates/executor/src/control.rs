@@ -10,7 +10,7 @@ use planner::{FinalSql, Input};
 
 use crate::call::Call;
 use crate::output::Output;
-use crate::own_settings;
+use crate::own_settings::{self, STATEMENT_TIMEOUT};
 use crate::run::Completion;
 use crate::session::{Mode, Session};
 use crate::snapshot::Isolation;
@@ -20,7 +20,11 @@ impl Session {
     pub async fn start(&mut self) -> Result<HashMap<String, String>> {
         self.hold(self.home, Mode::Autocommit).await?;
         let parameters = self.home_parameters().unwrap_or_default();
-        self.server_isolation = self.link(self.home)?.link.isolation;
+        let link = &self.link(self.home)?.link;
+        (self.server_isolation, self.server_timeout) = (link.isolation, link.statement_timeout);
+        if self.settings().has(STATEMENT_TIMEOUT) {
+            self.statement_timeout_changed(false).await?;
+        }
         if self.settings().has("default_transaction_isolation") {
             self.default_isolation_may_have_changed("default_transaction_isolation").await?;
         }
@@ -61,6 +65,7 @@ impl Session {
         .await?;
         if name.is_none() {
             own_settings::NAMES.into_iter().for_each(|own| self.reset_own(own, true));
+            self.note_own_setting(STATEMENT_TIMEOUT, None);
         }
         self.default_isolation_may_have_changed(name.unwrap_or("transaction_isolation")).await
     }
@@ -75,14 +80,18 @@ impl Session {
     }
 
     async fn show_isolation(&mut self, setting: &str) -> Result<Isolation> {
+        Ok(Isolation::named(&self.show_on_home(setting).await?))
+    }
+
+    pub(crate) async fn show_on_home(&mut self, setting: &str) -> Result<String> {
         self.hold_as_is(self.home, self.mode()).await?;
         let held = self.link(self.home)?;
         held.link.connection.query(format!("SHOW {setting}").as_bytes());
         held.flush().await?;
         held.skip_preamble().await?;
         let (rows, _) = held.link.connection.read_rows().await?;
-        let level = rows.into_iter().flatten().next().flatten().unwrap_or_default();
-        Ok(Isolation::named(&String::from_utf8_lossy(&level)))
+        let value = rows.into_iter().flatten().next().flatten().unwrap_or_default();
+        Ok(String::from_utf8_lossy(&value).into_owned())
     }
 
     /// To be called after `SET TRANSACTION` and the like inside a block.
@@ -137,6 +146,15 @@ impl Session {
             Some(assignment) => self.set_in_block(&format!("SET LOCAL {assignment}")).await,
             None => self.set_in_block(sql).await,
         }
+    }
+
+    /// SET CONSTRAINTS.
+    pub async fn set_constraints(&mut self, sql: &str) -> Result<()> {
+        self.set_in_block(sql).await?;
+        if let Some(block) = &mut self.block {
+            block.constraints_set = true;
+        }
+        Ok(())
     }
 
     /// A command that takes no snapshot.

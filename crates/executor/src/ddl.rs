@@ -1,9 +1,11 @@
 //! Statements that run on every datanode: schema changes, TRUNCATE, maintenance.
 //!
-//! A schema change first takes the catalog lock on the primary datanode (one row of `loxo.catalog_version`), so schema
-//! changes of different coordinators queue up there and cannot deadlock each other; then the statement runs on the primary
-//! datanode, where most errors show, and after that on all others at once. Our own metadata changes in the same
-//! transaction. Commit tells every coordinator to drop its catalog before the client gets its answer.
+//! A schema change runs on the primary datanode, where most errors show, and after that on all others at once: two that concern
+//! the same object queue up on the primary one by PostgreSQL's own locks, others do not wait for each other. Our own metadata
+//! changes in the same transaction. Commit raises the catalog's version (one row of `loxo.catalog_version`, so that commits of
+//! schema changes come one by one) and tells every coordinator to drop its catalog before the client gets its answer. A
+//! transaction that keeps its first snapshot could not change that row once another has, so it does so at its first schema
+//! change, and the others' commits wait for it.
 
 use catalog::{NodeId, quote_identifier, quote_literal};
 use pgerror::{PgError, Result, SqlState};
@@ -13,6 +15,7 @@ use crate::call::Call;
 use crate::output::{Output, Spool};
 use crate::run::Completion;
 use crate::session::{Mode, Session};
+use crate::snapshot::Isolation;
 use crate::write::Write;
 
 impl Session {
@@ -64,12 +67,18 @@ impl Session {
     /// A change of our own metadata on all nodes, inside a block.
     pub(crate) async fn schema_change(&mut self, nodes: &[NodeId], sql: &str) -> Result<()> {
         let (primary, others) = split_primary(nodes, self.home);
-        self.run_on(primary, BEGIN_SCHEMA_CHANGE).await?;
+        self.begin_schema_change().await?;
         self.run_on(primary, sql).await?;
-        self.run_on_all(&others, BEGIN_SCHEMA_CHANGE).await?;
         self.run_on_all(&others, sql).await?;
         self.schema_changed();
         Ok(())
+    }
+
+    async fn begin_schema_change(&mut self) -> Result<()> {
+        match self.isolation().is_some_and(Isolation::keeps_snapshot) {
+            true => self.raise_version().await,
+            false => Ok(()),
+        }
     }
 
     /// The block's own catalog is another one from here on, and everybody's once it commits.
@@ -85,14 +94,9 @@ impl Session {
         let schema_change = ddl.kind == DdlKind::Schema;
         let (primary, others) = split_primary(&ddl.nodes, self.home);
         if schema_change {
-            self.run_on(primary, BEGIN_SCHEMA_CHANGE).await.map_err(|error| about(error, &ddl.node_sql))?;
+            self.begin_schema_change().await.map_err(|error| about(error, &ddl.node_sql))?;
         }
         let tag = self.run_on(primary, &ddl.node_sql).await?.unwrap_or_default();
-        if schema_change {
-            // The version is the same on every node, also where the statement itself has nothing to do.
-            let all = self.context.nodes().into_iter().filter(|node| *node != primary).collect::<Vec<_>>();
-            self.run_on_all(&all, BEGIN_SCHEMA_CHANGE).await?;
-        }
         self.run_on_all(&others, &ddl.node_sql).await.map_err(from_other_node)?;
         for effect in &ddl.effects {
             if let Some(sql) = effect_sql(effect) {
@@ -142,8 +146,6 @@ impl Session {
         }
         if ddl.kind == DdlKind::Schema {
             self.atomically(async |this| {
-                this.run_on(primary, BEGIN_SCHEMA_CHANGE).await?;
-                this.run_on_all(&others, BEGIN_SCHEMA_CHANGE).await?;
                 this.schema_changed();
                 Ok(())
             })
@@ -172,8 +174,6 @@ impl Session {
         self.plan(statement, &Call::default(), None).await
     }
 }
-
-const BEGIN_SCHEMA_CHANGE: &str = "SELECT loxo.begin_schema_change()";
 
 fn split_primary(nodes: &[NodeId], home: NodeId) -> (NodeId, Vec<NodeId>) {
     let primary = nodes.iter().copied().find(|node| *node == home).or(nodes.first().copied()).unwrap_or(home);

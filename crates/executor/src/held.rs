@@ -16,6 +16,7 @@ use pgproto::backend::tag;
 use pgproto::connection::unexpected;
 use pgproto::frontend::{self, Bind};
 
+use crate::call::Gating;
 use crate::pool::{Link, StatementKey};
 
 /// A statement of ours that every backend has prepared.
@@ -86,7 +87,7 @@ pub(crate) struct Held {
     /// CopyData is on its way from the node.
     pub(crate) copying_out: bool,
     /// Sync, which commits the statement, waits for the gate.
-    pub(crate) gate: Option<txn::GtmClient>,
+    pub(crate) gate: Option<Gating>,
     /// Held from before Sync until its answer.
     pub(crate) pass: Option<txn::Pass>,
 }

@@ -69,7 +69,7 @@ pub use encoding::is_foreign as is_foreign_encoding;
 pub use explain::query_plan_field;
 pub use load::Loaded;
 pub use output::{Output, SPOOL_BYTES_MAX, Spool};
-pub use own_settings::{IDLE_IN_TRANSACTION, IDLE_SESSION, duration, own_setting_name};
+pub use own_settings::{IDLE_IN_TRANSACTION, IDLE_SESSION, STATEMENT_TIMEOUT, duration, own_setting_name};
 pub use pool::{Address, Identity, Pool};
 pub use quick::Quick;
 pub use run::Completion;

@@ -76,8 +76,9 @@ pub(crate) const LOCK_FOR_COMMIT: &str = "SELECT pg_catalog.pg_advisory_xact_loc
 const BEGIN: &str =
     "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL search_path = ''; SET LOCAL lock_timeout = '30s'";
 
-/// Reads everything. `in_transaction`: the connection has a transaction open whose own changes are to be seen.
-pub(crate) async fn load(connection: &mut Connection, in_transaction: bool) -> Result<Catalog> {
+/// Reads everything. `own_version`: the connection has a transaction open whose own changes are to be seen, under this version.
+pub(crate) async fn load(connection: &mut Connection, own_version: Option<u64>) -> Result<Catalog> {
+    let in_transaction = own_version.is_some();
     if in_transaction {
         connection.execute("SAVEPOINT loxo_load; SET LOCAL search_path = ''").await?;
     } else {
@@ -88,7 +89,7 @@ pub(crate) async fn load(connection: &mut Connection, in_transaction: bool) -> R
         // change, which has locked tables that are looked at below.
         connection.execute(&format!("SELECT pg_catalog.pg_advisory_unlock_shared({COMMIT_LOCK})")).await?;
     }
-    let result = read_all(connection).await;
+    let result = read_all(connection, own_version).await;
     let end = if in_transaction { "ROLLBACK TO loxo_load; RELEASE loxo_load" } else { "ROLLBACK" };
     if result.is_err() {
         let ended = connection.execute(end).await;
@@ -110,12 +111,11 @@ pub(crate) async fn load(connection: &mut Connection, in_transaction: bool) -> R
     }
 }
 
-async fn read_all(connection: &mut Connection) -> Result<Catalog> {
-    let version = connection
-        .query_rows("SELECT version, pg_catalog.current_setting('server_version_num') FROM loxo.catalog_version")
-        .await?;
+async fn read_all(connection: &mut Connection, own_version: Option<u64>) -> Result<Catalog> {
+    let version = connection.query_rows(VERSION).await?;
     let row = version.first().ok_or_else(|| PgError::internal("loxo.catalog_version is empty"))?;
-    let mut builder = Builder::new(number(row, 0)?, number(row, 1)?);
+    let mut builder = Builder::new(own_version.map_or_else(|| number(row, 0), Ok)?, number(row, 1)?);
+    builder.defers_constraints(flag(row, 2)?);
     read_nodes(connection, &mut builder).await?;
     for row in connection.query_rows(SCHEMAS).await? {
         builder.schema(text(&row, 0)?);
@@ -325,6 +325,9 @@ fn distribution(
 pub(crate) fn is_node_specific(oid: Oid) -> bool {
     oid >= FIRST_USER_OID
 }
+
+const VERSION: &str = "SELECT version, current_setting('server_version_num'), \
+     EXISTS (SELECT FROM pg_trigger WHERE tginitdeferred) FROM loxo.catalog_version";
 
 const SCHEMAS: &str = "SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_(toast|temp)'";
 

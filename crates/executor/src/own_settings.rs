@@ -1,4 +1,4 @@
-//! Settings that the coordinator obeys itself: the idle timeouts.
+//! Settings that the coordinator obeys itself: the idle timeouts, and `statement_timeout`, which the nodes obey too.
 //!
 //! A backend knows only how long it has been left alone, not whether the session works on another node meanwhile. Were it
 //! told, it would end a transaction whose client is not idle at all. So nobody but the coordinator counts the time, and
@@ -23,7 +23,31 @@ pub fn own_setting_name(name: &str) -> Option<&'static str> {
     NAMES.into_iter().find(|own| *own == name)
 }
 
+/// For the coordinator's own waits, and for statements of several steps.
+pub const STATEMENT_TIMEOUT: &str = "statement_timeout";
+
 impl Session {
+    /// How long a statement may take.
+    pub(crate) fn statement_timeout(&self) -> Option<Duration> {
+        match self.own_setting(STATEMENT_TIMEOUT) {
+            Some(value) => duration(value),
+            None => self.server_timeout,
+        }
+    }
+
+    /// To be called after anything that sets `statement_timeout` on the nodes.
+    pub async fn statement_timeout_changed(&mut self, local: bool) -> Result<()> {
+        if local && !self.in_block() {
+            return Ok(());
+        }
+        let value = self.show_on_home(STATEMENT_TIMEOUT).await?;
+        self.note_own_setting(STATEMENT_TIMEOUT, Some(value.clone()));
+        if !local {
+            self.settings_mut().set_own(STATEMENT_TIMEOUT, value);
+        }
+        Ok(())
+    }
+
     /// `SET [LOCAL] name = …`.
     pub async fn set_own(&mut self, name: &'static str, sql: &str, local: bool) -> Result<()> {
         if local && !self.in_block() {

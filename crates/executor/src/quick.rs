@@ -167,6 +167,7 @@ impl Session {
             );
         }
         self.catalog_version = version;
+        self.catalog_defers = catalog.defers_constraints();
         let text = match call.parameters {
             None => template.parameterise(sql, &scratch.shape),
             Some(_) => None,

@@ -54,6 +54,12 @@ pub(crate) struct Block {
     /// The search path or the temp objects may be others than before the block.
     pub(crate) names_changed: bool,
     pub(crate) failed: bool,
+    /// A connection with a part of the transaction is gone: nothing but ROLLBACK can end it.
+    pub(crate) is_torn: bool,
+    /// SET CONSTRAINTS was run.
+    pub(crate) constraints_set: bool,
+    /// The catalog's version is raised, and its row locked, already.
+    pub(crate) version_raised: bool,
     pub(crate) read_only: bool,
     pub(crate) isolation: Isolation,
     pub(crate) cut: Cut,
@@ -104,6 +110,10 @@ pub struct Session {
     pub(crate) sight: Sight,
     /// `default_transaction_isolation` of the home node's backends.
     pub(crate) server_isolation: Isolation,
+    /// `statement_timeout` of the home node's backends.
+    pub(crate) server_timeout: Option<std::time::Duration>,
+    /// The catalog that the present statement was planned with has constraints or triggers that are INITIALLY DEFERRED.
+    pub(crate) catalog_defers: bool,
     /// Where gathered rows go: the home node, or [`BESIDE`] it.
     pub(crate) sink: NodeId,
     /// Names in `pg_temp`, if known.
@@ -137,6 +147,8 @@ impl Session {
             catalog_version: 0,
             sight,
             server_isolation: Isolation::default(),
+            server_timeout: None,
+            catalog_defers: false,
             sink: home,
             temp_relations: None,
             search_path: None,
@@ -291,6 +303,10 @@ impl Session {
     }
 
     async fn ready(&mut self, node: NodeId, mode: Mode, settle: bool, extended: bool) -> Result<()> {
+        // A cancel may have come between two steps of a statement. With answers on their way the links would be lost.
+        if self.held.values().all(|held| held.link.connection.is_settled()) {
+            self.cancel.interrupt().check()?;
+        }
         self.take_link(node).await?;
         if self.block.is_none() {
             self.cancel.begins();
@@ -324,7 +340,8 @@ impl Session {
     async fn take_link(&mut self, node: NodeId) -> Result<()> {
         if !self.held.contains_key(&node) {
             let address = self.context.address(self.place(node))?;
-            let link = self.context.pool.checkout(node, &address, &self.identity).await?;
+            let checkout = self.context.pool.checkout(node, &address, &self.identity);
+            let link = self.cancel.interrupt().or(checkout).await??;
             self.cancel.add(node, link.connection.cancel_key());
             self.held.insert(node, Held::new(link));
         }
@@ -447,6 +464,9 @@ impl Session {
             }
             if broken {
                 self.pinned.remove(&node);
+                if let Some(block) = self.block.as_mut().filter(|_| held.begun) {
+                    block.is_torn = true;
+                }
             }
             if let Some(mut held) = self.held.remove(&node) {
                 self.notices.extend(held.link.connection.take_notices());
@@ -516,7 +536,7 @@ impl Session {
     /// ROLLBACK TO SAVEPOINT: also revives a failed block.
     pub async fn rollback_to(&mut self, name: &str) -> Result<()> {
         let at = self.find_savepoint(name)?;
-        if self.held.values().any(|held| held.begun && held.link.connection.is_broken()) {
+        if self.is_torn() {
             return Err(PgError::new(
                 SqlState::IN_FAILED_SQL_TRANSACTION,
                 "a datanode was lost in this transaction, which can only be rolled back as a whole",
@@ -539,6 +559,12 @@ impl Session {
         }
         self.names_restored();
         Ok(())
+    }
+
+    /// Is a part of the block's transaction lost?
+    pub(crate) fn is_torn(&self) -> bool {
+        let is_broken = |held: &Held| held.begun && held.link.connection.is_broken();
+        self.block.as_ref().is_some_and(|block| block.is_torn) || self.held.values().any(is_broken)
     }
 
     fn find_savepoint(&self, name: &str) -> Result<usize> {

@@ -533,12 +533,7 @@ pub(crate) async fn closure(
     deadline: Instant,
 ) -> Result<txn::Cut> {
     loop {
-        let cut = tokio::select! {
-            cut = context.gtm.cut() => cut?,
-            () = cancel.requested() => {
-                return Err(PgError::new(SqlState::QUERY_CANCELED, "canceling statement due to user request"));
-            }
-        };
+        let cut = cancel.interrupt().or(context.gtm.cut()).await??;
         let in_doubt = cut.unresolved().iter().copied().find(|node| nodes.contains(&NodeId(*node)));
         let Some(node) = in_doubt else {
             return if Instant::now() < deadline { Ok(cut) } else { Err(no_cut(None)) };
@@ -548,7 +543,7 @@ pub(crate) async fn closure(
         if Instant::now() >= deadline {
             return Err(no_cut(Some(context.node_name(NodeId(node)))));
         }
-        sleep(DOUBT_PAUSE).await;
+        cancel.interrupt().or(sleep(DOUBT_PAUSE)).await?;
     }
 }
 

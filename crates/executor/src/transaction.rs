@@ -22,6 +22,10 @@ impl Session {
             self.rollback().await;
             return Ok("ROLLBACK");
         }
+        if self.is_torn() {
+            self.rollback().await;
+            return Err(PgError::connection("a datanode was lost in this transaction, which is rolled back"));
+        }
         let guard = match block.schema_changed {
             true => Some(self.announce_schema_change().await),
             false => None,
@@ -48,15 +52,28 @@ impl Session {
         }
     }
 
-    /// Has every coordinator drop its catalog; see the page of `load` for the lock.
+    /// Has every coordinator drop its catalog; see the page of `load` for the lock. Schema changes come one by one from here to
+    /// their commit, not earlier: they may have been made side by side.
     async fn announce_schema_change(&mut self) -> Result<txn::InvalidationGuard> {
-        // A gtm that was just started again is found within a second or two. If it is not, the next line says so.
-        let _ = tokio::time::timeout(GTM_WAIT, self.context.gtm.connected()).await;
+        // A gtm that was just started again is found within a second or two. If it is not, the last line says so.
+        let connected = tokio::time::timeout(GTM_WAIT, self.context.gtm.connected());
+        let _ = self.cancel.interrupt().or(connected).await?;
         // Deferred constraints may wait for a session which would wait for the end of this schema change from here on.
         let nodes: Vec<NodeId> = self.held.iter().filter(|(_, held)| held.begun).map(|(node, _)| *node).collect();
         self.broadcast(&nodes, "SET CONSTRAINTS ALL IMMEDIATE").await?;
+        self.raise_version().await?;
         self.run_on(self.home, load::LOCK_FOR_COMMIT).await?;
-        self.context.gtm.invalidate_catalogs().await
+        self.cancel.interrupt().or(self.context.gtm.invalidate_catalogs()).await?
+    }
+
+    /// Once a transaction; the home node's row first, and with it the right to be next.
+    pub(crate) async fn raise_version(&mut self) -> Result<()> {
+        const RAISE: &str = "SELECT loxo.begin_schema_change()";
+        let Some(block) = self.block.as_mut().filter(|block| !block.version_raised) else { return Ok(()) };
+        block.version_raised = true;
+        self.run_on(self.home, RAISE).await?;
+        let others: Vec<NodeId> = self.context.nodes().into_iter().filter(|node| *node != self.home).collect();
+        self.run_on_all(&others, RAISE).await
     }
 
     async fn commit_participants(&mut self) -> Result<()> {
@@ -66,12 +83,19 @@ impl Session {
         }
         let writers = match nodes.len() {
             0 => return Ok(()),
-            1 => nodes.clone(),
+            1 => {
+                // Not in the gate: the check may wait for rows of others.
+                if self.defers_constraints() {
+                    self.broadcast(&nodes, "SET CONSTRAINTS ALL IMMEDIATE").await?;
+                }
+                nodes.clone()
+            }
             _ => self.writers(&nodes).await?,
         };
         let commit_point = self.commit_point(&nodes, &writers)?;
         let context = self.context.clone();
-        let inquiry = context.connect_options(&self.identity);
+        // Nobody but a superuser may look at decisions.
+        let inquiry = context.connect_options(context.service());
         let mut participants: Vec<Participant<'_>> = self
             .held
             .iter_mut()
@@ -83,7 +107,12 @@ impl Session {
             })
             .collect();
         let at = participants.iter().position(|participant| participant.node == commit_point.0).unwrap_or(0);
-        let tools = txn::CommitTools { ids: &context.gids, nodes: &inquiry, gtm: &context.gtm };
+        let tools = txn::CommitTools {
+            ids: &context.gids,
+            nodes: &inquiry,
+            gtm: &context.gtm,
+            interrupt: self.cancel.interrupt(),
+        };
         let committed = txn::commit(&mut participants, at, &tools).await;
         if committed.as_ref().is_err_and(|error| error.code() == SqlState::STATEMENT_COMPLETION_UNKNOWN) {
             nodes.iter().for_each(|node| context.raise_doubt(*node));
@@ -193,20 +222,22 @@ impl Session {
                 Some(loaded) => loaded.clone(),
                 None => self.load_own_catalog().await?,
             },
-            _ => self.context.catalog().await?,
+            _ => self.cancel.interrupt().or(self.context.catalog()).await??,
         };
         self.catalog_version = loaded.catalog.version();
+        self.catalog_defers = loaded.catalog.defers_constraints();
         Ok(loaded)
     }
 
     /// After DDL of its own a transaction sees a catalog nobody else has.
     async fn load_own_catalog(&mut self) -> Result<Arc<Loaded>> {
         let home = self.home;
+        let version = self.context.next_own_version();
         self.hold(home, Mode::InBlock).await?;
         let held = self.link(home)?;
         held.flush().await?;
         held.skip_preamble().await?;
-        let catalog = load::load(&mut held.link.connection, true).await?;
+        let catalog = load::load(&mut held.link.connection, Some(version)).await?;
         let loaded = Arc::new(Loaded { catalog: Arc::new(catalog), epoch: None });
         if let Some(block) = &mut self.block {
             block.catalog = Some(loaded.clone());

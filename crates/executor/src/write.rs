@@ -16,7 +16,7 @@ use catalog::NodeId;
 use pgerror::{Result, SqlState};
 use planner::{Change, DdlPlan, Gather, InsertStaged, Route};
 
-use crate::call::Call;
+use crate::call::{Call, Gating};
 use crate::output::Output;
 use crate::run::{Completion, only_inserts};
 use crate::session::{Mode, Session};
@@ -75,9 +75,10 @@ impl Session {
         if self.in_block() {
             return self.scatter(Mode::InBlock, part, call, output).await;
         }
-        match self.context.gtm.has_lease() {
+        match self.context.gtm.has_lease() && !self.defers_constraints() {
             true => self.scatter_gated(part, call, output).await,
-            // Nobody shuts our gate: the commit itself sees to it that no cut is spoilt.
+            // Nobody shuts our gate: the commit itself sees to it that no cut is spoilt. Or something is to be checked
+            // before the gate.
             false => self.atomically(async |this| this.scatter(Mode::InBlock, part, call, output).await).await,
         }
     }
@@ -88,12 +89,12 @@ impl Session {
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
-        let gtm = self.context.gtm.clone();
+        let gating = Gating { gtm: self.context.gtm.clone(), cancel: self.cancel.clone() };
         for (node, sql) in &parts {
             self.hold(*node, Mode::Autocommit).await?;
             self.sight.touch(*node);
             let version = self.catalog_version;
-            self.link(*node)?.start_gated(sql, call, version, gtm.clone());
+            self.link(*node)?.start_gated(sql, call, version, gating.clone());
         }
         let nodes: Vec<NodeId> = parts.iter().map(|(node, _)| *node).collect();
         let mut links = self.take(&nodes)?;
@@ -182,11 +183,14 @@ impl Session {
     /// Keeps other writers off the table, and off those that the statement reads, for the rest of the transaction: each of
     /// them has to come to the first copy.
     async fn lock_copies(&mut self, first: NodeId, target: &str, sources: &[String]) -> Result<()> {
-        let mut sql = lock(target);
-        if !sources.is_empty() {
-            sql.push_str(&format!("; LOCK TABLE {} IN SHARE MODE", sources.join(", ")));
-        }
-        self.run_on(first, &sql).await?;
+        let keep_off = |table: &str, from_writing_too: bool| {
+            let table = catalog::quote_literal(table);
+            format!("SELECT loxo.keep_writers_off({table}::pg_catalog.regclass, {from_writing_too})")
+        };
+        let target = (!target.is_empty()).then(|| keep_off(target, true));
+        let sources = sources.iter().map(|source| keep_off(source, false));
+        let sql: Vec<String> = target.into_iter().chain(sources).collect();
+        self.run_on(first, &sql.join("; ")).await?;
         self.statement_finished();
         Ok(())
     }
@@ -202,14 +206,19 @@ impl Session {
     ) -> Result<Completion> {
         self.refuse_serializable(nodes)?;
         let mut attempt = 1;
+        let mut may_lock = !target.is_empty();
         loop {
             let rows_before = output.rows_sent();
-            let keeps_writers_off = attempt > TRIES_FREE && !target.is_empty();
+            let keeps_writers_off = attempt > TRIES_FREE && may_lock;
             let error = match self.try_under_cut(nodes, target, keeps_writers_off, &write, call, output).await {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
             };
-            let may_retry = error.code() == SqlState::SERIALIZATION_FAILURE && output.rows_sent() == rows_before;
+            // Who has rights on some columns only may write the table, not lock it.
+            let is_lock_refused = keeps_writers_off && error.code() == SqlState::INSUFFICIENT_PRIVILEGE;
+            may_lock &= !is_lock_refused;
+            let is_overtaken = error.code() == SqlState::SERIALIZATION_FAILURE || is_lock_refused;
+            let may_retry = is_overtaken && output.rows_sent() == rows_before;
             if !may_retry || attempt == TRIES_MAX {
                 return Err(error);
             }

@@ -249,6 +249,10 @@ impl Search<'_> {
             _ => None,
         };
         let Some(texts) = texts else {
+            if language == "plpgsql" && ends_transactions(definition) {
+                self.refuse(format!("COMMIT or ROLLBACK inside {what}"), "Send them as statements of their own.");
+                return Ok(());
+            }
             let why = "Its body may read or write tables that no single node has: write it in SQL or PL/pgSQL without EXECUTE.";
             self.refuse(what.to_owned(), why);
             return Ok(());
@@ -357,6 +361,21 @@ fn plpgsql_bodies(definition: &str) -> Option<Vec<NodeEnum>> {
     let mut texts = Vec::new();
     collect_queries(&tree, &mut texts).then_some(())?;
     texts.iter().map(|text| plpgsql_statement(text)).collect()
+}
+
+/// Does a PL/pgSQL text have COMMIT or ROLLBACK in it?
+fn ends_transactions(definition: &str) -> bool {
+    fn has_end(value: &serde_json::Value) -> bool {
+        const ENDS: [&str; 2] = ["PLpgSQL_stmt_commit", "PLpgSQL_stmt_rollback"];
+        match value {
+            serde_json::Value::Object(fields) => {
+                fields.iter().any(|(name, field)| ENDS.contains(&name.as_str()) || has_end(field))
+            }
+            serde_json::Value::Array(items) => items.iter().any(has_end),
+            _ => false,
+        }
+    }
+    pg_query::parse_plpgsql(definition).is_ok_and(|tree| has_end(&tree))
 }
 
 /// Gathers the `query` of every PLpgSQL_expr; false on dynamic SQL.

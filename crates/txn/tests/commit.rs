@@ -166,11 +166,25 @@ async fn an_ordinary_role_can_commit_but_not_forge() {
     all(&mut connections, "BEGIN; SAVEPOINT s; INSERT INTO t VALUES (1)").await;
     assert_eq!(commit(&mut writers(&mut connections), 0, &tools).await.unwrap(), committed());
     assert_eq!((nodes.count(1).await, nodes.prepared().await), (2, 0));
-    for forbidden in ["SELECT gid FROM loxo.decision", "DELETE FROM loxo.decision", "UPDATE loxo.decision SET gid = ''"]
-    {
+    for forbidden in [
+        "SELECT gid FROM loxo.decision",
+        "DELETE FROM loxo.decision",
+        "UPDATE loxo.decision SET gid = ''",
+        "INSERT INTO loxo.decision (gid) VALUES ('loxo_1_0_700_00000000000000ff_1')",
+        "LOCK TABLE loxo.fence IN EXCLUSIVE MODE",
+        "SELECT setval('loxo.generation', 1)",
+    ] {
         let error = connections[0].execute(forbidden).await.unwrap_err();
         assert_eq!(error.code(), SqlState::INSUFFICIENT_PRIVILEGE);
     }
+    // What a role may say is about its own transaction, whatever numbers it makes up.
+    let announce =
+        "BEGIN; SELECT loxo.announce(0::int2, 255, 1, last_value) = pg_current_xact_id() FROM loxo.generation";
+    assert_eq!(value(&mut connections[0], announce).await, "t");
+    let own = "RESET ROLE; SELECT gid = format('loxo_1_0_%s_00000000000000ff_1', pg_current_xact_id()) FROM loxo.decision \
+               WHERE xmin = pg_current_xact_id()::xid";
+    assert_eq!(value(&mut connections[0], own).await, "t");
+    all(&mut connections[..1], "ROLLBACK; SET ROLE plain").await;
 }
 
 /// A script that ends the backends of these processes when `point` is first reached.
