@@ -23,6 +23,7 @@
 mod block;
 mod call;
 mod cancel;
+mod chain;
 mod change;
 mod cluster_command;
 mod context;

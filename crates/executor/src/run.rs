@@ -64,6 +64,7 @@ impl Session {
                 self.keep_sequence_state(&change.create_sql);
                 change.fills.iter().for_each(|fill| self.keep_sequence_state(&fill.text));
             }
+            Plan::Chain(chain) => chain.steps.iter().for_each(|step| self.keep_session_state(&step.plan)),
             // Nothing that the home node has to evaluate.
             Plan::Dag(_)
             | Plan::Scatter(_)
@@ -117,6 +118,7 @@ impl Session {
             Plan::Gather(gather) => self.gather(gather, call, output).await,
             Plan::InsertStaged(insert) => self.write_staged(insert, call, output).await,
             Plan::Change(change) => self.write_change(change, call, output).await,
+            Plan::Chain(chain) => self.write_chain(chain, call, output).await,
             Plan::Dag(dag) => self.dag(dag, call, output).await,
             Plan::Explain(explain) => self.explain(explain, call, output).await,
             Plan::Ddl(ddl) => self.ddl(ddl).await,
@@ -436,6 +438,7 @@ fn writes(plan: &Plan) -> bool {
         | Plan::InsertSplit(_)
         | Plan::InsertStaged(_)
         | Plan::Change(_)
+        | Plan::Chain(_)
         | Plan::CopyFrom(_)
         | Plan::Ddl(_)
         | Plan::Redistribute(_) => true,

@@ -17,9 +17,9 @@ mod merge;
 pub(crate) mod stage;
 mod update;
 
-pub(crate) use insert::insert;
+pub(crate) use insert::{insert, place_of_insert};
 pub(crate) use merge::merge;
-pub(crate) use update::{delete, update};
+pub(crate) use update::{check_key, delete, update};
 
 /// What a write goes to.
 enum Target {

@@ -180,7 +180,7 @@ impl Search<'_> {
     }
 
     fn context<'s>(&'s self, state: &'s State) -> Context<'s> {
-        Context { catalog: self.ctx.catalog, session: self.ctx.session, exchanged: &state.tables }
+        Context { catalog: self.ctx.catalog, session: self.ctx.session, exchanged: &state.tables, copies: None }
     }
 }
 
