@@ -36,6 +36,7 @@ WITH x AS (DELETE FROM a WHERE id > 50 RETURNING id - 50 AS id, v) UPDATE q SET 
 -- refused: v3
 WITH x AS (INSERT INTO l VALUES ('key', 7), ('key', 8) RETURNING n) DELETE FROM q WHERE id IN (SELECT n FROM x) RETURNING *;
 -- A query that several parts read is evaluated once; so is one with a recursion.
+-- refused: v3
 WITH few AS (SELECT id, v FROM q WHERE id > 15 ORDER BY id LIMIT 3),
      gone AS (DELETE FROM q USING few WHERE few.id = q.id RETURNING q.id),
      kept AS (INSERT INTO a (id, v) SELECT id, v FROM few RETURNING id)

@@ -11,7 +11,8 @@
 //! * [`session`]: the connections a session holds and the transaction that ties them; [`transaction`] ends it.
 //! * [`run`]: one node, many nodes, replicated writes; [`gather`]: temp tables on the home node; [`exchange`]: temp
 //!   tables on all nodes; [`staged`]: INSERT whose
-//!   rows PostgreSQL makes first; [`ddl`]; [`explain`]; [`copy_in`] from [`copy_input`], [`copy_out`].
+//!   rows PostgreSQL makes first; [`chain`]: data changes in WITH;
+//!   [`ddl`], [`redistribute`]; [`explain`]; [`copy_in`] from [`copy_input`], [`copy_out`].
 //! * [`snapshot`]: which state of the nodes a statement sees; [`portals`]: the same inside a transaction that has written.
 //! * [`cancel`]: stopping a session from outside; its part in breaking deadlocks over several nodes.
 //! * [`quick`]: plans of statements that differ from earlier ones in their constants only.
@@ -46,6 +47,7 @@ mod own_settings;
 mod pool;
 mod portals;
 mod quick;
+mod redistribute;
 mod run;
 mod session;
 mod settings;

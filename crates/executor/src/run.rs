@@ -122,8 +122,7 @@ impl Session {
             Plan::Dag(dag) => self.dag(dag, call, output).await,
             Plan::Explain(explain) => self.explain(explain, call, output).await,
             Plan::Ddl(ddl) => self.ddl(ddl).await,
-            Plan::Redistribute(_) => Err(PgError::unsupported("ALTER TABLE … DISTRIBUTE BY")
-                .hint("Create a new table with the wanted distribution and fill it with INSERT … SELECT.")),
+            Plan::Redistribute(plan) => self.redistribute(plan).await,
             Plan::Cluster(command) => self.cluster_command(command, call, output).await,
             Plan::CopyFrom(_) | Plan::CopyTo(_) | Plan::DeclareCursor(_) | Plan::Session => {
                 Err(PgError::internal("this statement is not run by Session::run"))

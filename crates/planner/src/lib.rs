@@ -36,7 +36,7 @@ mod views;
 mod with;
 
 use catalog::Catalog;
-use pgerror::Result;
+use pgerror::{PgError, Result, SqlState};
 
 pub use clock::{at_one_moment, may_read_clock};
 pub use parse::{Statement, StatementKind, parse};
@@ -59,6 +59,9 @@ fn plan_in(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     if let Some(plan) = with::plan(ctx, statement)? {
         return Ok(plan);
     }
+    if let Some(plan) = dml::through_view(ctx, statement)? {
+        return Ok(plan);
+    }
     match &statement.kind {
         Kind::Select => select::plan_with_exchanges(ctx, statement),
         Kind::Insert => dml::insert(ctx, statement),
@@ -70,6 +73,10 @@ fn plan_in(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             let (options, analyze) = (explain.options.clone(), explain.analyze);
             Ok(Plan::Explain(Explain { options, analyze, inner: Box::new(plan_in(ctx, &explain.inner)?) }))
         }
+        Kind::DeclareCursor(declare) if with::changes_rows(&declare.inner) => Err(PgError::new(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            "DECLARE CURSOR must not contain data-modifying statements in WITH",
+        )),
         Kind::DeclareCursor(declare) => plan_in(ctx, &declare.inner).map(|inner| Plan::DeclareCursor(Box::new(inner))),
         Kind::Redistribute(redistribution) => ddl::redistribute(ctx, redistribution),
         Kind::Cluster(command) => Ok(Plan::Cluster(command.clone())),

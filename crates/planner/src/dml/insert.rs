@@ -525,7 +525,7 @@ fn row_values(row: &Node) -> Option<Vec<Value<'_>>> {
 }
 
 /// How many columns a query gives, if its text tells.
-fn width(query: &SelectStmt) -> Option<usize> {
+pub(super) fn width(query: &SelectStmt) -> Option<usize> {
     if let Some(left) = query.larg.as_deref() {
         return width(left);
     }

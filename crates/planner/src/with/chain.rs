@@ -36,10 +36,15 @@ pub(super) fn chain(ctx: &Context<'_>, statement: &Statement, with: &WithClause,
     let steps = order.iter().map(|number| planner.step(*number)).collect::<Result<Vec<_>>>()?;
     let mut written: Vec<String> = Vec::new();
     for part in &parts {
-        if let Some(target) = target_of(&part.query)
-            && let Named::Distributed(relation) = ctx.resolve(target)?
-        {
-            written.push(relation.qualified_name());
+        if let Some(target) = target_of(&part.query) {
+            match ctx.resolve(target)? {
+                Named::Distributed(relation) => written.push(relation.qualified_name()),
+                Named::View(view) => {
+                    return Err(PgError::unsupported(format!("a change of view \"{}\" beside others in WITH", view.name))
+                        .hint("Change the table under the view."));
+                }
+                Named::Home(_) => {}
+            }
         }
     }
     written.sort_unstable();

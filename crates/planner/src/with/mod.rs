@@ -32,10 +32,7 @@ mod push;
 
 /// Plans a statement if one of its WITH items changes rows.
 pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Plan>> {
-    let Some(original) = statement.node() else { return Ok(None) };
-    if !with_of(original).is_some_and(|with| items(with).any(changes)) {
-        return Ok(None);
-    }
+    let Some(original) = statement.node().filter(|_| changes_rows(statement)) else { return Ok(None) };
     let expanded = views::expand(ctx, original)?;
     let mut main = expanded.unwrap_or_else(|| original.clone());
     let Some(with) = with_mut(&mut main).and_then(Option::take) else { return Ok(None) };
@@ -44,6 +41,11 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Pl
         Some(plan) => Ok(Some(plan)),
         None => chain::chain(ctx, statement, &with, &main).map(Some),
     }
+}
+
+/// Does one of its WITH items change rows?
+pub(crate) fn changes_rows(statement: &Statement) -> bool {
+    statement.node().and_then(with_of).is_some_and(|with| items(with).any(changes))
 }
 
 fn items(with: &WithClause) -> impl Iterator<Item = &CommonTableExpr> {
