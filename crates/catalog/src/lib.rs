@@ -141,6 +141,8 @@ pub struct Relation {
     pub view_definition: Option<String>,
     /// `security_barrier` or row level security: conditions must not be moved past it.
     pub is_barrier: bool,
+    /// A view WITH CHECK OPTION.
+    pub check_option: bool,
     pub unique_keys: Vec<UniqueKey>,
     pub foreign_keys: Vec<ForeignKey>,
     /// Parent of a partition or inheritance child.

@@ -91,7 +91,8 @@ impl Session {
         output: &mut Output<'_>,
     ) -> Result<Completion> {
         let columns = self.complain_of(&change.original, call).await?;
-        if output.wants_description()
+        if call.describe
+            && output.wants_description()
             && let Some(columns) = columns.filter(|_| !change.returning.is_empty())
         {
             output.description(&columns);
@@ -121,7 +122,7 @@ impl Session {
     }
 
     /// PostgreSQL's own errors about the user's text; gives the columns of RETURNING.
-    async fn complain_of(&mut self, original: &str, call: &Call) -> Result<Option<Vec<Field>>> {
+    pub(crate) async fn complain_of(&mut self, original: &str, call: &Call) -> Result<Option<Vec<Field>>> {
         self.hold(self.home, Mode::InBlock).await?;
         let home = self.link(self.home)?;
         home.start_describe(original, &call.declared_types());

@@ -74,7 +74,8 @@ impl Session {
         Ok(())
     }
 
-    async fn begin_schema_change(&mut self) -> Result<()> {
+    /// To be called before the first change.
+    pub(crate) async fn begin_schema_change(&mut self) -> Result<()> {
         match self.isolation().is_some_and(Isolation::keeps_snapshot) {
             true => self.raise_version().await,
             false => Ok(()),
@@ -82,7 +83,7 @@ impl Session {
     }
 
     /// The block's own catalog is another one from here on, and everybody's once it commits.
-    fn schema_changed(&mut self) {
+    pub(crate) fn schema_changed(&mut self) {
         if let Some(block) = &mut self.block {
             block.schema_changed = true;
             block.catalog = None;
@@ -168,7 +169,7 @@ impl Session {
     }
 
     /// Plans a text of our own under the session's present catalog.
-    async fn plan_text(&mut self, sql: &str) -> Result<Plan> {
+    pub(crate) async fn plan_text(&mut self, sql: &str) -> Result<Plan> {
         let statements = planner::parse(sql)?;
         let statement = statements.first().ok_or_else(|| PgError::internal("an empty follow-up statement"))?;
         self.plan(statement, &Call::default(), None).await
@@ -209,7 +210,7 @@ fn name_array<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
 }
 
 /// The call that makes a metadata change on one node. Tables are known by object id there, so renaming needs nothing.
-fn effect_sql(effect: &Effect) -> Option<String> {
+pub(crate) fn effect_sql(effect: &Effect) -> Option<String> {
     let (schema, name, distribution) = match effect {
         Effect::CreateTable { schema, name, distribution } => (schema, name, distribution),
         Effect::ForgetMissing => return Some("SELECT loxo.forget_missing()".into()),

@@ -95,15 +95,7 @@ impl Session {
         }
         // What the home node evaluates of its own accord would get another time.
         let elsewhere = clock.is_some_and(|clock| clock != self.home);
-        let default_reads_clock = elsewhere
-            && match &first {
-                Ok(Plan::InsertStaged(insert)) => planner::may_read_clock(&insert.stage.create_sql),
-                Ok(Plan::Change(change)) => planner::may_read_clock(&change.create_sql),
-                Ok(Plan::CopyFrom(copy)) => {
-                    copy.stage.as_ref().is_some_and(|stage| planner::may_read_clock(&stage.create_sql))
-                }
-                _ => false,
-            };
+        let default_reads_clock = elsewhere && first.as_ref().is_ok_and(default_reads_clock);
         if !default_reads_clock && !planner::may_read_clock(&statement.sql) {
             return first;
         }
@@ -255,6 +247,17 @@ impl Session {
         Err(PgError::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("permission denied to COPY {what} a file"))
             .detail(format!("Only roles with privileges of the \"{role}\" role may COPY {what} a file."))
             .hint("Anyone can COPY to stdout or from stdin. psql's \\copy command also works for anyone."))
+    }
+}
+
+/// May a default that the home node evaluates read the clock?
+fn default_reads_clock(plan: &Plan) -> bool {
+    match plan {
+        Plan::InsertStaged(insert) => planner::may_read_clock(&insert.stage.create_sql),
+        Plan::Change(change) => planner::may_read_clock(&change.create_sql),
+        Plan::CopyFrom(copy) => copy.stage.as_ref().is_some_and(|stage| planner::may_read_clock(&stage.create_sql)),
+        Plan::Chain(chain) => chain.steps.iter().any(|step| default_reads_clock(&step.plan)),
+        _ => false,
     }
 }
 

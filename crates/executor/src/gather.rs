@@ -309,7 +309,7 @@ impl Session {
 
 /// A query may give several columns of one name, a table may not have them: the later ones get names of ours. Nobody refers
 /// to them by name, since that would be ambiguous.
-fn column_list(columns: &[Field]) -> String {
+pub(crate) fn column_list(columns: &[Field]) -> String {
     let mut seen = std::collections::HashSet::new();
     let names: Vec<String> = columns
         .iter()

@@ -12,7 +12,8 @@
 //!   node ahead of a statement; [`transaction`] ends it.
 //! * [`run`]: one node, many nodes, replicated writes; [`gather`]: temp tables on the home node; [`exchange`]: temp
 //!   tables on all nodes; [`staged`]: INSERT whose
-//!   rows PostgreSQL makes first; [`ddl`]; [`explain`]; [`copy_in`] from [`copy_input`], [`copy_out`].
+//!   rows PostgreSQL makes first; [`chain`]: data changes in WITH;
+//!   [`ddl`], [`redistribute`]; [`explain`]; [`copy_in`] from [`copy_input`], [`copy_out`].
 //! * [`snapshot`]: which state of the nodes a statement sees; [`portals`]: the same inside a transaction that has written.
 //!   [`read_alone`]: the shortest way for a SELECT by itself.
 //! * [`cancel`]: stopping a session from outside; its part in breaking deadlocks over several nodes.
@@ -25,6 +26,7 @@
 mod block;
 mod call;
 mod cancel;
+mod chain;
 mod change;
 mod cluster_command;
 mod context;
@@ -50,6 +52,7 @@ mod pool;
 mod portals;
 mod quick;
 mod read_alone;
+mod redistribute;
 mod run;
 mod session;
 mod settings;

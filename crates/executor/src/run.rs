@@ -65,6 +65,7 @@ impl Session {
                 self.keep_sequence_state(&change.create_sql);
                 change.fills.iter().for_each(|fill| self.keep_sequence_state(&fill.text));
             }
+            Plan::Chain(chain) => chain.steps.iter().for_each(|step| self.keep_session_state(&step.plan)),
             // Nothing that the home node has to evaluate.
             Plan::Dag(_)
             | Plan::Scatter(_)
@@ -119,11 +120,11 @@ impl Session {
             Plan::Gather(gather) => self.gather(gather, call, output).await,
             Plan::InsertStaged(insert) => self.write_staged(insert, call, output).await,
             Plan::Change(change) => self.write_change(change, call, output).await,
+            Plan::Chain(chain) => self.write_chain(chain, call, output).await,
             Plan::Dag(dag) => self.dag(dag, call, output).await,
             Plan::Explain(explain) => self.explain(explain, call, output).await,
             Plan::Ddl(ddl) => self.ddl(ddl).await,
-            Plan::Redistribute(_) => Err(PgError::unsupported("ALTER TABLE … DISTRIBUTE BY")
-                .hint("Create a new table with the wanted distribution and fill it with INSERT … SELECT.")),
+            Plan::Redistribute(plan) => self.redistribute(plan).await,
             Plan::Cluster(command) => self.cluster_command(command, call, output).await,
             Plan::CopyFrom(_) | Plan::CopyHome(_) | Plan::CopyTo(_) | Plan::DeclareCursor(_) | Plan::Session => {
                 Err(PgError::internal("this statement is not run by Session::run"))
@@ -438,6 +439,7 @@ fn writes(plan: &Plan) -> bool {
         | Plan::InsertSplit(_)
         | Plan::InsertStaged(_)
         | Plan::Change(_)
+        | Plan::Chain(_)
         | Plan::CopyFrom(_)
         | Plan::CopyHome(_)
         | Plan::Ddl(_)

@@ -178,7 +178,7 @@ impl Sight {
 
 /// Tables to lock before a snapshot.
 pub(crate) struct Locks {
-    written: Option<String>,
+    written: Vec<String>,
     /// Nobody else may write it.
     alone: bool,
     read: Vec<String>,
@@ -192,10 +192,19 @@ impl Locks {
         let mut read: Vec<String> = read.collect();
         read.sort_unstable();
         read.dedup();
-        Self { written: written.filter(|table| !table.is_empty()).map(str::to_owned), alone: false, read }
+        Self {
+            written: written.filter(|table| !table.is_empty()).map(str::to_owned).into_iter().collect(),
+            alone: false,
+            read,
+        }
     }
 
-    /// Keeps other writers off the written table.
+    /// These tables are written.
+    pub(crate) fn writing(self, tables: &[String]) -> Self {
+        Self { written: tables.to_vec(), ..self }
+    }
+
+    /// Keeps other writers off the written tables.
     pub(crate) fn alone(self) -> Self {
         Self { alone: true, ..self }
     }

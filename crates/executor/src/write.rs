@@ -8,15 +8,17 @@
 //!   [`TRIES_FREE`] it first keeps other writers off the table.
 //! * *Several nodes, in a READ COMMITTED block*: node after node, each settled before: no node shows the statement less than
 //!   those before it did.
+//! * *Data changes in WITH*: see [`chain`](crate::chain).
 //! * *Rows of which the home node has to say what becomes of them*: see [`change`](crate::change).
 //! * *Copies of a replicated table*: the first copy decides. What depends on rows that are there locks the table on the first
 //!   copy against other writers, and the other copies settle, so that all copies do the same.
 
 use catalog::NodeId;
 use pgerror::{Result, SqlState};
-use planner::{Change, DdlPlan, Gather, InsertStaged, Route};
+use planner::{Chain, Change, DdlPlan, Gather, InsertStaged, Route};
 
 use crate::call::{Call, Gating};
+use crate::chain::changes_by_address;
 use crate::output::Output;
 use crate::run::{Completion, only_inserts};
 use crate::session::{Mode, Session};
@@ -39,6 +41,8 @@ pub(crate) enum Write<'a> {
     Gathered(&'a Gather),
     /// What the home node works out for each row.
     Change(&'a Change),
+    /// Part after part.
+    Chain(&'a Chain),
     /// A new table with rows.
     Table(&'a DdlPlan),
 }
@@ -53,12 +57,15 @@ impl Write<'_> {
             Write::Copies(_, sql) => vec![(*sql).to_owned()],
             Write::Gathered(gather) => inputs(&gather.inputs),
             Write::Change(change) => inputs(&change.inputs),
+            Write::Chain(chain) => vec![chain.original.clone()],
             Write::Table(_) => Vec::new(),
         };
         let locks = Locks::of(written, texts.iter().map(String::as_str));
         match self {
             // It changes rows in an order of its own: others would deadlock with it.
             Write::Change(_) => locks.alone(),
+            Write::Chain(chain) if changes_by_address(chain) => locks.writing(&chain.written).alone(),
+            Write::Chain(chain) => locks.writing(&chain.written),
             _ => locks,
         }
     }
@@ -262,6 +269,7 @@ impl Session {
             Write::Copies(nodes, sql) => self.replicate(nodes, sql, call, output).await,
             Write::Gathered(gather) => self.gather_in_block(gather, call, output).await,
             Write::Change(change) => self.change_in_block(change, call, output).await,
+            Write::Chain(chain) => self.chain_in_block(chain, call, output).await,
             Write::Table(ddl) => Box::pin(self.ddl_in_block(ddl)).await,
         }
     }

@@ -5,8 +5,8 @@ use std::fmt::{Formatter, Result, Write};
 use catalog::NodeId;
 
 use crate::plan::{
-    Change, CopySource, DdlPlan, Effect, Exchange, Gather, Input, InsertStaged, KeySource, MapRequest, Placement, Plan,
-    Route, Stage,
+    Chain, Change, CopySource, DdlPlan, Effect, Exchange, Gather, Input, InsertStaged, KeySource, MapRequest,
+    Placement, Plan, Route, Stage,
 };
 
 pub(crate) fn write_plan(f: &mut Formatter<'_>, plan: &Plan) -> Result {
@@ -31,6 +31,7 @@ fn write_at(f: &mut Formatter<'_>, plan: &Plan, depth: usize) -> Result {
         }
         Plan::InsertStaged(p) => write_staged(f, p, &pad),
         Plan::Change(p) => write_change(f, p, &pad),
+        Plan::Chain(p) => write_chain(f, p, depth),
         Plan::CopyFrom(p) => {
             let names: Vec<&str> = p.columns.iter().map(|c| c.name.as_str()).collect();
             writeln!(f, "{pad}CopyFrom {} ({})", p.target.qualified_name(), names.join(", "))?;
@@ -107,6 +108,21 @@ fn write_change(f: &mut Formatter<'_>, plan: &Change, pad: &str) -> Result {
     writeln!(f, "{pad}  route: {}", route(&plan.route))?;
     if !plan.returning.is_empty() {
         writeln!(f, "{pad} {}", plan.returning)?;
+    }
+    Ok(())
+}
+
+fn write_chain(f: &mut Formatter<'_>, chain: &Chain, depth: usize) -> Result {
+    let pad = "  ".repeat(depth);
+    writeln!(f, "{pad}Chain over {}", list(&chain.nodes))?;
+    for step in &chain.steps {
+        let what = match (&step.keep, step.is_main) {
+            (Some(keep), _) => keep.table.as_str(),
+            (None, true) => "main",
+            (None, false) => "unread",
+        };
+        writeln!(f, "{pad}  {what}{}", if step.copies { ", on copies" } else { "" })?;
+        write_at(f, &step.plan, depth + 2)?;
     }
     Ok(())
 }

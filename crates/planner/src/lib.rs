@@ -5,6 +5,7 @@
 //!                     kind       │
 //!                                ├─ select/  locality analysis, partial aggregates, gathering
 //!                                ├─ dml/     routing of writes
+//!                                ├─ with/    WITH items that change rows
 //!                                └─ ddl/     distribution of new tables, what DDL does to the catalog
 //! text ── template ──> the same plan as that of an earlier statement that differs in its constants only
 //! ```
@@ -32,9 +33,10 @@ mod tables;
 mod template;
 mod tree;
 mod views;
+mod with;
 
 use catalog::Catalog;
-use pgerror::Result;
+use pgerror::{PgError, Result, SqlState};
 
 pub use clock::{at_one_moment, may_read_clock};
 pub use parse::{Statement, StatementKind, parse};
@@ -49,11 +51,17 @@ use context::Context;
 ///
 /// Errors: 0A000 for what cannot be run correctly, with a hint; others (42P16, 42703, …) where our own clauses are wrong.
 pub fn plan(statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Plan> {
-    plan_in(&Context { catalog, session, exchanged: &[] }, statement)
+    plan_in(&Context { catalog, session, exchanged: &[], copies: None }, statement)
 }
 
 fn plan_in(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     use StatementKind as Kind;
+    if let Some(plan) = with::plan(ctx, statement)? {
+        return Ok(plan);
+    }
+    if let Some(plan) = dml::through_view(ctx, statement)? {
+        return Ok(plan);
+    }
     match &statement.kind {
         Kind::Select => select::plan_with_exchanges(ctx, statement),
         Kind::Insert => dml::insert(ctx, statement),
@@ -65,6 +73,10 @@ fn plan_in(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             let (options, analyze) = (explain.options.clone(), explain.analyze);
             Ok(Plan::Explain(Explain { options, analyze, inner: Box::new(plan_in(ctx, &explain.inner)?) }))
         }
+        Kind::DeclareCursor(declare) if with::changes_rows(&declare.inner) => Err(PgError::new(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            "DECLARE CURSOR must not contain data-modifying statements in WITH",
+        )),
         Kind::DeclareCursor(declare) => plan_in(ctx, &declare.inner).map(|inner| Plan::DeclareCursor(Box::new(inner))),
         Kind::Redistribute(redistribution) => ddl::redistribute(ctx, redistribution),
         Kind::Cluster(command) => Ok(Plan::Cluster(command.clone())),

@@ -252,7 +252,7 @@ impl Draft<'_> {
             let mut select = tree::parse_select(&input.sql)?;
             select.target_list.push(tree::target(tree::column(&["ctid"]), Some("loxo_ctid")));
             select.target_list.push(tree::target(tree::integer(i64::from(node.0)), Some("loxo_node")));
-            let table = format!("loxo_t{}", node.0);
+            let table = self.ctx.input_table(format_args!("t{}", node.0));
             parts.push(format!("SELECT * FROM {table}"));
             let sql = tree::deparse_select(&select)?;
             inputs.push(Input { table, nodes: vec![*node], sql, after_create: Vec::new() });

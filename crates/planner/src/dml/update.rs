@@ -89,7 +89,7 @@ pub(super) fn key_change(relation: &Relation, column: &str) -> PgError {
 }
 
 /// `SET key = …` is refused, but for `SET key = key`.
-pub(super) fn check_key(relation: &Relation, targets: &[Node]) -> Result<()> {
+pub(crate) fn check_key(relation: &Relation, targets: &[Node]) -> Result<()> {
     let keys = key_names(relation);
     for target in targets {
         let Some(NodeEnum::ResTarget(target)) = &target.node else { continue };
@@ -118,6 +118,9 @@ struct Write<'a> {
 
 impl Write<'_> {
     fn plan(self, target: Target, facts: &Facts) -> Result<Plan> {
+        if let (true, Target::Table(relation)) = (self.ctx.copies.is_some(), &target) {
+            return self.change(relation, "other parts of its WITH change rows too");
+        }
         let part = match (self.part(), &target) {
             (Ok(part), _) => part,
             (Err(Not::Local(reason)), Target::Table(relation)) if !is_replicated(relation) => {

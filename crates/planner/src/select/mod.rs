@@ -112,26 +112,9 @@ fn whole_plan(ctx: &Context<'_>, statement: &Statement, part: &Part, facts: &Fac
     if nodes.is_empty() {
         return Err(Not::Local("functions and tables that no node has all of".to_owned()));
     }
-    if facts.modifying_cte {
-        return modifying_with(statement, part, &nodes, home);
-    }
     let writes = facts.writes || facts.locking;
     let nodes = if facts.locking { ctx.primary_first(nodes)[..1].to_vec() } else { ctx.home_first(nodes) };
     Ok(Plan::Forward(Forward { nodes, sql: statement.sql.to_string(), writes }))
-}
-
-fn modifying_with(statement: &Statement, part: &Part, nodes: &[NodeId], home: NodeId) -> Result<Plan, Not> {
-    match part {
-        Part::Home | Part::Free => {
-            Ok(Plan::Forward(Forward { nodes: vec![home], sql: statement.sql.to_string(), writes: true }))
-        }
-        _ if nodes.is_empty() => Err(Not::Local("no node".to_owned())),
-        _ => {
-            let error =
-                PgError::unsupported("a data-modifying WITH").hint("Run the data change as a statement of its own.");
-            Err(Not::Refused(error))
-        }
-    }
 }
 
 /// Conditions under which a split query may run on its nodes at all.
@@ -143,11 +126,6 @@ fn check_split(ctx: &Context<'_>, select: &SelectStmt, facts: &Facts, split: &Sp
         && !split.nodes.iter().all(|n| nodes.contains(n))
     {
         return Err(Not::Local("a function reads tables that are not on all of the nodes".to_owned()));
-    }
-    if facts.modifying_cte {
-        let error =
-            PgError::unsupported("a data-modifying WITH").hint("Run the data change as a statement of its own.");
-        return Err(Not::Refused(error));
     }
     if facts.system_column.as_deref() == Some("tableoid") && split.nodes.len() > 1 {
         let error = PgError::unsupported("the system column tableoid")
@@ -239,6 +217,10 @@ pub(crate) fn gather_tables(
 /// A query as the source of something else on the home node: `INSERT INTO stage <query>`. Gives inputs and the query's
 /// text over them.
 pub(crate) fn source(ctx: &Context<'_>, query: &NodeEnum) -> Result<(Vec<Input>, FinalSql)> {
+    if ctx.copies.is_some() {
+        let gather = copied(ctx, query)?;
+        return Ok((gather.inputs, gather.final_sql));
+    }
     let sql = tree::deparse(query)?;
     let statement = crate::parse::build(&sql, query.clone())?;
     match plan(ctx, &statement)? {
@@ -248,6 +230,15 @@ pub(crate) fn source(ctx: &Context<'_>, query: &NodeEnum) -> Result<(Vec<Input>,
         Plan::Forward(forward) => Ok(one_input(forward.nodes[..1].to_vec(), forward.sql)),
         Plan::Scatter(scatter) => Ok(one_input(scatter.nodes, scatter.sql)),
         _ => Err(PgError::internal("a query without rows")),
+    }
+}
+
+/// A query over copies of all tables that it reads.
+pub(crate) fn copied(ctx: &Context<'_>, query: &NodeEnum) -> Result<Gather> {
+    let facts = facts(ctx, query)?;
+    match &facts.refused {
+        Some(error) => Err(error.clone()),
+        None => fallback(ctx, query, &facts, "its tables change while it runs"),
     }
 }
 

@@ -180,7 +180,7 @@ impl Search<'_> {
     }
 
     fn context<'s>(&'s self, state: &'s State) -> Context<'s> {
-        Context { catalog: self.ctx.catalog, session: self.ctx.session, exchanged: &state.tables }
+        Context { catalog: self.ctx.catalog, session: self.ctx.session, exchanged: &state.tables, copies: None }
     }
 }
 
@@ -222,6 +222,7 @@ fn exchanged_table(
         distribution,
         view_definition: None,
         is_barrier: false,
+            check_option: false,
         unique_keys: of.map(|relation| relation.unique_keys.clone()).unwrap_or_default(),
         foreign_keys: Vec::new(),
         parent: None,

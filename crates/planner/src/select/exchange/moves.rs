@@ -148,7 +148,7 @@ impl Search<'_> {
         tables: impl Iterator<Item = Arc<Relation>>,
     ) -> Result<bool> {
         let exchanged: Vec<Arc<Relation>> = state.tables.iter().cloned().chain(tables).collect();
-        let ctx = Context { catalog: self.ctx.catalog, session: self.ctx.session, exchanged: &exchanged };
+        let ctx = Context { catalog: self.ctx.catalog, session: self.ctx.session, exchanged: &exchanged, copies: None };
         let mut analyzer = Analyzer::new(&ctx);
         let analysed = analyzer.with(renamed, &Env::default()).and_then(|env| {
             match renamed.op == SetOperation::SetopNone as i32 {
