@@ -30,4 +30,5 @@
 
 pub mod differential;
 pub mod fuzz;
+pub mod generator;
 pub mod script;

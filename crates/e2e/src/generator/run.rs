@@ -1,0 +1,441 @@
+//! Runs random statements on both sides, in and out of transactions, in both protocols; shrinks and prints what differs.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use pgerror::Result;
+use testkit::Rng;
+use testkit::wire::{Answer, Client, CopyInput};
+
+use super::compare::{Difference, Verdict, compare};
+use super::part::{Constants, Part};
+use super::query::Query;
+use super::scope::Generator;
+use super::shrink::shrink;
+use super::world::{Table, World};
+use crate::differential::Pair;
+
+/// Statements or blocks of one world.
+const STEPS: usize = 100;
+/// More failures than this in one world add nothing.
+const FAILURES_MAX: usize = 4;
+/// Random joins can become large; such a statement proves nothing.
+const TIMEOUT: &str = "SET statement_timeout = '10s'";
+
+/// What came out of all statements.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// Both sides gave the same rows.
+    pub same: usize,
+    /// Both sides gave the same error, by SQLSTATE: a generator that mostly makes wrong statements tests little.
+    pub errors: BTreeMap<String, usize>,
+    /// The cluster refused: how often, and one example, by its message without names.
+    pub refused: BTreeMap<String, (usize, String)>,
+    /// Timeouts.
+    pub skipped: usize,
+}
+
+impl Tally {
+    /// Statements that were compared or refused.
+    pub fn statements(&self) -> usize {
+        self.same + self.errors.values().sum::<usize>() + self.refusals()
+    }
+
+    /// Statements that the cluster refused.
+    pub fn refusals(&self) -> usize {
+        self.refused.values().map(|(count, _)| count).sum()
+    }
+
+    /// A table of what was refused, the most frequent first.
+    pub fn table(&self) -> String {
+        let mut text = format!(
+            "{} the same, {:?} the same error, {} refused ({:.2} %), {} timed out\n",
+            self.same,
+            self.errors,
+            self.refusals(),
+            100.0 * self.refusals() as f64 / self.statements().max(1) as f64,
+            self.skipped
+        );
+        let mut rows: Vec<_> = self.refused.iter().collect();
+        rows.sort_by_key(|(_, (count, _))| std::cmp::Reverse(*count));
+        for (message, (count, example)) in rows {
+            let _ = writeln!(text, "{count:6}  {message}\n        e.g. {example}");
+        }
+        text
+    }
+
+    fn count(&mut self, verdict: &Verdict, sql: &str) {
+        match verdict {
+            Verdict::Same => self.same += 1,
+            Verdict::SameError(code) => *self.errors.entry(code.clone()).or_default() += 1,
+            Verdict::Skipped => self.skipped += 1,
+            Verdict::Refused(message) => {
+                let entry = self.refused.entry(without_names(message)).or_insert_with(|| (0, sql.to_owned()));
+                entry.0 += 1;
+                // The shortest example says most.
+                if sql.len() < entry.1.len() {
+                    entry.1 = sql.to_owned();
+                }
+            }
+            Verdict::Differs(_) => {}
+        }
+    }
+}
+
+/// A message with `"name"` as `"…"`, so that messages about different tables count as one.
+fn without_names(message: &str) -> String {
+    let mut quoted = false;
+    let mut text = String::new();
+    for character in message.chars() {
+        if character == '"' {
+            quoted = !quoted;
+            text.push_str(if quoted { "\"…" } else { "\"" });
+        } else if !quoted {
+            text.push(character);
+        }
+    }
+    text
+}
+
+/// Runs the statements of one world; gives what differs, each ready to be pasted into a case file.
+///
+/// # Errors
+/// When a connection breaks.
+pub fn run(pair: &mut Pair, seed: u64, tally: &mut Tally) -> Result<Vec<String>> {
+    let world = World::new(seed);
+    let mut session = Session { pair, world: &world, tally, in_block: false, log: Vec::new(), fresh_id: 10_000 };
+    session.create()?;
+    let mut rng = Rng::new(seed.wrapping_mul(0x1234_5678_9abc_def1));
+    let mut failures = Vec::new();
+    for step in 0..STEPS {
+        let statement = rng.next_u64();
+        let result = match rng.below(20) {
+            0..=9 => session.query(statement)?,
+            10..=12 => session.with_parameters(statement)?,
+            13..=16 => session.change(statement)?,
+            17 | 18 => session.block(statement)?,
+            _ => session.prepared(statement)?,
+        };
+        if let Some(failure) = result {
+            failures.push(format!("seed {seed}, step {step}\n{failure}"));
+            if session.is_apart()? || failures.len() == FAILURES_MAX {
+                break;
+            }
+        }
+    }
+    Ok(failures)
+}
+
+struct Session<'a> {
+    pair: &'a mut Pair,
+    world: &'a World,
+    tally: &'a mut Tally,
+    in_block: bool,
+    /// Changes since the world was made.
+    log: Vec<String>,
+    fresh_id: usize,
+}
+
+impl Session<'_> {
+    fn create(&mut self) -> Result<()> {
+        let distributed = self.pair.distributed;
+        for (client, distributed) in [(&mut self.pair.reference, false), (&mut self.pair.cluster, distributed)] {
+            for statement in ["SET client_min_messages = error", "SET TimeZone = 'UTC'", TIMEOUT] {
+                client.run(statement)?;
+            }
+            for statement in [
+                "DROP SCHEMA IF EXISTS fuzz_queries CASCADE",
+                "DROP TABLE IF EXISTS tmp",
+                "CREATE SCHEMA fuzz_queries",
+                "SET search_path = fuzz_queries",
+            ] {
+                client.run(statement)?;
+            }
+            for statement in self.world.statements(distributed) {
+                client.run(&statement).map_err(|error| error.context(statement.clone()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The same text on both sides at once.
+    fn both(&mut self, sql: &str) -> Result<(Answer, Answer)> {
+        self.pair.cluster.send_query(sql)?;
+        self.pair.reference.send_query(sql)?;
+        let expected = self.pair.reference.wait()?.pop().unwrap_or_default();
+        let actual = self.pair.cluster.wait()?.pop().unwrap_or_default();
+        Ok((expected, actual))
+    }
+
+    /// The same text on both sides; neither may fail.
+    fn command(&mut self, sql: &str) -> Result<()> {
+        let (expected, actual) = self.both(sql)?;
+        expected.error.map_or(Ok(()), Err)?;
+        actual.error.map_or(Ok(()), |error| Err(error.context(sql.to_owned())))
+    }
+
+    fn begin_step(&mut self) -> Result<()> {
+        if self.in_block { self.command("SAVEPOINT step") } else { Ok(()) }
+    }
+
+    /// Also undoes what a statement did on one side only.
+    fn end_step(&mut self, keep: bool) -> Result<()> {
+        match (self.in_block, keep) {
+            (true, true) => self.command("RELEASE step"),
+            (true, false) => self.command("ROLLBACK TO step"),
+            (false, _) => Ok(()),
+        }
+    }
+
+    fn compared(&mut self, sql: &str, ordered: bool) -> Result<Verdict> {
+        self.begin_step()?;
+        let (expected, actual) = self.both(sql)?;
+        let verdict = compare(&expected, &actual, ordered);
+        self.end_step(verdict == Verdict::Same)?;
+        Ok(verdict)
+    }
+
+    fn query(&mut self, seed: u64) -> Result<Option<String>> {
+        let Query { part, ordered } = Generator::new(self.world, seed).query();
+        // Other constants in the same words: what is kept of the first must not stand for the second.
+        let turns = if seed.is_multiple_of(4) { 0..3 } else { 0..1 };
+        for turn in turns {
+            let sql = part.render(Constants::Inline, turn).text;
+            let verdict = self.compared(&sql, ordered)?;
+            self.tally.count(&verdict, &sql);
+            if let Verdict::Differs(difference) = verdict {
+                return self.shrunk(part, difference, |session, part| {
+                    session.compared(&part.render(Constants::Inline, turn).text, ordered)
+                });
+            }
+        }
+        Ok(None)
+    }
+
+    fn with_parameters(&mut self, seed: u64) -> Result<Option<String>> {
+        let Query { part, ordered } = Generator::new(self.world, seed).query();
+        for turn in 0..2 {
+            let verdict = self.extended(&part, turn, ordered)?;
+            self.tally.count(&verdict, &part.render(Constants::Parameters, turn).text);
+            if let Verdict::Differs(difference) = verdict {
+                return self.shrunk(part, difference, |session, part| session.extended(part, turn, ordered));
+            }
+        }
+        Ok(None)
+    }
+
+    fn extended(&mut self, part: &Part, turn: usize, ordered: bool) -> Result<Verdict> {
+        let rendered = part.render(Constants::Parameters, turn);
+        let parameters: Vec<Option<&str>> = rendered.parameters.iter().map(|value| Some(value.as_str())).collect();
+        let send = |client: &mut Client| client.extended(&rendered.text, &parameters, CopyInput::default(), |_| false);
+        let actual = send(&mut self.pair.cluster)?;
+        let expected = send(&mut self.pair.reference)?;
+        Ok(compare(&expected, &actual, ordered))
+    }
+
+    /// `PREPARE`, a schema change, and `EXECUTE` before and after it.
+    fn prepared(&mut self, seed: u64) -> Result<Option<String>> {
+        let mut rng = Rng::new(seed);
+        let Query { part, ordered } = Generator::new(self.world, seed).query();
+        let rendered = part.render(Constants::Parameters, 0);
+        let table = &self.world.tables[rng.below(self.world.tables.len() - 2)];
+        let (name, column) = (&table.name, &table.columns[table.columns.len() - 1].0);
+        let between = [
+            format!("CREATE INDEX fuzz_index ON {name} (id)"),
+            "DROP INDEX IF EXISTS fuzz_index".to_owned(),
+            format!("ALTER TABLE {name} ADD COLUMN extra int DEFAULT 7"),
+            format!("ALTER TABLE {name} DROP COLUMN extra"),
+            format!("ALTER TABLE {name} ALTER COLUMN {column} DROP DEFAULT"),
+            format!("ANALYZE {name}"),
+        ];
+        let prepare = match rendered.types.is_empty() {
+            true => format!("PREPARE fuzz AS {}", rendered.text),
+            false => format!("PREPARE fuzz ({}) AS {}", rendered.types.join(", "), rendered.text),
+        };
+        let execute = |turn: usize| {
+            let values = part.render(Constants::Parameters, turn).parameters;
+            let values: Vec<String> = values.iter().map(|value| format!("'{value}'")).collect();
+            match values.is_empty() {
+                true => "EXECUTE fuzz".to_owned(),
+                false => format!("EXECUTE fuzz ({})", values.join(", ")),
+            }
+        };
+        let start = rng.below(2) * 2;
+        let texts = [&prepare, &execute(0), &between[start], &execute(1), &between[start + 1], &execute(2)];
+        let mut failure = None;
+        for (number, sql) in texts.iter().enumerate() {
+            let verdict = self.compared(sql, ordered)?;
+            self.tally.count(&verdict, sql);
+            match verdict {
+                Verdict::Differs(difference) => {
+                    let texts: Vec<&str> = texts[..=number].iter().map(|text| text.as_str()).collect();
+                    failure = Some(self.case(&texts.join(";\n"), &difference)?);
+                    break;
+                }
+                // A statement that is not prepared on both sides has nothing to execute.
+                Verdict::SameError(_) | Verdict::Refused(_) | Verdict::Skipped if number == 0 => break,
+                _ => {}
+            }
+        }
+        for client in [&mut self.pair.reference, &mut self.pair.cluster] {
+            client.simple("DEALLOCATE fuzz")?;
+            client.simple("DROP INDEX IF EXISTS fuzz_index")?;
+            client.simple(&format!("ALTER TABLE {name} DROP COLUMN IF EXISTS extra"))?;
+        }
+        Ok(failure)
+    }
+
+    fn block(&mut self, seed: u64) -> Result<Option<String>> {
+        let mut rng = Rng::new(seed);
+        let begin = *rng.pick(&[&"BEGIN", &"BEGIN", &"BEGIN ISOLATION LEVEL REPEATABLE READ"]);
+        self.command(begin)?;
+        self.in_block = true;
+        self.log.push(begin.to_owned());
+        let mut failure = None;
+        for _ in 0..2 + rng.below(5) {
+            let statement = rng.next_u64();
+            failure = if rng.one_in(2) { self.query(statement)? } else { self.change(statement)? };
+            if failure.is_some() {
+                break;
+            }
+        }
+        let end = if rng.one_in(3) || failure.is_some() { "ROLLBACK" } else { "COMMIT" };
+        self.in_block = false;
+        self.log.push(end.to_owned());
+        self.command(end)?;
+        if failure.is_none() && self.is_apart()? {
+            let difference = Difference { codes: Default::default(), text: "    after the block\n".to_owned() };
+            failure = Some(self.case("", &difference)?);
+        }
+        Ok(failure)
+    }
+
+    fn change(&mut self, seed: u64) -> Result<Option<String>> {
+        self.fresh_id += 500;
+        let change = Generator::new(self.world, seed).change(self.fresh_id);
+        let sql = change.part.render(Constants::Inline, 0).text;
+        let verdict = self.changed(&sql, &change.table, true)?;
+        self.tally.count(&verdict, &sql);
+        let Verdict::Differs(difference) = verdict else { return Ok(None) };
+        if self.in_block {
+            return self.shrunk(change.part, difference, |session, part| {
+                session.changed(&part.render(Constants::Inline, 0).text, &change.table, false)
+            });
+        }
+        let after = self.case(&sql, &difference)?;
+        // Outside a block the change has happened. It is tried again on new tables, in blocks that are rolled back.
+        let log = std::mem::take(&mut self.log);
+        self.create()?;
+        self.command("BEGIN")?;
+        self.in_block = true;
+        let again = self.changed(&sql, &change.table, false)?;
+        let shrunk = match again {
+            Verdict::Differs(difference) => self.shrunk(change.part, difference, |session, part| {
+                session.changed(&part.render(Constants::Inline, 0).text, &change.table, false)
+            })?,
+            _ => None,
+        };
+        self.in_block = false;
+        self.command("ROLLBACK")?;
+        Ok(shrunk.or(Some(format!("{after}\n  only after these changes:\n{}", log.join(";\n")))))
+    }
+
+    /// The cluster goes first: what it refuses must not happen on the other side.
+    fn changed(&mut self, sql: &str, table: &str, keep: bool) -> Result<Verdict> {
+        self.begin_step()?;
+        let actual = self.pair.cluster.simple(sql)?;
+        let code = actual.error.as_ref().map(|error| error.code());
+        if code == Some(pgerror::SqlState::FEATURE_NOT_SUPPORTED) {
+            self.end_step(false)?;
+            return Ok(Verdict::Refused(actual.error.map(|error| error.message().into_owned()).unwrap_or_default()));
+        }
+        let expected = self.pair.reference.simple(sql)?;
+        let mut verdict = compare(&expected, &actual, false);
+        if verdict == Verdict::Same {
+            let (expected, actual) = self.both(&format!("SELECT * FROM {table}"))?;
+            verdict = compare(&expected, &actual, false);
+        }
+        let same = verdict == Verdict::Same;
+        self.end_step(same && keep)?;
+        if same && keep {
+            self.log.push(sql.to_owned());
+        }
+        Ok(verdict)
+    }
+
+    /// Have the two sides other rows?
+    fn is_apart(&mut self) -> Result<bool> {
+        for table in self.world.tables.iter().filter(|table| table.is_changed) {
+            let (expected, actual) = self.both(&format!("SELECT * FROM {}", table.name))?;
+            if compare(&expected, &actual, false) != Verdict::Same {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn shrunk(
+        &mut self,
+        part: Part,
+        difference: Difference,
+        mut attempt: impl FnMut(&mut Self, &Part) -> Result<Verdict>,
+    ) -> Result<Option<String>> {
+        let mut last = difference.clone();
+        let part = shrink(part, |part| {
+            let verdict = attempt(self, part)?;
+            Ok(match verdict {
+                Verdict::Differs(now) if now.codes == difference.codes => {
+                    last = now;
+                    true
+                }
+                _ => false,
+            })
+        })?;
+        self.case(&part.render(Constants::Inline, 0).text, &last).map(Some)
+    }
+
+    /// Tables, rows and statement as a case file has them.
+    fn case(&mut self, sql: &str, difference: &Difference) -> Result<String> {
+        let mut text = String::new();
+        let mut needed: Vec<&Table> = Vec::new();
+        let words = |text: &str| -> Vec<String> {
+            text.split(|c: char| !c.is_alphanumeric() && c != '_').map(str::to_owned).collect()
+        };
+        let mut mentioned = words(sql);
+        for table in self.world.tables.iter().rev().filter(|table| !table.is_changed) {
+            if mentioned.contains(&table.name) {
+                mentioned.extend(table.statements.iter().flat_map(|statement| words(statement)));
+            }
+        }
+        needed.extend(self.world.tables.iter().filter(|table| mentioned.contains(&table.name)));
+        for table in needed {
+            for statement in table.statements.iter().filter(|statement| !statement.starts_with("INSERT")) {
+                let _ = writeln!(text, "{statement};");
+            }
+            if table.is_changed {
+                let values: Vec<String> =
+                    table.columns.iter().map(|(name, _)| format!("quote_nullable({name}::text)")).collect();
+                let query = format!("SELECT concat_ws(', ', {}) FROM {}", values.join(", "), table.name);
+                // A failed block has nothing to say.
+                let rows: Vec<String> = self.pair.reference.strings(&query).unwrap_or_default().concat();
+                let rows: Vec<String> = rows.iter().map(|row| format!("({row})")).collect();
+                if !rows.is_empty() {
+                    let _ = writeln!(text, "INSERT INTO {} VALUES {};", table.name, rows.join(", "));
+                }
+            }
+        }
+        let place = if self.in_block { "in a block: " } else { "" };
+        let _ = writeln!(text, "{sql};\n  {place}{}", difference.text.trim_start());
+        Ok(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_about_different_tables_are_one() {
+        assert_eq!(without_names("cannot lock rows of \"t1\" here"), "cannot lock rows of \"…\" here");
+    }
+}
