@@ -91,7 +91,8 @@ impl Session {
         output: &mut Output<'_>,
     ) -> Result<Completion> {
         let columns = self.complain_of(&change.original, call).await?;
-        if output.wants_description()
+        if call.describe
+            && output.wants_description()
             && let Some(columns) = columns.filter(|_| !change.returning.is_empty())
         {
             output.description(&columns);

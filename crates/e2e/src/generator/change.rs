@@ -99,7 +99,7 @@ impl Generator<'_> {
         }
     }
 
-    fn assignments(&mut self, table: &Table) -> Part {
+    fn assignments(&mut self, table: &Table, alias: &str) -> Part {
         let mut items = Vec::new();
         for _ in 0..1 + self.below(2) {
             let (name, kind) = &table.columns[self.below(table.columns.len())];
@@ -110,7 +110,7 @@ impl Generator<'_> {
             items.push((name.clone(), value));
         }
         if items.is_empty() {
-            items.push(("id".to_owned(), "id".into()));
+            items.push(("id".to_owned(), format!("{alias}.id").into()));
         }
         Part::list(items.into_iter().map(|(name, value)| seq![format!("{name} = "), value]).collect())
     }
@@ -124,7 +124,7 @@ impl Generator<'_> {
         self.levels.push(level);
         let assignments = match self.one_in(25) {
             true => format!("id = {alias}.id + 3000").into(),
-            false => self.assignments(table),
+            false => self.assignments(table, &alias),
         };
         // "id = id" is ambiguous beside another table.
         let assignments =
@@ -180,7 +180,7 @@ impl Generator<'_> {
         self.levels.push(vec![target, source.clone()]);
         let mut clauses = Vec::new();
         let condition = self.condition(1);
-        let assignments = self.assignments(table);
+        let assignments = self.assignments(table, &alias);
         if !self.one_in(3) {
             clauses.push(seq![
                 " WHEN MATCHED",

@@ -252,8 +252,9 @@ impl Generator<'_> {
         let keys = 1 + self.below(kinds.len());
         let on: Vec<String> = (1..=keys).map(|number| number.to_string()).collect();
         let order: Vec<String> = (1..=kinds.len()).map(|number| number.to_string()).collect();
-        let head = format!("(SELECT DISTINCT ON ({}) ", on.join(", "));
-        seq![head, Part::list(targets), " FROM ", from, filter, format!(" ORDER BY {})", order.join(", "))]
+        let head = format!("SELECT * FROM (SELECT DISTINCT ON ({}) ", on.join(", "));
+        let tail = format!(" ORDER BY {}) {}", order.join(", "), self.fresh("d"));
+        seq![head, Part::list(targets), " FROM ", from, filter, tail]
     }
 
     /// Every output column, in any order and direction: rows that tie are the same.

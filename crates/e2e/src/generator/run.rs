@@ -8,7 +8,7 @@ use testkit::Rng;
 use testkit::wire::{Answer, Client, CopyInput};
 
 use super::compare::{Difference, Verdict, compare};
-use super::part::{Constants, Part};
+use super::part::{Constants, Part, Rendered};
 use super::query::Query;
 use super::scope::Generator;
 use super::shrink::shrink;
@@ -28,58 +28,72 @@ pub struct Tally {
     /// Both sides gave the same rows.
     pub same: usize,
     /// Both sides gave the same error, by SQLSTATE: a generator that mostly makes wrong statements tests little.
-    pub errors: BTreeMap<String, usize>,
-    /// The cluster refused: how often, and one example, by its message without names.
-    pub refused: BTreeMap<String, (usize, String)>,
+    pub errors: BTreeMap<String, Counted>,
+    /// The cluster refused, by its message without names.
+    pub refused: BTreeMap<String, Counted>,
     /// Timeouts.
     pub skipped: usize,
+}
+
+/// How often, and the shortest statement that did it.
+#[derive(Debug, Default)]
+#[allow(missing_docs)]
+pub struct Counted {
+    pub count: usize,
+    pub example: String,
 }
 
 impl Tally {
     /// Statements that were compared or refused.
     pub fn statements(&self) -> usize {
-        self.same + self.errors.values().sum::<usize>() + self.refusals()
+        self.same + sum(&self.errors) + self.refusals()
     }
 
     /// Statements that the cluster refused.
     pub fn refusals(&self) -> usize {
-        self.refused.values().map(|(count, _)| count).sum()
+        sum(&self.refused)
     }
 
-    /// A table of what was refused, the most frequent first.
+    /// What was refused and which errors came, the most frequent first.
     pub fn table(&self) -> String {
-        let mut text = format!(
-            "{} the same, {:?} the same error, {} refused ({:.2} %), {} timed out\n",
+        let (errors, refusals) = (sum(&self.errors), self.refusals());
+        let share = 100.0 * refusals as f64 / self.statements().max(1) as f64;
+        format!(
+            "{} gave the same rows, {errors} the same error, {refusals} were refused ({share:.2} %), {} timed out\n\
+             errors on both sides:\n{}refused:\n{}",
             self.same,
-            self.errors,
-            self.refusals(),
-            100.0 * self.refusals() as f64 / self.statements().max(1) as f64,
-            self.skipped
-        );
-        let mut rows: Vec<_> = self.refused.iter().collect();
-        rows.sort_by_key(|(_, (count, _))| std::cmp::Reverse(*count));
-        for (message, (count, example)) in rows {
-            let _ = writeln!(text, "{count:6}  {message}\n        e.g. {example}");
-        }
-        text
+            self.skipped,
+            rows(&self.errors),
+            rows(&self.refused)
+        )
     }
 
     fn count(&mut self, verdict: &Verdict, sql: &str) {
-        match verdict {
-            Verdict::Same => self.same += 1,
-            Verdict::SameError(code) => *self.errors.entry(code.clone()).or_default() += 1,
-            Verdict::Skipped => self.skipped += 1,
-            Verdict::Refused(message) => {
-                let entry = self.refused.entry(without_names(message)).or_insert_with(|| (0, sql.to_owned()));
-                entry.0 += 1;
-                // The shortest example says most.
-                if sql.len() < entry.1.len() {
-                    entry.1 = sql.to_owned();
-                }
-            }
-            Verdict::Differs(_) => {}
+        let (map, key) = match verdict {
+            Verdict::Same => return self.same += 1,
+            Verdict::Skipped => return self.skipped += 1,
+            Verdict::Differs(_) => return,
+            Verdict::SameError(code) => (&mut self.errors, code.clone()),
+            Verdict::Refused(message) => (&mut self.refused, without_names(message)),
+        };
+        let entry = map.entry(key).or_default();
+        entry.count += 1;
+        if entry.count == 1 || sql.len() < entry.example.len() {
+            entry.example = sql.to_owned();
         }
     }
+}
+
+fn sum(map: &BTreeMap<String, Counted>) -> usize {
+    map.values().map(|counted| counted.count).sum()
+}
+
+fn rows(map: &BTreeMap<String, Counted>) -> String {
+    let mut rows: Vec<_> = map.iter().collect();
+    rows.sort_by_key(|(_, counted)| std::cmp::Reverse(counted.count));
+    let line =
+        |(key, counted): (&String, &Counted)| format!("{:6}  {key}\n        {}\n", counted.count, counted.example);
+    rows.into_iter().map(line).collect()
 }
 
 /// A message with `"name"` as `"…"`, so that messages about different tables count as one.
@@ -204,9 +218,8 @@ impl Session<'_> {
             let verdict = self.compared(&sql, ordered)?;
             self.tally.count(&verdict, &sql);
             if let Verdict::Differs(difference) = verdict {
-                return self.shrunk(part, difference, |session, part| {
-                    session.compared(&part.render(Constants::Inline, turn).text, ordered)
-                });
+                let render = |part: &Part| part.render(Constants::Inline, turn);
+                return self.shrunk(part, difference, render, |session, now| session.compared(&now.text, ordered));
             }
         }
         Ok(None)
@@ -215,17 +228,18 @@ impl Session<'_> {
     fn with_parameters(&mut self, seed: u64) -> Result<Option<String>> {
         let Query { part, ordered } = Generator::new(self.world, seed).query();
         for turn in 0..2 {
-            let verdict = self.extended(&part, turn, ordered)?;
-            self.tally.count(&verdict, &part.render(Constants::Parameters, turn).text);
+            let render = |part: &Part| part.render(Constants::Parameters, turn);
+            let rendered = render(&part);
+            let verdict = self.extended(&rendered, ordered)?;
+            self.tally.count(&verdict, &rendered.text);
             if let Verdict::Differs(difference) = verdict {
-                return self.shrunk(part, difference, |session, part| session.extended(part, turn, ordered));
+                return self.shrunk(part, difference, render, |session, now| session.extended(now, ordered));
             }
         }
         Ok(None)
     }
 
-    fn extended(&mut self, part: &Part, turn: usize, ordered: bool) -> Result<Verdict> {
-        let rendered = part.render(Constants::Parameters, turn);
+    fn extended(&mut self, rendered: &Rendered, ordered: bool) -> Result<Verdict> {
         let parameters: Vec<Option<&str>> = rendered.parameters.iter().map(|value| Some(value.as_str())).collect();
         let send = |client: &mut Client| client.extended(&rendered.text, &parameters, CopyInput::default(), |_| false);
         let actual = send(&mut self.pair.cluster)?;
@@ -313,13 +327,14 @@ impl Session<'_> {
     fn change(&mut self, seed: u64) -> Result<Option<String>> {
         self.fresh_id += 500;
         let change = Generator::new(self.world, seed).change(self.fresh_id);
-        let sql = change.part.render(Constants::Inline, 0).text;
+        let render = |part: &Part| part.render(Constants::Inline, 0);
+        let sql = render(&change.part).text;
         let verdict = self.changed(&sql, &change.table, true)?;
         self.tally.count(&verdict, &sql);
         let Verdict::Differs(difference) = verdict else { return Ok(None) };
         if self.in_block {
-            return self.shrunk(change.part, difference, |session, part| {
-                session.changed(&part.render(Constants::Inline, 0).text, &change.table, false)
+            return self.shrunk(change.part, difference, render, |session, now| {
+                session.changed(&now.text, &change.table, false)
             });
         }
         let after = self.case(&sql, &difference)?;
@@ -330,8 +345,8 @@ impl Session<'_> {
         self.in_block = true;
         let again = self.changed(&sql, &change.table, false)?;
         let shrunk = match again {
-            Verdict::Differs(difference) => self.shrunk(change.part, difference, |session, part| {
-                session.changed(&part.render(Constants::Inline, 0).text, &change.table, false)
+            Verdict::Differs(difference) => self.shrunk(change.part, difference, render, |session, now| {
+                session.changed(&now.text, &change.table, false)
             })?,
             _ => None,
         };
@@ -378,11 +393,12 @@ impl Session<'_> {
         &mut self,
         part: Part,
         difference: Difference,
-        mut attempt: impl FnMut(&mut Self, &Part) -> Result<Verdict>,
+        rendered: impl Fn(&Part) -> Rendered,
+        mut attempt: impl FnMut(&mut Self, &Rendered) -> Result<Verdict>,
     ) -> Result<Option<String>> {
         let mut last = difference.clone();
         let part = shrink(part, |part| {
-            let verdict = attempt(self, part)?;
+            let verdict = attempt(self, &rendered(part))?;
             Ok(match verdict {
                 Verdict::Differs(now) if now.codes == difference.codes => {
                     last = now;
@@ -391,7 +407,12 @@ impl Session<'_> {
                 _ => false,
             })
         })?;
-        self.case(&part.render(Constants::Inline, 0).text, &last).map(Some)
+        let Rendered { text, parameters, .. } = rendered(&part);
+        let values = match parameters.is_empty() {
+            true => String::new(),
+            false => format!("-- params: {}\n", parameters.join(" | ")),
+        };
+        self.case(&format!("{values}{text}"), &last).map(Some)
     }
 
     /// Tables, rows and statement as a case file has them.
