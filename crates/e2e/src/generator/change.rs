@@ -93,6 +93,9 @@ impl Generator<'_> {
 
     /// A value that the column's type takes, whatever its length.
     fn assigned(&mut self, kind: Kind) -> Part {
+        if self.one_in(5) {
+            return self.operand(kind);
+        }
         match kind {
             Kind::Text | Kind::Small | Kind::Numeric => self.leaf(kind),
             kind => self.value(kind, 1),

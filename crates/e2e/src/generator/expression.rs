@@ -104,6 +104,11 @@ impl Generator<'_> {
         Part::Value(kind, self.below(12))
     }
 
+    /// A constant beside something of the kind: now and then without its type.
+    pub(super) fn operand(&mut self, kind: Kind) -> Part {
+        if self.one_in(3) { Part::Untyped(kind, self.below(12)) } else { self.constant(kind) }
+    }
+
     /// An expression.
     pub(super) fn value(&mut self, kind: Kind, depth: usize) -> Part {
         if depth == 0 || self.one_in(3) {
@@ -162,7 +167,7 @@ impl Generator<'_> {
             4 => {
                 let kind = self.kind();
                 let word = self.word(&[" IN (", " IN (", " NOT IN ("]);
-                let items = (0..1 + self.below(3)).map(|_| self.constant(kind)).collect();
+                let items = (0..1 + self.below(3)).map(|_| self.operand(kind)).collect();
                 seq!["(", self.leaf(kind), word, Part::list(items), "))"]
             }
             5 => {
@@ -190,7 +195,8 @@ impl Generator<'_> {
     fn comparison(&mut self, depth: usize) -> Part {
         let kind = self.kind();
         let operator = self.word(COMPARISONS);
-        let (left, right) = (self.value(kind, depth.min(1)), self.leaf(kind));
+        let left = self.value(kind, depth.min(1));
+        let right = if self.one_in(3) { self.operand(kind) } else { self.leaf(kind) };
         seq!["(", left, format!(" {operator} "), right, ")"]
     }
 

@@ -9,6 +9,8 @@ pub enum Part {
     Text(String),
     /// A constant: the n-th value of its kind.
     Value(Kind, usize),
+    /// The same without its type, which is that of what it is compared with or put into.
+    Untyped(Kind, usize),
     /// One after the other.
     Seq(Vec<Part>),
     /// May be left out.
@@ -98,6 +100,14 @@ impl Part {
                     out.text.push_str(&format!("${}::{}", out.parameters.len(), kind.type_name()));
                 }
             },
+            Self::Untyped(kind, index) => match constants {
+                Constants::Inline => out.text.push_str(&format!("'{}'", kind.value(index + turn))),
+                Constants::Parameters => {
+                    out.parameters.push(kind.value(index + turn).to_owned());
+                    out.types.push(kind.type_name());
+                    out.text.push_str(&format!("${}", out.parameters.len()));
+                }
+            },
             Self::Seq(parts) => parts.iter().for_each(|part| part.render_into(constants, turn, out)),
             Self::Optional(part) => part.render_into(constants, turn, out),
             Self::List { items, separator, .. } => {
@@ -113,7 +123,7 @@ impl Part {
     /// Everything this could be with one thing left out or made simpler, the largest cuts first.
     pub fn simpler(&self) -> Vec<Part> {
         match self {
-            Self::Text(_) | Self::Value(..) => Vec::new(),
+            Self::Text(_) | Self::Value(..) | Self::Untyped(..) => Vec::new(),
             Self::Seq(parts) => inside(parts, |parts| Self::Seq(parts)),
             Self::Optional(part) => {
                 let mut all = vec![Self::Seq(Vec::new())];

@@ -24,8 +24,11 @@ impl Generator<'_> {
             false => Part::Seq(Vec::new()),
         };
         let kinds: Vec<Kind> = (0..1 + self.below(5)).map(|_| self.kind()).collect();
-        if self.one_in(15) {
-            return self.whole_rows();
+        match self.below(24) {
+            0 => return self.whole_rows(),
+            1 => return Query { part: seq![with, self.star()], ordered: false },
+            2 => return Query { part: seq![with, self.ordered_by_expression(&kinds)], ordered: true },
+            _ => {}
         }
         let body = self.select_body(&kinds, DEPTH);
         let (tail, ordered) = match self.below(3) {
@@ -177,6 +180,7 @@ impl Generator<'_> {
             // A key that is not among the output columns.
             names.extend(self.any_column().map(|column| column.0));
         }
+        let over = names.first().filter(|name| name.contains('.')).cloned();
         let group = if names.is_empty() { "()".to_owned() } else { names.join(", ") };
         let group = match (sets, self.below(4)) {
             (true, 0) => format!("ROLLUP ({group})"),
@@ -184,7 +188,12 @@ impl Generator<'_> {
             (true, 2) if !names.is_empty() => format!("GROUPING SETS (({group}), ({}), ())", names[0]),
             _ => group,
         };
-        let targets = self.aggregated_targets(kinds, &keys, depth);
+        let mut targets = self.aggregated_targets(kinds, &keys, depth);
+        if let (Some(at), Some(over)) = (kinds.iter().position(|kind| *kind == Kind::Big), over)
+            && self.one_in(3)
+        {
+            targets[at] = format!("rank() OVER (PARTITION BY {over} ORDER BY count(*)) AS c{}", at + 1).into();
+        }
         let having = self.grouped_having(&names, depth);
         self.levels.pop();
         seq!["SELECT ", Part::list(targets), " FROM ", from, filter, format!(" GROUP BY {group}"), having]
@@ -324,7 +333,54 @@ impl Generator<'_> {
         format!("{name}(c1, c2) AS ({text})").into()
     }
 
-    /// `SELECT *`, whole-row references, row locks.
+    /// `SELECT *` over any joins: with USING and NATURAL the columns are not just those of the tables in a row.
+    fn star(&mut self) -> Part {
+        let (from, sources) = self.from(DEPTH - 1);
+        let alias = sources[self.below(sources.len())].alias.clone();
+        self.levels.push(sources);
+        let filter = self.where_clause(2);
+        self.levels.pop();
+        let target = if self.one_in(3) { format!("{alias}.*") } else { "*".to_owned() };
+        seq![format!("SELECT {target} FROM "), from, filter]
+    }
+
+    /// An order that the output does not show, made total by the tables' ids.
+    fn ordered_by_expression(&mut self, kinds: &[Kind]) -> Part {
+        let (mut from, first) = self.id_source();
+        let mut sources = vec![first];
+        if self.one_in(2) {
+            let (other, second) = self.id_source();
+            let word = self.word(&[" LEFT JOIN ", " JOIN ", " CROSS JOIN "]);
+            let condition = match word {
+                " CROSS JOIN " => String::new(),
+                _ => format!(" ON {}.id = {}.id", sources[0].alias, second.alias),
+            };
+            from = seq![from, word, other, condition];
+            sources.push(second);
+        }
+        let ids: Vec<String> = sources.iter().map(|source| format!("{}.id", source.alias)).collect();
+        self.levels.push(sources);
+        let filter = self.where_clause(2);
+        let targets = kinds.iter().map(|kind| self.value(*kind, 2)).collect();
+        let key = self.kind();
+        let direction = self.word(&["", " DESC", " NULLS FIRST"]);
+        let order =
+            seq![" ORDER BY ", Part::optional(seq!["coalesce(NULL, ", self.value(key, 1), ")", direction, ", "])];
+        self.levels.pop();
+        let limit = Part::optional(seq![" LIMIT ", self.constant(Kind::Count)]);
+        seq!["SELECT ", Part::list(targets), " FROM ", from, filter, order, ids.join(", "), limit]
+    }
+
+    fn id_source(&mut self) -> (Part, Source) {
+        loop {
+            let (part, source) = self.table_source();
+            if source.id.is_some() {
+                return (part, source);
+            }
+        }
+    }
+
+    /// Whole rows of a table, row locks.
     fn whole_rows(&mut self) -> Query {
         let (from, source) = self.table_source();
         let alias = source.alias.clone();
@@ -333,7 +389,8 @@ impl Generator<'_> {
         let filter = self.where_clause(1);
         self.levels.pop();
         let target = match (self.below(5), &id) {
-            (0, _) => alias.clone(),
+            // The row of a view is of type record here, and of the view's own type there.
+            (0, _) if is_table => alias.clone(),
             (1, _) => format!("{alias}::text, {alias} IS NULL"),
             (2, _) if is_table => format!("tableoid::regclass::text, {alias}.*"),
             (3, _) => format!("to_jsonb({alias})"),

@@ -13,8 +13,6 @@ pub struct Table {
     pub columns: Vec<(String, Kind)>,
     /// The distribution clause's words; `None` for views and temporary tables.
     pub distribution: Option<String>,
-    /// Columns of the key.
-    pub key: Vec<String>,
     /// Columns of a unique index.
     pub unique: Option<Vec<String>>,
     /// INSERT, UPDATE and DELETE are tried on it.
@@ -48,9 +46,6 @@ impl World {
         for number in 1..=2 {
             let view = view(&format!("v{number}"), &tables[..=PLAIN_TABLES], &mut rng);
             tables.push(view);
-        }
-        if rng.one_in(2) {
-            tables.last_mut().expect("there are views").statements.push("ANALYZE".to_owned());
         }
         Self { seed, tables }
     }
@@ -117,7 +112,7 @@ fn table(name: &str, role: Role, rng: &mut Rng) -> Table {
             statements.push(format!("CREATE INDEX ON {name} ({column})"));
         }
     }
-    Table { name: name.to_owned(), columns, distribution, key, unique, is_changed: true, has_id: true, statements }
+    Table { name: name.to_owned(), columns, distribution, unique, is_changed: true, has_id: true, statements }
 }
 
 fn distribution(keys: &[&str], columns: &[(String, Kind)], rng: &mut Rng) -> (Option<String>, Vec<String>) {
@@ -197,7 +192,6 @@ fn view(name: &str, tables: &[Table], rng: &mut Rng) -> Table {
         name: name.to_owned(),
         columns,
         distribution: None,
-        key: Vec::new(),
         unique: None,
         is_changed: false,
         has_id: false,
