@@ -72,6 +72,9 @@ fn summary(answer: &Answer, ordered: bool) -> String {
     lines.extend(answer.tag.iter().map(|tag| format!("  tag {tag}")));
     let is_numeric: Vec<bool> = columns.iter().map(|column| column.type_oid == NUMERIC).collect();
     let mut rows: Vec<String> = answer.rows.iter().map(|values| row(values, &is_numeric)).collect();
+    if let Some(copied) = &answer.copied {
+        rows.extend(copied.split_inclusive(|byte| *byte == b'\n').map(|line| format!("  | {}", line.escape_ascii())));
+    }
     if !ordered {
         rows.sort_unstable();
     }

@@ -131,7 +131,7 @@ impl Kind {
             Self::Int | Self::Count if value.starts_with('-') => format!("({value})"),
             Self::Int | Self::Count | Self::Bool => value.to_owned(),
             // A bare literal is what people write; its type comes from what it is compared with, or is text.
-            Self::Text if index % 2 == 0 => format!("'{value}'"),
+            Self::Text if index.is_multiple_of(2) => format!("'{value}'"),
             _ => format!("'{value}'::{}", self.type_name()),
         }
     }

@@ -124,7 +124,7 @@ impl Part {
     pub fn simpler(&self) -> Vec<Part> {
         match self {
             Self::Text(_) | Self::Value(..) | Self::Untyped(..) => Vec::new(),
-            Self::Seq(parts) => inside(parts, |parts| Self::Seq(parts)),
+            Self::Seq(parts) => inside(parts, Self::Seq),
             Self::Optional(part) => {
                 let mut all = vec![Self::Seq(Vec::new())];
                 all.extend(part.simpler().into_iter().map(Self::optional));

@@ -11,6 +11,8 @@ pub struct Query {
     pub part: Part,
     /// Rows come in a determined order.
     pub ordered: bool,
+    /// A column may be of type numeric.
+    pub has_numeric: bool,
 }
 
 /// How deep sub-selects and expressions go.
@@ -26,8 +28,11 @@ impl Generator<'_> {
         let kinds: Vec<Kind> = (0..1 + self.below(5)).map(|_| self.kind()).collect();
         match self.below(24) {
             0 => return self.whole_rows(),
-            1 => return Query { part: seq![with, self.star()], ordered: false },
-            2 => return Query { part: seq![with, self.ordered_by_expression(&kinds)], ordered: true },
+            1 => return Query { part: seq![with, self.star()], ordered: false, has_numeric: true },
+            2 => {
+                let part = seq![with, self.ordered_by_expression(&kinds)];
+                return Query { part, ordered: true, has_numeric: kinds.contains(&Kind::Numeric) };
+            }
             _ => {}
         }
         let body = self.select_body(&kinds, DEPTH);
@@ -36,7 +41,7 @@ impl Generator<'_> {
             1 => (Part::optional(seq![" ORDER BY ", self.total_order(kinds.len())]), true),
             _ => (Part::optional(self.limited(kinds.len())), true),
         };
-        Query { part: seq![with, body, tail], ordered }
+        Query { part: seq![with, body, tail], ordered, has_numeric: kinds.contains(&Kind::Numeric) }
     }
 
     /// A query of these kinds, for use in parentheses.
@@ -407,6 +412,10 @@ impl Generator<'_> {
             Some(id) if self.one_in(2) => Part::optional(format!(" ORDER BY {alias}.{id}")),
             _ => Part::Seq(Vec::new()),
         };
-        Query { part: seq![format!("SELECT {target} FROM "), from, filter, order, lock], ordered: false }
+        Query {
+            part: seq![format!("SELECT {target} FROM "), from, filter, order, lock],
+            ordered: false,
+            has_numeric: true,
+        }
     }
 }

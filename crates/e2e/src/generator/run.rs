@@ -176,8 +176,8 @@ impl Session<'_> {
     fn both(&mut self, sql: &str) -> Result<(Answer, Answer)> {
         self.pair.cluster.send_query(sql)?;
         self.pair.reference.send_query(sql)?;
-        let expected = self.pair.reference.wait()?.pop().unwrap_or_default();
-        let actual = self.pair.cluster.wait()?.pop().unwrap_or_default();
+        let expected = telling(self.pair.reference.wait()?);
+        let actual = telling(self.pair.cluster.wait()?);
         Ok((expected, actual))
     }
 
@@ -210,23 +210,25 @@ impl Session<'_> {
     }
 
     fn query(&mut self, seed: u64) -> Result<Option<String>> {
-        let Query { part, ordered } = Generator::new(self.world, seed).query();
+        let query = Generator::new(self.world, seed).query();
+        let (form, ordered) = (Form::of(seed / 4, self.in_block, &query), query.ordered);
         // Other constants in the same words: what is kept of the first must not stand for the second.
         let turns = if seed.is_multiple_of(4) { 0..3 } else { 0..1 };
         for turn in turns {
-            let sql = part.render(Constants::Inline, turn).text;
+            let render = |part: &Part| form.wrap(part.render(Constants::Inline, turn));
+            let sql = render(&query.part).text;
             let verdict = self.compared(&sql, ordered)?;
             self.tally.count(&verdict, &sql);
             if let Verdict::Differs(difference) = verdict {
-                let render = |part: &Part| part.render(Constants::Inline, turn);
-                return self.shrunk(part, difference, render, |session, now| session.compared(&now.text, ordered));
+                return self
+                    .shrunk(query.part, difference, render, |session, now| session.compared(&now.text, ordered));
             }
         }
         Ok(None)
     }
 
     fn with_parameters(&mut self, seed: u64) -> Result<Option<String>> {
-        let Query { part, ordered } = Generator::new(self.world, seed).query();
+        let Query { part, ordered, .. } = Generator::new(self.world, seed).query();
         for turn in 0..2 {
             let render = |part: &Part| part.render(Constants::Parameters, turn);
             let rendered = render(&part);
@@ -250,7 +252,7 @@ impl Session<'_> {
     /// `PREPARE`, a schema change, and `EXECUTE` before and after it.
     fn prepared(&mut self, seed: u64) -> Result<Option<String>> {
         let mut rng = Rng::new(seed);
-        let Query { part, ordered } = Generator::new(self.world, seed).query();
+        let Query { part, ordered, .. } = Generator::new(self.world, seed).query();
         let rendered = part.render(Constants::Parameters, 0);
         let table = &self.world.tables[rng.below(self.world.tables.len() - 2)];
         let (name, column) = (&table.name, &table.columns[table.columns.len() - 1].0);
@@ -448,6 +450,40 @@ impl Session<'_> {
         let place = if self.in_block { "in a block: " } else { "" };
         let _ = writeln!(text, "{sql};\n  {place}{}", difference.text.trim_start());
         Ok(text)
+    }
+}
+
+/// Of several statements' answers the one with an error, or else with rows.
+fn telling(answers: Vec<Answer>) -> Answer {
+    let weight = |answer: &Answer| (answer.error.is_some(), answer.columns.is_some());
+    answers.into_iter().max_by_key(weight).unwrap_or_default()
+}
+
+/// What else gives the rows of a query.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    Query,
+    Copy,
+    Cursor,
+}
+
+impl Form {
+    fn of(seed: u64, in_block: bool, query: &Query) -> Self {
+        match seed % 8 {
+            // COPY shows whether an equal number was 1.5 or 1.50, which is open.
+            0 | 1 if !query.has_numeric => Self::Copy,
+            2..=4 if in_block => Self::Cursor,
+            _ => Self::Query,
+        }
+    }
+
+    fn wrap(self, query: Rendered) -> Rendered {
+        let text = match self {
+            Self::Query => return query,
+            Self::Copy => format!("COPY ({}) TO STDOUT", query.text),
+            Self::Cursor => format!("DECLARE fuzz CURSOR FOR {}; FETCH ALL FROM fuzz; CLOSE fuzz", query.text),
+        };
+        Rendered { text, ..query }
     }
 }
 
