@@ -36,8 +36,9 @@ clients: build ## psql, pgbench and psycopg against a cluster
 	@scripts/install-deps.sh --tests
 	$(CARGO) test --release --locked -p e2e --test clients -- --nocapture
 
-fuzz: build ## fuzz COPY against a stock server for SECONDS=60
+fuzz: build ## random COPYs, then random statements, against a stock server, for SECONDS=60 each
 	LOXO_FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p e2e --test copy_fuzz -- --nocapture
+	LOXO_FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p e2e --test query_fuzz -- --nocapture
 
 parity: build ## PostgreSQL's own regression files: the share of statements that a cluster answers the same
 	$(CARGO) build --release --locked -p e2e --bin parity

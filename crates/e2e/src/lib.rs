@@ -4,6 +4,7 @@
 //! - `cases/*.sql` + [`differential`]: plain SQL files that anyone can read and run with psql. `tests/differential.rs`
 //!   runs each once per distribution and once per protocol.
 //! - [`fuzz`]: random COPY input. `tests/copy_fuzz.rs` runs it for a while, `make fuzz SECONDS=…` for longer.
+//! - [`generator`]: random statements over random tables. `tests/query_fuzz.rs`, the same way.
 //! - `tests/lineitem.rs`, `tests/clients.rs`: loads, a coordinator killed in mid-COPY, psql, pgbench, psycopg.
 //!
 //! # How a case file is written
@@ -30,5 +31,6 @@
 
 pub mod differential;
 pub mod fuzz;
+pub mod generator;
 pub mod parity;
 pub mod script;

@@ -55,12 +55,7 @@ impl Call {
     /// The user's own parameters, `count` of them, with a format each: values of rows may follow.
     pub(crate) fn own_parameters(&self, count: usize) -> Parameters {
         let mut parameters = self.parameters.as_deref().cloned().unwrap_or_default();
-        let format = |at: usize| match parameters.formats.as_slice() {
-            [] => 0,
-            [all] => *all,
-            each => each.get(at).copied().unwrap_or(0),
-        };
-        parameters.formats = (0..count).map(format).collect();
+        parameters.formats = (0..count).map(|at| self.format_of(at)).collect();
         parameters.values.resize(count, None);
         parameters.types.resize(count, 0);
         parameters
@@ -71,6 +66,36 @@ impl Call {
         let types = self.parameters.as_ref().map(|p| p.types.as_slice()).unwrap_or_default();
         types.iter().map(|oid| if is_node_specific(*oid) { 0 } else { *oid }).collect()
     }
+
+    /// The same for a fragment of the statement. Where it does not mention a parameter whose type is left to be inferred, there
+    /// is nothing to infer it from: any type will do that takes the value as it was bound.
+    pub(crate) fn fragment_types(&self, fragment: &str) -> Vec<u32> {
+        const BYTEA: u32 = 17;
+        const TEXT: u32 = 25;
+        let mut types = self.declared_types();
+        for (at, oid) in types.iter_mut().enumerate().filter(|(_, oid)| **oid == 0) {
+            if !mentions_parameter(fragment, at + 1) {
+                *oid = if self.format_of(at) == 0 { TEXT } else { BYTEA };
+            }
+        }
+        types
+    }
+
+    /// 0 text, 1 binary.
+    fn format_of(&self, parameter: usize) -> i16 {
+        match self.parameters.as_ref().map(|p| p.formats.as_slice()).unwrap_or_default() {
+            [] => 0,
+            [all] => *all,
+            each => each.get(parameter).copied().unwrap_or(0),
+        }
+    }
+}
+
+/// Does `$number` stand in the text? Also true of a string that contains it: then its type is left to be inferred.
+fn mentions_parameter(sql: &str, number: usize) -> bool {
+    let name = format!("${number}");
+    let ends = |at: usize| !sql.as_bytes().get(at + name.len()).is_some_and(u8::is_ascii_digit);
+    sql.match_indices(&name).any(|(at, _)| ends(at))
 }
 
 /// What lets a statement commit by itself.
@@ -121,7 +146,7 @@ impl Held {
 
     /// Queues Parse, if it is needed; gives Bind for the unnamed portal.
     pub(crate) fn bind(&mut self, sql: &str, call: &Call, parameters: &Parameters, catalog_version: u64) -> Bind {
-        let types = call.declared_types();
+        let types = call.fragment_types(sql);
         let statement = match call.one_off {
             true => {
                 frontend::parse(self.link.connection.out(), b"", sql.as_bytes(), &types);
@@ -313,5 +338,16 @@ impl Held {
                 other => return Err(unexpected(other, "a description")),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::mentions_parameter;
+
+    #[test]
+    fn parameters_are_found_by_their_whole_number() {
+        assert!(mentions_parameter("SELECT $1", 1) && mentions_parameter("SELECT $10, $1::int", 1));
+        assert!(!mentions_parameter("SELECT $10", 1) && !mentions_parameter("SELECT 1", 1));
     }
 }

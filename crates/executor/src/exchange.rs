@@ -83,7 +83,7 @@ impl Session {
         let sql = self.fragment_text(exchange, filled).await?;
         let first = exchange.nodes.first().copied().ok_or_else(|| PgError::internal("an exchange without a source"))?;
         let held = self.link(first)?;
-        held.start_describe(&sql, &call.declared_types());
+        held.start_describe(&sql, &call.fragment_types(&sql));
         held.flush().await?;
         let columns = held.read_description().await?.1.unwrap_or_default();
         let binary = columns
@@ -105,7 +105,7 @@ impl Session {
             self.link(*node)?.start(&create, &call.with_formats(Vec::new()), version);
         }
         let sources: Vec<NodeId> = exchange.nodes.iter().copied().filter(|node| stays != Some(*node)).collect();
-        let types = call.declared_types();
+        let types = call.fragment_types(&sql);
         let row_call = call.with_formats(vec![i16::from(binary)]);
         for node in &sources {
             open_portal(self.link(*node)?, &sql, &types, &row_call);

@@ -186,7 +186,7 @@ impl Session {
     pub(crate) async fn describe_input(&mut self, node: NodeId, input: &Input, call: &Call) -> Result<Filled> {
         self.hold(node, Mode::InBlock).await?;
         let held = self.link(node)?;
-        held.start_describe(&input.sql, &call.declared_types());
+        held.start_describe(&input.sql, &call.fragment_types(&input.sql));
         held.flush().await?;
         let columns = held.read_description().await?.1.unwrap_or_default();
         let binary = columns

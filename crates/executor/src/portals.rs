@@ -230,7 +230,7 @@ impl Held {
         // What an earlier statement of this name, cancelled half-way perhaps, has left.
         frontend::close(out, Target::Portal, &portal.name);
         frontend::close(out, Target::Statement, &portal.name);
-        frontend::parse(out, &portal.name, portal.sql.as_bytes(), &call.declared_types());
+        frontend::parse(out, &portal.name, portal.sql.as_bytes(), &call.fragment_types(&portal.sql));
     }
 
     fn bind_portal(&mut self, portal: &Portal, parameters: &Parameters) {

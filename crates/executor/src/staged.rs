@@ -46,8 +46,26 @@ impl Session {
         self.statement_finished();
         let tail = (!insert.tail.is_empty()).then_some(insert);
         let rows = self.drain_stage(&insert.stage, tail, call, output).await.map_err(without_copy_context)?;
+        self.describe_nothing(insert, call, output).await?;
         self.drop_stage(&insert.stage, &insert.inputs).await?;
         Ok(Completion::Tag(format!("INSERT 0 {rows}")))
+    }
+
+    /// The columns of a RETURNING that no row has reached.
+    async fn describe_nothing(&mut self, insert: &InsertStaged, call: &Call, output: &mut Output<'_>) -> Result<()> {
+        if !(insert.returns_rows && call.describe && output.wants_description()) {
+            return Ok(());
+        }
+        let mut types = call.own_parameters(insert.parameters).types;
+        types.extend(insert.stage.columns.iter().map(|column| column.type_oid));
+        types.iter_mut().filter(|oid| is_node_specific(**oid)).for_each(|oid| *oid = 0);
+        let home = self.link(self.home)?;
+        home.start_describe(&insert.insert_sql(1), &types);
+        home.flush().await?;
+        if let Some(fields) = home.read_description().await?.1 {
+            output.description(&fields);
+        }
+        Ok(())
     }
 
     async fn drop_stage(&mut self, stage: &Stage, inputs: &[planner::Input]) -> Result<()> {

@@ -186,6 +186,9 @@ impl Client {
         self.put(if is_copy { b'H' } else { b'S' }, |_| {});
         self.flush()?;
         let mut answer = self.answers(copy, is_copy)?.pop().unwrap_or_default();
+        if answer.columns.is_some() {
+            return Err(PgError::protocol("a RowDescription that nobody asked for, in answer to Execute"));
+        }
         answer.parameter_types = prepared.parameter_types;
         answer.columns = prepared.columns.map(|mut columns| {
             columns.iter_mut().zip(&formats).for_each(|(column, format)| column.format = *format);

@@ -98,7 +98,7 @@ fn into_home(ctx: &Context<'_>, statement: &Statement, insert: &InsertStmt, fact
     if facts.modifying_cte {
         return Err(PgError::unsupported("a data-modifying WITH").hint("Run the data changes one by one."));
     }
-    let (inputs, source) = select::source(ctx, query)?;
+    let (inputs, source) = select::source_of_insert(ctx, query)?;
     let mut rewritten = insert.clone();
     rewritten.select_stmt =
         Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(tree::parse_select(&source.text)?)))));
@@ -479,7 +479,7 @@ impl Insert<'_> {
         if reads_nothing {
             return Ok(Default::default());
         }
-        let (inputs, source) = select::source(self.ctx, &query)?;
+        let (inputs, source) = select::source_of_insert(self.ctx, &query)?;
         let select = tree::parse_select(&source.text)?;
         fill.select_stmt = Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(select)))));
         Ok((inputs, source.types))

@@ -67,13 +67,17 @@ pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             }
             Ok(Plan::Replicate(Replicate { nodes, sql }))
         }
+        // Each node would change its copies by its own part of the source.
+        (Target::Table(relation), Ok(_)) if is_replicated(&relation) => {
+            Err(refused("The source is not whole on every node of the copies."))
+        }
         (Target::Table(_), Ok(Part::Split(split))) if each_alone => {
             Ok(Plan::Scatter(Scatter { nodes: split.nodes, sql, writes: true }))
         }
         (Target::Table(_), Ok(Part::Whole(nodes))) if each_alone => {
             Ok(Plan::Forward(Forward { nodes: nodes[..1].to_vec(), sql, writes: true }))
         }
-        (Target::Table(relation), Ok(_)) if !is_replicated(&relation) => {
+        (Target::Table(relation), Ok(_)) => {
             let reason = "which row is new, and on which node it belongs, no node can tell";
             Merge { ctx, statement, merge, name, relation }.by_way_of_home(reason)
         }

@@ -9,8 +9,8 @@
 //! ```
 
 use catalog::NodeId;
-use pg_query::NodeEnum;
-use pg_query::protobuf::{SelectStmt, SetOperation};
+use pg_query::protobuf::{SelectStmt, SetOperation, a_const};
+use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::context::{Context, intersect};
@@ -230,6 +230,37 @@ pub(crate) fn source(ctx: &Context<'_>, query: &NodeEnum) -> Result<(Vec<Input>,
         Plan::Forward(forward) => Ok(one_input(forward.nodes[..1].to_vec(), forward.sql)),
         Plan::Scatter(scatter) => Ok(one_input(scatter.nodes, scatter.sql)),
         _ => Err(PgError::internal("a query without rows")),
+    }
+}
+
+/// The same for INSERT. A bare constant of its output list has no type of its own, it takes that of the target's column: so it
+/// must stand in the last text, since a fragment would make it text.
+pub(crate) fn source_of_insert(ctx: &Context<'_>, query: &NodeEnum) -> Result<(Vec<Input>, FinalSql)> {
+    let (inputs, source) = source(ctx, query)?;
+    let NodeEnum::SelectStmt(select) = query else { return Ok((inputs, source)) };
+    let is_plain = select.op == SetOperation::SetopNone as i32 && select.distinct_clause.is_empty();
+    let values: Option<Vec<&Node>> =
+        (1..=select.target_list.len()).map(|position| shape::target_value(select, position)).collect();
+    let Some(values) = values.filter(|values| is_plain && !inputs.is_empty() && values.iter().any(|v| is_bare(v)))
+    else {
+        return Ok((inputs, source));
+    };
+    let names: Vec<String> = (1..=values.len()).map(|number| format!("loxo_c{number}")).collect();
+    let column = |(value, name): (&&Node, &String)| match is_bare(value) {
+        true => tree::deparse_expression(value),
+        false => Ok(name.clone()),
+    };
+    let columns: Vec<String> = values.iter().zip(&names).map(column).collect::<Result<_>>()?;
+    let text = format!("SELECT {} FROM ({}) loxo_q({})", columns.join(", "), source.text, names.join(", "));
+    Ok((inputs, FinalSql { text, ..source }))
+}
+
+/// A string, NULL or parameter without a cast.
+fn is_bare(value: &Node) -> bool {
+    match &value.node {
+        Some(NodeEnum::ParamRef(_)) => true,
+        Some(NodeEnum::AConst(constant)) => constant.isnull || matches!(constant.val, Some(a_const::Val::Sval(_))),
+        _ => false,
     }
 }
 

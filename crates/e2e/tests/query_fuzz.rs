@@ -1,0 +1,56 @@
+//! Random statements over random tables give on a cluster what they give on one PostgreSQL.
+//!
+//! `LOXO_FUZZ_SEED` (default 1) is the first world's seed, each next world has the next number; `LOXO_FUZZ_WORLDS` says how
+//! many (default 5, so that every run does the same); `LOXO_FUZZ_SECONDS` runs for that long instead. A failure is printed
+//! as a case for `cases/*.sql`, made as small as is simple, and with the seed that runs it again.
+
+use std::time::{Duration, Instant};
+
+use e2e::differential::Pair;
+use e2e::generator::run::{Tally, run};
+use testkit::{Cluster, Server, ServerOptions};
+
+/// Worlds of a run that does not say how many.
+const WORLDS: u64 = 5;
+/// More failures than this add nothing.
+const FAILURES_MAX: usize = 10;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is not a number: {text}")))
+}
+
+#[test]
+fn statements_answer_like_one_postgresql() {
+    let cluster = Cluster::start(2, 2).expect("a cluster");
+    let options = ServerOptions::like(&mut cluster.connect(0).expect("a session")).expect("its locale");
+    let reference = Server::start(&options).expect("a stock server");
+    let started = Instant::now();
+    let limit = number("LOXO_FUZZ_SECONDS").map(Duration::from_secs);
+    let worlds = number("LOXO_FUZZ_WORLDS").unwrap_or(WORLDS);
+    let failures_max = number("LOXO_FUZZ_FAILURES").map_or(FAILURES_MAX, |most| most as usize);
+    let first = number("LOXO_FUZZ_SEED").unwrap_or(1);
+    let (mut done, mut failures, mut tally) = (0, 0, Tally::default());
+    while limit.map_or(done < worlds, |limit| started.elapsed() < limit) && failures < failures_max {
+        let seed = first + done;
+        // New sessions for every world: one that broke must not spoil the next.
+        let mut pair = Pair {
+            reference: reference.connect().expect("a session"),
+            cluster: cluster.connect(done as usize % 2).expect("a session"),
+            distributed: cluster.is_distributed(),
+        };
+        let found = run(&mut pair, seed, &mut tally)
+            .unwrap_or_else(|error| vec![format!("seed {seed}: the connection broke: {error:?}")]);
+        for failure in &found {
+            eprintln!("{failure}\n  again with LOXO_FUZZ_WORLDS=1 LOXO_FUZZ_SEED={seed}\n");
+        }
+        failures += found.len();
+        done += 1;
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    eprintln!(
+        "{} statements in {done} worlds from seed {first} in {seconds:.0} s, {failures} wrong: {}",
+        tally.statements(),
+        tally.table()
+    );
+    assert!(tally.same > 0 && failures == 0);
+}
