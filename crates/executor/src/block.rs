@@ -39,6 +39,8 @@ impl Session {
             snapshotless: false,
             locked: false,
             ran_ddl: false,
+            ran_ddl_before: false,
+            fills_table: false,
             exported: None,
             clock: None,
         });

@@ -45,6 +45,7 @@ mod own_settings;
 mod pool;
 mod portals;
 mod quick;
+mod readers;
 mod run;
 mod session;
 mod settings;

@@ -55,7 +55,7 @@ pub fn plan(statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>
 fn plan_in(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     use StatementKind as Kind;
     match &statement.kind {
-        Kind::Select => select::plan_with_exchanges(ctx, statement),
+        Kind::Select => select::plan(ctx, statement),
         Kind::Insert => dml::insert(ctx, statement),
         Kind::Update => dml::update(ctx, statement),
         Kind::Delete => dml::delete(ctx, statement),
