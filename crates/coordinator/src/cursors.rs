@@ -4,12 +4,14 @@
 //! gathered into a temp table on the home node first and the cursor reads that, so PostgreSQL itself does SCROLL,
 //! BACKWARD, ABSOLUTE and the rest.
 
+use std::sync::Arc;
+
 use catalog::NodeId;
 use executor::{Call, Completion, Output};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::Field;
-use planner::Plan;
 use planner::parse::{DeclareCursor, Statement};
+use planner::{Dag, Input, Plan};
 
 use crate::client::{Client, watched};
 
@@ -55,32 +57,14 @@ impl Client {
                 self.session.declare_on_node(&forward.nodes, &format!("{prefix}{}", forward.sql), call).await?
             }
             Plan::Scatter(scatter) if !scatter.writes => {
-                let input = planner::Input {
-                    table: "loxo_g1".into(),
-                    nodes: scatter.nodes.clone(),
-                    sql: scatter.sql.clone(),
-                    after_create: Vec::new(),
-                };
-                let whole = planner::FinalSql::plain("TABLE pg_temp.loxo_g1");
-                let (prefix, name) = (declaration(declare), &declare.name);
-                let inputs = [input];
-                let cancel = self.session.cancel_set();
-                let work = self.session.declare_gathered(&inputs, &whole, &prefix, name, &declare.inner.sql, call);
-                watched(&mut self.reader, &cancel, work).await?
+                let rows = whole(scatter.nodes.clone(), scatter.sql.clone(), None);
+                self.declare_gathered(declare, &[rows], &planner::FinalSql::plain(WHOLE), call).await?
             }
-            Plan::Gather(gather) => {
-                let prefix = declaration(declare);
-                let cancel = self.session.cancel_set();
-                let work = self.session.declare_gathered(
-                    &gather.inputs,
-                    &gather.final_sql,
-                    &prefix,
-                    &declare.name,
-                    &declare.inner.sql,
-                    call,
-                );
-                watched(&mut self.reader, &cancel, work).await?
+            Plan::Dag(dag) => {
+                let rows = whole(dag.nodes.clone(), declare.inner.sql.to_string(), Some(Arc::new((**dag).clone())));
+                self.declare_gathered(declare, &[rows], &planner::FinalSql::plain(WHOLE), call).await?
             }
+            Plan::Gather(gather) => self.declare_gathered(declare, &gather.inputs, &gather.final_sql, call).await?,
             _ => {
                 return Err(
                     PgError::unsupported("a cursor over this statement").hint("Run the statement without a cursor.")
@@ -90,6 +74,19 @@ impl Client {
         debug_assert!(!statement.sql.is_empty());
         self.cursors.insert(declare.name.clone(), Cursor { node, hold: declare.hold, gathered });
         Ok(Completion::tag("DECLARE CURSOR"))
+    }
+
+    async fn declare_gathered(
+        &mut self,
+        declare: &DeclareCursor,
+        inputs: &[Input],
+        last: &planner::FinalSql,
+        call: &Call,
+    ) -> Result<NodeId> {
+        let (prefix, query) = (declaration(declare), &declare.inner.sql);
+        let cancel = self.session.cancel_set();
+        let work = self.session.declare_gathered(inputs, last, &prefix, &declare.name, query, call);
+        watched(&mut self.reader, &cancel, work).await
     }
 
     pub(crate) async fn fetch(&mut self, cursor: &str, statement: &Statement, call: &Call) -> Result<Completion> {
@@ -141,6 +138,14 @@ impl Client {
     pub(crate) fn forget_cursors(&mut self) {
         self.cursors.retain(|_, cursor| cursor.hold);
     }
+}
+
+/// Reads all of [`whole`].
+const WHOLE: &str = "TABLE pg_temp.loxo_g1";
+
+/// The rows of a query as an input.
+fn whole(nodes: Vec<NodeId>, sql: String, dag: Option<Arc<Dag>>) -> Input {
+    Input { table: "loxo_g1".into(), nodes, sql, after_create: Vec::new(), dag }
 }
 
 /// `DECLARE name … CURSOR FOR `.

@@ -42,6 +42,8 @@ impl Session {
             snapshotless: false,
             locked: false,
             ran_ddl: false,
+            ran_ddl_before: false,
+            fills_table: false,
             exported: None,
             clock: None,
         });

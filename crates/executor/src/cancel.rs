@@ -27,10 +27,18 @@ use pgproto::{CancelKey, ConnectOptions, Connection};
 use txn::Interrupt;
 use txn::deadlock::{Backend, Owner, Sessions, Verdict, cancel_if_waiting};
 
+use crate::held::Held;
 use crate::session::{BESIDE, Session};
 
 /// A breaker that has no connection by then gives up; the gtm will ask again.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
+
+/// Marks the backend of a node that rests while another one works there.
+const RESTING: u16 = 1 << 14;
+
+fn resting(node: NodeId) -> NodeId {
+    NodeId(node.0 ^ RESTING)
+}
 
 /// A backend while a session holds it.
 struct Working {
@@ -129,6 +137,25 @@ impl CancelSet {
         }
     }
 
+    /// These backends rest, or no longer do, while others work for the session on the same nodes.
+    pub(crate) fn rest(&self, held: &BTreeMap<NodeId, Held>) {
+        for (node, held) in held {
+            let working = Working { key: held.link.connection.cancel_key().clone(), in_transaction: held.begun };
+            let mut all = self.lock();
+            all.remove(node);
+            all.insert(resting(*node), working);
+        }
+    }
+
+    pub(crate) fn wake(&self, held: &BTreeMap<NodeId, Held>) {
+        for node in held.keys() {
+            let mut all = self.lock();
+            if let Some(working) = all.remove(&resting(*node)) {
+                all.insert(*node, working);
+            }
+        }
+    }
+
     /// The session gives the backend up. False if a breaker is at work: then nobody else may get it.
     #[must_use]
     pub(crate) fn remove(&self, node: NodeId) -> bool {
@@ -148,7 +175,10 @@ impl CancelSet {
     }
 
     fn backends(&self) -> Vec<(Backend, bool)> {
-        let place = |node: NodeId| if node == BESIDE { self.home.0 } else { node.0 };
+        let place = |node: NodeId| match NodeId(node.0 & !RESTING) {
+            node if node.0 == BESIDE.0 & !RESTING => self.home.0,
+            node => node.0,
+        };
         let backend = |(node, working): (&NodeId, &Working)| {
             (Backend { node: place(*node), pid: working.key.process_id }, working.in_transaction)
         };

@@ -171,7 +171,8 @@ impl Session {
     }
 
     async fn describe_kept(&mut self, sql: &str, call: &Call) -> Result<Filled> {
-        let input = Input { table: String::new(), nodes: Vec::new(), sql: sql.to_owned(), after_create: Vec::new() };
+        let input =
+            Input { table: String::new(), nodes: Vec::new(), sql: sql.to_owned(), after_create: Vec::new(), dag: None };
         self.describe_input(self.home, &input, call).await
     }
 

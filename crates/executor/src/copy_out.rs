@@ -76,6 +76,19 @@ impl Session {
                 self.end_read(read).await;
                 result
             }
+            CopySource::Dag(dag) => {
+                let call = Call::default();
+                let mut ready = self.begin_dag(dag, &call).await?;
+                let result = match self.up_to_last(dag, &mut ready, &call).await {
+                    Ok((nodes, sql)) => {
+                        let what = format!("({sql})");
+                        self.copy_streams(Mode::InBlock, &nodes, &what, statement, options, sink).await
+                    }
+                    Err(error) => Err(error),
+                };
+                self.end_read(ready.read).await;
+                result
+            }
             CopySource::Gather(gather) if self.gathers_beside(&gather.inputs, &gather.final_sql).await? => {
                 let sql = self.gather_beside(&gather.inputs, &gather.final_sql, &Call::default()).await?;
                 let what = format!("({sql})");

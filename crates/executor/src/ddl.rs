@@ -27,6 +27,7 @@ impl Session {
             return self.ddl_outside_transaction(ddl).await;
         }
         if let Some(block) = &mut self.block {
+            block.ran_ddl_before = block.ran_ddl || block.schema_changed;
             block.ran_ddl = true;
         }
         if ddl.temporary {
@@ -114,15 +115,23 @@ impl Session {
     /// Fills a table that CREATE TABLE AS made.
     async fn follow_up(&mut self, ddl: &DdlPlan, tag: String) -> Result<Completion> {
         let Some(sql) = &ddl.follow_up else { return Ok(Completion::Tag(tag)) };
+        self.set_fills_table(true);
         let plan = self.plan_text(sql).await?;
         let mut nothing = Spool::default();
         let completion = Box::pin(self.run_plan(&plan, &Call::default(), &mut Output::spool(&mut nothing))).await?;
+        self.set_fills_table(false);
         Ok(match completion {
             Completion::Tag(tag) => {
                 Completion::Tag(format!("SELECT {}", pgproto::backend::split_command_tag(&tag).1.unwrap_or(0)))
             }
             Completion::Empty => Completion::Empty,
         })
+    }
+
+    fn set_fills_table(&mut self, fills_table: bool) {
+        if let Some(block) = &mut self.block {
+            block.fills_table = fills_table;
+        }
     }
 
     /// VACUUM, CREATE INDEX CONCURRENTLY and the like: each node for itself, the primary datanode first.

@@ -148,37 +148,32 @@ impl Session {
                 fields.iter().map(column).collect()
             });
         let parameters = parameter_facts(call, known);
-        let estimates = self.context.estimates.known(loaded.catalog.version());
-        let facts = SessionFacts {
-            home: self.home,
-            search_path: &search_path,
-            temp_relations: &temp_relations,
-            parameters: &parameters,
-            describe: columns.as_deref(),
-            in_transaction: self.in_block(),
-            clock: self.clock(),
-            now,
-            estimates: Some(&estimates),
-        };
-        let plan = planner::plan(statement, &loaded.catalog, &facts)?;
-        let wanted = match &plan {
-            Plan::Dag(dag) if !dag.estimates_wanted.is_empty() => &dag.estimates_wanted,
-            _ => return Ok(plan),
-        };
-        self.estimate(wanted, call, loaded.catalog.version()).await?;
-        let estimates = self.context.estimates.known(loaded.catalog.version());
-        let facts = SessionFacts {
-            home: self.home,
-            search_path: &search_path,
-            temp_relations: &temp_relations,
-            parameters: &parameters,
-            describe: columns.as_deref(),
-            in_transaction: self.in_block(),
-            clock: self.clock(),
-            now,
-            estimates: Some(&estimates),
-        };
-        planner::plan(statement, &loaded.catalog, &facts)
+        let (mut changed, mut estimated) = (None, false);
+        loop {
+            let estimates = self.context.estimates.known(loaded.catalog.version());
+            let facts = SessionFacts {
+                home: self.home,
+                search_path: &search_path,
+                temp_relations: &temp_relations,
+                parameters: &parameters,
+                describe: columns.as_deref(),
+                in_transaction: self.in_block(),
+                clock: self.clock(),
+                now,
+                exchanges: changed.as_deref().map_or(self.exchanges(), |changed| self.exchanges_but(changed)),
+                estimates: Some(&estimates),
+            };
+            let plan = planner::plan(statement, &loaded.catalog, &facts)?;
+            let Some(dag) = plan.dag() else { return Ok(plan) };
+            if changed.is_none() && self.block.as_ref().is_some_and(|block| block.wrote) {
+                changed = Some(self.changed_tables().await?);
+            } else if !estimated && !dag.estimates_wanted.is_empty() {
+                self.estimate(&dag.estimates_wanted, call, loaded.catalog.version()).await?;
+                estimated = true;
+            } else {
+                return Ok(plan);
+            }
+        }
     }
 
     /// Runs a plan of our own inside another statement.

@@ -10,7 +10,7 @@ use crate::call::Call;
 use crate::gather::without_position;
 use crate::output::Output;
 use crate::run::Completion;
-use crate::session::Session;
+use crate::session::{Mode, Session};
 
 const TEXT_OID: u32 = 25;
 
@@ -61,17 +61,17 @@ impl Session {
         for (title, node, sql) in fragments(&explain.inner, explain.analyze) {
             let name = self.context.node_name(node);
             lines.push(format!("{title} on {name}:"));
-            lines.extend(self.node_plan(node, &format!("EXPLAIN {}{sql}", options(explain)), call).await?);
+            lines.extend(self.node_plan(node, self.mode(), &format!("EXPLAIN {}{sql}", options(explain)), call).await?);
             self.statement_finished();
         }
         Ok(lines)
     }
 
-    pub(crate) async fn node_plan(&mut self, node: NodeId, sql: &str, call: &Call) -> Result<Vec<String>> {
+    pub(crate) async fn node_plan(&mut self, node: NodeId, mode: Mode, sql: &str, call: &Call) -> Result<Vec<String>> {
         let mut spool = crate::output::Spool::default();
         let text_call = Call { result_formats: Vec::new(), describe: false, ..call.clone() };
         let part = vec![(node, sql.to_owned())];
-        self.scatter(self.mode(), part, &text_call, &mut Output::spool(&mut spool)).await.map_err(without_position)?;
+        self.scatter(mode, part, &text_call, &mut Output::spool(&mut spool)).await.map_err(without_position)?;
         let mut rows = BytesMut::new();
         spool.take(usize::MAX, &mut rows);
         let rows = rows.freeze();

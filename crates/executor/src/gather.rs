@@ -14,7 +14,7 @@ use futures_util::stream::FuturesUnordered;
 use pgerror::{PgError, Result, field};
 use pgproto::backend::Field;
 use pgproto::frontend;
-use planner::{Gather, Input};
+use planner::{Gather, Input, Route};
 
 use crate::call::{Call, Event};
 use crate::held::Held;
@@ -156,6 +156,14 @@ impl Session {
     async fn fill(&mut self, input: &Input, call: &Call, analyze: bool) -> Result<Filled> {
         let home = self.sink;
         let filled = self.describe_input(home, input, call).await?;
+        if let Some(dag) = &input.dag {
+            self.create_input(home, input, &filled, false, call).await?;
+            let copy = format!("COPY pg_temp.{} FROM STDIN (FORMAT binary)", quote_identifier(&input.table));
+            let route = Route::Single { node: home };
+            Box::pin(self.pour(dag, &route, &copy, filled.binary, call)).await?;
+            self.finish_input(input, analyze).await?;
+            return Ok(filled);
+        }
         let binary = filled.binary;
         let version = self.catalog_version;
         let remotes: Vec<NodeId> = input.nodes.iter().copied().filter(|node| *node != home).collect();
@@ -330,7 +338,12 @@ pub(crate) fn without_position(error: PgError) -> PgError {
     error.without(field::POSITION)
 }
 
-async fn copy_rows(sources: &mut [(NodeId, Held)], sink: &mut Held, table: &str, binary: bool) -> Result<()> {
+pub(crate) async fn copy_rows(
+    sources: &mut [(NodeId, Held)],
+    sink: &mut Held,
+    table: &str,
+    binary: bool,
+) -> Result<()> {
     let format = if binary { "binary" } else { "text" };
     let copy = format!("COPY pg_temp.{table} FROM STDIN (FORMAT {format})");
     sink.link.connection.query(copy.as_bytes());

@@ -52,6 +52,7 @@ mod pool;
 mod portals;
 mod quick;
 mod read_alone;
+mod readers;
 mod redistribute;
 mod run;
 mod session;

@@ -197,6 +197,7 @@ impl Session {
             in_transaction: self.in_block(),
             clock: self.clock(),
             now: None,
+            exchanges: self.exchanges(),
             estimates: None,
         }
     }

@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use crate::call::Call;
 use crate::held::Own;
 use crate::output::Output;
+use crate::portals::answers;
 use crate::run::Completion;
 use crate::session::{Mode, Session};
 use crate::snapshot::{CUT_MAX, Cut, Locks, closure};
@@ -63,7 +64,7 @@ impl Session {
             held.start(sql, call, version);
             held.link.connection.query(b"ROLLBACK");
         }
-        let generations = self.answers(nodes).await?;
+        let generations = answers(&mut self.held, nodes).await?;
         if !self.complete(cut, &generations) {
             self.cancel_on(nodes).await;
             return Ok(None);

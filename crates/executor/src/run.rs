@@ -19,7 +19,7 @@ use crate::call::{Call, Event};
 use crate::held::Held;
 use crate::load::is_node_specific;
 use crate::output::Output;
-use crate::session::{BESIDE, Mode, Session};
+use crate::session::{BESIDE, Mode, Session, take_links};
 use crate::snapshot::Isolation;
 
 /// How a statement ended.
@@ -369,13 +369,7 @@ impl Session {
     /// Takes links out of the session for work that borrows several at once. Work that is dropped half-way (the client is
     /// gone) drops them, which closes the connections.
     pub(crate) fn take(&mut self, nodes: &[NodeId]) -> Result<Vec<(NodeId, Held)>> {
-        nodes
-            .iter()
-            .map(|node| {
-                let held = self.held.remove(node);
-                Ok((*node, held.ok_or_else(|| PgError::internal("a link that a statement needs is not held"))?))
-            })
-            .collect()
+        take_links(&mut self.held, nodes)
     }
 
     /// Undoes [`Session::take`].

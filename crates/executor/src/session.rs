@@ -22,7 +22,7 @@ use crate::held::{BEGIN, Held, Own};
 use crate::load::Loaded;
 use crate::pool::Identity;
 use crate::settings::Settings;
-use crate::snapshot::{Cut, Isolation, Sight};
+use crate::snapshot::{Aside, Cut, Isolation, Sight};
 
 /// A second session on the home node, for a transaction that may not write.
 pub(crate) const BESIDE: NodeId = NodeId(u16::MAX);
@@ -73,6 +73,10 @@ pub(crate) struct Block {
     pub(crate) locked: bool,
     /// It has changed tables or locked them: no other session may look at them.
     pub(crate) ran_ddl: bool,
+    /// So had it before the schema change that is under way.
+    pub(crate) ran_ddl_before: bool,
+    /// The table that CREATE TABLE AS has made is being filled.
+    pub(crate) fills_table: bool,
     /// Its snapshot on the home node, for the session beside it.
     pub(crate) exported: Option<String>,
     /// The first node that was touched: the transaction's `now()` is that node's.
@@ -99,7 +103,9 @@ pub struct Session {
     /// Where the gtm finds it.
     _entry: Entry,
     /// State lives in these nodes' backends: keep them until the session ends.
-    pinned: std::collections::BTreeSet<NodeId>,
+    pub(crate) pinned: std::collections::BTreeSet<NodeId>,
+    /// Sessions whose snapshots are those of the open block, until they are needed.
+    pub(crate) readers: Option<Box<Aside>>,
     /// NoticeResponses for the client that came beside the answers.
     pub(crate) notices: Vec<Frame>,
     /// A number of this session's own, to spread work over nodes.
@@ -142,6 +148,7 @@ impl Session {
             cancel,
             _entry,
             pinned: Default::default(),
+            readers: None,
             notices: Vec::new(),
             spread,
             catalog_version: 0,
@@ -475,6 +482,13 @@ impl Session {
         }
     }
 
+    /// Gives a link back that no transaction is open on.
+    pub(crate) fn let_go(&mut self, node: NodeId) {
+        if let Some(held) = self.held.remove(&node) {
+            self.give_back(node, held);
+        }
+    }
+
     /// To the pool, unless a cancel may be under way to the backend.
     fn give_back(&self, node: NodeId, held: Held) {
         if self.cancel.remove(node) {
@@ -495,14 +509,6 @@ impl Session {
         });
         let results = futures_util::future::join_all(work).await;
         results.into_iter().find_map(Result::err).map_or(Ok(()), Err)
-    }
-
-    /// The cancel keys of all links held, after they were put aside for a while.
-    pub(crate) fn register_cancel_keys(&mut self) {
-        for (node, held) in &self.held {
-            self.cancel.add(*node, held.link.connection.cancel_key());
-            self.cancel.set_in_transaction(*node, held.begun);
-        }
     }
 
     fn begun(&self) -> Vec<NodeId> {
@@ -617,7 +623,21 @@ impl Session {
     }
 }
 
+/// Takes these links out of a map, in this order.
+pub(crate) fn take_links(held: &mut BTreeMap<NodeId, Held>, nodes: &[NodeId]) -> Result<Vec<(NodeId, Held)>> {
+    let lost = || PgError::internal("a link that a statement needs is not held");
+    nodes.iter().map(|node| Ok((*node, held.remove(node).ok_or_else(lost)?))).collect()
+}
+
 impl Block {
+    /// Has it made objects, or locked tables, that no other session may look at? CREATE TABLE AS reads nothing it has made.
+    pub(crate) fn hides_schema(&self) -> bool {
+        match self.fills_table {
+            true => self.ran_ddl_before,
+            false => self.ran_ddl || self.schema_changed,
+        }
+    }
+
     pub(crate) fn last_savepoint(&self) -> Option<&str> {
         self.replay.iter().rev().find_map(|step| match step {
             Replay::Savepoint(name, _) => Some(name.as_str()),

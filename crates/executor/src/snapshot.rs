@@ -27,6 +27,7 @@
 //! transactions are rolled back and begun anew); a statement of a session with `loxo.snapshot = local` neither waits for the
 //! gtm nor for prepared transactions.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use catalog::NodeId;
@@ -35,6 +36,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::cancel::CancelSet;
 use crate::context::Context;
+use crate::held::Held;
 use crate::session::{BESIDE, Block, Mode, Session};
 
 /// Longest wait for a cut that holds, and for nodes whose transactions are in doubt.
@@ -247,9 +249,10 @@ pub(crate) enum Read {
 
 /// A session's block and its connections while others read for it.
 pub(crate) struct Aside {
-    block: Block,
+    pub(crate) block: Block,
     settings: crate::Settings,
-    held: std::collections::BTreeMap<NodeId, crate::held::Held>,
+    pub(crate) held: BTreeMap<NodeId, Held>,
+    pinned: BTreeSet<NodeId>,
 }
 
 impl Session {
@@ -321,10 +324,7 @@ impl Session {
             self.rollback().await;
         }
         if let Some(aside) = aside {
-            self.held = aside.held;
-            *self.settings_mut() = aside.settings;
-            self.block = Some(aside.block);
-            self.register_cancel_keys();
+            self.resume(*aside);
         }
     }
 
@@ -379,14 +379,35 @@ impl Session {
     }
 
     /// The block's own SETs hold in the other sessions for as long as their transaction.
-    fn put_aside(&mut self, block: Block) -> Box<Aside> {
+    pub(crate) fn put_aside(&mut self, block: Block) -> Box<Aside> {
         let settings = self.settings().clone();
         self.settings_mut().go_back_to(block.settings_at_begin());
-        Box::new(Aside { block, settings, held: std::mem::take(&mut self.held) })
+        self.cancel.rest(&self.held);
+        let pinned = std::mem::take(&mut self.pinned);
+        Box::new(Aside { block, settings, held: std::mem::take(&mut self.held), pinned })
+    }
+
+    /// Undoes [`Session::put_aside`].
+    pub(crate) fn resume(&mut self, aside: Aside) {
+        *self.settings_mut() = aside.settings;
+        self.block = Some(aside.block);
+        self.cancel.wake(&aside.held);
+        self.held = aside.held;
+        self.pinned = aside.pinned;
+    }
+
+    /// What rests works, and the other way round. No link joins either until they are swapped back.
+    pub(crate) fn swap(&mut self, aside: &mut Aside) {
+        std::mem::swap(&mut self.held, &mut aside.held);
+        std::mem::swap(&mut self.pinned, &mut aside.pinned);
+        std::mem::swap(self.settings_mut(), &mut aside.settings);
+        if let Some(block) = &mut self.block {
+            std::mem::swap(block, &mut aside.block);
+        }
     }
 
     /// A transaction of our own in REPEATABLE READ; one node needs no cut.
-    fn begin_over(&mut self, nodes: &[NodeId], commands: Vec<String>, reads: bool) {
+    pub(crate) fn begin_over(&mut self, nodes: &[NodeId], commands: Vec<String>, reads: bool) {
         self.begin_own(Isolation::RepeatableRead, commands, reads);
         let needs_cut = nodes.len() > 1 && self.is_consistent();
         if let Some(block) = self.block.as_mut().filter(|_| !needs_cut) {
@@ -518,7 +539,7 @@ impl Session {
     }
 
     /// Gives snapshots back that are of no use.
-    async fn start_over(&mut self, nodes: &[NodeId]) -> Result<()> {
+    pub(crate) async fn start_over(&mut self, nodes: &[NodeId]) -> Result<()> {
         if self.block.as_ref().is_some_and(|block| block.locked) {
             return Err(PgError::new(
                 SqlState::SERIALIZATION_FAILURE,

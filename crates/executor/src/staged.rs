@@ -34,6 +34,9 @@ impl Session {
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
+        if let Some(rows) = self.insert_direct(insert, call).await? {
+            return Ok(Completion::Tag(format!("INSERT 0 {rows}")));
+        }
         self.run_on(self.home, &insert.stage.create_sql).await.map_err(without_position)?;
         let home = self.link(self.home)?;
         (home.temp, home.gathered) = (true, true);
@@ -66,6 +69,20 @@ impl Session {
             output.description(&fields);
         }
         Ok(())
+    }
+
+    /// Exchanged rows of the target's own types need no stage; `None` if that is not so.
+    async fn insert_direct(&mut self, insert: &InsertStaged, call: &Call) -> Result<Option<u64>> {
+        let (Some(direct), [input]) = (&insert.direct, insert.inputs.as_slice()) else { return Ok(None) };
+        let Some(dag) = &input.dag else { return Ok(None) };
+        let given = self.describe_input(self.home, input, call).await.map_err(without_position)?;
+        let types = direct.columns.iter().map(|column| column.type_oid);
+        let same = given.columns.iter().map(|field| field.type_oid).eq(types);
+        if !same || direct.columns.iter().any(|column| is_node_specific(column.type_oid)) {
+            return Ok(None);
+        }
+        let poured = self.pour(dag, &direct.route, &direct.copy_sql, given.binary, call).await;
+        poured.map(Some).map_err(|error| without_copy_context(without_position(error)))
     }
 
     async fn drop_stage(&mut self, stage: &Stage, inputs: &[planner::Input]) -> Result<()> {

@@ -48,6 +48,17 @@ pub(crate) enum Write<'a> {
 }
 
 impl Write<'_> {
+    /// Are rows exchanged for it, or may they be?
+    fn may_exchange(&self) -> bool {
+        let exchanged = |inputs: &[planner::Input]| inputs.iter().any(|input| input.dag.is_some());
+        match self {
+            Write::Staged(insert) => exchanged(&insert.inputs),
+            Write::Gathered(gather) => exchanged(&gather.inputs),
+            Write::Table(ddl) => ddl.follow_up.is_some(),
+            Write::InOrder(_) | Write::Copies(..) | Write::Change(_) | Write::Chain(_) => false,
+        }
+    }
+
     /// What to lock before the snapshot. A schema change is ordered by the catalog's version, not by locks.
     fn locks(&self, written: Option<&str>) -> Locks {
         let inputs = |inputs: &[planner::Input]| inputs.iter().map(|input| input.sql.clone()).collect();
@@ -246,13 +257,14 @@ impl Session {
         let written = (!keeps_writers_off).then_some(target);
         let opened = self.begin_locked(nodes, Vec::new(), &write.locks(written), false).await;
         let ready = match opened {
-            Ok(()) => self.cut_for_write(nodes, keeps_writers_off.then_some(target)).await,
+            Ok(()) => self.cut_for_write(nodes, keeps_writers_off.then_some(target), write.may_exchange()).await,
             Err(error) => Err(error),
         };
         let worked = match ready {
             Ok(()) => self.write_once(write, call, output).await,
             Err(error) => Err(error),
         };
+        self.drop_readers().await;
         match worked {
             Ok(value) => self.commit().await.map(|_| value),
             Err(error) => {
@@ -275,7 +287,7 @@ impl Session {
     }
 
     /// One node after the other: two statements that lock the same table wait for each other on the first.
-    async fn cut_for_write(&mut self, nodes: &[NodeId], locked: Option<&str>) -> Result<()> {
+    async fn cut_for_write(&mut self, nodes: &[NodeId], locked: Option<&str>, may_exchange: bool) -> Result<()> {
         if let Some(target) = locked {
             self.set_snapshotless(true);
             for node in nodes {
@@ -284,7 +296,10 @@ impl Session {
             self.set_snapshotless(false);
             self.locked_before_cut();
         }
-        self.cut_over(nodes).await
+        match may_exchange {
+            true => self.cut_with_readers(nodes).await,
+            false => self.cut_over(nodes).await,
+        }
     }
 }
 

@@ -152,6 +152,7 @@ fn to(ctx: &Context<'_>, schema: Option<&str>, name: &str, columns: &[String]) -
 fn to_query(ctx: &Context<'_>, query: &Statement) -> Result<Plan> {
     let source = match &query.kind {
         StatementKind::Select => match select::plan(ctx, query)? {
+            Plan::Dag(dag) => CopySource::Dag(dag),
             Plan::Forward(Forward { nodes, sql, .. }) => CopySource::One { nodes, what: format!("({sql})") },
             Plan::Scatter(Scatter { nodes, sql, .. }) => CopySource::All { nodes, what: format!("({sql})") },
             Plan::Gather(gather) => CopySource::Gather(gather),

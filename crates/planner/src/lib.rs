@@ -63,7 +63,7 @@ fn plan_in(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         return Ok(plan);
     }
     match &statement.kind {
-        Kind::Select => select::plan_with_exchanges(ctx, statement),
+        Kind::Select => select::plan(ctx, statement),
         Kind::Insert => dml::insert(ctx, statement),
         Kind::Update => dml::update(ctx, statement),
         Kind::Delete => dml::delete(ctx, statement),

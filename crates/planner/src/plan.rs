@@ -103,13 +103,16 @@ pub struct Gather {
 }
 
 /// See [`Plan::Dag`]. Everything runs in one REPEATABLE READ transaction on each node, which is rolled back at the end:
-/// 1. the exchanges in order; a fragment may read the tables of earlier ones by their bare names; 2. `last`.
+/// 1. the shadows; 2. the exchanges in order; a fragment may read the tables of earlier ones by their bare names; 3. `last`.
 ///
-/// Only for statements outside a transaction block that change nothing.
+/// It changes nothing but its temp tables. Inside a transaction block these are other sessions than the block's own.
 #[derive(Clone, Debug)]
 pub struct Dag {
     /// Every node that takes part. All of them get all temp tables, filled or not, so that any text is valid on any node.
     pub nodes: Vec<NodeId>,
+    /// Tables that only the block's own sessions can read as they should be: each of `nodes` gives its rows to the session
+    /// beside it.
+    pub shadows: Vec<Input>,
     /// In order.
     pub exchanges: Vec<Exchange>,
     /// A [`Forward`], [`Scatter`] or [`Gather`].
@@ -139,7 +142,7 @@ pub struct Exchange {
 
 /// One temp table on the home node and the fragment that fills it:
 /// `CREATE TEMP TABLE <table> ON COMMIT DROP AS <sql> WITH NO DATA` there, then the rows of `sql` on all `nodes`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Input {
     /// Unique within the plan: `loxo_g1`, `loxo_g2`, …
     pub table: String,
@@ -149,6 +152,8 @@ pub struct Input {
     pub sql: String,
     /// Statements to run on the home node once the table is made (`ALTER TABLE loxo_g1 ADD PRIMARY KEY (a)`).
     pub after_create: Vec<String>,
+    /// How to get the rows if `sql` is not to be run on each node: it only says then what they look like.
+    pub dag: Option<Arc<Dag>>,
 }
 
 /// SQL text in which a word `loxo_type_of_<input>_<column>` (both 1-based) stands for the full type name of that column of
@@ -216,6 +221,19 @@ pub struct InsertStaged {
     pub returns_rows: bool,
     /// Highest `$n` of the statement; the row values of `insert_sql` are numbered after it.
     pub parameters: usize,
+    /// The rows of the only input may go straight to their nodes if they have the types of these columns.
+    pub direct: Option<Direct>,
+}
+
+/// Rows that need no stage.
+#[derive(Clone, Debug)]
+pub struct Direct {
+    /// The columns of a row; all others have no default.
+    pub columns: Vec<RowColumn>,
+    /// Where a row goes (positions count in `columns`).
+    pub route: Route,
+    /// `COPY target (columns) FROM STDIN (FORMAT binary)`.
+    pub copy_sql: String,
 }
 
 impl InsertStaged {
@@ -532,6 +550,8 @@ pub enum CopySource {
     One { nodes: Vec<NodeId>, what: String },
     /// All nodes' rows together.
     All { nodes: Vec<NodeId>, what: String },
+    /// The rows of the last step.
+    Dag(Box<Dag>),
     /// `COPY (<final_sql>) TO STDOUT` on the home node.
     Gather(Gather),
 }
@@ -623,6 +643,23 @@ pub struct Redistribute {
     pub placement: Placement,
     /// The clause as written.
     pub clause: DistributeBy,
+}
+
+impl Plan {
+    /// The exchanges of a plan, wherever they are in it.
+    pub fn dag(&self) -> Option<&Dag> {
+        let inputs = match self {
+            Plan::Dag(dag) => return Some(dag),
+            Plan::CopyTo(CopyTo { source: CopySource::Dag(dag) }) => return Some(dag),
+            Plan::Explain(explain) => return explain.inner.dag(),
+            Plan::DeclareCursor(inner) => return inner.dag(),
+            Plan::Gather(gather) | Plan::CopyTo(CopyTo { source: CopySource::Gather(gather) }) => &gather.inputs,
+            Plan::InsertStaged(insert) => &insert.inputs,
+            Plan::Change(change) => &change.inputs,
+            _ => return None,
+        };
+        inputs.iter().find_map(|input| input.dag.as_deref())
+    }
 }
 
 impl fmt::Display for Plan {

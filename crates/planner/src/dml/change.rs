@@ -255,7 +255,7 @@ impl Draft<'_> {
             let table = self.ctx.input_table(format_args!("t{}", node.0));
             parts.push(format!("SELECT * FROM {table}"));
             let sql = tree::deparse_select(&select)?;
-            inputs.push(Input { table, nodes: vec![*node], sql, after_create: Vec::new() });
+            inputs.push(Input { table, nodes: vec![*node], sql, after_create: Vec::new(), dag: None });
         }
         let alias = catalog::quote_identifier(self.alias());
         let mut rows = tree::parse_select(&format!("SELECT 1 FROM ({}) AS {alias}", parts.join(" UNION ALL ")))?;

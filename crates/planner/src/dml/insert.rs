@@ -15,7 +15,9 @@ use crate::constant::{self, Constant};
 use crate::context::Context;
 use crate::functions::{Facts, facts};
 use crate::parse::Statement;
-use crate::plan::{FinalSql, Forward, Gather, Input, InsertSplit, InsertStaged, Plan, Replicate, Scatter};
+use crate::plan::{
+    Direct, FinalSql, Forward, Gather, Input, InsertSplit, InsertStaged, Plan, Replicate, RowColumn, Scatter,
+};
 use crate::select;
 use crate::select::locality::{Analyzer, Env, Part};
 use crate::tree;
@@ -452,6 +454,7 @@ impl Insert<'_> {
             fill.cols = self.given_columns().iter().map(|name| tree::target_name_only(name)).collect();
         }
         let (inputs, types) = self.fill_source(&mut fill)?;
+        let direct = self.direct(&inputs)?;
         let text = tree::deparse(&NodeEnum::InsertStmt(Box::new(fill)))?;
         Ok(Plan::InsertStaged(Box::new(InsertStaged {
             node: self.ctx.home(),
@@ -462,7 +465,33 @@ impl Insert<'_> {
             tail: self.tail()?,
             returns_rows: self.insert.returning_clause.is_some(),
             parameters: self.statement.parameters,
+            direct,
         })))
+    }
+
+    /// How exchanged rows may go straight to their nodes: COPY sets no other column, so none may have a default.
+    fn direct(&self, inputs: &[Input]) -> Result<Option<Direct>> {
+        let exchanged = matches!(inputs, [input] if input.dag.is_some());
+        let given: Option<Vec<&Column>> =
+            self.given_columns().into_iter().map(|name| self.relation.column(name)).collect();
+        let Some(given) = given.filter(|_| exchanged && self.tail().is_ok_and(|tail| tail.is_empty())) else {
+            return Ok(None);
+        };
+        let stored = stage::stored_columns(&self.relation);
+        let is_given = |column: &Column| given.iter().any(|other| other.number == column.number);
+        let has_default = |column: &Column| column.default.is_some() || is_identity(column);
+        let all_stored = given.iter().all(|column| stored.iter().any(|other| other.number == column.number));
+        if !all_stored || stored.into_iter().any(|column| !is_given(column) && has_default(column)) {
+            return Ok(None);
+        }
+        let columns: Vec<RowColumn> = given.into_iter().map(stage::row_column).collect();
+        let names: Vec<String> = columns.iter().map(|column| catalog::quote_identifier(&column.name)).collect();
+        let target = self.relation.qualified_name();
+        Ok(Some(Direct {
+            route: stage::route(&self.relation, &columns),
+            copy_sql: format!("COPY {target} ({}) FROM STDIN (FORMAT binary)", names.join(", ")),
+            columns,
+        }))
     }
 
     /// Plain rows are evaluated as they stand; a query is planned like any other.

@@ -209,7 +209,7 @@ fn target_column(target: &Node) -> Option<*const ColumnRef> {
 }
 
 /// `SELECT needed columns FROM table WHERE pushed conditions`.
-fn input(
+pub(super) fn input(
     ctx: &Context<'_>,
     relation: &Arc<Relation>,
     name: &RangeVar,
@@ -223,6 +223,7 @@ fn input(
         nodes: nodes_of(ctx, &select)?,
         sql: tree::deparse_select(&select)?,
         after_create: primary_key(relation, &columns, needs),
+        dag: None,
     })
 }
 

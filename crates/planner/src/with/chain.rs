@@ -13,7 +13,7 @@ use crate::functions::facts;
 use crate::parse::Statement;
 use crate::plan::{Chain, ChainStep, Gather, Kept, Plan};
 use crate::select;
-use crate::session::SessionFacts;
+use crate::session::{Exchanges, SessionFacts};
 use crate::tree::{self, Ref, Walk};
 
 /// A data change, the main statement, or a query that several of them read.
@@ -40,8 +40,11 @@ pub(super) fn chain(ctx: &Context<'_>, statement: &Statement, with: &WithClause,
             match ctx.resolve(target)? {
                 Named::Distributed(relation) => written.push(relation.qualified_name()),
                 Named::View(view) => {
-                    return Err(PgError::unsupported(format!("a change of view \"{}\" beside others in WITH", view.name))
-                        .hint("Change the table under the view."));
+                    return Err(PgError::unsupported(format!(
+                        "a change of view \"{}\" beside others in WITH",
+                        view.name
+                    ))
+                    .hint("Change the table under the view."));
                 }
                 Named::Home(_) => {}
             }
@@ -166,7 +169,8 @@ impl Planner<'_> {
         let part = &self.parts[number];
         let copies = self.needs_copies(part)?;
         let prefix = format!("{}_", table(number));
-        let session = SessionFacts { in_transaction: true, describe: None, ..self.ctx.session.clone() };
+        let session =
+            SessionFacts { in_transaction: true, exchanges: Exchanges::No, describe: None, ..self.ctx.session.clone() };
         let ctx = Context { session: &session, copies: copies.then_some(prefix.as_str()), ..*self.ctx };
         let statement = statement_of(&part.query)?;
         let is_read = self.parts.iter().any(|other| other.reads.contains(&number));

@@ -220,7 +220,12 @@ impl Search<'_> {
         let mut units = Vec::new();
         for (at, level) in levels.iter().enumerate() {
             for table in &level.tables {
-                if state.tables.iter().any(|made| made.name == table.relation.name && made.oid == table.relation.oid) {
+                if state
+                    .tables
+                    .iter()
+                    .skip(self.shadows.len())
+                    .any(|made| made.name == table.relation.name && made.oid == table.relation.oid)
+                {
                     continue;
                 }
                 let filter = filters.get(&table.number).cloned().unwrap_or_default();
