@@ -348,10 +348,12 @@ impl Client {
         self.portals.clear();
         if self.session.status() == b'E' {
             self.session.rollback().await;
+            self.transaction_ended(false);
             return Ok(());
         }
         self.session.statement_begins();
         let result = self.commit().await.map(|_| ());
+        self.transaction_ended(result.is_ok());
         self.session.judged(result).await
     }
 }

@@ -135,7 +135,8 @@ impl Session {
         let work = self.held.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(node, held)| async {
             held.flush().await?;
             let (rows, _) = held.link.connection.read_rows().await?;
-            let wrote = rows.first().and_then(|row| row.first()?.as_deref()) == Some(b"t");
+            // What cannot be prepared, a cursor WITH HOLD say, must not be done before it is decided.
+            let wrote = held.temp || rows.first().and_then(|row| row.first()?.as_deref()) == Some(b"t");
             Ok::<_, PgError>(wrote.then_some(*node))
         });
         let answers = futures_util::future::join_all(work).await;
