@@ -78,12 +78,17 @@ impl Client {
             StatementKind::DeclareCursor(declare) => self.declare_cursor(declare, call).await?,
             StatementKind::Fetch(fetch) => self.fetch(&fetch.cursor, statement, call).await?,
             StatementKind::CloseCursor { name } => self.close_cursor(name.as_deref()).await?,
-            StatementKind::Listen { .. } => {
-                return Err(PgError::unsupported("LISTEN").hint("Connect to a datanode to listen, or poll a table."));
+            StatementKind::Listen { channel } => {
+                self.session.listen(channel).await?;
+                Completion::tag("LISTEN")
             }
-            StatementKind::Unlisten { .. } => Completion::tag("UNLISTEN"),
+            StatementKind::Unlisten { channel } => {
+                self.session.unlisten(channel.as_deref());
+                Completion::tag("UNLISTEN")
+            }
             StatementKind::Notify { .. } => {
-                return Err(PgError::unsupported("NOTIFY").hint("Connect to a datanode to notify its listeners."));
+                self.session.notify(&statement.sql).await?;
+                Completion::tag("NOTIFY")
             }
             _ => return Ok(None),
         }))

@@ -88,7 +88,6 @@ CREATE AGGREGATE product(int) (SFUNC = int4mul, STYPE = int, INITCOND = 1);
 SELECT product(k) FROM tgt WHERE k IN (2, 3, 4);
 -- refused: mixed | v1 | v3
 SELECT n, product(k) FROM tgt WHERE k < 5 GROUP BY n ORDER BY n;
--- refused
 LISTEN chan;
 UNLISTEN *;
 SELECT pg_advisory_lock(42), pg_advisory_unlock(42);

@@ -308,6 +308,7 @@ impl Session {
     /// DISCARD ALL: everything the session left in backends is gone.
     pub async fn discard_all(&mut self) -> Result<()> {
         self.unpin_all();
+        self.unlisten(None);
         self.settings_mut().clear();
         self.search_path_changed();
         self.start().await.map(|_| ())

@@ -14,6 +14,7 @@
 //!   rows PostgreSQL makes first; [`ddl`]; [`explain`]; [`copy_in`] from [`copy_input`], [`copy_out`].
 //! * [`snapshot`]: which state of the nodes a statement sees; [`portals`]: the same inside a transaction that has written.
 //! * [`cancel`]: stopping a session from outside; its part in breaking deadlocks over several nodes.
+//! * [`listen`]: LISTEN and NOTIFY.
 //! * [`quick`]: plans of statements that differ from earlier ones in their constants only.
 //! * [`load`]: the catalog, read off the primary datanode.
 //!
@@ -39,6 +40,7 @@ mod estimates;
 mod exchange;
 mod explain;
 mod gather;
+mod listen;
 mod load;
 mod output;
 mod own_settings;

@@ -20,6 +20,7 @@ use pgproto::connection::unexpected;
 use crate::call::Gating;
 use crate::cancel::{CancelSet, Entry};
 use crate::context::Context;
+use crate::listen::{Change, Listening};
 use crate::load::Loaded;
 use crate::pool::{Identity, Link, StatementKey};
 use crate::settings::Settings;
@@ -109,6 +110,8 @@ pub(crate) enum Replay {
     Set(String),
     /// A setting that no node is told of, and its value from here on.
     Own(&'static str, Option<String>),
+    /// LISTEN or UNLISTEN, which counts from the commit on.
+    Listen(Change),
 }
 
 /// See the module's page.
@@ -146,6 +149,9 @@ pub struct Session {
     pub(crate) search_path: Option<Vec<String>>,
     pub(crate) search_path_was_set: bool,
     pub(crate) scratch: crate::quick::Scratch,
+    pub(crate) listening: Option<Listening>,
+    /// The transaction, or the last statement, has notified.
+    pub(crate) notified: bool,
 }
 
 impl Session {
@@ -178,6 +184,8 @@ impl Session {
             search_path: None,
             search_path_was_set: false,
             scratch: Default::default(),
+            listening: None,
+            notified: false,
         }
     }
 
@@ -607,7 +615,7 @@ impl Block {
     pub(crate) fn last_savepoint(&self) -> Option<&str> {
         self.replay.iter().rev().find_map(|step| match step {
             Replay::Savepoint(name, _) => Some(name.as_str()),
-            Replay::Set(_) | Replay::Own(..) => None,
+            Replay::Set(_) | Replay::Own(..) | Replay::Listen(_) => None,
         })
     }
 
@@ -627,7 +635,7 @@ impl Block {
                     sql.push_str("; ");
                     sql.push_str(command);
                 }
-                Replay::Own(..) => {}
+                Replay::Own(..) | Replay::Listen(_) => {}
             }
         }
         sql

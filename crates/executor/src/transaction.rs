@@ -41,6 +41,7 @@ impl Session {
         match result {
             Ok(()) => {
                 self.settings_committed();
+                self.channels_committed();
                 self.end_block();
                 Ok("COMMIT")
             }
@@ -80,6 +81,7 @@ impl Session {
         for node in &nodes {
             self.link(*node)?.skip_preamble().await?;
         }
+        self.note_notifier();
         let writers = match nodes.len() {
             0 => return Ok(()),
             1 => {
@@ -173,6 +175,7 @@ impl Session {
             }
         }
         txn::rollback(&mut participants).await;
+        self.notified = false;
         self.settings_rolled_back();
         self.end_block();
     }
