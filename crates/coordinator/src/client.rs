@@ -157,12 +157,23 @@ impl Client {
                 return Ok(Some(frame));
             }
             self.writer.flush_stream().await?;
-            let filled = match &timeout {
-                None => self.reader.fill().await,
-                Some((limit, error)) => match tokio::time::timeout(*limit, self.reader.fill()).await {
-                    Ok(filled) => filled,
-                    Err(_) => return Err(error.clone()),
-                },
+            let idle = async {
+                match &timeout {
+                    Some((limit, error)) => {
+                        tokio::time::sleep(*limit).await;
+                        error.clone()
+                    }
+                    None => std::future::pending().await,
+                }
+            };
+            let filled = tokio::select! {
+                biased;
+                filled = self.reader.fill() => filled,
+                notification = self.session.next_notification() => {
+                    self.send_frame(&notification?);
+                    continue;
+                }
+                error = idle => return Err(error),
             };
             if filled? == 0 {
                 return Ok(None);
@@ -201,8 +212,20 @@ impl Client {
             self.session.give_up_locks().await;
         }
         for frame in self.session.take_notices() {
-            pgproto::frame::put_frame(self.writer.buffer(), frame.tag, |out| out.extend_from_slice(&frame.body));
+            self.send_frame(&frame);
         }
+    }
+
+    fn send_frame(&mut self, frame: &pgproto::Frame) {
+        pgproto::frame::put_frame(self.writer.buffer(), frame.tag, |out| out.extend_from_slice(&frame.body));
+    }
+
+    /// To be called before ReadyForQuery: what others have notified meanwhile, and the session itself.
+    pub(crate) async fn deliver_notifications(&mut self) -> Result<()> {
+        for frame in self.session.notifications().await? {
+            self.send_frame(&frame);
+        }
+        Ok(())
     }
 
     /// Runs a statement of which one like it was planned before; `None`: it has to take the long way.
@@ -348,10 +371,12 @@ impl Client {
         self.portals.clear();
         if self.session.status() == b'E' {
             self.session.rollback().await;
+            self.transaction_ended(false);
             return Ok(());
         }
         self.session.statement_begins();
         let result = self.commit().await.map(|_| ());
+        self.transaction_ended(result.is_ok());
         self.session.judged(result).await
     }
 }

@@ -75,15 +75,20 @@ impl Client {
             StatementKind::Prepare { name, types, inner } => self.prepare_named(name, types, inner).await?,
             StatementKind::Execute { name, arguments } => self.execute_named(name, arguments, call).await?,
             StatementKind::Deallocate { name } => self.deallocate(name.as_deref())?,
-            StatementKind::DeclareCursor(declare) => self.declare_cursor(declare, statement, call).await?,
+            StatementKind::DeclareCursor(declare) => self.declare_cursor(declare, call).await?,
             StatementKind::Fetch(fetch) => self.fetch(&fetch.cursor, statement, call).await?,
             StatementKind::CloseCursor { name } => self.close_cursor(name.as_deref()).await?,
-            StatementKind::Listen { .. } => {
-                return Err(PgError::unsupported("LISTEN").hint("Connect to a datanode to listen, or poll a table."));
+            StatementKind::Listen { channel } => {
+                self.session.listen(channel).await?;
+                Completion::tag("LISTEN")
             }
-            StatementKind::Unlisten { .. } => Completion::tag("UNLISTEN"),
+            StatementKind::Unlisten { channel } => {
+                self.session.unlisten(channel.as_deref());
+                Completion::tag("UNLISTEN")
+            }
             StatementKind::Notify { .. } => {
-                return Err(PgError::unsupported("NOTIFY").hint("Connect to a datanode to notify its listeners."));
+                self.session.notify(&statement.sql).await?;
+                Completion::tag("NOTIFY")
             }
             _ => return Ok(None),
         }))
@@ -116,6 +121,7 @@ impl Client {
             Transaction::RollbackTo { name } => {
                 self.require_block("ROLLBACK TO SAVEPOINT")?;
                 self.session.rollback_to(name).await?;
+                self.forget_lost_cursors().await?;
                 self.report_settings();
                 Ok(Completion::tag("ROLLBACK"))
             }
@@ -157,13 +163,14 @@ impl Client {
         }
         let modes = self.session.modes();
         self.portals.clear();
-        self.forget_cursors();
-        let tag = if commit {
-            self.commit().await?
+        let ended = if commit {
+            self.commit().await
         } else {
             self.session.rollback().await;
-            "ROLLBACK"
+            Ok("ROLLBACK")
         };
+        self.transaction_ended(matches!(ended, Ok("COMMIT")));
+        let tag = ended?;
         self.report_settings();
         if let (true, Some((isolation, modes, read_only))) = (chain, modes) {
             self.session.begin(Some(isolation), &modes, read_only);
@@ -180,9 +187,10 @@ impl Client {
             self.warn(SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
         }
         self.portals.clear();
-        self.forget_cursors();
         let cancel = self.session.cancel_set();
-        let tag = finished(&mut self.reader, &cancel, self.session.prepare_transaction(name)).await?;
+        let prepared = finished(&mut self.reader, &cancel, self.session.prepare_transaction(name)).await;
+        self.transaction_ended(false);
+        let tag = prepared?;
         self.report_settings();
         Ok(Completion::tag(tag))
     }

@@ -61,6 +61,7 @@ impl Client {
         if !self.session.in_block() {
             self.portals.clear();
         }
+        self.deliver_notifications().await?;
         self.ready();
         Ok(())
     }

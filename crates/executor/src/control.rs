@@ -213,6 +213,21 @@ impl Session {
         Ok(node)
     }
 
+    /// A cursor WITH HOLD was made there: its backend stays with the session, and cannot be prepared in this transaction.
+    pub fn keep_cursor(&mut self, node: NodeId) {
+        self.pin(node);
+        if let Some(held) = self.held.get_mut(&node) {
+            held.temp = held.begun;
+        }
+    }
+
+    /// The cursors that the session's backend on a node has open.
+    pub async fn cursor_names(&mut self, node: NodeId) -> Result<Vec<String>> {
+        let rows = self.rows_on(node, "SELECT name FROM pg_catalog.pg_cursors").await?;
+        let names = rows.into_iter().flatten().flatten();
+        Ok(names.map(|name| String::from_utf8_lossy(&name).into_owned()).collect())
+    }
+
     /// Gathers the result of `query` into a temp table on the home node and declares a cursor over that.
     pub async fn declare_gathered(
         &mut self,
@@ -303,6 +318,7 @@ impl Session {
     /// DISCARD ALL: everything the session left in backends is gone.
     pub async fn discard_all(&mut self) -> Result<()> {
         self.unpin_all();
+        self.unlisten(None);
         self.settings_mut().clear();
         self.search_path_changed();
         self.start().await.map(|_| ())

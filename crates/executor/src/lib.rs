@@ -17,6 +17,7 @@
 //! * [`snapshot`]: which state of the nodes a statement sees; [`portals`]: the same inside a transaction that has written.
 //!   [`read_alone`]: the shortest way for a SELECT by itself.
 //! * [`cancel`]: stopping a session from outside; its part in breaking deadlocks over several nodes.
+//! * [`listen`]: LISTEN and NOTIFY.
 //! * [`quick`]: plans of statements that differ from earlier ones in their constants only.
 //! * [`load`]: the catalog, read off the primary datanode.
 //!
@@ -45,6 +46,7 @@ mod exchange;
 mod explain;
 mod gather;
 mod held;
+mod listen;
 mod load;
 mod output;
 mod own_settings;

@@ -87,6 +87,7 @@ impl Session {
     pub(crate) fn keep_sequence_state(&mut self, sql: &str) {
         const FUNCTIONS: [&str; 5] = ["nextval", "currval", "lastval", "setval", "advisory"];
         let sql = sql.to_ascii_lowercase();
+        self.notified |= sql.contains("pg_notify");
         if FUNCTIONS.iter().any(|name| sql.contains(name)) {
             let home = self.home;
             self.pin(home);

@@ -19,6 +19,7 @@ use pgproto::backend::tag;
 use crate::cancel::{CancelSet, Entry};
 use crate::context::Context;
 use crate::held::{BEGIN, Held, Own};
+use crate::listen::{Change, Listening};
 use crate::load::Loaded;
 use crate::pool::Identity;
 use crate::settings::Settings;
@@ -89,6 +90,8 @@ pub(crate) enum Replay {
     Set(String),
     /// A setting that no node is told of, and its value from here on.
     Own(&'static str, Option<String>),
+    /// LISTEN or UNLISTEN, which counts from the commit on.
+    Listen(Change),
 }
 
 /// See the module's page.
@@ -128,6 +131,9 @@ pub struct Session {
     pub(crate) search_path: Option<Vec<String>>,
     pub(crate) search_path_was_set: bool,
     pub(crate) scratch: crate::quick::Scratch,
+    pub(crate) listening: Option<Listening>,
+    /// The transaction, or the last statement, has notified.
+    pub(crate) notified: bool,
 }
 
 impl Session {
@@ -161,6 +167,8 @@ impl Session {
             search_path: None,
             search_path_was_set: false,
             scratch: Default::default(),
+            listening: None,
+            notified: false,
         }
     }
 
@@ -641,7 +649,7 @@ impl Block {
     pub(crate) fn last_savepoint(&self) -> Option<&str> {
         self.replay.iter().rev().find_map(|step| match step {
             Replay::Savepoint(name, _) => Some(name.as_str()),
-            Replay::Set(_) | Replay::Own(..) => None,
+            Replay::Set(_) | Replay::Own(..) | Replay::Listen(_) => None,
         })
     }
 
@@ -661,7 +669,7 @@ impl Block {
                     sql.push_str("; ");
                     sql.push_str(command);
                 }
-                Replay::Own(..) => {}
+                Replay::Own(..) | Replay::Listen(_) => {}
             }
         }
         sql

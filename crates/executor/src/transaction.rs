@@ -42,6 +42,7 @@ impl Session {
         match result {
             Ok(()) => {
                 self.settings_committed();
+                self.channels_committed();
                 self.end_block();
                 Ok("COMMIT")
             }
@@ -81,6 +82,7 @@ impl Session {
         for node in &nodes {
             self.link(*node)?.skip_preamble().await?;
         }
+        self.note_notifier();
         let writers = match nodes.len() {
             0 => return Ok(()),
             1 => {
@@ -136,7 +138,8 @@ impl Session {
         let work = self.held.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(node, held)| async {
             held.flush().await?;
             let (rows, _) = held.link.connection.read_rows().await?;
-            let wrote = rows.first().and_then(|row| row.first()?.as_deref()) == Some(b"t");
+            // What cannot be prepared, a cursor WITH HOLD say, must not be done before it is decided.
+            let wrote = held.temp || rows.first().and_then(|row| row.first()?.as_deref()) == Some(b"t");
             Ok::<_, PgError>(wrote.then_some(*node))
         });
         let answers = futures_util::future::join_all(work).await;
@@ -173,6 +176,7 @@ impl Session {
             }
         }
         txn::rollback(&mut participants).await;
+        self.notified = false;
         self.settings_rolled_back();
         self.end_block();
     }

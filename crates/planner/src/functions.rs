@@ -540,6 +540,7 @@ fn class_of(name: &str, arguments: usize) -> Class {
         | "cursor_to_xmlschema" => Class::Refused(XML_HINT),
         "ts_stat" => Class::Refused("It runs a query given as text: aggregate unnest(tsvector) in SQL instead."),
         "ts_rewrite" if arguments == 2 => Class::Refused("Use ts_rewrite(query, target, substitute)."),
+        "pg_listening_channels" => Class::Refused("A coordinator listens on connections of its own."),
         "loread" | "lowrite" => Class::Refused("Large objects live on one node: use a bytea column."),
         "pg_relation_size" | "pg_total_relation_size" | "pg_table_size" | "pg_indexes_size" => Class::Size,
         "pg_sleep" | "pg_sleep_for" | "pg_sleep_until" => Class::Volatile,
