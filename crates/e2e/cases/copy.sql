@@ -211,7 +211,19 @@ COPY t FROM 'relative';
 COPY t TO 'relative';
 COPY t TO '/tmp';
 COPY t TO '/nonexistent/file';
-COPY t FROM STDIN (ON_ERROR ignore);
+COPY t TO STDOUT (ON_ERROR ignore);
+COPY t FROM STDIN (FORMAT csv, FORCE_NULL (k, k));
+\.
+COPY t (k, k) FROM STDIN;
+\.
+COPY t (k) FROM STDIN (FORMAT csv, FORCE_NOT_NULL (v));
+\.
+COPY t FROM STDIN (HEADER '1');
+\.
+COPY t FROM STDIN (HEADER 2);
+\.
+COPY t FROM STDIN (HEADER 1);
+k	v
 \.
 COPY t FROM STDIN (FREEZE);
 1	frozen	1	\N

@@ -24,7 +24,7 @@ use planner::{CopyFrom, KeySource, Route, Stage};
 use crate::call::Event;
 use crate::convert::Converter;
 use crate::copy_input::{CopySource, Input};
-use crate::copy_pipeline::Copy;
+use crate::copy_pipeline::{Copy, Rejects};
 use crate::run::Completion;
 use crate::session::{Mode, Session};
 
@@ -75,6 +75,16 @@ impl Session {
         })
     }
 
+    /// Are the input's texts the server's, byte by byte? PostgreSQL takes any bytes for SQL_ASCII, in text form only.
+    fn is_transcodable(&self, client_encoding: &str) -> bool {
+        let server = || self.home_parameters().and_then(|parameters| parameters.get("server_encoding").cloned());
+        match client_encoding.to_ascii_uppercase().as_str() {
+            "UTF8" | "UTF-8" | "UNICODE" => true,
+            "SQL_ASCII" => server().is_some_and(|server| server == "SQL_ASCII"),
+            _ => false,
+        }
+    }
+
     async fn copy_routed(
         &mut self,
         plan: &CopyFrom,
@@ -84,9 +94,7 @@ impl Session {
     ) -> Result<u64> {
         let file = source.path();
         let mut spec = self.router_spec(plan, options, file.is_none(), server_version).await?;
-        let client_encoding = spec.options.encoding.as_deref().unwrap_or(&spec.client_encoding);
-        let is_utf8 =
-            matches!(client_encoding.to_ascii_uppercase().as_str(), "UTF8" | "UTF-8" | "UNICODE" | "SQL_ASCII");
+        let is_utf8 = self.is_transcodable(spec.options.encoding.as_deref().unwrap_or(&spec.client_encoding));
         let all_binary = plan.columns.iter().all(|column| copyfmt::transcodable(column.type_oid));
         let is_text = options.format != Format::Binary;
         let can_transcode = all_binary && options.default.is_none() && is_utf8;
@@ -99,25 +107,17 @@ impl Session {
         let nodes: Vec<NodeId> = destinations.iter().flatten().copied().collect();
         self.start_copy(&nodes, &sql, &mut source).await?;
         let mut input = self.open_input(source, options, plan.columns.len(), &nodes).await?;
-        let ignores_errors = options.on_error == OnError::Ignore;
-        let converter = Converter::new(self, options.encoding.as_deref(), ignores_errors);
+        let converter = Converter::new(self, options.encoding.as_deref());
         let links = self.take(&nodes)?;
-        let mut copy = Copy::new(router, converter, destinations, links, binary);
-        let (links, result) = copy.run(&mut input).await;
+        let rejects = (options.on_error == OnError::Ignore).then(|| Rejects::new(options));
+        let mut copy = Copy::new(router, converter, destinations, links, binary, rejects);
+        let (mut links, result) = copy.run(&mut input).await;
+        copy.take_notices(&mut links).iter().for_each(|notice| self.notice(notice));
         self.put_back(links);
-        let (rows, skipped) = match result {
-            Ok(counts) => counts,
-            Err(error) => return Err(copy.with_line_text(error, plan, file).await),
-        };
-        if skipped > 0 {
-            let verb = if skipped == 1 { "row was" } else { "rows were" };
-            self.notice(&PgError::with_severity(
-                "NOTICE",
-                SqlState::SUCCESSFUL_COMPLETION,
-                format!("{skipped} {verb} skipped due to data type incompatibility"),
-            ));
+        match result {
+            Ok(rows) => Ok(rows),
+            Err(error) => Err(copy.with_line_text(error, plan, file).await),
         }
-        Ok(rows)
     }
 
     /// Starts the COPY on every node and waits until all are ready for data, which may take a while if the table is locked.
@@ -201,11 +201,6 @@ impl Session {
         self.hold(self.home, self.mode()).await?;
         let parameter = |this: &Self, name: &str| this.home_parameters().and_then(|p| p.get(name).cloned());
         let client_encoding = parameter(self, "client_encoding").unwrap_or_else(|| "UTF8".into());
-        let server_encoding = parameter(self, "server_encoding").unwrap_or_else(|| "UTF8".into());
-        // "No conversion": the bytes must be right in the server.
-        let unconverted =
-            |name: String| if name.eq_ignore_ascii_case("SQL_ASCII") { server_encoding.clone() } else { name };
-        let options = CopyOptions { encoding: options.encoding.clone().map(unconverted), ..options.clone() };
         let timezone = parameter(self, "TimeZone").unwrap_or_default();
         let key_part = |(source, key_type): &(KeySource, placement::KeyType)| KeyPart {
             key_type: *key_type,
@@ -235,8 +230,8 @@ impl Session {
         Ok(RouterSpec {
             relation: plan.target.name.clone(),
             columns: plan.columns.iter().map(column).collect(),
-            options,
-            client_encoding: unconverted(client_encoding),
+            options: options.clone(),
+            client_encoding,
             server_version,
             timezone_is_utc: matches!(timezone.as_str(), "UTC" | "Etc/UTC" | "GMT"),
             source: if is_client { copyfmt::Source::Client } else { copyfmt::Source::File },
@@ -301,7 +296,10 @@ fn node_copy_sql(plan: &CopyFrom, options: &CopyOptions, binary: bool) -> String
     let columns: Vec<String> = plan.columns.iter().map(|column| catalog::quote_identifier(&column.name)).collect();
     let mut list = match binary {
         true => "(FORMAT binary)".to_owned(),
-        false => options.to_sql(),
+        // Rows to leave out never come so far.
+        false => {
+            CopyOptions { on_error: OnError::Stop, reject_limit: None, log_verbosity: None, ..options.clone() }.to_sql()
+        }
     };
     if let (false, Some(encoding)) = (binary, &options.encoding) {
         list = list.replacen('(', &format!("(ENCODING {}, ", catalog::quote_literal(encoding)), 1);

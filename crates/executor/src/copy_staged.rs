@@ -52,6 +52,8 @@ impl Session {
         options: &CopyOptions,
         mut source: CopySource<'_>,
     ) -> Result<u64> {
+        let version = self.catalog().await?.catalog.server_version();
+        datanode_can_ignore(options, version)?;
         self.keep_sequence_state(&stage.create_sql);
         if options.freeze {
             self.check_freeze(plan, &mut source).await?;
@@ -153,6 +155,24 @@ impl Session {
             Some(error) if error.code() != SqlState::QUERY_CANCELED => Err(error),
             _ => ended,
         }
+    }
+}
+
+/// Here it is the home node that leaves rows out.
+fn datanode_can_ignore(options: &CopyOptions, version: u32) -> Result<()> {
+    let wanted = match options {
+        CopyOptions { reject_limit: Some(_), .. } => 180_000,
+        CopyOptions { log_verbosity: Some(word), .. } if word == "silent" => 180_000,
+        CopyOptions { on_error: OnError::Ignore, .. } => 170_000,
+        CopyOptions { log_verbosity: Some(_), .. } => 170_000,
+        _ => return Ok(()),
+    };
+    match version >= wanted {
+        true => Ok(()),
+        false => Err(PgError::unsupported(
+            "COPY with ON_ERROR of lines that only the primary datanode can complete or split, before PostgreSQL 18,",
+        )
+        .hint("Give values to all columns that have a sequence, and use UTF8.")),
     }
 }
 

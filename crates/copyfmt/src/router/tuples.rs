@@ -67,7 +67,7 @@ impl Router {
             row.extend_from_slice(received.flatten().unwrap_or_default());
             if let (Some(bytes), Some(None)) = (value, received) {
                 let (type_oid, type_modifier) = (column.type_oid, column.type_modifier);
-                let value = bytes.to_vec();
+                let value = Some(bytes.to_vec());
                 current.waiting = true;
                 self.row = row;
                 self.current = Some(*current);
@@ -78,6 +78,7 @@ impl Router {
                     value,
                     is_binary: true,
                     is_foreign,
+                    is_check: false,
                 }));
             }
             self.placer.spans[part] = value.map(|_| (start, row.len()));

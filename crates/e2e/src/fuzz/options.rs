@@ -2,7 +2,7 @@
 
 use testkit::Rng;
 
-use super::types::ENCODINGS;
+use super::types::{ENCODINGS, UNSAFE_ENCODINGS};
 
 /// What `HEADER` says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,6 +106,12 @@ impl Options {
             odd: rng.one_in(20).then(|| ODD[rng.below(ODD.len())]),
         }
         .with_one_error()
+    }
+
+    /// An encoding whose lines need not be read by the home node.
+    pub(super) fn with_safe_encoding(mut self) -> Self {
+        self.encoding %= UNSAFE_ENCODINGS;
+        self
     }
 
     /// Which of several is reported is a matter of order within the server.
