@@ -214,6 +214,7 @@ pub struct Catalog {
     functions: HashMap<String, Vec<Function>>,
     types: HashMap<Oid, UserType>,
     operators: HashSet<String>,
+    nondeterministic_collations: HashSet<String>,
     server_version: u32,
 }
 
@@ -311,6 +312,12 @@ impl Catalog {
     /// Is there a user-defined operator of this name in any schema?
     pub fn has_user_operator(&self, name: &str) -> bool {
         self.operators.contains(name)
+    }
+
+    /// Is there a nondeterministic collation of this name in any schema? With `None`: of any name?
+    pub fn has_nondeterministic_collation(&self, name: Option<&str>) -> bool {
+        let collations = &self.nondeterministic_collations;
+        name.map_or(!collations.is_empty(), |name| collations.contains(name))
     }
 
     /// `server_version_num` of the oldest datanode, e.g. 150018.
