@@ -4,6 +4,7 @@
 //! - `cases/*.sql` + [`differential`]: plain SQL files that anyone can read and run with psql. `tests/differential.rs`
 //!   runs each once per distribution and once per protocol.
 //! - [`fuzz`]: random COPY input. `tests/copy_fuzz.rs` runs it for a while, `make fuzz SECONDS=…` for longer.
+//! - [`parity`]: PostgreSQL's own regression files, as psql runs them. `make parity` prints the share that is the same.
 //! - `tests/lineitem.rs`, `tests/clients.rs`: loads, a coordinator killed in mid-COPY, psql, pgbench, psycopg.
 //!
 //! # How a case file is written
