@@ -85,6 +85,12 @@ impl Builder {
         self
     }
 
+    /// Adds the name of a collation that may call different bytes equal.
+    pub fn nondeterministic_collation(&mut self, name: &str) -> &mut Self {
+        self.catalog.nondeterministic_collations.insert(name.to_owned());
+        self
+    }
+
     /// The finished snapshot.
     pub fn build(self) -> Catalog {
         self.catalog

@@ -216,6 +216,7 @@ pub struct Catalog {
     functions: HashMap<String, Vec<Function>>,
     types: HashMap<Oid, UserType>,
     operators: HashSet<String>,
+    nondeterministic_collations: HashSet<String>,
     server_version: u32,
     defers_constraints: bool,
 }
@@ -319,6 +320,12 @@ impl Catalog {
     /// Is there a constraint or a constraint trigger that is INITIALLY DEFERRED, on any table?
     pub fn defers_constraints(&self) -> bool {
         self.defers_constraints
+    }
+
+    /// Is there a nondeterministic collation of this name in any schema? With `None`: of any name?
+    pub fn has_nondeterministic_collation(&self, name: Option<&str>) -> bool {
+        let collations = &self.nondeterministic_collations;
+        name.map_or(!collations.is_empty(), |name| collations.contains(name))
     }
 
     /// `server_version_num` of the oldest datanode, e.g. 150018.

@@ -15,6 +15,7 @@ use planner::parse::{Statement, StatementKind, Transaction};
 
 use crate::listener::Shared;
 use crate::prepared::{Portal, Prepared};
+use crate::simple::text;
 
 /// Bytes of a client's further messages read ahead while a statement runs; more wait in the socket.
 const READ_AHEAD_BYTES: usize = 1024 * 1024;
@@ -275,6 +276,10 @@ impl Client {
                     false => self.run_plan(&plan, statement, call, None).await,
                 }
             }
+            // A value of the text that is none of its type: PostgreSQL shows the place.
+            Err(error) if is_rewritten(&plan) && error.code().as_str().starts_with("22") && !has_place(&error) => {
+                Err(self.session.as_read_by_home(&statement.sql, error).await)
+            }
             result => result,
         }
     }
@@ -317,6 +322,15 @@ impl Client {
         };
         let cancel = self.session.cancel_set();
         watched(&mut self.reader, &cancel, self.session.run(plan, call, &mut output)).await
+    }
+
+    /// The statements of a text.
+    pub(crate) async fn parsed(&mut self, sql: &[u8]) -> Result<Arc<Vec<Statement>>> {
+        let sql = text(sql)?;
+        match self.shared.statements.parse(sql) {
+            Err(error) if error.code() == SqlState::SYNTAX_ERROR => Err(self.session.as_read_by_home(sql, error).await),
+            parsed => parsed,
+        }
     }
 
     fn refuse_in_failed_block(&self, kind: &StatementKind) -> Result<()> {
@@ -379,4 +393,13 @@ impl Client {
         self.transaction_ended(result.is_ok());
         self.session.judged(result).await
     }
+}
+
+/// Do the nodes get other texts than the user's?
+fn is_rewritten(plan: &Plan) -> bool {
+    matches!(plan, Plan::InsertSplit(_) | Plan::InsertStaged(_) | Plan::Change(_))
+}
+
+fn has_place(error: &PgError) -> bool {
+    error.get(field::POSITION).is_some() || error.get(field::WHERE).is_some()
 }

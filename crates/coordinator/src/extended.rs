@@ -15,7 +15,6 @@ use planner::parse::{Statement, StatementKind, Transaction};
 
 use crate::client::Client;
 use crate::prepared::{DescriptionKey, Portal, Prepared};
-use crate::simple::text;
 
 impl Client {
     /// Answers one message of the extended protocol other than Sync; an error makes the client's further messages be
@@ -75,7 +74,7 @@ impl Client {
                 format!("prepared statement \"{name}\" already exists"),
             ));
         }
-        let statements = self.shared.statements.parse(text(&parse.sql)?)?;
+        let statements = self.parsed(&parse.sql).await?;
         if statements.len() > 1 {
             return Err(PgError::new(
                 SqlState::SYNTAX_ERROR,

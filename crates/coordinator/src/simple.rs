@@ -18,7 +18,7 @@ impl Client {
         if let Some(outcome) = self.query_quickly(&sql).await {
             return self.answered(outcome).await;
         }
-        let outcome = match text(&sql).and_then(|sql| self.shared.statements.parse(sql)) {
+        let outcome = match self.parsed(&sql).await {
             Ok(statements) if statements.is_empty() => {
                 backend::bare(self.writer.buffer(), backend::tag::EMPTY_QUERY);
                 Ok(())

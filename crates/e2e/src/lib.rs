@@ -5,6 +5,7 @@
 //!   runs each once per distribution and once per protocol.
 //! - [`fuzz`]: random COPY input. `tests/copy_fuzz.rs` runs it for a while, `make fuzz SECONDS=…` for longer.
 //! - [`generator`]: random statements over random tables. `tests/query_fuzz.rs`, the same way.
+//! - [`parity`]: PostgreSQL's own regression files, as psql runs them. `make parity` prints the share that is the same.
 //! - `tests/lineitem.rs`, `tests/clients.rs`: loads, a coordinator killed in mid-COPY, psql, pgbench, psycopg.
 //!
 //! # How a case file is written

@@ -8,7 +8,7 @@ use planner::{OutputColumn, Parameter, ParameterValue, Plan, SessionFacts, State
 use crate::call::Call;
 use crate::output::Output;
 use crate::run::Completion;
-use crate::session::Session;
+use crate::session::{BESIDE, Mode, Session};
 use crate::snapshot::Isolation;
 
 /// Parameter types and result columns of a statement.
@@ -107,6 +107,23 @@ impl Session {
             None if default_reads_clock => self.plan_once(statement, call, known, now).await,
             None => first,
         }
+    }
+
+    /// An error as the home node has it when it reads the user's own text: with its exact place, and with a hint if there is
+    /// one. In other words it would be of something that only we understand. The node is asked beside the session's own
+    /// transaction, which has failed.
+    pub async fn as_read_by_home(&mut self, sql: &str, error: PgError) -> PgError {
+        let read = self.read_beside(sql).await;
+        self.close_beside().await;
+        read.err().filter(|other| other.message() == error.message()).unwrap_or(error)
+    }
+
+    async fn read_beside(&mut self, sql: &str) -> Result<()> {
+        self.hold_as_is(BESIDE, Mode::Autocommit).await?;
+        let held = self.link(BESIDE)?;
+        held.start_describe(sql, &[]);
+        held.flush().await?;
+        held.read_description().await.map(|_| ())
     }
 
     /// `now()` of a node.

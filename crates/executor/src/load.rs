@@ -144,6 +144,9 @@ async fn read_all(connection: &mut Connection, own_version: Option<u64>) -> Resu
     for row in connection.query_rows(OPERATORS).await? {
         builder.operator(text(&row, 0)?);
     }
+    for row in connection.query_rows(NONDETERMINISTIC_COLLATIONS).await? {
+        builder.nondeterministic_collation(text(&row, 0)?);
+    }
     read_relations(connection, builder).await
 }
 
@@ -347,6 +350,8 @@ const FUNCTIONS: &str = "SELECT p.oid, n.nspname, p.proname, l.lanname, p.provol
 /// Operators whose function has a body that could read tables.
 const OPERATORS: &str = "SELECT DISTINCT o.oprname FROM pg_operator o JOIN pg_proc p ON p.oid = o.oprcode \
      JOIN pg_language l ON l.oid = p.prolang WHERE o.oid >= 16384 AND l.lanname NOT IN ('c', 'internal')";
+
+const NONDETERMINISTIC_COLLATIONS: &str = "SELECT DISTINCT collname FROM pg_collation WHERE NOT collisdeterministic";
 
 /// Relations of users: not ours, not PostgreSQL's own, not other sessions' temp tables.
 const RELATIONS: &str = "SELECT c.oid, n.nspname, c.relname, c.relkind, c.relpersistence, \

@@ -413,10 +413,10 @@ impl Session {
         let made = self.block.as_ref().map(Block::settings_made).unwrap_or_default();
         let begin = made.iter().fold(begin.to_owned(), |sql, command| format!("{sql}; {command}"));
         let held = self.link(BESIDE)?;
+        held.begun = true;
         held.link.connection.query(begin.as_bytes());
         held.flush().await?;
         held.finish().await?;
-        held.begun = true;
         self.cancel.set_in_transaction(BESIDE, true);
         self.sink = BESIDE;
         Ok(())
@@ -427,7 +427,7 @@ impl Session {
         self.sink = self.home;
         if let Some(mut held) = self.held.remove(&BESIDE)
             && held.link.connection.is_settled()
-            && held.link.connection.execute("ROLLBACK").await.is_ok()
+            && (!held.begun || held.link.connection.execute("ROLLBACK").await.is_ok())
         {
             self.give_back(BESIDE, held);
         }

@@ -35,12 +35,8 @@ fn main() -> ExitCode {
 fn run(sources: &Path, only: &[String]) -> Result<Tally> {
     let cluster = Cluster::start(2, 1)?;
     let server = Server::start(&ServerOptions::like(&mut cluster.connect(0)?)?)?;
-    let parity = Parity {
-        sources: sources.to_owned(),
-        scratch: cluster.scratch().join("parity"),
-        server: server.uri(),
-        cluster: cluster.coordinator_uris().swap_remove(0),
-    };
+    let scratch = cluster.scratch().join("parity");
+    let parity = Parity::new(sources, &scratch, server.uri(), cluster.coordinator_uris().swap_remove(0))?;
     let out = std::env::var_os("LOXO_PARITY_OUT").map(PathBuf::from);
     let mut total = Tally::default();
     for file in parity.files()? {

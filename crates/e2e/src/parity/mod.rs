@@ -28,17 +28,29 @@ const STATEMENT_MS_MAX: u32 = 20_000;
 /// The two sides and what they share.
 #[derive(Debug)]
 pub struct Parity {
-    /// PostgreSQL's `src/test/regress`.
-    pub sources: PathBuf,
-    /// A directory that the servers' user can read; holds a directory for each side.
-    pub scratch: PathBuf,
-    /// Connection URI of the stock server.
-    pub server: String,
-    /// Connection URI of a coordinator.
-    pub cluster: String,
+    sources: PathBuf,
+    scratch: PathBuf,
+    server: String,
+    cluster: String,
 }
 
 impl Parity {
+    /// `sources` is PostgreSQL's `src/test/regress`; `scratch` a directory to be made where the servers' user may read, for
+    /// the data files that they load and a directory for each side; then the URIs of the stock server and of a coordinator.
+    ///
+    /// # Errors
+    /// When the data files cannot be copied.
+    pub fn new(sources: &Path, scratch: &Path, server: String, cluster: String) -> Result<Self> {
+        make_dir(&scratch.join("data"))?;
+        for file in fs::read_dir(sources.join("data"))? {
+            let file = file?;
+            if file.file_type()?.is_file() {
+                fs::copy(file.path(), scratch.join("data").join(file.file_name()))?;
+            }
+        }
+        Ok(Self { sources: sources.to_owned(), scratch: scratch.to_owned(), server, cluster })
+    }
+
     /// The regression files in the order of PostgreSQL's schedule.
     ///
     /// # Errors
@@ -89,7 +101,7 @@ impl Parity {
         psql.env("PGOPTIONS", format!("-c intervalstyle=postgres_verbose -c statement_timeout={STATEMENT_MS_MAX}"));
         psql.envs([("PGTZ", "PST8PDT"), ("PGDATESTYLE", "Postgres, MDY"), ("LC_MESSAGES", "C"), ("PAGER", "cat")]);
         psql.envs([("PG_LIBDIR", "/nowhere"), ("PG_DLSUFFIX", ".so"), ("COLUMNS", "80")]);
-        psql.env("PG_ABS_SRCDIR", &self.sources).env("PG_ABS_BUILDDIR", &dir);
+        psql.env("PG_ABS_SRCDIR", &self.scratch).env("PG_ABS_BUILDDIR", &dir);
         psql.stdin(Stdio::null()).stderr(stdout.try_clone()?).stdout(stdout);
         psql.status()?;
         let text = String::from_utf8_lossy(&fs::read(&output)?).replace(&*dir.to_string_lossy(), "DIR");

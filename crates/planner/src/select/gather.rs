@@ -106,7 +106,8 @@ impl Needs {
                 }
                 Ref::ColumnRef(column) => needs.column(column, harmless_stars.contains(&(column as *const ColumnRef))),
                 Ref::JoinExpr(join) => {
-                    needs.all |= join.is_natural;
+                    // The names of a column list go by position.
+                    needs.all |= join.is_natural || join.alias.as_ref().is_some_and(|a| !a.colnames.is_empty());
                     needs.names.extend(tree::names_of(&join.using_clause));
                 }
                 Ref::RangeVar(name) => {
