@@ -52,6 +52,7 @@ mod read_alone;
 mod run;
 mod session;
 mod settings;
+mod sight;
 mod snapshot;
 mod staged;
 mod transaction;

@@ -22,7 +22,8 @@ use crate::held::{BEGIN, Held, Own};
 use crate::load::Loaded;
 use crate::pool::Identity;
 use crate::settings::Settings;
-use crate::snapshot::{Cut, Isolation, Sight};
+use crate::sight::Sight;
+use crate::snapshot::{Cut, Isolation};
 
 /// A second session on the home node, for a transaction that may not write.
 pub(crate) const BESIDE: NodeId = NodeId(u16::MAX);
@@ -585,36 +586,5 @@ impl Session {
         if let Some(block) = &self.block {
             self.settings = block.settings_at_begin.clone();
         }
-    }
-}
-
-impl Block {
-    pub(crate) fn last_savepoint(&self) -> Option<&str> {
-        self.replay.iter().rev().find_map(|step| match step {
-            Replay::Savepoint(name, _) => Some(name.as_str()),
-            Replay::Set(_) | Replay::Own(..) => None,
-        })
-    }
-
-    fn has_settings(&self) -> bool {
-        self.replay.iter().any(|step| matches!(step, Replay::Set(_)))
-    }
-
-    fn joining_commands(&self) -> String {
-        let mut sql = self.begin.clone();
-        for step in &self.replay {
-            match step {
-                Replay::Savepoint(name, _) => {
-                    sql.push_str("; SAVEPOINT ");
-                    sql.push_str(&catalog::quote_identifier(name));
-                }
-                Replay::Set(command) => {
-                    sql.push_str("; ");
-                    sql.push_str(command);
-                }
-                Replay::Own(..) => {}
-            }
-        }
-        sql
     }
 }
