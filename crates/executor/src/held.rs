@@ -7,7 +7,7 @@
 //!
 //! ```text
 //!  extended    BEGIN  settle  Bind Execute Sync             one answer
-//!  simple      BEGIN  settle  Sync  Query                   two
+//!  others      settle Sync  BEGIN Sync  Query              three
 //! ```
 
 use pgerror::{PgError, Result, SqlState};

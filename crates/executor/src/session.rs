@@ -307,14 +307,16 @@ impl Session {
         let in_read_committed = mode == Mode::InBlock && self.isolation() == Some(Isolation::ReadCommitted);
         let held = self.link(node)?;
         match commands {
-            // Every statement in the transaction has a snapshot of its own, so settling may be one of them.
+            // Every statement of such a transaction has a snapshot of its own, so settling may be one of them.
             None if in_read_committed && settles => held.queue_ahead(&[Own::Settle], extended),
-            Some(begin) if begin == BEGIN && settles => held.queue_ahead(&[Own::Begin, Own::Settle], extended),
-            Some(begin) if begin == BEGIN => held.queue_ahead(&[Own::Begin], extended),
+            Some(begin) if begin == BEGIN && settles && extended => held.queue_ahead(&[Own::Begin, Own::Settle], true),
             commands => {
+                // What follows may be SET TRANSACTION, which must be the first in its transaction.
                 held.queue_ahead(if settles { &[Own::Settle] } else { &[] }, false);
-                if let Some(commands) = commands {
-                    held.query_ahead(&commands);
+                match commands {
+                    Some(begin) if begin == BEGIN => held.queue_ahead(&[Own::Begin], extended),
+                    Some(commands) => held.query_ahead(&commands),
+                    None => {}
                 }
             }
         }
