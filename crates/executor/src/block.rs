@@ -87,6 +87,44 @@ impl Session {
 }
 
 impl Block {
+    /// Has it made objects, or locked tables, that no other session may look at? CREATE TABLE AS reads nothing it has made.
+    pub(crate) fn hides_schema(&self) -> bool {
+        match self.fills_table {
+            true => self.ran_ddl_before,
+            false => self.ran_ddl || self.schema_changed,
+        }
+    }
+
+    pub(crate) fn last_savepoint(&self) -> Option<&str> {
+        self.replay.iter().rev().find_map(|step| match step {
+            Replay::Savepoint(name, _) => Some(name.as_str()),
+            Replay::Set(_) | Replay::Own(..) | Replay::Listen(_) => None,
+        })
+    }
+
+    pub(crate) fn has_settings(&self) -> bool {
+        self.replay.iter().any(|step| matches!(step, Replay::Set(_)))
+    }
+
+    /// What a node that joins is sent.
+    pub(crate) fn joining_commands(&self) -> String {
+        let mut sql = self.begin.clone();
+        for step in &self.replay {
+            match step {
+                Replay::Savepoint(name, _) => {
+                    sql.push_str("; SAVEPOINT ");
+                    sql.push_str(&catalog::quote_identifier(name));
+                }
+                Replay::Set(command) => {
+                    sql.push_str("; ");
+                    sql.push_str(command);
+                }
+                Replay::Own(..) | Replay::Listen(_) => {}
+            }
+        }
+        sql
+    }
+
     /// The session's settings before the block.
     pub(crate) fn settings_at_begin(&self) -> &Settings {
         &self.settings_at_begin

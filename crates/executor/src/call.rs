@@ -292,7 +292,9 @@ impl Held {
                     if let Some(key) = self.parsing.take() {
                         self.link.statements.remove(&key);
                     }
-                    return self.failure.take().map_or(Ok(Event::Done), Err);
+                    let Some(error) = self.failure.take() else { return Ok(Event::Done) };
+                    self.give_up_without_statements(&error);
+                    return Err(error);
                 }
                 other => return Err(unexpected(other, "a query")),
             }

@@ -7,10 +7,10 @@
 //!
 //! ```text
 //!  extended    BEGIN  settle  Bind Execute Sync             one answer
-//!  simple      BEGIN  settle  Sync  Query                   two
+//!  others      settle Sync  BEGIN Sync  Query              three
 //! ```
 
-use pgerror::{PgError, Result};
+use pgerror::{PgError, Result, SqlState};
 use pgproto::Connection;
 use pgproto::backend::tag;
 use pgproto::connection::unexpected;
@@ -126,6 +126,13 @@ impl Held {
     pub(crate) fn query_ahead(&mut self, sql: &str) {
         self.link.connection.query(sql.as_bytes());
         self.preamble += 1;
+    }
+
+    /// A backend that has lost what was prepared there (DEALLOCATE in a DO block) is of no use to anyone any more.
+    pub(crate) fn give_up_without_statements(&mut self, error: &PgError) {
+        if error.code() == SqlState::INVALID_SQL_STATEMENT_NAME {
+            self.link.connection.mark_broken();
+        }
     }
 
     /// Reads the answers to what was queued before the statement, up to their last ReadyForQuery. Cancel-safe.

@@ -59,6 +59,7 @@ mod redistribute;
 mod run;
 mod session;
 mod settings;
+mod sight;
 mod snapshot;
 mod staged;
 mod transaction;

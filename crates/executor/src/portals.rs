@@ -294,7 +294,11 @@ impl Held {
         loop {
             let frame = self.link.connection.recv().await?;
             match frame.tag {
-                tag::READY_FOR_QUERY => return failure.map_or(Ok(read), Err),
+                tag::READY_FOR_QUERY => {
+                    let Some(error) = failure else { return Ok(read) };
+                    self.give_up_without_statements(&error);
+                    return Err(error);
+                }
                 tag::DATA_ROW => {
                     let row = pgproto::backend::decode_data_row(frame.body)?;
                     read = row.first().and_then(|value| generation(value.as_deref()?));

@@ -23,7 +23,8 @@ use crate::listen::{Change, Listening};
 use crate::load::Loaded;
 use crate::pool::Identity;
 use crate::settings::Settings;
-use crate::snapshot::{Aside, Cut, Isolation, Sight};
+use crate::sight::Sight;
+use crate::snapshot::{Aside, Cut, Isolation};
 
 /// A second session on the home node, for a transaction that may not write.
 pub(crate) const BESIDE: NodeId = NodeId(u16::MAX);
@@ -337,14 +338,16 @@ impl Session {
         let in_read_committed = mode == Mode::InBlock && self.isolation() == Some(Isolation::ReadCommitted);
         let held = self.link(node)?;
         match commands {
-            // Every statement in the transaction has a snapshot of its own, so settling may be one of them.
+            // Every statement of such a transaction has a snapshot of its own, so settling may be one of them.
             None if in_read_committed && settles => held.queue_ahead(&[Own::Settle], extended),
-            Some(begin) if begin == BEGIN && settles => held.queue_ahead(&[Own::Begin, Own::Settle], extended),
-            Some(begin) if begin == BEGIN => held.queue_ahead(&[Own::Begin], extended),
+            Some(begin) if begin == BEGIN && settles && extended => held.queue_ahead(&[Own::Begin, Own::Settle], true),
             commands => {
+                // What follows may be SET TRANSACTION, which must be the first in its transaction.
                 held.queue_ahead(if settles { &[Own::Settle] } else { &[] }, false);
-                if let Some(commands) = commands {
-                    held.query_ahead(&commands);
+                match commands {
+                    Some(begin) if begin == BEGIN => held.queue_ahead(&[Own::Begin], extended),
+                    Some(commands) => held.query_ahead(&commands),
+                    None => {}
                 }
             }
         }
@@ -635,43 +638,4 @@ impl Session {
 pub(crate) fn take_links(held: &mut BTreeMap<NodeId, Held>, nodes: &[NodeId]) -> Result<Vec<(NodeId, Held)>> {
     let lost = || PgError::internal("a link that a statement needs is not held");
     nodes.iter().map(|node| Ok((*node, held.remove(node).ok_or_else(lost)?))).collect()
-}
-
-impl Block {
-    /// Has it made objects, or locked tables, that no other session may look at? CREATE TABLE AS reads nothing it has made.
-    pub(crate) fn hides_schema(&self) -> bool {
-        match self.fills_table {
-            true => self.ran_ddl_before,
-            false => self.ran_ddl || self.schema_changed,
-        }
-    }
-
-    pub(crate) fn last_savepoint(&self) -> Option<&str> {
-        self.replay.iter().rev().find_map(|step| match step {
-            Replay::Savepoint(name, _) => Some(name.as_str()),
-            Replay::Set(_) | Replay::Own(..) | Replay::Listen(_) => None,
-        })
-    }
-
-    fn has_settings(&self) -> bool {
-        self.replay.iter().any(|step| matches!(step, Replay::Set(_)))
-    }
-
-    fn joining_commands(&self) -> String {
-        let mut sql = self.begin.clone();
-        for step in &self.replay {
-            match step {
-                Replay::Savepoint(name, _) => {
-                    sql.push_str("; SAVEPOINT ");
-                    sql.push_str(&catalog::quote_identifier(name));
-                }
-                Replay::Set(command) => {
-                    sql.push_str("; ");
-                    sql.push_str(command);
-                }
-                Replay::Own(..) | Replay::Listen(_) => {}
-            }
-        }
-        sql
-    }
 }

@@ -8,7 +8,7 @@
 //!   in REPEATABLE READ ([`Session::hold`] takes the cut at the first statement, over all nodes), else transactions made
 //!   for this statement ([`Session::begin_read`]). [`portals`](crate::portals) has the third case.
 //! * *Settling*: before a session that has seen something elsewhere reads a node, that node waits until what it holds
-//!   prepared now is gone. So what was seen on one node is seen on the next. [`Sight`] knows which nodes that concerns; after
+//!   prepared now is gone. So what was seen on one node is seen on the next. [`Sight`](crate::sight::Sight) knows which nodes that concerns; after
 //!   a cut it is none. A new connection settles once: its node may have been away.
 //!
 //! ```text
@@ -36,7 +36,8 @@ use tokio::time::{Instant, sleep};
 
 use crate::cancel::CancelSet;
 use crate::context::Context;
-use crate::held::Held;
+use crate::held::{Held, Own};
+use crate::portals;
 use crate::session::{BESIDE, Block, Mode, Session};
 
 /// Longest wait for a cut that holds, and for nodes whose transactions are in doubt.
@@ -111,69 +112,6 @@ impl SnapshotMode {
         match self {
             SnapshotMode::Consistent => "consistent",
             SnapshotMode::Local => "local",
-        }
-    }
-}
-
-/// Which nodes might show the session less than it has seen elsewhere.
-#[derive(Debug, Default)]
-pub(crate) struct Sight {
-    stale: Vec<bool>,
-    /// Nodes that the present statement reads.
-    touched: Vec<NodeId>,
-}
-
-impl Sight {
-    pub(crate) fn new(nodes: usize) -> Self {
-        Self { stale: vec![false; nodes], touched: Vec::new() }
-    }
-
-    /// Must this node settle before it is read?
-    pub(crate) fn is_stale(&self, node: NodeId) -> bool {
-        self.stale.get(usize::from(node.0)).copied().unwrap_or(false)
-    }
-
-    /// This node is about to settle.
-    pub(crate) fn settled(&mut self, node: NodeId) {
-        self.set(node, false);
-    }
-
-    /// The present statement runs on this node.
-    pub(crate) fn touch(&mut self, node: NodeId) {
-        if !self.touched.contains(&node) {
-            self.touched.push(node);
-        }
-    }
-
-    /// The present statement is over: what it saw may be missing on the nodes where it did not run and, if it ran on several,
-    /// on any.
-    pub(crate) fn finished(&mut self) {
-        match self.touched.as_slice() {
-            [] => return,
-            [one] => {
-                let one = usize::from(one.0);
-                self.stale.iter_mut().enumerate().filter(|(node, _)| *node != one).for_each(|(_, stale)| *stale = true);
-            }
-            _ => self.stale.fill(true),
-        }
-        self.touched.clear();
-    }
-
-    /// A cut was taken: whatever any node shows, all show, but for these.
-    pub(crate) fn cut(&mut self, unresolved: &[u16]) {
-        self.stale.fill(false);
-        self.touched.clear();
-        unresolved.iter().for_each(|node| self.set(NodeId(*node), true));
-    }
-
-    /// These nodes hold a transaction that this session knows to be committed.
-    pub(crate) fn behind(&mut self, nodes: &[u16]) {
-        nodes.iter().for_each(|node| self.set(NodeId(*node), true));
-    }
-
-    fn set(&mut self, node: NodeId, stale: bool) {
-        if let Some(known) = self.stale.get_mut(usize::from(node.0)) {
-            *known = stale;
         }
     }
 }
@@ -270,7 +208,7 @@ impl Session {
     pub(crate) fn statement_finished(&mut self) {
         match self.block.as_ref().map(|block| block.cut) {
             // All that this transaction reads is as of its cut.
-            Some(Cut::Taken) => self.sight.touched.clear(),
+            Some(Cut::Taken) => self.sight.finished_in_cut(),
             _ => self.sight.finished(),
         }
     }
@@ -528,14 +466,11 @@ impl Session {
     /// Reads the generation on all of these nodes at once, which takes a snapshot.
     pub(crate) async fn generations(&mut self, nodes: &[NodeId]) -> Result<Vec<Option<i64>>> {
         for node in nodes {
-            self.link(*node)?.link.connection.query(txn::SNAPSHOT_SQL.as_bytes());
+            let connection = &mut self.link(*node)?.link.connection;
+            Own::Generation.queue(connection);
+            connection.sync();
         }
-        let work = self.held.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(_, held)| async {
-            held.flush().await?;
-            let (rows, _) = held.link.connection.read_rows().await?;
-            Ok::<_, PgError>(rows.first().and_then(|row| generation(row.first()?.as_deref()?)))
-        });
-        futures_util::future::join_all(work).await.into_iter().collect()
+        portals::answers(&mut self.held, nodes).await
     }
 
     /// Gives snapshots back that are of no use.
@@ -600,44 +535,5 @@ fn no_cut(in_doubt: Option<String>) -> PgError {
             "no consistent snapshot of the datanodes could be taken for 30 s",
         )
         .hint("See `loxo status`; SET loxo.snapshot = 'local' reads what each datanode shows."),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn stale(sight: &Sight) -> Vec<u16> {
-        (0..3).filter(|node| sight.is_stale(NodeId(*node))).collect()
-    }
-
-    #[test]
-    fn nodes_settle_after_something_was_seen_elsewhere() {
-        let mut sight = Sight::new(3);
-        assert_eq!(stale(&sight), [0; 0]);
-        sight.touch(NodeId(1));
-        sight.finished();
-        assert_eq!(stale(&sight), [0, 2]);
-        // Again the same node: nothing changes for it.
-        sight.touch(NodeId(1));
-        sight.finished();
-        assert_eq!(stale(&sight), [0, 2]);
-        sight.settled(NodeId(2));
-        sight.touch(NodeId(2));
-        sight.finished();
-        assert_eq!(stale(&sight), [0, 1]);
-    }
-
-    #[test]
-    fn after_several_nodes_without_a_cut_none_is_sure() {
-        let mut sight = Sight::new(3);
-        sight.touch(NodeId(0));
-        sight.touch(NodeId(1));
-        sight.finished();
-        assert_eq!(stale(&sight), [0, 1, 2]);
-        sight.cut(&[1]);
-        assert_eq!(stale(&sight), [1]);
-        sight.behind(&[2]);
-        assert_eq!(stale(&sight), [1, 2]);
     }
 }
