@@ -47,6 +47,7 @@ impl Client {
                 format!("cursor \"{}\" already exists", declare.name),
             ));
         }
+        planner::check_cursor(&declare.inner)?;
         let plan = self.session.plan(&declare.inner, call, None).await?;
         let gathered = !matches!(plan, Plan::Forward(_));
         let node = match &plan {

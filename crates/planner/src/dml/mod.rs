@@ -18,9 +18,9 @@ pub(crate) mod stage;
 mod update;
 mod view;
 
+use insert::width;
 pub(crate) use insert::{insert, place_of_insert};
 pub(crate) use merge::merge;
-use insert::width;
 pub(crate) use update::{check_key, delete, update};
 
 pub(crate) use view::through_view;

@@ -142,7 +142,8 @@ impl Through {
                         self.columns.iter().take(count).map(|(name, _)| tree::target_name_only(name)).collect();
                 }
                 self.rename_targets(&mut insert.cols)?;
-                if insert.on_conflict_clause.is_some() && self.columns.iter().any(|(own, of)| of.as_ref() != Some(own)) {
+                if insert.on_conflict_clause.is_some() && self.columns.iter().any(|(own, of)| of.as_ref() != Some(own))
+                {
                     return Err(self.refused("ON CONFLICT would have to name other columns."));
                 }
                 if let Some(returning) = &mut insert.returning_clause {
@@ -241,7 +242,8 @@ impl Through {
         own.rewrite(&mut |node| {
             if let Some(NodeEnum::ColumnRef(column)) = &mut node.node {
                 let name = column.fields.last().cloned();
-                *column = ColumnRef { fields: [tree::string(&self.alias)].into_iter().chain(name).collect(), location: -1 };
+                *column =
+                    ColumnRef { fields: [tree::string(&self.alias)].into_iter().chain(name).collect(), location: -1 };
             }
             Ok(true)
         })?;

@@ -40,8 +40,11 @@ pub(super) fn chain(ctx: &Context<'_>, statement: &Statement, with: &WithClause,
             match ctx.resolve(target)? {
                 Named::Distributed(relation) => written.push(relation.qualified_name()),
                 Named::View(view) => {
-                    return Err(PgError::unsupported(format!("a change of view \"{}\" beside others in WITH", view.name))
-                        .hint("Change the table under the view."));
+                    return Err(PgError::unsupported(format!(
+                        "a change of view \"{}\" beside others in WITH",
+                        view.name
+                    ))
+                    .hint("Change the table under the view."));
                 }
                 Named::Home(_) => {}
             }

@@ -222,7 +222,7 @@ fn exchanged_table(
         distribution,
         view_definition: None,
         is_barrier: false,
-            check_option: false,
+        check_option: false,
         unique_keys: of.map(|relation| relation.unique_keys.clone()).unwrap_or_default(),
         foreign_keys: Vec::new(),
         parent: None,
