@@ -37,3 +37,13 @@ SELECT name_of('x');
 SELECT name_of(1, 2);
 SELECT nothing_like_it(1);
 SELECT * FROM o WHERE k IN (1, 100);
+CREATE FUNCTION p_name(wanted int) RETURNS text LANGUAGE plpgsql STABLE AS 'BEGIN RETURN (SELECT v FROM t WHERE id = wanted); END';
+CREATE FUNCTION p_count(least int) RETURNS int LANGUAGE plpgsql AS 'DECLARE many int; BEGIN SELECT count(*) INTO many FROM o WHERE t_id >= least; RETURN many; END';
+CREATE FUNCTION p_rows(g int) RETURNS TABLE (number int, word text) LANGUAGE plpgsql AS 'BEGIN RETURN QUERY SELECT id, v FROM t WHERE grp = g ORDER BY id; END';
+CREATE FUNCTION p_first(g int) RETURNS text LANGUAGE plpgsql AS 'DECLARE x text; BEGIN SELECT v INTO x FROM t WHERE grp = p_first.g ORDER BY id DESC; RETURN x; END';
+CREATE FUNCTION p_loop(g int) RETURNS int LANGUAGE plpgsql AS 'DECLARE x int := 0; r record; BEGIN FOR r IN SELECT id FROM t WHERE grp = g LOOP x := x + r.id; END LOOP; RETURN x; END';
+SELECT p_name(4), p_name(NULL), p_count(5), p_count(1000), p_first(2), p_first(99);
+SELECT * FROM p_rows(3) ORDER BY number;
+SELECT id, p_name(id), p_count(id) FROM t WHERE grp = 2 ORDER BY id;
+-- refused: mixed | v1 | v2 | v4
+SELECT p_loop(1);

@@ -18,10 +18,10 @@ use planner::{Dag, Exchange, Plan, Route};
 use crate::call::{Call, Event};
 use crate::gather::{BINARY_HEADER, BINARY_TRAILER, FRAME_BYTES, WITHOUT_BINARY_FORM, text_line, without_position};
 use crate::load::is_node_specific;
+use crate::locks::Locks;
 use crate::output::{Output, frame_bodies};
 use crate::run::Completion;
 use crate::session::{Held, Mode, Session};
-use crate::snapshot::Locks;
 use crate::staged::{Destination, RowRouter};
 
 /// What a source gives in one round, about.

@@ -42,6 +42,7 @@ mod exchange;
 mod explain;
 mod gather;
 mod load;
+mod locks;
 mod output;
 mod own_settings;
 mod pool;

@@ -1,6 +1,7 @@
-//! SQL functions that read partitioned tables, put into the statement that calls them.
+//! Functions that read partitioned tables, put into the statement that calls them.
 //!
-//! A node that ran such a function would see its own rows only. If its body is one query, a call is that query as a sub-select,
+//! A node that ran such a function would see its own rows only. If its body is one query, in SQL
+//! or (see [`plpgsql`]) no more than that in PL/pgSQL, a call is that query as a sub-select,
 //! in which the arguments stand for the parameters, and the sub-select is planned like any other:
 //!
 //! ```text
@@ -23,6 +24,7 @@ use pgerror::Result;
 use crate::context::{Context, Named};
 use crate::functions;
 use crate::parse::Statement;
+use crate::plpgsql;
 use crate::select::shape;
 use crate::tree::{self, Ref, Walk};
 
@@ -71,14 +73,14 @@ fn calls_any(ctx: &Context<'_>, tree: &NodeEnum) -> Result<bool> {
     Ok(found)
 }
 
-/// The one function of that name, if it is in SQL and cannot be run by the nodes.
+/// The one function of that name, if its body can be read and the nodes cannot run it.
 fn function<'a>(ctx: &Context<'a>, call: &FuncCall) -> Result<Option<&'a Function>> {
     let Some(name) = call.funcname.last().and_then(tree::text_of) else { return Ok(None) };
     let schema = if call.funcname.len() > 1 { tree::text_of(&call.funcname[0]) } else { None };
     let mut all = ctx.catalog.functions(name).iter().filter(|f| schema.is_none_or(|s| s == f.schema));
     let (Some(function), None) = (all.next(), all.next()) else { return Ok(None) };
-    let is_sql = function.language == "sql" && function.kind == 'f';
-    Ok(match is_sql && functions::function_facts(ctx, function)?.refused.is_some() {
+    let is_read = ["sql", "plpgsql"].contains(&function.language.as_str()) && function.kind == 'f';
+    Ok(match is_read && functions::function_facts(ctx, function)?.refused.is_some() {
         true => Some(function),
         false => None,
     })
@@ -134,7 +136,7 @@ impl Inliner<'_> {
         if function.volatility == 'v' && self.changes {
             return Ok(None);
         }
-        Ok(Routine::of(function))
+        Ok(Routine::of(self.ctx, function))
     }
 
     fn alias(&mut self) -> String {
@@ -222,7 +224,7 @@ impl Inliner<'_> {
     }
 }
 
-/// A SQL function of one query.
+/// A function of one query.
 struct Routine {
     name: String,
     parameters: Vec<(String, TypeName, Option<Node>)>,
@@ -236,21 +238,12 @@ struct Routine {
 
 impl Routine {
     /// `None` if it is of another kind.
-    fn of(function: &Function) -> Option<Self> {
+    fn of(ctx: &Context<'_>, function: &Function) -> Option<Self> {
         let parsed = pg_query::parse(&function.definition, 0).ok()?;
         let create = match parsed.protobuf.stmts.into_iter().next()?.stmt?.node? {
             NodeEnum::CreateFunctionStmt(create) => create,
             _ => return None,
         };
-        let body = match functions::sql_bodies(&function.definition)?.as_slice() {
-            [NodeEnum::SelectStmt(select)] => select.as_ref().clone(),
-            _ => return None,
-        };
-        let usual =
-            body.into_clause.is_none() && body.locking_clause.is_empty() && body.op == SetOperation::SetopNone as i32;
-        if !usual || !body.values_lists.is_empty() {
-            return None;
-        }
         let mut strict = false;
         for option in &create.options {
             let Some(NodeEnum::DefElem(option)) = &option.node else { return None };
@@ -279,6 +272,14 @@ impl Routine {
         let set = returns.setof || !table.is_empty();
         let table = (!table.is_empty()).then_some(table);
         let returns = TypeName { setof: false, ..returns };
+        let known: Vec<&str> = parameters.iter().map(|(name, ..)| name.as_str()).collect();
+        let shown: Vec<&str> = table.iter().flatten().map(|(name, _)| name.as_str()).collect();
+        let body = body_of(ctx, function, &known, &shown)?;
+        let usual =
+            body.into_clause.is_none() && body.locking_clause.is_empty() && body.op == SetOperation::SetopNone as i32;
+        if !usual || !body.values_lists.is_empty() {
+            return None;
+        }
         Some(Self { name: function.name.clone(), parameters, returns, set, table, strict, body })
     }
 
@@ -360,6 +361,23 @@ fn columns_of(ctx: &Context<'_>, body: &SelectStmt) -> Result<Option<Vec<String>
         Ok(true)
     })?;
     Ok(names)
+}
+
+/// The function's only query.
+fn body_of(ctx: &Context<'_>, function: &Function, known: &[&str], shown: &[&str]) -> Option<SelectStmt> {
+    if function.language == "sql" {
+        return match functions::sql_bodies(&function.definition)?.as_slice() {
+            [NodeEnum::SelectStmt(select)] => Some(select.as_ref().clone()),
+            _ => None,
+        };
+    }
+    match plpgsql::as_query(&function.definition, known, shown)? {
+        (query, None) => Some(query),
+        (query, Some(of)) => {
+            let query = tree::deparse_select(&first_row(ctx, query).ok()??).ok()?;
+            tree::parse_select(&format!("SELECT CAST(({query}) AS pg_catalog.{of})")).ok()
+        }
+    }
 }
 
 /// A function's value is that of the first row.

@@ -29,6 +29,7 @@ mod functions;
 mod inline;
 pub mod parse;
 mod plan;
+mod plpgsql;
 mod select;
 mod session;
 mod tables;

@@ -153,3 +153,21 @@ UPDATE orders SET o_custkey = count_orders() WHERE o_orderkey = 1
 ERROR 0A000 function count_orders(), which reads table "orders", is not supported on distributed tables
   hint: Put the function's query into the statement itself.
 
+UPDATE big_orders SET o_total = o_total + 1
+----
+
+UPDATE big_orders SET o_total = 5 WHERE o_orderkey = 3 RETURNING *
+----
+
+DELETE FROM big_orders WHERE o_total < 2000
+----
+
+INSERT INTO big_orders VALUES (7, 1500), (8, 1600)
+----
+
+UPDATE big_orders SET o_custkey = 1
+----
+
+WITH d AS (DELETE FROM big_orders RETURNING *) SELECT count(*) FROM d
+----
+
