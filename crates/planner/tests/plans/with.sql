@@ -155,19 +155,32 @@ ERROR 0A000 function count_orders(), which reads table "orders", is not supporte
 
 UPDATE big_orders SET o_total = o_total + 1
 ----
+Scatter (write) to [0 1 2]
+  UPDATE big_orders SET o_total = o_total + 1
 
 UPDATE big_orders SET o_total = 5 WHERE o_orderkey = 3 RETURNING *
 ----
+Forward (write) to 1
+  UPDATE big_orders SET o_total = 5 WHERE o_orderkey = 3 RETURNING *
 
 DELETE FROM big_orders WHERE o_total < 2000
 ----
+Scatter (write) to [0 1 2]
+  DELETE FROM big_orders WHERE o_total < 2000
 
 INSERT INTO big_orders VALUES (7, 1500), (8, 1600)
 ----
+Forward (write) to 2
+  INSERT INTO big_orders VALUES (7, 1500), (8, 1600)
 
 UPDATE big_orders SET o_custkey = 1
 ----
+ERROR 0A000 this change of view "big_orders" is not supported on distributed tables
+  detail: Column "o_custkey" is no column of its table.
+  hint: Change the table under the view.
 
 WITH d AS (DELETE FROM big_orders RETURNING *) SELECT count(*) FROM d
 ----
+ERROR 0A000 a change of view "big_orders" beside others in WITH is not supported on distributed tables
+  hint: Change the table under the view.
 
