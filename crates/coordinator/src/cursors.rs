@@ -66,6 +66,7 @@ impl Client {
 
     /// Makes the cursor where it can live.
     async fn declare(&mut self, declare: &DeclareCursor, call: &Call) -> Result<Cursor> {
+        planner::check_cursor(&declare.inner)?;
         let plan = self.session.plan(&declare.inner, call, None).await?;
         let home = self.session.home();
         let all_of = |input: Input| (vec![input], planner::FinalSql::plain(WHOLE));

@@ -21,10 +21,11 @@ use crate::call::{Call, Event};
 use crate::gather::{BINARY_HEADER, BINARY_TRAILER, FRAME_BYTES, WITHOUT_BINARY_FORM, text_line, without_position};
 use crate::held::Held;
 use crate::load::is_node_specific;
+use crate::locks::Locks;
 use crate::output::{Output, frame_bodies};
 use crate::run::Completion;
 use crate::session::{Mode, Session, take_links};
-use crate::snapshot::{Aside, Locks};
+use crate::snapshot::Aside;
 use crate::staged::{Destination, RowRouter};
 
 /// What a source gives in one round, about.

@@ -48,6 +48,7 @@ mod gather;
 mod held;
 mod listen;
 mod load;
+mod locks;
 mod output;
 mod own_settings;
 mod pool;

@@ -21,11 +21,12 @@ use tokio::time::Instant;
 
 use crate::call::Call;
 use crate::held::Own;
+use crate::locks::Locks;
 use crate::output::Output;
 use crate::portals::answers;
 use crate::run::Completion;
 use crate::session::{Mode, Session};
-use crate::snapshot::{CUT_MAX, Cut, Locks, closure};
+use crate::snapshot::{CUT_MAX, Cut, closure};
 
 impl Session {
     /// Runs the same SELECT on several nodes under one cut; `None` if it has to be done the long way. No row has gone to

@@ -23,9 +23,10 @@ use crate::call::Call;
 use crate::exchange::{locks_of, open_portal};
 use crate::gather::{Filled, copy_rows, without_position};
 use crate::held::Held;
+use crate::locks::Locks;
 use crate::portals::{self, Portal};
 use crate::session::{Mode, Session, take_links};
-use crate::snapshot::{Aside, CUT_MAX, Cut, Isolation, Locks, Read};
+use crate::snapshot::{Aside, CUT_MAX, Cut, Isolation, Read};
 
 /// Which tables a transaction has changed, and which of them nobody else may look at.
 const CHANGED_SQL: &str = "SELECT n.nspname, c.relname, pg_catalog.bool_or(l.mode = 'AccessExclusiveLock') \

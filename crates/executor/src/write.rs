@@ -19,10 +19,10 @@ use planner::{Chain, Change, DdlPlan, Gather, InsertStaged, Route};
 
 use crate::call::{Call, Gating};
 use crate::chain::changes_by_address;
+use crate::locks::Locks;
 use crate::output::Output;
 use crate::run::{Completion, only_inserts};
 use crate::session::{Mode, Session};
-use crate::snapshot::Locks;
 
 /// Attempts in which other writers are not kept off.
 const TRIES_FREE: usize = 3;

@@ -1,7 +1,8 @@
 //! What the functions, casts and clauses of a statement need: may it run anywhere, on the home node only, or not at all?
 //!
 //! Built-in functions are sorted by name; those of the user by their bodies, which are parsed and searched. A body that
-//! touches a partitioned table would see one node's rows only, so it is refused.
+//! touches a partitioned table would see one node's rows only, so it is refused, unless
+//! [`inline`](crate::inline) can put it into the statement.
 
 use std::collections::HashSet;
 
@@ -310,7 +311,7 @@ impl Search<'_> {
 }
 
 /// The statements of a SQL function, from `pg_get_functiondef` or the bare body.
-fn sql_bodies(definition: &str) -> Option<Vec<NodeEnum>> {
+pub(crate) fn sql_bodies(definition: &str) -> Option<Vec<NodeEnum>> {
     let parsed = pg_query::parse(definition, 0).ok()?;
     let first = parsed.protobuf.stmts.into_iter().map(|s| s.stmt.and_then(|n| n.node)).collect::<Option<Vec<_>>>()?;
     let [NodeEnum::CreateFunctionStmt(create)] = first.as_slice() else { return Some(first) };

@@ -3,6 +3,7 @@
 //! ```text
 //! text ── parse ──> Statement ── plan ──> Plan ── (executor)
 //!                     kind       │
+//!                                ├─ inline, views: bodies of functions and views in place of their names
 //!                                ├─ select/  locality analysis, partial aggregates, gathering
 //!                                ├─ dml/     routing of writes
 //!                                ├─ with/    WITH items that change rows
@@ -25,8 +26,10 @@ mod ddl;
 mod display;
 mod dml;
 mod functions;
+mod inline;
 pub mod parse;
 mod plan;
+mod plpgsql;
 mod select;
 mod session;
 mod tables;
@@ -54,8 +57,22 @@ pub fn plan(statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>
     plan_in(&Context { catalog, session, exchanged: &[], copies: None }, statement)
 }
 
+/// PostgreSQL's own refusal of a cursor over data changes.
+pub fn check_cursor(inner: &Statement) -> Result<()> {
+    match with::changes_rows(inner) {
+        true => Err(PgError::new(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            "DECLARE CURSOR must not contain data-modifying statements in WITH",
+        )),
+        false => Ok(()),
+    }
+}
+
 fn plan_in(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     use StatementKind as Kind;
+    if let Some(inlined) = inline::inline(ctx, statement)? {
+        return plan_in(ctx, &inlined);
+    }
     if let Some(plan) = with::plan(ctx, statement)? {
         return Ok(plan);
     }
@@ -73,11 +90,9 @@ fn plan_in(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             let (options, analyze) = (explain.options.clone(), explain.analyze);
             Ok(Plan::Explain(Explain { options, analyze, inner: Box::new(plan_in(ctx, &explain.inner)?) }))
         }
-        Kind::DeclareCursor(declare) if with::changes_rows(&declare.inner) => Err(PgError::new(
-            SqlState::FEATURE_NOT_SUPPORTED,
-            "DECLARE CURSOR must not contain data-modifying statements in WITH",
-        )),
-        Kind::DeclareCursor(declare) => plan_in(ctx, &declare.inner).map(|inner| Plan::DeclareCursor(Box::new(inner))),
+        Kind::DeclareCursor(declare) => check_cursor(&declare.inner)
+            .and_then(|()| plan_in(ctx, &declare.inner))
+            .map(|inner| Plan::DeclareCursor(Box::new(inner))),
         Kind::Redistribute(redistribution) => ddl::redistribute(ctx, redistribution),
         Kind::Cluster(command) => Ok(Plan::Cluster(command.clone())),
         Kind::Transaction(_)

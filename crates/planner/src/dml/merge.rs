@@ -136,7 +136,7 @@ impl Merge<'_> {
             _ => return Err(refused("WHEN NOT MATCHED BY SOURCE needs all rows of both on one node.")),
         };
         let (kind, values) = match when.command_type() {
-            CmdType::CmdUpdate => (Kind::Update, update::assignments(&when.target_list)?),
+            CmdType::CmdUpdate => (Kind::Update, update::assignments(self.ctx, &when.target_list)?),
             CmdType::CmdDelete => (Kind::Delete, Vec::new()),
             CmdType::CmdInsert => (Kind::Insert, self.inserted(when)?),
             _ => (Kind::Nothing, Vec::new()),

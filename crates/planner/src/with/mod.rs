@@ -28,6 +28,7 @@ use crate::views;
 
 mod chain;
 mod order;
+pub(crate) mod plan;
 mod push;
 
 /// Plans a statement if one of its WITH items changes rows.

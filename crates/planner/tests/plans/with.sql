@@ -118,3 +118,69 @@ WITH d AS (SELECT 1), x AS (DELETE FROM orders RETURNING 1) SELECT * FROM (WITH 
 ERROR 0A000 the WITH item "d", defined twice, beside data changes, is not supported on distributed tables
   hint: Rename one of them.
 
+SELECT count_orders()
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to node 0
+    SELECT count(*) AS loxo_c1 FROM orders
+  loxo_x2 from [0] to node 0
+    SELECT COALESCE(sum(loxo_c1), 0)::bigint AS count FROM loxo_x1
+  Forward to 0
+    SELECT (SELECT loxo_c1 AS count FROM loxo_x2)::bigint AS count_orders
+
+SELECT harmless(), count_orders() + 1 AS more FROM nation
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to node 0
+    SELECT count(*) AS loxo_c1 FROM orders
+  loxo_x2 from [0] to node 0
+    SELECT COALESCE(sum(loxo_c1), 0)::bigint AS count FROM loxo_x1
+  Forward to 0
+    SELECT harmless(), (SELECT loxo_c1 AS count FROM loxo_x2)::bigint + 1 AS more FROM nation
+
+SELECT * FROM count_orders() AS c (n)
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to node 0
+    SELECT count(*) AS loxo_c1 FROM orders
+  loxo_x2 from [0] to node 0
+    SELECT COALESCE(sum(loxo_c1), 0)::bigint AS count FROM loxo_x1
+  Forward to 0
+    SELECT * FROM (SELECT loxo_f1.c1::bigint AS c FROM (SELECT loxo_c1 AS count FROM loxo_x2) loxo_f1(c1)) c(n)
+
+UPDATE orders SET o_custkey = count_orders() WHERE o_orderkey = 1
+----
+ERROR 0A000 function count_orders(), which reads table "orders", is not supported on distributed tables
+  hint: Put the function's query into the statement itself.
+
+UPDATE big_orders SET o_total = o_total + 1
+----
+Scatter (write) to [0 1 2]
+  UPDATE big_orders SET o_total = o_total + 1
+
+UPDATE big_orders SET o_total = 5 WHERE o_orderkey = 3 RETURNING *
+----
+Forward (write) to 1
+  UPDATE big_orders SET o_total = 5 WHERE o_orderkey = 3 RETURNING *
+
+DELETE FROM big_orders WHERE o_total < 2000
+----
+Scatter (write) to [0 1 2]
+  DELETE FROM big_orders WHERE o_total < 2000
+
+INSERT INTO big_orders VALUES (7, 1500), (8, 1600)
+----
+Forward (write) to 2
+  INSERT INTO big_orders VALUES (7, 1500), (8, 1600)
+
+UPDATE big_orders SET o_custkey = 1
+----
+ERROR 0A000 this change of view "big_orders" is not supported on distributed tables
+  detail: Column "o_custkey" is no column of its table.
+  hint: Change the table under the view.
+
+WITH d AS (DELETE FROM big_orders RETURNING *) SELECT count(*) FROM d
+----
+ERROR 0A000 a change of view "big_orders" beside others in WITH is not supported on distributed tables
+  hint: Change the table under the view.
+
