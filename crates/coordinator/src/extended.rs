@@ -97,7 +97,7 @@ impl Client {
 
     /// A statement whose result has got other columns since it was prepared is refused, as in PostgreSQL: the client reads rows
     /// by the description it was given.
-    async fn refuse_changed_result(&mut self, prepared: &Prepared) -> Result<()> {
+    pub(crate) async fn refuse_changed_result(&mut self, prepared: &Prepared) -> Result<()> {
         let (Some(statement), Some(fields)) = (&prepared.statement, &prepared.description.fields) else {
             return Ok(());
         };

@@ -30,3 +30,10 @@ MERGE INTO r USING g ON r.id = g.id WHEN MATCHED AND g.i = 1 THEN DELETE;
 -- refused: mixed | v1 | v3
 MERGE INTO r USING g ON r.id = g.id WHEN MATCHED THEN UPDATE SET id = r.id + 10;
 SELECT * FROM r;
+-- EXECUTE of a statement whose result has got another column since, also where rows are exchanged.
+PREPARE wider AS SELECT h.* FROM h JOIN g ON h.t = g.t;
+EXECUTE wider;
+ALTER TABLE h ADD COLUMN extra int DEFAULT 7;
+EXECUTE wider;
+ALTER TABLE h DROP COLUMN extra;
+EXECUTE wider;
