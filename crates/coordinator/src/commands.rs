@@ -461,6 +461,7 @@ impl Client {
             .detail(format!("Expected {} parameters but got {}.", types.len(), arguments.len())));
         }
         let values = self.session.evaluate(arguments, types).await?;
+        self.refuse_changed_result(&prepared).await?;
         let parameters = Parameters { types: types.clone(), formats: Vec::new(), values };
         let call = Call { parameters: Some(Arc::new(parameters)), ..call.clone() };
         Box::pin(self.execute_inner(&statement, &call)).await

@@ -98,12 +98,16 @@ impl Client {
 
     /// A statement whose result has got other columns since it was prepared is refused, as in PostgreSQL: the client reads rows
     /// by the description it was given.
-    async fn refuse_changed_result(&mut self, prepared: &Prepared) -> Result<()> {
+    pub(crate) async fn refuse_changed_result(&mut self, prepared: &Prepared) -> Result<()> {
         let (Some(statement), Some(fields)) = (&prepared.statement, &prepared.description.fields) else {
             return Ok(());
         };
-        if self.session.status() == b'E' || self.session.catalog().await?.catalog.version() == prepared.catalog_version
-        {
+        if self.session.status() == b'E' {
+            return Ok(());
+        }
+        // The catalog knows nothing of a session's own temp tables.
+        let is_current = self.session.catalog().await?.catalog.version() == prepared.catalog_version;
+        if is_current && self.session.is_ordinary() {
             return Ok(());
         }
         let now = self.describe_statement(statement, &prepared.description.parameters).await?;
@@ -128,7 +132,8 @@ impl Client {
             StatementKind::Execute { name, .. } => {
                 return bare(self.named_statement(name)?.description.fields.clone());
             }
-            StatementKind::Fetch(fetch) if !fetch.is_move => {
+            // In a failed block its cursor is gone; that the block has failed is said when it is run.
+            StatementKind::Fetch(fetch) if !fetch.is_move && self.session.status() != b'E' => {
                 return bare(self.cursor_fields(&fetch.cursor).await?);
             }
             _ => return bare(None),

@@ -30,3 +30,33 @@ MERGE INTO r USING g ON r.id = g.id WHEN MATCHED AND g.i = 1 THEN DELETE;
 -- refused: mixed | v1 | v3
 MERGE INTO r USING g ON r.id = g.id WHEN MATCHED THEN UPDATE SET id = r.id + 10;
 SELECT * FROM r;
+-- EXECUTE of a statement whose result has got another column since, also where rows are exchanged.
+PREPARE wider AS SELECT h.* FROM h JOIN g ON h.t = g.t;
+EXECUTE wider;
+ALTER TABLE h ADD COLUMN extra int DEFAULT 7;
+EXECUTE wider;
+ALTER TABLE h DROP COLUMN extra;
+EXECUTE wider;
+-- What needs a temp table on the home node in a READ ONLY transaction.
+CREATE TEMP TABLE tmp (id int, i int);
+INSERT INTO tmp VALUES (1, 1), (2, 2);
+DELETE FROM g USING tmp WHERE g.i = tmp.id AND g.id > 5;
+BEGIN READ ONLY;
+SELECT count(*) FROM h JOIN g ON h.t = g.t;
+-- refused: mixed | v1 | v2 | v4
+SELECT tmp.id, h.t FROM tmp JOIN h ON h.i = tmp.i ORDER BY 1, 2;
+ROLLBACK;
+BEGIN READ ONLY;
+-- refused: mixed | v1 | v2 | v4
+DECLARE reader CURSOR FOR SELECT count(*) FROM h;
+FETCH ALL FROM reader;
+COMMIT;
+CREATE TABLE alone (id int, i int) /*dist: hash(id) to node (dn1)*/;
+INSERT INTO alone VALUES (1, 1), (3, 3);
+DELETE FROM alone USING tmp WHERE alone.i = tmp.id;
+UPDATE alone SET i = 4 FROM tmp WHERE tmp.id < alone.i;
+SELECT * FROM alone;
+PREPARE own AS SELECT * FROM tmp;
+EXECUTE own;
+ALTER TABLE tmp ADD COLUMN extra int;
+EXECUTE own;

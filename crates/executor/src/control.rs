@@ -238,6 +238,10 @@ impl Session {
         query: &str,
         call: &Call,
     ) -> Result<NodeId> {
+        if self.is_read_only() {
+            return Err(PgError::unsupported("a cursor over rows of several nodes in a READ ONLY transaction")
+                .hint("Leave READ ONLY out, or run the query without a cursor."));
+        }
         let home = self.home;
         let fields = self.describe(query, &call.declared_types()).await?.fields.unwrap_or_default();
         let table = catalog::quote_identifier(&format!("loxo_cursor_{cursor}"));

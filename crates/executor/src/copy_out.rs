@@ -97,6 +97,9 @@ impl Session {
                 result
             }
             CopySource::Gather(gather) => {
+                if self.is_read_only() {
+                    self.refuse_temp_tables_beside(&gather.final_sql).await?;
+                }
                 let nodes = self.gathered_nodes(&gather.inputs);
                 let read = self.begin_read(&nodes, gather.inputs.iter().map(|input| input.sql.as_str())).await?;
                 let result = match self.is_read_only() {

@@ -14,7 +14,7 @@ use futures_util::stream::FuturesUnordered;
 use pgerror::{PgError, Result, field};
 use pgproto::backend::Field;
 use pgproto::frontend;
-use planner::{Gather, Input, Route};
+use planner::{FinalSql, Gather, Input, Route};
 
 use crate::call::{Call, Event};
 use crate::held::Held;
@@ -80,11 +80,30 @@ impl Session {
         output: &mut Output<'_>,
     ) -> Result<Completion> {
         if self.is_read_only() && !gather.writes {
+            self.refuse_temp_tables_beside(&gather.final_sql).await?;
             return self.beside(async |this| this.gather_in_block(gather, call, output).await).await;
         }
         let completion = self.gather_in_block(gather, call, output).await?;
         self.drop_inputs(&gather.inputs).await?;
         Ok(completion)
+    }
+
+    /// [`Session::beside`] sees no temp tables of the user's.
+    pub(crate) async fn refuse_temp_tables_beside(&mut self, sql: &FinalSql) -> Result<()> {
+        let own: Vec<String> = self.temp_relations().await?.iter().map(|name| quote_identifier(name)).collect();
+        if own.is_empty() {
+            return Ok(());
+        }
+        let read = planner::read_tables(&sql.text)?;
+        let bare = |name: &String| name.strip_prefix("pg_temp.").unwrap_or(name).to_owned();
+        match read.iter().map(bare).find(|name| own.contains(name)) {
+            None => Ok(()),
+            Some(name) => {
+                let what =
+                    format!("a query that gathers rows and reads temporary table {name}, in a READ ONLY transaction");
+                Err(PgError::unsupported(what).hint("Leave READ ONLY out."))
+            }
+        }
     }
 
     /// A read-only transaction may not make temp tables: a second session on the home node does, with the same snapshot. It

@@ -45,10 +45,23 @@ pub fn compare(expected: &Answer, actual: &Answer, ordered: bool) -> Verdict {
         (true, false) => Verdict::SameError(left),
         (false, _) => {
             let messages = [expected, actual].map(|answer| answer.error.as_ref().map(describe).unwrap_or_default());
-            let text = format!("{}    {}\n", diff(&one, &other), messages.join("\n    "));
+            let text = format!("{}    {}\n", difference(&one, &other), messages.join("\n    "));
             Verdict::Differs(Difference { codes: (left, right), text })
         }
     }
+}
+
+fn difference(one: &str, other: &str) -> String {
+    let sorted = |text: &str| {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines
+    };
+    if sorted(one) != sorted(other) {
+        return diff(one, other);
+    }
+    let lines = one.lines().zip(other.lines()).find(|(one, other)| one != other).unwrap_or_default();
+    format!("    another order, first:\n    one server:{}\n    the cluster:{}\n", lines.0, lines.1)
 }
 
 fn code(answer: &Answer) -> String {

@@ -11,6 +11,8 @@ pub enum Kind {
     Numeric,
     Float,
     Text,
+    /// char(3): values of other lengths would be equal to others and look different.
+    Padded,
     /// Text with a collation of its own.
     Word,
     Bool,
@@ -35,6 +37,7 @@ pub const KINDS: &[Kind] = &[
     Kind::Float,
     Kind::Text,
     Kind::Text,
+    Kind::Padded,
     Kind::Word,
     Kind::Bool,
     Kind::Date,
@@ -57,7 +60,7 @@ pub const COLUMNS: &[(&str, &str, Kind, bool)] = &[
     ("f", "float8", Kind::Float, true),
     ("t", "text", Kind::Text, true),
     ("v", "varchar(8)", Kind::Text, true),
-    ("c", "char(3)", Kind::Text, true),
+    ("c", "char(3)", Kind::Padded, true),
     ("w", "text COLLATE \"en-x-icu\"", Kind::Word, true),
     ("o", "bool", Kind::Bool, true),
     ("d", "date", Kind::Date, true),
@@ -79,6 +82,7 @@ impl Kind {
             Self::Numeric => "numeric",
             Self::Float => "float8",
             Self::Text | Self::Word => "text",
+            Self::Padded => "char(3)",
             Self::Bool => "bool",
             Self::Date => "date",
             Self::Stamp => "timestamp",
@@ -96,7 +100,7 @@ impl Kind {
             Self::Count => &["3", "1", "5", "2", "0", "8", "13"],
             Self::Numeric => &["0.00", "1.00", "1.50", "2.00", "-3.25", "7.10", "12.00"],
             Self::Float => &["0", "1", "1.5", "2", "-3.25", "7", "12"],
-            Self::Text | Self::Word => &["a", "b", "", "A", "ab", "ä", "zz", "B", "a b"],
+            Self::Text | Self::Padded | Self::Word => &["a", "b", "", "A", "ab", "ä", "zz", "B", "a b"],
             Self::Bool => &["true", "false"],
             Self::Date => &["2024-01-01", "2024-02-29", "2024-03-01", "1999-12-31", "2024-01-02"],
             Self::Stamp => {

@@ -15,6 +15,8 @@ pub enum Part {
     Seq(Vec<Part>),
     /// May be left out.
     Optional(Box<Part>),
+    /// Stays as it is.
+    Fixed(Box<Part>),
     /// Items of which `least` must stay.
     List {
         /// What it lists.
@@ -109,21 +111,20 @@ impl Part {
                 }
             },
             Self::Seq(parts) => parts.iter().for_each(|part| part.render_into(constants, turn, out)),
-            Self::Optional(part) => part.render_into(constants, turn, out),
+            Self::Optional(part) | Self::Fixed(part) | Self::OneOf(part, _) => part.render_into(constants, turn, out),
             Self::List { items, separator, .. } => {
                 for (number, item) in items.iter().enumerate() {
                     out.text.push_str(if number > 0 { separator } else { "" });
                     item.render_into(constants, turn, out);
                 }
             }
-            Self::OneOf(part, _) => part.render_into(constants, turn, out),
         }
     }
 
     /// Everything this could be with one thing left out or made simpler, the largest cuts first.
     pub fn simpler(&self) -> Vec<Part> {
         match self {
-            Self::Text(_) | Self::Value(..) | Self::Untyped(..) => Vec::new(),
+            Self::Text(_) | Self::Value(..) | Self::Untyped(..) | Self::Fixed(_) => Vec::new(),
             Self::Seq(parts) => inside(parts, Self::Seq),
             Self::Optional(part) => {
                 let mut all = vec![Self::Seq(Vec::new())];

@@ -7,12 +7,22 @@ use super::scope::{Common, Generator, Source, qualified};
 /// A query and how its answer is to be compared.
 #[derive(Clone, Debug)]
 pub struct Query {
-    /// Its text.
-    pub part: Part,
+    /// All but its end.
+    head: Part,
+    /// ORDER BY and LIMIT.
+    tail: Part,
     /// Rows come in a determined order.
     pub ordered: bool,
     /// A column may be of type numeric.
     pub has_numeric: bool,
+}
+
+impl Query {
+    /// The whole text. Where it is about the order of rows, the end is not to be left out.
+    pub fn part(&self, keep_order: bool) -> Part {
+        let tail = Box::new(self.tail.clone());
+        seq![self.head.clone(), if keep_order { Part::Fixed(tail) } else { Part::Optional(tail) }]
+    }
 }
 
 /// How deep sub-selects and expressions go.
@@ -28,20 +38,24 @@ impl Generator<'_> {
         let kinds: Vec<Kind> = (0..1 + self.below(5)).map(|_| self.kind()).collect();
         match self.below(24) {
             0 => return self.whole_rows(),
-            1 => return Query { part: seq![with, self.star()], ordered: false, has_numeric: true },
+            1 => {
+                let (head, tail) = (seq![with, self.star()], Part::Seq(Vec::new()));
+                return Query { head, tail, ordered: false, has_numeric: true };
+            }
             2 => {
-                let part = seq![with, self.ordered_by_expression(&kinds)];
-                return Query { part, ordered: true, has_numeric: kinds.contains(&Kind::Numeric) };
+                let (body, tail) = self.ordered_by_expression(&kinds);
+                let has_numeric = kinds.contains(&Kind::Numeric);
+                return Query { head: seq![with, body], tail, ordered: true, has_numeric };
             }
             _ => {}
         }
         let body = self.select_body(&kinds, DEPTH);
         let (tail, ordered) = match self.below(3) {
             0 => (Part::Seq(Vec::new()), false),
-            1 => (Part::optional(seq![" ORDER BY ", self.total_order(kinds.len())]), true),
-            _ => (Part::optional(self.limited(kinds.len())), true),
+            1 => (seq![" ORDER BY ", self.total_order(kinds.len())], true),
+            _ => (self.limited(kinds.len()), true),
         };
-        Query { part: seq![with, body, tail], ordered, has_numeric: kinds.contains(&Kind::Numeric) }
+        Query { head: seq![with, body], tail, ordered, has_numeric: kinds.contains(&Kind::Numeric) }
     }
 
     /// A query of these kinds, for use in parentheses.
@@ -350,7 +364,7 @@ impl Generator<'_> {
     }
 
     /// An order that the output does not show, made total by the tables' ids.
-    fn ordered_by_expression(&mut self, kinds: &[Kind]) -> Part {
+    fn ordered_by_expression(&mut self, kinds: &[Kind]) -> (Part, Part) {
         let (mut from, first) = self.id_source();
         let mut sources = vec![first];
         if self.one_in(2) {
@@ -373,7 +387,7 @@ impl Generator<'_> {
             seq![" ORDER BY ", Part::optional(seq!["coalesce(NULL, ", self.value(key, 1), ")", direction, ", "])];
         self.levels.pop();
         let limit = Part::optional(seq![" LIMIT ", self.constant(Kind::Count)]);
-        seq!["SELECT ", Part::list(targets), " FROM ", from, filter, order, ids.join(", "), limit]
+        (seq!["SELECT ", Part::list(targets), " FROM ", from, filter], seq![order, ids.join(", "), limit])
     }
 
     fn id_source(&mut self) -> (Part, Source) {
@@ -412,10 +426,7 @@ impl Generator<'_> {
             Some(id) if self.one_in(2) => Part::optional(format!(" ORDER BY {alias}.{id}")),
             _ => Part::Seq(Vec::new()),
         };
-        Query {
-            part: seq![format!("SELECT {target} FROM "), from, filter, order, lock],
-            ordered: false,
-            has_numeric: true,
-        }
+        let head = seq![format!("SELECT {target} FROM "), from, filter];
+        Query { head, tail: seq![order, lock], ordered: false, has_numeric: true }
     }
 }

@@ -166,7 +166,9 @@ impl Write<'_> {
                 self.check_functions(facts, &nodes[..1])?;
                 Ok(Plan::Forward(Forward { nodes: nodes[..1].to_vec(), sql, writes: true }))
             }
-            Part::Free | Part::Home => Err(PgError::internal("a distributed table that is on no node")),
+            // All of it is on the home node, beside a table that only the home node has.
+            Part::Home => Ok(Plan::Forward(Forward { nodes: vec![home], sql, writes: true })),
+            Part::Free => Err(PgError::internal("a distributed table that is on no node")),
         }
     }
 
