@@ -61,7 +61,6 @@ pub use context::Context;
 pub use copy_input::CopySource;
 pub use copy_out::CopySink;
 pub use describe::Description;
-pub use explain::query_plan_field;
 pub use load::Loaded;
 pub use output::{Output, SPOOL_BYTES_MAX, Spool};
 pub use own_settings::{IDLE_IN_TRANSACTION, IDLE_SESSION, duration, own_setting_name};
