@@ -17,6 +17,7 @@ use pgproto::backend::Field;
 use pgproto::frontend::{self, Bind};
 use planner::{Dag, Exchange, Plan, Route};
 
+use crate::aside::Aside;
 use crate::call::{Call, Event};
 use crate::gather::{
     BINARY_HEADER, BINARY_TRAILER, FRAME_BYTES, Moved, WITHOUT_BINARY_FORM, text_line, without_position,
@@ -25,7 +26,7 @@ use crate::load::is_node_specific;
 use crate::output::{Output, frame_bodies};
 use crate::run::Completion;
 use crate::session::{Held, Mode, Session, take_links};
-use crate::snapshot::{Aside, Locks};
+use crate::snapshot::Locks;
 use crate::staged::{Destination, RowRouter};
 
 /// What a source gives in one round, about.

@@ -20,6 +20,7 @@
 //! Invariants: no SQL value is ever computed here; rows are moved as bytes and looked into only for their distribution
 //! key; every buffer is bounded; a connection that was not read to the end of an answer is never used again.
 
+mod aside;
 mod block;
 mod call;
 mod cancel;

@@ -19,12 +19,13 @@ use pgerror::{PgError, Result};
 use planner::{ChangedTable, Dag, Exchanges, Input, Plan, Route};
 use tokio::time::Instant;
 
+use crate::aside::{Aside, Read};
 use crate::call::Call;
 use crate::exchange::{locks_of, open_portal};
 use crate::gather::{Filled, copy_rows, without_position};
 use crate::portals::{self, Portal};
 use crate::session::{Held, Mode, Session, take_links};
-use crate::snapshot::{Aside, CUT_MAX, Cut, Isolation, Locks, Read};
+use crate::snapshot::{CUT_MAX, Cut, Isolation, Locks};
 
 /// Which tables a transaction has changed, and which of them nobody else may look at.
 const CHANGED_SQL: &str = "SELECT n.nspname, c.relname, pg_catalog.bool_or(l.mode = 'AccessExclusiveLock') \
@@ -75,9 +76,8 @@ impl Session {
 
     /// Tables that the block has changed. Its locks tell, whatever changed them: a statement, a trigger, a function.
     pub(crate) async fn changed_tables(&mut self) -> Result<Vec<ChangedTable>> {
-        let begun: Vec<NodeId> = self.held.iter().filter(|(_, held)| held.begun).map(|(node, _)| *node).collect();
         let mut changed: Vec<ChangedTable> = Vec::new();
-        for node in begun {
+        for node in self.begun() {
             for row in self.rows_on(node, CHANGED_SQL).await? {
                 let text = |at: usize| {
                     row.get(at).cloned().flatten().map(|value| String::from_utf8_lossy(&value).into_owned())
