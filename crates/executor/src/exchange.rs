@@ -17,15 +17,17 @@ use pgproto::backend::Field;
 use pgproto::frontend::{self, Bind};
 use planner::{Dag, Exchange, Plan, Route};
 
+use crate::aside::Aside;
 use crate::call::{Call, Event};
-use crate::gather::{BINARY_HEADER, BINARY_TRAILER, FRAME_BYTES, WITHOUT_BINARY_FORM, text_line, without_position};
+use crate::gather::{
+    BINARY_HEADER, BINARY_TRAILER, FRAME_BYTES, Moved, WITHOUT_BINARY_FORM, text_line, without_position,
+};
 use crate::held::Held;
 use crate::load::is_node_specific;
 use crate::locks::Locks;
 use crate::output::{Output, frame_bodies};
 use crate::run::Completion;
 use crate::session::{Mode, Session, take_links};
-use crate::snapshot::Aside;
 use crate::staged::{Destination, RowRouter};
 
 /// What a source gives in one round, about.
@@ -53,20 +55,16 @@ impl Session {
         result
     }
 
-    /// Makes the temp table of an exchange on all nodes and fills it; gives its columns.
+    /// Makes the temp table of an exchange on all nodes and fills it; gives its columns and what each source gave.
     pub(crate) async fn exchange(
         &mut self,
         exchange: &Exchange,
         dag: &Dag,
         filled: &[Vec<Field>],
         call: &Call,
-    ) -> Result<Vec<Field>> {
+    ) -> Result<(Vec<Field>, Vec<Moved>)> {
         let sql = self.fragment_text(exchange, filled).await?;
-        let first = exchange.nodes.first().copied().ok_or_else(|| PgError::internal("an exchange without a source"))?;
-        let held = self.link(first)?;
-        held.start_describe(&sql, &call.fragment_types(&sql));
-        held.flush().await?;
-        let columns = held.read_description().await?.1.unwrap_or_default();
+        let columns = self.describe_fragment(exchange, &sql, call).await?;
         let binary = columns
             .iter()
             .all(|column| !is_node_specific(column.type_oid) && !WITHOUT_BINARY_FORM.contains(&column.type_oid));
@@ -76,13 +74,8 @@ impl Session {
             Route::Single { node } if exchange.nodes.contains(node) => Some(*node),
             _ => None,
         };
-        let names: Vec<String> = exchange.columns.iter().map(|name| quote_identifier(name)).collect();
-        let list = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
-        let table = quote_identifier(&exchange.table);
         for node in &dag.nodes {
-            let data = if stays == Some(*node) { "" } else { "NO " };
-            let create = format!("CREATE TEMP TABLE {table}{list} ON COMMIT DROP AS {sql} WITH {data}DATA");
-            self.start_on(&[*node], &create, call)?;
+            self.start_on(&[*node], &create_sql(exchange, &sql, stays == Some(*node)), call)?;
         }
         let sources: Vec<NodeId> = exchange.nodes.iter().copied().filter(|node| stays != Some(*node)).collect();
         let types = call.fragment_types(&sql);
@@ -91,12 +84,37 @@ impl Session {
             open_portal(self.link(*node)?, &sql, &types, &row_call);
         }
         // The sources work while the node that keeps its own part makes it.
-        self.finish_all(&dag.nodes).await?;
+        let made = self.finish_all(&dag.nodes).await?;
         let format = if binary { "binary" } else { "text" };
-        let copy = format!("COPY pg_temp.{table} FROM STDIN (FORMAT {format})");
-        self.move_rows(sources, &exchange.route, binary, &copy, None).await?;
+        let copy = format!("COPY pg_temp.{} FROM STDIN (FORMAT {format})", quote_identifier(&exchange.table));
+        let mut moved = self.move_rows(sources, &exchange.route, binary, &copy, None).await?;
+        let stayed = dag.nodes.iter().zip(&made).filter(|(node, _)| stays == Some(**node));
+        moved.extend(stayed.map(|(node, tag)| Moved::stayed(*node, tag.as_deref())));
         self.after_fill(&exchange.table, &exchange.after_fill, dag).await?;
-        Ok(columns)
+        Ok((columns, moved))
+    }
+
+    /// The temp table of an exchange on all nodes, empty, so that what reads it can be explained.
+    pub(crate) async fn exchange_without_rows(
+        &mut self,
+        exchange: &Exchange,
+        dag: &Dag,
+        filled: &[Vec<Field>],
+        call: &Call,
+    ) -> Result<(Vec<Field>, Vec<Moved>)> {
+        let sql = self.fragment_text(exchange, filled).await?;
+        let columns = self.describe_fragment(exchange, &sql, call).await?;
+        self.start_on(&dag.nodes, &create_sql(exchange, &sql, false), call)?;
+        self.finish_all(&dag.nodes).await?;
+        Ok((columns, Vec::new()))
+    }
+
+    async fn describe_fragment(&mut self, exchange: &Exchange, sql: &str, call: &Call) -> Result<Vec<Field>> {
+        let first = exchange.nodes.first().copied().ok_or_else(|| PgError::internal("an exchange without a source"))?;
+        let held = self.link(first)?;
+        held.start_describe(sql, &call.fragment_types(sql));
+        held.flush().await?;
+        Ok(held.read_description().await?.1.unwrap_or_default())
     }
 
     /// Queues a statement without rows on each of these nodes.
@@ -109,7 +127,7 @@ impl Session {
     }
 
     /// The fragment with the type markers of what it reads replaced.
-    async fn fragment_text(&mut self, exchange: &Exchange, filled: &[Vec<Field>]) -> Result<String> {
+    pub(crate) async fn fragment_text(&mut self, exchange: &Exchange, filled: &[Vec<Field>]) -> Result<String> {
         if exchange.sql.types.is_empty() {
             return Ok(exchange.sql.text.clone());
         }
@@ -132,7 +150,7 @@ impl Session {
     }
 
     /// Empties the portals of `sources`, the first batch of which is on its way, by this COPY, into the same sessions or
-    /// those that rest; gives the number of rows.
+    /// those that rest; gives what each source gave.
     pub(crate) async fn move_rows(
         &mut self,
         mut sources: Vec<NodeId>,
@@ -140,30 +158,32 @@ impl Session {
         binary: bool,
         copy: &str,
         mut resting: Option<&mut Aside>,
-    ) -> Result<u64> {
+    ) -> Result<Vec<Moved>> {
         let mut router = RowRouter::new(route, binary, self.spread).of_encoding(self.foreign_encoding());
         let mut batch_rows = None;
-        let mut total = 0;
+        let mut moved: Vec<Moved> = sources.iter().map(|node| Moved::nothing(*node)).collect();
         while !sources.is_empty() {
             let (batches, open) = self.fetch(&sources, batch_rows).await?;
             let mut parcels = Parcels::new(binary);
-            for run in &batches {
+            for (node, run) in &batches {
+                let before = (parcels.rows, parcels.bytes);
                 parcels.add(run, &mut router)?;
+                let counts = moved.iter_mut().filter(|moved| moved.node == *node);
+                counts.for_each(|moved| moved.add(parcels.rows - before.0, parcels.bytes - before.1));
             }
             batch_rows = Some(parcels.rows_for(BATCH_BYTES));
-            total += parcels.rows as u64;
             match resting.as_deref_mut() {
                 None => deliver(&mut self.held, copy, &parcels).await?,
                 Some(aside) => deliver(&mut aside.held, copy, &parcels).await?,
             }
             sources = open;
         }
-        Ok(total)
+        Ok(moved)
     }
 
     /// The next rows of every open portal (those asked for already if no number is given), and the nodes whose portals
     /// have more.
-    async fn fetch(&mut self, sources: &[NodeId], rows: Option<usize>) -> Result<(Vec<Bytes>, Vec<NodeId>)> {
+    async fn fetch(&mut self, sources: &[NodeId], rows: Option<usize>) -> Result<Batches> {
         let mut links = self.take(sources)?;
         let work = links.iter_mut().map(|(_, held)| async {
             if let Some(rows) = rows {
@@ -178,7 +198,7 @@ impl Session {
         let (mut runs, mut open) = (Vec::new(), Vec::new());
         for (node, result) in sources.iter().zip(results) {
             let (batch, ended) = result?;
-            runs.extend(batch);
+            runs.extend(batch.into_iter().map(|run| (*node, run)));
             if !ended {
                 open.push(*node);
             }
@@ -194,6 +214,16 @@ async fn deliver(held: &mut BTreeMap<NodeId, Held>, copy: &str, parcels: &Parcel
     let results = futures_util::future::join_all(work).await;
     held.extend(links);
     results.into_iter().collect()
+}
+
+/// Runs of rows and the nodes they come from, and the nodes that have more.
+type Batches = (Vec<(NodeId, Bytes)>, Vec<NodeId>);
+
+fn create_sql(exchange: &Exchange, sql: &str, with_rows: bool) -> String {
+    let names: Vec<String> = exchange.columns.iter().map(|name| quote_identifier(name)).collect();
+    let list = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
+    let (table, data) = (quote_identifier(&exchange.table), if with_rows { "" } else { "NO " });
+    format!("CREATE TEMP TABLE {table}{list} ON COMMIT DROP AS {sql} WITH {data}DATA")
 }
 
 /// The tables that the fragments read.

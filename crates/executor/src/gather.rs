@@ -42,6 +42,31 @@ pub(crate) struct Filled {
     pub(crate) binary: bool,
 }
 
+/// What a source has given.
+#[derive(Clone, Debug)]
+pub(crate) struct Moved {
+    pub(crate) node: NodeId,
+    pub(crate) rows: u64,
+    /// On their way: none for rows that stayed where they were.
+    pub(crate) bytes: u64,
+}
+
+impl Moved {
+    pub(crate) fn nothing(node: NodeId) -> Self {
+        Self { node, rows: 0, bytes: 0 }
+    }
+
+    pub(crate) fn stayed(node: NodeId, command_tag: Option<&str>) -> Self {
+        let rows = command_tag.and_then(|tag| pgproto::backend::split_command_tag(tag).1).unwrap_or(0);
+        Self { node, rows, bytes: 0 }
+    }
+
+    pub(crate) fn add(&mut self, rows: usize, bytes: usize) {
+        self.rows += rows as u64;
+        self.bytes += bytes as u64;
+    }
+}
+
 impl Session {
     /// See the module's page.
     pub(crate) async fn gather(&mut self, gather: &Gather, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
@@ -165,14 +190,14 @@ impl Session {
     ) -> Result<String> {
         let mut filled = Vec::with_capacity(inputs.len());
         for input in inputs {
-            filled.push(self.fill(input, call, inputs.len() > 1).await.map_err(without_position)?);
+            filled.push(self.fill(input, call, inputs.len() > 1).await.map_err(without_position)?.0);
         }
         let columns: Vec<&[Field]> = filled.iter().map(|filled| filled.columns.as_slice()).collect();
         self.resolve_types(final_sql, &columns).await
     }
 
     /// Makes the temp table of one input and fills it from all nodes.
-    async fn fill(&mut self, input: &Input, call: &Call, analyze: bool) -> Result<Filled> {
+    pub(crate) async fn fill(&mut self, input: &Input, call: &Call, analyze: bool) -> Result<(Filled, Vec<Moved>)> {
         let home = self.sink;
         let filled = self.describe_input(home, input, call).await?;
         if let Some(dag) = &input.dag {
@@ -181,7 +206,7 @@ impl Session {
             let route = Route::Single { node: home };
             Box::pin(self.pour(dag, &route, &copy, filled.binary, call)).await?;
             self.finish_input(input, analyze).await?;
-            return Ok(filled);
+            return Ok((filled, Vec::new()));
         }
         let binary = filled.binary;
         let version = self.catalog_version;
@@ -200,13 +225,14 @@ impl Session {
         // Beside the home node its own session is one of the sources.
         let here = input.nodes.contains(&home);
         let created = self.create_input(home, input, &filled, here, call).await;
-        if !remotes.is_empty() {
-            self.pump(&remotes, &quote_identifier(&input.table), binary, created).await?;
-        } else {
-            created?;
-        }
+        let own = created.as_ref().ok().filter(|_| here).map(|tag| Moved::stayed(home, tag.as_deref()));
+        let mut moved = match remotes.is_empty() {
+            true => created.map(|_| Vec::new())?,
+            false => self.pump(&remotes, &quote_identifier(&input.table), binary, created).await?,
+        };
+        moved.extend(own);
         self.finish_input(input, analyze).await?;
-        Ok(filled)
+        Ok((filled, moved))
     }
 
     /// The columns of a fragment, as a node that stands for all describes them.
@@ -265,7 +291,7 @@ impl Session {
         table: &str,
         binary: bool,
         created: Result<Option<String>>,
-    ) -> Result<()> {
+    ) -> Result<Vec<Moved>> {
         let mut sink = self.take(&[self.sink])?;
         let mut sources = self.take(remotes)?;
         let result = match (created, sink.first_mut()) {
@@ -362,7 +388,7 @@ pub(crate) async fn copy_rows(
     sink: &mut Held,
     table: &str,
     binary: bool,
-) -> Result<()> {
+) -> Result<Vec<Moved>> {
     let format = if binary { "binary" } else { "text" };
     let copy = format!("COPY pg_temp.{table} FROM STDIN (FORMAT {format})");
     sink.link.connection.query(copy.as_bytes());
@@ -377,7 +403,7 @@ pub(crate) async fn copy_rows(
     }
     let result = forward_rows(sources, sink, &mut frame, binary).await;
     match &result {
-        Ok(()) => {
+        Ok(_) => {
             if binary {
                 frame.bytes.extend_from_slice(&BINARY_TRAILER);
             }
@@ -388,7 +414,9 @@ pub(crate) async fn copy_rows(
     }
     sink.flush().await?;
     let ended = sink.finish().await;
-    result.and(ended.map(|_| ()))
+    // A failure of a source explains that of the sink.
+    let moved = result?;
+    ended.map(|_| moved)
 }
 
 async fn forward_rows(
@@ -396,16 +424,18 @@ async fn forward_rows(
     sink: &mut Held,
     frame: &mut CopyFrame,
     binary: bool,
-) -> Result<()> {
+) -> Result<Vec<Moved>> {
+    let mut moved: Vec<Moved> = sources.iter().map(|(node, _)| Moved::nothing(*node)).collect();
     let mut steps = FuturesUnordered::new();
-    for (_, held) in sources.iter_mut() {
-        steps.push(next(held));
+    for (at, (_, held)) in sources.iter_mut().enumerate() {
+        steps.push(next(at, held));
     }
-    while let Some((held, event)) = steps.next().await {
+    while let Some((at, held, event)) = steps.next().await {
         match event? {
             Event::Done => continue,
             Event::Rows(run, _) => {
                 for body in frame_bodies(&run) {
+                    moved[at].add(1, body.len());
                     match binary {
                         true => frame.bytes.extend_from_slice(body),
                         false => text_line(body, &mut frame.bytes)?,
@@ -417,14 +447,14 @@ async fn forward_rows(
             }
             _ => {}
         }
-        steps.push(next(held));
+        steps.push(next(at, held));
     }
-    Ok(())
+    Ok(moved)
 }
 
-async fn next(held: &mut Held) -> (&mut Held, Result<Event>) {
+async fn next(at: usize, held: &mut Held) -> (usize, &mut Held, Result<Event>) {
     let event = held.next().await;
-    (held, event)
+    (at, held, event)
 }
 
 /// Rows on their way into one CopyData.

@@ -24,6 +24,7 @@
 //! Invariants: no SQL value is ever computed here; rows are moved as bytes and looked into only for their distribution
 //! key; every buffer is bounded; a connection that was not read to the end of an answer is never used again.
 
+mod aside;
 mod block;
 mod call;
 mod cancel;
@@ -74,7 +75,6 @@ pub use copy_input::CopySource;
 pub use copy_out::CopySink;
 pub use describe::Description;
 pub use encoding::is_foreign as is_foreign_encoding;
-pub use explain::query_plan_field;
 pub use load::Loaded;
 pub use output::{Output, SPOOL_BYTES_MAX, Spool};
 pub use own_settings::{IDLE_IN_TRANSACTION, IDLE_SESSION, STATEMENT_TIMEOUT, duration, own_setting_name};

@@ -168,7 +168,7 @@ impl Session {
         self.sink = self.home;
         let pumped = self.pump(&[BESIDE], table, described.binary, created).await;
         self.sink = BESIDE;
-        pumped
+        pumped.map(|_| ())
     }
 
     /// Binds every portal on its nodes within one valid closure.

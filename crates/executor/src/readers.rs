@@ -19,6 +19,7 @@ use pgerror::{PgError, Result};
 use planner::{ChangedTable, Dag, Exchanges, Input, Plan, Route};
 use tokio::time::Instant;
 
+use crate::aside::{Aside, Read};
 use crate::call::Call;
 use crate::exchange::{locks_of, open_portal};
 use crate::gather::{Filled, copy_rows, without_position};
@@ -26,7 +27,7 @@ use crate::held::Held;
 use crate::locks::Locks;
 use crate::portals::{self, Portal};
 use crate::session::{Mode, Session, take_links};
-use crate::snapshot::{Aside, CUT_MAX, Cut, Isolation, Read};
+use crate::snapshot::{CUT_MAX, Cut, Isolation};
 
 /// Which tables a transaction has changed, and which of them nobody else may look at.
 const CHANGED_SQL: &str = "SELECT n.nspname, c.relname, pg_catalog.bool_or(l.mode = 'AccessExclusiveLock') \
@@ -77,9 +78,8 @@ impl Session {
 
     /// Tables that the block has changed. Its locks tell, whatever changed them: a statement, a trigger, a function.
     pub(crate) async fn changed_tables(&mut self) -> Result<Vec<ChangedTable>> {
-        let begun: Vec<NodeId> = self.held.iter().filter(|(_, held)| held.begun).map(|(node, _)| *node).collect();
         let mut changed: Vec<ChangedTable> = Vec::new();
-        for node in begun {
+        for node in self.begun() {
             for row in self.rows_on(node, CHANGED_SQL).await? {
                 let text = |at: usize| {
                     row.get(at).cloned().flatten().map(|value| String::from_utf8_lossy(&value).into_owned())
@@ -198,16 +198,10 @@ impl Session {
         ready: &mut Ready,
         call: &Call,
     ) -> Result<(Vec<NodeId>, String)> {
-        for node in &dag.nodes {
-            self.hold(*node, Mode::InBlock).await?;
-            self.link(*node)?.temp = true;
-        }
-        for (shadow, (portal, filled)) in dag.shadows.iter().zip(std::mem::take(&mut ready.shadows)) {
-            self.fill_shadow(dag, shadow, &portal, &filled, ready.aside()?, call).await.map_err(without_position)?;
-        }
+        self.make_shadows(dag, ready, true, call).await?;
         let mut filled = Vec::with_capacity(dag.exchanges.len());
         for exchange in &dag.exchanges {
-            filled.push(self.exchange(exchange, dag, &filled, call).await.map_err(without_position)?);
+            filled.push(self.exchange(exchange, dag, &filled, call).await.map_err(without_position)?.0);
         }
         match &dag.last {
             Plan::Gather(gather) => {
@@ -222,26 +216,47 @@ impl Session {
         }
     }
 
+    /// Makes the shadows, with their rows or empty.
+    pub(crate) async fn make_shadows(
+        &mut self,
+        dag: &Dag,
+        ready: &mut Ready,
+        with_rows: bool,
+        call: &Call,
+    ) -> Result<()> {
+        for node in &dag.nodes {
+            self.hold(*node, Mode::InBlock).await?;
+            self.link(*node)?.temp = true;
+        }
+        for (shadow, (portal, filled)) in dag.shadows.iter().zip(std::mem::take(&mut ready.shadows)) {
+            let table = quote_identifier(&shadow.table);
+            let create = format!("CREATE TEMP TABLE {table} ON COMMIT DROP AS {} WITH NO DATA", shadow.sql);
+            self.start_on(&dag.nodes, &create, call)?;
+            self.finish_all(&dag.nodes).await.map_err(without_position)?;
+            if with_rows {
+                let filled = self.fill_shadow(dag, shadow, &portal, filled.binary, ready.aside()?).await;
+                filled.map_err(without_position)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Each node's own session gives its rows of a table to the session beside it.
     async fn fill_shadow(
         &mut self,
         dag: &Dag,
         shadow: &Input,
         portal: &Portal,
-        filled: &Filled,
+        binary: bool,
         aside: &mut Aside,
-        call: &Call,
     ) -> Result<()> {
         let table = quote_identifier(&shadow.table);
-        let create = format!("CREATE TEMP TABLE {table} ON COMMIT DROP AS {} WITH NO DATA", shadow.sql);
-        self.start_on(&dag.nodes, &create, call)?;
-        self.finish_all(&dag.nodes).await?;
         let mut own = take_links(&mut aside.held, &shadow.nodes)?;
         let mut readers = self.take(&shadow.nodes)?;
         let work = own
             .iter_mut()
             .zip(readers.iter_mut())
-            .map(|(own, (_, reader))| copy_shadow(own, reader, portal, &table, filled.binary));
+            .map(|(own, (_, reader))| copy_shadow(own, reader, portal, &table, binary));
         let copied = futures_util::future::join_all(work).await;
         aside.held.extend(own);
         self.put_back(readers);
@@ -285,7 +300,8 @@ impl Session {
             held.flush().await?;
         }
         let copy = if binary { copy_sql.to_owned() } else { copy_sql.replace("(FORMAT binary)", "(FORMAT text)") };
-        self.move_rows(sources, route, binary, &copy, Some(ready.aside()?)).await
+        let moved = self.move_rows(sources, route, binary, &copy, Some(ready.aside()?)).await?;
+        Ok(moved.iter().map(|moved| moved.rows).sum())
     }
 
     /// Gives the block its cut, and sessions beside it, which wait in [`Session::readers`], the same state.
@@ -374,5 +390,5 @@ async fn copy_shadow(
         let _ = own.1.link.connection.cancel_key().send().await;
         let _ = own.1.finish().await;
     }
-    copied
+    copied.map(|_| ())
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use bench::lineitem::Columns;
-use bench::power::Layout;
+use bench::power::{Layout, Scaling};
 use bench::{CutOptions, LoadOptions, PowerOptions, Target, TpcbOptions};
 use cluster::Progress;
 use cluster::local::{self, Kind, UpOptions};
@@ -165,9 +165,10 @@ struct PowerArguments {
     /// Only these queries, e.g. 1,6,14
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=22))]
     queries: Vec<u16>,
-    /// Datanodes of a new cluster
-    #[arg(long, default_value_t = DATANODES, value_parser = clap::value_parser!(u16).range(1..=64))]
-    nodes: u16,
+    /// Datanodes of a new cluster; several numbers, e.g. 1,2,4: one cluster after the other, and how work grows and shrinks
+    #[arg(long, value_delimiter = ',', default_values_t = [DATANODES], conflicts_with = "dir",
+          value_parser = clap::value_parser!(u16).range(1..=64))]
+    nodes: Vec<u16>,
     /// Give a query up after so many seconds
     #[arg(long, default_value_t = 300)]
     timeout: u32,
@@ -213,21 +214,18 @@ pub async fn run(arguments: Arguments) -> Result<()> {
             let work = async |up| cut(&arguments, up).await;
             super::print(&on_cluster(dir, DATANODES, COORDINATORS, profile, work).await?)
         }
-        Command::Power(arguments) => {
-            let (dir, nodes) = (arguments.dir.clone(), arguments.nodes);
-            super::print(&on_cluster(dir, nodes, 1, None, async |up| power(&arguments, up).await).await?)
-        }
+        Command::Power(arguments) => super::print(&power(&arguments).await?),
     }
 }
 
 /// Measures the cluster in `dir`, or one of its own that is removed afterwards.
-async fn on_cluster(
+async fn on_cluster<T>(
     dir: Option<PathBuf>,
     datanodes: u16,
     coordinators: u16,
     profile: Option<Profile>,
-    measure: impl AsyncFnOnce(UpOptions) -> Result<String>,
-) -> Result<String> {
+    measure: impl AsyncFnOnce(UpOptions) -> Result<T>,
+) -> Result<T> {
     if let Some(dir) = dir {
         return measure(UpOptions::new(dir, std::env::current_exe()?)).await;
     }
@@ -244,7 +242,7 @@ async fn on_cluster(
     outcome.and_then(|text| removed.map(|_| text))
 }
 
-async fn power(arguments: &PowerArguments, up: UpOptions) -> Result<String> {
+async fn power(arguments: &PowerArguments) -> Result<String> {
     let defaults = PowerOptions::new(arguments.layout);
     let options = PowerOptions {
         scale_factor: arguments.sf,
@@ -257,8 +255,18 @@ async fn power(arguments: &PowerArguments, up: UpOptions) -> Result<String> {
         keep_tables: arguments.keep,
         ..defaults
     };
-    let report = bench::power::run(&options, || start(up)).await?;
-    Ok(if arguments.json { format!("{:#}\n", report.to_json()) } else { format!("{report}\n") })
+    let mut reports = Vec::new();
+    for nodes in &arguments.nodes {
+        let measure = async |up| bench::power::run(&options, || start(up)).await;
+        reports.push(on_cluster(arguments.dir.clone(), *nodes, 1, None, measure).await?);
+    }
+    let scaling = Scaling(reports);
+    Ok(match (arguments.json, scaling.0.as_slice()) {
+        (true, [one]) => format!("{:#}\n", one.to_json()),
+        (false, [one]) => format!("{one}\n"),
+        (true, _) => format!("{:#}\n", scaling.to_json()),
+        (false, _) => format!("{scaling}\n"),
+    })
 }
 
 async fn load(arguments: &LoadArguments, up: UpOptions) -> Result<String> {

@@ -16,7 +16,7 @@ use crate::plan::Input;
 use crate::select::gather::{self, Needs};
 use crate::select::levels;
 use crate::session::{ChangedTable, Exchanges};
-use crate::tree::Walk;
+use crate::tree::{self, Ref, Walk};
 
 /// A table's copy.
 pub(super) struct Shadow {
@@ -33,6 +33,9 @@ pub(super) fn make(ctx: &Context<'_>, query: &mut NodeEnum) -> Result<Option<Vec
         Exchanges::SeeingBut(changed) => (Changed::of(ctx, changed), false),
         Exchanges::Blind(changed) => (Changed::of(ctx, changed), true),
     };
+    if calls_own_functions(ctx, query)? {
+        return Ok(None);
+    }
     let needs = Needs::of(query)?;
     let filters = levels::filters(ctx, query)?;
     let mut shadows: Vec<Shadow> = Vec::new();
@@ -53,6 +56,19 @@ pub(super) fn make(ctx: &Context<'_>, query: &mut NodeEnum) -> Result<Option<Vec
         Ok(false)
     })?;
     Ok((!locked).then_some(shadows))
+}
+
+/// A function of the user's might read a table by itself, and not the shadow.
+fn calls_own_functions(ctx: &Context<'_>, query: &NodeEnum) -> Result<bool> {
+    let mut calls = false;
+    query.walk(&mut |node| {
+        if let Ref::FuncCall(call) = node {
+            let name = call.funcname.last().and_then(tree::text_of).unwrap_or_default();
+            calls |= !ctx.catalog.functions(name).is_empty();
+        }
+        Ok(!calls)
+    })?;
+    Ok(calls)
 }
 
 /// Changed tables and whether they are locked. What holds of a partition holds of the table above it.
