@@ -1,6 +1,8 @@
-//! How the session's transaction begins: its isolation level, and what nodes that join it are told.
+//! How the session's transaction begins: its isolation level, and what nodes that join it are told; its savepoints.
 
-use crate::session::{Block, Replay, Session};
+use pgerror::{PgError, Result, SqlState};
+
+use crate::session::{Block, Held, Replay, Session};
 use crate::settings::Settings;
 use crate::snapshot::{Cut, Isolation};
 
@@ -81,6 +83,71 @@ impl Session {
             .as_ref()
             .is_some_and(|block| block.isolation == Isolation::RepeatableRead && block.cut != Cut::Unneeded);
         !cut && self.is_consistent()
+    }
+
+    /// SAVEPOINT.
+    pub async fn savepoint(&mut self, name: &str) -> Result<()> {
+        let sql = format!("SAVEPOINT {}", catalog::quote_identifier(name));
+        self.broadcast(&self.begun(), &sql).await?;
+        let settings = self.settings.clone();
+        if let Some(block) = &mut self.block {
+            block.replay.push(Replay::Savepoint(name.to_owned(), settings));
+        }
+        Ok(())
+    }
+
+    /// RELEASE SAVEPOINT.
+    pub async fn release_savepoint(&mut self, name: &str) -> Result<()> {
+        let at = self.find_savepoint(name)?;
+        let sql = format!("RELEASE SAVEPOINT {}", catalog::quote_identifier(name));
+        self.broadcast(&self.begun(), &sql).await?;
+        if let Some(block) = &mut self.block {
+            // The savepoints from there on are gone, the settings made since then stay.
+            let tail = block.replay.split_off(at);
+            block.replay.extend(tail.into_iter().filter(|step| !matches!(step, Replay::Savepoint(..))));
+        }
+        Ok(())
+    }
+
+    /// ROLLBACK TO SAVEPOINT: also revives a failed block.
+    pub async fn rollback_to(&mut self, name: &str) -> Result<()> {
+        let at = self.find_savepoint(name)?;
+        if self.is_torn() {
+            return Err(PgError::new(
+                SqlState::IN_FAILED_SQL_TRANSACTION,
+                "a datanode was lost in this transaction, which can only be rolled back as a whole",
+            ));
+        }
+        let sql = format!("ROLLBACK TO SAVEPOINT {}", catalog::quote_identifier(name));
+        self.broadcast(&self.begun(), &sql).await?;
+        let mut settings = None;
+        if let Some(block) = &mut self.block {
+            block.replay.truncate(at + 1);
+            if let Some(Replay::Savepoint(_, then)) = block.replay.last() {
+                settings = Some(then.clone());
+            }
+            block.failed = false;
+            // DDL since the savepoint is undone: read the catalog again when it is needed.
+            block.catalog = None;
+        }
+        if let Some(settings) = settings {
+            self.settings = settings;
+        }
+        self.names_restored();
+        Ok(())
+    }
+
+    /// Is a part of the block's transaction lost?
+    pub(crate) fn is_torn(&self) -> bool {
+        let is_broken = |held: &Held| held.begun && held.link.connection.is_broken();
+        self.block.as_ref().is_some_and(|block| block.is_torn) || self.held.values().any(is_broken)
+    }
+
+    fn find_savepoint(&self, name: &str) -> Result<usize> {
+        let found = self.block.as_ref().and_then(|block| {
+            block.replay.iter().rposition(|step| matches!(step, Replay::Savepoint(known, _) if known == name))
+        });
+        found.ok_or_else(|| PgError::new(SqlState::INVALID_SAVEPOINT, format!("savepoint \"{name}\" does not exist")))
     }
 }
 
