@@ -317,6 +317,12 @@ impl Catalog {
         self.operators.contains(name)
     }
 
+    /// Does reading the catalog wait for those who have locked a table? View definitions are printed under a lock; defaults,
+    /// too, from PostgreSQL 17 on.
+    pub fn prints_under_locks(&self) -> bool {
+        self.server_version >= 170_000 || self.relations.values().any(|relation| relation.view_definition.is_some())
+    }
+
     /// Is there a constraint or a constraint trigger that is INITIALLY DEFERRED, on any table?
     pub fn defers_constraints(&self) -> bool {
         self.defers_constraints

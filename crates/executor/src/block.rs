@@ -2,6 +2,7 @@
 
 use pgerror::{PgError, Result, SqlState};
 
+use crate::held::Held;
 use crate::session::{Block, Replay, Session};
 use crate::settings::Settings;
 use crate::snapshot::{Cut, Isolation};
@@ -137,6 +138,12 @@ impl Session {
         }
         self.names_restored();
         Ok(())
+    }
+
+    /// Is a part of the block's transaction lost?
+    pub(crate) fn is_torn(&self) -> bool {
+        let is_broken = |held: &Held| held.begun && held.link.connection.is_broken();
+        self.block.as_ref().is_some_and(|block| block.is_torn) || self.held.values().any(is_broken)
     }
 
     fn find_savepoint(&self, name: &str) -> Result<usize> {

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
 use catalog::NodeId;
-use pgerror::{PgError, Result, SqlState};
+use pgerror::{PgError, Result, SqlState, field};
 use pgproto::{CancelKey, ConnectOptions, Connection};
 use txn::Interrupt;
 use txn::deadlock::{Backend, Owner, Sessions, Verdict, cancel_if_waiting};
@@ -220,6 +220,10 @@ impl Session {
             judgment.take()
         };
         match (result, judgment) {
+            // The node says where it was, but not why it was cancelled.
+            (Err(error), Some(verdict)) if error.code() == verdict.code() => {
+                Err(error.with(field::MESSAGE, verdict.message().into_owned()))
+            }
             (Err(error), Some(verdict)) if error.code() == SqlState::QUERY_CANCELED => Err(verdict),
             (result, _) => result,
         }

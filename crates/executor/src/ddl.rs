@@ -5,7 +5,8 @@
 //! changes in the same transaction. Commit raises the catalog's version (one row of `loxo.catalog_version`, so that commits of
 //! schema changes come one by one) and tells every coordinator to drop its catalog before the client gets its answer. A
 //! transaction that keeps its first snapshot could not change that row once another has, so it does so at its first schema
-//! change, and the others' commits wait for it.
+//! change, and the others' commits wait for it. So does one that may lock tables whose definitions every coordinator has to
+//! print after the next commit: all would wait for it, not only schema changes.
 
 use catalog::{NodeId, quote_identifier, quote_literal};
 use pgerror::{PgError, Result, SqlState};
@@ -68,7 +69,7 @@ impl Session {
     /// A change of our own metadata on all nodes, inside a block.
     pub(crate) async fn schema_change(&mut self, nodes: &[NodeId], sql: &str) -> Result<()> {
         let (primary, others) = split_primary(nodes, self.home);
-        self.begin_schema_change().await?;
+        self.begin_schema_change(sql).await?;
         self.run_on(primary, sql).await?;
         self.run_on_all(&others, sql).await?;
         self.schema_changed();
@@ -76,11 +77,12 @@ impl Session {
     }
 
     /// To be called before the first change.
-    pub(crate) async fn begin_schema_change(&mut self) -> Result<()> {
-        match self.isolation().is_some_and(Isolation::keeps_snapshot) {
-            true => self.raise_version().await,
-            false => Ok(()),
+    pub(crate) async fn begin_schema_change(&mut self, sql: &str) -> Result<()> {
+        let keeps_snapshot = self.isolation().is_some_and(Isolation::keeps_snapshot);
+        if keeps_snapshot || (!only_creates(sql) && self.catalog().await?.catalog.prints_under_locks()) {
+            self.raise_version().await?;
         }
+        Ok(())
     }
 
     /// The block's own catalog is another one from here on, and everybody's once it commits.
@@ -96,7 +98,7 @@ impl Session {
         let schema_change = ddl.kind == DdlKind::Schema;
         let (primary, others) = split_primary(&ddl.nodes, self.home);
         if schema_change {
-            self.begin_schema_change().await.map_err(|error| about(error, &ddl.node_sql))?;
+            self.begin_schema_change(&ddl.node_sql).await.map_err(|error| about(error, &ddl.node_sql))?;
         }
         let tag = self.run_on(primary, &ddl.node_sql).await?.unwrap_or_default();
         self.run_on_all(&others, &ddl.node_sql).await.map_err(from_other_node)?;
@@ -188,6 +190,12 @@ impl Session {
 fn split_primary(nodes: &[NodeId], home: NodeId) -> (NodeId, Vec<NodeId>) {
     let primary = nodes.iter().copied().find(|node| *node == home).or(nodes.first().copied()).unwrap_or(home);
     (primary, nodes.iter().copied().filter(|node| *node != primary).collect())
+}
+
+/// Does the statement lock nothing that is there against readers?
+fn only_creates(sql: &str) -> bool {
+    let mut words = sql.split_ascii_whitespace().map(str::to_ascii_lowercase);
+    words.next().is_some_and(|word| word == "create") && words.next().is_some_and(|word| word != "or")
 }
 
 /// In a read-only transaction already our own first step fails: the user's statement is what cannot be done.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use pgerror::{PgError, Result};
 
-use crate::session::Session;
+use crate::session::{Replay, Session};
 
 /// Between two statements of a block.
 pub const IDLE_IN_TRANSACTION: &str = "idle_in_transaction_session_timeout";
@@ -62,6 +62,22 @@ impl Session {
             self.settings_mut().set_own(name, value);
         }
         Ok(())
+    }
+
+    /// Notes in the block what one of the coordinator's own settings is from here on.
+    pub(crate) fn note_own_setting(&mut self, name: &'static str, value: Option<String>) {
+        if let Some(block) = &mut self.block {
+            block.replay.push(Replay::Own(name, value));
+        }
+    }
+
+    /// Value of one of the coordinator's own settings, as SHOW writes it; `None` for the server's own.
+    pub fn own_setting(&self, name: &str) -> Option<&str> {
+        let in_block = self.block.iter().flat_map(|block| block.replay.iter().rev()).find_map(|step| match step {
+            Replay::Own(known, value) if *known == name => Some(value.as_deref()),
+            _ => None,
+        });
+        in_block.unwrap_or_else(|| self.settings.own(name))
     }
 
     /// `RESET name` and `SET [LOCAL] name TO DEFAULT`.

@@ -28,7 +28,7 @@ impl Session {
             block.ran_ddl = true;
         }
         let table = plan.target.qualified_name();
-        self.begin_schema_change().await?;
+        self.begin_schema_change(&format!("ALTER TABLE {table}")).await?;
         self.on_every_node(&format!("LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")).await?;
         self.check_dependants(plan).await?;
         let triggers = self.triggers_of(&table).await?;

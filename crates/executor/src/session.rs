@@ -527,12 +527,6 @@ impl Session {
         self.held.iter().filter(|(_, held)| held.begun).map(|(node, _)| *node).collect()
     }
 
-    /// Is a part of the block's transaction lost?
-    pub(crate) fn is_torn(&self) -> bool {
-        let is_broken = |held: &Held| held.begun && held.link.connection.is_broken();
-        self.block.as_ref().is_some_and(|block| block.is_torn) || self.held.values().any(is_broken)
-    }
-
     /// Sends a `SET` that was accepted by the home node to the other links of the block and remembers it for those
     /// that join. Outside a block nothing is to be done: the settings are replayed at the next use of each link.
     pub(crate) async fn spread_set(&mut self, sql: &str) -> Result<()> {
@@ -542,22 +536,6 @@ impl Session {
             block.replay.push(Replay::Set(sql.to_owned()));
         }
         Ok(())
-    }
-
-    /// Notes in the block what one of the coordinator's own settings is from here on.
-    pub(crate) fn note_own_setting(&mut self, name: &'static str, value: Option<String>) {
-        if let Some(block) = &mut self.block {
-            block.replay.push(Replay::Own(name, value));
-        }
-    }
-
-    /// Value of one of the coordinator's own settings, as SHOW writes it; `None` for the server's own.
-    pub fn own_setting(&self, name: &str) -> Option<&str> {
-        let in_block = self.block.iter().flat_map(|block| block.replay.iter().rev()).find_map(|step| match step {
-            Replay::Own(known, value) if *known == name => Some(value.as_deref()),
-            _ => None,
-        });
-        in_block.unwrap_or_else(|| self.settings.own(name))
     }
 
     /// After a committed block: links carry the session's new settings already.

@@ -300,12 +300,15 @@ async fn whoever_is_told_to_stop_does_not_wait_at_the_gate() {
         connections.truncate(count);
         all(&mut connections, "BEGIN; INSERT INTO t VALUES (1)").await;
         let cut = clean_cut(&nodes.gtm).await;
-        let mut participants = writers(&mut connections);
-        let tools = CommitTools { ids: &GidSource::new(), nodes: &options, gtm: &nodes.gtm, interrupt: &interrupt };
-        let mut waiting = std::pin::pin!(commit(&mut participants, 0, &tools));
-        assert!(timeout(MOMENT, &mut waiting).await.is_err(), "the gate is shut");
-        interrupt.raise(PgError::new(SqlState::QUERY_CANCELED, "enough"));
-        assert_eq!(within("its end", waiting).await.unwrap_err().code(), SqlState::QUERY_CANCELED);
+        let ids = GidSource::new();
+        let tools = CommitTools { ids: &ids, nodes: &options, gtm: &nodes.gtm, interrupt: &interrupt };
+        {
+            let mut participants = writers(&mut connections);
+            let mut waiting = std::pin::pin!(commit(&mut participants, 0, &tools));
+            assert!(timeout(MOMENT, &mut waiting).await.is_err(), "the gate is shut");
+            interrupt.raise(PgError::new(SqlState::QUERY_CANCELED, "enough"));
+            assert_eq!(within("its end", waiting).await.unwrap_err().code(), SqlState::QUERY_CANCELED);
+        }
         drop(cut);
         interrupt.clear();
         assert_eq!((nodes.count(1).await, nodes.prepared().await), (0, 0));
