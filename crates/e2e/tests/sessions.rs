@@ -70,30 +70,11 @@ fn sessions_behave_like_those_of_one_postgresql() {
     statement_and_lock_timeouts(&both);
     idle_timeouts(&both);
     advisory_locks(&both.cluster);
-    a_backend_may_lose_its_statements(&both.cluster);
     prepared_transactions_belong_to_no_session(&both.cluster);
     if both.cluster.is_distributed() {
         a_client_that_vanishes_leaves_nothing(&both.cluster);
         a_coordinator_that_is_killed_leaves_nothing(&both.cluster);
     }
-}
-
-/// The coordinators have statements of their own prepared in every backend, which a user can throw away. Somebody is told so
-/// once; nobody meets that backend again.
-fn a_backend_may_lose_its_statements(cluster: &Cluster) {
-    let mut session = cluster.connect(0).expect("a session");
-    session.run("DO $$ BEGIN EXECUTE 'DEALLOCATE ALL'; END $$").expect("it is allowed");
-    let mut failures = || {
-        let read = |session: &mut Client, k: i32| {
-            session.run("BEGIN").expect("BEGIN");
-            let read = session.strings(&format!("SELECT v FROM t WHERE k = {k}"));
-            session.run("ROLLBACK").expect("ROLLBACK");
-            read
-        };
-        (1..=20).filter(|k| read(&mut session, *k).is_err()).count()
-    };
-    assert!(failures() <= 1);
-    assert_eq!(failures(), 0);
 }
 
 fn settings(pair: &mut Pair) {

@@ -128,7 +128,7 @@ impl Held {
         self.preamble += 1;
     }
 
-    /// A backend that has lost what was prepared there (DEALLOCATE in a DO block) is of no use to anyone any more.
+    /// A backend that has lost what was prepared there (DEALLOCATE in a function) is of no use to anyone any more.
     pub(crate) fn give_up_without_statements(&mut self, error: &PgError) {
         if error.code() == SqlState::INVALID_SQL_STATEMENT_NAME {
             self.link.connection.mark_broken();
