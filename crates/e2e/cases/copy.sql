@@ -275,3 +275,17 @@ COPY parted_a TO STDOUT;
 COPY (SELECT * FROM parted ORDER BY k) TO STDOUT;
 -- refused: v1 | v3
 SELECT tableoid::regclass::text, k, v FROM parted ORDER BY k;
+-- What triggers say names the input's lines, in their order.
+CREATE TABLE spoken (k int, v text) /*dist: hash(k) | replication | roundrobin*/;
+CREATE FUNCTION speak() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE NOTICE ''row %'', NEW.k; RETURN NEW; END';
+CREATE TRIGGER speak BEFORE INSERT ON spoken FOR EACH ROW EXECUTE FUNCTION speak();
+COPY spoken FROM STDIN (FORMAT csv);
+1,a
+2,"b
+c"
+3,d
+4,e
+5,f
+6,g
+\.
+SELECT k, v FROM spoken ORDER BY k;
