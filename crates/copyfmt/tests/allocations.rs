@@ -32,6 +32,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+type Line = fn(usize) -> String;
+
 /// Rows of the first half and of the second.
 const ROWS: usize = 50_000;
 /// Chunks cut rows anywhere, as those of a client do.
@@ -88,12 +90,12 @@ fn nothing_is_allocated_per_row() {
     let csv = |i: usize| format!("{i},\"a \"\"b\"\" {i}\",2024-02-29,{i}.25\n");
     let plain = |i: usize| format!("{i},word {i},2024-02-29,{i}.25\n");
     let text = |i: usize| format!("{i}\ta\\tb {i}\t2024-02-29\t{i}.25\n");
-    let cases: [(&str, Format, Output, &dyn Fn(usize) -> String); 5] = [
-        ("plain CSV", Format::Csv, Output::Binary, &plain),
-        ("quoted CSV", Format::Csv, Output::Binary, &csv),
-        ("text", Format::Text, Output::Binary, &text),
-        ("CSV as it comes", Format::Csv, Output::Raw, &csv),
-        ("text as it comes", Format::Text, Output::Raw, &text),
+    let cases: [(&str, Format, Output, Line); 5] = [
+        ("plain CSV", Format::Csv, Output::Binary, plain),
+        ("quoted CSV", Format::Csv, Output::Binary, csv),
+        ("text", Format::Text, Output::Binary, text),
+        ("CSV as it comes", Format::Csv, Output::Raw, csv),
+        ("text as it comes", Format::Text, Output::Raw, text),
     ];
     for (what, format, output, line) in cases {
         let rows: Vec<String> = (0..2 * ROWS).map(line).collect();

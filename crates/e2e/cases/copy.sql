@@ -304,3 +304,17 @@ ROLLBACK;
 SELECT * FROM own ORDER BY a;
 COPY own TO STDOUT;
 DROP TABLE own;
+-- What triggers say names the input's lines, in their order.
+CREATE TABLE spoken (k int, v text) /*dist: hash(k) | replication | roundrobin*/;
+CREATE FUNCTION speak() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE NOTICE ''row %'', NEW.k; RETURN NEW; END';
+CREATE TRIGGER speak BEFORE INSERT ON spoken FOR EACH ROW EXECUTE FUNCTION speak();
+COPY spoken FROM STDIN (FORMAT csv);
+1,a
+2,"b
+c"
+3,d
+4,e
+5,f
+6,g
+\.
+SELECT k, v FROM spoken ORDER BY k;

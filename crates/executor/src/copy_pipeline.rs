@@ -212,12 +212,22 @@ impl Copy {
             let speaks = self.destinations.iter().any(|nodes| nodes.first() == Some(node));
             let frames = held.link.connection.take_notices();
             for frame in frames.into_iter().filter(|frame| speaks && frame.tag == backend::tag::NOTICE) {
-                notices.push(self.with_input_line(PgError::decode_body(frame.body), *node));
+                let notice = self.with_input_line(PgError::decode_body(frame.body), *node);
+                notices.push(self.with_recent_text(notice));
             }
         }
         notices.sort_by_key(|notice| self.line_of(notice));
         notices.extend(self.rejects.iter_mut().flat_map(|rejects| rejects.notices.drain(..)));
         notices
+    }
+
+    /// What a trigger says while a row is stored; lines of a file are not read again for it.
+    fn with_recent_text(&self, notice: PgError) -> PgError {
+        let Some(line) = self.router.unquoted_line(&notice) else { return notice };
+        match self.router.recent_line(line) {
+            Some(text) => self.router.quote_line(notice, line, &text),
+            None => notice,
+        }
     }
 
     /// Hands an output to its writers; `false` if one of them has ended before its time.
