@@ -111,7 +111,7 @@ fn returning_of(node: &NodeEnum) -> &[Node] {
 
 /// A name that two WITH clauses define means one thing here and another there: it is not followed.
 fn refuse_hidden_names(with: &WithClause, main: &NodeEnum) -> Result<()> {
-    let mut names: HashSet<&str> = items(with).map(|item| item.ctename.as_str()).collect();
+    let names: HashSet<&str> = items(with).map(|item| item.ctename.as_str()).collect();
     let mut hidden = None;
     let mut look = |node: Ref<'_>| {
         if let Ref::CommonTableExpr(item) = node
@@ -123,7 +123,6 @@ fn refuse_hidden_names(with: &WithClause, main: &NodeEnum) -> Result<()> {
     };
     main.walk(&mut look)?;
     items(with).filter_map(query_of).try_for_each(|query| query.walk(&mut look))?;
-    names.clear();
     match hidden {
         Some(name) => {
             Err(PgError::unsupported(format!("the WITH item \"{name}\", defined twice, beside data changes,"))
