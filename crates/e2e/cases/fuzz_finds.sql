@@ -60,3 +60,5 @@ PREPARE own AS SELECT * FROM tmp;
 EXECUTE own;
 ALTER TABLE tmp ADD COLUMN extra int;
 EXECUTE own;
+-- A WITH item that nothing reads, over a table that one node has.
+WITH unread AS MATERIALIZED (SELECT id FROM tmp) SELECT id FROM g;

@@ -56,7 +56,7 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
 /// A plan that moves no base rows.
 fn local_plan(ctx: &Context<'_>, statement: &Statement, select: &SelectStmt, facts: &Facts) -> Result<Plan, Not> {
     let mut analyzer = Analyzer::new(ctx);
-    let env = analyzer.with(select, &Env::default())?;
+    let env = analyzer.with_of_query(select, &Env::default())?;
     if select.op != SetOperation::SetopNone as i32 {
         return set_operation(ctx, &mut analyzer, statement, select, &env, facts);
     }

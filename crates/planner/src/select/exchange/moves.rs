@@ -150,7 +150,7 @@ impl Search<'_> {
         let exchanged: Vec<Arc<Relation>> = state.tables.iter().cloned().chain(tables).collect();
         let ctx = Context { catalog: self.ctx.catalog, session: self.ctx.session, exchanged: &exchanged, copies: None };
         let mut analyzer = Analyzer::new(&ctx);
-        let analysed = analyzer.with(renamed, &Env::default()).and_then(|env| {
+        let analysed = analyzer.with_of_query(renamed, &Env::default()).and_then(|env| {
             match renamed.op == SetOperation::SetopNone as i32 {
                 true => analyzer.body(renamed, &env).map(|_| ()),
                 false => analyzer.block(&below_order(renamed), &env).map(|_| ()),

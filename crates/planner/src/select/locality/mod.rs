@@ -179,6 +179,19 @@ impl<'a> Analyzer<'a> {
         Ok(env)
     }
 
+    /// The same for a whole query. A WITH item of the home node that nothing reads does not bring the query there, and its text
+    /// means nothing elsewhere.
+    pub fn with_of_query<'o>(&mut self, select: &SelectStmt, env: &Env<'o>) -> Local<Env<'o>> {
+        let env = self.with(select, env)?;
+        let own = select.with_clause.as_ref().map_or(0, |with| with.ctes.len());
+        for (name, block) in &env.ctes[env.ctes.len() - own..] {
+            if matches!(block.part, Part::Home) && !mentions(select, name)? {
+                return not_local("a WITH item of the home node that nothing reads");
+            }
+        }
+        Ok(env)
+    }
+
     /// A WITH item that is a query.
     pub fn cte(&mut self, cte: &CommonTableExpr, recursive: bool, env: &Env<'_>) -> Local<Block> {
         let Some(NodeEnum::SelectStmt(query)) = cte.ctequery.as_deref().and_then(|q| q.node.as_ref()) else {
@@ -201,7 +214,7 @@ impl<'a> Analyzer<'a> {
 
     /// A complete sub-select: everything in it must be local.
     pub fn block(&mut self, select: &SelectStmt, env: &Env<'_>) -> Local<Block> {
-        let env = self.with(select, env)?;
+        let env = self.with_of_query(select, env)?;
         if select.op != SetOperation::SetopNone as i32 {
             return self.set_operation(select, &env);
         }
