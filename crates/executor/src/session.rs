@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use catalog::NodeId;
-use pgerror::{PgError, Result, SqlState};
+use pgerror::{PgError, Result};
 use pgproto::Frame;
 use pgproto::backend::tag;
 use pgproto::connection::unexpected;
