@@ -171,7 +171,7 @@ async fn an_ordinary_role_can_commit_but_not_forge() {
         "DELETE FROM loxo.decision",
         "UPDATE loxo.decision SET gid = ''",
         "INSERT INTO loxo.decision (gid) VALUES ('loxo_1_0_700_00000000000000ff_1')",
-        "LOCK TABLE loxo.fence IN EXCLUSIVE MODE",
+        "DO $$ BEGIN LOCK TABLE loxo.fence IN EXCLUSIVE MODE; END $$",
         "SELECT setval('loxo.generation', 1)",
     ] {
         let error = connections[0].execute(forbidden).await.unwrap_err();

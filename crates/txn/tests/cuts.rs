@@ -294,14 +294,16 @@ async fn a_gtm_killed_in_a_closure_stops_commits_for_a_second_at_most() {
 #[tokio::test]
 async fn whoever_is_told_to_stop_does_not_wait_at_the_gate() {
     let nodes = Nodes::start(2).await;
+    let gtm = Gtm::start(&nodes).await;
+    let client = gtm.client("x").await;
     let (options, interrupt) = (nodes.options(), Interrupt::new());
     for count in [1, 2] {
         let mut connections = nodes.connect().await;
         connections.truncate(count);
         all(&mut connections, "BEGIN; INSERT INTO t VALUES (1)").await;
-        let cut = clean_cut(&nodes.gtm).await;
+        let cut = clean_cut(&client).await;
         let ids = GidSource::new();
-        let tools = CommitTools { ids: &ids, nodes: &options, gtm: &nodes.gtm, interrupt: &interrupt };
+        let tools = CommitTools { ids: &ids, nodes: &options, gtm: &client, interrupt: &interrupt };
         {
             let mut participants = writers(&mut connections);
             let mut waiting = std::pin::pin!(commit(&mut participants, 0, &tools));
@@ -313,7 +315,7 @@ async fn whoever_is_told_to_stop_does_not_wait_at_the_gate() {
         interrupt.clear();
         assert_eq!((nodes.count(1).await, nodes.prepared().await), (0, 0));
         // The connections are as good as before.
-        all(&mut connections, "BEGIN; INSERT INTO t VALUES (2)").await;
+        all(&mut connections, &format!("BEGIN; INSERT INTO t VALUES ({})", 10 + count)).await;
         assert_eq!(commit(&mut writers(&mut connections), 0, &tools).await.unwrap(), committed());
     }
 }
