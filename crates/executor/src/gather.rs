@@ -104,7 +104,11 @@ impl Session {
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
-        if self.is_read_only() && !gather.writes {
+        if self.is_read_only() {
+            if gather.writes {
+                let what = "a change that gathers rows, in a READ ONLY transaction";
+                return Err(PgError::unsupported(what).hint("Leave READ ONLY out."));
+            }
             self.refuse_temp_tables_beside(&gather.final_sql).await?;
             return self.beside(async |this| this.gather_in_block(gather, call, output).await).await;
         }

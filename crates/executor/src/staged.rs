@@ -6,7 +6,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use catalog::{NodeId, quote_identifier};
-use pgerror::{PgError, Result};
+use pgerror::{PgError, Result, SqlState};
 use pgproto::frontend;
 use planner::{InsertStaged, KeySource, Route, Stage};
 use std::collections::BTreeMap;
@@ -34,6 +34,11 @@ impl Session {
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
+        if self.is_read_only() {
+            // No datanode would say so if there is no row for it.
+            let message = "cannot execute INSERT in a read-only transaction";
+            return Err(PgError::new(SqlState::READ_ONLY_SQL_TRANSACTION, message));
+        }
         if let Some(rows) = self.insert_direct(insert, call).await? {
             return Ok(Completion::Tag(format!("INSERT 0 {rows}")));
         }
