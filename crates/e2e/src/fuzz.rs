@@ -190,7 +190,7 @@ impl Copy {
             1 => Block::Truncate,
             _ => Block::None,
         };
-        Self { options, list, data, fault, cut, fail: rng.one_in(40), block, seed: rng.next_u64() }
+        Self { options, list, data, fault, cut, fail: rng.one_in(40) && may_be_wrong, block, seed: rng.next_u64() }
     }
 
     fn run(
