@@ -75,9 +75,7 @@ COMMIT;
 FETCH 2 FROM held;
 CLOSE held;
 CREATE FUNCTION total() RETURNS bigint LANGUAGE sql STABLE AS 'SELECT count(*) FROM tgt';
--- refused: mixed | v1 | v3
 SELECT total();
--- refused: mixed | v1 | v3
 SELECT k, total() FROM tgt WHERE k = 6;
 CREATE PROCEDURE add_row(i int) LANGUAGE sql AS 'INSERT INTO tgt VALUES (i, ''by call'', 0)';
 -- refused
