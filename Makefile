@@ -1,7 +1,7 @@
 # Every target works on a fresh Debian or Ubuntu machine with cargo: what is missing is installed first.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test faults clients fuzz bench clean deps
+.PHONY: help demo build test faults clients fuzz parity bench clean deps
 
 CARGO ?= cargo
 LOXO  := $(or $(CARGO_TARGET_DIR),target)/release/loxo
@@ -39,6 +39,10 @@ clients: build ## psql, pgbench and psycopg against a cluster
 fuzz: build ## random COPYs, then random statements, against a stock server, for SECONDS=60 each
 	LOXO_FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p e2e --test copy_fuzz -- --nocapture
 	LOXO_FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p e2e --test query_fuzz -- --nocapture
+
+parity: build ## PostgreSQL's own regression files: the share of statements that a cluster answers the same
+	$(CARGO) build --release --locked -p e2e --bin parity
+	regress=$$(scripts/postgresql-source.sh) && $(dir $(LOXO))parity "$$regress"
 
 bench: build ## load through the coordinators against stock servers, in one run
 	$(LOXO) bench load --quick

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Installs what building and running Loxodonta needs, on Debian and Ubuntu; does nothing if all of it is there.
-# With --tests also what `make test` uses beyond that: rustfmt, clippy, psycopg.
+# With --tests also what `make test` uses beyond that: rustfmt, clippy, python3, psycopg.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -71,6 +71,7 @@ fi
 [ "${1:-}" = --tests ] || exit 0
 cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 ||
     rustup component add rustfmt clippy || { say "rustfmt and clippy are missing"; exit 1; }
+command -v python3 >/dev/null || apt_install python3-minimal >&2 || { say "python3 is missing"; exit 1; }
 # Without it the test of that driver says SKIPPED; Debian 11 and older do not have it.
 python3 -c 'import psycopg' 2>/dev/null || { command -v apt-get >/dev/null && apt_install python3-psycopg >&2; } ||
     say "psycopg 3 cannot be installed: its test will be skipped"

@@ -32,11 +32,12 @@ RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" \
 # Builds the loxo binary too, before any test runs: it belongs to the integration tests of crate `loxo`. With control points,
 # which the tests of crate `faults` kill at; nothing else differs.
 step build
-cargo test --workspace --features loxo/control-points --locked --quiet --no-run
+cargo test --workspace --features loxo/control-points --locked --no-run \
+    --message-format json-render-diagnostics >"$TMPDIR/built.json"
 
 step tests
 failed=0
-cargo test --workspace --features loxo/control-points --locked --no-fail-fast || failed=$?
+scripts/run-tests.py <"$TMPDIR/built.json" || failed=$?
 
 # A test binary that has ended leaves it to a watchdog to take its cluster down, which takes a moment.
 for _ in {1..60}; do

@@ -26,6 +26,19 @@ struct Stat {
 /// When /proc cannot be read.
 pub fn tree_seconds(roots: &[u32]) -> Result<f64> {
     let processes = processes()?;
+    Ok(tree_seconds_of(&processes, roots))
+}
+
+/// The same for each of these processes by itself.
+///
+/// # Errors
+/// When /proc cannot be read.
+pub fn each_seconds(roots: &[u32]) -> Result<Vec<f64>> {
+    let processes = processes()?;
+    Ok(roots.iter().map(|root| tree_seconds_of(&processes, &[*root])).collect())
+}
+
+fn tree_seconds_of(processes: &HashMap<u32, Stat>, roots: &[u32]) -> f64 {
     let belongs = |mut pid: u32| {
         // A process tree is not deeper than the number of processes.
         for _ in 0..processes.len() {
@@ -40,7 +53,7 @@ pub fn tree_seconds(roots: &[u32]) -> Result<f64> {
         false
     };
     let ticks: u64 = processes.iter().filter(|(pid, _)| belongs(**pid)).map(|(_, stat)| stat.ticks).sum();
-    Ok(ticks as f64 / TICKS_PER_SECOND)
+    ticks as f64 / TICKS_PER_SECOND
 }
 
 /// Processes whose command line has a word that contains `dir` and whose first argument is one of `commands`.

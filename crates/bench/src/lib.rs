@@ -6,6 +6,7 @@
 //!                       progress ◄───────┘                demo::run:  what `loxo demo` shows
 //! files of CSV ──► COPY t FROM '/file' ──► cluster and stock servers in turn   load::run: `loxo bench load`
 //! pgbench ──► coordinator, and straight to one stock server, in turn            tpcb::run:  `loxo bench tpcb`
+//! pgbench writes, one client reads with and without a cut                         cut::run:   `loxo bench cut`
 //! the 22 TPC-H queries on a cluster and on one stock server                         power::run: `loxo bench power`
 //! verify::run: do the rows, their order-independent whole, and their places agree with one server?
 //! ```
@@ -15,6 +16,7 @@
 
 mod copy_in;
 pub mod cpu;
+pub mod cut;
 pub mod demo;
 pub mod lineitem;
 pub mod load;
@@ -27,6 +29,7 @@ pub mod tpcb;
 pub mod verify;
 
 pub use copy_in::Cancel;
+pub use cut::{CutOptions, CutReport};
 pub use demo::DemoOptions;
 pub use load::{LoadOptions, Target};
 pub use power::PowerOptions;

@@ -18,6 +18,12 @@ impl Builder {
         Self { catalog: Catalog { version, server_version, ..Catalog::default() } }
     }
 
+    /// See [`Catalog::defers_constraints`].
+    pub fn defers_constraints(&mut self, defers: bool) -> &mut Self {
+        self.catalog.defers_constraints = defers;
+        self
+    }
+
     /// Adds a datanode; ids must come in order from 0.
     pub fn node(&mut self, node: Node) -> &mut Self {
         debug_assert_eq!(usize::from(node.id.0), self.catalog.nodes.len());
@@ -76,6 +82,12 @@ impl Builder {
     /// Adds the name of a user-defined operator.
     pub fn operator(&mut self, name: &str) -> &mut Self {
         self.catalog.operators.insert(name.to_owned());
+        self
+    }
+
+    /// Adds the name of a collation that may call different bytes equal.
+    pub fn nondeterministic_collation(&mut self, name: &str) -> &mut Self {
+        self.catalog.nondeterministic_collations.insert(name.to_owned());
         self
     }
 

@@ -141,6 +141,8 @@ pub struct Relation {
     pub view_definition: Option<String>,
     /// `security_barrier` or row level security: conditions must not be moved past it.
     pub is_barrier: bool,
+    /// A view WITH CHECK OPTION.
+    pub check_option: bool,
     pub unique_keys: Vec<UniqueKey>,
     pub foreign_keys: Vec<ForeignKey>,
     /// Parent of a partition or inheritance child.
@@ -214,7 +216,9 @@ pub struct Catalog {
     functions: HashMap<String, Vec<Function>>,
     types: HashMap<Oid, UserType>,
     operators: HashSet<String>,
+    nondeterministic_collations: HashSet<String>,
     server_version: u32,
+    defers_constraints: bool,
 }
 
 impl Catalog {
@@ -311,6 +315,23 @@ impl Catalog {
     /// Is there a user-defined operator of this name in any schema?
     pub fn has_user_operator(&self, name: &str) -> bool {
         self.operators.contains(name)
+    }
+
+    /// Does reading the catalog wait for those who have locked a table? View definitions are printed under a lock; defaults,
+    /// too, from PostgreSQL 17 on.
+    pub fn prints_under_locks(&self) -> bool {
+        self.server_version >= 170_000 || self.relations.values().any(|relation| relation.view_definition.is_some())
+    }
+
+    /// Is there a constraint or a constraint trigger that is INITIALLY DEFERRED, on any table?
+    pub fn defers_constraints(&self) -> bool {
+        self.defers_constraints
+    }
+
+    /// Is there a nondeterministic collation of this name in any schema? With `None`: of any name?
+    pub fn has_nondeterministic_collation(&self, name: Option<&str>) -> bool {
+        let collations = &self.nondeterministic_collations;
+        name.map_or(!collations.is_empty(), |name| collations.contains(name))
     }
 
     /// `server_version_num` of the oldest datanode, e.g. 150018.

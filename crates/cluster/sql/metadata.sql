@@ -99,7 +99,31 @@ CREATE FUNCTION loxo.begin_schema_change() RETURNS int8
     LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS 'UPDATE loxo.catalog_version SET version = version + 1 RETURNING version';
 COMMENT ON FUNCTION loxo.begin_schema_change() IS
-    'First step of a DDL statement: locks the catalog until the transaction ends and makes its version grow.';
+    'Last step of a schema change before its commit: makes the catalog''s version grow, one transaction after the other.';
+
+CREATE FUNCTION loxo.are_datanodes(ids int2[]) RETURNS bool
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+    SELECT cardinality(ids) > 0 AND cardinality(ids) = (SELECT count(*) FROM loxo.node WHERE type = 'D' AND id = ANY (ids))
+$$;
+COMMENT ON FUNCTION loxo.are_datanodes(int2[]) IS 'Are these datanodes, at least one, each once?';
+
+CREATE FUNCTION loxo.can_be_keys(relation regclass, columns name[]) RETURNS bool
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+    WITH RECURSIVE key AS (
+        SELECT a.attnum, a.atttypid AS type FROM pg_attribute AS a
+        WHERE a.attrelid = relation AND a.attnum > 0 AND a.attname = ANY (columns)
+        UNION ALL
+        SELECT key.attnum, t.typbasetype FROM key JOIN pg_type AS t ON t.oid = key.type WHERE t.typtype = 'd'
+    )
+    SELECT cardinality(columns) > 0 AND cardinality(columns) = count(DISTINCT attnum) FROM key
+    WHERE type IN ('bool'::regtype, 'bytea'::regtype, '"char"'::regtype, 'name'::regtype, 'int8'::regtype, 'int2'::regtype,
+        'int4'::regtype, 'text'::regtype, 'varchar'::regtype, 'oid'::regtype, 'float4'::regtype, 'float8'::regtype,
+        'money'::regtype, 'bpchar'::regtype, 'date'::regtype, 'time'::regtype, 'timestamp'::regtype, 'timestamptz'::regtype,
+        'interval'::regtype, 'timetz'::regtype, 'numeric'::regtype, 'uuid'::regtype)
+$$;
+COMMENT ON FUNCTION loxo.can_be_keys(regclass, name[]) IS 'Are these columns of the table, each of a type that a coordinator can hash?';
 
 CREATE FUNCTION loxo.register_table(
         relation regclass, locator "char", key_columns name[], map_id int4, nodes int2[]) RETURNS void
@@ -108,6 +132,16 @@ CREATE FUNCTION loxo.register_table(
 BEGIN
     IF NOT pg_has_role(session_user, (SELECT c.relowner FROM pg_class c WHERE c.oid = relation), 'MEMBER') THEN
         RAISE insufficient_privilege USING MESSAGE = format('must be owner of table %s', relation);
+    END IF;
+    -- A row that no coordinator can read would stop the whole cluster.
+    IF (CASE
+        WHEN locator IN ('H', 'M') THEN
+            NOT loxo.can_be_keys(relation, key_columns) OR locator = 'M' AND cardinality(key_columns) <> 1
+            OR nodes IS NOT NULL
+            OR NOT EXISTS (SELECT FROM loxo.bucket_map AS m WHERE m.id = register_table.map_id)
+        ELSE cardinality(key_columns) <> 0 OR map_id IS NOT NULL OR NOT loxo.are_datanodes(nodes)
+    END) IS DISTINCT FROM false THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('table %s cannot be distributed like this', relation);
     END IF;
     DELETE FROM loxo.class AS k WHERE k.relid = relation;
     INSERT INTO loxo.class (relid, locator, key_columns, map_id, nodes)
@@ -128,6 +162,14 @@ DECLARE
     slots int2[] := (SELECT array_agg(wanted[1 + b % cardinality(wanted)] ORDER BY b) FROM generate_series(0, 4095) AS b);
     found int4 := (SELECT m.id FROM loxo.bucket_map AS m WHERE m.nodes = slots ORDER BY m.id LIMIT 1);
 BEGIN
+    IF NOT loxo.are_datanodes(wanted) THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('%s are not datanodes', wanted);
+    END IF;
+    IF found IS NULL THEN
+        -- Two at once would give the same number to different maps.
+        LOCK TABLE loxo.bucket_map IN EXCLUSIVE MODE;
+        SELECT m.id INTO found FROM loxo.bucket_map AS m WHERE m.nodes = slots ORDER BY m.id LIMIT 1;
+    END IF;
     IF found IS NULL THEN
         INSERT INTO loxo.bucket_map SELECT max(m.id) + 1, slots FROM loxo.bucket_map AS m RETURNING id INTO found;
     END IF;
@@ -135,7 +177,25 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION loxo.bucket_map_over(int2[]) IS
-    'The bucket map that deals the buckets to these nodes in turn; made if there is none. Under the catalog lock.';
+    'The bucket map that deals the buckets to these nodes in turn; made if there is none.';
+
+-- LOCK TABLE asks for rights on the whole table; an UPDATE needs them on some columns only, and on what it reads SELECT.
+CREATE FUNCTION loxo.keep_writers_off(relation regclass, writes bool) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    caller name := CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role') END;
+    wanted text := CASE WHEN writes THEN 'INSERT, UPDATE' ELSE 'SELECT' END;
+BEGIN
+    IF NOT (has_any_column_privilege(caller, relation, wanted) OR writes AND has_table_privilege(caller, relation, 'DELETE')) THEN
+        RAISE insufficient_privilege USING
+            MESSAGE = format('permission denied for table %s', (SELECT c.relname FROM pg_class AS c WHERE c.oid = relation));
+    END IF;
+    EXECUTE format('LOCK TABLE %s IN %s MODE', relation, CASE WHEN writes THEN 'SHARE ROW EXCLUSIVE' ELSE 'SHARE' END);
+END
+$$;
+COMMENT ON FUNCTION loxo.keep_writers_off(regclass, bool) IS
+    'Locks a replicated table that the transaction writes, or reads for that, against other writers.';
 
 CREATE FUNCTION loxo.forget_missing() RETURNS void
     LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp

@@ -102,11 +102,7 @@ fn rows_sql(config: &Config) -> String {
         let (id, name, host) = (COORDINATOR_ID_FIRST + i, literal(&node.name), literal(&host));
         writeln!(sql, "({id}, {name}, 'C', {host}, {port}, false, false),").expect("a String takes all");
     }
-    let gtm = |(i, gtm): (usize, &Gtm)| {
-        let (id, name, host) = (GTM_ID + i, literal(&gtm_name(i)), literal(&gtm.host));
-        format!("({id}, {name}, 'G', {host}, {}, false, false)", gtm.port)
-    };
-    let gtms: Vec<String> = config.gtms.iter().enumerate().map(gtm).collect();
+    let gtms: Vec<String> = config.gtms.iter().enumerate().map(gtm_row).collect();
     let nodes = config.datanodes.len();
     write!(
         sql,
@@ -164,4 +160,15 @@ async fn finish_interrupted(nodes: &[Node<'_>]) -> Result<Option<String>> {
 pub(crate) fn at(node: &Datanode, error: PgError) -> PgError {
     let message = format!("datanode {} ({}:{}): {}", node.name, node.host, node.port, error.message());
     error.with(pgerror::field::MESSAGE, message)
+}
+fn gtm_row((index, gtm): (usize, &Gtm)) -> String {
+    let (id, name, host) = (GTM_ID + index, literal(&gtm_name(index)), literal(&gtm.host));
+    format!("({id}, {name}, 'G', {host}, {}, false, false)", gtm.port)
+}
+
+/// Adds the gtms beside the first one to metadata that were written without them.
+pub(crate) fn standby_sql(config: &Config) -> Option<String> {
+    let rows: Vec<String> = config.gtms.iter().enumerate().skip(1).map(gtm_row).collect();
+    let into = "INSERT INTO loxo.node (id, name, type, host, port, is_primary, is_preferred) VALUES";
+    (!rows.is_empty()).then(|| format!("{into} {} ON CONFLICT (id) DO NOTHING", rows.join(", ")))
 }

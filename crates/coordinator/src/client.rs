@@ -15,6 +15,7 @@ use planner::parse::{Statement, StatementKind, Transaction};
 
 use crate::listener::Shared;
 use crate::prepared::{Portal, Prepared};
+use crate::simple::text;
 
 /// Bytes of a client's further messages read ahead while a statement runs; more wait in the socket.
 const READ_AHEAD_BYTES: usize = 1024 * 1024;
@@ -65,6 +66,23 @@ pub(crate) async fn watched<T>(
             Err(gone.with(field::SEVERITY, "FATAL"))
         }
     }
+}
+
+/// The same for what is not to be dropped half-way: its end is waited for.
+pub(crate) async fn finished<T>(
+    reader: &mut FrameReader,
+    cancel: &CancelSet,
+    work: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    tokio::pin!(work);
+    let gone = tokio::select! {
+        biased;
+        result = &mut work => return result,
+        gone = reader.closed(READ_AHEAD_BYTES) => gone,
+    };
+    cancel.cancel().await;
+    let _ = work.await;
+    Err(gone.with(field::SEVERITY, "FATAL"))
 }
 
 impl Client {
@@ -140,12 +158,23 @@ impl Client {
                 return Ok(Some(frame));
             }
             self.writer.flush_stream().await?;
-            let filled = match &timeout {
-                None => self.reader.fill().await,
-                Some((limit, error)) => match tokio::time::timeout(*limit, self.reader.fill()).await {
-                    Ok(filled) => filled,
-                    Err(_) => return Err(error.clone()),
-                },
+            let idle = async {
+                match &timeout {
+                    Some((limit, error)) => {
+                        tokio::time::sleep(*limit).await;
+                        error.clone()
+                    }
+                    None => std::future::pending().await,
+                }
+            };
+            let filled = tokio::select! {
+                biased;
+                filled = self.reader.fill() => filled,
+                notification = self.session.next_notification() => {
+                    self.send_frame(&notification?);
+                    continue;
+                }
+                error = idle => return Err(error),
             };
             if filled? == 0 {
                 return Ok(None);
@@ -184,8 +213,20 @@ impl Client {
             self.session.give_up_locks().await;
         }
         for frame in self.session.take_notices() {
-            pgproto::frame::put_frame(self.writer.buffer(), frame.tag, |out| out.extend_from_slice(&frame.body));
+            self.send_frame(&frame);
         }
+    }
+
+    fn send_frame(&mut self, frame: &pgproto::Frame) {
+        pgproto::frame::put_frame(self.writer.buffer(), frame.tag, |out| out.extend_from_slice(&frame.body));
+    }
+
+    /// To be called before ReadyForQuery: what others have notified meanwhile, and the session itself.
+    pub(crate) async fn deliver_notifications(&mut self) -> Result<()> {
+        for frame in self.session.notifications().await? {
+            self.send_frame(&frame);
+        }
+        Ok(())
     }
 
     /// Runs a statement of which one like it was planned before; `None`: it has to take the long way.
@@ -221,10 +262,10 @@ impl Client {
         if let Some(ended) = self.command(statement, call).await? {
             return Ok(ended);
         }
-        let plan = self.session.plan(statement, call, None).await?;
+        let plan = self.plan(statement, call).await?;
         let version = self.session.catalog_version();
-        let may_retry =
-            !self.session.in_block() && spool.is_none() && !matches!(plan, Plan::CopyFrom(_) | Plan::CopyTo(_));
+        let moves_data = matches!(plan, Plan::CopyFrom(_) | Plan::CopyHome(_) | Plan::CopyTo(_));
+        let may_retry = !self.session.in_block() && spool.is_none() && !moves_data;
         match self.run_plan(&plan, statement, call, spool).await {
             // The names in our own texts were those of a catalog that another session has changed meanwhile.
             Err(error) if may_retry && speaks_of_names(&error) => {
@@ -235,8 +276,17 @@ impl Client {
                     false => self.run_plan(&plan, statement, call, None).await,
                 }
             }
+            // A value of the text that is none of its type: PostgreSQL shows the place.
+            Err(error) if is_rewritten(&plan) && error.code().as_str().starts_with("22") && !has_place(&error) => {
+                Err(self.session.as_read_by_home(&statement.sql, error).await)
+            }
             result => result,
         }
+    }
+
+    async fn plan(&mut self, statement: &Statement, call: &Call) -> Result<Plan> {
+        let cancel = self.session.cancel_set();
+        watched(&mut self.reader, &cancel, self.session.plan(statement, call, None)).await
     }
 
     /// Runs a plan while watching the client: one that hangs up has its statement cancelled.
@@ -247,11 +297,11 @@ impl Client {
         call: &Call,
         spool: Option<&mut executor::Spool>,
     ) -> Result<Completion> {
-        if let Plan::CopyFrom(copy) = plan {
-            return self.copy_from(copy, statement).await;
-        }
-        if let Plan::CopyTo(copy) = plan {
-            return self.copy_to(copy, statement).await;
+        match plan {
+            Plan::CopyFrom(copy) => return self.copy_from(copy, statement).await,
+            Plan::CopyHome(copy) => return self.copy_home(copy, statement).await,
+            Plan::CopyTo(copy) => return self.copy_to(copy, statement).await,
+            _ => {}
         }
         let makes_temp_table =
             statement.kind == StatementKind::CreateTableAs && matches!(plan, Plan::Forward(_) | Plan::Gather(_));
@@ -272,6 +322,15 @@ impl Client {
         };
         let cancel = self.session.cancel_set();
         watched(&mut self.reader, &cancel, self.session.run(plan, call, &mut output)).await
+    }
+
+    /// The statements of a text.
+    pub(crate) async fn parsed(&mut self, sql: &[u8]) -> Result<Arc<Vec<Statement>>> {
+        let sql = text(sql)?;
+        match self.shared.statements.parse(sql) {
+            Err(error) if error.code() == SqlState::SYNTAX_ERROR => Err(self.session.as_read_by_home(sql, error).await),
+            parsed => parsed,
+        }
     }
 
     fn refuse_in_failed_block(&self, kind: &StatementKind) -> Result<()> {
@@ -312,6 +371,12 @@ impl Client {
         backend::ready_for_query(self.writer.buffer(), self.session.status());
     }
 
+    /// COMMIT. A client that hangs up meanwhile ends its waits, not what is decided.
+    pub(crate) async fn commit(&mut self) -> Result<&'static str> {
+        let cancel = self.session.cancel_set();
+        finished(&mut self.reader, &cancel, self.session.commit()).await
+    }
+
     /// Ends the block that we opened ourselves.
     pub(crate) async fn end_implicit_block(&mut self) -> Result<()> {
         if !std::mem::take(&mut self.implicit_block) || !self.session.in_block() {
@@ -320,9 +385,21 @@ impl Client {
         self.portals.clear();
         if self.session.status() == b'E' {
             self.session.rollback().await;
+            self.transaction_ended(false);
             return Ok(());
         }
-        let result = self.session.commit().await.map(|_| ());
+        self.session.statement_begins();
+        let result = self.commit().await.map(|_| ());
+        self.transaction_ended(result.is_ok());
         self.session.judged(result).await
     }
+}
+
+/// Do the nodes get other texts than the user's?
+fn is_rewritten(plan: &Plan) -> bool {
+    matches!(plan, Plan::InsertSplit(_) | Plan::InsertStaged(_) | Plan::Change(_))
+}
+
+fn has_place(error: &PgError) -> bool {
+    error.get(field::POSITION).is_some() || error.get(field::WHERE).is_some()
 }

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use executor::{Call, Completion, End, Isolation, Output, Parameters, SnapshotMode, own_setting_name};
+use executor::{
+    Call, Completion, End, Isolation, Output, Parameters, STATEMENT_TIMEOUT, SnapshotMode, own_setting_name,
+};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend;
 use planner::parse::{CopyEndpoint, Discard, SetStatement, Statement, StatementKind, Transaction, TransactionModes};
 
-use crate::client::{Client, watched};
+use crate::client::{Client, finished, watched};
 use crate::prepared::Prepared;
 
 /// Settings of Postgres-XL that scripts set and that have nothing to decide here.
@@ -66,22 +68,27 @@ impl Client {
                 self.set_config(statement, call).await?
             }
             StatementKind::Constraints => {
-                self.session.set_in_block(&statement.sql).await?;
+                self.session.set_constraints(&statement.sql).await?;
                 Completion::tag("SET CONSTRAINTS")
             }
             StatementKind::Discard(what) => self.discard(*what).await?,
             StatementKind::Prepare { name, types, inner } => self.prepare_named(name, types, inner).await?,
             StatementKind::Execute { name, arguments } => self.execute_named(name, arguments, call).await?,
             StatementKind::Deallocate { name } => self.deallocate(name.as_deref())?,
-            StatementKind::DeclareCursor(declare) => self.declare_cursor(declare, statement, call).await?,
+            StatementKind::DeclareCursor(declare) => self.declare_cursor(declare, call).await?,
             StatementKind::Fetch(fetch) => self.fetch(&fetch.cursor, statement, call).await?,
             StatementKind::CloseCursor { name } => self.close_cursor(name.as_deref()).await?,
-            StatementKind::Listen { .. } => {
-                return Err(PgError::unsupported("LISTEN").hint("Connect to a datanode to listen, or poll a table."));
+            StatementKind::Listen { channel } => {
+                self.session.listen(channel).await?;
+                Completion::tag("LISTEN")
             }
-            StatementKind::Unlisten { .. } => Completion::tag("UNLISTEN"),
+            StatementKind::Unlisten { channel } => {
+                self.session.unlisten(channel.as_deref());
+                Completion::tag("UNLISTEN")
+            }
             StatementKind::Notify { .. } => {
-                return Err(PgError::unsupported("NOTIFY").hint("Connect to a datanode to notify its listeners."));
+                self.session.notify(&statement.sql).await?;
+                Completion::tag("NOTIFY")
             }
             _ => return Ok(None),
         }))
@@ -114,6 +121,7 @@ impl Client {
             Transaction::RollbackTo { name } => {
                 self.require_block("ROLLBACK TO SAVEPOINT")?;
                 self.session.rollback_to(name).await?;
+                self.forget_lost_cursors().await?;
                 self.report_settings();
                 Ok(Completion::tag("ROLLBACK"))
             }
@@ -155,13 +163,14 @@ impl Client {
         }
         let modes = self.session.modes();
         self.portals.clear();
-        self.forget_cursors();
-        let tag = if commit {
-            self.session.commit().await?
+        let ended = if commit {
+            self.commit().await
         } else {
             self.session.rollback().await;
-            "ROLLBACK"
+            Ok("ROLLBACK")
         };
+        self.transaction_ended(matches!(ended, Ok("COMMIT")));
+        let tag = ended?;
         self.report_settings();
         if let (true, Some((isolation, modes, read_only))) = (chain, modes) {
             self.session.begin(Some(isolation), &modes, read_only);
@@ -178,8 +187,10 @@ impl Client {
             self.warn(SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
         }
         self.portals.clear();
-        self.forget_cursors();
-        let tag = self.session.prepare_transaction(name).await?;
+        let cancel = self.session.cancel_set();
+        let prepared = finished(&mut self.reader, &cancel, self.session.prepare_transaction(name)).await;
+        self.transaction_ended(false);
+        let tag = prepared?;
         self.report_settings();
         Ok(Completion::tag(tag))
     }
@@ -195,7 +206,8 @@ impl Client {
                 format!("{words} cannot run inside a transaction block"),
             ));
         }
-        self.session.finish_prepared(name, end).await?;
+        let cancel = self.session.cancel_set();
+        finished(&mut self.reader, &cancel, self.session.finish_prepared(name, end)).await?;
         Ok(Completion::tag(words))
     }
 
@@ -226,11 +238,13 @@ impl Client {
                 return Ok(Completion::tag(tag));
             }
             SetStatement::Default { name, local } if name == SNAPSHOT => {
-                self.set_snapshot(SnapshotMode::default(), *local);
+                let mode = self.session.settings_mut().snapshot_at_start();
+                self.set_snapshot(mode, *local);
                 return Ok(Completion::tag(tag));
             }
             SetStatement::Reset { name } if name == SNAPSHOT => {
-                self.set_snapshot(SnapshotMode::default(), false);
+                let mode = self.session.settings_mut().snapshot_at_start();
+                self.set_snapshot(mode, false);
                 return Ok(Completion::tag(tag));
             }
             SetStatement::Value { name, values, .. }
@@ -268,8 +282,9 @@ impl Client {
                 self.session.set_in_block(&statement.sql).await?;
                 self.session.isolation_may_have_changed().await?;
             }
-            SetStatement::Value { local: true, .. } | SetStatement::Default { local: true, .. } => {
-                self.session.set_in_block(&statement.sql).await?;
+            SetStatement::Value { local: true, .. } => self.session.set_in_block(&statement.sql).await?,
+            SetStatement::Default { name, local: true } => {
+                self.session.reset_in_block(name, &statement.sql).await?;
             }
             SetStatement::Value { name, .. } => self.session.set(name, &statement.sql).await?,
             SetStatement::SessionCharacteristics(_) => {
@@ -286,8 +301,17 @@ impl Client {
         {
             self.session.search_path_changed();
         }
-        if matches!(set, SetStatement::ResetAll) {
-            self.session.search_path_changed();
+        match set {
+            SetStatement::Value { name, local, .. } | SetStatement::Default { name, local }
+                if name == STATEMENT_TIMEOUT =>
+            {
+                self.session.statement_timeout_changed(*local).await?;
+            }
+            SetStatement::Reset { name } if name == STATEMENT_TIMEOUT => {
+                self.session.statement_timeout_changed(false).await?;
+            }
+            SetStatement::ResetAll => self.session.search_path_changed(),
+            _ => {}
         }
         self.report_settings();
         self.session.release();
@@ -313,6 +337,9 @@ impl Client {
         }
         if matches!(name.as_str(), "search_path" | "role" | "session_authorization") {
             self.session.search_path_changed();
+        }
+        if name == STATEMENT_TIMEOUT {
+            self.session.statement_timeout_changed(is_local).await?;
         }
         self.report_settings();
         self.session.release();

@@ -4,23 +4,32 @@ use std::path::PathBuf;
 
 use executor::{Completion, CopySink, CopySource};
 use pgerror::{PgError, Result, SqlState};
+use pgproto::{FrameReader, FrameWriter};
 use planner::parse::{CopyEndpoint, CopyStatement, Statement, StatementKind};
-use planner::{CopyFrom, CopyTo};
+use planner::{CopyFrom, CopyHome, CopyTo};
 
 use crate::client::{Client, watched};
 
 impl Client {
     pub(crate) async fn copy_from(&mut self, plan: &CopyFrom, statement: &Statement) -> Result<Completion> {
         let copy = copy_statement(statement)?;
-        let source = match &copy.source {
-            CopyEndpoint::Client => CopySource::Client(&mut self.reader, &mut self.writer),
-            CopyEndpoint::File(path) => {
-                self.session.require_role("pg_read_server_files", "from").await?;
-                CopySource::File(PathBuf::from(path))
-            }
-            CopyEndpoint::Program(_) => return Err(no_program()),
-        };
+        self.may_read(copy).await?;
+        let source = source(&copy.source, &mut self.reader, &mut self.writer)?;
         self.session.copy_from(plan, copy, source).await
+    }
+
+    pub(crate) async fn copy_home(&mut self, plan: &CopyHome, statement: &Statement) -> Result<Completion> {
+        let copy = copy_statement(statement)?;
+        self.may_read(copy).await?;
+        let source = source(&copy.source, &mut self.reader, &mut self.writer)?;
+        self.session.copy_home(plan, copy, source).await
+    }
+
+    async fn may_read(&mut self, copy: &CopyStatement) -> Result<()> {
+        match copy.source {
+            CopyEndpoint::File(_) => self.session.require_role("pg_read_server_files", "from").await,
+            CopyEndpoint::Client | CopyEndpoint::Program(_) => Ok(()),
+        }
     }
 
     pub(crate) async fn copy_to(&mut self, plan: &CopyTo, statement: &Statement) -> Result<Completion> {
@@ -35,6 +44,19 @@ impl Client {
         };
         let cancel = self.session.cancel_set();
         watched(&mut self.reader, &cancel, self.session.copy_to(plan, copy, sink)).await
+    }
+}
+
+/// Where the rows of a COPY FROM come from.
+fn source<'a>(
+    endpoint: &CopyEndpoint,
+    reader: &'a mut FrameReader,
+    writer: &'a mut FrameWriter,
+) -> Result<CopySource<'a>> {
+    match endpoint {
+        CopyEndpoint::Client => Ok(CopySource::Client(reader, writer)),
+        CopyEndpoint::File(path) => Ok(CopySource::File(PathBuf::from(path))),
+        CopyEndpoint::Program(_) => Err(no_program()),
     }
 }
 

@@ -3,13 +3,18 @@
 //! A cursor lives in a backend of one node. A query that one node answers alone is declared there as it is; any other is
 //! gathered into a temp table on the home node first and the cursor reads that, so PostgreSQL itself does SCROLL,
 //! BACKWARD, ABSOLUTE and the rest.
+//!
+//! One WITH HOLD lives on the home node, whose backend then stays with the session: at COMMIT PostgreSQL keeps its
+//! rows, in bounded memory and a file. No backend with such a cursor can be prepared, so it is the commit point.
+
+use std::sync::Arc;
 
 use catalog::NodeId;
 use executor::{Call, Completion, Output};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::Field;
-use planner::Plan;
 use planner::parse::{DeclareCursor, Statement};
+use planner::{Dag, Input, Plan};
 
 use crate::client::{Client, watched};
 
@@ -17,29 +22,20 @@ use crate::client::{Client, watched};
 pub(crate) struct Cursor {
     node: NodeId,
     hold: bool,
+    /// The transaction that made it has committed.
+    is_kept: bool,
     /// It reads a temp table of its own.
     gathered: bool,
 }
 
 impl Client {
-    pub(crate) async fn declare_cursor(
-        &mut self,
-        declare: &DeclareCursor,
-        statement: &Statement,
-        call: &Call,
-    ) -> Result<Completion> {
-        if !self.session.in_block() || self.implicit_block {
-            if declare.hold {
-                return Err(PgError::unsupported("DECLARE CURSOR WITH HOLD outside a transaction block")
-                    .hint("Declare and read the cursor inside BEGIN … COMMIT."));
-            }
+    pub(crate) async fn declare_cursor(&mut self, declare: &DeclareCursor, call: &Call) -> Result<Completion> {
+        let is_alone = !self.session.in_block();
+        if !declare.hold && (is_alone || self.implicit_block) {
             return Err(PgError::new(
                 SqlState::NO_ACTIVE_SQL_TRANSACTION,
                 "DECLARE CURSOR can only be used in transaction blocks",
             ));
-        }
-        if declare.hold {
-            return Err(PgError::unsupported("a cursor WITH HOLD").hint("Read the cursor before the transaction ends."));
         }
         if self.cursors.contains_key(&declare.name) {
             return Err(PgError::new(
@@ -47,49 +43,66 @@ impl Client {
                 format!("cursor \"{}\" already exists", declare.name),
             ));
         }
+        if is_alone {
+            self.session.begin(None, "", false);
+        }
+        let declared = self.declare(declare, call).await;
+        match declared {
+            Ok(cursor) => drop(self.cursors.insert(declare.name.clone(), cursor)),
+            Err(error) => {
+                if is_alone {
+                    self.session.rollback().await;
+                }
+                return Err(error);
+            }
+        }
+        if is_alone {
+            let committed = self.commit().await;
+            self.transaction_ended(committed.is_ok());
+            committed?;
+        }
+        Ok(Completion::tag("DECLARE CURSOR"))
+    }
+
+    /// Makes the cursor where it can live.
+    async fn declare(&mut self, declare: &DeclareCursor, call: &Call) -> Result<Cursor> {
+        planner::check_cursor(&declare.inner)?;
         let plan = self.session.plan(&declare.inner, call, None).await?;
-        let gathered = !matches!(plan, Plan::Forward(_));
-        let node = match &plan {
-            Plan::Forward(forward) => {
-                let prefix = declaration(declare);
-                self.session.declare_on_node(&forward.nodes, &format!("{prefix}{}", forward.sql), call).await?
+        let home = self.session.home();
+        let all_of = |input: Input| (vec![input], planner::FinalSql::plain(WHOLE));
+        let (inputs, final_sql) = match plan {
+            // Where rows are locked: PostgreSQL says that it cannot hold such a cursor.
+            Plan::Forward(forward) if !declare.hold || forward.writes || forward.nodes.contains(&home) => {
+                let nodes = if forward.nodes.contains(&home) && declare.hold { vec![home] } else { forward.nodes };
+                let sql = format!("{}{}", declaration(declare), forward.sql);
+                let node = self.session.declare_on_node(&nodes, &sql, call).await?;
+                return Ok(self.made(declare, node, false));
             }
-            Plan::Scatter(scatter) if !scatter.writes => {
-                let input = planner::Input {
-                    table: "loxo_g1".into(),
-                    nodes: scatter.nodes.clone(),
-                    sql: scatter.sql.clone(),
-                    after_create: Vec::new(),
-                };
-                let whole = planner::FinalSql::plain("TABLE pg_temp.loxo_g1");
-                let (prefix, name) = (declaration(declare), &declare.name);
-                let inputs = [input];
-                let cancel = self.session.cancel_set();
-                let work = self.session.declare_gathered(&inputs, &whole, &prefix, name, &declare.inner.sql, call);
-                watched(&mut self.reader, &cancel, work).await?
+            Plan::Forward(forward) => all_of(whole(forward.nodes, forward.sql, None)),
+            Plan::Scatter(scatter) if !scatter.writes => all_of(whole(scatter.nodes, scatter.sql, None)),
+            Plan::Dag(dag) => {
+                let (nodes, sql) = (dag.nodes.clone(), declare.inner.sql.to_string());
+                all_of(whole(nodes, sql, Some(Arc::new(*dag))))
             }
-            Plan::Gather(gather) => {
-                let prefix = declaration(declare);
-                let cancel = self.session.cancel_set();
-                let work = self.session.declare_gathered(
-                    &gather.inputs,
-                    &gather.final_sql,
-                    &prefix,
-                    &declare.name,
-                    &declare.inner.sql,
-                    call,
-                );
-                watched(&mut self.reader, &cancel, work).await?
-            }
+            Plan::Gather(gather) => (gather.inputs, gather.final_sql),
             _ => {
                 return Err(
                     PgError::unsupported("a cursor over this statement").hint("Run the statement without a cursor.")
                 );
             }
         };
-        debug_assert!(!statement.sql.is_empty());
-        self.cursors.insert(declare.name.clone(), Cursor { node, hold: declare.hold, gathered });
-        Ok(Completion::tag("DECLARE CURSOR"))
+        let (prefix, name, query) = (declaration(declare), &declare.name, &declare.inner.sql);
+        let cancel = self.session.cancel_set();
+        let work = self.session.declare_gathered(&inputs, &final_sql, &prefix, name, query, call);
+        let node = watched(&mut self.reader, &cancel, work).await?;
+        Ok(self.made(declare, node, true))
+    }
+
+    fn made(&mut self, declare: &DeclareCursor, node: NodeId, gathered: bool) -> Cursor {
+        if declare.hold {
+            self.session.keep_cursor(node);
+        }
+        Cursor { node, hold: declare.hold, is_kept: false, gathered }
     }
 
     pub(crate) async fn fetch(&mut self, cursor: &str, statement: &Statement, call: &Call) -> Result<Completion> {
@@ -137,10 +150,32 @@ impl Client {
             .ok_or_else(|| PgError::new(SqlState::INVALID_CURSOR_NAME, format!("cursor \"{name}\" does not exist")))
     }
 
-    /// Cursors end with the transaction unless they were declared WITH HOLD.
-    pub(crate) fn forget_cursors(&mut self) {
-        self.cursors.retain(|_, cursor| cursor.hold);
+    /// Cursors end with their transaction; those WITH HOLD live on if it committed.
+    pub(crate) fn transaction_ended(&mut self, committed: bool) {
+        self.cursors.retain(|_, cursor| cursor.is_kept || (committed && cursor.hold));
+        for cursor in self.cursors.values_mut() {
+            // The temp table it read is gone: PostgreSQL has kept the rows.
+            (cursor.is_kept, cursor.gathered) = (true, false);
+        }
     }
+
+    /// After ROLLBACK TO: cursors that were made since the savepoint are gone, and PostgreSQL knows which.
+    pub(crate) async fn forget_lost_cursors(&mut self) -> Result<()> {
+        let nodes: std::collections::BTreeSet<NodeId> = self.cursors.values().map(|cursor| cursor.node).collect();
+        for node in nodes {
+            let open = self.session.cursor_names(node).await?;
+            self.cursors.retain(|name, cursor| cursor.node != node || open.contains(name));
+        }
+        Ok(())
+    }
+}
+
+/// Reads all of [`whole`].
+const WHOLE: &str = "TABLE pg_temp.loxo_g1";
+
+/// The rows of a query as an input.
+fn whole(nodes: Vec<NodeId>, sql: String, dag: Option<Arc<Dag>>) -> Input {
+    Input { table: "loxo_g1".into(), nodes, sql, after_create: Vec::new(), dag }
 }
 
 /// `DECLARE name … CURSOR FOR `.
@@ -151,5 +186,6 @@ fn declaration(declare: &DeclareCursor) -> String {
         Some(false) => " NO SCROLL",
         None => "",
     };
-    format!("DECLARE {}{binary}{scroll} CURSOR FOR ", catalog::quote_identifier(&declare.name))
+    let hold = if declare.hold { " WITH HOLD" } else { "" };
+    format!("DECLARE {}{binary}{scroll} CURSOR{hold} FOR ", catalog::quote_identifier(&declare.name))
 }

@@ -15,12 +15,12 @@ use planner::parse::{Statement, StatementKind, Transaction};
 
 use crate::client::Client;
 use crate::prepared::{DescriptionKey, Portal, Prepared};
-use crate::simple::text;
 
 impl Client {
     /// Answers one message of the extended protocol other than Sync; an error makes the client's further messages be
     /// skipped up to Sync.
     pub(crate) async fn extended(&mut self, message: u8, body: Bytes) -> Result<()> {
+        self.session.statement_begins();
         let result = match message {
             tag::PARSE => self.parse(body).await,
             tag::BIND => self.bind(body).await,
@@ -60,6 +60,7 @@ impl Client {
         if !self.session.in_block() {
             self.portals.clear();
         }
+        self.deliver_notifications().await?;
         self.ready();
         Ok(())
     }
@@ -73,7 +74,7 @@ impl Client {
                 format!("prepared statement \"{name}\" already exists"),
             ));
         }
-        let statements = self.shared.statements.parse(text(&parse.sql)?)?;
+        let statements = self.parsed(&parse.sql).await?;
         if statements.len() > 1 {
             return Err(PgError::new(
                 SqlState::SYNTAX_ERROR,
@@ -187,11 +188,34 @@ impl Client {
             formats: bind.parameter_formats,
             values: bind.parameters,
         };
+        self.check_encoding(&parameters)?;
         let call =
             Call { parameters: Some(Arc::new(parameters)), result_formats: bind.result_formats, ..Call::default() };
         self.portals.insert(bind.portal, Portal { prepared, call, suspended: None });
         backend::bare(self.writer.buffer(), backend::tag::BIND_COMPLETE);
         Ok(())
+    }
+
+    /// Values are hashed in the encoding they come in, so it must be the servers'.
+    fn check_encoding(&self, parameters: &Parameters) -> Result<()> {
+        let Some(encoding) = self.reported.get("client_encoding").filter(|name| executor::is_foreign_encoding(name))
+        else {
+            return Ok(());
+        };
+        let is_text = |index: usize| match parameters.formats.as_slice() {
+            [] => true,
+            [all] => *all == 0,
+            each => each.get(index) == Some(&0),
+        };
+        let sends_text = |index: usize| matches!(parameters.types.get(index), Some(18 | 19 | 25 | 1042 | 1043));
+        let is_beyond = |(index, value): (usize, &Option<Bytes>)| {
+            value.as_ref().is_some_and(|value| !value.is_ascii()) && (is_text(index) || sends_text(index))
+        };
+        match parameters.values.iter().enumerate().any(is_beyond) {
+            true => Err(PgError::unsupported(format!("a parameter beyond ASCII in client encoding \"{encoding}\""))
+                .hint("SET client_encoding TO 'UTF8'.")),
+            false => Ok(()),
+        }
     }
 
     async fn describe(&mut self, body: Bytes) -> Result<()> {

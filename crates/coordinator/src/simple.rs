@@ -14,10 +14,11 @@ impl Client {
         let sql = frontend::decode_query(body)?;
         self.prepared.remove(&Bytes::new());
         self.portals.remove(&Bytes::new());
+        self.session.statement_begins();
         if let Some(outcome) = self.query_quickly(&sql).await {
-            return self.answered(outcome);
+            return self.answered(outcome).await;
         }
-        let outcome = match text(&sql).and_then(|sql| self.shared.statements.parse(sql)) {
+        let outcome = match self.parsed(&sql).await {
             Ok(statements) if statements.is_empty() => {
                 backend::bare(self.writer.buffer(), backend::tag::EMPTY_QUERY);
                 Ok(())
@@ -32,16 +33,17 @@ impl Client {
         if let (Ok(()), Err(error)) = (&outcome, self.end_implicit_block().await) {
             self.send_error(error, 0);
         }
-        self.answered(outcome)
+        self.answered(outcome).await
     }
 
     /// The end of the answer: an error, if there was one, and ReadyForQuery.
-    fn answered(&mut self, outcome: Result<(), (PgError, usize)>) -> Result<()> {
+    async fn answered(&mut self, outcome: Result<(), (PgError, usize)>) -> Result<()> {
         match outcome {
             Err((error, _)) if error.is_fatal() => return Err(error),
             Err((error, offset)) => self.send_error(error, offset),
             Ok(()) => {}
         }
+        self.deliver_notifications().await?;
         self.ready();
         Ok(())
     }
@@ -65,6 +67,7 @@ impl Client {
                 self.session.begin(None, "", false);
                 self.implicit_block = true;
             }
+            self.session.statement_begins();
             match self.execute(statement, &Call::simple(), None).await {
                 Ok(completion) => self.send_completion(&completion),
                 Err(error) => return Err((error, statement.offset)),

@@ -186,6 +186,7 @@ async fn authenticate(
         session.set_own(name, &sql, false).await?;
         session.release();
     }
+    session.settings_mut().are_the_start();
     let out = writer.buffer();
     backend::authentication(out, 0, b"");
     for (name, value) in &reported {

@@ -28,24 +28,24 @@ pub(crate) fn add(error: PgError, relation: &str, line: u64, place: Place<'_>) -
 /// `COPY t, line N…`.
 pub(crate) fn describe(relation: &str, line: u64, place: Place<'_>) -> Vec<u8> {
     let mut text = format!("COPY {relation}, line {line}").into_bytes();
-    let quoted = |text: &mut Vec<u8>, value: &[u8]| {
-        text.extend_from_slice(b": \"");
-        text.extend_from_slice(shown(value));
-        text.extend_from_slice(if value.len() > SHOWN_BYTES_MAX { b"...\"" } else { b"\"" });
-    };
     match place {
         Place::Line => {}
-        Place::Text(value) => quoted(&mut text, value),
+        Place::Text(value) => quote(&mut text, Some(value)),
         Place::Column(name) => text.extend_from_slice(format!(", column {name}").as_bytes()),
         Place::Value(name, value) => {
             text.extend_from_slice(format!(", column {name}").as_bytes());
-            match value {
-                Some(value) => quoted(&mut text, value),
-                None => text.extend_from_slice(b": null input"),
-            }
+            quote(&mut text, value);
         }
     }
     text
+}
+
+/// Adds a value, or the start of it.
+pub(crate) fn quote(text: &mut Vec<u8>, value: Option<&[u8]>) {
+    let Some(value) = value else { return text.extend_from_slice(b": null input") };
+    text.extend_from_slice(b": \"");
+    text.extend_from_slice(shown(value));
+    text.extend_from_slice(if value.len() > SHOWN_BYTES_MAX { b"...\"" } else { b"\"" });
 }
 
 /// Gives the line number in an error's CONTEXT another value; the error stays as it is if it has none or `line` knows none.

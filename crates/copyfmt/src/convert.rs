@@ -100,6 +100,11 @@ impl Codec {
         }
     }
 
+    /// Its send format is the text itself, in the client's encoding.
+    pub(crate) fn is_text(self) -> bool {
+        matches!(self, Codec::Text | Codec::Varchar(_) | Codec::Bpchar(_) | Codec::Name)
+    }
+
     /// Appends `text` in binary, with its length word.
     pub(crate) fn encode(self, text: &[u8], timezone_is_utc: bool, out: &mut Vec<u8>) -> Outcome {
         let step = |step: i64, value: &i64| value % step == 0;

@@ -24,7 +24,7 @@ pub enum Header {
     Match,
 }
 
-/// `ON_ERROR` (PostgreSQL 17).
+/// `ON_ERROR` (PostgreSQL's since 17, ours on every version).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
 pub enum OnError {
@@ -84,9 +84,9 @@ pub struct CopyOptions {
     /// As written; `None` means the session's client_encoding.
     pub encoding: Option<String>,
     pub on_error: OnError,
-    /// PostgreSQL 18.
+    /// PostgreSQL's since 18.
     pub reject_limit: Option<i64>,
-    /// PostgreSQL 17, as written.
+    /// PostgreSQL's since 17, in lower case.
     pub log_verbosity: Option<String>,
 }
 
@@ -226,9 +226,14 @@ impl Given {
             "force_not_null" => once(&mut self.force_not_null, || columns(name, value, version >= 170_000)),
             "force_null" => once(&mut self.force_null, || columns(name, value, version >= 170_000)),
             "encoding" => once(&mut self.encoding, || encoding(name, value)),
-            "on_error" if version >= 170_000 => once(&mut self.on_error, || on_error(name, value, is_from)),
-            "log_verbosity" if version >= 170_000 => once(&mut self.log_verbosity, || verbosity(name, value, version)),
-            "reject_limit" if version >= 180_000 => once(&mut self.reject_limit, || reject_limit(name, value)),
+            // A router leaves rows out by itself, so these do not ask for a version.
+            "on_error" if is_from || version >= 170_000 => once(&mut self.on_error, || on_error(name, value, is_from)),
+            "log_verbosity" if is_from || version >= 170_000 => {
+                once(&mut self.log_verbosity, || verbosity(name, value))
+            }
+            "reject_limit" if is_from || version >= 180_000 => {
+                once(&mut self.reject_limit, || reject_limit(name, value))
+            }
             _ => Err(syntax(format!("option \"{name}\" not recognized"))),
         }
     }
@@ -335,11 +340,10 @@ fn on_error(name: &str, value: &OptionValue, is_from: bool) -> Result<OnError> {
     }
 }
 
-fn verbosity(name: &str, value: &OptionValue, version: u32) -> Result<String> {
+fn verbosity(name: &str, value: &OptionValue) -> Result<String> {
     let word = text(name, value)?.to_ascii_lowercase();
     match word.as_str() {
-        "default" | "verbose" => Ok(word),
-        "silent" if version >= 180_000 => Ok(word),
+        "default" | "verbose" | "silent" => Ok(word),
         _ => Err(invalid(format!("COPY LOG_VERBOSITY \"{word}\" not recognized"))),
     }
 }
@@ -538,8 +542,12 @@ impl Checker {
 }
 
 impl CopyOptions {
-    /// The encoding to read the input in; `session` is the client_encoding.
+    /// The encoding to read the input in; `session` is the client_encoding. Texts in binary input are always in that, and
+    /// need not be split.
     pub(crate) fn input_encoding(&self, session: &str) -> Result<Encoding> {
+        if self.format == Format::Binary {
+            return Ok(Encoding::by_name(session).unwrap_or(Encoding::Other));
+        }
         Encoding::by_name(self.encoding.as_deref().unwrap_or(session))
     }
 }

@@ -15,17 +15,15 @@ use crate::fields::Fields;
 use crate::history::{History, LineFinder};
 use crate::input::{Input, RowAt};
 use crate::linelog::LineLog;
-use crate::options::{Format, Header};
+use crate::options::{Format, Header, OnError};
 use crate::place::Placer;
 use crate::scan::{Eol, LineScanner, Scan, bad_format};
 use crate::spec::{Output, RouterSpec, Source};
 use crate::utf8::Encoding;
 
+mod answers;
 mod checks;
 mod tuples;
-
-/// Spellings remembered for each column; a date in words often comes again.
-const REMEMBERED_MAX: usize = 4096;
 
 /// What the caller must do next.
 #[derive(Debug, PartialEq, Eq)]
@@ -52,10 +50,14 @@ pub struct Conversion {
     pub type_oid: u32,
     /// Its `atttypmod`.
     pub type_modifier: i32,
-    /// The value: text in the input's encoding, or the type's send format.
-    pub value: Vec<u8>,
-    /// The value is binary (a binary COPY whose key has a type modifier).
+    /// The value: text in the input's encoding, or the type's send format. NULL only if that is checked.
+    pub value: Option<Vec<u8>>,
+    /// Only whether the type takes the value is asked (`ON_ERROR ignore`).
+    pub is_check: bool,
+    /// The value is binary (a binary COPY whose key has a type modifier, or is a text in another encoding).
     pub is_binary: bool,
+    /// A text in another encoding than the server's, wanted in the server's: that is what is hashed.
+    pub is_foreign: bool,
 }
 
 /// A column as the row loops need it.
@@ -71,6 +73,8 @@ pub(crate) struct Column {
     /// What PostgreSQL made of texts in this COPY. Input functions are stable: within a transaction the same text gives
     /// the same value.
     remembered: HashMap<Vec<u8>, Vec<u8>>,
+    /// The type has been found to take NULL (a domain may not).
+    takes_null: bool,
 }
 
 /// The row being worked on, if it could not be done in one go.
@@ -145,7 +149,8 @@ impl Router {
         }
         let mut columns = Vec::with_capacity(spec.columns.len());
         for (index, column) in spec.columns.into_iter().enumerate() {
-            let codec = Codec::new(column.type_oid, column.type_modifier, encoding == Encoding::SqlAscii);
+            let byte_is_character = transcodes && encoding == Encoding::SqlAscii;
+            let codec = Codec::new(column.type_oid, column.type_modifier, byte_is_character);
             if transcodes && codec == Codec::Unknown {
                 return Err(PgError::internal(format!("column {} cannot be transcoded", column.name)));
             }
@@ -155,6 +160,7 @@ impl Router {
                 force_null: options.force_null.contains(&column.name),
                 force_not_null: options.force_not_null.contains(&column.name),
                 remembered: HashMap::new(),
+                takes_null: false,
                 name: column.name,
                 type_oid: column.type_oid,
                 type_modifier: column.type_modifier,
@@ -288,73 +294,6 @@ impl Router {
         self.input.finish();
     }
 
-    /// The converted value of [`Step::Convert`] in the type's send format; `None` for NULL.
-    pub fn supply(&mut self, value: Option<&[u8]>) {
-        self.remember(value);
-        let Some(current) = &mut self.current else { return };
-        debug_assert!(current.waiting, "a value was supplied that nobody asked for");
-        let column = &self.columns[current.column];
-        current.waiting = false;
-        current.column += 1;
-        let start = self.row.len() + 4;
-        match value {
-            Some(bytes) => {
-                self.row.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
-                self.row.extend_from_slice(bytes);
-            }
-            None => self.row.extend_from_slice(&[0xFF; 4]),
-        }
-        if let Some((part, _)) = column.key {
-            self.placer.spans[part] = value.map(|_| (start, self.row.len()));
-        }
-    }
-
-    /// Keeps a conversion of a text for the next time.
-    fn remember(&mut self, value: Option<&[u8]>) {
-        let (Some(current), Some(value)) = (self.current, value) else { return };
-        if self.options.format == Format::Binary {
-            return;
-        }
-        let Some(text) = self.text_value(current.column, self.line_of(&current)).map(<[u8]>::to_vec) else { return };
-        let remembered = &mut self.columns[current.column].remembered;
-        if remembered.len() == REMEMBERED_MAX {
-            remembered.clear();
-        }
-        remembered.insert(text, value.to_vec());
-    }
-
-    /// Instead of [`Router::supply`]: leave this row out (`ON_ERROR ignore`).
-    pub fn skip_row(&mut self) {
-        if let Some(current) = self.current.take() {
-            self.input.leave(current.at);
-            self.skipped += 1;
-        }
-    }
-
-    /// Instead of [`Router::supply`]: PostgreSQL refused the value. Gives its error with the CONTEXT that COPY has.
-    /// Afterwards treat it as an error of [`Router::step`].
-    pub fn refuse(&mut self, error: PgError, outputs: &mut [Vec<u8>]) -> PgError {
-        let Some(current) = self.current else { return error };
-        let column = &self.columns[current.column];
-        let place = match self.options.format {
-            Format::Binary => Place::Column(&column.name),
-            _ => Place::Value(&column.name, self.text_value(current.column, self.line_of(&current))),
-        };
-        let own = context::describe(&self.relation, self.line, place);
-        let inner = error.get(field::WHERE).map(|w| [w, b"\n"].concat()).unwrap_or_default();
-        let error = error.with(field::WHERE, [inner, own].concat());
-        self.forward_refused(outputs);
-        error
-    }
-
-    /// In raw mode a row with a bad key may have an error that PostgreSQL would have met before (an earlier column, a
-    /// quote that is not closed): a datanode gets the row, so that its word can go first.
-    fn forward_refused(&mut self, outputs: &mut [Vec<u8>]) {
-        if let (Output::Raw, Some(current)) = (self.output, self.current.take()) {
-            self.append_raw(0, &current, outputs);
-        }
-    }
-
     /// Works until something is wanted of the caller. `outputs` has [`Router::destinations`] buffers.
     ///
     /// An error is about the line being read; the rows before it are in the outputs. PostgreSQL would have reported an
@@ -471,7 +410,7 @@ impl Router {
     fn split(&mut self, current: &Current) -> Result<()> {
         let mut fields = std::mem::take(&mut self.fields);
         let line = self.line_of(current);
-        let wanted = if self.output == Output::Raw { self.placer.columns_needed() } else { usize::MAX };
+        let wanted = if self.reads_keys_only() { self.placer.columns_needed() } else { usize::MAX };
         let result = self.split_line(&mut fields, line, wanted);
         let result = result.map_err(|e| context::add(e, &self.relation, self.line, Place::Text(line)));
         self.fields = fields;
@@ -503,7 +442,7 @@ impl Router {
         if self.options.format == Format::Binary {
             return self.take_binary_key(&mut current);
         }
-        let wanted = if self.output == Output::Raw { self.placer.columns_needed() } else { self.columns.len() };
+        let wanted = if self.reads_keys_only() { self.placer.columns_needed() } else { self.columns.len() };
         let mut row = std::mem::take(&mut self.row);
         while current.column < wanted {
             let outcome = self.convert_column(&current, &mut row);
@@ -528,7 +467,7 @@ impl Router {
             let error = bad_format(format!("missing data for column \"{}\"", column.name));
             return Err(context::add(error, &self.relation, self.line, Place::Text(line)));
         }
-        if self.output == Output::Raw && column.key.is_none() {
+        if self.reads_keys_only() && column.key.is_none() {
             return Ok(Outcome::Done);
         }
         let start = row.len() + 4;
@@ -536,6 +475,7 @@ impl Router {
         let mut outcome = match value {
             Some(text) if self.encoding == Encoding::Other && !text.is_ascii() => Outcome::Ask,
             Some(text) => column.codec.encode(text, self.timezone_is_utc, row),
+            None if self.ignores_errors() && column.codec == Codec::Unknown && !column.takes_null => Outcome::Ask,
             None => {
                 row.extend_from_slice(&[0xFF; 4]);
                 Outcome::Done
@@ -545,6 +485,9 @@ impl Router {
             row.extend_from_slice(&(known.len() as u32).to_be_bytes());
             row.extend_from_slice(known);
             outcome = Outcome::Done;
+        }
+        if outcome == Outcome::TooLong && self.ignores_errors() {
+            return Ok(Outcome::Ask);
         }
         if outcome == Outcome::TooLong {
             let place = Place::Value(&column.name, value);
@@ -557,13 +500,29 @@ impl Router {
         Ok(outcome)
     }
 
+    fn ignores_errors(&self) -> bool {
+        self.options.on_error == OnError::Ignore
+    }
+
+    /// The rest of a row is the datanode's to read.
+    fn reads_keys_only(&self) -> bool {
+        self.output == Output::Raw && !self.ignores_errors()
+    }
+
+    /// Is this a text whose bytes are others in the server?
+    fn is_foreign(&self, column: &Column, value: &[u8]) -> bool {
+        self.encoding == Encoding::Other && column.codec.is_text() && !value.is_ascii()
+    }
+
     fn conversion(&self, current: &Current) -> Conversion {
         let column = &self.columns[current.column];
-        let value = self.text_value(current.column, self.line_of(current)).unwrap_or_default().to_vec();
+        let value = self.text_value(current.column, self.line_of(current)).map(<[u8]>::to_vec);
         Conversion {
             column: current.column,
             type_oid: column.type_oid,
             type_modifier: column.type_modifier,
+            is_foreign: value.as_ref().is_some_and(|value| self.is_foreign(column, value)),
+            is_check: self.output == Output::Raw && column.key.is_none(),
             value,
             is_binary: false,
         }
@@ -572,7 +531,10 @@ impl Router {
     /// Places the current row and puts it into its output; gives the output if it is full.
     fn finish_row(&mut self, outputs: &mut [Vec<u8>]) -> Result<Option<usize>> {
         let Some(current) = self.current.take() else { return Ok(None) };
-        let dest = self.placer.place(&self.row)?;
+        let dest = match self.placer.place(&self.row) {
+            Ok(dest) => dest,
+            Err(error) => return Err(self.forward_tuple(error, &current, outputs)),
+        };
         if self.output == Output::Raw {
             self.append_raw(dest, &current, outputs);
         } else {
@@ -585,6 +547,15 @@ impl Router {
         self.rows += 1;
         self.input.leave(current.at);
         Ok((outputs[dest].len() >= self.frame_bytes).then_some(dest))
+    }
+
+    /// A binary key of a wrong form: a datanode gets the row, whose word about it goes first.
+    fn forward_tuple(&mut self, error: PgError, current: &Current, outputs: &mut [Vec<u8>]) -> PgError {
+        if self.options.format == Format::Binary {
+            outputs[0].extend_from_slice(self.line_of(current));
+            self.log.add(0, self.line);
+        }
+        context::add(error, &self.relation, self.line, Place::Line)
     }
 
     /// The line as it came. The datanode counts quoted newlines as we do, but for its first line it does not know the

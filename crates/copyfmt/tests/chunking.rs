@@ -36,7 +36,7 @@ struct Seen {
     streams: Vec<Vec<u8>>,
     error: Option<String>,
     lines: Vec<Vec<Option<u64>>>,
-    conversions: Vec<Vec<u8>>,
+    conversions: Vec<Option<Vec<u8>>>,
 }
 
 fn route<'a>(spec: RouterSpec, chunks: impl Iterator<Item = &'a [u8]>) -> Seen {

@@ -191,9 +191,6 @@ fn options(random: &mut Random, columns: &[CopyColumn]) -> Vec<(String, OptionVa
     if !sound && random.chance(10) {
         add("freeze", text("maybe"));
     }
-    if !sound && random.chance(10) {
-        add("on_error", text("ignore"));
-    }
     pairs
 }
 

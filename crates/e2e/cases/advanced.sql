@@ -70,7 +70,6 @@ FETCH ABSOLUTE 3 FROM scr;
 FETCH BACKWARD 2 FROM scr;
 COMMIT;
 BEGIN;
--- refused
 DECLARE held CURSOR WITH HOLD FOR SELECT k FROM tgt ORDER BY k DESC;
 COMMIT;
 FETCH 2 FROM held;
@@ -89,7 +88,6 @@ CREATE AGGREGATE product(int) (SFUNC = int4mul, STYPE = int, INITCOND = 1);
 SELECT product(k) FROM tgt WHERE k IN (2, 3, 4);
 -- refused: mixed | v1 | v3
 SELECT n, product(k) FROM tgt WHERE k < 5 GROUP BY n ORDER BY n;
--- refused
 LISTEN chan;
 UNLISTEN *;
 SELECT pg_advisory_lock(42), pg_advisory_unlock(42);

@@ -71,3 +71,8 @@ SELECT 1.0 / count(*), sum(n) / count(*) FROM t WHERE g = 1;
 SELECT range_agg(int4range(k, k + 1)) FROM t WHERE k < 5;
 -- params: 3
 SELECT g, count(*) FROM t WHERE k > $1 GROUP BY g ORDER BY g;
+
+-- The same column grouped by twice, and under two names.
+SELECT DISTINCT -g FROM t AS x GROUP BY x.g, x.g, x.h ORDER BY 1;
+SELECT -x.g * g + 9 FROM t AS x GROUP BY x.h, x.h, x.g ORDER BY 1;
+SELECT h, x.h, count(*) FROM t AS x GROUP BY x.h, h, x.h ORDER BY 1;

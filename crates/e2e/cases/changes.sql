@@ -102,3 +102,8 @@ UPDATE u SET a = 32 WHERE a = 31;
 UPDATE child SET a = 51 WHERE a = 41 RETURNING *;
 UPDATE child SET a = 42 WHERE a = 51;
 SELECT * FROM child ORDER BY a;
+-- refused: v3
+UPDATE t SET (v, n) = (SELECT s.w, s.m + t.k FROM s WHERE s.k = t.k AND s.id < 150) WHERE k < 40 RETURNING k, v, n;
+-- refused: v3
+UPDATE t SET (n, v) = (SELECT max(m) AS a, 'most' AS b FROM s ORDER BY b) WHERE grp = 1;
+SELECT * FROM t ORDER BY k, v, n;

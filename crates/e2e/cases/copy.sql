@@ -211,7 +211,19 @@ COPY t FROM 'relative';
 COPY t TO 'relative';
 COPY t TO '/tmp';
 COPY t TO '/nonexistent/file';
-COPY t FROM STDIN (ON_ERROR ignore);
+COPY t TO STDOUT (ON_ERROR ignore);
+COPY t FROM STDIN (FORMAT csv, FORCE_NULL (k, k));
+\.
+COPY t (k, k) FROM STDIN;
+\.
+COPY t (k) FROM STDIN (FORMAT csv, FORCE_NOT_NULL (v));
+\.
+COPY t FROM STDIN (HEADER '1');
+\.
+COPY t FROM STDIN (HEADER 2);
+\.
+COPY t FROM STDIN (HEADER 1);
+k	v
 \.
 COPY t FROM STDIN (FREEZE);
 1	frozen	1	\N
@@ -263,3 +275,46 @@ COPY parted_a TO STDOUT;
 COPY (SELECT * FROM parted ORDER BY k) TO STDOUT;
 -- refused: v1 | v3
 SELECT tableoid::regclass::text, k, v FROM parted ORDER BY k;
+
+-- Tables that only this session has.
+CREATE TEMP TABLE own (a int, b text DEFAULT 'none', c int GENERATED ALWAYS AS (a * 2) STORED);
+COPY own (a, b) FROM STDIN;
+1	one
+2	\N
+\.
+COPY own FROM STDIN (FORMAT csv, HEADER);
+a,b
+3,"three, and more"
+\.
+COPY own (a) FROM STDIN WHERE a > 10;
+4
+11
+\.
+COPY own FROM STDIN;
+5	five
+x	six
+\.
+COPY own FROM '/nonexistent/file';
+BEGIN;
+COPY own (a) FROM STDIN;
+20
+\.
+INSERT INTO t (k) SELECT a FROM own WHERE a = 20;
+ROLLBACK;
+SELECT * FROM own ORDER BY a;
+COPY own TO STDOUT;
+DROP TABLE own;
+-- What triggers say names the input's lines, in their order.
+CREATE TABLE spoken (k int, v text) /*dist: hash(k) | replication | roundrobin*/;
+CREATE FUNCTION speak() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE NOTICE ''row %'', NEW.k; RETURN NEW; END';
+CREATE TRIGGER speak BEFORE INSERT ON spoken FOR EACH ROW EXECUTE FUNCTION speak();
+COPY spoken FROM STDIN (FORMAT csv);
+1,a
+2,"b
+c"
+3,d
+4,e
+5,f
+6,g
+\.
+SELECT k, v FROM spoken ORDER BY k;

@@ -58,3 +58,17 @@ SELECT a.v, b.w FROM a JOIN b ON a.id = b.id WHERE a.id = $1;
 SELECT count(*) FROM a JOIN b ON a.b_id = b.id WHERE b.c_id = $1;
 INSERT INTO c SELECT b.id + 100, count(*) FROM a JOIN b ON a.b_id = b.id GROUP BY b.id;
 SELECT count(*), sum(x) FROM c;
+
+-- A join with an alias and names of its own, which go by position.
+CREATE TABLE jl (i int, j int, t text) /*dist: hash(i) | hash(j) | roundrobin*/;
+CREATE TABLE jr (i int, k int) /*dist: hash(k) | hash(i) | replication*/;
+INSERT INTO jl SELECT g, 10 - g, 't' || g FROM generate_series(1, 9) g;
+INSERT INTO jr SELECT g, g + 1 FROM generate_series(1, 9) g;
+SELECT ii, tt, kk FROM (jl CROSS JOIN jr) AS tx (ii, jj, tt, ii2, kk) ORDER BY 1, 2, 3 LIMIT 7;
+SELECT tx.ii, tx.kk FROM (jl JOIN jr USING (i)) AS tx (ii, jj, tt, kk) ORDER BY 1;
+SELECT tx.x FROM (jl CROSS JOIN jr) AS tx (x) GROUP BY 1 ORDER BY 1;
+SELECT count(*), min(j), max(i) FROM (jl CROSS JOIN jr) AS tx (j, i, t, k, l) WHERE i = 3;
+SELECT j, i, k FROM (jl JOIN jr ON jl.i = jr.k) AS tx (j, i, t, k, l) WHERE j = 4;
+SELECT * FROM (jl JOIN jr ON jl.i = jr.i) AS tx (k, i, t) WHERE k = 4 AND tx.i = 6;
+SELECT tx.t, (SELECT max(o.k) FROM jr o WHERE o.i = tx.j) FROM (jl JOIN jr USING (i)) AS tx (j, i) ORDER BY 1;
+SELECT a.i, tx.k FROM jl a LEFT JOIN (jl b JOIN jr USING (i)) AS tx (k, i, t) ON a.i = tx.i ORDER BY 1;

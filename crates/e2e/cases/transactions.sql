@@ -177,3 +177,21 @@ SELECT v FROM away WHERE k = 1;
 SELECT v FROM away WHERE k = 1;
 DROP TABLE away, e2e_elsewhere.away;
 DROP SCHEMA e2e_elsewhere;
+
+-- What a block sets holds for all its statements, also for those that need rows of several nodes.
+CREATE TABLE moments (k int, at date) /*dist: hash(k) | hash(at) | roundrobin*/;
+INSERT INTO moments SELECT g, date '2020-01-01' + g FROM generate_series(1, 5) g;
+BEGIN;
+SET LOCAL datestyle = 'German';
+SELECT date '2020-12-31', count(*) FROM moments;
+SELECT max(at)::text, string_agg(at::text, ' ' ORDER BY at) FROM moments;
+SELECT a.k, a.at::text, b.at::text FROM moments a JOIN moments b ON a.k = b.k + 1 ORDER BY 1;
+INSERT INTO moments VALUES (6, '31.12.2020');
+SELECT date '2020-12-31', count(*), max(at)::text FROM moments;
+COMMIT;
+BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+SET datestyle = 'SQL, DMY';
+SELECT date '2020-12-31', count(*), string_agg(at::text, ' ' ORDER BY at) FROM moments;
+ROLLBACK;
+SELECT date '2020-12-31', count(*) FROM moments;
+DROP TABLE moments;

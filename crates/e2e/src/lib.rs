@@ -3,8 +3,10 @@
 //!
 //! - `cases/*.sql` + [`differential`]: plain SQL files that anyone can read and run with psql. `tests/differential.rs`
 //!   runs each once per distribution and once per protocol.
-//! - [`fuzz`]: random COPY input. `tests/copy_fuzz.rs` runs it for a while, `make fuzz SECONDS=…` for longer.
 //! - [`generator`]: random statements over random tables. `tests/query_fuzz.rs`, the same way.
+//! - [`parity`]: PostgreSQL's own regression files, as psql runs them. `make parity` prints the share that is the same.
+//! - [`fuzz`]: random COPY input, of any type, option and client encoding. `tests/copy_fuzz.rs` runs it for a while, `make fuzz SECONDS=…` for longer.
+//! - `tests/copy_options.rs`: COPY options that a stock server may not have.
 //! - `tests/lineitem.rs`, `tests/clients.rs`: loads, a coordinator killed in mid-COPY, psql, pgbench, psycopg.
 //!
 //! # How a case file is written
@@ -32,4 +34,5 @@
 pub mod differential;
 pub mod fuzz;
 pub mod generator;
+pub mod parity;
 pub mod script;

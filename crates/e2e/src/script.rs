@@ -123,7 +123,7 @@ fn statement_end(sql: &str) -> usize {
 
 /// Length of the quoted string, quoted identifier, dollar-quoted string or comment at the head of `sql`, else of its
 /// first character.
-fn token_length(sql: &str, before: Option<char>) -> usize {
+pub(crate) fn token_length(sql: &str, before: Option<char>) -> usize {
     let first = sql.chars().next().map_or(1, char::len_utf8);
     match sql.as_bytes()[0] {
         b'\'' => quoted_length(sql, '\'', matches!(before, Some('e' | 'E'))),
@@ -147,7 +147,7 @@ fn quoted_length(sql: &str, quote: char, backslash: bool) -> usize {
     sql.len()
 }
 
-fn comment_length(sql: &str) -> usize {
+pub(crate) fn comment_length(sql: &str) -> usize {
     let mut depth = 0;
     let mut at = 0;
     while at < sql.len() {
@@ -179,7 +179,7 @@ fn is_copy_from_stdin(sql: &str) -> bool {
 }
 
 /// Does the outermost query have ORDER BY?
-fn is_ordered(sql: &str) -> bool {
+pub(crate) fn is_ordered(sql: &str) -> bool {
     let mut outermost = String::new();
     let (mut depth, mut at) = (0, 0);
     while at < sql.len() {

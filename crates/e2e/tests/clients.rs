@@ -52,6 +52,22 @@ fn psql_works() {
     let expected =
         "ERROR:  relation \"nosuch\" does not exist\nLINE 1: SELECT * FROM nosuch\n                      ^\n";
     assert_eq!(String::from_utf8_lossy(&failed.stderr), expected);
+    // The place of an error is that in the client's text, and all of PostgreSQL's words come.
+    let errors = [
+        ("INSERT INTO t VALUES (5, 'x'), ('y', 'z')", "invalid input syntax for type integer: \"y\"", 32, ""),
+        ("SELECT 1, 123abc", "trailing junk after numeric literal at or near \"123abc\"", 10, ""),
+        (
+            "DROP OPERATOR === (int4)",
+            "missing argument",
+            23,
+            "HINT:  Use NONE to denote the missing argument of a unary operator.\n",
+        ),
+    ];
+    for (sql, message, place, more) in errors {
+        let failed = base(sql).output().expect("psql runs");
+        let expected = format!("ERROR:  {message}\nLINE 1: {sql}\n{}^\n{more}", " ".repeat(8 + place));
+        assert_eq!(String::from_utf8_lossy(&failed.stderr), expected);
+    }
     // Several statements in one message, the last of them in error: none has an effect.
     let failed = base("DELETE FROM t; SELECT 1/0").output().expect("psql runs");
     assert!(!failed.status.success() && text(&failed).contains("division by zero"));

@@ -7,8 +7,8 @@
 use std::time::{Duration, Instant};
 
 use e2e::differential::Pair;
-use e2e::fuzz::{Case, Tally};
-use testkit::{Cluster, Server, ServerOptions};
+use e2e::fuzz::{self, Case, Tally};
+use testkit::{Cluster, Server, ServerOptions, TempDir};
 
 /// Cases of a run that does not say how many.
 const CASES: u64 = 400;
@@ -24,6 +24,7 @@ fn copy_behaves_like_one_postgresql() {
     let cluster = Cluster::start(2, 2).expect("a cluster");
     let options = ServerOptions::like(&mut cluster.connect(0).expect("a session")).expect("its locale");
     let reference = Server::start(&options).expect("a stock server");
+    let dir = TempDir::new("fuzz").expect("a directory");
     let started = Instant::now();
     let limit = number("LOXO_FUZZ_SECONDS").map(Duration::from_secs);
     let cases = number("LOXO_FUZZ_CASES").unwrap_or(CASES);
@@ -37,7 +38,10 @@ fn copy_behaves_like_one_postgresql() {
             cluster: cluster.connect(done as usize % 2).expect("a session"),
             distributed: cluster.is_distributed(),
         };
-        match Case::new(seed).run(&mut pair, &mut tally) {
+        if done == 0 {
+            fuzz::set_up(&mut pair).expect("the types of the cases");
+        }
+        match Case::new(seed).run(&mut pair, &dir, &mut tally) {
             Ok(None) => {}
             Ok(Some(difference)) => failures.push(difference),
             Err(error) => failures.push(format!("seed {seed}: the connection broke: {error:?}")),

@@ -1,4 +1,4 @@
-//! The wire protocol beyond single statements: several in one message, pipelines, suspended portals, cancel, COPY that the
+//! The wire protocol beyond single statements: several in one message, pipelines, suspended portals, cancel, notifications, COPY that the
 //! client gives up, many sessions and both coordinators at once.
 
 use std::time::{Duration, Instant};
@@ -52,6 +52,7 @@ fn messages_and_sessions_behave_like_one_postgresql() {
     large_values(&mut both.pair());
     startup(&both);
     cancel(&both);
+    notifications(&both);
     both_coordinators_see_everything_at_once(&both.cluster);
     disconnecting_rolls_back(&both.cluster);
 }
@@ -289,6 +290,58 @@ fn cancel(both: &Both) {
         let mut other = Client::connect(port).expect("a session");
         assert_eq!(other.scalar("SELECT 1").expect("the server works on"), "1");
     }
+}
+
+/// What a session hears that listens, of itself and of one on the other coordinator.
+fn heard(mut listener: Client, mut other: Client) -> Vec<(String, String)> {
+    let mut heard = Vec::new();
+    let run = |client: &mut Client, statements: &[&str]| {
+        for sql in statements {
+            client.simple(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        }
+    };
+    run(&mut listener, &["LISTEN a", "LISTEN \"B c\""]);
+    let on_all_nodes = "INSERT INTO noted SELECT g FROM generate_series(1, 20) g";
+    // What is undone is not heard: the next is there before it.
+    for (statements, count) in [
+        (&["NOTIFY a, 'one'"][..], 1),
+        (&["BEGIN", on_all_nodes, "NOTIFY a, 'two'", "NOTIFY a, 'two'", "DELETE FROM noted", "COMMIT"], 1),
+        (&["BEGIN", "NOTIFY a, 'undone'", "ROLLBACK"], 0),
+        (&["BEGIN", "SAVEPOINT s", "NOTIFY a, 'undone'", "ROLLBACK TO s", "NOTIFY \"B c\"", "COMMIT"], 1),
+        (&["SELECT pg_notify('a', 'three')"], 1),
+        (&["BEGIN", on_all_nodes, "SELECT pg_notify('a', 'four')", "COMMIT"], 1),
+        (&["BEGIN", "SELECT pg_notify('a', 'undone')", on_all_nodes, "COMMIT"], 0),
+        (&["NOTIFY unheard", "NOTIFY a, 'five'; NOTIFY a, 'six'"], 2),
+    ] {
+        run(&mut other, statements);
+        (0..count).for_each(|_| heard.push(listener.notification().expect("a notification")));
+    }
+    // Not in the middle of a transaction.
+    run(&mut listener, &["BEGIN"]);
+    run(&mut other, &["NOTIFY a, 'seven'"]);
+    run(&mut listener, &["SELECT 1"]);
+    assert_eq!(listener.notifications, []);
+    run(&mut listener, &["COMMIT"]);
+    heard.push(listener.notification().expect("a notification"));
+    // One's own comes with the answer.
+    run(&mut listener, &["NOTIFY a, 'own'"]);
+    heard.extend(listener.notifications.drain(..));
+    run(&mut listener, &["BEGIN", "LISTEN d", "ROLLBACK", "BEGIN", "UNLISTEN *", "LISTEN e", "COMMIT"]);
+    run(&mut other, &["NOTIFY a, 'over'", "NOTIFY d, 'never'", "NOTIFY e, 'last'"]);
+    heard.push(listener.notification().expect("a notification"));
+    run(&mut listener, &["UNLISTEN e"]);
+    heard
+}
+
+fn notifications(both: &Both) {
+    let mut pair = both.pair();
+    create(&mut pair, "noted");
+    for client in [&mut pair.reference, &mut pair.cluster] {
+        client.run("CREATE UNIQUE INDEX ON noted (k)").expect("an index");
+    }
+    let reference = heard(both.reference.connect().expect("a session"), both.reference.connect().expect("a session"));
+    let cluster = heard(both.cluster.connect(0).expect("a session"), both.cluster.connect(1).expect("a session"));
+    assert_eq!(cluster, reference, "(right: one server)");
 }
 
 fn both_coordinators_see_everything_at_once(cluster: &Cluster) {

@@ -61,6 +61,7 @@ fn without_places(text: &str) -> String {
 fn sessions_behave_like_those_of_one_postgresql() {
     let both = Both::start();
     settings(&mut both.pair());
+    settings_of_the_connection(&both);
     temp_tables(&mut both.pair());
     prepared_statements(&mut both.pair());
     cursors(&mut both.pair());
@@ -145,6 +146,28 @@ fn settings(pair: &mut Pair) {
             "SHOW idle_session_timeout",
         ],
     );
+}
+
+/// RESET goes back to what the connection asked for at its start.
+fn settings_of_the_connection(both: &Both) {
+    let options = "-c vacuum_cost_limit=500 -c idle_session_timeout=2h";
+    let parameters = [("user", "postgres"), ("database", "postgres"), ("DateStyle", "SQL, DMY"), ("options", options)];
+    let connect = |port| Client::connect_with(port, &parameters).expect("a session");
+    let mut pair = both.pair();
+    (pair.reference, pair.cluster) = (connect(both.reference.port()), connect(both.cluster.coordinators()[0]));
+    let show = "SELECT current_setting('vacuum_cost_limit'), date '2020-12-31', count(*) FROM t";
+    let set = "SET datestyle = 'German'; SET vacuum_cost_limit = 600; SET idle_session_timeout = '3h'";
+    let resets = [
+        "RESET datestyle; RESET vacuum_cost_limit; RESET idle_session_timeout",
+        "SET datestyle TO DEFAULT; SET vacuum_cost_limit TO DEFAULT; SET idle_session_timeout TO DEFAULT",
+        "RESET ALL",
+        "BEGIN; RESET ALL; COMMIT",
+    ];
+    for reset in resets {
+        same(&mut pair, &[set, show, reset, show, "SHOW idle_session_timeout", "SHOW datestyle"]);
+    }
+    same(&mut pair, &[set, "DISCARD ALL", show, "SHOW idle_session_timeout", set]);
+    same(&mut pair, &["BEGIN", "SET LOCAL datestyle TO DEFAULT", show, "RESET ALL", show, "ROLLBACK", show]);
 }
 
 fn temp_tables(pair: &mut Pair) {
@@ -308,6 +331,12 @@ fn what_cannot_be_prepared(pair: &mut Pair) {
             "SELECT pg_advisory_lock(77), pg_advisory_xact_lock(77)",
             "PREPARE TRANSACTION 'locks'",
             "SELECT pg_advisory_unlock_all()",
+            "BEGIN",
+            "DECLARE never CURSOR WITH HOLD FOR SELECT k FROM t ORDER BY k",
+            "UPDATE other SET v = 'gone'",
+            "PREPARE TRANSACTION 'held'",
+            "FETCH never",
+            "SELECT count(*) FROM other WHERE v = 'gone'",
             "SELECT gid FROM pg_prepared_xacts",
             "INSERT INTO other VALUES (300, 'implicit'), (301, 'block'); PREPARE TRANSACTION 'several'",
             "SELECT count(*) FROM other WHERE k >= 300",

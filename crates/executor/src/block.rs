@@ -1,5 +1,8 @@
-//! How the session's transaction begins: its isolation level, and what nodes that join it are told.
+//! How the session's transaction begins: its isolation level, and what nodes that join it are told; its savepoints.
 
+use pgerror::{PgError, Result, SqlState};
+
+use crate::held::Held;
 use crate::session::{Block, Replay, Session};
 use crate::settings::Settings;
 use crate::snapshot::{Cut, Isolation};
@@ -31,6 +34,9 @@ impl Session {
             schema_changed: false,
             names_changed: false,
             failed: false,
+            is_torn: false,
+            constraints_set: false,
+            version_raised: false,
             read_only,
             isolation,
             cut: Cut::Pending,
@@ -39,6 +45,8 @@ impl Session {
             snapshotless: false,
             locked: false,
             ran_ddl: false,
+            ran_ddl_before: false,
+            fills_table: false,
             exported: None,
             clock: None,
         });
@@ -52,6 +60,11 @@ impl Session {
     /// Isolation level and other modes of the open block, and whether it is read-only.
     pub fn modes(&self) -> Option<(Isolation, String, bool)> {
         self.block.as_ref().map(|block| (block.isolation, block.modes.clone(), block.read_only))
+    }
+
+    /// Is something to be checked when the transaction commits?
+    pub(crate) fn defers_constraints(&self) -> bool {
+        self.catalog_defers || self.block.as_ref().is_some_and(|block| block.constraints_set)
     }
 
     /// The block's isolation level, if one is open.
@@ -74,9 +87,112 @@ impl Session {
             .is_some_and(|block| block.isolation == Isolation::RepeatableRead && block.cut != Cut::Unneeded);
         !cut && self.is_consistent()
     }
+
+    /// SAVEPOINT.
+    pub async fn savepoint(&mut self, name: &str) -> Result<()> {
+        let sql = format!("SAVEPOINT {}", catalog::quote_identifier(name));
+        self.broadcast(&self.begun(), &sql).await?;
+        let settings = self.settings.clone();
+        if let Some(block) = &mut self.block {
+            block.replay.push(Replay::Savepoint(name.to_owned(), settings));
+        }
+        Ok(())
+    }
+
+    /// RELEASE SAVEPOINT.
+    pub async fn release_savepoint(&mut self, name: &str) -> Result<()> {
+        let at = self.find_savepoint(name)?;
+        let sql = format!("RELEASE SAVEPOINT {}", catalog::quote_identifier(name));
+        self.broadcast(&self.begun(), &sql).await?;
+        if let Some(block) = &mut self.block {
+            // The savepoints from there on are gone, the settings made since then stay.
+            let tail = block.replay.split_off(at);
+            block.replay.extend(tail.into_iter().filter(|step| !matches!(step, Replay::Savepoint(..))));
+        }
+        Ok(())
+    }
+
+    /// ROLLBACK TO SAVEPOINT: also revives a failed block.
+    pub async fn rollback_to(&mut self, name: &str) -> Result<()> {
+        let at = self.find_savepoint(name)?;
+        if self.is_torn() {
+            return Err(PgError::new(
+                SqlState::IN_FAILED_SQL_TRANSACTION,
+                "a datanode was lost in this transaction, which can only be rolled back as a whole",
+            ));
+        }
+        let sql = format!("ROLLBACK TO SAVEPOINT {}", catalog::quote_identifier(name));
+        self.broadcast(&self.begun(), &sql).await?;
+        let mut settings = None;
+        if let Some(block) = &mut self.block {
+            block.replay.truncate(at + 1);
+            if let Some(Replay::Savepoint(_, then)) = block.replay.last() {
+                settings = Some(then.clone());
+            }
+            block.failed = false;
+            // DDL since the savepoint is undone: read the catalog again when it is needed.
+            block.catalog = None;
+        }
+        if let Some(settings) = settings {
+            self.settings = settings;
+        }
+        self.names_restored();
+        Ok(())
+    }
+
+    /// Is a part of the block's transaction lost?
+    pub(crate) fn is_torn(&self) -> bool {
+        let is_broken = |held: &Held| held.begun && held.link.connection.is_broken();
+        self.block.as_ref().is_some_and(|block| block.is_torn) || self.held.values().any(is_broken)
+    }
+
+    fn find_savepoint(&self, name: &str) -> Result<usize> {
+        let found = self.block.as_ref().and_then(|block| {
+            block.replay.iter().rposition(|step| matches!(step, Replay::Savepoint(known, _) if known == name))
+        });
+        found.ok_or_else(|| PgError::new(SqlState::INVALID_SAVEPOINT, format!("savepoint \"{name}\" does not exist")))
+    }
 }
 
 impl Block {
+    /// Has it made objects, or locked tables, that no other session may look at? CREATE TABLE AS reads nothing it has made.
+    pub(crate) fn hides_schema(&self) -> bool {
+        match self.fills_table {
+            true => self.ran_ddl_before,
+            false => self.ran_ddl || self.schema_changed,
+        }
+    }
+
+    pub(crate) fn last_savepoint(&self) -> Option<&str> {
+        self.replay.iter().rev().find_map(|step| match step {
+            Replay::Savepoint(name, _) => Some(name.as_str()),
+            Replay::Set(_) | Replay::Own(..) | Replay::Listen(_) => None,
+        })
+    }
+
+    pub(crate) fn has_settings(&self) -> bool {
+        self.replay.iter().any(|step| matches!(step, Replay::Set(_)))
+    }
+
+    /// What a node that joins is sent.
+    pub(crate) fn joining_commands(&self) -> String {
+        let mut sql = self.begin.clone();
+        for step in &self.replay {
+            match step {
+                Replay::Savepoint(name, _) => {
+                    sql.push_str("; SAVEPOINT ");
+                    sql.push_str(&catalog::quote_identifier(name));
+                }
+                Replay::Set(command) => {
+                    sql.push_str("; ");
+                    sql.push_str(command);
+                }
+                Replay::Own(..) | Replay::Listen(_) => {}
+            }
+        }
+        sql
+    }
+
     /// The session's settings before the block.
     pub(crate) fn settings_at_begin(&self) -> &Settings {
         &self.settings_at_begin

@@ -8,9 +8,10 @@ use pgproto::backend::{self, Field, tag};
 use pgproto::connection::{Run, unexpected};
 use pgproto::frontend::{self, Bind, Target};
 
+use crate::cancel::CancelSet;
+use crate::held::Held;
 use crate::load::is_node_specific;
 use crate::pool::StatementKey;
-use crate::session::Held;
 
 /// Parameters of an execution, as the client bound them.
 #[derive(Clone, Debug, Default)]
@@ -97,6 +98,14 @@ fn mentions_parameter(sql: &str, number: usize) -> bool {
     sql.match_indices(&name).any(|(at, _)| ends(at))
 }
 
+/// What lets a statement commit by itself.
+#[derive(Clone)]
+pub(crate) struct Gating {
+    pub(crate) gtm: txn::GtmClient,
+    /// Of the session that waits at the gate.
+    pub(crate) cancel: Arc<CancelSet>,
+}
+
 /// A step of an answer.
 #[derive(Debug)]
 pub(crate) enum Event {
@@ -108,8 +117,8 @@ pub(crate) enum Event {
     Complete(String),
     /// EmptyQueryResponse.
     Empty,
-    /// CopyInResponse body.
-    CopyIn,
+    /// CopyInResponse, with the number of columns.
+    CopyIn(usize),
     /// CopyOutResponse body.
     CopyOut(Bytes),
     /// A run of CopyData frames.
@@ -156,7 +165,7 @@ impl Held {
 
     /// Queues `sql` for a transaction of its own that commits only inside the gate: no Sync yet. A text of the simple protocol is
     /// not kept as a prepared statement.
-    pub(crate) fn start_gated(&mut self, sql: &str, call: &Call, catalog_version: u64, gtm: txn::GtmClient) {
+    pub(crate) fn start_gated(&mut self, sql: &str, call: &Call, catalog_version: u64, gating: Gating) {
         let bind = match &call.parameters {
             Some(parameters) => self.bind(sql, call, parameters, catalog_version),
             None => {
@@ -172,15 +181,17 @@ impl Held {
         frontend::execute(out, b"", 0);
         frontend::flush(out);
         self.link.connection.owe_sync();
-        self.gate = Some(gtm);
+        self.gate = Some(gating);
     }
 
     /// Sync of [`Held::start_gated`]; if the statement is done, not before the gate lets it pass. Without the gtm's lease the
     /// gate is nobody's business any more: the connection is given up, which takes the statement back.
     async fn sync_gated(&mut self, commits: bool) -> Result<()> {
-        if let Some(gtm) = self.gate.take() {
+        if let Some(Gating { gtm, cancel }) = self.gate.take() {
             if commits {
-                self.pass = Some(gtm.gate().enter().await);
+                let entered = cancel.interrupt().or(gtm.gate().enter()).await;
+                // Without Sync the backend takes the statement back.
+                self.pass = Some(entered.inspect_err(|_| self.link.connection.mark_broken())?);
             }
             if commits && !gtm.has_lease() {
                 self.pass = None;
@@ -229,12 +240,14 @@ impl Held {
         loop {
             let run_tag = if self.copying_out { tag::COPY_DATA } else { tag::DATA_ROW };
             let frame = match self.link.connection.recv_run(run_tag).await? {
+                Run::Frames(..) if self.ahead > 0 => continue,
                 Run::Frames(bytes, count) if run_tag == tag::DATA_ROW => return Ok(Event::Rows(bytes, count)),
                 Run::Frames(bytes, _) => return Ok(Event::CopyData(bytes)),
                 Run::Other(frame) => frame,
             };
             match frame.tag {
                 tag::ROW_DESCRIPTION => return Ok(Event::Description(frame.body)),
+                tag::COMMAND_COMPLETE if self.ahead > 0 => self.ahead -= 1,
                 tag::COMMAND_COMPLETE => {
                     self.sync_gated(true).await?;
                     return Ok(Event::Complete(backend::decode_command_complete(frame.body)?));
@@ -243,7 +256,7 @@ impl Held {
                     self.sync_gated(true).await?;
                     return Ok(Event::Empty);
                 }
-                tag::COPY_IN => return Ok(Event::CopyIn),
+                tag::COPY_IN => return Ok(Event::CopyIn(backend::decode_copy_response(frame.body)?.1)),
                 tag::COPY_OUT => {
                     self.copying_out = true;
                     return Ok(Event::CopyOut(frame.body));
@@ -275,10 +288,13 @@ impl Held {
                 }
                 tag::READY_FOR_QUERY => {
                     self.pass = None;
+                    self.ahead = 0;
                     if let Some(key) = self.parsing.take() {
                         self.link.statements.remove(&key);
                     }
-                    return self.failure.take().map_or(Ok(Event::Done), Err);
+                    let Some(error) = self.failure.take() else { return Ok(Event::Done) };
+                    self.give_up_without_statements(&error);
+                    return Err(error);
                 }
                 other => return Err(unexpected(other, "a query")),
             }
@@ -292,7 +308,7 @@ impl Held {
             match self.next().await? {
                 Event::Done => return Ok(command_tag),
                 Event::Complete(tag) => command_tag = Some(tag),
-                Event::CopyIn => {
+                Event::CopyIn(_) => {
                     frontend::copy_fail(self.link.connection.out(), b"the coordinator gave up");
                     self.flush().await?;
                 }

@@ -9,6 +9,10 @@
 //! 3. The session takes that lock after each statement ([`Session::judged`]): it waits for a breaker at work, then
 //!    finds the error. A link is given back to the pool only while no breaker has the lock; otherwise it is closed.
 //!
+//! `statement_timeout` works the same way: at the end of the time a task takes the lock, raises the session's interrupt for what
+//! waits in the coordinator, cancels what runs on datanodes, and leaves the error. Each datanode counts for itself too; this one
+//! counts the statement as a whole.
+//!
 //! Invariant: between 1 and the end of 2 neither can the session start its next statement nor another session get the backend,
 //! so the cancel can hit nothing but the statement that was in the circle.
 
@@ -18,14 +22,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
 use catalog::NodeId;
-use pgerror::{PgError, Result, SqlState};
+use pgerror::{PgError, Result, SqlState, field};
 use pgproto::{CancelKey, ConnectOptions, Connection};
+use txn::Interrupt;
 use txn::deadlock::{Backend, Owner, Sessions, Verdict, cancel_if_waiting};
 
+use crate::held::Held;
 use crate::session::{BESIDE, Session};
 
 /// A breaker that has no connection by then gives up; the gtm will ask again.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
+
+/// Marks the backend of a node that rests while another one works there.
+const RESTING: u16 = 1 << 14;
+
+fn resting(node: NodeId) -> NodeId {
+    NodeId(node.0 ^ RESTING)
+}
 
 /// A backend while a session holds it.
 struct Working {
@@ -43,7 +56,10 @@ pub struct CancelSet {
     /// Locked while a breaker is at work; what it leaves is the error of a statement that had to give way.
     judgment: tokio::sync::Mutex<Option<PgError>>,
     /// For what waits in the coordinator itself.
-    asked: tokio::sync::Notify,
+    interrupt: Interrupt,
+    /// Counts statements, for the timeout of one not to hit another.
+    statement: AtomicU64,
+    timer: Mutex<Option<tokio::task::AbortHandle>>,
 }
 
 impl CancelSet {
@@ -53,13 +69,57 @@ impl CancelSet {
             working: Mutex::default(),
             began_us: AtomicU64::new(0),
             judgment: Default::default(),
-            asked: Default::default(),
+            interrupt: Interrupt::new(),
+            statement: AtomicU64::new(0),
+            timer: Mutex::default(),
         }
     }
 
     /// Cancels whatever runs. Nodes are asked at the same time; the answer comes through the statement itself.
     pub async fn cancel(&self) {
-        self.asked.notify_waiters();
+        self.interrupt.raise(PgError::new(SqlState::QUERY_CANCELED, "canceling statement due to user request"));
+        self.cancel_backends().await;
+    }
+
+    /// What ends the waits of the present statement.
+    pub(crate) fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
+    }
+
+    fn statement_begins(self: &Arc<Self>, limit: Option<Duration>) {
+        self.interrupt.clear();
+        if let Some(limit) = limit {
+            let timer = tokio::spawn(self.clone().time_out(limit, self.statement.load(Ordering::Relaxed)));
+            self.set_timer(Some(timer.abort_handle()));
+        }
+    }
+
+    /// Under the judgment lock, so that no timer is at work.
+    fn statement_ends(&self) {
+        self.statement.fetch_add(1, Ordering::Relaxed);
+        self.set_timer(None);
+    }
+
+    fn set_timer(&self, timer: Option<tokio::task::AbortHandle>) {
+        let before = std::mem::replace(&mut *self.timer.lock().unwrap_or_else(PoisonError::into_inner), timer);
+        if let Some(before) = before {
+            before.abort();
+        }
+    }
+
+    async fn time_out(self: Arc<Self>, limit: Duration, statement: u64) {
+        tokio::time::sleep(limit).await;
+        let mut judgment = self.judgment.lock().await;
+        if self.statement.load(Ordering::Relaxed) != statement {
+            return;
+        }
+        let error = PgError::new(SqlState::QUERY_CANCELED, "canceling statement due to statement timeout");
+        judgment.get_or_insert(error.clone());
+        self.interrupt.raise(error);
+        self.cancel_backends().await;
+    }
+
+    async fn cancel_backends(&self) {
         let keys: Vec<CancelKey> = self.lock().values().map(|working| working.key.clone()).collect();
         let requests = keys.iter().map(CancelKey::send);
         futures_util::future::join_all(requests).await;
@@ -74,6 +134,25 @@ impl CancelSet {
     pub(crate) fn set_in_transaction(&self, node: NodeId, in_transaction: bool) {
         if let Some(working) = self.lock().get_mut(&node) {
             working.in_transaction = in_transaction;
+        }
+    }
+
+    /// These backends rest, or no longer do, while others work for the session on the same nodes.
+    pub(crate) fn rest(&self, held: &BTreeMap<NodeId, Held>) {
+        for (node, held) in held {
+            let working = Working { key: held.link.connection.cancel_key().clone(), in_transaction: held.begun };
+            let mut all = self.lock();
+            all.remove(node);
+            all.insert(resting(*node), working);
+        }
+    }
+
+    pub(crate) fn wake(&self, held: &BTreeMap<NodeId, Held>) {
+        for node in held.keys() {
+            let mut all = self.lock();
+            if let Some(working) = all.remove(&resting(*node)) {
+                all.insert(*node, working);
+            }
         }
     }
 
@@ -96,7 +175,10 @@ impl CancelSet {
     }
 
     fn backends(&self) -> Vec<(Backend, bool)> {
-        let place = |node: NodeId| if node == BESIDE { self.home.0 } else { node.0 };
+        let place = |node: NodeId| match NodeId(node.0 & !RESTING) {
+            node if node.0 == BESIDE.0 & !RESTING => self.home.0,
+            node => node.0,
+        };
         let backend = |(node, working): (&NodeId, &Working)| {
             (Backend { node: place(*node), pid: working.key.process_id }, working.in_transaction)
         };
@@ -124,17 +206,25 @@ impl CancelSet {
 }
 
 impl Session {
-    /// Comes when somebody asks to cancel what the session does from now on.
-    pub(crate) async fn cancelled(&self) {
-        self.cancel.asked.notified().await;
+    /// To be called before each statement: whatever was to stop was an earlier one.
+    pub fn statement_begins(&self) {
+        self.cancel.statement_begins(self.statement_timeout());
     }
 
     /// The result of a statement, once no cancel of it can be under way any more: of one that had to give way to break a
-    /// deadlock the error says so. To be called after each statement, before anything else is sent for the session.
+    /// deadlock, or that took too long, the error says so. To be called after each statement, before anything else is sent for the session.
     pub async fn judged<T>(&self, result: Result<T>) -> Result<T> {
-        let judgment = self.cancel.judgment.lock().await.take();
+        let judgment = {
+            let mut judgment = self.cancel.judgment.lock().await;
+            self.cancel.statement_ends();
+            judgment.take()
+        };
         match (result, judgment) {
-            (Err(error), Some(deadlock)) if error.code() == SqlState::QUERY_CANCELED => Err(deadlock),
+            // The node says where it was, but not why it was cancelled.
+            (Err(error), Some(verdict)) if error.code() == verdict.code() => {
+                Err(error.with(field::MESSAGE, verdict.message().into_owned()))
+            }
+            (Err(error), Some(verdict)) if error.code() == SqlState::QUERY_CANCELED => Err(verdict),
             (result, _) => result,
         }
     }

@@ -122,7 +122,7 @@ impl Session {
     }
 
     /// PostgreSQL's own errors about the user's text; gives the columns of RETURNING.
-    async fn complain_of(&mut self, original: &str, call: &Call) -> Result<Option<Vec<Field>>> {
+    pub(crate) async fn complain_of(&mut self, original: &str, call: &Call) -> Result<Option<Vec<Field>>> {
         self.hold(self.home, Mode::InBlock).await?;
         let home = self.link(self.home)?;
         home.start_describe(original, &call.declared_types());
@@ -180,7 +180,7 @@ impl Session {
             _ => &share.change.route,
         };
         self.open_stage(&share.change.read_sql(share.number, share.source), share.binary).await?;
-        let mut router = RowRouter::new(route, share.binary, self.spread);
+        let mut router = RowRouter::new(route, share.binary, self.spread).of_encoding(self.foreign_encoding());
         let mut total = 0;
         loop {
             let batch = self.fetch_batch(&mut router).await?;

@@ -19,6 +19,9 @@ use crate::settings::Settings;
 /// Longest wait for a DDL statement of another session to be settled.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// No datanode's catalog has come so far.
+const OWN_VERSIONS_FIRST: u64 = 1 << 63;
+
 /// Times that a load is tried again.
 const LOAD_RETRIES: usize = 2;
 
@@ -34,6 +37,7 @@ pub struct Context {
     cached: Mutex<Option<Arc<Loaded>>>,
     loading: tokio::sync::Mutex<()>,
     sessions: AtomicUsize,
+    own_versions: AtomicU64,
     /// For each node: how often this coordinator has left a committed transaction unresolved there, from 1.
     doubts: Vec<AtomicU64>,
     types: Mutex<(u64, HashMap<NodeId, Arc<TypeMap>>)>,
@@ -69,6 +73,7 @@ impl Context {
             cached: Mutex::default(),
             loading: Default::default(),
             sessions: AtomicUsize::new(0),
+            own_versions: AtomicU64::new(OWN_VERSIONS_FIRST),
             types: Mutex::default(),
             templates: TemplateCache::default(),
             estimates: Estimates::default(),
@@ -100,6 +105,11 @@ impl Context {
     /// Counts sessions, so that each begins its turns at another node.
     pub(crate) fn next_session_number(&self) -> usize {
         self.sessions.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A version for a catalog that only one transaction sees, which no other catalog ever has.
+    pub(crate) fn next_own_version(&self) -> u64 {
+        self.own_versions.fetch_add(1, Ordering::Relaxed)
     }
 
     /// All sessions, as the gtm asks for them.
@@ -247,12 +257,12 @@ impl Context {
 
     async fn load(&self, epoch: Option<u64>) -> Result<Arc<Loaded>> {
         let mut link = self.service_link(self.primary).await?;
-        let mut result = load::load(&mut link.connection, false).await;
+        let mut result = load::load(&mut link.connection, None).await;
         // Functions that print definitions look at the present, not at the snapshot: an object dropped meanwhile makes them fail.
         for _ in 0..LOAD_RETRIES {
             match &result {
                 Err(error) if is_worth_a_retry(error) && link.connection.is_idle() => {
-                    result = load::load(&mut link.connection, false).await;
+                    result = load::load(&mut link.connection, None).await;
                 }
                 _ => break,
             }

@@ -10,7 +10,7 @@ use planner::{FinalSql, Input};
 
 use crate::call::Call;
 use crate::output::Output;
-use crate::own_settings;
+use crate::own_settings::{self, STATEMENT_TIMEOUT};
 use crate::run::Completion;
 use crate::session::{Mode, Session};
 use crate::snapshot::Isolation;
@@ -20,7 +20,11 @@ impl Session {
     pub async fn start(&mut self) -> Result<HashMap<String, String>> {
         self.hold(self.home, Mode::Autocommit).await?;
         let parameters = self.home_parameters().unwrap_or_default();
-        self.server_isolation = self.link(self.home)?.link.isolation;
+        let link = &self.link(self.home)?.link;
+        (self.server_isolation, self.server_timeout) = (link.isolation, link.statement_timeout);
+        if self.settings().has(STATEMENT_TIMEOUT) {
+            self.statement_timeout_changed(false).await?;
+        }
         if self.settings().has("default_transaction_isolation") {
             self.default_isolation_may_have_changed("default_transaction_isolation").await?;
         }
@@ -53,13 +57,15 @@ impl Session {
 
     /// `RESET name` or `SET name TO DEFAULT`; all of them for `None`.
     pub async fn reset(&mut self, name: Option<&str>, sql: &str) -> Result<()> {
-        self.change_settings(sql, |settings| match name {
+        let sql = self.settings().reset_sql(name, sql);
+        self.change_settings(&sql, |settings| match name {
             Some(name) => settings.reset(name),
             None => settings.clear(),
         })
         .await?;
         if name.is_none() {
-            own_settings::NAMES.into_iter().for_each(|own| self.note_own_setting(own, None));
+            own_settings::NAMES.into_iter().for_each(|own| self.reset_own(own, true));
+            self.note_own_setting(STATEMENT_TIMEOUT, None);
         }
         self.default_isolation_may_have_changed(name.unwrap_or("transaction_isolation")).await
     }
@@ -74,14 +80,18 @@ impl Session {
     }
 
     async fn show_isolation(&mut self, setting: &str) -> Result<Isolation> {
+        Ok(Isolation::named(&self.show_on_home(setting).await?))
+    }
+
+    pub(crate) async fn show_on_home(&mut self, setting: &str) -> Result<String> {
         self.hold_as_is(self.home, self.mode()).await?;
         let held = self.link(self.home)?;
         held.link.connection.query(format!("SHOW {setting}").as_bytes());
         held.flush().await?;
         held.skip_preamble().await?;
         let (rows, _) = held.link.connection.read_rows().await?;
-        let level = rows.into_iter().flatten().next().flatten().unwrap_or_default();
-        Ok(Isolation::named(&String::from_utf8_lossy(&level)))
+        let value = rows.into_iter().flatten().next().flatten().unwrap_or_default();
+        Ok(String::from_utf8_lossy(&value).into_owned())
     }
 
     /// To be called after `SET TRANSACTION` and the like inside a block.
@@ -126,6 +136,24 @@ impl Session {
             self.spread_set(sql).await?;
         }
         self.release();
+        Ok(())
+    }
+
+    /// `SET LOCAL name TO DEFAULT`.
+    pub async fn reset_in_block(&mut self, name: &str, sql: &str) -> Result<()> {
+        let started = self.settings().reset_sql(Some(name), sql);
+        match started.strip_prefix("SET ").filter(|_| started != sql) {
+            Some(assignment) => self.set_in_block(&format!("SET LOCAL {assignment}")).await,
+            None => self.set_in_block(sql).await,
+        }
+    }
+
+    /// SET CONSTRAINTS.
+    pub async fn set_constraints(&mut self, sql: &str) -> Result<()> {
+        self.set_in_block(sql).await?;
+        if let Some(block) = &mut self.block {
+            block.constraints_set = true;
+        }
         Ok(())
     }
 
@@ -183,6 +211,21 @@ impl Session {
         held.flush().await?;
         held.finish().await?;
         Ok(node)
+    }
+
+    /// A cursor WITH HOLD was made there: its backend stays with the session, and cannot be prepared in this transaction.
+    pub fn keep_cursor(&mut self, node: NodeId) {
+        self.pin(node);
+        if let Some(held) = self.held.get_mut(&node) {
+            held.temp = held.begun;
+        }
+    }
+
+    /// The cursors that the session's backend on a node has open.
+    pub async fn cursor_names(&mut self, node: NodeId) -> Result<Vec<String>> {
+        let rows = self.rows_on(node, "SELECT name FROM pg_catalog.pg_cursors").await?;
+        let names = rows.into_iter().flatten().flatten();
+        Ok(names.map(|name| String::from_utf8_lossy(&name).into_owned()).collect())
     }
 
     /// Gathers the result of `query` into a temp table on the home node and declares a cursor over that.
@@ -279,6 +322,7 @@ impl Session {
     /// DISCARD ALL: everything the session left in backends is gone.
     pub async fn discard_all(&mut self) -> Result<()> {
         self.unpin_all();
+        self.unlisten(None);
         self.settings_mut().clear();
         self.search_path_changed();
         self.start().await.map(|_| ())

@@ -15,9 +15,10 @@ use pgproto::backend;
 
 use crate::call::{Call, Event, Parameters};
 use crate::context::Context;
+use crate::held::Held;
 use crate::output::frame_bodies;
 use crate::pool::Identity;
-use crate::session::{Held, Session};
+use crate::session::Session;
 
 const CSTRING_OID: u32 = 2275;
 
@@ -28,13 +29,12 @@ pub(crate) struct Converter {
     node: NodeId,
     settings: String,
     held: Option<Held>,
-    input_functions: HashMap<u32, (String, u32)>,
-    /// `ON_ERROR ignore`: a value that PostgreSQL refuses drops its row.
-    pub(crate) ignores_errors: bool,
+    /// Name, number of arguments, and the second argument of types' input functions.
+    input_functions: HashMap<u32, (String, u32, String)>,
 }
 
 impl Converter {
-    pub(crate) fn new(session: &Session, encoding: Option<&str>, ignores_errors: bool) -> Self {
+    pub(crate) fn new(session: &Session, encoding: Option<&str>) -> Self {
         let mut settings = session.settings().replay();
         if let Some(encoding) = encoding {
             settings.push_str(&format!("; SET client_encoding TO {}", catalog::quote_literal(encoding)));
@@ -46,20 +46,28 @@ impl Converter {
             settings,
             held: None,
             input_functions: HashMap::new(),
-            ignores_errors,
         }
     }
 
     /// The value in the type's send format, or PostgreSQL's error.
     pub(crate) async fn convert(&mut self, conversion: &Conversion) -> Result<Option<Bytes>> {
-        let (sql, types, format) = match conversion.is_binary {
+        let (value, types, format) = match conversion.is_binary {
             true => (self.cast(conversion).await?, conversion.type_oid, 1),
             false => (self.input_call(conversion).await?, CSTRING_OID, 0),
+        };
+        // A text would come back in the encoding it was sent in.
+        let sql = match conversion.is_foreign {
+            // Whatever the type, this answer can be sent.
+            _ if conversion.is_check => format!("SELECT ({value}) IS NULL"),
+            true => {
+                format!("SELECT pg_catalog.convert_to(({value})::pg_catalog.text, pg_catalog.getdatabaseencoding())")
+            }
+            false => format!("SELECT {value}"),
         };
         let parameters = Parameters {
             types: vec![types],
             formats: vec![format],
-            values: vec![Some(Bytes::copy_from_slice(&conversion.value))],
+            values: vec![conversion.value.as_deref().map(Bytes::copy_from_slice)],
         };
         let call = Call { parameters: Some(Arc::new(parameters)), result_formats: vec![1], ..Call::default() };
         let held = self.link().await?;
@@ -95,7 +103,7 @@ impl Converter {
             .one_row(&format!("SELECT pg_catalog.format_type({}, {})", conversion.type_oid, conversion.type_modifier))
             .await?
             .swap_remove(0);
-        Ok(format!("SELECT $1::{name}"))
+        Ok(format!("$1::{name}"))
     }
 
     async fn input_call(&mut self, conversion: &Conversion) -> Result<String> {
@@ -103,17 +111,20 @@ impl Converter {
         if !self.input_functions.contains_key(&oid) {
             let row = self
                 .one_row(&format!(
-                    "SELECT pg_catalog.quote_ident(p.proname), p.pronargs FROM pg_catalog.pg_type t \
+                    "SELECT p.oid::pg_catalog.regproc, p.pronargs, \
+                     CASE WHEN t.typelem <> 0 THEN t.typelem ELSE t.oid END FROM pg_catalog.pg_type t \
                      JOIN pg_catalog.pg_proc p ON p.oid = t.typinput WHERE t.oid = {oid}"
                 ))
                 .await?;
             let arguments = row[1].parse().unwrap_or(1);
-            self.input_functions.insert(oid, (row[0].clone(), arguments));
+            // What `getTypeIOParam` gives.
+            self.input_functions.insert(oid, (row[0].clone(), arguments, row[2].clone()));
         }
-        let (function, arguments) = &self.input_functions[&oid];
+        let (function, arguments, parameter) = &self.input_functions[&oid];
         Ok(match arguments {
-            1 => format!("SELECT pg_catalog.{function}($1)"),
-            _ => format!("SELECT pg_catalog.{function}($1, {oid}, {})", conversion.type_modifier),
+            1 => format!("{function}($1)"),
+            2 => format!("{function}($1, {parameter})"),
+            _ => format!("{function}($1, {parameter}, {})", conversion.type_modifier),
         })
     }
 

@@ -12,7 +12,7 @@
 //! Errors: PostgreSQL reports the first bad line. When one node or the router finds an error, all rows before it are
 //! still sent and every node finishes what it got, and the error of the smallest line is reported.
 
-use catalog::NodeId;
+use catalog::{Generated, NodeId};
 use copyfmt::{
     CopyColumn, CopyOptions, ForceColumns, Format, KeyPart, KeyValue, OnError, OptionValue, Router, RouterSpec, Routing,
 };
@@ -24,7 +24,7 @@ use planner::{CopyFrom, KeySource, Route, Stage};
 use crate::call::Event;
 use crate::convert::Converter;
 use crate::copy_input::{CopySource, Input};
-use crate::copy_pipeline::Copy;
+use crate::copy_pipeline::{Copy, Rejects};
 use crate::run::Completion;
 use crate::session::{Mode, Session};
 
@@ -41,7 +41,7 @@ impl Session {
     ) -> Result<Completion> {
         let loaded = self.catalog().await?;
         let options = copy_options(statement, true, loaded.catalog.server_version())?;
-        named_columns_exist(plan, statement, &options)?;
+        columns_can_be_named(plan, statement, &options)?;
         self.note_write(true);
         let result = self
             .atomically(async |this| match &plan.stage {
@@ -75,6 +75,16 @@ impl Session {
         })
     }
 
+    /// Are the input's texts the server's, byte by byte? PostgreSQL takes any bytes for SQL_ASCII, in text form only.
+    fn is_transcodable(&self, client_encoding: &str) -> bool {
+        let server = || self.home_parameters().and_then(|parameters| parameters.get("server_encoding").cloned());
+        match client_encoding.to_ascii_uppercase().as_str() {
+            "UTF8" | "UTF-8" | "UNICODE" => true,
+            "SQL_ASCII" => server().is_some_and(|server| server == "SQL_ASCII"),
+            _ => false,
+        }
+    }
+
     async fn copy_routed(
         &mut self,
         plan: &CopyFrom,
@@ -84,9 +94,10 @@ impl Session {
     ) -> Result<u64> {
         let file = source.path();
         let mut spec = self.router_spec(plan, options, file.is_none(), server_version).await?;
+        let is_utf8 = self.is_transcodable(spec.options.encoding.as_deref().unwrap_or(&spec.client_encoding));
         let all_binary = plan.columns.iter().all(|column| copyfmt::transcodable(column.type_oid));
         let is_text = options.format != Format::Binary;
-        let can_transcode = all_binary && options.default.is_none() && is_utf8(options, &spec.client_encoding);
+        let can_transcode = all_binary && options.default.is_none() && is_utf8;
         spec.output = if is_text && !can_transcode { copyfmt::Output::Raw } else { copyfmt::Output::Binary };
         let binary = spec.output == copyfmt::Output::Binary;
         let router = Router::new(spec)?;
@@ -96,29 +107,27 @@ impl Session {
         let nodes: Vec<NodeId> = destinations.iter().flatten().copied().collect();
         self.start_copy(&nodes, &sql, &mut source).await?;
         let mut input = self.open_input(source, options, plan.columns.len(), &nodes).await?;
-        let ignores_errors = options.on_error == OnError::Ignore;
-        let converter = Converter::new(self, options.encoding.as_deref(), ignores_errors);
+        let converter = Converter::new(self, options.encoding.as_deref());
         let links = self.take(&nodes)?;
-        let mut copy = Copy::new(router, converter, destinations, links, binary);
-        let (links, result) = copy.run(&mut input).await;
+        let rejects = (options.on_error == OnError::Ignore).then(|| Rejects::new(options));
+        let mut copy = Copy::new(router, converter, destinations, links, binary, rejects);
+        let (mut links, result) = copy.run(&mut input).await;
+        copy.take_notices(&mut links).iter().for_each(|notice| self.notice(notice));
         self.put_back(links);
-        let (rows, skipped) = match result {
-            Ok(counts) => counts,
-            Err(error) => return Err(copy.with_line_text(error, plan, file).await),
-        };
-        if skipped > 0 {
-            let verb = if skipped == 1 { "row was" } else { "rows were" };
-            self.notice(&PgError::with_severity(
-                "NOTICE",
-                SqlState::SUCCESSFUL_COMPLETION,
-                format!("{skipped} {verb} skipped due to data type incompatibility"),
-            ));
+        match result {
+            Ok(rows) => Ok(rows),
+            Err(error) => Err(copy.with_line_text(error, plan, file).await),
         }
-        Ok(rows)
     }
 
     /// Starts the COPY on every node and waits until all are ready for data, which may take a while if the table is locked.
-    pub(crate) async fn start_copy(&mut self, nodes: &[NodeId], sql: &str, source: &mut CopySource<'_>) -> Result<()> {
+    /// Gives the number of columns.
+    pub(crate) async fn start_copy(
+        &mut self,
+        nodes: &[NodeId],
+        sql: &str,
+        source: &mut CopySource<'_>,
+    ) -> Result<usize> {
         let cancel = self.cancel_set();
         for node in nodes {
             self.hold(*node, Mode::InBlock).await?;
@@ -127,7 +136,7 @@ impl Session {
         let work = self.held.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(_, held)| async {
             held.flush().await?;
             match held.next().await? {
-                Event::CopyIn => Ok(()),
+                Event::CopyIn(columns) => Ok(columns),
                 other => Err(PgError::protocol(format!("unexpected answer {other:?} to COPY"))),
             }
         });
@@ -138,9 +147,11 @@ impl Session {
                 return Err(gone);
             }
         };
-        let Some(error) = results.into_iter().find_map(Result::err) else { return Ok(()) };
-        self.abandon_copy(nodes).await;
-        Err(error)
+        let columns: Result<Vec<usize>> = results.into_iter().collect();
+        if columns.is_err() {
+            self.abandon_copy(nodes).await;
+        }
+        Ok(columns?.first().copied().unwrap_or_default())
     }
 
     /// Ends COPYs that have got no data yet. Their own errors only say that we gave up.
@@ -231,27 +242,43 @@ impl Session {
     }
 }
 
-/// `CopyGetAttnums` (PostgreSQL's `copy.c`) for the column list and the FORCE_… options.
-fn named_columns_exist(plan: &CopyFrom, statement: &CopyStatement, options: &CopyOptions) -> Result<()> {
+/// `CopyGetAttnums` (PostgreSQL's `copy.c`) for the column list and the FORCE_… options, in `BeginCopyFrom`'s order.
+fn columns_can_be_named(plan: &CopyFrom, statement: &CopyStatement, options: &CopyOptions) -> Result<()> {
     let list: &[String] = match &statement.subject {
         CopySubject::Relation { columns, .. } => columns,
         CopySubject::Query(_) => &[],
     };
-    let forced = [&options.force_not_null, &options.force_null].into_iter().flat_map(|forced| match forced {
-        ForceColumns::Columns(names) => names.as_slice(),
-        _ => &[],
-    });
-    let Some(missing) = list.iter().chain(forced).find(|name| plan.target.column(name).is_none()) else {
-        return Ok(());
-    };
-    let message = format!("column \"{missing}\" of relation \"{}\" does not exist", plan.target.name);
-    Err(PgError::new(SqlState::UNDEFINED_COLUMN, message))
+    named_once(plan, list)?;
+    for (option, forced) in [("FORCE_NOT_NULL", &options.force_not_null), ("FORCE_NULL", &options.force_null)] {
+        let ForceColumns::Columns(names) = forced else { continue };
+        named_once(plan, names)?;
+        if let Some(name) = names.iter().find(|name| plan.columns.iter().all(|column| column.name != **name)) {
+            let message = format!("{option} column \"{name}\" not referenced by COPY");
+            return Err(PgError::new(SqlState::INVALID_COLUMN_REFERENCE, message));
+        }
+    }
+    Ok(())
 }
 
-/// Can the transcoder read the input's encoding?
-fn is_utf8(options: &CopyOptions, client_encoding: &str) -> bool {
-    let name = options.encoding.as_deref().unwrap_or(client_encoding).to_ascii_uppercase();
-    matches!(name.as_str(), "UTF8" | "UTF-8" | "UNICODE" | "SQL_ASCII")
+/// Every name is a column's that can be copied, and none comes twice.
+fn named_once(plan: &CopyFrom, names: &[String]) -> Result<()> {
+    for (index, name) in names.iter().enumerate() {
+        let relation = &plan.target.name;
+        let Some(column) = plan.target.column(name) else {
+            let message = format!("column \"{name}\" of relation \"{relation}\" does not exist");
+            return Err(PgError::new(SqlState::UNDEFINED_COLUMN, message));
+        };
+        if matches!(column.generated, Generated::Stored | Generated::Virtual) {
+            let error =
+                PgError::new(SqlState::INVALID_COLUMN_REFERENCE, format!("column \"{name}\" is a generated column"));
+            return Err(error.detail("Generated columns cannot be used in COPY."));
+        }
+        if names[..index].contains(name) {
+            let message = format!("column \"{name}\" specified more than once");
+            return Err(PgError::new(SqlState::DUPLICATE_COLUMN, message));
+        }
+    }
+    Ok(())
 }
 
 /// Nodes of each of the router's outputs.
@@ -269,7 +296,10 @@ fn node_copy_sql(plan: &CopyFrom, options: &CopyOptions, binary: bool) -> String
     let columns: Vec<String> = plan.columns.iter().map(|column| catalog::quote_identifier(&column.name)).collect();
     let mut list = match binary {
         true => "(FORMAT binary)".to_owned(),
-        false => options.to_sql(),
+        // Rows to leave out never come so far.
+        false => {
+            CopyOptions { on_error: OnError::Stop, reject_limit: None, log_verbosity: None, ..options.clone() }.to_sql()
+        }
     };
     if let (false, Some(encoding)) = (binary, &options.encoding) {
         list = list.replacen('(', &format!("(ENCODING {}, ", catalog::quote_literal(encoding)), 1);
@@ -294,6 +324,7 @@ pub(crate) fn copy_options(statement: &CopyStatement, is_from: bool, server_vers
             let value = match value {
                 None => OptionValue::None,
                 Some(CopyValue::Text(text)) => OptionValue::Text(text.clone()),
+                Some(CopyValue::Integer(number)) => OptionValue::Integer(*number),
                 Some(CopyValue::List(list)) => OptionValue::List(list.clone()),
                 Some(CopyValue::Star) => OptionValue::Star,
             };

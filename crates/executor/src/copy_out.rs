@@ -21,10 +21,11 @@ use tokio::time::Instant;
 use crate::call::{Call, Event};
 use crate::copy_in::copy_options;
 use crate::copy_input::{file_error_code, os_text};
+use crate::held::Held;
 use crate::output::frame_bodies;
 use crate::portals::not_one_cut;
 use crate::run::Completion;
-use crate::session::{BESIDE, Held, Mode, Session};
+use crate::session::{BESIDE, Mode, Session};
 use crate::snapshot::CUT_MAX;
 
 /// Where the bytes go.
@@ -73,6 +74,19 @@ impl Session {
                 let read = self.begin_read(nodes, [query.as_str()]).await?;
                 let result = self.copy_streams(Mode::InBlock, nodes, what, statement, options, sink).await;
                 self.end_read(read).await;
+                result
+            }
+            CopySource::Dag(dag) => {
+                let call = Call::default();
+                let mut ready = self.begin_dag(dag, &call).await?;
+                let result = match self.up_to_last(dag, &mut ready, &call).await {
+                    Ok((nodes, sql)) => {
+                        let what = format!("({sql})");
+                        self.copy_streams(Mode::InBlock, &nodes, &what, statement, options, sink).await
+                    }
+                    Err(error) => Err(error),
+                };
+                self.end_read(ready.read).await;
                 result
             }
             CopySource::Gather(gather) if self.gathers_beside(&gather.inputs, &gather.final_sql).await? => {

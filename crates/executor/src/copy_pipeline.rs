@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use catalog::NodeId;
-use copyfmt::{Router, Step};
-use pgerror::{PgError, Result};
+use copyfmt::{CopyOptions, Router, Step};
+use pgerror::{PgError, Result, SqlState};
 use pgproto::{backend, frontend};
 use planner::CopyFrom;
 use tokio::sync::mpsc;
@@ -20,13 +20,16 @@ use tokio::task::JoinHandle;
 use crate::convert::Converter;
 use crate::copy_in::FRAME_BYTES;
 use crate::copy_input::{Input, read_line_again};
-use crate::session::Held;
+use crate::held::Held;
 
 /// Input bytes after which rows leave even if their frame is not full: a node's error then comes while its line is still
 /// among those that the router remembers.
 const SWEEP_BYTES: usize = 4 << 20;
 /// Frames waiting for one datanode.
 const FRAMES_QUEUED: usize = 4;
+
+/// Notices about rows left out; the rest is only counted.
+const NOTICES_MAX: usize = 100_000;
 
 /// What a writer is told.
 enum Order {
@@ -48,6 +51,41 @@ pub(crate) struct Copy {
     binary: bool,
     /// The error to report is one of a datanode.
     node_failed: bool,
+    /// `ON_ERROR ignore`.
+    rejects: Option<Rejects>,
+}
+
+/// `ON_ERROR ignore`: rows that a type's input function refuses are left out. Datanodes before 17 know no such thing.
+pub(crate) struct Rejects {
+    limit: Option<u64>,
+    is_verbose: bool,
+    is_silent: bool,
+    /// One of each row left out, if they are wanted; not more than [`NOTICES_MAX`].
+    notices: Vec<PgError>,
+}
+
+impl Rejects {
+    pub(crate) fn new(options: &CopyOptions) -> Self {
+        let verbosity = options.log_verbosity.as_deref();
+        Self {
+            limit: options.reject_limit.and_then(|limit| u64::try_from(limit).ok()),
+            is_verbose: verbosity == Some("verbose"),
+            is_silent: verbosity == Some("silent"),
+            notices: Vec::new(),
+        }
+    }
+}
+
+/// Errors of input functions that PostgreSQL 17 would have got back softly. Bytes that are wrong in their encoding are
+/// found before.
+fn is_soft(error: &PgError) -> bool {
+    let code = error.code();
+    match code.as_str() {
+        "22021" | "22P05" => false,
+        // Of a domain.
+        "23502" | "23514" => true,
+        code => code.starts_with("22"),
+    }
 }
 
 struct Writer {
@@ -63,6 +101,7 @@ impl Copy {
         destinations: Vec<Vec<NodeId>>,
         links: Vec<(NodeId, Held)>,
         binary: bool,
+        rejects: Option<Rejects>,
     ) -> Self {
         let (recycle, empty_buffers) = mpsc::unbounded_channel();
         let writers = links
@@ -75,11 +114,11 @@ impl Copy {
             .collect();
         let header: &[u8] = if binary { &copyfmt::BINARY_HEADER } else { b"" };
         let outputs = (0..router.destinations()).map(|_| header.to_vec()).collect();
-        Self { router, converter, destinations, outputs, writers, empty_buffers, binary, node_failed: false }
+        Self { router, converter, destinations, outputs, writers, empty_buffers, binary, node_failed: false, rejects }
     }
 
-    /// Moves all rows; gives the links back with the number of rows stored and of those skipped.
-    pub(crate) async fn run(&mut self, input: &mut Input<'_>) -> (Vec<(NodeId, Held)>, Result<(u64, u64)>) {
+    /// Moves all rows; gives the links back with the number of rows stored.
+    pub(crate) async fn run(&mut self, input: &mut Input<'_>) -> (Vec<(NodeId, Held)>, Result<u64>) {
         let routed = self.route_all(input).await;
         let fatal = routed.as_ref().is_err_and(PgError::is_fatal);
         if fatal {
@@ -90,9 +129,11 @@ impl Copy {
             self.send_rest().await;
         }
         let (links, ended) = self.join().await;
-        let skipped = self.router.rows_skipped();
         let result = match (routed, ended) {
-            (Ok(()), Ok(rows)) => Ok((rows, skipped)),
+            (Ok(()), Ok(rows)) => {
+                self.count_rejects();
+                Ok(rows)
+            }
             (Err(error), Ok(_)) => Err(error),
             (Err(error), Err(_)) if fatal => Err(error),
             (Err(own), Err(node)) if self.line_of(&own) < self.line_of(&node) => Err(own),
@@ -128,13 +169,64 @@ impl Copy {
                 }
                 Step::Convert(conversion) => match self.converter.convert(&conversion).await {
                     Ok(value) => self.router.supply(value.as_deref()),
-                    Err(error) if self.converter.ignores_errors && error.code().as_str().starts_with("22") => {
-                        self.router.skip_row();
-                    }
+                    Err(error) if self.rejects.is_some() && is_soft(&error) => self.reject()?,
                     Err(error) => return Err(self.router.refuse(error, &mut self.outputs)),
                 },
                 Step::End => return input.drain().await.map_err(|error| self.router.while_reading(error)),
             }
+        }
+    }
+
+    /// Leaves the row out that is being converted.
+    fn reject(&mut self) -> Result<()> {
+        let Some(rejects) = &mut self.rejects else { return Ok(()) };
+        if rejects.is_verbose && rejects.notices.len() < NOTICES_MAX {
+            rejects.notices.push(self.router.skip_notice());
+        }
+        match rejects.limit {
+            Some(limit) if self.router.rows_skipped() >= limit => Err(self.router.too_many_skipped(limit)),
+            _ => {
+                self.router.skip_row();
+                Ok(())
+            }
+        }
+    }
+
+    /// The last word about rows left out.
+    fn count_rejects(&mut self) {
+        let skipped = self.router.rows_skipped();
+        let Some(rejects) = self.rejects.as_mut().filter(|rejects| skipped > 0 && !rejects.is_silent) else { return };
+        let verb = if skipped == 1 { "row was" } else { "rows were" };
+        rejects.notices.push(PgError::with_severity(
+            "NOTICE",
+            SqlState::SUCCESSFUL_COMPLETION,
+            format!("{skipped} {verb} skipped due to data type incompatibility"),
+        ));
+    }
+
+    /// What the nodes and we ourselves have to say, about lines of the input and in their order. Of copies of a row one
+    /// speaks.
+    pub(crate) fn take_notices(&mut self, links: &mut [(NodeId, Held)]) -> Vec<PgError> {
+        let mut notices = Vec::new();
+        for (node, held) in links {
+            let speaks = self.destinations.iter().any(|nodes| nodes.first() == Some(node));
+            let frames = held.link.connection.take_notices();
+            for frame in frames.into_iter().filter(|frame| speaks && frame.tag == backend::tag::NOTICE) {
+                let notice = self.with_input_line(PgError::decode_body(frame.body), *node);
+                notices.push(self.with_recent_text(notice));
+            }
+        }
+        notices.sort_by_key(|notice| self.line_of(notice));
+        notices.extend(self.rejects.iter_mut().flat_map(|rejects| rejects.notices.drain(..)));
+        notices
+    }
+
+    /// What a trigger says while a row is stored; lines of a file are not read again for it.
+    fn with_recent_text(&self, notice: PgError) -> PgError {
+        let Some(line) = self.router.unquoted_line(&notice) else { return notice };
+        match self.router.recent_line(line) {
+            Some(text) => self.router.quote_line(notice, line, &text),
+            None => notice,
         }
     }
 
@@ -216,9 +308,11 @@ impl Copy {
         self.router.with_input_line(error, destination)
     }
 
-    /// PostgreSQL reports the error of the first line; one without a line comes at the end of all.
+    /// PostgreSQL reports the error of the first line; one without a line comes at the end of all, but FREEZE is refused
+    /// before the first one (`CopyFrom`).
     fn line_of(&self, error: &PgError) -> u64 {
-        self.router.line_of_error(error).unwrap_or(u64::MAX)
+        let before_all = || error.message().starts_with("cannot perform COPY FREEZE");
+        self.router.line_of_error(error).unwrap_or_else(|| if before_all() { 0 } else { u64::MAX })
     }
 
     /// A node that got binary rows cannot quote the line its error is about; PostgreSQL would, unless the error came when

@@ -1,15 +1,18 @@
-//! COPY FROM of lines that only PostgreSQL can complete or split: by way of a temp copy of the table on the home node.
+//! COPY FROM of lines that only PostgreSQL can complete or split: by way of a temp copy of the table on the home node. And
+//! COPY into tables that only the home node has.
 
 use catalog::{Column, Generated};
 use copyfmt::{CopyOptions, Format, OnError};
-use pgerror::{Result, SqlState};
+use pgerror::{PgError, Result, SqlState};
 use pgproto::frontend;
 use planner::parse::{CopyStatement, CopyValue};
-use planner::{CopyFrom, Stage};
+use planner::{CopyFrom, CopyHome, Stage};
 
 use crate::call::Call;
+use crate::copy_in::copy_options;
 use crate::copy_input::{CLIENT_GAVE_UP, CopySource};
 use crate::output::{Output, Spool};
+use crate::run::Completion;
 use crate::session::Session;
 use crate::staged::without_copy_context;
 
@@ -28,6 +31,17 @@ impl Session {
         Ok(())
     }
 
+    /// A COPY of nothing: may the table's rows be frozen? (They are not, since they come by way of the stage.)
+    async fn check_freeze(&mut self, plan: &CopyFrom, source: &mut CopySource<'_>) -> Result<()> {
+        let Some(node) = plan.target.distribution.nodes().into_iter().next() else { return Ok(()) };
+        let sql = format!("COPY {} FROM STDIN (FREEZE)", plan.target.qualified_name());
+        self.start_copy(&[node], &sql, source).await?;
+        let held = self.link(node)?;
+        frontend::copy_done(held.link.connection.out());
+        held.flush().await?;
+        held.finish().await.map(|_| ())
+    }
+
     /// Lines that only PostgreSQL can complete (defaults, generated values): into a temp copy of the table first. It has the
     /// table's name, so errors read as they should.
     pub(crate) async fn copy_staged(
@@ -38,7 +52,12 @@ impl Session {
         options: &CopyOptions,
         mut source: CopySource<'_>,
     ) -> Result<u64> {
+        let version = self.catalog().await?.catalog.server_version();
+        datanode_can_ignore(options, version)?;
         self.keep_sequence_state(&stage.create_sql);
+        if options.freeze {
+            self.check_freeze(plan, &mut source).await?;
+        }
         self.create_copy_stage(stage).await?;
         let columns: Vec<String> = plan.columns.iter().map(|column| catalog::quote_identifier(&column.name)).collect();
         let mut sql = format!(
@@ -51,9 +70,65 @@ impl Session {
             sql.push_str(" WHERE ");
             sql.push_str(condition);
         }
+        self.start_copy(&[self.home], &sql, &mut source).await?;
+        self.feed_home(source, options, plan.columns.len())
+            .await
+            .map_err(|error| crate::staged::rename_stage(error, stage))?;
+        let mut nothing = Spool::default();
+        let drained = self.drain_stage(stage, None, &Call::default(), &mut Output::spool(&mut nothing)).await;
+        // Rows are lines, but for a header, unless one of them spans several or was left out.
+        let is_line = options.format != Format::Csv && plan.where_sql.is_none() && options.on_error == OnError::Stop;
+        let header = u64::from(options.header != copyfmt::Header::No);
+        let rows = drained.map_err(|error| match is_line {
+            true => copyfmt::renumber(error, &stage.target.name, |row| Some(row + header)),
+            false => without_copy_context(error),
+        })?;
+        self.run_on(self.home, &format!("DROP TABLE pg_temp.{}", catalog::quote_identifier(&stage.table))).await?;
+        Ok(rows)
+    }
+
+    /// Runs `COPY table FROM` of what only the home node has.
+    pub async fn copy_home(
+        &mut self,
+        plan: &CopyHome,
+        statement: &CopyStatement,
+        mut source: CopySource<'_>,
+    ) -> Result<Completion> {
+        let loaded = self.catalog().await?;
+        let options = copy_options(statement, true, loaded.catalog.server_version())?;
+        let mut sql = format!("COPY {} FROM STDIN {}", plan.what, all_options(&options, statement));
+        if options.freeze {
+            sql = sql.replacen('(', "(FREEZE, ", 1);
+        }
+        if let Some(condition) = &plan.where_sql {
+            sql.push_str(" WHERE ");
+            sql.push_str(condition);
+        }
+        self.note_write(true);
+        let result = self
+            .atomically(async |this| {
+                let columns = this.start_copy(&[plan.node], &sql, &mut source).await?;
+                this.link(plan.node)?.temp = true;
+                this.feed_home(source, &options, columns).await
+            })
+            .await;
+        if result.is_err() {
+            self.fail();
+        }
+        self.release();
+        let tag = result?.ok_or_else(|| PgError::internal("a COPY ended without a command tag"))?;
+        Ok(Completion::Tag(tag))
+    }
+
+    /// The rest of a COPY on the home node, which gets the input as it is.
+    async fn feed_home(
+        &mut self,
+        source: CopySource<'_>,
+        options: &CopyOptions,
+        columns: usize,
+    ) -> Result<Option<String>> {
         let home = self.home;
-        self.start_copy(&[home], &sql, &mut source).await?;
-        let mut input = self.open_input(source, options, plan.columns.len(), &[home]).await?;
+        let mut input = self.open_input(source, options, columns, &[home]).await?;
         let failure = loop {
             let chunk = match input.next().await {
                 Ok(Some(chunk)) => chunk,
@@ -75,22 +150,29 @@ impl Session {
             None => frontend::copy_done(held.link.connection.out()),
         }
         held.flush().await?;
-        let ended = held.finish().await.map_err(|error| crate::staged::rename_stage(error, stage));
+        let ended = held.finish().await;
         match failure {
-            Some(error) if error.code() != SqlState::QUERY_CANCELED => return Err(error),
-            _ => ended?,
-        };
-        let mut nothing = Spool::default();
-        let drained = self.drain_stage(stage, None, &Call::default(), &mut Output::spool(&mut nothing)).await;
-        // Rows are lines, but for a header, unless one of them spans several or was left out.
-        let is_line = options.format != Format::Csv && plan.where_sql.is_none() && options.on_error == OnError::Stop;
-        let header = u64::from(options.header != copyfmt::Header::No);
-        let rows = drained.map_err(|error| match is_line {
-            true => copyfmt::renumber(error, &stage.target.name, |row| Some(row + header)),
-            false => without_copy_context(error),
-        })?;
-        self.run_on(home, &format!("DROP TABLE pg_temp.{}", catalog::quote_identifier(&stage.table))).await?;
-        Ok(rows)
+            Some(error) if error.code() != SqlState::QUERY_CANCELED => Err(error),
+            _ => ended,
+        }
+    }
+}
+
+/// Here it is the home node that leaves rows out.
+fn datanode_can_ignore(options: &CopyOptions, version: u32) -> Result<()> {
+    let wanted = match options {
+        CopyOptions { reject_limit: Some(_), .. } => 180_000,
+        CopyOptions { log_verbosity: Some(word), .. } if word == "silent" => 180_000,
+        CopyOptions { on_error: OnError::Ignore, .. } => 170_000,
+        CopyOptions { log_verbosity: Some(_), .. } => 170_000,
+        _ => return Ok(()),
+    };
+    match version >= wanted {
+        true => Ok(()),
+        false => Err(PgError::unsupported(
+            "COPY with ON_ERROR of lines that only the primary datanode can complete or split, before PostgreSQL 18,",
+        )
+        .hint("Give values to all columns that have a sequence, and use UTF8.")),
     }
 }
 
@@ -128,6 +210,7 @@ fn all_options(options: &CopyOptions, statement: &CopyStatement) -> String {
     for (name, value) in &statement.options {
         match (name.as_str(), value) {
             ("header", Some(CopyValue::Text(value))) => more.push(format!("HEADER {value}")),
+            ("header", Some(CopyValue::Integer(value))) => more.push(format!("HEADER {value}")),
             ("header", _) => more.push("HEADER".to_owned()),
             ("encoding", Some(CopyValue::Text(value))) => {
                 more.push(format!("ENCODING {}", catalog::quote_literal(value)));

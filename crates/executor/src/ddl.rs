@@ -1,9 +1,12 @@
 //! Statements that run on every datanode: schema changes, TRUNCATE, maintenance.
 //!
-//! A schema change first takes the catalog lock on the primary datanode (one row of `loxo.catalog_version`), so schema
-//! changes of different coordinators queue up there and cannot deadlock each other; then the statement runs on the primary
-//! datanode, where most errors show, and after that on all others at once. Our own metadata changes in the same
-//! transaction. Commit tells every coordinator to drop its catalog before the client gets its answer.
+//! A schema change runs on the primary datanode, where most errors show, and after that on all others at once: two that concern
+//! the same object queue up on the primary one by PostgreSQL's own locks, others do not wait for each other. Our own metadata
+//! changes in the same transaction. Commit raises the catalog's version (one row of `loxo.catalog_version`, so that commits of
+//! schema changes come one by one) and tells every coordinator to drop its catalog before the client gets its answer. A
+//! transaction that keeps its first snapshot could not change that row once another has, so it does so at its first schema
+//! change, and the others' commits wait for it. So does one that may lock tables whose definitions every coordinator has to
+//! print after the next commit: all would wait for it, not only schema changes.
 
 use catalog::{NodeId, quote_identifier, quote_literal};
 use pgerror::{PgError, Result, SqlState};
@@ -13,6 +16,7 @@ use crate::call::Call;
 use crate::output::{Output, Spool};
 use crate::run::Completion;
 use crate::session::{Mode, Session};
+use crate::snapshot::Isolation;
 use crate::write::Write;
 
 impl Session {
@@ -24,6 +28,7 @@ impl Session {
             return self.ddl_outside_transaction(ddl).await;
         }
         if let Some(block) = &mut self.block {
+            block.ran_ddl_before = block.ran_ddl || block.schema_changed;
             block.ran_ddl = true;
         }
         if ddl.temporary {
@@ -64,16 +69,24 @@ impl Session {
     /// A change of our own metadata on all nodes, inside a block.
     pub(crate) async fn schema_change(&mut self, nodes: &[NodeId], sql: &str) -> Result<()> {
         let (primary, others) = split_primary(nodes, self.home);
-        self.run_on(primary, BEGIN_SCHEMA_CHANGE).await?;
+        self.begin_schema_change(sql).await?;
         self.run_on(primary, sql).await?;
-        self.run_on_all(&others, BEGIN_SCHEMA_CHANGE).await?;
         self.run_on_all(&others, sql).await?;
         self.schema_changed();
         Ok(())
     }
 
+    /// To be called before the first change.
+    pub(crate) async fn begin_schema_change(&mut self, sql: &str) -> Result<()> {
+        let keeps_snapshot = self.isolation().is_some_and(Isolation::keeps_snapshot);
+        if keeps_snapshot || (!only_creates(sql) && self.catalog().await?.catalog.prints_under_locks()) {
+            self.raise_version().await?;
+        }
+        Ok(())
+    }
+
     /// The block's own catalog is another one from here on, and everybody's once it commits.
-    fn schema_changed(&mut self) {
+    pub(crate) fn schema_changed(&mut self) {
         if let Some(block) = &mut self.block {
             block.schema_changed = true;
             block.catalog = None;
@@ -85,14 +98,9 @@ impl Session {
         let schema_change = ddl.kind == DdlKind::Schema;
         let (primary, others) = split_primary(&ddl.nodes, self.home);
         if schema_change {
-            self.run_on(primary, BEGIN_SCHEMA_CHANGE).await.map_err(|error| about(error, &ddl.node_sql))?;
+            self.begin_schema_change(&ddl.node_sql).await.map_err(|error| about(error, &ddl.node_sql))?;
         }
         let tag = self.run_on(primary, &ddl.node_sql).await?.unwrap_or_default();
-        if schema_change {
-            // The version is the same on every node, also where the statement itself has nothing to do.
-            let all = self.context.nodes().into_iter().filter(|node| *node != primary).collect::<Vec<_>>();
-            self.run_on_all(&all, BEGIN_SCHEMA_CHANGE).await?;
-        }
         self.run_on_all(&others, &ddl.node_sql).await.map_err(from_other_node)?;
         for effect in &ddl.effects {
             if let Some(sql) = effect_sql(effect) {
@@ -109,15 +117,23 @@ impl Session {
     /// Fills a table that CREATE TABLE AS made.
     async fn follow_up(&mut self, ddl: &DdlPlan, tag: String) -> Result<Completion> {
         let Some(sql) = &ddl.follow_up else { return Ok(Completion::Tag(tag)) };
+        self.set_fills_table(true);
         let plan = self.plan_text(sql).await?;
         let mut nothing = Spool::default();
         let completion = Box::pin(self.run_plan(&plan, &Call::default(), &mut Output::spool(&mut nothing))).await?;
+        self.set_fills_table(false);
         Ok(match completion {
             Completion::Tag(tag) => {
                 Completion::Tag(format!("SELECT {}", pgproto::backend::split_command_tag(&tag).1.unwrap_or(0)))
             }
             Completion::Empty => Completion::Empty,
         })
+    }
+
+    fn set_fills_table(&mut self, fills_table: bool) {
+        if let Some(block) = &mut self.block {
+            block.fills_table = fills_table;
+        }
     }
 
     /// VACUUM, CREATE INDEX CONCURRENTLY and the like: each node for itself, the primary datanode first.
@@ -142,8 +158,6 @@ impl Session {
         }
         if ddl.kind == DdlKind::Schema {
             self.atomically(async |this| {
-                this.run_on(primary, BEGIN_SCHEMA_CHANGE).await?;
-                this.run_on_all(&others, BEGIN_SCHEMA_CHANGE).await?;
                 this.schema_changed();
                 Ok(())
             })
@@ -166,18 +180,22 @@ impl Session {
     }
 
     /// Plans a text of our own under the session's present catalog.
-    async fn plan_text(&mut self, sql: &str) -> Result<Plan> {
+    pub(crate) async fn plan_text(&mut self, sql: &str) -> Result<Plan> {
         let statements = planner::parse(sql)?;
         let statement = statements.first().ok_or_else(|| PgError::internal("an empty follow-up statement"))?;
         self.plan(statement, &Call::default(), None).await
     }
 }
 
-const BEGIN_SCHEMA_CHANGE: &str = "SELECT loxo.begin_schema_change()";
-
 fn split_primary(nodes: &[NodeId], home: NodeId) -> (NodeId, Vec<NodeId>) {
     let primary = nodes.iter().copied().find(|node| *node == home).or(nodes.first().copied()).unwrap_or(home);
     (primary, nodes.iter().copied().filter(|node| *node != primary).collect())
+}
+
+/// Does the statement lock nothing that is there against readers?
+fn only_creates(sql: &str) -> bool {
+    let mut words = sql.split_ascii_whitespace().map(str::to_ascii_lowercase);
+    words.next().is_some_and(|word| word == "create") && words.next().is_some_and(|word| word != "or")
 }
 
 /// In a read-only transaction already our own first step fails: the user's statement is what cannot be done.
@@ -209,7 +227,7 @@ fn name_array<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
 }
 
 /// The call that makes a metadata change on one node. Tables are known by object id there, so renaming needs nothing.
-fn effect_sql(effect: &Effect) -> Option<String> {
+pub(crate) fn effect_sql(effect: &Effect) -> Option<String> {
     let (schema, name, distribution) = match effect {
         Effect::CreateTable { schema, name, distribution } => (schema, name, distribution),
         Effect::ForgetMissing => return Some("SELECT loxo.forget_missing()".into()),

@@ -8,7 +8,7 @@ use planner::{OutputColumn, Parameter, ParameterValue, Plan, SessionFacts, State
 use crate::call::Call;
 use crate::output::Output;
 use crate::run::Completion;
-use crate::session::Session;
+use crate::session::{BESIDE, Mode, Session};
 use crate::snapshot::Isolation;
 
 /// Parameter types and result columns of a statement.
@@ -95,15 +95,7 @@ impl Session {
         }
         // What the home node evaluates of its own accord would get another time.
         let elsewhere = clock.is_some_and(|clock| clock != self.home);
-        let default_reads_clock = elsewhere
-            && match &first {
-                Ok(Plan::InsertStaged(insert)) => planner::may_read_clock(&insert.stage.create_sql),
-                Ok(Plan::Change(change)) => planner::may_read_clock(&change.create_sql),
-                Ok(Plan::CopyFrom(copy)) => {
-                    copy.stage.as_ref().is_some_and(|stage| planner::may_read_clock(&stage.create_sql))
-                }
-                _ => false,
-            };
+        let default_reads_clock = elsewhere && first.as_ref().is_ok_and(default_reads_clock);
         if !default_reads_clock && !planner::may_read_clock(&statement.sql) {
             return first;
         }
@@ -115,6 +107,23 @@ impl Session {
             None if default_reads_clock => self.plan_once(statement, call, known, now).await,
             None => first,
         }
+    }
+
+    /// An error as the home node has it when it reads the user's own text: with its exact place, and with a hint if there is
+    /// one. In other words it would be of something that only we understand. The node is asked beside the session's own
+    /// transaction, which has failed.
+    pub async fn as_read_by_home(&mut self, sql: &str, error: PgError) -> PgError {
+        let read = self.read_beside(sql).await;
+        self.close_beside().await;
+        read.err().filter(|other| other.message() == error.message()).unwrap_or(error)
+    }
+
+    async fn read_beside(&mut self, sql: &str) -> Result<()> {
+        self.hold_as_is(BESIDE, Mode::Autocommit).await?;
+        let held = self.link(BESIDE)?;
+        held.start_describe(sql, &[]);
+        held.flush().await?;
+        held.read_description().await.map(|_| ())
     }
 
     /// `now()` of a node.
@@ -156,37 +165,32 @@ impl Session {
                 fields.iter().map(column).collect()
             });
         let parameters = parameter_facts(call, known);
-        let estimates = self.context.estimates.known(loaded.catalog.version());
-        let facts = SessionFacts {
-            home: self.home,
-            search_path: &search_path,
-            temp_relations: &temp_relations,
-            parameters: &parameters,
-            describe: columns.as_deref(),
-            in_transaction: self.in_block(),
-            clock: self.clock(),
-            now,
-            estimates: Some(&estimates),
-        };
-        let plan = planner::plan(statement, &loaded.catalog, &facts)?;
-        let wanted = match &plan {
-            Plan::Dag(dag) if !dag.estimates_wanted.is_empty() => &dag.estimates_wanted,
-            _ => return Ok(plan),
-        };
-        self.estimate(wanted, call, loaded.catalog.version()).await?;
-        let estimates = self.context.estimates.known(loaded.catalog.version());
-        let facts = SessionFacts {
-            home: self.home,
-            search_path: &search_path,
-            temp_relations: &temp_relations,
-            parameters: &parameters,
-            describe: columns.as_deref(),
-            in_transaction: self.in_block(),
-            clock: self.clock(),
-            now,
-            estimates: Some(&estimates),
-        };
-        planner::plan(statement, &loaded.catalog, &facts)
+        let (mut changed, mut estimated) = (None, false);
+        loop {
+            let estimates = self.context.estimates.known(loaded.catalog.version());
+            let facts = SessionFacts {
+                home: self.home,
+                search_path: &search_path,
+                temp_relations: &temp_relations,
+                parameters: &parameters,
+                describe: columns.as_deref(),
+                in_transaction: self.in_block(),
+                clock: self.clock(),
+                now,
+                exchanges: changed.as_deref().map_or(self.exchanges(), |changed| self.exchanges_but(changed)),
+                estimates: Some(&estimates),
+            };
+            let plan = planner::plan(statement, &loaded.catalog, &facts)?;
+            let Some(dag) = plan.dag() else { return Ok(plan) };
+            if changed.is_none() && self.block.as_ref().is_some_and(|block| block.wrote) {
+                changed = Some(self.changed_tables().await?);
+            } else if !estimated && !dag.estimates_wanted.is_empty() {
+                self.estimate(&dag.estimates_wanted, call, loaded.catalog.version()).await?;
+                estimated = true;
+            } else {
+                return Ok(plan);
+            }
+        }
     }
 
     /// Runs a plan of our own inside another statement.
@@ -255,6 +259,17 @@ impl Session {
         Err(PgError::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("permission denied to COPY {what} a file"))
             .detail(format!("Only roles with privileges of the \"{role}\" role may COPY {what} a file."))
             .hint("Anyone can COPY to stdout or from stdin. psql's \\copy command also works for anyone."))
+    }
+}
+
+/// May a default that the home node evaluates read the clock?
+fn default_reads_clock(plan: &Plan) -> bool {
+    match plan {
+        Plan::InsertStaged(insert) => planner::may_read_clock(&insert.stage.create_sql),
+        Plan::Change(change) => planner::may_read_clock(&change.create_sql),
+        Plan::CopyFrom(copy) => copy.stage.as_ref().is_some_and(|stage| planner::may_read_clock(&stage.create_sql)),
+        Plan::Chain(chain) => chain.steps.iter().any(|step| default_reads_clock(&step.plan)),
+        _ => false,
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use pgerror::{Result, SqlState};
 
 use crate::call::Call;
-use crate::session::Session;
+use crate::session::{BESIDE, Mode, Session};
 
 /// Tables grow and are analysed without anybody telling us.
 const AGE_MAX: Duration = Duration::from_secs(20);
@@ -55,15 +55,24 @@ impl Session {
     /// Asks the home node about these texts. One that it cannot explain has no estimate.
     pub(crate) async fn estimate(&mut self, texts: &[String], call: &Call, catalog_version: u64) -> Result<()> {
         let mut rows = HashMap::new();
+        // A text that cannot be explained would be the end of an open transaction.
+        let asked = if self.in_block() { BESIDE } else { self.home };
+        let mut canceled = None;
         for text in texts {
-            match self.node_plan(self.home, &format!("EXPLAIN {text}"), call).await {
+            match self.node_plan(asked, Mode::Autocommit, &format!("EXPLAIN {text}"), call).await {
                 Ok(lines) => rows.extend(lines.first().and_then(|line| rows_of(line)).map(|rows| (text.clone(), rows))),
-                Err(error) if error.code() == SqlState::QUERY_CANCELED => return Err(error),
+                Err(error) if error.code() == SqlState::QUERY_CANCELED => {
+                    canceled = Some(error);
+                    break;
+                }
                 Err(_) => {}
             }
         }
+        if asked == BESIDE {
+            self.let_go(BESIDE);
+        }
         self.context.estimates.add(catalog_version, rows);
-        Ok(())
+        canceled.map_or(Ok(()), Err)
     }
 }
 

@@ -8,6 +8,8 @@
 //!
 //! A row is looked into only for its key (see [`staged`](crate::staged)).
 
+use std::collections::BTreeMap;
+
 use bytes::{Bytes, BytesMut};
 use catalog::{NodeId, quote_identifier};
 use pgerror::{PgError, Result};
@@ -15,13 +17,17 @@ use pgproto::backend::Field;
 use pgproto::frontend::{self, Bind};
 use planner::{Dag, Exchange, Plan, Route};
 
+use crate::aside::Aside;
 use crate::call::{Call, Event};
-use crate::gather::{BINARY_HEADER, BINARY_TRAILER, FRAME_BYTES, WITHOUT_BINARY_FORM, text_line, without_position};
+use crate::gather::{
+    BINARY_HEADER, BINARY_TRAILER, FRAME_BYTES, Moved, WITHOUT_BINARY_FORM, text_line, without_position,
+};
+use crate::held::Held;
 use crate::load::is_node_specific;
+use crate::locks::Locks;
 use crate::output::{Output, frame_bodies};
 use crate::run::Completion;
-use crate::session::{Held, Mode, Session};
-use crate::snapshot::Locks;
+use crate::session::{Mode, Session, take_links};
 use crate::staged::{Destination, RowRouter};
 
 /// What a source gives in one round, about.
@@ -36,55 +42,29 @@ const PORTAL: &[u8] = b"loxo_exchange";
 impl Session {
     /// See [`Dag`].
     pub(crate) async fn dag(&mut self, dag: &Dag, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
-        if self.in_block() {
-            return Err(PgError::internal("a plan with exchanges inside a transaction block"));
-        }
-        let read = self.begin_read_locked(&dag.nodes, &locks_of(dag)).await?;
         let call = Call { one_off: true, ..call.clone() };
-        let result = self.dag_in_block(dag, &call, output).await;
-        self.end_read(read).await;
+        let mut ready = self.begin_dag(dag, &call).await?;
+        let result = match self.up_to_last(dag, &mut ready, &call).await {
+            Ok((nodes, sql)) => {
+                let parts = nodes.into_iter().map(|node| (node, sql.clone())).collect();
+                self.scatter(Mode::InBlock, parts, &call, output).await.map_err(without_position)
+            }
+            Err(error) => Err(error),
+        };
+        self.end_read(ready.read).await;
         result
     }
 
-    async fn dag_in_block(&mut self, dag: &Dag, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
-        for node in &dag.nodes {
-            self.hold(*node, Mode::InBlock).await?;
-            self.link(*node)?.temp = true;
-        }
-        let mut filled: Vec<Vec<Field>> = Vec::new();
-        for exchange in &dag.exchanges {
-            let columns = self.exchange(exchange, dag, &filled, call).await.map_err(without_position)?;
-            filled.push(columns);
-        }
-        let completion = match &dag.last {
-            Plan::Gather(gather) => self.gather_in_block(gather, call, output).await,
-            Plan::Scatter(scatter) => {
-                let parts = scatter.nodes.iter().map(|node| (*node, scatter.sql.clone())).collect();
-                self.scatter(Mode::InBlock, parts, call, output).await
-            }
-            Plan::Forward(forward) => {
-                let node = forward.nodes.first().copied().unwrap_or(self.home);
-                self.scatter(Mode::InBlock, vec![(node, forward.sql.clone())], call, output).await
-            }
-            _ => Err(PgError::internal("a plan with exchanges that ends in no query")),
-        };
-        completion.map_err(without_position)
-    }
-
-    /// Makes the temp table of an exchange on all nodes and fills it; gives its columns.
-    async fn exchange(
+    /// Makes the temp table of an exchange on all nodes and fills it; gives its columns and what each source gave.
+    pub(crate) async fn exchange(
         &mut self,
         exchange: &Exchange,
         dag: &Dag,
         filled: &[Vec<Field>],
         call: &Call,
-    ) -> Result<Vec<Field>> {
+    ) -> Result<(Vec<Field>, Vec<Moved>)> {
         let sql = self.fragment_text(exchange, filled).await?;
-        let first = exchange.nodes.first().copied().ok_or_else(|| PgError::internal("an exchange without a source"))?;
-        let held = self.link(first)?;
-        held.start_describe(&sql, &call.fragment_types(&sql));
-        held.flush().await?;
-        let columns = held.read_description().await?.1.unwrap_or_default();
+        let columns = self.describe_fragment(exchange, &sql, call).await?;
         let binary = columns
             .iter()
             .all(|column| !is_node_specific(column.type_oid) && !WITHOUT_BINARY_FORM.contains(&column.type_oid));
@@ -94,14 +74,8 @@ impl Session {
             Route::Single { node } if exchange.nodes.contains(node) => Some(*node),
             _ => None,
         };
-        let names: Vec<String> = exchange.columns.iter().map(|name| quote_identifier(name)).collect();
-        let list = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
-        let table = quote_identifier(&exchange.table);
         for node in &dag.nodes {
-            let data = if stays == Some(*node) { "" } else { "NO " };
-            let create = format!("CREATE TEMP TABLE {table}{list} ON COMMIT DROP AS {sql} WITH {data}DATA");
-            let version = self.catalog_version;
-            self.link(*node)?.start(&create, &call.with_formats(Vec::new()), version);
+            self.start_on(&[*node], &create_sql(exchange, &sql, stays == Some(*node)), call)?;
         }
         let sources: Vec<NodeId> = exchange.nodes.iter().copied().filter(|node| stays != Some(*node)).collect();
         let types = call.fragment_types(&sql);
@@ -110,14 +84,50 @@ impl Session {
             open_portal(self.link(*node)?, &sql, &types, &row_call);
         }
         // The sources work while the node that keeps its own part makes it.
+        let made = self.finish_all(&dag.nodes).await?;
+        let format = if binary { "binary" } else { "text" };
+        let copy = format!("COPY pg_temp.{} FROM STDIN (FORMAT {format})", quote_identifier(&exchange.table));
+        let mut moved = self.move_rows(sources, &exchange.route, binary, &copy, None).await?;
+        let stayed = dag.nodes.iter().zip(&made).filter(|(node, _)| stays == Some(**node));
+        moved.extend(stayed.map(|(node, tag)| Moved::stayed(*node, tag.as_deref())));
+        self.after_fill(&exchange.table, &exchange.after_fill, dag).await?;
+        Ok((columns, moved))
+    }
+
+    /// The temp table of an exchange on all nodes, empty, so that what reads it can be explained.
+    pub(crate) async fn exchange_without_rows(
+        &mut self,
+        exchange: &Exchange,
+        dag: &Dag,
+        filled: &[Vec<Field>],
+        call: &Call,
+    ) -> Result<(Vec<Field>, Vec<Moved>)> {
+        let sql = self.fragment_text(exchange, filled).await?;
+        let columns = self.describe_fragment(exchange, &sql, call).await?;
+        self.start_on(&dag.nodes, &create_sql(exchange, &sql, false), call)?;
         self.finish_all(&dag.nodes).await?;
-        self.move_rows(exchange, sources, binary).await?;
-        self.after_fill(exchange, dag).await?;
-        Ok(columns)
+        Ok((columns, Vec::new()))
+    }
+
+    async fn describe_fragment(&mut self, exchange: &Exchange, sql: &str, call: &Call) -> Result<Vec<Field>> {
+        let first = exchange.nodes.first().copied().ok_or_else(|| PgError::internal("an exchange without a source"))?;
+        let held = self.link(first)?;
+        held.start_describe(sql, &call.fragment_types(sql));
+        held.flush().await?;
+        Ok(held.read_description().await?.1.unwrap_or_default())
+    }
+
+    /// Queues a statement without rows on each of these nodes.
+    pub(crate) fn start_on(&mut self, nodes: &[NodeId], sql: &str, call: &Call) -> Result<()> {
+        let (call, version) = (call.with_formats(Vec::new()), self.catalog_version);
+        nodes.iter().try_for_each(|node| {
+            self.link(*node)?.start(sql, &call, version);
+            Ok(())
+        })
     }
 
     /// The fragment with the type markers of what it reads replaced.
-    async fn fragment_text(&mut self, exchange: &Exchange, filled: &[Vec<Field>]) -> Result<String> {
+    pub(crate) async fn fragment_text(&mut self, exchange: &Exchange, filled: &[Vec<Field>]) -> Result<String> {
         if exchange.sql.types.is_empty() {
             return Ok(exchange.sql.text.clone());
         }
@@ -127,38 +137,53 @@ impl Session {
     }
 
     /// Indexes and statistics; on all nodes, since a plan may ask any of them.
-    async fn after_fill(&mut self, exchange: &Exchange, dag: &Dag) -> Result<()> {
-        let mut sql = exchange.after_fill.join("; ");
+    pub(crate) async fn after_fill(&mut self, table: &str, actions: &[String], dag: &Dag) -> Result<()> {
+        let mut sql = actions.join("; ");
         if !sql.is_empty() {
             sql.push_str("; ");
         }
-        sql.push_str(&format!("ANALYZE pg_temp.{}", quote_identifier(&exchange.table)));
+        sql.push_str(&format!("ANALYZE pg_temp.{}", quote_identifier(table)));
         for node in &dag.nodes {
             self.link(*node)?.link.connection.query(sql.as_bytes());
         }
         self.finish_all(&dag.nodes).await.map(|_| ())
     }
 
-    /// Empties the portals of `sources`, the first batch of which is on its way.
-    async fn move_rows(&mut self, exchange: &Exchange, mut sources: Vec<NodeId>, binary: bool) -> Result<()> {
-        let mut router = RowRouter::new(&exchange.route, binary, self.spread);
+    /// Empties the portals of `sources`, the first batch of which is on its way, by this COPY, into the same sessions or
+    /// those that rest; gives what each source gave.
+    pub(crate) async fn move_rows(
+        &mut self,
+        mut sources: Vec<NodeId>,
+        route: &Route,
+        binary: bool,
+        copy: &str,
+        mut resting: Option<&mut Aside>,
+    ) -> Result<Vec<Moved>> {
+        let mut router = RowRouter::new(route, binary, self.spread).of_encoding(self.foreign_encoding());
         let mut batch_rows = None;
+        let mut moved: Vec<Moved> = sources.iter().map(|node| Moved::nothing(*node)).collect();
         while !sources.is_empty() {
             let (batches, open) = self.fetch(&sources, batch_rows).await?;
             let mut parcels = Parcels::new(binary);
-            for run in &batches {
+            for (node, run) in &batches {
+                let before = (parcels.rows, parcels.bytes);
                 parcels.add(run, &mut router)?;
+                let counts = moved.iter_mut().filter(|moved| moved.node == *node);
+                counts.for_each(|moved| moved.add(parcels.rows - before.0, parcels.bytes - before.1));
             }
             batch_rows = Some(parcels.rows_for(BATCH_BYTES));
-            self.deliver(&exchange.table, &parcels).await?;
+            match resting.as_deref_mut() {
+                None => deliver(&mut self.held, copy, &parcels).await?,
+                Some(aside) => deliver(&mut aside.held, copy, &parcels).await?,
+            }
             sources = open;
         }
-        Ok(())
+        Ok(moved)
     }
 
     /// The next rows of every open portal (those asked for already if no number is given), and the nodes whose portals
     /// have more.
-    async fn fetch(&mut self, sources: &[NodeId], rows: Option<usize>) -> Result<(Vec<Bytes>, Vec<NodeId>)> {
+    async fn fetch(&mut self, sources: &[NodeId], rows: Option<usize>) -> Result<Batches> {
         let mut links = self.take(sources)?;
         let work = links.iter_mut().map(|(_, held)| async {
             if let Some(rows) = rows {
@@ -173,29 +198,36 @@ impl Session {
         let (mut runs, mut open) = (Vec::new(), Vec::new());
         for (node, result) in sources.iter().zip(results) {
             let (batch, ended) = result?;
-            runs.extend(batch);
+            runs.extend(batch.into_iter().map(|run| (*node, run)));
             if !ended {
                 open.push(*node);
             }
         }
         Ok((runs, open))
     }
+}
 
-    /// One COPY for each node that gets rows, all at once.
-    async fn deliver(&mut self, table: &str, parcels: &Parcels) -> Result<()> {
-        let targets: Vec<NodeId> = parcels.targets();
-        let mut links = self.take(&targets)?;
-        let format = if parcels.binary { "binary" } else { "text" };
-        let copy = format!("COPY pg_temp.{} FROM STDIN (FORMAT {format})", quote_identifier(table));
-        let work = links.iter_mut().map(|(node, held)| copy_parcel(held, &copy, parcels.of(*node), parcels.binary));
-        let results = futures_util::future::join_all(work).await;
-        self.put_back(links);
-        results.into_iter().collect()
-    }
+/// One COPY for each node that gets rows, all at once.
+async fn deliver(held: &mut BTreeMap<NodeId, Held>, copy: &str, parcels: &Parcels) -> Result<()> {
+    let mut links = take_links(held, &parcels.targets())?;
+    let work = links.iter_mut().map(|(node, held)| copy_parcel(held, copy, parcels.of(*node), parcels.binary));
+    let results = futures_util::future::join_all(work).await;
+    held.extend(links);
+    results.into_iter().collect()
+}
+
+/// Runs of rows and the nodes they come from, and the nodes that have more.
+type Batches = (Vec<(NodeId, Bytes)>, Vec<NodeId>);
+
+fn create_sql(exchange: &Exchange, sql: &str, with_rows: bool) -> String {
+    let names: Vec<String> = exchange.columns.iter().map(|name| quote_identifier(name)).collect();
+    let list = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
+    let (table, data) = (quote_identifier(&exchange.table), if with_rows { "" } else { "NO " });
+    format!("CREATE TEMP TABLE {table}{list} ON COMMIT DROP AS {sql} WITH {data}DATA")
 }
 
 /// The tables that the fragments read.
-fn locks_of(dag: &Dag) -> Locks {
+pub(crate) fn locks_of(dag: &Dag) -> Locks {
     let last: Vec<&str> = match &dag.last {
         Plan::Gather(gather) => gather.inputs.iter().map(|input| input.sql.as_str()).collect(),
         Plan::Scatter(scatter) => vec![&scatter.sql],
@@ -204,11 +236,13 @@ fn locks_of(dag: &Dag) -> Locks {
         _ => Vec::new(),
     };
     let fragments = dag.exchanges.iter().map(|exchange| exchange.sql.text.as_str());
-    Locks::of(None, fragments.chain(last)).without(dag.exchanges.iter().map(|exchange| exchange.table.as_str()))
+    let made = dag.exchanges.iter().map(|exchange| exchange.table.as_str());
+    let made = made.chain(dag.shadows.iter().map(|shadow| shadow.table.as_str()));
+    Locks::of(None, fragments.chain(last)).without(made)
 }
 
 /// Queues the opening of a portal and the first batch of its rows.
-fn open_portal(held: &mut Held, sql: &str, types: &[u32], call: &Call) {
+pub(crate) fn open_portal(held: &mut Held, sql: &str, types: &[u32], call: &Call) {
     let parameters = call.parameters.as_deref().cloned().unwrap_or_default();
     let out = held.link.connection.out();
     frontend::parse(out, b"", sql.as_bytes(), types);
@@ -246,7 +280,7 @@ async fn copy_parcel(held: &mut Held, copy: &str, rows: &[u8], binary: bool) -> 
     held.link.connection.query(copy.as_bytes());
     held.flush().await?;
     match held.next().await? {
-        Event::CopyIn => {}
+        Event::CopyIn(_) => {}
         other => return Err(PgError::protocol(format!("unexpected answer {other:?} to COPY"))),
     }
     if binary {
@@ -275,7 +309,7 @@ async fn send(held: &mut Held, bytes: &[u8]) -> Result<()> {
 struct Parcels {
     binary: bool,
     /// For single nodes.
-    own: std::collections::BTreeMap<NodeId, BytesMut>,
+    own: BTreeMap<NodeId, BytesMut>,
     /// For all of these nodes.
     common: (Vec<NodeId>, BytesMut),
     rows: usize,

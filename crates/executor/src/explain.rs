@@ -1,18 +1,41 @@
-//! EXPLAIN: the distributed plan, and under each fragment what a datanode says of it.
+//! EXPLAIN: the distributed plan, then each of its steps as the datanodes plan it, and with ANALYZE what each node gave.
+//!
+//! A later step reads temp tables of earlier ones. So they are made, but for ANALYZE left empty; ANALYZE fills them. It runs a
+//! fragment twice, once for its rows and once for the datanode's own account of it.
+
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use catalog::NodeId;
 use pgerror::{PgError, Result};
 use pgproto::backend::{self, Field};
-use planner::{Explain, Plan};
+use planner::{Dag, Explain, Gather, Plan};
 
 use crate::call::Call;
-use crate::gather::without_position;
-use crate::output::Output;
+use crate::gather::{Moved, without_position};
+use crate::output::{Output, Spool, frame_bodies};
+use crate::readers::Ready;
 use crate::run::Completion;
-use crate::session::Session;
+use crate::session::{Mode, Session};
 
 const TEXT_OID: u32 = 25;
+const JSON_OID: u32 = 114;
+
+/// What a node says of a step.
+struct NodeStep {
+    node: String,
+    /// The datanode's own plan, a line each.
+    plan: Vec<String>,
+    /// What it gave, and how long it took until all of it was where it belongs.
+    moved: Option<(Moved, Duration)>,
+}
+
+/// A fragment or the last step.
+struct Step {
+    name: String,
+    sql: String,
+    nodes: Vec<NodeStep>,
+}
 
 impl Session {
     pub(crate) async fn explain(
@@ -30,64 +53,195 @@ impl Session {
             };
             return result.map_err(without_position);
         }
-        if explain.options.iter().any(|(name, value)| name == "format" && value.as_deref() != Some("text")) {
-            return Err(PgError::unsupported(
-                "EXPLAIN with a FORMAT other than TEXT of a statement on several datanodes",
-            )
-            .hint("Use EXPLAIN (FORMAT TEXT)."));
-        }
-        if explain.analyze && !matches!(explain.inner.as_ref(), Plan::Scatter(_)) {
-            return Err(PgError::unsupported("EXPLAIN ANALYZE of a statement that gathers or routes rows")
-                .hint("Use EXPLAIN without ANALYZE."));
-        }
-        let lines = match explain.inner.as_ref() {
-            Plan::Scatter(scatter) if explain.analyze && scatter.writes => {
-                self.atomically(async |this| this.explain_lines(explain, call).await).await?
-            }
-            Plan::Scatter(scatter) if explain.analyze && scatter.nodes.len() > 1 => {
-                let read = self.begin_read(&scatter.nodes, [scatter.sql.as_str()]).await?;
-                let lines = self.explain_lines(explain, call).await;
-                self.end_read(read).await;
-                lines?
-            }
-            _ => self.explain_lines(explain, call).await?,
+        let format = format_of(explain)?;
+        let began = Instant::now();
+        let steps = self.steps(explain, call).await?;
+        let took = explain.analyze.then(|| began.elapsed());
+        let lines = match format {
+            Format::Text => text_lines(&explain.inner, &steps, took),
+            Format::Json => vec![json(&explain.inner, &steps, took)],
         };
-        self.send_lines(&lines, call.describe, output).await?;
+        self.send_lines(&lines, format, call.describe, output).await?;
         Ok(Completion::Tag("EXPLAIN".into()))
     }
 
-    async fn explain_lines(&mut self, explain: &Explain, call: &Call) -> Result<Vec<String>> {
-        let mut lines: Vec<String> = explain.inner.to_string().lines().map(str::to_owned).collect();
-        for (title, node, sql) in fragments(&explain.inner, explain.analyze) {
-            let name = self.context.node_name(node);
-            lines.push(format!("{title} on {name}:"));
-            lines.extend(self.node_plan(node, &format!("EXPLAIN {}{sql}", options(explain)), call).await?);
+    async fn steps(&mut self, explain: &Explain, call: &Call) -> Result<Vec<Step>> {
+        let call = &Call { one_off: true, ..call.clone() };
+        match explain.inner.as_ref() {
+            Plan::Scatter(scatter) if explain.analyze && scatter.writes => {
+                self.atomically(async |this| this.plain_steps(explain, call).await).await
+            }
+            Plan::Scatter(scatter) if explain.analyze && scatter.nodes.len() > 1 => {
+                let read = self.begin_read(&scatter.nodes, [scatter.sql.as_str()]).await?;
+                let steps = self.plain_steps(explain, call).await;
+                self.end_read(read).await;
+                steps
+            }
+            Plan::Dag(dag) => self.dag_steps(dag, explain, call).await,
+            Plan::Gather(gather) if !gather.writes => {
+                let nodes = self.gathered_nodes(&gather.inputs);
+                let read = self.begin_read(&nodes, gather.inputs.iter().map(|input| input.sql.as_str())).await?;
+                let steps = match self.is_read_only() {
+                    true => self.beside(async |this| this.gather_steps(gather, explain, call).await).await,
+                    false => self.gather_steps_and_drop(gather, explain, call).await,
+                };
+                self.end_read(read).await;
+                steps
+            }
+            Plan::Scatter(_) => self.plain_steps(explain, call).await,
+            _ if explain.analyze => Err(PgError::unsupported("EXPLAIN ANALYZE of a change by way of several nodes")
+                .hint("Use EXPLAIN without ANALYZE.")),
+            _ => self.plain_steps(explain, call).await,
+        }
+    }
+
+    /// Fragments that read no temp tables.
+    async fn plain_steps(&mut self, explain: &Explain, call: &Call) -> Result<Vec<Step>> {
+        let mut steps = Vec::new();
+        for (nodes, sql) in fragments(&explain.inner) {
+            let nodes = if explain.analyze { nodes } else { nodes.into_iter().take(1).collect() };
+            let asked = self.ask_nodes(&nodes, &sql, explain, call).await?;
+            steps.push(Step { name: "Fragment".to_owned(), sql, nodes: asked });
+        }
+        Ok(steps)
+    }
+
+    async fn dag_steps(&mut self, dag: &Dag, explain: &Explain, call: &Call) -> Result<Vec<Step>> {
+        let mut ready = self.begin_dag(dag, call).await?;
+        let steps = self.steps_when_ready(dag, &mut ready, explain, call).await;
+        self.end_read(ready.read).await;
+        steps
+    }
+
+    async fn steps_when_ready(
+        &mut self,
+        dag: &Dag,
+        ready: &mut Ready,
+        explain: &Explain,
+        call: &Call,
+    ) -> Result<Vec<Step>> {
+        self.make_shadows(dag, ready, explain.analyze, call).await?;
+        let (mut steps, mut filled) = (Vec::new(), Vec::new());
+        for exchange in &dag.exchanges {
+            let sql = self.fragment_text(exchange, &filled).await?;
+            let began = Instant::now();
+            let made = match explain.analyze {
+                true => self.exchange(exchange, dag, &filled, call).await,
+                false => self.exchange_without_rows(exchange, dag, &filled, call).await,
+            };
+            let (columns, moved) = made.map_err(without_position)?;
+            let took = began.elapsed();
+            let nodes = self.asked(&exchange.nodes, &sql, moved, took, explain, call).await?;
+            steps.push(Step { name: format!("Exchange {}", exchange.table), sql, nodes });
+            filled.push(columns);
+        }
+        match &dag.last {
+            Plan::Gather(gather) => steps.extend(self.gather_steps(gather, explain, call).await?),
+            Plan::Scatter(scatter) => steps.push(self.last_step(&scatter.nodes, &scatter.sql, explain, call).await?),
+            Plan::Forward(forward) => {
+                steps.push(self.last_step(&forward.nodes[..1], &forward.sql, explain, call).await?);
+            }
+            _ => return Err(PgError::internal("a plan with exchanges that ends in no query")),
+        }
+        Ok(steps)
+    }
+
+    async fn gather_steps_and_drop(&mut self, gather: &Gather, explain: &Explain, call: &Call) -> Result<Vec<Step>> {
+        let steps = self.gather_steps(gather, explain, call).await?;
+        self.drop_inputs(&gather.inputs).await?;
+        Ok(steps)
+    }
+
+    async fn gather_steps(&mut self, gather: &Gather, explain: &Explain, call: &Call) -> Result<Vec<Step>> {
+        let (mut steps, mut filled) = (Vec::new(), Vec::new());
+        for input in &gather.inputs {
+            let began = Instant::now();
+            let (made, moved) = match explain.analyze {
+                true => self.fill(input, call, gather.inputs.len() > 1).await.map_err(without_position)?,
+                false => {
+                    let made = self.describe_input(self.sink, input, call).await.map_err(without_position)?;
+                    self.create_input(self.sink, input, &made, false, call).await?;
+                    (made, Vec::new())
+                }
+            };
+            let took = began.elapsed();
+            let nodes = self.asked(&input.nodes, &input.sql, moved, took, explain, call).await?;
+            steps.push(Step { name: format!("Gather {}", input.table), sql: input.sql.clone(), nodes });
+            filled.push(made);
+        }
+        let columns: Vec<&[Field]> = filled.iter().map(|filled| filled.columns.as_slice()).collect();
+        let sql = self.resolve_types(&gather.final_sql, &columns).await?;
+        steps.push(self.last_step(&[self.sink], &sql, explain, call).await?);
+        Ok(steps)
+    }
+
+    async fn last_step(&mut self, nodes: &[NodeId], sql: &str, explain: &Explain, call: &Call) -> Result<Step> {
+        let nodes = if explain.analyze { nodes } else { &nodes[..nodes.len().min(1)] };
+        let asked = self.ask_nodes(nodes, sql, explain, call).await?;
+        Ok(Step { name: "Last step".to_owned(), sql: sql.to_owned(), nodes: asked })
+    }
+
+    /// Plans of a fragment whose rows have moved.
+    async fn asked(
+        &mut self,
+        nodes: &[NodeId],
+        sql: &str,
+        moved: Vec<Moved>,
+        took: Duration,
+        explain: &Explain,
+        call: &Call,
+    ) -> Result<Vec<NodeStep>> {
+        let nodes = if explain.analyze { nodes } else { &nodes[..nodes.len().min(1)] };
+        let mut asked = self.ask_nodes(nodes, sql, explain, call).await?;
+        for (step, node) in asked.iter_mut().zip(nodes) {
+            step.moved = moved.iter().find(|moved| moved.node == *node).map(|moved| (moved.clone(), took));
+        }
+        Ok(asked)
+    }
+
+    async fn ask_nodes(
+        &mut self,
+        nodes: &[NodeId],
+        sql: &str,
+        explain: &Explain,
+        call: &Call,
+    ) -> Result<Vec<NodeStep>> {
+        let mut steps = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            let sql = format!("EXPLAIN {}{sql}", options(explain));
+            let plan = self.node_plan(*node, self.mode(), &sql, call).await?;
+            steps.push(NodeStep { node: self.context.node_name(self.place(*node)), plan, moved: None });
             self.statement_finished();
+        }
+        Ok(steps)
+    }
+
+    pub(crate) async fn node_plan(&mut self, node: NodeId, mode: Mode, sql: &str, call: &Call) -> Result<Vec<String>> {
+        let mut spool = Spool::default();
+        let text_call = Call { result_formats: Vec::new(), describe: false, ..call.clone() };
+        let part = vec![(node, sql.to_owned())];
+        self.scatter(mode, part, &text_call, &mut Output::spool(&mut spool)).await.map_err(without_position)?;
+        let mut rows = BytesMut::new();
+        spool.take(usize::MAX, &mut rows);
+        let mut lines = Vec::new();
+        for body in frame_bodies(&rows.freeze()) {
+            let values = backend::decode_data_row(bytes::Bytes::copy_from_slice(body))?;
+            let text = values.first().cloned().flatten().unwrap_or_default();
+            lines.extend(String::from_utf8_lossy(&text).lines().map(str::to_owned));
         }
         Ok(lines)
     }
 
-    pub(crate) async fn node_plan(&mut self, node: NodeId, sql: &str, call: &Call) -> Result<Vec<String>> {
-        let mut spool = crate::output::Spool::default();
-        let text_call = Call { result_formats: Vec::new(), describe: false, ..call.clone() };
-        let part = vec![(node, sql.to_owned())];
-        self.scatter(self.mode(), part, &text_call, &mut Output::spool(&mut spool)).await.map_err(without_position)?;
-        let mut rows = BytesMut::new();
-        spool.take(usize::MAX, &mut rows);
-        let rows = rows.freeze();
-        crate::output::frame_bodies(&rows)
-            .map(|body| {
-                let values = backend::decode_data_row(bytes::Bytes::copy_from_slice(body))?;
-                let line = values.first().cloned().flatten().unwrap_or_default();
-                Ok(format!("  {}", String::from_utf8_lossy(&line)))
-            })
-            .collect()
-    }
-
-    /// Sends lines as the one text column `QUERY PLAN`.
-    async fn send_lines(&mut self, lines: &[String], describe: bool, output: &mut Output<'_>) -> Result<()> {
+    /// Sends lines as the one column `QUERY PLAN`.
+    async fn send_lines(
+        &mut self,
+        lines: &[String],
+        format: Format,
+        describe: bool,
+        output: &mut Output<'_>,
+    ) -> Result<()> {
         if describe {
-            output.description(&[query_plan_field()]);
+            output.description(&[query_plan_field(format)]);
         }
         let mut rows = BytesMut::new();
         for line in lines {
@@ -97,13 +251,30 @@ impl Session {
     }
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Text,
+    Json,
+}
+
+fn format_of(explain: &Explain) -> Result<Format> {
+    let format =
+        explain.options.iter().rev().find(|(name, _)| name == "format").and_then(|(_, value)| value.as_deref());
+    match format.map(|format| format.trim_matches('\'').to_ascii_lowercase()).as_deref() {
+        None | Some("text") => Ok(Format::Text),
+        Some("json") => Ok(Format::Json),
+        Some(_) => Err(PgError::unsupported("EXPLAIN (FORMAT XML or YAML) of a statement on several datanodes")
+            .hint("Use FORMAT TEXT or JSON.")),
+    }
+}
+
 /// The result column of EXPLAIN.
-pub fn query_plan_field() -> Field {
+fn query_plan_field(format: Format) -> Field {
     Field {
         name: bytes::Bytes::from_static(b"QUERY PLAN"),
         table_oid: 0,
         column_number: 0,
-        type_oid: TEXT_OID,
+        type_oid: if format == Format::Json { JSON_OID } else { TEXT_OID },
         type_size: -1,
         type_modifier: -1,
         format: 0,
@@ -125,34 +296,86 @@ fn options(explain: &Explain) -> String {
     format!("({}) ", list.join(", "))
 }
 
-/// What to ask of which node: one node stands for all that run the same text, unless they really run it.
-fn fragments(plan: &Plan, analyze: bool) -> Vec<(&'static str, NodeId, String)> {
+/// The tree, then each step: who was asked, what it gave, its own plan.
+fn text_lines(plan: &Plan, steps: &[Step], took: Option<Duration>) -> Vec<String> {
+    let mut lines: Vec<String> = plan.to_string().lines().map(str::to_owned).collect();
+    for step in steps {
+        for node in &step.nodes {
+            let moved = node.moved.as_ref().map_or_else(String::new, |(moved, took)| {
+                format!(" (rows={} bytes={} time={} ms)", moved.rows, moved.bytes, ms(*took))
+            });
+            lines.push(format!("{} on {}:{moved}", step.name, node.node));
+            lines.extend(node.plan.iter().map(|line| format!("  {line}")));
+        }
+    }
+    if let Some(took) = took {
+        lines.push(format!("Bytes Moved: {}", bytes_moved(steps)));
+        lines.push(format!("Execution Time: {} ms", ms(took)));
+    }
+    lines
+}
+
+fn json(plan: &Plan, steps: &[Step], took: Option<Duration>) -> String {
+    let node_json = |node: &NodeStep| {
+        let moved = node.moved.as_ref().map_or_else(String::new, |(moved, took)| {
+            format!(" \"Rows\": {}, \"Bytes\": {}, \"Time\": {},", moved.rows, moved.bytes, ms(*took))
+        });
+        format!("{{\"Node\": {},{moved} \"Explain\": {}}}", quoted(&node.node), node.plan.join("\n"))
+    };
+    let steps_json: Vec<String> = steps
+        .iter()
+        .map(|step| {
+            let nodes: Vec<String> = step.nodes.iter().map(node_json).collect();
+            let (name, sql) = (quoted(&step.name), quoted(&step.sql));
+            format!("    {{\"Step\": {name}, \"SQL\": {sql}, \"Nodes\": [\n{}]}}", nodes.join(",\n"))
+        })
+        .collect();
+    let took = took.map_or_else(String::new, |took| {
+        format!(",\n    \"Bytes Moved\": {},\n    \"Execution Time\": {}", bytes_moved(steps), ms(took))
+    });
+    let tree: Vec<String> = plan.to_string().lines().map(quoted).collect();
+    format!(
+        "[\n  {{\n    \"Distributed Plan\": [{}],\n    \"Steps\": [\n{}]{took}\n  }}\n]",
+        tree.join(", "),
+        steps_json.join(",\n")
+    )
+}
+
+/// A JSON string.
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            c if c.is_control() => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out + "\""
+}
+
+fn bytes_moved(steps: &[Step]) -> u64 {
+    steps.iter().flat_map(|step| &step.nodes).filter_map(|node| node.moved.as_ref()).map(|(moved, _)| moved.bytes).sum()
+}
+
+fn ms(duration: Duration) -> String {
+    format!("{:.3}", duration.as_secs_f64() * 1000.0)
+}
+
+/// Texts that any node can be asked about, and the nodes that run them.
+fn fragments(plan: &Plan) -> Vec<(Vec<NodeId>, String)> {
+    let of_inputs = |inputs: &[planner::Input]| {
+        let plain = inputs.iter().filter(|input| input.dag.is_none());
+        plain.map(|input| (input.nodes.clone(), input.sql.clone())).collect()
+    };
     match plan {
-        Plan::Scatter(scatter) if analyze => {
-            scatter.nodes.iter().map(|node| ("Fragment", *node, scatter.sql.clone())).collect()
-        }
-        Plan::Scatter(scatter) => {
-            scatter.nodes.first().map(|node| ("Fragment", *node, scatter.sql.clone())).into_iter().collect()
-        }
-        Plan::Replicate(replicate) => {
-            replicate.nodes.first().map(|node| ("Fragment", *node, replicate.sql.clone())).into_iter().collect()
-        }
-        Plan::Gather(gather) => gather
-            .inputs
-            .iter()
-            .filter_map(|input| Some(("Fragment", *input.nodes.first()?, input.sql.clone())))
-            .collect(),
-        // What reads the plan's own temp tables cannot be explained before they exist.
-        Plan::Dag(dag) => {
-            let reads_exchanged = |sql: &str| dag.exchanges.iter().any(|made| sql.contains(&made.table));
-            let of_exchanges = dag
-                .exchanges
-                .iter()
-                .filter_map(|exchange| Some(("Exchange", *exchange.nodes.first()?, exchange.sql.text.clone())));
-            let all = of_exchanges.chain(fragments(&dag.last, false));
-            all.filter(|(_, _, sql)| !reads_exchanged(sql) && !sql.contains("loxo_type_of_")).collect()
-        }
-        Plan::InsertSplit(insert) => insert.parts.iter().map(|(node, sql)| ("Fragment", *node, sql.clone())).collect(),
+        Plan::Scatter(scatter) => vec![(scatter.nodes.clone(), scatter.sql.clone())],
+        Plan::Replicate(replicate) => vec![(replicate.nodes.clone(), replicate.sql.clone())],
+        Plan::Gather(gather) => of_inputs(&gather.inputs),
+        Plan::InsertStaged(insert) => of_inputs(&insert.inputs),
+        Plan::Change(change) => of_inputs(&change.inputs),
+        Plan::InsertSplit(insert) => insert.parts.iter().map(|(node, sql)| (vec![*node], sql.clone())).collect(),
         _ => Vec::new(),
     }
 }

@@ -14,13 +14,14 @@ use futures_util::stream::FuturesUnordered;
 use pgerror::{PgError, Result, field};
 use pgproto::backend::Field;
 use pgproto::frontend;
-use planner::{FinalSql, Gather, Input};
+use planner::{FinalSql, Gather, Input, Route};
 
 use crate::call::{Call, Event};
+use crate::held::Held;
 use crate::load::is_node_specific;
 use crate::output::{Output, frame_bodies};
 use crate::run::Completion;
-use crate::session::{BESIDE, Held, Mode, Session};
+use crate::session::{BESIDE, Mode, Session};
 use crate::snapshot::Isolation;
 use crate::write::Write;
 
@@ -39,6 +40,31 @@ pub(crate) struct Filled {
     pub(crate) columns: Vec<Field>,
     /// Its rows travel in binary form.
     pub(crate) binary: bool,
+}
+
+/// What a source has given.
+#[derive(Clone, Debug)]
+pub(crate) struct Moved {
+    pub(crate) node: NodeId,
+    pub(crate) rows: u64,
+    /// On their way: none for rows that stayed where they were.
+    pub(crate) bytes: u64,
+}
+
+impl Moved {
+    pub(crate) fn nothing(node: NodeId) -> Self {
+        Self { node, rows: 0, bytes: 0 }
+    }
+
+    pub(crate) fn stayed(node: NodeId, command_tag: Option<&str>) -> Self {
+        let rows = command_tag.and_then(|tag| pgproto::backend::split_command_tag(tag).1).unwrap_or(0);
+        Self { node, rows, bytes: 0 }
+    }
+
+    pub(crate) fn add(&mut self, rows: usize, bytes: usize) {
+        self.rows += rows as u64;
+        self.bytes += bytes as u64;
+    }
 }
 
 impl Session {
@@ -164,16 +190,24 @@ impl Session {
     ) -> Result<String> {
         let mut filled = Vec::with_capacity(inputs.len());
         for input in inputs {
-            filled.push(self.fill(input, call, inputs.len() > 1).await.map_err(without_position)?);
+            filled.push(self.fill(input, call, inputs.len() > 1).await.map_err(without_position)?.0);
         }
         let columns: Vec<&[Field]> = filled.iter().map(|filled| filled.columns.as_slice()).collect();
         self.resolve_types(final_sql, &columns).await
     }
 
     /// Makes the temp table of one input and fills it from all nodes.
-    async fn fill(&mut self, input: &Input, call: &Call, analyze: bool) -> Result<Filled> {
+    pub(crate) async fn fill(&mut self, input: &Input, call: &Call, analyze: bool) -> Result<(Filled, Vec<Moved>)> {
         let home = self.sink;
         let filled = self.describe_input(home, input, call).await?;
+        if let Some(dag) = &input.dag {
+            self.create_input(home, input, &filled, false, call).await?;
+            let copy = format!("COPY pg_temp.{} FROM STDIN (FORMAT binary)", quote_identifier(&input.table));
+            let route = Route::Single { node: home };
+            Box::pin(self.pour(dag, &route, &copy, filled.binary, call)).await?;
+            self.finish_input(input, analyze).await?;
+            return Ok((filled, Vec::new()));
+        }
         let binary = filled.binary;
         let version = self.catalog_version;
         let remotes: Vec<NodeId> = input.nodes.iter().copied().filter(|node| *node != home).collect();
@@ -191,13 +225,14 @@ impl Session {
         // Beside the home node its own session is one of the sources.
         let here = input.nodes.contains(&home);
         let created = self.create_input(home, input, &filled, here, call).await;
-        if !remotes.is_empty() {
-            self.pump(&remotes, &quote_identifier(&input.table), binary, created).await?;
-        } else {
-            created?;
-        }
+        let own = created.as_ref().ok().filter(|_| here).map(|tag| Moved::stayed(home, tag.as_deref()));
+        let mut moved = match remotes.is_empty() {
+            true => created.map(|_| Vec::new())?,
+            false => self.pump(&remotes, &quote_identifier(&input.table), binary, created).await?,
+        };
+        moved.extend(own);
         self.finish_input(input, analyze).await?;
-        Ok(filled)
+        Ok((filled, moved))
     }
 
     /// The columns of a fragment, as a node that stands for all describes them.
@@ -256,7 +291,7 @@ impl Session {
         table: &str,
         binary: bool,
         created: Result<Option<String>>,
-    ) -> Result<()> {
+    ) -> Result<Vec<Moved>> {
         let mut sink = self.take(&[self.sink])?;
         let mut sources = self.take(remotes)?;
         let result = match (created, sink.first_mut()) {
@@ -327,7 +362,7 @@ impl Session {
 
 /// A query may give several columns of one name, a table may not have them: the later ones get names of ours. Nobody refers
 /// to them by name, since that would be ambiguous.
-fn column_list(columns: &[Field]) -> String {
+pub(crate) fn column_list(columns: &[Field]) -> String {
     let mut seen = std::collections::HashSet::new();
     let names: Vec<String> = columns
         .iter()
@@ -348,13 +383,18 @@ pub(crate) fn without_position(error: PgError) -> PgError {
     error.without(field::POSITION)
 }
 
-async fn copy_rows(sources: &mut [(NodeId, Held)], sink: &mut Held, table: &str, binary: bool) -> Result<()> {
+pub(crate) async fn copy_rows(
+    sources: &mut [(NodeId, Held)],
+    sink: &mut Held,
+    table: &str,
+    binary: bool,
+) -> Result<Vec<Moved>> {
     let format = if binary { "binary" } else { "text" };
     let copy = format!("COPY pg_temp.{table} FROM STDIN (FORMAT {format})");
     sink.link.connection.query(copy.as_bytes());
     sink.flush().await?;
     match sink.next().await? {
-        Event::CopyIn => {}
+        Event::CopyIn(_) => {}
         other => return Err(PgError::protocol(format!("unexpected answer {other:?} to COPY"))),
     }
     let mut frame = CopyFrame::new();
@@ -363,7 +403,7 @@ async fn copy_rows(sources: &mut [(NodeId, Held)], sink: &mut Held, table: &str,
     }
     let result = forward_rows(sources, sink, &mut frame, binary).await;
     match &result {
-        Ok(()) => {
+        Ok(_) => {
             if binary {
                 frame.bytes.extend_from_slice(&BINARY_TRAILER);
             }
@@ -374,7 +414,9 @@ async fn copy_rows(sources: &mut [(NodeId, Held)], sink: &mut Held, table: &str,
     }
     sink.flush().await?;
     let ended = sink.finish().await;
-    result.and(ended.map(|_| ()))
+    // A failure of a source explains that of the sink.
+    let moved = result?;
+    ended.map(|_| moved)
 }
 
 async fn forward_rows(
@@ -382,16 +424,18 @@ async fn forward_rows(
     sink: &mut Held,
     frame: &mut CopyFrame,
     binary: bool,
-) -> Result<()> {
+) -> Result<Vec<Moved>> {
+    let mut moved: Vec<Moved> = sources.iter().map(|(node, _)| Moved::nothing(*node)).collect();
     let mut steps = FuturesUnordered::new();
-    for (_, held) in sources.iter_mut() {
-        steps.push(next(held));
+    for (at, (_, held)) in sources.iter_mut().enumerate() {
+        steps.push(next(at, held));
     }
-    while let Some((held, event)) = steps.next().await {
+    while let Some((at, held, event)) = steps.next().await {
         match event? {
             Event::Done => continue,
             Event::Rows(run, _) => {
                 for body in frame_bodies(&run) {
+                    moved[at].add(1, body.len());
                     match binary {
                         true => frame.bytes.extend_from_slice(body),
                         false => text_line(body, &mut frame.bytes)?,
@@ -403,14 +447,14 @@ async fn forward_rows(
             }
             _ => {}
         }
-        steps.push(next(held));
+        steps.push(next(at, held));
     }
-    Ok(())
+    Ok(moved)
 }
 
-async fn next(held: &mut Held) -> (&mut Held, Result<Event>) {
+async fn next(at: usize, held: &mut Held) -> (usize, &mut Held, Result<Event>) {
     let event = held.next().await;
-    (held, event)
+    (at, held, event)
 }
 
 /// Rows on their way into one CopyData.

@@ -8,21 +8,27 @@
 //! ```
 //!
 //! * [`context`]: what the sessions of a coordinator share: [`Pool`], cached catalog, gtm client.
-//! * [`session`]: the connections a session holds and the transaction that ties them; [`transaction`] ends it.
+//! * [`session`]: the connections a session holds and the transaction that ties them; [`held`]: one of them, and what goes to its
+//!   node ahead of a statement; [`transaction`] ends it.
 //! * [`run`]: one node, many nodes, replicated writes; [`gather`]: temp tables on the home node; [`exchange`]: temp
 //!   tables on all nodes; [`staged`]: INSERT whose
-//!   rows PostgreSQL makes first; [`ddl`]; [`explain`]; [`copy_in`] from [`copy_input`], [`copy_out`].
+//!   rows PostgreSQL makes first; [`chain`]: data changes in WITH;
+//!   [`ddl`], [`redistribute`]; [`explain`]; [`copy_in`] from [`copy_input`], [`copy_out`].
 //! * [`snapshot`]: which state of the nodes a statement sees; [`portals`]: the same inside a transaction that has written.
+//!   [`read_alone`]: the shortest way for a SELECT by itself.
 //! * [`cancel`]: stopping a session from outside; its part in breaking deadlocks over several nodes.
+//! * [`listen`]: LISTEN and NOTIFY.
 //! * [`quick`]: plans of statements that differ from earlier ones in their constants only.
 //! * [`load`]: the catalog, read off the primary datanode.
 //!
 //! Invariants: no SQL value is ever computed here; rows are moved as bytes and looked into only for their distribution
 //! key; every buffer is bounded; a connection that was not read to the end of an answer is never used again.
 
+mod aside;
 mod block;
 mod call;
 mod cancel;
+mod chain;
 mod change;
 mod cluster_command;
 mod context;
@@ -35,19 +41,27 @@ mod copy_pipeline;
 mod copy_staged;
 mod ddl;
 mod describe;
+mod encoding;
 mod estimates;
 mod exchange;
 mod explain;
 mod gather;
+mod held;
+mod listen;
 mod load;
+mod locks;
 mod output;
 mod own_settings;
 mod pool;
 mod portals;
 mod quick;
+mod read_alone;
+mod readers;
+mod redistribute;
 mod run;
 mod session;
 mod settings;
+mod sight;
 mod snapshot;
 mod staged;
 mod transaction;
@@ -60,10 +74,10 @@ pub use context::Context;
 pub use copy_input::CopySource;
 pub use copy_out::CopySink;
 pub use describe::Description;
-pub use explain::query_plan_field;
+pub use encoding::is_foreign as is_foreign_encoding;
 pub use load::Loaded;
 pub use output::{Output, SPOOL_BYTES_MAX, Spool};
-pub use own_settings::{IDLE_IN_TRANSACTION, IDLE_SESSION, duration, own_setting_name};
+pub use own_settings::{IDLE_IN_TRANSACTION, IDLE_SESSION, STATEMENT_TIMEOUT, duration, own_setting_name};
 pub use pool::{Address, Identity, Pool};
 pub use quick::Quick;
 pub use run::Completion;

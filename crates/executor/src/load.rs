@@ -76,8 +76,9 @@ pub(crate) const LOCK_FOR_COMMIT: &str = "SELECT pg_catalog.pg_advisory_xact_loc
 const BEGIN: &str =
     "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL search_path = ''; SET LOCAL lock_timeout = '30s'";
 
-/// Reads everything. `in_transaction`: the connection has a transaction open whose own changes are to be seen.
-pub(crate) async fn load(connection: &mut Connection, in_transaction: bool) -> Result<Catalog> {
+/// Reads everything. `own_version`: the connection has a transaction open whose own changes are to be seen, under this version.
+pub(crate) async fn load(connection: &mut Connection, own_version: Option<u64>) -> Result<Catalog> {
+    let in_transaction = own_version.is_some();
     if in_transaction {
         connection.execute("SAVEPOINT loxo_load; SET LOCAL search_path = ''").await?;
     } else {
@@ -88,7 +89,7 @@ pub(crate) async fn load(connection: &mut Connection, in_transaction: bool) -> R
         // change, which has locked tables that are looked at below.
         connection.execute(&format!("SELECT pg_catalog.pg_advisory_unlock_shared({COMMIT_LOCK})")).await?;
     }
-    let result = read_all(connection).await;
+    let result = read_all(connection, own_version).await;
     let end = if in_transaction { "ROLLBACK TO loxo_load; RELEASE loxo_load" } else { "ROLLBACK" };
     if result.is_err() {
         let ended = connection.execute(end).await;
@@ -110,12 +111,11 @@ pub(crate) async fn load(connection: &mut Connection, in_transaction: bool) -> R
     }
 }
 
-async fn read_all(connection: &mut Connection) -> Result<Catalog> {
-    let version = connection
-        .query_rows("SELECT version, pg_catalog.current_setting('server_version_num') FROM loxo.catalog_version")
-        .await?;
+async fn read_all(connection: &mut Connection, own_version: Option<u64>) -> Result<Catalog> {
+    let version = connection.query_rows(VERSION).await?;
     let row = version.first().ok_or_else(|| PgError::internal("loxo.catalog_version is empty"))?;
-    let mut builder = Builder::new(number(row, 0)?, number(row, 1)?);
+    let mut builder = Builder::new(own_version.map_or_else(|| number(row, 0), Ok)?, number(row, 1)?);
+    builder.defers_constraints(flag(row, 2)?);
     read_nodes(connection, &mut builder).await?;
     for row in connection.query_rows(SCHEMAS).await? {
         builder.schema(text(&row, 0)?);
@@ -143,6 +143,9 @@ async fn read_all(connection: &mut Connection) -> Result<Catalog> {
     }
     for row in connection.query_rows(OPERATORS).await? {
         builder.operator(text(&row, 0)?);
+    }
+    for row in connection.query_rows(NONDETERMINISTIC_COLLATIONS).await? {
+        builder.nondeterministic_collation(text(&row, 0)?);
     }
     read_relations(connection, builder).await
 }
@@ -216,6 +219,7 @@ async fn read_relations(connection: &mut Connection, mut builder: Builder) -> Re
             distribution,
             view_definition: optional(&row, 5)?.map(|sql| sql.trim_end().trim_end_matches(';').to_owned()),
             is_barrier: flag(&row, 6)?,
+            check_option: flag(&row, 17)?,
             unique_keys: unique_keys.remove(&oid).unwrap_or_default().iter().map(unique_key).collect::<Result<_>>()?,
             foreign_keys: foreign_keys
                 .remove(&oid)
@@ -326,6 +330,9 @@ pub(crate) fn is_node_specific(oid: Oid) -> bool {
     oid >= FIRST_USER_OID
 }
 
+const VERSION: &str = "SELECT version, current_setting('server_version_num'), \
+     EXISTS (SELECT FROM pg_trigger WHERE tginitdeferred) FROM loxo.catalog_version";
+
 const SCHEMAS: &str = "SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_(toast|temp)'";
 
 const TYPES: &str = "SELECT t.oid, n.nspname, t.typname, t.typtype, \
@@ -344,6 +351,8 @@ const FUNCTIONS: &str = "SELECT p.oid, n.nspname, p.proname, l.lanname, p.provol
 const OPERATORS: &str = "SELECT DISTINCT o.oprname FROM pg_operator o JOIN pg_proc p ON p.oid = o.oprcode \
      JOIN pg_language l ON l.oid = p.prolang WHERE o.oid >= 16384 AND l.lanname NOT IN ('c', 'internal')";
 
+const NONDETERMINISTIC_COLLATIONS: &str = "SELECT DISTINCT collname FROM pg_collation WHERE NOT collisdeterministic";
+
 /// Relations of users: not ours, not PostgreSQL's own, not other sessions' temp tables.
 const RELATIONS: &str = "SELECT c.oid, n.nspname, c.relname, c.relkind, c.relpersistence, \
      CASE WHEN c.relkind IN ('v', 'm') THEN pg_get_viewdef(c.oid) END, \
@@ -354,7 +363,8 @@ const RELATIONS: &str = "SELECT c.oid, n.nspname, c.relname, c.relkind, c.relper
      EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal), \
      c.relkind IN ('r', 'p') AND EXISTS (SELECT FROM pg_rewrite r WHERE r.ev_class = c.oid), \
      c.reltuples * CASE WHEN k.locator IN ('H', 'M', 'N') THEN (SELECT count(*) FROM loxo.node WHERE type = 'D') ELSE 1 END, \
-     k.locator, k.key_columns, k.map_id, k.nodes \
+     k.locator, k.key_columns, k.map_id, k.nodes, \
+     coalesce(c.reloptions && ARRAY['check_option=local', 'check_option=cascaded'], false) \
      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN loxo.class k ON k.relid = c.oid \
      WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f', 'c') \
      AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'loxo') AND n.nspname !~ '^pg_(toast|temp)'";

@@ -18,6 +18,7 @@ pub struct Output<'a> {
 enum Target<'a> {
     Client(&'a mut FrameWriter),
     Spool(&'a mut Spool),
+    Nowhere,
 }
 
 /// Rows kept in memory: runs of whole DataRow frames.
@@ -69,6 +70,11 @@ impl<'a> Output<'a> {
         Self { target: Target::Spool(spool), described: false, rows: 0 }
     }
 
+    /// Rows that nobody reads.
+    pub(crate) fn nowhere() -> Self {
+        Self { target: Target::Nowhere, described: false, rows: 0 }
+    }
+
     /// Rows so far.
     pub fn rows_sent(&self) -> u64 {
         self.rows
@@ -90,15 +96,16 @@ impl<'a> Output<'a> {
     pub(crate) async fn rows(&mut self, run: Bytes, count: usize) -> Result<()> {
         self.rows += count as u64;
         match &mut self.target {
+            Target::Nowhere => Ok(()),
             Target::Client(writer) => writer.write_through(&run).await,
             Target::Spool(spool) => {
                 spool.bytes += run.len();
                 if spool.bytes > SPOOL_BYTES_MAX {
                     return Err(PgError::new(
                         SqlState::PROGRAM_LIMIT_EXCEEDED,
-                        "the result of a portal that is fetched in pieces exceeds 256 MiB",
+                        "the rows that a coordinator has to keep exceed 256 MiB",
                     )
-                    .hint("Fetch all rows at once, or use DECLARE CURSOR and FETCH."));
+                    .hint("Fetch all rows of a portal at once, or use DECLARE CURSOR and FETCH; let RETURNING in WITH give fewer rows."));
                 }
                 spool.runs.push_back((run, count));
                 Ok(())

@@ -1,4 +1,4 @@
-//! Settings that the coordinator obeys itself: the idle timeouts.
+//! Settings that the coordinator obeys itself: the idle timeouts, and `statement_timeout`, which the nodes obey too.
 //!
 //! A backend knows only how long it has been left alone, not whether the session works on another node meanwhile. Were it
 //! told, it would end a transaction whose client is not idle at all. So nobody but the coordinator counts the time, and
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use pgerror::{PgError, Result};
 
-use crate::session::Session;
+use crate::session::{Replay, Session};
 
 /// Between two statements of a block.
 pub const IDLE_IN_TRANSACTION: &str = "idle_in_transaction_session_timeout";
@@ -23,7 +23,31 @@ pub fn own_setting_name(name: &str) -> Option<&'static str> {
     NAMES.into_iter().find(|own| *own == name)
 }
 
+/// For the coordinator's own waits, and for statements of several steps.
+pub const STATEMENT_TIMEOUT: &str = "statement_timeout";
+
 impl Session {
+    /// How long a statement may take.
+    pub(crate) fn statement_timeout(&self) -> Option<Duration> {
+        match self.own_setting(STATEMENT_TIMEOUT) {
+            Some(value) => duration(value),
+            None => self.server_timeout,
+        }
+    }
+
+    /// To be called after anything that sets `statement_timeout` on the nodes.
+    pub async fn statement_timeout_changed(&mut self, local: bool) -> Result<()> {
+        if local && !self.in_block() {
+            return Ok(());
+        }
+        let value = self.show_on_home(STATEMENT_TIMEOUT).await?;
+        self.note_own_setting(STATEMENT_TIMEOUT, Some(value.clone()));
+        if !local {
+            self.settings_mut().set_own(STATEMENT_TIMEOUT, value);
+        }
+        Ok(())
+    }
+
     /// `SET [LOCAL] name = …`.
     pub async fn set_own(&mut self, name: &'static str, sql: &str, local: bool) -> Result<()> {
         if local && !self.in_block() {
@@ -40,9 +64,26 @@ impl Session {
         Ok(())
     }
 
+    /// Notes in the block what one of the coordinator's own settings is from here on.
+    pub(crate) fn note_own_setting(&mut self, name: &'static str, value: Option<String>) {
+        if let Some(block) = &mut self.block {
+            block.replay.push(Replay::Own(name, value));
+        }
+    }
+
+    /// Value of one of the coordinator's own settings, as SHOW writes it; `None` for the server's own.
+    pub fn own_setting(&self, name: &str) -> Option<&str> {
+        let in_block = self.block.iter().flat_map(|block| block.replay.iter().rev()).find_map(|step| match step {
+            Replay::Own(known, value) if *known == name => Some(value.as_deref()),
+            _ => None,
+        });
+        in_block.unwrap_or_else(|| self.settings.own(name))
+    }
+
     /// `RESET name` and `SET [LOCAL] name TO DEFAULT`.
     pub fn reset_own(&mut self, name: &'static str, local: bool) {
-        self.note_own_setting(name, None);
+        let value = self.settings().own_at_start(name).map(str::to_owned);
+        self.note_own_setting(name, value);
         if !local {
             self.settings_mut().reset_own(name);
         }

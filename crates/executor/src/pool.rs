@@ -17,6 +17,8 @@ use pgerror::{PgError, Result, SqlState};
 use pgproto::{ConnectOptions, Connection, scram};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::held::Own;
+use crate::own_settings;
 use crate::snapshot::Isolation;
 
 /// Longest wait for a free connection to a node.
@@ -60,6 +62,8 @@ pub struct Link {
     pub(crate) settled_at: u64,
     /// `default_transaction_isolation` as the backend started.
     pub(crate) isolation: Isolation,
+    /// `statement_timeout` as the backend started.
+    pub(crate) statement_timeout: Option<Duration>,
     key: Key,
     _permit: OwnedSemaphorePermit,
 }
@@ -165,12 +169,26 @@ impl Pool {
             ],
         };
         let mut connection = Connection::connect(&options).await?;
+        Own::prepare_all(&mut connection);
         // A role or a database can have its own.
-        let rows = connection.query_rows("SHOW default_transaction_isolation").await?;
-        let level = rows.into_iter().flatten().next().flatten().unwrap_or_default();
-        let isolation = Isolation::named(&String::from_utf8_lossy(&level));
+        connection.query(b"SHOW default_transaction_isolation; SHOW statement_timeout");
+        connection.flush().await?;
+        connection.read_rows().await?;
+        let (rows, _) = connection.read_rows().await?;
+        let mut values = rows.into_iter().map(|row| row.into_iter().next().flatten().unwrap_or_default());
+        let mut value = || String::from_utf8_lossy(&values.next().unwrap_or_default()).into_owned();
+        let (isolation, statement_timeout) = (Isolation::named(&value()), own_settings::duration(&value()));
         let statements = StatementCache::default();
-        Ok(Link { connection, applied_settings: 0, statements, settled_at: 0, isolation, key, _permit: permit })
+        Ok(Link {
+            connection,
+            applied_settings: 0,
+            statements,
+            settled_at: 0,
+            isolation,
+            statement_timeout,
+            key,
+            _permit: permit,
+        })
     }
 
     /// Takes a link back; one that is not idle is closed.

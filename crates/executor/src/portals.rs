@@ -16,6 +16,8 @@
 //! Invariants: a portal bound outside a valid closure is closed and never executed; nothing here leaves a portal behind that a
 //! later statement could take for its own.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use catalog::{NodeId, quote_identifier};
 use pgerror::{PgError, Result, SqlState};
@@ -27,13 +29,11 @@ use tokio::time::Instant;
 
 use crate::call::{Call, Parameters};
 use crate::gather::{Filled, without_position};
+use crate::held::{Held, Own};
 use crate::output::Output;
 use crate::run::Completion;
-use crate::session::{BESIDE, Held, Mode, Session};
+use crate::session::{BESIDE, Mode, Session};
 use crate::snapshot::{CUT_MAX, Isolation, generation};
-
-/// Name of the portal that reads the generation, and of its statement.
-const GENERATION: &[u8] = b"loxo_generation";
 
 /// A SELECT that is to run on several nodes in the state of one cut.
 pub(crate) struct Portal {
@@ -41,11 +41,11 @@ pub(crate) struct Portal {
     sql: String,
     result_formats: Vec<i16>,
     /// Of both the statement and the portal.
-    name: Bytes,
+    pub(crate) name: Bytes,
 }
 
 impl Portal {
-    fn new(number: usize, nodes: &[NodeId], sql: &str, result_formats: Vec<i16>) -> Self {
+    pub(crate) fn new(number: usize, nodes: &[NodeId], sql: &str, result_formats: Vec<i16>) -> Self {
         Self {
             nodes: nodes.to_vec(),
             sql: sql.to_owned(),
@@ -70,15 +70,19 @@ impl Session {
     ) -> Result<Completion> {
         let nodes: Vec<NodeId> = parts.iter().map(|(node, _)| *node).collect();
         let Some((_, sql)) = parts.first().filter(|_| self.binds(&nodes)) else {
+            if !self.in_block()
+                && self.is_consistent()
+                && let Some(completion) = self.read_alone(&parts, call, output).await?
+            {
+                return Ok(completion);
+            }
             let read = self.begin_read(&nodes, parts.iter().take(1).map(|(_, sql)| sql.as_str())).await?;
             let result = self.scatter(Mode::InBlock, parts, call, output).await;
             self.end_read(read).await;
             return result;
         };
         let portal = Portal::new(1, &nodes, sql, call.result_formats.clone());
-        let portals = [portal];
-        self.bind_portals(&portals, call).await?;
-        let [portal] = &portals;
+        self.bind_portals(&[&portal], call).await?;
         for node in &nodes {
             self.link(*node)?.execute_portal(&portal.name, call.describe);
         }
@@ -92,7 +96,7 @@ impl Session {
     pub(crate) async fn gathers_beside(&mut self, inputs: &[Input], final_sql: &FinalSql) -> Result<bool> {
         let nodes = self.gathered_nodes(inputs);
         let has_ddl = self.block.as_ref().is_some_and(|block| block.ran_ddl);
-        if has_ddl || !self.binds(&nodes) {
+        if has_ddl || !self.binds(&nodes) || inputs.iter().any(|input| input.dag.is_some()) {
             return Ok(false);
         }
         let loaded = self.catalog().await?;
@@ -130,7 +134,7 @@ impl Session {
         final_sql: &FinalSql,
         call: &Call,
     ) -> Result<String> {
-        self.bind_portals(portals, call).await?;
+        self.bind_portals(&portals.iter().collect::<Vec<_>>(), call).await?;
         for ((input, portal), columns) in inputs.iter().zip(portals).zip(filled) {
             let created = self.create_input(BESIDE, input, columns, false, call).await;
             for node in &portal.nodes {
@@ -148,7 +152,8 @@ impl Session {
 
     /// Rows of `sql`, run beside the home node, as a new temp table of the block's own session there.
     pub(crate) async fn bring_home(&mut self, sql: &str, table: &str, columns: &[String], call: &Call) -> Result<()> {
-        let input = Input { table: String::new(), nodes: Vec::new(), sql: sql.to_owned(), after_create: Vec::new() };
+        let input =
+            Input { table: String::new(), nodes: Vec::new(), sql: sql.to_owned(), after_create: Vec::new(), dag: None };
         let described = self.describe_input(BESIDE, &input, call).await?;
         let types = self.type_names(&described).await?;
         let list: Vec<String> = columns.iter().zip(types).map(|(column, of)| format!("{column} {of}")).collect();
@@ -163,14 +168,28 @@ impl Session {
         self.sink = self.home;
         let pumped = self.pump(&[BESIDE], table, described.binary, created).await;
         self.sink = BESIDE;
-        pumped
+        pumped.map(|_| ())
     }
 
     /// Binds every portal on its nodes within one valid closure.
-    async fn bind_portals(&mut self, portals: &[Portal], call: &Call) -> Result<()> {
-        let mut nodes: Vec<NodeId> = portals.iter().flat_map(|portal| portal.nodes.clone()).collect();
-        nodes.sort_unstable();
-        nodes.dedup();
+    async fn bind_portals(&mut self, portals: &[&Portal], call: &Call) -> Result<()> {
+        self.parse_portals(portals, call).await?;
+        let nodes = nodes_of(portals);
+        let deadline = Instant::now() + CUT_MAX;
+        let parameters = call.parameters.as_deref().cloned().unwrap_or_default();
+        loop {
+            let cut = self.closure(&nodes, deadline).await?;
+            let generations = bind_on(&mut self.held, portals, &parameters).await?;
+            if self.complete(cut, &generations) {
+                return Ok(());
+            }
+            close_on(&mut self.held, portals).await?;
+        }
+    }
+
+    /// Has the block's sessions parse the portals' texts, which may wait for locks.
+    pub(crate) async fn parse_portals(&mut self, portals: &[&Portal], call: &Call) -> Result<()> {
+        let nodes = nodes_of(portals);
         for node in &nodes {
             self.hold(*node, Mode::InBlock).await?;
             let link = self.link(*node)?;
@@ -178,46 +197,53 @@ impl Session {
                 .iter()
                 .filter(|portal| portal.nodes.contains(node))
                 .for_each(|portal| link.parse_portal(portal, call));
-            link.parse_generation();
+            link.link.connection.sync();
         }
-        self.answers(&nodes).await.map_err(without_position)?;
-        let deadline = Instant::now() + CUT_MAX;
-        let nothing = Parameters::default();
-        let parameters = call.parameters.as_deref().unwrap_or(&nothing);
-        loop {
-            let cut = self.closure(&nodes, deadline).await?;
-            for node in &nodes {
-                let link = self.link(*node)?;
-                portals
-                    .iter()
-                    .filter(|portal| portal.nodes.contains(node))
-                    .for_each(|portal| link.bind_portal(portal, parameters));
-                link.bind_generation();
-            }
-            let generations = self.answers(&nodes).await?;
-            if self.complete(cut, &generations) {
-                return Ok(());
-            }
-            for node in &nodes {
-                let link = self.link(*node)?;
-                portals
-                    .iter()
-                    .filter(|portal| portal.nodes.contains(node))
-                    .for_each(|portal| link.close_portal(&portal.name));
-                link.link.connection.sync();
-            }
-            self.answers(&nodes).await?;
-        }
+        answers(&mut self.held, &nodes).await.map_err(without_position).map(|_| ())
     }
+}
 
-    /// Sends what is queued on these links, up to a Sync each, and reads the answers; the first error wins.
-    async fn answers(&mut self, nodes: &[NodeId]) -> Result<Vec<Option<i64>>> {
-        let work = self.held.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(_, held)| async {
-            held.flush().await?;
-            held.portal_answers().await
-        });
-        futures_util::future::join_all(work).await.into_iter().collect()
+fn nodes_of(portals: &[&Portal]) -> Vec<NodeId> {
+    let mut nodes: Vec<NodeId> = portals.iter().flat_map(|portal| portal.nodes.clone()).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    nodes
+}
+
+/// Binds portals that have been parsed; gives the generations of their nodes, read after it.
+pub(crate) async fn bind_on(
+    held: &mut BTreeMap<NodeId, Held>,
+    portals: &[&Portal],
+    parameters: &Parameters,
+) -> Result<Vec<Option<i64>>> {
+    let nodes = nodes_of(portals);
+    for (node, link) in held.iter_mut().filter(|(node, _)| nodes.contains(node)) {
+        portals
+            .iter()
+            .filter(|portal| portal.nodes.contains(node))
+            .for_each(|portal| link.bind_portal(portal, parameters));
+        link.bind_generation();
     }
+    answers(held, &nodes).await
+}
+
+/// Closes portals that were bound in vain.
+pub(crate) async fn close_on(held: &mut BTreeMap<NodeId, Held>, portals: &[&Portal]) -> Result<()> {
+    let nodes = nodes_of(portals);
+    for (node, link) in held.iter_mut().filter(|(node, _)| nodes.contains(node)) {
+        portals.iter().filter(|portal| portal.nodes.contains(node)).for_each(|portal| link.close_portal(&portal.name));
+        link.link.connection.sync();
+    }
+    answers(held, &nodes).await.map(|_| ())
+}
+
+/// Sends what is queued on these links, up to a Sync each, and reads the answers; the first error wins.
+pub(crate) async fn answers(held: &mut BTreeMap<NodeId, Held>, nodes: &[NodeId]) -> Result<Vec<Option<i64>>> {
+    let work = held.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(_, held)| async {
+        held.flush().await?;
+        held.portal_answers().await
+    });
+    futures_util::future::join_all(work).await.into_iter().collect()
 }
 
 impl Held {
@@ -227,13 +253,6 @@ impl Held {
         frontend::close(out, Target::Portal, &portal.name);
         frontend::close(out, Target::Statement, &portal.name);
         frontend::parse(out, &portal.name, portal.sql.as_bytes(), &call.fragment_types(&portal.sql));
-    }
-
-    fn parse_generation(&mut self) {
-        let out = self.link.connection.out();
-        frontend::close(out, Target::Statement, GENERATION);
-        frontend::parse(out, GENERATION, txn::SNAPSHOT_SQL.as_bytes(), &[]);
-        self.link.connection.sync();
     }
 
     fn bind_portal(&mut self, portal: &Portal, parameters: &Parameters) {
@@ -249,10 +268,7 @@ impl Held {
 
     /// After the portals: the generation read is at least as new as their snapshots.
     fn bind_generation(&mut self) {
-        let statement = Bytes::from_static(GENERATION);
-        let out = self.link.connection.out();
-        frontend::bind(out, &Bind { statement, ..Bind::default() });
-        frontend::execute(out, b"", 0);
+        Own::Generation.queue(&mut self.link.connection);
         self.link.connection.sync();
     }
 
@@ -261,7 +277,7 @@ impl Held {
     }
 
     /// Queues the execution of a bound portal, which is closed at its end.
-    fn execute_portal(&mut self, name: &[u8], describe: bool) {
+    pub(crate) fn execute_portal(&mut self, name: &[u8], describe: bool) {
         let out = self.link.connection.out();
         if describe {
             frontend::describe(out, Target::Portal, name);
@@ -278,7 +294,11 @@ impl Held {
         loop {
             let frame = self.link.connection.recv().await?;
             match frame.tag {
-                tag::READY_FOR_QUERY => return failure.map_or(Ok(read), Err),
+                tag::READY_FOR_QUERY => {
+                    let Some(error) = failure else { return Ok(read) };
+                    self.give_up_without_statements(&error);
+                    return Err(error);
+                }
                 tag::DATA_ROW => {
                     let row = pgproto::backend::decode_data_row(frame.body)?;
                     read = row.first().and_then(|value| generation(value.as_deref()?));

@@ -167,6 +167,7 @@ impl Session {
             );
         }
         self.catalog_version = version;
+        self.catalog_defers = catalog.defers_constraints();
         let text = match call.parameters {
             None => template.parameterise(sql, &scratch.shape),
             Some(_) => None,
@@ -196,6 +197,7 @@ impl Session {
             in_transaction: self.in_block(),
             clock: self.clock(),
             now: None,
+            exchanges: self.exchanges(),
             estimates: None,
         }
     }

@@ -16,9 +16,10 @@ use pgproto::backend::{self, split_command_tag};
 use planner::Plan;
 
 use crate::call::{Call, Event};
+use crate::held::Held;
 use crate::load::is_node_specific;
 use crate::output::Output;
-use crate::session::{BESIDE, Held, Mode, Session};
+use crate::session::{BESIDE, Mode, Session, take_links};
 use crate::snapshot::Isolation;
 
 /// How a statement ended.
@@ -64,12 +65,14 @@ impl Session {
                 self.keep_sequence_state(&change.create_sql);
                 change.fills.iter().for_each(|fill| self.keep_sequence_state(&fill.text));
             }
+            Plan::Chain(chain) => chain.steps.iter().for_each(|step| self.keep_session_state(&step.plan)),
             // Nothing that the home node has to evaluate.
             Plan::Dag(_)
             | Plan::Scatter(_)
             | Plan::Replicate(_)
             | Plan::InsertSplit(_)
             | Plan::CopyFrom(_)
+            | Plan::CopyHome(_)
             | Plan::CopyTo(_)
             | Plan::Explain(_)
             | Plan::DeclareCursor(_)
@@ -84,6 +87,7 @@ impl Session {
     pub(crate) fn keep_sequence_state(&mut self, sql: &str) {
         const FUNCTIONS: [&str; 5] = ["nextval", "currval", "lastval", "setval", "advisory"];
         let sql = sql.to_ascii_lowercase();
+        self.notified |= sql.contains("pg_notify");
         if FUNCTIONS.iter().any(|name| sql.contains(name)) {
             let home = self.home;
             self.pin(home);
@@ -117,13 +121,13 @@ impl Session {
             Plan::Gather(gather) => self.gather(gather, call, output).await,
             Plan::InsertStaged(insert) => self.write_staged(insert, call, output).await,
             Plan::Change(change) => self.write_change(change, call, output).await,
+            Plan::Chain(chain) => self.write_chain(chain, call, output).await,
             Plan::Dag(dag) => self.dag(dag, call, output).await,
             Plan::Explain(explain) => self.explain(explain, call, output).await,
             Plan::Ddl(ddl) => self.ddl(ddl).await,
-            Plan::Redistribute(_) => Err(PgError::unsupported("ALTER TABLE … DISTRIBUTE BY")
-                .hint("Create a new table with the wanted distribution and fill it with INSERT … SELECT.")),
+            Plan::Redistribute(plan) => self.redistribute(plan).await,
             Plan::Cluster(command) => self.cluster_command(command, call, output).await,
-            Plan::CopyFrom(_) | Plan::CopyTo(_) | Plan::DeclareCursor(_) | Plan::Session => {
+            Plan::CopyFrom(_) | Plan::CopyHome(_) | Plan::CopyTo(_) | Plan::DeclareCursor(_) | Plan::Session => {
                 Err(PgError::internal("this statement is not run by Session::run"))
             }
         }
@@ -188,7 +192,7 @@ impl Session {
     ) -> Result<Completion> {
         let version = self.catalog_version;
         for (node, sql) in &parts {
-            self.hold(*node, mode).await?;
+            self.hold_for(*node, mode, call.parameters.is_some()).await?;
             self.sight.touch(self.place(*node));
             self.link(*node)?.start(sql, call, version);
         }
@@ -366,13 +370,7 @@ impl Session {
     /// Takes links out of the session for work that borrows several at once. Work that is dropped half-way (the client is
     /// gone) drops them, which closes the connections.
     pub(crate) fn take(&mut self, nodes: &[NodeId]) -> Result<Vec<(NodeId, Held)>> {
-        nodes
-            .iter()
-            .map(|node| {
-                let held = self.held.remove(node);
-                Ok((*node, held.ok_or_else(|| PgError::internal("a link that a statement needs is not held"))?))
-            })
-            .collect()
+        take_links(&mut self.held, nodes)
     }
 
     /// Undoes [`Session::take`].
@@ -436,7 +434,9 @@ fn writes(plan: &Plan) -> bool {
         | Plan::InsertSplit(_)
         | Plan::InsertStaged(_)
         | Plan::Change(_)
+        | Plan::Chain(_)
         | Plan::CopyFrom(_)
+        | Plan::CopyHome(_)
         | Plan::Ddl(_)
         | Plan::Redistribute(_) => true,
         Plan::Dag(_) | Plan::CopyTo(_) | Plan::Cluster(_) | Plan::Session => false,

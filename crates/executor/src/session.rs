@@ -12,17 +12,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use catalog::NodeId;
-use pgerror::{PgError, Result, SqlState};
+use pgerror::{PgError, Result};
 use pgproto::Frame;
 use pgproto::backend::tag;
-use pgproto::connection::unexpected;
 
+use crate::aside::Aside;
 use crate::cancel::{CancelSet, Entry};
 use crate::context::Context;
+use crate::held::{BEGIN, Held, Own};
+use crate::listen::{Change, Listening};
 use crate::load::Loaded;
-use crate::pool::{Identity, Link, StatementKey};
+use crate::pool::Identity;
 use crate::settings::Settings;
-use crate::snapshot::{Cut, Isolation, Sight};
+use crate::sight::Sight;
+use crate::snapshot::{Cut, Isolation};
 
 /// A second session on the home node, for a transaction that may not write.
 pub(crate) const BESIDE: NodeId = NodeId(u16::MAX);
@@ -34,29 +37,6 @@ pub enum Mode {
     Autocommit,
     /// Part of the session's transaction, which is opened on the node if it is not yet.
     InBlock,
-}
-
-/// A link while the session holds it.
-pub(crate) struct Held {
-    pub(crate) link: Link,
-    /// A transaction is open on it.
-    pub(crate) begun: bool,
-    /// Answers to `BEGIN …` that were queued before the statement and are to be read first.
-    pub(crate) preamble: u32,
-    /// The backend has temp tables of this transaction: it cannot be PREPAREd.
-    pub(crate) temp: bool,
-    /// Temp tables of ours, that the user knows nothing of, are or were among them.
-    pub(crate) gathered: bool,
-    /// A Parse whose success is not known yet.
-    pub(crate) parsing: Option<StatementKey>,
-    /// The error of the answer being read.
-    pub(crate) failure: Option<PgError>,
-    /// CopyData is on its way from the node.
-    pub(crate) copying_out: bool,
-    /// Sync, which commits the statement, waits for the gate.
-    pub(crate) gate: Option<txn::GtmClient>,
-    /// Held from before Sync until its answer.
-    pub(crate) pass: Option<txn::Pass>,
 }
 
 /// The session's open transaction.
@@ -77,6 +57,12 @@ pub(crate) struct Block {
     /// The search path or the temp objects may be others than before the block.
     pub(crate) names_changed: bool,
     pub(crate) failed: bool,
+    /// A connection with a part of the transaction is gone: nothing but ROLLBACK can end it.
+    pub(crate) is_torn: bool,
+    /// SET CONSTRAINTS was run.
+    pub(crate) constraints_set: bool,
+    /// The catalog's version is raised, and its row locked, already.
+    pub(crate) version_raised: bool,
     pub(crate) read_only: bool,
     pub(crate) isolation: Isolation,
     pub(crate) cut: Cut,
@@ -90,6 +76,10 @@ pub(crate) struct Block {
     pub(crate) locked: bool,
     /// It has changed tables or locked them: no other session may look at them.
     pub(crate) ran_ddl: bool,
+    /// So had it before the schema change that is under way.
+    pub(crate) ran_ddl_before: bool,
+    /// The table that CREATE TABLE AS has made is being filled.
+    pub(crate) fills_table: bool,
     /// Its snapshot on the home node, for the session beside it.
     pub(crate) exported: Option<String>,
     /// The first node that was touched: the transaction's `now()` is that node's.
@@ -102,6 +92,8 @@ pub(crate) enum Replay {
     Set(String),
     /// A setting that no node is told of, and its value from here on.
     Own(&'static str, Option<String>),
+    /// LISTEN or UNLISTEN, which counts from the commit on.
+    Listen(Change),
 }
 
 /// See the module's page.
@@ -116,7 +108,9 @@ pub struct Session {
     /// Where the gtm finds it.
     _entry: Entry,
     /// State lives in these nodes' backends: keep them until the session ends.
-    pinned: std::collections::BTreeSet<NodeId>,
+    pub(crate) pinned: std::collections::BTreeSet<NodeId>,
+    /// Sessions whose snapshots are those of the open block, until they are needed.
+    pub(crate) readers: Option<Box<Aside>>,
     /// NoticeResponses for the client that came beside the answers.
     pub(crate) notices: Vec<Frame>,
     /// A number of this session's own, to spread work over nodes.
@@ -127,6 +121,10 @@ pub struct Session {
     pub(crate) sight: Sight,
     /// `default_transaction_isolation` of the home node's backends.
     pub(crate) server_isolation: Isolation,
+    /// `statement_timeout` of the home node's backends.
+    pub(crate) server_timeout: Option<std::time::Duration>,
+    /// The catalog that the present statement was planned with has constraints or triggers that are INITIALLY DEFERRED.
+    pub(crate) catalog_defers: bool,
     /// Where gathered rows go: the home node, or [`BESIDE`] it.
     pub(crate) sink: NodeId,
     /// Names in `pg_temp`, if known.
@@ -135,6 +133,9 @@ pub struct Session {
     pub(crate) search_path: Option<Vec<String>>,
     pub(crate) search_path_was_set: bool,
     pub(crate) scratch: crate::quick::Scratch,
+    pub(crate) listening: Option<Listening>,
+    /// The transaction, or the last statement, has notified.
+    pub(crate) notified: bool,
 }
 
 impl Session {
@@ -155,16 +156,21 @@ impl Session {
             cancel,
             _entry,
             pinned: Default::default(),
+            readers: None,
             notices: Vec::new(),
             spread,
             catalog_version: 0,
             sight,
             server_isolation: Isolation::default(),
+            server_timeout: None,
+            catalog_defers: false,
             sink: home,
             temp_relations: None,
             search_path: None,
             search_path_was_set: false,
             scratch: Default::default(),
+            listening: None,
+            notified: false,
         }
     }
 
@@ -289,10 +295,15 @@ impl Session {
 
     /// Makes the session hold a link to `node` that is ready for the statement; BEGIN may be queued on it, unsent.
     pub(crate) async fn hold(&mut self, node: NodeId, mode: Mode) -> Result<()> {
+        self.hold_for(node, mode, false).await
+    }
+
+    /// [`Session::hold`] for a statement that is queued next and, if `extended`, goes by the extended protocol.
+    pub(crate) async fn hold_for(&mut self, node: NodeId, mode: Mode, extended: bool) -> Result<()> {
         if mode == Mode::InBlock {
             self.enter_node(node).await?;
         }
-        self.ready(node, mode, true).await
+        self.ready(node, mode, true, extended).await
     }
 
     /// For what reads no rows of the user's: a SERIALIZABLE transaction may ask one node and run on another.
@@ -305,20 +316,53 @@ impl Session {
 
     /// [`Session::hold`] for what takes no snapshot.
     pub(crate) async fn hold_as_is(&mut self, node: NodeId, mode: Mode) -> Result<()> {
-        self.ready(node, mode, mode == Mode::InBlock).await
+        self.ready(node, mode, mode == Mode::InBlock, false).await
     }
 
-    async fn ready(&mut self, node: NodeId, mode: Mode, settle: bool) -> Result<()> {
-        if !self.held.contains_key(&node) {
-            let address = self.context.address(self.place(node))?;
-            let link = self.context.pool.checkout(node, &address, &self.identity).await?;
-            self.cancel.add(node, link.connection.cancel_key());
-            self.held.insert(node, Held::new(link));
+    async fn ready(&mut self, node: NodeId, mode: Mode, settle: bool, extended: bool) -> Result<()> {
+        // A cancel may have come between two steps of a statement. With answers on their way the links would be lost.
+        if self.held.values().all(|held| held.link.connection.is_settled()) {
+            self.cancel.interrupt().check()?;
         }
-        let place = self.place(node);
-        let settles = settle && self.settles();
+        self.take_link(node).await?;
         if self.block.is_none() {
             self.cancel.begins();
+        }
+        let settles = settle && self.must_settle(node)?;
+        if settles {
+            let place = self.place(node);
+            self.link(node)?.link.settled_at = self.context.doubt(place);
+            self.sight.settled(place);
+        }
+        let joins = mode == Mode::InBlock && !self.link(node)?.begun;
+        let commands = if joins { Some(self.join(node)?) } else { None };
+        let in_read_committed = mode == Mode::InBlock && self.isolation() == Some(Isolation::ReadCommitted);
+        let held = self.link(node)?;
+        match commands {
+            // Every statement of such a transaction has a snapshot of its own, so settling may be one of them.
+            None if in_read_committed && settles => held.queue_ahead(&[Own::Settle], extended),
+            Some(begin) if begin == BEGIN && settles && extended => held.queue_ahead(&[Own::Begin, Own::Settle], true),
+            commands => {
+                // What follows may be SET TRANSACTION, which must be the first in its transaction.
+                held.queue_ahead(if settles { &[Own::Settle] } else { &[] }, false);
+                match commands {
+                    Some(begin) if begin == BEGIN => held.queue_ahead(&[Own::Begin], extended),
+                    Some(commands) => held.query_ahead(&commands),
+                    None => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A link to `node` that has the session's settings.
+    async fn take_link(&mut self, node: NodeId) -> Result<()> {
+        if !self.held.contains_key(&node) {
+            let address = self.context.address(self.place(node))?;
+            let checkout = self.context.pool.checkout(node, &address, &self.identity);
+            let link = self.cancel.interrupt().or(checkout).await??;
+            self.cancel.add(node, link.connection.cancel_key());
+            self.held.insert(node, Held::new(link));
         }
         let Some(held) = self.held.get_mut(&node) else { return Err(PgError::internal("a held link is missing")) };
         if !held.begun {
@@ -330,23 +374,27 @@ impl Session {
                 held.link.applied_settings = fingerprint;
             }
         }
-        let keeps_snapshot = self.block.as_ref().is_some_and(|block| block.isolation.keeps_snapshot());
-        let epoch = self.context.doubt(place);
-        if settles && (self.sight.is_stale(place) || held.link.settled_at < epoch) && !(held.begun && keeps_snapshot) {
-            held.link.connection.query(txn::SETTLE_SQL.as_bytes());
-            held.preamble += 1;
-            held.link.settled_at = epoch;
-            self.sight.settled(place);
-        }
-        if mode == Mode::InBlock && !held.begun {
-            let block = self.block.as_mut().ok_or_else(|| PgError::internal("no transaction block is open"))?;
-            held.link.connection.query(block.joining_commands().as_bytes());
-            held.preamble += 1;
-            held.begun = true;
-            block.clock.get_or_insert(node);
-            self.cancel.set_in_transaction(node, true);
-        }
         Ok(())
+    }
+
+    /// Might the node show less than the session has seen? An open transaction that keeps its snapshot cannot be helped.
+    fn must_settle(&mut self, node: NodeId) -> Result<bool> {
+        let (place, settles) = (self.place(node), self.settles());
+        let is_stale = self.sight.is_stale(place);
+        let epoch = self.context.doubt(place);
+        let keeps_snapshot = self.isolation().is_some_and(Isolation::keeps_snapshot);
+        let held = self.link(node)?;
+        Ok(settles && (is_stale || held.link.settled_at < epoch) && !(held.begun && keeps_snapshot))
+    }
+
+    /// Counts the node to the block; gives what it must be sent for that.
+    fn join(&mut self, node: NodeId) -> Result<String> {
+        let block = self.block.as_mut().ok_or_else(|| PgError::internal("no transaction block is open"))?;
+        block.clock.get_or_insert(node);
+        let commands = block.joining_commands();
+        self.link(node)?.begun = true;
+        self.cancel.set_in_transaction(node, true);
+        Ok(commands)
     }
 
     /// The node whose `now()` the open block uses.
@@ -362,14 +410,17 @@ impl Session {
         no_temp && self.block.as_ref().is_none_or(unchanged)
     }
 
-    /// Opens a transaction of its own in a second session on the home node and lets gathered rows go there.
+    /// Opens a transaction of its own in a second session on the home node, with the block's settings, and lets gathered rows
+    /// go there.
     pub(crate) async fn open_beside(&mut self, begin: &str) -> Result<()> {
         self.hold(BESIDE, Mode::Autocommit).await?;
+        let made = self.block.as_ref().map(Block::settings_made).unwrap_or_default();
+        let begin = made.iter().fold(begin.to_owned(), |sql, command| format!("{sql}; {command}"));
         let held = self.link(BESIDE)?;
+        held.begun = true;
         held.link.connection.query(begin.as_bytes());
         held.flush().await?;
         held.finish().await?;
-        held.begun = true;
         self.cancel.set_in_transaction(BESIDE, true);
         self.sink = BESIDE;
         Ok(())
@@ -380,7 +431,7 @@ impl Session {
         self.sink = self.home;
         if let Some(mut held) = self.held.remove(&BESIDE)
             && held.link.connection.is_settled()
-            && held.link.connection.execute("ROLLBACK").await.is_ok()
+            && (!held.begun || held.link.connection.execute("ROLLBACK").await.is_ok())
         {
             self.give_back(BESIDE, held);
         }
@@ -432,11 +483,21 @@ impl Session {
             }
             if broken {
                 self.pinned.remove(&node);
+                if let Some(block) = self.block.as_mut().filter(|_| held.begun) {
+                    block.is_torn = true;
+                }
             }
             if let Some(mut held) = self.held.remove(&node) {
                 self.notices.extend(held.link.connection.take_notices());
                 self.give_back(node, held);
             }
+        }
+    }
+
+    /// Gives a link back that no transaction is open on.
+    pub(crate) fn let_go(&mut self, node: NodeId) {
+        if let Some(held) = self.held.remove(&node) {
+            self.give_back(node, held);
         }
     }
 
@@ -462,75 +523,8 @@ impl Session {
         results.into_iter().find_map(Result::err).map_or(Ok(()), Err)
     }
 
-    /// The cancel keys of all links held, after they were put aside for a while.
-    pub(crate) fn register_cancel_keys(&mut self) {
-        for (node, held) in &self.held {
-            self.cancel.add(*node, held.link.connection.cancel_key());
-            self.cancel.set_in_transaction(*node, held.begun);
-        }
-    }
-
-    fn begun(&self) -> Vec<NodeId> {
+    pub(crate) fn begun(&self) -> Vec<NodeId> {
         self.held.iter().filter(|(_, held)| held.begun).map(|(node, _)| *node).collect()
-    }
-
-    /// SAVEPOINT.
-    pub async fn savepoint(&mut self, name: &str) -> Result<()> {
-        let sql = format!("SAVEPOINT {}", catalog::quote_identifier(name));
-        self.broadcast(&self.begun(), &sql).await?;
-        let settings = self.settings.clone();
-        if let Some(block) = &mut self.block {
-            block.replay.push(Replay::Savepoint(name.to_owned(), settings));
-        }
-        Ok(())
-    }
-
-    /// RELEASE SAVEPOINT.
-    pub async fn release_savepoint(&mut self, name: &str) -> Result<()> {
-        let at = self.find_savepoint(name)?;
-        let sql = format!("RELEASE SAVEPOINT {}", catalog::quote_identifier(name));
-        self.broadcast(&self.begun(), &sql).await?;
-        if let Some(block) = &mut self.block {
-            // The savepoints from there on are gone, the settings made since then stay.
-            let tail = block.replay.split_off(at);
-            block.replay.extend(tail.into_iter().filter(|step| !matches!(step, Replay::Savepoint(..))));
-        }
-        Ok(())
-    }
-
-    /// ROLLBACK TO SAVEPOINT: also revives a failed block.
-    pub async fn rollback_to(&mut self, name: &str) -> Result<()> {
-        let at = self.find_savepoint(name)?;
-        if self.held.values().any(|held| held.begun && held.link.connection.is_broken()) {
-            return Err(PgError::new(
-                SqlState::IN_FAILED_SQL_TRANSACTION,
-                "a datanode was lost in this transaction, which can only be rolled back as a whole",
-            ));
-        }
-        let sql = format!("ROLLBACK TO SAVEPOINT {}", catalog::quote_identifier(name));
-        self.broadcast(&self.begun(), &sql).await?;
-        let mut settings = None;
-        if let Some(block) = &mut self.block {
-            block.replay.truncate(at + 1);
-            if let Some(Replay::Savepoint(_, then)) = block.replay.last() {
-                settings = Some(then.clone());
-            }
-            block.failed = false;
-            // DDL since the savepoint is undone: read the catalog again when it is needed.
-            block.catalog = None;
-        }
-        if let Some(settings) = settings {
-            self.settings = settings;
-        }
-        self.names_restored();
-        Ok(())
-    }
-
-    fn find_savepoint(&self, name: &str) -> Result<usize> {
-        let found = self.block.as_ref().and_then(|block| {
-            block.replay.iter().rposition(|step| matches!(step, Replay::Savepoint(known, _) if known == name))
-        });
-        found.ok_or_else(|| PgError::new(SqlState::INVALID_SAVEPOINT, format!("savepoint \"{name}\" does not exist")))
     }
 
     /// Sends a `SET` that was accepted by the home node to the other links of the block and remembers it for those
@@ -542,22 +536,6 @@ impl Session {
             block.replay.push(Replay::Set(sql.to_owned()));
         }
         Ok(())
-    }
-
-    /// Notes in the block what one of the coordinator's own settings is from here on.
-    pub(crate) fn note_own_setting(&mut self, name: &'static str, value: Option<String>) {
-        if let Some(block) = &mut self.block {
-            block.replay.push(Replay::Own(name, value));
-        }
-    }
-
-    /// Value of one of the coordinator's own settings, as SHOW writes it; `None` for the server's own.
-    pub fn own_setting(&self, name: &str) -> Option<&str> {
-        let in_block = self.block.iter().flat_map(|block| block.replay.iter().rev()).find_map(|step| match step {
-            Replay::Own(known, value) if *known == name => Some(value.as_deref()),
-            _ => None,
-        });
-        in_block.unwrap_or_else(|| self.settings.own(name))
     }
 
     /// After a committed block: links carry the session's new settings already.
@@ -576,64 +554,8 @@ impl Session {
     }
 }
 
-impl Block {
-    pub(crate) fn last_savepoint(&self) -> Option<&str> {
-        self.replay.iter().rev().find_map(|step| match step {
-            Replay::Savepoint(name, _) => Some(name.as_str()),
-            Replay::Set(_) | Replay::Own(..) => None,
-        })
-    }
-
-    fn has_settings(&self) -> bool {
-        self.replay.iter().any(|step| matches!(step, Replay::Set(_)))
-    }
-
-    fn joining_commands(&self) -> String {
-        let mut sql = self.begin.clone();
-        for step in &self.replay {
-            match step {
-                Replay::Savepoint(name, _) => {
-                    sql.push_str("; SAVEPOINT ");
-                    sql.push_str(&catalog::quote_identifier(name));
-                }
-                Replay::Set(command) => {
-                    sql.push_str("; ");
-                    sql.push_str(command);
-                }
-                Replay::Own(..) => {}
-            }
-        }
-        sql
-    }
-}
-
-impl Held {
-    pub(crate) fn new(link: Link) -> Self {
-        Self {
-            link,
-            begun: false,
-            preamble: 0,
-            temp: false,
-            gathered: false,
-            parsing: None,
-            failure: None,
-            copying_out: false,
-            gate: None,
-            pass: None,
-        }
-    }
-
-    /// Reads the answers to what was queued before the statement itself. Cancel-safe.
-    pub(crate) async fn skip_preamble(&mut self) -> Result<()> {
-        while self.preamble > 0 {
-            let frame = self.link.connection.recv().await?;
-            match frame.tag {
-                tag::READY_FOR_QUERY => self.preamble -= 1,
-                tag::COMMAND_COMPLETE | tag::ROW_DESCRIPTION | tag::DATA_ROW => {}
-                tag::ERROR => return Err(PgError::decode_body(frame.body)),
-                other => return Err(unexpected(other, "the start of a transaction")),
-            }
-        }
-        Ok(())
-    }
+/// Takes these links out of a map, in this order.
+pub(crate) fn take_links(held: &mut BTreeMap<NodeId, Held>, nodes: &[NodeId]) -> Result<Vec<(NodeId, Held)>> {
+    let lost = || PgError::internal("a link that a statement needs is not held");
+    nodes.iter().map(|node| Ok((*node, held.remove(node).ok_or_else(lost)?))).collect()
 }

@@ -8,7 +8,7 @@
 //!   in REPEATABLE READ ([`Session::hold`] takes the cut at the first statement, over all nodes), else transactions made
 //!   for this statement ([`Session::begin_read`]). [`portals`](crate::portals) has the third case.
 //! * *Settling*: before a session that has seen something elsewhere reads a node, that node waits until what it holds
-//!   prepared now is gone. So what was seen on one node is seen on the next. [`Sight`] knows which nodes that concerns; after
+//!   prepared now is gone. So what was seen on one node is seen on the next. [`Sight`](crate::sight::Sight) knows which nodes that concerns; after
 //!   a cut it is none. A new connection settles once: its node may have been away.
 //!
 //! ```text
@@ -33,6 +33,12 @@ use catalog::NodeId;
 use pgerror::{PgError, Result, SqlState};
 use tokio::time::{Instant, sleep};
 
+use crate::aside::Read;
+use crate::cancel::CancelSet;
+use crate::context::Context;
+use crate::held::Own;
+use crate::locks::Locks;
+use crate::portals;
 use crate::session::{BESIDE, Block, Mode, Session};
 
 /// Longest wait for a cut that holds, and for nodes whose transactions are in doubt.
@@ -111,109 +117,6 @@ impl SnapshotMode {
     }
 }
 
-/// Which nodes might show the session less than it has seen elsewhere.
-#[derive(Debug, Default)]
-pub(crate) struct Sight {
-    stale: Vec<bool>,
-    /// Nodes that the present statement reads.
-    touched: Vec<NodeId>,
-}
-
-impl Sight {
-    pub(crate) fn new(nodes: usize) -> Self {
-        Self { stale: vec![false; nodes], touched: Vec::new() }
-    }
-
-    /// Must this node settle before it is read?
-    pub(crate) fn is_stale(&self, node: NodeId) -> bool {
-        self.stale.get(usize::from(node.0)).copied().unwrap_or(false)
-    }
-
-    /// This node is about to settle.
-    pub(crate) fn settled(&mut self, node: NodeId) {
-        self.set(node, false);
-    }
-
-    /// The present statement runs on this node.
-    pub(crate) fn touch(&mut self, node: NodeId) {
-        if !self.touched.contains(&node) {
-            self.touched.push(node);
-        }
-    }
-
-    /// The present statement is over: what it saw may be missing on the nodes where it did not run and, if it ran on several,
-    /// on any.
-    pub(crate) fn finished(&mut self) {
-        match self.touched.as_slice() {
-            [] => return,
-            [one] => {
-                let one = usize::from(one.0);
-                self.stale.iter_mut().enumerate().filter(|(node, _)| *node != one).for_each(|(_, stale)| *stale = true);
-            }
-            _ => self.stale.fill(true),
-        }
-        self.touched.clear();
-    }
-
-    /// A cut was taken: whatever any node shows, all show, but for these.
-    pub(crate) fn cut(&mut self, unresolved: &[u16]) {
-        self.stale.fill(false);
-        self.touched.clear();
-        unresolved.iter().for_each(|node| self.set(NodeId(*node), true));
-    }
-
-    /// These nodes hold a transaction that this session knows to be committed.
-    pub(crate) fn behind(&mut self, nodes: &[u16]) {
-        nodes.iter().for_each(|node| self.set(NodeId(*node), true));
-    }
-
-    fn set(&mut self, node: NodeId, stale: bool) {
-        if let Some(known) = self.stale.get_mut(usize::from(node.0)) {
-            *known = stale;
-        }
-    }
-}
-
-/// Tables to lock before a snapshot.
-pub(crate) struct Locks {
-    written: Option<String>,
-    /// Nobody else may write it.
-    alone: bool,
-    read: Vec<String>,
-}
-
-impl Locks {
-    /// Those that these texts read, and the one that is written.
-    pub(crate) fn of<'t>(written: Option<&str>, texts: impl IntoIterator<Item = &'t str>) -> Self {
-        // A text that cannot be read here has no tables to lock; PostgreSQL will say what it thinks of it.
-        let read = texts.into_iter().flat_map(|text| planner::read_tables(text).unwrap_or_default());
-        let mut read: Vec<String> = read.collect();
-        read.sort_unstable();
-        read.dedup();
-        Self { written: written.filter(|table| !table.is_empty()).map(str::to_owned), alone: false, read }
-    }
-
-    /// Keeps other writers off the written table.
-    pub(crate) fn alone(self) -> Self {
-        Self { alone: true, ..self }
-    }
-
-    /// All but these, which the statement makes itself.
-    pub(crate) fn without<'t>(mut self, own: impl IntoIterator<Item = &'t str>) -> Self {
-        let own: Vec<String> = own.into_iter().map(catalog::quote_identifier).collect();
-        self.read.retain(|table| !own.contains(table));
-        self
-    }
-
-    fn commands(&self, wait: &str) -> Vec<String> {
-        let mode = if self.alone { "SHARE ROW EXCLUSIVE" } else { "ROW EXCLUSIVE" };
-        let written = self.written.iter().map(|table| format!("LOCK TABLE {table} IN {mode} MODE{wait}"));
-        let read =
-            (!self.read.is_empty()).then(|| format!("LOCK TABLE {} IN ACCESS SHARE MODE{wait}", self.read.join(", ")));
-        written.chain(read).collect()
-    }
-}
-
 /// How far a transaction that keeps its first snapshot is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Cut {
@@ -224,21 +127,6 @@ pub(crate) enum Cut {
     Taken,
     /// None is needed: it reads one node, or each node's own state.
     Unneeded,
-}
-
-/// Where a read over several nodes runs.
-pub(crate) enum Read {
-    /// In the session's block as it is.
-    InBlock,
-    /// In a transaction made for it, while the session's block, if there is one, is put aside.
-    Own(Option<Box<Aside>>),
-}
-
-/// A session's block and its connections while others read for it.
-pub(crate) struct Aside {
-    block: Block,
-    settings: crate::Settings,
-    held: std::collections::BTreeMap<NodeId, crate::session::Held>,
 }
 
 impl Session {
@@ -256,7 +144,7 @@ impl Session {
     pub(crate) fn statement_finished(&mut self) {
         match self.block.as_ref().map(|block| block.cut) {
             // All that this transaction reads is as of its cut.
-            Some(Cut::Taken) => self.sight.touched.clear(),
+            Some(Cut::Taken) => self.sight.finished_in_cut(),
             _ => self.sight.finished(),
         }
     }
@@ -302,21 +190,6 @@ impl Session {
         }
     }
 
-    /// Rolls a transaction of our own back (nothing is to be kept, and that spares a flush of the log) and returns to the
-    /// session's own.
-    pub(crate) async fn end_read(&mut self, read: Read) {
-        let Read::Own(aside) = read else { return };
-        if self.in_block() {
-            self.rollback().await;
-        }
-        if let Some(aside) = aside {
-            self.held = aside.held;
-            *self.settings_mut() = aside.settings;
-            self.block = Some(aside.block);
-            self.register_cancel_keys();
-        }
-    }
-
     /// Opens a transaction of our own in REPEATABLE READ that has the tables locked before it takes its snapshot, as a statement
     /// of its own has in PostgreSQL: a table that is rewritten meanwhile would look empty.
     ///
@@ -352,6 +225,11 @@ impl Session {
         }
     }
 
+    /// A transaction of our own in REPEATABLE READ that would rather fail than wait for the locks of the tables it reads.
+    pub(crate) fn begin_without_waiting(&mut self, nodes: &[NodeId], locks: &Locks) {
+        self.begin_over(nodes, locks.commands(" NOWAIT"), true);
+    }
+
     /// May a statement of this block be run by other sessions, in a transaction of its own?
     fn can_read_beside(&self, block: &Block, nodes: &[NodeId]) -> bool {
         block.isolation == Isolation::ReadCommitted
@@ -362,15 +240,8 @@ impl Session {
             && nodes.len() > 1
     }
 
-    /// The block's own SETs hold in the other sessions for as long as their transaction.
-    fn put_aside(&mut self, block: Block) -> Box<Aside> {
-        let settings = self.settings().clone();
-        self.settings_mut().go_back_to(block.settings_at_begin());
-        Box::new(Aside { block, settings, held: std::mem::take(&mut self.held) })
-    }
-
     /// A transaction of our own in REPEATABLE READ; one node needs no cut.
-    fn begin_over(&mut self, nodes: &[NodeId], commands: Vec<String>, reads: bool) {
+    pub(crate) fn begin_over(&mut self, nodes: &[NodeId], commands: Vec<String>, reads: bool) {
         self.begin_own(Isolation::RepeatableRead, commands, reads);
         let needs_cut = nodes.len() > 1 && self.is_consistent();
         if let Some(block) = self.block.as_mut().filter(|_| !needs_cut) {
@@ -449,26 +320,9 @@ impl Session {
         }
     }
 
-    /// A closure in which none of `nodes` has transactions in doubt; 57P03 after `deadline`.
+    /// See [`closure`].
     pub(crate) async fn closure(&self, nodes: &[NodeId], deadline: Instant) -> Result<txn::Cut> {
-        loop {
-            let cut = tokio::select! {
-                cut = self.context.gtm.cut() => cut?,
-                () = self.cancelled() => {
-                    return Err(PgError::new(SqlState::QUERY_CANCELED, "canceling statement due to user request"));
-                }
-            };
-            let in_doubt = cut.unresolved().iter().copied().find(|node| nodes.contains(&NodeId(*node)));
-            let Some(node) = in_doubt else {
-                return if Instant::now() < deadline { Ok(cut) } else { Err(no_cut(None)) };
-            };
-            // Nobody has to wait while we do.
-            drop(cut);
-            if Instant::now() >= deadline {
-                return Err(no_cut(Some(self.context.node_name(NodeId(node)))));
-            }
-            sleep(DOUBT_PAUSE).await;
-        }
+        closure(&self.context, &self.cancel, nodes, deadline).await
     }
 
     /// Has all answered within the closure, and under its gtm? Then whatever the session sees, all nodes show.
@@ -487,6 +341,11 @@ impl Session {
         for node in nodes {
             self.hold_as_is(*node, Mode::InBlock).await?;
         }
+        self.opened(nodes).await
+    }
+
+    /// Sends what is queued on these links and reads the answer to `BEGIN …`.
+    pub(crate) async fn opened(&mut self, nodes: &[NodeId]) -> Result<()> {
         let work = self.held.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(_, held)| async {
             held.flush().await?;
             held.skip_preamble().await
@@ -503,18 +362,15 @@ impl Session {
     /// Reads the generation on all of these nodes at once, which takes a snapshot.
     pub(crate) async fn generations(&mut self, nodes: &[NodeId]) -> Result<Vec<Option<i64>>> {
         for node in nodes {
-            self.link(*node)?.link.connection.query(txn::SNAPSHOT_SQL.as_bytes());
+            let connection = &mut self.link(*node)?.link.connection;
+            Own::Generation.queue(connection);
+            connection.sync();
         }
-        let work = self.held.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(_, held)| async {
-            held.flush().await?;
-            let (rows, _) = held.link.connection.read_rows().await?;
-            Ok::<_, PgError>(rows.first().and_then(|row| generation(row.first()?.as_deref()?)))
-        });
-        futures_util::future::join_all(work).await.into_iter().collect()
+        portals::answers(&mut self.held, nodes).await
     }
 
     /// Gives snapshots back that are of no use.
-    async fn start_over(&mut self, nodes: &[NodeId]) -> Result<()> {
+    pub(crate) async fn start_over(&mut self, nodes: &[NodeId]) -> Result<()> {
         if self.block.as_ref().is_some_and(|block| block.locked) {
             return Err(PgError::new(
                 SqlState::SERIALIZATION_FAILURE,
@@ -527,6 +383,28 @@ impl Session {
             self.link(*node)?.begun = false;
         }
         Ok(())
+    }
+}
+
+/// A closure in which none of `nodes` has transactions in doubt; 57P03 after `deadline`.
+pub(crate) async fn closure(
+    context: &Context,
+    cancel: &CancelSet,
+    nodes: &[NodeId],
+    deadline: Instant,
+) -> Result<txn::Cut> {
+    loop {
+        let cut = cancel.interrupt().or(context.gtm.cut()).await??;
+        let in_doubt = cut.unresolved().iter().copied().find(|node| nodes.contains(&NodeId(*node)));
+        let Some(node) = in_doubt else {
+            return if Instant::now() < deadline { Ok(cut) } else { Err(no_cut(None)) };
+        };
+        // Nobody has to wait while we do.
+        drop(cut);
+        if Instant::now() >= deadline {
+            return Err(no_cut(Some(context.node_name(NodeId(node)))));
+        }
+        cancel.interrupt().or(sleep(DOUBT_PAUSE)).await?;
     }
 }
 
@@ -553,44 +431,5 @@ fn no_cut(in_doubt: Option<String>) -> PgError {
             "no consistent snapshot of the datanodes could be taken for 30 s",
         )
         .hint("See `loxo status`; SET loxo.snapshot = 'local' reads what each datanode shows."),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn stale(sight: &Sight) -> Vec<u16> {
-        (0..3).filter(|node| sight.is_stale(NodeId(*node))).collect()
-    }
-
-    #[test]
-    fn nodes_settle_after_something_was_seen_elsewhere() {
-        let mut sight = Sight::new(3);
-        assert_eq!(stale(&sight), [0; 0]);
-        sight.touch(NodeId(1));
-        sight.finished();
-        assert_eq!(stale(&sight), [0, 2]);
-        // Again the same node: nothing changes for it.
-        sight.touch(NodeId(1));
-        sight.finished();
-        assert_eq!(stale(&sight), [0, 2]);
-        sight.settled(NodeId(2));
-        sight.touch(NodeId(2));
-        sight.finished();
-        assert_eq!(stale(&sight), [0, 1]);
-    }
-
-    #[test]
-    fn after_several_nodes_without_a_cut_none_is_sure() {
-        let mut sight = Sight::new(3);
-        sight.touch(NodeId(0));
-        sight.touch(NodeId(1));
-        sight.finished();
-        assert_eq!(stale(&sight), [0, 1, 2]);
-        sight.cut(&[1]);
-        assert_eq!(stale(&sight), [1]);
-        sight.behind(&[2]);
-        assert_eq!(stale(&sight), [1, 2]);
     }
 }

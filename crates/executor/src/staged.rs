@@ -34,6 +34,9 @@ impl Session {
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
+        if let Some(rows) = self.insert_direct(insert, call).await? {
+            return Ok(Completion::Tag(format!("INSERT 0 {rows}")));
+        }
         self.run_on(self.home, &insert.stage.create_sql).await.map_err(without_position)?;
         let home = self.link(self.home)?;
         (home.temp, home.gathered) = (true, true);
@@ -68,6 +71,20 @@ impl Session {
         Ok(())
     }
 
+    /// Exchanged rows of the target's own types need no stage; `None` if that is not so.
+    async fn insert_direct(&mut self, insert: &InsertStaged, call: &Call) -> Result<Option<u64>> {
+        let (Some(direct), [input]) = (&insert.direct, insert.inputs.as_slice()) else { return Ok(None) };
+        let Some(dag) = &input.dag else { return Ok(None) };
+        let given = self.describe_input(self.home, input, call).await.map_err(without_position)?;
+        let types = direct.columns.iter().map(|column| column.type_oid);
+        let same = given.columns.iter().map(|field| field.type_oid).eq(types);
+        if !same || direct.columns.iter().any(|column| is_node_specific(column.type_oid)) {
+            return Ok(None);
+        }
+        let poured = self.pour(dag, &direct.route, &direct.copy_sql, given.binary, call).await;
+        poured.map(Some).map_err(|error| without_copy_context(without_position(error)))
+    }
+
     async fn drop_stage(&mut self, stage: &Stage, inputs: &[planner::Input]) -> Result<()> {
         let mut tables = vec![format!("pg_temp.{}", quote_identifier(&stage.table))];
         tables.extend(inputs.iter().map(|input| format!("pg_temp.{}", quote_identifier(&input.table))));
@@ -83,9 +100,27 @@ impl Session {
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<u64> {
+        // Rows that do not come from or go to the client can be moved in any encoding.
+        let mut nodes = if tail.is_none() { stage.target.distribution.nodes() } else { Vec::new() };
+        if tail.is_none() && !nodes.contains(&self.home) {
+            nodes.push(self.home);
+        }
+        let encoding = self.begin_plain_texts(&nodes).await?;
+        let rows = self.drain(stage, tail, call, output).await?;
+        self.end_plain_texts(&nodes, encoding).await?;
+        Ok(rows)
+    }
+
+    async fn drain(
+        &mut self,
+        stage: &Stage,
+        tail: Option<&InsertStaged>,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<u64> {
         let binary = stage.columns.iter().all(|column| !is_node_specific(column.type_oid) && column.type_oid != 1033);
         self.open_stage(&stage.read_sql, binary).await?;
-        let mut router = RowRouter::new(&stage.route, binary, self.spread);
+        let mut router = RowRouter::new(&stage.route, binary, self.spread).of_encoding(self.foreign_encoding());
         let mut total = 0;
         loop {
             let batch = self.fetch_batch(&mut router).await?;
@@ -155,7 +190,7 @@ impl Session {
                 held.link.connection.query(copy.as_bytes());
                 held.flush().await?;
                 match held.next().await? {
-                    Event::CopyIn => {}
+                    Event::CopyIn(_) => {}
                     other => return Err(PgError::protocol(format!("unexpected answer {other:?} to COPY"))),
                 }
                 let body = copy_body(&rows, binary)?;
@@ -260,11 +295,18 @@ pub(crate) struct RowRouter<'a> {
     route: &'a Route,
     binary: bool,
     turn: usize,
+    /// The encoding that texts come in, if they have other bytes in the server.
+    foreign: Option<String>,
 }
 
 impl<'a> RowRouter<'a> {
     pub(crate) fn new(route: &'a Route, binary: bool, turn: usize) -> Self {
-        Self { route, binary, turn }
+        Self { route, binary, turn, foreign: None }
+    }
+
+    pub(crate) fn of_encoding(mut self, foreign: Option<String>) -> Self {
+        self.foreign = foreign;
+        self
     }
 
     pub(crate) fn destination(&mut self, body: &[u8]) -> Result<Destination<'a>> {
@@ -283,6 +325,7 @@ impl<'a> RowRouter<'a> {
                         KeySource::Column(index) => value_at(body, *index)?,
                         KeySource::Null => None,
                     };
+                    crate::encoding::check_key(self.foreign.as_deref(), *key_type, value)?;
                     match self.binary {
                         true => hasher.binary(*key_type, value).map_err(bad)?,
                         false => {

@@ -6,8 +6,9 @@ use pgproto::TransactionStatus;
 use std::sync::Arc;
 use txn::Participant;
 
+use crate::held::Held;
 use crate::load::{self, Loaded};
-use crate::session::{Held, Mode, Session};
+use crate::session::{Mode, Session};
 
 /// Longest wait of a schema change for a gtm that is away.
 const GTM_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
@@ -20,6 +21,10 @@ impl Session {
         if block.failed {
             self.rollback().await;
             return Ok("ROLLBACK");
+        }
+        if self.is_torn() {
+            self.rollback().await;
+            return Err(PgError::connection("a datanode was lost in this transaction, which is rolled back"));
         }
         let guard = match block.schema_changed {
             true => Some(self.announce_schema_change().await),
@@ -37,6 +42,7 @@ impl Session {
         match result {
             Ok(()) => {
                 self.settings_committed();
+                self.channels_committed();
                 self.end_block();
                 Ok("COMMIT")
             }
@@ -47,15 +53,28 @@ impl Session {
         }
     }
 
-    /// Has every coordinator drop its catalog; see the page of `load` for the lock.
+    /// Has every coordinator drop its catalog; see the page of `load` for the lock. Schema changes come one by one from here to
+    /// their commit, not earlier: they may have been made side by side.
     async fn announce_schema_change(&mut self) -> Result<txn::InvalidationGuard> {
-        // A gtm that was just started again is found within a second or two. If it is not, the next line says so.
-        let _ = tokio::time::timeout(GTM_WAIT, self.context.gtm.connected()).await;
+        // A gtm that was just started again is found within a second or two. If it is not, the last line says so.
+        let connected = tokio::time::timeout(GTM_WAIT, self.context.gtm.connected());
+        let _ = self.cancel.interrupt().or(connected).await?;
         // Deferred constraints may wait for a session which would wait for the end of this schema change from here on.
         let nodes: Vec<NodeId> = self.held.iter().filter(|(_, held)| held.begun).map(|(node, _)| *node).collect();
         self.broadcast(&nodes, "SET CONSTRAINTS ALL IMMEDIATE").await?;
+        self.raise_version().await?;
         self.run_on(self.home, load::LOCK_FOR_COMMIT).await?;
-        self.context.gtm.invalidate_catalogs().await
+        self.cancel.interrupt().or(self.context.gtm.invalidate_catalogs()).await?
+    }
+
+    /// Once a transaction; the home node's row first, and with it the right to be next.
+    pub(crate) async fn raise_version(&mut self) -> Result<()> {
+        const RAISE: &str = "SELECT loxo.begin_schema_change()";
+        let Some(block) = self.block.as_mut().filter(|block| !block.version_raised) else { return Ok(()) };
+        block.version_raised = true;
+        self.run_on(self.home, RAISE).await?;
+        let others: Vec<NodeId> = self.context.nodes().into_iter().filter(|node| *node != self.home).collect();
+        self.run_on_all(&others, RAISE).await
     }
 
     async fn commit_participants(&mut self) -> Result<()> {
@@ -63,14 +82,22 @@ impl Session {
         for node in &nodes {
             self.link(*node)?.skip_preamble().await?;
         }
+        self.note_notifier();
         let writers = match nodes.len() {
             0 => return Ok(()),
-            1 => nodes.clone(),
+            1 => {
+                // Not in the gate: the check may wait for rows of others.
+                if self.defers_constraints() {
+                    self.broadcast(&nodes, "SET CONSTRAINTS ALL IMMEDIATE").await?;
+                }
+                nodes.clone()
+            }
             _ => self.writers(&nodes).await?,
         };
         let commit_point = self.commit_point(&nodes, &writers)?;
         let context = self.context.clone();
-        let inquiry = context.connect_options(&self.identity);
+        // Nobody but a superuser may look at decisions.
+        let inquiry = context.connect_options(context.service());
         let mut participants: Vec<Participant<'_>> = self
             .held
             .iter_mut()
@@ -82,7 +109,12 @@ impl Session {
             })
             .collect();
         let at = participants.iter().position(|participant| participant.node == commit_point.0).unwrap_or(0);
-        let tools = txn::CommitTools { ids: &context.gids, nodes: &inquiry, gtm: &context.gtm };
+        let tools = txn::CommitTools {
+            ids: &context.gids,
+            nodes: &inquiry,
+            gtm: &context.gtm,
+            interrupt: self.cancel.interrupt(),
+        };
         let committed = txn::commit(&mut participants, at, &tools).await;
         if committed.as_ref().is_err_and(|error| error.code() == SqlState::STATEMENT_COMPLETION_UNKNOWN) {
             nodes.iter().for_each(|node| context.raise_doubt(*node));
@@ -106,7 +138,8 @@ impl Session {
         let work = self.held.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(node, held)| async {
             held.flush().await?;
             let (rows, _) = held.link.connection.read_rows().await?;
-            let wrote = rows.first().and_then(|row| row.first()?.as_deref()) == Some(b"t");
+            // What cannot be prepared, a cursor WITH HOLD say, must not be done before it is decided.
+            let wrote = held.temp || rows.first().and_then(|row| row.first()?.as_deref()) == Some(b"t");
             Ok::<_, PgError>(wrote.then_some(*node))
         });
         let answers = futures_util::future::join_all(work).await;
@@ -143,6 +176,7 @@ impl Session {
             }
         }
         txn::rollback(&mut participants).await;
+        self.notified = false;
         self.settings_rolled_back();
         self.end_block();
     }
@@ -192,20 +226,22 @@ impl Session {
                 Some(loaded) => loaded.clone(),
                 None => self.load_own_catalog().await?,
             },
-            _ => self.context.catalog().await?,
+            _ => self.cancel.interrupt().or(self.context.catalog()).await??,
         };
         self.catalog_version = loaded.catalog.version();
+        self.catalog_defers = loaded.catalog.defers_constraints();
         Ok(loaded)
     }
 
     /// After DDL of its own a transaction sees a catalog nobody else has.
     async fn load_own_catalog(&mut self) -> Result<Arc<Loaded>> {
         let home = self.home;
+        let version = self.context.next_own_version();
         self.hold(home, Mode::InBlock).await?;
         let held = self.link(home)?;
         held.flush().await?;
         held.skip_preamble().await?;
-        let catalog = load::load(&mut held.link.connection, true).await?;
+        let catalog = load::load(&mut held.link.connection, Some(version)).await?;
         let loaded = Arc::new(Loaded { catalog: Arc::new(catalog), epoch: None });
         if let Some(block) = &mut self.block {
             block.catalog = Some(loaded.clone());

@@ -34,6 +34,9 @@ impl Session {
     }
 
     async fn prepare_participants(&mut self, name: &str) -> Result<()> {
+        if self.is_torn() {
+            return Err(PgError::connection("a datanode was lost in this transaction, which is rolled back"));
+        }
         if self.block.as_ref().is_some_and(|block| block.schema_changed) {
             return Err(PgError::unsupported("PREPARE TRANSACTION of a schema change")
                 .hint("Use COMMIT: it is atomic on all datanodes."));
@@ -54,8 +57,10 @@ impl Session {
         let registration = Registration { name: name.to_owned(), owner, database: self.identity.database.clone() };
         let context = self.context.clone();
         let inquiry = context.connect_options(context.service());
-        let tools = CommitTools { ids: &context.gids, nodes: &inquiry, gtm: &context.gtm };
-        let mut registry = self.context.service_link(self.home).await?;
+        let cancel = self.cancel.clone();
+        let interrupt = cancel.interrupt();
+        let tools = CommitTools { ids: &context.gids, nodes: &inquiry, gtm: &context.gtm, interrupt };
+        let mut registry = interrupt.or(self.context.service_link(self.home)).await??;
         let mut participants: Vec<Participant<'_>> = self
             .held
             .iter_mut()
@@ -75,8 +80,10 @@ impl Session {
         self.release();
         let context = self.context.clone();
         let inquiry = context.connect_options(context.service());
-        let tools = CommitTools { ids: &context.gids, nodes: &inquiry, gtm: &context.gtm };
-        let mut registry = self.context.service_link(self.home).await?;
+        let cancel = self.cancel.clone();
+        let interrupt = cancel.interrupt();
+        let tools = CommitTools { ids: &context.gids, nodes: &inquiry, gtm: &context.gtm, interrupt };
+        let mut registry = interrupt.or(self.context.service_link(self.home)).await??;
         let found = user_prepared::find(&mut registry.connection, name, &role, is_superuser).await;
         let outcome = match found {
             Ok(found) => {

@@ -8,19 +8,21 @@
 //!   [`TRIES_FREE`] it first keeps other writers off the table.
 //! * *Several nodes, in a READ COMMITTED block*: node after node, each settled before: no node shows the statement less than
 //!   those before it did.
+//! * *Data changes in WITH*: see [`chain`](crate::chain).
 //! * *Rows of which the home node has to say what becomes of them*: see [`change`](crate::change).
 //! * *Copies of a replicated table*: the first copy decides. What depends on rows that are there locks the table on the first
 //!   copy against other writers, and the other copies settle, so that all copies do the same.
 
 use catalog::NodeId;
 use pgerror::{Result, SqlState};
-use planner::{Change, DdlPlan, Gather, InsertStaged, Route};
+use planner::{Chain, Change, DdlPlan, Gather, InsertStaged, Route};
 
-use crate::call::Call;
+use crate::call::{Call, Gating};
+use crate::chain::changes_by_address;
+use crate::locks::Locks;
 use crate::output::Output;
 use crate::run::{Completion, only_inserts};
 use crate::session::{Mode, Session};
-use crate::snapshot::Locks;
 
 /// Attempts in which other writers are not kept off.
 const TRIES_FREE: usize = 3;
@@ -39,11 +41,24 @@ pub(crate) enum Write<'a> {
     Gathered(&'a Gather),
     /// What the home node works out for each row.
     Change(&'a Change),
+    /// Part after part.
+    Chain(&'a Chain),
     /// A new table with rows.
     Table(&'a DdlPlan),
 }
 
 impl Write<'_> {
+    /// Are rows exchanged for it, or may they be?
+    fn may_exchange(&self) -> bool {
+        let exchanged = |inputs: &[planner::Input]| inputs.iter().any(|input| input.dag.is_some());
+        match self {
+            Write::Staged(insert) => exchanged(&insert.inputs),
+            Write::Gathered(gather) => exchanged(&gather.inputs),
+            Write::Table(ddl) => ddl.follow_up.is_some(),
+            Write::InOrder(_) | Write::Copies(..) | Write::Change(_) | Write::Chain(_) => false,
+        }
+    }
+
     /// What to lock before the snapshot. A schema change is ordered by the catalog's version, not by locks.
     fn locks(&self, written: Option<&str>) -> Locks {
         let inputs = |inputs: &[planner::Input]| inputs.iter().map(|input| input.sql.clone()).collect();
@@ -53,12 +68,15 @@ impl Write<'_> {
             Write::Copies(_, sql) => vec![(*sql).to_owned()],
             Write::Gathered(gather) => inputs(&gather.inputs),
             Write::Change(change) => inputs(&change.inputs),
+            Write::Chain(chain) => vec![chain.original.clone()],
             Write::Table(_) => Vec::new(),
         };
         let locks = Locks::of(written, texts.iter().map(String::as_str));
         match self {
             // It changes rows in an order of its own: others would deadlock with it.
             Write::Change(_) => locks.alone(),
+            Write::Chain(chain) if changes_by_address(chain) => locks.writing(&chain.written).alone(),
+            Write::Chain(chain) => locks.writing(&chain.written),
             _ => locks,
         }
     }
@@ -75,9 +93,10 @@ impl Session {
         if self.in_block() {
             return self.scatter(Mode::InBlock, part, call, output).await;
         }
-        match self.context.gtm.has_lease() {
+        match self.context.gtm.has_lease() && !self.defers_constraints() {
             true => self.scatter_gated(part, call, output).await,
-            // Nobody shuts our gate: the commit itself sees to it that no cut is spoilt.
+            // Nobody shuts our gate: the commit itself sees to it that no cut is spoilt. Or something is to be checked
+            // before the gate.
             false => self.atomically(async |this| this.scatter(Mode::InBlock, part, call, output).await).await,
         }
     }
@@ -88,12 +107,12 @@ impl Session {
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
-        let gtm = self.context.gtm.clone();
+        let gating = Gating { gtm: self.context.gtm.clone(), cancel: self.cancel.clone() };
         for (node, sql) in &parts {
             self.hold(*node, Mode::Autocommit).await?;
             self.sight.touch(*node);
             let version = self.catalog_version;
-            self.link(*node)?.start_gated(sql, call, version, gtm.clone());
+            self.link(*node)?.start_gated(sql, call, version, gating.clone());
         }
         let nodes: Vec<NodeId> = parts.iter().map(|(node, _)| *node).collect();
         let mut links = self.take(&nodes)?;
@@ -182,11 +201,14 @@ impl Session {
     /// Keeps other writers off the table, and off those that the statement reads, for the rest of the transaction: each of
     /// them has to come to the first copy.
     async fn lock_copies(&mut self, first: NodeId, target: &str, sources: &[String]) -> Result<()> {
-        let mut sql = lock(target);
-        if !sources.is_empty() {
-            sql.push_str(&format!("; LOCK TABLE {} IN SHARE MODE", sources.join(", ")));
-        }
-        self.run_on(first, &sql).await?;
+        let keep_off = |table: &str, from_writing_too: bool| {
+            let table = catalog::quote_literal(table);
+            format!("SELECT loxo.keep_writers_off({table}::pg_catalog.regclass, {from_writing_too})")
+        };
+        let target = (!target.is_empty()).then(|| keep_off(target, true));
+        let sources = sources.iter().map(|source| keep_off(source, false));
+        let sql: Vec<String> = target.into_iter().chain(sources).collect();
+        self.run_on(first, &sql.join("; ")).await?;
         self.statement_finished();
         Ok(())
     }
@@ -202,14 +224,19 @@ impl Session {
     ) -> Result<Completion> {
         self.refuse_serializable(nodes)?;
         let mut attempt = 1;
+        let mut may_lock = !target.is_empty();
         loop {
             let rows_before = output.rows_sent();
-            let keeps_writers_off = attempt > TRIES_FREE && !target.is_empty();
+            let keeps_writers_off = attempt > TRIES_FREE && may_lock;
             let error = match self.try_under_cut(nodes, target, keeps_writers_off, &write, call, output).await {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
             };
-            let may_retry = error.code() == SqlState::SERIALIZATION_FAILURE && output.rows_sent() == rows_before;
+            // Who has rights on some columns only may write the table, not lock it.
+            let is_lock_refused = keeps_writers_off && error.code() == SqlState::INSUFFICIENT_PRIVILEGE;
+            may_lock &= !is_lock_refused;
+            let is_overtaken = error.code() == SqlState::SERIALIZATION_FAILURE || is_lock_refused;
+            let may_retry = is_overtaken && output.rows_sent() == rows_before;
             if !may_retry || attempt == TRIES_MAX {
                 return Err(error);
             }
@@ -230,13 +257,14 @@ impl Session {
         let written = (!keeps_writers_off).then_some(target);
         let opened = self.begin_locked(nodes, Vec::new(), &write.locks(written), false).await;
         let ready = match opened {
-            Ok(()) => self.cut_for_write(nodes, keeps_writers_off.then_some(target)).await,
+            Ok(()) => self.cut_for_write(nodes, keeps_writers_off.then_some(target), write.may_exchange()).await,
             Err(error) => Err(error),
         };
         let worked = match ready {
             Ok(()) => self.write_once(write, call, output).await,
             Err(error) => Err(error),
         };
+        self.drop_readers().await;
         match worked {
             Ok(value) => self.commit().await.map(|_| value),
             Err(error) => {
@@ -253,12 +281,13 @@ impl Session {
             Write::Copies(nodes, sql) => self.replicate(nodes, sql, call, output).await,
             Write::Gathered(gather) => self.gather_in_block(gather, call, output).await,
             Write::Change(change) => self.change_in_block(change, call, output).await,
+            Write::Chain(chain) => self.chain_in_block(chain, call, output).await,
             Write::Table(ddl) => Box::pin(self.ddl_in_block(ddl)).await,
         }
     }
 
     /// One node after the other: two statements that lock the same table wait for each other on the first.
-    async fn cut_for_write(&mut self, nodes: &[NodeId], locked: Option<&str>) -> Result<()> {
+    async fn cut_for_write(&mut self, nodes: &[NodeId], locked: Option<&str>, may_exchange: bool) -> Result<()> {
         if let Some(target) = locked {
             self.set_snapshotless(true);
             for node in nodes {
@@ -267,7 +296,10 @@ impl Session {
             self.set_snapshotless(false);
             self.locked_before_cut();
         }
-        self.cut_over(nodes).await
+        match may_exchange {
+            true => self.cut_with_readers(nodes).await,
+            false => self.cut_over(nodes).await,
+        }
     }
 }
 

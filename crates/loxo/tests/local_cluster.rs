@@ -192,7 +192,13 @@ fn killed_parts_are_noticed_and_restarted() {
 #[test]
 fn a_standby_gtm_takes_over() {
     let c = Cluster::new("standby");
-    succeeded(c.loxo("up", &["--port", &c.port.to_string(), "--gtm-standby"]));
+    // It may come later, but not while those run who do not know of it.
+    succeeded(c.up());
+    let refused = c.loxo("up", &["--gtm-standby"]);
+    assert!(!refused.status.success(), "{refused:?}");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("loxo down"), "{refused:?}");
+    succeeded(c.loxo("down", &[]));
+    succeeded(c.loxo("up", &["--gtm-standby"]));
     let roles = || {
         let mut roles = [c.part("gtm")["role"].clone(), c.part("gtm2")["role"].clone()];
         roles.sort_by_key(|role| role.as_str().map(str::to_owned));

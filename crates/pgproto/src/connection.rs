@@ -249,6 +249,25 @@ impl Connection {
         }
     }
 
+    /// Waits, while nothing is under way, until the server says something unasked, which [`Connection::take_notices`] gives then.
+    /// An error if that is the end of the session. Cancel-safe.
+    pub async fn hear(&mut self) -> Result<()> {
+        while self.notices.is_empty() {
+            let result = self.reader.next().await.and_then(|frame| {
+                frame.ok_or_else(|| PgError::connection("the datanode closed the connection unexpectedly"))
+            });
+            let frame = self.note(result)?;
+            if let Some(frame) = self.sort(frame)? {
+                self.broken = true;
+                return Err(match frame.tag {
+                    tag::ERROR => PgError::decode_body(frame.body),
+                    other => unexpected(other, "a time of listening"),
+                });
+            }
+        }
+        Ok(())
+    }
+
     /// A run of whole frames with this tag, headers included, as one slice, or else the next other message.
     pub async fn recv_run(&mut self, run_tag: u8) -> Result<Run> {
         loop {

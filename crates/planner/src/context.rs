@@ -15,6 +15,9 @@ pub(crate) struct Context<'a> {
     pub session: &'a SessionFacts<'a>,
     /// Tables that exchanges of the plan being made will have filled.
     pub exchanged: &'a [Arc<Relation>],
+    /// The statement is a part of one that changes tables: all that it reads is copied first, also what the home node has,
+    /// into tables whose names begin so.
+    pub copies: Option<&'a str>,
 }
 
 /// Where a name in FROM or after INSERT INTO leads.
@@ -29,6 +32,11 @@ pub(crate) enum Named {
 }
 
 impl Context<'_> {
+    /// Name of a gathered table.
+    pub fn input_table(&self, what: impl std::fmt::Display) -> String {
+        format!("{}{what}", self.copies.unwrap_or("loxo_"))
+    }
+
     /// Resolves a name as PostgreSQL's search path does. The statement was accepted by PostgreSQL, so a name we do not
     /// know is something that only the home node has.
     pub fn resolve(&self, name: &RangeVar) -> Result<Named> {

@@ -1,20 +1,20 @@
 //! COPY.
 
+use std::sync::Arc;
+
 use catalog::{Column, Distribution, Generated, Relation};
 use pgerror::{PgError, Result};
 
 use crate::context::{Context, Named};
 use crate::dml::stage;
 use crate::parse::{CopyStatement, CopySubject, Statement, StatementKind};
-use crate::plan::{CopyFrom, CopySource, CopyTo, Forward, Plan, RowColumn, Scatter};
+use crate::plan::{CopyFrom, CopyHome, CopySource, CopyTo, Forward, Plan, RowColumn, Scatter};
 use crate::{functions, select, tree};
 
 /// Plans a COPY.
-pub(crate) fn copy(ctx: &Context<'_>, statement: &Statement, copy: &CopyStatement) -> Result<Plan> {
+pub(crate) fn copy(ctx: &Context<'_>, copy: &CopyStatement) -> Result<Plan> {
     match (&copy.subject, copy.is_from) {
-        (CopySubject::Relation { schema, name, columns }, true) => {
-            from(ctx, statement, copy, schema.as_deref(), name, columns)
-        }
+        (CopySubject::Relation { schema, name, columns }, true) => from(ctx, copy, schema.as_deref(), name, columns),
         (CopySubject::Relation { schema, name, columns }, false) => to(ctx, schema.as_deref(), name, columns),
         (CopySubject::Query(query), _) => to_query(ctx, query),
     }
@@ -26,14 +26,7 @@ fn subject(name: &str, columns: &[String]) -> String {
     if list.is_empty() { name.to_owned() } else { format!("{name} ({})", list.join(", ")) }
 }
 
-fn from(
-    ctx: &Context<'_>,
-    statement: &Statement,
-    copy: &CopyStatement,
-    schema: Option<&str>,
-    name: &str,
-    columns: &[String],
-) -> Result<Plan> {
+fn from(ctx: &Context<'_>, copy: &CopyStatement, schema: Option<&str>, name: &str, columns: &[String]) -> Result<Plan> {
     let relation = match ctx.resolve(&tree::table(schema.unwrap_or_default(), name, None))? {
         Named::Distributed(relation) => relation,
         Named::View(_) => {
@@ -41,10 +34,9 @@ fn from(
                 PgError::unsupported(format!("COPY into view \"{name}\"")).hint("Copy into the table under the view.")
             );
         }
-        // The executor moves the bytes to and from that one node.
-        Named::Home(_) => {
-            let (nodes, sql) = (vec![ctx.home()], statement.sql.to_string());
-            return Ok(Plan::Forward(Forward { nodes, sql, writes: true }));
+        Named::Home(relation) => {
+            let what = subject(&home_name(relation, schema, name), columns);
+            return Ok(Plan::CopyHome(CopyHome { node: ctx.home(), what, where_sql: copy.where_sql.clone() }));
         }
     };
     if relation.has_rules {
@@ -127,6 +119,15 @@ fn is_literal(node: &pg_query::Node) -> bool {
     }
 }
 
+/// What the user means by the name of a temp table, a catalog, or of nothing that we know.
+fn home_name(relation: Option<Arc<Relation>>, schema: Option<&str>, name: &str) -> String {
+    match (relation, schema) {
+        (Some(relation), _) => relation.qualified_name(),
+        (None, Some(schema)) => format!("{}.{}", catalog::quote_identifier(schema), catalog::quote_identifier(name)),
+        (None, None) => catalog::quote_identifier(name),
+    }
+}
+
 fn to(ctx: &Context<'_>, schema: Option<&str>, name: &str, columns: &[String]) -> Result<Plan> {
     let source = match ctx.resolve(&tree::table(schema.unwrap_or_default(), name, None))? {
         Named::Distributed(relation) => {
@@ -142,14 +143,7 @@ fn to(ctx: &Context<'_>, schema: Option<&str>, name: &str, columns: &[String]) -
             CopySource::One { nodes: vec![ctx.home()], what: subject(&relation.qualified_name(), columns) }
         }
         Named::Home(relation) => {
-            let own = match (relation, schema) {
-                (Some(relation), _) => relation.qualified_name(),
-                (None, Some(schema)) => {
-                    format!("{}.{}", catalog::quote_identifier(schema), catalog::quote_identifier(name))
-                }
-                (None, None) => catalog::quote_identifier(name),
-            };
-            CopySource::One { nodes: vec![ctx.home()], what: subject(&own, columns) }
+            CopySource::One { nodes: vec![ctx.home()], what: subject(&home_name(relation, schema, name), columns) }
         }
     };
     Ok(Plan::CopyTo(CopyTo { source }))
@@ -158,6 +152,7 @@ fn to(ctx: &Context<'_>, schema: Option<&str>, name: &str, columns: &[String]) -
 fn to_query(ctx: &Context<'_>, query: &Statement) -> Result<Plan> {
     let source = match &query.kind {
         StatementKind::Select => match select::plan(ctx, query)? {
+            Plan::Dag(dag) => CopySource::Dag(dag),
             Plan::Forward(Forward { nodes, sql, .. }) => CopySource::One { nodes, what: format!("({sql})") },
             Plan::Scatter(Scatter { nodes, sql, .. }) => CopySource::All { nodes, what: format!("({sql})") },
             Plan::Gather(gather) => CopySource::Gather(gather),

@@ -5,8 +5,8 @@ use std::fmt::{Formatter, Result, Write};
 use catalog::NodeId;
 
 use crate::plan::{
-    Change, CopySource, DdlPlan, Effect, Exchange, Gather, Input, InsertStaged, KeySource, MapRequest, Placement, Plan,
-    Route, Stage,
+    Chain, Change, CopySource, Dag, DdlPlan, Effect, Exchange, Gather, Input, InsertStaged, KeySource, MapRequest,
+    Placement, Plan, Route, Stage,
 };
 
 pub(crate) fn write_plan(f: &mut Formatter<'_>, plan: &Plan) -> Result {
@@ -20,17 +20,14 @@ fn write_at(f: &mut Formatter<'_>, plan: &Plan, depth: usize) -> Result {
         Plan::Scatter(p) => writeln!(f, "{pad}Scatter{} to {}\n{pad}  {}", writes(p.writes), list(&p.nodes), p.sql),
         Plan::Replicate(p) => writeln!(f, "{pad}Replicate to {}\n{pad}  {}", list(&p.nodes), p.sql),
         Plan::Gather(p) => write_gather(f, p, &pad),
-        Plan::Dag(p) => {
-            writeln!(f, "{pad}Dag over {}", list(&p.nodes))?;
-            p.exchanges.iter().try_for_each(|exchange| write_exchange(f, exchange, &pad))?;
-            write_at(f, &p.last, depth + 1)
-        }
+        Plan::Dag(p) => write_dag(f, p, depth),
         Plan::InsertSplit(p) => {
             writeln!(f, "{pad}InsertSplit")?;
             p.parts.iter().try_for_each(|(node, sql)| writeln!(f, "{pad}  on {}: {sql}", node.0))
         }
         Plan::InsertStaged(p) => write_staged(f, p, &pad),
         Plan::Change(p) => write_change(f, p, &pad),
+        Plan::Chain(p) => write_chain(f, p, depth),
         Plan::CopyFrom(p) => {
             let names: Vec<&str> = p.columns.iter().map(|c| c.name.as_str()).collect();
             writeln!(f, "{pad}CopyFrom {} ({})", p.target.qualified_name(), names.join(", "))?;
@@ -40,9 +37,17 @@ fn write_at(f: &mut Formatter<'_>, plan: &Plan, depth: usize) -> Result {
             }
             p.stage.as_ref().map_or(Ok(()), |stage| write_stage(f, stage, &pad))
         }
+        Plan::CopyHome(p) => {
+            writeln!(f, "{pad}CopyHome on {}: {}", p.node.0, p.what)?;
+            p.where_sql.as_ref().map_or(Ok(()), |text| writeln!(f, "{pad}  where: {text}"))
+        }
         Plan::CopyTo(p) => match &p.source {
             CopySource::One { nodes, what } => writeln!(f, "{pad}CopyTo from {}: {what}", one_of(nodes)),
             CopySource::All { nodes, what } => writeln!(f, "{pad}CopyTo from {}: {what}", list(nodes)),
+            CopySource::Dag(dag) => {
+                writeln!(f, "{pad}CopyTo")?;
+                write_dag(f, dag, depth + 1)
+            }
             CopySource::Gather(gather) => {
                 writeln!(f, "{pad}CopyTo")?;
                 write_gather(f, gather, &"  ".repeat(depth + 1))
@@ -66,6 +71,17 @@ fn write_at(f: &mut Formatter<'_>, plan: &Plan, depth: usize) -> Result {
     }
 }
 
+fn write_dag(f: &mut Formatter<'_>, dag: &Dag, depth: usize) -> Result {
+    let pad = "  ".repeat(depth);
+    writeln!(f, "{pad}Dag over {}", list(&dag.nodes))?;
+    for shadow in &dag.shadows {
+        writeln!(f, "{pad}  {} beside {}\n{pad}    {}", shadow.table, list(&shadow.nodes), shadow.sql)?;
+        shadow.after_create.iter().try_for_each(|sql| writeln!(f, "{pad}    then {sql}"))?;
+    }
+    dag.exchanges.iter().try_for_each(|exchange| write_exchange(f, exchange, &pad))?;
+    write_at(f, &dag.last, depth + 1)
+}
+
 fn write_gather(f: &mut Formatter<'_>, gather: &Gather, pad: &str) -> Result {
     writeln!(f, "{pad}Gather{} on {}\n{pad}  {}", writes(gather.writes), gather.node.0, gather.final_sql.text)?;
     gather.inputs.iter().try_for_each(|input| write_input(f, input, pad))
@@ -78,7 +94,13 @@ fn write_exchange(f: &mut Formatter<'_>, exchange: &Exchange, pad: &str) -> Resu
 }
 
 fn write_input(f: &mut Formatter<'_>, input: &Input, pad: &str) -> Result {
-    writeln!(f, "{pad}  {} from {}\n{pad}    {}", input.table, list(&input.nodes), input.sql)?;
+    match &input.dag {
+        Some(dag) => {
+            writeln!(f, "{pad}  {} from", input.table)?;
+            write_dag(f, dag, pad.len() / 2 + 2)?;
+        }
+        None => writeln!(f, "{pad}  {} from {}\n{pad}    {}", input.table, list(&input.nodes), input.sql)?,
+    }
     input.after_create.iter().try_for_each(|sql| writeln!(f, "{pad}    then {sql}"))
 }
 
@@ -87,6 +109,9 @@ fn write_staged(f: &mut Formatter<'_>, plan: &InsertStaged, pad: &str) -> Result
     plan.inputs.iter().try_for_each(|input| write_input(f, input, pad))?;
     write_stage(f, &plan.stage, pad)?;
     writeln!(f, "{pad}  route: {}", route(&plan.stage.route))?;
+    if let Some(direct) = &plan.direct {
+        writeln!(f, "{pad}  or straight: {}", direct.copy_sql)?;
+    }
     if !plan.tail.is_empty() {
         writeln!(f, "{pad}  tail: {}", plan.tail)?;
     }
@@ -103,6 +128,21 @@ fn write_change(f: &mut Formatter<'_>, plan: &Change, pad: &str) -> Result {
     writeln!(f, "{pad}  route: {}", route(&plan.route))?;
     if !plan.returning.is_empty() {
         writeln!(f, "{pad} {}", plan.returning)?;
+    }
+    Ok(())
+}
+
+fn write_chain(f: &mut Formatter<'_>, chain: &Chain, depth: usize) -> Result {
+    let pad = "  ".repeat(depth);
+    writeln!(f, "{pad}Chain over {}", list(&chain.nodes))?;
+    for step in &chain.steps {
+        let what = match (&step.keep, step.is_main) {
+            (Some(keep), _) => keep.table.as_str(),
+            (None, true) => "main",
+            (None, false) => "unread",
+        };
+        writeln!(f, "{pad}  {what}{}", if step.copies { ", on copies" } else { "" })?;
+        write_at(f, &step.plan, depth + 2)?;
     }
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! What the functions, casts and clauses of a statement need: may it run anywhere, on the home node only, or not at all?
 //!
 //! Built-in functions are sorted by name; those of the user by their bodies, which are parsed and searched. A body that
-//! touches a partitioned table would see one node's rows only, so it is refused.
+//! touches a partitioned table would see one node's rows only, so it is refused, unless
+//! [`inline`](crate::inline) can put it into the statement.
 
 use std::collections::HashSet;
 
@@ -249,6 +250,10 @@ impl Search<'_> {
             _ => None,
         };
         let Some(texts) = texts else {
+            if language == "plpgsql" && ends_transactions(definition) {
+                self.refuse(format!("COMMIT or ROLLBACK inside {what}"), "Send them as statements of their own.");
+                return Ok(());
+            }
             let why = "Its body may read or write tables that no single node has: write it in SQL or PL/pgSQL without EXECUTE.";
             self.refuse(what.to_owned(), why);
             return Ok(());
@@ -306,7 +311,7 @@ impl Search<'_> {
 }
 
 /// The statements of a SQL function, from `pg_get_functiondef` or the bare body.
-fn sql_bodies(definition: &str) -> Option<Vec<NodeEnum>> {
+pub(crate) fn sql_bodies(definition: &str) -> Option<Vec<NodeEnum>> {
     let parsed = pg_query::parse(definition, 0).ok()?;
     let first = parsed.protobuf.stmts.into_iter().map(|s| s.stmt.and_then(|n| n.node)).collect::<Option<Vec<_>>>()?;
     let [NodeEnum::CreateFunctionStmt(create)] = first.as_slice() else { return Some(first) };
@@ -357,6 +362,21 @@ fn plpgsql_bodies(definition: &str) -> Option<Vec<NodeEnum>> {
     let mut texts = Vec::new();
     collect_queries(&tree, &mut texts).then_some(())?;
     texts.iter().map(|text| plpgsql_statement(text)).collect()
+}
+
+/// Does a PL/pgSQL text have COMMIT or ROLLBACK in it?
+fn ends_transactions(definition: &str) -> bool {
+    fn has_end(value: &serde_json::Value) -> bool {
+        const ENDS: [&str; 2] = ["PLpgSQL_stmt_commit", "PLpgSQL_stmt_rollback"];
+        match value {
+            serde_json::Value::Object(fields) => {
+                fields.iter().any(|(name, field)| ENDS.contains(&name.as_str()) || has_end(field))
+            }
+            serde_json::Value::Array(items) => items.iter().any(has_end),
+            _ => false,
+        }
+    }
+    pg_query::parse_plpgsql(definition).is_ok_and(|tree| has_end(&tree))
 }
 
 /// Gathers the `query` of every PLpgSQL_expr; false on dynamic SQL.
@@ -521,6 +541,7 @@ fn class_of(name: &str, arguments: usize) -> Class {
         | "cursor_to_xmlschema" => Class::Refused(XML_HINT),
         "ts_stat" => Class::Refused("It runs a query given as text: aggregate unnest(tsvector) in SQL instead."),
         "ts_rewrite" if arguments == 2 => Class::Refused("Use ts_rewrite(query, target, substitute)."),
+        "pg_listening_channels" => Class::Refused("A coordinator listens on connections of its own."),
         "loread" | "lowrite" => Class::Refused("Large objects live on one node: use a bytea column."),
         "pg_relation_size" | "pg_total_relation_size" | "pg_table_size" | "pg_indexes_size" => Class::Size,
         "pg_sleep" | "pg_sleep_for" | "pg_sleep_until" => Class::Volatile,

@@ -3,8 +3,10 @@
 //! ```text
 //! text ── parse ──> Statement ── plan ──> Plan ── (executor)
 //!                     kind       │
+//!                                ├─ inline, views: bodies of functions and views in place of their names
 //!                                ├─ select/  locality analysis, partial aggregates, gathering
 //!                                ├─ dml/     routing of writes
+//!                                ├─ with/    WITH items that change rows
 //!                                └─ ddl/     distribution of new tables, what DDL does to the catalog
 //! text ── template ──> the same plan as that of an earlier statement that differs in its constants only
 //! ```
@@ -24,17 +26,20 @@ mod ddl;
 mod display;
 mod dml;
 mod functions;
+mod inline;
 pub mod parse;
 mod plan;
+mod plpgsql;
 mod select;
 mod session;
 mod tables;
 mod template;
 mod tree;
 mod views;
+mod with;
 
 use catalog::Catalog;
-use pgerror::Result;
+use pgerror::{PgError, Result, SqlState};
 
 pub use clock::{at_one_moment, may_read_clock};
 pub use parse::{Statement, StatementKind, parse};
@@ -49,23 +54,45 @@ use context::Context;
 ///
 /// Errors: 0A000 for what cannot be run correctly, with a hint; others (42P16, 42703, …) where our own clauses are wrong.
 pub fn plan(statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Plan> {
-    plan_in(&Context { catalog, session, exchanged: &[] }, statement)
+    plan_in(&Context { catalog, session, exchanged: &[], copies: None }, statement)
+}
+
+/// PostgreSQL's own refusal of a cursor over data changes.
+pub fn check_cursor(inner: &Statement) -> Result<()> {
+    match with::changes_rows(inner) {
+        true => Err(PgError::new(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            "DECLARE CURSOR must not contain data-modifying statements in WITH",
+        )),
+        false => Ok(()),
+    }
 }
 
 fn plan_in(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     use StatementKind as Kind;
+    if let Some(inlined) = inline::inline(ctx, statement)? {
+        return plan_in(ctx, &inlined);
+    }
+    if let Some(plan) = with::plan(ctx, statement)? {
+        return Ok(plan);
+    }
+    if let Some(plan) = dml::through_view(ctx, statement)? {
+        return Ok(plan);
+    }
     match &statement.kind {
-        Kind::Select => select::plan_with_exchanges(ctx, statement),
+        Kind::Select => select::plan(ctx, statement),
         Kind::Insert => dml::insert(ctx, statement),
         Kind::Update => dml::update(ctx, statement),
         Kind::Delete => dml::delete(ctx, statement),
         Kind::Merge => dml::merge(ctx, statement),
-        Kind::Copy(copy) => copy::copy(ctx, statement, copy),
+        Kind::Copy(copy) => copy::copy(ctx, copy),
         Kind::Explain(explain) => {
             let (options, analyze) = (explain.options.clone(), explain.analyze);
             Ok(Plan::Explain(Explain { options, analyze, inner: Box::new(plan_in(ctx, &explain.inner)?) }))
         }
-        Kind::DeclareCursor(declare) => plan_in(ctx, &declare.inner).map(|inner| Plan::DeclareCursor(Box::new(inner))),
+        Kind::DeclareCursor(declare) => check_cursor(&declare.inner)
+            .and_then(|()| plan_in(ctx, &declare.inner))
+            .map(|inner| Plan::DeclareCursor(Box::new(inner))),
         Kind::Redistribute(redistribution) => ddl::redistribute(ctx, redistribution),
         Kind::Cluster(command) => Ok(Plan::Cluster(command.clone())),
         Kind::Transaction(_)

@@ -16,6 +16,7 @@ use pgerror::PgError;
 use placement::{BucketMap, KeyType};
 
 use crate::parse::{ClusterCommand, DistributeBy};
+pub use crate::with::plan::{Chain, ChainStep, Kept};
 
 /// One planned statement.
 #[derive(Clone, Debug)]
@@ -36,8 +37,12 @@ pub enum Plan {
     InsertStaged(Box<InsertStaged>),
     /// `UPDATE`, `DELETE` or `MERGE` whose effect on each row the home node works out.
     Change(Box<Change>),
+    /// A statement whose WITH items change rows, part after part.
+    Chain(Box<Chain>),
     /// `COPY table FROM`.
     CopyFrom(Box<CopyFrom>),
+    /// `COPY table FROM` of what only the home node has.
+    CopyHome(CopyHome),
     /// `COPY {table | (query)} TO`.
     CopyTo(CopyTo),
     /// `EXPLAIN`: show (and with `analyze` run) the inner plan.
@@ -99,13 +104,16 @@ pub struct Gather {
 }
 
 /// See [`Plan::Dag`]. Everything runs in one REPEATABLE READ transaction on each node, which is rolled back at the end:
-/// 1. the exchanges in order; a fragment may read the tables of earlier ones by their bare names; 2. `last`.
+/// 1. the shadows; 2. the exchanges in order; a fragment may read the tables of earlier ones by their bare names; 3. `last`.
 ///
-/// Only for statements outside a transaction block that change nothing.
+/// It changes nothing but its temp tables. Inside a transaction block these are other sessions than the block's own.
 #[derive(Clone, Debug)]
 pub struct Dag {
     /// Every node that takes part. All of them get all temp tables, filled or not, so that any text is valid on any node.
     pub nodes: Vec<NodeId>,
+    /// Tables that only the block's own sessions can read as they should be: each of `nodes` gives its rows to the session
+    /// beside it.
+    pub shadows: Vec<Input>,
     /// In order.
     pub exchanges: Vec<Exchange>,
     /// A [`Forward`], [`Scatter`] or [`Gather`].
@@ -135,7 +143,7 @@ pub struct Exchange {
 
 /// One temp table on the home node and the fragment that fills it:
 /// `CREATE TEMP TABLE <table> ON COMMIT DROP AS <sql> WITH NO DATA` there, then the rows of `sql` on all `nodes`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Input {
     /// Unique within the plan: `loxo_g1`, `loxo_g2`, …
     pub table: String,
@@ -145,6 +153,8 @@ pub struct Input {
     pub sql: String,
     /// Statements to run on the home node once the table is made (`ALTER TABLE loxo_g1 ADD PRIMARY KEY (a)`).
     pub after_create: Vec<String>,
+    /// How to get the rows if `sql` is not to be run on each node: it only says then what they look like.
+    pub dag: Option<Arc<Dag>>,
 }
 
 /// SQL text in which a word `loxo_type_of_<input>_<column>` (both 1-based) stands for the full type name of that column of
@@ -212,6 +222,19 @@ pub struct InsertStaged {
     pub returns_rows: bool,
     /// Highest `$n` of the statement; the row values of `insert_sql` are numbered after it.
     pub parameters: usize,
+    /// The rows of the only input may go straight to their nodes if they have the types of these columns.
+    pub direct: Option<Direct>,
+}
+
+/// Rows that need no stage.
+#[derive(Clone, Debug)]
+pub struct Direct {
+    /// The columns of a row; all others have no default.
+    pub columns: Vec<RowColumn>,
+    /// Where a row goes (positions count in `columns`).
+    pub route: Route,
+    /// `COPY target (columns) FROM STDIN (FORMAT binary)`.
+    pub copy_sql: String,
 }
 
 impl InsertStaged {
@@ -295,78 +318,6 @@ pub enum ChangeAction {
     Insert,
 }
 
-impl Change {
-    /// The rows of an action, of one node or (new ones) of none, as `columns` and then the address.
-    pub fn read_sql(&self, action: usize, node: Option<NodeId>) -> String {
-        let mut names: Vec<String> = self.columns.iter().map(|c| catalog::quote_identifier(&c.name)).collect();
-        names.push("loxo_ctid".to_owned());
-        let of_node = node.map(|node| format!(" AND loxo_node = {}", node.0)).unwrap_or_default();
-        let table = crate::dml::stage::TABLE;
-        format!("SELECT {} FROM {table} WHERE loxo_action = {action}{of_node}", names.join(", "))
-    }
-
-    fn target_sql(&self) -> String {
-        format!("{} AS {}", self.target.qualified_name(), catalog::quote_identifier(&self.alias))
-    }
-
-    /// `VALUES ($1::tid, …), …` for so many rows, numbered after the user's parameters.
-    fn values(&self, types: &[&str], rows: usize) -> String {
-        let mut number = self.parameters;
-        let mut row = || {
-            let value = |of: &&str| {
-                number += 1;
-                format!("${number}::{of}")
-            };
-            format!("({})", types.iter().map(value).collect::<Vec<_>>().join(", "))
-        };
-        let rows: Vec<String> = (0..rows).map(|_| row()).collect();
-        format!("VALUES {}", rows.join(", "))
-    }
-
-    /// Deletes rows by their addresses; rows that move return nothing here.
-    pub fn delete_sql(&self, rows: usize, moved: bool) -> String {
-        format!(
-            "DELETE FROM {} USING ({}) AS loxo_v (loxo_ctid) WHERE {}.ctid = loxo_v.loxo_ctid{}",
-            self.target_sql(),
-            self.values(&["tid"], rows),
-            catalog::quote_identifier(&self.alias),
-            if moved { "" } else { &self.returning }
-        )
-    }
-
-    /// Sets these columns; a row's values are those, then its address.
-    pub fn update_sql(&self, columns: &[usize], rows: usize) -> String {
-        let mut types: Vec<&str> = columns.iter().map(|at| self.columns[*at].type_name.as_str()).collect();
-        types.push("tid");
-        let set = columns.iter().enumerate().map(|(i, at)| {
-            let name = catalog::quote_identifier(&self.columns[*at].name);
-            format!("{name} = loxo_v.loxo_{i}")
-        });
-        let names: Vec<String> = (0..columns.len()).map(|i| format!("loxo_{i}")).collect();
-        format!(
-            "UPDATE {} SET {} FROM ({}) AS loxo_v ({}, loxo_ctid) WHERE {}.ctid = loxo_v.loxo_ctid{}",
-            self.target_sql(),
-            set.collect::<Vec<_>>().join(", "),
-            self.values(&types, rows),
-            names.join(", "),
-            catalog::quote_identifier(&self.alias),
-            self.returning
-        )
-    }
-
-    /// Inserts whole rows.
-    pub fn insert_sql(&self, rows: usize) -> String {
-        let types: Vec<&str> = self.columns.iter().map(|column| column.type_name.as_str()).collect();
-        format!(
-            "INSERT INTO {} ({}) OVERRIDING SYSTEM VALUE {}{}",
-            self.target_sql(),
-            column_list(&self.columns),
-            self.values(&types, rows),
-            self.returning
-        )
-    }
-}
-
 /// A temp table on the home node with the target's columns and defaults, but none of its constraints: PostgreSQL
 /// evaluates defaults, casts and sequences there, the real table on the real node checks the constraints.
 #[derive(Clone, Debug)]
@@ -408,7 +359,7 @@ pub struct RowColumn {
     pub type_name: String,
 }
 
-fn column_list(columns: &[RowColumn]) -> String {
+pub(crate) fn column_list(columns: &[RowColumn]) -> String {
     let names: Vec<String> = columns.iter().map(|c| catalog::quote_identifier(&c.name)).collect();
     names.join(", ")
 }
@@ -457,6 +408,17 @@ pub struct CopyFrom {
     pub where_sql: Option<String>,
 }
 
+/// See [`Plan::CopyHome`]. The input goes there as it is.
+#[derive(Clone, Debug)]
+pub struct CopyHome {
+    /// The home node.
+    pub node: NodeId,
+    /// The temp table or catalog, with the column list if there is one.
+    pub what: String,
+    /// The text after WHERE.
+    pub where_sql: Option<String>,
+}
+
 /// See [`Plan::CopyTo`].
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
@@ -472,6 +434,8 @@ pub enum CopySource {
     One { nodes: Vec<NodeId>, what: String },
     /// All nodes' rows together.
     All { nodes: Vec<NodeId>, what: String },
+    /// The rows of the last step.
+    Dag(Box<Dag>),
     /// `COPY (<final_sql>) TO STDOUT` on the home node.
     Gather(Gather),
 }
@@ -563,6 +527,23 @@ pub struct Redistribute {
     pub placement: Placement,
     /// The clause as written.
     pub clause: DistributeBy,
+}
+
+impl Plan {
+    /// The exchanges of a plan, wherever they are in it.
+    pub fn dag(&self) -> Option<&Dag> {
+        let inputs = match self {
+            Plan::Dag(dag) => return Some(dag),
+            Plan::CopyTo(CopyTo { source: CopySource::Dag(dag) }) => return Some(dag),
+            Plan::Explain(explain) => return explain.inner.dag(),
+            Plan::DeclareCursor(inner) => return inner.dag(),
+            Plan::Gather(gather) | Plan::CopyTo(CopyTo { source: CopySource::Gather(gather) }) => &gather.inputs,
+            Plan::InsertStaged(insert) => &insert.inputs,
+            Plan::Change(change) => &change.inputs,
+            _ => return None,
+        };
+        inputs.iter().find_map(|input| input.dag.as_deref())
+    }
 }
 
 impl fmt::Display for Plan {

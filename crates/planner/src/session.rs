@@ -24,8 +24,34 @@ pub struct SessionFacts<'a> {
     pub clock: Option<NodeId>,
     /// That node's `now()`, to be written into what the home node evaluates in its place: a `timestamptz` as text.
     pub now: Option<&'a str>,
+    /// Which sessions may exchange rows for this one.
+    pub exchanges: Exchanges<'a>,
     /// How many rows the home node expects of some fragments, by their text; see [`Dag::estimates_wanted`](crate::Dag).
     pub estimates: Option<&'a HashMap<String, f64>>,
+}
+
+/// Whether sessions beside this one may exchange rows for it, and what they do not see (see [`Dag`](crate::Dag)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Exchanges<'a> {
+    /// There are none.
+    No,
+    /// They see what this session sees.
+    #[default]
+    Seeing,
+    /// They see what this session sees but for its own changes to these tables.
+    SeeingBut(&'a [ChangedTable]),
+    /// They see some other state of all tables; this session has changed these.
+    Blind(&'a [ChangedTable]),
+}
+
+/// A table that the transaction block has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct ChangedTable {
+    pub schema: String,
+    pub name: String,
+    /// So that nobody else may even look at it (TRUNCATE).
+    pub is_locked: bool,
 }
 
 /// A result column as in RowDescription.

@@ -11,7 +11,8 @@ use crate::parse;
 use crate::plan::Input;
 use crate::tree::{Ref, Walk, text_of};
 
-/// The table that INSERT, UPDATE, DELETE or MERGE changes, as the statement names it; `None` for any other statement.
+/// The table that INSERT, UPDATE, DELETE or MERGE changes, as the statement names it; of a query the first that its WITH changes.
+/// `None` for any other statement.
 pub fn written_table(sql: &str) -> Result<Option<String>> {
     let statements = parse(sql)?;
     Ok(statements.first().and_then(|statement| target(statement.node()?)).map(name))
@@ -68,6 +69,15 @@ fn target(node: &NodeEnum) -> Option<&RangeVar> {
         NodeEnum::UpdateStmt(update) => update.relation.as_ref(),
         NodeEnum::DeleteStmt(delete) => delete.relation.as_ref(),
         NodeEnum::MergeStmt(merge) => merge.relation.as_ref(),
+        NodeEnum::SelectStmt(select) => {
+            let items = select.with_clause.iter().flat_map(|with| &with.ctes);
+            let mut queries = items.filter_map(|item| match &item.node {
+                Some(NodeEnum::CommonTableExpr(item)) => item.ctequery.as_deref()?.node.as_ref(),
+                _ => None,
+            });
+            // A query in WITH has no target, for it changes nothing.
+            queries.find_map(|query| if matches!(query, NodeEnum::SelectStmt(_)) { None } else { target(query) })
+        }
         _ => None,
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use catalog::NodeId;
-use planner::{OutputColumn, Parameter, ParameterValue, SessionFacts};
+use planner::{ChangedTable, Exchanges, OutputColumn, Parameter, ParameterValue, SessionFacts};
 
 mod common;
 
@@ -13,6 +13,7 @@ mod common;
 fn answer(sql: &str) -> String {
     let catalog = common::catalog();
     let described = describe(sql);
+    let changed = changed(sql);
     let session = SessionFacts {
         home: NodeId(0),
         search_path: &["public".to_owned()],
@@ -25,6 +26,7 @@ fn answer(sql: &str) -> String {
         in_transaction: false,
         clock: None,
         now: None,
+        exchanges: if changed.is_empty() { Exchanges::Seeing } else { Exchanges::SeeingBut(&changed) },
         estimates: None,
     };
     let statements = match planner::parse(sql) {
@@ -49,6 +51,18 @@ fn describe(sql: &str) -> Option<Vec<OutputColumn>> {
         OutputColumn { name: name.to_owned(), type_oid: oid.parse().unwrap(), type_modifier: -1 }
     };
     Some(list.split(',').map(column).collect())
+}
+
+/// A first line `-- changed: a, b!` is about tables that the transaction block has changed; b is locked besides.
+fn changed(sql: &str) -> Vec<ChangedTable> {
+    let list = sql.lines().next().and_then(|line| line.strip_prefix("-- changed:")).unwrap_or_default();
+    let names = list.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let table = |name: &str| ChangedTable {
+        schema: "public".to_owned(),
+        name: name.trim_end_matches('!').to_owned(),
+        is_locked: name.ends_with('!'),
+    };
+    names.map(table).collect()
 }
 
 #[test]

@@ -169,6 +169,14 @@ impl Cluster {
     /// # Errors
     /// When /proc cannot be read.
     pub fn coordinator_pids(&self) -> Result<Vec<u32>> {
+        self.pids("coordinator")
+    }
+
+    /// Process ids of what runs as this subcommand of `loxo`.
+    ///
+    /// # Errors
+    /// When /proc cannot be read.
+    pub fn pids(&self, subcommand: &str) -> Result<Vec<u32>> {
         let dir = self.dir().to_string_lossy().into_owned();
         let mut pids = Vec::new();
         for entry in std::fs::read_dir("/proc")?.flatten() {
@@ -176,7 +184,7 @@ impl Cluster {
             let Ok(command) = std::fs::read(entry.path().join("cmdline")) else { continue };
             let words: Vec<&[u8]> = command.split(|byte| *byte == 0).collect();
             let carries_dir = words.iter().any(|word| String::from_utf8_lossy(word).contains(&dir));
-            if carries_dir && words.get(1) == Some(&&b"coordinator"[..]) {
+            if carries_dir && words.get(1) == Some(&subcommand.as_bytes()) {
                 pids.push(pid);
             }
         }

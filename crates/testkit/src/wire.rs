@@ -1,7 +1,7 @@
 //! A blocking client for tests that shows everything a server says: types, tags, notices, every error field, the
 //! transaction status; and that lets a test cut COPY data into frames wherever it likes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -67,6 +67,8 @@ pub struct Client {
     pub parameters: BTreeMap<String, String>,
     /// Key of a cancel request.
     pub backend_key: (u32, u32),
+    /// Channel and payload of what was notified, in the order it came.
+    pub notifications: VecDeque<(String, String)>,
 }
 
 impl Client {
@@ -88,7 +90,14 @@ impl Client {
         stream.set_read_timeout(Some(SILENCE_MAX))?;
         stream.set_write_timeout(Some(SILENCE_MAX))?;
         let (input, output) = (BytesMut::new(), BytesMut::new());
-        let mut client = Self { stream, input, output, parameters: BTreeMap::new(), backend_key: (0, 0) };
+        let mut client = Self {
+            stream,
+            input,
+            output,
+            parameters: BTreeMap::new(),
+            backend_key: (0, 0),
+            notifications: VecDeque::new(),
+        };
         client.startup(parameters)?;
         Ok(client)
     }
@@ -293,6 +302,22 @@ impl Client {
         self.answers(CopyInput::default(), false)
     }
 
+    /// Channel and payload of the next notification; waits for it.
+    ///
+    /// # Errors
+    /// When the connection breaks, or nothing comes.
+    pub fn notification(&mut self) -> Result<(String, String)> {
+        loop {
+            if let Some(notification) = self.notifications.pop_front() {
+                return Ok(notification);
+            }
+            let (tag, _) = self.receive_or_hear()?;
+            if tag != b'A' {
+                return Err(unexpected(tag));
+            }
+        }
+    }
+
     /// Waits for the error with which the server ends the session unasked.
     ///
     /// # Errors
@@ -387,7 +412,7 @@ impl Client {
                     answers.iter_mut().for_each(|answer| answer.status = status);
                     return Ok(answers);
                 }
-                b'1' | b'2' | b'3' | b'n' | b'c' | b'A' => {}
+                b'1' | b'2' | b'3' | b'n' | b'c' => {}
                 other => return Err(unexpected(other)),
             }
         }
@@ -434,10 +459,25 @@ impl Client {
         Ok(sent?)
     }
 
-    /// The next message; ParameterStatus is taken in on the way.
+    /// The next message; ParameterStatus and notifications are taken in on the way.
     fn receive(&mut self) -> Result<(u8, Bytes)> {
         loop {
+            let (tag, body) = self.receive_or_hear()?;
+            if tag != b'A' {
+                return Ok((tag, body));
+            }
+        }
+    }
+
+    /// The same, with the tag of a notification that was taken in.
+    fn receive_or_hear(&mut self) -> Result<(u8, Bytes)> {
+        loop {
             if let Some((tag, mut body)) = self.buffered()? {
+                if tag == b'A' && body.len() >= 4 {
+                    body.advance(4);
+                    let notification = (text(&mut body)?, text(&mut body)?);
+                    self.notifications.push_back(notification);
+                }
                 if tag != b'S' {
                     return Ok((tag, body));
                 }

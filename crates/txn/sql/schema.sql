@@ -3,8 +3,8 @@
 
 CREATE SCHEMA IF NOT EXISTS loxo;
 
--- Outcomes of distributed transactions (page `decision`). Anyone may add one, as anyone may commit; nobody but a superuser
--- reads, changes or deletes them.
+-- Outcomes of distributed transactions (page `decision`). Anyone may add one for his own transaction, by loxo.announce(), as
+-- anyone may commit; nobody but a superuser reads, changes or deletes them.
 CREATE TABLE IF NOT EXISTS loxo.decision (
     gid text NOT NULL,
     at  timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()
@@ -12,12 +12,41 @@ CREATE TABLE IF NOT EXISTS loxo.decision (
 COMMENT ON TABLE loxo.decision IS 'Commits of distributed transactions whose commit point this node was; cleaned up by the gtm.';
 REVOKE ALL ON loxo.decision FROM PUBLIC;
 GRANT USAGE ON SCHEMA loxo TO PUBLIC;
-GRANT INSERT (gid) ON loxo.decision TO PUBLIC;
 
 -- Which coordinators may decide (page `gate`). A sequence, because it is read as it is now, whatever snapshot the reader has.
 CREATE SEQUENCE IF NOT EXISTS loxo.generation;
 COMMENT ON SEQUENCE loxo.generation IS 'Raised by the gtm to shut out coordinators that it does not know of.';
 GRANT SELECT ON loxo.generation TO PUBLIC;
+
+-- Its lock keeps fences away from a transaction that decides, until that ends. No role but a superuser can take it otherwise.
+CREATE TABLE IF NOT EXISTS loxo.fence ();
+COMMENT ON TABLE loxo.fence IS 'Always empty. Locked by transactions that decide, and by the gtm that raises the generation.';
+REVOKE ALL ON loxo.fence FROM PUBLIC;
+
+CREATE OR REPLACE FUNCTION loxo.may_commit(expected int8) RETURNS bool
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    LOCK TABLE loxo.fence IN ROW SHARE MODE;
+    RETURN (SELECT last_value = expected FROM loxo.generation);
+END
+$$;
+COMMENT ON FUNCTION loxo.may_commit(int8) IS 'Keeps fences away until the transaction ends; is this the generation?';
+
+CREATE OR REPLACE FUNCTION loxo.announce(node int2, coordinator int8, counter int8, expected int8) RETURNS xid8
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    IF NOT loxo.may_commit(expected) THEN
+        RETURN NULL;
+    END IF;
+    INSERT INTO loxo.decision (gid)
+        VALUES (concat_ws('_', 'loxo_1', node, pg_current_xact_id(), lpad(to_hex(coordinator), 16, '0'), counter));
+    RETURN pg_current_xact_id();
+END
+$$;
+COMMENT ON FUNCTION loxo.announce(int2, int8, int8, int8) IS
+    'Decides the transaction that calls it, if it commits, and gives its id; null under another generation.';
 
 -- Which of the transactions that users prepared here are being committed (page `user_prepared`): the others stay.
 CREATE TABLE IF NOT EXISTS loxo.finishing (

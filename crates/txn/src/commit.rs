@@ -26,6 +26,7 @@ use crate::decision::{self, Announced, Fate};
 use crate::gate::Pass;
 use crate::gid::{Gid, GidSource};
 use crate::gtm::GtmClient;
+use crate::interrupt::Interrupt;
 
 /// How long a commit asks for the outcome when the commit point's answer is lost, before it gives up with 40003.
 pub(crate) const INQUIRY_MAX: Duration = Duration::from_secs(10);
@@ -54,6 +55,8 @@ pub struct CommitTools<'a> {
     pub nodes: &'a [ConnectOptions],
     /// Its gate.
     pub gtm: &'a GtmClient,
+    /// Ends the waits before the decision.
+    pub interrupt: &'a Interrupt,
 }
 
 /// How a commit ended, when that is known.
@@ -72,7 +75,7 @@ pub struct Outcome {
 /// here the check may wait for rows of a transaction that waits for this one at the gate, which takes [`crate::gate::HOLD`] to end.
 ///
 /// Errors: the datanode's own error if it refused (everything is then rolled back); 08006 if a connection broke before
-/// the decision (rolled back); 57P03 if this coordinator was fenced out and no gtm has registered it since (rolled back); 40003
+/// the decision (rolled back); that of an interrupt before the decision (rolled back); 57P03 if this coordinator was fenced out and no gtm has registered it since (rolled back); 40003
 /// if the commit point's answer was lost and the outcome could not be found out (recovery completes it either way).
 pub async fn commit(
     participants: &mut [Participant<'_>],
@@ -94,7 +97,7 @@ pub async fn commit(
         return Ok(Outcome { committed: true, unresolved: Vec::new() });
     };
     match others.is_empty() {
-        true => join(commit_one(decider, tools.gtm), readers).await.0,
+        true => join(commit_one(decider, tools), readers).await.0,
         false => join(commit_several(decider, others, tools), readers).await.0,
     }
 }
@@ -145,8 +148,8 @@ async fn end_snapshot(reader: &mut Participant<'_>) {
     }
 }
 
-async fn commit_one(writer: &mut Participant<'_>, gtm: &GtmClient) -> Result<Outcome> {
-    let pass = match pass_for_one(writer.connection, gtm).await {
+async fn commit_one(writer: &mut Participant<'_>, tools: &CommitTools<'_>) -> Result<Outcome> {
+    let pass = match pass_for_one(writer.connection, tools).await {
         Ok(pass) => pass,
         Err(error) => {
             roll_back_one(writer.connection).await;
@@ -167,14 +170,15 @@ async fn commit_one(writer: &mut Participant<'_>, gtm: &GtmClient) -> Result<Out
 }
 
 /// A pass while a gtm counts on this coordinator's gate, or else one that no fence has made worthless.
-async fn pass_for_one(connection: &mut Connection, gtm: &GtmClient) -> Result<Pass> {
+async fn pass_for_one(connection: &mut Connection, tools: &CommitTools<'_>) -> Result<Pass> {
+    let gtm = tools.gtm;
     let mut is_checked = false;
     loop {
         if !is_checked && !gtm.has_lease() {
-            decision::may_commit(connection, gtm).await?;
+            decision::may_commit(connection, tools).await?;
             is_checked = true;
         }
-        let pass = gtm.gate().enter().await;
+        let pass = tools.interrupt.or(gtm.gate().enter()).await?;
         // The lease may have ended in the queue; the check must not be made inside, where it could wait for long.
         if is_checked || gtm.has_lease() {
             return Ok(pass);
@@ -187,7 +191,7 @@ async fn commit_several<'c>(
     mut others: Vec<&mut Participant<'c>>,
     tools: &CommitTools<'_>,
 ) -> Result<Outcome> {
-    let announced = decision::announce(decider.connection, decider.node, tools.ids, tools.gtm).await;
+    let announced = decision::announce(decider.connection, decider.node, tools).await;
     let Announced { gid, hardened } = match announced {
         Ok(announced) => announced,
         Err(error) => {
@@ -204,7 +208,13 @@ async fn commit_several<'c>(
         return Err(error);
     }
     control_point!("prepared-all");
-    let pass = tools.gtm.gate().enter().await;
+    let pass = match tools.interrupt.or(tools.gtm.gate().enter()).await {
+        Ok(pass) => pass,
+        Err(error) => {
+            abort(decider, others.into_iter().zip(is_prepared), Some(&gid)).await;
+            return Err(error);
+        }
+    };
     pass.expose(gid, nodes_of_others.into_iter().chain([decider.node]).collect());
     control_point!("gate-entered");
     let pass = match decide(decider, &gid, tools.nodes, pass).await {

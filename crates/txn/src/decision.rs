@@ -12,7 +12,10 @@
 //! in `tests/recovery.rs` makes it happen.) So the id only tells whether the commit point is *still running*.
 //!
 //! A coordinator may announce a decision only under the generation that the node has (page [`crate::gtm`]), which is
-//! checked in the same statement, under a lock that keeps fences away until the transaction ends.
+//! checked in the same statement, under a lock on `loxo.fence` that keeps fences away until the transaction ends.
+//!
+//! Whoever may commit may decide, but only for himself: nobody writes the table but `loxo.announce()`, and that writes no
+//! gid but one with the id of the transaction that calls it. So a gid is no secret.
 //!
 //! The rows are small (one insert in the same round trip that fetches the xid) and short-lived: recovery deletes them
 //! once no node holds a prepared transaction of that gid ([`crate::recovery`]).
@@ -23,15 +26,12 @@ use pgerror::{PgError, Result, SqlState};
 use pgproto::Connection;
 use tokio::time::Instant;
 
-use crate::gid::{GID_VERSION, Gid, GidSource, Kind};
-use crate::gtm::GtmClient;
+use crate::commit::CommitTools;
+use crate::gid::{Gid, Kind};
 use crate::user_prepared;
 
 /// Makes what this crate needs on a datanode, in the database of the tables; idempotent, to be run by a superuser.
 pub const SCHEMA_SQL: &str = include_str!("../sql/schema.sql");
-
-/// Key of the advisory lock between decisions (shared) and fences (exclusive): "loxo" in ASCII, and a number of its own.
-pub(crate) const FENCE_LOCK: &str = "1819244655, 1";
 
 /// How long a transaction waits for a gtm that registers its coordinator.
 const REGISTRATION_MAX: Duration = Duration::from_secs(10);
@@ -45,21 +45,18 @@ pub(crate) struct Announced {
 }
 
 /// Inserts the decision of a transaction on `node` and gives its gid, as soon as this coordinator may decide.
-pub(crate) async fn announce(
-    connection: &mut Connection,
-    node: u16,
-    ids: &GidSource,
-    gtm: &GtmClient,
-) -> Result<Announced> {
-    let (coordinator, counter) = (ids.coordinator(), ids.next_counter());
-    let insert = format!(
-        "INSERT INTO loxo.decision (gid) SELECT pg_catalog.concat('loxo_{GID_VERSION}_{node}_', \
-         pg_catalog.pg_current_xact_id(), '_{coordinator:016x}_{counter}') FROM loxo.generation WHERE last_value ="
-    );
-    let returning = "RETURNING pg_catalog.pg_current_xact_id(), \
-         CASE WHEN pg_catalog.current_setting('synchronous_commit') IN ('off', 'local') \
-         THEN pg_catalog.set_config('synchronous_commit', 'on', true) END";
-    let rows = under_generation(connection, gtm, |generation| format!("{insert} {generation} {returning}")).await?;
+pub(crate) async fn announce(connection: &mut Connection, node: u16, tools: &CommitTools<'_>) -> Result<Announced> {
+    let (coordinator, counter) = (tools.ids.coordinator(), tools.ids.next_counter());
+    // PostgreSQL's bigint has a sign; the bits are the same.
+    let bits = coordinator as i64;
+    let call = |generation| {
+        format!(
+            "SELECT xid, CASE WHEN pg_catalog.current_setting('synchronous_commit') IN ('off', 'local') \
+             THEN pg_catalog.set_config('synchronous_commit', 'on', true) END \
+             FROM loxo.announce({node}::int2, '{bits}'::int8, {counter}, {generation}) AS xid WHERE xid IS NOT NULL"
+        )
+    };
+    let rows = under_generation(connection, tools, call).await?;
     let [Some(xid), hardened] = rows.as_slice() else {
         return Err(PgError::internal("the commit point did not tell its transaction id"));
     };
@@ -72,9 +69,9 @@ pub(crate) async fn announce(
 }
 
 /// Returns when the transaction may commit although this coordinator has no lease: no fence can come before its end.
-pub(crate) async fn may_commit(connection: &mut Connection, gtm: &GtmClient) -> Result<()> {
-    let sql = |generation| format!("SELECT last_value FROM loxo.generation WHERE last_value = {generation}");
-    under_generation(connection, gtm, sql).await.map(drop)
+pub(crate) async fn may_commit(connection: &mut Connection, tools: &CommitTools<'_>) -> Result<()> {
+    let sql = |generation| format!("SELECT WHERE loxo.may_commit({generation})");
+    under_generation(connection, tools, sql).await.map(drop)
 }
 
 /// Runs a statement that gives a row if the node has the generation which it names, until it does; gives the row. Fences
@@ -83,29 +80,26 @@ pub(crate) async fn may_commit(connection: &mut Connection, gtm: &GtmClient) -> 
 /// whose owner waits at the gate.
 async fn under_generation(
     connection: &mut Connection,
-    gtm: &GtmClient,
+    tools: &CommitTools<'_>,
     statement: impl Fn(u64) -> String,
 ) -> Result<Vec<Option<bytes::Bytes>>> {
     let deadline = Instant::now() + REGISTRATION_MAX;
-    let mut generation = gtm.generation_above(0, deadline).await?;
+    let newer = |known| tools.interrupt.or(tools.gtm.generation_above(known, deadline));
+    let mut generation = newer(0).await??;
     loop {
-        let sql = format!(
-            "SET CONSTRAINTS ALL IMMEDIATE; SAVEPOINT loxo_announcement; SELECT FROM pg_catalog.pg_advisory_xact_lock_shared({FENCE_LOCK}); {}",
-            statement(generation)
-        );
+        let sql = format!("SET CONSTRAINTS ALL IMMEDIATE; SAVEPOINT loxo_announcement; {}", statement(generation));
         let rows = connection.query_rows(&sql).await.map_err(explain)?;
-        // The first row, without columns, is the lock's.
-        if let Some(row) = rows.into_iter().nth(1) {
+        if let Some(row) = rows.into_iter().next() {
             return Ok(row);
         }
         connection.execute("ROLLBACK TO SAVEPOINT loxo_announcement").await?;
-        generation = gtm.generation_above(generation, deadline).await?;
+        generation = newer(generation).await??;
     }
 }
 
 fn explain(error: PgError) -> PgError {
     match error.code() {
-        SqlState::UNDEFINED_TABLE => {
+        SqlState::UNDEFINED_TABLE | SqlState::UNDEFINED_FUNCTION => {
             error.hint("It is Loxodonta's own; `loxo init` makes it, and the gtm on datanodes of an earlier version.")
         }
         _ => error,

@@ -13,6 +13,7 @@
 //! * [`recovery`]: resolves in-doubt transactions from the datanodes alone. Its page argues why that is race-free.
 //! * [`gate`]: has commits wait for the moment in which a statement takes its snapshots on several nodes.
 //! * [`deadlock`]: circles of waits over several datanodes, found by the gtm and broken by a coordinator.
+//! * [`Interrupt`]: what ends a wait in the coordinator before its time.
 //! * [`gtm`]: server and client of the gtm; soft state only.
 //!
 //! Invariants:
@@ -30,6 +31,7 @@ pub mod decision;
 pub mod gate;
 pub mod gid;
 pub mod gtm;
+mod interrupt;
 pub mod recovery;
 pub mod user_prepared;
 
@@ -37,4 +39,5 @@ pub use commit::{CommitTools, Outcome, Participant, commit, rollback};
 pub use gate::{Gate, Pass};
 pub use gid::{Gid, GidSource};
 pub use gtm::{CatalogState, Cut, GtmClient, GtmOptions, InvalidationGuard, SETTLE_SQL, SNAPSHOT_SQL};
+pub use interrupt::Interrupt;
 pub use recovery::{InDoubt, Report, resolve_all};

@@ -298,7 +298,7 @@ impl Node {
     }
 
     async fn delete_decisions(&mut self, old: Result<Vec<String>>, needed: &HashSet<String>) -> Result<()> {
-        // Anyone may insert into the table: only what reads as a gid of ours may be put into SQL. The rest stays.
+        // Only what reads as a gid of ours may be put into SQL. The rest stays.
         let is_done = |gid: &String| !needed.contains(gid) && gid.parse::<Gid>().is_ok();
         let done: Vec<String> = old?.into_iter().filter(is_done).collect();
         if done.is_empty() {

@@ -296,7 +296,7 @@ async fn decide(
     );
     begin(registry).await?;
     if end == End::Commit {
-        decision::may_commit(registry, tools.gtm).await?;
+        decision::may_commit(registry, tools).await?;
     }
     if registry.query_rows(&sql).await?.is_empty() {
         return Err(missing(name));
@@ -304,7 +304,7 @@ async fn decide(
     control_point!("finish-deciding");
     let pass = match end {
         End::Commit => {
-            let pass = tools.gtm.gate().enter().await;
+            let pass = tools.interrupt.or(tools.gtm.gate().enter()).await?;
             pass.expose(*gid, transaction.nodes.clone());
             Some(pass)
         }

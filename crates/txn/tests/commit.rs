@@ -135,13 +135,23 @@ async fn a_session_s_weak_durability_does_not_weaken_the_decision() {
     let (options, ids) = (nodes.options(), GidSource::new());
     let tools = nodes.tools(&ids, &options);
     let mut connections = nodes.connect().await;
-    all(&mut connections, "SET synchronous_commit = off").await;
+    all(&mut connections, "CREATE EXTENSION pg_walinspect; SET synchronous_commit = off").await;
     all(&mut connections, "BEGIN; INSERT INTO t VALUES (1)").await;
-    assert_eq!(commit(&mut writers(&mut connections), 0, &tools).await.unwrap(), committed());
-    // Everything written so far is flushed although the session asked for less, and the session keeps its setting.
+    let mut before = Vec::new();
     for connection in &mut connections {
-        let flushed = "SELECT pg_current_wal_flush_lsn() >= pg_current_wal_insert_lsn()";
-        assert_eq!(value(connection, flushed).await, "t");
+        before.push(value(connection, "SELECT pg_current_wal_insert_lsn()").await);
+    }
+    assert_eq!(commit(&mut writers(&mut connections), 0, &tools).await.unwrap(), committed());
+    // The log shows what is flushed only; the commit is there although the session asked for less, and the session keeps
+    // its setting.
+    for (connection, before) in connections.iter_mut().zip(before) {
+        let till_end =
+            match value(connection, "SELECT current_setting('server_version_num')::int < 160000").await.as_str() {
+                "t" => format!("pg_get_wal_records_info_till_end_of_wal('{before}')"),
+                _ => format!("pg_get_wal_records_info('{before}', 'FFFFFFFF/FFFFFFFF')"),
+            };
+        let ended = format!("SELECT count(*) > 0 FROM {till_end} WHERE record_type LIKE 'COMMIT%'");
+        assert_eq!(value(connection, &ended).await, "t");
         assert_eq!(value(connection, "SHOW synchronous_commit").await, "off");
     }
 }
@@ -156,11 +166,25 @@ async fn an_ordinary_role_can_commit_but_not_forge() {
     all(&mut connections, "BEGIN; SAVEPOINT s; INSERT INTO t VALUES (1)").await;
     assert_eq!(commit(&mut writers(&mut connections), 0, &tools).await.unwrap(), committed());
     assert_eq!((nodes.count(1).await, nodes.prepared().await), (2, 0));
-    for forbidden in ["SELECT gid FROM loxo.decision", "DELETE FROM loxo.decision", "UPDATE loxo.decision SET gid = ''"]
-    {
+    for forbidden in [
+        "SELECT gid FROM loxo.decision",
+        "DELETE FROM loxo.decision",
+        "UPDATE loxo.decision SET gid = ''",
+        "INSERT INTO loxo.decision (gid) VALUES ('loxo_1_0_700_00000000000000ff_1')",
+        "DO $$ BEGIN LOCK TABLE loxo.fence IN EXCLUSIVE MODE; END $$",
+        "SELECT setval('loxo.generation', 1)",
+    ] {
         let error = connections[0].execute(forbidden).await.unwrap_err();
         assert_eq!(error.code(), SqlState::INSUFFICIENT_PRIVILEGE);
     }
+    // What a role may say is about its own transaction, whatever numbers it makes up.
+    let announce =
+        "BEGIN; SELECT loxo.announce(0::int2, 255, 1, last_value) = pg_current_xact_id() FROM loxo.generation";
+    assert_eq!(value(&mut connections[0], announce).await, "t");
+    let own = "RESET ROLE; SELECT gid = format('loxo_1_0_%s_00000000000000ff_1', pg_current_xact_id()) FROM loxo.decision \
+               WHERE xmin = pg_current_xact_id()::xid";
+    assert_eq!(value(&mut connections[0], own).await, "t");
+    all(&mut connections[..1], "ROLLBACK; SET ROLE plain").await;
 }
 
 /// A script that ends the backends of these processes when `point` is first reached.

@@ -16,7 +16,10 @@ use txn::control::{Script, with_script};
 use txn::gate::{CUT_MAX, HOLD};
 use txn::gtm::message::Message;
 use txn::gtm::{leads, serve};
-use txn::{CommitTools, Cut, GidSource, GtmClient, GtmOptions, Outcome, Participant, SETTLE_SQL, SNAPSHOT_SQL, commit};
+use txn::{
+    CommitTools, Cut, GidSource, GtmClient, GtmOptions, Interrupt, Outcome, Participant, SETTLE_SQL, SNAPSHOT_SQL,
+    commit,
+};
 
 /// Long enough for what must not happen to happen.
 const MOMENT: Duration = Duration::from_millis(150);
@@ -78,7 +81,7 @@ async fn insert(nodes: &Nodes, gtm: &GtmClient, count: usize, k: i32) -> JoinHan
     connections.truncate(count);
     all(&mut connections, &format!("BEGIN; INSERT INTO t VALUES ({k})")).await;
     tokio::spawn(async move {
-        let tools = CommitTools { ids: &GidSource::new(), nodes: &options, gtm: &gtm };
+        let tools = CommitTools { ids: &GidSource::new(), nodes: &options, gtm: &gtm, interrupt: &Interrupt::new() };
         commit(&mut writers(&mut connections), 0, &tools).await
     })
 }
@@ -253,7 +256,7 @@ async fn a_coordinator_killed_while_its_commit_becomes_visible_is_fenced_out_fir
                 }
             })
         });
-        let tools = CommitTools { ids: &GidSource::new(), nodes: &options, gtm: &client };
+        let tools = CommitTools { ids: &GidSource::new(), nodes: &options, gtm: &client, interrupt: &Interrupt::new() };
         with_script(script, commit(&mut writers(&mut connections), 0, &tools)).await
     });
     within("the control point", at_point).await.unwrap();
@@ -285,6 +288,35 @@ async fn a_gtm_killed_in_a_closure_stops_commits_for_a_second_at_most() {
     // Commits go on without any gtm, on one node and on several.
     for count in [1, 2] {
         assert_eq!(insert(&nodes, &x, count, 1 + count as i32).await.await.unwrap().unwrap(), committed());
+    }
+}
+
+#[tokio::test]
+async fn whoever_is_told_to_stop_does_not_wait_at_the_gate() {
+    let nodes = Nodes::start(2).await;
+    let gtm = Gtm::start(&nodes).await;
+    let client = gtm.client("x").await;
+    let (options, interrupt) = (nodes.options(), Interrupt::new());
+    for count in [1, 2] {
+        let mut connections = nodes.connect().await;
+        connections.truncate(count);
+        all(&mut connections, "BEGIN; INSERT INTO t VALUES (1)").await;
+        let cut = clean_cut(&client).await;
+        let ids = GidSource::new();
+        let tools = CommitTools { ids: &ids, nodes: &options, gtm: &client, interrupt: &interrupt };
+        {
+            let mut participants = writers(&mut connections);
+            let mut waiting = std::pin::pin!(commit(&mut participants, 0, &tools));
+            assert!(timeout(MOMENT, &mut waiting).await.is_err(), "the gate is shut");
+            interrupt.raise(PgError::new(SqlState::QUERY_CANCELED, "enough"));
+            assert_eq!(within("its end", waiting).await.unwrap_err().code(), SqlState::QUERY_CANCELED);
+        }
+        drop(cut);
+        interrupt.clear();
+        assert_eq!((nodes.count(1).await, nodes.prepared().await), (0, 0));
+        // The connections are as good as before.
+        all(&mut connections, &format!("BEGIN; INSERT INTO t VALUES ({})", 10 + count)).await;
+        assert_eq!(commit(&mut writers(&mut connections), 0, &tools).await.unwrap(), committed());
     }
 }
 
@@ -423,7 +455,7 @@ async fn a_node_that_is_down_holds_up_a_fence_but_no_commits() {
         connections.push(server.connect().await);
     }
     all(&mut connections, "BEGIN; INSERT INTO t VALUES (1)").await;
-    let tools = CommitTools { ids: &GidSource::new(), nodes: &options, gtm: &x };
+    let tools = CommitTools { ids: &GidSource::new(), nodes: &options, gtm: &x, interrupt: &Interrupt::new() };
     let mut participants: Vec<Participant<'_>> = writers(&mut connections);
     assert_eq!(commit(&mut participants, 1, &tools).await.unwrap(), committed());
 

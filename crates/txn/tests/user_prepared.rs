@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use txn::control::{Script, with_script};
 use txn::user_prepared::{self, End, Registration};
-use txn::{CommitTools, GidSource, SETTLE_SQL, resolve_all};
+use txn::{CommitTools, GidSource, Interrupt, SETTLE_SQL, resolve_all};
 
 /// Where the rows of the tests are registered; not the first, to tell it from other defaults.
 const REGISTRY: u16 = 1;
@@ -36,7 +36,7 @@ fn prepare(nodes: &Nodes, name: String, k: i32) -> impl Future<Output = Result<(
         let mut connections = connect(&options).await?;
         all(&mut connections, &format!("BEGIN; INSERT INTO t VALUES ({k})")).await;
         let mut registry = Connection::connect(&options[usize::from(REGISTRY)]).await?;
-        let tools = CommitTools { ids: &GidSource::new(), nodes: &options, gtm: &gtm };
+        let tools = CommitTools { ids: &GidSource::new(), nodes: &options, gtm: &gtm, interrupt: &Interrupt::new() };
         let mut participants = writers(&mut connections);
         user_prepared::prepare(&mut participants, &mut registry, REGISTRY, &registration(&name), &tools).await
     }
@@ -49,7 +49,7 @@ fn finish(nodes: &Nodes, name: String, end: End) -> impl Future<Output = Result<
         let found = user_prepared::find(&mut registry, &name, "postgres", false).await?;
         let mut connections = connect(&options).await?;
         assert_eq!(found.nodes.len(), connections.len(), "it is on all nodes");
-        let tools = CommitTools { ids: &GidSource::new(), nodes: &options, gtm: &gtm };
+        let tools = CommitTools { ids: &GidSource::new(), nodes: &options, gtm: &gtm, interrupt: &Interrupt::new() };
         let mut participants = writers(&mut connections);
         user_prepared::finish(&found, &name, end, &mut registry, &mut participants, &tools).await
     }

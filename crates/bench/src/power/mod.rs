@@ -26,7 +26,7 @@ use crate::stock::{Pattern, StockServer, WorkDir};
 use crate::{cpu, sql};
 
 use queries::Query;
-pub use report::{PowerReport, QueryTimes, Verdict};
+pub use report::{PowerReport, QueryTimes, Scaling, Verdict};
 pub use tables::Layout;
 use tables::TABLES;
 
@@ -88,8 +88,9 @@ struct Sides<'a> {
     cluster: Client,
     plain: Client,
     workers: Client,
-    /// Root processes of the cluster, for their processor time.
+    /// Root processes of the cluster, for their processor time: the datanodes first.
     processes: Vec<u32>,
+    datanodes: usize,
     version: String,
     _stock: StockServer,
     _dir: WorkDir,
@@ -136,6 +137,7 @@ impl<'a> Sides<'a> {
             plain: sql::connect(&stock.uri).await?,
             workers: sql::connect(&stock.uri).await?,
             processes,
+            datanodes: patterns.len(),
             version: pattern.version.clone(),
             _stock: stock,
             _dir: dir,
@@ -198,9 +200,12 @@ impl<'a> Sides<'a> {
         for _ in 0..self.options.rounds.max(1) {
             let expected = timed(&self.plain, query, &mut times.stock).await?;
             timed(&self.workers, query, &mut times.stock_with_workers).await?;
-            let cpu_before = cpu::tree_seconds(&self.processes)?;
+            let before = cpu::each_seconds(&self.processes)?;
             let found = timed(&self.cluster, query, &mut times.cluster).await;
-            times.cluster_cpu = Some(cpu::tree_seconds(&self.processes)? - cpu_before);
+            let used: Vec<f64> = cpu::each_seconds(&self.processes)?.iter().zip(before).map(|(a, b)| a - b).collect();
+            let (datanodes, others) = used.split_at(self.datanodes.min(used.len()));
+            times.cluster_cpu = Some(used.iter().sum());
+            times.critical_cpu = Some(datanodes.iter().copied().fold(0.0, f64::max) + others.iter().sum::<f64>());
             times.verdict = match found {
                 Ok(rows) => self.judge(query.number, expected, rows),
                 Err(error) => Verdict::Failed(format!("{} ({})", error.message(), error.code())),

@@ -28,6 +28,8 @@ pub struct QueryTimes {
     pub cluster: Option<f64>,
     /// Processor seconds of all the cluster's processes in the last round.
     pub cluster_cpu: Option<f64>,
+    /// Of the busiest datanode, and of coordinator and gtm.
+    pub critical_cpu: Option<f64>,
     pub verdict: Verdict,
 }
 
@@ -40,6 +42,39 @@ pub struct PowerReport {
     pub datanodes: usize,
     pub server_version: String,
     pub queries: Vec<QueryTimes>,
+}
+
+/// The same queries on clusters of different sizes.
+#[derive(Clone, Debug)]
+pub struct Scaling(pub Vec<PowerReport>);
+
+impl Scaling {
+    /// For machines.
+    pub fn to_json(&self) -> Value {
+        self.0.iter().map(PowerReport::to_json).collect()
+    }
+}
+
+impl fmt::Display for Scaling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all: Vec<(f64, f64)> = self
+            .0
+            .iter()
+            .map(|report| (report.sum(|query| query.cluster_cpu), report.sum(|query| query.critical_cpu)))
+            .collect();
+        let Some((first_cpu, first_path)) = all.first().copied() else { return Ok(()) };
+        writeln!(
+            f,
+            "| datanodes | CPU s, all processes | against the first | critical path, CPU s | speed-up | answers |"
+        )?;
+        writeln!(f, "| --- | --- | --- | --- | --- | --- |")?;
+        for (report, (cpu, path)) in self.0.iter().zip(&all) {
+            let (more, faster) = (cpu / first_cpu, first_path / path);
+            let (nodes, right, of) = (report.datanodes, report.right(), report.queries.len());
+            writeln!(f, "| {nodes} | {cpu:.2} | {more:.2} | {path:.2} | {faster:.2} | {right} of {of} right |")?;
+        }
+        Ok(())
+    }
 }
 
 impl PowerReport {
@@ -65,6 +100,7 @@ impl PowerReport {
                     "stock_with_workers_seconds": query.stock_with_workers,
                     "cluster_seconds": query.cluster,
                     "cluster_cpu_seconds": query.cluster_cpu,
+                    "critical_cpu_seconds": query.critical_cpu,
                     "right": query.verdict == Verdict::Right,
                     "problem": problem(&query.verdict),
                 })

@@ -130,6 +130,13 @@ impl Layout {
         self
     }
 
+    /// With a second gtm.
+    pub(crate) fn with_standby(mut self) -> Self {
+        let port = self.local.port + GTM_PORT_OFFSET + self.config.gtms.len() as u16;
+        self.config.gtms.push(Gtm { host: "127.0.0.1".to_owned(), port });
+        self
+    }
+
     /// The cluster's directory, absolute.
     pub fn dir(&self) -> &Path {
         &self.local.dir

@@ -16,8 +16,10 @@ use super::lock::Lock;
 use super::{COORDINATORS_DEFAULT, DATANODES_DEFAULT, Kind, Layout, PORT_DEFAULT, Part, daemon, datanode, down};
 use crate::Progress;
 use crate::config::{Local, invalid};
+use crate::init::standby_sql;
 use crate::postgres::{Installation, OsUser};
 use crate::settings::Profile;
+use crate::sql::Session;
 use crate::{disk, init, proc};
 
 /// Free space a new datanode needs: about 40 MB of system catalogs, then WAL.
@@ -111,6 +113,8 @@ fn plan(dir: &Path, options: &UpOptions) -> Result<Layout> {
         );
     };
     check_same_shape(&layout, options)?;
+    let adds_standby = options.gtm_standby && layout.config().gtms.len() < 2;
+    let layout = if adds_standby { layout.with_standby() } else { layout };
     let old = layout.local();
     let pg_bin = options.pg_bin.as_deref().map(|bin| Installation::find(Some(bin))).transpose()?;
     let new = Local {
@@ -120,7 +124,7 @@ fn plan(dir: &Path, options: &UpOptions) -> Result<Layout> {
         ..old.clone()
     };
     let same = new.profile == old.profile && new.set == old.set && new.pg_bin == old.pg_bin;
-    if !same && layout.is_running() {
+    if (adds_standby || !same) && layout.is_running() {
         return Err(invalid(format!("the cluster in \"{}\" runs with other settings", dir.display()))
             .hint("Run \"loxo down\" first, then \"loxo up\" with the new settings; the data stays."));
     }
@@ -145,11 +149,6 @@ fn check_same_shape(layout: &Layout, options: &UpOptions) -> Result<()> {
                  or remove this one and its data with \"loxo down --dir {dir} --wipe\"."
             )));
         }
-    }
-    if options.gtm_standby && config.gtms.len() < 2 {
-        let dir = layout.dir().display();
-        return Err(invalid(format!("the cluster in \"{dir}\" was made without --gtm-standby"))
-            .hint("Leave it away to start the cluster as it is, or choose another --dir for a second cluster."));
     }
     Ok(())
 }
@@ -255,6 +254,7 @@ impl Run {
         self.make_datanodes(&datanodes).await?;
         self.start_datanodes(&datanodes).await?;
         self.initialise().await?;
+        self.note_standby().await?;
         self.start_daemons(dead).await
     }
 
@@ -298,6 +298,15 @@ impl Run {
         let id = self.progress.step("writing the metadata", init(self.layout.config())).await?;
         disk::write(&self.layout.marker(), &format!("{id}\n"))?;
         datanode::own(&self.layout.marker(), self.user.as_ref())
+    }
+
+    /// The metadata of a cluster that was made without a standby do not have it yet.
+    async fn note_standby(&self) -> Result<()> {
+        let Some(sql) = standby_sql(self.layout.config()) else { return Ok(()) };
+        for part in self.layout.parts().iter().filter(|part| part.kind == Kind::Datanode) {
+            Session::connect(&self.layout.endpoint(part)).await?.run(&sql).await?;
+        }
+        Ok(())
     }
 
     /// The gtm first, since coordinators look for it; then all coordinators at once.

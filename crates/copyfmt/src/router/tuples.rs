@@ -62,11 +62,12 @@ impl Router {
             let mut row = std::mem::take(&mut self.row);
             let start = row.len();
             let value = tuple_fields(self.line_of(current)).nth(current.column).flatten();
-            let received = value.map(|bytes| column.codec.received(bytes));
+            let is_foreign = value.is_some_and(|bytes| self.is_foreign(column, bytes));
+            let received = value.map(|bytes| column.codec.received(bytes).filter(|_| !is_foreign));
             row.extend_from_slice(received.flatten().unwrap_or_default());
             if let (Some(bytes), Some(None)) = (value, received) {
                 let (type_oid, type_modifier) = (column.type_oid, column.type_modifier);
-                let value = bytes.to_vec();
+                let value = Some(bytes.to_vec());
                 current.waiting = true;
                 self.row = row;
                 self.current = Some(*current);
@@ -76,6 +77,8 @@ impl Router {
                     type_modifier,
                     value,
                     is_binary: true,
+                    is_foreign,
+                    is_check: false,
                 }));
             }
             self.placer.spans[part] = value.map(|_| (start, row.len()));

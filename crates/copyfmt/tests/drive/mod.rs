@@ -268,10 +268,10 @@ fn drive(
                 let (sql, value): (String, Box<dyn ToSql + Sync>) = match conversion.is_binary {
                     true => (
                         format!("select $1::{}", table.base_type_names[conversion.column]),
-                        Box::new(Raw(conversion.value)),
+                        Box::new(Raw(conversion.value.expect("a value"))),
                     ),
                     false => {
-                        let text = String::from_utf8(conversion.value).expect("valid text");
+                        let text = String::from_utf8(conversion.value.expect("a value")).expect("valid text");
                         ("select $1::text".to_owned(), Box::new(text))
                     }
                 };

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use bench::lineitem::Columns;
-use bench::power::Layout;
-use bench::{LoadOptions, PowerOptions, Target, TpcbOptions};
+use bench::power::{Layout, Scaling};
+use bench::{CutOptions, LoadOptions, PowerOptions, Target, TpcbOptions};
 use cluster::Progress;
 use cluster::local::{self, Kind, UpOptions};
 use cluster::settings::Profile;
@@ -25,6 +25,7 @@ pub struct Arguments {
 enum Command {
     Load(LoadArguments),
     Tpcb(TpcbArguments),
+    Cut(CutArguments),
     Power(PowerArguments),
 }
 
@@ -111,6 +112,33 @@ struct TpcbArguments {
     json: bool,
 }
 
+/// Reads over two datanodes with and without a consistent snapshot, while others write
+///
+/// Runs pgbench clients that move money between accounts on two datanodes, and beside them one client that reads eight
+/// accounts, by turns with loxo.snapshot = local and consistent. Prints the medians of its times and what the snapshot adds.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  loxo bench cut                                 8 writers, 3 rounds, a cluster of its own
+  loxo bench cut --writers 0                     on a cluster that is idle otherwise
+  loxo bench cut --dir /data/two --json          the cluster in that directory")]
+struct CutArguments {
+    /// Measure the cluster in this directory [default: a new one of 2 datanodes and 2 coordinators, removed afterwards]
+    #[arg(long, value_name = "D")]
+    dir: Option<PathBuf>,
+    /// Clients that write without a pause
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    writers: u32,
+    /// Seconds of one run
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    seconds: u32,
+    /// Rounds of each setting; medians are compared
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=99))]
+    rounds: u16,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
 /// The 22 TPC-H queries on a cluster and on one stock server, in one run
 ///
 /// Loads the same rows into the cluster and into one stock server with the datanodes' settings, runs every query on both
@@ -137,9 +165,10 @@ struct PowerArguments {
     /// Only these queries, e.g. 1,6,14
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=22))]
     queries: Vec<u16>,
-    /// Datanodes of a new cluster
-    #[arg(long, default_value_t = DATANODES, value_parser = clap::value_parser!(u16).range(1..=64))]
-    nodes: u16,
+    /// Datanodes of a new cluster; several numbers, e.g. 1,2,4: one cluster after the other, and how work grows and shrinks
+    #[arg(long, value_delimiter = ',', default_values_t = [DATANODES], conflicts_with = "dir",
+          value_parser = clap::value_parser!(u16).range(1..=64))]
+    nodes: Vec<u16>,
     /// Give a query up after so many seconds
     #[arg(long, default_value_t = 300)]
     timeout: u32,
@@ -180,21 +209,23 @@ pub async fn run(arguments: Arguments) -> Result<()> {
             let work = async |up| tpcb(&arguments, up).await;
             super::print(&on_cluster(dir, DATANODES, COORDINATORS, profile, work).await?)
         }
-        Command::Power(arguments) => {
-            let (dir, nodes) = (arguments.dir.clone(), arguments.nodes);
-            super::print(&on_cluster(dir, nodes, 1, None, async |up| power(&arguments, up).await).await?)
+        Command::Cut(arguments) => {
+            let (dir, profile) = (arguments.dir.clone(), Some(Profile::Default));
+            let work = async |up| cut(&arguments, up).await;
+            super::print(&on_cluster(dir, DATANODES, COORDINATORS, profile, work).await?)
         }
+        Command::Power(arguments) => super::print(&power(&arguments).await?),
     }
 }
 
 /// Measures the cluster in `dir`, or one of its own that is removed afterwards.
-async fn on_cluster(
+async fn on_cluster<T>(
     dir: Option<PathBuf>,
     datanodes: u16,
     coordinators: u16,
     profile: Option<Profile>,
-    measure: impl AsyncFnOnce(UpOptions) -> Result<String>,
-) -> Result<String> {
+    measure: impl AsyncFnOnce(UpOptions) -> Result<T>,
+) -> Result<T> {
     if let Some(dir) = dir {
         return measure(UpOptions::new(dir, std::env::current_exe()?)).await;
     }
@@ -211,7 +242,7 @@ async fn on_cluster(
     outcome.and_then(|text| removed.map(|_| text))
 }
 
-async fn power(arguments: &PowerArguments, up: UpOptions) -> Result<String> {
+async fn power(arguments: &PowerArguments) -> Result<String> {
     let defaults = PowerOptions::new(arguments.layout);
     let options = PowerOptions {
         scale_factor: arguments.sf,
@@ -224,8 +255,18 @@ async fn power(arguments: &PowerArguments, up: UpOptions) -> Result<String> {
         keep_tables: arguments.keep,
         ..defaults
     };
-    let report = bench::power::run(&options, || start(up)).await?;
-    Ok(if arguments.json { format!("{:#}\n", report.to_json()) } else { format!("{report}\n") })
+    let mut reports = Vec::new();
+    for nodes in &arguments.nodes {
+        let measure = async |up| bench::power::run(&options, || start(up)).await;
+        reports.push(on_cluster(arguments.dir.clone(), *nodes, 1, None, measure).await?);
+    }
+    let scaling = Scaling(reports);
+    Ok(match (arguments.json, scaling.0.as_slice()) {
+        (true, [one]) => format!("{:#}\n", one.to_json()),
+        (false, [one]) => format!("{one}\n"),
+        (true, _) => format!("{:#}\n", scaling.to_json()),
+        (false, _) => format!("{scaling}\n"),
+    })
 }
 
 async fn load(arguments: &LoadArguments, up: UpOptions) -> Result<String> {
@@ -258,6 +299,13 @@ async fn tpcb(arguments: &TpcbArguments, up: UpOptions) -> Result<String> {
         select_only: arguments.select_only,
     };
     let report = bench::tpcb::run(&options, || start(up)).await?;
+    Ok(if arguments.json { format!("{:#}\n", report.to_json()) } else { format!("{report}\n") })
+}
+
+async fn cut(arguments: &CutArguments, up: UpOptions) -> Result<String> {
+    let CutArguments { writers, seconds, rounds, .. } = arguments;
+    let options = CutOptions { writers: *writers, seconds: *seconds, rounds: usize::from(*rounds) };
+    let report = bench::cut::run(&options, || start(up)).await?;
     Ok(if arguments.json { format!("{:#}\n", report.to_json()) } else { format!("{report}\n") })
 }
 

@@ -15,6 +15,9 @@ use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, MapRequest, Placement};
 use crate::tree;
 
+/// Equal values of such a key could lie on different nodes.
+pub(super) const NONDETERMINISTIC: &str = "has a collation that may be nondeterministic";
+
 /// A column of a table to be.
 #[derive(Clone, Debug)]
 pub(super) struct NewColumn {
@@ -63,7 +66,7 @@ impl NewTable {
         let columns = relation.columns.iter().map(|c| NewColumn {
             name: c.name.clone(),
             key_type: ctx.catalog.key_type(c.type_oid),
-            unfit: None,
+            unfit: (!c.deterministic).then_some(NONDETERMINISTIC),
         });
         Self { name: relation.name.clone(), columns: columns.collect(), ..Self::default() }
     }

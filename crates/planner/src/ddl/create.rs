@@ -8,7 +8,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
 use placement::KeyType;
 
-use super::constraints::{NewColumn, NewTable, NewUnique};
+use super::constraints::{NONDETERMINISTIC, NewColumn, NewTable, NewUnique};
 use super::{as_it_stands, constraints, decide, everywhere, is_temporary};
 use crate::context::{Context, Named};
 use crate::parse::Statement;
@@ -143,10 +143,18 @@ pub(super) fn column_constraints(ctx: &Context<'_>, table: &mut NewTable, column
 pub(super) fn add_column(ctx: &Context<'_>, table: &mut NewTable, column: &ColumnDef) {
     let Some(type_name) = &column.type_name else { return };
     let key_type = key_type(ctx, type_name);
-    let mut unfit = None;
-    if column.coll_clause.as_ref().is_some_and(|c| !is_deterministic(&tree::names_of(&c.collname))) {
-        unfit = Some("has a collation that may be nondeterministic");
-    }
+    let mut unfit = match &column.coll_clause {
+        Some(clause) => {
+            let names = tree::names_of(&clause.collname);
+            let name = names.last().map(String::as_str);
+            ctx.catalog.has_nondeterministic_collation(name).then_some(NONDETERMINISTIC)
+        }
+        // A domain has a collation of its own.
+        None => tree::names_of(&type_name.names)
+            .last()
+            .filter(|word| builtin_key_type(word).is_none())
+            .and_then(|_| unknown_collation(ctx, key_type)),
+    };
     let generated = column.constraints.iter().any(|c| {
         matches!(&c.node, Some(NodeEnum::Constraint(c)) if c.contype == pg_query::protobuf::ConstrType::ConstrGenerated as i32)
     });
@@ -160,17 +168,10 @@ pub(super) fn add_column(ctx: &Context<'_>, table: &mut NewTable, column: &Colum
     });
 }
 
-/// Collations that come with PostgreSQL are deterministic; only user-made ones may not be.
-fn is_deterministic(names: &[String]) -> bool {
-    match names {
-        [schema, _] if schema == "pg_catalog" => true,
-        [name] => {
-            ["C", "POSIX", "default", "ucs_basic", "unicode"].contains(&name.as_str())
-                || name.contains("_")
-                || name.ends_with("-x-icu")
-        }
-        _ => false,
-    }
+/// Why a column may not be a key whose collation is not known here.
+pub(super) fn unknown_collation(ctx: &Context<'_>, key_type: Option<KeyType>) -> Option<&'static str> {
+    let has_collation = matches!(key_type, Some(KeyType::Text | KeyType::Bpchar | KeyType::Name));
+    (has_collation && ctx.catalog.has_nondeterministic_collation(None)).then_some(NONDETERMINISTIC)
 }
 
 fn columns_of_type(ctx: &Context<'_>, type_name: &TypeName) -> Vec<NewColumn> {

@@ -85,10 +85,10 @@ fn described(ctx: &Context<'_>, into: &IntoClause, name: &str) -> Result<NewTabl
     const UNKNOWN: Oid = 705;
     const TEXT: Oid = 25;
     let names = tree::names_of(&into.col_names);
-    let columns = described.iter().enumerate().map(|(i, column)| NewColumn {
-        name: names.get(i).unwrap_or(&column.name).clone(),
-        key_type: ctx.catalog.key_type(if column.type_oid == UNKNOWN { TEXT } else { column.type_oid }),
-        unfit: None,
+    let columns = described.iter().enumerate().map(|(i, column)| {
+        let key_type = ctx.catalog.key_type(if column.type_oid == UNKNOWN { TEXT } else { column.type_oid });
+        let name = names.get(i).unwrap_or(&column.name).clone();
+        NewColumn { name, key_type, unfit: super::create::unknown_collation(ctx, key_type) }
     });
     Ok(NewTable { name: name.to_owned(), columns: columns.collect(), ..NewTable::default() })
 }

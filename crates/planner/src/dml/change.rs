@@ -16,7 +16,7 @@
 
 use std::sync::Arc;
 
-use catalog::{Column, Distribution, Generated, Relation};
+use catalog::{Column, Distribution, Generated, NodeId, Relation};
 use pg_query::protobuf::{RangeVar, ReturningClause, SelectStmt, WithClause};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -25,7 +25,7 @@ use super::{has_sub_link, key_names, stage};
 use crate::context::Context;
 use crate::functions::facts;
 use crate::parse::Statement;
-use crate::plan::{Change, ChangeAction, FinalSql, Input, Plan};
+use crate::plan::{Change, ChangeAction, FinalSql, Input, Plan, column_list};
 use crate::select;
 use crate::tree::{self, Ref, Walk};
 
@@ -252,10 +252,10 @@ impl Draft<'_> {
             let mut select = tree::parse_select(&input.sql)?;
             select.target_list.push(tree::target(tree::column(&["ctid"]), Some("loxo_ctid")));
             select.target_list.push(tree::target(tree::integer(i64::from(node.0)), Some("loxo_node")));
-            let table = format!("loxo_t{}", node.0);
+            let table = self.ctx.input_table(format_args!("t{}", node.0));
             parts.push(format!("SELECT * FROM {table}"));
             let sql = tree::deparse_select(&select)?;
-            inputs.push(Input { table, nodes: vec![*node], sql, after_create: Vec::new() });
+            inputs.push(Input { table, nodes: vec![*node], sql, after_create: Vec::new(), dag: None });
         }
         let alias = catalog::quote_identifier(self.alias());
         let mut rows = tree::parse_select(&format!("SELECT 1 FROM ({}) AS {alias}", parts.join(" UNION ALL ")))?;
@@ -375,5 +375,77 @@ impl Draft<'_> {
         }
         let text = tree::deparse_select(&SelectStmt { target_list: list, ..tree::empty_select() })?;
         Ok(format!(" RETURNING {}", text.strip_prefix("SELECT ").unwrap_or(&text)))
+    }
+}
+
+impl Change {
+    /// The rows of an action, of one node or (new ones) of none, as `columns` and then the address.
+    pub fn read_sql(&self, action: usize, node: Option<NodeId>) -> String {
+        let mut names: Vec<String> = self.columns.iter().map(|c| catalog::quote_identifier(&c.name)).collect();
+        names.push("loxo_ctid".to_owned());
+        let of_node = node.map(|node| format!(" AND loxo_node = {}", node.0)).unwrap_or_default();
+        let table = stage::TABLE;
+        format!("SELECT {} FROM {table} WHERE loxo_action = {action}{of_node}", names.join(", "))
+    }
+
+    fn target_sql(&self) -> String {
+        format!("{} AS {}", self.target.qualified_name(), catalog::quote_identifier(&self.alias))
+    }
+
+    /// `VALUES ($1::tid, …), …` for so many rows, numbered after the user's parameters.
+    fn values(&self, types: &[&str], rows: usize) -> String {
+        let mut number = self.parameters;
+        let mut row = || {
+            let value = |of: &&str| {
+                number += 1;
+                format!("${number}::{of}")
+            };
+            format!("({})", types.iter().map(value).collect::<Vec<_>>().join(", "))
+        };
+        let rows: Vec<String> = (0..rows).map(|_| row()).collect();
+        format!("VALUES {}", rows.join(", "))
+    }
+
+    /// Deletes rows by their addresses; rows that move return nothing here.
+    pub fn delete_sql(&self, rows: usize, moved: bool) -> String {
+        format!(
+            "DELETE FROM {} USING ({}) AS loxo_v (loxo_ctid) WHERE {}.ctid = loxo_v.loxo_ctid{}",
+            self.target_sql(),
+            self.values(&["tid"], rows),
+            catalog::quote_identifier(&self.alias),
+            if moved { "" } else { &self.returning }
+        )
+    }
+
+    /// Sets these columns; a row's values are those, then its address.
+    pub fn update_sql(&self, columns: &[usize], rows: usize) -> String {
+        let mut types: Vec<&str> = columns.iter().map(|at| self.columns[*at].type_name.as_str()).collect();
+        types.push("tid");
+        let set = columns.iter().enumerate().map(|(i, at)| {
+            let name = catalog::quote_identifier(&self.columns[*at].name);
+            format!("{name} = loxo_v.loxo_{i}")
+        });
+        let names: Vec<String> = (0..columns.len()).map(|i| format!("loxo_{i}")).collect();
+        format!(
+            "UPDATE {} SET {} FROM ({}) AS loxo_v ({}, loxo_ctid) WHERE {}.ctid = loxo_v.loxo_ctid{}",
+            self.target_sql(),
+            set.collect::<Vec<_>>().join(", "),
+            self.values(&types, rows),
+            names.join(", "),
+            catalog::quote_identifier(&self.alias),
+            self.returning
+        )
+    }
+
+    /// Inserts whole rows.
+    pub fn insert_sql(&self, rows: usize) -> String {
+        let types: Vec<&str> = self.columns.iter().map(|column| column.type_name.as_str()).collect();
+        format!(
+            "INSERT INTO {} ({}) OVERRIDING SYSTEM VALUE {}{}",
+            self.target_sql(),
+            column_list(&self.columns),
+            self.values(&types, rows),
+            self.returning
+        )
     }
 }

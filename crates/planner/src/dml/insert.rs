@@ -15,7 +15,9 @@ use crate::constant::{self, Constant};
 use crate::context::Context;
 use crate::functions::{Facts, facts};
 use crate::parse::Statement;
-use crate::plan::{FinalSql, Forward, Gather, Input, InsertSplit, InsertStaged, Plan, Replicate, Scatter};
+use crate::plan::{
+    Direct, FinalSql, Forward, Gather, Input, InsertSplit, InsertStaged, Plan, Replicate, RowColumn, Scatter,
+};
 use crate::select;
 use crate::select::locality::{Analyzer, Env, Part};
 use crate::tree;
@@ -37,6 +39,30 @@ pub(crate) fn insert(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         Target::Table(relation) => relation,
     };
     Insert { ctx, statement, insert: &insert, relation, facts }.plan()
+}
+
+/// Where an INSERT that is a part of another statement runs, if it can where its source is.
+pub(crate) fn place_of_insert(ctx: &Context<'_>, statement: &Statement, env: &Env<'_>) -> Result<Option<Part>> {
+    let Some(NodeEnum::InsertStmt(insert)) = statement.node() else { return Ok(None) };
+    let mut insert = insert.clone();
+    pull_down_with(&mut insert)?;
+    let facts = facts(ctx, &NodeEnum::InsertStmt(insert.clone()))?;
+    let Some(name) = &insert.relation else { return Ok(None) };
+    let Target::Table(relation) = super::target(ctx, name, &facts)? else { return Ok(None) };
+    let insert = Insert { ctx, statement, insert: &insert, relation, facts };
+    insert.check()?;
+    if insert.needs_home() || is_replicated(&insert.relation) {
+        return Ok(None);
+    }
+    if let Some(rows) = insert.rows() {
+        let one = |nodes: Vec<NodeId>| nodes.windows(2).all(|pair| pair[0] == pair[1]).then(|| nodes[..1].to_vec());
+        let nodes = insert.nodes_of_rows(&rows).filter(|nodes| insert.is_one_moment(nodes)).and_then(one);
+        return Ok(nodes.map(Part::Whole));
+    }
+    match insert.is_colocated(env)? {
+        true => Ok(insert.split_source(env)?.map(Part::Split)),
+        false => Ok(None),
+    }
 }
 
 /// `WITH … INSERT … SELECT` means the same as `INSERT … WITH … SELECT` as long as only the query reads the WITH items.
@@ -67,6 +93,7 @@ fn into_home(ctx: &Context<'_>, statement: &Statement, insert: &InsertStmt, fact
     if let NodeEnum::SelectStmt(select) = query
         && let Ok(block) = Analyzer::new(ctx).block(select, &Env::default())
         && is_home(&block.part)
+        && ctx.copies.is_none()
     {
         return Ok(forward());
     }
@@ -101,7 +128,7 @@ enum Value<'a> {
 impl Insert<'_> {
     fn plan(self) -> Result<Plan> {
         self.check()?;
-        if self.needs_home() {
+        if self.ctx.copies.is_some() || self.needs_home() {
             return self.staged();
         }
         match &self.relation.distribution {
@@ -235,7 +262,7 @@ impl Insert<'_> {
             return Ok(Plan::Forward(Forward { nodes, sql, writes: true }));
         }
         // Rows that nodes compute on their own may stay where they are.
-        if let Some(split) = self.split_source()?
+        if let Some(split) = self.split_source(&Env::default())?
             && split.nodes.iter().all(|n| nodes.contains(n))
             && self.facts.volatile.is_none()
         {
@@ -244,9 +271,9 @@ impl Insert<'_> {
         self.staged()
     }
 
-    fn split_source(&self) -> Result<Option<select::locality::Split>> {
+    fn split_source(&self, env: &Env<'_>) -> Result<Option<select::locality::Split>> {
         let Some(query) = select_of(self.insert.select_stmt.as_deref()) else { return Ok(None) };
-        match Analyzer::new(self.ctx).block(query, &Env::default()) {
+        match Analyzer::new(self.ctx).block(query, env) {
             Ok(block) => Ok(match block.part {
                 Part::Split(split) => Some(split),
                 _ => None,
@@ -263,8 +290,8 @@ impl Insert<'_> {
                 _ => self.staged(),
             };
         }
-        if self.is_colocated()?
-            && let Some(split) = self.split_source()?
+        if self.is_colocated(&Env::default())?
+            && let Some(split) = self.split_source(&Env::default())?
         {
             return Ok(Plan::Scatter(Scatter {
                 nodes: split.nodes,
@@ -298,12 +325,12 @@ impl Insert<'_> {
     }
 
     /// Does every row of the source stay on its node, because the target's key gets the source's key?
-    fn is_colocated(&self) -> Result<bool> {
+    fn is_colocated(&self, env: &Env<'_>) -> Result<bool> {
         if self.facts.volatile.is_some() {
             return Ok(false);
         }
         let Some(query) = select_of(self.insert.select_stmt.as_deref()) else { return Ok(false) };
-        let Some(split) = self.split_source()? else { return Ok(false) };
+        let Some(split) = self.split_source(env)? else { return Ok(false) };
         let given = self.given_columns();
         let mut positions = Vec::new();
         for key in self.relation.distribution.key() {
@@ -316,7 +343,7 @@ impl Insert<'_> {
             positions.push(position);
         }
         let mut analyzer = Analyzer::new(self.ctx);
-        let Ok(block) = analyzer.block(query, &Env::default()) else { return Ok(false) };
+        let Ok(block) = analyzer.block(query, env) else { return Ok(false) };
         let same_type = |position: &usize, key_type: KeyType| {
             let source = block.columns.as_ref().and_then(|c| c.get(*position)).and_then(|c| c.key_type);
             source.is_some_and(|s| {
@@ -427,6 +454,7 @@ impl Insert<'_> {
             fill.cols = self.given_columns().iter().map(|name| tree::target_name_only(name)).collect();
         }
         let (inputs, types) = self.fill_source(&mut fill)?;
+        let direct = self.direct(&inputs)?;
         let text = tree::deparse(&NodeEnum::InsertStmt(Box::new(fill)))?;
         Ok(Plan::InsertStaged(Box::new(InsertStaged {
             node: self.ctx.home(),
@@ -437,7 +465,33 @@ impl Insert<'_> {
             tail: self.tail()?,
             returns_rows: self.insert.returning_clause.is_some(),
             parameters: self.statement.parameters,
+            direct,
         })))
+    }
+
+    /// How exchanged rows may go straight to their nodes: COPY sets no other column, so none may have a default.
+    fn direct(&self, inputs: &[Input]) -> Result<Option<Direct>> {
+        let exchanged = matches!(inputs, [input] if input.dag.is_some());
+        let given: Option<Vec<&Column>> =
+            self.given_columns().into_iter().map(|name| self.relation.column(name)).collect();
+        let Some(given) = given.filter(|_| exchanged && self.tail().is_ok_and(|tail| tail.is_empty())) else {
+            return Ok(None);
+        };
+        let stored = stage::stored_columns(&self.relation);
+        let is_given = |column: &Column| given.iter().any(|other| other.number == column.number);
+        let has_default = |column: &Column| column.default.is_some() || is_identity(column);
+        let all_stored = given.iter().all(|column| stored.iter().any(|other| other.number == column.number));
+        if !all_stored || stored.into_iter().any(|column| !is_given(column) && has_default(column)) {
+            return Ok(None);
+        }
+        let columns: Vec<RowColumn> = given.into_iter().map(stage::row_column).collect();
+        let names: Vec<String> = columns.iter().map(|column| catalog::quote_identifier(&column.name)).collect();
+        let target = self.relation.qualified_name();
+        Ok(Some(Direct {
+            route: stage::route(&self.relation, &columns),
+            copy_sql: format!("COPY {target} ({}) FROM STDIN (FORMAT binary)", names.join(", ")),
+            columns,
+        }))
     }
 
     /// Plain rows are evaluated as they stand; a query is planned like any other.
@@ -500,7 +554,7 @@ fn row_values(row: &Node) -> Option<Vec<Value<'_>>> {
 }
 
 /// How many columns a query gives, if its text tells.
-fn width(query: &SelectStmt) -> Option<usize> {
+pub(super) fn width(query: &SelectStmt) -> Option<usize> {
     if let Some(left) = query.larg.as_deref() {
         return width(left);
     }

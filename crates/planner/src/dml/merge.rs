@@ -41,6 +41,11 @@ pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             each_alone &= update::check_key(relation, &when.target_list).is_ok();
         }
     }
+    if let (true, Target::Table(relation)) = (ctx.copies.is_some(), &target) {
+        let relation = relation.clone();
+        return Merge { ctx, statement, merge, name, relation }
+            .by_way_of_home("other parts of its WITH change rows too");
+    }
     let mut analyzer = Analyzer::new(ctx);
     let with = SelectStmt { with_clause: merge.with_clause.clone(), ..tree::empty_select() };
     let part = analyzer
@@ -131,7 +136,7 @@ impl Merge<'_> {
             _ => return Err(refused("WHEN NOT MATCHED BY SOURCE needs all rows of both on one node.")),
         };
         let (kind, values) = match when.command_type() {
-            CmdType::CmdUpdate => (Kind::Update, update::assignments(&when.target_list)?),
+            CmdType::CmdUpdate => (Kind::Update, update::assignments(self.ctx, &when.target_list)?),
             CmdType::CmdDelete => (Kind::Delete, Vec::new()),
             CmdType::CmdInsert => (Kind::Insert, self.inserted(when)?),
             _ => (Kind::Nothing, Vec::new()),

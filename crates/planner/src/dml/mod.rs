@@ -16,10 +16,14 @@ mod insert;
 mod merge;
 pub(crate) mod stage;
 mod update;
+mod view;
 
-pub(crate) use insert::insert;
+use insert::width;
+pub(crate) use insert::{insert, place_of_insert};
 pub(crate) use merge::merge;
-pub(crate) use update::{delete, update};
+pub(crate) use update::{check_key, delete, update};
+
+pub(crate) use view::through_view;
 
 /// What a write goes to.
 enum Target {

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use catalog::Relation;
-use pg_query::protobuf::{RangeVar, ReturningClause, SelectStmt, WithClause};
+use pg_query::protobuf::{
+    Alias, MultiAssignRef, RangeSubselect, RangeVar, ReturningClause, SelectStmt, SubLink, SubLinkType, WithClause,
+};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -89,7 +91,7 @@ pub(super) fn key_change(relation: &Relation, column: &str) -> PgError {
 }
 
 /// `SET key = …` is refused, but for `SET key = key`.
-pub(super) fn check_key(relation: &Relation, targets: &[Node]) -> Result<()> {
+pub(crate) fn check_key(relation: &Relation, targets: &[Node]) -> Result<()> {
     let keys = key_names(relation);
     for target in targets {
         let Some(NodeEnum::ResTarget(target)) = &target.node else { continue };
@@ -118,6 +120,9 @@ struct Write<'a> {
 
 impl Write<'_> {
     fn plan(self, target: Target, facts: &Facts) -> Result<Plan> {
+        if let (true, Target::Table(relation)) = (self.ctx.copies.is_some(), &target) {
+            return self.change(relation, "other parts of its WITH change rows too");
+        }
         let part = match (self.part(), &target) {
             (Ok(part), _) => part,
             (Err(Not::Local(reason)), Target::Table(relation)) if !is_replicated(relation) => {
@@ -190,7 +195,7 @@ impl Write<'_> {
     /// By way of the home node.
     fn change(&self, relation: &Arc<Relation>, reason: &str) -> Result<Plan> {
         let (kind, values) = match self.set {
-            Some(targets) => (Kind::Update, assignments(targets)?),
+            Some(targets) => (Kind::Update, assignments(self.ctx, targets)?),
             None => (Kind::Delete, Vec::new()),
         };
         let mut from = vec![tree::node(NodeEnum::RangeVar(self.name.clone()))];
@@ -212,8 +217,8 @@ impl Write<'_> {
     }
 }
 
-/// `SET a = x, (b, c) = (y, DEFAULT)` as columns and values; no value is DEFAULT.
-pub(super) fn assignments(targets: &[Node]) -> Result<Vec<(String, Option<Node>)>> {
+/// `SET a = x, (b, c) = (y, DEFAULT), (d, e) = (SELECT …)` as columns and values; no value is DEFAULT.
+pub(super) fn assignments(ctx: &Context<'_>, targets: &[Node]) -> Result<Vec<(String, Option<Node>)>> {
     let refused = |what: &str| {
         Err(PgError::unsupported(format!("{what} in a change that needs rows of several nodes"))
             .hint("Set each column to a value of its own."))
@@ -224,13 +229,18 @@ pub(super) fn assignments(targets: &[Node]) -> Result<Vec<(String, Option<Node>)
         if !target.indirection.is_empty() {
             return refused("SET of a part of a column");
         }
+        let of_query;
         let mut value = target.val.as_deref();
         if let Some(NodeEnum::MultiAssignRef(several)) = value.and_then(|value| value.node.as_ref()) {
             value = match several.source.as_deref().and_then(|source| source.node.as_ref()) {
                 Some(NodeEnum::RowExpr(row)) => {
                     usize::try_from(several.colno - 1).ok().and_then(|position| row.args.get(position))
                 }
-                _ => return refused("SET (…) = a sub-select"),
+                Some(NodeEnum::SubLink(query)) if gives_one_row(ctx, query)? => {
+                    of_query = column_of(query, several);
+                    Some(&of_query)
+                }
+                _ => return refused("SET (…) = a sub-select that may give another row each time"),
             };
         }
         let value = match value.and_then(|value| value.node.as_ref()) {
@@ -241,4 +251,32 @@ pub(super) fn assignments(targets: &[Node]) -> Result<Vec<(String, Option<Node>)
         values.push((target.name.clone(), value));
     }
     Ok(values)
+}
+
+/// Does a sub-select give the same row as often as it is evaluated?
+fn gives_one_row(ctx: &Context<'_>, query: &SubLink) -> Result<bool> {
+    let Some(select) = query.subselect.as_deref().and_then(|select| select.node.as_ref()) else { return Ok(false) };
+    let facts = facts(ctx, select)?;
+    Ok(facts.volatile.is_none() && facts.home.is_none() && facts.order_sensitive.is_none())
+}
+
+/// One column of a sub-select of several: `(SELECT loxo_s.c2 FROM (…) AS loxo_s (c1, c2))`.
+fn column_of(query: &SubLink, several: &MultiAssignRef) -> Node {
+    let name = |number: i32| format!("c{number}");
+    let colnames = (1..=several.ncolumns).map(|number| tree::string(&name(number))).collect();
+    let rows = RangeSubselect {
+        lateral: false,
+        subquery: query.subselect.clone(),
+        alias: Some(Alias { aliasname: "loxo_s".to_owned(), colnames }),
+    };
+    let select = SelectStmt {
+        target_list: vec![tree::target(tree::column(&["loxo_s", &name(several.colno)]), None)],
+        from_clause: vec![tree::node(NodeEnum::RangeSubselect(Box::new(rows)))],
+        ..tree::empty_select()
+    };
+    tree::node(NodeEnum::SubLink(Box::new(SubLink {
+        sub_link_type: SubLinkType::ExprSublink as i32,
+        subselect: Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(select))))),
+        ..SubLink::default()
+    })))
 }

@@ -48,6 +48,7 @@ fn option(value: Option<&Node>) -> Result<Option<CopyValue>> {
     Ok(match value.map(|v| v.node.as_ref()) {
         None | Some(None) => None,
         Some(Some(NodeEnum::AStar(_))) => Some(CopyValue::Star),
+        Some(Some(NodeEnum::Integer(number))) => Some(CopyValue::Integer(number.ival.into())),
         Some(Some(NodeEnum::List(list))) => Some(CopyValue::List(
             list.items
                 .iter()

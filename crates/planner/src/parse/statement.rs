@@ -271,6 +271,8 @@ pub enum CopyEndpoint {
 #[allow(missing_docs)]
 pub enum CopyValue {
     Text(String),
+    /// `HEADER 1` is not `HEADER '1'`.
+    Integer(i64),
     List(Vec<String>),
     /// `*`, as in `FORCE_QUOTE *`.
     Star,

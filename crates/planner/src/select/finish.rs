@@ -91,7 +91,7 @@ impl Planned {
     fn gather(self, ctx: &Context<'_>, nodes: Vec<NodeId>) -> Result<Gather> {
         let sql = tree::deparse_select(&self.fragment)?;
         let text = tree::deparse_select(&self.last)?;
-        let input = Input { table: TABLE.to_owned(), nodes, sql, after_create: Vec::new() };
+        let input = Input { table: TABLE.to_owned(), nodes, sql, after_create: Vec::new(), dag: None };
         Ok(Gather {
             node: ctx.home(),
             inputs: vec![input],
@@ -332,6 +332,7 @@ impl<'a> Upper<'a> {
         last.group_distinct = select.group_distinct;
         let group = self.group.clone();
         let group_columns: Vec<Node> = group.iter().map(|g| self.carry(g, true)).collect();
+        let grouped = self.grouping.len();
         last.target_list = self.targets(select)?;
         last.sort_clause = self.sort(select)?;
         let names: Vec<String> = select.target_list.iter().map(target_name).collect();
@@ -357,7 +358,7 @@ impl<'a> Upper<'a> {
         }
         if self.partial && self.has_group {
             // Columns that depend on the grouped ones (GROUP BY a primary key) are grouped too: no new groups arise.
-            let extra = self.grouping.iter().skip(group.len()).map(|at| tree::column(&[&output(*at)]));
+            let extra = self.grouping.iter().skip(grouped).map(|at| tree::column(&[&output(*at)]));
             last.group_clause.extend(extra);
         }
         let fragment = self.fragment(select);

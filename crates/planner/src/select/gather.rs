@@ -36,12 +36,13 @@ pub(crate) fn gather(ctx: &Context<'_>, statement: &mut NodeEnum, facts: &Facts,
             }
             if let Distribution::Replicated { nodes } = &relation.distribution
                 && nodes.contains(&ctx.home())
+                && ctx.copies.is_none()
             {
                 return Ok(false);
             }
             let filter = filters.get(&name.location).map(Vec::as_slice).unwrap_or_default();
             let input = input(ctx, &relation, name, &needs, filter)?;
-            let table = add(&mut inputs, input);
+            let table = add(ctx, &mut inputs, input);
             *name = replacement(name, &table);
             Ok(false)
         }
@@ -74,11 +75,11 @@ fn check(facts: &Facts, reason: &str) -> Result<()> {
 }
 
 /// Adds an input unless the same rows come already.
-fn add(inputs: &mut Vec<Input>, mut input: Input) -> String {
+fn add(ctx: &Context<'_>, inputs: &mut Vec<Input>, mut input: Input) -> String {
     if let Some(same) = inputs.iter().find(|i| i.sql == input.sql && i.nodes == input.nodes) {
         return same.table.clone();
     }
-    input.table = format!("loxo_g{}", inputs.len() + 1);
+    input.table = ctx.input_table(format_args!("g{}", inputs.len() + 1));
     input.after_create.iter_mut().for_each(|action| *action = format!("ALTER TABLE {} {action}", input.table));
     inputs.push(input);
     inputs[inputs.len() - 1].table.clone()
@@ -105,7 +106,8 @@ impl Needs {
                 }
                 Ref::ColumnRef(column) => needs.column(column, harmless_stars.contains(&(column as *const ColumnRef))),
                 Ref::JoinExpr(join) => {
-                    needs.all |= join.is_natural;
+                    // The names of a column list go by position.
+                    needs.all |= join.is_natural || join.alias.as_ref().is_some_and(|a| !a.colnames.is_empty());
                     needs.names.extend(tree::names_of(&join.using_clause));
                 }
                 Ref::RangeVar(name) => {
@@ -208,7 +210,7 @@ fn target_column(target: &Node) -> Option<*const ColumnRef> {
 }
 
 /// `SELECT needed columns FROM table WHERE pushed conditions`.
-fn input(
+pub(super) fn input(
     ctx: &Context<'_>,
     relation: &Arc<Relation>,
     name: &RangeVar,
@@ -222,6 +224,7 @@ fn input(
         nodes: nodes_of(ctx, &select)?,
         sql: tree::deparse_select(&select)?,
         after_create: primary_key(relation, &columns, needs),
+        dag: None,
     })
 }
 

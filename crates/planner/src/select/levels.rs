@@ -239,6 +239,12 @@ impl Level {
                     }
                 }
                 self.learn_on(ctx, join, before);
+                if let Some(alias) = &join.alias {
+                    self.has_other_items = true;
+                    // Outside, a name of these tables may mean another column.
+                    let renamed = self.tables[before..].iter_mut().filter(|_| !alias.colnames.is_empty());
+                    renamed.for_each(|table| (table.keeps, table.may_be_filtered) = (false, false));
+                }
             }
             _ => self.has_other_items = true,
         }

@@ -8,6 +8,8 @@
 //!                                                                         └─ gather: each table comes to the home node → Gather
 //! ```
 
+use std::sync::Arc;
+
 use catalog::NodeId;
 use pg_query::protobuf::{SelectStmt, SetOperation, a_const};
 use pg_query::{Node, NodeEnum};
@@ -16,7 +18,7 @@ use pgerror::{PgError, Result};
 use crate::context::{Context, intersect};
 use crate::functions::{Facts, facts};
 use crate::parse::Statement;
-use crate::plan::{FinalSql, Forward, Gather, Input, Plan, Scatter};
+use crate::plan::{Dag, FinalSql, Forward, Gather, Input, Plan, Scatter};
 use crate::tree;
 use crate::views;
 
@@ -31,17 +33,8 @@ pub(crate) mod terms;
 
 use locality::{Analyzer, Env, Not, Part, Split};
 
-/// Plans a SELECT (VALUES, TABLE, set operations) that stands alone.
-pub(crate) fn plan_with_exchanges(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
-    plan_query(ctx, statement, !ctx.session.in_transaction)
-}
-
-/// Plans a SELECT whose rows something else takes; never a [`Plan::Dag`].
+/// Plans a SELECT (VALUES, TABLE, set operations).
 pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
-    plan_query(ctx, statement, false)
-}
-
-fn plan_query(ctx: &Context<'_>, statement: &Statement, may_exchange: bool) -> Result<Plan> {
     let Some(original) = statement.node() else { return Err(PgError::internal("a query without a tree")) };
     let expanded = views::expand(ctx, original)?;
     let query = expanded.as_ref().unwrap_or(original);
@@ -53,13 +46,10 @@ fn plan_query(ctx: &Context<'_>, statement: &Statement, may_exchange: bool) -> R
     match local_plan(ctx, statement, select, &facts) {
         Ok(plan) => Ok(plan),
         Err(Not::Refused(error)) => Err(error),
-        Err(Not::Local(reason)) => {
-            let found = if may_exchange { exchange::plan(ctx, select, &facts)? } else { None };
-            match found {
-                Some(dag) => Ok(Plan::Dag(Box::new(dag))),
-                None => fallback(ctx, query, &facts, &reason).map(Plan::Gather),
-            }
-        }
+        Err(Not::Local(reason)) => match exchange::plan(ctx, select, &facts)? {
+            Some(dag) => Ok(Plan::Dag(Box::new(dag))),
+            None => fallback(ctx, query, &facts, &reason).map(Plan::Gather),
+        },
     }
 }
 
@@ -112,26 +102,9 @@ fn whole_plan(ctx: &Context<'_>, statement: &Statement, part: &Part, facts: &Fac
     if nodes.is_empty() {
         return Err(Not::Local("functions and tables that no node has all of".to_owned()));
     }
-    if facts.modifying_cte {
-        return modifying_with(statement, part, &nodes, home);
-    }
     let writes = facts.writes || facts.locking;
     let nodes = if facts.locking { ctx.primary_first(nodes)[..1].to_vec() } else { ctx.home_first(nodes) };
     Ok(Plan::Forward(Forward { nodes, sql: statement.sql.to_string(), writes }))
-}
-
-fn modifying_with(statement: &Statement, part: &Part, nodes: &[NodeId], home: NodeId) -> Result<Plan, Not> {
-    match part {
-        Part::Home | Part::Free => {
-            Ok(Plan::Forward(Forward { nodes: vec![home], sql: statement.sql.to_string(), writes: true }))
-        }
-        _ if nodes.is_empty() => Err(Not::Local("no node".to_owned())),
-        _ => {
-            let error =
-                PgError::unsupported("a data-modifying WITH").hint("Run the data change as a statement of its own.");
-            Err(Not::Refused(error))
-        }
-    }
 }
 
 /// Conditions under which a split query may run on its nodes at all.
@@ -143,11 +116,6 @@ fn check_split(ctx: &Context<'_>, select: &SelectStmt, facts: &Facts, split: &Sp
         && !split.nodes.iter().all(|n| nodes.contains(n))
     {
         return Err(Not::Local("a function reads tables that are not on all of the nodes".to_owned()));
-    }
-    if facts.modifying_cte {
-        let error =
-            PgError::unsupported("a data-modifying WITH").hint("Run the data change as a statement of its own.");
-        return Err(Not::Refused(error));
     }
     if facts.system_column.as_deref() == Some("tableoid") && split.nodes.len() > 1 {
         let error = PgError::unsupported("the system column tableoid")
@@ -239,14 +207,19 @@ pub(crate) fn gather_tables(
 /// A query as the source of something else on the home node: `INSERT INTO stage <query>`. Gives inputs and the query's
 /// text over them.
 pub(crate) fn source(ctx: &Context<'_>, query: &NodeEnum) -> Result<(Vec<Input>, FinalSql)> {
+    if ctx.copies.is_some() {
+        let gather = copied(ctx, query)?;
+        return Ok((gather.inputs, gather.final_sql));
+    }
     let sql = tree::deparse(query)?;
     let statement = crate::parse::build(&sql, query.clone())?;
     match plan(ctx, &statement)? {
+        Plan::Dag(dag) => Ok(one_input(dag.nodes.clone(), sql, Some(Arc::from(dag)))),
         Plan::Gather(gather) => Ok((gather.inputs, gather.final_sql)),
         Plan::Forward(forward) if forward.nodes.contains(&ctx.home()) => Ok((Vec::new(), FinalSql::plain(forward.sql))),
         // Any one of the nodes has all rows.
-        Plan::Forward(forward) => Ok(one_input(forward.nodes[..1].to_vec(), forward.sql)),
-        Plan::Scatter(scatter) => Ok(one_input(scatter.nodes, scatter.sql)),
+        Plan::Forward(forward) => Ok(one_input(forward.nodes[..1].to_vec(), forward.sql, None)),
+        Plan::Scatter(scatter) => Ok(one_input(scatter.nodes, scatter.sql, None)),
         _ => Err(PgError::internal("a query without rows")),
     }
 }
@@ -282,8 +255,17 @@ fn is_bare(value: &Node) -> bool {
     }
 }
 
-fn one_input(nodes: Vec<NodeId>, sql: String) -> (Vec<Input>, FinalSql) {
-    let input = Input { table: "loxo_g1".to_owned(), nodes, sql, after_create: Vec::new() };
+/// A query over copies of all tables that it reads.
+pub(crate) fn copied(ctx: &Context<'_>, query: &NodeEnum) -> Result<Gather> {
+    let facts = facts(ctx, query)?;
+    match &facts.refused {
+        Some(error) => Err(error.clone()),
+        None => fallback(ctx, query, &facts, "its tables change while it runs"),
+    }
+}
+
+fn one_input(nodes: Vec<NodeId>, sql: String, dag: Option<Arc<Dag>>) -> (Vec<Input>, FinalSql) {
+    let input = Input { table: "loxo_g1".to_owned(), nodes, sql, after_create: Vec::new(), dag };
     (vec![input], FinalSql::plain("SELECT * FROM loxo_g1"))
 }
 

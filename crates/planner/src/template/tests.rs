@@ -106,6 +106,7 @@ fn facts<'a>(path: &'a [String], parameters: &'a [Parameter<'a>], in_transaction
         in_transaction,
         clock: None,
         now: None,
+        exchanges: crate::Exchanges::Seeing,
         estimates: None,
     }
 }

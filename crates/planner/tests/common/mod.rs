@@ -50,6 +50,7 @@ impl Table {
             distribution,
             view_definition: None,
             is_barrier: false,
+            check_option: false,
             unique_keys: Vec::new(),
             foreign_keys: Vec::new(),
             parent: None,

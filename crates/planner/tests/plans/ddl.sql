@@ -360,6 +360,11 @@ DO $$ BEGIN PERFORM 1; END $$
 Forward (write) to 0
   DO $$ BEGIN PERFORM 1; END $$
 
+DO $$ BEGIN IF true THEN COMMIT; END IF; END $$
+----
+ERROR 0A000 COMMIT or ROLLBACK inside this code block is not supported on distributed tables
+  hint: Send them as statements of their own.
+
 DO $$ BEGIN DELETE FROM orders; END $$
 ----
 ERROR 0A000 this code block is not supported on distributed tables

@@ -153,8 +153,8 @@ Forward (write) to 0
 
 INSERT INTO big_orders VALUES (1, 2)
 ----
-ERROR 0A000 a change of view "big_orders" is not supported on distributed tables
-  hint: Change the table under the view.
+Forward (write) to 2
+  INSERT INTO big_orders VALUES (1, 2)
 
 INSERT INTO modded VALUES (4097, 'x')
 ----
@@ -325,8 +325,7 @@ CopyTo
 
 COPY scratch FROM STDIN
 ----
-Forward (write) to 0
-  COPY scratch FROM STDIN
+CopyHome on 0: scratch
 
 EXPLAIN (ANALYZE, COSTS off) SELECT * FROM orders WHERE o_orderkey = 7
 ----

@@ -204,3 +204,59 @@ Gather on 0
   loxo_g2 from [0 1 2]
     SELECT o_custkey, o_total FROM public.orders
 
+-- changed: customer
+SELECT c_name, o_total FROM customer JOIN orders ON c_custkey = o_custkey WHERE c_nation = 3
+----
+Dag over [0 1 2]
+  loxo_s1 beside [0 1 2]
+    SELECT c_custkey, c_name, c_nation FROM public.customer WHERE c_nation = 3
+  loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
+    SELECT o_custkey, o_total FROM public.orders
+  Scatter to [0 1 2]
+    SELECT c_name, o_total FROM loxo_s1 customer JOIN loxo_x1 orders ON c_custkey = o_custkey WHERE c_nation = 3
+
+-- changed: orders
+SELECT c_name, o_total FROM customer JOIN orders ON c_custkey = o_custkey
+----
+Dag over [0 1 2]
+  loxo_s1 beside [0 1 2]
+    SELECT o_custkey, o_total FROM public.orders
+  loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
+    SELECT o_custkey, o_total FROM loxo_s1 orders
+  Scatter to [0 1 2]
+    SELECT c_name, o_total FROM customer JOIN loxo_x1 orders ON c_custkey = o_custkey
+
+-- changed: customer!
+SELECT c_name, o_total FROM customer JOIN orders ON c_custkey = o_custkey
+----
+Gather on 0
+  SELECT c_name, o_total FROM loxo_g1 customer JOIN loxo_g2 orders ON c_custkey = o_custkey
+  loxo_g1 from [0 1 2]
+    SELECT c_custkey, c_name FROM public.customer
+  loxo_g2 from [0 1 2]
+    SELECT o_custkey, o_total FROM public.orders
+
+-- describe: c_custkey 20, o_total 1700
+INSERT INTO orders (o_orderkey, o_total) SELECT c_custkey, o_total FROM customer JOIN orders ON c_custkey = o_custkey
+----
+InsertStaged into public.orders by way of 0
+  INSERT INTO loxo_stage (o_orderkey, o_total) SELECT * FROM loxo_g1
+  loxo_g1 from
+    Dag over [0 1 2]
+      loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
+        SELECT o_custkey, o_total FROM public.orders
+      Scatter to [0 1 2]
+        SELECT c_custkey, o_total FROM customer JOIN loxo_x1 orders ON c_custkey = o_custkey
+  stage: CREATE TEMP TABLE loxo_stage (o_orderkey bigint, o_custkey bigint, o_date date, o_total numeric(15,2)) ON COMMIT DROP
+  route: hash of column 0 Int8 over [0 1 2]
+  or straight: COPY public.orders (o_orderkey, o_total) FROM STDIN (FORMAT binary)
+
+COPY (SELECT c_name, o_total FROM customer JOIN orders ON c_custkey = o_custkey) TO STDOUT
+----
+CopyTo
+  Dag over [0 1 2]
+    loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
+      SELECT o_custkey, o_total FROM public.orders
+    Scatter to [0 1 2]
+      SELECT c_name, o_total FROM customer JOIN loxo_x1 orders ON c_custkey = o_custkey
+

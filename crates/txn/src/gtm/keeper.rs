@@ -30,7 +30,6 @@ use super::cuts::{Order, Seen};
 use super::leader::Draw;
 use super::server::Event;
 use crate::control_point;
-use crate::decision::FENCE_LOCK;
 use crate::gid::Gid;
 use crate::recovery::{Passes, Report};
 
@@ -163,7 +162,7 @@ fn at(node: usize, error: &PgError) -> PgError {
 async fn lock(node: &ConnectOptions) -> Result<(Connection, u64)> {
     let sql = format!(
         "BEGIN; SET LOCAL lock_timeout = {LOCK_WAIT_MAX_MS}; SET LOCAL synchronous_commit = on; \
-         SELECT FROM pg_catalog.pg_advisory_xact_lock({FENCE_LOCK}); SELECT last_value FROM loxo.generation"
+         LOCK TABLE loxo.fence IN EXCLUSIVE MODE; SELECT last_value FROM loxo.generation"
     );
     let attempt = async {
         let mut session = Connection::connect(node).await?;
@@ -187,13 +186,11 @@ async fn raise(session: &mut Connection, generation: u64) -> Result<()> {
 
 /// Ends the sessions whose announced decisions a fence waits for; they roll back, or had committed.
 async fn end_holders(node: &ConnectOptions) -> Result<()> {
-    let (class, object) = FENCE_LOCK.split_once(", ").unwrap_or_default();
-    let sql = format!(
-        "SELECT pg_catalog.pg_terminate_backend(l.pid) FROM pg_catalog.pg_locks l \
+    let sql = "SELECT pg_catalog.pg_terminate_backend(l.pid) FROM pg_catalog.pg_locks l \
          JOIN pg_catalog.pg_database d ON d.oid = l.database AND d.datname = pg_catalog.current_database() \
-         WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2 AND l.classid = {class} AND l.objid = {object}"
-    );
-    Connection::connect(node).await?.query_rows(&sql).await.map(drop)
+         WHERE l.granted AND l.relation = 'loxo.fence'::pg_catalog.regclass AND l.mode = 'RowShareLock' \
+         AND l.pid IS NOT NULL";
+    Connection::connect(node).await?.query_rows(sql).await.map(drop)
 }
 
 /// The last value of the rows.

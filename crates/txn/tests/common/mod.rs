@@ -15,7 +15,10 @@ use pgproto::{ConnectOptions, Connection};
 use tokio::sync::oneshot;
 use txn::control::{Script, with_script};
 use txn::gtm::serve;
-use txn::{CommitTools, GidSource, GtmClient, GtmOptions, Outcome, Participant, commit};
+use txn::{CommitTools, GidSource, GtmClient, GtmOptions, Interrupt, Outcome, Participant, commit};
+
+/// Nobody raises it.
+static NEVER: Interrupt = Interrupt::new();
 
 /// A condition that has not come true by then never will.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -185,7 +188,7 @@ impl Nodes {
 
     /// What a commit needs; `options` are the nodes'.
     pub fn tools<'a>(&'a self, ids: &'a GidSource, options: &'a [ConnectOptions]) -> CommitTools<'a> {
-        CommitTools { ids, nodes: options, gtm: &self.gtm }
+        CommitTools { ids, nodes: options, gtm: &self.gtm, interrupt: &NEVER }
     }
 
     pub fn options(&self) -> Vec<ConnectOptions> {
@@ -290,7 +293,7 @@ impl Paused {
         });
         let coordinator = tokio::spawn(async move {
             let mut participants = writers(&mut connections);
-            let tools = CommitTools { ids: &GidSource::new(), nodes: &options, gtm: &gtm };
+            let tools = CommitTools { ids: &GidSource::new(), nodes: &options, gtm: &gtm, interrupt: &NEVER };
             with_script(script, commit(&mut participants, 0, &tools)).await
         });
         at_point.await.unwrap();

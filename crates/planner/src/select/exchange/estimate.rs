@@ -17,7 +17,11 @@ impl Search<'_> {
     /// Rows of all nodes together. The home node's part stands for every node's.
     pub(super) fn rows(&self, relation: &Relation, fragment: &SelectStmt, conditions: &[Node]) -> Result<f64> {
         let copies = if relation.distribution.is_partitioned() { relation.distribution.nodes().len() } else { 1 };
-        let rows = match self.estimated(fragment)? {
+        let estimated = match self.shadows.iter().find(|shadow| shadow.input.table == relation.name) {
+            Some(shadow) => self.expected(shadow.input.sql.clone()),
+            None => self.estimated(fragment)?,
+        };
+        let rows = match estimated {
             Some(rows) => rows,
             None => {
                 let all = if relation.rows > 0.0 { relation.rows } else { ROWS_UNKNOWN };
@@ -29,12 +33,15 @@ impl Search<'_> {
 
     /// What the home node expects of a text, if that is known; else it is asked for next time.
     pub(super) fn estimated(&self, fragment: &SelectStmt) -> Result<Option<f64>> {
-        let text = tree::deparse_select(fragment)?;
+        tree::deparse_select(fragment).map(|text| self.expected(text))
+    }
+
+    fn expected(&self, text: String) -> Option<f64> {
         let known = self.ctx.session.estimates.and_then(|known| known.get(&text)).copied();
         if known.is_none() {
             self.wanted.borrow_mut().insert(text);
         }
-        Ok(known)
+        known
     }
 }
 

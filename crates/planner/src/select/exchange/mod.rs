@@ -21,6 +21,7 @@ mod fragments;
 mod moves;
 mod names;
 mod partners;
+mod shadows;
 mod strip;
 
 use std::cell::{Cell, RefCell};
@@ -40,6 +41,8 @@ use crate::plan::{Dag, Exchange, Plan};
 use crate::session::SessionFacts;
 use crate::tree::{self, Ref, Walk};
 
+use shadows::Shadow;
+
 /// Most arrangements of tables that are tried for one statement.
 const ARRANGEMENTS_MAX: usize = 1500;
 
@@ -53,6 +56,7 @@ pub(super) fn plan(ctx: &Context<'_>, query: &SelectStmt, facts: &Facts) -> Resu
         return Ok(None);
     }
     levels::number_tables(&mut numbered)?;
+    let Some(shadows) = shadows::make(ctx, &mut numbered)? else { return Ok(None) };
     let NodeEnum::SelectStmt(query) = numbered else { return Ok(None) };
     if finish::has_pseudo_types(ctx) {
         return Ok(None);
@@ -63,12 +67,15 @@ pub(super) fn plan(ctx: &Context<'_>, query: &SelectStmt, facts: &Facts) -> Resu
         ctx: &Context { session: &session, ..*ctx },
         facts,
         nodes: ctx.catalog.all_nodes(),
+        shadows: &shadows,
         wanted: RefCell::default(),
         left: Cell::new(ARRANGEMENTS_MAX),
     };
-    let Some(found) = search.best(&query, &State::default(), &[])? else { return Ok(None) };
+    let start = State { tables: shadows.iter().map(|shadow| shadow.table.clone()).collect(), ..State::default() };
+    let Some(found) = search.best(&query, &start, &[])? else { return Ok(None) };
     Ok(Some(Dag {
         nodes: search.nodes.clone(),
+        shadows: shadows.iter().map(|shadow| shadow.input.clone()).collect(),
         exchanges: found.state.exchanges,
         last: found.last,
         estimates_wanted: search.wanted.into_inner().into_iter().collect(),
@@ -108,6 +115,7 @@ struct Search<'a> {
     ctx: &'a Context<'a>,
     facts: &'a Facts,
     nodes: Vec<NodeId>,
+    shadows: &'a [Shadow],
     wanted: RefCell<BTreeSet<String>>,
     /// Arrangements that may still be tried.
     left: Cell<usize>,
@@ -117,7 +125,7 @@ struct Search<'a> {
 #[derive(Clone, Default)]
 struct State {
     exchanges: Vec<Exchange>,
-    /// Their tables, as the analysis sees them.
+    /// The shadows and their tables, as the analysis sees them.
     tables: Vec<Arc<Relation>>,
     /// Sub-selects that have been replaced: text and table.
     made: Vec<(String, Arc<Relation>)>,
@@ -180,7 +188,7 @@ impl Search<'_> {
     }
 
     fn context<'s>(&'s self, state: &'s State) -> Context<'s> {
-        Context { catalog: self.ctx.catalog, session: self.ctx.session, exchanged: &state.tables }
+        Context { catalog: self.ctx.catalog, session: self.ctx.session, exchanged: &state.tables, copies: None }
     }
 }
 
@@ -222,6 +230,7 @@ fn exchanged_table(
         distribution,
         view_definition: None,
         is_barrier: false,
+        check_option: false,
         unique_keys: of.map(|relation| relation.unique_keys.clone()).unwrap_or_default(),
         foreign_keys: Vec::new(),
         parent: None,

@@ -148,7 +148,7 @@ impl Search<'_> {
         tables: impl Iterator<Item = Arc<Relation>>,
     ) -> Result<bool> {
         let exchanged: Vec<Arc<Relation>> = state.tables.iter().cloned().chain(tables).collect();
-        let ctx = Context { catalog: self.ctx.catalog, session: self.ctx.session, exchanged: &exchanged };
+        let ctx = Context { catalog: self.ctx.catalog, session: self.ctx.session, exchanged: &exchanged, copies: None };
         let mut analyzer = Analyzer::new(&ctx);
         let analysed = analyzer.with_of_query(renamed, &Env::default()).and_then(|env| {
             match renamed.op == SetOperation::SetopNone as i32 {
@@ -220,7 +220,12 @@ impl Search<'_> {
         let mut units = Vec::new();
         for (at, level) in levels.iter().enumerate() {
             for table in &level.tables {
-                if state.tables.iter().any(|made| made.name == table.relation.name && made.oid == table.relation.oid) {
+                if state
+                    .tables
+                    .iter()
+                    .skip(self.shadows.len())
+                    .any(|made| made.name == table.relation.name && made.oid == table.relation.oid)
+                {
                     continue;
                 }
                 let filter = filters.get(&table.number).cloned().unwrap_or_default();

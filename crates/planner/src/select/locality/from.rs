@@ -191,6 +191,10 @@ impl Analyzer<'_> {
             scope.leaves.extend(leaves);
         }
         if let Some(alias) = &join.alias {
+            if !alias.colnames.is_empty() {
+                // Outside, a name of these may mean another column.
+                scope.leaves.iter().for_each(|leaf| self.leaves[*leaf].columns = None);
+            }
             self.leaf(scope, alias.aliasname.clone(), None, Part::Free);
         }
         match kind {

@@ -8,6 +8,7 @@
 //!
 //! Invariant: a wrong "local" is a wrong answer, a wrong "not local" is only slow. All doubts end in the latter.
 
+mod changes;
 mod equalities;
 mod from;
 mod join;
@@ -191,7 +192,8 @@ impl<'a> Analyzer<'a> {
         Ok(env)
     }
 
-    fn cte(&mut self, cte: &CommonTableExpr, recursive: bool, env: &Env<'_>) -> Local<Block> {
+    /// A WITH item that is a query.
+    pub fn cte(&mut self, cte: &CommonTableExpr, recursive: bool, env: &Env<'_>) -> Local<Block> {
         let Some(NodeEnum::SelectStmt(query)) = cte.ctequery.as_deref().and_then(|q| q.node.as_ref()) else {
             return not_local("a data-modifying WITH");
         };

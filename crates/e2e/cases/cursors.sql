@@ -1,0 +1,82 @@
+-- Cursors, above all those that outlive their transaction.
+CREATE TABLE t (k int PRIMARY KEY, v text) /*dist: hash(k) | replication*/;
+INSERT INTO t SELECT g, 'v' || g FROM generate_series(1, 200) g;
+CREATE TABLE small (a int, b int) /*dist: roundrobin | replication*/;
+INSERT INTO small SELECT g, g % 3 FROM generate_series(1, 30) g;
+-- Outside a block.
+DECLARE alone CURSOR WITH HOLD FOR SELECT k, v FROM t ORDER BY k;
+FETCH 3 FROM alone;
+FETCH FORWARD 2 FROM alone;
+MOVE 10 IN alone;
+FETCH NEXT FROM alone;
+UPDATE t SET v = 'changed' WHERE k <= 100;
+FETCH 2 FROM alone;
+DECLARE alone CURSOR WITH HOLD FOR SELECT 1;
+CLOSE alone;
+FETCH alone;
+-- In a block, with a scroll in all directions, before and after the commit.
+BEGIN;
+DECLARE scr SCROLL CURSOR WITH HOLD FOR SELECT k, v FROM t WHERE k > 20 ORDER BY k DESC;
+FETCH 2 FROM scr;
+UPDATE t SET v = 'own' WHERE k = 150;
+COMMIT;
+FETCH PRIOR FROM scr;
+FETCH LAST FROM scr;
+FETCH BACKWARD 2 FROM scr;
+FETCH ABSOLUTE 51 FROM scr;
+FETCH ABSOLUTE -1 FROM scr;
+FETCH RELATIVE -3 FROM scr;
+FETCH FIRST FROM scr;
+FETCH 0 FROM scr;
+MOVE LAST IN scr;
+FETCH BACKWARD 1 FROM scr;
+BEGIN;
+FETCH FIRST FROM scr;
+CLOSE scr;
+ROLLBACK;
+FETCH scr;
+-- NO SCROLL goes forward only.
+DECLARE fwd NO SCROLL CURSOR WITH HOLD FOR SELECT a FROM small ORDER BY a;
+FETCH 2 FROM fwd;
+FETCH BACKWARD 1 FROM fwd;
+FETCH FIRST FROM fwd;
+CLOSE fwd;
+-- A rollback takes it away; a savepoint too.
+BEGIN;
+DECLARE gone CURSOR WITH HOLD FOR SELECT count(*) FROM t;
+FETCH gone;
+ROLLBACK;
+FETCH gone;
+BEGIN;
+DECLARE stays CURSOR WITH HOLD FOR SELECT k FROM t WHERE k < 4 ORDER BY k;
+SAVEPOINT a;
+DECLARE gone CURSOR WITH HOLD FOR SELECT k FROM t WHERE k = 7;
+DECLARE plain CURSOR FOR SELECT k FROM t WHERE k = 8;
+FETCH gone;
+ROLLBACK TO a;
+DECLARE gone CURSOR WITH HOLD FOR SELECT k FROM t WHERE k = 9;
+DECLARE plain CURSOR FOR SELECT k FROM t WHERE k = 10;
+FETCH plain;
+RELEASE a;
+COMMIT;
+FETCH stays;
+FETCH gone;
+FETCH plain;
+CLOSE ALL;
+FETCH stays;
+-- In a transaction over several nodes.
+BEGIN;
+INSERT INTO t VALUES (1001, 'x'), (1002, 'y'), (1003, 'z'), (1004, 'w');
+DECLARE both CURSOR WITH HOLD FOR SELECT count(*) FROM t WHERE k > 1000;
+DELETE FROM t WHERE k > 1000;
+COMMIT;
+FETCH both;
+SELECT count(*) FROM t;
+CLOSE both;
+-- Not of rows that are locked.
+BEGIN;
+DECLARE locked CURSOR WITH HOLD FOR SELECT k FROM t WHERE k = 5 FOR UPDATE;
+ROLLBACK;
+DECLARE last_one CURSOR WITH HOLD FOR SELECT 1;
+DISCARD ALL;
+FETCH last_one;

@@ -1,0 +1,93 @@
+//! Exchanges are seen in EXPLAIN, and they stop on all nodes when nobody waits for them any more.
+
+use std::time::{Duration, Instant};
+
+use testkit::Cluster;
+
+const LINES: [&str; 8] = [
+    "Dag over [0 1]",
+    "  loxo_x1 from [0 1] to hash of column 1 Int4 over [0 1]",
+    "Exchange loxo_x1 on dn1: (rows=",
+    "Exchange loxo_x1 on dn2: (rows=",
+    "Gather loxo_g1 on dn2: (rows=",
+    "Last step on dn1:",
+    "Bytes Moved: ",
+    "Execution Time: ",
+];
+const QUERY: &str = "SELECT a.v, count(*) FROM a JOIN b ON a.k = b.v GROUP BY 1 ORDER BY 2, 1 LIMIT 3";
+/// Hours of work, in a plan with an exchange.
+const ENDLESS: &str = "SELECT count(*) FROM a JOIN b ON a.k = b.v, generate_series(1, 1000000000) g";
+const STOPPED_WITHIN: Duration = Duration::from_secs(20);
+
+#[test]
+fn exchanges_are_explained_and_stop_when_the_client_is_gone() {
+    let cluster = Cluster::start(2, 1).expect("a cluster");
+    if !cluster.is_distributed() {
+        return;
+    }
+    let mut session = cluster.connect(0).expect("a session");
+    for sql in [
+        "CREATE TABLE a (k int, v int) DISTRIBUTE BY HASH (k)",
+        "CREATE TABLE b (k int, v int) DISTRIBUTE BY HASH (k)",
+        "INSERT INTO a SELECT g, g % 10 FROM generate_series(1, 500) g",
+        "INSERT INTO b SELECT g, g % 100 FROM generate_series(1, 300) g",
+    ] {
+        session.run(sql).expect(sql);
+    }
+    explained(&cluster);
+    for before in [&[][..], &["BEGIN"], &["BEGIN", "UPDATE b SET v = v + 0"]] {
+        stops(&cluster, before);
+    }
+}
+
+fn explained(cluster: &Cluster) {
+    let mut session = cluster.connect(0).expect("a session");
+    for before in ["SELECT 1", "BEGIN", "UPDATE b SET v = v + 0 WHERE k < 7"] {
+        session.run(before).expect(before);
+        let rows = session.strings(&format!("EXPLAIN (ANALYZE, TIMING OFF) {QUERY}")).expect("a plan");
+        let lines: Vec<String> = rows.into_iter().map(|row| row.concat()).collect();
+        for wanted in LINES {
+            assert!(lines.iter().any(|line| line.starts_with(wanted)), "no {wanted:?} in {lines:#?}");
+        }
+        let moved = |line: &&String| line.starts_with("Exchange loxo_x1");
+        let rows: u64 = lines.iter().filter(moved).filter_map(|line| number_after(line, "rows=")).sum();
+        assert_eq!(rows, 300, "{lines:#?}");
+    }
+    session.run("ROLLBACK").expect("ROLLBACK");
+    for options in ["FORMAT JSON", "ANALYZE, FORMAT JSON"] {
+        let json = session.strings(&format!("EXPLAIN ({options}) {QUERY}")).expect("a plan").concat().concat();
+        let steps = format!(
+            "SELECT string_agg(s ->> 'Step', ', ') FROM json_array_elements($json${json}$json$::json -> 0 -> 'Steps') s"
+        );
+        assert_eq!(session.scalar(&steps).expect("JSON"), "Exchange loxo_x1, Gather loxo_g1, Last step");
+    }
+}
+
+fn number_after(line: &str, word: &str) -> Option<u64> {
+    let (_, rest) = line.split_once(word)?;
+    rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// The client hangs up while all nodes are at work.
+fn stops(cluster: &Cluster, before: &[&str]) {
+    let mut client = cluster.connect(0).expect("a session");
+    before.iter().for_each(|sql| drop(client.run(sql).expect(sql)));
+    client.send_query(ENDLESS).expect("a query on its way");
+    until(cluster, |at_work| at_work == 2);
+    drop(client);
+    until(cluster, |at_work| at_work == 0);
+}
+
+fn until(cluster: &Cluster, wanted: impl Fn(usize) -> bool) {
+    const AT_WORK: &str = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%generate_series%' \
+         AND pid <> pg_backend_pid()";
+    let since = Instant::now();
+    loop {
+        let at_work = |node| cluster.connect_datanode(node).and_then(|mut node| node.scalar(AT_WORK)).expect("a count");
+        let nodes = (0..2).filter(|node| at_work(*node) != "0").count();
+        if wanted(nodes) {
+            return;
+        }
+        assert!(since.elapsed() < STOPPED_WITHIN, "{nodes} nodes are at work");
+    }
+}

@@ -1,0 +1,69 @@
+//! `ALTER TABLE … DISTRIBUTE BY` and its kin on a table with rows: every row where it belongs, and nothing else changed.
+
+use testkit::Cluster;
+use testkit::wire::Client;
+
+const ROWS: usize = 500;
+
+#[test]
+fn rows_move_and_the_table_stays_the_same() {
+    let cluster = Cluster::start(3, 2).expect("a cluster");
+    if !cluster.is_distributed() {
+        return;
+    }
+    let mut session = cluster.connect(0).expect("a session");
+    let mut other = cluster.connect(1).expect("a session");
+    for sql in [
+        "CREATE TABLE t (id int, grp int NOT NULL, v text DEFAULT 'none', twice int GENERATED ALWAYS AS (id * 2) STORED, \
+         i int GENERATED ALWAYS AS IDENTITY) DISTRIBUTE BY HASH (id)",
+        "CREATE INDEX t_v ON t (v)",
+        "CREATE VIEW w AS SELECT id, v FROM t WHERE grp = 1",
+        "CREATE FUNCTION mark() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.v := NEW.v || ''*''; RETURN NEW; END'",
+        "INSERT INTO t (id, grp, v) SELECT nullif(g, 17), g % 7, 'v' || g FROM generate_series(1, 500) g",
+        "CREATE TRIGGER marks BEFORE INSERT OR UPDATE ON t FOR EACH ROW EXECUTE FUNCTION mark()",
+    ] {
+        session.run(sql).expect(sql);
+    }
+    let before = contents(&mut other);
+    assert_eq!(before.len(), ROWS);
+    let mut nodes: Vec<Client> = (0..3).map(|node| cluster.connect_datanode(node).expect("a datanode")).collect();
+    // What each node has: all rows, none, or its part.
+    for (clause, on_nodes) in [
+        ("DISTRIBUTE BY HASH (grp)", [1, 1, 1]),
+        ("DISTRIBUTE BY REPLICATION", [2, 2, 2]),
+        ("DISTRIBUTE BY MODULO (grp) TO NODE (dn1, dn3)", [1, 0, 1]),
+        ("ADD NODE (dn2), DELETE NODE (dn3)", [1, 1, 0]),
+        ("DISTRIBUTE BY ROUNDROBIN TO NODE (dn2)", [0, 2, 0]),
+        ("TO NODE (dn1, dn2, dn3)", [1, 1, 1]),
+        ("DISTRIBUTE BY HASH (id, grp)", [1, 1, 1]),
+    ] {
+        session.run(&format!("ALTER TABLE t {clause}")).expect(clause);
+        assert_eq!(contents(&mut other), before, "{clause}");
+        let counts: Vec<usize> = nodes.iter_mut().map(|node| count(node, "SELECT count(*) FROM t")).collect();
+        for (have, wanted) in counts.iter().zip(on_nodes) {
+            let right = [*have == 0, *have > 0 && *have < ROWS, *have == ROWS];
+            assert!(right[wanted], "{clause}: rows on the nodes {counts:?}");
+        }
+        assert_eq!(other.scalar("SELECT count(*) FROM t WHERE id = 40 AND grp = 5").expect("a row"), "1", "{clause}");
+        assert_eq!(other.scalar("SELECT count(*) FROM t WHERE grp = 3").expect("rows"), "72", "{clause}");
+    }
+    assert_eq!(other.scalar("SELECT count(*) FROM w").expect("the view"), "72");
+
+    session.run("BEGIN").expect("BEGIN");
+    session.run("ALTER TABLE t DISTRIBUTE BY REPLICATION").expect("a change");
+    session.run("ROLLBACK").expect("ROLLBACK");
+    assert_eq!(contents(&mut other), before);
+    assert!(nodes.iter_mut().all(|node| count(node, "SELECT count(*) FROM t") < ROWS));
+
+    let written = session.strings("INSERT INTO t (id, grp) VALUES (1000, 1) RETURNING v, twice, i").expect("a new row");
+    assert_eq!(written, [["none*", "2000", "501"]], "trigger, generated column and identity are as before");
+    assert_eq!(count(&mut session, "SELECT count(*) FROM pg_class WHERE relname LIKE 'loxo_copy%'"), 0);
+}
+
+fn contents(session: &mut Client) -> Vec<Vec<String>> {
+    session.strings("SELECT coalesce(id, -1), grp, v, coalesce(twice, -1), i FROM t ORDER BY i").expect("the rows")
+}
+
+fn count(session: &mut Client, sql: &str) -> usize {
+    session.scalar(sql).expect(sql).parse().expect("a number")
+}

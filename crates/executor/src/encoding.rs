@@ -1,0 +1,56 @@
+//! Client encodings that are not the servers'.
+//!
+//! Datanodes convert what they are sent and what they send, as the session's client_encoding says. But a hash is of the
+//! bytes in the server, so rows that are routed on their way from node to node must not be converted.
+
+use placement::KeyType;
+
+use pgerror::{PgError, Result};
+
+use crate::session::Session;
+
+impl Session {
+    /// The client encoding, if texts have other bytes in it than in the servers. Some link must be held.
+    pub(crate) fn foreign_encoding(&self) -> Option<String> {
+        let parameters = self.held.values().next()?.link.connection.parameters();
+        let encoding = parameters.get("client_encoding")?;
+        is_foreign(encoding).then(|| encoding.clone())
+    }
+
+    /// From here on the nodes send and take texts as they are; gives what [`Session::end_plain_texts`] wants.
+    pub(crate) async fn begin_plain_texts(&mut self, nodes: &[catalog::NodeId]) -> Result<Option<String>> {
+        let encoding = self.foreign_encoding();
+        if encoding.is_some() {
+            self.run_on_all(nodes, "SET LOCAL client_encoding TO 'UTF8'").await?;
+        }
+        Ok(encoding)
+    }
+
+    /// Only if all went well: an error's rollback brings the encoding back by itself.
+    pub(crate) async fn end_plain_texts(&mut self, nodes: &[catalog::NodeId], encoding: Option<String>) -> Result<()> {
+        match encoding {
+            Some(encoding) => {
+                let sql = format!("SET LOCAL client_encoding TO {}", catalog::quote_literal(&encoding));
+                self.run_on_all(nodes, &sql).await
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Has this client encoding other bytes than the servers'?
+pub fn is_foreign(encoding: &str) -> bool {
+    !matches!(encoding, "UTF8" | "SQL_ASCII")
+}
+
+/// Can this key value be hashed in the encoding it has come in?
+pub(crate) fn check_key(foreign: Option<&str>, key_type: KeyType, value: Option<&[u8]>) -> Result<()> {
+    let is_text = matches!(key_type, KeyType::Text | KeyType::Bpchar | KeyType::Name);
+    match foreign {
+        Some(encoding) if is_text && value.is_some_and(|value| !value.is_ascii()) => {
+            Err(PgError::unsupported(format!("a key value beyond ASCII in client encoding \"{encoding}\""))
+                .hint("SET client_encoding TO 'UTF8'."))
+        }
+        _ => Ok(()),
+    }
+}

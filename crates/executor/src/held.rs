@@ -1,0 +1,151 @@
+//! A link while a session holds it, and what goes to its node ahead of a statement.
+//!
+//! A node that joins a block is sent BEGIN first, and one that may know less than the session has seen must settle. Both are
+//! *own* statements, which every backend has prepared from the start, so they cost no parsing; they travel with the statement
+//! in one write. In front of a statement of the extended protocol they have no Sync of their own either, so that the node answers
+//! all of it at once: with short statements, what a node does for one more answer is a good part of all its work.
+//!
+//! ```text
+//!  extended    BEGIN  settle  Bind Execute Sync             one answer
+//!  others      settle Sync  BEGIN Sync  Query              three
+//! ```
+
+use pgerror::{PgError, Result, SqlState};
+use pgproto::Connection;
+use pgproto::backend::tag;
+use pgproto::connection::unexpected;
+use pgproto::frontend::{self, Bind};
+
+use crate::call::Gating;
+use crate::pool::{Link, StatementKey};
+
+/// A statement of ours that every backend has prepared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Own {
+    /// `BEGIN` of the commonest kind.
+    Begin,
+    Settle,
+    /// See [`txn::SNAPSHOT_SQL`].
+    Generation,
+}
+
+/// What [`Own::Begin`] does.
+pub(crate) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+
+impl Own {
+    const ALL: [Own; 3] = [Own::Begin, Own::Settle, Own::Generation];
+
+    fn name(self) -> &'static [u8] {
+        match self {
+            Own::Begin => b"loxo_begin",
+            Own::Settle => b"loxo_settle",
+            Own::Generation => b"loxo_generation",
+        }
+    }
+
+    fn sql(self) -> &'static str {
+        match self {
+            Own::Begin => BEGIN,
+            Own::Settle => txn::SETTLE_SQL,
+            Own::Generation => txn::SNAPSHOT_SQL,
+        }
+    }
+
+    /// Queues the preparation of all of them.
+    pub(crate) fn prepare_all(connection: &mut Connection) {
+        for own in Self::ALL {
+            frontend::parse(connection.out(), own.name(), own.sql().as_bytes(), &[]);
+        }
+        connection.sync();
+    }
+
+    /// Queues the execution, without a Sync.
+    pub(crate) fn queue(self, connection: &mut Connection) {
+        let statement = bytes::Bytes::from_static(self.name());
+        frontend::bind(connection.out(), &Bind { statement, ..Bind::default() });
+        frontend::execute(connection.out(), b"", 0);
+    }
+}
+
+/// A link while the session holds it.
+pub(crate) struct Held {
+    pub(crate) link: Link,
+    /// A transaction is open on it.
+    pub(crate) begun: bool,
+    /// ReadyForQuery that were queued before the statement and are to be read first.
+    pub(crate) preamble: u32,
+    /// Own statements whose answers come before that of the statement, without a ReadyForQuery.
+    pub(crate) ahead: u32,
+    /// The backend has temp tables of this transaction: it cannot be PREPAREd.
+    pub(crate) temp: bool,
+    /// Temp tables of ours, that the user knows nothing of, are or were among them.
+    pub(crate) gathered: bool,
+    /// A Parse whose success is not known yet.
+    pub(crate) parsing: Option<StatementKey>,
+    /// The error of the answer being read.
+    pub(crate) failure: Option<PgError>,
+    /// CopyData is on its way from the node.
+    pub(crate) copying_out: bool,
+    /// Sync, which commits the statement, waits for the gate.
+    pub(crate) gate: Option<Gating>,
+    /// Held from before Sync until its answer.
+    pub(crate) pass: Option<txn::Pass>,
+}
+
+impl Held {
+    pub(crate) fn new(link: Link) -> Self {
+        Self {
+            link,
+            begun: false,
+            preamble: 0,
+            ahead: 0,
+            temp: false,
+            gathered: false,
+            parsing: None,
+            failure: None,
+            copying_out: false,
+            gate: None,
+            pass: None,
+        }
+    }
+
+    /// Queues own statements ahead of the next one, which is to be one of the extended protocol if `merged`.
+    pub(crate) fn queue_ahead(&mut self, own: &[Own], merged: bool) {
+        own.iter().for_each(|own| own.queue(&mut self.link.connection));
+        match merged {
+            true => self.ahead += own.len() as u32,
+            false if own.is_empty() => {}
+            false => {
+                self.link.connection.sync();
+                self.preamble += 1;
+            }
+        }
+    }
+
+    /// Queues a text ahead of the next statement.
+    pub(crate) fn query_ahead(&mut self, sql: &str) {
+        self.link.connection.query(sql.as_bytes());
+        self.preamble += 1;
+    }
+
+    /// A backend that has lost what was prepared there (DEALLOCATE in a function) is of no use to anyone any more.
+    pub(crate) fn give_up_without_statements(&mut self, error: &PgError) {
+        if error.code() == SqlState::INVALID_SQL_STATEMENT_NAME {
+            self.link.connection.mark_broken();
+        }
+    }
+
+    /// Reads the answers to what was queued before the statement, up to their last ReadyForQuery. Cancel-safe.
+    pub(crate) async fn skip_preamble(&mut self) -> Result<()> {
+        while self.preamble > 0 {
+            let frame = self.link.connection.recv().await?;
+            match frame.tag {
+                tag::READY_FOR_QUERY => self.preamble -= 1,
+                tag::BIND_COMPLETE | tag::COMMAND_COMPLETE | tag::ROW_DESCRIPTION | tag::DATA_ROW => {}
+                tag::ERROR => return Err(PgError::decode_body(frame.body)),
+                other => return Err(unexpected(other, "the start of a transaction")),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,51 @@
+//! Which tables a statement locks before it takes its snapshots.
+
+/// Tables to lock before a snapshot.
+pub(crate) struct Locks {
+    written: Vec<String>,
+    /// Nobody else may write it.
+    alone: bool,
+    read: Vec<String>,
+}
+
+impl Locks {
+    /// Those that these texts read, and the one that is written.
+    pub(crate) fn of<'t>(written: Option<&str>, texts: impl IntoIterator<Item = &'t str>) -> Self {
+        // A text that cannot be read here has no tables to lock; PostgreSQL will say what it thinks of it.
+        let read = texts.into_iter().flat_map(|text| planner::read_tables(text).unwrap_or_default());
+        let mut read: Vec<String> = read.collect();
+        read.sort_unstable();
+        read.dedup();
+        Self {
+            written: written.filter(|table| !table.is_empty()).map(str::to_owned).into_iter().collect(),
+            alone: false,
+            read,
+        }
+    }
+
+    /// These tables are written.
+    pub(crate) fn writing(self, tables: &[String]) -> Self {
+        Self { written: tables.to_vec(), ..self }
+    }
+
+    /// Keeps other writers off the written tables.
+    pub(crate) fn alone(self) -> Self {
+        Self { alone: true, ..self }
+    }
+
+    /// All but these, which the statement makes itself.
+    pub(crate) fn without<'t>(mut self, own: impl IntoIterator<Item = &'t str>) -> Self {
+        let own: Vec<String> = own.into_iter().map(catalog::quote_identifier).collect();
+        self.read.retain(|table| !own.contains(table));
+        self
+    }
+
+    /// As SQL.
+    pub(crate) fn commands(&self, wait: &str) -> Vec<String> {
+        let mode = if self.alone { "SHARE ROW EXCLUSIVE" } else { "ROW EXCLUSIVE" };
+        let written = self.written.iter().map(|table| format!("LOCK TABLE {table} IN {mode} MODE{wait}"));
+        let read =
+            (!self.read.is_empty()).then(|| format!("LOCK TABLE {} IN ACCESS SHARE MODE{wait}", self.read.join(", ")));
+        written.chain(read).collect()
+    }
+}

@@ -1,0 +1,133 @@
+//! `ALTER TABLE t DISTRIBUTE BY … | TO NODE … | TO GROUP … | ADD NODE … | DELETE NODE …` of a table with rows.
+//!
+//! ```text
+//!  lock on all nodes ─ copy under the new distribution ─ empty the table ─ note the new distribution ─ each node: fill from its copy
+//! ```
+//!
+//! One transaction does it all, so it happens on all nodes or on none and may be rolled back. The table stays the same object,
+//! with its indexes, grants and dependants; its triggers do not fire.
+
+use catalog::{Distribution, Generated, quote_identifier, quote_literal};
+use pgerror::{PgError, Result};
+use planner::{Effect, Redistribute};
+
+use crate::call::Call;
+use crate::ddl::effect_sql;
+use crate::output::Output;
+use crate::run::Completion;
+use crate::session::Session;
+
+impl Session {
+    /// See the module's page.
+    pub(crate) async fn redistribute(&mut self, plan: &Redistribute) -> Result<Completion> {
+        self.atomically(async |this| this.redistribute_in_block(plan).await).await
+    }
+
+    async fn redistribute_in_block(&mut self, plan: &Redistribute) -> Result<Completion> {
+        if let Some(block) = &mut self.block {
+            block.ran_ddl = true;
+        }
+        let table = plan.target.qualified_name();
+        self.begin_schema_change(&format!("ALTER TABLE {table}")).await?;
+        self.on_every_node(&format!("LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")).await?;
+        self.check_dependants(plan).await?;
+        let triggers = self.triggers_of(&table).await?;
+        for (name, _) in &triggers {
+            self.on_every_node(&format!("ALTER TABLE {table} DISABLE TRIGGER {name}")).await?;
+        }
+        self.refill(plan, &table).await?;
+        for (name, enable) in &triggers {
+            self.on_every_node(&format!("ALTER TABLE {table} {enable} TRIGGER {name}")).await?;
+        }
+        self.schema_changed();
+        Ok(Completion::tag("ALTER TABLE"))
+    }
+
+    async fn refill(&mut self, plan: &Redistribute, table: &str) -> Result<()> {
+        let target = &plan.target;
+        let stored = target.columns.iter().filter(|c| !matches!(c.generated, Generated::Stored | Generated::Virtual));
+        let columns: Vec<String> = stored.map(|column| quote_identifier(&column.name)).collect();
+        if columns.is_empty() {
+            return Err(PgError::unsupported("redistribution of a table without columns").hint("Add a column first."));
+        }
+        let columns = columns.join(", ");
+        let name = format!("loxo_copy_{}", target.oid);
+        let copy = format!("{}.{}", quote_identifier(&target.schema), quote_identifier(&name));
+        self.on_every_node(&format!("CREATE UNLOGGED TABLE {copy} (LIKE {table})")).await?;
+        self.note_placement(plan, name).await?;
+        // The catalog with the copy in it.
+        self.schema_changed();
+        let fill = self.plan_text(&format!("INSERT INTO {copy} ({columns}) SELECT {columns} FROM {table}")).await?;
+        self.run_plan(&fill, &Call::default(), &mut Output::nowhere()).await?;
+        self.on_every_node(&format!("TRUNCATE {table}")).await?;
+        self.note_placement(plan, target.name.clone()).await?;
+        let back = format!("INSERT INTO {table} ({columns}) OVERRIDING SYSTEM VALUE SELECT {columns} FROM {copy}");
+        self.on_every_node(&back).await?;
+        self.on_every_node(&format!("DROP TABLE {copy}")).await?;
+        self.on_every_node("SELECT loxo.forget_missing()").await
+    }
+
+    async fn note_placement(&mut self, plan: &Redistribute, name: String) -> Result<()> {
+        let (schema, distribution) = (plan.target.schema.clone(), plan.placement.clone());
+        match effect_sql(&Effect::CreateTable { schema, name, distribution }) {
+            Some(sql) => self.on_every_node(&sql).await,
+            None => Err(PgError::internal("a placement that is not noted")),
+        }
+    }
+
+    /// The home node first: schema changes queue up there.
+    async fn on_every_node(&mut self, sql: &str) -> Result<()> {
+        let others: Vec<_> = self.context.nodes().into_iter().filter(|node| *node != self.home).collect();
+        self.run_on(self.home, sql).await?;
+        self.run_on_all(&others, sql).await
+    }
+
+    /// What would not see all rows any more, or hides some from us.
+    async fn check_dependants(&mut self, plan: &Redistribute) -> Result<()> {
+        let table = quote_literal(&plan.target.qualified_name());
+        let forced = format!(
+            "SELECT FROM pg_catalog.pg_class WHERE oid = {table}::pg_catalog.regclass AND relrowsecurity AND relforcerowsecurity"
+        );
+        if !self.rows_on(self.home, &forced).await?.is_empty() {
+            return Err(PgError::unsupported("redistribution of a table with FORCE ROW LEVEL SECURITY")
+                .hint("ALTER TABLE … NO FORCE ROW LEVEL SECURITY for the time being."));
+        }
+        let views = format!(
+            "WITH RECURSIVE reads (oid) AS (SELECT {table}::pg_catalog.regclass::pg_catalog.oid UNION \
+             SELECT r.ev_class FROM reads JOIN pg_catalog.pg_depend AS d ON d.refobjid = reads.oid \
+             AND d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass \
+             AND d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass \
+             JOIN pg_catalog.pg_rewrite AS r ON r.oid = d.objid) \
+             SELECT c.relname FROM reads JOIN pg_catalog.pg_class AS c USING (oid) WHERE c.relkind = 'm' LIMIT 1"
+        );
+        let was_replicated = matches!(plan.target.distribution, Distribution::Replicated { .. });
+        match self.rows_on(self.home, &views).await?.is_empty() || !was_replicated {
+            true => Ok(()),
+            false => Err(PgError::unsupported("redistribution of a replicated table under a materialized view")
+                .hint("Drop the materialized view: there are none over partitioned tables.")),
+        }
+    }
+
+    /// Names of the triggers that would fire, quoted, and the words that enable them again.
+    async fn triggers_of(&mut self, table: &str) -> Result<Vec<(String, &'static str)>> {
+        let sql = format!(
+            "SELECT pg_catalog.quote_ident(tgname), tgenabled FROM pg_catalog.pg_trigger \
+             WHERE tgrelid = {}::pg_catalog.regclass AND NOT tgisinternal AND tgenabled <> 'D' ORDER BY tgname",
+            quote_literal(table)
+        );
+        let text = |value: Option<bytes::Bytes>| String::from_utf8_lossy(&value.unwrap_or_default()).into_owned();
+        let rows = self.rows_on(self.home, &sql).await?;
+        rows.into_iter()
+            .map(|row| {
+                let mut values = row.into_iter().map(text);
+                let (name, enabled) = (values.next().unwrap_or_default(), values.next().unwrap_or_default());
+                match enabled.as_str() {
+                    "O" => Ok((name, "ENABLE")),
+                    "R" => Ok((name, "ENABLE REPLICA")),
+                    "A" => Ok((name, "ENABLE ALWAYS")),
+                    other => Err(PgError::internal(format!("trigger state {other}"))),
+                }
+            })
+            .collect()
+    }
+}

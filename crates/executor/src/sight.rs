@@ -1,0 +1,110 @@
+//! Which nodes a session must not read before they have settled; see [`snapshot`](crate::snapshot).
+
+use catalog::NodeId;
+
+/// Which nodes might show the session less than it has seen elsewhere.
+#[derive(Debug, Default)]
+pub(crate) struct Sight {
+    stale: Vec<bool>,
+    /// Nodes that the present statement reads.
+    touched: Vec<NodeId>,
+}
+
+impl Sight {
+    pub(crate) fn new(nodes: usize) -> Self {
+        Self { stale: vec![false; nodes], touched: Vec::new() }
+    }
+
+    /// Must this node settle before it is read?
+    pub(crate) fn is_stale(&self, node: NodeId) -> bool {
+        self.stale.get(usize::from(node.0)).copied().unwrap_or(false)
+    }
+
+    /// This node is about to settle.
+    pub(crate) fn settled(&mut self, node: NodeId) {
+        self.set(node, false);
+    }
+
+    /// The present statement runs on this node.
+    pub(crate) fn touch(&mut self, node: NodeId) {
+        if !self.touched.contains(&node) {
+            self.touched.push(node);
+        }
+    }
+
+    /// The present statement is over: what it saw may be missing on the nodes where it did not run and, if it ran on several,
+    /// on any.
+    pub(crate) fn finished(&mut self) {
+        match self.touched.as_slice() {
+            [] => return,
+            [one] => {
+                let one = usize::from(one.0);
+                self.stale.iter_mut().enumerate().filter(|(node, _)| *node != one).for_each(|(_, stale)| *stale = true);
+            }
+            _ => self.stale.fill(true),
+        }
+        self.touched.clear();
+    }
+
+    /// The present statement is over, and saw nothing but a cut that [`Sight::cut`] knows of.
+    pub(crate) fn finished_in_cut(&mut self) {
+        self.touched.clear();
+    }
+
+    /// A cut was taken: whatever any node shows, all show, but for these.
+    pub(crate) fn cut(&mut self, unresolved: &[u16]) {
+        self.stale.fill(false);
+        self.touched.clear();
+        unresolved.iter().for_each(|node| self.set(NodeId(*node), true));
+    }
+
+    /// These nodes hold a transaction that this session knows to be committed.
+    pub(crate) fn behind(&mut self, nodes: &[u16]) {
+        nodes.iter().for_each(|node| self.set(NodeId(*node), true));
+    }
+
+    fn set(&mut self, node: NodeId, stale: bool) {
+        if let Some(known) = self.stale.get_mut(usize::from(node.0)) {
+            *known = stale;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stale(sight: &Sight) -> Vec<u16> {
+        (0..3).filter(|node| sight.is_stale(NodeId(*node))).collect()
+    }
+
+    #[test]
+    fn nodes_settle_after_something_was_seen_elsewhere() {
+        let mut sight = Sight::new(3);
+        assert_eq!(stale(&sight), [0; 0]);
+        sight.touch(NodeId(1));
+        sight.finished();
+        assert_eq!(stale(&sight), [0, 2]);
+        // Again the same node: nothing changes for it.
+        sight.touch(NodeId(1));
+        sight.finished();
+        assert_eq!(stale(&sight), [0, 2]);
+        sight.settled(NodeId(2));
+        sight.touch(NodeId(2));
+        sight.finished();
+        assert_eq!(stale(&sight), [0, 1]);
+    }
+
+    #[test]
+    fn after_several_nodes_without_a_cut_none_is_sure() {
+        let mut sight = Sight::new(3);
+        sight.touch(NodeId(0));
+        sight.touch(NodeId(1));
+        sight.finished();
+        assert_eq!(stale(&sight), [0, 1, 2]);
+        sight.cut(&[1]);
+        assert_eq!(stale(&sight), [1]);
+        sight.behind(&[2]);
+        assert_eq!(stale(&sight), [1, 2]);
+    }
+}

@@ -1,0 +1,129 @@
+//! PL/pgSQL functions that do no more than one query: their bodies as SELECT.
+//!
+//! ```text
+//! BEGIN RETURN expression; END                       → SELECT expression
+//! BEGIN RETURN QUERY query; END                      → query
+//! BEGIN SELECT … INTO x FROM …; RETURN x; END        → SELECT … FROM …, of which the first row counts, as the type of x
+//! ```
+//!
+//! Whatever else a body may hold makes it something that only a server can run.
+
+use pg_query::protobuf::SelectStmt;
+use pg_query::{Node, NodeEnum};
+use serde_json::Value;
+
+use crate::select::shape::bare_name;
+use crate::tree::{self, Ref, Walk};
+
+/// Types whose name says everything: no length or precision is lost with it.
+const WHOLE_TYPES: [&str; 14] = [
+    "int2",
+    "int4",
+    "int8",
+    "float4",
+    "float8",
+    "text",
+    "bool",
+    "date",
+    "timestamp",
+    "timestamptz",
+    "uuid",
+    "json",
+    "jsonb",
+    "bytea",
+];
+
+/// The body of a function as one query, if it is no more than that. `known` are the names of its parameters; `shown` those of
+/// the columns of RETURNS TABLE, which are variables too. With the type of the variable that gets the first row's value, if there
+/// is one.
+pub(crate) fn as_query(definition: &str, known: &[&str], shown: &[&str]) -> Option<(SelectStmt, Option<&'static str>)> {
+    let parsed = pg_query::parse_plpgsql(definition).ok()?;
+    let function = parsed.get(0)?.get("PLpgSQL_function")?;
+    let block = function.get("action")?.get("PLpgSQL_stmt_block")?;
+    if block.get("exceptions").is_some() {
+        return None;
+    }
+    let mut body: Vec<&Value> = block.get("body")?.as_array()?.iter().collect();
+    // What the parser adds at the end.
+    if body.last()?.get("PLpgSQL_stmt_return").is_some_and(|end| end.get("expr").is_none()) {
+        body.pop();
+    }
+    let (query, variable) = match body.as_slice() {
+        [only] => (one_statement(only)?, None),
+        [fetch, end] => {
+            let variable = returned(end)?;
+            (fetched(fetch, &variable)?, Some(variable))
+        }
+        _ => return None,
+    };
+    let mut hidden: Vec<&str> = shown.to_vec();
+    hidden.push("found");
+    hidden.extend(variable.as_deref());
+    let datums = function.get("datums")?.as_array()?;
+    let is_declared = |name: &str| known.contains(&name) || hidden.contains(&name);
+    if !datums.iter().all(|datum| datum.get("PLpgSQL_row").is_some() || name_of(datum).is_some_and(is_declared)) {
+        return None;
+    }
+    if mentions(&query, &hidden) {
+        return None;
+    }
+    match variable {
+        None => Some((query, None)),
+        Some(variable) => Some((query, Some(type_of(datums, &variable)?))),
+    }
+}
+
+fn expression(of: &Value, field: &str) -> Option<String> {
+    of.get(field)?.get("PLpgSQL_expr")?.get("query")?.as_str().map(str::to_owned)
+}
+
+/// `RETURN expression` or `RETURN QUERY query`.
+fn one_statement(statement: &Value) -> Option<SelectStmt> {
+    if let Some(end) = statement.get("PLpgSQL_stmt_return") {
+        return tree::parse_select(&format!("SELECT {}", expression(end, "expr")?)).ok();
+    }
+    tree::parse_select(&expression(statement.get("PLpgSQL_stmt_return_query")?, "query")?).ok()
+}
+
+/// The variable of `RETURN variable`.
+fn returned(statement: &Value) -> Option<String> {
+    let select = tree::parse_select(&format!("SELECT {}", expression(statement.get("PLpgSQL_stmt_return")?, "expr")?));
+    match select.ok()?.target_list.as_slice() {
+        [Node { node: Some(NodeEnum::ResTarget(target)) }] => bare_name(target.val.as_deref()?).map(str::to_owned),
+        _ => None,
+    }
+}
+
+/// The query of `SELECT … INTO variable`.
+fn fetched(statement: &Value, variable: &str) -> Option<SelectStmt> {
+    let fetch = statement.get("PLpgSQL_stmt_execsql")?;
+    let fields = fetch.get("target")?.get("PLpgSQL_row")?.get("fields")?.as_array()?;
+    let into_it = fields.len() == 1 && fields[0].get("name")?.as_str()? == variable;
+    if !into_it || fetch.get("strict").is_some() {
+        return None;
+    }
+    tree::parse_select(&expression(fetch, "sqlstmt")?).ok()
+}
+
+fn name_of(datum: &Value) -> Option<&str> {
+    datum.get("PLpgSQL_var")?.get("refname")?.as_str()
+}
+
+fn type_of(datums: &[Value], variable: &str) -> Option<&'static str> {
+    let datum = datums.iter().find(|datum| name_of(datum) == Some(variable))?.get("PLpgSQL_var")?;
+    let constrained = datum.get("notnull").is_some() || datum.get("isconst").is_some();
+    let name = datum.get("datatype")?.get("PLpgSQL_type")?.get("typname")?.as_str()?;
+    WHOLE_TYPES.iter().find(|whole| **whole == name && !constrained).copied()
+}
+
+/// Does the query use one of these variables?
+fn mentions(query: &SelectStmt, names: &[&str]) -> bool {
+    let mut found = false;
+    let walked = query.walk(&mut |node| {
+        if let Ref::ColumnRef(column) = node {
+            found |= column.fields.first().and_then(tree::text_of).is_some_and(|name| names.contains(&name));
+        }
+        Ok(!found)
+    });
+    found || walked.is_err()
+}

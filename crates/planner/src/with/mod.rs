@@ -1,0 +1,165 @@
+//! WITH items that change rows.
+//!
+//! ```text
+//! items and main statement ─┬─ all on one node, or each node on its own rows ─ push → Forward, Scatter
+//!                           └─ parts, in order ─ chain → Chain
+//! ```
+//!
+//! In PostgreSQL all parts of such a statement see the tables as they were before it; what one part changes reaches another
+//! only through RETURNING. In a [`Chain`](crate::Chain) that is kept up so: a part runs as a statement of its own only if it
+//! reads nothing that an earlier part has changed. Any other works on copies of its tables, made before the first part runs,
+//! and changes rows by their addresses in that state; a row that an earlier part has changed is not found there any more, and is
+//! left alone, as PostgreSQL leaves it. What others read of a part lies in a temp table.
+//!
+//! Order: PostgreSQL runs the main statement, which draws upon the items it reads, then all other items, the last first. Foreign
+//! keys, which it checks at the very end, may demand another order of parts that do not read each other.
+
+use std::collections::HashSet;
+
+use pg_query::protobuf::{CommonTableExpr, RangeVar, WithClause};
+use pg_query::{Node, NodeEnum};
+use pgerror::{PgError, Result};
+
+use crate::context::{Context, Named};
+use crate::parse::Statement;
+use crate::plan::Plan;
+use crate::tree::{self, Ref, Walk};
+use crate::views;
+
+mod chain;
+mod order;
+pub(crate) mod plan;
+mod push;
+
+/// Plans a statement if one of its WITH items changes rows.
+pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Plan>> {
+    let Some(original) = statement.node().filter(|_| changes_rows(statement)) else { return Ok(None) };
+    let expanded = views::expand(ctx, original)?;
+    let mut main = expanded.unwrap_or_else(|| original.clone());
+    let Some(with) = with_mut(&mut main).and_then(Option::take) else { return Ok(None) };
+    refuse_hidden_names(&with, &main)?;
+    match push::push_down(ctx, statement, &with, &main)? {
+        Some(plan) => Ok(Some(plan)),
+        None => chain::chain(ctx, statement, &with, &main).map(Some),
+    }
+}
+
+/// Does one of its WITH items change rows?
+pub(crate) fn changes_rows(statement: &Statement) -> bool {
+    statement.node().and_then(with_of).is_some_and(|with| items(with).any(changes))
+}
+
+fn items(with: &WithClause) -> impl Iterator<Item = &CommonTableExpr> {
+    with.ctes.iter().filter_map(|node| match &node.node {
+        Some(NodeEnum::CommonTableExpr(item)) => Some(item.as_ref()),
+        _ => None,
+    })
+}
+
+fn query_of(item: &CommonTableExpr) -> Option<&NodeEnum> {
+    item.ctequery.as_deref().and_then(|query| query.node.as_ref())
+}
+
+fn changes(item: &CommonTableExpr) -> bool {
+    query_of(item).is_some_and(|query| !matches!(query, NodeEnum::SelectStmt(_)))
+}
+
+fn with_of(node: &NodeEnum) -> Option<&WithClause> {
+    match node {
+        NodeEnum::SelectStmt(select) => select.with_clause.as_ref(),
+        NodeEnum::InsertStmt(insert) => insert.with_clause.as_ref(),
+        NodeEnum::UpdateStmt(update) => update.with_clause.as_ref(),
+        NodeEnum::DeleteStmt(delete) => delete.with_clause.as_ref(),
+        NodeEnum::MergeStmt(merge) => merge.with_clause.as_ref(),
+        _ => None,
+    }
+}
+
+fn with_mut(node: &mut NodeEnum) -> Option<&mut Option<WithClause>> {
+    match node {
+        NodeEnum::SelectStmt(select) => Some(&mut select.with_clause),
+        NodeEnum::InsertStmt(insert) => Some(&mut insert.with_clause),
+        NodeEnum::UpdateStmt(update) => Some(&mut update.with_clause),
+        NodeEnum::DeleteStmt(delete) => Some(&mut delete.with_clause),
+        NodeEnum::MergeStmt(merge) => Some(&mut merge.with_clause),
+        _ => None,
+    }
+}
+
+/// The table that a data change is about.
+fn target_of(node: &NodeEnum) -> Option<&RangeVar> {
+    match node {
+        NodeEnum::InsertStmt(insert) => insert.relation.as_ref(),
+        NodeEnum::UpdateStmt(update) => update.relation.as_ref(),
+        NodeEnum::DeleteStmt(delete) => delete.relation.as_ref(),
+        NodeEnum::MergeStmt(merge) => merge.relation.as_ref(),
+        _ => None,
+    }
+}
+
+/// The output list of RETURNING.
+fn returning_of(node: &NodeEnum) -> &[Node] {
+    let clause = match node {
+        NodeEnum::InsertStmt(insert) => insert.returning_clause.as_ref(),
+        NodeEnum::UpdateStmt(update) => update.returning_clause.as_ref(),
+        NodeEnum::DeleteStmt(delete) => delete.returning_clause.as_ref(),
+        NodeEnum::MergeStmt(merge) => merge.returning_clause.as_ref(),
+        _ => None,
+    };
+    clause.map_or(&[], |clause| &clause.exprs)
+}
+
+/// A name that two WITH clauses define means one thing here and another there: it is not followed.
+fn refuse_hidden_names(with: &WithClause, main: &NodeEnum) -> Result<()> {
+    let names: HashSet<&str> = items(with).map(|item| item.ctename.as_str()).collect();
+    let mut hidden = None;
+    let mut look = |node: Ref<'_>| {
+        if let Ref::CommonTableExpr(item) = node
+            && names.contains(item.ctename.as_str())
+        {
+            hidden = Some(item.ctename.clone());
+        }
+        Ok(true)
+    };
+    main.walk(&mut look)?;
+    items(with).filter_map(query_of).try_for_each(|query| query.walk(&mut look))?;
+    match hidden {
+        Some(name) => {
+            Err(PgError::unsupported(format!("the WITH item \"{name}\", defined twice, beside data changes,"))
+                .hint("Rename one of them."))
+        }
+        None => Ok(()),
+    }
+}
+
+/// What a name stands for, the same for a table and its partitions and children.
+fn identity(ctx: &Context<'_>, name: &RangeVar) -> Result<String> {
+    let mut relation = match ctx.resolve(name)? {
+        Named::Distributed(relation) | Named::View(relation) | Named::Home(Some(relation)) => relation,
+        Named::Home(None) => return Ok(format!("{}.{}", name.schemaname, name.relname)),
+    };
+    while let Some(parent) = relation.parent.and_then(|oid| ctx.catalog.relations().find(|other| other.oid == oid)) {
+        relation = parent.clone();
+    }
+    Ok(relation.qualified_name())
+}
+
+/// All bare names in FROM and its kin, without the target.
+fn bare_names(node: &NodeEnum) -> Result<HashSet<String>> {
+    let target = target_of(node);
+    let mut names = HashSet::new();
+    node.walk(&mut |part| {
+        if let Ref::RangeVar(name) = part
+            && name.schemaname.is_empty()
+            && !target.is_some_and(|target| std::ptr::eq(target, name))
+        {
+            names.insert(name.relname.clone());
+        }
+        Ok(true)
+    })?;
+    Ok(names)
+}
+
+fn statement_of(node: &NodeEnum) -> Result<Statement> {
+    crate::parse::build(&tree::deparse(node)?, node.clone())
+}

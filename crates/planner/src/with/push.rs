@@ -1,0 +1,208 @@
+//! Statements whose parts all run on one node, or on each node with its own rows: every node gets the user's text.
+
+use pg_query::protobuf::{SetOperation, WithClause};
+use pg_query::{Node, NodeEnum};
+use pgerror::{PgError, Result};
+
+use super::{changes, items, query_of, returning_of, statement_of, target_of, with_of};
+use crate::context::{Context, Named, intersect};
+use crate::dml;
+use crate::functions::{Facts, facts};
+use crate::parse::Statement;
+use crate::plan::{Forward, Plan, Scatter};
+use crate::select::locality::{Analyzer, Block, Env, Local, Not, Part};
+use crate::tree;
+
+/// The plan, or none if rows of different nodes have to meet.
+pub(super) fn push_down(
+    ctx: &Context<'_>,
+    statement: &Statement,
+    with: &WithClause,
+    main: &NodeEnum,
+) -> Result<Option<Plan>> {
+    let parts = match places(ctx, with, main) {
+        Ok(parts) => parts,
+        Err(Not::Local(_)) => return Ok(None),
+        Err(Not::Refused(error)) => return Err(error),
+    };
+    let mut facts = facts(ctx, main)?;
+    for item in items(with).filter_map(query_of) {
+        let own = crate::functions::facts(ctx, item)?;
+        facts = joined(facts, own);
+    }
+    if let Some(error) = facts.refused {
+        return Err(error);
+    }
+    let sql = statement.sql.to_string();
+    Ok(match together(ctx, &parts, &facts) {
+        Some(nodes) if nodes.len() == 1 => Some(Plan::Forward(Forward { nodes, sql, writes: true })),
+        Some(nodes) => Some(Plan::Scatter(Scatter { nodes, sql, writes: true })),
+        None => None,
+    })
+}
+
+/// What matters of two parts' facts.
+fn joined(a: Facts, b: Facts) -> Facts {
+    let function_nodes = match (a.function_nodes, b.function_nodes) {
+        (Some(a), Some(b)) => Some(intersect(&a, &b)),
+        (a, b) => a.or(b),
+    };
+    Facts {
+        home: a.home.or(b.home),
+        volatile: a.volatile.or(b.volatile),
+        system_column: a.system_column.or(b.system_column),
+        locking: a.locking || b.locking,
+        function_nodes,
+        refused: a.refused.or(b.refused),
+        ..Facts::default()
+    }
+}
+
+/// The nodes for the whole text.
+fn together(ctx: &Context<'_>, parts: &[Part], facts: &Facts) -> Option<Vec<catalog::NodeId>> {
+    let home = ctx.home();
+    let mut common: Option<Vec<catalog::NodeId>> = None;
+    let mut splits = 0;
+    for part in parts {
+        let nodes = match part {
+            Part::Free => continue,
+            Part::Home => vec![home],
+            Part::Whole(nodes) => nodes.clone(),
+            Part::Split(split) => {
+                splits += 1;
+                split.nodes.clone()
+            }
+        };
+        common = Some(match common {
+            Some(known) if splits > 0 => (known == nodes).then_some(nodes)?,
+            Some(known) => intersect(&known, &nodes),
+            None => nodes,
+        });
+    }
+    let mut nodes = common?;
+    if splits > 0 {
+        // A part without rows of the node's own would run once on every node.
+        let each_alone = splits == parts.len()
+            && facts.home.is_none()
+            && facts.volatile.is_none()
+            && facts.system_column.as_deref() != Some("tableoid")
+            && facts.function_nodes.as_ref().is_none_or(|readable| nodes.iter().all(|n| readable.contains(n)));
+        return each_alone.then_some(nodes);
+    }
+    if facts.home.is_some() {
+        nodes.retain(|node| *node == home);
+    }
+    if let Some(readable) = &facts.function_nodes {
+        nodes.retain(|node| readable.contains(node));
+    }
+    nodes.truncate(1);
+    (!nodes.is_empty()).then_some(nodes)
+}
+
+/// Where each data change and the main statement run.
+fn places(ctx: &Context<'_>, with: &WithClause, main: &NodeEnum) -> Local<Vec<Part>> {
+    let mut analyzer = Analyzer::new(ctx);
+    let mut env = Env::default();
+    let mut parts = Vec::new();
+    for item in items(with) {
+        let Some(query) = query_of(item) else { return Err(elsewhere()) };
+        let block = match changes(item) {
+            true => {
+                let block = change(ctx, &mut analyzer, query, &env)?;
+                parts.push(block.part.clone());
+                block
+            }
+            false => analyzer.cte(item, with.recursive, &env)?,
+        };
+        env.add(&item.ctename, block, &item.aliascolnames);
+    }
+    parts.push(match main {
+        NodeEnum::SelectStmt(_) => read(&mut analyzer, main, &env)?,
+        _ => change(ctx, &mut analyzer, main, &env)?.part,
+    });
+    Ok(parts)
+}
+
+fn elsewhere() -> Not {
+    Not::Local("a change of rows of several nodes".to_owned())
+}
+
+/// The main statement, if it is a query.
+fn read(analyzer: &mut Analyzer<'_>, main: &NodeEnum, env: &Env<'_>) -> Local<Part> {
+    let NodeEnum::SelectStmt(select) = main else { return Err(elsewhere()) };
+    let ordered = !select.sort_clause.is_empty() || select.limit_count.is_some() || select.limit_offset.is_some();
+    if select.op != SetOperation::SetopNone as i32 {
+        let mut inner = select.clone();
+        inner.sort_clause.clear();
+        (inner.limit_count, inner.limit_offset) = (None, None);
+        let part = analyzer.block(&inner, env)?.part;
+        return if ordered && matches!(part, Part::Split(_)) { Err(elsewhere()) } else { Ok(part) };
+    }
+    let body = analyzer.body(select, env)?;
+    if let Part::Split(split) = &body.part
+        && (ordered || analyzer.incomplete(select, &body, split)?.is_some())
+    {
+        return Err(elsewhere());
+    }
+    Ok(body.part)
+}
+
+/// A data change where its rows are. One of a replicated table has to be repeated on other nodes, so it is none.
+fn change(ctx: &Context<'_>, analyzer: &mut Analyzer<'_>, query: &NodeEnum, env: &Env<'_>) -> Local<Block> {
+    let Some(target) = target_of(query) else { return Err(elsewhere()) };
+    // A WITH of its own, which may be only a part's.
+    if with_of(query).is_some() {
+        return Err(elsewhere());
+    }
+    let relation = match ctx.resolve(target)? {
+        Named::Distributed(relation) if !relation.has_rules => Some(relation),
+        Named::Home(_) => None,
+        _ => return Err(elsewhere()),
+    };
+    if relation.as_ref().is_some_and(|r| matches!(r.distribution, catalog::Distribution::Replicated { .. })) {
+        return Err(elsewhere());
+    }
+    let returning = returning_of(query);
+    match query {
+        NodeEnum::UpdateStmt(update) => {
+            if let Some(relation) = &relation
+                && dml::check_key(relation, &update.target_list).is_err()
+            {
+                return Err(elsewhere());
+            }
+            let condition = update.where_clause.as_deref();
+            analyzer.changed(target, &update.from_clause, condition, &update.target_list, returning, env)
+        }
+        NodeEnum::DeleteStmt(delete) => {
+            analyzer.changed(target, &delete.using_clause, delete.where_clause.as_deref(), &[], returning, env)
+        }
+        NodeEnum::InsertStmt(insert) => {
+            let mut block = analyzer.changed(target, &[], None, &[], returning, env)?;
+            if relation.is_none() {
+                let source = insert.select_stmt.as_deref().map(own_block);
+                return match source.map(|select| analyzer.block(&select?, env)).transpose()?.map(|block| block.part) {
+                    None | Some(Part::Free | Part::Home) => Ok(block),
+                    Some(Part::Whole(nodes)) if nodes.contains(&ctx.home()) => Ok(block),
+                    _ => Err(elsewhere()),
+                };
+            }
+            match (dml::place_of_insert(ctx, &statement_of(query)?, env)?, &mut block.part) {
+                (Some(Part::Split(source)), Part::Split(split)) => split.nodes = source.nodes,
+                (Some(part @ Part::Whole(_)), _) => block.part = part,
+                _ => return Err(elsewhere()),
+            }
+            Ok(block)
+        }
+        _ => Err(elsewhere()),
+    }
+}
+
+fn own_block(source: &Node) -> Result<pg_query::protobuf::SelectStmt> {
+    match &source.node {
+        Some(NodeEnum::SelectStmt(select)) => Ok(select.as_ref().clone()),
+        other => {
+            let kind = other.as_ref().map_or_else(String::new, tree::kind_name);
+            Err(PgError::internal(format!("INSERT from {kind}")))
+        }
+    }
+}

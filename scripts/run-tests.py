@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""Runs the test binaries that cargo built, as many at once as there are processors.
+
+`cargo test` runs one binary after the other, and most of ours wait for servers half of the time. Usage:
+
+    cargo test --no-run --message-format=json ... | scripts/run-tests.py
+
+Prints what each binary printed when it has ended, and those that failed once more by name. Exit status 1 if any failed.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+
+# Crates whose tests take longest: begun first, so that none is left running alone at the end.
+LONGEST_FIRST = ["e2e", "faults", "txn", "loxo"]
+
+
+def binaries(messages):
+    """(crate, name, path, directory) of each test binary in cargo's messages."""
+    for line in messages:
+        message = json.loads(line)
+        if message.get("reason") == "build-finished" and not message["success"]:
+            sys.exit("the tests were not built")
+        if message.get("reason") == "compiler-artifact" and message["profile"]["test"] and message.get("executable"):
+            directory = os.path.dirname(message["manifest_path"])
+            yield os.path.basename(directory), message["target"]["name"], message["executable"], directory
+
+
+def run(crate, name, path, directory):
+    start = time.monotonic()
+    done = subprocess.run(
+        [path], cwd=directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+    )
+    return f"{crate}/{name}", done.returncode, time.monotonic() - start, done.stdout
+
+
+def main():
+    tests = sorted(
+        binaries(sys.stdin), key=lambda t: LONGEST_FIRST.index(t[0]) if t[0] in LONGEST_FIRST else len(LONGEST_FIRST)
+    )
+    failed = []
+    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+        for future in as_completed([pool.submit(run, *test) for test in tests]):
+            name, code, seconds, output = future.result()
+            sys.stdout.buffer.write(f"\n== {name}: {'ok' if code == 0 else 'FAILED'}, {seconds:.1f} s\n".encode() + output)
+            sys.stdout.flush()
+            if code:
+                failed.append(name)
+    print(f"\n{len(tests)} test binaries, {len(failed)} failed{': ' if failed else ''}{', '.join(failed)}")
+    sys.exit(bool(failed))
+
+
+if __name__ == "__main__":
+    main()
