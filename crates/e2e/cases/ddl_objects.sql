@@ -109,3 +109,11 @@ SELECT a FROM t WHERE lower(b) = 'v8';
 DROP SCHEMA e2e_other;
 DROP SCHEMA e2e_other CASCADE;
 SELECT * FROM e2e_other.t;
+
+-- A type takes its columns along, but a table cannot lose its key.
+CREATE DOMAIN small AS int CHECK (VALUE < 100);
+CREATE TABLE of_small (k small, v text) /*dist: hash(k)*/;
+INSERT INTO of_small VALUES (1, 'a');
+-- refused
+DROP DOMAIN small CASCADE;
+SELECT * FROM of_small;

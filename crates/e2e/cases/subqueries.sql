@@ -55,3 +55,14 @@ SELECT (SELECT nope FROM u);
 SELECT k FROM t WHERE k IN (SELECT nope FROM u);
 -- params: 4
 SELECT k FROM t WHERE k IN (SELECT ref FROM u WHERE u.k < $1) ORDER BY k;
+
+-- Aggregates in a sub-select that belong to the query around it.
+CREATE TABLE oa (k int, n int) /*dist: hash(k) | hash(n) | roundrobin*/;
+INSERT INTO oa SELECT g, g * 7 % 11 FROM generate_series(1, 10) g;
+SELECT (SELECT max(o.n)) FROM oa o;
+SELECT (SELECT max((SELECT i.n FROM oa i WHERE i.k = o.k))) FROM oa o;
+SELECT (SELECT max((SELECT i.n FROM oa i WHERE i.k = o.k)) FILTER (WHERE o.k < 5)) FROM oa o;
+SELECT n % 2, (SELECT sum(o.k)) FROM oa o GROUP BY n % 2 ORDER BY 1;
+SELECT k, (SELECT count(*) FROM oa i WHERE i.n < o.n) FROM oa o ORDER BY 1;
+SELECT k, (SELECT count(i.n + o.n) FROM oa i WHERE i.k < o.k) FROM oa o ORDER BY 1;
+SELECT (SELECT count(o.k) FROM oa i WHERE i.k = 1) FROM oa o;

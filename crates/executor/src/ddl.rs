@@ -101,6 +101,9 @@ impl Session {
             self.begin_schema_change(&ddl.node_sql).await.map_err(|error| about(error, &ddl.node_sql))?;
         }
         let tag = self.run_on(primary, &ddl.node_sql).await?.unwrap_or_default();
+        if schema_change {
+            self.keys_remain(primary, &ddl.node_sql).await?;
+        }
         self.run_on_all(&others, &ddl.node_sql).await.map_err(from_other_node)?;
         for effect in &ddl.effects {
             if let Some(sql) = effect_sql(effect) {
@@ -112,6 +115,20 @@ impl Session {
             self.schema_changed();
         }
         self.follow_up(ddl, tag).await
+    }
+
+    /// DROP … CASCADE of a type takes the columns of that type along, but a table cannot lose its distribution key.
+    async fn keys_remain(&mut self, primary: NodeId, sql: &str) -> Result<()> {
+        const LOST: &str = "SELECT k.relid::pg_catalog.regclass::text FROM loxo.class k JOIN pg_catalog.pg_attribute a \
+             ON a.attrelid = k.relid AND a.attnum = ANY (k.key_columns) WHERE a.attisdropped LIMIT 1";
+        if !sql.to_ascii_lowercase().contains("cascade") {
+            return Ok(());
+        }
+        let rows = self.rows_on(primary, LOST).await?;
+        let Some(table) = rows.first().and_then(|row| row.first()?.as_deref()) else { return Ok(()) };
+        let table = String::from_utf8_lossy(table);
+        Err(PgError::unsupported(format!("dropping the distribution key of table {table} by CASCADE"))
+            .hint("Drop the table first, or give the column another type in a new table."))
     }
 
     /// Fills a table that CREATE TABLE AS made.

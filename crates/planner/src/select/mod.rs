@@ -28,6 +28,7 @@ mod finish;
 mod gather;
 mod levels;
 pub(crate) mod locality;
+mod outer_aggregates;
 pub(crate) mod shape;
 pub(crate) mod terms;
 

@@ -1,10 +1,11 @@
-//! Questions about one query level: aggregates, windows, grouping, sub-selects. None of them looks into sub-selects.
+//! Questions about one query level: aggregates, windows, grouping, sub-selects. None of them looks into sub-selects, but for
+//! aggregates there that belong to the level.
 
 use pg_query::protobuf::{self, FuncCall, JoinType, SelectStmt, SubLink, WindowDef};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
-use super::terms;
+use super::{outer_aggregates, terms};
 use crate::context::Context;
 use crate::tree::{self, Ref, Walk};
 
@@ -139,7 +140,8 @@ pub(crate) fn is_aggregated(ctx: &Context<'_>, select: &SelectStmt) -> Result<bo
     Ok(!select.group_clause.is_empty()
         || select.having_clause.is_some()
         || !aggregates(ctx, select)?.is_empty()
-        || has_json_aggregate(select)?)
+        || has_json_aggregate(select)?
+        || outer_aggregates::any(ctx, select)?)
 }
 
 /// `JSON_ARRAYAGG` and `JSON_OBJECTAGG` are nodes of their own.
