@@ -39,12 +39,9 @@ WITH RECURSIVE down AS (SELECT id, name, 0 AS depth FROM tree WHERE up IS NULL U
 WITH RECURSIVE path AS (SELECT id, up, name::text AS p FROM tree WHERE id = 6 UNION ALL SELECT t.id, t.up, t.name || '>' || p FROM tree t, path WHERE t.id = path.up) SELECT p FROM path WHERE up IS NULL;
 WITH RECURSIVE d AS (SELECT id, up FROM tree WHERE up IS NULL UNION ALL SELECT t.id, t.up FROM tree t JOIN d ON t.up = d.id) SEARCH DEPTH FIRST BY id SET ord SELECT id FROM d ORDER BY ord;
 WITH RECURSIVE fib (a, b) AS (VALUES (0, 1) UNION SELECT b, a + b FROM fib WHERE b < 50) SELECT max(b) FROM fib;
--- refused
 WITH ins AS (INSERT INTO tree VALUES (7, 3, 'new') RETURNING id, name) SELECT * FROM ins;
 SELECT count(*) FROM tree;
--- refused
 WITH upd AS (UPDATE tree SET name = name || '!' WHERE id > 5 RETURNING id) SELECT count(*) FROM upd;
--- refused
 WITH del AS (DELETE FROM tree WHERE id = 7 RETURNING *) SELECT name FROM del;
 WITH w AS (SELECT nope FROM a) SELECT 1;
 WITH w AS (SELECT 1), w AS (SELECT 2) SELECT * FROM w;
