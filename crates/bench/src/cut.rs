@@ -5,14 +5,13 @@
 //! difference of the median times is what the cut adds: asking the gtm, waiting for the commits under way, the snapshots.
 
 use std::fmt;
-use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use pgerror::{PgError, Result, SqlState};
 use serde_json::{Value, json};
 
-use crate::load::Target;
+use crate::load::{Target, interruptible};
 use crate::report::{grouped, median, text_table};
 use crate::sql;
 use crate::stock::{Pattern, WorkDir};
@@ -65,16 +64,9 @@ struct Latencies {
 ///
 /// # Errors
 /// A server's or pgbench's error, or SQLSTATE 57014 after Ctrl-C; the writers are stopped in any case.
-pub async fn run<F, Fut>(options: &CutOptions, start: F) -> Result<CutReport>
-where
-    F: FnOnce() -> Fut,
-    Fut: Future<Output = Result<Target>>,
-{
+pub async fn run(options: &CutOptions, start: impl AsyncFnOnce() -> Result<Target>) -> Result<CutReport> {
     let target = start().await?;
-    tokio::select! {
-        report = measure(options, &target) => report,
-        _ = tokio::signal::ctrl_c() => Err(PgError::new(SqlState::QUERY_CANCELED, "the benchmark was interrupted")),
-    }
+    interruptible(measure(options, &target)).await
 }
 
 async fn measure(options: &CutOptions, target: &Target) -> Result<CutReport> {

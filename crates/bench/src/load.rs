@@ -77,14 +77,15 @@ pub struct Target {
 /// # Errors
 /// A server's error, a machine on which the processes cannot be seen, or SQLSTATE 57014 after Ctrl-C; servers started
 /// here are stopped in any case.
-pub async fn run<F, Fut>(options: &LoadOptions, start: F) -> Result<LoadReport>
-where
-    F: FnOnce() -> Fut,
-    Fut: Future<Output = Result<Target>>,
-{
+pub async fn run(options: &LoadOptions, start: impl AsyncFnOnce() -> Result<Target>) -> Result<LoadReport> {
     let target = start().await?;
+    interruptible(measure(options, &target)).await
+}
+
+/// Ends with SQLSTATE 57014 on Ctrl-C.
+pub(crate) async fn interruptible<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::select! {
-        report = measure(options, &target) => report,
+        result = work => result,
         _ = tokio::signal::ctrl_c() => Err(PgError::new(SqlState::QUERY_CANCELED, "the benchmark was interrupted")),
     }
 }

@@ -7,14 +7,13 @@
 //! and the same settings, and take turns (A B A B …); medians are compared. The processor seconds of servers
 //! and coordinators are told beside, because on a busy machine they say more than transactions per second.
 
-use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use pgerror::{PgError, Result, SqlState};
 use tokio_postgres::Client;
 
-use crate::load::Target;
+use crate::load::{Target, interruptible};
 use crate::report::{TpcbMeasured, TpcbReport};
 use crate::stock::{Pattern, StockServer, WorkDir};
 use crate::{cpu, sql};
@@ -71,16 +70,9 @@ pub struct TpcbOptions {
 ///
 /// # Errors
 /// A server's or pgbench's error, or SQLSTATE 57014 after Ctrl-C; servers started here are stopped in any case.
-pub async fn run<F, Fut>(options: &TpcbOptions, start: F) -> Result<TpcbReport>
-where
-    F: FnOnce() -> Fut,
-    Fut: Future<Output = Result<Target>>,
-{
+pub async fn run(options: &TpcbOptions, start: impl AsyncFnOnce() -> Result<Target>) -> Result<TpcbReport> {
     let target = start().await?;
-    tokio::select! {
-        report = measure(options, &target) => report,
-        _ = tokio::signal::ctrl_c() => Err(PgError::new(SqlState::QUERY_CANCELED, "the benchmark was interrupted")),
-    }
+    interruptible(measure(options, &target)).await
 }
 
 /// Field order is drop order: the server stops before its directory goes.

@@ -13,7 +13,6 @@ mod queries;
 mod report;
 mod tables;
 
-use std::future::Future;
 use std::path::Path;
 use std::time::Instant;
 
@@ -21,7 +20,7 @@ use futures_util::SinkExt;
 use pgerror::{PgError, Result, SqlState};
 use tokio_postgres::Client;
 
-use crate::load::Target;
+use crate::load::{Target, interruptible};
 use crate::stock::{Pattern, StockServer, WorkDir};
 use crate::{cpu, sql};
 
@@ -70,16 +69,9 @@ const BLOCK_BYTES: usize = 512 * 1024;
 ///
 /// # Errors
 /// A server's error while loading, or SQLSTATE 57014 after Ctrl-C. A query that fails is no error but part of the report.
-pub async fn run<F, Fut>(options: &PowerOptions, start: F) -> Result<PowerReport>
-where
-    F: FnOnce() -> Fut,
-    Fut: Future<Output = Result<Target>>,
-{
+pub async fn run(options: &PowerOptions, start: impl AsyncFnOnce() -> Result<Target>) -> Result<PowerReport> {
     let target = start().await?;
-    tokio::select! {
-        report = measure(options, &target) => report,
-        _ = tokio::signal::ctrl_c() => Err(PgError::new(SqlState::QUERY_CANCELED, "the benchmark was interrupted")),
-    }
+    interruptible(measure(options, &target)).await
 }
 
 /// Field order is drop order: the server stops before its directory goes.
