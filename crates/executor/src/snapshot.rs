@@ -6,7 +6,7 @@
 //! * A *cut* (crate `txn`): no commit is in its visible phase while the nodes of a statement take their snapshots. Every
 //!   statement that reads several nodes runs under one, in REPEATABLE READ transactions: those of the session's own block
 //!   in REPEATABLE READ ([`Session::hold`] takes the cut at the first statement, over all nodes), else transactions made
-//!   for this statement ([`Session::begin_read`]). [`portals`](crate::portals) has the third case.
+//!   for this statement ([`Session::begin_read`]). [`portals`] has the third case.
 //! * *Settling*: before a session that has seen something elsewhere reads a node, that node waits until what it holds
 //!   prepared now is gone. So what was seen on one node is seen on the next. [`Sight`](crate::sight::Sight) knows which nodes that concerns; after
 //!   a cut it is none. A new connection settles once: its node may have been away.

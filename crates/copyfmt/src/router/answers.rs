@@ -13,7 +13,7 @@ const REMEMBERED_MAX: usize = 4096;
 const REMEMBERED_BYTES_MAX: usize = 256;
 
 impl Router {
-    /// The converted value of [`Step::Convert`] in the type's send format; `None` for NULL.
+    /// The converted value of `Step::Convert` in the type's send format; `None` for NULL.
     pub fn supply(&mut self, value: Option<&[u8]>) {
         self.remember(value);
         let Some(current) = &mut self.current else { return };
