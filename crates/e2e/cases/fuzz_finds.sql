@@ -52,6 +52,7 @@ DECLARE reader CURSOR FOR SELECT count(*) FROM h;
 FETCH ALL FROM reader;
 COMMIT;
 BEGIN READ ONLY;
+-- refused
 INSERT INTO tmp SELECT h.id, g.i FROM h JOIN g ON h.t = g.t;
 ROLLBACK;
 BEGIN READ ONLY;
