@@ -43,7 +43,8 @@ impl Basis {
         if self.is_untouched(context) {
             return Ok(());
         }
-        let now = cancel.interrupt().or(context.catalog()).await??;
+        // Boxed: it is seldom needed, and every statement's future would have room for it.
+        let now = Box::pin(cancel.interrupt().or(context.catalog())).await??;
         self.compare(&now.catalog)
     }
 
@@ -125,6 +126,10 @@ impl Session {
         if basis.is_untouched(&self.context) {
             return Ok(());
         }
+        Box::pin(self.own_catalog_holds(&basis)).await
+    }
+
+    async fn own_catalog_holds(&mut self, basis: &Basis) -> Result<()> {
         self.cancel.interrupt().or(self.context.schema_settled()).await??;
         if let Some(block) = &mut self.block {
             block.catalog = None;

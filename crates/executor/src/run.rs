@@ -131,11 +131,11 @@ impl Session {
             Plan::Ddl(ddl) => {
                 // It changes what would be compared. What it reads is planned later.
                 self.basis = None;
-                self.ddl(ddl).await
+                Box::pin(self.ddl(ddl)).await
             }
             Plan::Redistribute(plan) => {
                 self.basis = None;
-                self.redistribute(plan).await
+                Box::pin(self.redistribute(plan)).await
             }
             Plan::Cluster(command) => self.cluster_command(command, call, output).await,
             Plan::CopyFrom(_) | Plan::CopyHome(_) | Plan::CopyTo(_) | Plan::DeclareCursor(_) | Plan::Session => {
