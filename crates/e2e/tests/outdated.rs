@@ -11,7 +11,7 @@ const ROWS: usize = 20;
 const SOON: Duration = Duration::from_secs(10);
 
 /// One that comes back with an answer all the same, by a new plan.
-const REPLANNED: [&str; 9] = [
+const REPLANNED: [&str; 10] = [
     "INSERT INTO t VALUES (100, 3, 'new')",
     "INSERT INTO t VALUES (100, 3, 'new'), (101, 4, 'new'), (102, 5, 'new')",
     "INSERT INTO t SELECT id + 100, grp, 'new' FROM t",
@@ -21,6 +21,7 @@ const REPLANNED: [&str; 9] = [
     "SELECT v FROM t WHERE id = 7 AND grp = 0",
     "SELECT count(*) FROM t",
     "SELECT count(*) FROM w JOIN t USING (grp)",
+    "ALTER TABLE t DELETE NODE (dn2)",
 ];
 
 /// What B does while A waits, and how many rows it leaves.

@@ -145,6 +145,11 @@ impl Session {
         holds
     }
 
+    /// A plan that was not run to its end is nobody's business any more.
+    pub(crate) fn forget_plan(&mut self) {
+        (self.basis, self.must_replan) = (None, false);
+    }
+
     /// Notes how a statement ended of which this much has gone to the client.
     pub(crate) fn note_outdated(&mut self, error: Option<&PgError>, is_untouched: bool) {
         self.must_replan = is_untouched && error.is_some_and(is_outdated);

@@ -133,10 +133,7 @@ impl Session {
                 self.basis = None;
                 Box::pin(self.ddl(ddl)).await
             }
-            Plan::Redistribute(plan) => {
-                self.basis = None;
-                Box::pin(self.redistribute(plan)).await
-            }
+            Plan::Redistribute(plan) => Box::pin(self.redistribute(plan)).await,
             Plan::Cluster(command) => self.cluster_command(command, call, output).await,
             Plan::CopyFrom(_) | Plan::CopyHome(_) | Plan::CopyTo(_) | Plan::DeclareCursor(_) | Plan::Session => {
                 Err(PgError::internal("this statement is not run by Session::run"))
