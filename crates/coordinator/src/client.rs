@@ -50,7 +50,7 @@ fn speaks_of_names(error: &PgError) -> bool {
 }
 
 /// Has the client not been told of columns that a table made anew might not have?
-fn keeps_columns(sql: &str, call: &Call) -> bool {
+pub(crate) fn keeps_columns(sql: &str, call: &Call) -> bool {
     let sql = sql.to_ascii_lowercase();
     let changes = ["insert", "update", "delete"].iter().any(|word| sql.starts_with(word));
     call.parameters.is_none() || (changes && !sql.contains("returning"))
@@ -300,7 +300,7 @@ impl Client {
     }
 
     /// Runs a statement by new plans until one holds: schema changes of others may come one after the other.
-    async fn run_anew(&mut self, statement: &Statement, call: &Call) -> Result<Completion> {
+    pub(crate) async fn run_anew(&mut self, statement: &Statement, call: &Call) -> Result<Completion> {
         let mut tries = 1;
         loop {
             self.session.release();

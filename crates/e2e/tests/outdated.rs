@@ -130,6 +130,11 @@ fn a_statement_overtaken_by_a_schema_change_gets_a_new_plan_or_fails() {
                 assert_eq!(answer.rows[0][0].as_deref(), Some(rows.to_string().as_bytes()), "{what}");
             }
         }
+        fails_in_a_block(&cluster, change, "DECLARE c CURSOR FOR SELECT * FROM t", rows);
+        let prepare = "PREPARE p AS INSERT INTO t VALUES (100, 3, 'new')";
+        let answer = overtaken(&cluster, change, prepare, |session| session.simple("EXECUTE p").expect("an answer"));
+        assert!(answer.error.is_none(), "EXECUTE behind {change}: {:?}", answer.error);
+        assert_eq!(rows_are_found(&cluster, "EXECUTE"), rows + 1);
         let copy = |session: &mut Client| {
             let input = CopyInput { frames: &[b"100\t3\tnew\n101\t4\tnew\n102\t5\tnew\n"], fail: false };
             session.simple_copy("COPY t FROM STDIN", input).expect("an answer")
