@@ -59,6 +59,29 @@ impl Distribution {
         }
     }
 
+    /// Is every row where it would be under the other one?
+    pub fn places_like(&self, other: &Distribution) -> bool {
+        use Distribution::{CatalogNode, Hash, Modulo, Replicated, RoundRobin, Temporary, View};
+        let is_same_key = || {
+            let key = |distribution: &Distribution| -> Vec<_> {
+                distribution.key().iter().map(|column| (column.number, column.key_type)).collect()
+            };
+            key(self) == key(other)
+        };
+        match (self, other) {
+            (Hash { map, .. }, Hash { map: others, .. }) | (Modulo { map, .. }, Modulo { map: others, .. }) => {
+                map == others && is_same_key()
+            }
+            (Replicated { nodes }, Replicated { nodes: others })
+            | (RoundRobin { nodes }, RoundRobin { nodes: others }) => nodes == others,
+            (CatalogNode, CatalogNode) | (Temporary, Temporary) | (View, View) => true,
+            (
+                Hash { .. } | Modulo { .. } | Replicated { .. } | RoundRobin { .. } | CatalogNode | Temporary | View,
+                _,
+            ) => false,
+        }
+    }
+
     /// The nodes that hold rows, in id order. Empty for what is not a distributed table.
     pub fn nodes(&self) -> Vec<NodeId> {
         match self {

@@ -20,6 +20,9 @@ use crate::simple::text;
 /// Bytes of a client's further messages read ahead while a statement runs; more wait in the socket.
 const READ_AHEAD_BYTES: usize = 1024 * 1024;
 
+/// Plans that a statement gets, one after the other, while schema changes of others make each of them void.
+const NEW_PLANS_MAX: usize = 5;
+
 /// A client that has authenticated.
 pub(crate) struct Client {
     pub(crate) shared: Arc<Shared>,
@@ -44,6 +47,13 @@ pub(crate) struct Client {
 /// 42703 and 42P01 come before the first row does.
 fn speaks_of_names(error: &PgError) -> bool {
     [SqlState::UNDEFINED_COLUMN, SqlState::UNDEFINED_TABLE].contains(&error.code())
+}
+
+/// Has the client not been told of columns that a table made anew might not have?
+pub(crate) fn keeps_columns(sql: &str, call: &Call) -> bool {
+    let sql = sql.to_ascii_lowercase();
+    let changes = ["insert", "update", "delete"].iter().any(|word| sql.starts_with(word));
+    call.parameters.is_none() || (changes && !sql.contains("returning"))
 }
 
 /// Statements that may be planned by their shape.
@@ -237,7 +247,9 @@ impl Client {
         let result = result.map_err(|error| quick.place(error));
         if let Err(error) = &result
             && !self.session.in_block()
-            && (quick.is_stale(error) || (speaks_of_names(error) && !self.session.is_current(version)))
+            && (quick.is_stale(error)
+                || (self.session.must_replan() && keeps_columns(sql, call))
+                || (speaks_of_names(error) && !self.session.is_current(version)))
         {
             self.session.release();
             return None;
@@ -276,11 +288,27 @@ impl Client {
                     false => self.run_plan(&plan, statement, call, None).await,
                 }
             }
+            Err(_) if may_retry && self.session.must_replan() && keeps_columns(&statement.sql, call) => {
+                self.run_anew(statement, call).await
+            }
             // A value of the text that is none of its type: PostgreSQL shows the place.
             Err(error) if is_rewritten(&plan) && error.code().as_str().starts_with("22") && !has_place(&error) => {
                 Err(self.session.as_read_by_home(&statement.sql, error).await)
             }
             result => result,
+        }
+    }
+
+    /// Runs a statement by new plans until one holds: schema changes of others may come one after the other.
+    pub(crate) async fn run_anew(&mut self, statement: &Statement, call: &Call) -> Result<Completion> {
+        let mut tries = 1;
+        loop {
+            self.session.release();
+            let plan = self.plan(statement, call).await?;
+            match self.run_plan(&plan, statement, call, None).await {
+                Err(_) if self.session.must_replan() && tries < NEW_PLANS_MAX => tries += 1,
+                ended => return ended,
+            }
         }
     }
 

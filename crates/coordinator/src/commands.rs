@@ -10,7 +10,7 @@ use pgerror::{PgError, Result, SqlState};
 use pgproto::backend;
 use planner::parse::{CopyEndpoint, Discard, SetStatement, Statement, StatementKind, Transaction, TransactionModes};
 
-use crate::client::{Client, finished, watched};
+use crate::client::{Client, finished, keeps_columns, watched};
 use crate::prepared::Prepared;
 
 /// Settings of Postgres-XL that scripts set and that have nothing to decide here.
@@ -474,7 +474,12 @@ impl Client {
             return Err(PgError::unsupported("COPY inside EXECUTE").hint("Send the COPY itself."));
         }
         let plan = self.session.plan(statement, call, None).await?;
-        self.run_plan(&plan, statement, call, None).await
+        match self.run_plan(&plan, statement, call, None).await {
+            Err(_) if !self.session.in_block() && self.session.must_replan() && keeps_columns(&statement.sql, call) => {
+                self.run_anew(statement, call).await
+            }
+            result => result,
+        }
     }
 
     fn deallocate(&mut self, name: Option<&str>) -> Result<Completion> {

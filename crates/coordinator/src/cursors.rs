@@ -46,7 +46,10 @@ impl Client {
         if is_alone {
             self.session.begin(None, "", false);
         }
-        let declared = self.declare(declare, call).await;
+        let declared = match self.declare(declare, call).await {
+            Ok(cursor) => self.session.plan_holds_to_the_end().await.map(|()| cursor),
+            Err(error) => Err(error),
+        };
         match declared {
             Ok(cursor) => drop(self.cursors.insert(declare.name.clone(), cursor)),
             Err(error) => {

@@ -8,7 +8,9 @@ use pgproto::backend::{self, Field, tag};
 use pgproto::connection::{Run, unexpected};
 use pgproto::frontend::{self, Bind, Target};
 
+use crate::basis::Basis;
 use crate::cancel::CancelSet;
+use crate::context::Context;
 use crate::held::Held;
 use crate::load::is_node_specific;
 use crate::pool::StatementKey;
@@ -101,9 +103,10 @@ fn mentions_parameter(sql: &str, number: usize) -> bool {
 /// What lets a statement commit by itself.
 #[derive(Clone)]
 pub(crate) struct Gating {
-    pub(crate) gtm: txn::GtmClient,
     /// Of the session that waits at the gate.
     pub(crate) cancel: Arc<CancelSet>,
+    pub(crate) context: Arc<Context>,
+    pub(crate) basis: Option<Arc<Basis>>,
 }
 
 /// A step of an answer.
@@ -184,10 +187,14 @@ impl Held {
         self.gate = Some(gating);
     }
 
-    /// Sync of [`Held::start_gated`]; if the statement is done, not before the gate lets it pass. Without the gtm's lease the
+    /// Sync of [`Held::start_gated`]; if the statement is done, not before its plan is found to hold and the gate lets it pass. Without the gtm's lease the
     /// gate is nobody's business any more: the connection is given up, which takes the statement back.
     async fn sync_gated(&mut self, commits: bool) -> Result<()> {
-        if let Some(Gating { gtm, cancel }) = self.gate.take() {
+        if let Some(Gating { cancel, context, basis }) = self.gate.take() {
+            let gtm = &context.gtm;
+            if let (true, Some(basis)) = (commits, basis) {
+                basis.holds(&context, &cancel).await.inspect_err(|_| self.link.connection.mark_broken())?;
+            }
             if commits {
                 let entered = cancel.interrupt().or(gtm.gate().enter()).await;
                 // Without Sync the backend takes the statement back.

@@ -207,7 +207,8 @@ impl CancelSet {
 
 impl Session {
     /// To be called before each statement: whatever was to stop was an earlier one.
-    pub fn statement_begins(&self) {
+    pub fn statement_begins(&mut self) {
+        self.forget_plan();
         self.cancel.statement_begins(self.statement_timeout());
     }
 

@@ -206,7 +206,6 @@ impl Context {
     /// The current catalog: from memory as long as the gtm vouches for it, else read (or at least compared by version)
     /// on the primary datanode.
     pub async fn catalog(&self) -> Result<Arc<Loaded>> {
-        let mut waited = false;
         loop {
             match self.gtm.catalog_state() {
                 CatalogState::Valid { epoch } => {
@@ -218,36 +217,40 @@ impl Context {
                         self.load(Some(epoch)).await?;
                     }
                 }
-                CatalogState::Pending if waited => {
-                    return Err(PgError::new(
-                        SqlState::CANNOT_CONNECT_NOW,
-                        "a schema change of another session has not ended within 30 s",
-                    ));
-                }
-                CatalogState::Pending => {
-                    waited = tokio::time::timeout(SETTLE_TIMEOUT, self.gtm.settled()).await.is_err();
-                }
+                CatalogState::Pending => self.schema_settled().await?,
                 CatalogState::Disconnected => return self.without_gtm().await,
             }
         }
     }
 
-    /// The current catalog if the gtm vouches for the one in memory.
-    pub(crate) fn current_catalog(&self) -> Option<Arc<Loaded>> {
+    /// The gtm's epoch, if no schema change is under way.
+    pub(crate) fn epoch(&self) -> Option<u64> {
         match self.gtm.catalog_state() {
-            CatalogState::Valid { epoch } => self.cached_at(Some(epoch)),
+            CatalogState::Valid { epoch } => Some(epoch),
             CatalogState::Pending | CatalogState::Disconnected => None,
         }
     }
 
-    /// Nobody tells us of changes: ask the primary datanode before each statement.
+    /// Waits for the schema change that was announced.
+    pub(crate) async fn schema_settled(&self) -> Result<()> {
+        let settled = tokio::time::timeout(SETTLE_TIMEOUT, self.gtm.settled()).await;
+        settled.map_err(|_| {
+            PgError::new(SqlState::CANNOT_CONNECT_NOW, "a schema change of another session has not ended within 30 s")
+        })
+    }
+
+    /// The current catalog if the gtm vouches for the one in memory.
+    pub(crate) fn current_catalog(&self) -> Option<Arc<Loaded>> {
+        self.epoch().and_then(|epoch| self.cached_at(Some(epoch)))
+    }
+
+    /// Nobody tells us of changes: ask the primary datanode before and after each statement. It may be the last that is told of
+    /// a commit, so a schema change on its way there is waited for.
     async fn without_gtm(&self) -> Result<Arc<Loaded>> {
         let _one_at_a_time = self.loading.lock().await;
-        let rows = self.query_as_service(self.primary, "SELECT version FROM loxo.catalog_version").await?;
-        let version = rows
-            .first()
-            .and_then(|row| row.first()?.as_deref())
-            .and_then(|v| std::str::from_utf8(v).ok()?.parse().ok());
+        let rows = self.query_as_service(self.primary, load::SETTLED_VERSION).await?;
+        let version =
+            rows.last().and_then(|row| row.first()?.as_deref()).and_then(|v| std::str::from_utf8(v).ok()?.parse().ok());
         let cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match cached {
             Some(loaded) if Some(loaded.catalog.version()) == version => Ok(loaded),

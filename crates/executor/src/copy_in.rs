@@ -53,6 +53,10 @@ impl Session {
                 None => this.copy_routed(plan, &options, source, loaded.catalog.server_version()).await,
             })
             .await;
+        let result = match result {
+            Ok(rows) => self.plan_holds_to_the_end().await.map(|()| rows),
+            Err(error) => Err(error),
+        };
         if result.is_err() {
             self.fail();
         }

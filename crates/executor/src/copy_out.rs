@@ -47,6 +47,10 @@ impl Session {
         let loaded = self.catalog().await?;
         let options = copy_options(statement, false, loaded.catalog.server_version())?;
         let result = self.copy_out(plan, statement, &options, sink).await;
+        let result = match result {
+            Ok(rows) => self.plan_holds_to_the_end().await.map(|()| rows),
+            Err(error) => Err(error),
+        };
         if result.is_err() {
             self.fail();
         }

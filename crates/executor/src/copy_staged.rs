@@ -112,6 +112,10 @@ impl Session {
                 this.feed_home(source, &options, columns).await
             })
             .await;
+        let result = match result {
+            Ok(rows) => self.plan_holds_to_the_end().await.map(|()| rows),
+            Err(error) => Err(error),
+        };
         if result.is_err() {
             self.fail();
         }

@@ -5,6 +5,7 @@ use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::Field;
 use planner::{OutputColumn, Parameter, ParameterValue, Plan, SessionFacts, Statement, StatementKind};
 
+use crate::basis::Basis;
 use crate::call::Call;
 use crate::output::Output;
 use crate::run::Completion;
@@ -142,6 +143,7 @@ impl Session {
         now: Option<&str>,
     ) -> Result<Plan> {
         let loaded = self.catalog().await?;
+        self.basis = Some(Basis::new(&loaded, &statement.sql));
         let search_path = self.search_path(&loaded.catalog).await?;
         let temp_relations = self.temp_relations().await?;
         let described;

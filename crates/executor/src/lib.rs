@@ -19,12 +19,13 @@
 //! * [`cancel`]: stopping a session from outside; its part in breaking deadlocks over several nodes.
 //! * [`listen`]: LISTEN and NOTIFY.
 //! * [`quick`]: plans of statements that differ from earlier ones in their constants only.
-//! * [`load`]: the catalog, read off the primary datanode.
+//! * [`load`]: the catalog, read off the primary datanode; [`basis`]: whether a plan made from it still holds.
 //!
 //! Invariants: no SQL value is ever computed here; rows are moved as bytes and looked into only for their distribution
 //! key; every buffer is bounded; a connection that was not read to the end of an answer is never used again.
 
 mod aside;
+mod basis;
 mod block;
 mod call;
 mod cancel;

@@ -24,7 +24,7 @@ use placement::BucketMap;
 pub struct Loaded {
     /// The snapshot.
     pub catalog: Arc<Catalog>,
-    /// The gtm epoch it belongs to; `None` for a transaction's own view.
+    /// The gtm epoch in which the reading began; `None` if there was no gtm, or a schema change was under way.
     pub(crate) epoch: Option<u64>,
 }
 
@@ -70,6 +70,10 @@ const COMMIT_LOCK: i64 = 0x6c6f_786f;
 
 /// Run by a schema change on the primary datanode right before it is announced and committed.
 pub(crate) const LOCK_FOR_COMMIT: &str = "SELECT pg_catalog.pg_advisory_xact_lock(1819244655)";
+
+/// The version once no schema change is being committed. The last row of the answer has it.
+pub(crate) const SETTLED_VERSION: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; \
+     SELECT pg_catalog.pg_advisory_xact_lock_shared(1819244655); SELECT version FROM loxo.catalog_version; COMMIT";
 
 /// Printing a view's definition waits for whoever has locked the view's tables. That may be a session that waits for this
 /// very load: a circle which nobody sees, for the connection is not that session's.

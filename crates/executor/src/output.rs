@@ -80,6 +80,11 @@ impl<'a> Output<'a> {
         self.rows
     }
 
+    /// Has nothing been passed on?
+    pub(crate) fn is_untouched(&self) -> bool {
+        !self.described && self.rows == 0
+    }
+
     /// Is a RowDescription still to be passed on?
     pub(crate) fn wants_description(&self) -> bool {
         !self.described && matches!(self.target, Target::Client(_))

@@ -16,6 +16,7 @@ use catalog::Catalog;
 use pgerror::{PgError, SqlState, field};
 use planner::{Parameterised, Plan, SessionFacts, Shape, Template};
 
+use crate::basis::Basis;
 use crate::call::{Call, Parameters};
 use crate::describe::parameter_facts;
 use crate::session::Session;
@@ -100,13 +101,17 @@ impl Session {
         if self.status() == b'E' || !self.is_ordinary() {
             return None;
         }
-        let catalog = self.context.current_catalog()?.catalog.clone();
+        let loaded = self.context.current_catalog()?;
+        let catalog = &loaded.catalog;
         let mut scratch = std::mem::take(&mut self.scratch);
-        let plan = match scratch.shape.scan(sql) && self.write_key(&mut scratch, &catalog) {
-            true => self.plan_by_shape(sql, &scratch, call, &catalog),
+        let plan = match scratch.shape.scan(sql) && self.write_key(&mut scratch, catalog) {
+            true => self.plan_by_shape(sql, &scratch, call, catalog),
             false => None,
         };
         self.scratch = scratch;
+        if plan.is_some() {
+            self.basis = Some(Basis::new(&loaded, sql));
+        }
         plan
     }
 

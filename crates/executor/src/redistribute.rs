@@ -30,6 +30,9 @@ impl Session {
         let table = plan.target.qualified_name();
         self.begin_schema_change(&format!("ALTER TABLE {table}")).await?;
         self.on_every_node(&format!("LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")).await?;
+        // The new placement may be one of an older: ADD NODE, say. From here on nobody else moves the table.
+        self.schema_changed();
+        self.plan_holds_to_the_end().await?;
         self.check_dependants(plan).await?;
         let triggers = self.triggers_of(&table).await?;
         for (name, _) in &triggers {

@@ -43,7 +43,11 @@ impl Session {
     pub async fn run(&mut self, plan: &Plan, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
         self.keep_session_state(plan);
         self.note_write(writes(plan));
-        let result = Box::pin(self.dispatch(plan, call, output)).await;
+        let result = match Box::pin(self.dispatch(plan, call, output)).await {
+            Ok(completion) => self.plan_holds_to_the_end().await.map(|()| completion),
+            Err(error) => Err(error),
+        };
+        self.note_outdated(result.as_ref().err(), output.is_untouched());
         if result.is_err() {
             self.fail();
         }
@@ -124,8 +128,12 @@ impl Session {
             Plan::Chain(chain) => self.write_chain(chain, call, output).await,
             Plan::Dag(dag) => self.dag(dag, call, output).await,
             Plan::Explain(explain) => self.explain(explain, call, output).await,
-            Plan::Ddl(ddl) => self.ddl(ddl).await,
-            Plan::Redistribute(plan) => self.redistribute(plan).await,
+            Plan::Ddl(ddl) => {
+                // It changes what would be compared. What it reads is planned later.
+                self.basis = None;
+                Box::pin(self.ddl(ddl)).await
+            }
+            Plan::Redistribute(plan) => Box::pin(self.redistribute(plan)).await,
             Plan::Cluster(command) => self.cluster_command(command, call, output).await,
             Plan::CopyFrom(_) | Plan::CopyHome(_) | Plan::CopyTo(_) | Plan::DeclareCursor(_) | Plan::Session => {
                 Err(PgError::internal("this statement is not run by Session::run"))
@@ -146,7 +154,11 @@ impl Session {
             return work(self).await;
         }
         self.begin_own(Isolation::ReadCommitted, Vec::new(), false);
-        match work(self).await {
+        let worked = match work(self).await {
+            Ok(value) => self.plan_holds_to_the_end().await.map(|()| value),
+            Err(error) => Err(error),
+        };
+        match worked {
             Ok(value) => {
                 self.commit().await?;
                 Ok(value)
@@ -214,14 +226,21 @@ impl Session {
         held.flush().await?;
         let mut total = Total::default();
         let mut failure = None;
+        // Outside a block the statement may get a new plan for as long as the client knows nothing.
+        let mut unchecked = self.basis.clone().filter(|_| self.block.is_none());
         loop {
             let event = match held.next().await {
                 Ok(event) => event,
                 Err(error) => return Err(failure.unwrap_or(error)),
             };
+            let holds = match unchecked.take() {
+                Some(basis) => basis.holds(&self.context, &self.cancel).await,
+                None => Ok(()),
+            };
             let outcome = match event {
                 Event::Done => return failure.map_or(Ok(total.completion()), Err),
                 _ if failure.is_some() => Ok(()),
+                _ if holds.is_err() => holds,
                 Event::Rows(run, count) => output.rows(run, count).await,
                 Event::Description(body) => self.describe_rows(body, node, output).await,
                 Event::Complete(tag) => {

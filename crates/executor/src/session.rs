@@ -17,6 +17,7 @@ use pgproto::Frame;
 use pgproto::backend::tag;
 
 use crate::aside::Aside;
+use crate::basis::Basis;
 use crate::cancel::{CancelSet, Entry};
 use crate::context::Context;
 use crate::held::{BEGIN, Held, Own};
@@ -117,6 +118,10 @@ pub struct Session {
     pub(crate) spread: usize,
     /// Version of the catalog that the present statement was planned with.
     pub(crate) catalog_version: u64,
+    /// What the present statement's plan was made from.
+    pub(crate) basis: Option<Arc<Basis>>,
+    /// See [`Session::must_replan`].
+    pub(crate) must_replan: bool,
     /// Where reads might go back in time.
     pub(crate) sight: Sight,
     /// `default_transaction_isolation` of the home node's backends.
@@ -160,6 +165,8 @@ impl Session {
             notices: Vec::new(),
             spread,
             catalog_version: 0,
+            basis: None,
+            must_replan: false,
             sight,
             server_isolation: Isolation::default(),
             server_timeout: None,

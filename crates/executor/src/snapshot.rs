@@ -181,6 +181,11 @@ impl Session {
             Ok(()) => self.cut_over(nodes).await,
             Err(error) => Err(error),
         };
+        // A schema change that held the locks is over: better a new plan now than an error after the first row.
+        let ready = match ready {
+            Ok(()) => self.plan_holds().await,
+            Err(error) => Err(error),
+        };
         match ready {
             Ok(()) => Ok(read),
             Err(error) => {

@@ -237,12 +237,13 @@ impl Session {
     async fn load_own_catalog(&mut self) -> Result<Arc<Loaded>> {
         let home = self.home;
         let version = self.context.next_own_version();
+        let epoch = self.context.epoch();
         self.hold(home, Mode::InBlock).await?;
         let held = self.link(home)?;
         held.flush().await?;
         held.skip_preamble().await?;
         let catalog = load::load(&mut held.link.connection, Some(version)).await?;
-        let loaded = Arc::new(Loaded { catalog: Arc::new(catalog), epoch: None });
+        let loaded = Arc::new(Loaded { catalog: Arc::new(catalog), epoch });
         if let Some(block) = &mut self.block {
             block.catalog = Some(loaded.clone());
         }

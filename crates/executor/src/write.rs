@@ -17,6 +17,7 @@ use catalog::NodeId;
 use pgerror::{Result, SqlState};
 use planner::{Chain, Change, DdlPlan, Gather, InsertStaged, Route};
 
+use crate::basis::is_outdated;
 use crate::call::{Call, Gating};
 use crate::chain::changes_by_address;
 use crate::locks::Locks;
@@ -107,7 +108,7 @@ impl Session {
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
-        let gating = Gating { gtm: self.context.gtm.clone(), cancel: self.cancel.clone() };
+        let gating = Gating { cancel: self.cancel.clone(), context: self.context.clone(), basis: self.basis.take() };
         for (node, sql) in &parts {
             self.hold(*node, Mode::Autocommit).await?;
             self.sight.touch(*node);
@@ -235,7 +236,8 @@ impl Session {
             // Who has rights on some columns only may write the table, not lock it.
             let is_lock_refused = keeps_writers_off && error.code() == SqlState::INSUFFICIENT_PRIVILEGE;
             may_lock &= !is_lock_refused;
-            let is_overtaken = error.code() == SqlState::SERIALIZATION_FAILURE || is_lock_refused;
+            let is_overtaken =
+                error.code() == SqlState::SERIALIZATION_FAILURE && !is_outdated(&error) || is_lock_refused;
             let may_retry = is_overtaken && output.rows_sent() == rows_before;
             if !may_retry || attempt == TRIES_MAX {
                 return Err(error);
@@ -265,6 +267,10 @@ impl Session {
             Err(error) => Err(error),
         };
         self.drop_readers().await;
+        let worked = match worked {
+            Ok(value) => self.plan_holds_to_the_end().await.map(|()| value),
+            Err(error) => Err(error),
+        };
         match worked {
             Ok(value) => self.commit().await.map(|_| value),
             Err(error) => {

@@ -1,0 +1,179 @@
+//! A statement that waits for a schema change of another session must not act on the plan it had before.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use testkit::Cluster;
+use testkit::wire::{Answer, Client, CopyInput};
+
+const ROWS: usize = 20;
+/// Longest wait for somebody to wait.
+const SOON: Duration = Duration::from_secs(10);
+
+/// One that comes back with an answer all the same, by a new plan.
+const REPLANNED: [&str; 10] = [
+    "INSERT INTO t VALUES (100, 3, 'new')",
+    "INSERT INTO t VALUES (100, 3, 'new'), (101, 4, 'new'), (102, 5, 'new')",
+    "INSERT INTO t SELECT id + 100, grp, 'new' FROM t",
+    "UPDATE t SET v = 'other' WHERE id = 7 AND grp = 0",
+    "UPDATE t SET v = 'other'",
+    "DELETE FROM t WHERE id = 7 AND grp = 0",
+    "SELECT v FROM t WHERE id = 7 AND grp = 0",
+    "SELECT count(*) FROM t",
+    "SELECT count(*) FROM w JOIN t USING (grp)",
+    "ALTER TABLE t DELETE NODE (dn2)",
+];
+
+/// What B does while A waits, and how many rows it leaves.
+const CHANGES: [(&str, usize); 3] = [
+    ("ALTER TABLE t DISTRIBUTE BY HASH (grp)", ROWS),
+    ("ALTER TABLE t DISTRIBUTE BY REPLICATION", ROWS),
+    (
+        "DROP TABLE t CASCADE; CREATE TABLE t (id int, grp int, v text) DISTRIBUTE BY HASH (grp); \
+      CREATE VIEW w AS SELECT * FROM t; INSERT INTO t SELECT g, g % 7, 'fresh' FROM generate_series(1, 20) g",
+        ROWS,
+    ),
+];
+
+fn fill(session: &mut Client) {
+    for sql in [
+        "DROP TABLE IF EXISTS t CASCADE",
+        "CREATE TABLE t (id int, grp int, v text) DISTRIBUTE BY HASH (id)",
+        "CREATE VIEW w AS SELECT * FROM t",
+        "INSERT INTO t SELECT g, g % 7, 'old' FROM generate_series(1, 20) g",
+    ] {
+        session.run(sql).expect(sql);
+    }
+}
+
+/// Comes back when a backend waits for a lock.
+fn somebody_waits(cluster: &Cluster, may_come: impl Fn() -> bool) {
+    let nodes = 0..cluster.datanodes().len();
+    let mut nodes: Vec<Client> = nodes.map(|node| cluster.connect_datanode(node).expect("a datanode")).collect();
+    let started = Instant::now();
+    let waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted";
+    while !nodes.iter_mut().any(|node| node.scalar(waiting).expect("a count") != "0") {
+        assert!(started.elapsed() < SOON && may_come(), "nobody waits");
+        thread::yield_now();
+    }
+}
+
+/// A statement through one coordinator that waits for the change made through another, which then commits.
+fn overtaken(cluster: &Cluster, change: &str, before: &str, work: impl FnOnce(&mut Client) -> Answer + Send) -> Answer {
+    let mut changer = cluster.connect(1).expect("a session");
+    fill(&mut changer);
+    let mut session = cluster.connect(0).expect("a session");
+    // The coordinator has the catalog, and a plan of this shape, from before.
+    session.run("SELECT count(*) FROM t").expect("rows");
+    if !before.is_empty() {
+        session.run(before).expect(before);
+    }
+    changer.run(&format!("BEGIN; {change}")).expect(change);
+    thread::scope(|scope| {
+        let worker = scope.spawn(move || work(&mut session));
+        somebody_waits(cluster, || !worker.is_finished());
+        changer.run("COMMIT").expect("the change");
+        worker.join().expect("an answer")
+    })
+}
+
+/// Every row is where one looks for it, through either coordinator.
+fn rows_are_found(cluster: &Cluster, what: &str) -> usize {
+    let mut sessions = [0, 1].map(|at| cluster.connect(at).expect("a session"));
+    let rows = sessions[0].strings("SELECT id, grp FROM t").expect("the rows");
+    for (at, session) in sessions.iter_mut().enumerate() {
+        assert_eq!(session.scalar("SELECT count(*) FROM t").expect("a count"), rows.len().to_string(), "{what}");
+        for row in rows.iter().filter(|row| row[0].len() % 2 == at) {
+            let sql = format!("SELECT count(*) FROM t WHERE id = {} AND grp = {}", row[0], row[1]);
+            assert_eq!(session.scalar(&sql).expect("a count"), "1", "{what}: {row:?}");
+        }
+    }
+    let table = |node| cluster.connect_datanode(node).expect("a datanode").scalar("SELECT count(*) FROM t");
+    let counts = [0, 1].map(|node| table(node).expect("a count").parse::<usize>().expect("a number"));
+    assert!(counts == [rows.len(); 2] || counts[0] + counts[1] == rows.len(), "{what}: {counts:?}");
+    rows.len()
+}
+
+/// Rows that a statement adds.
+fn added(sql: &str, rows: usize) -> isize {
+    match sql {
+        _ if sql.starts_with("DELETE") => -1,
+        _ if sql.starts_with("INSERT INTO t SELECT") => rows as isize,
+        _ if sql.starts_with("INSERT") => sql.matches('(').count() as isize,
+        _ => 0,
+    }
+}
+
+fn is_outdated(answer: &Answer) -> bool {
+    answer.error.as_ref().is_some_and(|error| {
+        error.code().as_str() == "40001" && error.message().starts_with("the distribution of table")
+    })
+}
+
+#[test]
+fn a_statement_overtaken_by_a_schema_change_gets_a_new_plan_or_fails() {
+    let cluster = Cluster::start(2, 2).expect("a cluster");
+    if !cluster.is_distributed() {
+        return;
+    }
+    for (number, (change, rows)) in CHANGES.into_iter().enumerate() {
+        for (at, sql) in REPLANNED.into_iter().enumerate() {
+            let what = format!("{sql} behind {change}");
+            if (at + number) % 3 == 0 {
+                fails_in_a_block(&cluster, change, sql, rows);
+                continue;
+            }
+            let answer = overtaken(&cluster, change, "", |session| session.simple(sql).expect("an answer"));
+            assert!(answer.error.is_none(), "{what}: {:?}", answer.error);
+            assert_eq!(rows_are_found(&cluster, &what) as isize, rows as isize + added(sql, rows), "{what}");
+            if sql == "SELECT count(*) FROM t" {
+                assert_eq!(answer.rows[0][0].as_deref(), Some(rows.to_string().as_bytes()), "{what}");
+            }
+        }
+        fails_in_a_block(&cluster, change, "DECLARE c CURSOR FOR SELECT * FROM t", rows);
+        let prepare = "PREPARE p AS INSERT INTO t VALUES (100, 3, 'new')";
+        let answer = overtaken(&cluster, change, prepare, |session| session.simple("EXECUTE p").expect("an answer"));
+        assert!(answer.error.is_none(), "EXECUTE behind {change}: {:?}", answer.error);
+        assert_eq!(rows_are_found(&cluster, "EXECUTE"), rows + 1);
+        let copy = |session: &mut Client| {
+            let input = CopyInput { frames: &[b"100\t3\tnew\n101\t4\tnew\n102\t5\tnew\n"], fail: false };
+            session.simple_copy("COPY t FROM STDIN", input).expect("an answer")
+        };
+        let answer = overtaken(&cluster, change, "", copy);
+        assert!(is_outdated(&answer), "COPY behind {change}: {answer:?}");
+        assert_eq!(rows_are_found(&cluster, "COPY"), rows);
+        copy(&mut cluster.connect(0).expect("a session"));
+        assert_eq!(rows_are_found(&cluster, "COPY"), rows + 3);
+    }
+}
+
+fn fails_in_a_block(cluster: &Cluster, change: &str, sql: &str, rows: usize) {
+    let what = format!("{sql} behind {change}, in a block");
+    let answer = overtaken(cluster, change, "BEGIN", |session| {
+        let answer = session.simple(sql).expect("an answer");
+        assert_eq!(session.run("COMMIT").expect("the end").tag.as_deref(), Some("ROLLBACK"), "{what}");
+        answer
+    });
+    assert!(is_outdated(&answer), "{what}: {answer:?}");
+    assert_eq!(rows_are_found(cluster, &what), rows, "{what}");
+}
+
+/// What another table's change does to a statement in a block: nothing.
+#[test]
+fn changes_of_other_tables_are_no_concern() {
+    let cluster = Cluster::start(2, 2).expect("a cluster");
+    let mut changer = cluster.connect(1 % cluster.coordinators().len()).expect("a session");
+    changer.run("CREATE TABLE t (id int, v text)").expect("a table");
+    changer.run("CREATE TABLE elsewhere (id int)").expect("a table");
+    let (mut session, mut holder) = (cluster.connect(0).expect("a session"), cluster.connect(0).expect("a session"));
+    holder.run("BEGIN; LOCK TABLE t IN SHARE MODE").expect("a lock");
+    session.run("BEGIN").expect("BEGIN");
+    session.send_query("INSERT INTO t SELECT g FROM generate_series(1, 50) g").expect("it goes out");
+    somebody_waits(&cluster, || true);
+    changer.run("DROP TABLE elsewhere").expect("no table");
+    holder.run("COMMIT").expect("COMMIT");
+    let answers = session.wait().expect("an answer");
+    assert!(answers.iter().all(|answer| answer.error.is_none()), "{answers:?}");
+    session.run("COMMIT").expect("COMMIT");
+    assert_eq!(changer.scalar("SELECT count(*) FROM t").expect("a count"), "50");
+}

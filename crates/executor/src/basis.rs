@@ -1,0 +1,162 @@
+//! What a plan was made from, and whether it still holds.
+//!
+//! A statement may wait for a schema change of another session, at its datanodes or on the way to them, and then run by a plan
+//! that sends rows where the table was before. But every schema change has all coordinators drop their catalogs before it
+//! commits. So once the fragments have run, and thereby have their locks, a catalog that is still valid says that
+//! none has overtaken them: that is one comparison of epochs. Otherwise the catalog is read anew, which waits for the end of what
+//! was announced, and the places of the tables in the statement are compared.
+//!
+//! ```text
+//!  plan ── fragments run ── does it hold? ── Sync or COMMIT
+//!                                └─ no: 40001, or a new plan if nothing has gone to the client
+//! ```
+//!
+//! Invariant: nothing is committed outside a block, and no statement of a block succeeds, by a plan that was not found to hold.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use catalog::{Catalog, Distribution, Relation};
+use pgerror::{PgError, Result, SqlState};
+use txn::gtm::CatalogState;
+
+use crate::cancel::CancelSet;
+use crate::context::Context;
+use crate::load::Loaded;
+use crate::session::Session;
+
+const MOVED: &str = "the distribution of table";
+
+/// The catalog and the text of the present statement's plan.
+pub(crate) struct Basis {
+    loaded: Arc<Loaded>,
+    sql: Box<str>,
+}
+
+impl Basis {
+    pub(crate) fn new(loaded: &Arc<Loaded>, sql: &str) -> Arc<Self> {
+        Arc::new(Self { loaded: loaded.clone(), sql: sql.into() })
+    }
+
+    /// 40001 if a table of the statement has moved; for a plan by the catalog that all sessions share.
+    pub(crate) async fn holds(&self, context: &Context, cancel: &CancelSet) -> Result<()> {
+        if self.is_untouched(context) {
+            return Ok(());
+        }
+        // Boxed: it is seldom needed, and every statement's future would have room for it.
+        let now = Box::pin(cancel.interrupt().or(context.catalog())).await??;
+        self.compare(&now.catalog)
+    }
+
+    /// Has no schema change been announced since the catalog was read?
+    fn is_untouched(&self, context: &Context) -> bool {
+        self.loaded.epoch.is_some_and(|epoch| context.gtm.catalog_state() == CatalogState::Valid { epoch })
+    }
+
+    fn compare(&self, now: &Catalog) -> Result<()> {
+        let then = &self.loaded.catalog;
+        let moved = then.relations().filter(|relation| has_moved(relation, now));
+        let text = self.sql.to_lowercase();
+        match moved.map(|relation| relation.as_ref()).find(|relation| mentions(&text, relation, then)) {
+            None => Ok(()),
+            Some(relation) => Err(PgError::new(
+                SqlState::SERIALIZATION_FAILURE,
+                format!("{MOVED} {} changed while the statement ran", relation.qualified_name()),
+            )
+            .hint("Run the statement again, or the whole transaction if it was part of one.")),
+        }
+    }
+}
+
+/// Is this the error of a plan that does not hold? The same plan is of no use again.
+pub(crate) fn is_outdated(error: &PgError) -> bool {
+    error.code() == SqlState::SERIALIZATION_FAILURE && error.message().starts_with(MOVED)
+}
+
+/// Another table of that name, or none, counts too. Views have no place of their own.
+fn has_moved(relation: &Relation, now: &Catalog) -> bool {
+    let is_view = matches!(relation.distribution, Distribution::View);
+    let is_as_before = |now: &Relation| {
+        (&now.schema, &now.name) == (&relation.schema, &relation.name)
+            && now.distribution.places_like(&relation.distribution)
+    };
+    !is_view && !now.relation_by_oid(relation.oid).is_some_and(|now| is_as_before(now))
+}
+
+/// May the statement use the table, by its own name, its parent's, or that of a view or function which does? Found in the
+/// texts, so sometimes true of a statement that has only a word in common with it.
+fn mentions(text: &str, relation: &Relation, catalog: &Catalog) -> bool {
+    // What is written with escapes may be any name.
+    if text.contains("u&\"") {
+        return true;
+    }
+    let mut words = BTreeSet::from([word(&relation.name)]);
+    loop {
+        let uses = |definition: &str| contains_any(&definition.to_lowercase(), &words);
+        let views = catalog.relations().filter(|view| view.view_definition.as_deref().is_some_and(uses));
+        let is_child = |relation: &&Arc<Relation>| words.contains(&word(&relation.name));
+        let parents = catalog.relations().filter(is_child).filter_map(|child| catalog.relation_by_oid(child.parent?));
+        let functions = catalog.all_functions().filter(|function| uses(&function.definition));
+        let relations = views.chain(parents).map(|relation| word(&relation.name));
+        let more: BTreeSet<String> = relations.chain(functions.map(|function| word(&function.name))).collect();
+        if more.is_subset(&words) {
+            return contains_any(text, &words);
+        }
+        words.extend(more);
+    }
+}
+
+/// A name as it is looked for: in small letters, and up to a quote, which a text doubles.
+fn word(name: &str) -> String {
+    name.split('"').next().unwrap_or_default().to_lowercase()
+}
+
+fn contains_any(text: &str, words: &BTreeSet<String>) -> bool {
+    words.iter().any(|word| text.contains(word.as_str()))
+}
+
+impl Session {
+    /// 40001 if the present statement's plan does not hold any more. To be asked when its fragments have run and no answer is on
+    /// its way.
+    pub(crate) async fn plan_holds(&mut self) -> Result<()> {
+        let Some(basis) = self.basis.clone() else { return Ok(()) };
+        if !self.block.as_ref().is_some_and(|block| block.schema_changed) {
+            return basis.holds(&self.context, &self.cancel).await;
+        }
+        if basis.is_untouched(&self.context) {
+            return Ok(());
+        }
+        Box::pin(self.own_catalog_holds(&basis)).await
+    }
+
+    async fn own_catalog_holds(&mut self, basis: &Basis) -> Result<()> {
+        self.cancel.interrupt().or(self.context.schema_settled()).await??;
+        if let Some(block) = &mut self.block {
+            block.catalog = None;
+        }
+        let now = self.catalog().await?;
+        basis.compare(&now.catalog)
+    }
+
+    /// The same before the statement's own transaction commits, after which it is too late to ask.
+    pub async fn plan_holds_to_the_end(&mut self) -> Result<()> {
+        let holds = self.plan_holds().await;
+        self.basis = None;
+        holds
+    }
+
+    /// A plan that was not run to its end is nobody's business any more.
+    pub(crate) fn forget_plan(&mut self) {
+        (self.basis, self.must_replan) = (None, false);
+    }
+
+    /// Notes how a statement ended of which this much has gone to the client.
+    pub(crate) fn note_outdated(&mut self, error: Option<&PgError>, is_untouched: bool) {
+        self.must_replan = is_untouched && error.is_some_and(is_outdated);
+    }
+
+    /// Has the last statement failed because its plan did not hold, before any of its answer was sent?
+    pub fn must_replan(&self) -> bool {
+        self.must_replan
+    }
+}
