@@ -3,7 +3,7 @@
 use catalog::NodeId;
 use pg_query::protobuf::{ObjectType, RangeVar, ReindexObjectType};
 use pg_query::{Node, NodeEnum};
-use pgerror::{PgError, Result};
+use pgerror::{PgError, Result, SqlState};
 
 use crate::context::{Context, Named};
 use crate::functions;
@@ -220,6 +220,11 @@ impl Ddl<'_> {
         })
     }
 
+    fn is_broken(&self, name: &RangeVar) -> bool {
+        let code = |error: PgError| error.code();
+        self.ctx.resolve(name).err().map(code) == Some(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE)
+    }
+
     fn named(&self, name: Option<&RangeVar>) -> Result<Plan> {
         match name {
             Some(name) if is_temporary(self.ctx, name) => Ok(self.temporary(DdlKind::Schema)),
@@ -267,7 +272,9 @@ impl Ddl<'_> {
         ]
         .contains(&kind);
         let mut plan = if is_relation {
-            let names: Vec<RangeVar> = drop.objects.iter().filter_map(relation_name).collect();
+            let mut names: Vec<RangeVar> = drop.objects.iter().filter_map(relation_name).collect();
+            // A table that is good for nothing else can be dropped.
+            names.retain(|name| !self.is_broken(name));
             self.relations(&names.iter().collect::<Vec<_>>(), DdlKind::Schema)?
         } else {
             self.everywhere(DdlKind::Schema)
