@@ -181,7 +181,12 @@ impl Session {
         let completion = self.scatter(Mode::Autocommit, first, &Call::default(), &mut output).await?;
         if !others.is_empty() {
             let rest = others.iter().map(|node| (*node, ddl.node_sql.clone())).collect();
-            self.scatter(Mode::Autocommit, rest, &Call::default(), &mut output).await.map_err(|error| {
+            let notices = self.take_notices();
+            let done = self.scatter(Mode::Autocommit, rest, &Call::default(), &mut output).await;
+            // The others' notices are the primary's once more.
+            self.take_notices();
+            self.notices = notices;
+            done.map_err(|error| {
                 error.hint("The statement is done on the other datanodes and does not run in a transaction: repeat it.")
             })?;
         }

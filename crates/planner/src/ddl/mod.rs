@@ -51,14 +51,15 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         }
         NodeEnum::ReindexStmt(reindex) => {
             let mut plan = ddl.relations(&reindex.relation.iter().collect::<Vec<_>>(), DdlKind::Maintenance)?;
-            let many = ![ReindexObjectType::ReindexObjectIndex as i32, ReindexObjectType::ReindexObjectTable as i32]
+            let one = [ReindexObjectType::ReindexObjectIndex as i32, ReindexObjectType::ReindexObjectTable as i32]
                 .contains(&reindex.kind);
+            let many = !one || reindex.relation.as_ref().is_some_and(|name| ddl.takes_many_transactions(name));
             plan.outside_transaction = many || has_option(&reindex.params, "concurrently");
             Ok(boxed(plan))
         }
         NodeEnum::ClusterStmt(cluster) => {
             let mut plan = ddl.relations(&cluster.relation.iter().collect::<Vec<_>>(), DdlKind::Maintenance)?;
-            plan.outside_transaction = cluster.relation.is_none();
+            plan.outside_transaction = cluster.relation.as_ref().is_none_or(|name| ddl.takes_many_transactions(name));
             Ok(boxed(plan))
         }
         NodeEnum::CheckPointStmt(_) => {
@@ -218,6 +219,20 @@ impl Ddl<'_> {
             Named::Home(Some(relation)) => relation.kind == catalog::RelationKind::MaterializedView,
             _ => false,
         })
+    }
+
+    /// CLUSTER and REINDEX of a partitioned table are as many transactions as it has partitions; inside a block the node says
+    /// that it cannot be. The catalog has no indexes, so that any name it does not know may be one of a partitioned table.
+    fn takes_many_transactions(&self, name: &RangeVar) -> bool {
+        let is_partitioned = |relation: &catalog::Relation| relation.kind == catalog::RelationKind::PartitionedTable;
+        if self.ctx.session.in_transaction || is_temporary(self.ctx, name) {
+            return false;
+        }
+        match self.ctx.resolve(name) {
+            Ok(Named::Distributed(relation)) => is_partitioned(&relation),
+            Ok(Named::Home(None)) => self.ctx.catalog.relations().any(|relation| is_partitioned(relation)),
+            _ => false,
+        }
     }
 
     fn is_broken(&self, name: &RangeVar) -> bool {
