@@ -11,6 +11,7 @@ use pgerror::{PgError, Result};
 use crate::context::{Context, Named};
 use crate::functions::{Facts, function_facts};
 use crate::session::{Exchanges, SessionFacts};
+use crate::tree::Ref;
 
 const TRIGGER_HINT: &str = "Its function may compute the new row's columns, but not read or write tables.";
 const EXPRESSION_HINT: &str = "The function may compute and may read tables that are replicated on all nodes.";
@@ -114,4 +115,15 @@ pub(crate) fn is_everywhere(catalog: &Catalog, name: &RangeVar) -> bool {
     }
     let mut meant = catalog.relations().filter(|relation| relation.name == name.relname).peekable();
     meant.peek().is_some() && meant.all(|relation| everywhere(relation))
+}
+
+/// The table that a statement changes.
+pub(crate) fn changed(node: Ref<'_>) -> Option<&RangeVar> {
+    match node {
+        Ref::InsertStmt(insert) => insert.relation.as_ref(),
+        Ref::UpdateStmt(update) => update.relation.as_ref(),
+        Ref::DeleteStmt(delete) => delete.relation.as_ref(),
+        Ref::MergeStmt(merge) => merge.relation.as_ref(),
+        _ => None,
+    }
 }

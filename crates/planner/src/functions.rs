@@ -90,7 +90,7 @@ impl Search<'_> {
         statement.walk(&mut |node| {
             let found = match node {
                 Ref::RangeVar(name) => code::check_named(self.ctx, name, code::check_read),
-                _ => changed(node).map_or(Ok(()), |name| code::check_named(self.ctx, name, code::check_change)),
+                _ => code::changed(node).map_or(Ok(()), |name| code::check_named(self.ctx, name, code::check_change)),
             };
             if let Err(error) = found {
                 self.facts.refused.get_or_insert(error);
@@ -338,17 +338,6 @@ impl Search<'_> {
             None => nodes.to_vec(),
         };
         self.facts.function_nodes = Some(common);
-    }
-}
-
-/// The table that a statement changes.
-fn changed(node: Ref<'_>) -> Option<&protobuf::RangeVar> {
-    match node {
-        Ref::InsertStmt(insert) => insert.relation.as_ref(),
-        Ref::UpdateStmt(update) => update.relation.as_ref(),
-        Ref::DeleteStmt(delete) => delete.relation.as_ref(),
-        Ref::MergeStmt(merge) => merge.relation.as_ref(),
-        _ => None,
     }
 }
 
