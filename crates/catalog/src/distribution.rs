@@ -36,6 +36,8 @@ pub enum Distribution {
     Temporary,
     /// A view: it is where the relations of its definition are.
     View,
+    /// The metadata and the table disagree, as the text says: the table can only be dropped.
+    Broken(String),
 }
 
 impl Distribution {
@@ -46,7 +48,7 @@ impl Distribution {
             Distribution::Modulo { .. } => Some('M'),
             Distribution::Replicated { .. } => Some('R'),
             Distribution::RoundRobin { .. } => Some('N'),
-            Distribution::CatalogNode | Distribution::Temporary | Distribution::View => None,
+            Distribution::CatalogNode | Distribution::Temporary | Distribution::View | Distribution::Broken(_) => None,
         }
     }
 
@@ -89,7 +91,9 @@ impl Distribution {
                 map.nodes().iter().copied().map(NodeId).collect()
             }
             Distribution::Replicated { nodes } | Distribution::RoundRobin { nodes } => nodes.clone(),
-            Distribution::CatalogNode | Distribution::Temporary | Distribution::View => Vec::new(),
+            Distribution::CatalogNode | Distribution::Temporary | Distribution::View | Distribution::Broken(_) => {
+                Vec::new()
+            }
         }
     }
 

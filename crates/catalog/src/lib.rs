@@ -14,8 +14,10 @@ use std::sync::Arc;
 use placement::{BucketMap, KeyType};
 
 mod builder;
+mod code;
 mod distribution;
 pub use builder::Builder;
+pub use code::{Code, Verdict};
 pub use distribution::{Distribution, KeyColumn, MapId};
 
 /// A datanode's place in [`Catalog::nodes`]; small, dense, stable for the life of a node. Also the value that a
@@ -152,6 +154,8 @@ pub struct Relation {
     /// User triggers (not those of foreign keys).
     pub has_triggers: bool,
     pub has_rules: bool,
+    /// Functions that the nodes call by themselves when rows are read or changed.
+    pub code: Option<Arc<Code>>,
     /// `pg_class.reltuples` summed over the nodes, at least 0. An estimate.
     pub rows: f64,
 }

@@ -1,7 +1,7 @@
 //! Random COPY input gives on a cluster what it gives on one PostgreSQL: rows, errors, CONTEXT lines.
 //!
 //! `LOXO_FUZZ_SEED` (default 1) is the first case's seed, each next case has the next number; `LOXO_FUZZ_CASES` says how
-//! many (default 300, so that every run does the same); `LOXO_FUZZ_SECONDS` runs for that long instead. A failure prints the
+//! many (default 130, so that every run does the same); `LOXO_FUZZ_SECONDS` runs for that long instead. A failure prints the
 //! seed that runs it again.
 
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use e2e::fuzz::{self, Case, Tally};
 use testkit::{Cluster, Server, ServerOptions, TempDir};
 
 /// Cases of a run that does not say how many.
-const CASES: u64 = 300;
+const CASES: u64 = 130;
 /// More failures than this add nothing.
 const FAILURES_MAX: usize = 10;
 

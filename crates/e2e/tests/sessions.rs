@@ -568,3 +568,30 @@ fn a_coordinator_that_is_killed_leaves_nothing(cluster: &Cluster) {
         cluster.up().expect("the coordinator is started again");
     }
 }
+
+#[test]
+fn a_broken_table_is_alone() {
+    let cluster = Cluster::start(2, 1).expect("a cluster");
+    if !cluster.is_distributed() {
+        return;
+    }
+    let mut session = cluster.connect(0).expect("a session");
+    session.run("CREATE TABLE broken (id int, v int) DISTRIBUTE BY HASH (id)").expect("a table");
+    session.run("CREATE TABLE whole (id int) DISTRIBUTE BY HASH (id)").expect("a table");
+    let plan = session.strings("EXPLAIN CREATE TABLE copied AS SELECT * FROM whole").expect("a plan");
+    assert!(plan.iter().any(|line| line[0].contains("then INSERT INTO public.copied")), "{plan:?}");
+    for datanode in 0..2 {
+        let mut node = cluster.connect_datanode(datanode).expect("a datanode's session");
+        node.run("ALTER TABLE broken DROP COLUMN id").expect("a change behind the cluster's back");
+    }
+    session.run("CREATE TABLE later (id int)").expect("a schema change, after which the catalog is read anew");
+    for sql in ["SELECT * FROM broken", "INSERT INTO broken VALUES (1)", "ALTER TABLE broken ADD COLUMN w int"] {
+        let error = session.run(sql).expect_err(sql);
+        assert_eq!(error.code(), SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, "{sql}: {error:?}");
+    }
+    for sql in
+        ["INSERT INTO whole VALUES (1)", "DROP TABLE broken", "CREATE TABLE broken (id int)", "SELECT * FROM broken"]
+    {
+        session.run(sql).expect(sql);
+    }
+}

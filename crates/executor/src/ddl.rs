@@ -8,7 +8,7 @@
 //! change, and the others' commits wait for it. So does one that may lock tables whose definitions every coordinator has to
 //! print after the next commit: all would wait for it, not only schema changes.
 
-use catalog::{NodeId, quote_identifier, quote_literal};
+use catalog::{Distribution, NodeId, quote_identifier, quote_literal};
 use pgerror::{PgError, Result, SqlState};
 use planner::{DdlKind, DdlPlan, Effect, MapRequest, Placement, Plan};
 
@@ -117,18 +117,30 @@ impl Session {
         self.follow_up(ddl, tag).await
     }
 
-    /// DROP … CASCADE of a type takes the columns of that type along, but a table cannot lose its distribution key.
+    /// DROP … CASCADE of a type takes the columns of that type along, but a table cannot lose its distribution key. One that
+    /// has lost it before is no obstacle.
     async fn keys_remain(&mut self, primary: NodeId, sql: &str) -> Result<()> {
-        const LOST: &str = "SELECT k.relid::pg_catalog.regclass::text FROM loxo.class k JOIN pg_catalog.pg_attribute a \
-             ON a.attrelid = k.relid AND a.attnum = ANY (k.key_columns) WHERE a.attisdropped LIMIT 1";
+        const LOST: &str = "SELECT k.relid, k.relid::pg_catalog.regclass FROM loxo.class k JOIN pg_catalog.pg_attribute a \
+             ON a.attrelid = k.relid AND a.attnum = ANY (k.key_columns) WHERE a.attisdropped";
         if !sql.to_ascii_lowercase().contains("cascade") {
             return Ok(());
         }
         let rows = self.rows_on(primary, LOST).await?;
-        let Some(table) = rows.first().and_then(|row| row.first()?.as_deref()) else { return Ok(()) };
-        let table = String::from_utf8_lossy(table);
-        Err(PgError::unsupported(format!("dropping the distribution key of table {table} by CASCADE"))
-            .hint("Drop the table first, or give the column another type in a new table."))
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let catalog = self.catalog().await?.catalog.clone();
+        let text = |value: Option<&[u8]>| String::from_utf8_lossy(value.unwrap_or_default()).into_owned();
+        for row in &rows {
+            let oid = text(row.first().and_then(|value| value.as_deref())).parse().unwrap_or(0);
+            let before = catalog.relation_by_oid(oid).map(|relation| &relation.distribution);
+            if !matches!(before, Some(Distribution::Broken(_))) {
+                let table = text(row.get(1).and_then(|value| value.as_deref()));
+                return Err(PgError::unsupported(format!("dropping the distribution key of table {table} by CASCADE"))
+                    .hint("Drop the table first, or give the column another type in a new table."));
+            }
+        }
+        Ok(())
     }
 
     /// Fills a table that CREATE TABLE AS made.
@@ -169,7 +181,12 @@ impl Session {
         let completion = self.scatter(Mode::Autocommit, first, &Call::default(), &mut output).await?;
         if !others.is_empty() {
             let rest = others.iter().map(|node| (*node, ddl.node_sql.clone())).collect();
-            self.scatter(Mode::Autocommit, rest, &Call::default(), &mut output).await.map_err(|error| {
+            let notices = self.take_notices();
+            let done = self.scatter(Mode::Autocommit, rest, &Call::default(), &mut output).await;
+            // The others' notices are the primary's once more.
+            self.take_notices();
+            self.notices = notices;
+            done.map_err(|error| {
                 error.hint("The statement is done on the other datanodes and does not run in a transaction: repeat it.")
             })?;
         }

@@ -148,7 +148,7 @@ impl Session {
         let temp_relations = self.temp_relations().await?;
         let described;
         let known = match known {
-            None if statement.kind == StatementKind::CreateTableAs => match statement.query_to_describe() {
+            None if statement.creates_table_as() => match statement.query_to_describe() {
                 Some(query) => {
                     described = self.describe(&query, &call.declared_types()).await?;
                     Some(&described)

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use catalog::{
-    Builder, Catalog, Column, Distribution, FIRST_USER_OID, ForeignKey, Function, Generated, Group, KeyColumn, MapId,
-    Node, NodeId, Oid, Persistence, Relation, RelationKind, UniqueKey, UserType,
+    Builder, Catalog, Code, Column, Distribution, FIRST_USER_OID, ForeignKey, Function, Generated, Group, KeyColumn,
+    MapId, Node, NodeId, Oid, Persistence, Relation, RelationKind, UniqueKey, UserType,
 };
 use pgerror::{PgError, Result, SqlState};
 use pgproto::Connection;
@@ -197,6 +197,7 @@ fn by_relation(rows: Vec<Row>) -> Result<HashMap<Oid, Vec<Row>>> {
 async fn read_relations(connection: &mut Connection, mut builder: Builder) -> Result<Catalog> {
     let mut columns = by_relation(connection.query_rows(COLUMNS).await?)?;
     let mut unique_keys = by_relation(connection.query_rows(UNIQUE_KEYS).await?)?;
+    let mut code = by_relation(connection.query_rows(CODE).await?)?;
     let mut foreign_keys = by_relation(connection.query_rows(FOREIGN_KEYS).await?)?;
     // Key types of domains need the types, which are in the builder: freeze a copy of what is there so far.
     let types = connection.query_rows(DOMAIN_BASES).await?;
@@ -208,7 +209,9 @@ async fn read_relations(connection: &mut Connection, mut builder: Builder) -> Re
         let oid: Oid = number(&row, 0)?;
         let columns = columns.remove(&oid).unwrap_or_default().iter().map(column).collect::<Result<Vec<Column>>>()?;
         let kind = relation_kind(letter(&row, 3)?)?;
-        let distribution = distribution(&row, kind, &columns, &domains, &builder)?;
+        // One table that is not as we left it must not take all others along.
+        let distribution = distribution(&row, kind, &columns, &domains, &builder)
+            .unwrap_or_else(|error| Distribution::Broken(error.message().into_owned()));
         builder.relation(Relation {
             oid,
             schema: text(&row, 1)?.to_owned(),
@@ -236,6 +239,7 @@ async fn read_relations(connection: &mut Connection, mut builder: Builder) -> Re
             has_children: flag(&row, 9)?,
             has_triggers: flag(&row, 10)?,
             has_rules: flag(&row, 11)?,
+            code: code.remove(&oid).map(|rows| called(&rows)).transpose()?,
             rows: number::<f64>(&row, 12)?.max(0.0),
         });
     }
@@ -290,6 +294,19 @@ fn foreign_key(row: &Row) -> Result<ForeignKey> {
     })
 }
 
+fn called(rows: &[Row]) -> Result<Arc<Code>> {
+    let mut code = Code::default();
+    for row in rows {
+        let list = match letter(row, 1)? {
+            't' => &mut code.triggers,
+            'p' => &mut code.policies,
+            _ => &mut code.expressions,
+        };
+        list.push(number(row, 2)?);
+    }
+    Ok(Arc::new(code))
+}
+
 fn distribution(
     row: &Row,
     kind: RelationKind,
@@ -305,8 +322,9 @@ fn distribution(
     };
     let nodes = || -> Result<Vec<NodeId>> { Ok(numbers(optional(row, 16)?)?.into_iter().map(NodeId).collect()) };
     let map_id = || -> Result<MapId> { Ok(MapId(number(row, 15)?)) };
-    let map =
-        |id: MapId| builder.get_map(id).ok_or_else(|| PgError::internal(format!("bucket map {} does not exist", id.0)));
+    let map = |id: MapId| {
+        builder.get_map(id).ok_or_else(|| PgError::internal(format!("Bucket map {} does not exist.", id.0)))
+    };
     let key = numbers::<i16>(optional(row, 14)?)?
         .into_iter()
         .map(|attnum| {
@@ -315,8 +333,9 @@ fn distribution(
             while let Some(base) = domains.get(&type_oid) {
                 type_oid = *base;
             }
-            let key_type = placement::KeyType::from_oid(type_oid)
-                .ok_or_else(|| PgError::internal(format!("distribution key column {attnum} has no hash")))?;
+            let key_type = placement::KeyType::from_oid(type_oid).ok_or_else(|| {
+                PgError::internal(format!("Distribution key column {attnum} is missing or has no hash."))
+            })?;
             Ok(KeyColumn { number: attnum, key_type })
         })
         .collect::<Result<Vec<_>>>()?;
@@ -325,7 +344,7 @@ fn distribution(
         ("N", _) => Ok(Distribution::RoundRobin { nodes: nodes()? }),
         ("H", [_, ..]) => Ok(Distribution::Hash { columns: key, map_id: map_id()?, map: map(map_id()?)? }),
         ("M", [column]) => Ok(Distribution::Modulo { column: *column, map_id: map_id()?, map: map(map_id()?)? }),
-        _ => Err(PgError::internal("loxo.class has a row that makes no sense")),
+        _ => Err(PgError::internal("Its row in loxo.class makes no sense.")),
     }
 }
 
@@ -389,6 +408,38 @@ const UNIQUE_KEYS: &str = "SELECT i.indrelid, c.relname, \
      FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid \
      WHERE i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indrelid >= 16384 \
      AND 0 <> ALL (i.indkey::int2[])";
+
+/// User functions that a node calls by itself for the rows of a table: of `t`riggers, in `p`olicies, in other `e`xpressions.
+/// A change of a table goes on to its children and along cascading foreign keys.
+const CODE: &str = "WITH RECURSIVE used(classid, objid, function) AS (\
+       SELECT classid, objid, refobjid FROM pg_depend WHERE refclassid = 'pg_proc'::regclass AND refobjid >= 16384 \
+       UNION SELECT d.classid, d.objid, o.oprcode FROM pg_depend d JOIN pg_operator o ON o.oid = d.refobjid \
+       WHERE d.refclassid = 'pg_operator'::regclass AND d.refobjid >= 16384 AND o.oprcode >= 16384), \
+     of_type(type, function) AS (\
+       SELECT c.contypid, u.function FROM used u JOIN pg_constraint c ON c.oid = u.objid \
+       WHERE u.classid = 'pg_constraint'::regclass AND c.contypid <> 0 \
+       UNION SELECT objid, function FROM used WHERE classid = 'pg_type'::regclass \
+       UNION SELECT t.oid, o.function FROM of_type o JOIN pg_type t ON o.type IN (t.typbasetype, t.typelem)), \
+     own(relid, kind, function) AS (\
+       SELECT tgrelid, 't', tgfoid FROM pg_trigger WHERE NOT tgisinternal AND tgenabled <> 'D' AND tgfoid >= 16384 \
+       UNION SELECT t.tgrelid, 't', u.function FROM used u JOIN pg_trigger t ON t.oid = u.objid \
+       WHERE u.classid = 'pg_trigger'::regclass AND NOT t.tgisinternal AND t.tgenabled <> 'D' \
+       UNION SELECT c.conrelid, 'e', u.function FROM used u JOIN pg_constraint c ON c.oid = u.objid \
+       WHERE u.classid = 'pg_constraint'::regclass AND c.conrelid <> 0 \
+       UNION SELECT d.adrelid, 'e', u.function FROM used u JOIN pg_attrdef d ON d.oid = u.objid \
+       WHERE u.classid = 'pg_attrdef'::regclass \
+       UNION SELECT coalesce(i.indrelid, u.objid), 'e', u.function FROM used u \
+       LEFT JOIN pg_index i ON i.indexrelid = u.objid WHERE u.classid = 'pg_class'::regclass \
+       UNION SELECT a.attrelid, 'e', o.function FROM of_type o JOIN pg_attribute a ON a.atttypid = o.type \
+       UNION SELECT p.polrelid, 'p', u.function FROM used u JOIN pg_policy p ON p.oid = u.objid \
+       JOIN pg_class c ON c.oid = p.polrelid WHERE u.classid = 'pg_policy'::regclass AND c.relrowsecurity), \
+     next(relid, reached) AS (\
+       SELECT inhparent, inhrelid FROM pg_inherits UNION SELECT confrelid, conrelid FROM pg_constraint \
+       WHERE contype = 'f' AND (confdeltype IN ('c', 'n', 'd') OR confupdtype IN ('c', 'n', 'd'))), \
+     called(relid, kind, function) AS (\
+       SELECT relid, kind, function FROM own \
+       UNION SELECT n.relid, c.kind, c.function FROM called c JOIN next n ON n.reached = c.relid WHERE c.kind <> 'p') \
+     SELECT relid, kind, function::oid FROM called";
 
 const FOREIGN_KEYS: &str = "SELECT conrelid, conname, conkey, confrelid, confkey FROM pg_constraint \
      WHERE contype = 'f' AND conrelid >= 16384";

@@ -47,7 +47,7 @@ impl Context<'_> {
         }
         if schema.is_empty() {
             if let Some(table) = self.exchanged.iter().find(|table| table.name == name.relname) {
-                return Ok(self.named(table));
+                return self.named(table);
             }
             if self.session.temp_relations.contains(&name.relname) {
                 return Ok(Named::Home(None));
@@ -61,20 +61,26 @@ impl Context<'_> {
                 )
                 .hint("Put the schema before the table's name."));
             }
-            return Ok(found.map_or(Named::Home(None), |relation| self.named(relation)));
+            return found.map_or(Ok(Named::Home(None)), |relation| self.named(relation));
         }
-        Ok(self.catalog.relation(schema, &name.relname).map_or(Named::Home(None), |relation| self.named(relation)))
+        self.catalog.relation(schema, &name.relname).map_or(Ok(Named::Home(None)), |relation| self.named(relation))
     }
 
-    fn named(&self, relation: &Arc<Relation>) -> Named {
-        match relation.distribution {
+    fn named(&self, relation: &Arc<Relation>) -> Result<Named> {
+        Ok(match &relation.distribution {
             Distribution::Hash { .. }
             | Distribution::Modulo { .. }
             | Distribution::RoundRobin { .. }
             | Distribution::Replicated { .. } => Named::Distributed(relation.clone()),
             Distribution::View => Named::View(relation.clone()),
             Distribution::CatalogNode | Distribution::Temporary => Named::Home(Some(relation.clone())),
-        }
+            Distribution::Broken(why) => {
+                let message = format!("table \"{}\" cannot be used", relation.name);
+                return Err(PgError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+                    .detail(why.clone())
+                    .hint("It was changed on a datanode, not through a coordinator: DROP TABLE removes it."));
+            }
+        })
     }
 
     /// The session's home node.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use catalog::{Column, Distribution, Generated, Relation};
 use pgerror::{PgError, Result};
 
+use crate::code;
 use crate::context::{Context, Named};
 use crate::dml::stage;
 use crate::parse::{CopyStatement, CopySubject, Statement, StatementKind};
@@ -44,6 +45,7 @@ fn from(ctx: &Context<'_>, copy: &CopyStatement, schema: Option<&str>, name: &st
             PgError::unsupported(format!("COPY into table \"{name}\", which has rules,")).hint("Drop the rules.")
         );
     }
+    code::check_change(ctx, &relation)?;
     let copied = copied_columns(&relation, columns);
     let rows: Vec<RowColumn> = copied.iter().map(|c| stage::row_column(c)).collect();
     let stage = needs_stage(ctx, copy, &relation, &copied)?.then(|| stage::stage(&relation, ctx.session.now));
@@ -131,6 +133,7 @@ fn home_name(relation: Option<Arc<Relation>>, schema: Option<&str>, name: &str) 
 fn to(ctx: &Context<'_>, schema: Option<&str>, name: &str, columns: &[String]) -> Result<Plan> {
     let source = match ctx.resolve(&tree::table(schema.unwrap_or_default(), name, None))? {
         Named::Distributed(relation) => {
+            code::check_read(ctx, &relation)?;
             let what = subject(&relation.qualified_name(), columns);
             let nodes = relation.distribution.nodes();
             match relation.distribution {

@@ -11,6 +11,7 @@ use pg_query::protobuf::{self, FuncCall, a_const};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
+use crate::code;
 use crate::context::{Context, Named, intersect};
 use crate::tree::{self, Ref, Walk};
 
@@ -39,6 +40,10 @@ pub(crate) struct Facts {
     pub function_nodes: Option<Vec<NodeId>>,
     /// The result may depend on the order of rows: LIMIT, DISTINCT ON, array_agg, …
     pub order_sensitive: Option<String>,
+    /// A relation that a user function reads, whatever it is.
+    pub reads: Option<String>,
+    /// One that a user function reads and that is not, under every search path, replicated on all nodes.
+    pub reads_part: Option<String>,
     /// Why the statement cannot run on a distributed table at all.
     pub refused: Option<PgError>,
 }
@@ -47,6 +52,7 @@ pub(crate) struct Facts {
 pub(crate) fn facts(ctx: &Context<'_>, statement: &NodeEnum) -> Result<Facts> {
     let mut search = Search { ctx, facts: Facts::default(), visited: HashSet::new() };
     search.tree(statement, true)?;
+    search.code_of_tables(statement)?;
     Ok(search.facts)
 }
 
@@ -75,6 +81,20 @@ impl Search<'_> {
         let mut at_top = top;
         statement.walk(&mut |node| {
             self.node(node, std::mem::take(&mut at_top))?;
+            Ok(true)
+        })
+    }
+
+    /// What the nodes call by themselves when they read and change the statement's tables.
+    fn code_of_tables(&mut self, statement: &NodeEnum) -> Result<()> {
+        statement.walk(&mut |node| {
+            let found = match node {
+                Ref::RangeVar(name) => code::check_named(self.ctx, name, code::check_read),
+                _ => code::changed(node).map_or(Ok(()), |name| code::check_named(self.ctx, name, code::check_change)),
+            };
+            if let Err(error) = found {
+                self.facts.refused.get_or_insert(error);
+            }
             Ok(true)
         })
     }
@@ -288,6 +308,9 @@ impl Search<'_> {
         })?;
         for name in &names {
             let may_be_cte = name.schemaname.is_empty() && ctes.contains(&name.relname);
+            if !may_be_cte || self.ctx.catalog.relations().any(|relation| relation.name == name.relname) {
+                self.reads(what, name);
+            }
             match self.ctx.resolve(name)? {
                 Named::Home(_) if may_be_cte => {}
                 Named::Distributed(relation) => match &relation.distribution {
@@ -299,6 +322,14 @@ impl Search<'_> {
             }
         }
         self.tree(statement, true)
+    }
+
+    fn reads(&mut self, what: &str, name: &protobuf::RangeVar) {
+        let read = || format!("{what} reads \"{}\"", name.relname);
+        self.facts.reads.get_or_insert_with(read);
+        if !code::is_everywhere(self.ctx.catalog, name) {
+            self.facts.reads_part.get_or_insert_with(read);
+        }
     }
 
     fn restrict(&mut self, nodes: &[NodeId]) {

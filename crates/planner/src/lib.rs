@@ -19,6 +19,7 @@
 //! - A statement that needs no rewriting is passed on as the very text the user wrote.
 
 mod clock;
+mod code;
 mod constant;
 mod context;
 mod copy;

@@ -291,11 +291,21 @@ fn check_foreign_key(
     }
 }
 
+/// PostgreSQL itself leaves CONCURRENTLY out of it for temporary tables, since nobody else can see them.
+fn temporary_index(ctx: &Context<'_>, statement: &Statement, index: &IndexStmt) -> Result<DdlPlan> {
+    let mut plan = super::temporary(ctx, statement, DdlKind::Schema);
+    if index.concurrent {
+        let plain = IndexStmt { concurrent: false, ..index.clone() };
+        plan.node_sql = tree::deparse(&NodeEnum::IndexStmt(Box::new(plain)))?;
+    }
+    Ok(plan)
+}
+
 /// CREATE INDEX.
 pub(super) fn create_index(ctx: &Context<'_>, statement: &Statement, index: &IndexStmt) -> Result<DdlPlan> {
     let Some(name) = &index.relation else { return Err(PgError::internal("an index without a table")) };
     if is_temporary(ctx, name) {
-        return Ok(super::temporary(ctx, statement, DdlKind::Schema));
+        return temporary_index(ctx, statement, index);
     }
     let mut plan = as_it_stands(statement, everywhere(ctx), DdlKind::Schema);
     plan.outside_transaction = index.concurrent;

@@ -24,7 +24,9 @@ pub(super) fn placement_of(relation: &Relation) -> Option<Placement> {
         }
         Distribution::Replicated { nodes } => Placement::Replicated { nodes: nodes.clone() },
         Distribution::RoundRobin { nodes } => Placement::RoundRobin { nodes: nodes.clone() },
-        Distribution::CatalogNode | Distribution::Temporary | Distribution::View => return None,
+        Distribution::CatalogNode | Distribution::Temporary | Distribution::View | Distribution::Broken(_) => {
+            return None;
+        }
     })
 }
 

@@ -3,7 +3,7 @@
 use catalog::NodeId;
 use pg_query::protobuf::{ObjectType, RangeVar, ReindexObjectType};
 use pg_query::{Node, NodeEnum};
-use pgerror::{PgError, Result};
+use pgerror::{PgError, Result, SqlState};
 
 use crate::context::{Context, Named};
 use crate::functions;
@@ -51,14 +51,15 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         }
         NodeEnum::ReindexStmt(reindex) => {
             let mut plan = ddl.relations(&reindex.relation.iter().collect::<Vec<_>>(), DdlKind::Maintenance)?;
-            let many = ![ReindexObjectType::ReindexObjectIndex as i32, ReindexObjectType::ReindexObjectTable as i32]
+            let one = [ReindexObjectType::ReindexObjectIndex as i32, ReindexObjectType::ReindexObjectTable as i32]
                 .contains(&reindex.kind);
+            let many = !one || reindex.relation.as_ref().is_some_and(|name| ddl.takes_many_transactions(name));
             plan.outside_transaction = many || has_option(&reindex.params, "concurrently");
             Ok(boxed(plan))
         }
         NodeEnum::ClusterStmt(cluster) => {
             let mut plan = ddl.relations(&cluster.relation.iter().collect::<Vec<_>>(), DdlKind::Maintenance)?;
-            plan.outside_transaction = cluster.relation.is_none();
+            plan.outside_transaction = cluster.relation.as_ref().is_none_or(|name| ddl.takes_many_transactions(name));
             Ok(boxed(plan))
         }
         NodeEnum::CheckPointStmt(_) => {
@@ -220,6 +221,25 @@ impl Ddl<'_> {
         })
     }
 
+    /// CLUSTER and REINDEX of a partitioned table are as many transactions as it has partitions; inside a block the node says
+    /// that it cannot be. The catalog has no indexes, so that any name it does not know may be one of a partitioned table.
+    fn takes_many_transactions(&self, name: &RangeVar) -> bool {
+        let is_partitioned = |relation: &catalog::Relation| relation.kind == catalog::RelationKind::PartitionedTable;
+        if self.ctx.session.in_transaction || is_temporary(self.ctx, name) {
+            return false;
+        }
+        match self.ctx.resolve(name) {
+            Ok(Named::Distributed(relation)) => is_partitioned(&relation),
+            Ok(Named::Home(None)) => self.ctx.catalog.relations().any(|relation| is_partitioned(relation)),
+            _ => false,
+        }
+    }
+
+    fn is_broken(&self, name: &RangeVar) -> bool {
+        let code = |error: PgError| error.code();
+        self.ctx.resolve(name).err().map(code) == Some(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE)
+    }
+
     fn named(&self, name: Option<&RangeVar>) -> Result<Plan> {
         match name {
             Some(name) if is_temporary(self.ctx, name) => Ok(self.temporary(DdlKind::Schema)),
@@ -267,7 +287,9 @@ impl Ddl<'_> {
         ]
         .contains(&kind);
         let mut plan = if is_relation {
-            let names: Vec<RangeVar> = drop.objects.iter().filter_map(relation_name).collect();
+            let mut names: Vec<RangeVar> = drop.objects.iter().filter_map(relation_name).collect();
+            // A table that is good for nothing else can be dropped.
+            names.retain(|name| !self.is_broken(name));
             self.relations(&names.iter().collect::<Vec<_>>(), DdlKind::Schema)?
         } else {
             self.everywhere(DdlKind::Schema)

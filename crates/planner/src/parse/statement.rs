@@ -397,11 +397,23 @@ impl Statement {
     /// the column types of [`SessionFacts::describe`](crate::SessionFacts). `None` for other statements.
     pub fn query_to_describe(&self) -> Option<String> {
         match &self.kind {
+            StatementKind::Explain(explain) if explain.inner.kind == StatementKind::CreateTableAs => {
+                explain.inner.query_to_describe()
+            }
             StatementKind::Explain(explain) => Some(explain.inner.sql.to_string()),
             StatementKind::DeclareCursor(declare) => Some(declare.inner.sql.to_string()),
             StatementKind::Prepare { inner, .. } => Some(inner.sql.to_string()),
             StatementKind::CreateTableAs => self.tree.as_deref().and_then(super::query_of_ctas),
             _ => None,
+        }
+    }
+
+    /// CREATE TABLE AS, or EXPLAIN of it: its plan needs the columns of its query.
+    pub fn creates_table_as(&self) -> bool {
+        match &self.kind {
+            StatementKind::CreateTableAs => true,
+            StatementKind::Explain(explain) => explain.inner.creates_table_as(),
+            _ => false,
         }
     }
 

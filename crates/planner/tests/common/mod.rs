@@ -58,6 +58,7 @@ impl Table {
             has_children: false,
             has_triggers: false,
             has_rules: false,
+            code: None,
             rows: 1000.0,
         };
         Self { relation }

@@ -238,6 +238,7 @@ fn exchanged_table(
         has_children: false,
         has_triggers: false,
         has_rules: false,
+        code: None,
         rows: 0.0,
     }
 }

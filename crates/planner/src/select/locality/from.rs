@@ -121,6 +121,8 @@ impl Analyzer<'_> {
             }
             Distribution::Hash { .. } | Distribution::Modulo { .. } => {}
             Distribution::CatalogNode | Distribution::Temporary | Distribution::View => return Part::Home,
+            // A name of such a table is not resolved.
+            Distribution::Broken(_) => return Part::Home,
         }
         let position = |number| relation.columns.iter().position(|c| c.number == number);
         let key: Option<Vec<Term>> = distribution.key().iter().map(|k| Some((leaf, position(k.number)?))).collect();

@@ -1,0 +1,29 @@
+//! Functions of the user's that a datanode calls by itself when it reads or changes the rows of a table.
+
+use std::sync::OnceLock;
+
+use pgerror::PgError;
+
+use crate::Oid;
+
+/// The functions, by object id. What their bodies do is for the planner to judge; it does so once, at the first statement
+/// that concerns the table, so that the verdict is about the bodies of this very catalog.
+#[derive(Clone, Debug, Default)]
+pub struct Code {
+    /// Of the table's triggers, and of those its changes lead to: triggers of children and of cascading foreign keys.
+    pub triggers: Vec<Oid>,
+    /// In constraints, defaults, generated columns, indexes and domains, the children's too.
+    pub expressions: Vec<Oid>,
+    /// In policies.
+    pub policies: Vec<Oid>,
+    /// What the planner found.
+    pub verdict: OnceLock<Verdict>,
+}
+
+/// Why the rows of a table cannot be changed, or not even be read.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs)]
+pub struct Verdict {
+    pub change: Option<PgError>,
+    pub read: Option<PgError>,
+}

@@ -1,0 +1,129 @@
+//! Functions that a datanode calls by itself when it reads or changes rows: in triggers, constraints, defaults, generated
+//! columns, indexes, domains and policies. They must not look at rows that other nodes have.
+//!
+//! A function may be replaced after it has come into use, and what it calls may be made later still. So they are judged by
+//! what the catalog of the statement says, not when the trigger or constraint is made; a catalog keeps the verdict.
+
+use catalog::{Catalog, Code, Distribution, Function, Oid, Relation, Verdict};
+use pg_query::protobuf::RangeVar;
+use pgerror::{PgError, Result};
+
+use crate::context::{Context, Named};
+use crate::functions::{Facts, function_facts};
+use crate::session::{Exchanges, SessionFacts};
+use crate::tree::Ref;
+
+const TRIGGER_HINT: &str = "Its function may compute the new row's columns, but not read or write tables.";
+const EXPRESSION_HINT: &str = "The function may compute and may read tables that are replicated on all nodes.";
+
+/// May the rows of this table be changed where they are?
+pub(crate) fn check_change(ctx: &Context<'_>, relation: &Relation) -> Result<()> {
+    verdict(ctx, relation).and_then(|verdict| verdict.change.clone()).map_or(Ok(()), Err)
+}
+
+/// May the rows of this table be read where they are?
+pub(crate) fn check_read(ctx: &Context<'_>, relation: &Relation) -> Result<()> {
+    verdict(ctx, relation).and_then(|verdict| verdict.read.clone()).map_or(Ok(()), Err)
+}
+
+/// The same for a name; what the home node alone has is its own affair.
+pub(crate) fn check_named(
+    ctx: &Context<'_>,
+    name: &RangeVar,
+    check: fn(&Context<'_>, &Relation) -> Result<()>,
+) -> Result<()> {
+    match ctx.resolve(name)? {
+        Named::Distributed(relation) => check(ctx, &relation),
+        Named::View(_) | Named::Home(_) => Ok(()),
+    }
+}
+
+fn verdict<'r>(ctx: &Context<'_>, relation: &'r Relation) -> Option<&'r Verdict> {
+    let code = relation.code.as_deref()?;
+    Some(code.verdict.get_or_init(|| judge(ctx.catalog, relation, code)))
+}
+
+/// Without a search path or anything else of a session: the verdict is for all of them.
+fn judge(catalog: &Catalog, relation: &Relation, code: &Code) -> Verdict {
+    let session = SessionFacts {
+        home: catalog.primary(),
+        search_path: &[],
+        temp_relations: &[],
+        parameters: &[],
+        describe: None,
+        in_transaction: false,
+        clock: None,
+        now: None,
+        exchanges: Exchanges::No,
+        estimates: None,
+    };
+    let ctx = Context { catalog, session: &session, exchanged: &[], copies: None };
+    let judge = Judge { ctx: &ctx, table: &relation.name };
+    let of_trigger = || judge.first(&code.triggers, "a trigger", TRIGGER_HINT, judge_trigger);
+    let of_expression =
+        || judge.first(&code.expressions, "a constraint, default or index", EXPRESSION_HINT, judge_expression);
+    let of_policy = judge.first(&code.policies, "a policy", TRIGGER_HINT, judge_trigger);
+    Verdict { change: of_trigger().or_else(of_expression).or_else(|| of_policy.clone()), read: of_policy }
+}
+
+struct Judge<'a> {
+    ctx: &'a Context<'a>,
+    table: &'a str,
+}
+
+impl Judge<'_> {
+    /// What is wrong with the first function that is not as it must be.
+    fn first(
+        &self,
+        functions: &[Oid],
+        caller: &str,
+        hint: &str,
+        fault: fn(&Facts) -> Option<String>,
+    ) -> Option<PgError> {
+        functions.iter().find_map(|oid| {
+            let function = self.ctx.catalog.all_functions().find(|function| function.oid == *oid);
+            let name = function.map_or("unknown", |function| &function.name);
+            let fault = self.facts(function).map_or_else(|error| Some(error.message().into_owned()), |f| fault(&f))?;
+            let what = format!("table \"{}\" with {caller} that calls function {name}()", self.table);
+            Some(PgError::unsupported(what).detail(format!("{fault}.")).hint(hint))
+        })
+    }
+
+    fn facts(&self, function: Option<&Function>) -> Result<Facts> {
+        let function = function.ok_or_else(|| PgError::internal("The function is not in the catalog"))?;
+        function_facts(self.ctx, function)
+    }
+}
+
+fn judge_trigger(facts: &Facts) -> Option<String> {
+    let refused = facts.refused.as_ref().map(|error| error.message().into_owned());
+    refused.or_else(|| facts.reads.clone()).or_else(|| facts.home.as_ref().map(|what| format!("It needs {what}")))
+}
+
+fn judge_expression(facts: &Facts) -> Option<String> {
+    let refused = facts.refused.as_ref().map(|error| error.message().into_owned());
+    refused.or_else(|| facts.reads_part.clone())
+}
+
+/// Is what a name may mean, under whatever search path, replicated on all nodes?
+pub(crate) fn is_everywhere(catalog: &Catalog, name: &RangeVar) -> bool {
+    let nodes = catalog.nodes().len();
+    let everywhere =
+        |r: &Relation| matches!(&r.distribution, Distribution::Replicated { nodes: on } if on.len() == nodes);
+    if !name.schemaname.is_empty() {
+        return catalog.relation(&name.schemaname, &name.relname).is_some_and(|relation| everywhere(relation));
+    }
+    let mut meant = catalog.relations().filter(|relation| relation.name == name.relname).peekable();
+    meant.peek().is_some() && meant.all(|relation| everywhere(relation))
+}
+
+/// The table that a statement changes.
+pub(crate) fn changed(node: Ref<'_>) -> Option<&RangeVar> {
+    match node {
+        Ref::InsertStmt(insert) => insert.relation.as_ref(),
+        Ref::UpdateStmt(update) => update.relation.as_ref(),
+        Ref::DeleteStmt(delete) => delete.relation.as_ref(),
+        Ref::MergeStmt(merge) => merge.relation.as_ref(),
+        _ => None,
+    }
+}
