@@ -63,7 +63,7 @@ impl Distribution {
 
     /// Is every row where it would be under the other one?
     pub fn places_like(&self, other: &Distribution) -> bool {
-        use Distribution::{CatalogNode, Hash, Modulo, Replicated, RoundRobin, Temporary, View};
+        use Distribution::{Broken, CatalogNode, Hash, Modulo, Replicated, RoundRobin, Temporary, View};
         let is_same_key = || {
             let key = |distribution: &Distribution| -> Vec<_> {
                 distribution.key().iter().map(|column| (column.number, column.key_type)).collect()
@@ -77,10 +77,8 @@ impl Distribution {
             (Replicated { nodes }, Replicated { nodes: others })
             | (RoundRobin { nodes }, RoundRobin { nodes: others }) => nodes == others,
             (CatalogNode, CatalogNode) | (Temporary, Temporary) | (View, View) => true,
-            (
-                Hash { .. } | Modulo { .. } | Replicated { .. } | RoundRobin { .. } | CatalogNode | Temporary | View,
-                _,
-            ) => false,
+            (Broken(_) | Hash { .. } | Modulo { .. } | Replicated { .. }, _)
+            | (RoundRobin { .. } | CatalogNode | Temporary | View, _) => false,
         }
     }
 
