@@ -5,6 +5,7 @@
 use std::time::{Duration, Instant};
 
 use e2e::differential::{Pair, answers_text};
+use pgerror::SqlState;
 use testkit::wire::{Client, CopyInput};
 use testkit::{Cluster, Server, ServerOptions};
 
