@@ -40,6 +40,9 @@ enum Command {
     Gtm(commands::gtm::Arguments),
 }
 
+/// Of a worker thread: a statement's future polls many others inside each other, in debug builds with large frames.
+const STACK_BYTES: usize = 8 << 20;
+
 fn main() -> std::process::ExitCode {
     let command = Arguments::parse().command;
     // Before any thread exists: what follows is inherited by the whole process.
@@ -48,7 +51,8 @@ fn main() -> std::process::ExitCode {
         Command::Gtm(arguments) if arguments.detached => cluster::detach("loxo"),
         _ => {}
     }
-    let outcome = tokio::runtime::Runtime::new().map_err(pgerror::PgError::from).and_then(|runtime| {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_stack_size(STACK_BYTES).build();
+    let outcome = runtime.map_err(pgerror::PgError::from).and_then(|runtime| {
         runtime.block_on(async {
             match command {
                 Command::Up(arguments) => commands::up::run(arguments).await,
