@@ -7,6 +7,7 @@
 //! files of CSV ──► COPY t FROM '/file' ──► cluster and stock servers in turn   load::run: `loxo bench load`
 //! pgbench ──► coordinator, and straight to one stock server, in turn            tpcb::run:  `loxo bench tpcb`
 //! pgbench writes, one client reads with and without a cut                         cut::run:   `loxo bench cut`
+//! transactions of 1,000 rows, in turn                                             insert::run: `loxo bench insert`
 //! the 22 TPC-H queries on a cluster and on one stock server                         power::run: `loxo bench power`
 //! verify::run: do the rows, their order-independent whole, and their places agree with one server?
 //! ```
@@ -18,6 +19,7 @@ mod copy_in;
 pub mod cpu;
 pub mod cut;
 pub mod demo;
+pub mod insert;
 pub mod lineitem;
 pub mod load;
 pub mod power;
@@ -31,6 +33,7 @@ pub mod verify;
 pub use copy_in::Cancel;
 pub use cut::{CutOptions, CutReport};
 pub use demo::DemoOptions;
+pub use insert::{InsertOptions, InsertReport};
 pub use load::{LoadOptions, Target};
 pub use power::PowerOptions;
 pub use report::{LoadReport, Measured, TpcbMeasured, TpcbReport};

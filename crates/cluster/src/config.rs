@@ -121,6 +121,19 @@ pub struct Local {
     pub set: BTreeMap<String, String>,
 }
 
+/// Longest path of a Unix socket on Linux, without its NUL (`sockaddr_un`).
+const SOCKET_PATH_BYTES_MAX: usize = 107;
+
+impl Local {
+    /// Where a datanode makes its Unix socket: in its data directory. `None` if the path is too long for a socket, or would be a
+    /// list to PostgreSQL.
+    pub(crate) fn socket_dir(&self, datanode: &str, port: u16) -> Option<String> {
+        let dir = self.dir.join(datanode).to_str()?.to_owned();
+        let fits = format!("{dir}/.s.PGSQL.{port}").len() <= SOCKET_PATH_BYTES_MAX;
+        (fits && !dir.contains([',', '"'])).then_some(dir)
+    }
+}
+
 /// The name of the gtm at this place in the file.
 pub(crate) fn gtm_name(index: usize) -> String {
     if index == 0 { "gtm".to_owned() } else { format!("gtm{}", index + 1) }
@@ -300,6 +313,12 @@ impl Config {
                     .hint(format!("Say which one with --name: {names}.")),
             }
         })
+    }
+
+    /// How coordinators reach a datanode: its host or, in a local cluster, the directory of its Unix socket.
+    pub fn shortest_way(&self, datanode: &Datanode) -> String {
+        let socket_dir = self.local.as_ref().and_then(|local| local.socket_dir(&datanode.name, datanode.port));
+        socket_dir.unwrap_or_else(|| datanode.host.clone())
     }
 
     /// Where coordinators look for the gtm that leads.

@@ -101,11 +101,12 @@ pub fn settings(
     machine: Machine,
     port: u16,
     title: &str,
+    socket_dir: Option<&str>,
     set: &BTreeMap<String, String>,
 ) -> Vec<Setting> {
     let mut list = Vec::with_capacity(40);
     let mut add = |name: &str, value: String, reason| list.push(Setting { name: name.to_owned(), value, reason });
-    network(port, title, &mut add);
+    network(port, title, socket_dir, &mut add);
     transactions(set, &mut add);
     memory(profile, machine, &mut add);
     wal(profile, &mut add);
@@ -122,13 +123,13 @@ pub fn settings(
 
 type Add<'a> = dyn FnMut(&str, String, &'static str) + 'a;
 
-fn network(port: u16, title: &str, add: &mut Add) {
+fn network(port: u16, title: &str, socket_dir: Option<&str>, add: &mut Add) {
     add("port", port.to_string(), "P + 100, P + 101, … for the cluster's port P");
     add("listen_addresses", "127.0.0.1".into(), "trust authentication: only programs of this machine may connect");
     add(
         "unix_socket_directories",
-        String::new(),
-        "no socket file: a path in a deep directory exceeds the 107 bytes allowed",
+        socket_dir.unwrap_or_default().to_owned(),
+        "coordinators come by a socket in the data directory, unless its path exceeds the 107 bytes allowed",
     );
     add("cluster_name", title.into(), "shown in the title of every server process, so ps tells whose it is");
     add("log_line_prefix", "%m [%p] %q%u@%d %a ".into(), "time, process, user, database and program of each log line");
@@ -225,7 +226,9 @@ pub fn render(existing: &str, settings: &[Setting]) -> String {
 /// pg_hba.conf of a local datanode.
 pub const HBA: &str = "\
 # Written by \"loxo up\". The server listens on 127.0.0.1 only; every user of this machine may connect.
+# The socket lies in the data directory, which is closed to others.
 # TYPE  DATABASE     USER  ADDRESS       METHOD
+local   all          all                 trust
 host    all          all   127.0.0.1/32  trust
 host    replication  all   127.0.0.1/32  trust
 ";
@@ -261,7 +264,7 @@ mod tests {
 
     fn list(profile: Profile, set: &[(&str, &str)]) -> Vec<Setting> {
         let set = set.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
-        settings(profile, MACHINE, 5533, "/d/dn1", &set)
+        settings(profile, MACHINE, 5533, "/d/dn1", Some("/d/dn1"), &set)
     }
 
     fn value(list: &[Setting], name: &str) -> String {

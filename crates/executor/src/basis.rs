@@ -145,6 +145,23 @@ impl Session {
         holds
     }
 
+    /// The result of a statement, if its plan has held to the end.
+    pub(crate) async fn if_plan_held<T>(&mut self, result: Result<T>) -> Result<T> {
+        let value = result?;
+        self.plan_holds_to_the_end().await?;
+        Ok(value)
+    }
+
+    /// Ends a statement: the block fails with it, and links that are not needed go back to the pool.
+    pub(crate) async fn conclude<T>(&mut self, result: Result<T>) -> Result<T> {
+        let result = self.if_plan_held(result).await;
+        if result.is_err() {
+            self.fail();
+        }
+        self.release();
+        result
+    }
+
     /// A plan that was not run to its end is nobody's business any more.
     pub(crate) fn forget_plan(&mut self) {
         (self.basis, self.must_replan) = (None, false);

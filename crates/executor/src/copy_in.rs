@@ -53,15 +53,7 @@ impl Session {
                 None => this.copy_routed(plan, &options, source, loaded.catalog.server_version()).await,
             })
             .await;
-        let result = match result {
-            Ok(rows) => self.plan_holds_to_the_end().await.map(|()| rows),
-            Err(error) => Err(error),
-        };
-        if result.is_err() {
-            self.fail();
-        }
-        self.release();
-        result.map(|rows| Completion::Tag(format!("COPY {rows}")))
+        self.conclude(result).await.map(|rows| Completion::Tag(format!("COPY {rows}")))
     }
 
     /// Is the input in an encoding whose lines can be found without decoding it?

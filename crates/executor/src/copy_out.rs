@@ -47,15 +47,7 @@ impl Session {
         let loaded = self.catalog().await?;
         let options = copy_options(statement, false, loaded.catalog.server_version())?;
         let result = self.copy_out(plan, statement, &options, sink).await;
-        let result = match result {
-            Ok(rows) => self.plan_holds_to_the_end().await.map(|()| rows),
-            Err(error) => Err(error),
-        };
-        if result.is_err() {
-            self.fail();
-        }
-        self.release();
-        result.map(|rows| Completion::Tag(format!("COPY {rows}")))
+        self.conclude(result).await.map(|rows| Completion::Tag(format!("COPY {rows}")))
     }
 
     async fn copy_out(

@@ -112,15 +112,8 @@ impl Session {
                 this.feed_home(source, &options, columns).await
             })
             .await;
-        let result = match result {
-            Ok(rows) => self.plan_holds_to_the_end().await.map(|()| rows),
-            Err(error) => Err(error),
-        };
-        if result.is_err() {
-            self.fail();
-        }
-        self.release();
-        let tag = result?.ok_or_else(|| PgError::internal("a COPY ended without a command tag"))?;
+        let tag =
+            self.conclude(result).await?.ok_or_else(|| PgError::internal("a COPY ended without a command tag"))?;
         Ok(Completion::Tag(tag))
     }
 

@@ -43,15 +43,9 @@ impl Session {
     pub async fn run(&mut self, plan: &Plan, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
         self.keep_session_state(plan);
         self.note_write(writes(plan));
-        let result = match Box::pin(self.dispatch(plan, call, output)).await {
-            Ok(completion) => self.plan_holds_to_the_end().await.map(|()| completion),
-            Err(error) => Err(error),
-        };
+        let result = Box::pin(self.dispatch(plan, call, output)).await;
+        let result = self.conclude(result).await;
         self.note_outdated(result.as_ref().err(), output.is_untouched());
-        if result.is_err() {
-            self.fail();
-        }
-        self.release();
         result
     }
 
@@ -154,11 +148,8 @@ impl Session {
             return work(self).await;
         }
         self.begin_own(Isolation::ReadCommitted, Vec::new(), false);
-        let worked = match work(self).await {
-            Ok(value) => self.plan_holds_to_the_end().await.map(|()| value),
-            Err(error) => Err(error),
-        };
-        match worked {
+        let worked = work(self).await;
+        match self.if_plan_held(worked).await {
             Ok(value) => {
                 self.commit().await?;
                 Ok(value)

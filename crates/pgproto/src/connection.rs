@@ -13,19 +13,18 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use pgerror::{PgError, Result, SqlState};
-use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-
 use crate::backend::{self, tag};
+use crate::dial;
 use crate::frame::{Cursor, Frame, FrameReader, FrameWriter};
 use crate::{frontend, scram};
+use bytes::{Bytes, BytesMut};
+use pgerror::{PgError, Result, SqlState};
 
 /// Where and as whom to connect.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub struct ConnectOptions {
+    /// A name, an address, or the directory of the server's Unix socket.
     pub host: String,
     pub port: u16,
     pub user: String,
@@ -37,11 +36,6 @@ pub struct ConnectOptions {
 
 /// Longest wait for a datanode to accept and authenticate.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Of a connection over which nothing has come; see [`notice_dead_host`].
-const PROBE_INTERVAL: Duration = Duration::from_secs(6);
-/// Unanswered ones that break it.
-const PROBES_MAX: u32 = 4;
-
 /// The status byte of ReadyForQuery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
@@ -75,14 +69,12 @@ pub struct CancelKey {
 impl CancelKey {
     /// Asks the server to cancel what that backend is doing. Errors are of no use to anyone: the statement ends anyway.
     pub async fn send(&self) -> Result<()> {
-        let mut stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
-        let mut packet = BytesMut::new();
-        frontend::cancel_request(&mut packet, self.process_id, &self.secret);
-        tokio::io::AsyncWriteExt::write_all(&mut stream, &packet).await?;
+        let (mut reader, mut writer) = dial::open(&self.host, self.port).await?;
+        frontend::cancel_request(writer.buffer(), self.process_id, &self.secret);
+        writer.flush().await?;
         // The server closes the connection once the signal is sent; waiting for that keeps a late cancel from hitting
         // the backend's next statement.
-        let mut end = [0; 1];
-        let _ = tokio::io::AsyncReadExt::read(&mut stream, &mut end).await;
+        let _ = reader.fill().await;
         Ok(())
     }
 }
@@ -102,7 +94,7 @@ pub struct Connection {
 impl Connection {
     /// Connects and authenticates.
     pub async fn connect(options: &ConnectOptions) -> Result<Self> {
-        let place = format!("{}:{}", options.host, options.port);
+        let place = dial::place(&options.host, options.port);
         match tokio::time::timeout(CONNECT_TIMEOUT, Self::connect_inner(options)).await {
             Ok(Ok(connection)) => Ok(connection),
             Ok(Err(error)) if error.code() == SqlState::CONNECTION_FAILURE => {
@@ -115,13 +107,10 @@ impl Connection {
     }
 
     async fn connect_inner(options: &ConnectOptions) -> Result<Self> {
-        let stream = TcpStream::connect((options.host.as_str(), options.port)).await?;
-        stream.set_nodelay(true)?;
-        notice_dead_host(&stream).map_err(std::io::Error::from)?;
-        let (read, write): (OwnedReadHalf, OwnedWriteHalf) = stream.into_split();
+        let (reader, writer) = dial::open(&options.host, options.port).await?;
         let mut this = Self {
-            reader: FrameReader::new(read),
-            writer: FrameWriter::new(write),
+            reader,
+            writer,
             parameters: HashMap::new(),
             cancel_key: CancelKey {
                 host: options.host.clone(),
@@ -430,20 +419,6 @@ impl Connection {
     }
 }
 
-/// A machine that is gone without a word breaks the connection within half a minute, also while an answer is waited for that
-/// may rightly take long. A server that merely computes answers the probes.
-fn notice_dead_host(stream: &TcpStream) -> rustix::io::Result<()> {
-    use rustix::net::sockopt;
-    sockopt::set_socket_keepalive(stream, true)?;
-    sockopt::set_tcp_keepidle(stream, PROBE_INTERVAL)?;
-    sockopt::set_tcp_keepintvl(stream, PROBE_INTERVAL)?;
-    sockopt::set_tcp_keepcnt(stream, PROBES_MAX)?;
-    // For bytes that were sent and never acknowledged, which probes do not cover.
-    #[cfg(target_os = "linux")]
-    sockopt::set_tcp_user_timeout(stream, PROBE_INTERVAL.as_millis() as u32 * (PROBES_MAX + 1))?;
-    Ok(())
-}
-
 /// What [`Connection::recv_run`] found.
 #[allow(missing_docs)]
 pub enum Run {
@@ -455,7 +430,7 @@ pub enum Run {
 fn no_password(options: &ConnectOptions) -> PgError {
     PgError::fatal(
         SqlState::INVALID_PASSWORD,
-        format!("the datanode at {}:{} asks for a password and there is none", options.host, options.port),
+        format!("the datanode at {} asks for a password and there is none", dial::place(&options.host, options.port)),
     )
 }
 

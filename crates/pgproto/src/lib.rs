@@ -17,6 +17,7 @@
 
 pub mod backend;
 pub mod connection;
+mod dial;
 pub mod frame;
 pub mod frontend;
 pub mod scram;

@@ -78,7 +78,8 @@ pub(super) fn configure(layout: &Layout, part: &Part, user: Option<&OsUser>) -> 
     let local = layout.local();
     let machine = Machine::here(layout.config().datanodes.len());
     let title = data.to_string_lossy();
-    let list = settings::settings(local.profile, machine, part.port, &title, &local.set);
+    let socket_dir = local.socket_dir(&part.name, part.port);
+    let list = settings::settings(local.profile, machine, part.port, &title, socket_dir.as_deref(), &local.set);
     disk::write(&path, &settings::render(&disk::read(&path)?, &list))?;
     own(&path, user)
 }

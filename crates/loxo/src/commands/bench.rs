@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use bench::insert::{InsertOptions, Shape};
 use bench::lineitem::Columns;
 use bench::power::{Layout, Scaling};
 use bench::{CutOptions, LoadOptions, PowerOptions, Target, TpcbOptions};
@@ -26,6 +27,7 @@ enum Command {
     Load(LoadArguments),
     Tpcb(TpcbArguments),
     Cut(CutArguments),
+    Insert(InsertArguments),
     Power(PowerArguments),
 }
 
@@ -139,6 +141,37 @@ struct CutArguments {
     json: bool,
 }
 
+/// Rows written by INSERT through a coordinator against one stock server without any, in one run
+///
+/// Clients send transactions of 1,000 rows by turns to a stock server with the datanodes' settings and to a coordinator: one
+/// INSERT of 1,000 rows, INSERTs one by one, a pipeline of a prepared one, INSERT … SELECT; all rows with one key, and each
+/// with its own. Prints rows per second of both, their ratio, and processor microseconds per row.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  loxo bench insert                              2 clients, all shapes, a cluster of its own
+  loxo bench insert --shape values --clients 8   only INSERTs of 1,000 rows of constants
+  loxo bench insert --dir /data/two --json       the cluster in that directory")]
+struct InsertArguments {
+    /// Measure the cluster in this directory [default: a new one of 2 datanodes and 2 coordinators, removed afterwards]
+    #[arg(long, value_name = "D")]
+    dir: Option<PathBuf>,
+    /// Sessions that write
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    clients: u32,
+    /// Seconds of one run
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    seconds: u32,
+    /// Rounds a side; medians are compared
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=99))]
+    rounds: u16,
+    /// values, each, pipeline or select; may be repeated [default: all four]
+    #[arg(long = "shape", value_name = "S", value_parser = shape)]
+    shapes: Vec<Shape>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
 /// The 22 TPC-H queries on a cluster and on one stock server, in one run
 ///
 /// Loads the same rows into the cluster and into one stock server with the datanodes' settings, runs every query on both
@@ -180,6 +213,11 @@ struct PowerArguments {
     json: bool,
 }
 
+fn shape(text: &str) -> std::result::Result<Shape, String> {
+    let found = Shape::NAMED.iter().find(|(name, _)| *name == text);
+    found.map(|(_, shape)| *shape).ok_or_else(|| "values, each, pipeline or select".to_owned())
+}
+
 fn layout(text: &str) -> std::result::Result<Layout, String> {
     match text {
         "mixed" => Ok(Layout::Mixed),
@@ -212,6 +250,11 @@ pub async fn run(arguments: Arguments) -> Result<()> {
         Command::Cut(arguments) => {
             let (dir, profile) = (arguments.dir.clone(), Some(Profile::Default));
             let work = async |up| cut(&arguments, up).await;
+            super::print(&on_cluster(dir, DATANODES, COORDINATORS, profile, work).await?)
+        }
+        Command::Insert(arguments) => {
+            let (dir, profile) = (arguments.dir.clone(), Some(Profile::Default));
+            let work = async |up| insert(&arguments, up).await;
             super::print(&on_cluster(dir, DATANODES, COORDINATORS, profile, work).await?)
         }
         Command::Power(arguments) => super::print(&power(&arguments).await?),
@@ -306,6 +349,17 @@ async fn cut(arguments: &CutArguments, up: UpOptions) -> Result<String> {
     let CutArguments { writers, seconds, rounds, .. } = arguments;
     let options = CutOptions { writers: *writers, seconds: *seconds, rounds: usize::from(*rounds) };
     let report = bench::cut::run(&options, || start(up)).await?;
+    Ok(if arguments.json { format!("{:#}\n", report.to_json()) } else { format!("{report}\n") })
+}
+
+async fn insert(arguments: &InsertArguments, up: UpOptions) -> Result<String> {
+    let InsertArguments { clients, seconds, rounds, shapes, .. } = arguments;
+    let shapes = match shapes.as_slice() {
+        [] => Shape::NAMED.map(|(_, shape)| shape).to_vec(),
+        chosen => chosen.to_vec(),
+    };
+    let options = InsertOptions { clients: *clients, seconds: *seconds, rounds: usize::from(*rounds), shapes };
+    let report = bench::insert::run(&options, || start(up)).await?;
     Ok(if arguments.json { format!("{:#}\n", report.to_json()) } else { format!("{report}\n") })
 }
 

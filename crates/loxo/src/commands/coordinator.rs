@@ -47,7 +47,7 @@ pub async fn run(arguments: Arguments) -> Result<()> {
         datanodes: config
             .datanodes
             .iter()
-            .map(|node| executor::Address { host: node.host.clone(), port: node.port })
+            .map(|node| executor::Address { host: config.shortest_way(node), port: node.port })
             .collect(),
         primary: catalog::NodeId(config.datanodes.iter().position(|node| node.primary).unwrap_or(0) as u16),
         service,

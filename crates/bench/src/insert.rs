@@ -1,0 +1,355 @@
+//! `loxo bench insert`: rows as applications write them, through a coordinator against straight to one stock server.
+//!
+//! Each client sends transactions of 1,000 rows in one of four shapes ([`Shape`]), whose rows are all of one key, and so of
+//! one datanode, or each of a key of its own ([`Spread`]). Sides take turns; medians are compared, and the processor time of
+//! servers and coordinators is told beside, as it says more than rows per second on a machine that has other work. The client
+//! is this process itself: text and messages are the same for both sides.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::future::try_join_all;
+use pgerror::{PgError, Result, SqlState};
+use pgproto::{ConnectOptions, Connection, frontend};
+use tokio_postgres::Client;
+use tokio_postgres::config::Host;
+
+use crate::load::{Target, interruptible};
+use crate::report::grouped;
+use crate::stock::{Pattern, StockServer, WorkDir};
+use crate::{cpu, sql};
+
+mod report;
+
+pub use report::InsertReport;
+use report::{Line, Side};
+
+/// Rows of a transaction.
+const ROWS: u64 = 1000;
+/// Transactions' worth of rows in the table that `INSERT … SELECT` reads.
+const BATCHES: u64 = 100;
+/// Ids of one client in a run; none comes near its end.
+const IDS_OF_A_CLIENT: u64 = 1_000_000_000;
+
+const COLUMNS: &str = "key int, id bigint, amount numeric(12,2), name text, PRIMARY KEY (key, id)";
+
+/// How a transaction's rows are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// One INSERT with 1,000 rows of constants.
+    Values,
+    /// BEGIN, 1,000 INSERTs of constants, each awaited, COMMIT.
+    Each,
+    /// A prepared INSERT, bound and executed 1,000 times without awaiting: executemany and batches of drivers.
+    Pipeline,
+    /// INSERT … SELECT from a table with the same distribution.
+    Select,
+}
+
+impl Shape {
+    /// All of them with their names.
+    pub const NAMED: [(&'static str, Shape); 4] =
+        [("values", Shape::Values), ("each", Shape::Each), ("pipeline", Shape::Pipeline), ("select", Shape::Select)];
+
+    fn name(self) -> &'static str {
+        Self::NAMED.iter().find(|(_, shape)| *shape == self).map_or("", |(name, _)| name)
+    }
+}
+
+/// Where the rows of one transaction go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spread {
+    OneKey,
+    ManyKeys,
+}
+
+impl Spread {
+    /// The key of the row `id` of a transaction that begins with the id `first`.
+    fn key(self, first: u64, id: u64) -> u64 {
+        let number = match self {
+            Spread::OneKey => first / ROWS,
+            Spread::ManyKeys => id,
+        };
+        number % i32::MAX as u64
+    }
+
+    /// The table that `INSERT … SELECT` reads.
+    fn source(self) -> &'static str {
+        match self {
+            Spread::OneKey => "bench_insert_source_one",
+            Spread::ManyKeys => "bench_insert_source_many",
+        }
+    }
+}
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct InsertOptions {
+    /// Concurrent sessions.
+    pub clients: u32,
+    /// Seconds of one run.
+    pub seconds: u32,
+    /// Rounds a side; odd, for a real median.
+    pub rounds: usize,
+    /// Ways to write.
+    pub shapes: Vec<Shape>,
+}
+
+/// Runs the benchmark on the cluster that `start` brings up (or finds running).
+///
+/// # Errors
+/// A server's error, or SQLSTATE 57014 after Ctrl-C; servers started here are stopped in any case.
+pub async fn run(options: &InsertOptions, start: impl AsyncFnOnce() -> Result<Target>) -> Result<InsertReport> {
+    let target = start().await?;
+    interruptible(measure(options, &target)).await
+}
+
+async fn measure(options: &InsertOptions, target: &Target) -> Result<InsertReport> {
+    let bench = Bench::prepare(options, target).await?;
+    let mut lines = Vec::new();
+    for shape in &options.shapes {
+        for spread in [Spread::OneKey, Spread::ManyKeys] {
+            let (mut direct, mut cluster) = (Side::default(), Side::default());
+            for round in 1..=options.rounds {
+                bench.round(*shape, spread, &bench.direct, &mut direct).await?;
+                bench.round(*shape, spread, &bench.cluster, &mut cluster).await?;
+                let last = |side: &Side| grouped(side.rows_per_second.last().copied().unwrap_or_default() as u64);
+                let (name, direct, cluster) = (shape.name(), last(&direct), last(&cluster));
+                eprintln!("{name}, {spread:?}, round {round}: direct {direct} rows/s, cluster {cluster}");
+            }
+            lines.push(Line { shape: *shape, spread, direct, cluster });
+        }
+    }
+    for server in [&bench.direct, &bench.cluster] {
+        server.drop_tables().await?;
+    }
+    Ok(InsertReport { options: options.clone(), version: bench.version.clone(), lines })
+}
+
+/// One of the two sides.
+struct Server {
+    uri: String,
+    client: Client,
+    /// For CHECKPOINT.
+    postgres: Vec<Client>,
+    postmasters: Vec<u32>,
+    coordinators: Vec<u32>,
+}
+
+/// Field order is drop order: the server stops before its directory goes.
+struct Bench<'a> {
+    options: &'a InsertOptions,
+    direct: Server,
+    cluster: Server,
+    version: String,
+    _stock: StockServer,
+    _dir: WorkDir,
+}
+
+impl<'a> Bench<'a> {
+    async fn prepare(options: &'a InsertOptions, target: &Target) -> Result<Self> {
+        let Some(uri) = target.coordinators.first() else {
+            return Err(PgError::new(SqlState::CONFIG_FILE_ERROR, "the benchmark needs a coordinator"));
+        };
+        let (mut datanodes, mut patterns) = (Vec::new(), Vec::new());
+        for uri in &target.datanodes {
+            let datanode = sql::connect(uri).await?;
+            patterns.push(Pattern::of(&datanode).await?);
+            datanodes.push(datanode);
+        }
+        let Some(pattern) = patterns.first() else {
+            return Err(PgError::new(SqlState::CONFIG_FILE_ERROR, "the benchmark needs a datanode"));
+        };
+        let work = format!("{}-bench-{}", target.dir.display(), std::process::id());
+        let dir = pattern.make_dir(Path::new(&work))?;
+        eprintln!("Starting a stock server with the datanodes' settings in {work}");
+        let stock = StockServer::start(pattern, dir.path(), "stock")?;
+        let direct = Server {
+            uri: stock.uri.clone(),
+            client: sql::connect(&stock.uri).await?,
+            postgres: vec![sql::connect(&stock.uri).await?],
+            postmasters: vec![stock.postmaster],
+            coordinators: Vec::new(),
+        };
+        let cluster = Server {
+            uri: uri.clone(),
+            client: sql::connect(uri).await?,
+            postgres: datanodes,
+            postmasters: patterns.iter().map(|pattern| pattern.postmaster).collect(),
+            coordinators: cpu::find(&target.dir, &["coordinator", "gtm"])?,
+        };
+        direct.make_tables("").await?;
+        cluster.make_tables("DISTRIBUTE BY HASH (key)").await?;
+        Ok(Self { options, direct, cluster, version: pattern.version.clone(), _stock: stock, _dir: dir })
+    }
+
+    async fn round(&self, shape: Shape, spread: Spread, server: &Server, side: &mut Side) -> Result<()> {
+        sql::run(&server.client, "TRUNCATE bench_insert").await?;
+        for postgres in &server.postgres {
+            sql::run(postgres, "CHECKPOINT").await?;
+        }
+        let connect = (0..self.options.clients).map(|number| Writer::connect(server, u64::from(number), shape, spread));
+        let mut writers = try_join_all(connect).await?;
+        let (servers, coordinators) =
+            (cpu::tree_seconds(&server.postmasters)?, cpu::tree_seconds(&server.coordinators)?);
+        let begin = Instant::now();
+        let until = begin + Duration::from_secs(u64::from(self.options.seconds));
+        let counts = try_join_all(writers.iter_mut().map(|writer| writer.write_until(until))).await?;
+        let seconds = begin.elapsed().as_secs_f64();
+        let rows = ROWS * counts.iter().sum::<u64>();
+        side.rows_per_second.push(rows as f64 / seconds);
+        let micros = |before: f64, after: f64| (after - before) * 1e6 / rows.max(1) as f64;
+        side.server_micros.push(micros(servers, cpu::tree_seconds(&server.postmasters)?));
+        side.coordinator_micros.push(micros(coordinators, cpu::tree_seconds(&server.coordinators)?));
+        let stored = sql::number(&server.client, "SELECT count(*) FROM bench_insert").await?;
+        match stored == rows {
+            true => Ok(()),
+            false => Err(PgError::internal(format!("{rows} rows were acknowledged and {stored} are there"))),
+        }
+    }
+}
+
+impl Server {
+    async fn make_tables(&self, clause: &str) -> Result<()> {
+        self.drop_tables().await?;
+        sql::run(&self.client, &format!("CREATE TABLE bench_insert ({COLUMNS}) {clause}")).await?;
+        for (spread, key) in [(Spread::OneKey, format!("g / {ROWS}")), (Spread::ManyKeys, "g".to_owned())] {
+            let source = spread.source();
+            sql::run(&self.client, &format!("CREATE TABLE {source} (batch int, {COLUMNS}) {clause}")).await?;
+            sql::run(
+                &self.client,
+                &format!(
+                    "INSERT INTO {source} SELECT g / {ROWS}, {key}, g, g / 100.0, 'name of ' || g \
+                     FROM generate_series(0, {} - 1) g",
+                    BATCHES * ROWS
+                ),
+            )
+            .await?;
+            sql::run(&self.client, &format!("CREATE INDEX ON {source} (batch)")).await?;
+            sql::run(&self.client, &format!("VACUUM ANALYZE {source}")).await?;
+        }
+        Ok(())
+    }
+
+    async fn drop_tables(&self) -> Result<()> {
+        let [one, many] = [Spread::OneKey, Spread::ManyKeys].map(Spread::source);
+        sql::run(&self.client, &format!("DROP TABLE IF EXISTS bench_insert, {one}, {many}")).await
+    }
+}
+
+/// A client.
+struct Writer {
+    connection: Connection,
+    shape: Shape,
+    spread: Spread,
+    /// Of the next row.
+    id: u64,
+    text: String,
+}
+
+impl Writer {
+    async fn connect(server: &Server, number: u64, shape: Shape, spread: Spread) -> Result<Self> {
+        let mut connection = Connection::connect(&connect_options(&server.uri)?).await?;
+        if shape == Shape::Pipeline {
+            frontend::parse(connection.out(), b"row", b"INSERT INTO bench_insert VALUES ($1, $2, $3, $4)", &[]);
+            connection.sync();
+            connection.flush().await?;
+            connection.drain().await?;
+        }
+        Ok(Self { connection, shape, spread, id: number * IDS_OF_A_CLIENT, text: String::new() })
+    }
+
+    /// Gives the number of transactions.
+    async fn write_until(&mut self, end: Instant) -> Result<u64> {
+        let mut count = 0;
+        while Instant::now() < end {
+            match self.shape {
+                Shape::Values => self.values().await?,
+                Shape::Each => self.each().await?,
+                Shape::Pipeline => self.pipeline().await?,
+                Shape::Select => self.select().await?,
+            }
+            count += 1;
+            self.id += ROWS;
+        }
+        Ok(count)
+    }
+
+    fn put_row(text: &mut String, spread: Spread, first: u64, id: u64) -> std::fmt::Result {
+        let key = spread.key(first, id);
+        write!(text, "({key}, {id}, {}.{:02}, 'name of {id}')", id % 10_000, id % 100)
+    }
+
+    async fn values(&mut self) -> Result<()> {
+        self.text.clear();
+        self.text.push_str("INSERT INTO bench_insert VALUES ");
+        for id in self.id..self.id + ROWS {
+            Self::put_row(&mut self.text, self.spread, self.id, id).map_err(|e| PgError::internal(e.to_string()))?;
+            self.text.push(if id + 1 < self.id + ROWS { ',' } else { ';' });
+        }
+        self.connection.execute(&self.text).await.map(drop)
+    }
+
+    async fn each(&mut self) -> Result<()> {
+        self.connection.execute("BEGIN").await?;
+        for id in self.id..self.id + ROWS {
+            self.text.clear();
+            self.text.push_str("INSERT INTO bench_insert VALUES ");
+            Self::put_row(&mut self.text, self.spread, self.id, id).map_err(|e| PgError::internal(e.to_string()))?;
+            self.connection.execute(&self.text).await?;
+        }
+        self.connection.execute("COMMIT").await.map(drop)
+    }
+
+    async fn pipeline(&mut self) -> Result<()> {
+        self.connection.query(b"BEGIN");
+        for id in self.id..self.id + ROWS {
+            let key = self.spread.key(self.id, id);
+            let amount = format!("{}.{:02}", id % 10_000, id % 100);
+            let values = [key.to_string(), id.to_string(), amount, format!("name of {id}")];
+            let bind = frontend::Bind {
+                statement: Bytes::from_static(b"row"),
+                parameters: values.into_iter().map(|value| Some(Bytes::from(value))).collect(),
+                ..frontend::Bind::default()
+            };
+            frontend::bind(self.connection.out(), &bind);
+            frontend::execute(self.connection.out(), b"", 0);
+        }
+        self.connection.sync();
+        self.connection.query(b"COMMIT");
+        self.connection.flush().await?;
+        self.connection.drain().await
+    }
+
+    async fn select(&mut self) -> Result<()> {
+        let (source, batch) = (self.spread.source(), (self.id / ROWS) % BATCHES);
+        let offset = self.id;
+        let sql = match self.spread {
+            Spread::OneKey => format!(
+                "INSERT INTO bench_insert SELECT key, id + {offset}, amount, name FROM {source} WHERE key = {batch}"
+            ),
+            Spread::ManyKeys => format!(
+                "INSERT INTO bench_insert SELECT key, id + {offset}, amount, name FROM {source} WHERE batch = {batch}"
+            ),
+        };
+        self.connection.execute(&sql).await.map(drop)
+    }
+}
+
+fn connect_options(uri: &str) -> Result<ConnectOptions> {
+    let config: tokio_postgres::Config = uri.parse().map_err(sql::error)?;
+    let host = match config.get_hosts().first() {
+        Some(Host::Tcp(name)) => name.clone(),
+        _ => return Err(PgError::new(SqlState::CONFIG_FILE_ERROR, format!("\"{uri}\" names no host"))),
+    };
+    Ok(ConnectOptions {
+        host,
+        port: config.get_ports().first().copied().unwrap_or(5432),
+        user: config.get_user().unwrap_or("postgres").to_owned(),
+        database: config.get_dbname().unwrap_or("postgres").to_owned(),
+        secret: None,
+        parameters: Vec::new(),
+    })
+}

@@ -1,0 +1,50 @@
+//! Opens the stream to a server: TCP, or the Unix socket of one on the same machine, which costs the processors less.
+//!
+//! As in libpq a host that begins with `/` is the directory of the socket.
+
+use std::time::Duration;
+
+use pgerror::Result;
+use tokio::net::{TcpStream, UnixStream};
+
+use crate::frame::{FrameReader, FrameWriter};
+
+/// Of a connection over which nothing has come; see [`notice_dead_host`].
+const PROBE_INTERVAL: Duration = Duration::from_secs(6);
+/// Unanswered ones that break it.
+const PROBES_MAX: u32 = 4;
+
+/// For messages: where that is.
+pub(crate) fn place(host: &str, port: u16) -> String {
+    match host.starts_with('/') {
+        true => format!("{host}/.s.PGSQL.{port}"),
+        false => format!("{host}:{port}"),
+    }
+}
+
+/// Connects; nothing is sent yet.
+pub(crate) async fn open(host: &str, port: u16) -> Result<(FrameReader, FrameWriter)> {
+    if host.starts_with('/') {
+        let (read, write) = UnixStream::connect(place(host, port)).await?.into_split();
+        return Ok((FrameReader::new(read), FrameWriter::new(write)));
+    }
+    let stream = TcpStream::connect((host, port)).await?;
+    stream.set_nodelay(true)?;
+    notice_dead_host(&stream).map_err(std::io::Error::from)?;
+    let (read, write) = stream.into_split();
+    Ok((FrameReader::new(read), FrameWriter::new(write)))
+}
+
+/// A machine that is gone without a word breaks the connection within half a minute, also while an answer is waited for that
+/// may rightly take long. A server that merely computes answers the probes.
+fn notice_dead_host(stream: &TcpStream) -> rustix::io::Result<()> {
+    use rustix::net::sockopt;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, PROBE_INTERVAL)?;
+    sockopt::set_tcp_keepintvl(stream, PROBE_INTERVAL)?;
+    sockopt::set_tcp_keepcnt(stream, PROBES_MAX)?;
+    // For bytes that were sent and never acknowledged, which probes do not cover.
+    #[cfg(target_os = "linux")]
+    sockopt::set_tcp_user_timeout(stream, PROBE_INTERVAL.as_millis() as u32 * (PROBES_MAX + 1))?;
+    Ok(())
+}
