@@ -244,7 +244,10 @@ impl Client {
         let quick = self.session.plan_quickly(sql, call)?;
         let version = self.session.catalog_version();
         let result = self.watch(&quick.plan, quick.call.as_ref().unwrap_or(call), None).await;
-        let result = result.map_err(|error| quick.place(error));
+        let result = match result {
+            Err(error) if is_rewritten(&quick.plan) => Err(self.placed_by_home(sql, &quick.plan, error).await),
+            result => result.map_err(|error| quick.place(error)),
+        };
         if let Err(error) = &result
             && !self.session.in_block()
             && (quick.is_stale(error)
@@ -291,11 +294,18 @@ impl Client {
             Err(_) if may_retry && self.session.must_replan() && keeps_columns(&statement.sql, call) => {
                 self.run_anew(statement, call).await
             }
-            // A value of the text that is none of its type: PostgreSQL shows the place.
-            Err(error) if is_rewritten(&plan) && error.code().as_str().starts_with("22") && !has_place(&error) => {
-                Err(self.session.as_read_by_home(&statement.sql, error).await)
-            }
+            Err(error) if is_rewritten(&plan) => Err(self.placed_by_home(&statement.sql, &plan, error).await),
             result => result,
+        }
+    }
+
+    /// The error of a statement of which the nodes got other texts, with its place in the user's: PostgreSQL shows it for a
+    /// value that is none of its type.
+    async fn placed_by_home(&mut self, sql: &str, plan: &Plan, error: PgError) -> PgError {
+        let error = if let Plan::InsertSplit(_) = plan { error.without(field::POSITION) } else { error };
+        match error.code().as_str().starts_with("22") && !has_place(&error) {
+            true => self.session.as_read_by_home(sql, error).await,
+            false => error,
         }
     }
 

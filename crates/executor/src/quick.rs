@@ -12,9 +12,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use catalog::Catalog;
+use catalog::{Catalog, NodeId};
 use pgerror::{PgError, SqlState, field};
-use planner::{Parameterised, Plan, SessionFacts, Shape, Template};
+use planner::{ManyRows, Parameter, Parameterised, Plan, SessionFacts, Shape, Template};
 
 use crate::basis::Basis;
 use crate::call::{Call, Parameters};
@@ -59,6 +59,7 @@ impl TemplateCache {
 #[derive(Default)]
 pub(crate) struct Scratch {
     shape: Shape,
+    rows: ManyRows,
     key: Vec<u8>,
 }
 
@@ -104,9 +105,15 @@ impl Session {
         let loaded = self.context.current_catalog()?;
         let catalog = &loaded.catalog;
         let mut scratch = std::mem::take(&mut self.scratch);
-        let plan = match scratch.shape.scan(sql) && self.write_key(&mut scratch, catalog) {
-            true => self.plan_by_shape(sql, &scratch, call, catalog),
-            false => None,
+        let many = scratch.rows.scan(sql);
+        let has_shape = match many {
+            true => scratch.shape.scan(scratch.rows.one()),
+            false => scratch.shape.scan(sql),
+        };
+        let plan = match (has_shape && self.write_key(&mut scratch, catalog), many) {
+            (false, _) => None,
+            (true, false) => self.plan_by_shape(sql, &scratch, call, catalog),
+            (true, true) => self.plan_rows(sql, &scratch, call, catalog),
         };
         self.scratch = scratch;
         if plan.is_some() {
@@ -122,7 +129,7 @@ impl Session {
 
     /// Shape and search path. False if the search path is not known yet.
     fn write_key(&self, scratch: &mut Scratch, catalog: &Catalog) -> bool {
-        let Scratch { shape, key } = scratch;
+        let Scratch { shape, key, .. } = scratch;
         key.clear();
         key.extend_from_slice(shape.text());
         let mut put = |schema: &str| {
@@ -137,42 +144,78 @@ impl Session {
         true
     }
 
-    fn plan_by_shape(&mut self, sql: &str, scratch: &Scratch, call: &Call, catalog: &Catalog) -> Option<Quick> {
+    /// The template for a shape that was met before, learned from this text of it if need be.
+    fn template(
+        &self,
+        sql: &str,
+        scratch: &Scratch,
+        parameters: &[Parameter<'_>],
+        catalog: &Catalog,
+    ) -> Option<Arc<Template>> {
         let version = catalog.version();
         let templates = &self.context.templates;
-        let parameters = parameter_facts(call, None);
-        let template = match templates.get(version, &scratch.key) {
-            Some(Entry::Known(template)) => template,
-            Some(Entry::Never) => return None,
+        match templates.get(version, &scratch.key) {
+            Some(Entry::Known(template)) => Some(template),
+            Some(Entry::Never) => None,
             // Debug builds learn at once, so that tests compare as many plans as they can.
             None if !cfg!(debug_assertions) => {
                 templates.insert(version, scratch.key.clone(), Entry::Seen);
-                return None;
+                None
             }
             _ => {
                 let path = self.known_search_path(catalog);
-                let facts = SessionFacts { search_path: &path, parameters: &parameters, ..self.bare_facts() };
+                let facts = SessionFacts { search_path: &path, parameters, ..self.bare_facts() };
                 let learned = Template::learn(sql, &scratch.shape, catalog, &facts).map(Arc::new);
                 let entry = learned.clone().map_or(Entry::Never, Entry::Known);
                 templates.insert(version, scratch.key.clone(), entry);
-                learned?
+                learned
             }
-        };
-        let mut forward = template.plan(sql, &scratch.shape, &parameters)?;
-        if template.reads_clock() && self.clock().is_some_and(|clock| !forward.nodes.contains(&clock)) {
-            return None;
         }
+    }
+
+    /// Is this what the planner says? Debug builds ask it.
+    fn must_be_planned_so(&self, plan: &Plan, sql: &str, parameters: &[Parameter<'_>], catalog: &Catalog) {
         if cfg!(debug_assertions) {
             let path = self.known_search_path(catalog);
-            let facts = SessionFacts { search_path: &path, parameters: &parameters, ..self.bare_facts() };
+            let facts = SessionFacts { search_path: &path, parameters, ..self.bare_facts() };
             let fresh = planner::parse(sql).and_then(|statements| planner::plan(&statements[0], catalog, &facts));
-            assert!(
-                matches!(&fresh, Ok(Plan::Forward(fresh)) if *fresh == forward),
-                "{sql}: {forward:?}, not {fresh:?}"
-            );
+            assert!(fresh.as_ref().is_ok_and(|fresh| fresh.does_the_same(plan)), "{sql}: {plan:?}, not {fresh:?}");
         }
-        self.catalog_version = version;
+    }
+
+    /// An INSERT of many rows of constants.
+    fn plan_rows(&mut self, sql: &str, scratch: &Scratch, call: &Call, catalog: &Catalog) -> Option<Quick> {
+        let parameters = parameter_facts(call, None);
+        let template = self.template(scratch.rows.one(), scratch, &parameters, catalog)?;
+        let plan = template.plan_rows(sql, &scratch.rows, &scratch.shape, &parameters)?;
+        if let Plan::Forward(forward) = &plan
+            && !self.may_read_clock_on(&template, &forward.nodes)
+        {
+            return None;
+        }
+        self.must_be_planned_so(&plan, sql, &parameters, catalog);
+        self.note_catalog(catalog);
+        Some(Quick { plan, call: None, text: None })
+    }
+
+    fn may_read_clock_on(&self, template: &Template, nodes: &[NodeId]) -> bool {
+        !template.reads_clock() || self.clock().is_none_or(|clock| nodes.contains(&clock))
+    }
+
+    fn note_catalog(&mut self, catalog: &Catalog) {
+        self.catalog_version = catalog.version();
         self.catalog_defers = catalog.defers_constraints();
+    }
+
+    fn plan_by_shape(&mut self, sql: &str, scratch: &Scratch, call: &Call, catalog: &Catalog) -> Option<Quick> {
+        let parameters = parameter_facts(call, None);
+        let template = self.template(sql, scratch, &parameters, catalog)?;
+        let mut forward = template.plan(sql, &scratch.shape, &parameters)?;
+        if !self.may_read_clock_on(&template, &forward.nodes) {
+            return None;
+        }
+        self.must_be_planned_so(&Plan::Forward(forward.clone()), sql, &parameters, catalog);
+        self.note_catalog(catalog);
         let text = match call.parameters {
             None => template.parameterise(sql, &scratch.shape),
             Some(_) => None,

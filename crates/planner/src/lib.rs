@@ -47,7 +47,7 @@ pub use parse::{Statement, StatementKind, parse};
 pub use plan::*;
 pub use session::*;
 pub use tables::{read_tables, reads_only, written_table};
-pub use template::{Parameterised, Shape, Template};
+pub use template::{ManyRows, Parameterised, Shape, Template};
 
 use context::Context;
 

@@ -189,6 +189,23 @@ impl FinalSql {
     }
 }
 
+impl Plan {
+    /// Is this the same plan, but for how our own texts are spelt?
+    pub fn does_the_same(&self, other: &Plan) -> bool {
+        let spelt = |sql: &str| crate::tree::deparse(crate::parse(sql).ok()?.first()?.node()?).ok();
+        match (self, other) {
+            (Plan::Forward(one), Plan::Forward(other)) => one == other,
+            (Plan::InsertSplit(one), Plan::InsertSplit(other)) => {
+                let same = |((node, sql), (other_node, other_sql)): (&(NodeId, String), &(NodeId, String))| {
+                    node == other_node && spelt(sql) == spelt(other_sql)
+                };
+                one.parts.len() == other.parts.len() && one.parts.iter().zip(&other.parts).all(same)
+            }
+            _ => false,
+        }
+    }
+}
+
 /// See [`Plan::InsertSplit`]: each part on its node, in one distributed transaction; counts are added, rows concatenated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InsertSplit {

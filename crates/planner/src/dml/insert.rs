@@ -60,7 +60,7 @@ pub(crate) fn place_of_insert(ctx: &Context<'_>, statement: &Statement, env: &En
         return Ok(nodes.map(Part::Whole));
     }
     match insert.is_colocated(env)? {
-        true => Ok(insert.split_source(env)?.map(Part::Split)),
+        true => insert.source(env),
         false => Ok(None),
     }
 }
@@ -272,12 +272,17 @@ impl Insert<'_> {
     }
 
     fn split_source(&self, env: &Env<'_>) -> Result<Option<select::locality::Split>> {
+        Ok(match self.source(env)? {
+            Some(Part::Split(split)) => Some(split),
+            _ => None,
+        })
+    }
+
+    /// Where the rows of the query can be computed; `None` if they must be gathered.
+    fn source(&self, env: &Env<'_>) -> Result<Option<Part>> {
         let Some(query) = select_of(self.insert.select_stmt.as_deref()) else { return Ok(None) };
         match Analyzer::new(self.ctx).block(query, env) {
-            Ok(block) => Ok(match block.part {
-                Part::Split(split) => Some(split),
-                _ => None,
-            }),
+            Ok(block) => Ok(Some(block.part)),
             Err(select::locality::Not::Local(_)) => Ok(None),
             Err(select::locality::Not::Refused(error)) => Err(error),
         }
@@ -290,16 +295,16 @@ impl Insert<'_> {
                 _ => self.staged(),
             };
         }
-        if self.is_colocated(&Env::default())?
-            && let Some(split) = self.split_source(&Env::default())?
-        {
-            return Ok(Plan::Scatter(Scatter {
-                nodes: split.nodes,
-                sql: self.statement.sql.to_string(),
-                writes: true,
-            }));
+        if !self.is_colocated(&Env::default())? {
+            return self.staged();
         }
-        self.staged()
+        let sql = self.statement.sql.to_string();
+        match self.source(&Env::default())? {
+            Some(Part::Split(split)) => Ok(Plan::Scatter(Scatter { nodes: split.nodes, sql, writes: true })),
+            // The source's key is a constant, so it has rows on this node only.
+            Some(Part::Whole(nodes)) if nodes.len() == 1 => Ok(Plan::Forward(Forward { nodes, sql, writes: true })),
+            _ => self.staged(),
+        }
     }
 
     /// Do all rows get the same `now()`? Each node has its own; one node, or none asked, is fine.
@@ -330,7 +335,6 @@ impl Insert<'_> {
             return Ok(false);
         }
         let Some(query) = select_of(self.insert.select_stmt.as_deref()) else { return Ok(false) };
-        let Some(split) = self.split_source(env)? else { return Ok(false) };
         let given = self.given_columns();
         let mut positions = Vec::new();
         for key in self.relation.distribution.key() {
@@ -342,8 +346,8 @@ impl Insert<'_> {
             }
             positions.push(position);
         }
-        let mut analyzer = Analyzer::new(self.ctx);
-        let Ok(block) = analyzer.block(query, env) else { return Ok(false) };
+        let Ok(block) = Analyzer::of_all_nodes(self.ctx).block(query, env) else { return Ok(false) };
+        let Part::Split(split) = &block.part else { return Ok(false) };
         let same_type = |position: &usize, key_type: KeyType| {
             let source = block.columns.as_ref().and_then(|c| c.get(*position)).and_then(|c| c.key_type);
             source.is_some_and(|s| {

@@ -12,11 +12,14 @@
 //! tree (functions, casts, locks) is the same for every statement of the shape; the strings that say
 //! otherwise (`'now'`) have no shape.
 //!
+//! An INSERT of many rows of constants is placed row by row with the template of its first row ([`ManyRows`]).
+//!
 //! Invariants: a template comes from a fresh plan, which it must reproduce; it holds for one catalog version, one search
 //! path and a session without temp tables (the cache sees to that); a constant it is not sure of is planned afresh. A test
 //! compares both ways over all case files and random constants.
 
 mod parameters;
+mod rows;
 mod shape;
 #[cfg(test)]
 mod tests;
@@ -38,6 +41,7 @@ use crate::tree::{self, Ref, Walk};
 
 pub use parameters::Parameterised;
 use parameters::Parameters;
+pub use rows::ManyRows;
 pub use shape::Shape;
 use shape::{Literal, LiteralKind};
 

@@ -71,8 +71,8 @@ impl Shape {
         while let Some(&byte) = bytes.get(at) {
             let next = bytes.get(at + 1).copied();
             at = match byte {
-                b'\'' => self.string(sql, at)?,
-                b'0'..=b'9' => self.number(bytes, at)?,
+                b'\'' => self.put(string(sql, at)?),
+                b'0'..=b'9' => self.put(number(bytes, at)?),
                 b'a'..=b'z' | b'A'..=b'Z' | b'_' => self.copy(bytes, at, word_end(bytes, at)),
                 b'"' => self.copy(bytes, at, quoted_name_end(bytes, at)?),
                 b'$' => self.copy(bytes, at, parameter_end(bytes, at)?),
@@ -94,56 +94,56 @@ impl Shape {
         end
     }
 
-    fn put(&mut self, range: Range<usize>, kind: LiteralKind) -> usize {
-        self.text.push(match kind {
+    fn put(&mut self, literal: Literal) -> usize {
+        self.text.push(match literal.kind {
             LiteralKind::Integer => INTEGER_MARK,
             LiteralKind::Decimal => DECIMAL_MARK,
             LiteralKind::String { .. } => STRING_MARK,
         });
-        let end = range.end;
-        self.literals.push(Literal { range, kind });
+        let end = literal.range.end;
+        self.literals.push(literal);
         end
     }
+}
 
-    /// `12`, `12.`, `12.5`; not what PostgreSQL might read on into (`12e3`, `0x1f`, `1_000`, `1..2`).
-    fn number(&mut self, bytes: &[u8], start: usize) -> Option<usize> {
-        let digits = |at: usize| at + bytes[at..].iter().take_while(|b| b.is_ascii_digit()).count();
-        let mut end = digits(start);
-        let mut kind = LiteralKind::Integer;
-        if bytes.get(end) == Some(&b'.') {
-            end = digits(end + 1);
-            kind = LiteralKind::Decimal;
-        }
-        match bytes.get(end) {
-            Some(b) if continues_word(*b) || *b == b'.' => None,
-            _ => Some(self.put(start..end, kind)),
-        }
+/// `12`, `12.`, `12.5`; not what PostgreSQL might read on into (`12e3`, `0x1f`, `1_000`, `1..2`).
+pub(super) fn number(bytes: &[u8], start: usize) -> Option<Literal> {
+    let digits = |at: usize| at + bytes[at..].iter().take_while(|b| b.is_ascii_digit()).count();
+    let mut end = digits(start);
+    let mut kind = LiteralKind::Integer;
+    if bytes.get(end) == Some(&b'.') {
+        end = digits(end + 1);
+        kind = LiteralKind::Decimal;
     }
+    match bytes.get(end) {
+        Some(b) if continues_word(*b) || *b == b'.' => None,
+        _ => Some(Literal { range: start..end, kind }),
+    }
+}
 
-    /// `'…'` with nothing before the quote that could give it another meaning, and no second piece after it.
-    fn string(&mut self, sql: &str, start: usize) -> Option<usize> {
-        let bytes = sql.as_bytes();
-        let before = start.checked_sub(1).map(|at| bytes[at]);
-        if before.is_some_and(|b| continues_word(b) || matches!(b, b'&' | b'"' | b'\'')) {
-            return None;
-        }
-        let mut doubled = false;
-        let mut at = start + 1;
-        let end = loop {
-            match (*bytes.get(at)?, bytes.get(at + 1)) {
-                (b'\'', Some(b'\'')) => (at, doubled) = (at + 2, true),
-                (b'\'', _) => break at + 1,
-                (b'\\', _) => return None,
-                _ => at += 1,
-            }
-        };
-        let next = bytes[end..].iter().find(|b| !b.is_ascii_whitespace() && **b != 0x0b);
-        let value = sql[start + 1..end - 1].trim();
-        if next == Some(&b'\'') || CLOCK_WORDS.iter().any(|word| value.eq_ignore_ascii_case(word)) {
-            return None;
-        }
-        Some(self.put(start..end, LiteralKind::String { doubled }))
+/// `'…'` with nothing before the quote that could give it another meaning, and no second piece after it.
+pub(super) fn string(sql: &str, start: usize) -> Option<Literal> {
+    let bytes = sql.as_bytes();
+    let before = start.checked_sub(1).map(|at| bytes[at]);
+    if before.is_some_and(|b| continues_word(b) || matches!(b, b'&' | b'"' | b'\'')) {
+        return None;
     }
+    let mut doubled = false;
+    let mut at = start + 1;
+    let end = loop {
+        match (*bytes.get(at)?, bytes.get(at + 1)) {
+            (b'\'', Some(b'\'')) => (at, doubled) = (at + 2, true),
+            (b'\'', _) => break at + 1,
+            (b'\\', _) => return None,
+            _ => at += 1,
+        }
+    };
+    let next = bytes[end..].iter().find(|b| !b.is_ascii_whitespace() && **b != 0x0b);
+    let value = sql[start + 1..end - 1].trim();
+    if next == Some(&b'\'') || CLOCK_WORDS.iter().any(|word| value.eq_ignore_ascii_case(word)) {
+        return None;
+    }
+    Some(Literal { range: start..end, kind: LiteralKind::String { doubled } })
 }
 
 /// Can the byte go on an identifier? Those beyond ASCII can.
@@ -151,13 +151,13 @@ fn continues_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$') || byte >= 0x80
 }
 
-fn word_end(bytes: &[u8], start: usize) -> usize {
+pub(super) fn word_end(bytes: &[u8], start: usize) -> usize {
     // A byte beyond ASCII that follows has no place in a shape, so cutting the word there is of no consequence.
     start + bytes[start..].iter().take_while(|b| b.is_ascii() && continues_word(**b)).count()
 }
 
 /// `"…"`; not after `U&`.
-fn quoted_name_end(bytes: &[u8], start: usize) -> Option<usize> {
+pub(super) fn quoted_name_end(bytes: &[u8], start: usize) -> Option<usize> {
     if start.checked_sub(1).is_some_and(|at| bytes[at] == b'&') {
         return None;
     }
@@ -173,7 +173,7 @@ fn quoted_name_end(bytes: &[u8], start: usize) -> Option<usize> {
 }
 
 /// `$1`; dollar quotes have no shape.
-fn parameter_end(bytes: &[u8], start: usize) -> Option<usize> {
+pub(super) fn parameter_end(bytes: &[u8], start: usize) -> Option<usize> {
     let end = start + 1 + bytes[start + 1..].iter().take_while(|b| b.is_ascii_digit()).count();
     let is_parameter = end > start + 1 && !bytes.get(end).is_some_and(|b| continues_word(*b));
     is_parameter.then_some(end)

@@ -127,10 +127,18 @@ impl Analyzer<'_> {
                 let nodes = intersect(&a.nodes, &b.nodes);
                 // Contradicting constants: nothing matches, any node can say so.
                 let nodes = if nodes.is_empty() { a.nodes[..1].to_vec() } else { nodes };
-                Ok(single(Split { nodes, ..a }))
+                Ok(self.single(Split { nodes, ..a }))
             }
             (Part::Split(_), Part::Split(_)) => not_local("a join of tables that are not co-located"),
             (Part::Home, _) | (_, Part::Home) => not_local("a join of a distributed table with one of the home node"),
+        }
+    }
+
+    /// All rows on one node: complete there.
+    fn single(&self, split: Split) -> Part {
+        match self.narrows && split.nodes.len() == 1 {
+            true => Part::Whole(split.nodes),
+            false => Part::Split(split),
         }
     }
 
@@ -138,13 +146,13 @@ impl Analyzer<'_> {
     pub(super) fn pinned(&self, part: Part, equal: &Equalities) -> Part {
         let Part::Split(mut split) = part else { return part };
         if split.key.is_empty() || split.space.is_none() {
-            return single(split);
+            return self.single(split);
         }
-        if let Some(nodes) = self.nodes_of_key(&split, equal) {
+        if let Some(nodes) = self.nodes_of_key(&split, equal).filter(|_| self.narrows) {
             let kept = intersect(&split.nodes, &nodes);
             split.nodes = if kept.is_empty() { split.nodes[..1].to_vec() } else { kept };
         }
-        single(split)
+        self.single(split)
     }
 
     pub(super) fn nodes_of_key(&self, split: &Split, equal: &Equalities) -> Option<Vec<NodeId>> {

@@ -160,11 +160,18 @@ pub(crate) struct Analyzer<'a> {
     pub ctx: &'a Context<'a>,
     pub leaves: Vec<Leaf>,
     parts: Vec<Part>,
+    /// Do constants that a key is equal to narrow the nodes?
+    narrows: bool,
 }
 
 impl<'a> Analyzer<'a> {
     pub fn new(ctx: &'a Context<'a>) -> Self {
-        Self { ctx, leaves: Vec::new(), parts: Vec::new() }
+        Self { ctx, leaves: Vec::new(), parts: Vec::new(), narrows: true }
+    }
+
+    /// Leaves rows that are pinned to one node by their key [`Part::Split`], so that the key stays known.
+    pub fn of_all_nodes(ctx: &'a Context<'a>) -> Self {
+        Self { narrows: false, ..Self::new(ctx) }
     }
 
     /// The CTEs of a WITH clause, added to what is visible.
@@ -446,11 +453,6 @@ fn colocated(a: &Split, b: &Split, equal: &Equalities) -> bool {
         && !a.key.is_empty()
         && a.key.len() == b.key.len()
         && a.key.iter().zip(&b.key).all(|(x, y)| equal.same(*x, *y))
-}
-
-/// All rows on one node: complete there.
-fn single(split: Split) -> Part {
-    if split.nodes.len() == 1 { Part::Whole(split.nodes) } else { Part::Split(split) }
 }
 
 fn union(a: &[NodeId], b: &[NodeId]) -> Vec<NodeId> {
