@@ -39,6 +39,8 @@ pub(crate) struct Client {
     pub(crate) implicit_block: bool,
     /// After an error in the extended protocol messages are skipped up to Sync.
     pub(crate) skip_to_sync: bool,
+    /// Executions that wait for more of their kind.
+    pub(crate) waiting: crate::train::Waiting,
     /// Settings last reported by ParameterStatus.
     pub(crate) reported: HashMap<String, String>,
     key: (i32, i32),
@@ -115,6 +117,7 @@ impl Client {
             cursors: HashMap::new(),
             implicit_block: false,
             skip_to_sync: false,
+            waiting: Default::default(),
             reported: HashMap::new(),
             key,
         }
@@ -141,10 +144,10 @@ impl Client {
         // Has all that was asked for been answered, so that the session is idle until the next message?
         let mut answered = true;
         loop {
-            if self.reader.peek_tag().is_none() {
-                self.writer.flush_stream().await?;
-            }
             let Some(frame) = self.next_frame(answered).await? else { return Ok(()) };
+            if !self.goes_on(&frame) {
+                self.depart().await?;
+            }
             answered = matches!(frame.tag, tag::QUERY | tag::SYNC);
             match frame.tag {
                 tag::TERMINATE => return Ok(()),
@@ -167,6 +170,7 @@ impl Client {
             if let Some(frame) = self.reader.try_next()? {
                 return Ok(Some(frame));
             }
+            self.depart().await?;
             self.writer.flush_stream().await?;
             let idle = async {
                 match &timeout {
@@ -216,7 +220,7 @@ impl Client {
         result
     }
 
-    async fn after_statement(&mut self, failed: bool) {
+    pub(crate) async fn after_statement(&mut self, failed: bool) {
         if failed {
             self.session.fail();
             self.session.release();

@@ -40,14 +40,7 @@ impl Client {
         };
         match self.session.judged(result).await {
             Ok(()) => Ok(()),
-            Err(error) if error.is_fatal() => Err(error),
-            Err(error) => {
-                self.session.fail();
-                self.session.give_up_locks().await;
-                self.send_error(error, 0);
-                self.skip_to_sync = true;
-                Ok(())
-            }
+            Err(error) => self.fail_to_sync(error).await,
         }
     }
 
@@ -269,6 +262,14 @@ impl Client {
         if portal.suspended.is_none() {
             self.refuse_changed_result(&portal.prepared).await?;
             self.open_implicit_block(&statement).await?;
+            if rows_max.is_none() && self.wait_for_more(&portal.prepared, &portal.call) {
+                self.portals.insert(name, portal);
+                return Ok(());
+            }
+            self.depart().await?;
+            if self.skip_to_sync {
+                return Ok(());
+            }
             let mut spool = Spool::default();
             let wanted = rows_max.is_some().then_some(&mut spool);
             let ended = self.execute(&statement, &portal.call, wanted).await?;

@@ -20,5 +20,6 @@ mod listener;
 mod prepared;
 mod simple;
 mod startup;
+mod train;
 
 pub use listener::{Authentication, Coordinator, CoordinatorOptions};

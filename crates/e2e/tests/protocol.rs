@@ -46,6 +46,7 @@ fn messages_and_sessions_behave_like_one_postgresql() {
     several_statements_in_one_message(&mut both.pair());
     one_text_under_two_search_paths(&mut both.pair());
     pipelines(&mut both.pair());
+    batches(&mut both.pair());
     suspended_portals(&mut both.pair());
     changed_result(&mut both.pair());
     copy_given_up(&mut both.pair());
@@ -150,6 +151,53 @@ fn pipelines(pair: &mut Pair) {
     }
     let rows = |client: &mut Client| Ok(vec![client.simple("SELECT k FROM piped ORDER BY k")?]);
     same(pair, "after the pipelines", rows);
+}
+
+/// Bind, perhaps Describe, and Execute of a prepared INSERT, as executemany sends them.
+fn execution(name: &str, k: usize, describes: bool) -> Vec<Message> {
+    let mut bind = [b"\0", name.as_bytes(), b"\0\0\0\0\x02"].concat();
+    for value in [k.to_string(), format!("{k:>120}")] {
+        bind.extend_from_slice(&(value.len() as u32).to_be_bytes());
+        bind.extend_from_slice(value.as_bytes());
+    }
+    bind.extend_from_slice(b"\0\0");
+    let describe = describes.then(|| (b'D', b"P\0".to_vec()));
+    [(b'B', bind)].into_iter().chain(describe).chain([(b'E', b"\0\0\0\0\0".to_vec())]).collect()
+}
+
+/// Many executions of one INSERT without waiting; what is answered, and in which order, and what an error leaves.
+fn batches(pair: &mut Pair) {
+    create(pair, "batch");
+    same(pair, "a key", |client| Ok(vec![client.simple("ALTER TABLE batch ADD PRIMARY KEY (k)")?]));
+    let prepare = |name: &str, sql: &str| vec![(b'P', [name.as_bytes(), b"\0", sql.as_bytes(), b"\0\0\0"].concat())];
+    let rows = |name: &str, rows: std::ops::Range<usize>, describes| -> Vec<Message> {
+        rows.flat_map(|k| execution(name, k, describes)).collect()
+    };
+    let sync = || vec![(b'S', Vec::new())];
+    let insert = || prepare("row", "INSERT INTO batch VALUES ($1, $2)");
+    let other = || prepare("other", "INSERT INTO batch (v, k) VALUES ($2, $1)");
+    let skip = || prepare("skip", "INSERT INTO batch VALUES ($1, $2) ON CONFLICT DO NOTHING");
+    let batches: [Vec<Vec<Message>>; 8] = [
+        vec![insert(), other(), skip(), sync()],
+        vec![rows("row", 0..40, false), sync()],
+        vec![rows("row", 40..60, true), statement("SELECT count(*) FROM batch"), rows("row", 60..70, false), sync()],
+        // Two statements by turns, and one whose rows may be there.
+        vec![rows("row", 100..102, false), rows("other", 102..105, true), rows("skip", 103..107, false), sync()],
+        // A row that is there: nothing of the batch is kept, and what comes behind it is skipped.
+        vec![rows("row", 200..220, false), rows("row", 39..42, false), rows("row", 220..230, false), sync()],
+        vec![statement("BEGIN"), rows("row", 300..320, false), statement("COMMIT"), sync()],
+        vec![statement("BEGIN"), rows("row", 320..330, false), rows("other", 0..1, false), sync()],
+        vec![statement("ROLLBACK"), rows("row", 400..1100, false), sync()],
+    ];
+    for (number, batch) in batches.iter().enumerate() {
+        let messages: Vec<(u8, &[u8])> = batch.iter().flatten().map(|(tag, body)| (*tag, body.as_slice())).collect();
+        same(pair, &format!("batch {number}"), |client| {
+            client.send_messages(&messages)?;
+            client.wait()
+        });
+    }
+    let rows = |client: &mut Client| Ok(vec![client.simple("SELECT * FROM batch ORDER BY k")?]);
+    same(pair, "after the batches", rows);
 }
 
 /// Execute with a row limit, then again, then Close.

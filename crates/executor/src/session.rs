@@ -138,6 +138,8 @@ pub struct Session {
     pub(crate) search_path: Option<Vec<String>>,
     pub(crate) search_path_was_set: bool,
     pub(crate) scratch: crate::quick::Scratch,
+    /// Executions that wait for more of their kind.
+    pub(crate) train: Option<crate::train::Train>,
     pub(crate) listening: Option<Listening>,
     /// The transaction, or the last statement, has notified.
     pub(crate) notified: bool,
@@ -176,6 +178,7 @@ impl Session {
             search_path: None,
             search_path_was_set: false,
             scratch: Default::default(),
+            train: None,
             listening: None,
             notified: false,
         }

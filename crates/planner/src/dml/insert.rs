@@ -128,6 +128,11 @@ enum Value<'a> {
 impl Insert<'_> {
     fn plan(self) -> Result<Plan> {
         self.check()?;
+        if self.is_ragged() {
+            // Any node says what is wrong with it.
+            let sql = self.statement.sql.to_string();
+            return Ok(Plan::Forward(Forward { nodes: vec![self.ctx.home()], sql, writes: true }));
+        }
         if self.ctx.copies.is_some() || self.needs_home() {
             return self.staged();
         }
@@ -220,6 +225,11 @@ impl Insert<'_> {
             return None;
         }
         query.values_lists.iter().map(row_values).collect()
+    }
+
+    /// Rows of different lengths, which PostgreSQL refuses.
+    fn is_ragged(&self) -> bool {
+        self.rows().is_some_and(|rows| rows.windows(2).any(|pair| pair[0].len() != pair[1].len()))
     }
 
     fn constant_default(&self, text: &str) -> Option<Constant> {
