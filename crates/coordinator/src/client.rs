@@ -170,7 +170,11 @@ impl Client {
             if let Some(frame) = self.reader.try_next()? {
                 return Ok(Some(frame));
             }
-            self.depart().await?;
+            if self.session.has_train() {
+                // Meanwhile more may have been read.
+                self.depart().await?;
+                continue;
+            }
             self.writer.flush_stream().await?;
             let idle = async {
                 match &timeout {
