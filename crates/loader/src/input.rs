@@ -91,6 +91,21 @@ pub(crate) fn open(source: &Source, counters: Arc<Counters>) -> io::Result<Box<d
     decompress(Counted { inner: raw, counters })
 }
 
+/// A file of a known size that is not compressed.
+pub(crate) fn open_plain(source: &Source) -> io::Result<Option<File>> {
+    let (Some(path), Some(_)) = (&source.path, source.bytes) else { return Ok(None) };
+    let mut file = File::open(path)?;
+    let mut start = Vec::with_capacity(ZSTD.len());
+    file.by_ref().take(ZSTD.len() as u64).read_to_end(&mut start)?;
+    let is_compressed = start.starts_with(GZIP) || start == ZSTD || start == LZ4_FRAME;
+    Ok((!is_compressed).then_some(file))
+}
+
+/// Counts what is read from it.
+pub(crate) fn counted(inner: impl Read, counters: Arc<Counters>) -> impl Read {
+    Counted { inner, counters }
+}
+
 fn decompress(mut raw: impl Read + 'static) -> io::Result<Box<dyn Read>> {
     // A pipe may give the first bytes one by one.
     let mut start = Vec::with_capacity(ZSTD.len());

@@ -11,6 +11,7 @@
 //! * [`input`](self): which files, and their bytes without compression.
 //! * [`cut`](self): bytes into pieces of whole rows; where a row ends is decided by `copyfmt`'s scanner, which is
 //!   PostgreSQL's own rule, so a newline in quotes never ends one.
+//! * [`ranges`](self): a large file in the hands of several readers.
 //! * [`lines`](self): a line number of a COPY back to file and line.
 //! * [`session`](self): one connection and one COPY on it, which notices an error while it sends.
 //! * [`atomic`](self) and [`batches`](self): the two ways to commit. [`journal`](self): the table that both keep.
@@ -34,6 +35,7 @@ mod lines;
 mod load;
 mod options;
 mod progress;
+mod ranges;
 mod readers;
 mod session;
 mod unload;

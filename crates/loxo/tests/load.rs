@@ -350,6 +350,46 @@ fn killed_again_and_again_a_load_in_batches_loses_and_doubles_nothing() {
 }
 
 #[test]
+fn several_readers_of_one_file_killed_again_and_again_lose_and_double_nothing() {
+    let (mut client, dir) = (client(), TempDir::new("load-ranges").unwrap());
+    client.run("CREATE TABLE ranges (id bigint, note text) DISTRIBUTE BY HASH (id)").unwrap();
+    // Each row several lines with quotes, so that what is a row depends on all bytes before; two ranges and a bit.
+    let filler = "filler, \"\"of\"\"\n1,\"\"this row\"\"\n".repeat(120);
+    let row = |id: u64| format!("{id},\"{}\"\n", &filler[..30 * (3 + id as usize % 110)]);
+    let mut data: String = (1..=45_000).map(row).collect();
+    assert!(data.len() > 70 << 20, "{}", data.len());
+    let file = write(&dir, "ranges.csv", &data);
+    let arguments = ["load", "--quiet", "ranges", &file, "--batch", "3MB", "--streams", "3"];
+    loads(&["ranges", &write(&dir, "empty.csv", ""), "--batch", "1"]);
+    let progress = "SELECT count(*) FROM loxo_load_progress WHERE load LIKE '%.ranges %'";
+    let mut kills = 0;
+    loop {
+        let before: u64 = client.scalar(progress).unwrap().parse().unwrap();
+        let mut child = load_command(cluster(), &arguments).spawn().unwrap();
+        let more = || client.scalar(progress).unwrap().parse::<u64>().unwrap() >= before + 5;
+        wait_until(&mut child, "progress", more);
+        let _ = child.kill();
+        let output = child.wait_with_output().unwrap();
+        match output.status.code() {
+            None => kills += 1,
+            Some(0) => break,
+            Some(_) => panic!("{}", String::from_utf8_lossy(&output.stderr)),
+        }
+    }
+    assert!(kills >= 2, "the load was too fast to be killed: {kills}");
+    let whole = "SELECT count(*) || ' ' || count(DISTINCT id) FROM ranges WHERE length(note) = 26 * (3 + id % 110)";
+    assert_eq!(client.scalar(whole).unwrap(), "45000 45000");
+    // All at once, and the line of an error behind two ranges.
+    client.run("TRUNCATE ranges").unwrap();
+    loads(&["ranges", &file, "--streams", "3"]);
+    assert_eq!(client.scalar(whole).unwrap(), "45000 45000");
+    let line = data.matches('\n').count() + 1;
+    data.push_str("x,y\n");
+    let file = write(&dir, "bad.csv", &data);
+    fails_saying(&["ranges", &file, "--streams", "3"], &[&format!("{file}:{line}: invalid input syntax"), "column id"]);
+}
+
+#[test]
 fn a_load_killed_while_it_commits_is_finished_or_undone() {
     // Its own cluster: other tests' loads prepare transactions too.
     let (cluster, dir) = (Cluster::start(2, 2).unwrap(), TempDir::new("load-decide").unwrap());
