@@ -13,10 +13,12 @@ use pgerror::{PgError, Result, SqlState, field};
 use pgproto::Connection;
 use tokio::task::JoinSet;
 
+use crate::cut::Piece;
 use crate::journal::{Decision, Journal};
 use crate::options::literal;
 use crate::progress::Counters;
 use crate::readers::{self, Queue};
+use crate::rejects::{self, Rejects};
 use crate::session::{self, CopyIn, CopyTarget};
 
 /// A stream that has sent all its rows and not committed.
@@ -36,6 +38,7 @@ pub(crate) struct Streams {
     pub(crate) target: CopyTarget,
     pub(crate) queue: Queue,
     pub(crate) counters: Arc<Counters>,
+    pub(crate) rejects: Option<Arc<Rejects>>,
 }
 
 /// Starts so many streams and waits for the readers and them; gives the open transactions of those that had rows.
@@ -57,6 +60,10 @@ impl Streams {
         let mut connection = session::connect(&self.to[index % self.to.len()]).await?;
         let Some(mut piece) = self.queue.next().await else { return Ok(None) };
         connection.execute("BEGIN").await?;
+        if let Some(rejects) = &self.rejects {
+            let rows = self.copy_good_rows(&mut connection, piece, rejects).await?;
+            return Ok(Some(Loaded { connection, rows }));
+        }
         let mut rows = 0;
         loop {
             let mut copy = CopyIn::begin(&mut connection, &self.target).await?;
@@ -74,6 +81,20 @@ impl Streams {
                 None => return Ok(Some(Loaded { connection, rows })),
             }
         }
+    }
+}
+
+impl Streams {
+    async fn copy_good_rows(&self, connection: &mut Connection, first: Piece, rejects: &Rejects) -> Result<u64> {
+        let (mut rows, mut next) = (0, Some(first));
+        while let Some(piece) = next {
+            let (taken, records) = rejects::copy(connection, &self.target, &piece, rejects).await?;
+            rejects.write(&records)?;
+            self.counters.sent(piece.rows, piece.end - piece.start);
+            rows += taken;
+            next = self.queue.next().await;
+        }
+        Ok(rows)
     }
 }
 

@@ -89,18 +89,20 @@ impl Journal {
         connection.execute(&sql).await.map(drop)
     }
 
-    /// Is this batch committed, by whomever?
-    pub(crate) async fn has(&self, connection: &mut Connection, file: &str, piece: &Piece) -> Result<bool> {
+    /// The rows of this batch if it is committed, by whomever.
+    pub(crate) async fn rows_of(&self, connection: &mut Connection, file: &str, piece: &Piece) -> Result<Option<u64>> {
         let sql = format!(
-            "SELECT end_byte, checksum FROM {} WHERE load = {} AND file = {} AND start_byte = {}",
+            "SELECT end_byte, checksum, rows FROM {} WHERE load = {} AND file = {} AND start_byte = {}",
             self.table,
             literal(&self.load),
             literal(file),
             piece.start
         );
         match connection.query_rows(&sql).await?.first() {
-            None => Ok(false),
-            Some(row) if number::<u64>(row, 0)? == piece.end && number::<u32>(row, 1)? == piece.checksum => Ok(true),
+            None => Ok(None),
+            Some(row) if number::<u64>(row, 0)? == piece.end && number::<u32>(row, 1)? == piece.checksum => {
+                number(row, 2).map(Some)
+            }
             Some(_) => Err(PgError::new(
                 SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("another load named \"{}\" is loading other batches of \"{file}\"", self.load),

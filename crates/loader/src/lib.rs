@@ -14,6 +14,7 @@
 //! * [`ranges`](self): a large file in the hands of several readers.
 //! * [`lines`](self): a line number of a COPY back to file and line.
 //! * [`session`](self): one connection and one COPY on it, which notices an error while it sends.
+//! * [`rejects`](self): rows that the server refuses, left out and written to a file.
 //! * [`atomic`](self) and [`batches`](self): the two ways to commit. [`journal`](self): the table that both keep.
 //!
 //! Invariants:
@@ -37,6 +38,7 @@ mod options;
 mod progress;
 mod ranges;
 mod readers;
+mod rejects;
 mod session;
 mod unload;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
-use copyfmt::CopyOptions;
+use copyfmt::{CopyOptions, Format};
 use pgerror::{PgError, Result, SqlState, field};
 use pgproto::Connection;
 
@@ -13,6 +13,7 @@ use crate::journal::Journal;
 use crate::options::{LoadOptions, literal};
 use crate::progress::Counters;
 use crate::readers::{self, Plan};
+use crate::rejects::Rejects;
 use crate::session::{self, CopyTarget};
 use crate::{atomic, batches};
 
@@ -20,6 +21,8 @@ use crate::{atomic, batches};
 const BYTES_FOR_STREAMS: u64 = 32 * 1024 * 1024;
 /// More streams than these must be asked for.
 const STREAMS_DEFAULT_MAX: usize = 8;
+/// Of one savepoint, without batches.
+const SAVEPOINT_BYTES: u64 = 8 * 1024 * 1024;
 /// Pieces that wait in the queue, a stream, if each is a block.
 const BLOCKS_WAITING: usize = 3;
 
@@ -29,6 +32,8 @@ const BLOCKS_WAITING: usize = 3;
 pub struct Summary {
     /// Rows committed by this run.
     pub rows: u64,
+    /// Rows that the server refused.
+    pub rejected: u64,
     /// Rows that runs of this name committed before.
     pub rows_before: u64,
     pub bytes: u64,
@@ -95,6 +100,7 @@ struct Job<'a> {
     journal: Option<Journal>,
     done: std::collections::HashMap<String, Vec<crate::cut::Done>>,
     rows_before: u64,
+    rejects: Option<Arc<Rejects>>,
     counters: Arc<Counters>,
 }
 
@@ -112,7 +118,19 @@ impl<'a> Job<'a> {
         copy.format.get_or_insert_with(|| format_of(&sources).to_owned());
         let copy = copy.checked(server_version, true)?;
         let (schema, relation) = resolve(&mut connection, &options.table).await?;
-        let streams = options.streams.unwrap_or_else(|| streams_for(&sources, options.to.len()));
+        let streams = options.streams.unwrap_or_else(|| match options.rejects.is_some() && options.batch.is_none() {
+            // Then it is the first of two rows with the same key that is loaded.
+            true => 1,
+            false => streams_for(&sources, options.to.len()),
+        });
+        let rejects = match &options.rejects {
+            Some(_) if copy.format == Format::Binary => {
+                let error = PgError::unsupported("\"--rejects\" with binary files");
+                return Err(error.hint("Binary rows have no lines that could be written to a file of rejected rows."));
+            }
+            Some(path) => Some(Arc::new(Rejects::open(path, options.reject_limit, options.batch.is_some())?)),
+            None => None,
+        };
         let mut job = Self {
             options,
             sources,
@@ -123,6 +141,7 @@ impl<'a> Job<'a> {
             journal: None,
             done: Default::default(),
             rows_before: 0,
+            rejects,
             counters: Arc::new(Counters::new()),
         };
         if options.batch.is_some() {
@@ -148,15 +167,16 @@ impl<'a> Job<'a> {
         let options = self.options;
         let (limits, waiting) = match options.batch {
             Some(batch) => (Limits { rows: batch.rows, bytes: batch.bytes }, 1),
+            None if self.rejects.is_some() => (Limits { rows: u64::MAX, bytes: SAVEPOINT_BYTES }, 1),
             None => (Limits { rows: u64::MAX, bytes: BLOCK_BYTES as u64 }, BLOCKS_WAITING * self.streams),
         };
-        let target = CopyTarget::new(
-            &options.table,
-            &options.columns,
-            self.relation,
-            self.copy.clone(),
-            Arc::clone(&self.sources),
-        );
+        let target = CopyTarget {
+            statement: session::copy_statement(&options.table, &options.columns, &self.copy),
+            relation: self.relation,
+            options: self.copy.clone(),
+            server_version: self.server_version,
+            sources: Arc::clone(&self.sources),
+        };
         let plan = Plan {
             sources: Arc::clone(&self.sources),
             options: self.copy,
@@ -167,10 +187,10 @@ impl<'a> Job<'a> {
             counters: Arc::clone(&self.counters),
         };
         let (queue, readers) = readers::start(plan, self.streams, waiting);
-        let (to, counters) = (options.to.clone(), Arc::clone(&self.counters));
+        let (to, counters, rejects) = (options.to.clone(), Arc::clone(&self.counters), self.rejects.clone());
         let rows = match (options.batch, self.journal) {
             (Some(_), Some(journal)) => {
-                let streams = batches::Streams { to, target, queue, journal, counters };
+                let streams = batches::Streams { to, target, queue, journal, counters, rejects };
                 batches::run(streams, self.streams, readers).await.map_err(go_on)?
             }
             (_, journal) => {
@@ -178,13 +198,14 @@ impl<'a> Job<'a> {
                     let (table, name) = (&options.table, journal.load());
                     eprintln!("should this die while it commits: loxo load {table} --finish {name}");
                 }
-                let streams = atomic::Streams { to, target, queue, counters };
+                let streams = atomic::Streams { to, target, queue, counters, rejects };
                 atomic::run(streams, self.streams, readers, journal.as_ref()).await?
             }
         };
         let seconds = self.counters.elapsed().as_secs_f64();
         Ok(Summary {
             rows,
+            rejected: self.rejects.map_or(0, |rejects| rejects.count()),
             rows_before: self.rows_before,
             bytes: self.counters.bytes(),
             files: self.sources.len(),

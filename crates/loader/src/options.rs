@@ -1,5 +1,7 @@
 //! What is asked for.
 
+use std::path::PathBuf;
+
 use copyfmt::{CopyOptions, Format, OptionValue};
 use pgerror::{PgError, Result};
 
@@ -117,6 +119,10 @@ pub struct LoadOptions {
     pub batch: Option<Batch>,
     /// Under which name the progress of batches is kept; `None` is the table's with the files' names.
     pub name: Option<String>,
+    /// Leave bad rows out and write them here.
+    pub rejects: Option<PathBuf>,
+    /// So many bad rows at most.
+    pub reject_limit: u64,
     /// Show progress on stderr?
     pub progress: bool,
 }

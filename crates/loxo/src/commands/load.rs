@@ -1,7 +1,7 @@
 //! `loxo load`.
 
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cluster::local::{Kind, Layout};
 use loader::{Batch, Copy, LoadOptions, Summary};
@@ -51,6 +51,12 @@ pub struct Arguments {
     /// End the prepared transactions of a load that died while it committed: all are committed, or all rolled back
     #[arg(long, value_name = "NAME", conflicts_with_all = ["batch", "files"])]
     finish: Option<String>,
+    /// Leave out rows that the server refuses, and write them here with file, line and reason, as CSV
+    #[arg(long, value_name = "FILE")]
+    rejects: Option<PathBuf>,
+    /// Give up when more rows than these are refused
+    #[arg(long, value_name = "N", default_value_t = 1000, requires = "rejects")]
+    reject_limit: u64,
     /// No progress
     #[arg(long, short)]
     quiet: bool,
@@ -132,6 +138,8 @@ pub async fn run(arguments: Arguments) -> Result<()> {
         streams: arguments.streams.map(usize::from),
         batch: arguments.batch,
         name: arguments.name,
+        rejects: arguments.rejects,
+        reject_limit: arguments.reject_limit,
         progress: !arguments.quiet,
     };
     let before = Cpu::read(&dir, is_local)?;
@@ -182,6 +190,9 @@ fn text(summary: &Summary, used: &Cpu) -> String {
         super::count(summary.streams, "stream"),
     );
     // Writing to a String cannot fail.
+    if summary.rejected > 0 {
+        let _ = writeln!(text, "{} rows were refused and left out", summary.rejected);
+    }
     if summary.rows_before > 0 {
         let _ = writeln!(text, "{} rows of these files were loaded before", summary.rows_before);
     }
