@@ -77,6 +77,12 @@ impl LineScanner {
         }
     }
 
+    /// A scanner for bytes from the middle of a stream, whose line ends are known by then; the first of its lines may lack
+    /// its beginning, which may be in quotes. No escape may stand directly before the bytes.
+    pub fn amid(options: &CopyOptions, server_version: u32, eol: Eol, in_quote: bool) -> Self {
+        LineScanner { eol, in_quote, ..LineScanner::new(options, server_version) }
+    }
+
     /// Lines that the quoted newlines add to PostgreSQL's line counter, under the style known when the line began.
     pub fn quoted_lines(&self, eol: Eol) -> u32 {
         if eol == Eol::Lf { self.quoted_lf } else { self.quoted_cr }

@@ -14,6 +14,7 @@ use crate::cut::Piece;
 use crate::journal::Journal;
 use crate::progress::Counters;
 use crate::readers::{self, Queue, Readers};
+use crate::rejects::{self, Rejects};
 use crate::session::{self, CopyIn, CopyTarget};
 
 /// Attempts after the first, over about half a minute.
@@ -28,6 +29,7 @@ pub(crate) struct Streams {
     pub(crate) queue: Queue,
     pub(crate) journal: Journal,
     pub(crate) counters: Arc<Counters>,
+    pub(crate) rejects: Option<Arc<Rejects>>,
 }
 
 /// Loads everything the readers give; the rows committed.
@@ -72,24 +74,34 @@ impl Streams {
 
     async fn attempt(&self, session: &mut Session, piece: &Piece, is_retry: bool) -> Result<u64> {
         let connection = session.open(&self.to).await?;
-        let file = &self.target.sources[piece.file].name;
-        if is_retry && self.journal.has(connection, file, piece).await? {
-            return Ok(piece.rows);
+        let file = &self.target.sources[piece.file].key();
+        if is_retry && let Some(rows) = self.journal.rows_of(connection, file, piece).await? {
+            return Ok(rows);
         }
         connection.execute("BEGIN").await?;
-        let mut copy = CopyIn::begin(connection, &self.target).await?;
-        copy.send(connection, piece).await?;
-        let rows = copy.finish(connection).await?;
+        let rows = self.copy(connection, piece).await?;
         match self.journal.note(connection, file, piece, rows).await {
             Ok(()) => {}
             Err(error) if error.code() == SqlState::UNIQUE_VIOLATION => {
                 connection.execute("ROLLBACK").await?;
-                return if self.journal.has(connection, file, piece).await? { Ok(rows) } else { Err(error) };
+                return self.journal.rows_of(connection, file, piece).await?.ok_or(error);
             }
             Err(error) => return Err(error),
         }
         session::must(connection, "COMMIT", "COMMIT").await?;
         Ok(rows)
+    }
+}
+
+impl Streams {
+    async fn copy(&self, connection: &mut Connection, piece: &Piece) -> Result<u64> {
+        if let Some(rejects) = &self.rejects {
+            let (rows, records) = rejects::copy(connection, &self.target, piece, rejects).await?;
+            return rejects.write(&records).map(|()| rows);
+        }
+        let mut copy = CopyIn::begin(connection, &self.target).await?;
+        copy.send(connection, piece).await?;
+        copy.finish(connection).await
     }
 }
 

@@ -12,6 +12,7 @@ use pgerror::{PgError, Result, SqlState};
 
 use crate::input::unreadable;
 use crate::lines::{self, Span};
+use crate::ranges::Part;
 
 /// Bytes read at once, and of one CopyData message (and a row).
 pub(crate) const BLOCK_BYTES: usize = 1024 * 1024;
@@ -64,6 +65,8 @@ pub(crate) struct Cutter<'a> {
     pub(crate) block_bytes: usize,
     /// In the order of their starts.
     pub(crate) done: &'a [Done],
+    /// `None` is the whole file.
+    pub(crate) part: Option<Part>,
 }
 
 /// What stands at the start of the bytes at hand.
@@ -173,22 +176,20 @@ impl Growing {
 impl Cutter<'_> {
     /// Reads `input` to its end and gives the pieces to `emit` until that says `false`.
     pub(crate) fn run(&self, input: &mut dyn Read, emit: &mut dyn FnMut(Piece) -> bool) -> Result<()> {
+        let (start, lines) = self.part.map_or((0, 0), |part| (part.start, part.lines_before));
+        let has_header = self.header && self.options.format != Format::Binary;
         let mut state = State {
             cutter: self,
-            rows: match self.options.format {
-                Format::Binary => Rows::Binary(BinarySplitter::new()),
-                Format::Text | Format::Csv => {
-                    Rows::Lines(Box::new(LineScanner::new(self.options, self.server_version)))
-                }
-            },
+            rows: self.rows(),
             buffer: BytesMut::new(),
             // From `taken` on, bytes are of no whole row yet.
             taken: 0,
-            buffer_at: 0,
-            lines: 0,
-            header_due: self.header && self.options.format != Format::Binary,
+            buffer_at: start,
+            end: self.part.map_or(u64::MAX, |part| part.end),
+            lines,
+            skip_due: if start == 0 { has_header } else { self.part.is_some_and(|part| part.begins_inside_row) },
             done: self.done,
-            growing: Growing::new(0, 0),
+            growing: Growing::new(start, lines),
         };
         let mut eof = false;
         loop {
@@ -197,6 +198,15 @@ impl Cutter<'_> {
             }
             eof = state.read(input)? == 0;
         }
+    }
+
+    fn rows(&self) -> Rows {
+        let scanner = match self.part {
+            _ if self.options.format == Format::Binary => return Rows::Binary(BinarySplitter::new()),
+            Some(part) => LineScanner::amid(self.options, self.server_version, part.eol, part.in_quote),
+            None => LineScanner::new(self.options, self.server_version),
+        };
+        Rows::Lines(Box::new(scanner))
     }
 }
 
@@ -207,9 +217,12 @@ struct State<'a> {
     taken: usize,
     /// The buffer's place in the file.
     buffer_at: u64,
+    /// Rows that begin here or later are not wanted.
+    end: u64,
     /// Lines before the row at `taken`.
     lines: u64,
-    header_due: bool,
+    /// The first row is a header, or the rest of a row that another reader has.
+    skip_due: bool,
     /// Ranges loaded before that are not behind us yet.
     done: &'a [Done],
     growing: Growing,
@@ -242,16 +255,23 @@ impl State<'_> {
     fn rows_at_hand(&mut self, eof: bool, emit: &mut dyn FnMut(Piece) -> bool) -> Result<bool> {
         loop {
             let item = self.rows.next(&self.buffer[self.taken..], eof);
+            if item.is_err() && self.skip_due && self.buffer_at > 0 {
+                // The reader that has this row from its beginning meets the same error and knows its line.
+                return Ok(false);
+            }
             match item.map_err(|error| self.locate(error))? {
                 Item::More => {
                     self.close_block();
                     return Ok(true);
                 }
                 Item::Skip(length) => self.skip(length),
-                Item::Row { length, lines, .. } if self.header_due => {
-                    self.header_due = false;
+                Item::Row { length, lines, .. } if self.skip_due => {
+                    self.skip_due = false;
                     self.lines += lines.file;
                     self.skip(length);
+                    if self.buffer_at >= self.end {
+                        return self.end(emit);
+                    }
                 }
                 Item::Row { length, lines, terminated } => {
                     self.growing.unterminated = !terminated;
@@ -259,6 +279,7 @@ impl State<'_> {
                         return Ok(false);
                     }
                 }
+                Item::LastRow { .. } if self.skip_due => return self.end(emit),
                 Item::LastRow { length, lines } => {
                     self.growing.unterminated = true;
                     return Ok(self.row(length, lines, emit)? && self.end(emit)?);
@@ -287,6 +308,9 @@ impl State<'_> {
             Some(done) => self.reaches(done.start, at)? || self.exceeds_limits(at),
             None => self.exceeds_limits(at),
         };
+        if at >= self.end {
+            return self.end(emit);
+        }
         if is_full {
             return self.finish_piece(emit);
         }
@@ -384,6 +408,7 @@ mod tests {
             limits,
             block_bytes,
             done,
+            part: None,
         };
         let mut pieces = Vec::new();
         cutter.run(&mut &data[..], &mut |piece| {

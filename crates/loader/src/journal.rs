@@ -89,18 +89,20 @@ impl Journal {
         connection.execute(&sql).await.map(drop)
     }
 
-    /// Is this batch committed, by whomever?
-    pub(crate) async fn has(&self, connection: &mut Connection, file: &str, piece: &Piece) -> Result<bool> {
+    /// The rows of this batch if it is committed, by whomever.
+    pub(crate) async fn rows_of(&self, connection: &mut Connection, file: &str, piece: &Piece) -> Result<Option<u64>> {
         let sql = format!(
-            "SELECT end_byte, checksum FROM {} WHERE load = {} AND file = {} AND start_byte = {}",
+            "SELECT end_byte, checksum, rows FROM {} WHERE load = {} AND file = {} AND start_byte = {}",
             self.table,
             literal(&self.load),
             literal(file),
             piece.start
         );
         match connection.query_rows(&sql).await?.first() {
-            None => Ok(false),
-            Some(row) if number::<u64>(row, 0)? == piece.end && number::<u32>(row, 1)? == piece.checksum => Ok(true),
+            None => Ok(None),
+            Some(row) if number::<u64>(row, 0)? == piece.end && number::<u32>(row, 1)? == piece.checksum => {
+                number(row, 2).map(Some)
+            }
             Some(_) => Err(PgError::new(
                 SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("another load named \"{}\" is loading other batches of \"{file}\"", self.load),
@@ -127,17 +129,17 @@ impl Journal {
 }
 
 /// A quoted name.
-fn identifier(name: &str) -> String {
+pub(crate) fn identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-fn text(row: &[Option<Bytes>], index: usize) -> Result<String> {
+pub(crate) fn text(row: &[Option<Bytes>], index: usize) -> Result<String> {
     let value = row.get(index).and_then(Option::as_ref);
-    let value = value.ok_or_else(|| PgError::protocol("loxo_load_progress has an empty field"))?;
+    let value = value.ok_or_else(|| PgError::protocol("a field is NULL that never is"))?;
     Ok(String::from_utf8_lossy(value).into_owned())
 }
 
-fn number<N: std::str::FromStr>(row: &[Option<Bytes>], index: usize) -> Result<N> {
+pub(crate) fn number<N: std::str::FromStr>(row: &[Option<Bytes>], index: usize) -> Result<N> {
     let text = text(row, index)?;
-    text.parse().map_err(|_| PgError::protocol(format!("loxo_load_progress has \"{text}\" for a number")))
+    text.parse().map_err(|_| PgError::protocol(format!("\"{text}\" is not the number that was asked for")))
 }

@@ -4,12 +4,9 @@
 //! lines that a row takes may differ between the file as a whole and a COPY of a piece of it, but only for the first row of
 //! either; the other rows keep their distance.
 
-use std::sync::Arc;
-
 use pgerror::{PgError, field};
 
 use crate::cut::Piece;
-use crate::input::Source;
 
 /// The lines of a piece.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,17 +45,14 @@ impl Sent {
         Some((file, span.lines_before + (line - before + in_file).saturating_sub(in_copy).max(1)))
     }
 
-    /// Says where in which file the error is, if its CONTEXT names a line of COPY.
-    pub(crate) fn locate(&self, error: PgError, relation: &str, sources: &Arc<Vec<Source>>) -> PgError {
+    /// Gives the error the line of the file, if its CONTEXT names one of COPY; and that place.
+    pub(crate) fn renumber(&self, error: PgError, relation: &str) -> (PgError, Option<(usize, u64)>) {
         let mut found = None;
         let error = copyfmt::renumber(error, relation, |line| {
             found = self.find(line);
             found.map(|(_, line)| line)
         });
-        match found {
-            Some((file, line)) => locate(error, &sources[file].name, line),
-            None => error,
-        }
+        (error, found)
     }
 }
 

@@ -3,23 +3,28 @@
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
-use copyfmt::CopyOptions;
+use copyfmt::{CopyOptions, Format};
 use pgerror::{PgError, Result, SqlState, field};
 use pgproto::Connection;
 
 use crate::cut::{BLOCK_BYTES, Limits};
+use crate::indexes::{self, Indexes};
 use crate::input::{self, Source};
 use crate::journal::Journal;
+use crate::monitor::Seen;
 use crate::options::{LoadOptions, literal};
 use crate::progress::Counters;
 use crate::readers::{self, Plan};
+use crate::rejects::Rejects;
 use crate::session::{self, CopyTarget};
-use crate::{atomic, batches};
+use crate::{atomic, batches, parquet};
 
 /// Less than this is loaded before a second stream has connected.
 const BYTES_FOR_STREAMS: u64 = 32 * 1024 * 1024;
 /// More streams than these must be asked for.
 const STREAMS_DEFAULT_MAX: usize = 8;
+/// Of one savepoint, without batches.
+const SAVEPOINT_BYTES: u64 = 8 * 1024 * 1024;
 /// Pieces that wait in the queue, a stream, if each is a block.
 const BLOCKS_WAITING: usize = 3;
 
@@ -29,6 +34,8 @@ const BLOCKS_WAITING: usize = 3;
 pub struct Summary {
     /// Rows committed by this run.
     pub rows: u64,
+    /// Rows that the server refused.
+    pub rejected: u64,
     /// Rows that runs of this name committed before.
     pub rows_before: u64,
     pub bytes: u64,
@@ -37,6 +44,11 @@ pub struct Summary {
     pub streams: usize,
     /// Part of the streams' time in which they had nothing to send, because the files were not read fast enough.
     pub starved: f64,
+    /// What the servers' COPYs were seen at.
+    pub seen: Seen,
+    /// Indexes that were made after the load, and how long that took; not part of `seconds`.
+    pub indexes: usize,
+    pub index_seconds: f64,
 }
 
 /// Loads the files.
@@ -49,10 +61,15 @@ pub async fn load(options: &LoadOptions) -> Result<Summary> {
     let total = job.sources.iter().map(|source| source.bytes).sum::<Option<u64>>();
     let silence = std::future::pending();
     let show = async { if options.progress { counters.show(total).await } else { silence.await } };
+    let (watched, indexes) = (Arc::clone(&counters), job.indexes.clone());
     tokio::select! {
-        summary = job.run() => summary,
+        summary = job.run_without_indexes() => summary,
         never = show => match never {},
-        () = interrupted(&counters) => Err(PgError::new(SqlState::QUERY_CANCELED, "the load was interrupted")),
+        never = watched.monitor.watch(&options.to[0]) => match never {},
+        () = interrupted(&counters) => {
+            let error = PgError::new(SqlState::QUERY_CANCELED, "the load was interrupted");
+            Err(if options.drop_indexes { indexes.are_missing(error) } else { error })
+        }
     }
 }
 
@@ -66,6 +83,11 @@ async fn interrupted(counters: &Counters) {
             Err(_) => std::future::pending().await,
         }
     }
+}
+
+pub(crate) async fn server_version(connection: &mut Connection) -> Result<u32> {
+    let version = session::value(connection, "SHOW server_version_num").await?;
+    version.parse().map_err(|_| PgError::protocol(format!("version \"{version}\"")))
 }
 
 /// Schema and name of a table.
@@ -95,6 +117,9 @@ struct Job<'a> {
     journal: Option<Journal>,
     done: std::collections::HashMap<String, Vec<crate::cut::Done>>,
     rows_before: u64,
+    rejects: Option<Arc<Rejects>>,
+    columns: Vec<String>,
+    indexes: Indexes,
     counters: Arc<Counters>,
 }
 
@@ -106,13 +131,30 @@ impl<'a> Job<'a> {
             return Err(PgError::new(SqlState::INVALID_PARAMETER_VALUE, "no file is named"));
         }
         let mut connection = session::connect(uri).await?;
-        let version = session::value(&mut connection, "SHOW server_version_num").await?;
-        let server_version = version.parse().map_err(|_| PgError::protocol(format!("version \"{version}\"")))?;
+        let server_version = server_version(&mut connection).await?;
+        let parquet = parquet::columns(&sources, &options.copy)?;
         let mut copy = options.copy.clone();
-        copy.format.get_or_insert_with(|| format_of(&sources).to_owned());
+        copy.format.get_or_insert_with(|| if parquet.is_some() { "text" } else { format_of(&sources) }.to_owned());
         let copy = copy.checked(server_version, true)?;
         let (schema, relation) = resolve(&mut connection, &options.table).await?;
-        let streams = options.streams.unwrap_or_else(|| streams_for(&sources, options.to.len()));
+        let columns = match parquet {
+            Some(parquet) if options.columns.is_empty() => parquet::named(&mut connection, options, &parquet).await?,
+            _ => options.columns.clone(),
+        };
+        let streams = options.streams.unwrap_or_else(|| match options.rejects.is_some() && options.batch.is_none() {
+            // Then it is the first of two rows with the same key that is loaded.
+            true => 1,
+            false => streams_for(&sources, options.to.len()),
+        });
+        let rejects = match &options.rejects {
+            Some(_) if copy.format == Format::Binary => {
+                let error = PgError::unsupported("\"--rejects\" with binary files");
+                return Err(error.hint("Binary rows have no lines that could be written to a file of rejected rows."));
+            }
+            Some(path) => Some(Arc::new(Rejects::open(path, options.reject_limit, options.batch.is_some())?)),
+            None => None,
+        };
+        let indexes = Indexes::of(&schema, &relation);
         let mut job = Self {
             options,
             sources,
@@ -123,6 +165,9 @@ impl<'a> Job<'a> {
             journal: None,
             done: Default::default(),
             rows_before: 0,
+            rejects,
+            columns,
+            indexes,
             counters: Arc::new(Counters::new()),
         };
         if options.batch.is_some() {
@@ -133,12 +178,43 @@ impl<'a> Job<'a> {
         } else if streams > 1 {
             job.journal = Some(Journal::open(&mut connection, &schema, atomic::new_name()).await?);
         }
+        job.drop_indexes(&mut connection).await?;
         Ok(job)
+    }
+
+    async fn drop_indexes(&self, connection: &mut Connection) -> Result<()> {
+        let before = self.indexes.dropped(connection).await?.len();
+        if before > 0 {
+            eprintln!("{before} indexes that another load dropped are made again after this one");
+        }
+        if self.options.drop_indexes {
+            self.indexes.drop_all(connection).await?;
+        }
+        Ok(())
+    }
+
+    /// Loads, and makes the indexes again that were dropped, whatever became of the load.
+    async fn run_without_indexes(self) -> Result<Summary> {
+        let (indexes, to) = (self.indexes.clone(), &self.options.to);
+        let loaded = self.run().await;
+        let started = std::time::Instant::now();
+        match loaded {
+            Ok(mut summary) => {
+                summary.indexes = indexes.restore(to).await?;
+                summary.index_seconds = started.elapsed().as_secs_f64();
+                Ok(summary)
+            }
+            Err(error) if indexes::must_wait(&error) => Err(indexes.are_missing(error)),
+            Err(error) => match indexes.restore(to).await {
+                Ok(_) => Err(error),
+                Err(_) => Err(indexes.are_missing(error)),
+            },
+        }
     }
 
     /// The same for the same command.
     fn default_name(&self, schema: &str) -> String {
-        let files: Vec<&str> = self.sources.iter().map(|source| source.name.as_str()).collect();
+        let files = input::files(&self.sources);
         // It is part of a key, whose length is limited.
         let checksum = crc32fast::hash(files.join("\n").as_bytes());
         format!("{schema}.{} from {} and {} more, {checksum:08x}", self.relation, files[0], files.len() - 1)
@@ -148,15 +224,16 @@ impl<'a> Job<'a> {
         let options = self.options;
         let (limits, waiting) = match options.batch {
             Some(batch) => (Limits { rows: batch.rows, bytes: batch.bytes }, 1),
+            None if self.rejects.is_some() => (Limits { rows: u64::MAX, bytes: SAVEPOINT_BYTES }, 1),
             None => (Limits { rows: u64::MAX, bytes: BLOCK_BYTES as u64 }, BLOCKS_WAITING * self.streams),
         };
-        let target = CopyTarget::new(
-            &options.table,
-            &options.columns,
-            self.relation,
-            self.copy.clone(),
-            Arc::clone(&self.sources),
-        );
+        let target = CopyTarget {
+            statement: session::copy_statement(&options.table, &self.columns, &self.copy),
+            relation: self.relation,
+            options: self.copy.clone(),
+            server_version: self.server_version,
+            sources: Arc::clone(&self.sources),
+        };
         let plan = Plan {
             sources: Arc::clone(&self.sources),
             options: self.copy,
@@ -167,10 +244,10 @@ impl<'a> Job<'a> {
             counters: Arc::clone(&self.counters),
         };
         let (queue, readers) = readers::start(plan, self.streams, waiting);
-        let (to, counters) = (options.to.clone(), Arc::clone(&self.counters));
+        let (to, counters, rejects) = (options.to.clone(), Arc::clone(&self.counters), self.rejects.clone());
         let rows = match (options.batch, self.journal) {
             (Some(_), Some(journal)) => {
-                let streams = batches::Streams { to, target, queue, journal, counters };
+                let streams = batches::Streams { to, target, queue, journal, counters, rejects };
                 batches::run(streams, self.streams, readers).await.map_err(go_on)?
             }
             (_, journal) => {
@@ -178,18 +255,22 @@ impl<'a> Job<'a> {
                     let (table, name) = (&options.table, journal.load());
                     eprintln!("should this die while it commits: loxo load {table} --finish {name}");
                 }
-                let streams = atomic::Streams { to, target, queue, counters };
-                atomic::run(streams, self.streams, readers, journal.as_ref()).await?
+                let streams = atomic::Streams { to, target, queue, counters, rejects, count: self.streams };
+                atomic::run(streams, readers, journal.as_ref()).await?
             }
         };
         let seconds = self.counters.elapsed().as_secs_f64();
         Ok(Summary {
             rows,
+            rejected: self.rejects.map_or(0, |rejects| rejects.count()),
             rows_before: self.rows_before,
             bytes: self.counters.bytes(),
-            files: self.sources.len(),
+            files: input::files(&self.sources).len(),
             seconds,
             streams: self.streams,
+            seen: self.counters.monitor.result(),
+            indexes: 0,
+            index_seconds: 0.0,
             starved: self.counters.starved_seconds() / (seconds * self.streams as f64).max(1e-6),
         })
     }
@@ -207,7 +288,7 @@ fn go_on(error: PgError) -> PgError {
 }
 
 /// CSV if every file says so, else text.
-fn format_of(sources: &[Source]) -> &'static str {
+pub(crate) fn format_of(sources: &[Source]) -> &'static str {
     let is_csv = |source: &Source| source.name.to_ascii_lowercase().contains(".csv");
     if sources.iter().all(is_csv) { "csv" } else { "text" }
 }

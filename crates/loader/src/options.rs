@@ -1,5 +1,7 @@
 //! What is asked for.
 
+use std::path::PathBuf;
+
 use copyfmt::{CopyOptions, Format, OptionValue};
 use pgerror::{PgError, Result};
 
@@ -40,7 +42,7 @@ impl Batch {
 }
 
 /// COPY's options as given; `None` is PostgreSQL's default.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Copy {
     /// `csv`, `text` or `binary`; `None` goes by the files' names.
@@ -117,6 +119,12 @@ pub struct LoadOptions {
     pub batch: Option<Batch>,
     /// Under which name the progress of batches is kept; `None` is the table's with the files' names.
     pub name: Option<String>,
+    /// Drop indexes that check nothing, and make them again after the load?
+    pub drop_indexes: bool,
+    /// Leave bad rows out and write them here.
+    pub rejects: Option<PathBuf>,
+    /// So many bad rows at most.
+    pub reject_limit: u64,
     /// Show progress on stderr?
     pub progress: bool,
 }

@@ -1,18 +1,20 @@
 //! Threads that read the files, and the queue between them and the streams.
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use copyfmt::CopyOptions;
+use copyfmt::{CopyOptions, Eol};
 use pgerror::{PgError, Result};
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinSet;
 
 use crate::cut::{BLOCK_BYTES, Cutter, Done, Limits, Piece};
-use crate::input::{self, Source};
+use crate::input::{self, RowGroup, Source};
 use crate::progress::Counters;
+use crate::ranges::{Part, RANGE_BYTES, Ranges, Tail};
 
 /// What all readers share.
 pub(crate) struct Plan {
@@ -59,37 +61,116 @@ impl Readers {
     }
 }
 
-/// Starts up to `threads` readers, each with a file of its own. They end when the files do or nobody holds the queue.
+/// Starts up to `threads` readers, each with a file or a part of one. They end when the files do or nobody holds the queue.
 pub(crate) fn start(plan: Plan, threads: usize, pieces_waiting: usize) -> (Queue, Readers) {
     let (sender, receiver) = mpsc::channel(pieces_waiting);
     let queue = Queue { pieces: Arc::new(Mutex::new(receiver)), counters: Arc::clone(&plan.counters) };
-    let running = threads.clamp(1, plan.sources.len());
-    let (plan, next_file) = (Arc::new(plan), Arc::new(AtomicUsize::new(0)));
+    let shares_files = plan.sources.len() < threads;
+    let running = if shares_files { threads } else { threads.clamp(1, plan.sources.len()) };
+    let (work, plan) = (Arc::new(Work { shares_files, next: Default::default() }), Arc::new(plan));
     let (report, results) = mpsc::unbounded_channel();
     for _ in 0..running {
-        let (plan, next_file, sender) = (Arc::clone(&plan), Arc::clone(&next_file), sender.clone());
-        let report = report.clone();
+        let (plan, work, sender, report) = (Arc::clone(&plan), Arc::clone(&work), sender.clone(), report.clone());
         std::thread::spawn(move || {
             // Nobody listens if the load has failed already.
-            let _ = report.send(read_all(&plan, &next_file, &sender));
+            let _ = report.send(read_all(&plan, &work, &sender));
         });
     }
     (queue, Readers { running, results })
 }
 
-fn read_all(plan: &Plan, next_file: &AtomicUsize, pieces: &mpsc::Sender<Piece>) -> Result<()> {
-    loop {
-        let file = next_file.fetch_add(1, Ordering::Relaxed);
-        if file >= plan.sources.len() || pieces.is_closed() {
-            return Ok(());
+/// What nobody has begun to read.
+struct Work {
+    /// A large file is read by several.
+    shares_files: bool,
+    next: std::sync::Mutex<Next>,
+}
+
+#[derive(Default)]
+struct Next {
+    file: usize,
+    /// Of the file before: its ranges, and the next of them.
+    ranges: Option<(Shared, usize)>,
+}
+
+/// A file that several readers have.
+#[derive(Clone)]
+struct Shared {
+    source: usize,
+    file: Arc<File>,
+    ranges: Arc<Ranges>,
+}
+
+enum Task {
+    Whole(usize),
+    Range(Shared, usize),
+}
+
+impl Work {
+    fn take(&self, plan: &Plan) -> Result<Option<Task>> {
+        let mut next = self.next.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some((shared, number)) = &mut next.ranges
+            && *number < shared.ranges.count()
+        {
+            *number += 1;
+            return Ok(Some(Task::Range(shared.clone(), *number - 1)));
         }
-        read(plan, file, pieces)?;
+        let index = next.file;
+        let Some(source) = plan.sources.get(index) else { return Ok(None) };
+        next.file += 1;
+        let shared = if self.shares_files { share(plan, index) } else { Ok(None) };
+        Ok(Some(match shared.map_err(|e| input::unreadable(&source.name, &e))? {
+            None => Task::Whole(index),
+            Some(shared) => {
+                next.ranges = Some((shared.clone(), 1));
+                Task::Range(shared, 0)
+            }
+        }))
     }
 }
 
-fn read(plan: &Plan, file: usize, pieces: &mpsc::Sender<Piece>) -> Result<()> {
+/// The ranges of a file, if it is large enough for some and not compressed.
+fn share(plan: &Plan, index: usize) -> io::Result<Option<Shared>> {
+    let source = &plan.sources[index];
+    let Some(file) = input::open_plain(source)? else { return Ok(None) };
+    let done = plan.done.get(&*source.key()).map_or(&[][..], Vec::as_slice);
+    let ranges = Ranges::plan(&file, RANGE_BYTES, &plan.options, plan.server_version, done)?;
+    Ok(ranges.map(|ranges| Shared { source: index, file: Arc::new(file), ranges: Arc::new(ranges) }))
+}
+
+fn read_all(plan: &Plan, work: &Work, pieces: &mpsc::Sender<Piece>) -> Result<()> {
+    while !pieces.is_closed() {
+        match work.take(plan)? {
+            None => break,
+            Some(Task::Whole(file)) => {
+                let source = &plan.sources[file];
+                let mut input = input::open(source, Arc::clone(&plan.counters))?;
+                cut(plan, file, source.group.as_ref().map(of_row_group), &mut *input, pieces)?;
+            }
+            Some(Task::Range(shared, number)) => read_range(plan, &shared, number, pieces)?,
+        }
+    }
+    Ok(())
+}
+
+fn read_range(plan: &Plan, shared: &Shared, number: usize, pieces: &mpsc::Sender<Piece>) -> Result<()> {
+    let part = shared.ranges.part(&shared.file, number);
+    let part = part.map_err(|e| input::unreadable(&plan.sources[shared.source].name, &e))?;
+    let Some(part) = part else { return Ok(()) };
+    let file = Tail { file: Arc::clone(&shared.file), at: part.start };
+    cut(plan, shared.source, Some(part), &mut input::counted(file, Arc::clone(&plan.counters)), pieces)
+}
+
+/// Its rows as text are a stream of their own; lines are counted over the whole file.
+fn of_row_group(group: &RowGroup) -> Part {
+    let lines_before = group.rows_before;
+    Part { start: 0, end: u64::MAX, eol: Eol::Unknown, in_quote: false, begins_inside_row: false, lines_before }
+}
+
+fn cut(plan: &Plan, file: usize, part: Option<Part>, input: &mut dyn Read, pieces: &mpsc::Sender<Piece>) -> Result<()> {
     let source = &plan.sources[file];
-    let mut input = input::open(source, Arc::clone(&plan.counters)).map_err(|e| input::unreadable(&source.name, &e))?;
+    let done = plan.done.get(&*source.key()).map_or(&[][..], Vec::as_slice);
+    let begin = |place| done.partition_point(|done| done.start < place);
     let cutter = Cutter {
         file,
         name: &source.name,
@@ -98,9 +179,10 @@ fn read(plan: &Plan, file: usize, pieces: &mpsc::Sender<Piece>) -> Result<()> {
         header: plan.header,
         limits: plan.limits,
         block_bytes: BLOCK_BYTES,
-        done: plan.done.get(&source.name).map_or(&[], Vec::as_slice),
+        done: part.map_or(done, |part| &done[begin(part.start)..begin(part.end)]),
+        part,
     };
-    cutter.run(&mut *input, &mut |piece| pieces.blocking_send(piece).is_ok())
+    cutter.run(input, &mut |piece| pieces.blocking_send(piece).is_ok())
 }
 
 /// Waits for all tasks; the first error ends the others.

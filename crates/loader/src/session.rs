@@ -13,12 +13,21 @@ use tokio_postgres::config::Host;
 
 use crate::cut::{BLOCK_BYTES, Piece};
 use crate::input::Source;
-use crate::lines::Sent;
+use crate::lines::{self, Sent};
 use crate::options;
 
 /// Connects to a URI (or libpq's `key=value` words).
 pub(crate) async fn connect(uri: &str) -> Result<Connection> {
-    Connection::connect(&parse(uri)?).await.map_err(|error| {
+    open(parse(uri)?).await
+}
+
+/// As the user of the URI, to its database, but on another server.
+pub(crate) async fn connect_to(uri: &str, host: String, port: u16) -> Result<Connection> {
+    open(ConnectOptions { host, port, ..parse(uri)? }).await
+}
+
+async fn open(options: ConnectOptions) -> Result<Connection> {
+    Connection::connect(&options).await.map_err(|error| {
         // The connection was made for coordinators, who connect to datanodes only.
         let message = error.message().replace("the datanode", "the server");
         error.with(pgerror::field::MESSAGE, message)
@@ -85,21 +94,14 @@ pub(crate) struct CopyTarget {
     /// As the server's CONTEXT names it.
     pub(crate) relation: String,
     pub(crate) options: CopyOptions,
+    pub(crate) server_version: u32,
     pub(crate) sources: Arc<Vec<Source>>,
 }
 
-impl CopyTarget {
-    pub(crate) fn new(
-        table: &str,
-        columns: &[String],
-        relation: String,
-        options: CopyOptions,
-        sources: Arc<Vec<Source>>,
-    ) -> Self {
-        let list = if columns.is_empty() { String::new() } else { format!(" ({})", columns.join(", ")) };
-        let statement = format!("COPY {table}{list} FROM STDIN {}", options::sql(&options));
-        Self { statement, relation, options, sources }
-    }
+/// The COPY statement of a load.
+pub(crate) fn copy_statement(table: &str, columns: &[String], options: &CopyOptions) -> String {
+    let list = if columns.is_empty() { String::new() } else { format!(" ({})", columns.join(", ")) };
+    format!("COPY {table}{list} FROM STDIN {}", options::sql(options))
 }
 
 /// A COPY under way on a connection.
@@ -109,6 +111,17 @@ pub(crate) struct CopyIn<'a> {
     eol: Eol,
     /// Nothing may follow what was sent.
     closed: bool,
+    /// Why the server ended it.
+    refusal: Option<Refusal>,
+}
+
+/// An error about what was sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Refusal {
+    /// Its CONTEXT has the line of the file.
+    pub(crate) error: PgError,
+    /// `None`: it names no line.
+    pub(crate) line: Option<u64>,
 }
 
 impl<'a> CopyIn<'a> {
@@ -125,7 +138,7 @@ impl<'a> CopyIn<'a> {
             }
             other => return Err(pgproto::connection::unexpected(other, "COPY")),
         }
-        let copy = Self { target, sent: Sent::default(), eol: Eol::Unknown, closed: false };
+        let copy = Self { target, sent: Sent::default(), eol: Eol::Unknown, closed: false, refusal: None };
         if target.options.format == Format::Binary {
             frontend::copy_data(connection.out(), &BINARY_HEADER);
         }
@@ -164,7 +177,7 @@ impl<'a> CopyIn<'a> {
     }
 
     /// Ends the COPY; gives the server's count of rows.
-    pub(crate) async fn finish(self, connection: &mut Connection) -> Result<u64> {
+    pub(crate) async fn finish(&mut self, connection: &mut Connection) -> Result<u64> {
         if self.target.options.format == Format::Binary {
             frontend::copy_data(connection.out(), &BINARY_TRAILER);
         }
@@ -173,7 +186,7 @@ impl<'a> CopyIn<'a> {
         self.answer(connection).await
     }
 
-    async fn answer(&self, connection: &mut Connection) -> Result<u64> {
+    async fn answer(&mut self, connection: &mut Connection) -> Result<u64> {
         let (mut rows, mut failure) = (0, None);
         loop {
             let frame = connection.recv().await?;
@@ -195,8 +208,18 @@ impl<'a> CopyIn<'a> {
         }
     }
 
-    fn locate(&self, error: PgError) -> PgError {
-        self.sent.locate(error, &self.target.relation, &self.target.sources)
+    fn locate(&mut self, error: PgError) -> PgError {
+        let (error, place) = self.sent.renumber(error, &self.target.relation);
+        self.refusal = Some(Refusal { error: error.clone(), line: place.map(|(_, line)| line) });
+        match place {
+            Some((file, line)) => lines::locate(error, &self.target.sources[file].name, line),
+            None => error,
+        }
+    }
+
+    /// Why the server ended the COPY, if it did.
+    pub(crate) fn into_refusal(self) -> Option<Refusal> {
+        self.refusal
     }
 }
 
