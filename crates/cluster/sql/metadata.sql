@@ -32,10 +32,12 @@ CREATE TABLE loxo.class (
     locator     "char" NOT NULL CHECK (locator IN ('H', 'M', 'R', 'N')),
     key_columns int2[] NOT NULL DEFAULT '{}',
     map_id      int4,
-    nodes       int2[]
+    nodes       int2[],
+    by_default  bool NOT NULL DEFAULT false
 );
 COMMENT ON TABLE loxo.class IS
-    'Distributed tables: H hash, M modulo (both with key_columns and map_id), R replicated, N round robin (both with nodes).';
+    'Distributed tables: H hash, M modulo (both with key_columns and map_id), R replicated, N round robin (both with nodes). '
+    'By default: no clause said so, a constraint may make it replicated.';
 
 CREATE TABLE loxo.catalog_version (
     one     bool PRIMARY KEY DEFAULT true CHECK (one),
@@ -126,7 +128,7 @@ $$;
 COMMENT ON FUNCTION loxo.can_be_keys(regclass, name[]) IS 'Are these columns of the table, each of a type that a coordinator can hash?';
 
 CREATE FUNCTION loxo.register_table(
-        relation regclass, locator "char", key_columns name[], map_id int4, nodes int2[]) RETURNS void
+        relation regclass, locator "char", key_columns name[], map_id int4, nodes int2[], by_default bool DEFAULT false) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
@@ -144,15 +146,15 @@ BEGIN
         RAISE invalid_parameter_value USING MESSAGE = format('table %s cannot be distributed like this', relation);
     END IF;
     DELETE FROM loxo.class AS k WHERE k.relid = relation;
-    INSERT INTO loxo.class (relid, locator, key_columns, map_id, nodes)
+    INSERT INTO loxo.class (relid, locator, key_columns, map_id, nodes, by_default)
     SELECT relation, register_table.locator,
            coalesce((SELECT array_agg(a.attnum ORDER BY u.place)
                      FROM unnest(register_table.key_columns) WITH ORDINALITY AS u (name, place)
                      JOIN pg_attribute a ON a.attrelid = relation AND a.attname = u.name), '{}'),
-           register_table.map_id, register_table.nodes;
+           register_table.map_id, register_table.nodes, coalesce(register_table.by_default, false);
 END
 $$;
-COMMENT ON FUNCTION loxo.register_table(regclass, "char", name[], int4, int2[]) IS
+COMMENT ON FUNCTION loxo.register_table(regclass, "char", name[], int4, int2[], bool) IS
     'Notes how a table is distributed; only for its owner.';
 
 CREATE FUNCTION loxo.bucket_map_over(wanted int2[]) RETURNS int4

@@ -100,6 +100,9 @@ impl Session {
         if schema_change {
             self.begin_schema_change(&ddl.node_sql).await.map_err(|error| about(error, &ddl.node_sql))?;
         }
+        for moved in &ddl.moves {
+            self.redistribute_in_block(moved).await?;
+        }
         let tag = self.run_on(primary, &ddl.node_sql).await?.unwrap_or_default();
         if schema_change {
             self.keys_remain(primary, &ddl.node_sql).await?;
@@ -173,6 +176,15 @@ impl Session {
                 SqlState::ACTIVE_SQL_TRANSACTION,
                 format!("{} cannot run inside a transaction block", words.join(" ").to_uppercase()),
             ));
+        }
+        if !ddl.moves.is_empty() {
+            self.atomically(async |this| {
+                for moved in &ddl.moves {
+                    this.redistribute_in_block(moved).await?;
+                }
+                Ok(())
+            })
+            .await?;
         }
         let (primary, others) = split_primary(&ddl.nodes, self.home);
         let mut nothing = Spool::default();
@@ -262,8 +274,8 @@ fn name_array<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
 
 /// The call that makes a metadata change on one node. Tables are known by object id there, so renaming needs nothing.
 pub(crate) fn effect_sql(effect: &Effect) -> Option<String> {
-    let (schema, name, distribution) = match effect {
-        Effect::CreateTable { schema, name, distribution } => (schema, name, distribution),
+    let (schema, name, distribution, by_default) = match effect {
+        Effect::CreateTable { schema, name, distribution, by_default } => (schema, name, distribution, *by_default),
         Effect::ForgetMissing => return Some("SELECT loxo.forget_missing()".into()),
         Effect::RenameTable { .. } | Effect::RenameColumn { .. } | Effect::RenameSchema { .. } => return None,
     };
@@ -278,7 +290,7 @@ pub(crate) fn effect_sql(effect: &Effect) -> Option<String> {
         Placement::Replicated { nodes } => format!("'R', '{{}}', NULL, {}", node_array(nodes)),
         Placement::RoundRobin { nodes } => format!("'N', '{{}}', NULL, {}", node_array(nodes)),
     };
-    Some(format!("SELECT loxo.register_table({table}::pg_catalog.regclass, {arguments})"))
+    Some(format!("SELECT loxo.register_table({table}::pg_catalog.regclass, {arguments}, {by_default})"))
 }
 
 #[cfg(test)]
@@ -294,11 +306,12 @@ mod tests {
                 columns: vec!["a".into()],
                 map: MapRequest::Over(vec![NodeId(0), NodeId(2)]),
             },
+            by_default: false,
         };
         assert_eq!(
             effect_sql(&effect).unwrap(),
             "SELECT loxo.register_table('s.\"My''T\"'::pg_catalog.regclass, 'H', ARRAY['a']::name[], \
-             loxo.bucket_map_over('{0,2}'::int2[]), NULL)"
+             loxo.bucket_map_over('{0,2}'::int2[]), NULL, false)"
         );
     }
 }

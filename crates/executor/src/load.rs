@@ -224,6 +224,7 @@ async fn read_relations(connection: &mut Connection, mut builder: Builder) -> Re
             },
             columns,
             distribution,
+            by_default: flag(&row, 18)?,
             view_definition: optional(&row, 5)?.map(|sql| sql.trim_end().trim_end_matches(';').to_owned()),
             is_barrier: flag(&row, 6)?,
             check_option: flag(&row, 17)?,
@@ -387,7 +388,7 @@ const RELATIONS: &str = "SELECT c.oid, n.nspname, c.relname, c.relkind, c.relper
      c.relkind IN ('r', 'p') AND EXISTS (SELECT FROM pg_rewrite r WHERE r.ev_class = c.oid), \
      c.reltuples * CASE WHEN k.locator IN ('H', 'M', 'N') THEN (SELECT count(*) FROM loxo.node WHERE type = 'D') ELSE 1 END, \
      k.locator, k.key_columns, k.map_id, k.nodes, \
-     coalesce(c.reloptions && ARRAY['check_option=local', 'check_option=cascaded'], false) \
+     coalesce(c.reloptions && ARRAY['check_option=local', 'check_option=cascaded'], false), coalesce(k.by_default, false) \
      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN loxo.class k ON k.relid = c.oid \
      WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f', 'c') \
      AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'loxo') AND n.nspname !~ '^pg_(toast|temp)'";

@@ -152,11 +152,14 @@ fn write_stage(f: &mut Formatter<'_>, stage: &Stage, pad: &str) -> Result {
 }
 
 fn write_ddl(f: &mut Formatter<'_>, plan: &DdlPlan, pad: &str) -> Result {
+    for moved in &plan.moves {
+        writeln!(f, "{pad}Redistribute {} to {}", moved.target.qualified_name(), placement(&moved.placement))?;
+    }
     let outside = if plan.outside_transaction { ", outside a transaction" } else { "" };
     writeln!(f, "{pad}Ddl {:?} on {}{outside}\n{pad}  {}", plan.kind, list(&plan.nodes), plan.node_sql)?;
     for effect in &plan.effects {
         match effect {
-            Effect::CreateTable { schema, name, distribution } => {
+            Effect::CreateTable { schema, name, distribution, .. } => {
                 writeln!(f, "{pad}  create {schema}.{name}: {}", placement(distribution))?;
             }
             other => writeln!(f, "{pad}  {other:?}")?,

@@ -15,7 +15,7 @@ use catalog::{MapId, NodeId, Oid, Relation};
 use pgerror::PgError;
 use placement::{BucketMap, KeyType};
 
-use crate::parse::{ClusterCommand, DistributeBy};
+use crate::parse::ClusterCommand;
 pub use crate::with::plan::{Chain, ChainStep, Kept};
 
 /// One planned statement.
@@ -468,6 +468,8 @@ pub struct DdlPlan {
     pub kind: DdlKind,
     /// Where `node_sql` runs: all datanodes, or the home node alone (temp objects). The primary datanode first.
     pub nodes: Vec<NodeId>,
+    /// Tables that move before, in this order: constraints of the statement need all of their rows on each node.
+    pub moves: Vec<Redistribute>,
     /// The statement without our clauses.
     pub node_sql: String,
     /// Changes of our own metadata, in the same transaction, after `node_sql`.
@@ -488,7 +490,7 @@ pub struct DdlPlan {
 #[allow(missing_docs)]
 pub enum Effect {
     /// A new distributed table.
-    CreateTable { schema: String, name: String, distribution: Placement },
+    CreateTable { schema: String, name: String, distribution: Placement, by_default: bool },
     /// `ALTER TABLE … RENAME TO | SET SCHEMA`. The table keeps its distribution.
     RenameTable { schema: String, name: String, new_schema: String, new_name: String },
     /// A key column has a new name.
@@ -525,8 +527,8 @@ pub struct Redistribute {
     pub target: Arc<Relation>,
     /// The new placement, complete: what the statement leaves open is as before.
     pub placement: Placement,
-    /// The clause as written.
-    pub clause: DistributeBy,
+    /// No clause says so.
+    pub by_default: bool,
 }
 
 impl Plan {

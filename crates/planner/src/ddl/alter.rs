@@ -1,20 +1,22 @@
 //! ALTER TABLE, RENAME, SET SCHEMA.
 
-use catalog::{Distribution, Relation};
+use std::sync::Arc;
+
+use catalog::{AttNum, Distribution, Relation};
 use pg_query::protobuf::{
-    AlterObjectSchemaStmt, AlterTableCmd, AlterTableStmt, AlterTableType, ColumnDef, ConstrType, ObjectType,
-    RenameStmt, SelectStmt,
+    AlterObjectSchemaStmt, AlterTableCmd, AlterTableStmt, AlterTableType, ColumnDef, ConstrType, Constraint,
+    ObjectType, RenameStmt, SelectStmt,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
-use super::constraints::NewTable;
-use super::{as_it_stands, constraints, create, decide, everywhere, is_temporary};
+use super::constraints::{NewTable, NewUnique};
+use super::{as_it_stands, create, everywhere, give_way, is_temporary};
 use crate::context::{Context, Named};
 use crate::dml::key_names;
 use crate::functions::facts;
 use crate::parse::Statement;
-use crate::plan::{DdlKind, DdlPlan, Effect};
+use crate::plan::{DdlKind, DdlPlan, Effect, Redistribute};
 use crate::tree;
 
 /// Plans ALTER TABLE and its kin for views, indexes, sequences and types.
@@ -34,7 +36,10 @@ pub(super) fn alter_table(ctx: &Context<'_>, statement: &Statement, alter: &Alte
     };
     for command in &alter.cmds {
         if let Some(NodeEnum::AlterTableCmd(command)) = &command.node {
-            Alter { ctx, relation: &relation }.command(command)?;
+            let moves = Alter { ctx, relation: &relation }.command(command)?;
+            let is_new = |moved: &Redistribute| plan.moves.iter().all(|known| known.target.oid != moved.target.oid);
+            let moves: Vec<_> = moves.into_iter().filter(is_new).collect();
+            plan.moves.extend(moves);
             // Each node would wait for transactions of its own; PostgreSQL refuses it in a transaction block.
             plan.outside_transaction |= detaches_concurrently(command);
         }
@@ -51,32 +56,37 @@ fn detaches_concurrently(command: &AlterTableCmd) -> bool {
 
 struct Alter<'a> {
     ctx: &'a Context<'a>,
-    relation: &'a Relation,
+    relation: &'a Arc<Relation>,
 }
 
 impl Alter<'_> {
-    /// Refuses what would break the distribution. Every other action is each node's own business.
-    fn command(&self, command: &AlterTableCmd) -> Result<()> {
+    /// Refuses what would break the distribution; gives the tables that must be replicated for it. Every other action is
+    /// each node's own business.
+    fn command(&self, command: &AlterTableCmd) -> Result<Vec<Redistribute>> {
         let definition = command.def.as_deref().and_then(|d| d.node.as_ref());
         match (AlterTableType::try_from(command.subtype).unwrap_or(AlterTableType::Undefined), definition) {
             (AlterTableType::AtAddColumn, Some(NodeEnum::ColumnDef(column))) => self.add_column(column),
             (AlterTableType::AtAddConstraint, Some(NodeEnum::Constraint(constraint))) => {
-                let mut table = NewTable::existing(self.ctx, self.relation);
-                table.unique.extend(self.relation.unique_keys.iter().filter(|k| k.primary).map(|k| {
-                    constraints::NewUnique {
-                        columns: k
-                            .columns
-                            .iter()
-                            .filter_map(|n| self.relation.column_at(*n))
-                            .map(|c| c.name.clone())
-                            .collect(),
-                        primary: true,
-                    }
-                }));
-                table.constraint(self.ctx, constraint, None)?;
-                self.own_references(&mut table);
-                self.check(&table)
+                self.add_constraint(constraint)
             }
+            (kind, definition) => self.check_kind(kind, command, definition).map(|()| Vec::new()),
+        }
+    }
+
+    fn add_constraint(&self, constraint: &Constraint) -> Result<Vec<Redistribute>> {
+        let mut table = NewTable::existing(self.ctx, self.relation);
+        let of_table = |number: &AttNum| self.relation.column_at(*number).map(|column| column.name.clone());
+        let primary = self.relation.unique_keys.iter().filter(|key| key.primary);
+        table.unique.extend(
+            primary.map(|key| NewUnique { columns: key.columns.iter().filter_map(of_table).collect(), primary: true }),
+        );
+        table.constraint(self.ctx, constraint, None)?;
+        self.own_references(&mut table);
+        give_way::check_existing(self.ctx, self.relation, &table)
+    }
+
+    fn check_kind(&self, kind: AlterTableType, command: &AlterTableCmd, definition: Option<&NodeEnum>) -> Result<()> {
+        match (kind, definition) {
             (AlterTableType::AtDropColumn, _) => self.refuse_key(&command.name, "dropping"),
             (AlterTableType::AtAlterColumnType, Some(NodeEnum::ColumnDef(column))) => {
                 self.alter_type(&command.name, column)
@@ -97,13 +107,6 @@ impl Alter<'_> {
         }
     }
 
-    fn check(&self, table: &NewTable) -> Result<()> {
-        match decide::placement_of(self.relation) {
-            Some(placement) => constraints::check(self.ctx, table, &placement),
-            None => Ok(()),
-        }
-    }
-
     /// A foreign key to the table itself was resolved as one to a table that exists.
     fn own_references(&self, table: &mut NewTable) {
         for foreign_key in &mut table.foreign_keys {
@@ -111,12 +114,12 @@ impl Alter<'_> {
         }
     }
 
-    fn add_column(&self, column: &ColumnDef) -> Result<()> {
+    fn add_column(&self, column: &ColumnDef) -> Result<Vec<Redistribute>> {
         let mut table = NewTable::existing(self.ctx, self.relation);
         create::add_column(self.ctx, &mut table, column);
         create::column_constraints(self.ctx, &mut table, column)?;
         self.own_references(&mut table);
-        self.check(&table)?;
+        let moves = give_way::check_existing(self.ctx, self.relation, &table)?;
         let serial = column
             .type_name
             .as_ref()
@@ -142,7 +145,7 @@ impl Alter<'_> {
                 _ => {}
             }
         }
-        Ok(())
+        Ok(moves)
     }
 
     /// Does an expression give each node another value?

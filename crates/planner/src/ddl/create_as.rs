@@ -41,12 +41,13 @@ pub(super) fn create_table_as(ctx: &Context<'_>, statement: &Statement, node: &N
         return Ok(boxed(plan));
     }
     let table = described(ctx, into, &name)?;
-    let distribution = decide::decide(ctx, &table, statement.clause.as_ref(), None)?;
+    let decision = decide::decide(ctx, &table, statement.clause.as_ref(), None)?;
     if !into.skip_data {
         let target = format!("{}.{}", catalog::quote_identifier(&schema), catalog::quote_identifier(&name));
         plan.follow_up = Some(format!("INSERT INTO {target} {}", tree::deparse(&query)?));
     }
-    plan.effects.push(Effect::CreateTable { schema, name, distribution });
+    let (distribution, by_default) = (decision.placement, decision.by_default);
+    plan.effects.push(Effect::CreateTable { schema, name, distribution, by_default });
     Ok(boxed(plan))
 }
 

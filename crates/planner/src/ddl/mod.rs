@@ -16,6 +16,7 @@ mod constraints;
 mod create;
 mod create_as;
 mod decide;
+mod give_way;
 mod redistribute;
 
 pub(crate) use redistribute::redistribute;
@@ -98,6 +99,7 @@ fn as_it_stands(statement: &Statement, nodes: Vec<NodeId>, kind: DdlKind) -> Ddl
     DdlPlan {
         kind,
         nodes,
+        moves: Vec::new(),
         node_sql: statement.node_sql.to_string(),
         effects: Vec::new(),
         notices: Vec::new(),
