@@ -27,6 +27,8 @@ use crate::snapshot::Isolation;
 use crate::staged::{INSERT_VALUES_MAX, RowRouter, rename};
 use crate::write::{Write, lock};
 
+/// `oid`.
+const OID: u32 = 26;
 /// `tid`.
 const TID: u32 = 27;
 /// `aclitem`, which has no binary form.
@@ -141,13 +143,16 @@ impl Session {
             home.flush().await?;
             home.finish().await?;
         }
+        for fill in &change.copy_fills {
+            self.run_on(self.home, fill).await?;
+        }
         Ok(())
     }
 
     /// As PostgreSQL words it.
     async fn check_once(&mut self) -> Result<()> {
         let twice = "SELECT 1 FROM pg_temp.loxo_stage WHERE loxo_node IS NOT NULL \
-                     GROUP BY loxo_node, loxo_ctid HAVING count(*) > 1 LIMIT 1";
+                     GROUP BY loxo_node, loxo_table, loxo_ctid HAVING count(*) > 1 LIMIT 1";
         if self.rows_on(self.home, twice).await?.is_empty() {
             return Ok(());
         }
@@ -165,8 +170,20 @@ impl Session {
             ChangeAction::Update { moves, .. } => *moves || all.pass == Pass::Update,
         };
         let mut total = 0;
-        for node in all.change.target.distribution.nodes().into_iter().filter(|_| has_part) {
-            total += self.apply_share(Share { source: Some(node), ..all }, call, output).await?;
+        let mut nodes = all.change.target.distribution.nodes();
+        nodes.retain(|_| has_part);
+        if let Some(first) = all.change.first_copy.filter(|_| has_part) {
+            nodes.retain(|node| *node != first);
+            total += self.apply_share(Share { source: Some(first), ..all }, call, output).await?;
+            self.statement_finished();
+        }
+        for node in nodes {
+            let share = Share { source: Some(node), ..all };
+            match all.change.first_copy {
+                Some(_) if self.apply_share(share, call, &mut Output::nowhere()).await? == total => {}
+                Some(_) => return Err(PgError::internal("the copies of a replicated table are not alike")),
+                None => total += self.apply_share(share, call, output).await?,
+            }
             // The next node is not to know less than this one has shown.
             self.statement_finished();
         }
@@ -188,7 +205,12 @@ impl Session {
                 break;
             }
             for (place, rows) in batch.per_node {
-                total += self.apply_rows(share, place, &rows, call, output).await?;
+                // A new row of a replicated table is on all nodes, and answers once.
+                let counts = share.source.is_some() || share.change.first_copy.is_none_or(|first| first == place);
+                match counts {
+                    true => total += self.apply_rows(share, place, &rows, call, output).await?,
+                    false => drop(self.apply_rows(share, place, &rows, call, &mut Output::nowhere()).await?),
+                }
             }
         }
         self.close_stage().await?;
@@ -208,10 +230,10 @@ impl Session {
         let address = change.columns.len();
         let moved = share.source.is_some_and(|source| source != place);
         let (node, keep): (NodeId, Vec<usize>) = match (share.pass, share.action, share.source) {
-            (Pass::Delete, ChangeAction::Delete, _) => (place, vec![address]),
-            (Pass::Delete, ChangeAction::Update { .. }, Some(source)) if moved => (source, vec![address]),
+            (Pass::Delete, ChangeAction::Delete, _) => (place, vec![address, address + 1]),
+            (Pass::Delete, ChangeAction::Update { .. }, Some(source)) if moved => (source, vec![address, address + 1]),
             (Pass::Update, ChangeAction::Update { columns, .. }, _) if !moved => {
-                (place, columns.iter().copied().chain([address]).collect())
+                (place, columns.iter().copied().chain([address, address + 1]).collect())
             }
             (Pass::Insert, ChangeAction::Update { .. }, _) if moved => (place, (0..address).collect()),
             (Pass::Insert, ChangeAction::Insert, _) => (place, (0..address).collect()),
@@ -251,7 +273,8 @@ fn values_of(change: &Change, call: &Call, rows: &[Bytes], keep: &[usize], binar
     for row in rows {
         let values = pgproto::backend::decode_data_row(row.clone())?;
         for at in keep {
-            let oid = change.columns.get(*at).map_or(TID, |column| column.type_oid);
+            let address = if *at == change.columns.len() { OID } else { TID };
+            let oid = change.columns.get(*at).map_or(address, |column| column.type_oid);
             parameters.formats.push(i16::from(binary));
             parameters.types.push(if is_node_specific(oid) { 0 } else { oid });
             parameters.values.push(values.get(*at).cloned().flatten());

@@ -125,6 +125,7 @@ fn write_change(f: &mut Formatter<'_>, plan: &Change, pad: &str) -> Result {
     for (fill, action) in plan.fills.iter().zip(&plan.actions) {
         writeln!(f, "{pad}  {action:?}: {}", fill.text)?;
     }
+    plan.copy_fills.iter().try_for_each(|fill| writeln!(f, "{pad}  copies: {fill}"))?;
     writeln!(f, "{pad}  route: {}", route(&plan.route))?;
     if !plan.returning.is_empty() {
         writeln!(f, "{pad} {}", plan.returning)?;

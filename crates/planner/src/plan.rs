@@ -268,8 +268,8 @@ impl InsertStaged {
 /// See [`Plan::Change`]. Steps of the executor:
 /// 1. have `original` described, so that PostgreSQL's complaints are about the user's own text; 2. make and fill `inputs`
 ///    (as for [`Gather`]) on `node`; 3. run `create_sql` and then every one of `fills` there: each row of the stage is one row
-///    to be changed, with the number of its action (`loxo_action`), its node and address (`loxo_node`, `loxo_ctid`, NULL for
-///    new rows) and `columns`; 4. all DELETEs, then all UPDATEs, then all INSERTs.
+///    to be changed, with the number of its action (`loxo_action`), its node and address (`loxo_node`, `loxo_table`, `loxo_ctid`,
+///    NULL for new rows) and `columns`; 4. all DELETEs, then all UPDATEs, then all INSERTs.
 ///
 /// Between 2 and 4 nobody else may change the target's rows unnoticed: REPEATABLE READ, or a lock.
 #[derive(Clone, Debug)]
@@ -290,9 +290,13 @@ pub struct Change {
     pub create_sql: String,
     /// `INSERT INTO loxo_stage …`, one for each action.
     pub fills: Vec<FinalSql>,
+    /// Of a replicated table, run after the fills: the rows as they lie on the other copies.
+    pub copy_fills: Vec<String>,
+    /// The copy that the rows are read from, and whose answer counts.
+    pub first_copy: Option<NodeId>,
     /// By their number.
     pub actions: Vec<ChangeAction>,
-    /// The columns of the stage after the first three.
+    /// The columns of the stage after the first four.
     pub columns: Vec<RowColumn>,
     /// Where a new or moved row goes (positions count in `columns`).
     pub route: Route,

@@ -12,7 +12,9 @@ use crate::functions::Facts;
 use crate::tree::{Ref, Walk};
 
 mod change;
+mod copies;
 mod insert;
+mod lock;
 mod merge;
 pub(crate) mod stage;
 mod update;
