@@ -15,11 +15,11 @@ use bytes::Bytes;
 use catalog::NodeId;
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::Field;
-use planner::{Change, ChangeAction, Input, Route};
+use planner::{Change, ChangeAction, Input, Route, RowColumn};
 
 use crate::call::Call;
 use crate::gather::without_position;
-use crate::load::is_node_specific;
+use crate::load::{is_node_specific, travels_in_binary};
 use crate::output::{Output, Spool};
 use crate::run::Completion;
 use crate::session::{Mode, Session};
@@ -29,10 +29,12 @@ use crate::write::{Write, lock};
 
 /// `oid`.
 const OID: u32 = 26;
+/// `text`, as which a bare constant comes.
+const TEXT: u32 = 25;
+/// `unknown`.
+const UNKNOWN: u32 = 705;
 /// `tid`.
 const TID: u32 = 27;
-/// `aclitem`, which has no binary form.
-const ACLITEM: u32 = 1033;
 
 /// The rows of an action that lie on one node, or that are new.
 #[derive(Clone, Copy)]
@@ -103,12 +105,13 @@ impl Session {
         let home = self.link(self.home)?;
         (home.temp, home.gathered) = (true, true);
         let call = Call { one_off: true, ..call.clone() };
-        self.fill_stage(change, &call).await.map_err(|error| rename(without_position(error), &change.target))?;
+        let filled = self.fill_stage(change, &call).await;
+        let change = &filled.map_err(|error| rename(without_position(error), &change.target))?;
         self.statement_finished();
         if change.command == "MERGE" {
             self.check_once().await?;
         }
-        let binary = change.columns.iter().all(|c| !is_node_specific(c.type_oid) && c.type_oid != ACLITEM);
+        let binary = change.columns.iter().chain(&change.returned).all(|c| travels_in_binary(c.type_oid));
         let mut total = 0;
         for pass in [Pass::Delete, Pass::Update, Pass::Insert] {
             for (number, action) in change.actions.iter().enumerate() {
@@ -132,10 +135,12 @@ impl Session {
         home.read_description().await.map(|description| description.1)
     }
 
-    async fn fill_stage(&mut self, change: &Change, call: &Call) -> Result<()> {
+    /// Gives the change with the types of all columns.
+    async fn fill_stage(&mut self, change: &Change, call: &Call) -> Result<Change> {
         // The texts have no type markers: what is gathered are whole tables.
         let nothing = planner::FinalSql::plain("");
         self.fill_all(&change.inputs, &nothing, call).await?;
+        let change = Change { returned: self.add_returned(change, call).await?, ..change.clone() };
         let version = self.catalog_version;
         for fill in &change.fills {
             let home = self.link(self.home)?;
@@ -146,7 +151,31 @@ impl Session {
         for fill in &change.copy_fills {
             self.run_on(self.home, fill).await?;
         }
-        Ok(())
+        Ok(change)
+    }
+
+    /// Gives the stage the columns of other tables that RETURNING names.
+    async fn add_returned(&mut self, change: &Change, call: &Call) -> Result<Vec<RowColumn>> {
+        if change.returned.is_empty() {
+            return Ok(Vec::new());
+        }
+        let home = self.link(self.home)?;
+        home.start_describe(&change.returned_sql, &call.declared_types());
+        home.flush().await?;
+        let fields = home.read_description().await?.1.unwrap_or_default();
+        let mut returned = change.returned.clone();
+        for (column, field) in returned.iter_mut().zip(&fields) {
+            let unknown = field.type_oid == UNKNOWN;
+            (column.type_oid, column.type_modifier) =
+                (if unknown { TEXT } else { field.type_oid }, field.type_modifier);
+            let (oid, modifier) = (column.type_oid, column.type_modifier);
+            let name = self.rows_on(self.home, &format!("SELECT pg_catalog.format_type({oid}, {modifier})")).await?;
+            let name = name.into_iter().next().and_then(|row| row.into_iter().next().flatten()).unwrap_or_default();
+            column.type_name = String::from_utf8_lossy(&name).into_owned();
+            let add = format!("ALTER TABLE pg_temp.loxo_stage ADD COLUMN {} {}", column.name, column.type_name);
+            self.run_on(self.home, &add).await?;
+        }
+        Ok(returned)
     }
 
     /// As PostgreSQL words it.
@@ -177,10 +206,12 @@ impl Session {
             total += self.apply_share(Share { source: Some(first), ..all }, call, output).await?;
             self.statement_finished();
         }
+        let silent = Change { returning: String::new(), ..all.change.clone() };
         for node in nodes {
             let share = Share { source: Some(node), ..all };
+            let copy = Share { change: &silent, ..share };
             match all.change.first_copy {
-                Some(_) if self.apply_share(share, call, &mut Output::nowhere()).await? == total => {}
+                Some(_) if self.apply_share(copy, call, &mut Output::nowhere()).await? == total => {}
                 Some(_) => return Err(PgError::internal("the copies of a replicated table are not alike")),
                 None => total += self.apply_share(share, call, output).await?,
             }
@@ -228,12 +259,13 @@ impl Session {
     ) -> Result<u64> {
         let change = share.change;
         let address = change.columns.len();
+        let addressed = address..address + 2 + change.returned.len();
         let moved = share.source.is_some_and(|source| source != place);
         let (node, keep): (NodeId, Vec<usize>) = match (share.pass, share.action, share.source) {
-            (Pass::Delete, ChangeAction::Delete, _) => (place, vec![address, address + 1]),
-            (Pass::Delete, ChangeAction::Update { .. }, Some(source)) if moved => (source, vec![address, address + 1]),
+            (Pass::Delete, ChangeAction::Delete, _) => (place, addressed.collect()),
+            (Pass::Delete, ChangeAction::Update { .. }, Some(source)) if moved => (source, addressed.collect()),
             (Pass::Update, ChangeAction::Update { columns, .. }, _) if !moved => {
-                (place, columns.iter().copied().chain([address, address + 1]).collect())
+                (place, columns.iter().copied().chain(addressed).collect())
             }
             (Pass::Insert, ChangeAction::Update { .. }, _) if moved => (place, (0..address).collect()),
             (Pass::Insert, ChangeAction::Insert, _) => (place, (0..address).collect()),
@@ -273,8 +305,12 @@ fn values_of(change: &Change, call: &Call, rows: &[Bytes], keep: &[usize], binar
     for row in rows {
         let values = pgproto::backend::decode_data_row(row.clone())?;
         for at in keep {
-            let address = if *at == change.columns.len() { OID } else { TID };
-            let oid = change.columns.get(*at).map_or(address, |column| column.type_oid);
+            let oid = match at.checked_sub(change.columns.len()) {
+                None => change.columns[*at].type_oid,
+                Some(0) => OID,
+                Some(1) => TID,
+                Some(returned) => change.returned[returned - 2].type_oid,
+            };
             parameters.formats.push(i16::from(binary));
             parameters.types.push(if is_node_specific(oid) { 0 } else { oid });
             parameters.values.push(values.get(*at).cloned().flatten());

@@ -354,6 +354,18 @@ pub(crate) fn is_node_specific(oid: Oid) -> bool {
     oid >= FIRST_USER_OID
 }
 
+/// Do values of the type mean the same on every node in their binary form? Names of objects are numbers there, and some types
+/// have no such form.
+pub(crate) fn travels_in_binary(oid: Oid) -> bool {
+    const ACLITEM: [Oid; 2] = [1033, 1034];
+    // regproc, regprocedure to regtype, regconfig, regdictionary, regnamespace, regrole, regcollation, and their arrays.
+    const OBJECTS: [Oid; 22] = [
+        24, 2202, 2203, 2204, 2205, 2206, 3734, 3769, 4089, 4096, 4191, 1008, 2207, 2208, 2209, 2210, 2211, 3735, 3770,
+        4090, 4097, 4192,
+    ];
+    !(is_node_specific(oid) || ACLITEM.contains(&oid) || OBJECTS.contains(&oid))
+}
+
 const VERSION: &str = "SELECT version, current_setting('server_version_num'), \
      EXISTS (SELECT FROM pg_trigger WHERE tginitdeferred) FROM loxo.catalog_version";
 

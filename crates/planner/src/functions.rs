@@ -12,6 +12,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::code;
+use crate::select::shape::is_table_name;
 use crate::context::{Context, Named, intersect};
 use crate::tree::{self, Ref, Walk};
 
@@ -30,6 +31,10 @@ pub(crate) struct Facts {
     pub locking: bool,
     /// `ctid`, `xmin`, `tableoid`, …
     pub system_column: Option<String>,
+    /// `tableoid::regclass`, which means the same on every node.
+    pub names_table: bool,
+    /// `tableoid` in any other way.
+    pub bare_tableoid: bool,
     /// TABLESAMPLE.
     pub sample: bool,
     /// INSERT, UPDATE, DELETE or MERGE below WITH.
@@ -50,7 +55,7 @@ pub(crate) struct Facts {
 
 /// Searches a whole statement.
 pub(crate) fn facts(ctx: &Context<'_>, statement: &NodeEnum) -> Result<Facts> {
-    let mut search = Search { ctx, facts: Facts::default(), visited: HashSet::new() };
+    let mut search = Search { ctx, facts: Facts::default(), visited: HashSet::new(), named: Vec::new() };
     search.tree(statement, true)?;
     search.code_of_tables(statement)?;
     Ok(search.facts)
@@ -58,14 +63,14 @@ pub(crate) fn facts(ctx: &Context<'_>, statement: &NodeEnum) -> Result<Facts> {
 
 /// What the body of one user function does, as [`Facts`]; `refused` says why it is not safe.
 pub(crate) fn function_facts(ctx: &Context<'_>, function: &Function) -> Result<Facts> {
-    let mut search = Search { ctx, facts: Facts::default(), visited: HashSet::new() };
+    let mut search = Search { ctx, facts: Facts::default(), visited: HashSet::new(), named: Vec::new() };
     search.user_function(function)?;
     Ok(search.facts)
 }
 
 /// Facts of a function body that is not in the catalog yet (`DO`, `CREATE FUNCTION`).
 pub(crate) fn body_facts(ctx: &Context<'_>, language: &str, definition: &str) -> Result<Facts> {
-    let mut search = Search { ctx, facts: Facts::default(), visited: HashSet::new() };
+    let mut search = Search { ctx, facts: Facts::default(), visited: HashSet::new(), named: Vec::new() };
     search.body("this code block", language, definition)?;
     Ok(search.facts)
 }
@@ -74,6 +79,8 @@ struct Search<'a> {
     ctx: &'a Context<'a>,
     facts: Facts,
     visited: HashSet<u32>,
+    /// Where `tableoid` stands in a cast to regclass.
+    named: Vec<*const protobuf::ColumnRef>,
 }
 
 impl Search<'_> {
@@ -119,6 +126,9 @@ impl Search<'_> {
             Ref::ColumnRef(column) => {
                 if let Some(name) = column.fields.last().and_then(tree::text_of).filter(|n| is_system_column(n)) {
                     self.facts.system_column = Some(name.to_owned());
+                    let is_named = self.named.contains(&std::ptr::from_ref(column));
+                    self.facts.names_table |= name == "tableoid" && is_named;
+                    self.facts.bare_tableoid |= name == "tableoid" && !is_named;
                 }
             }
             Ref::SqlvalueFunction(f) if is_clock_value(f.op) => {
@@ -137,11 +147,11 @@ impl Search<'_> {
     /// `'t'::regclass` is an object id of one node.
     fn cast(&mut self, cast: &protobuf::TypeCast) {
         let Some(name) = cast.type_name.as_ref().and_then(|t| t.names.last()).and_then(tree::text_of) else { return };
-        let of_tableoid = matches!(
-            cast.arg.as_deref().and_then(|a| a.node.as_ref()),
-            Some(NodeEnum::ColumnRef(c)) if c.fields.last().and_then(tree::text_of) == Some("tableoid")
-        );
-        if name.starts_with("reg") && is_object_id_type(name) && !of_tableoid {
+        if let Some(NodeEnum::ColumnRef(column)) = cast.arg.as_deref().and_then(|a| a.node.as_ref())
+            && is_table_name(cast)
+        {
+            self.named.push(std::ptr::from_ref(column));
+        } else if name.starts_with("reg") && is_object_id_type(name) {
             self.facts.home = Some(format!("a cast to {name}"));
         }
     }

@@ -300,8 +300,12 @@ pub struct Change {
     pub columns: Vec<RowColumn>,
     /// Where a new or moved row goes (positions count in `columns`).
     pub route: Route,
-    /// ` RETURNING …` over the target's columns, or empty.
+    /// ` RETURNING …` over the target's columns and `returned` ones of `loxo_v`, or empty.
     pub returning: String,
+    /// Columns of other tables that RETURNING gives, at the end of the stage; the home node says their types by `returned_sql`.
+    pub returned: Vec<RowColumn>,
+    /// A query over the inputs with these columns; empty if there are none.
+    pub returned_sql: String,
     /// Highest `$n` of the statement; the values of rows are numbered after it.
     pub parameters: usize,
 }

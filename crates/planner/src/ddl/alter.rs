@@ -14,7 +14,7 @@ use super::constraints::{NewTable, NewUnique};
 use super::{as_it_stands, create, everywhere, give_way, is_temporary};
 use crate::context::{Context, Named};
 use crate::dml::key_names;
-use crate::functions::facts;
+use crate::functions::{Facts, facts};
 use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, Effect, Redistribute};
 use crate::tree;
@@ -139,7 +139,7 @@ impl Alter<'_> {
             let Some(NodeEnum::Constraint(constraint)) = &constraint.node else { continue };
             match ConstrType::try_from(constraint.contype) {
                 Ok(ConstrType::ConstrIdentity) => return refuse("as an identity"),
-                Ok(ConstrType::ConstrDefault) if self.differs(constraint.raw_expr.as_deref())? => {
+                Ok(ConstrType::ConstrDefault) if !self.fills_alike(constraint.raw_expr.as_deref())? => {
                     return refuse("with a default that is not the same everywhere");
                 }
                 _ => {}
@@ -148,12 +148,27 @@ impl Alter<'_> {
         Ok(moves)
     }
 
+    /// Would the nodes fill a new column's rows with what one server would not? A value that is another for each row may be
+    /// so on every node; `now()` will be one constant.
+    fn fills_alike(&self, default: Option<&Node>) -> Result<bool> {
+        let Some(default) = default else { return Ok(true) };
+        let at_one_moment = crate::clock::expression_at(&tree::deparse_expression(default)?, "2000-01-01 00:00:00+00");
+        let constant = at_one_moment.map(|text| tree::parse_expression(&text)).transpose()?;
+        let facts = self.facts_of(constant.as_ref().unwrap_or(default))?;
+        let each_its_own = facts.volatile.is_some() && self.relation.distribution.is_partitioned();
+        let is_one_value = facts.volatile.is_none() && facts.clock.is_none();
+        Ok((each_its_own || is_one_value) && facts.home.is_none() && facts.refused.is_none())
+    }
+
+    fn facts_of(&self, expression: &Node) -> Result<Facts> {
+        let target_list = vec![tree::target(expression.clone(), None)];
+        facts(self.ctx, &NodeEnum::SelectStmt(Box::new(SelectStmt { target_list, ..tree::empty_select() })))
+    }
+
     /// Does an expression give each node another value?
     fn differs(&self, expression: Option<&Node>) -> Result<bool> {
         let Some(expression) = expression else { return Ok(false) };
-        let target_list = vec![tree::target(expression.clone(), None)];
-        let select = SelectStmt { target_list, ..tree::empty_select() };
-        let facts = facts(self.ctx, &NodeEnum::SelectStmt(Box::new(select)))?;
+        let facts = self.facts_of(expression)?;
         Ok(facts.volatile.is_some() || facts.clock.is_some() || facts.home.is_some() || facts.refused.is_some())
     }
 

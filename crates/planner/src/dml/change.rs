@@ -24,11 +24,12 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::copies::{Copies, address, read_of};
-use super::{has_sub_link, key_names, lock, stage};
+use super::returning::Returning;
+use super::{key_names, lock, stage};
 use crate::context::Context;
 use crate::functions::facts;
 use crate::parse::Statement;
-use crate::plan::{Change, ChangeAction, FinalSql, Input, Plan, column_list};
+use crate::plan::{Change, ChangeAction, FinalSql, Input, Plan};
 use crate::select;
 use crate::tree::{self, Ref, Walk};
 
@@ -79,8 +80,8 @@ impl Draft<'_> {
             self.check_move()?;
         }
         let columns = self.stage_columns(moves);
-        let returning = self.returning_text()?;
-        let mut query = NodeEnum::SelectStmt(Box::new(self.query(&columns)));
+        let returning = Returning::of(&self, moves)?;
+        let mut query = NodeEnum::SelectStmt(Box::new(self.query(&columns, &returning)));
         lock::unlock(self.ctx, &self.relation, &mut query)?;
         let facts = facts(self.ctx, &query)?;
         if facts.function_nodes.is_some() || facts.modifying_cte {
@@ -97,7 +98,7 @@ impl Draft<'_> {
         let mut actions = Vec::new();
         for (number, clause) in self.clauses.iter().enumerate() {
             let Some(action) = self.action(clause, &columns, moves) else { continue };
-            fills.push(FinalSql::plain(self.fill(number, actions.len(), &columns, &query)?));
+            fills.push(FinalSql::plain(self.fill(number, actions.len(), &columns, &query, &returning)?));
             actions.push(action);
         }
         let rows: Vec<_> = columns.iter().map(stage::row_column).collect();
@@ -114,13 +115,15 @@ impl Draft<'_> {
             route: stage::route(&self.relation, &rows),
             columns: rows,
             alias: self.alias().to_owned(),
-            returning,
+            returned: returning.columns(),
+            returned_sql: returning.types_sql(&query)?,
+            returning: returning.text,
             parameters: self.statement.parameters,
             target: self.relation,
         })))
     }
 
-    fn refused(&self, why: &str) -> PgError {
+    pub(super) fn refused(&self, why: &str) -> PgError {
         PgError::unsupported(format!("this {}", self.command))
             .detail(format!("{why} It cannot run on each node alone: {}.", self.reason))
             .hint("Join on the distribution keys, pin the key by a constant, or use replicated tables.")
@@ -252,15 +255,17 @@ impl Draft<'_> {
     }
 
     /// All expressions of all clauses as one query's output, so that they are gathered for together: of each clause first
-    /// the condition (or `true`), then a value for each column (or NULL).
-    fn query(&self, columns: &[Column]) -> SelectStmt {
+    /// the condition (or `true`), then a value for each column (or NULL); last what RETURNING takes from other tables.
+    fn query(&self, columns: &[Column], returning: &Returning) -> SelectStmt {
         let mut targets = Vec::new();
         for clause in &self.clauses {
             targets.push(clause.condition.clone().unwrap_or_else(|| tree::integer(1)));
             targets.extend(columns.iter().map(|column| self.value(clause, column).unwrap_or_else(|| tree::integer(0))));
         }
         SelectStmt {
-            target_list: targets.into_iter().map(|value| tree::target(value, None)).collect(),
+            target_list: (targets.into_iter().map(|value| tree::target(value, None)))
+                .chain(returning.foreign.iter().cloned())
+                .collect(),
             from_clause: self.from.clone(),
             where_clause: self.condition.clone().map(Box::new),
             with_clause: self.with.clone(),
@@ -314,7 +319,14 @@ impl Draft<'_> {
     }
 
     /// `INSERT INTO loxo_stage … SELECT …` for one clause.
-    fn fill(&self, number: usize, action: usize, columns: &[Column], query: &SelectStmt) -> Result<String> {
+    fn fill(
+        &self,
+        number: usize,
+        action: usize,
+        columns: &[Column],
+        query: &SelectStmt,
+        returning: &Returning,
+    ) -> Result<String> {
         let clause = &self.clauses[number];
         let first = number * (columns.len() + 1);
         let mut names = vec!["loxo_action".to_owned()];
@@ -335,6 +347,10 @@ impl Draft<'_> {
                 names.push(catalog::quote_identifier(&column.name));
                 select.target_list.push(query.target_list[first + 1 + position].clone());
             }
+        }
+        for (column, value) in returning.columns().into_iter().zip(returning.values(query)) {
+            names.push(column.name);
+            select.target_list.push(value.clone());
         }
         if self.command == "MERGE" {
             let condition = self.merge_condition(number, columns, query)?;
@@ -378,121 +394,5 @@ impl Draft<'_> {
                 Some(ChangeAction::Update { columns: set, moves: moves && keys.iter().any(|key| is_set(key)) })
             }
         }
-    }
-
-    /// `RETURNING …`, empty without. The nodes have nothing but the target's row to compute it from.
-    fn returning_text(&self) -> Result<String> {
-        let Some(clause) = self.returning else { return Ok(String::new()) };
-        let mut list = clause.exprs.clone();
-        if self.command == "MERGE" || !clause.options.is_empty() || has_sub_link(&list.iter().collect::<Vec<_>>())? {
-            return Err(self.refused("Its RETURNING is more than an expression over the row."));
-        }
-        let query = SelectStmt { target_list: list.clone(), ..tree::empty_select() };
-        let facts = facts(self.ctx, &NodeEnum::SelectStmt(Box::new(query)))?;
-        if facts.home.is_some() || facts.function_nodes.is_some() || facts.system_column.is_some() {
-            return Err(self.refused("Its RETURNING has something that only one node can tell."));
-        }
-        let alone = self.from.len() == 1;
-        let mut foreign = false;
-        for target in &mut list {
-            target.rewrite(&mut |node: &mut Node| {
-                if let Some(NodeEnum::ColumnRef(column)) = &mut node.node {
-                    let names: Vec<Option<String>> =
-                        column.fields.iter().map(|f| tree::text_of(f).map(str::to_owned)).collect();
-                    let is_target = |name: &Option<String>| name.as_deref() == Some(self.alias());
-                    match names.as_slice() {
-                        [None] if alone => column.fields.insert(0, tree::string(self.alias())),
-                        [Some(name)] if self.relation.column(name).is_some() => {
-                            column.fields.insert(0, tree::string(self.alias()));
-                        }
-                        [name] | [name, _] if is_target(name) => {}
-                        _ => foreign = true,
-                    }
-                }
-                Ok(true)
-            })?;
-        }
-        if foreign {
-            return Err(self.refused("Its RETURNING names other columns than the target's."));
-        }
-        let text = tree::deparse_select(&SelectStmt { target_list: list, ..tree::empty_select() })?;
-        Ok(format!(" RETURNING {}", text.strip_prefix("SELECT ").unwrap_or(&text)))
-    }
-}
-
-impl Change {
-    /// The rows of an action, of one node or (new ones) of none, as `columns` and then the address.
-    pub fn read_sql(&self, action: usize, node: Option<NodeId>) -> String {
-        let mut names: Vec<String> = self.columns.iter().map(|c| catalog::quote_identifier(&c.name)).collect();
-        names.extend(["loxo_table".to_owned(), "loxo_ctid".to_owned()]);
-        let of_node = node.map(|node| format!(" AND loxo_node = {}", node.0)).unwrap_or_default();
-        let table = stage::TABLE;
-        format!("SELECT {} FROM {table} WHERE loxo_action = {action}{of_node}", names.join(", "))
-    }
-
-    fn is_addressed(&self) -> String {
-        let alias = catalog::quote_identifier(&self.alias);
-        format!("{alias}.tableoid = loxo_v.loxo_table AND {alias}.ctid = loxo_v.loxo_ctid")
-    }
-
-    fn target_sql(&self) -> String {
-        format!("{} AS {}", self.target.qualified_name(), catalog::quote_identifier(&self.alias))
-    }
-
-    /// `VALUES ($1::tid, …), …` for so many rows, numbered after the user's parameters.
-    fn values(&self, types: &[&str], rows: usize) -> String {
-        let mut number = self.parameters;
-        let mut row = || {
-            let value = |of: &&str| {
-                number += 1;
-                format!("${number}::{of}")
-            };
-            format!("({})", types.iter().map(value).collect::<Vec<_>>().join(", "))
-        };
-        let rows: Vec<String> = (0..rows).map(|_| row()).collect();
-        format!("VALUES {}", rows.join(", "))
-    }
-
-    /// Deletes rows by their addresses; rows that move return nothing here.
-    pub fn delete_sql(&self, rows: usize, moved: bool) -> String {
-        format!(
-            "DELETE FROM {} USING ({}) AS loxo_v (loxo_table, loxo_ctid) WHERE {}{}",
-            self.target_sql(),
-            self.values(&["oid", "tid"], rows),
-            self.is_addressed(),
-            if moved { "" } else { &self.returning }
-        )
-    }
-
-    /// Sets these columns; a row's values are those, then its address.
-    pub fn update_sql(&self, columns: &[usize], rows: usize) -> String {
-        let mut types: Vec<&str> = columns.iter().map(|at| self.columns[*at].type_name.as_str()).collect();
-        types.extend(["oid", "tid"]);
-        let set = columns.iter().enumerate().map(|(i, at)| {
-            let name = catalog::quote_identifier(&self.columns[*at].name);
-            format!("{name} = loxo_v.loxo_{i}")
-        });
-        let names: Vec<String> = (0..columns.len()).map(|i| format!("loxo_{i}")).collect();
-        format!(
-            "UPDATE {} SET {} FROM ({}) AS loxo_v ({}, loxo_table, loxo_ctid) WHERE {}{}",
-            self.target_sql(),
-            set.collect::<Vec<_>>().join(", "),
-            self.values(&types, rows),
-            names.join(", "),
-            self.is_addressed(),
-            self.returning
-        )
-    }
-
-    /// Inserts whole rows.
-    pub fn insert_sql(&self, rows: usize) -> String {
-        let types: Vec<&str> = self.columns.iter().map(|column| column.type_name.as_str()).collect();
-        format!(
-            "INSERT INTO {} ({}) OVERRIDING SYSTEM VALUE {}{}",
-            self.target_sql(),
-            column_list(&self.columns),
-            self.values(&types, rows),
-            self.returning
-        )
     }
 }

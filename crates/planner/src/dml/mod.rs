@@ -12,11 +12,14 @@ use crate::functions::Facts;
 use crate::tree::{Ref, Walk};
 
 mod change;
+mod change_sql;
 mod copies;
 mod insert;
 mod lock;
 mod merge;
+mod returning;
 pub(crate) mod stage;
+mod tail;
 mod update;
 mod view;
 

@@ -434,6 +434,10 @@ impl<'a> Upper<'a> {
             }
             match &node.node {
                 Some(NodeEnum::SubLink(_)) => self.impossible = true,
+                Some(NodeEnum::TypeCast(cast)) if shape::is_table_name(cast) => {
+                    *node = self.loose_column(&node.clone());
+                    return Ok(false);
+                }
                 Some(NodeEnum::FuncCall(call)) if shape::is_aggregate(self.ctx, call) => {
                     let replaced =
                         if self.partial { self.combined(&call.clone())? } else { self.over_columns(&call.clone())? };
@@ -490,6 +494,10 @@ impl<'a> Upper<'a> {
         inner.rewrite(&mut |node: &mut Node| {
             match &node.node {
                 Some(NodeEnum::SubLink(_)) => self.impossible = true,
+                Some(NodeEnum::TypeCast(cast)) if shape::is_table_name(cast) => {
+                    *node = self.carry(&node.clone(), false);
+                    return Ok(false);
+                }
                 Some(NodeEnum::ColumnRef(_)) => {
                     *node = self.carry_column(&node.clone(), false);
                     return Ok(false);

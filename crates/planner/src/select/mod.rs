@@ -44,6 +44,12 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         return Err(error.clone());
     }
     let NodeEnum::SelectStmt(select) = query else { return Err(PgError::internal("not a query")) };
+    if facts.bare_tableoid
+        && let Some(grouped) = grouped_by_name(select)
+    {
+        let tree = NodeEnum::SelectStmt(Box::new(grouped));
+        return plan(ctx, &crate::parse::build(&tree::deparse(&tree)?, tree)?);
+    }
     match local_plan(ctx, statement, select, &facts) {
         Ok(plan) => Ok(plan),
         Err(Not::Refused(error)) => Err(error),
@@ -52,6 +58,22 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             None => fallback(ctx, query, &facts, &reason).map(Plan::Gather),
         },
     }
+}
+
+/// GROUP BY tableoid as GROUP BY tableoid::regclass: the same groups, and the output may have the name.
+fn grouped_by_name(select: &SelectStmt) -> Option<SelectStmt> {
+    let mut grouped = select.clone();
+    let mut found = false;
+    for item in &mut grouped.group_clause {
+        if let Some(NodeEnum::ColumnRef(column)) = &item.node
+            && column.fields.last().and_then(tree::text_of) == Some("tableoid")
+        {
+            let text = format!("{}::regclass", tree::deparse_expression(item).ok()?);
+            *item = tree::parse_expression(&text).ok()?;
+            found = true;
+        }
+    }
+    found.then_some(grouped)
 }
 
 /// A plan that moves no base rows.
@@ -69,7 +91,8 @@ fn local_plan(ctx: &Context<'_>, statement: &Statement, select: &SelectStmt, fac
     check_split(ctx, select, facts, &split)?;
     let unfinished = analyzer.incomplete(select, &body, &split)?;
     let ordered = !select.sort_clause.is_empty() || select.limit_count.is_some() || select.limit_offset.is_some();
-    if unfinished.is_none() && !ordered {
+    // A regclass is a number to a client that reads binary results: it shall be the home node's.
+    if unfinished.is_none() && !ordered && !facts.names_table {
         return Ok(scatter(split.nodes, statement, facts));
     }
     if facts.locking {
@@ -118,10 +141,10 @@ fn check_split(ctx: &Context<'_>, select: &SelectStmt, facts: &Facts, split: &Sp
     {
         return Err(Not::Local("a function reads tables that are not on all of the nodes".to_owned()));
     }
-    if facts.system_column.as_deref() == Some("tableoid") && split.nodes.len() > 1 {
+    if facts.bare_tableoid && split.nodes.len() > 1 {
         let error = PgError::unsupported("the system column tableoid")
             .detail("A table has another object id on each datanode.")
-            .hint("Name the table in the query's output instead.");
+            .hint("Write tableoid::regclass, which is the table's name.");
         return Err(Not::Refused(error));
     }
     if let Some(what) = &facts.volatile
@@ -167,7 +190,7 @@ fn set_operation(
     };
     check_split(ctx, select, facts, &split)?;
     let ordered = !select.sort_clause.is_empty() || select.limit_count.is_some() || select.limit_offset.is_some();
-    if !ordered {
+    if !ordered && !facts.names_table {
         return Ok(scatter(split.nodes, statement, facts));
     }
     inner.with_clause = select.with_clause.clone();
