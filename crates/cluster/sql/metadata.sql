@@ -203,3 +203,30 @@ CREATE FUNCTION loxo.forget_missing() RETURNS void
     LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS 'DELETE FROM loxo.class AS k WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = k.relid)';
 COMMENT ON FUNCTION loxo.forget_missing() IS 'Drops the notes about tables that are no longer there.';
+
+-- A materialized view whose rows come from several datanodes is filled by INSERT, which PostgreSQL allows for tables only.
+CREATE FUNCTION loxo.open_matview(relation regclass) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    owner oid := (SELECT c.relowner FROM pg_class AS c WHERE c.oid = relation AND c.relkind = 'm');
+BEGIN
+    IF owner IS NULL OR NOT pg_has_role(session_user, owner, 'MEMBER') THEN
+        RAISE insufficient_privilege USING MESSAGE = format('must be owner of materialized view %s', relation);
+    END IF;
+    -- It changes nothing but locks the view as whatever changes its row in pg_class has to.
+    EXECUTE format('ALTER MATERIALIZED VIEW %s OWNER TO %I', relation, pg_get_userbyid(owner));
+    UPDATE pg_class SET relkind = 'r', relispopulated = true WHERE oid = relation;
+END
+$$;
+COMMENT ON FUNCTION loxo.open_matview(regclass) IS
+    'Makes a materialized view a table for the rest of the transaction, or until it is closed; only for its owner.';
+
+CREATE FUNCTION loxo.close_matview(relation regclass) RETURNS void
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+    UPDATE pg_class AS c SET relkind = 'm'
+    WHERE c.oid = relation AND c.relkind = 'r' AND pg_has_role(session_user, c.relowner, 'MEMBER')
+      AND EXISTS (SELECT FROM pg_rewrite AS r WHERE r.ev_class = c.oid AND r.rulename = '_RETURN')
+$$;
+COMMENT ON FUNCTION loxo.close_matview(regclass) IS 'Makes it a materialized view again.';

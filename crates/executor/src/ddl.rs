@@ -10,7 +10,7 @@
 
 use catalog::{Distribution, NodeId, quote_identifier, quote_literal};
 use pgerror::{PgError, Result, SqlState};
-use planner::{DdlKind, DdlPlan, Effect, MapRequest, Placement, Plan};
+use planner::{DdlKind, DdlPlan, Effect, Fill, MapRequest, Placement, Plan};
 
 use crate::call::Call;
 use crate::output::{Output, Spool};
@@ -149,12 +149,23 @@ impl Session {
     /// Fills a table that CREATE TABLE AS made.
     async fn follow_up(&mut self, ddl: &DdlPlan, tag: String) -> Result<Completion> {
         let Some(sql) = &ddl.follow_up else { return Ok(Completion::Tag(tag)) };
+        let home = self.home;
+        if let Fill::MaterializedView(view) = &ddl.fill {
+            let open = format!("SELECT loxo.open_matview({}::pg_catalog.regclass)", quote_literal(view));
+            self.run_on(home, &open).await?;
+            self.run_on(home, &format!("TRUNCATE {view}")).await?;
+        }
         self.set_fills_table(true);
         let plan = self.plan_text(sql).await?;
         let mut nothing = Spool::default();
         let completion = Box::pin(self.run_plan(&plan, &Call::default(), &mut Output::spool(&mut nothing))).await?;
         self.set_fills_table(false);
+        if let Fill::MaterializedView(view) = &ddl.fill {
+            let close = format!("SELECT loxo.close_matview({}::pg_catalog.regclass)", quote_literal(view));
+            self.run_on(home, &close).await?;
+        }
         Ok(match completion {
+            _ if ddl.kind == DdlKind::Data => Completion::Tag(tag),
             Completion::Tag(tag) => {
                 Completion::Tag(format!("SELECT {}", pgproto::backend::split_command_tag(&tag).1.unwrap_or(0)))
             }

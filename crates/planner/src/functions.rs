@@ -12,8 +12,8 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::code;
-use crate::select::shape::is_table_name;
 use crate::context::{Context, Named, intersect};
+use crate::select::shape::is_table_name;
 use crate::tree::{self, Ref, Walk};
 
 /// What a walk over a statement found.

@@ -491,6 +491,17 @@ pub struct DdlPlan {
     /// A statement to plan and run in the same transaction, under the new catalog, once the effects are applied:
     /// `INSERT INTO t <query>` of CREATE TABLE AS, whose row count makes the command tag `SELECT n`.
     pub follow_up: Option<String>,
+    /// What the follow-up fills.
+    pub fill: Fill,
+}
+
+/// What `follow_up` of a [`DdlPlan`] puts rows into.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fill {
+    /// A table.
+    Table,
+    /// The materialized view of this name: it has to be opened for INSERT first, and closed afterwards.
+    MaterializedView(String),
 }
 
 /// A change of the metadata in schema `loxo`.

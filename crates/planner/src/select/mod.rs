@@ -95,13 +95,14 @@ fn local_plan(ctx: &Context<'_>, statement: &Statement, select: &SelectStmt, fac
     if unfinished.is_none() && !ordered && !facts.names_table {
         return Ok(scatter(split.nodes, statement, facts));
     }
-    if facts.locking {
-        let error = PgError::unsupported("FOR UPDATE or FOR SHARE with ORDER BY, LIMIT or grouping over several nodes")
-            .hint("Pin the distribution key, or lock without ORDER BY and LIMIT.");
+    if let (true, Some(what)) = (facts.locking, unfinished) {
+        let error = PgError::unsupported(format!("FOR UPDATE or FOR SHARE with {what}"))
+            .hint("Pin the distribution key, or lock the rows in a query of its own.");
         return Err(Not::Refused(error));
     }
     let reason = unfinished.unwrap_or("ORDER BY or LIMIT over rows of several nodes");
     match finish::finish(ctx, &analyzer, select, &body, &split, unfinished.is_none())? {
+        Some(gather) if facts.locking => Ok(Plan::Gather(finish::locked_in_order(gather)?)),
         Some(gather) => Ok(Plan::Gather(gather)),
         None => Err(Not::Local(reason.to_owned())),
     }
