@@ -41,7 +41,9 @@ impl Session {
             self.locked_before_cut();
             return result;
         }
-        if ddl.follow_up.is_some() && !self.in_block() && self.is_consistent() {
+        if matches!(ddl.fill, Fill::Column { .. }) {
+            self.refuse_old_snapshot("ADD COLUMN with values for the rows that are there")?;
+        } else if ddl.follow_up.is_some() && !self.in_block() && self.is_consistent() {
             // CREATE TABLE AS: what it reads is one state.
             let nodes = self.context.nodes();
             let mut nothing = Spool::default();
@@ -49,6 +51,17 @@ impl Session {
             return self.write_under_cut(&nodes, "", Write::Table(ddl), &Call::default(), &mut output).await;
         }
         self.atomically(async |this| this.ddl_in_block(ddl).await).await
+    }
+
+    /// All rows have to be seen, also those committed while the table's lock was waited for.
+    pub(crate) fn refuse_old_snapshot(&self, what: &str) -> Result<()> {
+        match self.isolation().is_some_and(Isolation::keeps_snapshot) {
+            false => Ok(()),
+            true => {
+                Err(PgError::unsupported(format!("{what} in a REPEATABLE READ transaction"))
+                    .hint("Use READ COMMITTED."))
+            }
+        }
     }
 
     /// Temp objects live on the home node, whose backend then stays with the session.
@@ -160,12 +173,20 @@ impl Session {
         let mut nothing = Spool::default();
         let completion = Box::pin(self.run_plan(&plan, &Call::default(), &mut Output::spool(&mut nothing))).await?;
         self.set_fills_table(false);
+        if let Fill::Column { finish } = &ddl.fill {
+            let (primary, others) = split_primary(&ddl.nodes, home);
+            if !finish.is_empty() {
+                self.run_on(primary, finish).await?;
+                self.run_on_all(&others, finish).await.map_err(from_other_node)?;
+            }
+            self.schema_changed();
+        }
         if let Fill::MaterializedView(view) = &ddl.fill {
             let close = format!("SELECT loxo.close_matview({}::pg_catalog.regclass)", quote_literal(view));
             self.run_on(home, &close).await?;
         }
         Ok(match completion {
-            _ if ddl.kind == DdlKind::Data => Completion::Tag(tag),
+            _ if ddl.kind == DdlKind::Data || matches!(ddl.fill, Fill::Column { .. }) => Completion::Tag(tag),
             Completion::Tag(tag) => {
                 Completion::Tag(format!("SELECT {}", pgproto::backend::split_command_tag(&tag).1.unwrap_or(0)))
             }

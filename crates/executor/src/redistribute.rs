@@ -31,6 +31,7 @@ impl Session {
             block.ran_ddl = true;
         }
         let table = plan.target.qualified_name();
+        self.refuse_old_snapshot("moving the rows of a table")?;
         self.begin_schema_change(&format!("ALTER TABLE {table}")).await?;
         self.on_every_node(&format!("LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")).await?;
         // The new placement may be one of an older: ADD NODE, say. From here on nobody else moves the table.

@@ -502,6 +502,9 @@ pub enum Fill {
     Table,
     /// The materialized view of this name: it has to be opened for INSERT first, and closed afterwards.
     MaterializedView(String),
+    /// A new column of a table, by UPDATE; then this text runs on all nodes.
+    #[allow(missing_docs)]
+    Column { finish: String },
 }
 
 /// A change of the metadata in schema `loxo`.

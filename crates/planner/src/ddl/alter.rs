@@ -10,6 +10,7 @@ use pg_query::protobuf::{
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
+use super::add_column::{self, Source};
 use super::constraints::{NewTable, NewUnique};
 use super::{as_it_stands, create, everywhere, give_way, is_temporary};
 use crate::context::{Context, Named};
@@ -34,9 +35,19 @@ pub(super) fn alter_table(ctx: &Context<'_>, statement: &Statement, alter: &Alte
         }
         _ => return Ok(plan),
     };
+    let alone = alter.cmds.len() == 1;
     for command in &alter.cmds {
         if let Some(NodeEnum::AlterTableCmd(command)) = &command.node {
-            let moves = Alter { ctx, relation: &relation }.command(command)?;
+            let alter = Alter { ctx, relation: &relation };
+            let moves = alter.command(command)?;
+            if let Some(column) = added_column(command)
+                && let Some(source) = alter.source_of(column)?
+            {
+                if !alone {
+                    return Err(several_commands(column));
+                }
+                add_column::fill(ctx, &relation, column, &source, &mut plan)?;
+            }
             let is_new = |moved: &Redistribute| plan.moves.iter().all(|known| known.target.oid != moved.target.oid);
             let moves: Vec<_> = moves.into_iter().filter(is_new).collect();
             plan.moves.extend(moves);
@@ -45,6 +56,19 @@ pub(super) fn alter_table(ctx: &Context<'_>, statement: &Statement, alter: &Alte
         }
     }
     Ok(plan)
+}
+
+fn added_column(command: &AlterTableCmd) -> Option<&ColumnDef> {
+    match command.def.as_deref()?.node.as_ref()? {
+        NodeEnum::ColumnDef(column) if command.subtype() == AlterTableType::AtAddColumn => Some(column),
+        _ => None,
+    }
+}
+
+fn several_commands(column: &ColumnDef) -> PgError {
+    PgError::unsupported(format!("ADD COLUMN \"{}\" with other commands", column.colname))
+        .detail("Its values for the rows that are there must be made in one place.")
+        .hint("Add it in a statement of its own.")
 }
 
 fn detaches_concurrently(command: &AlterTableCmd) -> bool {
@@ -120,38 +144,33 @@ impl Alter<'_> {
         create::column_constraints(self.ctx, &mut table, column)?;
         self.own_references(&mut table);
         let moves = give_way::check_existing(self.ctx, self.relation, &table)?;
-        let serial = column
-            .type_name
-            .as_ref()
-            .and_then(|t| t.names.last())
-            .and_then(tree::text_of)
-            .is_some_and(|n| n.contains("serial"));
-        let hint = "Add the column without a default, SET DEFAULT, then UPDATE the rows.";
-        let refuse = |what: &str| {
-            Err(PgError::unsupported(format!("ADD COLUMN \"{}\" {what}", column.colname))
-                .detail("Each node would fill its existing rows with values of its own.")
-                .hint(hint))
-        };
-        if serial {
-            return refuse("of a serial type");
+        Ok(moves)
+    }
+
+    /// Where the values of existing rows come from, if the nodes cannot make them.
+    fn source_of<'c>(&self, column: &'c ColumnDef) -> Result<Option<Source<'c>>> {
+        if self.relation.column(&column.colname).is_some() {
+            return Ok(None);
+        }
+        if let Some(integer) = add_column::serial_type(column) {
+            return Ok(Some(Source::Serial(integer)));
         }
         for constraint in &column.constraints {
             let Some(NodeEnum::Constraint(constraint)) = &constraint.node else { continue };
-            match ConstrType::try_from(constraint.contype) {
-                Ok(ConstrType::ConstrIdentity) => return refuse("as an identity"),
-                Ok(ConstrType::ConstrDefault) if !self.fills_alike(constraint.raw_expr.as_deref())? => {
-                    return refuse("with a default that is not the same everywhere");
+            match (ConstrType::try_from(constraint.contype), constraint.raw_expr.as_deref()) {
+                (Ok(ConstrType::ConstrIdentity), _) => return Ok(Some(Source::Identity(constraint))),
+                (Ok(ConstrType::ConstrDefault), Some(default)) if !self.fills_alike(default)? => {
+                    return Ok(Some(Source::Default(default)));
                 }
                 _ => {}
             }
         }
-        Ok(moves)
+        Ok(None)
     }
 
     /// Would the nodes fill a new column's rows with what one server would not? A value that is another for each row may be
     /// so on every node; `now()` will be one constant.
-    fn fills_alike(&self, default: Option<&Node>) -> Result<bool> {
-        let Some(default) = default else { return Ok(true) };
+    fn fills_alike(&self, default: &Node) -> Result<bool> {
         let at_one_moment = crate::clock::expression_at(&tree::deparse_expression(default)?, "2000-01-01 00:00:00+00");
         let constant = at_one_moment.map(|text| tree::parse_expression(&text)).transpose()?;
         let facts = self.facts_of(constant.as_ref().unwrap_or(default))?;

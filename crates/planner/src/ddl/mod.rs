@@ -11,6 +11,7 @@ use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, Effect, Fill, Forward, Plan};
 use crate::tree;
 
+mod add_column;
 mod alter;
 mod constraints;
 mod create;
