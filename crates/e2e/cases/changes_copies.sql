@@ -85,3 +85,25 @@ ROLLBACK;
 SELECT * FROM later;
 DROP TABLE t;
 DROP MATERIALIZED VIEW later, sums;
+-- Duplicates told apart by ctid; sizes.
+CREATE TABLE dups (id int, email text) /*dist: hash(id) | replication | roundrobin*/;
+INSERT INTO dups SELECT g % 5, 'e' || g % 5 FROM generate_series(1, 20) g;
+DELETE FROM dups a USING dups b WHERE a.ctid < b.ctid AND a.email = b.email;
+SELECT count(*), count(DISTINCT email) FROM dups;
+INSERT INTO dups SELECT g % 5, 'e' || g % 5 FROM generate_series(1, 20) g;
+DELETE FROM dups WHERE ctid NOT IN (SELECT min(ctid) FROM dups GROUP BY email);
+SELECT count(*), count(DISTINCT email) FROM dups;
+INSERT INTO dups SELECT g % 5, 'e' || g % 5 FROM generate_series(1, 20) g;
+WITH d AS (SELECT ctid, row_number() OVER (PARTITION BY email ORDER BY id) rn FROM dups) DELETE FROM dups WHERE ctid IN (SELECT ctid FROM d WHERE rn > 1) RETURNING id > 5;
+SELECT * FROM dups ORDER BY 1;
+SELECT pg_size_pretty(pg_total_relation_size('dups')) IS NOT NULL, pg_relation_size('dups'::regclass) > 0 AS x;
+-- New columns for rows that are there.
+ALTER TABLE dups ADD COLUMN s serial;
+SELECT count(DISTINCT s), min(s), max(s) FROM dups;
+INSERT INTO dups (id) VALUES (9) RETURNING s;
+ALTER TABLE dups ADD COLUMN i int GENERATED ALWAYS AS IDENTITY (START WITH 100 INCREMENT BY 2);
+SELECT count(DISTINCT i), min(i), max(i) FROM dups;
+INSERT INTO dups (id, i) VALUES (10, 5);
+INSERT INTO dups (id) VALUES (10) RETURNING s, i;
+ALTER TABLE dups ADD COLUMN r float DEFAULT random() NOT NULL CHECK (r < 2);
+SELECT count(DISTINCT r) > 4 FROM dups;

@@ -14,6 +14,7 @@ use pgerror::{PgError, Result};
 use crate::code;
 use crate::context::{Context, Named, intersect};
 use crate::select::shape::is_table_name;
+use crate::select::sizes::sized_table;
 use crate::tree::{self, Ref, Walk};
 
 /// What a walk over a statement found.
@@ -41,6 +42,8 @@ pub(crate) struct Facts {
     pub modifying_cte: bool,
     /// `WHERE CURRENT OF`.
     pub current_of: bool,
+    /// The size of a partitioned table is asked for.
+    pub sizes: bool,
     /// A user function reads replicated tables: these nodes have them all.
     pub function_nodes: Option<Vec<NodeId>>,
     /// The result may depend on the order of rows: LIMIT, DISTINCT ON, array_agg, …
@@ -216,10 +219,11 @@ impl Search<'_> {
             Class::OrderSensitive => {}
             Class::Size => {
                 self.facts.home = Some(format!("{name}()"));
-                if let Some(table) = self.distributed_argument(call) {
+                if let Some(table) = sized_table(self.ctx, call.args.first()) {
+                    self.facts.sizes = true;
                     self.refuse(
-                        format!("{name}() of table \"{table}\""),
-                        "It would tell the size on one node only: run it on each node with EXECUTE DIRECT and add up.",
+                        format!("{name}() of table \"{}\" in this statement", table.name),
+                        "It would tell the size on one node only: ask for it in a SELECT that reads no tables of the user's.",
                     );
                 }
             }
@@ -230,24 +234,6 @@ impl Search<'_> {
     fn refuse(&mut self, what: String, hint: &str) {
         if self.facts.refused.is_none() {
             self.facts.refused = Some(PgError::unsupported(what).hint(hint));
-        }
-    }
-
-    /// The distributed table that the first argument names as a constant.
-    fn distributed_argument(&self, call: &FuncCall) -> Option<String> {
-        let mut argument = call.args.first()?.node.as_ref()?;
-        while let NodeEnum::TypeCast(cast) = argument {
-            argument = cast.arg.as_deref()?.node.as_ref()?;
-        }
-        let NodeEnum::AConst(constant) = argument else { return None };
-        let Some(a_const::Val::Sval(text)) = &constant.val else { return None };
-        let select = tree::parse_select(&format!("SELECT FROM {}", text.sval)).ok()?;
-        match &select.from_clause.first()?.node {
-            Some(NodeEnum::RangeVar(name)) => match self.ctx.resolve(name).ok()? {
-                Named::Distributed(relation) => Some(relation.name.clone()),
-                _ => None,
-            },
-            _ => None,
         }
     }
 
@@ -349,6 +335,12 @@ impl Search<'_> {
         };
         self.facts.function_nodes = Some(common);
     }
+}
+
+/// Does a call ask for the size of a relation?
+pub(crate) fn asks_size(call: &FuncCall) -> bool {
+    let name = call.funcname.last().and_then(tree::text_of).unwrap_or_default();
+    matches!(class_of(name, call.args.len()), Class::Size)
 }
 
 /// The statements of a SQL function, from `pg_get_functiondef` or the bare body.

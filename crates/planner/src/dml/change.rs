@@ -25,7 +25,7 @@ use pgerror::{PgError, Result};
 
 use super::copies::{Copies, address, read_of};
 use super::returning::Returning;
-use super::{key_names, lock, stage};
+use super::{key_names, lock, row_address, stage};
 use crate::context::Context;
 use crate::functions::facts;
 use crate::parse::Statement;
@@ -83,12 +83,14 @@ impl Draft<'_> {
         let returning = Returning::of(&self, moves)?;
         let mut query = NodeEnum::SelectStmt(Box::new(self.query(&columns, &returning)));
         lock::unlock(self.ctx, &self.relation, &mut query)?;
+        let has_addresses = row_address::rename(&mut query)?;
         let facts = facts(self.ctx, &query)?;
         if facts.function_nodes.is_some() || facts.modifying_cte {
             return Err(self.refused("It calls a function that reads tables, or changes rows in WITH."));
         }
         // A replicated target is gathered too, for the addresses of its rows.
-        let copies = self.ctx.copies.or(self.first_copy().map(|_| "loxo_"));
+        let gathers_all = has_addresses || self.first_copy().is_some();
+        let copies = self.ctx.copies.or(gathers_all.then_some("loxo_"));
         let gathering = Context { copies, ..*self.ctx };
         let mut inputs = select::gather_tables(&gathering, &mut query, &facts, self.reason)?;
         let NodeEnum::SelectStmt(mut query) = query else { return Err(PgError::internal("a query that is none")) };

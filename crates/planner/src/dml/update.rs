@@ -159,6 +159,9 @@ impl Write<'_> {
         match part {
             Part::Split(split) => {
                 self.check_functions(facts, &split.nodes)?;
+                if let (true, Some(tree)) = (split.nodes.len() > 1, self.statement.node()) {
+                    super::row_address::check_constants(tree)?;
+                }
                 Ok(Plan::Scatter(Scatter { nodes: split.nodes, sql, writes: true }))
             }
             Part::Whole(nodes) => {

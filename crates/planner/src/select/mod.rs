@@ -30,6 +30,7 @@ mod levels;
 pub(crate) mod locality;
 mod outer_aggregates;
 pub(crate) mod shape;
+pub(crate) mod sizes;
 pub(crate) mod terms;
 
 use locality::{Analyzer, Env, Not, Part, Split};
@@ -40,6 +41,11 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     let expanded = views::expand(ctx, original)?;
     let query = expanded.as_ref().unwrap_or(original);
     let facts = facts(ctx, query)?;
+    if facts.sizes
+        && let Some(gather) = sizes::plan(ctx, query)?
+    {
+        return Ok(Plan::Gather(gather));
+    }
     if let Some(error) = &facts.refused {
         return Err(error.clone());
     }
