@@ -42,7 +42,7 @@ impl Returning {
         for target in &mut list {
             if let Some(NodeEnum::ResTarget(target)) = &mut target.node
                 && target.name.is_empty()
-                && !target.val.as_deref().is_some_and(|value| is_star(value))
+                && !target.val.as_deref().is_some_and(is_star)
             {
                 target.name = tree::output_name(target);
             }
