@@ -139,6 +139,8 @@ pub struct Relation {
     pub persistence: Persistence,
     pub columns: Vec<Column>,
     pub distribution: Distribution,
+    /// Nobody has chosen the distribution: it may give way to constraints that it does not allow.
+    pub by_default: bool,
     /// `pg_get_viewdef` with an empty search path, without the final semicolon, for views.
     pub view_definition: Option<String>,
     /// `security_barrier` or row level security: conditions must not be moved past it.

@@ -32,10 +32,12 @@ CREATE TABLE loxo.class (
     locator     "char" NOT NULL CHECK (locator IN ('H', 'M', 'R', 'N')),
     key_columns int2[] NOT NULL DEFAULT '{}',
     map_id      int4,
-    nodes       int2[]
+    nodes       int2[],
+    by_default  bool NOT NULL DEFAULT false
 );
 COMMENT ON TABLE loxo.class IS
-    'Distributed tables: H hash, M modulo (both with key_columns and map_id), R replicated, N round robin (both with nodes).';
+    'Distributed tables: H hash, M modulo (both with key_columns and map_id), R replicated, N round robin (both with nodes). '
+    'By default: no clause said so, a constraint may make it replicated.';
 
 CREATE TABLE loxo.catalog_version (
     one     bool PRIMARY KEY DEFAULT true CHECK (one),
@@ -126,7 +128,7 @@ $$;
 COMMENT ON FUNCTION loxo.can_be_keys(regclass, name[]) IS 'Are these columns of the table, each of a type that a coordinator can hash?';
 
 CREATE FUNCTION loxo.register_table(
-        relation regclass, locator "char", key_columns name[], map_id int4, nodes int2[]) RETURNS void
+        relation regclass, locator "char", key_columns name[], map_id int4, nodes int2[], by_default bool DEFAULT false) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
@@ -144,15 +146,15 @@ BEGIN
         RAISE invalid_parameter_value USING MESSAGE = format('table %s cannot be distributed like this', relation);
     END IF;
     DELETE FROM loxo.class AS k WHERE k.relid = relation;
-    INSERT INTO loxo.class (relid, locator, key_columns, map_id, nodes)
+    INSERT INTO loxo.class (relid, locator, key_columns, map_id, nodes, by_default)
     SELECT relation, register_table.locator,
            coalesce((SELECT array_agg(a.attnum ORDER BY u.place)
                      FROM unnest(register_table.key_columns) WITH ORDINALITY AS u (name, place)
                      JOIN pg_attribute a ON a.attrelid = relation AND a.attname = u.name), '{}'),
-           register_table.map_id, register_table.nodes;
+           register_table.map_id, register_table.nodes, coalesce(register_table.by_default, false);
 END
 $$;
-COMMENT ON FUNCTION loxo.register_table(regclass, "char", name[], int4, int2[]) IS
+COMMENT ON FUNCTION loxo.register_table(regclass, "char", name[], int4, int2[], bool) IS
     'Notes how a table is distributed; only for its owner.';
 
 CREATE FUNCTION loxo.bucket_map_over(wanted int2[]) RETURNS int4
@@ -201,3 +203,30 @@ CREATE FUNCTION loxo.forget_missing() RETURNS void
     LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS 'DELETE FROM loxo.class AS k WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = k.relid)';
 COMMENT ON FUNCTION loxo.forget_missing() IS 'Drops the notes about tables that are no longer there.';
+
+-- A materialized view whose rows come from several datanodes is filled by INSERT, which PostgreSQL allows for tables only.
+CREATE FUNCTION loxo.open_matview(relation regclass) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    owner oid := (SELECT c.relowner FROM pg_class AS c WHERE c.oid = relation AND c.relkind = 'm');
+BEGIN
+    IF owner IS NULL OR NOT pg_has_role(session_user, owner, 'MEMBER') THEN
+        RAISE insufficient_privilege USING MESSAGE = format('must be owner of materialized view %s', relation);
+    END IF;
+    -- It changes nothing but locks the view as whatever changes its row in pg_class has to.
+    EXECUTE format('ALTER MATERIALIZED VIEW %s OWNER TO %I', relation, pg_get_userbyid(owner));
+    UPDATE pg_class SET relkind = 'r', relispopulated = true WHERE oid = relation;
+END
+$$;
+COMMENT ON FUNCTION loxo.open_matview(regclass) IS
+    'Makes a materialized view a table for the rest of the transaction, or until it is closed; only for its owner.';
+
+CREATE FUNCTION loxo.close_matview(relation regclass) RETURNS void
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+    UPDATE pg_class AS c SET relkind = 'm'
+    WHERE c.oid = relation AND c.relkind = 'r' AND pg_has_role(session_user, c.relowner, 'MEMBER')
+      AND EXISTS (SELECT FROM pg_rewrite AS r WHERE r.ev_class = c.oid AND r.rulename = '_RETURN')
+$$;
+COMMENT ON FUNCTION loxo.close_matview(regclass) IS 'Makes it a materialized view again.';

@@ -25,46 +25,30 @@ UPDATE t SET k = 7, v = 'far too long for it';
 -- params: 500 | 7 | seven
 UPDATE t SET k = $1, v = $3 WHERE k = $2 RETURNING k, v;
 SELECT count(*), count(k), sum(k), sum(grp) FROM t;
--- refused: v3
 UPDATE t SET v = s.w, n = s.m FROM s WHERE s.k = t.k;
 SELECT * FROM t ORDER BY k, v;
--- refused: v3
 UPDATE t SET k = s.id FROM s WHERE s.k = t.k AND s.m > 100 RETURNING t.k, v;
--- refused: v3
 UPDATE t AS x SET n = x.n + (SELECT count(*) FROM s WHERE s.m < x.k) WHERE EXISTS (SELECT 1 FROM s WHERE s.id = x.k);
--- refused: v3
 UPDATE t SET n = (SELECT max(m) FROM s WHERE s.k = t.k) WHERE k < 30 RETURNING k, n;
--- refused: v3
 UPDATE t SET v = 'gone' WHERE k NOT IN (SELECT k FROM nothing WHERE w > 'a') AND grp = 0;
--- refused: v3
 UPDATE t SET v = n.w FROM nothing n WHERE n.k = t.k;
--- refused: v3
 UPDATE t SET v = b.v FROM t b WHERE b.k = t.k + 1 AND t.grp = 3;
 SELECT * FROM t ORDER BY k, v, n;
 -- params: 110
--- refused: v3
 UPDATE t SET v = 'p' || $1 FROM s WHERE s.k = t.k AND s.id < $1;
 SELECT v, count(*) FROM t GROUP BY v ORDER BY v;
 WITH some AS (SELECT k FROM s WHERE m > 150) UPDATE t SET v = 'with' FROM some WHERE some.k = t.k RETURNING t.*;
--- refused: v3
 DELETE FROM t USING s WHERE s.k = t.k AND s.w IS NULL RETURNING t.k, v;
--- refused: v3
 DELETE FROM t WHERE k IN (SELECT id FROM s WHERE m > 200) RETURNING *;
--- refused: v3
 DELETE FROM t WHERE NOT EXISTS (SELECT 1 FROM s WHERE s.k <= t.k);
--- refused: v3
 DELETE FROM t USING nothing WHERE nothing.k = t.k;
 SELECT count(*), count(k), sum(k), sum(n) FROM t;
--- refused: v3
 MERGE INTO t USING s ON t.k = s.k WHEN MATCHED AND s.w IS NULL THEN DELETE WHEN MATCHED AND t.grp = 0 THEN DO NOTHING WHEN MATCHED THEN UPDATE SET v = s.w, n = DEFAULT WHEN NOT MATCHED AND s.k IS NULL THEN DO NOTHING WHEN NOT MATCHED AND s.m < 250 THEN INSERT (k, grp, v) VALUES (s.k, s.m % 4, s.w) WHEN NOT MATCHED THEN INSERT VALUES (s.id, 0, 'new', DEFAULT);
 DELETE FROM s WHERE id = 201;
--- refused: v3
 MERGE INTO t USING s ON t.k = s.k WHEN MATCHED AND s.w IS NULL THEN DELETE WHEN MATCHED AND t.grp = 0 THEN DO NOTHING WHEN MATCHED THEN UPDATE SET v = s.w, n = DEFAULT WHEN NOT MATCHED AND s.k IS NULL THEN DO NOTHING WHEN NOT MATCHED AND s.m < 250 THEN INSERT (k, grp, v) VALUES (s.k, s.m % 4, s.w) WHEN NOT MATCHED THEN INSERT VALUES (s.id, 0, 'new', DEFAULT);
 SELECT * FROM t ORDER BY k, v, n;
 MERGE INTO t USING (VALUES (1, 'one'), (7777, 'more')) AS x (k, w) ON t.k = x.k WHEN MATCHED THEN UPDATE SET v = x.w WHEN NOT MATCHED THEN INSERT (k, v) VALUES (x.k, x.w);
--- refused: v3
 MERGE INTO t USING nothing x ON t.k = x.k WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (k, v) VALUES (x.k, x.w);
--- refused: v3
 MERGE INTO t AS a USING (SELECT k, max(w) AS w FROM s GROUP BY k) AS b ON a.k = b.k + 1 WHEN MATCHED THEN UPDATE SET k = a.k + 5000, v = b.w WHEN NOT MATCHED THEN INSERT VALUES (b.k, 1, left(b.w, 3), 0);
 SELECT * FROM t ORDER BY k, v, n;
 SELECT v FROM t WHERE k = 7777;
@@ -72,7 +56,6 @@ SELECT v FROM t WHERE k = 7777;
 BEGIN;
 INSERT INTO t VALUES (9000, 1, 'mine', 0), (9001, 2, 'mine too', 0);
 UPDATE t SET k = k + 1, grp = 0 WHERE k >= 9000 RETURNING k, v;
--- refused: v3
 DELETE FROM t USING s WHERE s.id + 8900 = t.k;
 SAVEPOINT a;
 UPDATE t SET k = 0 WHERE k IS NOT NULL;
@@ -82,7 +65,6 @@ SELECT * FROM t WHERE k >= 9000 ORDER BY k;
 COMMIT;
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 UPDATE t SET k = k - 1 WHERE k > 9000 RETURNING k;
--- refused: v3
 UPDATE t SET v = s.w FROM s WHERE s.k = t.grp;
 ROLLBACK;
 SELECT count(*), sum(k), max(n) FROM t;
@@ -102,8 +84,6 @@ UPDATE u SET a = 32 WHERE a = 31;
 UPDATE child SET a = 51 WHERE a = 41 RETURNING *;
 UPDATE child SET a = 42 WHERE a = 51;
 SELECT * FROM child ORDER BY a;
--- refused: v3
 UPDATE t SET (v, n) = (SELECT s.w, s.m + t.k FROM s WHERE s.k = t.k AND s.id < 150) WHERE k < 40 RETURNING k, v, n;
--- refused: v3
 UPDATE t SET (n, v) = (SELECT max(m) AS a, 'most' AS b FROM s ORDER BY b) WHERE grp = 1;
 SELECT * FROM t ORDER BY k, v, n;

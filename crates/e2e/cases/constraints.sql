@@ -69,16 +69,13 @@ CREATE TABLE words (w text COLLATE any_case);
 INSERT INTO words VALUES ('a'), ('A'), ('b');
 SELECT count(*) FROM words WHERE w = 'a';
 SELECT count(DISTINCT w) FROM words;
--- refused
 CREATE UNIQUE INDEX ON words (w);
 CREATE DOMAIN word AS text COLLATE any_case;
 CREATE TABLE more_words (w word, n int);
 INSERT INTO more_words VALUES ('x', 1), ('X', 2);
--- refused
 CREATE UNIQUE INDEX ON more_words (w);
 CREATE TABLE copied AS SELECT w, lower(w) AS l FROM words;
 SELECT count(*) FROM copied a JOIN words b ON a.w = b.w;
--- refused
 CREATE UNIQUE INDEX ON copied (w);
 CREATE TABLE own (w text COLLATE any_case UNIQUE) /*dist: replication*/;
 INSERT INTO own VALUES ('a');

@@ -273,7 +273,6 @@ COPY parted FROM STDIN;
 COPY parted TO STDOUT;
 COPY parted_a TO STDOUT;
 COPY (SELECT * FROM parted ORDER BY k) TO STDOUT;
--- refused: v1 | v3
 SELECT tableoid::regclass::text, k, v FROM parted ORDER BY k;
 
 -- Tables that only this session has.

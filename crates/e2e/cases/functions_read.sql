@@ -29,7 +29,6 @@ SELECT id, name_of(id), how_many(id + 1) FROM t WHERE how_many(id) = 2 AND id < 
 SELECT o.k, known(o.k, o.t_id) FROM o WHERE o.k < 6 ORDER BY o.k;
 SELECT grp, sum(how_many(id)) FROM t GROUP BY grp ORDER BY grp;
 SELECT k FROM o WHERE w = 'w' || how_many(2) ORDER BY k;
--- refused: v4
 UPDATE o SET w = name_of(3) WHERE k = 1 RETURNING w;
 INSERT INTO o VALUES (100, 7, name_of(7)) RETURNING *;
 DELETE FROM o WHERE k = 100 AND how_many(7) = 3;

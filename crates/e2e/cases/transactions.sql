@@ -109,7 +109,6 @@ ROLLBACK;
 DECLARE outside CURSOR FOR SELECT 1;
 BEGIN;
 SELECT k FROM t WHERE k = 1 FOR UPDATE;
--- refused: mixed | v1 | v3
 SELECT k FROM t WHERE k <= 3 ORDER BY k FOR SHARE;
 UPDATE t SET v = 'locked' WHERE k = 1;
 COMMIT;

@@ -18,10 +18,8 @@ UPDATE t SET nope = 1;
 UPDATE t SET v = 1/0 WHERE k = 1;
 UPDATE t SET n = 'abc';
 UPDATE nope SET a = 1;
--- refused: v3
 UPDATE t SET v = o.w FROM other o WHERE o.k = t.k;
 SELECT k, v FROM t WHERE k % 5 = 0 ORDER BY k;
--- refused: mixed | v2 | v3 | v4
 UPDATE t SET v = o.w || '/' || o.m FROM other o WHERE o.k = t.k AND o.m > 200 RETURNING t.k, t.v, o.m;
 UPDATE t SET n = (SELECT max(m) FROM other) WHERE k = 9;
 SELECT n FROM t WHERE k = 9;
@@ -34,7 +32,6 @@ UPDATE t SET v = $1 WHERE k = $2 RETURNING k, v;
 -- params: 3
 UPDATE t SET n = n - $1 WHERE grp = 2;
 SELECT sum(n) FROM t WHERE grp = 2;
--- refused: v3
 WITH big AS (SELECT k FROM other WHERE m > 300) UPDATE t SET v = 'cte' FROM big WHERE big.k = t.k;
 SELECT k FROM t WHERE v = 'cte' ORDER BY k;
 DELETE FROM t WHERE k = 40;

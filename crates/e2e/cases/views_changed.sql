@@ -19,7 +19,6 @@ UPDATE plain SET v = v || '!' WHERE id = 3 RETURNING *;
 UPDATE part SET v = 'part', n = n + id WHERE n = 5 RETURNING id, v, n;
 UPDATE part SET grp = 4 WHERE id = 6;
 UPDATE named SET word = word || number WHERE number < 4 RETURNING number, word;
--- refused: v3
 UPDATE plain AS p SET v = p.v || o.w FROM o WHERE o.id = p.id AND o.id < 3 RETURNING p.id, p.v;
 UPDATE above SET v = 'above' WHERE id < 9 RETURNING id;
 UPDATE plain SET grp = 1;
@@ -27,7 +26,6 @@ UPDATE plain SET v = 'x' WHERE grp = 1;
 UPDATE grouped SET n = 1;
 DELETE FROM above WHERE id = 7 RETURNING *;
 DELETE FROM part WHERE v = 'nothing';
--- refused: mixed | v2 | v4
 DELETE FROM part AS p USING o WHERE o.id = p.id AND o.w = 'w5' RETURNING p.id, o.w;
 DELETE FROM named WHERE number = 41 RETURNING word;
 -- params: 8 | eight

@@ -15,11 +15,11 @@ use bytes::Bytes;
 use catalog::NodeId;
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::Field;
-use planner::{Change, ChangeAction, Input, Route};
+use planner::{Change, ChangeAction, Input, Route, RowColumn};
 
 use crate::call::Call;
 use crate::gather::without_position;
-use crate::load::is_node_specific;
+use crate::load::{is_node_specific, travels_in_binary};
 use crate::output::{Output, Spool};
 use crate::run::Completion;
 use crate::session::{Mode, Session};
@@ -27,10 +27,14 @@ use crate::snapshot::Isolation;
 use crate::staged::{INSERT_VALUES_MAX, RowRouter, rename};
 use crate::write::{Write, lock};
 
+/// `oid`.
+const OID: u32 = 26;
+/// `text`, as which a bare constant comes.
+const TEXT: u32 = 25;
+/// `unknown`.
+const UNKNOWN: u32 = 705;
 /// `tid`.
 const TID: u32 = 27;
-/// `aclitem`, which has no binary form.
-const ACLITEM: u32 = 1033;
 
 /// The rows of an action that lie on one node, or that are new.
 #[derive(Clone, Copy)]
@@ -101,12 +105,13 @@ impl Session {
         let home = self.link(self.home)?;
         (home.temp, home.gathered) = (true, true);
         let call = Call { one_off: true, ..call.clone() };
-        self.fill_stage(change, &call).await.map_err(|error| rename(without_position(error), &change.target))?;
+        let filled = self.fill_stage(change, &call).await;
+        let change = &filled.map_err(|error| rename(without_position(error), &change.target))?;
         self.statement_finished();
         if change.command == "MERGE" {
             self.check_once().await?;
         }
-        let binary = change.columns.iter().all(|c| !is_node_specific(c.type_oid) && c.type_oid != ACLITEM);
+        let binary = change.columns.iter().chain(&change.returned).all(|c| travels_in_binary(c.type_oid));
         let mut total = 0;
         for pass in [Pass::Delete, Pass::Update, Pass::Insert] {
             for (number, action) in change.actions.iter().enumerate() {
@@ -130,10 +135,12 @@ impl Session {
         home.read_description().await.map(|description| description.1)
     }
 
-    async fn fill_stage(&mut self, change: &Change, call: &Call) -> Result<()> {
+    /// Gives the change with the types of all columns.
+    async fn fill_stage(&mut self, change: &Change, call: &Call) -> Result<Change> {
         // The texts have no type markers: what is gathered are whole tables.
         let nothing = planner::FinalSql::plain("");
         self.fill_all(&change.inputs, &nothing, call).await?;
+        let change = Change { returned: self.add_returned(change, call).await?, ..change.clone() };
         let version = self.catalog_version;
         for fill in &change.fills {
             let home = self.link(self.home)?;
@@ -141,13 +148,40 @@ impl Session {
             home.flush().await?;
             home.finish().await?;
         }
-        Ok(())
+        for fill in &change.copy_fills {
+            self.run_on(self.home, fill).await?;
+        }
+        Ok(change)
+    }
+
+    /// Gives the stage the columns of other tables that RETURNING names.
+    async fn add_returned(&mut self, change: &Change, call: &Call) -> Result<Vec<RowColumn>> {
+        if change.returned.is_empty() {
+            return Ok(Vec::new());
+        }
+        let home = self.link(self.home)?;
+        home.start_describe(&change.returned_sql, &call.declared_types());
+        home.flush().await?;
+        let fields = home.read_description().await?.1.unwrap_or_default();
+        let mut returned = change.returned.clone();
+        for (column, field) in returned.iter_mut().zip(&fields) {
+            let unknown = field.type_oid == UNKNOWN;
+            (column.type_oid, column.type_modifier) =
+                (if unknown { TEXT } else { field.type_oid }, field.type_modifier);
+            let (oid, modifier) = (column.type_oid, column.type_modifier);
+            let name = self.rows_on(self.home, &format!("SELECT pg_catalog.format_type({oid}, {modifier})")).await?;
+            let name = name.into_iter().next().and_then(|row| row.into_iter().next().flatten()).unwrap_or_default();
+            column.type_name = String::from_utf8_lossy(&name).into_owned();
+            let add = format!("ALTER TABLE pg_temp.loxo_stage ADD COLUMN {} {}", column.name, column.type_name);
+            self.run_on(self.home, &add).await?;
+        }
+        Ok(returned)
     }
 
     /// As PostgreSQL words it.
     async fn check_once(&mut self) -> Result<()> {
         let twice = "SELECT 1 FROM pg_temp.loxo_stage WHERE loxo_node IS NOT NULL \
-                     GROUP BY loxo_node, loxo_ctid HAVING count(*) > 1 LIMIT 1";
+                     GROUP BY loxo_node, loxo_table, loxo_ctid HAVING count(*) > 1 LIMIT 1";
         if self.rows_on(self.home, twice).await?.is_empty() {
             return Ok(());
         }
@@ -165,8 +199,22 @@ impl Session {
             ChangeAction::Update { moves, .. } => *moves || all.pass == Pass::Update,
         };
         let mut total = 0;
-        for node in all.change.target.distribution.nodes().into_iter().filter(|_| has_part) {
-            total += self.apply_share(Share { source: Some(node), ..all }, call, output).await?;
+        let mut nodes = all.change.target.distribution.nodes();
+        nodes.retain(|_| has_part);
+        if let Some(first) = all.change.first_copy.filter(|_| has_part) {
+            nodes.retain(|node| *node != first);
+            total += self.apply_share(Share { source: Some(first), ..all }, call, output).await?;
+            self.statement_finished();
+        }
+        let silent = Change { returning: String::new(), ..all.change.clone() };
+        for node in nodes {
+            let share = Share { source: Some(node), ..all };
+            let copy = Share { change: &silent, ..share };
+            match all.change.first_copy {
+                Some(_) if self.apply_share(copy, call, &mut Output::nowhere()).await? == total => {}
+                Some(_) => return Err(PgError::internal("the copies of a replicated table are not alike")),
+                None => total += self.apply_share(share, call, output).await?,
+            }
             // The next node is not to know less than this one has shown.
             self.statement_finished();
         }
@@ -188,7 +236,12 @@ impl Session {
                 break;
             }
             for (place, rows) in batch.per_node {
-                total += self.apply_rows(share, place, &rows, call, output).await?;
+                // A new row of a replicated table is on all nodes, and answers once.
+                let counts = share.source.is_some() || share.change.first_copy.is_none_or(|first| first == place);
+                match counts {
+                    true => total += self.apply_rows(share, place, &rows, call, output).await?,
+                    false => drop(self.apply_rows(share, place, &rows, call, &mut Output::nowhere()).await?),
+                }
             }
         }
         self.close_stage().await?;
@@ -206,12 +259,13 @@ impl Session {
     ) -> Result<u64> {
         let change = share.change;
         let address = change.columns.len();
+        let addressed = address..address + 2 + change.returned.len();
         let moved = share.source.is_some_and(|source| source != place);
         let (node, keep): (NodeId, Vec<usize>) = match (share.pass, share.action, share.source) {
-            (Pass::Delete, ChangeAction::Delete, _) => (place, vec![address]),
-            (Pass::Delete, ChangeAction::Update { .. }, Some(source)) if moved => (source, vec![address]),
+            (Pass::Delete, ChangeAction::Delete, _) => (place, addressed.collect()),
+            (Pass::Delete, ChangeAction::Update { .. }, Some(source)) if moved => (source, addressed.collect()),
             (Pass::Update, ChangeAction::Update { columns, .. }, _) if !moved => {
-                (place, columns.iter().copied().chain([address]).collect())
+                (place, columns.iter().copied().chain(addressed).collect())
             }
             (Pass::Insert, ChangeAction::Update { .. }, _) if moved => (place, (0..address).collect()),
             (Pass::Insert, ChangeAction::Insert, _) => (place, (0..address).collect()),
@@ -251,7 +305,12 @@ fn values_of(change: &Change, call: &Call, rows: &[Bytes], keep: &[usize], binar
     for row in rows {
         let values = pgproto::backend::decode_data_row(row.clone())?;
         for at in keep {
-            let oid = change.columns.get(*at).map_or(TID, |column| column.type_oid);
+            let oid = match at.checked_sub(change.columns.len()) {
+                None => change.columns[*at].type_oid,
+                Some(0) => OID,
+                Some(1) => TID,
+                Some(returned) => change.returned[returned - 2].type_oid,
+            };
             parameters.formats.push(i16::from(binary));
             parameters.types.push(if is_node_specific(oid) { 0 } else { oid });
             parameters.values.push(values.get(*at).cloned().flatten());

@@ -10,7 +10,7 @@
 
 use catalog::{Distribution, NodeId, quote_identifier, quote_literal};
 use pgerror::{PgError, Result, SqlState};
-use planner::{DdlKind, DdlPlan, Effect, MapRequest, Placement, Plan};
+use planner::{DdlKind, DdlPlan, Effect, Fill, MapRequest, Placement, Plan};
 
 use crate::call::Call;
 use crate::output::{Output, Spool};
@@ -41,7 +41,9 @@ impl Session {
             self.locked_before_cut();
             return result;
         }
-        if ddl.follow_up.is_some() && !self.in_block() && self.is_consistent() {
+        if matches!(ddl.fill, Fill::Column { .. }) {
+            self.refuse_old_snapshot("ADD COLUMN with values for the rows that are there")?;
+        } else if ddl.follow_up.is_some() && !self.in_block() && self.is_consistent() {
             // CREATE TABLE AS: what it reads is one state.
             let nodes = self.context.nodes();
             let mut nothing = Spool::default();
@@ -49,6 +51,17 @@ impl Session {
             return self.write_under_cut(&nodes, "", Write::Table(ddl), &Call::default(), &mut output).await;
         }
         self.atomically(async |this| this.ddl_in_block(ddl).await).await
+    }
+
+    /// All rows have to be seen, also those committed while the table's lock was waited for.
+    pub(crate) fn refuse_old_snapshot(&self, what: &str) -> Result<()> {
+        match self.isolation().is_some_and(Isolation::keeps_snapshot) {
+            false => Ok(()),
+            true => {
+                Err(PgError::unsupported(format!("{what} in a REPEATABLE READ transaction"))
+                    .hint("Use READ COMMITTED."))
+            }
+        }
     }
 
     /// Temp objects live on the home node, whose backend then stays with the session.
@@ -100,6 +113,9 @@ impl Session {
         if schema_change {
             self.begin_schema_change(&ddl.node_sql).await.map_err(|error| about(error, &ddl.node_sql))?;
         }
+        for moved in &ddl.moves {
+            self.redistribute_in_block(moved).await?;
+        }
         let tag = self.run_on(primary, &ddl.node_sql).await?.unwrap_or_default();
         if schema_change {
             self.keys_remain(primary, &ddl.node_sql).await?;
@@ -146,12 +162,31 @@ impl Session {
     /// Fills a table that CREATE TABLE AS made.
     async fn follow_up(&mut self, ddl: &DdlPlan, tag: String) -> Result<Completion> {
         let Some(sql) = &ddl.follow_up else { return Ok(Completion::Tag(tag)) };
+        let home = self.home;
+        if let Fill::MaterializedView(view) = &ddl.fill {
+            let open = format!("SELECT loxo.open_matview({}::pg_catalog.regclass)", quote_literal(view));
+            self.run_on(home, &open).await?;
+            self.run_on(home, &format!("TRUNCATE {view}")).await?;
+        }
         self.set_fills_table(true);
         let plan = self.plan_text(sql).await?;
         let mut nothing = Spool::default();
         let completion = Box::pin(self.run_plan(&plan, &Call::default(), &mut Output::spool(&mut nothing))).await?;
         self.set_fills_table(false);
+        if let Fill::Column { finish } = &ddl.fill {
+            let (primary, others) = split_primary(&ddl.nodes, home);
+            if !finish.is_empty() {
+                self.run_on(primary, finish).await?;
+                self.run_on_all(&others, finish).await.map_err(from_other_node)?;
+            }
+            self.schema_changed();
+        }
+        if let Fill::MaterializedView(view) = &ddl.fill {
+            let close = format!("SELECT loxo.close_matview({}::pg_catalog.regclass)", quote_literal(view));
+            self.run_on(home, &close).await?;
+        }
         Ok(match completion {
+            _ if ddl.kind == DdlKind::Data || matches!(ddl.fill, Fill::Column { .. }) => Completion::Tag(tag),
             Completion::Tag(tag) => {
                 Completion::Tag(format!("SELECT {}", pgproto::backend::split_command_tag(&tag).1.unwrap_or(0)))
             }
@@ -173,6 +208,15 @@ impl Session {
                 SqlState::ACTIVE_SQL_TRANSACTION,
                 format!("{} cannot run inside a transaction block", words.join(" ").to_uppercase()),
             ));
+        }
+        if !ddl.moves.is_empty() {
+            self.atomically(async |this| {
+                for moved in &ddl.moves {
+                    this.redistribute_in_block(moved).await?;
+                }
+                Ok(())
+            })
+            .await?;
         }
         let (primary, others) = split_primary(&ddl.nodes, self.home);
         let mut nothing = Spool::default();
@@ -262,8 +306,8 @@ fn name_array<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
 
 /// The call that makes a metadata change on one node. Tables are known by object id there, so renaming needs nothing.
 pub(crate) fn effect_sql(effect: &Effect) -> Option<String> {
-    let (schema, name, distribution) = match effect {
-        Effect::CreateTable { schema, name, distribution } => (schema, name, distribution),
+    let (schema, name, distribution, by_default) = match effect {
+        Effect::CreateTable { schema, name, distribution, by_default } => (schema, name, distribution, *by_default),
         Effect::ForgetMissing => return Some("SELECT loxo.forget_missing()".into()),
         Effect::RenameTable { .. } | Effect::RenameColumn { .. } | Effect::RenameSchema { .. } => return None,
     };
@@ -278,7 +322,7 @@ pub(crate) fn effect_sql(effect: &Effect) -> Option<String> {
         Placement::Replicated { nodes } => format!("'R', '{{}}', NULL, {}", node_array(nodes)),
         Placement::RoundRobin { nodes } => format!("'N', '{{}}', NULL, {}", node_array(nodes)),
     };
-    Some(format!("SELECT loxo.register_table({table}::pg_catalog.regclass, {arguments})"))
+    Some(format!("SELECT loxo.register_table({table}::pg_catalog.regclass, {arguments}, {by_default})"))
 }
 
 #[cfg(test)]
@@ -294,11 +338,12 @@ mod tests {
                 columns: vec!["a".into()],
                 map: MapRequest::Over(vec![NodeId(0), NodeId(2)]),
             },
+            by_default: false,
         };
         assert_eq!(
             effect_sql(&effect).unwrap(),
             "SELECT loxo.register_table('s.\"My''T\"'::pg_catalog.regclass, 'H', ARRAY['a']::name[], \
-             loxo.bucket_map_over('{0,2}'::int2[]), NULL)"
+             loxo.bucket_map_over('{0,2}'::int2[]), NULL, false)"
         );
     }
 }

@@ -102,7 +102,8 @@ impl Session {
         }
         let now = self.transaction_time(clock.unwrap_or(self.home)).await?;
         let rewritten = planner::at_one_moment(statement, &now)?;
-        let now = elsewhere.then_some(now.as_str());
+        // Defaults go with what the statement itself says.
+        let now = (elsewhere || rewritten.is_some()).then_some(now.as_str());
         match rewritten {
             Some(rewritten) => self.plan_once(&rewritten, call, known, now).await,
             None if default_reads_clock => self.plan_once(statement, call, known, now).await,

@@ -19,11 +19,9 @@ use planner::{Dag, Exchange, Plan, Route};
 
 use crate::aside::Aside;
 use crate::call::{Call, Event};
-use crate::gather::{
-    BINARY_HEADER, BINARY_TRAILER, FRAME_BYTES, Moved, WITHOUT_BINARY_FORM, text_line, without_position,
-};
+use crate::gather::{BINARY_HEADER, BINARY_TRAILER, FRAME_BYTES, Moved, text_line, without_position};
 use crate::held::Held;
-use crate::load::is_node_specific;
+use crate::load::travels_in_binary;
 use crate::locks::Locks;
 use crate::output::{Output, frame_bodies};
 use crate::run::Completion;
@@ -65,9 +63,7 @@ impl Session {
     ) -> Result<(Vec<Field>, Vec<Moved>)> {
         let sql = self.fragment_text(exchange, filled).await?;
         let columns = self.describe_fragment(exchange, &sql, call).await?;
-        let binary = columns
-            .iter()
-            .all(|column| !is_node_specific(column.type_oid) && !WITHOUT_BINARY_FORM.contains(&column.type_oid));
+        let binary = columns.iter().all(|column| travels_in_binary(column.type_oid));
 
         // What one node alone gets stays where it is if that node makes it.
         let stays = match &exchange.route {

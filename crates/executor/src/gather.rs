@@ -18,7 +18,7 @@ use planner::{FinalSql, Gather, Input, Route};
 
 use crate::call::{Call, Event};
 use crate::held::Held;
-use crate::load::is_node_specific;
+use crate::load::travels_in_binary;
 use crate::output::{Output, frame_bodies};
 use crate::run::Completion;
 use crate::session::{BESIDE, Mode, Session};
@@ -27,9 +27,6 @@ use crate::write::Write;
 
 /// Bytes of rows sent to the home node in one CopyData.
 pub(crate) const FRAME_BYTES: usize = 128 * 1024;
-
-/// `aclitem` has no binary form; `record` and other pseudo types cannot be columns, so they need no mention.
-pub(crate) const WITHOUT_BINARY_FORM: [u32; 1] = [1033];
 
 /// Header and trailer of binary COPY.
 pub(crate) const BINARY_HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
@@ -246,9 +243,7 @@ impl Session {
         held.start_describe(&input.sql, &call.fragment_types(&input.sql));
         held.flush().await?;
         let columns = held.read_description().await?.1.unwrap_or_default();
-        let binary = columns
-            .iter()
-            .all(|column| !is_node_specific(column.type_oid) && !WITHOUT_BINARY_FORM.contains(&column.type_oid));
+        let binary = columns.iter().all(|column| travels_in_binary(column.type_oid));
         Ok(Filled { columns, binary })
     }
 

@@ -224,6 +224,7 @@ async fn read_relations(connection: &mut Connection, mut builder: Builder) -> Re
             },
             columns,
             distribution,
+            by_default: flag(&row, 18)?,
             view_definition: optional(&row, 5)?.map(|sql| sql.trim_end().trim_end_matches(';').to_owned()),
             is_barrier: flag(&row, 6)?,
             check_option: flag(&row, 17)?,
@@ -353,6 +354,18 @@ pub(crate) fn is_node_specific(oid: Oid) -> bool {
     oid >= FIRST_USER_OID
 }
 
+/// Do values of the type mean the same on every node in their binary form? Names of objects are numbers there, and some types
+/// have no such form.
+pub(crate) fn travels_in_binary(oid: Oid) -> bool {
+    const ACLITEM: [Oid; 2] = [1033, 1034];
+    // regproc, regprocedure to regtype, regconfig, regdictionary, regnamespace, regrole, regcollation, and their arrays.
+    const OBJECTS: [Oid; 22] = [
+        24, 2202, 2203, 2204, 2205, 2206, 3734, 3769, 4089, 4096, 4191, 1008, 2207, 2208, 2209, 2210, 2211, 3735, 3770,
+        4090, 4097, 4192,
+    ];
+    !(is_node_specific(oid) || ACLITEM.contains(&oid) || OBJECTS.contains(&oid))
+}
+
 const VERSION: &str = "SELECT version, current_setting('server_version_num'), \
      EXISTS (SELECT FROM pg_trigger WHERE tginitdeferred) FROM loxo.catalog_version";
 
@@ -387,7 +400,7 @@ const RELATIONS: &str = "SELECT c.oid, n.nspname, c.relname, c.relkind, c.relper
      c.relkind IN ('r', 'p') AND EXISTS (SELECT FROM pg_rewrite r WHERE r.ev_class = c.oid), \
      c.reltuples * CASE WHEN k.locator IN ('H', 'M', 'N') THEN (SELECT count(*) FROM loxo.node WHERE type = 'D') ELSE 1 END, \
      k.locator, k.key_columns, k.map_id, k.nodes, \
-     coalesce(c.reloptions && ARRAY['check_option=local', 'check_option=cascaded'], false) \
+     coalesce(c.reloptions && ARRAY['check_option=local', 'check_option=cascaded'], false), coalesce(k.by_default, false) \
      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN loxo.class k ON k.relid = c.oid \
      WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f', 'c') \
      AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'loxo') AND n.nspname !~ '^pg_(toast|temp)'";

@@ -4,12 +4,15 @@
 //!  lock on all nodes ─ copy under the new distribution ─ empty the table ─ note the new distribution ─ each node: fill from its copy
 //! ```
 //!
+//! A hash or modulo table that becomes replicated is not emptied: each node adds what it lacks, so that foreign keys may refer
+//! to the table all the while.
+//!
 //! One transaction does it all, so it happens on all nodes or on none and may be rolled back. The table stays the same object,
 //! with its indexes, grants and dependants; its triggers do not fire.
 
 use catalog::{Distribution, Generated, quote_identifier, quote_literal};
 use pgerror::{PgError, Result};
-use planner::{Effect, Redistribute};
+use planner::{Effect, Placement, Redistribute};
 
 use crate::call::Call;
 use crate::ddl::effect_sql;
@@ -23,17 +26,23 @@ impl Session {
         self.atomically(async |this| this.redistribute_in_block(plan).await).await
     }
 
-    async fn redistribute_in_block(&mut self, plan: &Redistribute) -> Result<Completion> {
+    pub(crate) async fn redistribute_in_block(&mut self, plan: &Redistribute) -> Result<Completion> {
         if let Some(block) = &mut self.block {
             block.ran_ddl = true;
         }
         let table = plan.target.qualified_name();
+        self.refuse_old_snapshot("moving the rows of a table")?;
         self.begin_schema_change(&format!("ALTER TABLE {table}")).await?;
         self.on_every_node(&format!("LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")).await?;
         // The new placement may be one of an older: ADD NODE, say. From here on nobody else moves the table.
         self.schema_changed();
         self.plan_holds_to_the_end().await?;
         self.check_dependants(plan).await?;
+        if self.is_empty_everywhere(&table).await? {
+            self.note_placement(plan, plan.target.name.clone()).await?;
+            self.schema_changed();
+            return Ok(Completion::tag("ALTER TABLE"));
+        }
         let triggers = self.triggers_of(&table).await?;
         for (name, _) in &triggers {
             self.on_every_node(&format!("ALTER TABLE {table} DISABLE TRIGGER {name}")).await?;
@@ -62,9 +71,12 @@ impl Session {
         self.schema_changed();
         let fill = self.plan_text(&format!("INSERT INTO {copy} ({columns}) SELECT {columns} FROM {table}")).await?;
         self.run_plan(&fill, &Call::default(), &mut Output::nowhere()).await?;
-        self.on_every_node(&format!("TRUNCATE {table}")).await?;
         self.note_placement(plan, target.name.clone()).await?;
-        let back = format!("INSERT INTO {table} ({columns}) OVERRIDING SYSTEM VALUE SELECT {columns} FROM {copy}");
+        let mut back = format!("INSERT INTO {table} ({columns}) OVERRIDING SYSTEM VALUE SELECT {columns} FROM {copy}");
+        match rows_of_other_nodes(plan) {
+            Some(condition) => back.push_str(&format!(" WHERE {condition}")),
+            None => self.on_every_node(&format!("TRUNCATE {table}")).await?,
+        }
         self.on_every_node(&back).await?;
         self.on_every_node(&format!("DROP TABLE {copy}")).await?;
         self.on_every_node("SELECT loxo.forget_missing()").await
@@ -72,10 +84,19 @@ impl Session {
 
     async fn note_placement(&mut self, plan: &Redistribute, name: String) -> Result<()> {
         let (schema, distribution) = (plan.target.schema.clone(), plan.placement.clone());
-        match effect_sql(&Effect::CreateTable { schema, name, distribution }) {
+        match effect_sql(&Effect::CreateTable { schema, name, distribution, by_default: plan.by_default }) {
             Some(sql) => self.on_every_node(&sql).await,
             None => Err(PgError::internal("a placement that is not noted")),
         }
+    }
+
+    async fn is_empty_everywhere(&mut self, table: &str) -> Result<bool> {
+        for node in self.context.nodes() {
+            if !self.rows_on(node, &format!("SELECT FROM {table} LIMIT 1")).await?.is_empty() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// The home node first: schema changes queue up there.
@@ -85,7 +106,7 @@ impl Session {
         self.run_on_all(&others, sql).await
     }
 
-    /// What would not see all rows any more, or hides some from us.
+    /// What hides rows from us.
     async fn check_dependants(&mut self, plan: &Redistribute) -> Result<()> {
         let table = quote_literal(&plan.target.qualified_name());
         let forced = format!(
@@ -95,20 +116,7 @@ impl Session {
             return Err(PgError::unsupported("redistribution of a table with FORCE ROW LEVEL SECURITY")
                 .hint("ALTER TABLE … NO FORCE ROW LEVEL SECURITY for the time being."));
         }
-        let views = format!(
-            "WITH RECURSIVE reads (oid) AS (SELECT {table}::pg_catalog.regclass::pg_catalog.oid UNION \
-             SELECT r.ev_class FROM reads JOIN pg_catalog.pg_depend AS d ON d.refobjid = reads.oid \
-             AND d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass \
-             AND d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass \
-             JOIN pg_catalog.pg_rewrite AS r ON r.oid = d.objid) \
-             SELECT c.relname FROM reads JOIN pg_catalog.pg_class AS c USING (oid) WHERE c.relkind = 'm' LIMIT 1"
-        );
-        let was_replicated = matches!(plan.target.distribution, Distribution::Replicated { .. });
-        match self.rows_on(self.home, &views).await?.is_empty() || !was_replicated {
-            true => Ok(()),
-            false => Err(PgError::unsupported("redistribution of a replicated table under a materialized view")
-                .hint("Drop the materialized view: there are none over partitioned tables.")),
-        }
+        Ok(())
     }
 
     /// Names of the triggers that would fire, quoted, and the words that enable them again.
@@ -133,4 +141,30 @@ impl Session {
             })
             .collect()
     }
+}
+
+/// True of the rows that a node does not have yet, if it is to keep those it has: then foreign keys may refer to the table.
+fn rows_of_other_nodes(plan: &Redistribute) -> Option<String> {
+    let Placement::Replicated { nodes } = &plan.placement else { return None };
+    let target = &plan.target;
+    if !target.distribution.nodes().iter().all(|node| nodes.contains(node)) {
+        return None;
+    }
+    let name = |key: &catalog::KeyColumn| Some(quote_identifier(&target.column_at(key.number)?.name));
+    let (map, bucket) = match &target.distribution {
+        Distribution::Hash { columns, map_id, .. } => {
+            let names: Vec<String> = columns.iter().map(name).collect::<Option<_>>()?;
+            let key: Vec<_> = columns.iter().zip(&names).map(|(key, name)| (key.key_type, name.as_str())).collect();
+            (map_id, placement::sql_bucket(&key))
+        }
+        Distribution::Modulo { column, map_id, .. } => {
+            let bucket = column.key_type.sql_modulo_bucket(&name(column)?)?;
+            (map_id, format!("coalesce({bucket}, 0)"))
+        }
+        _ => return None,
+    };
+    Some(format!(
+        "(SELECT nodes FROM loxo.bucket_map WHERE id = {})[1 + {bucket}] <> (SELECT node_id FROM loxo.identity)",
+        map.0
+    ))
 }

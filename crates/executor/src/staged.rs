@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use crate::call::{Call, Event};
 use crate::gather::{text_line, without_position};
-use crate::load::is_node_specific;
+use crate::load::{is_node_specific, travels_in_binary};
 use crate::output::{Output, frame_bodies};
 use crate::run::Completion;
 use crate::session::{Mode, Session};
@@ -83,7 +83,7 @@ impl Session {
         let given = self.describe_input(self.home, input, call).await.map_err(without_position)?;
         let types = direct.columns.iter().map(|column| column.type_oid);
         let same = given.columns.iter().map(|field| field.type_oid).eq(types);
-        if !same || direct.columns.iter().any(|column| is_node_specific(column.type_oid)) {
+        if !same || direct.columns.iter().any(|column| !travels_in_binary(column.type_oid)) {
             return Ok(None);
         }
         let poured = self.pour(dag, &direct.route, &direct.copy_sql, given.binary, call).await;
@@ -123,7 +123,7 @@ impl Session {
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<u64> {
-        let binary = stage.columns.iter().all(|column| !is_node_specific(column.type_oid) && column.type_oid != 1033);
+        let binary = stage.columns.iter().all(|column| travels_in_binary(column.type_oid));
         self.open_stage(&stage.read_sql, binary).await?;
         let mut router = RowRouter::new(&stage.route, binary, self.spread).of_encoding(self.foreign_encoding());
         let mut total = 0;

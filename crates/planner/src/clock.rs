@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use pg_query::protobuf::{ResTarget, SqlValueFunctionOp as Op};
+use pg_query::protobuf::{
+    AlterTableCmd, AlterTableStmt, AlterTableType, ConstrType, DropBehavior, ResTarget, SqlValueFunctionOp as Op,
+};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -14,23 +16,54 @@ use crate::tree::{self, Ref, Walk};
 
 /// The statement with every `now()`, `transaction_timestamp()`, `CURRENT_TIMESTAMP`, `CURRENT_DATE`, … replaced by a
 /// constant made from `timestamp` (a `timestamptz` as text, with its offset); `None` if there is none, or if it is not a
-/// query, a data change, CREATE TABLE AS or COPY (query). `clock_timestamp()` and views' own `now()` stay as they are.
+/// query, a data change, CREATE TABLE AS, COPY (query) or ALTER TABLE … ADD COLUMN. `clock_timestamp()` and views' own `now()` stay as they are.
 pub fn at_one_moment(statement: &Statement, timestamp: &str) -> Result<Option<Statement>> {
-    use StatementKind::{Copy, CreateTableAs, Delete, Insert, Merge, Select, Update};
+    use StatementKind::{AlterTable, Copy, CreateTableAs, Delete, Insert, Merge, Select, Update};
     if !may_read_clock(&statement.sql) {
         return Ok(None);
     }
     match &statement.kind {
-        Select | Insert | Update | Delete | Merge | CreateTableAs => {}
+        Select | Insert | Update | Delete | Merge | CreateTableAs | AlterTable => {}
         Copy(copy) => return copy_at_one_moment(statement, copy, timestamp),
         _ => return Ok(None),
     }
     let Some(mut tree) = statement.node().cloned() else { return Ok(None) };
     let found = match &mut tree {
         NodeEnum::CreateTableAsStmt(create) => replace(&mut create.query, timestamp)?,
+        NodeEnum::AlterTableStmt(alter) => replace_defaults(alter, timestamp)?,
         other => replace(other, timestamp)?,
     };
     if found { with_tree(statement, tree).map(Some) } else { Ok(None) }
+}
+
+/// A new column's default is what the rows get that are there, and then what new ones get: the first as a constant.
+fn replace_defaults(alter: &mut AlterTableStmt, timestamp: &str) -> Result<bool> {
+    let mut later = Vec::new();
+    for command in &mut alter.cmds {
+        let Some(NodeEnum::AlterTableCmd(command)) = &mut command.node else { continue };
+        let Some(NodeEnum::ColumnDef(column)) = command.def.as_deref_mut().and_then(|d| d.node.as_mut()) else {
+            continue;
+        };
+        if command.subtype != AlterTableType::AtAddColumn as i32 {
+            continue;
+        }
+        for constraint in &mut column.constraints {
+            let Some(NodeEnum::Constraint(constraint)) = &mut constraint.node else { continue };
+            let default = constraint.raw_expr.clone();
+            if constraint.contype == ConstrType::ConstrDefault as i32 && replace(&mut constraint.raw_expr, timestamp)? {
+                later.push(tree::node(NodeEnum::AlterTableCmd(Box::new(AlterTableCmd {
+                    subtype: AlterTableType::AtColumnDefault as i32,
+                    name: column.colname.clone(),
+                    def: default,
+                    behavior: DropBehavior::DropRestrict as i32,
+                    ..AlterTableCmd::default()
+                }))));
+            }
+        }
+    }
+    let found = !later.is_empty();
+    alter.cmds.append(&mut later);
+    Ok(found)
 }
 
 fn copy_at_one_moment(statement: &Statement, copy: &CopyStatement, timestamp: &str) -> Result<Option<Statement>> {

@@ -125,6 +125,7 @@ fn write_change(f: &mut Formatter<'_>, plan: &Change, pad: &str) -> Result {
     for (fill, action) in plan.fills.iter().zip(&plan.actions) {
         writeln!(f, "{pad}  {action:?}: {}", fill.text)?;
     }
+    plan.copy_fills.iter().try_for_each(|fill| writeln!(f, "{pad}  copies: {fill}"))?;
     writeln!(f, "{pad}  route: {}", route(&plan.route))?;
     if !plan.returning.is_empty() {
         writeln!(f, "{pad} {}", plan.returning)?;
@@ -152,11 +153,14 @@ fn write_stage(f: &mut Formatter<'_>, stage: &Stage, pad: &str) -> Result {
 }
 
 fn write_ddl(f: &mut Formatter<'_>, plan: &DdlPlan, pad: &str) -> Result {
+    for moved in &plan.moves {
+        writeln!(f, "{pad}Redistribute {} to {}", moved.target.qualified_name(), placement(&moved.placement))?;
+    }
     let outside = if plan.outside_transaction { ", outside a transaction" } else { "" };
     writeln!(f, "{pad}Ddl {:?} on {}{outside}\n{pad}  {}", plan.kind, list(&plan.nodes), plan.node_sql)?;
     for effect in &plan.effects {
         match effect {
-            Effect::CreateTable { schema, name, distribution } => {
+            Effect::CreateTable { schema, name, distribution, .. } => {
                 writeln!(f, "{pad}  create {schema}.{name}: {}", placement(distribution))?;
             }
             other => writeln!(f, "{pad}  {other:?}")?,

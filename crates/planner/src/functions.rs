@@ -13,6 +13,8 @@ use pgerror::{PgError, Result};
 
 use crate::code;
 use crate::context::{Context, Named, intersect};
+use crate::select::shape::is_table_name;
+use crate::select::sizes::sized_table;
 use crate::tree::{self, Ref, Walk};
 
 /// What a walk over a statement found.
@@ -30,12 +32,18 @@ pub(crate) struct Facts {
     pub locking: bool,
     /// `ctid`, `xmin`, `tableoid`, …
     pub system_column: Option<String>,
+    /// `tableoid::regclass`, which means the same on every node.
+    pub names_table: bool,
+    /// `tableoid` in any other way.
+    pub bare_tableoid: bool,
     /// TABLESAMPLE.
     pub sample: bool,
     /// INSERT, UPDATE, DELETE or MERGE below WITH.
     pub modifying_cte: bool,
     /// `WHERE CURRENT OF`.
     pub current_of: bool,
+    /// The size of a partitioned table is asked for.
+    pub sizes: bool,
     /// A user function reads replicated tables: these nodes have them all.
     pub function_nodes: Option<Vec<NodeId>>,
     /// The result may depend on the order of rows: LIMIT, DISTINCT ON, array_agg, …
@@ -50,7 +58,7 @@ pub(crate) struct Facts {
 
 /// Searches a whole statement.
 pub(crate) fn facts(ctx: &Context<'_>, statement: &NodeEnum) -> Result<Facts> {
-    let mut search = Search { ctx, facts: Facts::default(), visited: HashSet::new() };
+    let mut search = Search { ctx, facts: Facts::default(), visited: HashSet::new(), named: Vec::new() };
     search.tree(statement, true)?;
     search.code_of_tables(statement)?;
     Ok(search.facts)
@@ -58,14 +66,14 @@ pub(crate) fn facts(ctx: &Context<'_>, statement: &NodeEnum) -> Result<Facts> {
 
 /// What the body of one user function does, as [`Facts`]; `refused` says why it is not safe.
 pub(crate) fn function_facts(ctx: &Context<'_>, function: &Function) -> Result<Facts> {
-    let mut search = Search { ctx, facts: Facts::default(), visited: HashSet::new() };
+    let mut search = Search { ctx, facts: Facts::default(), visited: HashSet::new(), named: Vec::new() };
     search.user_function(function)?;
     Ok(search.facts)
 }
 
 /// Facts of a function body that is not in the catalog yet (`DO`, `CREATE FUNCTION`).
 pub(crate) fn body_facts(ctx: &Context<'_>, language: &str, definition: &str) -> Result<Facts> {
-    let mut search = Search { ctx, facts: Facts::default(), visited: HashSet::new() };
+    let mut search = Search { ctx, facts: Facts::default(), visited: HashSet::new(), named: Vec::new() };
     search.body("this code block", language, definition)?;
     Ok(search.facts)
 }
@@ -74,6 +82,8 @@ struct Search<'a> {
     ctx: &'a Context<'a>,
     facts: Facts,
     visited: HashSet<u32>,
+    /// Where `tableoid` stands in a cast to regclass.
+    named: Vec<*const protobuf::ColumnRef>,
 }
 
 impl Search<'_> {
@@ -119,6 +129,9 @@ impl Search<'_> {
             Ref::ColumnRef(column) => {
                 if let Some(name) = column.fields.last().and_then(tree::text_of).filter(|n| is_system_column(n)) {
                     self.facts.system_column = Some(name.to_owned());
+                    let is_named = self.named.contains(&std::ptr::from_ref(column));
+                    self.facts.names_table |= name == "tableoid" && is_named;
+                    self.facts.bare_tableoid |= name == "tableoid" && !is_named;
                 }
             }
             Ref::SqlvalueFunction(f) if is_clock_value(f.op) => {
@@ -137,11 +150,11 @@ impl Search<'_> {
     /// `'t'::regclass` is an object id of one node.
     fn cast(&mut self, cast: &protobuf::TypeCast) {
         let Some(name) = cast.type_name.as_ref().and_then(|t| t.names.last()).and_then(tree::text_of) else { return };
-        let of_tableoid = matches!(
-            cast.arg.as_deref().and_then(|a| a.node.as_ref()),
-            Some(NodeEnum::ColumnRef(c)) if c.fields.last().and_then(tree::text_of) == Some("tableoid")
-        );
-        if name.starts_with("reg") && is_object_id_type(name) && !of_tableoid {
+        if let Some(NodeEnum::ColumnRef(column)) = cast.arg.as_deref().and_then(|a| a.node.as_ref())
+            && is_table_name(cast)
+        {
+            self.named.push(std::ptr::from_ref(column));
+        } else if name.starts_with("reg") && is_object_id_type(name) {
             self.facts.home = Some(format!("a cast to {name}"));
         }
     }
@@ -206,10 +219,11 @@ impl Search<'_> {
             Class::OrderSensitive => {}
             Class::Size => {
                 self.facts.home = Some(format!("{name}()"));
-                if let Some(table) = self.distributed_argument(call) {
+                if let Some(table) = sized_table(self.ctx, call.args.first()) {
+                    self.facts.sizes = true;
                     self.refuse(
-                        format!("{name}() of table \"{table}\""),
-                        "It would tell the size on one node only: run it on each node with EXECUTE DIRECT and add up.",
+                        format!("{name}() of table \"{}\" in this statement", table.name),
+                        "It would tell the size on one node only: ask for it in a SELECT that reads no tables of the user's.",
                     );
                 }
             }
@@ -220,24 +234,6 @@ impl Search<'_> {
     fn refuse(&mut self, what: String, hint: &str) {
         if self.facts.refused.is_none() {
             self.facts.refused = Some(PgError::unsupported(what).hint(hint));
-        }
-    }
-
-    /// The distributed table that the first argument names as a constant.
-    fn distributed_argument(&self, call: &FuncCall) -> Option<String> {
-        let mut argument = call.args.first()?.node.as_ref()?;
-        while let NodeEnum::TypeCast(cast) = argument {
-            argument = cast.arg.as_deref()?.node.as_ref()?;
-        }
-        let NodeEnum::AConst(constant) = argument else { return None };
-        let Some(a_const::Val::Sval(text)) = &constant.val else { return None };
-        let select = tree::parse_select(&format!("SELECT FROM {}", text.sval)).ok()?;
-        match &select.from_clause.first()?.node {
-            Some(NodeEnum::RangeVar(name)) => match self.ctx.resolve(name).ok()? {
-                Named::Distributed(relation) => Some(relation.name.clone()),
-                _ => None,
-            },
-            _ => None,
         }
     }
 
@@ -339,6 +335,12 @@ impl Search<'_> {
         };
         self.facts.function_nodes = Some(common);
     }
+}
+
+/// Does a call ask for the size of a relation?
+pub(crate) fn asks_size(call: &FuncCall) -> bool {
+    let name = call.funcname.last().and_then(tree::text_of).unwrap_or_default();
+    matches!(class_of(name, call.args.len()), Class::Size)
 }
 
 /// The statements of a SQL function, from `pg_get_functiondef` or the bare body.

@@ -15,7 +15,7 @@ use catalog::{MapId, NodeId, Oid, Relation};
 use pgerror::PgError;
 use placement::{BucketMap, KeyType};
 
-use crate::parse::{ClusterCommand, DistributeBy};
+use crate::parse::ClusterCommand;
 pub use crate::with::plan::{Chain, ChainStep, Kept};
 
 /// One planned statement.
@@ -285,8 +285,8 @@ impl InsertStaged {
 /// See [`Plan::Change`]. Steps of the executor:
 /// 1. have `original` described, so that PostgreSQL's complaints are about the user's own text; 2. make and fill `inputs`
 ///    (as for [`Gather`]) on `node`; 3. run `create_sql` and then every one of `fills` there: each row of the stage is one row
-///    to be changed, with the number of its action (`loxo_action`), its node and address (`loxo_node`, `loxo_ctid`, NULL for
-///    new rows) and `columns`; 4. all DELETEs, then all UPDATEs, then all INSERTs.
+///    to be changed, with the number of its action (`loxo_action`), its node and address (`loxo_node`, `loxo_table`, `loxo_ctid`,
+///    NULL for new rows) and `columns`; 4. all DELETEs, then all UPDATEs, then all INSERTs.
 ///
 /// Between 2 and 4 nobody else may change the target's rows unnoticed: REPEATABLE READ, or a lock.
 #[derive(Clone, Debug)]
@@ -307,14 +307,22 @@ pub struct Change {
     pub create_sql: String,
     /// `INSERT INTO loxo_stage …`, one for each action.
     pub fills: Vec<FinalSql>,
+    /// Of a replicated table, run after the fills: the rows as they lie on the other copies.
+    pub copy_fills: Vec<String>,
+    /// The copy that the rows are read from, and whose answer counts.
+    pub first_copy: Option<NodeId>,
     /// By their number.
     pub actions: Vec<ChangeAction>,
-    /// The columns of the stage after the first three.
+    /// The columns of the stage after the first four.
     pub columns: Vec<RowColumn>,
     /// Where a new or moved row goes (positions count in `columns`).
     pub route: Route,
-    /// ` RETURNING …` over the target's columns, or empty.
+    /// ` RETURNING …` over the target's columns and `returned` ones of `loxo_v`, or empty.
     pub returning: String,
+    /// Columns of other tables that RETURNING gives, at the end of the stage; the home node says their types by `returned_sql`.
+    pub returned: Vec<RowColumn>,
+    /// A query over the inputs with these columns; empty if there are none.
+    pub returned_sql: String,
     /// Highest `$n` of the statement; the values of rows are numbered after it.
     pub parameters: usize,
 }
@@ -485,6 +493,8 @@ pub struct DdlPlan {
     pub kind: DdlKind,
     /// Where `node_sql` runs: all datanodes, or the home node alone (temp objects). The primary datanode first.
     pub nodes: Vec<NodeId>,
+    /// Tables that move before, in this order: constraints of the statement need all of their rows on each node.
+    pub moves: Vec<Redistribute>,
     /// The statement without our clauses.
     pub node_sql: String,
     /// Changes of our own metadata, in the same transaction, after `node_sql`.
@@ -498,6 +508,20 @@ pub struct DdlPlan {
     /// A statement to plan and run in the same transaction, under the new catalog, once the effects are applied:
     /// `INSERT INTO t <query>` of CREATE TABLE AS, whose row count makes the command tag `SELECT n`.
     pub follow_up: Option<String>,
+    /// What the follow-up fills.
+    pub fill: Fill,
+}
+
+/// What `follow_up` of a [`DdlPlan`] puts rows into.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fill {
+    /// A table.
+    Table,
+    /// The materialized view of this name: it has to be opened for INSERT first, and closed afterwards.
+    MaterializedView(String),
+    /// A new column of a table, by UPDATE; then this text runs on all nodes.
+    #[allow(missing_docs)]
+    Column { finish: String },
 }
 
 /// A change of the metadata in schema `loxo`.
@@ -505,7 +529,7 @@ pub struct DdlPlan {
 #[allow(missing_docs)]
 pub enum Effect {
     /// A new distributed table.
-    CreateTable { schema: String, name: String, distribution: Placement },
+    CreateTable { schema: String, name: String, distribution: Placement, by_default: bool },
     /// `ALTER TABLE … RENAME TO | SET SCHEMA`. The table keeps its distribution.
     RenameTable { schema: String, name: String, new_schema: String, new_name: String },
     /// A key column has a new name.
@@ -542,8 +566,8 @@ pub struct Redistribute {
     pub target: Arc<Relation>,
     /// The new placement, complete: what the statement leaves open is as before.
     pub placement: Placement,
-    /// The clause as written.
-    pub clause: DistributeBy,
+    /// No clause says so.
+    pub by_default: bool,
 }
 
 impl Plan {

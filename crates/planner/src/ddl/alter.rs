@@ -1,20 +1,23 @@
 //! ALTER TABLE, RENAME, SET SCHEMA.
 
-use catalog::{Distribution, Relation};
+use std::sync::Arc;
+
+use catalog::{AttNum, Distribution, Relation};
 use pg_query::protobuf::{
-    AlterObjectSchemaStmt, AlterTableCmd, AlterTableStmt, AlterTableType, ColumnDef, ConstrType, ObjectType,
-    RenameStmt, SelectStmt,
+    AlterObjectSchemaStmt, AlterTableCmd, AlterTableStmt, AlterTableType, ColumnDef, ConstrType, Constraint,
+    ObjectType, RenameStmt, SelectStmt,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
-use super::constraints::NewTable;
-use super::{as_it_stands, constraints, create, decide, everywhere, is_temporary};
+use super::add_column::{self, Source};
+use super::constraints::{NewTable, NewUnique};
+use super::{as_it_stands, create, everywhere, give_way, is_temporary};
 use crate::context::{Context, Named};
 use crate::dml::key_names;
-use crate::functions::facts;
+use crate::functions::{Facts, facts};
 use crate::parse::Statement;
-use crate::plan::{DdlKind, DdlPlan, Effect};
+use crate::plan::{DdlKind, DdlPlan, Effect, Redistribute};
 use crate::tree;
 
 /// Plans ALTER TABLE and its kin for views, indexes, sequences and types.
@@ -32,14 +35,40 @@ pub(super) fn alter_table(ctx: &Context<'_>, statement: &Statement, alter: &Alte
         }
         _ => return Ok(plan),
     };
+    let alone = alter.cmds.len() == 1;
     for command in &alter.cmds {
         if let Some(NodeEnum::AlterTableCmd(command)) = &command.node {
-            Alter { ctx, relation: &relation }.command(command)?;
+            let alter = Alter { ctx, relation: &relation };
+            let moves = alter.command(command)?;
+            if let Some(column) = added_column(command)
+                && let Some(source) = alter.source_of(column)?
+            {
+                if !alone {
+                    return Err(several_commands(column));
+                }
+                add_column::fill(ctx, &relation, column, &source, &mut plan)?;
+            }
+            let is_new = |moved: &Redistribute| plan.moves.iter().all(|known| known.target.oid != moved.target.oid);
+            let moves: Vec<_> = moves.into_iter().filter(is_new).collect();
+            plan.moves.extend(moves);
             // Each node would wait for transactions of its own; PostgreSQL refuses it in a transaction block.
             plan.outside_transaction |= detaches_concurrently(command);
         }
     }
     Ok(plan)
+}
+
+fn added_column(command: &AlterTableCmd) -> Option<&ColumnDef> {
+    match command.def.as_deref()?.node.as_ref()? {
+        NodeEnum::ColumnDef(column) if command.subtype() == AlterTableType::AtAddColumn => Some(column),
+        _ => None,
+    }
+}
+
+fn several_commands(column: &ColumnDef) -> PgError {
+    PgError::unsupported(format!("ADD COLUMN \"{}\" with other commands", column.colname))
+        .detail("Its values for the rows that are there must be made in one place.")
+        .hint("Add it in a statement of its own.")
 }
 
 fn detaches_concurrently(command: &AlterTableCmd) -> bool {
@@ -51,32 +80,37 @@ fn detaches_concurrently(command: &AlterTableCmd) -> bool {
 
 struct Alter<'a> {
     ctx: &'a Context<'a>,
-    relation: &'a Relation,
+    relation: &'a Arc<Relation>,
 }
 
 impl Alter<'_> {
-    /// Refuses what would break the distribution. Every other action is each node's own business.
-    fn command(&self, command: &AlterTableCmd) -> Result<()> {
+    /// Refuses what would break the distribution; gives the tables that must be replicated for it. Every other action is
+    /// each node's own business.
+    fn command(&self, command: &AlterTableCmd) -> Result<Vec<Redistribute>> {
         let definition = command.def.as_deref().and_then(|d| d.node.as_ref());
         match (AlterTableType::try_from(command.subtype).unwrap_or(AlterTableType::Undefined), definition) {
             (AlterTableType::AtAddColumn, Some(NodeEnum::ColumnDef(column))) => self.add_column(column),
             (AlterTableType::AtAddConstraint, Some(NodeEnum::Constraint(constraint))) => {
-                let mut table = NewTable::existing(self.ctx, self.relation);
-                table.unique.extend(self.relation.unique_keys.iter().filter(|k| k.primary).map(|k| {
-                    constraints::NewUnique {
-                        columns: k
-                            .columns
-                            .iter()
-                            .filter_map(|n| self.relation.column_at(*n))
-                            .map(|c| c.name.clone())
-                            .collect(),
-                        primary: true,
-                    }
-                }));
-                table.constraint(self.ctx, constraint, None)?;
-                self.own_references(&mut table);
-                self.check(&table)
+                self.add_constraint(constraint)
             }
+            (kind, definition) => self.check_kind(kind, command, definition).map(|()| Vec::new()),
+        }
+    }
+
+    fn add_constraint(&self, constraint: &Constraint) -> Result<Vec<Redistribute>> {
+        let mut table = NewTable::existing(self.ctx, self.relation);
+        let of_table = |number: &AttNum| self.relation.column_at(*number).map(|column| column.name.clone());
+        let primary = self.relation.unique_keys.iter().filter(|key| key.primary);
+        table.unique.extend(
+            primary.map(|key| NewUnique { columns: key.columns.iter().filter_map(of_table).collect(), primary: true }),
+        );
+        table.constraint(self.ctx, constraint, None)?;
+        self.own_references(&mut table);
+        give_way::check_existing(self.ctx, self.relation, &table)
+    }
+
+    fn check_kind(&self, kind: AlterTableType, command: &AlterTableCmd, definition: Option<&NodeEnum>) -> Result<()> {
+        match (kind, definition) {
             (AlterTableType::AtDropColumn, _) => self.refuse_key(&command.name, "dropping"),
             (AlterTableType::AtAlterColumnType, Some(NodeEnum::ColumnDef(column))) => {
                 self.alter_type(&command.name, column)
@@ -97,13 +131,6 @@ impl Alter<'_> {
         }
     }
 
-    fn check(&self, table: &NewTable) -> Result<()> {
-        match decide::placement_of(self.relation) {
-            Some(placement) => constraints::check(self.ctx, table, &placement),
-            None => Ok(()),
-        }
-    }
-
     /// A foreign key to the table itself was resolved as one to a table that exists.
     fn own_references(&self, table: &mut NewTable) {
         for foreign_key in &mut table.foreign_keys {
@@ -111,46 +138,56 @@ impl Alter<'_> {
         }
     }
 
-    fn add_column(&self, column: &ColumnDef) -> Result<()> {
+    fn add_column(&self, column: &ColumnDef) -> Result<Vec<Redistribute>> {
         let mut table = NewTable::existing(self.ctx, self.relation);
         create::add_column(self.ctx, &mut table, column);
         create::column_constraints(self.ctx, &mut table, column)?;
         self.own_references(&mut table);
-        self.check(&table)?;
-        let serial = column
-            .type_name
-            .as_ref()
-            .and_then(|t| t.names.last())
-            .and_then(tree::text_of)
-            .is_some_and(|n| n.contains("serial"));
-        let hint = "Add the column without a default, SET DEFAULT, then UPDATE the rows.";
-        let refuse = |what: &str| {
-            Err(PgError::unsupported(format!("ADD COLUMN \"{}\" {what}", column.colname))
-                .detail("Each node would fill its existing rows with values of its own.")
-                .hint(hint))
-        };
-        if serial {
-            return refuse("of a serial type");
+        let moves = give_way::check_existing(self.ctx, self.relation, &table)?;
+        Ok(moves)
+    }
+
+    /// Where the values of existing rows come from, if the nodes cannot make them.
+    fn source_of<'c>(&self, column: &'c ColumnDef) -> Result<Option<Source<'c>>> {
+        if self.relation.column(&column.colname).is_some() {
+            return Ok(None);
+        }
+        if let Some(integer) = add_column::serial_type(column) {
+            return Ok(Some(Source::Serial(integer)));
         }
         for constraint in &column.constraints {
             let Some(NodeEnum::Constraint(constraint)) = &constraint.node else { continue };
-            match ConstrType::try_from(constraint.contype) {
-                Ok(ConstrType::ConstrIdentity) => return refuse("as an identity"),
-                Ok(ConstrType::ConstrDefault) if self.differs(constraint.raw_expr.as_deref())? => {
-                    return refuse("with a default that is not the same everywhere");
+            match (ConstrType::try_from(constraint.contype), constraint.raw_expr.as_deref()) {
+                (Ok(ConstrType::ConstrIdentity), _) => return Ok(Some(Source::Identity(constraint))),
+                (Ok(ConstrType::ConstrDefault), Some(default)) if !self.fills_alike(default)? => {
+                    return Ok(Some(Source::Default(default)));
                 }
                 _ => {}
             }
         }
-        Ok(())
+        Ok(None)
+    }
+
+    /// Would the nodes fill a new column's rows with what one server would not? A value that is another for each row may be
+    /// so on every node; `now()` will be one constant.
+    fn fills_alike(&self, default: &Node) -> Result<bool> {
+        let at_one_moment = crate::clock::expression_at(&tree::deparse_expression(default)?, "2000-01-01 00:00:00+00");
+        let constant = at_one_moment.map(|text| tree::parse_expression(&text)).transpose()?;
+        let facts = self.facts_of(constant.as_ref().unwrap_or(default))?;
+        let each_its_own = facts.volatile.is_some() && self.relation.distribution.is_partitioned();
+        let is_one_value = facts.volatile.is_none() && facts.clock.is_none();
+        Ok((each_its_own || is_one_value) && facts.home.is_none() && facts.refused.is_none())
+    }
+
+    fn facts_of(&self, expression: &Node) -> Result<Facts> {
+        let target_list = vec![tree::target(expression.clone(), None)];
+        facts(self.ctx, &NodeEnum::SelectStmt(Box::new(SelectStmt { target_list, ..tree::empty_select() })))
     }
 
     /// Does an expression give each node another value?
     fn differs(&self, expression: Option<&Node>) -> Result<bool> {
         let Some(expression) = expression else { return Ok(false) };
-        let target_list = vec![tree::target(expression.clone(), None)];
-        let select = SelectStmt { target_list, ..tree::empty_select() };
-        let facts = facts(self.ctx, &NodeEnum::SelectStmt(Box::new(select)))?;
+        let facts = self.facts_of(expression)?;
         Ok(facts.volatile.is_some() || facts.clock.is_some() || facts.home.is_some() || facts.refused.is_some())
     }
 

@@ -9,7 +9,7 @@ use pgerror::{PgError, Result, SqlState};
 use placement::KeyType;
 
 use super::decide;
-use super::{as_it_stands, everywhere, is_temporary};
+use super::{as_it_stands, everywhere, give_way, is_temporary};
 use crate::context::{Context, Named};
 use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, MapRequest, Placement};
@@ -312,7 +312,9 @@ pub(super) fn create_index(ctx: &Context<'_>, statement: &Statement, index: &Ind
     match ctx.resolve(name)? {
         Named::Distributed(relation) if index.unique => {
             let columns: Vec<String> = index.index_params.iter().filter_map(index_column).collect();
-            check_new_unique(ctx, &relation, &columns)?;
+            let mut table = NewTable::existing(ctx, &relation);
+            table.unique.push(NewUnique { columns, primary: false });
+            plan.moves = give_way::check_existing(ctx, &relation, &table)?;
         }
         Named::Home(Some(relation)) if relation.kind == catalog::RelationKind::MaterializedView => {
             plan.nodes = vec![ctx.home()];
@@ -327,10 +329,4 @@ fn index_column(param: &Node) -> Option<String> {
         Some(NodeEnum::IndexElem(element)) if element.expr.is_none() => Some(element.name.clone()),
         _ => None,
     }
-}
-
-/// A new unique key of an existing table.
-pub(super) fn check_new_unique(ctx: &Context<'_>, relation: &Relation, columns: &[String]) -> Result<()> {
-    let Some(placement) = decide::placement_of(relation) else { return Ok(()) };
-    check_unique(&NewTable::existing(ctx, relation), &placement, columns)
 }

@@ -9,7 +9,8 @@ use pgerror::{PgError, Result, SqlState};
 use placement::KeyType;
 
 use super::constraints::{NONDETERMINISTIC, NewColumn, NewTable, NewUnique};
-use super::{as_it_stands, constraints, decide, everywhere, is_temporary};
+use super::decide::{self, Decision};
+use super::{as_it_stands, everywhere, give_way, is_temporary};
 use crate::context::{Context, Named};
 use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, Effect};
@@ -29,7 +30,7 @@ pub(super) fn create_table(ctx: &Context<'_>, statement: &Statement, create: &Cr
         return Ok(plan);
     }
     let (table, like) = describe(ctx, create, &name)?;
-    let distribution = match parent(ctx, create)? {
+    let decision = match parent(ctx, create)? {
         Some(parent) => {
             if statement.clause.as_ref().is_some_and(|c| c.kind.is_some() || c.nodes.is_some()) {
                 let text = "Inherited/partition tables inherit distribution from the parent";
@@ -48,15 +49,17 @@ pub(super) fn create_table(ctx: &Context<'_>, statement: &Statement, create: &Cr
             with_inherited.foreign_keys = table.foreign_keys;
             with_inherited.has_exclusion = table.has_exclusion;
             with_inherited.columns.extend(table.columns);
-            constraints::check(ctx, &with_inherited, &placement)?;
-            placement
+            let moves = give_way::check(ctx, &with_inherited, &placement)?;
+            Decision { moves, ..Decision::chosen(placement) }
         }
         None => {
             let like = like_clause(ctx, statement)?.or(like);
             decide::decide(ctx, &table, statement.clause.as_ref(), like.as_ref())?
         }
     };
-    plan.effects.push(Effect::CreateTable { schema, name, distribution });
+    let Decision { placement: distribution, moves, by_default } = decision;
+    plan.moves = moves;
+    plan.effects.push(Effect::CreateTable { schema, name, distribution, by_default });
     Ok(plan)
 }
 

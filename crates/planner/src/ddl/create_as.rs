@@ -1,4 +1,4 @@
-//! CREATE TABLE AS, SELECT INTO, CREATE MATERIALIZED VIEW: an empty table on every node, then INSERT … SELECT.
+//! CREATE TABLE AS and SELECT INTO: an empty table on every node, then INSERT … SELECT.
 
 use catalog::Oid;
 use pg_query::NodeEnum;
@@ -6,7 +6,7 @@ use pg_query::protobuf::{CreateTableAsStmt, IntoClause, ObjectType};
 use pgerror::{PgError, Result};
 
 use super::constraints::{NewColumn, NewTable};
-use super::{as_it_stands, boxed, create, decide, everywhere};
+use super::{as_it_stands, boxed, create, decide, everywhere, materialized_view};
 use crate::context::Context;
 use crate::parse::Statement;
 use crate::plan::{DdlKind, Effect, Forward, Gather, Plan};
@@ -24,7 +24,7 @@ pub(super) fn create_table_as(ctx: &Context<'_>, statement: &Statement, node: &N
     }
     let Some(name) = &into.rel else { return Err(PgError::internal("CREATE TABLE AS without a name")) };
     if ctas.objtype == ObjectType::ObjectMatview as i32 {
-        return materialized_view(ctx, statement, &query);
+        return materialized_view::create(ctx, statement, &ctas, &query);
     }
     if name.relpersistence == "t" || name.schemaname == "pg_temp" {
         create::refuse_clause_on_temporary(statement)?;
@@ -41,12 +41,13 @@ pub(super) fn create_table_as(ctx: &Context<'_>, statement: &Statement, node: &N
         return Ok(boxed(plan));
     }
     let table = described(ctx, into, &name)?;
-    let distribution = decide::decide(ctx, &table, statement.clause.as_ref(), None)?;
+    let decision = decide::decide(ctx, &table, statement.clause.as_ref(), None)?;
     if !into.skip_data {
         let target = format!("{}.{}", catalog::quote_identifier(&schema), catalog::quote_identifier(&name));
         plan.follow_up = Some(format!("INSERT INTO {target} {}", tree::deparse(&query)?));
     }
-    plan.effects.push(Effect::CreateTable { schema, name, distribution });
+    let (distribution, by_default) = (decision.placement, decision.by_default);
+    plan.effects.push(Effect::CreateTable { schema, name, distribution, by_default });
     Ok(boxed(plan))
 }
 
@@ -69,7 +70,7 @@ fn normal_form(node: &NodeEnum) -> Result<CreateTableAsStmt> {
 }
 
 /// The statement WITH NO DATA.
-fn shell(ctas: &CreateTableAsStmt) -> Result<String> {
+pub(super) fn shell(ctas: &CreateTableAsStmt) -> Result<String> {
     let mut shell = ctas.clone();
     if let Some(into) = &mut shell.into {
         into.skip_data = true;
@@ -106,16 +107,6 @@ fn temporary(ctx: &Context<'_>, statement: &Statement, ctas: &CreateTableAsStmt,
     let text = tree::deparse(&NodeEnum::CreateTableAsStmt(Box::new(rewritten)))?;
     let final_sql = crate::plan::FinalSql { text, types: source.types };
     Ok(Plan::Gather(Gather { node, inputs, final_sql, writes: true }))
-}
-
-/// A materialized view lives on the home node, so it can only be made of what is there.
-fn materialized_view(ctx: &Context<'_>, statement: &Statement, query: &NodeEnum) -> Result<Plan> {
-    let (inputs, _) = select::source(ctx, query)?;
-    if !inputs.is_empty() || statement.clause.is_some() {
-        return Err(PgError::unsupported("a materialized view over partitioned tables")
-            .hint("Use CREATE TABLE … AS, and TRUNCATE and INSERT … SELECT to refresh it."));
-    }
-    Ok(boxed(as_it_stands(statement, vec![ctx.home()], DdlKind::Schema)))
 }
 
 /// Does a query read a temporary table?

@@ -7,9 +7,10 @@ use pgerror::{PgError, Result, SqlState};
 use placement::{BucketMap, KeyType};
 
 use super::constraints::{self, NewColumn, NewTable};
+use super::give_way;
 use crate::context::Context;
 use crate::parse::{DistributeBy, DistributionKind, NodeSelection};
-use crate::plan::{MapRequest, Placement};
+use crate::plan::{MapRequest, Placement, Redistribute};
 
 /// The placement of a table that exists, for a table that shall be like it.
 pub(super) fn placement_of(relation: &Relation) -> Option<Placement> {
@@ -66,37 +67,55 @@ pub(super) fn explicit(kind: &DistributionKind, nodes: Vec<NodeId>) -> Option<Pl
     })
 }
 
+/// Where a new table's rows go.
+pub(super) struct Decision {
+    pub placement: Placement,
+    /// Tables that become replicated first.
+    pub moves: Vec<Redistribute>,
+    pub by_default: bool,
+}
+
+impl Decision {
+    pub fn chosen(placement: Placement) -> Self {
+        Self { placement, moves: Vec::new(), by_default: false }
+    }
+}
+
 /// Decides where a new table's rows go, and checks that its constraints can be kept there.
 pub(super) fn decide(
     ctx: &Context<'_>,
     table: &NewTable,
     clause: Option<&DistributeBy>,
     like: Option<&Arc<Relation>>,
-) -> Result<Placement> {
+) -> Result<Decision> {
     let selection = clause.and_then(|c| c.nodes.as_ref());
     let nodes = nodes_of(ctx, selection)?;
     if let Some(placement) = clause.and_then(|c| c.kind.as_ref()).and_then(|kind| explicit(kind, nodes.clone())) {
-        constraints::check(ctx, table, &placement)?;
-        return Ok(placement);
+        let moves = give_way::check(ctx, table, &placement)?;
+        return Ok(Decision { moves, ..Decision::chosen(placement) });
     }
     if let Some(placement) = like.and_then(|relation| placement_of(relation)) {
         let placement = if selection.is_some() { moved(placement, &nodes) } else { placement };
-        constraints::check(ctx, table, &placement)?;
-        return Ok(placement);
+        let moves = give_way::check(ctx, table, &placement)?;
+        return Ok(Decision { moves, ..Decision::chosen(placement) });
     }
     let candidates = defaults(ctx, table, &nodes, selection.is_some())?;
-    // The first rule whose result the table's own constraints allow; the first rule's objection if there is none.
+    // The first rule whose result the table's own constraints allow; after that, the first for which other tables can give
+    // way; the first rule's objection if there is none.
+    if let Some(placement) = candidates.iter().find(|placement| constraints::check(ctx, table, placement).is_ok()) {
+        return Ok(Decision { by_default: true, ..Decision::chosen(placement.clone()) });
+    }
     let mut objection = None;
     for placement in candidates {
-        match constraints::check(ctx, table, &placement) {
-            Ok(()) => return Ok(placement),
+        match give_way::check(ctx, table, &placement) {
+            Ok(moves) => return Ok(Decision { placement, moves, by_default: true }),
             Err(error) => objection = objection.or(Some(error)),
         }
     }
     Err(objection.unwrap_or_else(|| PgError::internal("no placement")))
 }
 
-/// Postgres-XL's default rule: candidates in order.
+/// Postgres-XL's default rule: candidates in order, and at last what allows every constraint.
 fn defaults(ctx: &Context<'_>, table: &NewTable, nodes: &[NodeId], nodes_given: bool) -> Result<Vec<Placement>> {
     let hash =
         |column: &str| Placement::Hash { columns: vec![column.to_owned()], map: MapRequest::Over(nodes.to_vec()) };
@@ -118,6 +137,7 @@ fn defaults(ctx: &Context<'_>, table: &NewTable, nodes: &[NodeId], nodes_given: 
         candidates.extend(table.columns.iter().find(|c| is_good_key(c)).map(|c| hash(&c.name)));
     }
     candidates.push(Placement::RoundRobin { nodes: nodes.to_vec() });
+    candidates.push(Placement::Replicated { nodes: nodes.to_vec() });
     Ok(candidates)
 }
 

@@ -8,14 +8,17 @@ use pgerror::{PgError, Result, SqlState};
 use crate::context::{Context, Named};
 use crate::functions;
 use crate::parse::Statement;
-use crate::plan::{DdlKind, DdlPlan, Effect, Forward, Plan};
+use crate::plan::{DdlKind, DdlPlan, Effect, Fill, Forward, Plan};
 use crate::tree;
 
+mod add_column;
 mod alter;
 mod constraints;
 mod create;
 mod create_as;
 mod decide;
+mod give_way;
+mod materialized_view;
 mod redistribute;
 
 pub(crate) use redistribute::redistribute;
@@ -67,7 +70,7 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             plan.outside_transaction = true;
             Ok(boxed(plan))
         }
-        NodeEnum::RefreshMatViewStmt(_) => Ok(boxed(as_it_stands(statement, vec![ctx.home()], DdlKind::Data))),
+        NodeEnum::RefreshMatViewStmt(refresh) => materialized_view::refresh(ctx, statement, refresh),
         NodeEnum::ViewStmt(view) => ddl.view(view),
         NodeEnum::CreateSeqStmt(sequence) => ddl.named(sequence.sequence.as_ref()),
         NodeEnum::AlterSeqStmt(sequence) => ddl.named(sequence.sequence.as_ref()),
@@ -98,12 +101,14 @@ fn as_it_stands(statement: &Statement, nodes: Vec<NodeId>, kind: DdlKind) -> Ddl
     DdlPlan {
         kind,
         nodes,
+        moves: Vec::new(),
         node_sql: statement.node_sql.to_string(),
         effects: Vec::new(),
         notices: Vec::new(),
         temporary: false,
         outside_transaction: false,
         follow_up: None,
+        fill: Fill::Table,
     }
 }
 

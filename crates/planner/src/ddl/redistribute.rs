@@ -51,11 +51,10 @@ pub(crate) fn redistribute(ctx: &Context<'_>, statement: &Redistribution) -> Res
         })
         .collect();
     constraints::check(ctx, &table, &placement)?;
-    if !target.foreign_keys.is_empty()
-        || ctx.catalog.relations().any(|r| r.foreign_keys.iter().any(|f| f.referenced == target.oid))
-    {
+    let is_referenced = || ctx.catalog.relations().any(|r| r.foreign_keys.iter().any(|f| f.referenced == target.oid));
+    if !target.foreign_keys.is_empty() || is_referenced() {
         return Err(PgError::unsupported("redistribution of a table with foreign keys")
             .hint("Drop the foreign keys, redistribute the tables, and add them again."));
     }
-    Ok(Plan::Redistribute(Box::new(Redistribute { target, placement, clause: statement.clause.clone() })))
+    Ok(Plan::Redistribute(Box::new(Redistribute { target, placement, by_default: false })))
 }

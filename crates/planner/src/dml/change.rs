@@ -1,14 +1,16 @@
 //! Changes that need rows of other nodes, or that move rows: the home node works out what is to become of which row.
 //!
 //! ```text
-//!  target rows (node, ctid, columns) ─┐
+//!  target rows (address, columns) ────┐
 //!  other tables' rows ────────────────┴─ home: the user's join and expressions ─ stage ─ each node: by ctid
 //!                                                                                   └─ rows with a new key: DELETE and INSERT
 //! ```
 //!
 //! The statement becomes a query over gathered rows (see [`gather`](crate::select)), in which the target is a sub-select of
 //! all nodes' rows with two more columns. What the query gives for a row goes through a temp table with the target's
-//! columns, so that values are cast as an assignment casts them.
+//! columns, so that values are cast as an assignment casts them. A row's address is its node, the table it lies in (the target
+//! or one of its children) and its `ctid`. Of a replicated table the rows of the first copy are worked out; on the others they
+//! have other addresses: see [`copies`](super::copies).
 //!
 //! Invariants: a row's `ctid` holds from the moment it is read to the moment it is used (one snapshot, or other writers kept
 //! off: the executor's part); a row is changed at most once; what a node does to its rows on its own (constraints, triggers,
@@ -16,16 +18,18 @@
 
 use std::sync::Arc;
 
-use catalog::{Column, Distribution, Generated, NodeId, Relation};
+use catalog::{Column, Distribution, Generated, NodeId, Relation, RelationKind};
 use pg_query::protobuf::{RangeVar, ReturningClause, SelectStmt, WithClause};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
-use super::{has_sub_link, key_names, stage};
+use super::copies::{Copies, address, read_of};
+use super::returning::Returning;
+use super::{key_names, lock, row_address, stage};
 use crate::context::Context;
 use crate::functions::facts;
 use crate::parse::Statement;
-use crate::plan::{Change, ChangeAction, FinalSql, Input, Plan, column_list};
+use crate::plan::{Change, ChangeAction, FinalSql, Input, Plan};
 use crate::select;
 use crate::tree::{self, Ref, Walk};
 
@@ -76,21 +80,27 @@ impl Draft<'_> {
             self.check_move()?;
         }
         let columns = self.stage_columns(moves);
-        let returning = self.returning_text()?;
-        let mut query = NodeEnum::SelectStmt(Box::new(self.query(&columns)));
+        let returning = Returning::of(&self, moves)?;
+        let mut query = NodeEnum::SelectStmt(Box::new(self.query(&columns, &returning)));
+        lock::unlock(self.ctx, &self.relation, &mut query)?;
+        let has_addresses = row_address::rename(&mut query)?;
         let facts = facts(self.ctx, &query)?;
         if facts.function_nodes.is_some() || facts.modifying_cte {
             return Err(self.refused("It calls a function that reads tables, or changes rows in WITH."));
         }
-        let mut inputs = select::gather_tables(self.ctx, &mut query, &facts, self.reason)?;
+        // A replicated target is gathered too, for the addresses of its rows.
+        let gathers_all = has_addresses || self.first_copy().is_some();
+        let copies = self.ctx.copies.or(gathers_all.then_some("loxo_"));
+        let gathering = Context { copies, ..*self.ctx };
+        let mut inputs = select::gather_tables(&gathering, &mut query, &facts, self.reason)?;
         let NodeEnum::SelectStmt(mut query) = query else { return Err(PgError::internal("a query that is none")) };
-        self.read_target(&mut query, &mut inputs)?;
+        let copy_fills = self.read_target(&mut query, &mut inputs, &columns)?;
 
         let mut fills = Vec::new();
         let mut actions = Vec::new();
         for (number, clause) in self.clauses.iter().enumerate() {
             let Some(action) = self.action(clause, &columns, moves) else { continue };
-            fills.push(FinalSql::plain(self.fill(number, actions.len(), &columns, &query)?));
+            fills.push(FinalSql::plain(self.fill(number, actions.len(), &columns, &query, &returning)?));
             actions.push(action);
         }
         let rows: Vec<_> = columns.iter().map(stage::row_column).collect();
@@ -101,33 +111,36 @@ impl Draft<'_> {
             inputs,
             create_sql: self.create_sql(&columns),
             fills,
+            copy_fills,
+            first_copy: self.first_copy(),
             actions,
             route: stage::route(&self.relation, &rows),
             columns: rows,
             alias: self.alias().to_owned(),
-            returning,
+            returned: returning.columns(),
+            returned_sql: returning.types_sql(&query)?,
+            returning: returning.text,
             parameters: self.statement.parameters,
             target: self.relation,
         })))
     }
 
-    fn refused(&self, why: &str) -> PgError {
+    pub(super) fn refused(&self, why: &str) -> PgError {
         PgError::unsupported(format!("this {}", self.command))
             .detail(format!("{why} It cannot run on each node alone: {}.", self.reason))
             .hint("Join on the distribution keys, pin the key by a constant, or use replicated tables.")
     }
 
-    fn alias(&self) -> &str {
+    /// How rows of a replicated table are known on other nodes.
+    fn copies(&self, rows: &SelectStmt) -> Result<Option<Copies>> {
+        self.first_copy().map(|first| Copies::of(&self.relation, first, rows)).transpose()
+    }
+
+    pub(super) fn alias(&self) -> &str {
         self.name.alias.as_ref().map_or(&self.name.relname, |alias| &alias.aliasname)
     }
 
     fn check(&self) -> Result<()> {
-        if self.relation.has_children {
-            return Err(self.refused("The table has partitions or inheritance children."));
-        }
-        if matches!(self.relation.distribution, Distribution::Replicated { .. }) {
-            return Err(self.refused("A row has another address on each copy of a replicated table."));
-        }
         let alias = self.alias();
         let mut whole_row = false;
         let mut look = |node: Ref<'_>| {
@@ -161,6 +174,14 @@ impl Draft<'_> {
         Ok(())
     }
 
+    /// Of a replicated table: the copy whose rows are read.
+    fn first_copy(&self) -> Option<NodeId> {
+        match &self.relation.distribution {
+            Distribution::Replicated { nodes } => self.ctx.primary_first(nodes.clone()).first().copied(),
+            _ => None,
+        }
+    }
+
     /// Does an UPDATE set a column of the key?
     fn moves(&self) -> bool {
         let keys = key_names(&self.relation);
@@ -176,20 +197,36 @@ impl Draft<'_> {
                 .detail(format!("The row would be deleted on one node and inserted on another, but {why}."))
                 .hint("DELETE the row and INSERT it again."))
         };
-        if self.relation.has_triggers {
+        let family = self.family();
+        if family.len() > 1 && self.relation.kind != RelationKind::PartitionedTable {
+            return refuse("the table has inheritance children");
+        }
+        if family.iter().any(|table| table.has_triggers) {
             return refuse("the table has triggers");
         }
-        if self.relation.is_barrier {
+        if family.iter().any(|table| table.is_barrier) {
             return refuse("the table has row level security");
         }
         if self.relation.is_partition {
             return refuse("the table is a partition");
         }
         let mut keys = self.ctx.catalog.relations().flat_map(|other| &other.foreign_keys);
-        if keys.any(|key| key.referenced == self.relation.oid) {
+        if keys.any(|key| family.iter().any(|table| key.referenced == table.oid)) {
             return refuse("foreign keys refer to it");
         }
         Ok(())
+    }
+
+    /// The table and all below it.
+    fn family(&self) -> Vec<&Relation> {
+        let mut family: Vec<&Relation> = vec![&self.relation];
+        let mut at = 0;
+        while let Some(parent) = family.get(at).map(|table| table.oid) {
+            let children = self.ctx.catalog.relations().filter(|table| table.parent == Some(parent));
+            family.extend(children.map(|table| &**table));
+            at += 1;
+        }
+        family
     }
 
     /// The columns of a row in the stage: all that a new row needs, or those that are changed.
@@ -202,8 +239,10 @@ impl Draft<'_> {
     }
 
     fn create_sql(&self, columns: &[Column]) -> String {
-        let mut definitions: Vec<String> =
-            ["loxo_action int4", "loxo_node int4", "loxo_ctid tid"].into_iter().map(str::to_owned).collect();
+        let mut definitions: Vec<String> = ["loxo_action int4", "loxo_node int4", "loxo_table oid", "loxo_ctid tid"]
+            .into_iter()
+            .map(str::to_owned)
+            .collect();
         definitions.extend(columns.iter().map(|c| stage::definition(&self.relation, c, self.ctx.session.now)));
         format!("CREATE TEMP TABLE {} ({}) ON COMMIT DROP", stage::TABLE, definitions.join(", "))
     }
@@ -218,15 +257,17 @@ impl Draft<'_> {
     }
 
     /// All expressions of all clauses as one query's output, so that they are gathered for together: of each clause first
-    /// the condition (or `true`), then a value for each column (or NULL).
-    fn query(&self, columns: &[Column]) -> SelectStmt {
+    /// the condition (or `true`), then a value for each column (or NULL); last what RETURNING takes from other tables.
+    fn query(&self, columns: &[Column], returning: &Returning) -> SelectStmt {
         let mut targets = Vec::new();
         for clause in &self.clauses {
             targets.push(clause.condition.clone().unwrap_or_else(|| tree::integer(1)));
             targets.extend(columns.iter().map(|column| self.value(clause, column).unwrap_or_else(|| tree::integer(0))));
         }
         SelectStmt {
-            target_list: targets.into_iter().map(|value| tree::target(value, None)).collect(),
+            target_list: (targets.into_iter().map(|value| tree::target(value, None)))
+                .chain(returning.foreign.iter().cloned())
+                .collect(),
             from_clause: self.from.clone(),
             where_clause: self.condition.clone().map(Box::new),
             with_clause: self.with.clone(),
@@ -234,8 +275,8 @@ impl Draft<'_> {
         }
     }
 
-    /// Replaces the target's gathered table by one that says where each row lies.
-    fn read_target(&self, query: &mut SelectStmt, inputs: &mut Vec<Input>) -> Result<()> {
+    /// Replaces the target's gathered table by one that says where each row lies; gives the texts that find other copies' rows.
+    fn read_target(&self, query: &mut SelectStmt, inputs: &mut Vec<Input>, columns: &[Column]) -> Result<Vec<String>> {
         let lost = || PgError::internal("the target of a change was not gathered");
         let item = query.from_clause.first_mut().ok_or_else(lost)?;
         let place = match &mut item.node {
@@ -247,16 +288,23 @@ impl Draft<'_> {
         let at = inputs.iter().position(|input| input.table == gathered).ok_or_else(lost)?;
         let input = inputs[at].clone();
 
+        let nodes = self.first_copy().map_or(input.nodes, |first| vec![first]);
+        let rows = tree::parse_select(&input.sql)?;
+        let copies = self.copies(&rows)?;
         let mut parts = Vec::new();
-        for node in &input.nodes {
-            let mut select = tree::parse_select(&input.sql)?;
-            select.target_list.push(tree::target(tree::column(&["ctid"]), Some("loxo_ctid")));
+        for node in &nodes {
+            let mut select = rows.clone();
+            select.target_list.extend(address());
             select.target_list.push(tree::target(tree::integer(i64::from(node.0)), Some("loxo_node")));
+            select.target_list.extend(copies.iter().flat_map(|copies| copies.identity.clone()));
             let table = self.ctx.input_table(format_args!("t{}", node.0));
             parts.push(format!("SELECT * FROM {table}"));
-            let sql = tree::deparse_select(&select)?;
-            inputs.push(Input { table, nodes: vec![*node], sql, after_create: Vec::new(), dag: None });
+            inputs.push(read_of(table, *node, &select)?);
         }
+        let copy_fills = match copies {
+            Some(copies) => copies.fills(self, rows, inputs, columns)?,
+            None => Vec::new(),
+        };
         let alias = catalog::quote_identifier(self.alias());
         let mut rows = tree::parse_select(&format!("SELECT 1 FROM ({}) AS {alias}", parts.join(" UNION ALL ")))?;
         *place = rows.from_clause.pop().ok_or_else(lost)?;
@@ -269,19 +317,27 @@ impl Draft<'_> {
         if !read_elsewhere {
             inputs.remove(at);
         }
-        Ok(())
+        Ok(copy_fills)
     }
 
     /// `INSERT INTO loxo_stage … SELECT …` for one clause.
-    fn fill(&self, number: usize, action: usize, columns: &[Column], query: &SelectStmt) -> Result<String> {
+    fn fill(
+        &self,
+        number: usize,
+        action: usize,
+        columns: &[Column],
+        query: &SelectStmt,
+        returning: &Returning,
+    ) -> Result<String> {
         let clause = &self.clauses[number];
         let first = number * (columns.len() + 1);
         let mut names = vec!["loxo_action".to_owned()];
         let mut select = SelectStmt { target_list: Vec::new(), ..query.clone() };
         select.target_list.push(tree::target(tree::integer(action as i64), None));
         if clause.matched {
-            let address = [tree::column(&[self.alias(), "loxo_node"]), tree::column(&[self.alias(), "loxo_ctid"])];
-            names.extend(["loxo_node".to_owned(), "loxo_ctid".to_owned()]);
+            let parts = ["loxo_node", "loxo_table", "loxo_ctid"];
+            let address = parts.map(|part| tree::column(&[self.alias(), part]));
+            names.extend(parts.map(str::to_owned));
             select.target_list.extend(address.iter().map(|column| tree::target(column.clone(), None)));
             // Of several partners of a row any one will do, as in PostgreSQL.
             if self.command != "MERGE" && self.from.len() > 1 {
@@ -293,6 +349,10 @@ impl Draft<'_> {
                 names.push(catalog::quote_identifier(&column.name));
                 select.target_list.push(query.target_list[first + 1 + position].clone());
             }
+        }
+        for (column, value) in returning.columns().into_iter().zip(returning.values(query)) {
+            names.push(column.name);
+            select.target_list.push(value.clone());
         }
         if self.command == "MERGE" {
             let condition = self.merge_condition(number, columns, query)?;
@@ -336,116 +396,5 @@ impl Draft<'_> {
                 Some(ChangeAction::Update { columns: set, moves: moves && keys.iter().any(|key| is_set(key)) })
             }
         }
-    }
-
-    /// `RETURNING …`, empty without. The nodes have nothing but the target's row to compute it from.
-    fn returning_text(&self) -> Result<String> {
-        let Some(clause) = self.returning else { return Ok(String::new()) };
-        let mut list = clause.exprs.clone();
-        if self.command == "MERGE" || !clause.options.is_empty() || has_sub_link(&list.iter().collect::<Vec<_>>())? {
-            return Err(self.refused("Its RETURNING is more than an expression over the row."));
-        }
-        let query = SelectStmt { target_list: list.clone(), ..tree::empty_select() };
-        let facts = facts(self.ctx, &NodeEnum::SelectStmt(Box::new(query)))?;
-        if facts.home.is_some() || facts.function_nodes.is_some() || facts.system_column.is_some() {
-            return Err(self.refused("Its RETURNING has something that only one node can tell."));
-        }
-        let alone = self.from.len() == 1;
-        let mut foreign = false;
-        for target in &mut list {
-            target.rewrite(&mut |node: &mut Node| {
-                if let Some(NodeEnum::ColumnRef(column)) = &mut node.node {
-                    let names: Vec<Option<String>> =
-                        column.fields.iter().map(|f| tree::text_of(f).map(str::to_owned)).collect();
-                    let is_target = |name: &Option<String>| name.as_deref() == Some(self.alias());
-                    match names.as_slice() {
-                        [None] if alone => column.fields.insert(0, tree::string(self.alias())),
-                        [Some(name)] if self.relation.column(name).is_some() => {
-                            column.fields.insert(0, tree::string(self.alias()));
-                        }
-                        [name] | [name, _] if is_target(name) => {}
-                        _ => foreign = true,
-                    }
-                }
-                Ok(true)
-            })?;
-        }
-        if foreign {
-            return Err(self.refused("Its RETURNING names other columns than the target's."));
-        }
-        let text = tree::deparse_select(&SelectStmt { target_list: list, ..tree::empty_select() })?;
-        Ok(format!(" RETURNING {}", text.strip_prefix("SELECT ").unwrap_or(&text)))
-    }
-}
-
-impl Change {
-    /// The rows of an action, of one node or (new ones) of none, as `columns` and then the address.
-    pub fn read_sql(&self, action: usize, node: Option<NodeId>) -> String {
-        let mut names: Vec<String> = self.columns.iter().map(|c| catalog::quote_identifier(&c.name)).collect();
-        names.push("loxo_ctid".to_owned());
-        let of_node = node.map(|node| format!(" AND loxo_node = {}", node.0)).unwrap_or_default();
-        let table = stage::TABLE;
-        format!("SELECT {} FROM {table} WHERE loxo_action = {action}{of_node}", names.join(", "))
-    }
-
-    fn target_sql(&self) -> String {
-        format!("{} AS {}", self.target.qualified_name(), catalog::quote_identifier(&self.alias))
-    }
-
-    /// `VALUES ($1::tid, …), …` for so many rows, numbered after the user's parameters.
-    fn values(&self, types: &[&str], rows: usize) -> String {
-        let mut number = self.parameters;
-        let mut row = || {
-            let value = |of: &&str| {
-                number += 1;
-                format!("${number}::{of}")
-            };
-            format!("({})", types.iter().map(value).collect::<Vec<_>>().join(", "))
-        };
-        let rows: Vec<String> = (0..rows).map(|_| row()).collect();
-        format!("VALUES {}", rows.join(", "))
-    }
-
-    /// Deletes rows by their addresses; rows that move return nothing here.
-    pub fn delete_sql(&self, rows: usize, moved: bool) -> String {
-        format!(
-            "DELETE FROM {} USING ({}) AS loxo_v (loxo_ctid) WHERE {}.ctid = loxo_v.loxo_ctid{}",
-            self.target_sql(),
-            self.values(&["tid"], rows),
-            catalog::quote_identifier(&self.alias),
-            if moved { "" } else { &self.returning }
-        )
-    }
-
-    /// Sets these columns; a row's values are those, then its address.
-    pub fn update_sql(&self, columns: &[usize], rows: usize) -> String {
-        let mut types: Vec<&str> = columns.iter().map(|at| self.columns[*at].type_name.as_str()).collect();
-        types.push("tid");
-        let set = columns.iter().enumerate().map(|(i, at)| {
-            let name = catalog::quote_identifier(&self.columns[*at].name);
-            format!("{name} = loxo_v.loxo_{i}")
-        });
-        let names: Vec<String> = (0..columns.len()).map(|i| format!("loxo_{i}")).collect();
-        format!(
-            "UPDATE {} SET {} FROM ({}) AS loxo_v ({}, loxo_ctid) WHERE {}.ctid = loxo_v.loxo_ctid{}",
-            self.target_sql(),
-            set.collect::<Vec<_>>().join(", "),
-            self.values(&types, rows),
-            names.join(", "),
-            catalog::quote_identifier(&self.alias),
-            self.returning
-        )
-    }
-
-    /// Inserts whole rows.
-    pub fn insert_sql(&self, rows: usize) -> String {
-        let types: Vec<&str> = self.columns.iter().map(|column| column.type_name.as_str()).collect();
-        format!(
-            "INSERT INTO {} ({}) OVERRIDING SYSTEM VALUE {}{}",
-            self.target_sql(),
-            column_list(&self.columns),
-            self.values(&types, rows),
-            self.returning
-        )
     }
 }

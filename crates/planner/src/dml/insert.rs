@@ -9,8 +9,8 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
 use placement::KeyType;
 
-use super::stage;
-use super::{Target, check_same_everywhere, has_sub_link, is_replicated, key_names, select_of};
+use super::{Target, check_same_everywhere, has_sub_link, is_replicated, select_of};
+use super::{stage, tail};
 use crate::constant::{self, Constant};
 use crate::context::Context;
 use crate::functions::{Facts, facts};
@@ -151,21 +151,8 @@ impl Insert<'_> {
                 PgError::unsupported("OVERRIDING USER VALUE").hint("Leave the identity column out of the list.")
             );
         }
-        let mut tail: Vec<&Node> = self.insert.returning_clause.iter().flat_map(|r| &r.exprs).collect();
-        if let Some(conflict) = &self.insert.on_conflict_clause {
-            tail.extend(&conflict.target_list);
-            tail.extend(conflict.where_clause.as_deref());
-            let keys = key_names(&self.relation);
-            let assigned = conflict.target_list.iter().filter_map(target_column);
-            if let Some(key) = assigned.into_iter().find(|name| keys.contains(name)) {
-                return Err(super::update::key_change(&self.relation, key));
-            }
-        }
-        if has_sub_link(&tail)? {
-            return Err(
-                PgError::unsupported("a sub-select in ON CONFLICT or RETURNING").hint("Run the sub-select first.")
-            );
-        }
+        tail::check_key(self.ctx, self.insert, &self.relation)?;
+        tail::check_sub_selects(self.ctx, self.insert, &self.relation)?;
         if let Some(conflict) = self.insert.on_conflict_clause.as_ref().filter(|_| is_replicated(&self.relation)) {
             let node = tree::node(NodeEnum::OnConflictClause(conflict.clone()));
             let select = SelectStmt { where_clause: Some(Box::new(node)), ..tree::empty_select() };
@@ -551,7 +538,7 @@ fn is_identity(column: &Column) -> bool {
     matches!(column.generated, Generated::IdentityAlways | Generated::IdentityByDefault)
 }
 
-fn target_column(target: &Node) -> Option<&str> {
+pub(super) fn target_column(target: &Node) -> Option<&str> {
     match &target.node {
         Some(NodeEnum::ResTarget(target)) => Some(&target.name),
         _ => None,

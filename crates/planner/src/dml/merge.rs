@@ -54,23 +54,24 @@ pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         .map(|body| body.part);
     let sql = statement.sql.to_string();
     match (target, part) {
-        (Target::Table(relation), Err(Not::Local(reason))) if !is_replicated(&relation) => {
+        (Target::Table(relation), Err(Not::Local(reason))) => {
             Merge { ctx, statement, merge, name, relation }.by_way_of_home(&reason)
         }
         (_, Err(not)) => Err(refusal(not, "this MERGE")),
         (Target::Home, Ok(Part::Home)) => Ok(Plan::Forward(Forward { nodes: vec![ctx.home()], sql, writes: true })),
         (Target::Table(relation), Ok(Part::Whole(whole))) if is_replicated(&relation) => {
-            check_same_everywhere(&facts, &relation.name)?;
             let nodes = ctx.primary_first(relation.distribution.nodes());
-            if !nodes.iter().all(|n| whole.contains(n)) || facts.function_nodes.is_some() {
-                return Err(refused("The source is not on every node of the copies."));
+            let is_everywhere = nodes.iter().all(|n| whole.contains(n)) && facts.function_nodes.is_none();
+            match check_same_everywhere(&facts, &relation.name) {
+                Ok(()) if is_everywhere => Ok(Plan::Replicate(Replicate { nodes, sql })),
+                Ok(()) => Merge { ctx, statement, merge, name, relation }
+                    .by_way_of_home("the source is not on every node of the copies"),
+                Err(error) => Merge { ctx, statement, merge, name, relation }.by_way_of_home(&error.message()),
             }
-            Ok(Plan::Replicate(Replicate { nodes, sql }))
         }
         // Each node would change its copies by its own part of the source.
-        (Target::Table(relation), Ok(_)) if is_replicated(&relation) => {
-            Err(refused("The source is not whole on every node of the copies."))
-        }
+        (Target::Table(relation), Ok(_)) if is_replicated(&relation) => Merge { ctx, statement, merge, name, relation }
+            .by_way_of_home("the source is not whole on every node of the copies"),
         (Target::Table(_), Ok(Part::Split(split))) if each_alone => {
             Ok(Plan::Scatter(Scatter { nodes: split.nodes, sql, writes: true }))
         }

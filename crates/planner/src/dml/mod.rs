@@ -12,9 +12,15 @@ use crate::functions::Facts;
 use crate::tree::{Ref, Walk};
 
 mod change;
+mod change_sql;
+mod copies;
 mod insert;
+mod lock;
 mod merge;
+mod returning;
+pub(crate) mod row_address;
 pub(crate) mod stage;
+mod tail;
 mod update;
 mod view;
 
@@ -66,6 +72,12 @@ fn check_same_everywhere(facts: &Facts, table: &str) -> Result<()> {
     }
     if let Some(what) = &facts.clock {
         return refuse(what, "The copies' clocks differ: select the time first and send it as a constant.");
+    }
+    if let Some(column) = &facts.system_column {
+        return refuse(
+            &format!("system column \"{column}\""),
+            "It is another on each copy: name the rows by their key.",
+        );
     }
     if let Some(what) = &facts.order_sensitive {
         return refuse(what, "The copies may hold their rows in another order: select the value first.");

@@ -31,14 +31,10 @@ pub(crate) fn update(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     let mut expressions = update.target_list.clone();
     expressions.extend(returning_list(update.returning_clause.as_ref()));
     let target = super::target(ctx, name, &facts)?;
-    let mut moves = false;
+    let (mut moves, mut may_differ) = (false, false);
     if let Target::Table(relation) = &target {
         moves = check_key(relation, &update.target_list).is_err();
-        if is_replicated(relation) && !update.from_clause.is_empty() {
-            return Err(PgError::unsupported(format!("UPDATE … FROM of replicated table \"{}\"", relation.name))
-                .detail("If several rows match, the copies may take different ones.")
-                .hint("Use a scalar sub-select: UPDATE t SET c = (SELECT …)."));
-        }
+        may_differ = is_replicated(relation) && !update.from_clause.is_empty();
     }
     let write = Write {
         ctx,
@@ -55,6 +51,9 @@ pub(crate) fn update(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     };
     match target {
         Target::Table(relation) if moves => write.change(&relation, "the row may have to move"),
+        Target::Table(relation) if may_differ => {
+            write.change(&relation, "if several rows match, the copies may take different ones")
+        }
         target => write.plan(target, &facts),
     }
 }
@@ -125,7 +124,7 @@ impl Write<'_> {
         }
         let part = match (self.part(), &target) {
             (Ok(part), _) => part,
-            (Err(Not::Local(reason)), Target::Table(relation)) if !is_replicated(relation) => {
+            (Err(Not::Local(reason)), Target::Table(relation)) => {
                 return self.change(relation, &reason);
             }
             (Err(not), _) => return Err(refusal(not, self.what)),
@@ -142,16 +141,16 @@ impl Write<'_> {
             Target::Table(relation) => relation,
         };
         if is_replicated(&relation) {
-            check_same_everywhere(facts, &relation.name)?;
+            if let Err(error) = check_same_everywhere(facts, &relation.name) {
+                return self.change(&relation, &error.message());
+            }
             let nodes = self.ctx.primary_first(relation.distribution.nodes());
             self.check_functions(facts, &nodes)?;
             return match part {
                 Part::Whole(whole) if nodes.iter().all(|n| whole.contains(n)) => {
                     Ok(Plan::Replicate(Replicate { nodes, sql }))
                 }
-                _ => Err(PgError::unsupported(format!("{} of replicated table \"{}\"", self.what, relation.name))
-                    .detail("It reads tables that are not on every node of the copies.")
-                    .hint("Use replicated tables only, or send the values as constants.")),
+                _ => self.change(&relation, "it reads tables that are not on every node of the copies"),
             };
         }
         if let Some(what) = &facts.home {
@@ -160,6 +159,9 @@ impl Write<'_> {
         match part {
             Part::Split(split) => {
                 self.check_functions(facts, &split.nodes)?;
+                if let (true, Some(tree)) = (split.nodes.len() > 1, self.statement.node()) {
+                    super::row_address::check_constants(tree)?;
+                }
                 Ok(Plan::Scatter(Scatter { nodes: split.nodes, sql, writes: true }))
             }
             Part::Whole(nodes) => {

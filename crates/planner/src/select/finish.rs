@@ -10,7 +10,7 @@
 use catalog::NodeId;
 use pg_query::protobuf::{FuncCall, LimitOption, SelectStmt, SortBy, a_const};
 use pg_query::{Node, NodeEnum};
-use pgerror::Result;
+use pgerror::{PgError, Result};
 
 use super::exact;
 use super::locality::{Analyzer, Body, Split};
@@ -45,6 +45,21 @@ pub(crate) fn finish(
         }
     };
     planned.map(|p| p.gather(ctx, split.nodes.clone())).transpose()
+}
+
+/// Rows that are locked on the way: on one node after the other, as all who lock rows of several nodes do, so an input for
+/// each.
+pub(crate) fn locked_in_order(gather: Gather) -> Result<Gather> {
+    let lost = || PgError::internal("a locking query without its only input");
+    let [all] = gather.inputs.as_slice() else { return Err(lost()) };
+    let table = |node: &NodeId| format!("{TABLE}_{}", node.0);
+    let inputs = all.nodes.iter().map(|node| Input { table: table(node), nodes: vec![*node], ..all.clone() }).collect();
+    let parts: Vec<String> = all.nodes.iter().map(|node| format!("SELECT * FROM {}", table(node))).collect();
+    let rows = tree::parse_select(&format!("SELECT 1 FROM ({}) AS {TABLE}", parts.join(" UNION ALL ")))?;
+    let mut last = tree::parse_select(&gather.final_sql.text)?;
+    last.from_clause = rows.from_clause;
+    let final_sql = FinalSql { text: tree::deparse_select(&last)?, ..gather.final_sql };
+    Ok(Gather { inputs, final_sql, writes: true, ..gather })
 }
 
 /// ORDER BY and LIMIT over a set operation whose branches are final on every node.
@@ -208,8 +223,16 @@ fn sort_by(by: &SortBy, node: Node) -> Node {
     tree::node(NodeEnum::SortBy(Box::new(SortBy { node: Some(Box::new(node)), ..by.clone() })))
 }
 
-/// A node need not give more rows than the whole statement skips and returns.
+/// A node need not give more rows than the whole statement skips and returns, in any order but that of their locks.
 fn push_limit(select: &SelectStmt, fragment: &mut SelectStmt) {
+    let sort = fragment.sort_clause.clone();
+    push_limit_without_locks(select, fragment);
+    if !select.locking_clause.is_empty() {
+        fragment.sort_clause = sort;
+    }
+}
+
+fn push_limit_without_locks(select: &SelectStmt, fragment: &mut SelectStmt) {
     fragment.limit_offset = None;
     fragment.limit_option = LimitOption::Default as i32;
     let count = fragment.limit_count.take();
@@ -434,6 +457,10 @@ impl<'a> Upper<'a> {
             }
             match &node.node {
                 Some(NodeEnum::SubLink(_)) => self.impossible = true,
+                Some(NodeEnum::TypeCast(cast)) if shape::is_table_name(cast) => {
+                    *node = self.loose_column(&node.clone());
+                    return Ok(false);
+                }
                 Some(NodeEnum::FuncCall(call)) if shape::is_aggregate(self.ctx, call) => {
                     let replaced =
                         if self.partial { self.combined(&call.clone())? } else { self.over_columns(&call.clone())? };
@@ -490,6 +517,10 @@ impl<'a> Upper<'a> {
         inner.rewrite(&mut |node: &mut Node| {
             match &node.node {
                 Some(NodeEnum::SubLink(_)) => self.impossible = true,
+                Some(NodeEnum::TypeCast(cast)) if shape::is_table_name(cast) => {
+                    *node = self.carry(&node.clone(), false);
+                    return Ok(false);
+                }
                 Some(NodeEnum::ColumnRef(_)) => {
                     *node = self.carry_column(&node.clone(), false);
                     return Ok(false);

@@ -14,6 +14,7 @@ use pgerror::{PgError, Result};
 use super::levels;
 use super::locality::{Analyzer, Env, Part};
 use crate::context::{Context, Named};
+use crate::dml::row_address;
 use crate::functions::Facts;
 use crate::plan::Input;
 use crate::tree::{self, Ref, Walk};
@@ -217,11 +218,15 @@ pub(super) fn input(
     needs: &Needs,
     filter: &[Node],
 ) -> Result<Input> {
-    let select = fragment(relation, name, needs, filter);
+    let mut select = fragment(relation, name, needs, filter);
+    let nodes = nodes_of(ctx, &select)?;
+    if needs.names.contains(row_address::COLUMN) {
+        select.target_list.push(tree::target(row_address::value()?, Some(row_address::COLUMN)));
+    }
     let columns = needs.columns(relation);
     Ok(Input {
         table: String::new(),
-        nodes: nodes_of(ctx, &select)?,
+        nodes,
         sql: tree::deparse_select(&select)?,
         after_create: primary_key(relation, &columns, needs),
         dag: None,

@@ -30,6 +30,7 @@ mod levels;
 pub(crate) mod locality;
 mod outer_aggregates;
 pub(crate) mod shape;
+pub(crate) mod sizes;
 pub(crate) mod terms;
 
 use locality::{Analyzer, Env, Not, Part, Split};
@@ -40,10 +41,21 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     let expanded = views::expand(ctx, original)?;
     let query = expanded.as_ref().unwrap_or(original);
     let facts = facts(ctx, query)?;
+    if facts.sizes
+        && let Some(gather) = sizes::plan(ctx, query)?
+    {
+        return Ok(Plan::Gather(gather));
+    }
     if let Some(error) = &facts.refused {
         return Err(error.clone());
     }
     let NodeEnum::SelectStmt(select) = query else { return Err(PgError::internal("not a query")) };
+    if facts.bare_tableoid
+        && let Some(grouped) = grouped_by_name(select)
+    {
+        let tree = NodeEnum::SelectStmt(Box::new(grouped));
+        return plan(ctx, &crate::parse::build(&tree::deparse(&tree)?, tree)?);
+    }
     match local_plan(ctx, statement, select, &facts) {
         Ok(plan) => Ok(plan),
         Err(Not::Refused(error)) => Err(error),
@@ -52,6 +64,22 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             None => fallback(ctx, query, &facts, &reason).map(Plan::Gather),
         },
     }
+}
+
+/// GROUP BY tableoid as GROUP BY tableoid::regclass: the same groups, and the output may have the name.
+fn grouped_by_name(select: &SelectStmt) -> Option<SelectStmt> {
+    let mut grouped = select.clone();
+    let mut found = false;
+    for item in &mut grouped.group_clause {
+        if let Some(NodeEnum::ColumnRef(column)) = &item.node
+            && column.fields.last().and_then(tree::text_of) == Some("tableoid")
+        {
+            let text = format!("{}::regclass", tree::deparse_expression(item).ok()?);
+            *item = tree::parse_expression(&text).ok()?;
+            found = true;
+        }
+    }
+    found.then_some(grouped)
 }
 
 /// A plan that moves no base rows.
@@ -69,16 +97,18 @@ fn local_plan(ctx: &Context<'_>, statement: &Statement, select: &SelectStmt, fac
     check_split(ctx, select, facts, &split)?;
     let unfinished = analyzer.incomplete(select, &body, &split)?;
     let ordered = !select.sort_clause.is_empty() || select.limit_count.is_some() || select.limit_offset.is_some();
-    if unfinished.is_none() && !ordered {
+    // A regclass is a number to a client that reads binary results: it shall be the home node's.
+    if unfinished.is_none() && !ordered && !facts.names_table {
         return Ok(scatter(split.nodes, statement, facts));
     }
-    if facts.locking {
-        let error = PgError::unsupported("FOR UPDATE or FOR SHARE with ORDER BY, LIMIT or grouping over several nodes")
-            .hint("Pin the distribution key, or lock without ORDER BY and LIMIT.");
+    if let (true, Some(what)) = (facts.locking, unfinished) {
+        let error = PgError::unsupported(format!("FOR UPDATE or FOR SHARE with {what}"))
+            .hint("Pin the distribution key, or lock the rows in a query of its own.");
         return Err(Not::Refused(error));
     }
     let reason = unfinished.unwrap_or("ORDER BY or LIMIT over rows of several nodes");
     match finish::finish(ctx, &analyzer, select, &body, &split, unfinished.is_none())? {
+        Some(gather) if facts.locking => Ok(Plan::Gather(finish::locked_in_order(gather)?)),
         Some(gather) => Ok(Plan::Gather(gather)),
         None => Err(Not::Local(reason.to_owned())),
     }
@@ -118,10 +148,10 @@ fn check_split(ctx: &Context<'_>, select: &SelectStmt, facts: &Facts, split: &Sp
     {
         return Err(Not::Local("a function reads tables that are not on all of the nodes".to_owned()));
     }
-    if facts.system_column.as_deref() == Some("tableoid") && split.nodes.len() > 1 {
+    if facts.bare_tableoid && split.nodes.len() > 1 {
         let error = PgError::unsupported("the system column tableoid")
             .detail("A table has another object id on each datanode.")
-            .hint("Name the table in the query's output instead.");
+            .hint("Write tableoid::regclass, which is the table's name.");
         return Err(Not::Refused(error));
     }
     if let Some(what) = &facts.volatile
@@ -167,7 +197,7 @@ fn set_operation(
     };
     check_split(ctx, select, facts, &split)?;
     let ordered = !select.sort_clause.is_empty() || select.limit_count.is_some() || select.limit_offset.is_some();
-    if !ordered {
+    if !ordered && !facts.names_table {
         return Ok(scatter(split.nodes, statement, facts));
     }
     inner.with_clause = select.with_clause.clone();

@@ -1,7 +1,7 @@
 //! Questions about one query level: aggregates, windows, grouping, sub-selects. None of them looks into sub-selects, but for
 //! aggregates there that belong to the level.
 
-use pg_query::protobuf::{self, FuncCall, JoinType, SelectStmt, SubLink, WindowDef};
+use pg_query::protobuf::{self, FuncCall, JoinType, SelectStmt, SubLink, TypeCast, WindowDef};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -284,4 +284,14 @@ pub(crate) fn inner_conditions(select: &SelectStmt) -> Vec<&Node> {
         }
     }
     conditions
+}
+
+/// `tableoid::regclass`: only the row's own node can tell.
+pub(crate) fn is_table_name(cast: &TypeCast) -> bool {
+    let to = cast.type_name.as_ref().and_then(|name| name.names.last()).and_then(tree::text_of);
+    let of_tableoid = matches!(
+        cast.arg.as_deref().and_then(|arg| arg.node.as_ref()),
+        Some(NodeEnum::ColumnRef(column)) if column.fields.last().and_then(tree::text_of) == Some("tableoid")
+    );
+    to == Some("regclass") && of_tableoid
 }

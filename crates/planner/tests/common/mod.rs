@@ -48,6 +48,7 @@ impl Table {
             persistence: Persistence::Permanent,
             columns: columns.iter().enumerate().map(column).collect(),
             distribution,
+            by_default: false,
             view_definition: None,
             is_barrier: false,
             check_option: false,

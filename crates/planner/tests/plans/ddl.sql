@@ -189,15 +189,14 @@ Ddl Schema on [0 1 2]
 
 ALTER TABLE orders ADD COLUMN x serial
 ----
-ERROR 0A000 ADD COLUMN "x" of a serial type is not supported on distributed tables
-  detail: Each node would fill its existing rows with values of its own.
-  hint: Add the column without a default, SET DEFAULT, then UPDATE the rows.
+Ddl Schema on [0 1 2]
+  ALTER TABLE public.orders ADD COLUMN x int4 NOT NULL DEFAULT 0; CREATE SEQUENCE public.orders_x_seq AS int4 OWNED BY public.orders.x; ALTER TABLE public.orders ALTER COLUMN x SET DEFAULT pg_catalog.nextval('public.orders_x_seq'::pg_catalog.regclass)
+  then UPDATE public.orders SET x = pg_catalog.nextval('public.orders_x_seq'::pg_catalog.regclass)
 
 ALTER TABLE orders ADD COLUMN x uuid DEFAULT gen_random_uuid()
 ----
-ERROR 0A000 ADD COLUMN "x" with a default that is not the same everywhere is not supported on distributed tables
-  detail: Each node would fill its existing rows with values of its own.
-  hint: Add the column without a default, SET DEFAULT, then UPDATE the rows.
+Ddl Schema on [0 1 2]
+  ALTER TABLE orders ADD COLUMN x uuid DEFAULT gen_random_uuid()
 
 ALTER TABLE orders ADD CONSTRAINT u UNIQUE (o_custkey)
 ----

@@ -184,13 +184,13 @@ UPDATE orders SET o_orderkey = 5
 ----
 Change public.orders by way of 0
   loxo_t0 from [0]
-    SELECT o_custkey, o_date, o_total, ctid AS loxo_ctid, 0 AS loxo_node FROM public.orders
+    SELECT o_custkey, o_date, o_total, tableoid AS loxo_table, ctid AS loxo_ctid, 0 AS loxo_node FROM public.orders
   loxo_t1 from [1]
-    SELECT o_custkey, o_date, o_total, ctid AS loxo_ctid, 1 AS loxo_node FROM public.orders
+    SELECT o_custkey, o_date, o_total, tableoid AS loxo_table, ctid AS loxo_ctid, 1 AS loxo_node FROM public.orders
   loxo_t2 from [2]
-    SELECT o_custkey, o_date, o_total, ctid AS loxo_ctid, 2 AS loxo_node FROM public.orders
-  stage: CREATE TEMP TABLE loxo_stage (loxo_action int4, loxo_node int4, loxo_ctid tid, o_orderkey bigint, o_custkey bigint, o_date date, o_total numeric(15,2)) ON COMMIT DROP
-  Update { columns: [0], moves: true }: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_ctid, o_orderkey, o_custkey, o_date, o_total) SELECT 0, orders.loxo_node, orders.loxo_ctid, 5, orders.o_custkey, orders.o_date, orders.o_total FROM ((SELECT * FROM loxo_t0 UNION ALL SELECT * FROM loxo_t1) UNION ALL SELECT * FROM loxo_t2) orders
+    SELECT o_custkey, o_date, o_total, tableoid AS loxo_table, ctid AS loxo_ctid, 2 AS loxo_node FROM public.orders
+  stage: CREATE TEMP TABLE loxo_stage (loxo_action int4, loxo_node int4, loxo_table oid, loxo_ctid tid, o_orderkey bigint, o_custkey bigint, o_date date, o_total numeric(15,2)) ON COMMIT DROP
+  Update { columns: [0], moves: true }: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid, o_orderkey, o_custkey, o_date, o_total) SELECT 0, orders.loxo_node, orders.loxo_table, orders.loxo_ctid, 5, orders.o_custkey, orders.o_date, orders.o_total FROM ((SELECT * FROM loxo_t0 UNION ALL SELECT * FROM loxo_t1) UNION ALL SELECT * FROM loxo_t2) orders
   route: hash of column 0 Int8 over [0 1 2]
 
 UPDATE orders SET o_total = l.l_price FROM lineitem l WHERE l.l_orderkey = o_orderkey RETURNING *
@@ -204,13 +204,13 @@ Change public.orders by way of 0
   loxo_g2 from [0 1 2]
     SELECT c_custkey, c_nation FROM public.customer c
   loxo_t0 from [0]
-    SELECT o_custkey, ctid AS loxo_ctid, 0 AS loxo_node FROM public.orders
+    SELECT o_custkey, tableoid AS loxo_table, ctid AS loxo_ctid, 0 AS loxo_node FROM public.orders
   loxo_t1 from [1]
-    SELECT o_custkey, ctid AS loxo_ctid, 1 AS loxo_node FROM public.orders
+    SELECT o_custkey, tableoid AS loxo_table, ctid AS loxo_ctid, 1 AS loxo_node FROM public.orders
   loxo_t2 from [2]
-    SELECT o_custkey, ctid AS loxo_ctid, 2 AS loxo_node FROM public.orders
-  stage: CREATE TEMP TABLE loxo_stage (loxo_action int4, loxo_node int4, loxo_ctid tid, o_total numeric(15,2)) ON COMMIT DROP
-  Update { columns: [0], moves: false }: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_ctid, o_total) SELECT DISTINCT ON (orders.loxo_node, orders.loxo_ctid) 0, orders.loxo_node, orders.loxo_ctid, c.c_nation FROM ((SELECT * FROM loxo_t0 UNION ALL SELECT * FROM loxo_t1) UNION ALL SELECT * FROM loxo_t2) orders, loxo_g2 c WHERE c.c_custkey = o_custkey
+    SELECT o_custkey, tableoid AS loxo_table, ctid AS loxo_ctid, 2 AS loxo_node FROM public.orders
+  stage: CREATE TEMP TABLE loxo_stage (loxo_action int4, loxo_node int4, loxo_table oid, loxo_ctid tid, o_total numeric(15,2)) ON COMMIT DROP
+  Update { columns: [0], moves: false }: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid, o_total) SELECT DISTINCT ON (orders.loxo_node, orders.loxo_table, orders.loxo_ctid) 0, orders.loxo_node, orders.loxo_table, orders.loxo_ctid, c.c_nation FROM ((SELECT * FROM loxo_t0 UNION ALL SELECT * FROM loxo_t1) UNION ALL SELECT * FROM loxo_t2) orders, loxo_g2 c WHERE c.c_custkey = o_custkey
   route: hash of NULL Int8 over [0 1 2]
 
 UPDATE nation SET n_name = 'x'
@@ -220,14 +220,35 @@ Replicate to [0 1 2]
 
 UPDATE nation SET n_name = (SELECT max(c_name) FROM customer)
 ----
-ERROR 0A000 this UPDATE is not supported on distributed tables
-  detail: It needs rows of several nodes at once: aggregation over rows of several nodes.
-  hint: Join on the distribution keys, pin the key by a constant, or use replicated tables.
+Change public.nation by way of 0
+  loxo_g1 from [0 1 2]
+    SELECT c_name FROM public.customer
+  loxo_t0 from [0]
+    SELECT n_key, tableoid AS loxo_table, ctid AS loxo_ctid, 0 AS loxo_node, n_key AS loxo_is1 FROM public.nation
+  loxo_t1 from [1]
+    SELECT tableoid AS loxo_table, ctid AS loxo_ctid, n_key AS loxo_is1 FROM public.nation
+  loxo_t2 from [2]
+    SELECT tableoid AS loxo_table, ctid AS loxo_ctid, n_key AS loxo_is1 FROM public.nation
+  stage: CREATE TEMP TABLE loxo_stage (loxo_action int4, loxo_node int4, loxo_table oid, loxo_ctid tid, n_name text) ON COMMIT DROP
+  Update { columns: [0], moves: false }: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid, n_name) SELECT 0, nation.loxo_node, nation.loxo_table, nation.loxo_ctid, (SELECT max(c_name) FROM loxo_g1 customer) FROM (SELECT * FROM loxo_t0) nation
+  copies: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid, n_name) SELECT s.loxo_action, 1, c.loxo_table, c.loxo_ctid, s.n_name FROM loxo_stage AS s JOIN loxo_t0 AS f ON f.loxo_table = s.loxo_table AND f.loxo_ctid = s.loxo_ctid JOIN loxo_t1 AS c ON c.loxo_is1 = f.loxo_is1 WHERE s.loxo_node = 0
+  copies: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid, n_name) SELECT s.loxo_action, 2, c.loxo_table, c.loxo_ctid, s.n_name FROM loxo_stage AS s JOIN loxo_t0 AS f ON f.loxo_table = s.loxo_table AND f.loxo_ctid = s.loxo_ctid JOIN loxo_t2 AS c ON c.loxo_is1 = f.loxo_is1 WHERE s.loxo_node = 0
+  route: all of [0 1 2]
 
 UPDATE nation SET n_name = random()::text
 ----
-ERROR 0A000 random() in a change of replicated table "nation" is not supported on distributed tables
-  hint: Every copy would get another value: compute the value first and send it as a constant.
+Change public.nation by way of 0
+  loxo_t0 from [0]
+    SELECT n_key, tableoid AS loxo_table, ctid AS loxo_ctid, 0 AS loxo_node, n_key AS loxo_is1 FROM public.nation
+  loxo_t1 from [1]
+    SELECT tableoid AS loxo_table, ctid AS loxo_ctid, n_key AS loxo_is1 FROM public.nation
+  loxo_t2 from [2]
+    SELECT tableoid AS loxo_table, ctid AS loxo_ctid, n_key AS loxo_is1 FROM public.nation
+  stage: CREATE TEMP TABLE loxo_stage (loxo_action int4, loxo_node int4, loxo_table oid, loxo_ctid tid, n_name text) ON COMMIT DROP
+  Update { columns: [0], moves: false }: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid, n_name) SELECT 0, nation.loxo_node, nation.loxo_table, nation.loxo_ctid, random()::text FROM (SELECT * FROM loxo_t0) nation
+  copies: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid, n_name) SELECT s.loxo_action, 1, c.loxo_table, c.loxo_ctid, s.n_name FROM loxo_stage AS s JOIN loxo_t0 AS f ON f.loxo_table = s.loxo_table AND f.loxo_ctid = s.loxo_ctid JOIN loxo_t1 AS c ON c.loxo_is1 = f.loxo_is1 WHERE s.loxo_node = 0
+  copies: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid, n_name) SELECT s.loxo_action, 2, c.loxo_table, c.loxo_ctid, s.n_name FROM loxo_stage AS s JOIN loxo_t0 AS f ON f.loxo_table = s.loxo_table AND f.loxo_ctid = s.loxo_ctid JOIN loxo_t2 AS c ON c.loxo_is1 = f.loxo_is1 WHERE s.loxo_node = 0
+  route: all of [0 1 2]
 
 UPDATE orders SET o_total = (SELECT sum(l_price) FROM lineitem WHERE l_orderkey = o_orderkey)
 ----
@@ -255,13 +276,13 @@ Change public.lineitem by way of 0
   loxo_g2 from [0 1 2]
     SELECT o_orderkey FROM public.orders
   loxo_t0 from [0]
-    SELECT l_partkey, ctid AS loxo_ctid, 0 AS loxo_node FROM public.lineitem
+    SELECT l_partkey, tableoid AS loxo_table, ctid AS loxo_ctid, 0 AS loxo_node FROM public.lineitem
   loxo_t1 from [1]
-    SELECT l_partkey, ctid AS loxo_ctid, 1 AS loxo_node FROM public.lineitem
+    SELECT l_partkey, tableoid AS loxo_table, ctid AS loxo_ctid, 1 AS loxo_node FROM public.lineitem
   loxo_t2 from [2]
-    SELECT l_partkey, ctid AS loxo_ctid, 2 AS loxo_node FROM public.lineitem
-  stage: CREATE TEMP TABLE loxo_stage (loxo_action int4, loxo_node int4, loxo_ctid tid) ON COMMIT DROP
-  Delete: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_ctid) SELECT 0, lineitem.loxo_node, lineitem.loxo_ctid FROM ((SELECT * FROM loxo_t0 UNION ALL SELECT * FROM loxo_t1) UNION ALL SELECT * FROM loxo_t2) lineitem WHERE l_partkey IN (SELECT o_orderkey FROM loxo_g2 orders)
+    SELECT l_partkey, tableoid AS loxo_table, ctid AS loxo_ctid, 2 AS loxo_node FROM public.lineitem
+  stage: CREATE TEMP TABLE loxo_stage (loxo_action int4, loxo_node int4, loxo_table oid, loxo_ctid tid) ON COMMIT DROP
+  Delete: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid) SELECT 0, lineitem.loxo_node, lineitem.loxo_table, lineitem.loxo_ctid FROM ((SELECT * FROM loxo_t0 UNION ALL SELECT * FROM loxo_t1) UNION ALL SELECT * FROM loxo_t2) lineitem WHERE l_partkey IN (SELECT o_orderkey FROM loxo_g2 orders)
   route: hash of NULL Int8 over [0 1 2]
 
 DELETE FROM nation WHERE n_key = 1
@@ -283,12 +304,12 @@ MERGE INTO orders USING nation ON o_orderkey = n_key WHEN NOT MATCHED THEN INSER
 ----
 Change public.orders by way of 0
   loxo_t0 from [0]
-    SELECT o_orderkey, ctid AS loxo_ctid, 0 AS loxo_node FROM public.orders
+    SELECT o_orderkey, tableoid AS loxo_table, ctid AS loxo_ctid, 0 AS loxo_node FROM public.orders
   loxo_t1 from [1]
-    SELECT o_orderkey, ctid AS loxo_ctid, 1 AS loxo_node FROM public.orders
+    SELECT o_orderkey, tableoid AS loxo_table, ctid AS loxo_ctid, 1 AS loxo_node FROM public.orders
   loxo_t2 from [2]
-    SELECT o_orderkey, ctid AS loxo_ctid, 2 AS loxo_node FROM public.orders
-  stage: CREATE TEMP TABLE loxo_stage (loxo_action int4, loxo_node int4, loxo_ctid tid, o_orderkey bigint, o_custkey bigint, o_date date, o_total numeric(15,2)) ON COMMIT DROP
+    SELECT o_orderkey, tableoid AS loxo_table, ctid AS loxo_ctid, 2 AS loxo_node FROM public.orders
+  stage: CREATE TEMP TABLE loxo_stage (loxo_action int4, loxo_node int4, loxo_table oid, loxo_ctid tid, o_orderkey bigint, o_custkey bigint, o_date date, o_total numeric(15,2)) ON COMMIT DROP
   Insert: INSERT INTO loxo_stage (loxo_action, o_orderkey) SELECT 0, n_key FROM nation LEFT JOIN ((SELECT * FROM loxo_t0 UNION ALL SELECT * FROM loxo_t1) UNION ALL SELECT * FROM loxo_t2) orders ON o_orderkey = n_key WHERE orders.loxo_node IS NULL
   route: hash of column 0 Int8 over [0 1 2]
 

@@ -212,8 +212,14 @@ Forward (write) to 0
 
 SELECT * FROM orders ORDER BY o_total FOR UPDATE
 ----
-ERROR 0A000 FOR UPDATE or FOR SHARE with ORDER BY, LIMIT or grouping over several nodes is not supported on distributed tables
-  hint: Pin the distribution key, or lock without ORDER BY and LIMIT.
+Gather (write) on 0
+  SELECT loxo_c1 AS o_orderkey, loxo_c2 AS o_custkey, loxo_c3 AS o_date, loxo_c4 AS o_total FROM ((SELECT * FROM loxo_g1_0 UNION ALL SELECT * FROM loxo_g1_1) UNION ALL SELECT * FROM loxo_g1_2) loxo_g1 ORDER BY loxo_c4
+  loxo_g1_0 from [0]
+    SELECT orders.o_orderkey AS loxo_c1, orders.o_custkey AS loxo_c2, orders.o_date AS loxo_c3, orders.o_total AS loxo_c4 FROM orders ORDER BY 4 FOR UPDATE
+  loxo_g1_1 from [1]
+    SELECT orders.o_orderkey AS loxo_c1, orders.o_custkey AS loxo_c2, orders.o_date AS loxo_c3, orders.o_total AS loxo_c4 FROM orders ORDER BY 4 FOR UPDATE
+  loxo_g1_2 from [2]
+    SELECT orders.o_orderkey AS loxo_c1, orders.o_custkey AS loxo_c2, orders.o_date AS loxo_c3, orders.o_total AS loxo_c4 FROM orders ORDER BY 4 FOR UPDATE
 
 SELECT nextval('s') FROM orders
 ----
@@ -297,8 +303,10 @@ ERROR 0A000 system column "ctid" in this query is not supported on distributed t
 
 SELECT pg_total_relation_size('orders')
 ----
-ERROR 0A000 pg_total_relation_size() of table "orders" is not supported on distributed tables
-  hint: It would tell the size on one node only: run it on each node with EXECUTE DIRECT and add up.
+Gather on 0
+  SELECT (SELECT pg_catalog.sum(size)::bigint FROM loxo_g1) AS pg_total_relation_size
+  loxo_g1 from [0 1 2]
+    SELECT pg_total_relation_size('orders') AS size
 
 WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 5) SELECT * FROM t
 ----

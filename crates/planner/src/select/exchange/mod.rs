@@ -228,6 +228,7 @@ fn exchanged_table(
         persistence: catalog::Persistence::Temporary,
         columns,
         distribution,
+        by_default: false,
         view_definition: None,
         is_barrier: false,
         check_option: false,

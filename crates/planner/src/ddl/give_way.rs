@@ -1,0 +1,113 @@
+//! Tables whose distribution nobody chose give way to constraints that it does not allow: they become replicated.
+//!
+//! A schema as most programs make it has tables with two unique keys, and foreign keys to tables that are distributed by
+//! something else. Under the default rule no choice is right for a table whose constraints come later: `CREATE UNIQUE INDEX`, or a
+//! table that refers to it. What a clause said is never changed.
+//!
+//! Invariant: what a moved table refers to is replicated on the same nodes, by then or before.
+
+use std::sync::Arc;
+
+use catalog::{Distribution, Relation};
+use pgerror::Result;
+
+use super::constraints::{self, NewForeignKey, NewTable};
+use super::decide;
+use crate::context::Context;
+use crate::plan::{Placement, Redistribute};
+
+/// Checks a table's constraints under a placement; gives the other tables that have to become replicated for them.
+pub(super) fn check(ctx: &Context<'_>, table: &NewTable, placement: &Placement) -> Result<Vec<Redistribute>> {
+    let Err(objection) = constraints::check(ctx, table, placement) else { return Ok(Vec::new()) };
+    let mut moves = Vec::new();
+    let mut then = table.clone();
+    for foreign_key in &mut then.foreign_keys {
+        let alone = NewTable { foreign_keys: vec![foreign_key.clone()], unique: Vec::new(), ..table.clone() };
+        if constraints::check(ctx, &alone, placement).is_err() {
+            let moved =
+                foreign_key.referenced.as_ref().is_some_and(|referenced| replicate(ctx, referenced, &mut moves));
+            if !moved {
+                return Err(objection);
+            }
+        }
+    }
+    then.foreign_keys.iter_mut().for_each(|foreign_key| after(foreign_key, &moves));
+    match constraints::check(ctx, &then, placement) {
+        Ok(()) => Ok(moves),
+        Err(_) => Err(objection),
+    }
+}
+
+/// The same for an existing table with constraints to be added, which may have to give way itself.
+pub(super) fn check_existing(
+    ctx: &Context<'_>,
+    relation: &Arc<Relation>,
+    added: &NewTable,
+) -> Result<Vec<Redistribute>> {
+    let Some(placement) = decide::placement_of(relation) else { return Ok(Vec::new()) };
+    let objection = match check(ctx, added, &placement) {
+        Ok(moves) => return Ok(moves),
+        Err(error) => error,
+    };
+    let mut moves = Vec::new();
+    if !replicate(ctx, relation, &mut moves) {
+        return Err(objection);
+    }
+    let mut then = added.clone();
+    for foreign_key in &then.foreign_keys {
+        let replicated = |referenced| replicate(ctx, referenced, &mut moves);
+        if !foreign_key.is_self && !foreign_key.referenced.as_ref().is_some_and(replicated) {
+            return Err(objection);
+        }
+    }
+    then.foreign_keys.iter_mut().for_each(|foreign_key| after(foreign_key, &moves));
+    match constraints::check(ctx, &then, &Placement::Replicated { nodes: relation.distribution.nodes() }) {
+        Ok(()) => Ok(moves),
+        Err(_) => Err(objection),
+    }
+}
+
+/// Notes that a table, and before it what it refers to, becomes replicated. Is it then?
+fn replicate(ctx: &Context<'_>, relation: &Arc<Relation>, moves: &mut Vec<Redistribute>) -> bool {
+    let mut path = Vec::new();
+    replicate_behind(ctx, relation, &mut path, moves)
+}
+
+/// `path` are the tables that wait for this one: a circle of foreign keys may be entered anywhere only if its tables are
+/// all empty, which is not known here.
+fn replicate_behind(
+    ctx: &Context<'_>,
+    relation: &Arc<Relation>,
+    path: &mut Vec<catalog::Oid>,
+    moves: &mut Vec<Redistribute>,
+) -> bool {
+    let is_replicated = matches!(relation.distribution, Distribution::Replicated { .. });
+    if is_replicated || moves.iter().any(|moved| moved.target.oid == relation.oid) {
+        return true;
+    }
+    let has_kin = relation.has_children || relation.is_partition || relation.parent.is_some();
+    if !relation.by_default || has_kin || path.contains(&relation.oid) {
+        return false;
+    }
+    path.push(relation.oid);
+    let mut referenced = relation.foreign_keys.iter().filter(|key| key.referenced != relation.oid);
+    let follows = referenced.all(|key| {
+        let table = ctx.catalog.relation_by_oid(key.referenced);
+        table.is_some_and(|table| replicate_behind(ctx, table, path, moves))
+    });
+    path.pop();
+    if follows {
+        let placement = Placement::Replicated { nodes: relation.distribution.nodes() };
+        moves.push(Redistribute { target: relation.clone(), placement, by_default: true });
+    }
+    follows
+}
+
+/// The foreign key as it is once the tables have moved.
+fn after(foreign_key: &mut NewForeignKey, moves: &[Redistribute]) {
+    let Some(referenced) = &mut foreign_key.referenced else { return };
+    if let Some(moved) = moves.iter().find(|moved| moved.target.oid == referenced.oid) {
+        let distribution = Distribution::Replicated { nodes: moved.target.distribution.nodes() };
+        *referenced = Arc::new(Relation { distribution, ..(**referenced).clone() });
+    }
+}

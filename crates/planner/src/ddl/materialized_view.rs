@@ -1,0 +1,68 @@
+//! Materialized views: the home node has them, whole.
+//!
+//! One over what the home node has is PostgreSQL's own business. Any other is made, or refreshed, empty; then the rows that its
+//! query gives over all nodes are put in, for which it is a table for a moment ([`Fill`]).
+
+use pg_query::NodeEnum;
+use pg_query::protobuf::{CreateTableAsStmt, RefreshMatViewStmt};
+use pgerror::{PgError, Result};
+
+use super::create_as::shell;
+use super::{as_it_stands, boxed, create};
+use crate::context::{Context, Named};
+use crate::parse::Statement;
+use crate::plan::{DdlKind, DdlPlan, Fill, Plan};
+use crate::select;
+use crate::tree;
+
+/// CREATE MATERIALIZED VIEW.
+pub(super) fn create(
+    ctx: &Context<'_>,
+    statement: &Statement,
+    ctas: &CreateTableAsStmt,
+    query: &NodeEnum,
+) -> Result<Plan> {
+    let mut plan = as_it_stands(statement, vec![ctx.home()], DdlKind::Schema);
+    if statement.clause.is_some() {
+        return Err(PgError::unsupported("a distribution clause of a materialized view")
+            .hint("A materialized view lives on one node: leave the clause out."));
+    }
+    let Some(into) = &ctas.into else { return Err(PgError::internal("a materialized view without a name")) };
+    let Some(name) = &into.rel else { return Err(PgError::internal("a materialized view without a name")) };
+    let (schema, name) = create::qualified(ctx, name)?;
+    if ctx.catalog.relation(&schema, &name).is_none() && !into.skip_data && !is_at_home(ctx, query)? {
+        plan.node_sql = shell(ctas)?;
+        let view = format!("{}.{}", catalog::quote_identifier(&schema), catalog::quote_identifier(&name));
+        fill(&mut plan, view, &tree::deparse(query)?);
+    }
+    Ok(boxed(plan))
+}
+
+/// REFRESH MATERIALIZED VIEW. With CONCURRENTLY the node does first what it can, for its own errors about it.
+pub(super) fn refresh(ctx: &Context<'_>, statement: &Statement, refresh: &RefreshMatViewStmt) -> Result<Plan> {
+    let mut plan = as_it_stands(statement, vec![ctx.home()], DdlKind::Data);
+    let Some(name) = &refresh.relation else { return Err(PgError::internal("REFRESH without a name")) };
+    let Named::Home(Some(view)) = ctx.resolve(name)? else { return Ok(boxed(plan)) };
+    let Some(definition) = view.view_definition.as_deref().filter(|_| !refresh.skip_data) else {
+        return Ok(boxed(plan));
+    };
+    let query = NodeEnum::SelectStmt(Box::new(tree::parse_select(definition)?));
+    if !is_at_home(ctx, &query)? {
+        if !refresh.concurrent {
+            let empty = RefreshMatViewStmt { skip_data: true, ..refresh.clone() };
+            plan.node_sql = tree::deparse(&NodeEnum::RefreshMatViewStmt(empty))?;
+        }
+        fill(&mut plan, view.qualified_name(), definition);
+    }
+    Ok(boxed(plan))
+}
+
+fn fill(plan: &mut DdlPlan, view: String, query: &str) {
+    plan.follow_up = Some(format!("INSERT INTO {view} {query}"));
+    plan.fill = Fill::MaterializedView(view);
+}
+
+/// Does the home node alone give the right rows?
+fn is_at_home(ctx: &Context<'_>, query: &NodeEnum) -> Result<bool> {
+    Ok(select::source(ctx, query)?.0.is_empty())
+}

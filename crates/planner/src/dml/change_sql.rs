@@ -1,0 +1,96 @@
+//! The texts by which the nodes do what a [`Change`] says.
+
+use catalog::NodeId;
+
+use super::stage;
+use crate::plan::{Change, column_list};
+
+impl Change {
+    /// The rows of an action, of one node or (new ones) of none, as `columns` and then the address.
+    pub fn read_sql(&self, action: usize, node: Option<NodeId>) -> String {
+        let mut names: Vec<String> = self.columns.iter().map(|c| catalog::quote_identifier(&c.name)).collect();
+        names.extend(["loxo_table".to_owned(), "loxo_ctid".to_owned()]);
+        names.extend(self.returned.iter().map(|column| column.name.clone()));
+        let of_node = node.map(|node| format!(" AND loxo_node = {}", node.0)).unwrap_or_default();
+        let table = stage::TABLE;
+        format!("SELECT {} FROM {table} WHERE loxo_action = {action}{of_node}", names.join(", "))
+    }
+
+    fn address_types(&self) -> Vec<&str> {
+        let returned = self.returned.iter().map(|column| column.type_name.as_str());
+        ["oid", "tid"].into_iter().chain(returned).collect()
+    }
+
+    fn address_names(&self) -> String {
+        let returned = self.returned.iter().map(|column| format!(", {}", column.name));
+        ["loxo_table, loxo_ctid".to_owned()].into_iter().chain(returned).collect()
+    }
+
+    fn is_addressed(&self) -> String {
+        let alias = catalog::quote_identifier(&self.alias);
+        format!("{alias}.tableoid = loxo_v.loxo_table AND {alias}.ctid = loxo_v.loxo_ctid")
+    }
+
+    fn target_sql(&self) -> String {
+        format!("{} AS {}", self.target.qualified_name(), catalog::quote_identifier(&self.alias))
+    }
+
+    /// `VALUES ($1::tid, …), …` for so many rows, numbered after the user's parameters.
+    fn values(&self, types: &[&str], rows: usize) -> String {
+        let mut number = self.parameters;
+        let mut row = || {
+            let value = |of: &&str| {
+                number += 1;
+                format!("${number}::{of}")
+            };
+            format!("({})", types.iter().map(value).collect::<Vec<_>>().join(", "))
+        };
+        let rows: Vec<String> = (0..rows).map(|_| row()).collect();
+        format!("VALUES {}", rows.join(", "))
+    }
+
+    /// Deletes rows by their addresses; rows that move return nothing here.
+    pub fn delete_sql(&self, rows: usize, moved: bool) -> String {
+        format!(
+            "DELETE FROM {} USING ({}) AS loxo_v ({}) WHERE {}{}",
+            self.target_sql(),
+            self.values(&self.address_types(), rows),
+            self.address_names(),
+            self.is_addressed(),
+            if moved { "" } else { &self.returning }
+        )
+    }
+
+    /// Sets these columns; a row's values are those, then its address.
+    pub fn update_sql(&self, columns: &[usize], rows: usize) -> String {
+        let mut types: Vec<&str> = columns.iter().map(|at| self.columns[*at].type_name.as_str()).collect();
+        types.extend(self.address_types());
+        let set = columns.iter().enumerate().map(|(i, at)| {
+            let name = catalog::quote_identifier(&self.columns[*at].name);
+            format!("{name} = loxo_v.loxo_{i}")
+        });
+        let names: Vec<String> = (0..columns.len()).map(|i| format!("loxo_{i}")).collect();
+        format!(
+            "UPDATE {} SET {} FROM ({}) AS loxo_v ({}, {}) WHERE {}{}",
+            self.target_sql(),
+            set.collect::<Vec<_>>().join(", "),
+            self.values(&types, rows),
+            names.join(", "),
+            self.address_names(),
+            self.is_addressed(),
+            self.returning
+        )
+    }
+
+    /// Inserts whole rows.
+    pub fn insert_sql(&self, rows: usize) -> String {
+        let types: Vec<&str> = self.columns.iter().map(|column| column.type_name.as_str()).collect();
+        format!(
+            "INSERT INTO {} ({}) OVERRIDING SYSTEM VALUE {}{}",
+            self.target_sql(),
+            column_list(&self.columns),
+            self.values(&types, rows),
+            self.returning
+        )
+    }
+}

@@ -1,0 +1,38 @@
+//! FOR UPDATE in the sub-selects of an UPDATE or DELETE that goes by way of the home node.
+//!
+//! `… WHERE id = (SELECT id FROM jobs … FOR UPDATE SKIP LOCKED LIMIT 1)` is how queues are read. There nobody else may write
+//! the table while the statement runs, so that the rows which its own sub-selects find need no locks: who holds one writes the
+//! table, or is waited for when the row is changed. With SKIP LOCKED other readers of the queue take turns.
+
+use catalog::Relation;
+use pg_query::protobuf::{LockWaitPolicy, SelectStmt};
+use pg_query::{Node, NodeEnum};
+use pgerror::Result;
+
+use crate::context::{Context, Named};
+use crate::tree::Walk;
+
+/// Leaves out FOR UPDATE where only the target is locked.
+pub(super) fn unlock(ctx: &Context<'_>, target: &Relation, query: &mut NodeEnum) -> Result<()> {
+    query.rewrite(&mut |node: &mut Node| {
+        if let Some(NodeEnum::SelectStmt(select)) = &mut node.node
+            && waits(select)
+            && reads_only(ctx, target, select)?
+        {
+            select.locking_clause.clear();
+        }
+        Ok(true)
+    })
+}
+
+fn waits(select: &SelectStmt) -> bool {
+    select.locking_clause.iter().all(|clause| match &clause.node {
+        Some(NodeEnum::LockingClause(clause)) => clause.wait_policy() != LockWaitPolicy::LockWaitError,
+        _ => false,
+    })
+}
+
+fn reads_only(ctx: &Context<'_>, target: &Relation, select: &SelectStmt) -> Result<bool> {
+    let [Node { node: Some(NodeEnum::RangeVar(name)) }] = select.from_clause.as_slice() else { return Ok(false) };
+    Ok(matches!(ctx.resolve(name)?, Named::Distributed(relation) if relation.oid == target.oid))
+}

@@ -1,0 +1,83 @@
+//! ON CONFLICT and RETURNING of an INSERT: the nodes run them, each with its own rows.
+
+use catalog::{NodeId, Relation};
+use pg_query::protobuf::InsertStmt;
+use pg_query::{Node, NodeEnum};
+use pgerror::{PgError, Result};
+
+use super::key_names;
+use super::update::{assignments, key_change};
+use crate::context::{Context, Named};
+use crate::select::locality::{Analyzer, Env, Not, Part};
+use crate::tree::{self, Ref, Walk};
+
+/// DO UPDATE must not move a row. The row that is met has the key of the new one, since every unique key contains the
+/// distribution key: `SET key = EXCLUDED.key` changes nothing.
+pub(super) fn check_key(ctx: &Context<'_>, insert: &InsertStmt, relation: &Relation) -> Result<()> {
+    let Some(conflict) = &insert.on_conflict_clause else { return Ok(()) };
+    let keys = key_names(relation);
+    let named = conflict.target_list.iter().filter_map(super::insert::target_column);
+    let Some(first) = named.into_iter().find(|name| keys.contains(name)) else { return Ok(()) };
+    let values = assignments(ctx, &conflict.target_list).map_err(|_| key_change(relation, first))?;
+    match values.iter().find(|(name, value)| keys.contains(&name.as_str()) && !is_same(name, value.as_ref())) {
+        Some((name, _)) => Err(key_change(relation, name)),
+        None => Ok(()),
+    }
+}
+
+/// `EXCLUDED.name`.
+fn is_same(name: &str, value: Option<&Node>) -> bool {
+    let Some(NodeEnum::ColumnRef(column)) = value.and_then(|value| value.node.as_ref()) else { return false };
+    let fields: Vec<Option<&str>> = column.fields.iter().map(tree::text_of).collect();
+    fields == [Some("excluded"), Some(name)]
+}
+
+/// A sub-select must be what it is on every node that may get rows, and not about the table that changes meanwhile.
+pub(super) fn check_sub_selects(ctx: &Context<'_>, insert: &InsertStmt, relation: &Relation) -> Result<()> {
+    let mut tail: Vec<&Node> = insert.returning_clause.iter().flat_map(|returning| &returning.exprs).collect();
+    if let Some(conflict) = &insert.on_conflict_clause {
+        tail.extend(&conflict.target_list);
+        tail.extend(conflict.where_clause.as_deref());
+    }
+    let mut selects = Vec::new();
+    for node in tail {
+        node.walk(&mut |node| {
+            let Ref::SubLink(link) = node else { return Ok(true) };
+            selects.extend(link.subselect.as_deref());
+            Ok(false)
+        })?;
+    }
+    let nodes = relation.distribution.nodes();
+    for select in selects {
+        if !is_whole(ctx, select, &nodes)? || mentions(ctx, select, relation)? {
+            return Err(PgError::unsupported("a sub-select in ON CONFLICT or RETURNING")
+                .detail("It needs rows that are not on every node of the table, or reads the table itself.")
+                .hint("Run the sub-select first."));
+        }
+    }
+    Ok(())
+}
+
+fn is_whole(ctx: &Context<'_>, select: &Node, nodes: &[NodeId]) -> Result<bool> {
+    let Some(NodeEnum::SelectStmt(query)) = &select.node else { return Ok(false) };
+    match Analyzer::new(ctx).block(query, &Env::default()) {
+        Ok(block) => Ok(match block.part {
+            Part::Free => true,
+            Part::Whole(whole) => nodes.iter().all(|node| whole.contains(node)),
+            Part::Home | Part::Split(_) => false,
+        }),
+        Err(Not::Local(_)) => Ok(false),
+        Err(Not::Refused(error)) => Err(error),
+    }
+}
+
+fn mentions(ctx: &Context<'_>, select: &Node, relation: &Relation) -> Result<bool> {
+    let mut found = false;
+    select.walk(&mut |node| {
+        if let Ref::RangeVar(name) = node {
+            found |= matches!(ctx.resolve(name)?, Named::Distributed(table) if table.oid == relation.oid);
+        }
+        Ok(!found)
+    })?;
+    Ok(found)
+}

@@ -1,0 +1,67 @@
+//! `pg_total_relation_size('t')` and its kin of a partitioned table: the sum over its nodes.
+
+use std::sync::Arc;
+
+use catalog::Relation;
+use pg_query::protobuf::a_const;
+use pg_query::{Node, NodeEnum};
+use pgerror::Result;
+
+use crate::context::{Context, Named};
+use crate::functions::{asks_size, facts};
+use crate::plan::{FinalSql, Gather, Input};
+use crate::tree::{self, Ref, Walk};
+
+/// The plan of a query that reads no tables of the user's besides; `None` if it does.
+pub(super) fn plan(ctx: &Context<'_>, query: &NodeEnum) -> Result<Option<Gather>> {
+    let mut reads_others = false;
+    query.walk(&mut |node| {
+        if let Ref::RangeVar(name) = node {
+            reads_others |= !matches!(ctx.resolve(name)?, Named::Home(_));
+        }
+        Ok(!reads_others)
+    })?;
+    if reads_others {
+        return Ok(None);
+    }
+    let mut rewritten = query.clone();
+    let mut inputs: Vec<Input> = Vec::new();
+    rewritten.rewrite(&mut |node: &mut Node| {
+        if let Some(NodeEnum::ResTarget(target)) = &mut node.node
+            && target.name.is_empty()
+        {
+            target.name = tree::output_name(target);
+        }
+        let Some(NodeEnum::FuncCall(call)) = &node.node else { return Ok(true) };
+        let Some(table) = sized_table(ctx, call.args.first()).filter(|_| asks_size(call)) else { return Ok(true) };
+        let sql = format!("SELECT {} AS size", tree::deparse_expression(node)?);
+        let name = ctx.input_table(format_args!("g{}", inputs.len() + 1));
+        *node = tree::parse_expression(&format!("(SELECT pg_catalog.sum(size)::pg_catalog.int8 FROM {name})"))?;
+        let nodes = table.distribution.nodes();
+        inputs.push(Input { table: name, nodes, sql, after_create: Vec::new(), dag: None });
+        Ok(false)
+    })?;
+    if facts(ctx, &rewritten)?.refused.is_some() {
+        return Ok(None);
+    }
+    let final_sql = FinalSql::plain(tree::deparse(&rewritten)?);
+    Ok(Some(Gather { node: ctx.home(), inputs, final_sql, writes: false }))
+}
+
+/// The partitioned table that an argument names as a constant.
+pub(crate) fn sized_table(ctx: &Context<'_>, argument: Option<&Node>) -> Option<Arc<Relation>> {
+    let mut argument = argument?.node.as_ref()?;
+    while let NodeEnum::TypeCast(cast) = argument {
+        argument = cast.arg.as_deref()?.node.as_ref()?;
+    }
+    let NodeEnum::AConst(constant) = argument else { return None };
+    let Some(a_const::Val::Sval(text)) = &constant.val else { return None };
+    let select = tree::parse_select(&format!("SELECT FROM {}", text.sval)).ok()?;
+    match &select.from_clause.first()?.node {
+        Some(NodeEnum::RangeVar(name)) => match ctx.resolve(name).ok()? {
+            Named::Distributed(relation) => Some(relation).filter(|relation| relation.distribution.is_partitioned()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
