@@ -101,8 +101,9 @@ impl Search<'_> {
                 route,
                 after_fill: Vec::new(),
             };
+            let is_single = self.is_single(block)?;
             let table = exchanged_table(None, exchange.table.clone(), columns, distribution);
-            let table = state.add(exchange, table);
+            let table = state.add(exchange, Relation { rows: if is_single { 1.0 } else { 0.0 }, ..table });
             state.made.push((block.text.clone(), table.clone()));
             options.push((replace(query, block, &table)?, state));
         }
@@ -145,12 +146,17 @@ impl Search<'_> {
         Ok((vec![gather.node], sql, inputs))
     }
 
+    /// Does it give one row, or none?
+    fn is_single(&self, block: &Block) -> Result<bool> {
+        let select = &block.query;
+        Ok(select.op == SetOperation::SetopNone as i32
+            && select.group_clause.is_empty()
+            && shape::is_aggregated(self.ctx, select)?)
+    }
+
     fn block_rows(&self, block: &Block, found: &Found) -> Result<f64> {
         let select = &block.query;
-        if select.op == SetOperation::SetopNone as i32
-            && select.group_clause.is_empty()
-            && shape::is_aggregated(self.ctx, select)?
-        {
+        if self.is_single(block)? {
             return Ok(1.0);
         }
         // What an exchange of this plan holds no server can estimate yet.
@@ -253,7 +259,7 @@ fn cte_query<'a>(with: Option<&'a WithClause>, name: &str) -> Option<&'a SelectS
 }
 
 /// The sub-select with those of the query's WITH items that it reads; `None` if it reads some that are not the query's own.
-fn with_ctes(ctx: &Context<'_>, select: &SelectStmt, query: &SelectStmt) -> Result<Option<SelectStmt>> {
+pub(super) fn with_ctes(ctx: &Context<'_>, select: &SelectStmt, query: &SelectStmt) -> Result<Option<SelectStmt>> {
     let own = levels::cte_names(&NodeEnum::SelectStmt(Box::new(select.clone())))?;
     let mut wanted: Vec<String> = Vec::new();
     let mut pending = vec![select.clone()];

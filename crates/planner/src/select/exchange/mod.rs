@@ -7,8 +7,10 @@
 //! ```text
 //! best(query) ─┬─ local already?                                 done
 //!              ├─ moves: each table stays, is broadcast or is repartitioned; cheapest first, the first that is local wins
-//!              └─ for each sub-select that refers to nothing outside: best(sub-select), its rows broadcast or brought home,
-//!                 then best(query over them)
+//!              ├─ for each sub-select that refers to nothing outside: best(sub-select), its rows broadcast or brought home,
+//!              │  then best(query over them)
+//!              └─ a condition about partitioned rows that every node can decide for its own: keys of the rows that passed
+//!                 broadcast or brought home, then best(query over them)
 //! ```
 //!
 //! Invariants: a temp table holds the rows of the table or sub-select it stands for, all that the query can use; what
@@ -23,6 +25,7 @@ mod names;
 mod partners;
 mod shadows;
 mod strip;
+mod verdicts;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -170,6 +173,11 @@ impl Search<'_> {
                     continue;
                 }
                 keep_cheaper(&mut best, self.best(&query, &state, &passed)?);
+            }
+        }
+        for (query, state) in self.verdicts(query, state)? {
+            if best.as_ref().is_none_or(|best| best.state.cost > state.cost) {
+                keep_cheaper(&mut best, self.best(&query, &state, passed_over)?);
             }
         }
         Ok(best)

@@ -229,13 +229,10 @@ impl Search<'_> {
                     continue;
                 }
                 let filter = filters.get(&table.number).cloned().unwrap_or_default();
-                let whole = gather::fragment(&table.relation, &table.name, needs, &[]);
-                let filtered = gather::fragment(&table.relation, &table.name, needs, &filter);
-                let rows_all = self.rows(&table.relation, &whole, &[])?;
-                let rows_filtered = if filter.is_empty() {
-                    rows_all
-                } else {
-                    self.rows(&table.relation, &filtered, &filter)?.min(rows_all)
+                let rows_all = self.rows(&table.relation, &table.name, needs, &[])?;
+                let rows_filtered = match filter.is_empty() {
+                    true => rows_all,
+                    false => self.rows(&table.relation, &table.name, needs, &filter)?.min(rows_all),
                 };
                 let needed = needs.columns(&table.relation);
                 units.push(Unit {
