@@ -260,3 +260,7 @@ CopyTo
     Scatter to [0 1 2]
       SELECT c_name, o_total FROM customer JOIN loxo_x1 orders ON c_custkey = o_custkey
 
+
+SELECT n_name FROM nation WHERE NOT EXISTS (SELECT 1 FROM customer WHERE c_nation = n_key)
+----
+

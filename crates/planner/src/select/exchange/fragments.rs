@@ -7,7 +7,8 @@ use pg_query::protobuf::{SelectStmt, SubLink, SubLinkType};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
-use super::moves::{Move, REDUCTION_MIN, Unit, by_rows, column_of, make_distinct};
+use super::estimate::width;
+use super::moves::{Move, Partner, REDUCTION_MIN, Unit, by_rows, column_of, kept_by, make_distinct};
 use super::{Search, State, exchanged_table};
 use crate::plan::{Exchange, FinalSql, KeySource, Route};
 use crate::select::gather::{self, Needs};
@@ -15,12 +16,13 @@ use crate::select::levels::{Found as Owner, Level};
 use crate::select::terms;
 use crate::tree;
 
-/// A list of keys is sent ahead if it is this much shorter than the rows it keeps at home.
-const KEYS_PART_MAX: f64 = 0.25;
+/// A list of keys is sent ahead if it costs no more than this part of what it saves.
+const KEYS_COST_MAX: f64 = 0.5;
 
 /// What is known while the fragments of one arrangement are made.
 struct Progress<'u> {
     units: &'u [Unit],
+    moves: &'u [Move],
     needs: &'u Needs,
     /// Tables of units that have been broadcast whole.
     broadcast: HashMap<usize, String>,
@@ -48,7 +50,7 @@ impl Search<'_> {
         state: &mut State,
     ) -> Result<HashMap<i32, String>> {
         let order = by_rows(units);
-        let mut progress = Progress { units, needs, broadcast: HashMap::new(), keys: HashMap::new() };
+        let mut progress = Progress { units, moves, needs, broadcast: HashMap::new(), keys: HashMap::new() };
         let mut tables = HashMap::new();
         for (position, at) in order.iter().enumerate() {
             let unit = &units[*at];
@@ -122,15 +124,13 @@ impl Search<'_> {
         let mut conditions = Vec::new();
         for partner in &units[at].partners {
             let other = &units[partner.unit];
-            if !before.contains(&partner.unit) || other.rows / other.rows_all >= REDUCTION_MIN {
+            if !before.contains(&partner.unit) || kept_by(units, at, partner) >= REDUCTION_MIN {
                 continue;
             }
             let has_column = other.columns.iter().any(|column| column.name == partner.other);
             let keys = match progress.broadcast.get(&partner.unit).filter(|_| has_column) {
                 Some(table) => Some(keys_of_table(table, &partner.other)),
-                None => {
-                    self.keys_here_or_sent(at, partner.unit, &partner.own, &partner.other, before, progress, state)?
-                }
+                None => self.keys_here_or_sent(at, partner, before, progress, state)?,
             };
             conditions.extend(keys.map(|keys| in_keys(&units[at], &partner.own, keys)));
         }
@@ -138,17 +138,15 @@ impl Search<'_> {
     }
 
     /// The partner's keys: read in place if they lie with the unit's rows, else sent to all nodes if that pays.
-    #[allow(clippy::too_many_arguments)]
     fn keys_here_or_sent(
         &self,
         at: usize,
-        other: usize,
-        own_column: &str,
-        other_column: &str,
+        partner: &Partner,
         before: &[usize],
         progress: &mut Progress<'_>,
         state: &mut State,
     ) -> Result<Option<SelectStmt>> {
+        let (other, own_column, other_column) = (partner.unit, &partner.own, &partner.other);
         let known = progress.keys.get(&(other, other_column.to_owned())).cloned();
         if let Some(table) = known {
             return Ok(Some(keys_of_table(&table, other_column)));
@@ -165,8 +163,10 @@ impl Search<'_> {
         if gather::nodes_of(&self.context(state), &here).is_ok() {
             return Ok(Some(keys));
         }
-        let sent = units[other].rows * self.nodes.len() as f64;
-        if sent > unit.rows_filtered * KEYS_PART_MAX {
+        let sent = units[other].rows * self.nodes.len() as f64 * width(1);
+        let lost = unit.rows_filtered * (1.0 - kept_by(units, at, partner));
+        let copies = if matches!(progress.moves[at], Move::Broadcast) { self.nodes.len() as f64 } else { 1.0 };
+        if sent > lost * width(unit.columns.len()) * copies * KEYS_COST_MAX {
             return Ok(None);
         }
         make_distinct(&mut keys);

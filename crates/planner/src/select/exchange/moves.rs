@@ -1,5 +1,5 @@
 //! Moving tables: each one stays, is broadcast, or is repartitioned by a column, so that the query becomes local. The
-//! arrangements are tried in the order of their cost.
+//! arrangements are tried in the order of their cost, up to that of a good one that is found step by step.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -101,24 +101,70 @@ impl Search<'_> {
         let mut best = self.home_arrangement(query, state, &units, &levels, &needs)?;
         let stand_ins: HashMap<i32, String> = units.iter().map(|unit| (unit.number, stand_in(unit.number))).collect();
         let renamed = over(query, &stand_ins)?;
+        let descended = self.descent(&renamed, state, &units)?;
+        let mut bound = descended.as_ref().map_or(f64::INFINITY, |choice| cost(&units, choice));
+        if let Some(best) = &best {
+            bound = bound.min(best.state.cost - state.cost);
+        }
         let mut arrangements = Arrangements::new(&units);
+        let mut cheaper = None;
         for _ in 0..TRIES_MAX {
-            let Some((cost, choice)) = arrangements.next(&units) else { break };
-            if self.left.get() == 0 || best.as_ref().is_some_and(|best| best.state.cost <= state.cost + cost) {
+            let Some((cost, choice)) = arrangements.next(&units).filter(|(cost, _)| *cost < bound) else { break };
+            if self.left.get() == 0 {
                 break;
             }
-            self.left.set(self.left.get() - 1);
-            let chosen = || choice.iter().zip(&units).map(|(at, unit)| &unit.options[*at]);
-            if !self.would_be_local(&renamed, state, chosen().map(|choice| choice.table.clone()))? {
-                continue;
-            }
-            let moves: Vec<Move> = chosen().map(|choice| choice.what.clone()).collect();
-            if let Some(found) = self.arranged(query, state, &units, &moves, cost, &levels, &needs)? {
-                keep_cheaper(&mut best, Some(found));
-                break;
+            if self.would_be_local(&renamed, state, &units, &choice)? {
+                cheaper = self.chosen(query, state, &units, &choice, cost, &levels, &needs)?;
+                if cheaper.is_some() {
+                    break;
+                }
             }
         }
+        if let (None, Some(choice)) = (&cheaper, &descended) {
+            cheaper = self.chosen(query, state, &units, choice, cost(&units, choice), &levels, &needs)?;
+        }
+        keep_cheaper(&mut best, cheaper);
         Ok(best)
+    }
+
+    /// Starts with all tables on all nodes, then takes for each, the largest first, the cheapest move under which the query stays
+    /// local. Where there are too many arrangements to try them all, this one is good: large tables that lie together stay.
+    fn descent(&self, renamed: &SelectStmt, state: &State, units: &[Unit]) -> Result<Option<Vec<usize>>> {
+        let everywhere = |unit: &Unit| {
+            unit.options.iter().position(|option| matches!(option.what, Move::Broadcast)).unwrap_or_default()
+        };
+        let mut choice: Vec<usize> = units.iter().map(everywhere).collect();
+        if !self.would_be_local(renamed, state, units, &choice)? {
+            return Ok(None);
+        }
+        let mut order: Vec<usize> = (0..units.len()).collect();
+        let weight = |at: usize| units[at].options[choice[at]].cost;
+        order.sort_by(|a, b| weight(*b).total_cmp(&weight(*a)));
+        for at in order {
+            for option in 0..choice[at] {
+                let before = std::mem::replace(&mut choice[at], option);
+                if self.would_be_local(renamed, state, units, &choice)? {
+                    break;
+                }
+                choice[at] = before;
+            }
+        }
+        Ok(Some(choice))
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn chosen(
+        &self,
+        query: &SelectStmt,
+        state: &State,
+        units: &[Unit],
+        choice: &[usize],
+        cost: f64,
+        levels: &[Level],
+        needs: &Needs,
+    ) -> Result<Option<Found>> {
+        let moves: Vec<Move> = choice.iter().zip(units).map(|(at, unit)| unit.options[*at].what.clone()).collect();
+        self.arranged(query, state, units, &moves, cost, levels, needs)
     }
 
     /// All tables come to the home node: always possible, no work is shared.
@@ -141,12 +187,9 @@ impl Search<'_> {
     }
 
     /// A quick look: is the query local over such tables, but perhaps for what stands above its WHERE?
-    fn would_be_local(
-        &self,
-        renamed: &SelectStmt,
-        state: &State,
-        tables: impl Iterator<Item = Arc<Relation>>,
-    ) -> Result<bool> {
+    fn would_be_local(&self, renamed: &SelectStmt, state: &State, units: &[Unit], choice: &[usize]) -> Result<bool> {
+        self.left.set(self.left.get().saturating_sub(1));
+        let tables = choice.iter().zip(units).map(|(at, unit)| unit.options[*at].table.clone());
         let exchanged: Vec<Arc<Relation>> = state.tables.iter().cloned().chain(tables).collect();
         let ctx = Context { catalog: self.ctx.catalog, session: self.ctx.session, exchanged: &exchanged, copies: None };
         let mut analyzer = Analyzer::new(&ctx);
@@ -355,15 +398,26 @@ pub(super) fn by_rows(units: &[Unit]) -> Vec<usize> {
 fn reduce(units: &mut [Unit]) {
     let order = by_rows(units);
     for (position, at) in order.iter().enumerate() {
-        let kept = units[*at]
-            .partners
-            .iter()
-            .filter(|partner| order[..position].contains(&partner.unit))
-            .map(|partner| units[partner.unit].rows / units[partner.unit].rows_all)
-            .fold(1.0, f64::min);
+        let earlier = units[*at].partners.iter().filter(|partner| order[..position].contains(&partner.unit));
+        let kept = earlier.map(|partner| kept_by(units, *at, partner)).fold(1.0, f64::min);
         if kept < REDUCTION_MIN {
             units[*at].rows = (units[*at].rows_filtered * kept).max(1.0);
         }
+    }
+}
+
+/// Part of a unit's rows that find a partner: as many as of the partner's own rows, but of rows with a unique key not more
+/// than the partner has rows.
+pub(super) fn kept_by(units: &[Unit], at: usize, partner: &Partner) -> f64 {
+    let (unit, other) = (&units[at], &units[partner.unit]);
+    let part = other.rows / other.rows_all;
+    let is_unique = unit.relation.unique_keys.iter().any(|key| match key.columns.as_slice() {
+        [column] => unit.relation.column_at(*column).is_some_and(|column| column.name == partner.own),
+        _ => false,
+    });
+    match is_unique && part < 1.0 {
+        true => (other.rows / unit.rows_filtered).min(1.0),
+        false => part,
     }
 }
 

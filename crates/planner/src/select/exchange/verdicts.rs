@@ -100,7 +100,8 @@ impl Search<'_> {
             else {
                 continue;
             };
-            let depends_on_order = facts(&ctx, &NodeEnum::SelectStmt(Box::new(keys.clone())))?.order_sensitive.is_some();
+            let depends_on_order =
+                facts(&ctx, &NodeEnum::SelectStmt(Box::new(keys.clone())))?.order_sensitive.is_some();
             let Ok(nodes) = nodes_asked(&ctx, &without, link) else { continue };
             if depends_on_order {
                 continue;
