@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use crate::aside::{Aside, Read};
 use crate::call::Call;
-use crate::exchange::{locks_of, open_portal};
+use crate::exchange::{Target, locks_of, open_portal};
 use crate::gather::{Filled, copy_rows, without_position};
 use crate::held::Held;
 use crate::locks::Locks;
@@ -300,7 +300,8 @@ impl Session {
             held.flush().await?;
         }
         let copy = if binary { copy_sql.to_owned() } else { copy_sql.replace("(FORMAT binary)", "(FORMAT text)") };
-        let moved = self.move_rows(sources, route, binary, &copy, Some(ready.aside()?)).await?;
+        let moved =
+            self.move_rows(sources, route, binary, &Target { copy: &copy, then: None }, Some(ready.aside()?)).await?;
         Ok(moved.iter().map(|moved| moved.rows).sum())
     }
 

@@ -380,6 +380,20 @@ pub enum Route {
     Single { node: NodeId },
 }
 
+impl Route {
+    /// Does it bring every row to the same places?
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Route::Hash { key, map, nodes }, Route::Hash { key: k, map: m, nodes: n }) => {
+                key == k && Arc::ptr_eq(map, m) && nodes == n
+            }
+            (Route::Replicated { nodes }, Route::Replicated { nodes: other }) => nodes == other,
+            (Route::Single { node }, Route::Single { node: other }) => node == other,
+            _ => false,
+        }
+    }
+}
+
 /// Where a key value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeySource {

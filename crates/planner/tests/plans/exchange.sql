@@ -98,11 +98,11 @@ SELECT o_custkey, sum(o_total) FROM orders GROUP BY o_custkey HAVING sum(o_total
 Dag over [0 1 2]
   loxo_x1 from [0 1 2] to node 0
     SELECT sum(o_total) AS loxo_c1 FROM orders
-  loxo_x2 from [0] to all of [0 1 2]
+  loxo_x2 from [0] to node 0
     SELECT sum(loxo_c1)::loxo_type_of_1_1 * 0.1 AS "?column?" FROM loxo_x1
-  loxo_x3 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
+  loxo_x3 from [0 1 2] to node 0
     SELECT o_custkey, o_total FROM public.orders
-  Scatter to [0 1 2]
+  Forward to 0
     SELECT o_custkey, sum(o_total) FROM loxo_x3 orders GROUP BY o_custkey HAVING sum(o_total) > (SELECT loxo_c1 AS "?column?" FROM loxo_x2)
 
 WITH totals (key, total) AS (SELECT o_custkey, sum(o_total) FROM orders GROUP BY o_custkey) SELECT c_name, total FROM customer, totals WHERE c_custkey = key AND total = (SELECT max(total) FROM totals)
@@ -118,12 +118,12 @@ Dag over [0 1 2]
 SELECT sum(l_price) FROM lineitem, customer WHERE (c_custkey = l_partkey AND c_name = 'a' AND l_quantity < 5) OR (c_custkey = l_partkey AND c_name = 'b' AND l_quantity < 7)
 ----
 Dag over [0 1 2]
-  loxo_x1 from [0 1 2] to all of [0 1 2]
-    SELECT c_custkey, c_name FROM public.customer WHERE c_name = 'a' OR c_name = 'b'
+  loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
+    SELECT l_partkey, l_quantity, l_price FROM public.lineitem WHERE l_quantity < 5 OR l_quantity < 7
   Gather on 0
     SELECT sum(loxo_c1)::loxo_type_of_1_1 AS sum FROM loxo_g1
     loxo_g1 from [0 1 2]
-      SELECT sum(l_price) AS loxo_c1 FROM lineitem, loxo_x1 customer WHERE (c_custkey = l_partkey AND c_name = 'a' AND l_quantity < 5) OR (c_custkey = l_partkey AND c_name = 'b' AND l_quantity < 7)
+      SELECT sum(l_price) AS loxo_c1 FROM loxo_x1 lineitem, customer WHERE (c_custkey = l_partkey AND c_name = 'a' AND l_quantity < 5) OR (c_custkey = l_partkey AND c_name = 'b' AND l_quantity < 7)
 
 SELECT e_text, c_name FROM events, customer WHERE e_id = c_custkey
 ----
@@ -260,7 +260,11 @@ CopyTo
     Scatter to [0 1 2]
       SELECT c_name, o_total FROM customer JOIN loxo_x1 orders ON c_custkey = o_custkey
 
-
 SELECT n_name FROM nation WHERE NOT EXISTS (SELECT 1 FROM customer WHERE c_nation = n_key)
 ----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to node 0
+    SELECT nation.n_key AS loxo_c1 FROM nation WHERE NOT EXISTS (SELECT 1 FROM customer WHERE c_nation = n_key)
+  Forward to 0
+    SELECT n_name FROM nation WHERE nation.n_key IN (SELECT loxo_c1 FROM loxo_x1 GROUP BY loxo_c1 HAVING pg_catalog.count(*) = 3)
 

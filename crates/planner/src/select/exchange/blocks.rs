@@ -8,7 +8,7 @@ use pg_query::protobuf::{SelectStmt, SetOperation, WithClause};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
-use super::estimate::width;
+use super::estimate::{STEP, width};
 use super::names::{Ctes, Names};
 use super::{Found, Search, State, exchanged_table};
 use crate::context::{Context, Named};
@@ -90,7 +90,7 @@ impl Search<'_> {
                 Distribution::Temporary => (Route::Single { node: home[0] }, 1.0),
                 _ => (Route::Replicated { nodes: self.nodes.clone() }, self.nodes.len() as f64),
             };
-            state.cost += weight * copies;
+            state.cost += STEP + weight * copies;
             let columns = self.block_columns(block, &state)?;
             let exchange = Exchange {
                 table: state.next_table(),
@@ -141,6 +141,7 @@ impl Search<'_> {
                 after_fill: Vec::new(),
             };
             state.add(exchange, exchanged_table(None, table, Vec::new(), Distribution::Temporary));
+            state.cost += STEP;
         }
         let sql = FinalSql { text: tree::deparse_select(&last)?, types: gather.final_sql.types.clone() };
         Ok((vec![gather.node], sql, inputs))

@@ -25,16 +25,19 @@ impl Search<'_> {
                 early.push(condition.clone());
             }
         }
-        let copies = if relation.distribution.is_partitioned() { relation.distribution.nodes().len() } else { 1 };
+        let nodes = if relation.distribution.is_partitioned() { relation.distribution.nodes().len() } else { 1 };
         let estimated = match self.shadows.iter().find(|shadow| shadow.input.table == relation.name) {
             Some(shadow) => self.expected(shadow.input.sql.clone()),
             None => self.estimated(&gather::fragment(relation, name, needs, &early))?,
         };
+        let all = if relation.rows > 0.0 { relation.rows } else { ROWS_UNKNOWN };
         let (rows, unknown) = match estimated {
-            Some(rows) => (rows, conditions.len() - early.len()),
-            None => (if relation.rows > 0.0 { relation.rows } else { ROWS_UNKNOWN }, conditions.len()),
+            // PostgreSQL never says 0: one row may as well be all that the nodes have together.
+            Some(rows) if rows <= 1.0 && !early.is_empty() => (1.0, conditions.len() - early.len()),
+            Some(rows) => (rows * nodes as f64, conditions.len() - early.len()),
+            None => (all * nodes as f64, conditions.len()),
         };
-        Ok((rows * KEPT_BY_CONDITION.powi(unknown as i32) * copies as f64).max(1.0))
+        Ok((rows * KEPT_BY_CONDITION.powi(unknown as i32)).max(1.0))
     }
 
     /// What the home node expects of a text, if that is known; else it is asked for next time.
@@ -50,6 +53,9 @@ impl Search<'_> {
         known
     }
 }
+
+/// What a step costs besides its rows, in rows: a temp table on every node, and some waits.
+pub(super) const STEP: f64 = 2000.0;
 
 /// What moving a row of so many columns costs.
 pub(super) fn width(columns: usize) -> f64 {

@@ -11,7 +11,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 use placement::BucketMap;
 
-use super::estimate::width;
+use super::estimate::{STEP, width};
 use super::{Found, Search, State, exchanged_table, keep_cheaper, partners, strip};
 use crate::context::Context;
 use crate::select::gather::{self, Needs};
@@ -20,7 +20,7 @@ use crate::select::locality::{Analyzer, Env};
 use crate::tree::{self, Walk};
 
 /// Part of the rows up to which another table's condition is worth a semi-join.
-pub(super) const REDUCTION_MIN: f64 = 0.5;
+pub(super) const REDUCTION_MAX: f64 = 0.5;
 /// Everything on one node is computed by that node alone.
 const HOME_WORK: f64 = 1.5;
 /// Arrangements tried for one query.
@@ -182,7 +182,7 @@ impl Search<'_> {
         };
         let moves: Vec<Move> = units.iter().map(|u| if is_at_home(u) { Move::Stay } else { Move::Home }).collect();
         let moved = units.iter().zip(&moves).filter(|(_, m)| matches!(m, Move::Home));
-        let cost: f64 = moved.map(|(unit, _)| unit.rows * width(unit.columns.len()) * HOME_WORK).sum();
+        let cost: f64 = moved.map(|(unit, _)| STEP + unit.rows * width(unit.columns.len()) * HOME_WORK).sum();
         self.arranged(query, state, units, &moves, cost, levels, needs)
     }
 
@@ -323,7 +323,7 @@ impl Search<'_> {
             };
             let is_partitioned = unit.relation.distribution.is_partitioned();
             if is_partitioned {
-                options.push((Move::Broadcast, weight * copies));
+                options.push((Move::Broadcast, STEP + weight * copies));
             }
             let is_looked_up_from = levels.iter().any(|l| l.in_expression && l.parent == Some(unit.level));
             let may_split = is_partitioned || levels[unit.level].has_outer_join || is_looked_up_from;
@@ -336,7 +336,7 @@ impl Search<'_> {
                 };
                 for (map_id, map) in spaces.iter().filter(|_| is_wanted) {
                     let key = KeyColumn { number: column.number, key_type };
-                    options.push((Move::Hash { key, map_id: *map_id, map: map.clone() }, weight * 1.1));
+                    options.push((Move::Hash { key, map_id: *map_id, map: map.clone() }, STEP + weight * 1.1));
                 }
             }
             options.sort_by(|a, b| a.1.total_cmp(&b.1));
@@ -400,7 +400,7 @@ fn reduce(units: &mut [Unit]) {
     for (position, at) in order.iter().enumerate() {
         let earlier = units[*at].partners.iter().filter(|partner| order[..position].contains(&partner.unit));
         let kept = earlier.map(|partner| kept_by(units, *at, partner)).fold(1.0, f64::min);
-        if kept < REDUCTION_MIN {
+        if kept <= REDUCTION_MAX {
             units[*at].rows = (units[*at].rows_filtered * kept).max(1.0);
         }
     }

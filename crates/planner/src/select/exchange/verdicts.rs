@@ -25,7 +25,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use super::blocks::with_ctes;
-use super::estimate::width;
+use super::estimate::{STEP, width};
 use super::names::{Ctes, Names};
 use super::{Search, State, exchanged_table};
 use crate::context::{Context, Named};
@@ -145,7 +145,7 @@ impl Search<'_> {
                 after_fill: Vec::new(),
             };
             let passed = asked.passed(&exchange.table)?;
-            state.cost += asked.rows * asked.nodes.len() as f64 * width(columns.len()) * copies;
+            state.cost += STEP + asked.rows * asked.nodes.len() as f64 * width(columns.len()) * copies;
             let table = exchanged_table(None, exchange.table.clone(), columns, distribution);
             state.add(exchange, table);
             let conditions = asked.rest.iter().cloned().chain([passed]).collect();
