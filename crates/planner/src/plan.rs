@@ -118,6 +118,10 @@ pub struct Dag {
     pub exchanges: Vec<Exchange>,
     /// A [`Forward`], [`Scatter`] or [`Gather`].
     pub last: Plan,
+    /// Type markers in the texts of `last` that nodes run (of a [`Gather`]: in those of its inputs); see [`FinalSql`].
+    pub last_types: Vec<(usize, usize)>,
+    /// The exchanges (0-based) that the inputs of these markers stand for.
+    pub last_inputs: Vec<usize>,
     /// Texts whose number of rows (as the home node's EXPLAIN gives it) would have made a better plan.
     pub estimates_wanted: Vec<String>,
 }

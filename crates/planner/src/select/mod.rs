@@ -3,7 +3,8 @@
 //! ```text
 //! views expanded ─ facts (functions, locks) ─ locality ─┬─ Free, Whole, Home → Forward
 //!                                                       ├─ Split, nothing left to do → Scatter
-//!                                                       ├─ Split, ORDER BY / LIMIT / aggregates on top → finish: Gather of one fragment
+//!                                                       ├─ Split, ORDER BY / LIMIT / aggregates on top → finish: Gather of one fragment,
+//!                                                       │  or, with many rows, exchange: they move by what is grouped → Dag
 //!                                                       └─ anything else ─┬─ exchange: rows move between nodes until it is local → Dag
 //!                                                                         └─ gather: each table comes to the home node → Gather
 //! ```
@@ -45,6 +46,10 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     }
     let NodeEnum::SelectStmt(select) = query else { return Err(PgError::internal("not a query")) };
     match local_plan(ctx, statement, select, &facts) {
+        Ok(Plan::Gather(gather)) => match exchange::spread(ctx, select, &facts)? {
+            Some(dag) => Ok(Plan::Dag(Box::new(dag))),
+            None => Ok(Plan::Gather(gather)),
+        },
         Ok(plan) => Ok(plan),
         Err(Not::Refused(error)) => Err(error),
         Err(Not::Local(reason)) => match exchange::plan(ctx, select, &facts)? {

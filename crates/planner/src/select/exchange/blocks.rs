@@ -10,7 +10,7 @@ use pgerror::{PgError, Result};
 
 use super::estimate::{STEP, width};
 use super::names::{Ctes, Names};
-use super::{Found, Search, State, exchanged_table};
+use super::{Found, Markers, Search, State, exchanged_table};
 use crate::context::{Context, Named};
 use crate::plan::{Exchange, FinalSql, Gather, Plan, Route};
 use crate::select::{exact, levels, shape};
@@ -83,7 +83,7 @@ impl Search<'_> {
         let mut options = Vec::new();
         for distribution in [Distribution::Temporary, everywhere] {
             let mut state = found.state.clone();
-            let (nodes, sql, inputs) = self.settle(&found.last, &mut state)?;
+            let (nodes, sql, inputs) = self.settle(&found, &mut state)?;
             let weight = rows * width(block.names.len());
             let (route, copies) = match &distribution {
                 Distribution::Temporary if nodes == home => (Route::Single { node: home[0] }, 0.1),
@@ -111,11 +111,13 @@ impl Search<'_> {
     }
 
     /// A plan's rows as a text and the nodes to run it on; what must be gathered for it becomes exchanges of its own.
-    fn settle(&self, last: &Plan, state: &mut State) -> Result<(Vec<catalog::NodeId>, FinalSql, Vec<usize>)> {
-        match last {
-            Plan::Forward(forward) => Ok((forward.nodes[..1].to_vec(), FinalSql::plain(&forward.sql), Vec::new())),
-            Plan::Scatter(scatter) => Ok((scatter.nodes.clone(), FinalSql::plain(&scatter.sql), Vec::new())),
-            Plan::Gather(gather) => self.settle_gather(gather, state),
+    fn settle(&self, found: &Found, state: &mut State) -> Result<(Vec<catalog::NodeId>, FinalSql, Vec<usize>)> {
+        let Markers { types, inputs } = found.markers.clone();
+        let marked = |sql: &str| FinalSql { text: sql.to_owned(), types };
+        match &found.last {
+            Plan::Forward(forward) => Ok((forward.nodes[..1].to_vec(), marked(&forward.sql), inputs)),
+            Plan::Scatter(scatter) => Ok((scatter.nodes.clone(), marked(&scatter.sql), inputs)),
+            Plan::Gather(gather) => self.settle_gather(gather, &found.markers, state),
             _ => Err(PgError::internal("a query without rows")),
         }
     }
@@ -123,6 +125,7 @@ impl Search<'_> {
     fn settle_gather(
         &self,
         gather: &Gather,
+        markers: &Markers,
         state: &mut State,
     ) -> Result<(Vec<catalog::NodeId>, FinalSql, Vec<usize>)> {
         let mut last = tree::parse_select(&gather.final_sql.text)?;
@@ -135,8 +138,8 @@ impl Search<'_> {
                 table: table.clone(),
                 columns: Vec::new(),
                 nodes: input.nodes.clone(),
-                sql: FinalSql::plain(&input.sql),
-                inputs: Vec::new(),
+                sql: FinalSql { text: input.sql.clone(), types: markers.types.clone() },
+                inputs: markers.inputs.clone(),
                 route: Route::Single { node: gather.node },
                 after_fill: Vec::new(),
             };
@@ -202,7 +205,7 @@ fn counts_rows(value: &Node) -> bool {
 }
 
 /// A column of which only the name is known: it is equal to nothing we could prove.
-fn unknown_column() -> Column {
+pub(super) fn unknown_column() -> Column {
     Column {
         number: 0,
         name: String::new(),
@@ -317,7 +320,7 @@ fn replace(query: &SelectStmt, block: &Block, table: &Arc<Relation>) -> Result<S
     Ok(query)
 }
 
-fn rename_table(select: &mut SelectStmt, from: &str, to: &str) -> Result<()> {
+pub(super) fn rename_table(select: &mut SelectStmt, from: &str, to: &str) -> Result<()> {
     select.rewrite(&mut |node: &mut Node| {
         if let Some(NodeEnum::RangeVar(name)) = &mut node.node
             && name.relname == from

@@ -24,6 +24,7 @@ mod moves;
 mod names;
 mod partners;
 mod shadows;
+mod spread;
 mod strip;
 mod verdicts;
 
@@ -81,8 +82,27 @@ pub(super) fn plan(ctx: &Context<'_>, query: &SelectStmt, facts: &Facts) -> Resu
         shadows: shadows.iter().map(|shadow| shadow.input.clone()).collect(),
         exchanges: found.state.exchanges,
         last: found.last,
+        last_types: found.markers.types,
+        last_inputs: found.markers.inputs,
         estimates_wanted: search.wanted.into_inner().into_iter().collect(),
     }))
+}
+
+/// A plan that moves rows although a query is local, but for its last step: if that may have many rows to work on.
+pub(super) fn spread(ctx: &Context<'_>, query: &SelectStmt, facts: &Facts) -> Result<Option<Dag>> {
+    let mut most = 0.0_f64;
+    query.walk(&mut |node| {
+        if let Ref::RangeVar(name) = node
+            && let Named::Distributed(relation) = ctx.resolve(name)?
+        {
+            most = most.max(relation.rows);
+        }
+        Ok(true)
+    })?;
+    if most < spread::ROWS_MIN {
+        return Ok(None);
+    }
+    Ok(plan(ctx, query, facts)?.filter(|dag| !dag.exchanges.is_empty()))
 }
 
 /// Nothing in the statement cares where or how often it is evaluated.
@@ -152,13 +172,21 @@ impl State {
 struct Found {
     state: State,
     last: Plan,
+    markers: Markers,
+}
+
+/// Type markers in the texts of a last step that nodes run, and the exchanges (0-based) they are about.
+#[derive(Clone, Default)]
+struct Markers {
+    types: Vec<(usize, usize)>,
+    inputs: Vec<usize>,
 }
 
 impl Search<'_> {
     /// The cheapest plan of a query; `passed_over` are sub-selects that another branch of the search replaces.
     fn best(&self, query: &SelectStmt, state: &State, passed_over: &[String]) -> Result<Option<Found>> {
-        if let Some(last) = self.local(query, state)? {
-            return Ok(Some(Found { state: state.clone(), last }));
+        if let Some(found) = self.found(query, state)? {
+            return Ok(Some(found));
         }
         let mut best = self.moves(query, state)?;
         let blocks = self.blocks(query, state)?;
@@ -181,6 +209,16 @@ impl Search<'_> {
             }
         }
         Ok(best)
+    }
+
+    /// A query that needs no further movement, but perhaps to spread the work of its last step.
+    fn found(&self, query: &SelectStmt, state: &State) -> Result<Option<Found>> {
+        let Some(last) = self.local(query, state)? else { return Ok(None) };
+        let spread = match last {
+            Plan::Gather(_) => self.spread(query, state)?,
+            _ => None,
+        };
+        Ok(Some(spread.unwrap_or_else(|| Found { state: state.clone(), last, markers: Markers::default() })))
     }
 
     /// The plan of a query that needs no further movement.

@@ -221,9 +221,8 @@ impl Search<'_> {
         let mut state = state.clone();
         let tables = self.fragments(units, moves, levels, needs, &mut state)?;
         let query = over(query, &tables)?;
-        let last = self.local(&query, &state)?;
         state.cost += cost;
-        Ok(last.map(|last| Found { state, last }))
+        self.found(&query, &state)
     }
 
     /// The query without the conditions that moved tables' fragments apply, and the units with the columns left to travel.
@@ -357,8 +356,7 @@ impl Search<'_> {
             }
         }
         if spaces.is_empty() {
-            let all = |map: &BucketMap| map.nodes().len() == self.nodes.len();
-            spaces.extend(self.ctx.catalog.maps().find(|(_, map)| all(map)).map(|(id, map)| (id, map.clone())));
+            spaces.extend(self.map_of_all());
         }
         spaces
     }
