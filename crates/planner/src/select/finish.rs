@@ -104,7 +104,7 @@ pub(super) struct Planned {
 }
 
 impl Planned {
-    fn gather(self, ctx: &Context<'_>, nodes: Vec<NodeId>) -> Result<Gather> {
+    pub fn gather(self, ctx: &Context<'_>, nodes: Vec<NodeId>) -> Result<Gather> {
         let sql = tree::deparse_select(&self.fragment)?;
         let text = tree::deparse_select(&self.last)?;
         let input = Input { table: TABLE.to_owned(), nodes, sql, after_create: Vec::new(), dag: None };

@@ -47,7 +47,7 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     let NodeEnum::SelectStmt(select) = query else { return Err(PgError::internal("not a query")) };
     match local_plan(ctx, statement, select, &facts) {
         Ok(Plan::Gather(gather)) => match exchange::spread(ctx, select, &facts)? {
-            Some(dag) => Ok(Plan::Dag(Box::new(dag))),
+            Some(better) => Ok(better),
             None => Ok(Plan::Gather(gather)),
         },
         Ok(plan) => Ok(plan),

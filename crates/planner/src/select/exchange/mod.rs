@@ -88,21 +88,18 @@ pub(super) fn plan(ctx: &Context<'_>, query: &SelectStmt, facts: &Facts) -> Resu
     }))
 }
 
-/// A plan that moves rows although a query is local, but for its last step: if that may have many rows to work on.
-pub(super) fn spread(ctx: &Context<'_>, query: &SelectStmt, facts: &Facts) -> Result<Option<Dag>> {
-    let mut most = 0.0_f64;
-    query.walk(&mut |node| {
-        if let Ref::RangeVar(name) = node
-            && let Named::Distributed(relation) = ctx.resolve(name)?
-        {
-            most = most.max(relation.rows);
-        }
-        Ok(true)
-    })?;
-    if most < spread::ROWS_MIN {
+/// A better plan of a query that is local but for its last step, if that may have many rows to work on.
+pub(super) fn spread(ctx: &Context<'_>, query: &SelectStmt, facts: &Facts) -> Result<Option<Plan>> {
+    if spread::rows_at_most(ctx, query)? < spread::ROWS_MIN {
         return Ok(None);
     }
-    Ok(plan(ctx, query, facts)?.filter(|dag| !dag.exchanges.is_empty()))
+    let Some(dag) = plan(ctx, query, facts)? else { return Ok(None) };
+    // To copy tables that the transaction has changed would be more work than is saved.
+    Ok(match dag.shadows.is_empty() {
+        true if dag.exchanges.is_empty() => Some(dag.last),
+        true => Some(Plan::Dag(Box::new(dag))),
+        false => None,
+    })
 }
 
 /// Nothing in the statement cares where or how often it is evaluated.
