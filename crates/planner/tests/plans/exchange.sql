@@ -98,7 +98,7 @@ SELECT o_custkey, sum(o_total) FROM orders GROUP BY o_custkey HAVING sum(o_total
 Dag over [0 1 2]
   loxo_x1 from [0 1 2] to node 0
     SELECT sum(o_total) AS loxo_c1 FROM orders
-  loxo_x2 from [0] to node 0
+  loxo_x2 from [0] to all of [0 1 2]
     SELECT sum(loxo_c1)::loxo_type_of_1_1 * 0.1 AS "?column?" FROM loxo_x1
   loxo_x3 from [0 1 2] to node 0
     SELECT o_custkey, o_total FROM public.orders

@@ -16,8 +16,8 @@ use crate::plan::{Exchange, FinalSql, Gather, Plan, Route};
 use crate::select::{exact, levels, shape};
 use crate::tree::{self, Ref, Walk};
 
-/// More than these in one query are left where they are.
-const BLOCKS_MAX: usize = 5;
+/// More than these in one query are left where they are, but for those of one row.
+pub(super) const BLOCKS_MAX: usize = 5;
 /// Guessed rows of a sub-select.
 const ROWS_UNKNOWN: f64 = 1000.0;
 
@@ -62,8 +62,36 @@ impl Search<'_> {
             let original = NodeEnum::SelectStmt(select.clone());
             blocks.push(Block { original, query: alone, text, names: output });
         }
-        blocks.truncate(BLOCKS_MAX);
         Ok(blocks)
+    }
+
+    /// The query with all sub-selects of one row computed first, since there is no better way with those: on the home node, or
+    /// on all nodes if there are partitioned rows left to compare them with.
+    pub(super) fn with_singles(
+        &self,
+        query: &SelectStmt,
+        blocks: &[Block],
+        state: &State,
+    ) -> Result<Option<(SelectStmt, State)>> {
+        let mut singles = Vec::new();
+        let mut rest = query.clone();
+        for block in blocks {
+            // A WITH item is better computed once for all who read it.
+            let stands_alone = matches!(&block.original, NodeEnum::SelectStmt(select) if **select == block.query);
+            if stands_alone && self.is_single(block)? && put(&mut rest, block, &tree::empty_select())? {
+                singles.push(block);
+            }
+        }
+        let everywhere = reads_partitioned(&self.context(state), &rest, &rest)?;
+        let (mut query, mut state, mut changed) = (query.clone(), state.clone(), false);
+        for block in singles {
+            let mut options = self.replaced(&query, block, &state)?;
+            let option = if everywhere { options.pop() } else { options.into_iter().next() };
+            let Some(option) = option else { continue };
+            (query, state) = option;
+            changed = true;
+        }
+        Ok(changed.then_some((query, state)))
     }
 
     /// The query over a table that holds the block's rows, on the home node or on all nodes.
@@ -310,14 +338,22 @@ fn replace(query: &SelectStmt, block: &Block, table: &Arc<Relation>) -> Result<S
         ..tree::empty_select()
     };
     let mut query = query.clone();
+    put(&mut query, block, &stand_in)?;
+    Ok(query)
+}
+
+/// Puts something in the block's place, if the query has it.
+fn put(query: &mut SelectStmt, block: &Block, stand_in: &SelectStmt) -> Result<bool> {
+    let mut found = false;
     query.rewrite(&mut |node: &mut Node| {
         if node.node.as_ref() == Some(&block.original) {
             *node = tree::node(NodeEnum::SelectStmt(Box::new(stand_in.clone())));
+            found = true;
             return Ok(false);
         }
         Ok(true)
     })?;
-    Ok(query)
+    Ok(found)
 }
 
 pub(super) fn rename_table(select: &mut SelectStmt, from: &str, to: &str) -> Result<()> {

@@ -6,6 +6,7 @@
 //!
 //! ```text
 //! best(query) ─┬─ local already?                                 done
+//!              ├─ sub-selects of one row that refer to nothing outside: computed first, then best(query over them)
 //!              ├─ moves: each table stays, is broadcast or is repartitioned; cheapest first, the first that is local wins
 //!              ├─ for each sub-select that refers to nothing outside: best(sub-select), its rows broadcast or brought home,
 //!              │  then best(query over them)
@@ -45,10 +46,11 @@ use crate::plan::{Dag, Exchange, Plan};
 use crate::session::SessionFacts;
 use crate::tree::{self, Ref, Walk};
 
+use blocks::BLOCKS_MAX;
 use shadows::Shadow;
 
 /// Most arrangements of tables that are tried for one statement.
-const ARRANGEMENTS_MAX: usize = 1500;
+const ARRANGEMENTS_MAX: usize = 800;
 
 /// Plans a query that is not local; `None` if this module cannot.
 pub(super) fn plan(ctx: &Context<'_>, query: &SelectStmt, facts: &Facts) -> Result<Option<Dag>> {
@@ -185,8 +187,12 @@ impl Search<'_> {
         if let Some(found) = self.found(query, state)? {
             return Ok(Some(found));
         }
+        let mut blocks = self.blocks(query, state)?;
+        if let Some((query, state)) = self.with_singles(query, &blocks, state)? {
+            return self.best(&query, &state, passed_over);
+        }
+        blocks.truncate(BLOCKS_MAX);
         let mut best = self.moves(query, state)?;
-        let blocks = self.blocks(query, state)?;
         for (i, block) in blocks.iter().enumerate() {
             if passed_over.contains(&block.text) || self.left.get() == 0 {
                 continue;

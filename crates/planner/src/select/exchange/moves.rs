@@ -24,7 +24,7 @@ pub(super) const REDUCTION_MAX: f64 = 0.5;
 /// Everything on one node is computed by that node alone.
 const HOME_WORK: f64 = 1.5;
 /// Arrangements tried for one query.
-const TRIES_MAX: usize = 400;
+const TRIES_MAX: usize = 200;
 
 /// A table reference that may be moved.
 #[derive(Clone)]
