@@ -1,4 +1,4 @@
-//! Exchanges are seen in EXPLAIN, and they stop on all nodes when nobody waits for them any more.
+//! Exchanges are seen in EXPLAIN, and they stop on all nodes when nobody waits for them any more or there are enough rows.
 
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,8 @@ const LINES: [&str; 8] = [
 const QUERY: &str = "SELECT a.v, count(*) FROM a JOIN b ON a.k = b.v GROUP BY 1 ORDER BY 2, 1 LIMIT 3";
 /// Hours of work, in a plan with an exchange.
 const ENDLESS: &str = "SELECT count(*) FROM a JOIN b ON a.k = b.v, generate_series(1, 1000000000) g";
+/// As many rows, of which three are wanted.
+const LIMITED: &str = "SELECT a.v, generate_series(1, 1000000000) FROM a JOIN b ON a.k = b.v LIMIT 3";
 const STOPPED_WITHIN: Duration = Duration::from_secs(20);
 
 #[test]
@@ -37,6 +39,7 @@ fn exchanges_are_explained_and_stop_when_the_client_is_gone() {
     explained(&cluster);
     for before in [&[][..], &["BEGIN"], &["BEGIN", "UPDATE b SET v = v + 0"]] {
         stops(&cluster, before);
+        limited(&cluster, before);
     }
 }
 
@@ -75,6 +78,14 @@ fn stops(cluster: &Cluster, before: &[&str]) {
     client.send_query(ENDLESS).expect("a query on its way");
     until(cluster, |at_work| at_work == 2);
     drop(client);
+    until(cluster, |at_work| at_work == 0);
+}
+
+/// No node goes on once there are enough rows.
+fn limited(cluster: &Cluster, before: &[&str]) {
+    let mut client = cluster.connect(0).expect("a session");
+    before.iter().for_each(|sql| drop(client.run(sql).expect(sql)));
+    assert_eq!(client.strings(LIMITED).expect("rows").len(), 3);
     until(cluster, |at_work| at_work == 0);
 }
 

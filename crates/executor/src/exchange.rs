@@ -30,8 +30,9 @@ use crate::staged::{Destination, RowRouter};
 
 /// What a source gives in one round, about.
 const BATCH_BYTES: usize = 8 << 20;
-/// Rows of the first round, when their size is not known yet.
-const FIRST_BATCH_ROWS: usize = 20_000;
+/// Rows of the first round, when their size is not known yet; each later one may have so many times more.
+const FIRST_BATCH_ROWS: usize = 2_000;
+const BATCH_GROWTH: usize = 8;
 const BATCH_ROWS_MIN: usize = 100;
 const BATCH_ROWS_MAX: usize = 200_000;
 
@@ -83,10 +84,11 @@ impl Session {
         let made = self.finish_all(&dag.nodes).await?;
         let format = if binary { "binary" } else { "text" };
         let copy = format!("COPY pg_temp.{} FROM STDIN (FORMAT {format})", quote_identifier(&exchange.table));
-        let mut moved = self.move_rows(sources, &exchange.route, binary, &copy, None).await?;
+        let to =
+            Target { copy: &copy, then: Some((&dag.nodes, after_fill_sql(&exchange.table, &exchange.after_fill))) };
+        let mut moved = self.move_rows(sources, &exchange.route, binary, &to, None).await?;
         let stayed = dag.nodes.iter().zip(&made).filter(|(node, _)| stays == Some(**node));
         moved.extend(stayed.map(|(node, tag)| Moved::stayed(*node, tag.as_deref())));
-        self.after_fill(&exchange.table, &exchange.after_fill, dag).await?;
         Ok((columns, moved))
     }
 
@@ -134,32 +136,28 @@ impl Session {
 
     /// Indexes and statistics; on all nodes, since a plan may ask any of them.
     pub(crate) async fn after_fill(&mut self, table: &str, actions: &[String], dag: &Dag) -> Result<()> {
-        let mut sql = actions.join("; ");
-        if !sql.is_empty() {
-            sql.push_str("; ");
-        }
-        sql.push_str(&format!("ANALYZE pg_temp.{}", quote_identifier(table)));
+        let sql = after_fill_sql(table, actions);
         for node in &dag.nodes {
             self.link(*node)?.link.connection.query(sql.as_bytes());
         }
         self.finish_all(&dag.nodes).await.map(|_| ())
     }
 
-    /// Empties the portals of `sources`, the first batch of which is on its way, by this COPY, into the same sessions or
-    /// those that rest; gives what each source gave.
+    /// Empties the portals of `sources`, the first batch of which is on its way, into tables of the same sessions or of those
+    /// that rest; gives what each source gave.
     pub(crate) async fn move_rows(
         &mut self,
         mut sources: Vec<NodeId>,
         route: &Route,
         binary: bool,
-        copy: &str,
+        to: &Target<'_>,
         mut resting: Option<&mut Aside>,
     ) -> Result<Vec<Moved>> {
         let mut router = RowRouter::new(route, binary, self.spread).of_encoding(self.foreign_encoding());
-        let mut batch_rows = None;
+        let (mut asked, mut batch_rows) = (None, FIRST_BATCH_ROWS);
         let mut moved: Vec<Moved> = sources.iter().map(|node| Moved::nothing(*node)).collect();
-        while !sources.is_empty() {
-            let (batches, open) = self.fetch(&sources, batch_rows).await?;
+        loop {
+            let (batches, open) = self.fetch(&sources, asked).await?;
             let mut parcels = Parcels::new(binary);
             for (node, run) in &batches {
                 let before = (parcels.rows, parcels.bytes);
@@ -167,14 +165,18 @@ impl Session {
                 let counts = moved.iter_mut().filter(|moved| moved.node == *node);
                 counts.for_each(|moved| moved.add(parcels.rows - before.0, parcels.bytes - before.1));
             }
-            batch_rows = Some(parcels.rows_for(BATCH_BYTES));
-            match resting.as_deref_mut() {
-                None => deliver(&mut self.held, copy, &parcels).await?,
-                Some(aside) => deliver(&mut aside.held, copy, &parcels).await?,
+            batch_rows = parcels.rows_for(BATCH_BYTES).min(batch_rows * BATCH_GROWTH);
+            asked = Some(batch_rows);
+            let held = match resting.as_deref_mut() {
+                None => &mut self.held,
+                Some(aside) => &mut aside.held,
+            };
+            deliver(held, to, &parcels, open.is_empty()).await?;
+            if open.is_empty() {
+                return Ok(moved);
             }
             sources = open;
         }
-        Ok(moved)
     }
 
     /// The next rows of every open portal (those asked for already if no number is given), and the nodes whose portals
@@ -203,10 +205,39 @@ impl Session {
     }
 }
 
-/// One COPY for each node that gets rows, all at once.
-async fn deliver(held: &mut BTreeMap<NodeId, Held>, copy: &str, parcels: &Parcels) -> Result<()> {
-    let mut links = take_links(held, &parcels.targets())?;
-    let work = links.iter_mut().map(|(node, held)| copy_parcel(held, copy, parcels.of(*node), parcels.binary));
+/// Where moved rows go, and how.
+pub(crate) struct Target<'a> {
+    pub(crate) copy: &'a str,
+    /// Nodes and what they do once they have all rows.
+    pub(crate) then: Option<(&'a [NodeId], String)>,
+}
+
+fn after_fill_sql(table: &str, actions: &[String]) -> String {
+    let analyze = format!("ANALYZE pg_temp.{}", quote_identifier(table));
+    actions.iter().cloned().chain([analyze]).collect::<Vec<_>>().join("; ")
+}
+
+/// One COPY for each node that gets rows, all at once; with the last one comes what is to be done afterwards.
+async fn deliver(held: &mut BTreeMap<NodeId, Held>, to: &Target<'_>, parcels: &Parcels, is_last: bool) -> Result<()> {
+    let then = to.then.as_ref().filter(|_| is_last);
+    let mut nodes = parcels.targets();
+    nodes.extend(then.iter().flat_map(|(nodes, _)| nodes.iter()));
+    nodes.sort_unstable();
+    nodes.dedup();
+    let mut links = take_links(held, &nodes)?;
+    let work = links.iter_mut().map(|(node, held)| async {
+        let rows = parcels.of(*node);
+        if !rows.is_empty() {
+            queue_parcel(held, to.copy, rows, parcels.binary).await?;
+        }
+        if let Some((_, sql)) = then {
+            held.link.connection.query(sql.as_bytes());
+        }
+        held.flush().await?;
+        let copied = if rows.is_empty() { Ok(()) } else { read_copied(held).await };
+        let done = if then.is_some() { held.finish().await.map(|_| ()) } else { Ok(()) };
+        copied.and(done)
+    });
     let results = futures_util::future::join_all(work).await;
     held.extend(links);
     results.into_iter().collect()
@@ -272,13 +303,9 @@ async fn read_batch(held: &mut Held) -> Result<(Vec<Bytes>, bool)> {
     Ok((runs, ended))
 }
 
-async fn copy_parcel(held: &mut Held, copy: &str, rows: &[u8], binary: bool) -> Result<()> {
+/// A whole COPY at once: if the backend refuses it, it drops the rows.
+async fn queue_parcel(held: &mut Held, copy: &str, rows: &[u8], binary: bool) -> Result<()> {
     held.link.connection.query(copy.as_bytes());
-    held.flush().await?;
-    match held.next().await? {
-        Event::CopyIn(_) => {}
-        other => return Err(PgError::protocol(format!("unexpected answer {other:?} to COPY"))),
-    }
     if binary {
         send(held, BINARY_HEADER).await?;
     }
@@ -292,8 +319,17 @@ async fn copy_parcel(held: &mut Held, copy: &str, rows: &[u8], binary: bool) -> 
         send(held, &BINARY_TRAILER).await?;
     }
     frontend::copy_done(held.link.connection.out());
-    held.flush().await?;
-    held.finish().await.map(|_| ())
+    Ok(())
+}
+
+async fn read_copied(held: &mut Held) -> Result<()> {
+    loop {
+        match held.next().await? {
+            Event::CopyIn(_) | Event::Complete(_) => {}
+            Event::Done => return Ok(()),
+            other => return Err(PgError::protocol(format!("unexpected answer {other:?} to COPY"))),
+        }
+    }
 }
 
 async fn send(held: &mut Held, bytes: &[u8]) -> Result<()> {

@@ -135,7 +135,7 @@ impl Session {
             steps.push(Step { name: format!("Exchange {}", exchange.table), sql, nodes });
             filled.push(columns);
         }
-        match &dag.last {
+        match &self.last_of(dag, &filled).await? {
             Plan::Gather(gather) => steps.extend(self.gather_steps(gather, explain, call).await?),
             Plan::Scatter(scatter) => steps.push(self.last_step(&scatter.nodes, &scatter.sql, explain, call).await?),
             Plan::Forward(forward) => {

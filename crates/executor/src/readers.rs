@@ -16,12 +16,13 @@
 
 use catalog::{NodeId, quote_identifier};
 use pgerror::{PgError, Result};
-use planner::{ChangedTable, Dag, Exchanges, Input, Plan, Route};
+use pgproto::backend::Field;
+use planner::{ChangedTable, Dag, Exchanges, FinalSql, Input, Plan, Route};
 use tokio::time::Instant;
 
 use crate::aside::{Aside, Read};
 use crate::call::Call;
-use crate::exchange::{locks_of, open_portal};
+use crate::exchange::{Target, locks_of, open_portal};
 use crate::gather::{Filled, copy_rows, without_position};
 use crate::held::Held;
 use crate::locks::Locks;
@@ -203,7 +204,7 @@ impl Session {
         for exchange in &dag.exchanges {
             filled.push(self.exchange(exchange, dag, &filled, call).await.map_err(without_position)?.0);
         }
-        match &dag.last {
+        match &self.last_of(dag, &filled).await? {
             Plan::Gather(gather) => {
                 let sql = Box::pin(self.fill_all(&gather.inputs, &gather.final_sql, call)).await?;
                 Ok((vec![self.sink], sql))
@@ -214,6 +215,24 @@ impl Session {
             }
             _ => Err(PgError::internal("a plan with exchanges that ends in no query")),
         }
+    }
+
+    /// The last step, with the type markers in its texts replaced.
+    pub(crate) async fn last_of(&mut self, dag: &Dag, filled: &[Vec<Field>]) -> Result<Plan> {
+        let mut last = dag.last.clone();
+        let inputs: Vec<&[Field]> =
+            dag.last_inputs.iter().map(|at| filled.get(*at).map(Vec::as_slice).unwrap_or_default()).collect();
+        let texts: Vec<&mut String> = match &mut last {
+            Plan::Gather(gather) => gather.inputs.iter_mut().map(|input| &mut input.sql).collect(),
+            Plan::Scatter(scatter) => vec![&mut scatter.sql],
+            Plan::Forward(forward) => vec![&mut forward.sql],
+            _ => Vec::new(),
+        };
+        for text in texts {
+            let marked = FinalSql { text: std::mem::take(text), types: dag.last_types.clone() };
+            *text = self.resolve_types(&marked, &inputs).await?;
+        }
+        Ok(last)
     }
 
     /// Makes the shadows, with their rows or empty.
@@ -300,7 +319,8 @@ impl Session {
             held.flush().await?;
         }
         let copy = if binary { copy_sql.to_owned() } else { copy_sql.replace("(FORMAT binary)", "(FORMAT text)") };
-        let moved = self.move_rows(sources, route, binary, &copy, Some(ready.aside()?)).await?;
+        let moved =
+            self.move_rows(sources, route, binary, &Target { copy: &copy, then: None }, Some(ready.aside()?)).await?;
         Ok(moved.iter().map(|moved| moved.rows).sum())
     }
 

@@ -118,6 +118,10 @@ pub struct Dag {
     pub exchanges: Vec<Exchange>,
     /// A [`Forward`], [`Scatter`] or [`Gather`].
     pub last: Plan,
+    /// Type markers in the texts of `last` that nodes run (of a [`Gather`]: in those of its inputs); see [`FinalSql`].
+    pub last_types: Vec<(usize, usize)>,
+    /// The exchanges (0-based) that the inputs of these markers stand for.
+    pub last_inputs: Vec<usize>,
     /// Texts whose number of rows (as the home node's EXPLAIN gives it) would have made a better plan.
     pub estimates_wanted: Vec<String>,
 }
@@ -403,6 +407,20 @@ pub enum Route {
     Replicated { nodes: Vec<NodeId> },
     /// One node, whatever the row.
     Single { node: NodeId },
+}
+
+impl Route {
+    /// Does it bring every row to the same places?
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Route::Hash { key, map, nodes }, Route::Hash { key: k, map: m, nodes: n }) => {
+                key == k && Arc::ptr_eq(map, m) && nodes == n
+            }
+            (Route::Replicated { nodes }, Route::Replicated { nodes: other }) => nodes == other,
+            (Route::Single { node }, Route::Single { node: other }) => node == other,
+            _ => false,
+        }
+    }
 }
 
 /// Where a key value comes from.

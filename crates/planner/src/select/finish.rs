@@ -13,14 +13,14 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::exact;
-use super::locality::{Analyzer, Body, Split};
+use super::locality::{Analyzer, Body, Env, Split};
 use super::shape;
 use crate::context::Context;
 use crate::plan::{FinalSql, Gather, Input};
 use crate::tree::{self, Walk};
 
 /// Name of the only input.
-const TABLE: &str = "loxo_g1";
+pub(super) const TABLE: &str = "loxo_g1";
 
 /// Plans the upper part of a query; `None` if it cannot be separated from the lower one.
 pub(crate) fn finish(
@@ -31,20 +31,33 @@ pub(crate) fn finish(
     split: &Split,
     rows_done: bool,
 ) -> Result<Option<Gather>> {
+    let planned = separated(ctx, analyzer, select, body, split, rows_done)?;
+    planned.map(|p| p.gather(ctx, split.nodes.clone())).transpose()
+}
+
+/// The same as two texts.
+pub(super) fn separated(
+    ctx: &Context<'_>,
+    analyzer: &Analyzer<'_>,
+    select: &SelectStmt,
+    body: &Body,
+    split: &Split,
+    rows_done: bool,
+) -> Result<Option<Planned>> {
     if has_pseudo_types(ctx) {
         return Ok(None);
     }
-    let planned = if rows_done || !needs_all_rows(ctx, select)? {
-        rows_done_plan(analyzer, select, body)?
-    } else if !shape::sub_links(&upper(select))?.is_empty() {
-        None
-    } else {
-        match Upper::new(ctx, analyzer, select, body, true)?.plan(select)? {
-            Some(planned) => Some(planned),
-            None => Upper::new(ctx, analyzer, select, body, false)?.plan(select)?,
-        }
-    };
-    planned.map(|p| p.gather(ctx, split.nodes.clone())).transpose()
+    if rows_done || !needs_all_rows(ctx, select)? {
+        return rows_done_plan(analyzer, select, body);
+    }
+    if !shape::sub_links(&upper(select))?.is_empty() {
+        return Ok(None);
+    }
+    let upper = |partial| Upper::new(ctx, analyzer, select, body, split, partial);
+    match upper(true)?.plan(select)? {
+        Some(planned) => Ok(Some(planned)),
+        None => upper(false)?.plan(select),
+    }
 }
 
 /// Rows that are locked on the way: on one node after the other, as all who lock rows of several nodes do, so an input for
@@ -95,15 +108,18 @@ pub(crate) fn finish_set(
     planned.gather(ctx, nodes.to_vec()).map(Some)
 }
 
-struct Planned {
-    fragment: SelectStmt,
-    last: SelectStmt,
+/// A query in two parts.
+pub(super) struct Planned {
+    /// What each node computes of its rows.
+    pub fragment: SelectStmt,
+    /// The rest, over the rows of all nodes.
+    pub last: SelectStmt,
     /// Columns of the input whose types the final text names.
-    types: Vec<(usize, usize)>,
+    pub types: Vec<(usize, usize)>,
 }
 
 impl Planned {
-    fn gather(self, ctx: &Context<'_>, nodes: Vec<NodeId>) -> Result<Gather> {
+    pub fn gather(self, ctx: &Context<'_>, nodes: Vec<NodeId>) -> Result<Gather> {
         let sql = tree::deparse_select(&self.fragment)?;
         let text = tree::deparse_select(&self.last)?;
         let input = Input { table: TABLE.to_owned(), nodes, sql, after_create: Vec::new(), dag: None };
@@ -306,6 +322,7 @@ struct Upper<'a> {
     ctx: &'a Context<'a>,
     analyzer: &'a Analyzer<'a>,
     body: &'a Body,
+    split: &'a Split,
     /// Aggregate on the nodes, combine at home; else send plain columns.
     partial: bool,
     group: Vec<Node>,
@@ -324,6 +341,7 @@ impl<'a> Upper<'a> {
         analyzer: &'a Analyzer<'a>,
         select: &SelectStmt,
         body: &'a Body,
+        split: &'a Split,
         partial: bool,
     ) -> Result<Self> {
         let group = shape::plain_group(select, |name| analyzer.is_input_column(name, body));
@@ -331,6 +349,7 @@ impl<'a> Upper<'a> {
             ctx,
             analyzer,
             body,
+            split,
             partial,
             has_group: !select.group_clause.is_empty(),
             impossible: partial
@@ -535,7 +554,7 @@ impl<'a> Upper<'a> {
     /// An aggregate as partial results and the expression that combines them.
     fn combined(&mut self, call: &FuncCall) -> Result<Node> {
         let name = call.funcname.last().and_then(tree::text_of).unwrap_or_default().to_owned();
-        let plain = !call.agg_distinct
+        let plain = (!call.agg_distinct || self.tells_nodes_apart(call))
             && call.agg_order.is_empty()
             && !call.agg_within_group
             && !call.func_variadic
@@ -572,6 +591,14 @@ impl<'a> Upper<'a> {
                 Ok(tree::integer(0))
             }
         }
+    }
+
+    /// Is the argument the distribution key, so that no two nodes have the same value of it? What is distinct on each node is
+    /// distinct altogether then.
+    fn tells_nodes_apart(&self, call: &FuncCall) -> bool {
+        let ([argument], [key]) = (call.args.as_slice(), self.split.key.as_slice()) else { return false };
+        let term = self.analyzer.term(argument, &self.body.scope, &Env::default());
+        term.is_some_and(|term| self.body.equal.same(term, *key))
     }
 
     /// The call under another name as a column of the fragment; FILTER stays with it.

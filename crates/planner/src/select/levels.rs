@@ -6,9 +6,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use catalog::{Column, Relation};
+use catalog::{Column, Distribution, Relation};
 use pg_query::protobuf::{
-    AExprKind, BoolExprType, ColumnRef, JoinExpr, JoinType, RangeVar, SelectStmt, SetOperation, SubLinkType,
+    AExprKind, BoolExprType, ColumnRef, JoinExpr, JoinType, RangeVar, SelectStmt, SetOperation, SubLinkType, a_const,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
@@ -355,11 +355,12 @@ impl Level {
         }
     }
 
-    /// Comparisons of a column with constants, joined by AND, OR, NOT: they cannot fail and read nothing else.
+    /// Comparisons of a column, or of a part of it, with constants, joined by AND, OR, NOT: they cannot fail and read nothing
+    /// else but a single value that every node has.
     fn simple(&self, ctx: &Context<'_>, node: &Node, tables: &mut Vec<i32>) -> bool {
         match node.node.as_ref() {
             Some(NodeEnum::BoolExpr(b)) => b.args.iter().all(|arg| self.simple(ctx, arg, tables)),
-            Some(NodeEnum::NullTest(test)) => test.arg.as_deref().is_some_and(|a| self.plain_column(a, tables)),
+            Some(NodeEnum::NullTest(test)) => test.arg.as_deref().is_some_and(|a| self.plain_value(ctx, a, tables)),
             Some(NodeEnum::AExpr(e)) => {
                 let (Some(left), Some(right)) = (e.lexpr.as_deref(), e.rexpr.as_deref()) else { return false };
                 let builtin = tree::operator_name(&e.name).is_some_and(|op| {
@@ -378,12 +379,27 @@ impl Level {
                 );
                 builtin
                     && kind_is_plain
-                    && ((self.plain_column(left, tables) && is_constant(right))
-                        || (is_constant(left) && self.plain_column(right, tables))
-                        || (self.plain_column(left, tables) && self.plain_column(right, tables)))
+                    && ((self.plain_value(ctx, left, tables) && is_single_value(ctx, right))
+                        || (is_single_value(ctx, left) && self.plain_value(ctx, right, tables))
+                        || (self.plain_value(ctx, left, tables) && self.plain_value(ctx, right, tables)))
             }
             _ => false,
         }
+    }
+
+    /// A column, or what a function that cannot fail makes of one.
+    fn plain_value(&self, ctx: &Context<'_>, node: &Node, tables: &mut Vec<i32>) -> bool {
+        let Some(NodeEnum::FuncCall(call)) = &node.node else { return self.plain_column(node, tables) };
+        let name = call.funcname.last().and_then(tree::text_of).unwrap_or_default();
+        let (value, cannot_fail) = match (name, call.args.as_slice()) {
+            ("lower" | "upper" | "length" | "char_length" | "btrim" | "ltrim" | "rtrim", [value]) => (value, true),
+            ("left" | "right", [value, length]) => (value, is_positive(length)),
+            ("substring" | "substr", [value, from]) => (value, is_positive(from)),
+            ("substring" | "substr", [value, from, length]) => (value, is_positive(from) && is_positive(length)),
+            ("extract" | "date_part", [field, value]) => (value, is_part_of_a_date(field)),
+            _ => return false,
+        };
+        cannot_fail && ctx.catalog.functions(name).is_empty() && self.plain_column(value, tables)
     }
 
     fn plain_column(&self, node: &Node, tables: &mut Vec<i32>) -> bool {
@@ -448,6 +464,43 @@ fn column_names(node: &Node, names: &mut HashSet<String>) {
                 names.extend(column.fields.last().and_then(tree::text_of).map(str::to_owned));
             }
         }
+    }
+}
+
+/// A constant, or the one value of a sub-select that has been computed and is on all nodes.
+fn is_single_value(ctx: &Context<'_>, node: &Node) -> bool {
+    let Some(NodeEnum::SubLink(link)) = &node.node else { return is_constant(node) };
+    let Some(NodeEnum::SelectStmt(select)) = link.subselect.as_deref().and_then(|s| s.node.as_ref()) else {
+        return false;
+    };
+    let [Node { node: Some(NodeEnum::RangeVar(table)) }] = select.from_clause.as_slice() else { return false };
+    let is_single = |made: &Arc<Relation>| {
+        made.name == table.relname && made.rows == 1.0 && matches!(made.distribution, Distribution::Replicated { .. })
+    };
+    let is_bare = select.where_clause.is_none() && select.target_list.len() == 1;
+    link.sub_link_type == SubLinkType::ExprSublink as i32
+        && is_bare
+        && table.schemaname.is_empty()
+        && ctx.exchanged.iter().any(is_single)
+}
+
+/// A whole number above zero, small enough for any sum with another.
+fn is_positive(node: &Node) -> bool {
+    match &node.node {
+        Some(NodeEnum::AConst(constant)) => {
+            matches!(&constant.val, Some(a_const::Val::Ival(number)) if (1..=i32::MAX / 4).contains(&number.ival))
+        }
+        _ => false,
+    }
+}
+
+/// Every type with a date has these fields.
+fn is_part_of_a_date(field: &Node) -> bool {
+    match &field.node {
+        Some(NodeEnum::AConst(constant)) => {
+            matches!(&constant.val, Some(a_const::Val::Sval(name)) if ["year", "month", "day"].contains(&name.sval.as_str()))
+        }
+        _ => false,
     }
 }
 

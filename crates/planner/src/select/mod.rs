@@ -3,7 +3,8 @@
 //! ```text
 //! views expanded ─ facts (functions, locks) ─ locality ─┬─ Free, Whole, Home → Forward
 //!                                                       ├─ Split, nothing left to do → Scatter
-//!                                                       ├─ Split, ORDER BY / LIMIT / aggregates on top → finish: Gather of one fragment
+//!                                                       ├─ Split, ORDER BY / LIMIT / aggregates on top → finish: Gather of one fragment,
+//!                                                       │  or, with many rows, exchange: they move by what is grouped → Dag
 //!                                                       └─ anything else ─┬─ exchange: rows move between nodes until it is local → Dag
 //!                                                                         └─ gather: each table comes to the home node → Gather
 //! ```
@@ -57,6 +58,10 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         return plan(ctx, &crate::parse::build(&tree::deparse(&tree)?, tree)?);
     }
     match local_plan(ctx, statement, select, &facts) {
+        Ok(Plan::Gather(gather)) => match exchange::spread(ctx, select, &facts)? {
+            Some(better) => Ok(better),
+            None => Ok(Plan::Gather(gather)),
+        },
         Ok(plan) => Ok(plan),
         Err(Not::Refused(error)) => Err(error),
         Err(Not::Local(reason)) => match exchange::plan(ctx, select, &facts)? {

@@ -122,6 +122,16 @@ pub(crate) fn sub_links(select: &SelectStmt) -> Result<Vec<&SubLink>> {
     Ok(links)
 }
 
+/// Is there a sub-select in an expression?
+pub(crate) fn has_sub_select(expression: &Node) -> Result<bool> {
+    let mut found = false;
+    expression.walk(&mut |node| {
+        found |= matches!(node, Ref::SubLink(_));
+        Ok(!found)
+    })?;
+    Ok(found)
+}
+
 /// Aggregate calls of the level.
 pub(crate) fn aggregates<'a>(ctx: &Context<'_>, select: &'a SelectStmt) -> Result<Vec<&'a FuncCall>> {
     let mut calls = Vec::new();

@@ -65,6 +65,11 @@ impl Table {
         Self { relation }
     }
 
+    fn rows(mut self, rows: f64) -> Self {
+        self.relation.rows = rows;
+        self
+    }
+
     fn primary_key(mut self, columns: &[AttNum]) -> Self {
         let name = format!("{}_pkey", self.relation.name);
         self.relation.unique_keys.push(UniqueKey { name, columns: columns.to_vec(), primary: true });
@@ -127,6 +132,7 @@ pub fn catalog() -> Catalog {
             Distribution::Hash { columns, map_id, map: map.clone() }
         }),
         Table::new(16409, "subset", &[("s_key", INT4), ("s_name", TEXT)], Distribution::Replicated { nodes: vec![NodeId(1), NodeId(2)] }),
+        Table::new(16411, "clicks", &[("k_id", INT8), ("k_user", INT8), ("k_page", TEXT), ("k_paid", NUMERIC)], hash(1, KeyType::Int8)).rows(3e6),
         Table::new(16410, "big_orders", &[("o_orderkey", INT8), ("o_total", NUMERIC)], Distribution::View)
             .view(" SELECT orders.o_orderkey,\n    orders.o_total\n   FROM public.orders\n  WHERE (orders.o_total > (1000)::numeric)"),
     ];

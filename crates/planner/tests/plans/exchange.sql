@@ -100,9 +100,9 @@ Dag over [0 1 2]
     SELECT sum(o_total) AS loxo_c1 FROM orders
   loxo_x2 from [0] to all of [0 1 2]
     SELECT sum(loxo_c1)::loxo_type_of_1_1 * 0.1 AS "?column?" FROM loxo_x1
-  loxo_x3 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
+  loxo_x3 from [0 1 2] to node 0
     SELECT o_custkey, o_total FROM public.orders
-  Scatter to [0 1 2]
+  Forward to 0
     SELECT o_custkey, sum(o_total) FROM loxo_x3 orders GROUP BY o_custkey HAVING sum(o_total) > (SELECT loxo_c1 AS "?column?" FROM loxo_x2)
 
 WITH totals (key, total) AS (SELECT o_custkey, sum(o_total) FROM orders GROUP BY o_custkey) SELECT c_name, total FROM customer, totals WHERE c_custkey = key AND total = (SELECT max(total) FROM totals)
@@ -118,12 +118,12 @@ Dag over [0 1 2]
 SELECT sum(l_price) FROM lineitem, customer WHERE (c_custkey = l_partkey AND c_name = 'a' AND l_quantity < 5) OR (c_custkey = l_partkey AND c_name = 'b' AND l_quantity < 7)
 ----
 Dag over [0 1 2]
-  loxo_x1 from [0 1 2] to all of [0 1 2]
-    SELECT c_custkey, c_name FROM public.customer WHERE c_name = 'a' OR c_name = 'b'
+  loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
+    SELECT l_partkey, l_quantity, l_price FROM public.lineitem WHERE l_quantity < 5 OR l_quantity < 7
   Gather on 0
     SELECT sum(loxo_c1)::loxo_type_of_1_1 AS sum FROM loxo_g1
     loxo_g1 from [0 1 2]
-      SELECT sum(l_price) AS loxo_c1 FROM lineitem, loxo_x1 customer WHERE (c_custkey = l_partkey AND c_name = 'a' AND l_quantity < 5) OR (c_custkey = l_partkey AND c_name = 'b' AND l_quantity < 7)
+      SELECT sum(l_price) AS loxo_c1 FROM loxo_x1 lineitem, customer WHERE (c_custkey = l_partkey AND c_name = 'a' AND l_quantity < 5) OR (c_custkey = l_partkey AND c_name = 'b' AND l_quantity < 7)
 
 SELECT e_text, c_name FROM events, customer WHERE e_id = c_custkey
 ----
@@ -259,4 +259,135 @@ CopyTo
       SELECT o_custkey, o_total FROM public.orders
     Scatter to [0 1 2]
       SELECT c_name, o_total FROM customer JOIN loxo_x1 orders ON c_custkey = o_custkey
+
+SELECT n_name FROM nation WHERE NOT EXISTS (SELECT 1 FROM customer WHERE c_nation = n_key)
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to node 0
+    SELECT nation.n_key AS loxo_c1 FROM nation WHERE NOT EXISTS (SELECT 1 FROM customer WHERE c_nation = n_key)
+  Forward to 0
+    SELECT n_name FROM nation WHERE nation.n_key IN (SELECT loxo_c1 FROM loxo_x1 GROUP BY loxo_c1 HAVING pg_catalog.count(*) = 3)
+
+SELECT n_key FROM nation WHERE n_key NOT IN (SELECT c_nation FROM customer) AND n_name LIKE 'A%'
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to node 0
+    SELECT c_nation FROM customer
+  Forward to 0
+    SELECT n_key FROM nation WHERE NOT n_key IN (SELECT loxo_c1 AS c_nation FROM loxo_x1) AND n_name LIKE 'A%'
+
+SELECT count(*) FROM nation n WHERE n_key > ANY (SELECT c_nation FROM customer) AND n_name < (SELECT max(m.n_name) FROM nation m)
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to node 0
+    SELECT c_nation FROM customer
+  Forward to 0
+    SELECT count(*) FROM nation n WHERE n_key > ANY (SELECT loxo_c1 AS c_nation FROM loxo_x1) AND n_name < (SELECT max(m.n_name) FROM nation m)
+
+SELECT n_key FROM nation WHERE n_name > (SELECT m.n_name FROM nation m LIMIT 1) AND EXISTS (SELECT 1 FROM customer WHERE c_nation = n_key)
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to node 0
+    SELECT DISTINCT c_nation FROM public.customer
+  Forward to 0
+    SELECT n_key FROM nation WHERE n_name > (SELECT m.n_name FROM nation m LIMIT 1) AND EXISTS (SELECT 1 FROM loxo_x1 customer WHERE c_nation = n_key)
+
+SELECT p_c, (SELECT count(*) FROM nation WHERE n_key = p_c AND NOT EXISTS (SELECT 1 FROM customer WHERE c_nation = n_key AND c_custkey = p_a)) FROM pairs
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
+    SELECT p_a, p_c FROM public.pairs
+  Scatter to [0 1 2]
+    SELECT p_c, (SELECT count(*) FROM nation WHERE n_key = p_c AND NOT EXISTS (SELECT 1 FROM customer WHERE c_nation = n_key AND c_custkey = p_a)) FROM loxo_x1 pairs
+
+SELECT count(*) FROM customer, orders WHERE c_custkey = o_custkey AND substring(c_name FROM 1 FOR 2) = 'ab' AND extract(year FROM o_date) = 1995 AND o_total > (SELECT avg(o_total) FROM orders)
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to node 0
+    SELECT sum(o_total) AS loxo_c1, count(o_total) AS loxo_c2 FROM orders
+  loxo_x2 from [0] to all of [0 1 2]
+    SELECT sum(loxo_c1)::numeric / sum(loxo_c2) AS avg FROM loxo_x1
+  loxo_x3 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
+    SELECT o_custkey FROM public.orders WHERE extract ('year' FROM o_date) = 1995 AND o_total > (SELECT loxo_c1 AS avg FROM loxo_x2)
+  Gather on 0
+    SELECT COALESCE(sum(loxo_c1), 0)::bigint AS count FROM loxo_g1
+    loxo_g1 from [0 1 2]
+      SELECT count(*) AS loxo_c1 FROM customer, loxo_x3 orders WHERE c_custkey = o_custkey AND SUBSTRING(c_name FROM 1 FOR 2) = 'ab'
+
+SELECT k_user, k_page, count(*), sum(k_paid) FROM clicks GROUP BY k_user, k_page HAVING count(*) > 1 ORDER BY 4 DESC LIMIT 10
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to hash of column 0 Int8, column 1 Text over [0 1 2]
+    SELECT k_user AS loxo_c1, k_page AS loxo_c2, count(*) AS loxo_c3, sum(k_paid) AS loxo_c4 FROM clicks GROUP BY 1, 2
+  Gather on 0
+    SELECT loxo_c1 AS k_user, loxo_c2 AS k_page, loxo_c3 AS count, loxo_c4 AS sum FROM loxo_g1 ORDER BY loxo_c4 DESC LIMIT 10
+    loxo_g1 from [0 1 2]
+      SELECT loxo_c1 AS loxo_c1, loxo_c2 AS loxo_c2, COALESCE(sum(loxo_c3), 0)::bigint AS loxo_c3, sum(loxo_c4)::loxo_type_of_1_4 AS loxo_c4 FROM loxo_x1 GROUP BY loxo_c1, loxo_c2 HAVING COALESCE(sum(loxo_c3), 0)::bigint > 1 ORDER BY 4 DESC LIMIT 10
+
+SELECT k_page, count(DISTINCT k_user) FROM clicks WHERE k_paid > 0 GROUP BY k_page
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to hash of column 0 Text over [0 1 2]
+    SELECT k_page AS loxo_c1, k_user AS loxo_c2 FROM clicks WHERE k_paid > 0
+  Scatter to [0 1 2]
+    SELECT loxo_c1 AS k_page, count(DISTINCT loxo_c2) AS count FROM loxo_x1 GROUP BY loxo_c1
+
+SELECT DISTINCT k_page, k_user FROM clicks
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to hash of column 0 Text, column 1 Int8 over [0 1 2]
+    SELECT DISTINCT k_page AS loxo_c1, k_user AS loxo_c2 FROM clicks
+  Scatter to [0 1 2]
+    SELECT DISTINCT loxo_c1 AS k_page, loxo_c2 AS k_user FROM loxo_x1
+
+SELECT k_user, k_id, rank() OVER (PARTITION BY k_user ORDER BY k_paid), sum(k_paid) OVER (PARTITION BY k_page, k_user) FROM clicks ORDER BY 1 LIMIT 3
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
+    SELECT k_user AS loxo_c1, k_id AS loxo_c2, k_paid AS loxo_c3, k_page AS loxo_c4 FROM clicks
+  Gather on 0
+    SELECT loxo_c1 AS k_user, loxo_c2 AS k_id, loxo_c3 AS rank, loxo_c4 AS sum FROM loxo_g1 ORDER BY loxo_c1 LIMIT 3
+    loxo_g1 from [0 1 2]
+      SELECT loxo_c1 AS loxo_c1, loxo_c2 AS loxo_c2, rank() OVER (PARTITION BY loxo_c1 ORDER BY loxo_c3) AS loxo_c3, sum(loxo_c3) OVER (PARTITION BY loxo_c4, loxo_c1) AS loxo_c4 FROM loxo_x1 ORDER BY 1 LIMIT 3
+
+SELECT k_user, rank() OVER (PARTITION BY k_user ORDER BY k_paid), sum(k_paid) OVER (PARTITION BY k_page) FROM clicks
+----
+Gather on 0
+  SELECT loxo_c1 AS k_user, rank() OVER (PARTITION BY loxo_c1 ORDER BY loxo_c2) AS rank, sum(loxo_c2) OVER (PARTITION BY loxo_c3) AS sum FROM loxo_g1
+  loxo_g1 from [0 1 2]
+    SELECT k_user AS loxo_c1, k_paid AS loxo_c2, k_page AS loxo_c3 FROM clicks
+
+SELECT k_paid, count(*) FROM clicks GROUP BY k_paid
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to hash of column 0 Numeric over [0 1 2]
+    SELECT k_paid AS loxo_c1, count(*) AS loxo_c2 FROM clicks GROUP BY 1
+  Scatter to [0 1 2]
+    SELECT loxo_c1 AS k_paid, COALESCE(sum(loxo_c2), 0)::bigint AS count FROM loxo_x1 GROUP BY loxo_c1
+
+SELECT k_user + 1, count(*) FROM clicks GROUP BY 1
+----
+Gather on 0
+  SELECT loxo_c1 AS "?column?", COALESCE(sum(loxo_c2), 0)::bigint AS count FROM loxo_g1 GROUP BY loxo_c1
+  loxo_g1 from [0 1 2]
+    SELECT k_user + 1 AS loxo_c1, count(*) AS loxo_c2 FROM clicks GROUP BY 1
+
+SELECT count(DISTINCT k_id), sum(DISTINCT k_id) FROM clicks
+----
+Gather on 0
+  SELECT COALESCE(sum(loxo_c1), 0)::bigint AS count, sum(loxo_c2)::loxo_type_of_1_2 AS sum FROM loxo_g1
+  loxo_g1 from [0 1 2]
+    SELECT count(DISTINCT k_id) AS loxo_c1, sum(DISTINCT k_id) AS loxo_c2 FROM clicks
+
+SELECT c_name, n FROM customer, (SELECT k_user, sum(k_paid) AS n FROM clicks GROUP BY k_user ORDER BY 2 DESC LIMIT 10) x WHERE c_custkey = k_user
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
+    SELECT k_user AS loxo_c1, sum(k_paid) AS loxo_c2 FROM clicks GROUP BY 1
+  loxo_x2 from [0 1 2] to node 0
+    SELECT loxo_c1 AS loxo_c1, sum(loxo_c2)::loxo_type_of_1_2 AS loxo_c2 FROM loxo_x1 GROUP BY loxo_c1 ORDER BY 2 DESC LIMIT 10
+  loxo_x3 from [0] to all of [0 1 2]
+    SELECT loxo_c1 AS k_user, loxo_c2 AS n FROM loxo_x2 ORDER BY loxo_c2 DESC LIMIT 10
+  Scatter to [0 1 2]
+    SELECT c_name, n FROM customer, (SELECT loxo_c1 AS k_user, loxo_c2 AS n FROM loxo_x3) x WHERE c_custkey = k_user
 

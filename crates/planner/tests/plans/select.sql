@@ -46,10 +46,10 @@ Scatter to [0 1 2]
 SELECT * FROM orders o JOIN customer c ON c.c_custkey = o.o_custkey WHERE c.c_name LIKE 'A%' AND o.o_date >= date '1994-01-01' AND o.o_date < date '1994-01-01' + interval '1 year'
 ----
 Dag over [0 1 2]
-  loxo_x1 from [0 1 2] to all of [0 1 2]
-    SELECT c_custkey, c_name, c_nation FROM public.customer c WHERE c.c_name LIKE 'A%'
+  loxo_x1 from [0 1 2] to hash of column 1 Int8 over [0 1 2]
+    SELECT o_orderkey, o_custkey, o_date, o_total FROM public.orders o WHERE o.o_date >= '1994-01-01'::date AND o.o_date < '1994-01-01'::date + '1 year'::interval
   Scatter to [0 1 2]
-    SELECT * FROM orders o JOIN loxo_x1 c ON c.c_custkey = o.o_custkey WHERE o.o_date >= '1994-01-01'::date AND o.o_date < '1994-01-01'::date + '1 year'::interval
+    SELECT * FROM loxo_x1 o JOIN customer c ON c.c_custkey = o.o_custkey WHERE c.c_name LIKE 'A%'
 
 SELECT * FROM customer c LEFT JOIN nation n ON n.n_key = c.c_nation
 ----
@@ -59,12 +59,10 @@ Scatter to [0 1 2]
 SELECT * FROM nation n LEFT JOIN customer c ON n.n_key = c.c_nation
 ----
 Dag over [0 1 2]
-  loxo_x1 from [0] to hash of column 0 Int4 over [0 1 2]
-    SELECT n_key, n_name FROM public.nation n
-  loxo_x2 from [0 1 2] to hash of column 2 Int4 over [0 1 2]
+  loxo_x1 from [0 1 2] to node 0
     SELECT c_custkey, c_name, c_nation FROM public.customer c
-  Scatter to [0 1 2]
-    SELECT * FROM loxo_x1 n LEFT JOIN loxo_x2 c ON n.n_key = c.c_nation
+  Forward to 0
+    SELECT * FROM nation n LEFT JOIN loxo_x1 c ON n.n_key = c.c_nation
 
 SELECT * FROM orders o LEFT JOIN lineitem l ON l.l_orderkey = o.o_orderkey AND l.l_tax > 0
 ----
@@ -405,14 +403,12 @@ Gather on 0
 SELECT c_name FROM customer WHERE c_custkey IN (SELECT o_custkey FROM orders GROUP BY o_custkey HAVING count(*) > 2) ORDER BY c_name
 ----
 Dag over [0 1 2]
-  loxo_x1 from [0 1 2] to node 0
-    SELECT o_custkey AS loxo_c1, count(*) AS loxo_c2 FROM orders GROUP BY 1
-  loxo_x2 from [0] to all of [0 1 2]
-    SELECT loxo_c1 AS o_custkey FROM loxo_x1 GROUP BY loxo_c1 HAVING COALESCE(sum(loxo_c2), 0)::bigint > 2
+  loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
+    SELECT o_custkey FROM public.orders
   Gather on 0
     SELECT loxo_c1 AS c_name FROM loxo_g1 ORDER BY loxo_c1
     loxo_g1 from [0 1 2]
-      SELECT c_name AS loxo_c1 FROM customer WHERE c_custkey IN (SELECT loxo_c1 AS o_custkey FROM loxo_x2)
+      SELECT c_name AS loxo_c1 FROM customer WHERE c_custkey IN (SELECT o_custkey FROM loxo_x1 orders GROUP BY o_custkey HAVING count(*) > 2)
 
 SELECT o_orderkey, row_number() OVER w FROM orders WINDOW w AS (PARTITION BY o_custkey ORDER BY o_orderkey) ORDER BY 1, 2
 ----

@@ -8,16 +8,16 @@ use pg_query::protobuf::{SelectStmt, SetOperation, WithClause};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
-use super::estimate::width;
+use super::estimate::{STEP, width};
 use super::names::{Ctes, Names};
-use super::{Found, Search, State, exchanged_table};
+use super::{Found, Markers, Search, State, exchanged_table};
 use crate::context::{Context, Named};
 use crate::plan::{Exchange, FinalSql, Gather, Plan, Route};
 use crate::select::{exact, levels, shape};
 use crate::tree::{self, Ref, Walk};
 
-/// More than these in one query are left where they are.
-const BLOCKS_MAX: usize = 5;
+/// More than these in one query are left where they are, but for those of one row.
+pub(super) const BLOCKS_MAX: usize = 5;
 /// Guessed rows of a sub-select.
 const ROWS_UNKNOWN: f64 = 1000.0;
 
@@ -62,8 +62,36 @@ impl Search<'_> {
             let original = NodeEnum::SelectStmt(select.clone());
             blocks.push(Block { original, query: alone, text, names: output });
         }
-        blocks.truncate(BLOCKS_MAX);
         Ok(blocks)
+    }
+
+    /// The query with all sub-selects of one row computed first, since there is no better way with those: on the home node, or
+    /// on all nodes if there are partitioned rows left to compare them with.
+    pub(super) fn with_singles(
+        &self,
+        query: &SelectStmt,
+        blocks: &[Block],
+        state: &State,
+    ) -> Result<Option<(SelectStmt, State)>> {
+        let mut singles = Vec::new();
+        let mut rest = query.clone();
+        for block in blocks {
+            // A WITH item is better computed once for all who read it.
+            let stands_alone = matches!(&block.original, NodeEnum::SelectStmt(select) if **select == block.query);
+            if stands_alone && self.is_single(block)? && put(&mut rest, block, &tree::empty_select())? {
+                singles.push(block);
+            }
+        }
+        let everywhere = reads_partitioned(&self.context(state), &rest, &rest)?;
+        let (mut query, mut state, mut changed) = (query.clone(), state.clone(), false);
+        for block in singles {
+            let mut options = self.replaced(&query, block, &state)?;
+            let option = if everywhere { options.pop() } else { options.into_iter().next() };
+            let Some(option) = option else { continue };
+            (query, state) = option;
+            changed = true;
+        }
+        Ok(changed.then_some((query, state)))
     }
 
     /// The query over a table that holds the block's rows, on the home node or on all nodes.
@@ -83,14 +111,14 @@ impl Search<'_> {
         let mut options = Vec::new();
         for distribution in [Distribution::Temporary, everywhere] {
             let mut state = found.state.clone();
-            let (nodes, sql, inputs) = self.settle(&found.last, &mut state)?;
+            let (nodes, sql, inputs) = self.settle(&found, &mut state)?;
             let weight = rows * width(block.names.len());
             let (route, copies) = match &distribution {
                 Distribution::Temporary if nodes == home => (Route::Single { node: home[0] }, 0.1),
                 Distribution::Temporary => (Route::Single { node: home[0] }, 1.0),
                 _ => (Route::Replicated { nodes: self.nodes.clone() }, self.nodes.len() as f64),
             };
-            state.cost += weight * copies;
+            state.cost += STEP + weight * copies;
             let columns = self.block_columns(block, &state)?;
             let exchange = Exchange {
                 table: state.next_table(),
@@ -101,8 +129,9 @@ impl Search<'_> {
                 route,
                 after_fill: Vec::new(),
             };
+            let is_single = self.is_single(block)?;
             let table = exchanged_table(None, exchange.table.clone(), columns, distribution);
-            let table = state.add(exchange, table);
+            let table = state.add(exchange, Relation { rows: if is_single { 1.0 } else { 0.0 }, ..table });
             state.made.push((block.text.clone(), table.clone()));
             options.push((replace(query, block, &table)?, state));
         }
@@ -110,11 +139,13 @@ impl Search<'_> {
     }
 
     /// A plan's rows as a text and the nodes to run it on; what must be gathered for it becomes exchanges of its own.
-    fn settle(&self, last: &Plan, state: &mut State) -> Result<(Vec<catalog::NodeId>, FinalSql, Vec<usize>)> {
-        match last {
-            Plan::Forward(forward) => Ok((forward.nodes[..1].to_vec(), FinalSql::plain(&forward.sql), Vec::new())),
-            Plan::Scatter(scatter) => Ok((scatter.nodes.clone(), FinalSql::plain(&scatter.sql), Vec::new())),
-            Plan::Gather(gather) => self.settle_gather(gather, state),
+    fn settle(&self, found: &Found, state: &mut State) -> Result<(Vec<catalog::NodeId>, FinalSql, Vec<usize>)> {
+        let Markers { types, inputs } = found.markers.clone();
+        let marked = |sql: &str| FinalSql { text: sql.to_owned(), types };
+        match &found.last {
+            Plan::Forward(forward) => Ok((forward.nodes[..1].to_vec(), marked(&forward.sql), inputs)),
+            Plan::Scatter(scatter) => Ok((scatter.nodes.clone(), marked(&scatter.sql), inputs)),
+            Plan::Gather(gather) => self.settle_gather(gather, &found.markers, state),
             _ => Err(PgError::internal("a query without rows")),
         }
     }
@@ -122,6 +153,7 @@ impl Search<'_> {
     fn settle_gather(
         &self,
         gather: &Gather,
+        markers: &Markers,
         state: &mut State,
     ) -> Result<(Vec<catalog::NodeId>, FinalSql, Vec<usize>)> {
         let mut last = tree::parse_select(&gather.final_sql.text)?;
@@ -134,23 +166,29 @@ impl Search<'_> {
                 table: table.clone(),
                 columns: Vec::new(),
                 nodes: input.nodes.clone(),
-                sql: FinalSql::plain(&input.sql),
-                inputs: Vec::new(),
+                sql: FinalSql { text: input.sql.clone(), types: markers.types.clone() },
+                inputs: markers.inputs.clone(),
                 route: Route::Single { node: gather.node },
                 after_fill: Vec::new(),
             };
             state.add(exchange, exchanged_table(None, table, Vec::new(), Distribution::Temporary));
+            state.cost += STEP;
         }
         let sql = FinalSql { text: tree::deparse_select(&last)?, types: gather.final_sql.types.clone() };
         Ok((vec![gather.node], sql, inputs))
     }
 
+    /// Does it give one row, or none?
+    fn is_single(&self, block: &Block) -> Result<bool> {
+        let select = &block.query;
+        Ok(select.op == SetOperation::SetopNone as i32
+            && select.group_clause.is_empty()
+            && shape::is_aggregated(self.ctx, select)?)
+    }
+
     fn block_rows(&self, block: &Block, found: &Found) -> Result<f64> {
         let select = &block.query;
-        if select.op == SetOperation::SetopNone as i32
-            && select.group_clause.is_empty()
-            && shape::is_aggregated(self.ctx, select)?
-        {
+        if self.is_single(block)? {
             return Ok(1.0);
         }
         // What an exchange of this plan holds no server can estimate yet.
@@ -195,7 +233,7 @@ fn counts_rows(value: &Node) -> bool {
 }
 
 /// A column of which only the name is known: it is equal to nothing we could prove.
-fn unknown_column() -> Column {
+pub(super) fn unknown_column() -> Column {
     Column {
         number: 0,
         name: String::new(),
@@ -253,7 +291,7 @@ fn cte_query<'a>(with: Option<&'a WithClause>, name: &str) -> Option<&'a SelectS
 }
 
 /// The sub-select with those of the query's WITH items that it reads; `None` if it reads some that are not the query's own.
-fn with_ctes(ctx: &Context<'_>, select: &SelectStmt, query: &SelectStmt) -> Result<Option<SelectStmt>> {
+pub(super) fn with_ctes(ctx: &Context<'_>, select: &SelectStmt, query: &SelectStmt) -> Result<Option<SelectStmt>> {
     let own = levels::cte_names(&NodeEnum::SelectStmt(Box::new(select.clone())))?;
     let mut wanted: Vec<String> = Vec::new();
     let mut pending = vec![select.clone()];
@@ -300,17 +338,25 @@ fn replace(query: &SelectStmt, block: &Block, table: &Arc<Relation>) -> Result<S
         ..tree::empty_select()
     };
     let mut query = query.clone();
+    put(&mut query, block, &stand_in)?;
+    Ok(query)
+}
+
+/// Puts something in the block's place, if the query has it.
+fn put(query: &mut SelectStmt, block: &Block, stand_in: &SelectStmt) -> Result<bool> {
+    let mut found = false;
     query.rewrite(&mut |node: &mut Node| {
         if node.node.as_ref() == Some(&block.original) {
             *node = tree::node(NodeEnum::SelectStmt(Box::new(stand_in.clone())));
+            found = true;
             return Ok(false);
         }
         Ok(true)
     })?;
-    Ok(query)
+    Ok(found)
 }
 
-fn rename_table(select: &mut SelectStmt, from: &str, to: &str) -> Result<()> {
+pub(super) fn rename_table(select: &mut SelectStmt, from: &str, to: &str) -> Result<()> {
     select.rewrite(&mut |node: &mut Node| {
         if let Some(NodeEnum::RangeVar(name)) = &mut node.node
             && name.relname == from

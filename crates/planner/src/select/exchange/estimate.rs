@@ -2,10 +2,12 @@
 
 use catalog::Relation;
 use pg_query::Node;
-use pg_query::protobuf::SelectStmt;
+use pg_query::protobuf::{RangeVar, SelectStmt};
 use pgerror::Result;
 
 use super::Search;
+use crate::select::gather::{self, Needs};
+use crate::select::shape;
 use crate::tree;
 
 /// Guessed part of the rows that a condition keeps.
@@ -14,21 +16,28 @@ const KEPT_BY_CONDITION: f64 = 0.3;
 const ROWS_UNKNOWN: f64 = 1000.0;
 
 impl Search<'_> {
-    /// Rows of all nodes together. The home node's part stands for every node's.
-    pub(super) fn rows(&self, relation: &Relation, fragment: &SelectStmt, conditions: &[Node]) -> Result<f64> {
-        let copies = if relation.distribution.is_partitioned() { relation.distribution.nodes().len() } else { 1 };
+    /// Rows of all nodes together that fulfil the conditions. The home node's part stands for every node's.
+    pub(super) fn rows(&self, relation: &Relation, name: &RangeVar, needs: &Needs, conditions: &[Node]) -> Result<f64> {
+        // A sub-select in them reads a table of this plan: nobody knows yet what it will hold.
+        let mut early = Vec::new();
+        for condition in conditions {
+            if !shape::has_sub_select(condition)? {
+                early.push(condition.clone());
+            }
+        }
+        let nodes = if relation.distribution.is_partitioned() { relation.distribution.nodes().len() } else { 1 };
         let estimated = match self.shadows.iter().find(|shadow| shadow.input.table == relation.name) {
             Some(shadow) => self.expected(shadow.input.sql.clone()),
-            None => self.estimated(fragment)?,
+            None => self.estimated(&gather::fragment(relation, name, needs, &early))?,
         };
-        let rows = match estimated {
-            Some(rows) => rows,
-            None => {
-                let all = if relation.rows > 0.0 { relation.rows } else { ROWS_UNKNOWN };
-                all * KEPT_BY_CONDITION.powi(conditions.len() as i32)
-            }
+        let all = if relation.rows > 0.0 { relation.rows } else { ROWS_UNKNOWN };
+        let (rows, unknown) = match estimated {
+            // PostgreSQL never says 0: one row may as well be all that the nodes have together.
+            Some(rows) if rows <= 1.0 && !early.is_empty() => (1.0, conditions.len() - early.len()),
+            Some(rows) => (rows * nodes as f64, conditions.len() - early.len()),
+            None => (all * nodes as f64, conditions.len()),
         };
-        Ok((rows * copies as f64).max(1.0))
+        Ok((rows * KEPT_BY_CONDITION.powi(unknown as i32)).max(1.0))
     }
 
     /// What the home node expects of a text, if that is known; else it is asked for next time.
@@ -44,6 +53,9 @@ impl Search<'_> {
         known
     }
 }
+
+/// What a step costs besides its rows, in rows: a temp table on every node, and some waits.
+pub(super) const STEP: f64 = 2000.0;
 
 /// What moving a row of so many columns costs.
 pub(super) fn width(columns: usize) -> f64 {

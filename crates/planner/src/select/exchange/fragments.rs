@@ -7,7 +7,8 @@ use pg_query::protobuf::{SelectStmt, SubLink, SubLinkType};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
-use super::moves::{Move, REDUCTION_MIN, Unit, by_rows, column_of, make_distinct};
+use super::estimate::{STEP, width};
+use super::moves::{Move, Partner, REDUCTION_MAX, Unit, by_rows, column_of, kept_by, make_distinct};
 use super::{Search, State, exchanged_table};
 use crate::plan::{Exchange, FinalSql, KeySource, Route};
 use crate::select::gather::{self, Needs};
@@ -15,12 +16,13 @@ use crate::select::levels::{Found as Owner, Level};
 use crate::select::terms;
 use crate::tree;
 
-/// A list of keys is sent ahead if it is this much shorter than the rows it keeps at home.
-const KEYS_PART_MAX: f64 = 0.25;
+/// A list of keys is sent ahead if it costs no more than this part of what it saves.
+const KEYS_COST_MAX: f64 = 0.5;
 
 /// What is known while the fragments of one arrangement are made.
 struct Progress<'u> {
     units: &'u [Unit],
+    moves: &'u [Move],
     needs: &'u Needs,
     /// Tables of units that have been broadcast whole.
     broadcast: HashMap<usize, String>,
@@ -48,7 +50,7 @@ impl Search<'_> {
         state: &mut State,
     ) -> Result<HashMap<i32, String>> {
         let order = by_rows(units);
-        let mut progress = Progress { units, needs, broadcast: HashMap::new(), keys: HashMap::new() };
+        let mut progress = Progress { units, moves, needs, broadcast: HashMap::new(), keys: HashMap::new() };
         let mut tables = HashMap::new();
         for (position, at) in order.iter().enumerate() {
             let unit = &units[*at];
@@ -78,20 +80,33 @@ impl Search<'_> {
         let route = self.route(unit, m);
         let columns: Vec<String> = unit.columns.iter().map(|column| column.name.clone()).collect();
         let names: Vec<&str> = columns.iter().map(String::as_str).collect();
-        let table = state.next_table();
-        let mut actions = gather::primary_key(&unit.relation, &names, needs);
-        actions.iter_mut().for_each(|action| *action = format!("ALTER TABLE {table} {action}"));
-        if let Some(columns) = correlated_columns(unit, levels) {
-            actions.push(format!("CREATE INDEX ON {table} ({columns})"));
+        let after_fill = |table: &str| {
+            let keys = gather::primary_key(&unit.relation, &names, needs);
+            let mut actions: Vec<String> = keys.iter().map(|key| format!("ALTER TABLE {table} {key}")).collect();
+            let index = correlated_columns(unit, levels);
+            actions.extend(index.map(|columns| format!("CREATE INDEX ON {table} ({columns})")));
+            actions
+        };
+        let is_same = |made: &&Exchange| {
+            made.sql.text == sql
+                && made.nodes == nodes
+                && made.columns == columns
+                && made.route.is_same(&route)
+                && made.after_fill == after_fill(&made.table)
+        };
+        if let Some(made) = state.exchanges.iter().find(is_same) {
+            return Ok(made.table.clone());
         }
+        let table = state.next_table();
+        let after_fill = after_fill(&table);
         let exchange = Exchange {
             table,
-            columns,
+            columns: columns.clone(),
             nodes,
             sql: FinalSql::plain(sql),
             inputs: Vec::new(),
             route,
-            after_fill: actions,
+            after_fill,
         };
         let made = exchanged_table(Some(&unit.relation), exchange.table.clone(), unit.columns.clone(), distribution);
         Ok(state.add(exchange, made).name.clone())
@@ -110,7 +125,8 @@ impl Search<'_> {
         }
     }
 
-    /// Conditions `own IN (keys of a partner with few rows)` for a unit that moves.
+    /// Conditions `own IN (keys of a partner with few rows)` for a unit that moves, short lists first: what is left after them
+    /// may not be worth another one.
     fn reductions(
         &self,
         at: usize,
@@ -119,60 +135,68 @@ impl Search<'_> {
         state: &mut State,
     ) -> Result<Vec<Node>> {
         let units = progress.units;
+        let mut partners: Vec<&Partner> = units[at].partners.iter().filter(|p| before.contains(&p.unit)).collect();
+        partners.sort_by(|a, b| units[a.unit].rows.total_cmp(&units[b.unit].rows));
+        let mut left = units[at].rows_filtered;
+        let mut kept_of: HashMap<&str, f64> = HashMap::new();
         let mut conditions = Vec::new();
-        for partner in &units[at].partners {
-            let other = &units[partner.unit];
-            if !before.contains(&partner.unit) || other.rows / other.rows_all >= REDUCTION_MIN {
+        for partner in partners {
+            let known = kept_of.entry(&partner.own).or_insert(1.0);
+            let kept = kept_by(units, at, partner) / *known;
+            if kept > REDUCTION_MAX {
                 continue;
             }
-            let has_column = other.columns.iter().any(|column| column.name == partner.other);
+            let has_column = units[partner.unit].columns.iter().any(|column| column.name == partner.other);
             let keys = match progress.broadcast.get(&partner.unit).filter(|_| has_column) {
                 Some(table) => Some(keys_of_table(table, &partner.other)),
-                None => {
-                    self.keys_here_or_sent(at, partner.unit, &partner.own, &partner.other, before, progress, state)?
-                }
+                None => self.keys_here_or_sent(at, partner, left * (1.0 - kept), before, progress, state)?,
             };
-            conditions.extend(keys.map(|keys| in_keys(&units[at], &partner.own, keys)));
+            if let Some(keys) = keys {
+                conditions.push(in_keys(&units[at], &partner.own, keys));
+                *known *= kept;
+                left *= kept;
+            }
         }
         Ok(conditions)
     }
 
-    /// The partner's keys: read in place if they lie with the unit's rows, else sent to all nodes if that pays.
-    #[allow(clippy::too_many_arguments)]
+    /// The partner's keys, without which so many more rows would move: read in place if they lie with the unit's rows, else
+    /// sent to all nodes if that pays.
     fn keys_here_or_sent(
         &self,
         at: usize,
-        other: usize,
-        own_column: &str,
-        other_column: &str,
+        partner: &Partner,
+        saved: f64,
         before: &[usize],
         progress: &mut Progress<'_>,
         state: &mut State,
     ) -> Result<Option<SelectStmt>> {
-        let known = progress.keys.get(&(other, other_column.to_owned())).cloned();
+        let (units, other) = (progress.units, partner.unit);
+        let known = progress.keys.get(&(other, partner.other.clone())).cloned();
         if let Some(table) = known {
-            return Ok(Some(keys_of_table(&table, other_column)));
+            return Ok(Some(keys_of_table(&table, &partner.other)));
         }
-        let units = progress.units;
+        let unit = &units[at];
+        let mut keys = key_select(&units[other], &partner.other);
+        let mut here = gather::fragment(&unit.relation, &unit.name, progress.needs, &unit.filter);
+        add_condition(&mut here, in_keys(unit, &partner.own, keys.clone()));
+        let is_here = gather::nodes_of(&self.context(state), &here).is_ok();
+        let copies = if matches!(progress.moves[at], Move::Broadcast) { self.nodes.len() as f64 } else { 1.0 };
+        let sent = STEP + units[other].rows * self.nodes.len() as f64 * width(1);
+        if !is_here && sent > saved * width(unit.columns.len()) * copies * KEYS_COST_MAX {
+            return Ok(None);
+        }
         let earlier: Vec<usize> = before.iter().copied().take_while(|unit| *unit != other).collect();
-        let mut keys = key_select(&units[other], other_column);
         for condition in self.reductions(other, &earlier, progress, state)? {
             add_condition(&mut keys, condition);
         }
-        let unit = &units[at];
-        let mut here = gather::fragment(&unit.relation, &unit.name, progress.needs, &unit.filter);
-        add_condition(&mut here, in_keys(unit, own_column, keys.clone()));
-        if gather::nodes_of(&self.context(state), &here).is_ok() {
+        if is_here {
             return Ok(Some(keys));
         }
-        let sent = units[other].rows * self.nodes.len() as f64;
-        if sent > unit.rows_filtered * KEYS_PART_MAX {
-            return Ok(None);
-        }
         make_distinct(&mut keys);
-        let Some(table) = self.send_keys(&units[other], other_column, &keys, state)? else { return Ok(None) };
-        progress.keys.insert((other, other_column.to_owned()), table.clone());
-        Ok(Some(keys_of_table(&table, other_column)))
+        let Some(table) = self.send_keys(&units[other], &partner.other, &keys, state)? else { return Ok(None) };
+        progress.keys.insert((other, partner.other.clone()), table.clone());
+        Ok(Some(keys_of_table(&table, &partner.other)))
     }
 
     fn send_keys(&self, unit: &Unit, column: &str, keys: &SelectStmt, state: &mut State) -> Result<Option<String>> {

@@ -6,9 +6,12 @@
 //!
 //! ```text
 //! best(query) ─┬─ local already?                                 done
+//!              ├─ sub-selects of one row that refer to nothing outside: computed first, then best(query over them)
 //!              ├─ moves: each table stays, is broadcast or is repartitioned; cheapest first, the first that is local wins
-//!              └─ for each sub-select that refers to nothing outside: best(sub-select), its rows broadcast or brought home,
-//!                 then best(query over them)
+//!              ├─ for each sub-select that refers to nothing outside: best(sub-select), its rows broadcast or brought home,
+//!              │  then best(query over them)
+//!              └─ a condition about partitioned rows that every node can decide for its own: keys of the rows that passed
+//!                 broadcast or brought home, then best(query over them)
 //! ```
 //!
 //! Invariants: a temp table holds the rows of the table or sub-select it stands for, all that the query can use; what
@@ -22,7 +25,9 @@ mod moves;
 mod names;
 mod partners;
 mod shadows;
+mod spread;
 mod strip;
+mod verdicts;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -41,10 +46,11 @@ use crate::plan::{Dag, Exchange, Plan};
 use crate::session::SessionFacts;
 use crate::tree::{self, Ref, Walk};
 
+use blocks::BLOCKS_MAX;
 use shadows::Shadow;
 
 /// Most arrangements of tables that are tried for one statement.
-const ARRANGEMENTS_MAX: usize = 1500;
+const ARRANGEMENTS_MAX: usize = 800;
 
 /// Plans a query that is not local; `None` if this module cannot.
 pub(super) fn plan(ctx: &Context<'_>, query: &SelectStmt, facts: &Facts) -> Result<Option<Dag>> {
@@ -78,8 +84,24 @@ pub(super) fn plan(ctx: &Context<'_>, query: &SelectStmt, facts: &Facts) -> Resu
         shadows: shadows.iter().map(|shadow| shadow.input.clone()).collect(),
         exchanges: found.state.exchanges,
         last: found.last,
+        last_types: found.markers.types,
+        last_inputs: found.markers.inputs,
         estimates_wanted: search.wanted.into_inner().into_iter().collect(),
     }))
+}
+
+/// A better plan of a query that is local but for its last step, if that may have many rows to work on.
+pub(super) fn spread(ctx: &Context<'_>, query: &SelectStmt, facts: &Facts) -> Result<Option<Plan>> {
+    if spread::rows_at_most(ctx, query)? < spread::ROWS_MIN {
+        return Ok(None);
+    }
+    let Some(dag) = plan(ctx, query, facts)? else { return Ok(None) };
+    // To copy tables that the transaction has changed would be more work than is saved.
+    Ok(match dag.shadows.is_empty() {
+        true if dag.exchanges.is_empty() => Some(dag.last),
+        true => Some(Plan::Dag(Box::new(dag))),
+        false => None,
+    })
 }
 
 /// Nothing in the statement cares where or how often it is evaluated.
@@ -149,16 +171,28 @@ impl State {
 struct Found {
     state: State,
     last: Plan,
+    markers: Markers,
+}
+
+/// Type markers in the texts of a last step that nodes run, and the exchanges (0-based) they are about.
+#[derive(Clone, Default)]
+struct Markers {
+    types: Vec<(usize, usize)>,
+    inputs: Vec<usize>,
 }
 
 impl Search<'_> {
     /// The cheapest plan of a query; `passed_over` are sub-selects that another branch of the search replaces.
     fn best(&self, query: &SelectStmt, state: &State, passed_over: &[String]) -> Result<Option<Found>> {
-        if let Some(last) = self.local(query, state)? {
-            return Ok(Some(Found { state: state.clone(), last }));
+        if let Some(found) = self.found(query, state)? {
+            return Ok(Some(found));
         }
+        let mut blocks = self.blocks(query, state)?;
+        if let Some((query, state)) = self.with_singles(query, &blocks, state)? {
+            return self.best(&query, &state, passed_over);
+        }
+        blocks.truncate(BLOCKS_MAX);
         let mut best = self.moves(query, state)?;
-        let blocks = self.blocks(query, state)?;
         for (i, block) in blocks.iter().enumerate() {
             if passed_over.contains(&block.text) || self.left.get() == 0 {
                 continue;
@@ -172,7 +206,22 @@ impl Search<'_> {
                 keep_cheaper(&mut best, self.best(&query, &state, &passed)?);
             }
         }
+        for (query, state) in self.verdicts(query, state)? {
+            if best.as_ref().is_none_or(|best| best.state.cost > state.cost) {
+                keep_cheaper(&mut best, self.best(&query, &state, passed_over)?);
+            }
+        }
         Ok(best)
+    }
+
+    /// A query that needs no further movement, but perhaps to spread the work of its last step.
+    fn found(&self, query: &SelectStmt, state: &State) -> Result<Option<Found>> {
+        let Some(last) = self.local(query, state)? else { return Ok(None) };
+        let spread = match last {
+            Plan::Gather(_) => self.spread(query, state)?,
+            _ => None,
+        };
+        Ok(Some(spread.unwrap_or_else(|| Found { state: state.clone(), last, markers: Markers::default() })))
     }
 
     /// The plan of a query that needs no further movement.

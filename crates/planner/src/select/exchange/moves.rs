@@ -1,5 +1,5 @@
 //! Moving tables: each one stays, is broadcast, or is repartitioned by a column, so that the query becomes local. The
-//! arrangements are tried in the order of their cost.
+//! arrangements are tried in the order of their cost, up to that of a good one that is found step by step.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -11,7 +11,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 use placement::BucketMap;
 
-use super::estimate::width;
+use super::estimate::{STEP, width};
 use super::{Found, Search, State, exchanged_table, keep_cheaper, partners, strip};
 use crate::context::Context;
 use crate::select::gather::{self, Needs};
@@ -20,11 +20,11 @@ use crate::select::locality::{Analyzer, Env};
 use crate::tree::{self, Walk};
 
 /// Part of the rows up to which another table's condition is worth a semi-join.
-pub(super) const REDUCTION_MIN: f64 = 0.5;
+pub(super) const REDUCTION_MAX: f64 = 0.5;
 /// Everything on one node is computed by that node alone.
 const HOME_WORK: f64 = 1.5;
 /// Arrangements tried for one query.
-const TRIES_MAX: usize = 400;
+const TRIES_MAX: usize = 200;
 
 /// A table reference that may be moved.
 #[derive(Clone)]
@@ -101,24 +101,70 @@ impl Search<'_> {
         let mut best = self.home_arrangement(query, state, &units, &levels, &needs)?;
         let stand_ins: HashMap<i32, String> = units.iter().map(|unit| (unit.number, stand_in(unit.number))).collect();
         let renamed = over(query, &stand_ins)?;
+        let descended = self.descent(&renamed, state, &units)?;
+        let mut bound = descended.as_ref().map_or(f64::INFINITY, |choice| cost(&units, choice));
+        if let Some(best) = &best {
+            bound = bound.min(best.state.cost - state.cost);
+        }
         let mut arrangements = Arrangements::new(&units);
+        let mut cheaper = None;
         for _ in 0..TRIES_MAX {
-            let Some((cost, choice)) = arrangements.next(&units) else { break };
-            if self.left.get() == 0 || best.as_ref().is_some_and(|best| best.state.cost <= state.cost + cost) {
+            let Some((cost, choice)) = arrangements.next(&units).filter(|(cost, _)| *cost < bound) else { break };
+            if self.left.get() == 0 {
                 break;
             }
-            self.left.set(self.left.get() - 1);
-            let chosen = || choice.iter().zip(&units).map(|(at, unit)| &unit.options[*at]);
-            if !self.would_be_local(&renamed, state, chosen().map(|choice| choice.table.clone()))? {
-                continue;
-            }
-            let moves: Vec<Move> = chosen().map(|choice| choice.what.clone()).collect();
-            if let Some(found) = self.arranged(query, state, &units, &moves, cost, &levels, &needs)? {
-                keep_cheaper(&mut best, Some(found));
-                break;
+            if self.would_be_local(&renamed, state, &units, &choice)? {
+                cheaper = self.chosen(query, state, &units, &choice, cost, &levels, &needs)?;
+                if cheaper.is_some() {
+                    break;
+                }
             }
         }
+        if let (None, Some(choice)) = (&cheaper, &descended) {
+            cheaper = self.chosen(query, state, &units, choice, cost(&units, choice), &levels, &needs)?;
+        }
+        keep_cheaper(&mut best, cheaper);
         Ok(best)
+    }
+
+    /// Starts with all tables on all nodes, then takes for each, the largest first, the cheapest move under which the query stays
+    /// local. Where there are too many arrangements to try them all, this one is good: large tables that lie together stay.
+    fn descent(&self, renamed: &SelectStmt, state: &State, units: &[Unit]) -> Result<Option<Vec<usize>>> {
+        let everywhere = |unit: &Unit| {
+            unit.options.iter().position(|option| matches!(option.what, Move::Broadcast)).unwrap_or_default()
+        };
+        let mut choice: Vec<usize> = units.iter().map(everywhere).collect();
+        if !self.would_be_local(renamed, state, units, &choice)? {
+            return Ok(None);
+        }
+        let mut order: Vec<usize> = (0..units.len()).collect();
+        let weight = |at: usize| units[at].options[choice[at]].cost;
+        order.sort_by(|a, b| weight(*b).total_cmp(&weight(*a)));
+        for at in order {
+            for option in 0..choice[at] {
+                let before = std::mem::replace(&mut choice[at], option);
+                if self.would_be_local(renamed, state, units, &choice)? {
+                    break;
+                }
+                choice[at] = before;
+            }
+        }
+        Ok(Some(choice))
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn chosen(
+        &self,
+        query: &SelectStmt,
+        state: &State,
+        units: &[Unit],
+        choice: &[usize],
+        cost: f64,
+        levels: &[Level],
+        needs: &Needs,
+    ) -> Result<Option<Found>> {
+        let moves: Vec<Move> = choice.iter().zip(units).map(|(at, unit)| unit.options[*at].what.clone()).collect();
+        self.arranged(query, state, units, &moves, cost, levels, needs)
     }
 
     /// All tables come to the home node: always possible, no work is shared.
@@ -136,17 +182,14 @@ impl Search<'_> {
         };
         let moves: Vec<Move> = units.iter().map(|u| if is_at_home(u) { Move::Stay } else { Move::Home }).collect();
         let moved = units.iter().zip(&moves).filter(|(_, m)| matches!(m, Move::Home));
-        let cost: f64 = moved.map(|(unit, _)| unit.rows * width(unit.columns.len()) * HOME_WORK).sum();
+        let cost: f64 = moved.map(|(unit, _)| STEP + unit.rows * width(unit.columns.len()) * HOME_WORK).sum();
         self.arranged(query, state, units, &moves, cost, levels, needs)
     }
 
     /// A quick look: is the query local over such tables, but perhaps for what stands above its WHERE?
-    fn would_be_local(
-        &self,
-        renamed: &SelectStmt,
-        state: &State,
-        tables: impl Iterator<Item = Arc<Relation>>,
-    ) -> Result<bool> {
+    fn would_be_local(&self, renamed: &SelectStmt, state: &State, units: &[Unit], choice: &[usize]) -> Result<bool> {
+        self.left.set(self.left.get().saturating_sub(1));
+        let tables = choice.iter().zip(units).map(|(at, unit)| unit.options[*at].table.clone());
         let exchanged: Vec<Arc<Relation>> = state.tables.iter().cloned().chain(tables).collect();
         let ctx = Context { catalog: self.ctx.catalog, session: self.ctx.session, exchanged: &exchanged, copies: None };
         let mut analyzer = Analyzer::new(&ctx);
@@ -178,9 +221,8 @@ impl Search<'_> {
         let mut state = state.clone();
         let tables = self.fragments(units, moves, levels, needs, &mut state)?;
         let query = over(query, &tables)?;
-        let last = self.local(&query, &state)?;
         state.cost += cost;
-        Ok(last.map(|last| Found { state, last }))
+        self.found(&query, &state)
     }
 
     /// The query without the conditions that moved tables' fragments apply, and the units with the columns left to travel.
@@ -229,13 +271,10 @@ impl Search<'_> {
                     continue;
                 }
                 let filter = filters.get(&table.number).cloned().unwrap_or_default();
-                let whole = gather::fragment(&table.relation, &table.name, needs, &[]);
-                let filtered = gather::fragment(&table.relation, &table.name, needs, &filter);
-                let rows_all = self.rows(&table.relation, &whole, &[])?;
-                let rows_filtered = if filter.is_empty() {
-                    rows_all
-                } else {
-                    self.rows(&table.relation, &filtered, &filter)?.min(rows_all)
+                let rows_all = self.rows(&table.relation, &table.name, needs, &[])?;
+                let rows_filtered = match filter.is_empty() {
+                    true => rows_all,
+                    false => self.rows(&table.relation, &table.name, needs, &filter)?.min(rows_all),
                 };
                 let needed = needs.columns(&table.relation);
                 units.push(Unit {
@@ -283,7 +322,7 @@ impl Search<'_> {
             };
             let is_partitioned = unit.relation.distribution.is_partitioned();
             if is_partitioned {
-                options.push((Move::Broadcast, weight * copies));
+                options.push((Move::Broadcast, STEP + weight * copies));
             }
             let is_looked_up_from = levels.iter().any(|l| l.in_expression && l.parent == Some(unit.level));
             let may_split = is_partitioned || levels[unit.level].has_outer_join || is_looked_up_from;
@@ -296,7 +335,7 @@ impl Search<'_> {
                 };
                 for (map_id, map) in spaces.iter().filter(|_| is_wanted) {
                     let key = KeyColumn { number: column.number, key_type };
-                    options.push((Move::Hash { key, map_id: *map_id, map: map.clone() }, weight * 1.1));
+                    options.push((Move::Hash { key, map_id: *map_id, map: map.clone() }, STEP + weight * 1.1));
                 }
             }
             options.sort_by(|a, b| a.1.total_cmp(&b.1));
@@ -317,8 +356,7 @@ impl Search<'_> {
             }
         }
         if spaces.is_empty() {
-            let all = |map: &BucketMap| map.nodes().len() == self.nodes.len();
-            spaces.extend(self.ctx.catalog.maps().find(|(_, map)| all(map)).map(|(id, map)| (id, map.clone())));
+            spaces.extend(self.map_of_all());
         }
         spaces
     }
@@ -358,15 +396,26 @@ pub(super) fn by_rows(units: &[Unit]) -> Vec<usize> {
 fn reduce(units: &mut [Unit]) {
     let order = by_rows(units);
     for (position, at) in order.iter().enumerate() {
-        let kept = units[*at]
-            .partners
-            .iter()
-            .filter(|partner| order[..position].contains(&partner.unit))
-            .map(|partner| units[partner.unit].rows / units[partner.unit].rows_all)
-            .fold(1.0, f64::min);
-        if kept < REDUCTION_MIN {
+        let earlier = units[*at].partners.iter().filter(|partner| order[..position].contains(&partner.unit));
+        let kept = earlier.map(|partner| kept_by(units, *at, partner)).fold(1.0, f64::min);
+        if kept <= REDUCTION_MAX {
             units[*at].rows = (units[*at].rows_filtered * kept).max(1.0);
         }
+    }
+}
+
+/// Part of a unit's rows that find a partner: as many as of the partner's own rows, but of rows with a unique key not more
+/// than the partner has rows.
+pub(super) fn kept_by(units: &[Unit], at: usize, partner: &Partner) -> f64 {
+    let (unit, other) = (&units[at], &units[partner.unit]);
+    let part = other.rows / other.rows_all;
+    let is_unique = unit.relation.unique_keys.iter().any(|key| match key.columns.as_slice() {
+        [column] => unit.relation.column_at(*column).is_some_and(|column| column.name == partner.own),
+        _ => false,
+    });
+    match is_unique && part < 1.0 {
+        true => (other.rows / unit.rows_filtered).min(1.0),
+        false => part,
     }
 }
 

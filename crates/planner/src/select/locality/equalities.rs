@@ -31,11 +31,17 @@ impl Analyzer<'_> {
     }
 
     /// The term behind an expression: a column, perhaps under casts that keep the hash class.
-    pub(super) fn term(&self, node: &Node, scope: &Scope, env: &Env<'_>) -> Option<Term> {
+    pub fn term(&self, node: &Node, scope: &Scope, env: &Env<'_>) -> Option<Term> {
         let (column, class) = terms::peel(node)?;
         let (term, _) = self.resolve(column, scope, env)?;
         let own = self.leaves[term.0].columns.as_ref()?.get(term.1)?.class;
         (class.is_none() || class == own).then_some(term)
+    }
+
+    /// What is known of the column that an expression of a level shows.
+    pub fn column(&self, node: &Node, body: &Body) -> Option<&LeafColumn> {
+        let (leaf, position) = self.term(node, &body.scope, &Env::default())?;
+        self.leaves[leaf].columns.as_ref()?.get(position)
     }
 
     pub(super) fn learn(&self, conditions: &[Condition<'_>], scope: &Scope, env: &Env<'_>, equal: &mut Equalities) {

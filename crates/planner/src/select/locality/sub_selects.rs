@@ -41,6 +41,15 @@ impl Analyzer<'_> {
         Ok(result)
     }
 
+    /// Where the rows of a condition's sub-select are, seen from rows of a level that does not have it (yet).
+    pub fn below(&mut self, body: &Body, link: &SubLink, env: &Env<'_>) -> Local<Part> {
+        let Some(NodeEnum::SelectStmt(query)) = link.subselect.as_deref().and_then(|s| s.node.as_ref()) else {
+            return not_local("an unknown sub-select");
+        };
+        let outer = Outer { scope: &body.scope, equal: &body.equal, part: &body.part, next: env.outer };
+        Ok(self.block(query, &Env { ctes: env.ctes.clone(), outer: Some(&outer) })?.part)
+    }
+
     /// `key IN (SELECT key …)` as a condition: rows that can match are on the same node.
     pub(super) fn is_local_in(
         &self,

@@ -1,0 +1,266 @@
+//! EXISTS, IN and their opposites about partitioned rows, asked of a table that every node has.
+//!
+//! Let every node have all rows of R, and its own part of S, of which every row is in one part. Then for each row of R
+//! - `EXISTS (… S …)`, `x IN (… S …)`, `NOT x op ALL (… S …)` are true if they are true of some node's part;
+//! - `NOT EXISTS`, `NOT IN`, `x op ALL` are true if they are true of every node's part.
+//!
+//! So each node asks its own part about all rows of R that the other conditions leave, and only the keys of those that passed
+//! travel: `R.key IN (keys that some node, or every node, has sent)` then stands for the condition.
+//!
+//! When this is right:
+//! - The condition is one of those that WHERE joins by AND: that it is not true is all that matters, so NULL counts as false,
+//!   and of a union it is NULL or false just when it is so of some part (of every part).
+//! - What a node's part says of a row of R must be complete, which the locality analysis shows of the sub-select, with R's row
+//!   as a constant: no LIMIT, no grouping but by the key of S.
+//! - The key is R's primary key: no NULL, no duplicates, equality by a deterministic collation. A table that the transaction
+//!   has changed may break a deferred key for a while; its shadow is never asked.
+//! - R is all of FROM. So the other conditions of the level are about R too, they are the same on every node (nothing that is
+//!   volatile or depends on the order of rows), and they need not be asked again. Those about a level further out stay where they are.
+
+use std::sync::Arc;
+
+use catalog::{Column, Distribution, NodeId, Relation, quote_identifier};
+use pg_query::protobuf::{BoolExprType, RangeVar, SelectStmt, SetOperation, SubLink, SubLinkType};
+use pg_query::{Node, NodeEnum};
+use pgerror::Result;
+
+use super::blocks::with_ctes;
+use super::estimate::{STEP, width};
+use super::names::{Ctes, Names};
+use super::{Search, State, exchanged_table};
+use crate::context::{Context, Named};
+use crate::functions::facts;
+use crate::plan::{Exchange, FinalSql, Route};
+use crate::select::locality::{Analyzer, Env, Not, Part};
+use crate::select::shape;
+use crate::tree::{self, Ref, Walk};
+
+/// Rows of a table that was never analysed.
+const ROWS_UNKNOWN: f64 = 1000.0;
+
+/// A condition that nodes can decide row by row.
+struct Asked {
+    /// Keys of the rows that pass on a node.
+    keys: SelectStmt,
+    nodes: Vec<NodeId>,
+    /// It must be true on every node, not just on one.
+    of_all: bool,
+    /// `alias.column` of the key.
+    own: Vec<String>,
+    key: Vec<Column>,
+    /// Conditions of the level that are not part of `keys`.
+    rest: Vec<Node>,
+    /// Rows of R that are asked about.
+    rows: f64,
+}
+
+impl Search<'_> {
+    /// The query with the first such condition decided, its keys on the home node or on all nodes.
+    pub(super) fn verdicts(&self, query: &SelectStmt, state: &State) -> Result<Vec<(SelectStmt, State)>> {
+        if self.ctx.catalog.has_user_operator("=") {
+            return Ok(Vec::new());
+        }
+        let mut levels: Vec<&SelectStmt> = Vec::new();
+        query.walk(&mut |node| {
+            if let Ref::SelectStmt(level) = node {
+                levels.push(level);
+            }
+            Ok(true)
+        })?;
+        for level in levels {
+            if let Some(asked) = self.asked(level, query, state)? {
+                return self.decided(query, level, &asked, state);
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    fn asked(&self, level: &SelectStmt, query: &SelectStmt, state: &State) -> Result<Option<Asked>> {
+        let ctx = self.context(state);
+        let Some((table, relation)) = only_table(&ctx, level)? else { return Ok(None) };
+        let Some(key) = primary_key(&ctx, &relation) else { return Ok(None) };
+        let names = Names { ctx: &ctx };
+        let ctes = names.with(query, &Ctes::new())?;
+        let conditions = tree::conjuncts(level.where_clause.as_deref());
+        let alias = table.alias.as_ref().map_or(&table.relname, |alias| &alias.aliasname);
+        for (at, condition) in conditions.iter().enumerate() {
+            let Some((link, of_all)) = question(condition) else { continue };
+            let mut others = Vec::new();
+            let mut rest = Vec::new();
+            for (_, other) in conditions.iter().enumerate().filter(|(i, _)| *i != at) {
+                let is_closed = names.is_closed(&keys_of(level, alias, &key, vec![(*other).clone()]), &ctes)?;
+                if is_closed { others.push((*other).clone()) } else { rest.push((*other).clone()) }
+            }
+            let without = keys_of(level, alias, &key, others.clone());
+            let keys = keys_of(level, alias, &key, others.into_iter().chain([(*condition).clone()]).collect());
+            if !names.is_closed(&keys, &ctes)? {
+                continue;
+            }
+            let (Some(keys), Some(without)) = (with_ctes(&ctx, &keys, query)?, with_ctes(&ctx, &without, query)?)
+            else {
+                continue;
+            };
+            let depends_on_order =
+                facts(&ctx, &NodeEnum::SelectStmt(Box::new(keys.clone())))?.order_sensitive.is_some();
+            let Ok(nodes) = nodes_asked(&ctx, &without, link) else { continue };
+            if depends_on_order {
+                continue;
+            }
+            let all = if relation.rows > 0.0 { relation.rows } else { ROWS_UNKNOWN };
+            let rows = self.estimated(&without)?.unwrap_or(all);
+            let quoted = |column: &Column| format!("{}.{}", quote_identifier(alias), quote_identifier(&column.name));
+            let own = key.iter().map(quoted).collect();
+            return Ok(Some(Asked { keys, nodes, of_all, own, key, rest, rows }));
+        }
+        Ok(None)
+    }
+
+    fn decided(
+        &self,
+        query: &SelectStmt,
+        level: &SelectStmt,
+        asked: &Asked,
+        state: &State,
+    ) -> Result<Vec<(SelectStmt, State)>> {
+        let home = self.ctx.home();
+        let places = [
+            (Distribution::Temporary, Route::Single { node: home }, 1.0),
+            (
+                Distribution::Replicated { nodes: self.nodes.clone() },
+                Route::Replicated { nodes: self.nodes.clone() },
+                self.nodes.len() as f64,
+            ),
+        ];
+        let mut options = Vec::new();
+        for (distribution, route, copies) in places {
+            let mut state = state.clone();
+            let columns = key_columns(&asked.key);
+            let exchange = Exchange {
+                table: state.next_table(),
+                columns: columns.iter().map(|column| column.name.clone()).collect(),
+                nodes: asked.nodes.clone(),
+                sql: FinalSql::plain(tree::deparse_select(&asked.keys)?),
+                inputs: Vec::new(),
+                route,
+                after_fill: Vec::new(),
+            };
+            let passed = asked.passed(&exchange.table)?;
+            state.cost += STEP + asked.rows * asked.nodes.len() as f64 * width(columns.len()) * copies;
+            let table = exchanged_table(None, exchange.table.clone(), columns, distribution);
+            state.add(exchange, table);
+            let conditions = asked.rest.iter().cloned().chain([passed]).collect();
+            options.extend(with_conditions(query, level, conditions)?.map(|query| (query, state)));
+        }
+        Ok(options)
+    }
+}
+
+impl Asked {
+    /// `key IN (keys that enough nodes have sent)`.
+    fn passed(&self, table: &str) -> Result<Node> {
+        let columns: Vec<String> = key_columns(&self.key).into_iter().map(|column| column.name).collect();
+        let columns = columns.join(", ");
+        let enough = match self.of_all {
+            true => format!(" GROUP BY {columns} HAVING pg_catalog.count(*) = {}", self.nodes.len()),
+            false => String::new(),
+        };
+        tree::parse_expression(&format!("({}) IN (SELECT {columns} FROM {table}{enough})", self.own.join(", ")))
+    }
+}
+
+/// The only table of a level, if every node may have all of it and nothing forbids to look at its rows early.
+fn only_table<'l>(ctx: &Context<'_>, level: &'l SelectStmt) -> Result<Option<(&'l RangeVar, Arc<Relation>)>> {
+    let [Node { node: Some(NodeEnum::RangeVar(table)) }] = level.from_clause.as_slice() else { return Ok(None) };
+    if level.op != SetOperation::SetopNone as i32 || table.alias.as_ref().is_some_and(|a| !a.colnames.is_empty()) {
+        return Ok(None);
+    }
+    let Named::Distributed(relation) = ctx.resolve(table)? else { return Ok(None) };
+    let is_base = !ctx.exchanged.iter().any(|made| made.name == relation.name && made.oid == relation.oid);
+    let is_plain = is_base && !relation.is_barrier && !relation.has_children;
+    let is_whole = matches!(relation.distribution, Distribution::Replicated { .. });
+    Ok((is_plain && is_whole).then_some((table, relation)))
+}
+
+/// The columns of the primary key, if equality of them is sure to tell rows apart.
+fn primary_key(ctx: &Context<'_>, relation: &Relation) -> Option<Vec<Column>> {
+    let key = relation.unique_keys.iter().find(|key| key.primary)?;
+    let columns: Option<Vec<Column>> = key.columns.iter().map(|number| relation.column_at(*number).cloned()).collect();
+    columns.filter(|columns| {
+        columns.iter().all(|column| column.deterministic && ctx.catalog.key_type(column.type_oid).is_some())
+    })
+}
+
+/// A sub-select that asks about other rows, and whether its parts must all say yes.
+fn question(condition: &Node) -> Option<(&SubLink, bool)> {
+    let (condition, negated) = match &condition.node {
+        Some(NodeEnum::BoolExpr(not)) if not.boolop == BoolExprType::NotExpr as i32 => (not.args.first()?, true),
+        _ => (condition, false),
+    };
+    let Some(NodeEnum::SubLink(link)) = &condition.node else { return None };
+    match SubLinkType::try_from(link.sub_link_type) {
+        Ok(SubLinkType::ExistsSublink | SubLinkType::AnySublink) => Some((link, negated)),
+        Ok(SubLinkType::AllSublink) => Some((link, !negated)),
+        _ => None,
+    }
+}
+
+/// `SELECT key FROM the level's table WHERE conditions`.
+fn keys_of(level: &SelectStmt, alias: &str, key: &[Column], conditions: Vec<Node>) -> SelectStmt {
+    let target =
+        |(column, made): (&Column, Column)| tree::target(tree::column(&[alias, &column.name]), Some(&made.name));
+    SelectStmt {
+        target_list: key.iter().zip(key_columns(key)).map(target).collect(),
+        from_clause: level.from_clause.clone(),
+        where_clause: tree::conjunction(conditions).map(Box::new),
+        ..tree::empty_select()
+    }
+}
+
+/// The key as the exchange's table has it.
+fn key_columns(key: &[Column]) -> Vec<Column> {
+    let renamed = |(at, column): (usize, &Column)| Column {
+        number: at as i16 + 1,
+        name: format!("loxo_c{}", at + 1),
+        ..column.clone()
+    };
+    key.iter().enumerate().map(renamed).collect()
+}
+
+/// The nodes among which the sub-select's rows are divided, while each has all rows that are asked about.
+fn nodes_asked(ctx: &Context<'_>, without: &SelectStmt, link: &SubLink) -> Result<Vec<NodeId>, Not> {
+    let tests_more = link.testexpr.as_deref().map(shape::has_sub_select).transpose()?.unwrap_or(false);
+    let mut analyzer = Analyzer::new(ctx);
+    let env = analyzer.with_of_query(without, &Env::default())?;
+    let body = analyzer.body(without, &env)?;
+    match (analyzer.below(&body, link, &env)?, &body.part) {
+        (Part::Split(split), Part::Whole(whole))
+            if !tests_more && split.nodes.iter().all(|node| whole.contains(node)) =>
+        {
+            Ok(split.nodes)
+        }
+        _ => Err(Not::Local("a condition that nodes cannot decide one by one".to_owned())),
+    }
+}
+
+/// The query with other conditions at one of its levels; `None` if the level is not found.
+fn with_conditions(query: &SelectStmt, level: &SelectStmt, conditions: Vec<Node>) -> Result<Option<SelectStmt>> {
+    let changed = SelectStmt { where_clause: tree::conjunction(conditions).map(Box::new), ..level.clone() };
+    let mut query = query.clone();
+    let mut found = put(&mut query, level, &changed);
+    query.rewrite(&mut |node: &mut Node| {
+        if let Some(NodeEnum::SelectStmt(select)) = &mut node.node {
+            found = found || put(select, level, &changed);
+        }
+        Ok(!found)
+    })?;
+    Ok(found.then_some(query))
+}
+
+/// Changes a SELECT if it is the level, or a branch of it that is.
+fn put(select: &mut SelectStmt, level: &SelectStmt, changed: &SelectStmt) -> bool {
+    if select == level {
+        select.clone_from(changed);
+        return true;
+    }
+    [&mut select.larg, &mut select.rarg].into_iter().flatten().any(|branch| put(branch, level, changed))
+}
