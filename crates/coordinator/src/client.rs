@@ -39,6 +39,10 @@ pub(crate) struct Client {
     pub(crate) implicit_block: bool,
     /// After an error in the extended protocol messages are skipped up to Sync.
     pub(crate) skip_to_sync: bool,
+    /// Rows of statements go here, not to the client: they are those of a function's body.
+    pub(crate) capture: Option<executor::Spool>,
+    /// Functions and blocks that the coordinator runs.
+    pub(crate) routines: crate::routines::Routines,
     /// Settings last reported by ParameterStatus.
     pub(crate) reported: HashMap<String, String>,
     key: (i32, i32),
@@ -115,6 +119,8 @@ impl Client {
             cursors: HashMap::new(),
             implicit_block: false,
             skip_to_sync: false,
+            capture: None,
+            routines: Default::default(),
             reported: HashMap::new(),
             key,
         }
@@ -222,6 +228,10 @@ impl Client {
             self.session.release();
             self.session.give_up_locks().await;
         }
+        self.send_notices();
+    }
+
+    pub(crate) fn send_notices(&mut self) {
         for frame in self.session.take_notices() {
             self.send_frame(&frame);
         }
@@ -329,6 +339,7 @@ impl Client {
             Plan::CopyFrom(copy) => return self.copy_from(copy, statement).await,
             Plan::CopyHome(copy) => return self.copy_home(copy, statement).await,
             Plan::CopyTo(copy) => return self.copy_to(copy, statement).await,
+            Plan::Routine(routine) => return self.run_routine(routine, statement, call, spool).await,
             _ => {}
         }
         let makes_temp_table =
@@ -346,7 +357,7 @@ impl Client {
     async fn watch(&mut self, plan: &Plan, call: &Call, spool: Option<&mut executor::Spool>) -> Result<Completion> {
         let mut output = match spool {
             Some(spool) => Output::spool(spool),
-            None => Output::client(&mut self.writer),
+            None => output(&mut self.capture, &mut self.writer),
         };
         let cancel = self.session.cancel_set();
         watched(&mut self.reader, &cancel, self.session.run(plan, call, &mut output)).await
@@ -420,6 +431,14 @@ impl Client {
         let result = self.commit().await.map(|_| ());
         self.transaction_ended(result.is_ok());
         self.session.judged(result).await
+    }
+}
+
+/// Where rows go.
+pub(crate) fn output<'a>(capture: &'a mut Option<executor::Spool>, writer: &'a mut FrameWriter) -> Output<'a> {
+    match capture {
+        Some(spool) => Output::spool(spool),
+        None => Output::client(writer),
     }
 }
 

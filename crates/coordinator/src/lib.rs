@@ -18,6 +18,7 @@ mod cursors;
 mod extended;
 mod listener;
 mod prepared;
+mod routines;
 mod simple;
 mod startup;
 

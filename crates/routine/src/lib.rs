@@ -29,8 +29,8 @@ use std::pin::Pin;
 use bytes::Bytes;
 use pgerror::{PgError, Result};
 
-pub use parse::body;
-pub use run::{Ended, Routine, run};
+pub use parse::{body, compile_only};
+pub use run::{Ended, Parameter, Routine, run};
 pub use value::{Type, Typed, array_text};
 
 /// What a host does meanwhile.
@@ -93,7 +93,7 @@ pub trait Host: Send {
     /// How many routines are under way in each other.
     fn depth(&self) -> usize;
     /// Names of the variables that stand for the columns which CALL gives; `None` for other arguments.
-    fn call_targets<'a>(&'a mut self, call: &'a str, columns: Vec<String>) -> Pending<'a, Vec<Option<Vec<String>>>>;
+    fn call_targets<'a>(&'a mut self, call: &'a str) -> Pending<'a, Vec<Option<Vec<String>>>>;
     /// Makes a cursor; gives its name.
     fn open(&mut self, opening: Opening) -> Pending<'_, String>;
 }

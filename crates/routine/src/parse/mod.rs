@@ -31,6 +31,20 @@ pub fn body(text: &str) -> Result<Body> {
     }
 }
 
+/// A body that does nothing but to have PostgreSQL compile this one. `None`: it begins with options.
+pub fn compile_only(text: &str) -> Result<Option<String>> {
+    let cursor = Cursor::new(text)?;
+    if cursor.is_mark("#") {
+        return Ok(None);
+    }
+    let end = match cursor.tokens.last() {
+        Some(last) if last.is_mark(";") => last.start,
+        Some(last) => last.end,
+        None => return Ok(None),
+    };
+    Ok(Some(format!("BEGIN RETURN; {}; END", &text[..end])))
+}
+
 pub(crate) struct Parser<'a> {
     cursor: Cursor<'a>,
     /// Texts of SQL so far.

@@ -189,18 +189,17 @@ impl<'a> Run<'a> {
             Rows::Cursor { name, arguments } => {
                 let portal = self.open_bound(name, arguments).await?;
                 let sql = format!("FETCH FORWARD {FETCH_ROWS} FROM {}", quoted(&portal));
-                let (mut found, mut over) = (false, Flow::Next);
-                loop {
+                let mut found = false;
+                let over = loop {
                     let context = self.context();
                     let answer = self.host.run(&sql, Vec::new(), context).await?;
                     let last = answer.rows.len() < FETCH_ROWS;
                     found |= !answer.rows.is_empty();
                     let (flow, broke) = self.each_of(label, target, &answer, body).await?;
                     if broke || last {
-                        over = flow;
-                        break;
+                        break flow;
                     }
-                }
+                };
                 let context = self.context();
                 self.host.run(&format!("CLOSE {}", quoted(&portal)), Vec::new(), context).await?;
                 self.assign(name, Typed::text(None)).await?;

@@ -103,8 +103,7 @@ impl<'a> Run<'a> {
     async fn call(&mut self, sql: &Sql) -> Result<()> {
         let answer = self.statement(sql, Some(&shown(sql))).await?;
         let (Some(columns), Some(row)) = (&answer.columns, answer.rows.first()) else { return Ok(()) };
-        let names: Vec<String> = columns.iter().map(|(name, ..)| name.clone()).collect();
-        let targets = self.host.call_targets(&sql.text, names).await?;
+        let targets = self.host.call_targets(&sql.text).await?;
         for ((target, (_, oid, modifier)), value) in targets.into_iter().zip(columns).zip(row) {
             let Some(name) = target else {
                 return Err(PgError::unsupported("an OUT argument of CALL that is not a variable")

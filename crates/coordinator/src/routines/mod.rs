@@ -1,0 +1,298 @@
+//! Functions, procedures and DO blocks whose bodies the coordinator runs, statement by statement (crate `routine`).
+//!
+//! Each statement of a body takes the way of any other statement of the session, in the same transaction: a block that is open,
+//! or one of its own. Its rows are captured instead of being sent. A statement that calls such functions is run after them,
+//! with their values as parameters.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use executor::{Call, Completion, Parameters, Spool};
+use pgerror::{PgError, Result, SqlState};
+use pgproto::backend::Field;
+use planner::{Argument, RoutineCall, Statement, Wanted};
+use routine::{Ended, Type, array_text};
+
+use crate::client::Client;
+
+mod host;
+mod signature;
+
+use host::ClientHost;
+use signature::Signature;
+
+/// Calls inside each other.
+const DEPTH_MAX: usize = 40;
+
+/// What the bodies under way share.
+#[derive(Default)]
+pub(crate) struct Routines {
+    depth: usize,
+    /// CONTEXT of the statement that is being run.
+    context: String,
+    types: HashMap<(u32, i32), Type>,
+    expressions: HashMap<String, Type>,
+    casts: HashMap<(u32, u32), bool>,
+    /// Cursors without a name so far.
+    portals: usize,
+}
+
+impl Routines {
+    /// How many are under way in each other.
+    pub(crate) fn depth(&self) -> usize {
+        self.depth
+    }
+}
+
+/// Where a routine is called from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Caller {
+    /// A statement of the client's own that opened no transaction before: the body may end transactions.
+    Alone,
+    Inside,
+}
+
+impl Client {
+    /// Runs what a plan says, in the open block or in a transaction of its own.
+    pub(crate) async fn run_routine(
+        &mut self,
+        routine: &planner::Routine,
+        statement: &Statement,
+        call: &Call,
+        spool: Option<&mut Spool>,
+    ) -> Result<Completion> {
+        let is_alone = !self.session.in_block();
+        if is_alone {
+            self.session.begin(None, "", false);
+        }
+        let captured = self.capture.take();
+        if self.routines.depth == 0 {
+            let portals = self.routines.portals;
+            self.routines = Routines { portals, ..Routines::default() };
+        }
+        let caller = if is_alone { Caller::Alone } else { Caller::Inside };
+        let outcome = self.bodies(routine, statement, call, caller).await;
+        self.capture = captured;
+        let outcome = match outcome {
+            Ok(rest) => self.rest(rest, call, spool).await,
+            Err(error) => Err(error),
+        };
+        if is_alone {
+            return self.end_alone(outcome).await;
+        }
+        outcome
+    }
+
+    async fn end_alone(&mut self, outcome: Result<Completion>) -> Result<Completion> {
+        let ended = match &outcome {
+            Ok(_) => self.commit().await.map(|_| ()),
+            Err(_) => {
+                self.session.fail();
+                self.session.rollback().await;
+                Ok(())
+            }
+        };
+        self.transaction_ended(outcome.is_ok() && ended.is_ok());
+        self.report_settings();
+        ended.and(outcome)
+    }
+
+    /// Runs the bodies; gives what is left to do.
+    async fn bodies(
+        &mut self,
+        routine: &planner::Routine,
+        statement: &Statement,
+        call: &Call,
+        caller: Caller,
+    ) -> Result<Rest> {
+        match routine {
+            planner::Routine::Block { source } => {
+                self.block(source, caller).await?;
+                Ok(Rest::Tag("DO"))
+            }
+            planner::Routine::Call(one) => {
+                self.accepted(statement, call).await?;
+                let (signature, ended) = self.called(one, call, caller).await?;
+                Ok(match signature.columns.is_empty() {
+                    true => Rest::Tag("CALL"),
+                    false => Rest::Row(signature, ended),
+                })
+            }
+            planner::Routine::Inside { calls, rest } => {
+                self.accepted(statement, call).await?;
+                let mut call = Call { parameters: Some(call.parameters.clone().unwrap_or_default()), ..call.clone() };
+                for one in calls {
+                    let (_, ended) = self.called(one, &call, Caller::Inside).await?;
+                    call.parameters = Some(Arc::new(with_values(&call, one.wanted, ended)));
+                }
+                Ok(Rest::Statement(rest.as_ref().clone(), call))
+            }
+        }
+    }
+
+    /// PostgreSQL finds the function by its name and arguments, or says why not.
+    async fn accepted(&mut self, statement: &Statement, call: &Call) -> Result<()> {
+        let types = call.parameters.as_ref().map(|parameters| parameters.types.clone()).unwrap_or_default();
+        self.session.describe(&statement.sql, &types).await.map(drop)
+    }
+
+    /// What comes after the bodies.
+    async fn rest(
+        &mut self,
+        rest: Rest,
+        call: &Call,
+        spool: Option<&mut Spool>,
+    ) -> Result<Completion> {
+        match rest {
+            Rest::Tag(tag) => Ok(Completion::tag(tag)),
+            Rest::Row(signature, ended) => {
+                let (sql, parameters) = signature.row(ended);
+                let call = Call { parameters: Some(Arc::new(parameters)), ..call.clone() };
+                self.forward_home(&sql, &call).await?;
+                Ok(Completion::tag("CALL"))
+            }
+            Rest::Statement(rest, with) => {
+                let plan = self.session.plan(&rest, &with, None).await?;
+                let with = Call { describe: call.describe, result_formats: call.result_formats.clone(), ..with };
+                Box::pin(self.run_plan(&plan, &rest, &with, spool)).await
+            }
+        }
+    }
+
+    /// DO.
+    async fn block(&mut self, source: &str, caller: Caller) -> Result<()> {
+        if let Some(text) = routine::compile_only(source)? {
+            self.asked(&format!("DO {}", catalog::quote_literal(&text))).await?;
+        }
+        let body = routine::body(source)?;
+        let routine = routine::Routine {
+            signature: "inline_code_block".to_owned(),
+            name: "inline_code_block".to_owned(),
+            parameters: Vec::new(),
+            columns: Vec::new(),
+            by_parameters: false,
+            is_set: false,
+            is_atomic: caller == Caller::Inside,
+            reads_only: false,
+            callers: self.routines.context.clone(),
+        };
+        self.enter(&routine, &body).await.map(drop)
+    }
+
+    /// Runs a body, one level deeper.
+    async fn enter(&mut self, routine: &routine::Routine, body: &routine::ast::Body) -> Result<Ended> {
+        if self.routines.depth >= DEPTH_MAX {
+            let code = SqlState::from_bytes(b"54001").unwrap_or(SqlState::PROGRAM_LIMIT_EXCEEDED);
+            return Err(PgError::new(code, "stack depth limit exceeded")
+                .detail(format!("Bodies that the coordinator runs may call each other {DEPTH_MAX} deep."))
+                .hint("Use a loop instead of recursion."));
+        }
+        self.routines.depth += 1;
+        let outside = std::mem::take(&mut self.routines.context);
+        let mut host = ClientHost { client: self };
+        let ended = routine::run(&mut host, routine, body).await;
+        self.routines.context = outside;
+        self.routines.depth -= 1;
+        ended
+    }
+
+    /// Runs the body of a function or procedure with its arguments.
+    async fn called(&mut self, one: &RoutineCall, call: &Call, caller: Caller) -> Result<(Signature, Ended)> {
+        let signature = self.signature(one).await?;
+        signature.check(one, self.session.keeps_snapshot())?;
+        let values = self.arguments(&signature, &one.arguments, call).await?;
+        if signature.is_strict && signature.has_null(&values) {
+            let row = vec![None; signature.columns.len()];
+            let rows = if signature.is_set { Vec::new() } else { vec![row] };
+            return Ok((signature, Ended { rows }));
+        }
+        let body = routine::body(&signature.source)?;
+        let routine = signature.routine(values, caller == Caller::Alone, self.routines.context.clone());
+        let ended = self.enter(&routine, &body).await?;
+        Ok((signature, ended))
+    }
+
+    /// Arguments as texts of the parameters' types, in the order of the parameters.
+    async fn arguments(
+        &mut self,
+        signature: &Signature,
+        arguments: &[Argument],
+        call: &Call,
+    ) -> Result<Vec<Option<Bytes>>> {
+        let expressions = signature.expressions(arguments)?;
+        if expressions.iter().all(Option::is_none) {
+            return Ok(vec![None; expressions.len()]);
+        }
+        let list: Vec<&str> = expressions.iter().flatten().map(String::as_str).collect();
+        let parameters = Some(call.parameters.clone().unwrap_or_default());
+        let (_, (_, rows)) = self
+            .captured(&format!("SELECT {}", list.join(", ")), &Call { parameters, describe: true, ..Call::default() })
+            .await?;
+        let mut values = rows.into_iter().next().unwrap_or_default().into_iter();
+        Ok(expressions.iter().map(|expression| expression.as_ref().and_then(|_| values.next().flatten())).collect())
+    }
+
+    /// Rows of a text on the home node.
+    async fn asked(&mut self, sql: &str) -> Result<Vec<Vec<Option<Bytes>>>> {
+        let before = self.capture.replace(Spool::described());
+        let ended = self.forward_home(sql, &Call::simple()).await;
+        let spool = std::mem::replace(&mut self.capture, before).unwrap_or_default();
+        ended?;
+        Ok(spool.into_rows()?.1)
+    }
+
+    /// Runs a text as any other of the session; gives its rows.
+    async fn captured(&mut self, sql: &str, call: &Call) -> Result<(String, Captured)> {
+        let statements = self.parsed(sql.as_bytes()).await?;
+        let before = self.capture.replace(Spool::described());
+        let mut ended = Ok(Completion::Empty);
+        for statement in statements.iter() {
+            self.capture = Some(Spool::described());
+            ended = Box::pin(self.execute(statement, call, None)).await;
+            if ended.is_err() {
+                break;
+            }
+        }
+        let spool = std::mem::replace(&mut self.capture, before).unwrap_or_default();
+        let tag = match ended? {
+            Completion::Tag(tag) => tag,
+            Completion::Empty => String::new(),
+        };
+        Ok((tag, spool.into_rows()?))
+    }
+}
+
+/// Columns and rows.
+type Captured = (Option<Vec<Field>>, Vec<Vec<Option<Bytes>>>);
+
+/// What follows the bodies.
+enum Rest {
+    Tag(&'static str),
+    /// The values of a procedure's OUT parameters.
+    Row(Signature, Ended),
+    Statement(Statement, Call),
+}
+
+/// The statement's parameters and those that a call adds.
+fn with_values(call: &Call, wanted: Wanted, ended: Ended) -> Parameters {
+    let mut parameters = call.parameters.as_deref().cloned().unwrap_or_default();
+    let count = parameters.values.len();
+    parameters.formats = match parameters.formats.as_slice() {
+        [] => vec![0; count],
+        [all] => vec![*all; count],
+        each => each.to_vec(),
+    };
+    let values: Vec<Option<Bytes>> = match wanted {
+        Wanted::Nothing => Vec::new(),
+        Wanted::Values(columns) => ended.rows.into_iter().next().unwrap_or_else(|| vec![None; columns]),
+        Wanted::Arrays(columns) => (0..columns)
+            .map(|at| Some(array_text(ended.rows.iter().map(|row| row.get(at).and_then(Option::as_deref)))))
+            .collect(),
+    };
+    parameters.types.resize(count, 0);
+    parameters.types.extend(values.iter().map(|_| 0));
+    parameters.formats.extend(values.iter().map(|_| 0));
+    parameters.values.extend(values);
+    parameters
+}
