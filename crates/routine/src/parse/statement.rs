@@ -23,10 +23,9 @@ impl Parser<'_> {
                 self.cursor.expect_mark(";")?;
                 block
             }
-            () if self.cursor.accept("loop") => Kind::Loop { label, body: self.loop_body()? },
+            () if self.cursor.is("loop") => Kind::Loop { label, body: self.loop_body()? },
             () if self.cursor.accept("while") => {
                 let condition = self.expression(&["loop"])?;
-                self.cursor.expect("loop")?;
                 Kind::While { label, condition, body: self.loop_body()? }
             }
             () if self.cursor.accept("for") => self.for_loop(label)?,
@@ -38,7 +37,7 @@ impl Parser<'_> {
     }
 
     pub(super) fn loop_body(&mut self) -> Result<Vec<Statement>> {
-        self.cursor.accept("loop");
+        self.cursor.expect("loop")?;
         let body = self.statements(&["end"])?;
         self.cursor.expect("end loop")?;
         self.end_label()?;

@@ -1,7 +1,7 @@
 //! Values of expressions, and what becomes of them when they are assigned.
 
 use bytes::Bytes;
-use pgerror::{PgError, Result, SqlState};
+use pgerror::{PgError, Result, SqlState, field};
 
 use crate::Answer;
 use crate::ast::{Sql, Target};
@@ -27,17 +27,22 @@ impl<'a> Run<'a> {
             Some(shown) => format!("{shown}\n{}", self.context()),
             None => self.context(),
         };
-        let shown = shown.filter(|_| !(sql.is_expression && resolved.is_plain));
+        let is_plain = sql.is_expression && resolved.is_plain;
+        let is_constant = resolved.is_constant();
         self.host.run(&bound.sql, bound.parameters, context).await.map_err(|error| {
             let error = self.in_query(error, &resolved.text);
-            self.shown(error, shown)
+            // PostgreSQL computes a plain expression by itself, but what is constant in it when it is planned.
+            match is_plain && !(is_constant && error.get(field::WHERE).is_none()) {
+                true => error,
+                false => self.shown(error, shown),
+            }
         })
     }
 
     /// An error in a text that CONTEXT shows, unless its place in the text is known.
     fn shown(&self, error: PgError, shown: Option<&str>) -> PgError {
         match shown {
-            Some(shown) if error.get(pgerror::field::INTERNAL_QUERY).is_none() => with_context(error, shown),
+            Some(shown) if !is_about_text(&error) => with_context(error, shown),
             _ => error,
         }
     }
@@ -131,7 +136,7 @@ impl<'a> Run<'a> {
             _ => format!("SELECT CAST({value} AS {})", to.name),
         };
         let context = self.context();
-        let answer = self.host.run(&sql, parameters, context).await.map_err(|error| error.without(pgerror::field::POSITION))?;
+        let answer = self.host.run(&sql, parameters, context).await.map_err(|error| error.without(field::POSITION))?;
         Ok(answer.rows.into_iter().next().and_then(|row| row.into_iter().next().flatten()))
     }
 
@@ -257,6 +262,18 @@ impl<'a> Run<'a> {
         }
         Ok(())
     }
+}
+
+/// Did PostgreSQL find it when it read the text? Then the place in the text is known, and CONTEXT does not repeat the text.
+pub(crate) fn is_about_text(error: &PgError) -> bool {
+    let of_names = [
+        SqlState::UNDEFINED_COLUMN,
+        SqlState::UNDEFINED_TABLE,
+        SqlState::UNDEFINED_FUNCTION,
+        SqlState::AMBIGUOUS_COLUMN,
+        SqlState::GROUPING_ERROR,
+    ];
+    error.get(field::INTERNAL_QUERY).is_some() || (error.get(field::WHERE).is_none() && of_names.contains(&error.code()))
 }
 
 /// NULL where none may be.

@@ -188,6 +188,11 @@ impl<'a> Run<'a> {
             }
             Rows::Cursor { name, arguments } => {
                 let portal = self.open_bound(name, arguments).await?;
+                if let Target::One(variable) = target
+                    && let [variable] = variable.as_slice()
+                {
+                    self.scope().variables.push(Variable::new(variable, None));
+                }
                 let sql = format!("FETCH FORWARD {FETCH_ROWS} FROM {}", quoted(&portal));
                 let mut found = false;
                 let over = loop {

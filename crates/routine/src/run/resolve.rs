@@ -24,6 +24,13 @@ pub(crate) struct Resolved {
     pub is_plain: bool,
 }
 
+impl Resolved {
+    /// No variable is in it.
+    pub(crate) fn is_constant(&self) -> bool {
+        self.uses.is_empty()
+    }
+}
+
 struct Use {
     start: usize,
     end: usize,
@@ -145,7 +152,8 @@ impl<'a> Run<'a> {
                 Place::Expression | Place::Conflict => {
                     let message = format!("column reference \"{}\" is ambiguous", one.parts.join("."));
                     return Err(PgError::new(SqlState::AMBIGUOUS_COLUMN, message)
-                        .detail("It could refer to either a PL/pgSQL variable or a table column."));
+                        .detail("It could refer to either a PL/pgSQL variable or a table column.")
+                        .with(field::INTERNAL_QUERY, resolved.text.clone()));
                 }
             }
         }

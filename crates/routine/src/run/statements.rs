@@ -4,6 +4,7 @@ use pgerror::{PgError, Result, SqlState};
 
 use crate::Answer;
 use crate::ast::{Kind, Sql, Target};
+use crate::run::assign::is_about_text;
 use crate::run::{Run, with_context};
 use crate::value::Typed;
 
@@ -37,8 +38,9 @@ impl<'a> Run<'a> {
             }
             Kind::ReturnNext(value) => self.return_next(value.as_ref()).await,
             Kind::ReturnQuery(query) => {
-                let answer = self.statement(query, Some(&shown(query))).await?;
-                self.return_rows(answer).await
+                let shown = shown(query);
+                let answer = self.statement(query, Some(&shown)).await?;
+                self.return_rows(answer).await.map_err(|error| with_context(error, &shown))
             }
             Kind::ReturnExecute { query, using } => {
                 let answer = self.dynamic(query, using, true).await?;
@@ -135,9 +137,9 @@ impl<'a> Run<'a> {
         };
         answer.map_err(|error| {
             let error = self.in_query(error, &text);
-            match error.get(pgerror::field::INTERNAL_QUERY) {
-                None if is_shown => with_context(error, &shown),
-                _ => error,
+            match is_shown && !is_about_text(&error) {
+                true => with_context(error, &shown),
+                false => error,
             }
         })
     }
