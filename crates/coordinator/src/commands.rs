@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use executor::{
-    Call, Completion, End, Isolation, Parameters, STATEMENT_TIMEOUT, SnapshotMode, own_setting_name,
-};
+use executor::{Call, Completion, End, Isolation, Parameters, STATEMENT_TIMEOUT, SnapshotMode, own_setting_name};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend;
 use planner::parse::{CopyEndpoint, Discard, SetStatement, Statement, StatementKind, Transaction, TransactionModes};

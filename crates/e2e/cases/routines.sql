@@ -261,7 +261,6 @@ SELECT count(*) FROM log WHERE at >= 500 AND at < 1000;
 SELECT put(id, v) FROM t;
 -- Rights.
 CREATE ROLE e2e_caller;
-SELECT set_config('e2e.schema', current_schema(), false);
 DO $$ BEGIN EXECUTE format('GRANT USAGE ON SCHEMA %I TO e2e_caller', current_schema()); EXECUTE format('GRANT ALL ON ALL TABLES IN SCHEMA %I TO e2e_caller', current_schema()); END $$;
 CREATE FUNCTION read_one(wanted int) RETURNS text LANGUAGE sql AS 'SELECT v FROM t WHERE id = wanted';
 REVOKE EXECUTE ON FUNCTION put(int, text), read_one(int) FROM PUBLIC;
@@ -269,11 +268,52 @@ CREATE FUNCTION defined(n int) RETURNS int LANGUAGE plpgsql SECURITY DEFINER AS 
 SET ROLE e2e_caller;
 SELECT fact(2);
 SELECT put(600, 'denied');
-SELECT put(601, 'denied') FROM (VALUES (1)) v;
--- refused: mixed | v1 | v2 | v4
 SELECT read_one(1);
 -- refused
 SELECT defined(600);
 RESET ROLE;
 SELECT read_one(1);
 SELECT defined(600);
+-- Arrays.
+DO $$
+DECLARE a int[] := '{1,2}'; b text[]; r t%ROWTYPE; m int[] := '{{1,2},{3,4}}'; i int := 5;
+BEGIN
+  a[4] := 7.6; b[2] := 'it''s \ "q"'; m[2][1] := i; a[1] := NULL;
+  RAISE NOTICE '% % % %', a, b, m, a[4] + 1;
+  INSERT INTO log VALUES (a[4], b[1]);
+  b := array_append(b, 'x');
+  RAISE NOTICE '%', b;
+  m[9][9] := 1;
+END $$;
+DO $$ DECLARE a int[]; BEGIN a[1] := 'x'; DELETE FROM t; END $$;
+-- LANGUAGE sql, of several statements or changing rows.
+CREATE FUNCTION s_put(n int, word text) RETURNS bigint LANGUAGE sql AS $$
+  INSERT INTO log VALUES (n, word);
+  UPDATE log SET word = upper(s_put.word) WHERE at = n;
+  SELECT count(*) FROM log WHERE at >= $1;
+$$;
+SELECT s_put(700, 'sql');
+SELECT s_put(701, 'sql') + 1;
+SELECT * FROM log WHERE at >= 700 AND at < 1000 ORDER BY at;
+CREATE FUNCTION s_del(n int) RETURNS SETOF int LANGUAGE sql AS $$ DELETE FROM log WHERE at >= n AND at < 1000 RETURNING at $$;
+SELECT * FROM s_del(701);
+SELECT s_del(700) AS gone;
+CREATE FUNCTION s_none(n int) RETURNS void LANGUAGE sql AS $$ DELETE FROM log WHERE at = n; SELECT 1; $$;
+SELECT s_none(1);
+CREATE PROCEDURE s_proc(n int) LANGUAGE sql AS $$ INSERT INTO log VALUES (n, 'proc'); DELETE FROM log WHERE at = n - 1; $$;
+CALL s_proc(800);
+CALL s_proc(801);
+SELECT * FROM log WHERE at >= 800 AND at < 1000 ORDER BY at;
+CREATE FUNCTION s_atomic(n int) RETURNS bigint LANGUAGE sql BEGIN ATOMIC INSERT INTO log VALUES (n, 'atomic'); SELECT count(*) FROM log WHERE at = n; END;
+SELECT s_atomic(810);
+CREATE FUNCTION s_bad(n int) RETURNS int LANGUAGE sql AS $$ DELETE FROM log; SELECT 1 / n $$;
+SELECT s_bad(0);
+CREATE FUNCTION s_rows(n int, OUT a int, OUT b text) RETURNS SETOF record LANGUAGE sql AS $$ UPDATE t SET n = 1 WHERE id = s_rows.n; SELECT id, v FROM t WHERE id <= s_rows.n ORDER BY id $$;
+SELECT * FROM s_rows(2);
+-- Functions with settings of their own.
+CREATE FUNCTION formatted(d date) RETURNS text LANGUAGE plpgsql SET datestyle = 'German' AS $$ BEGIN DELETE FROM log WHERE at = -5; RETURN d::text; END $$;
+SELECT formatted('2020-02-03'), current_setting('datestyle');
+SELECT current_setting('datestyle');
+CREATE FUNCTION no_path() RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog AS $$ BEGIN RETURN (SELECT count(*) FROM t); END $$;
+SELECT no_path();
+SELECT count(*) > 0 FROM t;

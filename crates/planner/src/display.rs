@@ -4,11 +4,11 @@ use std::fmt::{Formatter, Result, Write};
 
 use catalog::NodeId;
 
-use crate::routine::{Routine, RoutineCall};
 use crate::plan::{
     Chain, Change, CopySource, Dag, DdlPlan, Effect, Exchange, Gather, Input, InsertStaged, KeySource, MapRequest,
     Placement, Plan, Route, Stage,
 };
+use crate::routine::{Routine, RoutineCall};
 
 pub(crate) fn write_plan(f: &mut Formatter<'_>, plan: &Plan) -> Result {
     write_at(f, plan, 0)

@@ -50,7 +50,7 @@ pub(crate) struct Facts {
 
 /// Searches a whole statement.
 pub(crate) fn facts(ctx: &Context<'_>, statement: &NodeEnum) -> Result<Facts> {
-    let mut search = Search { ctx, facts: Facts::default(), visited: HashSet::new() };
+    let mut search = Search { ctx, facts: Facts::default(), visited: HashSet::new(), has_path: false };
     search.tree(statement, true)?;
     search.code_of_tables(statement)?;
     Ok(search.facts)
@@ -58,14 +58,14 @@ pub(crate) fn facts(ctx: &Context<'_>, statement: &NodeEnum) -> Result<Facts> {
 
 /// What the body of one user function does, as [`Facts`]; `refused` says why it is not safe.
 pub(crate) fn function_facts(ctx: &Context<'_>, function: &Function) -> Result<Facts> {
-    let mut search = Search { ctx, facts: Facts::default(), visited: HashSet::new() };
+    let mut search = Search { ctx, facts: Facts::default(), visited: HashSet::new(), has_path: false };
     search.user_function(function)?;
     Ok(search.facts)
 }
 
 /// Facts of a function body that is not in the catalog yet (`DO`, `CREATE FUNCTION`).
 pub(crate) fn body_facts(ctx: &Context<'_>, language: &str, definition: &str) -> Result<Facts> {
-    let mut search = Search { ctx, facts: Facts::default(), visited: HashSet::new() };
+    let mut search = Search { ctx, facts: Facts::default(), visited: HashSet::new(), has_path: false };
     search.body("this code block", language, definition)?;
     Ok(search.facts)
 }
@@ -74,6 +74,8 @@ struct Search<'a> {
     ctx: &'a Context<'a>,
     facts: Facts,
     visited: HashSet<u32>,
+    /// The body that is searched has a search path of its own.
+    has_path: bool,
 }
 
 impl Search<'_> {
@@ -259,7 +261,12 @@ impl Search<'_> {
                 Ok(())
             }
             "c" | "internal" => Ok(()),
-            language => self.body(&format!("function {}()", function.name), language, &function.definition),
+            language => {
+                let outside = std::mem::replace(&mut self.has_path, sets_path(&function.definition));
+                let searched = self.body(&format!("function {}()", function.name), language, &function.definition);
+                self.has_path = outside;
+                searched
+            }
         }
     }
 
@@ -311,6 +318,15 @@ impl Search<'_> {
             if !may_be_cte || self.ctx.catalog.relations().any(|relation| relation.name == name.relname) {
                 self.reads(what, name);
             }
+            if self.has_path
+                && name.schemaname.is_empty()
+                && !may_be_cte
+                && !code::is_everywhere(self.ctx.catalog, name)
+            {
+                let what = format!("{what}, which has a search path of its own and reads \"{}\",", name.relname);
+                self.refuse(what, "Put the schema before the names of tables in it.");
+                continue;
+            }
             match self.ctx.resolve(name)? {
                 Named::Home(_) if may_be_cte => {}
                 Named::Distributed(relation) => match &relation.distribution {
@@ -341,6 +357,12 @@ impl Search<'_> {
     }
 }
 
+/// Has the function a clause `SET search_path`, as `pg_get_functiondef` prints it?
+fn sets_path(definition: &str) -> bool {
+    let head = definition.split_once("\nAS ").map_or(definition, |(head, _)| head);
+    head.lines().any(|line| line.starts_with(" SET search_path "))
+}
+
 /// The statements of a SQL function, from `pg_get_functiondef` or the bare body.
 pub(crate) fn sql_bodies(definition: &str) -> Option<Vec<NodeEnum>> {
     let parsed = pg_query::parse(definition, 0).ok()?;
@@ -352,6 +374,19 @@ pub(crate) fn sql_bodies(definition: &str) -> Option<Vec<NodeEnum>> {
     let text = function_text(create)?;
     let parsed = pg_query::parse(&text, 0).ok()?;
     parsed.protobuf.stmts.into_iter().map(|s| s.stmt.and_then(|n| n.node)).collect()
+}
+
+/// The statements of a SQL function as texts, from `pg_get_functiondef`; `None` if they cannot be told apart.
+pub fn sql_statements(definition: &str) -> Option<Vec<String>> {
+    let parsed = pg_query::parse(definition, 0).ok()?;
+    let first = parsed.protobuf.stmts.into_iter().next()?.stmt?.node?;
+    let NodeEnum::CreateFunctionStmt(create) = first else { return None };
+    if let Some(body) = &create.sql_body {
+        return flatten(body.node.as_ref()?)?.iter().map(|statement| tree::deparse(statement).ok()).collect();
+    }
+    let text = function_text(&create)?;
+    let statements = pg_query::split_with_parser(&text).ok()?;
+    Some(statements.into_iter().map(|statement| statement.trim().to_owned()).filter(|text| !text.is_empty()).collect())
 }
 
 /// `BEGIN ATOMIC … END` and `RETURN expression`.

@@ -46,6 +46,7 @@ use catalog::Catalog;
 use pgerror::{PgError, Result, SqlState};
 
 pub use clock::{at_one_moment, may_read_clock};
+pub use functions::sql_statements;
 pub use parse::{Statement, StatementKind, parse};
 pub use plan::*;
 pub use references::{Place, Reference, References, names_in_from, references};

@@ -85,7 +85,14 @@ pub fn references(sql: &str) -> Result<References> {
         found.is_plain = false;
         return Ok(found);
     }
-    let mut search = Search { sql, tokens: scan::tokens(sql).unwrap_or_default(), found, outputs: HashSet::new(), grouped: HashSet::new(), listed: HashSet::new() };
+    let mut search = Search {
+        sql,
+        tokens: scan::tokens(sql).unwrap_or_default(),
+        found,
+        outputs: HashSet::new(),
+        grouped: HashSet::new(),
+        listed: HashSet::new(),
+    };
     match &statement {
         NodeEnum::CallStmt(call) => call.funccall.walk(&mut |node| search.node(node, false))?,
         other => {
@@ -263,7 +270,9 @@ pub fn names_in_from(sql: &str, catalog: &Catalog, session: &SessionFacts<'_>) -
             }
             Ref::ResTarget(target) => add(&tree::output_name(target)),
             Ref::InsertStmt(_) | Ref::OnConflictClause(_) => add("excluded"),
-            Ref::CommonTableExpr(_) | Ref::RangeFunction(_) | Ref::RangeTableFunc(_) | Ref::JsonTable(_) => is_known = false,
+            Ref::CommonTableExpr(_) | Ref::RangeFunction(_) | Ref::RangeTableFunc(_) | Ref::JsonTable(_) => {
+                is_known = false
+            }
             _ => {}
         }
         Ok(true)

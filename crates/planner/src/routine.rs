@@ -75,10 +75,9 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Ro
     match (&statement.kind, statement.node()) {
         (StatementKind::Do, Some(NodeEnum::DoStmt(block))) => do_block(ctx, statement, block),
         (StatementKind::Call, Some(NodeEnum::CallStmt(call))) => call_procedure(ctx, call),
-        (
-            StatementKind::Select | StatementKind::Insert | StatementKind::Update | StatementKind::Delete,
-            Some(tree),
-        ) => calls_inside(ctx, statement, tree),
+        (StatementKind::Select | StatementKind::Insert | StatementKind::Update | StatementKind::Delete, Some(tree)) => {
+            calls_inside(ctx, statement, tree)
+        }
         _ => Ok(None),
     }
 }
@@ -295,10 +294,8 @@ impl<'a> Taker<'a> {
         }
         let Some((function, result)) = self.ours(call)? else { return Ok(None) };
         let function_name = call.funcname.last().and_then(tree::text_of).unwrap_or_default();
-        let mut alias = item
-            .alias
-            .clone()
-            .unwrap_or_else(|| Alias { aliasname: function_name.to_owned(), colnames: Vec::new() });
+        let mut alias =
+            item.alias.clone().unwrap_or_else(|| Alias { aliasname: function_name.to_owned(), colnames: Vec::new() });
         let types = result.columns();
         let Some(at) = self.add(function, call, result.wanted(types.len()))? else { return Ok(None) };
         let values = types.iter().enumerate().map(|(nth, of)| result.value(at + nth, of));
@@ -310,7 +307,9 @@ impl<'a> Taker<'a> {
             [] => vec![alias.aliasname.clone()],
             outs => outs.iter().map(|(name, _)| name.clone()).collect(),
         };
-        alias.colnames.extend(names.iter().skip(alias.colnames.len()).map(|name| tree::string(name)).collect::<Vec<_>>());
+        alias
+            .colnames
+            .extend(names.iter().skip(alias.colnames.len()).map(|name| tree::string(name)).collect::<Vec<_>>());
         let query = SelectStmt { target_list, ..tree::empty_select() };
         Ok(Some(tree::node(NodeEnum::RangeSubselect(Box::new(RangeSubselect {
             lateral: false,
@@ -501,9 +500,5 @@ impl Shape {
 }
 
 fn cast(value: Node, of: TypeName) -> Node {
-    tree::node(NodeEnum::TypeCast(Box::new(TypeCast {
-        arg: Some(Box::new(value)),
-        type_name: Some(of),
-        location: -1,
-    })))
+    tree::node(NodeEnum::TypeCast(Box::new(TypeCast { arg: Some(Box::new(value)), type_name: Some(of), location: -1 })))
 }

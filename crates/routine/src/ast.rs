@@ -53,7 +53,12 @@ pub struct Declaration {
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub enum Declared {
-    Variable { of: TypeText, constant: bool, not_null: bool, default: Option<Sql> },
+    Variable {
+        of: TypeText,
+        constant: bool,
+        not_null: bool,
+        default: Option<Sql>,
+    },
     Cursor(Cursor),
     /// `ALIAS FOR`.
     Alias(Vec<String>),
@@ -75,7 +80,10 @@ pub enum TypeText {
     Named(String),
     Record,
     /// `name%TYPE`, with `[]` after it or not.
-    Like { name: Vec<String>, array: bool },
+    Like {
+        name: Vec<String>,
+        array: bool,
+    },
     /// `name%ROWTYPE`.
     RowOf(Vec<String>),
 }
@@ -143,13 +151,35 @@ pub enum Rows {
 pub enum Kind {
     Block(Block),
     /// `whole` is the assignment as it is shown in CONTEXT.
-    Assign { target: Vec<String>, value: Sql, whole: Arc<str> },
+    Assign {
+        target: Vec<String>,
+        value: Sql,
+        whole: Arc<str>,
+    },
     /// `target[…] := value`.
-    AssignElement { target: Vec<String>, subscripts: Vec<Sql>, value: Sql },
-    If { branches: Vec<(usize, Sql, Vec<Statement>)>, otherwise: Vec<Statement> },
-    Case { subject: Option<Sql>, branches: Vec<(usize, Sql, Vec<Statement>)>, otherwise: Option<Vec<Statement>> },
-    Loop { label: Option<String>, body: Vec<Statement> },
-    While { label: Option<String>, condition: Sql, body: Vec<Statement> },
+    AssignElement {
+        target: Vec<String>,
+        subscripts: Vec<Sql>,
+        value: Sql,
+    },
+    If {
+        branches: Vec<(usize, Sql, Vec<Statement>)>,
+        otherwise: Vec<Statement>,
+    },
+    Case {
+        subject: Option<Sql>,
+        branches: Vec<(usize, Sql, Vec<Statement>)>,
+        otherwise: Option<Vec<Statement>>,
+    },
+    Loop {
+        label: Option<String>,
+        body: Vec<Statement>,
+    },
+    While {
+        label: Option<String>,
+        condition: Sql,
+        body: Vec<Statement>,
+    },
     ForInteger {
         label: Option<String>,
         variable: String,
@@ -159,25 +189,67 @@ pub enum Kind {
         reverse: bool,
         body: Vec<Statement>,
     },
-    ForRows { label: Option<String>, target: Target, rows: Rows, body: Vec<Statement> },
-    ForEach { label: Option<String>, target: Target, slice: usize, array: Sql, body: Vec<Statement> },
+    ForRows {
+        label: Option<String>,
+        target: Target,
+        rows: Rows,
+        body: Vec<Statement>,
+    },
+    ForEach {
+        label: Option<String>,
+        target: Target,
+        slice: usize,
+        array: Sql,
+        body: Vec<Statement>,
+    },
     /// EXIT, else CONTINUE.
-    Exit { is_exit: bool, label: Option<String>, when: Option<Sql> },
+    Exit {
+        is_exit: bool,
+        label: Option<String>,
+        when: Option<Sql>,
+    },
     Return(Option<Sql>),
     ReturnNext(Option<Sql>),
     ReturnQuery(Sql),
-    ReturnExecute { query: Sql, using: Vec<Sql> },
+    ReturnExecute {
+        query: Sql,
+        using: Vec<Sql>,
+    },
     Raise(Box<Raise>),
-    Assert { condition: Sql, message: Option<Sql> },
-    Sql { sql: Sql, into: Option<(Target, bool)> },
+    Assert {
+        condition: Sql,
+        message: Option<Sql>,
+    },
+    Sql {
+        sql: Sql,
+        into: Option<(Target, bool)>,
+    },
     Perform(Sql),
     Call(Sql),
-    Execute { query: Sql, using: Vec<Sql>, into: Option<(Target, bool)> },
-    Diagnostics { stacked: bool, items: Vec<(Vec<String>, String)> },
-    Open { cursor: Vec<String>, opened: Opened },
+    Execute {
+        query: Sql,
+        using: Vec<Sql>,
+        into: Option<(Target, bool)>,
+    },
+    Diagnostics {
+        stacked: bool,
+        items: Vec<(Vec<String>, String)>,
+    },
+    Open {
+        cursor: Vec<String>,
+        opened: Opened,
+    },
     Fetch(Box<Fetch>),
     Close(Vec<String>),
-    End { commit: bool, chain: bool },
+    End {
+        commit: bool,
+        chain: bool,
+    },
+    /// A statement of a SQL function; the last one gives its result.
+    Step {
+        sql: Sql,
+        is_last: bool,
+    },
     Null,
 }
 
@@ -235,6 +307,7 @@ impl Kind {
             Kind::Close(_) => "CLOSE",
             Kind::End { commit: true, .. } => "COMMIT",
             Kind::End { .. } => "ROLLBACK",
+            Kind::Step { .. } => "statement",
             Kind::Null => "NULL",
         }
     }

@@ -29,7 +29,7 @@ use std::pin::Pin;
 use bytes::Bytes;
 use pgerror::{PgError, Result};
 
-pub use parse::{body, compile_only};
+pub use parse::{body, compile_only, sql_body};
 pub use run::{Ended, Parameter, Routine, run};
 pub use value::{Type, Typed, array_text};
 
@@ -70,6 +70,8 @@ pub struct Opening {
 pub trait Host: Send {
     /// Runs a statement with `$1`, `$2`, …; functions that it calls are called from `context`.
     fn run<'a>(&'a mut self, sql: &'a str, parameters: Vec<Typed>, context: String) -> Pending<'a, Answer>;
+    /// Rows of a text as it is on the home node.
+    fn ask(&mut self, sql: String) -> Pending<'_, Vec<Vec<Option<Bytes>>>>;
     /// Has PostgreSQL analyse a statement, without effect on the transaction.
     fn analyse<'a>(&'a mut self, sql: &'a str, types: Vec<u32>) -> Pending<'a, ()>;
     /// All names that the statement's FROM may give a meaning; `None`: not known.

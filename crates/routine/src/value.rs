@@ -122,8 +122,11 @@ impl Variable {
     }
 
     pub fn unassigned(&self) -> PgError {
-        PgError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, format!("record \"{}\" is not assigned yet", self.name))
-            .detail("The tuple structure of a not-yet-assigned record is indeterminate.")
+        PgError::new(
+            SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+            format!("record \"{}\" is not assigned yet", self.name),
+        )
+        .detail("The tuple structure of a not-yet-assigned record is indeterminate.")
     }
 
     fn no_field(&self, field: &str) -> PgError {

@@ -195,6 +195,10 @@ impl Host for ClientHost<'_> {
         Box::pin(self.run_text(sql, parameters, context))
     }
 
+    fn ask(&mut self, sql: String) -> Pending<'_, Vec<Vec<Option<bytes::Bytes>>>> {
+        Box::pin(async move { self.client.asked(&sql).await })
+    }
+
     fn analyse<'a>(&'a mut self, sql: &'a str, types: Vec<u32>) -> Pending<'a, ()> {
         Box::pin(async move { self.ask_about(sql, &types).await })
     }

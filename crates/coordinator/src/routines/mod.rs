@@ -138,12 +138,7 @@ impl Client {
     }
 
     /// What comes after the bodies.
-    async fn rest(
-        &mut self,
-        rest: Rest,
-        call: &Call,
-        spool: Option<&mut Spool>,
-    ) -> Result<Completion> {
+    async fn rest(&mut self, rest: Rest, call: &Call, spool: Option<&mut Spool>) -> Result<Completion> {
         match rest {
             Rest::Tag(tag) => Ok(Completion::tag(tag)),
             Rest::Row(signature, ended) => {
@@ -173,6 +168,7 @@ impl Client {
             columns: Vec::new(),
             by_parameters: false,
             is_set: false,
+            is_sql: false,
             is_atomic: caller == Caller::Inside,
             reads_only: false,
             callers: self.routines.context.clone(),
@@ -207,10 +203,30 @@ impl Client {
             let rows = if signature.is_set { Vec::new() } else { vec![row] };
             return Ok((signature, Ended { rows }));
         }
-        let body = routine::body(&signature.source)?;
-        let routine = signature.routine(values, caller == Caller::Alone, self.routines.context.clone());
+        let body = signature.body()?;
+        let mut routine = signature.routine(values, caller == Caller::Alone, self.routines.context.clone());
+        let before = self.set_for(&signature.settings).await?;
+        if !before.is_empty() {
+            let sql = format!("SELECT {}::pg_catalog.regprocedure::text", one.function);
+            let rows = self.asked(&sql).await?;
+            routine.signature = rows.into_iter().flatten().flatten().next().map_or_else(String::new, text);
+        }
         let ended = self.enter(&routine, &body).await?;
+        self.set_for(&before).await?;
         Ok((signature, ended))
+    }
+
+    /// SET clauses of a function; gives what the settings were. After an error the transaction takes them back.
+    async fn set_for(&mut self, settings: &[(String, String)]) -> Result<Vec<(String, String)>> {
+        let mut before = Vec::with_capacity(settings.len());
+        for (name, value) in settings {
+            let (name_text, value) = (catalog::quote_literal(name), catalog::quote_literal(value));
+            let rows = self.asked(&format!("SELECT pg_catalog.current_setting({name_text})")).await?;
+            let old = rows.into_iter().flatten().flatten().next().unwrap_or_default();
+            before.push((name.clone(), text(old)));
+            self.captured(&format!("SELECT set_config({name_text}, {value}, true)"), &Call::simple()).await?;
+        }
+        Ok(before)
     }
 
     /// Arguments as texts of the parameters' types, in the order of the parameters.
@@ -272,6 +288,10 @@ enum Rest {
     /// The values of a procedure's OUT parameters.
     Row(Signature, Ended),
     Statement(Statement, Call),
+}
+
+fn text(bytes: Bytes) -> String {
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// The statement's parameters and those that a call adds.

@@ -22,11 +22,14 @@ pub(super) struct Signature {
     is_volatile: bool,
     is_procedure: bool,
     language: String,
-    pub(super) source: String,
+    source: String,
     may_execute: bool,
     is_definer: bool,
     is_own: bool,
-    has_settings: bool,
+    /// Its SET clauses.
+    pub(super) settings: Vec<(String, String)>,
+    /// Of a SQL function.
+    definition: String,
     is_shadowed: bool,
 }
 
@@ -48,9 +51,10 @@ impl Client {
         let sql = format!(
             "SELECT p.oid::pg_catalog.regprocedure::text, p.proname, l.lanname, p.provolatile, p.prokind, p.proisstrict, \
              p.proretset, p.prorettype, p.prosrc, pg_catalog.has_function_privilege(p.oid, 'EXECUTE'), p.prosecdef, \
-             pg_catalog.pg_get_userbyid(p.proowner) = CURRENT_USER, p.proconfig IS NOT NULL, \
+             pg_catalog.pg_get_userbyid(p.proowner) = CURRENT_USER, pg_catalog.array_to_json(p.proconfig)::text, \
              EXISTS (SELECT FROM pg_catalog.pg_proc o WHERE o.proname = p.proname \
-               AND o.pronamespace = 'pg_catalog'::pg_catalog.regnamespace) \
+               AND o.pronamespace = 'pg_catalog'::pg_catalog.regnamespace), \
+             CASE l.lanname WHEN 'sql' THEN pg_catalog.pg_get_functiondef(p.oid) END \
              FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid = p.prolang WHERE p.oid = {oid}"
         );
         let rows = self.asked(&sql).await?;
@@ -70,7 +74,8 @@ impl Client {
             may_execute: flag(9),
             is_definer: flag(10),
             is_own: flag(11),
-            has_settings: flag(12),
+            settings: settings(&text(12))?,
+            definition: text(14),
             is_shadowed: flag(13) && one.is_bare,
             columns: Vec::new(),
             by_parameters: parameters.iter().any(|parameter| parameter.is_out),
@@ -92,7 +97,8 @@ impl Client {
         let mut parameters = Vec::with_capacity(rows.len());
         for row in &rows {
             let mode = text_at(row, 1);
-            let optional = |at: usize| row.get(at).cloned().flatten().map(|text| String::from_utf8_lossy(&text).into_owned());
+            let optional =
+                |at: usize| row.get(at).cloned().flatten().map(|text| String::from_utf8_lossy(&text).into_owned());
             parameters.push(Declared {
                 name: optional(2),
                 of: ClientHost { client: self }.find_type(text_at(row, 0).parse().unwrap_or(0), -1).await?,
@@ -108,17 +114,19 @@ impl Client {
     async fn columns(&mut self, signature: &Signature, returns: u32) -> Result<Vec<(String, Type)>> {
         if signature.by_parameters {
             let outs = signature.parameters.iter().enumerate().filter(|(_, parameter)| parameter.is_out);
-            let name = |at: usize, parameter: &Declared| {
-                parameter.name.clone().unwrap_or_else(|| format!("column{}", at + 1))
-            };
+            let name =
+                |at: usize, parameter: &Declared| parameter.name.clone().unwrap_or_else(|| format!("column{}", at + 1));
             return Ok(outs.map(|(at, parameter)| (name(at, parameter), parameter.of.clone())).collect());
         }
         if returns == VOID || signature.is_procedure {
             return Ok(Vec::new());
         }
         if returns == RECORD {
-            return Err(PgError::unsupported(format!("function {} that returns records without columns", signature.text))
-                .hint("Declare it with RETURNS TABLE (…) or OUT parameters."));
+            return Err(PgError::unsupported(format!(
+                "function {} that returns records without columns",
+                signature.text
+            ))
+            .hint("Declare it with RETURNS TABLE (…) or OUT parameters."));
         }
         let of = ClientHost { client: self }.find_type(returns, -1).await?;
         Ok(vec![(signature.name.clone(), of)])
@@ -127,6 +135,16 @@ impl Client {
 
 fn text_at(row: &[Option<Bytes>], at: usize) -> String {
     String::from_utf8_lossy(row.get(at).and_then(Option::as_deref).unwrap_or_default()).into_owned()
+}
+
+/// `["name=value", …]`.
+fn settings(json: &str) -> Result<Vec<(String, String)>> {
+    if json.is_empty() {
+        return Ok(Vec::new());
+    }
+    let list: Vec<String> = serde_json::from_str(json).map_err(|error| PgError::internal(error.to_string()))?;
+    let pair = |setting: &String| setting.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+    Ok(list.iter().filter_map(pair).collect())
 }
 
 impl Signature {
@@ -138,7 +156,8 @@ impl Signature {
             return Err(PgError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
         }
         let refuse = |what: &str, hint: &str| {
-            Err(PgError::unsupported(format!("{kind} {}, which {what} and touches partitioned tables,", self.text)).hint(hint))
+            Err(PgError::unsupported(format!("{kind} {}, which {what} and touches partitioned tables,", self.text))
+                .hint(hint))
         };
         if self.is_shadowed {
             return refuse("bears the name of a built-in one", &format!("Put the schema before {}.", one.name));
@@ -146,11 +165,8 @@ impl Signature {
         if self.is_definer && !self.is_own {
             return refuse("is SECURITY DEFINER for another role", "Call it as its owner.");
         }
-        if self.has_settings {
-            return refuse("has SET clauses", "Qualify the names in it, or SET before the call.");
-        }
-        if self.language != "plpgsql" {
-            return refuse(&format!("is in language {} with several statements", self.language), "Write it in PL/pgSQL.");
+        if !["plpgsql", "sql"].contains(&self.language.as_str()) {
+            return refuse(&format!("is in language {}", self.language), "Write it in PL/pgSQL.");
         }
         if self.parameters.iter().any(|parameter| parameter.is_variadic || parameter.of.name.starts_with("any")) {
             return refuse("is polymorphic or VARIADIC", "Name the types of its parameters.");
@@ -187,6 +203,17 @@ impl Signature {
         self.parameters.iter().zip(values).any(|(parameter, value)| parameter.is_in && value.is_none())
     }
 
+    pub(super) fn body(&self) -> Result<routine::ast::Body> {
+        if self.language == "plpgsql" {
+            return routine::body(&self.source);
+        }
+        let statements = planner::sql_statements(&self.definition);
+        let statements = statements.ok_or_else(|| {
+            PgError::unsupported(format!("the body of function {}", self.text)).hint("Write it in PL/pgSQL.")
+        })?;
+        Ok(routine::sql_body(statements))
+    }
+
     pub(super) fn routine(&self, values: Vec<Option<Bytes>>, may_end: bool, callers: String) -> routine::Routine {
         let parameter = |(parameter, value): (&Declared, Option<Bytes>)| Parameter {
             name: parameter.name.clone(),
@@ -201,7 +228,8 @@ impl Signature {
             columns: self.columns.clone(),
             by_parameters: self.by_parameters,
             is_set: self.is_set,
-            is_atomic: !may_end,
+            is_sql: self.language == "sql",
+            is_atomic: !may_end || self.is_definer || !self.settings.is_empty(),
             reads_only: !self.is_volatile,
             callers,
         }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use pgerror::{PgError, Result};
 
-use crate::ast::{Block, Body, Conflict, Cursor as BoundCursor, Declaration, Declared, Handler, Sql, Statement, TypeText};
+use crate::ast::{
+    Block, Body, Conflict, Cursor as BoundCursor, Declaration, Declared, Handler, Kind, Sql, Statement, TypeText,
+};
 use crate::conditions;
 use crate::scan::Cursor;
 
@@ -29,6 +31,18 @@ pub fn body(text: &str) -> Result<Body> {
         None => Ok(Body { block, conflict }),
         Some(_) => Err(parser.cursor.error()),
     }
+}
+
+/// The body of a SQL function.
+pub fn sql_body(statements: Vec<String>) -> Body {
+    let count = statements.len();
+    let step = |(at, text): (usize, String)| {
+        let sql = Sql { text: text.into(), id: at, is_expression: false };
+        Statement { line: at + 1, kind: Kind::Step { sql, is_last: at + 1 == count } }
+    };
+    let body = statements.into_iter().enumerate().map(step).collect();
+    let block = Block { label: None, declarations: Vec::new(), body, handlers: None };
+    Body { block, conflict: Conflict::Column }
 }
 
 /// A body that does nothing but to have PostgreSQL compile this one. `None`: it begins with options.
@@ -160,7 +174,9 @@ impl<'a> Parser<'a> {
         let constant = self.cursor.accept("constant");
         let of = self.type_text(&["collate", "not", "default", ":=", "=", ";"])?;
         if self.cursor.is("collate") {
-            return Err(PgError::unsupported("COLLATE of a PL/pgSQL variable").hint("Write COLLATE in the expressions."));
+            return Err(
+                PgError::unsupported("COLLATE of a PL/pgSQL variable").hint("Write COLLATE in the expressions.")
+            );
         }
         let not_null = self.cursor.accept("not null");
         let has_default =

@@ -177,7 +177,10 @@ impl Parser<'_> {
         };
         let several = direction.contains("ALL") || (count.is_some() && direction.ends_with("WARD"));
         if several && !is_move {
-            return Err(PgError::new(pgerror::SqlState::FEATURE_NOT_SUPPORTED, "FETCH statement cannot return multiple rows"));
+            return Err(PgError::new(
+                pgerror::SqlState::FEATURE_NOT_SUPPORTED,
+                "FETCH statement cannot return multiple rows",
+            ));
         }
         Ok(Kind::Fetch(Box::new(Fetch { cursor, direction, count, into })))
     }

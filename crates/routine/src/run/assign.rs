@@ -7,7 +7,9 @@ use crate::Answer;
 use crate::ast::{Sql, Target};
 use crate::run::resolve::{Bound, Spot};
 use crate::run::{Run, with_context};
-use crate::value::{BOOL, Cell, FIRST_USER_OID, Holds, INT4, RECORD, TEXT, Type, Typed, empty_cell, is_same_text, row_fields};
+use crate::value::{
+    BOOL, Cell, FIRST_USER_OID, Holds, INT4, RECORD, TEXT, Type, Typed, empty_cell, is_same_text, row_fields,
+};
 
 const BPCHAR: u32 = 1042;
 const VARCHAR: u32 = 1043;
@@ -89,9 +91,7 @@ impl<'a> Run<'a> {
         let spot = self.look_up(&[text.to_owned()])?;
         let variable = &self.scopes[spot.scope].variables[spot.at];
         match &variable.holds {
-            Holds::Scalar(of) => {
-                Some(Typed { oid: of.oid, modifier: of.modifier, value: variable.value.clone() })
-            }
+            Holds::Scalar(of) => Some(Typed { oid: of.oid, modifier: of.modifier, value: variable.value.clone() }),
             _ => None,
         }
     }
@@ -129,15 +129,66 @@ impl<'a> Run<'a> {
         let value = if has_cast { sql } else { format!("CAST({sql} AS pg_catalog.text)") };
         let size = to.modifier;
         let sql = match to.oid {
-            VARCHAR if size >= 0 => format!("SELECT pg_catalog.varchar(CAST({value} AS pg_catalog.varchar), {size}, false)"),
-            BPCHAR if size >= 0 => format!("SELECT pg_catalog.bpchar(CAST({value} AS pg_catalog.bpchar), {size}, false)"),
-            BIT if size >= 0 => format!("SELECT pg_catalog.\"bit\"(CAST({value} AS pg_catalog.\"bit\"), {size}, false)"),
-            VARBIT if size >= 0 => format!("SELECT pg_catalog.varbit(CAST({value} AS pg_catalog.varbit), {size}, false)"),
+            VARCHAR if size >= 0 => {
+                format!("SELECT pg_catalog.varchar(CAST({value} AS pg_catalog.varchar), {size}, false)")
+            }
+            BPCHAR if size >= 0 => {
+                format!("SELECT pg_catalog.bpchar(CAST({value} AS pg_catalog.bpchar), {size}, false)")
+            }
+            BIT if size >= 0 => {
+                format!("SELECT pg_catalog.\"bit\"(CAST({value} AS pg_catalog.\"bit\"), {size}, false)")
+            }
+            VARBIT if size >= 0 => {
+                format!("SELECT pg_catalog.varbit(CAST({value} AS pg_catalog.varbit), {size}, false)")
+            }
             _ => format!("SELECT CAST({value} AS {})", to.name),
         };
         let context = self.context();
         let answer = self.host.run(&sql, parameters, context).await.map_err(|error| error.without(field::POSITION))?;
         Ok(answer.rows.into_iter().next().and_then(|row| row.into_iter().next().flatten()))
+    }
+
+    /// `array[subscript] := value`. There is no expression for that: PostgreSQL does it in a block of its own.
+    pub(crate) async fn assign_element(&mut self, name: &[String], subscripts: &[Sql], value: &Sql) -> Result<()> {
+        if subscripts.iter().any(|subscript| subscript.text.contains(':')) {
+            return Err(
+                PgError::unsupported("the assignment to a slice of an array").hint("Assign its elements one by one.")
+            );
+        }
+        let spot = self.spot(name)?;
+        let variable = &self.scopes[spot.scope].variables[spot.at];
+        let (of, array) = match (&spot.field, &variable.holds) {
+            (Some(field), _) => {
+                let typed = variable.cell(field)?.typed.clone();
+                (self.host.type_with(typed.oid, typed.modifier).await?, typed.value)
+            }
+            (None, Holds::Scalar(of)) => (of.clone(), variable.value.clone()),
+            (None, _) => return Err(PgError::unsupported("a subscript of a row variable").hint("Name the field.")),
+        };
+        let mut places = Vec::new();
+        for subscript in subscripts {
+            let place = self.integer(subscript).await?;
+            let null = || {
+                PgError::new(
+                    SqlState::from_bytes(b"22004").unwrap_or(SqlState::INTERNAL_ERROR),
+                    "array subscript in assignment must not be null",
+                )
+            };
+            places.push(format!("[{}]", place.ok_or_else(null)?));
+        }
+        let typed = self.value(value).await?;
+        let value_type = self.host.type_with(typed.oid, typed.modifier).await?.name;
+        let block = format!(
+            "DECLARE a {} := {}; v {value_type} := {}; BEGIN a{} := v; PERFORM pg_catalog.set_config('loxo.element', a::pg_catalog.text, true); END",
+            of.name,
+            literal(array.as_deref()),
+            literal(typed.value.as_deref()),
+            places.concat(),
+        );
+        let sql = format!("DO {}; SELECT pg_catalog.current_setting('loxo.element')", literal(Some(block.as_bytes())));
+        let rows = self.host.ask(sql).await.map_err(|error| error.without(field::WHERE))?;
+        let array = rows.into_iter().flatten().next().flatten();
+        self.assign(name, Typed { oid: of.oid, modifier: of.modifier, value: array }).await
     }
 
     pub(crate) fn spot(&self, name: &[String]) -> Result<Spot> {
@@ -238,7 +289,12 @@ impl<'a> Run<'a> {
     }
 
     /// The first row of an answer, or one of NULLs, into variables.
-    pub(crate) async fn into(&mut self, target: &Target, answer: &Answer, row: Option<&Vec<Option<Bytes>>>) -> Result<()> {
+    pub(crate) async fn into(
+        &mut self,
+        target: &Target,
+        answer: &Answer,
+        row: Option<&Vec<Option<Bytes>>>,
+    ) -> Result<()> {
         let columns = answer.columns.as_deref().unwrap_or_default();
         let typed = |at: usize| match columns.get(at) {
             Some((_, oid, modifier)) => {
@@ -250,7 +306,8 @@ impl<'a> Run<'a> {
             let spot = self.spot(name)?;
             let is_row = !matches!(self.scopes[spot.scope].variables[spot.at].holds, Holds::Scalar(_));
             if is_row && spot.field.is_none() {
-                let cell = |(at, (name, ..)): (usize, &(String, u32, i32))| Cell { name: name.clone(), typed: typed(at) };
+                let cell =
+                    |(at, (name, ..)): (usize, &(String, u32, i32))| Cell { name: name.clone(), typed: typed(at) };
                 let cells = columns.iter().enumerate().map(cell).collect();
                 return self.assign_row(&spot, Some(cells)).await;
             }
@@ -264,6 +321,17 @@ impl<'a> Run<'a> {
     }
 }
 
+/// A value as a constant of SQL.
+fn literal(value: Option<&[u8]>) -> String {
+    match value {
+        None => "NULL".to_owned(),
+        Some(value) => {
+            let text = String::from_utf8_lossy(value).replace('\\', "\\\\").replace('\'', "''");
+            format!("E'{text}'")
+        }
+    }
+}
+
 /// Did PostgreSQL find it when it read the text? Then the place in the text is known, and CONTEXT does not repeat the text.
 pub(crate) fn is_about_text(error: &PgError) -> bool {
     let of_names = [
@@ -273,7 +341,8 @@ pub(crate) fn is_about_text(error: &PgError) -> bool {
         SqlState::AMBIGUOUS_COLUMN,
         SqlState::GROUPING_ERROR,
     ];
-    error.get(field::INTERNAL_QUERY).is_some() || (error.get(field::WHERE).is_none() && of_names.contains(&error.code()))
+    error.get(field::INTERNAL_QUERY).is_some()
+        || (error.get(field::WHERE).is_none() && of_names.contains(&error.code()))
 }
 
 /// NULL where none may be.

@@ -14,7 +14,8 @@ impl<'a> Run<'a> {
             let depth = self.scopes.len();
             self.scopes.push(Scope { label: block.label.clone(), ..Scope::default() });
             for declaration in &block.declarations {
-                self.place = Place { line: declaration.line, at: "during statement block local variable initialization" };
+                self.place =
+                    Place { line: declaration.line, at: "during statement block local variable initialization" };
                 self.declare(declaration).await?;
             }
             let flow = match &block.handlers {

@@ -107,11 +107,10 @@ impl<'a> Run<'a> {
         }
         match otherwise {
             Some(body) => self.statements(body).await,
-            None => Err(PgError::new(
-                SqlState::from_bytes(b"20000").unwrap_or(SqlState::INTERNAL_ERROR),
-                "case not found",
-            )
-            .hint("CASE statement is missing ELSE part.")),
+            None => {
+                Err(PgError::new(SqlState::from_bytes(b"20000").unwrap_or(SqlState::INTERNAL_ERROR), "case not found")
+                    .hint("CASE statement is missing ELSE part."))
+            }
         }
     }
 
@@ -137,12 +136,11 @@ impl<'a> Run<'a> {
         reverse: bool,
         body: &'a [Statement],
     ) -> Result<Flow> {
-        let mut value = self.integer(lower).await?.ok_or_else(|| null_value("lower bound of FOR loop cannot be null"))?;
+        let mut value =
+            self.integer(lower).await?.ok_or_else(|| null_value("lower bound of FOR loop cannot be null"))?;
         let last = self.integer(upper).await?.ok_or_else(|| null_value("upper bound of FOR loop cannot be null"))?;
         let step = match step {
-            Some(step) => {
-                self.integer(step).await?.ok_or_else(|| null_value("BY value of FOR loop cannot be null"))?
-            }
+            Some(step) => self.integer(step).await?.ok_or_else(|| null_value("BY value of FOR loop cannot be null"))?,
             None => 1,
         };
         if step <= 0 {

@@ -19,9 +19,11 @@ impl<'a> Run<'a> {
                 (*scroll, bound.sql, bound.parameters)
             }
             Opened::Dynamic { scroll, query, using } => {
-                let text = self.value(query).await?.value.ok_or_else(|| {
-                    PgError::new(state(b"22004"), "query string argument of EXECUTE is null")
-                })?;
+                let text = self
+                    .value(query)
+                    .await?
+                    .value
+                    .ok_or_else(|| PgError::new(state(b"22004"), "query string argument of EXECUTE is null"))?;
                 let mut parameters = Vec::with_capacity(using.len());
                 for value in using {
                     parameters.push(self.value(value).await?);
@@ -109,7 +111,8 @@ impl<'a> Run<'a> {
         let mut direction = fetch.direction.clone();
         if let Some(count) = &fetch.count {
             let count = self.integer(count).await?;
-            let count = count.ok_or_else(|| PgError::new(state(b"22004"), "relative or absolute cursor position is null"))?;
+            let count =
+                count.ok_or_else(|| PgError::new(state(b"22004"), "relative or absolute cursor position is null"))?;
             direction = format!("{direction} {count}");
         }
         let word = if fetch.into.is_some() { "FETCH" } else { "MOVE" };

@@ -41,9 +41,11 @@ impl<'a> Run<'a> {
         let mut fields = Vec::new();
         let mut named = raise.condition.clone();
         for (option, value) in &raise.options {
-            let value = self.value(value).await?.value.ok_or_else(|| {
-                PgError::new(state(b"22004"), "RAISE statement option cannot be null")
-            })?;
+            let value = self
+                .value(value)
+                .await?
+                .value
+                .ok_or_else(|| PgError::new(state(b"22004"), "RAISE statement option cannot be null"))?;
             let text = String::from_utf8_lossy(&value).into_owned();
             let twice = |is: bool| match is {
                 true => Err(PgError::new(SqlState::SYNTAX_ERROR, format!("RAISE option already specified: {option}"))),
@@ -87,9 +89,9 @@ impl<'a> Run<'a> {
             } else if rest.peek() == Some(&'%') {
                 text.extend(rest.next());
             } else {
-                let parameter = parameters.next().ok_or_else(|| {
-                    PgError::new(SqlState::SYNTAX_ERROR, "too few parameters specified for RAISE")
-                })?;
+                let parameter = parameters
+                    .next()
+                    .ok_or_else(|| PgError::new(SqlState::SYNTAX_ERROR, "too few parameters specified for RAISE"))?;
                 match self.value(parameter).await?.value {
                     Some(value) => text.push_str(&String::from_utf8_lossy(&value)),
                     None => text.push_str("<NULL>"),
@@ -134,7 +136,8 @@ impl<'a> Run<'a> {
             Some(message) => self.value(message).await?.value,
             None => None,
         };
-        let message = message.map_or_else(|| "assertion failed".into(), |text| String::from_utf8_lossy(&text).into_owned());
+        let message =
+            message.map_or_else(|| "assertion failed".into(), |text| String::from_utf8_lossy(&text).into_owned());
         Err(PgError::new(state(b"P0004"), message))
     }
 
@@ -188,6 +191,11 @@ fn field_of(option: &str) -> Result<u8> {
         "DATATYPE" => field::DATATYPE,
         "TABLE" => field::TABLE,
         "SCHEMA" => field::SCHEMA,
-        other => return Err(PgError::new(SqlState::SYNTAX_ERROR, format!("unrecognized RAISE statement option \"{other}\""))),
+        other => {
+            return Err(PgError::new(
+                SqlState::SYNTAX_ERROR,
+                format!("unrecognized RAISE statement option \"{other}\""),
+            ));
+        }
     })
 }

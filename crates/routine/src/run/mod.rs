@@ -39,6 +39,8 @@ pub struct Routine {
     /// They are OUT parameters.
     pub by_parameters: bool,
     pub is_set: bool,
+    /// A SQL function.
+    pub is_sql: bool,
     /// It may not end transactions.
     pub is_atomic: bool,
     /// Not VOLATILE: it must not change rows.
@@ -163,6 +165,9 @@ impl<'a> Run<'a> {
         if flow == Flow::Return {
             return Ok(());
         }
+        if self.routine.is_sql {
+            return Ok(());
+        }
         self.place = Place { line: 0, at: "" };
         if !self.routine.columns.is_empty() && !self.routine.by_parameters && !self.routine.is_set {
             let code = SqlState::from_bytes(b"2F005").unwrap_or(SqlState::INTERNAL_ERROR);
@@ -189,6 +194,7 @@ impl<'a> Run<'a> {
     fn line(&self) -> String {
         let (signature, Place { line, at }) = (&self.routine.signature, self.place);
         match (line, at) {
+            _ if self.routine.is_sql => format!("SQL function \"{}\" statement {line}", self.routine.name),
             (_, "") => format!("PL/pgSQL function {signature}"),
             (0, at) => format!("PL/pgSQL function {signature} {at}"),
             (line, at) if at.starts_with("during ") => format!("PL/pgSQL function {signature} line {line} {at}"),

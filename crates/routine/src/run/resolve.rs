@@ -146,7 +146,8 @@ impl<'a> Run<'a> {
             match place {
                 Place::Output | Place::Parameter => {}
                 Place::Grouped => {
-                    let what = format!("the name \"{}\" in GROUP BY, which is a variable and an output column,", one.parts[0]);
+                    let what =
+                        format!("the name \"{}\" in GROUP BY, which is a variable and an output column,", one.parts[0]);
                     return Err(PgError::unsupported(what).hint("Rename the variable, or group by the expression."));
                 }
                 Place::Expression | Place::Conflict => {

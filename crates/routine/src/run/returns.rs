@@ -57,7 +57,8 @@ impl<'a> Run<'a> {
         {
             let variable = &self.scopes[spot.scope].variables[spot.at];
             if !matches!(variable.holds, Holds::Scalar(_)) {
-                let text = variable.cells.as_ref().map(|cells| row_text(cells.iter().map(|c| c.typed.value.as_deref())));
+                let text =
+                    variable.cells.as_ref().map(|cells| row_text(cells.iter().map(|c| c.typed.value.as_deref())));
                 return Ok(Typed { oid: RECORD, modifier: -1, value: text });
             }
         }
@@ -99,7 +100,7 @@ impl<'a> Run<'a> {
             return Err(PgError::new(state(b"42804"), "cannot use RETURN QUERY in a non-SETOF function"));
         }
         let columns = answer.columns.unwrap_or_default();
-        let expected = self.expected().await?;
+        let expected = self.expected();
         self.check_structure(&columns, &expected).await?;
         let as_row = self.routine.columns.len() == 1 && self.routine.columns[0].1.fields.is_some();
         let count = answer.rows.len();
@@ -114,10 +115,45 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    async fn expected(&mut self) -> Result<Vec<Type>> {
+    /// The rows of a SQL function's last statement, as the types that it returns.
+    pub(crate) async fn sql_result(&mut self, answer: Answer) -> Result<()> {
+        if self.routine.columns.is_empty() {
+            return Ok(());
+        }
+        let columns = answer.columns.unwrap_or_default();
+        let as_row = match self.routine.columns.as_slice() {
+            [(_, of)] => of.fields.is_some() && columns.first().is_some_and(|(_, oid, _)| *oid != of.oid),
+            _ => false,
+        };
+        let expected = if as_row { self.expected() } else { self.column_types() };
+        if columns.len() != expected.len() {
+            return Err(
+                PgError::unsupported("this form of a SQL function's result").hint("Select its columns one by one.")
+            );
+        }
+        let rows_max = if self.routine.is_set { usize::MAX } else { 1 };
+        for row in answer.rows.into_iter().take(rows_max) {
+            let mut made = Vec::with_capacity(row.len());
+            for ((value, (_, oid, modifier)), of) in row.into_iter().zip(&columns).zip(&expected) {
+                made.push(self.coerce(Typed { oid: *oid, modifier: *modifier, value }, of).await?);
+            }
+            let row = if as_row { vec![Some(row_text(made.iter().map(Option::as_deref)))] } else { made };
+            self.add_row(row)?;
+        }
+        if !self.routine.is_set && self.ended.rows.is_empty() {
+            self.add_row(vec![None; self.routine.columns.len()])?;
+        }
+        Ok(())
+    }
+
+    fn column_types(&self) -> Vec<Type> {
+        self.routine.columns.iter().map(|(_, of)| of.clone()).collect()
+    }
+
+    fn expected(&self) -> Vec<Type> {
         match self.routine.columns.as_slice() {
-            [(_, Type { fields: Some(fields), .. })] => Ok(fields.iter().map(|(_, of)| of.clone()).collect()),
-            columns => Ok(columns.iter().map(|(_, of)| of.clone()).collect()),
+            [(_, Type { fields: Some(fields), .. })] => fields.iter().map(|(_, of)| of.clone()).collect(),
+            _ => self.column_types(),
         }
     }
 
@@ -147,8 +183,11 @@ impl<'a> Run<'a> {
     fn add_row(&mut self, row: Vec<Option<Bytes>>) -> Result<()> {
         self.bytes += row.iter().flatten().map(Bytes::len).sum::<usize>() + 32 * row.len();
         if self.bytes > RESULT_BYTES_MAX {
-            return Err(PgError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "the rows that a function gives exceed 256 MiB")
-                .hint("Write them to a table."));
+            return Err(PgError::new(
+                SqlState::PROGRAM_LIMIT_EXCEEDED,
+                "the rows that a function gives exceed 256 MiB",
+            )
+            .hint("Write them to a table."));
         }
         self.ended.rows.push(row);
         Ok(())

@@ -16,9 +16,10 @@ impl<'a> Run<'a> {
                 let typed = self.value_shown(value, &shown).await?;
                 self.assign(target, typed).await
             }
-            Kind::AssignElement { target, .. } => {
-                Err(PgError::unsupported(format!("the assignment to an element of array \"{}\"", target.join(".")))
-                    .hint("Build the array with array_append() or an ARRAY(…) expression and assign it as a whole."))
+            Kind::AssignElement { target, subscripts, value } => self.assign_element(target, subscripts, value).await,
+            Kind::Step { sql, is_last } => {
+                let answer = self.statement(sql, None).await?;
+                if *is_last { self.sql_result(answer).await } else { Ok(()) }
             }
             Kind::Sql { sql, into } => self.sql(sql, into.as_ref()).await,
             Kind::Perform(sql) => {
@@ -118,9 +119,11 @@ impl<'a> Run<'a> {
 
     /// EXECUTE: a statement that was made at run time.
     pub(crate) async fn dynamic(&mut self, query: &Sql, using: &[Sql], is_shown: bool) -> Result<Answer> {
-        let text = self.value(query).await?.value.ok_or_else(|| {
-            PgError::new(state(b"22004"), "query string argument of EXECUTE is null")
-        })?;
+        let text = self
+            .value(query)
+            .await?
+            .value
+            .ok_or_else(|| PgError::new(state(b"22004"), "query string argument of EXECUTE is null"))?;
         let text = String::from_utf8_lossy(&text).into_owned();
         let mut parameters = Vec::with_capacity(using.len());
         for value in using {
