@@ -82,6 +82,8 @@ pub trait Host: Send {
     fn type_with(&mut self, oid: u32, modifier: i32) -> Pending<'_, Type>;
     /// May a value of the one type be assigned to the other by a cast?
     fn has_cast(&mut self, from: u32, to: u32) -> Pending<'_, bool>;
+    /// Lets others work; an error if the statement is to end.
+    fn pause(&mut self) -> Pending<'_, ()>;
     /// Tells the client.
     fn notice(&mut self, notice: PgError);
     /// SAVEPOINT.

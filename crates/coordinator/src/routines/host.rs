@@ -219,6 +219,13 @@ impl Host for ClientHost<'_> {
         Box::pin(self.find_cast(from, to))
     }
 
+    fn pause(&mut self) -> Pending<'_, ()> {
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            self.client.session.check_cancel()
+        })
+    }
+
     fn notice(&mut self, notice: PgError) {
         self.client.session.notice(&notice);
         self.client.send_notices();

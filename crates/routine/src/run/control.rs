@@ -116,6 +116,7 @@ impl<'a> Run<'a> {
 
     /// Once through the body of a loop; `Some`: the loop is over.
     async fn turn(&mut self, label: Option<&String>, body: &'a [Statement]) -> Result<Option<Flow>> {
+        self.host.pause().await?;
         let depth = self.scopes.len();
         let flow = self.statements(body).await?;
         self.scopes.truncate(depth);
