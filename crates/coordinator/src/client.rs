@@ -15,6 +15,7 @@ use planner::parse::{Statement, StatementKind, Transaction};
 
 use crate::listener::Shared;
 use crate::prepared::{Portal, Prepared};
+use crate::routines::Wanted;
 use crate::simple::text;
 
 /// Bytes of a client's further messages read ahead while a statement runs; more wait in the socket.
@@ -213,16 +214,19 @@ impl Client {
         &mut self,
         statement: &Statement,
         call: &Call,
-        spool: Option<&mut executor::Spool>,
+        mut spool: Option<&mut executor::Spool>,
     ) -> Result<Completion> {
         self.refuse_in_failed_block(&statement.kind)?;
-        let result = self.execute_unguarded(statement, call, spool).await;
+        let result = match self.execute_unguarded(statement, call, spool.as_deref_mut()).await {
+            Ok(_) if self.routines.wanted.is_some() => self.run_wanted(spool).await,
+            result => result,
+        };
         let result = self.session.judged(result).await;
         self.after_statement(result.is_err()).await;
         result
     }
 
-    async fn after_statement(&mut self, failed: bool) {
+    pub(crate) async fn after_statement(&mut self, failed: bool) {
         if failed {
             self.session.fail();
             self.session.release();
@@ -269,7 +273,7 @@ impl Client {
         Some(result)
     }
 
-    async fn execute_unguarded(
+    pub(crate) async fn execute_unguarded(
         &mut self,
         statement: &Statement,
         call: &Call,
@@ -339,7 +343,10 @@ impl Client {
             Plan::CopyFrom(copy) => return self.copy_from(copy, statement).await,
             Plan::CopyHome(copy) => return self.copy_home(copy, statement).await,
             Plan::CopyTo(copy) => return self.copy_to(copy, statement).await,
-            Plan::Routine(routine) => return self.run_routine(routine, statement, call, spool).await,
+            Plan::Routine(routine) => {
+                self.routines.wanted = Some(Wanted::new(routine, statement, call));
+                return Ok(Completion::Empty);
+            }
             _ => {}
         }
         let makes_temp_table =
@@ -372,7 +379,7 @@ impl Client {
         }
     }
 
-    fn refuse_in_failed_block(&self, kind: &StatementKind) -> Result<()> {
+    pub(crate) fn refuse_in_failed_block(&self, kind: &StatementKind) -> Result<()> {
         use Transaction::{Commit, Prepare, Rollback, RollbackTo};
         let ends = matches!(
             kind,

@@ -11,8 +11,8 @@ use bytes::Bytes;
 use executor::{Call, Completion, Parameters, Spool};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::Field;
-use planner::{Argument, RoutineCall, Statement, Wanted};
-use routine::{Ended, Type, array_text};
+use planner::{Argument, RoutineCall, Statement};
+use routine::{Ended, Pending, Type, array_text};
 
 use crate::client::Client;
 
@@ -34,6 +34,9 @@ pub(crate) struct Routines {
     types: HashMap<(u32, i32), Type>,
     expressions: HashMap<String, Type>,
     casts: HashMap<(u32, u32), bool>,
+    /// What the statement that is being run turned out to need. It is run when the way there has been left, so that bodies that
+    /// call each other need little of the stack.
+    pub(crate) wanted: Option<Box<Wanted>>,
     /// Cursors without a name so far.
     portals: usize,
 }
@@ -42,6 +45,19 @@ impl Routines {
     /// How many are under way in each other.
     pub(crate) fn depth(&self) -> usize {
         self.depth
+    }
+}
+
+/// A plan whose bodies are to be run.
+pub(crate) struct Wanted {
+    routine: planner::Routine,
+    statement: Statement,
+    call: Call,
+}
+
+impl Wanted {
+    pub(crate) fn new(routine: &planner::Routine, statement: &Statement, call: &Call) -> Box<Self> {
+        Box::new(Self { routine: routine.clone(), statement: statement.clone(), call: call.clone() })
     }
 }
 
@@ -55,33 +71,35 @@ enum Caller {
 
 impl Client {
     /// Runs what a plan says, in the open block or in a transaction of its own.
-    pub(crate) async fn run_routine(
-        &mut self,
-        routine: &planner::Routine,
-        statement: &Statement,
-        call: &Call,
-        spool: Option<&mut Spool>,
-    ) -> Result<Completion> {
-        let is_alone = !self.session.in_block();
-        if is_alone {
-            self.session.begin(None, "", false);
-        }
-        let captured = self.capture.take();
-        if self.routines.depth == 0 {
-            let portals = self.routines.portals;
-            self.routines = Routines { portals, ..Routines::default() };
-        }
-        let caller = if is_alone { Caller::Alone } else { Caller::Inside };
-        let outcome = self.bodies(routine, statement, call, caller).await;
-        self.capture = captured;
-        let outcome = match outcome {
-            Ok(rest) => self.rest(rest, call, spool).await,
-            Err(error) => Err(error),
-        };
-        if is_alone {
-            return self.end_alone(outcome).await;
-        }
-        outcome
+    pub(crate) fn run_routine<'s>(
+        &'s mut self,
+        routine: &'s planner::Routine,
+        statement: &'s Statement,
+        call: &'s Call,
+        spool: Option<&'s mut Spool>,
+    ) -> Pending<'s, Completion> {
+        Box::pin(async move {
+            let is_alone = !self.session.in_block();
+            if is_alone {
+                self.session.begin(None, "", false);
+            }
+            let captured = self.capture.take();
+            if self.routines.depth == 0 {
+                let portals = self.routines.portals;
+                self.routines = Routines { portals, ..Routines::default() };
+            }
+            let caller = if is_alone { Caller::Alone } else { Caller::Inside };
+            let outcome = self.bodies(routine, statement, call, caller).await;
+            self.capture = captured;
+            let outcome = match outcome {
+                Ok(rest) => self.rest(rest, call, spool).await,
+                Err(error) => Err(error),
+            };
+            if is_alone {
+                return self.end_alone(outcome).await;
+            }
+            outcome
+        })
     }
 
     async fn end_alone(&mut self, outcome: Result<Completion>) -> Result<Completion> {
@@ -99,36 +117,39 @@ impl Client {
     }
 
     /// Runs the bodies; gives what is left to do.
-    async fn bodies(
-        &mut self,
-        routine: &planner::Routine,
-        statement: &Statement,
-        call: &Call,
+    fn bodies<'s>(
+        &'s mut self,
+        routine: &'s planner::Routine,
+        statement: &'s Statement,
+        call: &'s Call,
         caller: Caller,
-    ) -> Result<Rest> {
-        match routine {
-            planner::Routine::Block { source } => {
-                self.block(source, caller).await?;
-                Ok(Rest::Tag("DO"))
-            }
-            planner::Routine::Call(one) => {
-                self.accepted(statement, call).await?;
-                let (signature, ended) = self.called(one, call, caller).await?;
-                Ok(match signature.columns.is_empty() {
-                    true => Rest::Tag("CALL"),
-                    false => Rest::Row(signature, ended),
-                })
-            }
-            planner::Routine::Inside { calls, rest } => {
-                self.accepted(statement, call).await?;
-                let mut call = Call { parameters: Some(call.parameters.clone().unwrap_or_default()), ..call.clone() };
-                for one in calls {
-                    let (_, ended) = self.called(one, &call, Caller::Inside).await?;
-                    call.parameters = Some(Arc::new(with_values(&call, one.wanted, ended)));
+    ) -> Pending<'s, Rest> {
+        Box::pin(async move {
+            match routine {
+                planner::Routine::Block { source } => {
+                    self.block(source, caller).await?;
+                    Ok(Rest::Tag("DO"))
                 }
-                Ok(Rest::Statement(rest.as_ref().clone(), call))
+                planner::Routine::Call(one) => {
+                    self.accepted(statement, call).await?;
+                    let (signature, ended) = self.called(one, call, caller).await?;
+                    Ok(match signature.columns.is_empty() {
+                        true => Rest::Tag("CALL"),
+                        false => Rest::Row(signature, ended),
+                    })
+                }
+                planner::Routine::Inside { calls, rest } => {
+                    self.accepted(statement, call).await?;
+                    let mut call =
+                        Call { parameters: Some(call.parameters.clone().unwrap_or_default()), ..call.clone() };
+                    for one in calls {
+                        let (_, ended) = self.called(one, &call, Caller::Inside).await?;
+                        call.parameters = Some(Arc::new(with_values(&call, one.wanted, ended)));
+                    }
+                    Ok(Rest::Statement(rest.as_ref().clone(), call))
+                }
             }
-        }
+        })
     }
 
     /// PostgreSQL finds the function by its name and arguments, or says why not.
@@ -138,21 +159,23 @@ impl Client {
     }
 
     /// What comes after the bodies.
-    async fn rest(&mut self, rest: Rest, call: &Call, spool: Option<&mut Spool>) -> Result<Completion> {
-        match rest {
-            Rest::Tag(tag) => Ok(Completion::tag(tag)),
-            Rest::Row(signature, ended) => {
-                let (sql, parameters) = signature.row(ended);
-                let call = Call { parameters: Some(Arc::new(parameters)), ..call.clone() };
-                self.forward_home(&sql, &call).await?;
-                Ok(Completion::tag("CALL"))
+    fn rest<'s>(&'s mut self, rest: Rest, call: &'s Call, spool: Option<&'s mut Spool>) -> Pending<'s, Completion> {
+        Box::pin(async move {
+            match rest {
+                Rest::Tag(tag) => Ok(Completion::tag(tag)),
+                Rest::Row(signature, ended) => {
+                    let (sql, parameters) = signature.row(ended);
+                    let call = Call { parameters: Some(Arc::new(parameters)), ..call.clone() };
+                    self.forward_home(&sql, &call).await?;
+                    Ok(Completion::tag("CALL"))
+                }
+                Rest::Statement(rest, with) => {
+                    let plan = self.session.plan(&rest, &with, None).await?;
+                    let with = Call { describe: call.describe, result_formats: call.result_formats.clone(), ..with };
+                    Box::pin(self.run_plan(&plan, &rest, &with, spool)).await
+                }
             }
-            Rest::Statement(rest, with) => {
-                let plan = self.session.plan(&rest, &with, None).await?;
-                let with = Call { describe: call.describe, result_formats: call.result_formats.clone(), ..with };
-                Box::pin(self.run_plan(&plan, &rest, &with, spool)).await
-            }
-        }
+        })
     }
 
     /// DO.
@@ -177,43 +200,52 @@ impl Client {
     }
 
     /// Runs a body, one level deeper.
-    async fn enter(&mut self, routine: &routine::Routine, body: &routine::ast::Body) -> Result<Ended> {
-        if self.routines.depth >= DEPTH_MAX {
-            let code = SqlState::from_bytes(b"54001").unwrap_or(SqlState::PROGRAM_LIMIT_EXCEEDED);
-            return Err(PgError::new(code, "stack depth limit exceeded")
-                .detail(format!("Bodies that the coordinator runs may call each other {DEPTH_MAX} deep."))
-                .hint("Use a loop instead of recursion."));
-        }
-        self.routines.depth += 1;
-        let outside = std::mem::take(&mut self.routines.context);
-        let mut host = ClientHost { client: self };
-        let ended = routine::run(&mut host, routine, body).await;
-        self.routines.context = outside;
-        self.routines.depth -= 1;
-        ended
+    fn enter<'s>(&'s mut self, routine: &'s routine::Routine, body: &'s routine::ast::Body) -> Pending<'s, Ended> {
+        Box::pin(async move {
+            if self.routines.depth >= DEPTH_MAX {
+                let code = SqlState::from_bytes(b"54001").unwrap_or(SqlState::PROGRAM_LIMIT_EXCEEDED);
+                return Err(PgError::new(code, "stack depth limit exceeded")
+                    .detail(format!("Bodies that the coordinator runs may call each other {DEPTH_MAX} deep."))
+                    .hint("Use a loop instead of recursion."));
+            }
+            self.routines.depth += 1;
+            let outside = std::mem::take(&mut self.routines.context);
+            let mut host = ClientHost { client: self };
+            let ended = routine::run(&mut host, routine, body).await;
+            self.routines.context = outside;
+            self.routines.depth -= 1;
+            ended
+        })
     }
 
     /// Runs the body of a function or procedure with its arguments.
-    async fn called(&mut self, one: &RoutineCall, call: &Call, caller: Caller) -> Result<(Signature, Ended)> {
-        let signature = self.signature(one).await?;
-        signature.check(one, self.session.keeps_snapshot())?;
-        let values = self.arguments(&signature, &one.arguments, call).await?;
-        if signature.is_strict && signature.has_null(&values) {
-            let row = vec![None; signature.columns.len()];
-            let rows = if signature.is_set { Vec::new() } else { vec![row] };
-            return Ok((signature, Ended { rows }));
-        }
-        let body = signature.body()?;
-        let mut routine = signature.routine(values, caller == Caller::Alone, self.routines.context.clone());
-        let before = self.set_for(&signature.settings).await?;
-        if !before.is_empty() {
-            let sql = format!("SELECT {}::pg_catalog.regprocedure::text", one.function);
-            let rows = self.asked(&sql).await?;
-            routine.signature = rows.into_iter().flatten().flatten().next().map_or_else(String::new, text);
-        }
-        let ended = self.enter(&routine, &body).await?;
-        self.set_for(&before).await?;
-        Ok((signature, ended))
+    fn called<'s>(
+        &'s mut self,
+        one: &'s RoutineCall,
+        call: &'s Call,
+        caller: Caller,
+    ) -> Pending<'s, (Signature, Ended)> {
+        Box::pin(async move {
+            let signature = self.signature(one).await?;
+            signature.check(one, self.session.keeps_snapshot())?;
+            let values = self.arguments(&signature, &one.arguments, call).await?;
+            if signature.is_strict && signature.has_null(&values) {
+                let row = vec![None; signature.columns.len()];
+                let rows = if signature.is_set { Vec::new() } else { vec![row] };
+                return Ok((signature, Ended { rows }));
+            }
+            let body = signature.body()?;
+            let mut routine = signature.routine(values, caller == Caller::Alone, self.routines.context.clone());
+            let before = self.set_for(&signature.settings).await?;
+            if !before.is_empty() {
+                let sql = format!("SELECT {}::pg_catalog.regprocedure::text", one.function);
+                let rows = self.asked(&sql).await?;
+                routine.signature = rows.into_iter().flatten().flatten().next().map_or_else(String::new, text);
+            }
+            let ended = self.enter(&routine, &body).await?;
+            self.set_for(&before).await?;
+            Ok((signature, ended))
+        })
     }
 
     /// SET clauses of a function; gives what the settings were. After an error the transaction takes them back.
@@ -249,33 +281,66 @@ impl Client {
         Ok(expressions.iter().map(|expression| expression.as_ref().and_then(|_| values.next().flatten())).collect())
     }
 
+    /// A statement of a body.
+    async fn execute_inside(&mut self, statement: &Statement, call: &Call) -> Result<Completion> {
+        self.refuse_in_failed_block(&statement.kind)?;
+        let result = match self.prepared_for(statement, call).await {
+            Ok(Some(completion)) => Ok(completion),
+            Ok(None) => self.run_wanted(None).await,
+            Err(error) => Err(error),
+        };
+        let result = self.session.judged(result).await;
+        self.after_statement(result.is_err()).await;
+        result
+    }
+
+    /// Runs the statement unless it calls a body: `None` then. In a frame of its own, which is gone when the body is run.
+    fn prepared_for<'s>(&'s mut self, statement: &'s Statement, call: &'s Call) -> Pending<'s, Option<Completion>> {
+        Box::pin(async move {
+            let completion = self.execute_unguarded(statement, call, None).await?;
+            Ok(self.routines.wanted.is_none().then_some(completion))
+        })
+    }
+
+    /// Runs the body that the last statement turned out to need.
+    pub(crate) fn run_wanted<'s>(&'s mut self, spool: Option<&'s mut Spool>) -> Pending<'s, Completion> {
+        Box::pin(async move {
+            let wanted = self.routines.wanted.take().ok_or_else(|| PgError::internal("no body is wanted"))?;
+            self.run_routine(&wanted.routine, &wanted.statement, &wanted.call, spool).await
+        })
+    }
+
     /// Rows of a text on the home node.
-    async fn asked(&mut self, sql: &str) -> Result<Vec<Vec<Option<Bytes>>>> {
-        let before = self.capture.replace(Spool::described());
-        let ended = self.forward_home(sql, &Call::simple()).await;
-        let spool = std::mem::replace(&mut self.capture, before).unwrap_or_default();
-        ended?;
-        Ok(spool.into_rows()?.1)
+    fn asked<'s>(&'s mut self, sql: &'s str) -> Pending<'s, Vec<Vec<Option<Bytes>>>> {
+        Box::pin(async move {
+            let before = self.capture.replace(Spool::described());
+            let ended = self.forward_home(sql, &Call::simple()).await;
+            let spool = std::mem::replace(&mut self.capture, before).unwrap_or_default();
+            ended?;
+            Ok(spool.into_rows()?.1)
+        })
     }
 
     /// Runs a text as any other of the session; gives its rows.
-    async fn captured(&mut self, sql: &str, call: &Call) -> Result<(String, Captured)> {
-        let statements = self.parsed(sql.as_bytes()).await?;
-        let before = self.capture.replace(Spool::described());
-        let mut ended = Ok(Completion::Empty);
-        for statement in statements.iter() {
-            self.capture = Some(Spool::described());
-            ended = Box::pin(self.execute(statement, call, None)).await;
-            if ended.is_err() {
-                break;
+    fn captured<'s>(&'s mut self, sql: &'s str, call: &'s Call) -> Pending<'s, (String, Captured)> {
+        Box::pin(async move {
+            let statements = self.parsed(sql.as_bytes()).await?;
+            let before = self.capture.replace(Spool::described());
+            let mut ended = Ok(Completion::Empty);
+            for statement in statements.iter() {
+                self.capture = Some(Spool::described());
+                ended = self.execute_inside(statement, call).await;
+                if ended.is_err() {
+                    break;
+                }
             }
-        }
-        let spool = std::mem::replace(&mut self.capture, before).unwrap_or_default();
-        let tag = match ended? {
-            Completion::Tag(tag) => tag,
-            Completion::Empty => String::new(),
-        };
-        Ok((tag, spool.into_rows()?))
+            let spool = std::mem::replace(&mut self.capture, before).unwrap_or_default();
+            let tag = match ended? {
+                Completion::Tag(tag) => tag,
+                Completion::Empty => String::new(),
+            };
+            Ok((tag, spool.into_rows()?))
+        })
     }
 }
 
@@ -295,7 +360,7 @@ fn text(bytes: Bytes) -> String {
 }
 
 /// The statement's parameters and those that a call adds.
-fn with_values(call: &Call, wanted: Wanted, ended: Ended) -> Parameters {
+fn with_values(call: &Call, wanted: planner::Wanted, ended: Ended) -> Parameters {
     let mut parameters = call.parameters.as_deref().cloned().unwrap_or_default();
     let count = parameters.values.len();
     parameters.formats = match parameters.formats.as_slice() {
@@ -304,9 +369,9 @@ fn with_values(call: &Call, wanted: Wanted, ended: Ended) -> Parameters {
         each => each.to_vec(),
     };
     let values: Vec<Option<Bytes>> = match wanted {
-        Wanted::Nothing => Vec::new(),
-        Wanted::Values(columns) => ended.rows.into_iter().next().unwrap_or_else(|| vec![None; columns]),
-        Wanted::Arrays(columns) => (0..columns)
+        planner::Wanted::Nothing => Vec::new(),
+        planner::Wanted::Values(columns) => ended.rows.into_iter().next().unwrap_or_else(|| vec![None; columns]),
+        planner::Wanted::Arrays(columns) => (0..columns)
             .map(|at| Some(array_text(ended.rows.iter().map(|row| row.get(at).and_then(Option::as_deref)))))
             .collect(),
     };

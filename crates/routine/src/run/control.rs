@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use pgerror::{PgError, Result, SqlState};
 
-use crate::Answer;
 use crate::ast::{Kind, Rows, Sql, Statement, Target};
 use crate::run::{Flow, Run, Scope};
 use crate::value::{INT4, Type, Typed, Variable};
+use crate::{Answer, Pending};
 
 /// Rows that a loop over a cursor takes at once.
 const FETCH_ROWS: usize = 50;
@@ -16,63 +16,65 @@ fn null_value(message: &str) -> PgError {
 }
 
 impl<'a> Run<'a> {
-    pub(crate) async fn control(&mut self, kind: &'a Kind) -> Result<Flow> {
-        match kind {
-            Kind::If { branches, otherwise } => self.choose(branches, otherwise).await,
-            Kind::Case { subject, branches, otherwise } => {
-                let depth = self.scopes.len();
-                let flow = self.case(subject.as_ref(), branches, otherwise.as_deref()).await?;
-                self.scopes.truncate(depth);
-                Ok(flow)
-            }
-            Kind::Loop { label, body } => loop {
-                if let Some(flow) = self.turn(label.as_ref(), body).await? {
-                    return Ok(flow);
+    pub(crate) fn control<'s>(&'s mut self, kind: &'a Kind) -> Pending<'s, Flow> {
+        Box::pin(async move {
+            match kind {
+                Kind::If { branches, otherwise } => self.choose(branches, otherwise).await,
+                Kind::Case { subject, branches, otherwise } => {
+                    let depth = self.scopes.len();
+                    let flow = self.case(subject.as_ref(), branches, otherwise.as_deref()).await?;
+                    self.scopes.truncate(depth);
+                    Ok(flow)
                 }
-            },
-            Kind::While { label, condition, body } => {
-                let place = self.place;
-                while self.condition(condition).await? {
+                Kind::Loop { label, body } => loop {
                     if let Some(flow) = self.turn(label.as_ref(), body).await? {
                         return Ok(flow);
                     }
-                    self.place = place;
+                },
+                Kind::While { label, condition, body } => {
+                    let place = self.place;
+                    while self.condition(condition).await? {
+                        if let Some(flow) = self.turn(label.as_ref(), body).await? {
+                            return Ok(flow);
+                        }
+                        self.place = place;
+                    }
+                    Ok(Flow::Next)
                 }
-                Ok(Flow::Next)
-            }
-            Kind::ForInteger { label, variable, lower, upper, step, reverse, body } => {
-                let depth = self.scopes.len();
-                let bounds = (lower, upper, step.as_ref());
-                let flow = self.count(label.as_ref(), variable, bounds, *reverse, body).await?;
-                self.scopes.truncate(depth);
-                Ok(flow)
-            }
-            Kind::ForRows { label, target, rows, body } => {
-                let depth = self.scopes.len();
-                self.scopes.push(Scope { label: label.clone(), ..Scope::default() });
-                let flow = self.each_row(label.as_ref(), target, rows, body).await?;
-                self.scopes.truncate(depth);
-                Ok(flow)
-            }
-            Kind::ForEach { label, target, slice, array, body } => {
-                if *slice > 0 {
-                    return Err(PgError::unsupported("FOREACH with SLICE").hint("Loop over the subscripts."));
+                Kind::ForInteger { label, variable, lower, upper, step, reverse, body } => {
+                    let depth = self.scopes.len();
+                    let bounds = (lower, upper, step.as_ref());
+                    let flow = self.count(label.as_ref(), variable, bounds, *reverse, body).await?;
+                    self.scopes.truncate(depth);
+                    Ok(flow)
                 }
-                self.each_element(label.as_ref(), target, array, body).await
+                Kind::ForRows { label, target, rows, body } => {
+                    let depth = self.scopes.len();
+                    self.scopes.push(Scope { label: label.clone(), ..Scope::default() });
+                    let flow = self.each_row(label.as_ref(), target, rows, body).await?;
+                    self.scopes.truncate(depth);
+                    Ok(flow)
+                }
+                Kind::ForEach { label, target, slice, array, body } => {
+                    if *slice > 0 {
+                        return Err(PgError::unsupported("FOREACH with SLICE").hint("Loop over the subscripts."));
+                    }
+                    self.each_element(label.as_ref(), target, array, body).await
+                }
+                Kind::Exit { is_exit, label, when } => {
+                    let is_met = match when {
+                        Some(when) => self.condition(when).await?,
+                        None => true,
+                    };
+                    Ok(match (is_met, is_exit) {
+                        (false, _) => Flow::Next,
+                        (true, true) => Flow::Exit(label.clone()),
+                        (true, false) => Flow::Continue(label.clone()),
+                    })
+                }
+                _ => Err(PgError::internal("not a statement of control")),
             }
-            Kind::Exit { is_exit, label, when } => {
-                let is_met = match when {
-                    Some(when) => self.condition(when).await?,
-                    None => true,
-                };
-                Ok(match (is_met, is_exit) {
-                    (false, _) => Flow::Next,
-                    (true, true) => Flow::Exit(label.clone()),
-                    (true, false) => Flow::Continue(label.clone()),
-                })
-            }
-            _ => Err(PgError::internal("not a statement of control")),
-        }
+        })
     }
 
     async fn choose(

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use pgerror::{PgError, Result, SqlState, field};
 use planner::{Place, References};
 
+use crate::Pending;
 use crate::ast::{Conflict, Sql};
 use crate::run::Run;
 use crate::value::{Cell, FIRST_USER_OID, Holds, RECORD, Typed, row_text};
@@ -82,18 +83,20 @@ impl<'a> Run<'a> {
     }
 
     /// The statement with its variables found, once a run.
-    pub(crate) async fn resolve(&mut self, sql: &Sql) -> Result<Arc<Resolved>> {
-        if let Some(known) = self.resolved.get(&sql.id) {
-            return Ok(known.clone());
-        }
-        let text = if sql.is_expression { format!("{SELECT}{}", sql.text) } else { sql.text.to_string() };
-        let references = planner::references(&text)?;
-        if let Some(message) = references.forbidden {
-            return Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
-        }
-        let resolved = Arc::new(self.resolve_new(text, references).await?);
-        self.resolved.insert(sql.id, resolved.clone());
-        Ok(resolved)
+    pub(crate) fn resolve<'s>(&'s mut self, sql: &'s Sql) -> Pending<'s, Arc<Resolved>> {
+        Box::pin(async move {
+            if let Some(known) = self.resolved.get(&sql.id) {
+                return Ok(known.clone());
+            }
+            let text = if sql.is_expression { format!("{SELECT}{}", sql.text) } else { sql.text.to_string() };
+            let references = planner::references(&text)?;
+            if let Some(message) = references.forbidden {
+                return Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+            }
+            let resolved = Arc::new(self.resolve_new(text, references).await?);
+            self.resolved.insert(sql.id, resolved.clone());
+            Ok(resolved)
+        })
     }
 
     async fn resolve_new(&mut self, text: String, references: References) -> Result<Resolved> {
@@ -162,17 +165,19 @@ impl<'a> Run<'a> {
     }
 
     /// The statement as it is sent.
-    pub(crate) async fn bind(&mut self, resolved: &Resolved) -> Result<Bound> {
-        let mut bound = Bound { sql: String::new(), parameters: Vec::new(), shifts: Vec::new() };
-        let mut from = 0;
-        for one in &resolved.uses {
-            bound.sql.push_str(&resolved.text[from..one.start]);
-            self.bind_use(&mut bound, one).await?;
-            bound.shifts.push((one.end, bound.sql.len()));
-            from = one.end;
-        }
-        bound.sql.push_str(&resolved.text[from..]);
-        Ok(bound)
+    pub(crate) fn bind<'s>(&'s mut self, resolved: &'s Resolved) -> Pending<'s, Bound> {
+        Box::pin(async move {
+            let mut bound = Bound { sql: String::new(), parameters: Vec::new(), shifts: Vec::new() };
+            let mut from = 0;
+            for one in &resolved.uses {
+                bound.sql.push_str(&resolved.text[from..one.start]);
+                self.bind_use(&mut bound, one).await?;
+                bound.shifts.push((one.end, bound.sql.len()));
+                from = one.end;
+            }
+            bound.sql.push_str(&resolved.text[from..]);
+            Ok(bound)
+        })
     }
 
     async fn bind_use(&mut self, bound: &mut Bound, one: &Use) -> Result<()> {

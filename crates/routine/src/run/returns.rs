@@ -3,31 +3,33 @@
 use bytes::Bytes;
 use pgerror::{PgError, Result, SqlState};
 
-use crate::Answer;
 use crate::ast::Sql;
 use crate::run::statements::state;
 use crate::run::{Flow, Place, RESULT_BYTES_MAX, Run};
 use crate::value::{Holds, RECORD, Type, Typed, row_text};
+use crate::{Answer, Pending};
 
 impl<'a> Run<'a> {
     /// RETURN.
-    pub(crate) async fn give_back(&mut self, value: Option<&Sql>) -> Result<Flow> {
-        let is_value = !self.routine.is_set && !self.routine.by_parameters && !self.routine.columns.is_empty();
-        if let (Some(value), true) = (value, is_value) {
-            let typed = self.returned_value(value).await?;
-            let of = self.routine.columns[0].1.clone();
-            let place = std::mem::replace(
-                &mut self.place,
-                Place { line: 0, at: "while casting return value to function's return type" },
-            );
-            let value = self.to_type(typed, &of).await?;
-            self.place = place;
-            self.add_row(vec![value])?;
-        } else {
-            self.returned_by_parameters()?;
-        }
-        self.returned = true;
-        Ok(Flow::Return)
+    pub(crate) fn give_back<'s>(&'s mut self, value: Option<&'s Sql>) -> Pending<'s, Flow> {
+        Box::pin(async move {
+            let is_value = !self.routine.is_set && !self.routine.by_parameters && !self.routine.columns.is_empty();
+            if let (Some(value), true) = (value, is_value) {
+                let typed = self.returned_value(value).await?;
+                let of = self.routine.columns[0].1.clone();
+                let place = std::mem::replace(
+                    &mut self.place,
+                    Place { line: 0, at: "while casting return value to function's return type" },
+                );
+                let value = self.to_type(typed, &of).await?;
+                self.place = place;
+                self.add_row(vec![value])?;
+            } else {
+                self.returned_by_parameters()?;
+            }
+            self.returned = true;
+            Ok(Flow::Return)
+        })
     }
 
     /// The value of OUT parameters, unless each row was given by itself.

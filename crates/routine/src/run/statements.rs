@@ -2,60 +2,64 @@
 
 use pgerror::{PgError, Result, SqlState};
 
-use crate::Answer;
 use crate::ast::{Kind, Sql, Target};
 use crate::run::assign::is_about_text;
 use crate::run::{Run, with_context};
 use crate::value::Typed;
+use crate::{Answer, Pending};
 
 impl<'a> Run<'a> {
-    pub(crate) async fn plain(&mut self, kind: &'a Kind) -> Result<()> {
-        match kind {
-            Kind::Assign { target, value, whole } => {
-                let shown = format!("PL/pgSQL assignment \"{whole}\"");
-                let typed = self.value_shown(value, &shown).await?;
-                self.assign(target, typed).await
-            }
-            Kind::AssignElement { target, subscripts, value } => self.assign_element(target, subscripts, value).await,
-            Kind::Step { sql, is_last } => {
-                let answer = self.statement(sql, None).await?;
-                if *is_last { self.sql_result(answer).await } else { Ok(()) }
-            }
-            Kind::Sql { sql, into } => self.sql(sql, into.as_ref()).await,
-            Kind::Perform(sql) => {
-                let answer = self.statement(sql, Some(&shown(sql))).await?;
-                self.counted(answer.rows.len() as u64);
-                Ok(())
-            }
-            Kind::Call(sql) => self.call(sql).await,
-            Kind::Execute { query, using, into } => {
-                let answer = self.dynamic(query, using, true).await?;
-                match into {
-                    Some((target, strict)) => self.first_row(target, *strict, true, &answer).await?,
-                    None => {}
+    pub(crate) fn plain<'s>(&'s mut self, kind: &'a Kind) -> Pending<'s, ()> {
+        Box::pin(async move {
+            match kind {
+                Kind::Assign { target, value, whole } => {
+                    let shown = format!("PL/pgSQL assignment \"{whole}\"");
+                    let typed = self.value_shown(value, &shown).await?;
+                    self.assign(target, typed).await
                 }
-                self.row_count = answer.count();
-                Ok(())
+                Kind::AssignElement { target, subscripts, value } => {
+                    self.assign_element(target, subscripts, value).await
+                }
+                Kind::Step { sql, is_last } => {
+                    let answer = self.statement(sql, None).await?;
+                    if *is_last { self.sql_result(answer).await } else { Ok(()) }
+                }
+                Kind::Sql { sql, into } => self.sql(sql, into.as_ref()).await,
+                Kind::Perform(sql) => {
+                    let answer = self.statement(sql, Some(&shown(sql))).await?;
+                    self.counted(answer.rows.len() as u64);
+                    Ok(())
+                }
+                Kind::Call(sql) => self.call(sql).await,
+                Kind::Execute { query, using, into } => {
+                    let answer = self.dynamic(query, using, true).await?;
+                    match into {
+                        Some((target, strict)) => self.first_row(target, *strict, true, &answer).await?,
+                        None => {}
+                    }
+                    self.row_count = answer.count();
+                    Ok(())
+                }
+                Kind::ReturnNext(value) => self.return_next(value.as_ref()).await,
+                Kind::ReturnQuery(query) => {
+                    let shown = shown(query);
+                    let answer = self.statement(query, Some(&shown)).await?;
+                    self.return_rows(answer).await.map_err(|error| with_context(error, &shown))
+                }
+                Kind::ReturnExecute { query, using } => {
+                    let answer = self.dynamic(query, using, true).await?;
+                    self.return_rows(answer).await
+                }
+                Kind::Raise(raise) => self.raise(raise).await,
+                Kind::Assert { condition, message } => self.assert(condition, message.as_ref()).await,
+                Kind::Diagnostics { stacked, items } => self.diagnostics(*stacked, items).await,
+                Kind::Open { cursor, opened } => self.open(cursor, opened).await,
+                Kind::Fetch(fetch) => self.fetch(fetch).await,
+                Kind::Close(cursor) => self.close(cursor).await,
+                Kind::End { commit, chain } => self.end(*commit, *chain).await,
+                _ => Err(PgError::internal("not a plain statement")),
             }
-            Kind::ReturnNext(value) => self.return_next(value.as_ref()).await,
-            Kind::ReturnQuery(query) => {
-                let shown = shown(query);
-                let answer = self.statement(query, Some(&shown)).await?;
-                self.return_rows(answer).await.map_err(|error| with_context(error, &shown))
-            }
-            Kind::ReturnExecute { query, using } => {
-                let answer = self.dynamic(query, using, true).await?;
-                self.return_rows(answer).await
-            }
-            Kind::Raise(raise) => self.raise(raise).await,
-            Kind::Assert { condition, message } => self.assert(condition, message.as_ref()).await,
-            Kind::Diagnostics { stacked, items } => self.diagnostics(*stacked, items).await,
-            Kind::Open { cursor, opened } => self.open(cursor, opened).await,
-            Kind::Fetch(fetch) => self.fetch(fetch).await,
-            Kind::Close(cursor) => self.close(cursor).await,
-            Kind::End { commit, chain } => self.end(*commit, *chain).await,
-            _ => Err(PgError::internal("not a plain statement")),
-        }
+        })
     }
 
     async fn sql(&mut self, sql: &Sql, into: Option<&(Target, bool)>) -> Result<()> {
@@ -118,32 +122,34 @@ impl<'a> Run<'a> {
     }
 
     /// EXECUTE: a statement that was made at run time.
-    pub(crate) async fn dynamic(&mut self, query: &Sql, using: &[Sql], is_shown: bool) -> Result<Answer> {
-        let text = self
-            .value(query)
-            .await?
-            .value
-            .ok_or_else(|| PgError::new(state(b"22004"), "query string argument of EXECUTE is null"))?;
-        let text = String::from_utf8_lossy(&text).into_owned();
-        let mut parameters = Vec::with_capacity(using.len());
-        for value in using {
-            parameters.push(self.value(value).await?);
-        }
-        let shown = format!("SQL statement \"{text}\"");
-        let checked = self.check_dynamic(&text);
-        let answer = match checked {
-            Ok(()) => {
-                let context = format!("{shown}\n{}", self.context());
-                self.host.run(&text, parameters, context).await
+    pub(crate) fn dynamic<'s>(&'s mut self, query: &'s Sql, using: &'s [Sql], is_shown: bool) -> Pending<'s, Answer> {
+        Box::pin(async move {
+            let text = self
+                .value(query)
+                .await?
+                .value
+                .ok_or_else(|| PgError::new(state(b"22004"), "query string argument of EXECUTE is null"))?;
+            let text = String::from_utf8_lossy(&text).into_owned();
+            let mut parameters = Vec::with_capacity(using.len());
+            for value in using {
+                parameters.push(self.value(value).await?);
             }
-            Err(error) => return Err(error),
-        };
-        answer.map_err(|error| {
-            let error = self.in_query(error, &text);
-            match is_shown && !is_about_text(&error) {
-                true => with_context(error, &shown),
-                false => error,
-            }
+            let shown = format!("SQL statement \"{text}\"");
+            let checked = self.check_dynamic(&text);
+            let answer = match checked {
+                Ok(()) => {
+                    let context = format!("{shown}\n{}", self.context());
+                    self.host.run(&text, parameters, context).await
+                }
+                Err(error) => return Err(error),
+            };
+            answer.map_err(|error| {
+                let error = self.in_query(error, &text);
+                match is_shown && !is_about_text(&error) {
+                    true => with_context(error, &shown),
+                    false => error,
+                }
+            })
         })
     }
 
