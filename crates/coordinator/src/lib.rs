@@ -20,6 +20,8 @@ mod listener;
 mod prepared;
 mod routines;
 mod simple;
+mod stack;
 mod startup;
 
 pub use listener::{Authentication, Coordinator, CoordinatorOptions};
+pub use stack::note_stack_base;

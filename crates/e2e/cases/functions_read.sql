@@ -45,5 +45,4 @@ CREATE FUNCTION p_loop(g int) RETURNS int LANGUAGE plpgsql AS 'DECLARE x int := 
 SELECT p_name(4), p_name(NULL), p_count(5), p_count(1000), p_first(2), p_first(99);
 SELECT * FROM p_rows(3) ORDER BY number;
 SELECT id, p_name(id), p_count(id) FROM t WHERE grp = 2 ORDER BY id;
--- refused: mixed | v1 | v2 | v4
 SELECT p_loop(1);

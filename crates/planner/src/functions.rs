@@ -292,13 +292,16 @@ impl Search<'_> {
     }
 
     fn body_statement(&mut self, what: &str, statement: &NodeEnum) -> Result<()> {
-        let hint = "Put the function's query into the statement itself.";
+        let hint = "Put the function's query into the statement, or call it once, by itself or in FROM.";
         let read = match statement {
             NodeEnum::SelectStmt(s) => s.into_clause.is_none(),
             _ => false,
         };
         if !read {
-            self.refuse(what.to_owned(), "It does more than read: send its statements one by one.");
+            self.refuse(
+                what.to_owned(),
+                "It changes rows: call it once, by itself or in FROM, or write a loop in a DO block.",
+            );
             return Ok(());
         }
         let mut names = Vec::new();

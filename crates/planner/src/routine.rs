@@ -43,6 +43,7 @@ pub enum Routine {
 pub struct RoutineCall {
     pub function: Oid,
     pub name: String,
+    pub is_volatile: bool,
     /// No schema is written before the name.
     pub is_bare: bool,
     pub arguments: Vec<Argument>,
@@ -105,6 +106,7 @@ fn call_procedure(ctx: &Context<'_>, call: &protobuf::CallStmt) -> Result<Option
     Ok(Some(Routine::Call(RoutineCall {
         function: procedure.oid,
         name: procedure.name.clone(),
+        is_volatile: procedure.volatility == 'v',
         is_bare: function.funcname.len() == 1,
         arguments,
         wanted: Wanted::Nothing,
@@ -374,8 +376,8 @@ impl<'a> Taker<'a> {
             Wanted::Values(count) | Wanted::Arrays(count) => count,
         };
         let (oid, name) = (function.oid, function.name.clone());
-        let is_bare = call.funcname.len() == 1;
-        self.calls.push(RoutineCall { function: oid, name, is_bare, arguments, wanted });
+        let (is_volatile, is_bare) = (function.volatility == 'v', call.funcname.len() == 1);
+        self.calls.push(RoutineCall { function: oid, name, is_volatile, is_bare, arguments, wanted });
         Ok(Some(first))
     }
 }

@@ -8,13 +8,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use executor::{Call, Completion, Parameters, Spool};
+use executor::{Call, Completion, Isolation, Parameters, Spool};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::Field;
 use planner::{Argument, RoutineCall, Statement};
 use routine::{Ended, Pending, Type, array_text};
 
 use crate::client::Client;
+use crate::stack;
 
 mod host;
 mod signature;
@@ -22,8 +23,10 @@ mod signature;
 use host::ClientHost;
 use signature::Signature;
 
-/// Calls inside each other.
-const DEPTH_MAX: usize = 40;
+/// Calls inside each other, if the stack is large enough.
+const DEPTH_MAX: usize = 1000;
+/// Most bytes of a thread's stack in use when a body is begun; it has 8 MiB, and in a body a statement needs some too.
+const STACK_BYTES_MAX: usize = 4 << 20;
 
 /// What the bodies under way share.
 #[derive(Default)]
@@ -81,7 +84,7 @@ impl Client {
         Box::pin(async move {
             let is_alone = !self.session.in_block();
             if is_alone {
-                self.session.begin(None, "", false);
+                self.session.begin(isolation(routine), "", false);
             }
             let captured = self.capture.take();
             if self.routines.depth == 0 {
@@ -140,8 +143,9 @@ impl Client {
                 }
                 planner::Routine::Inside { calls, rest } => {
                     self.accepted(statement, call).await?;
-                    let mut call =
-                        Call { parameters: Some(call.parameters.clone().unwrap_or_default()), ..call.clone() };
+                    // What is bound beyond the statement's own parameters stands for nothing.
+                    let own = own_parameters(call, statement.parameters);
+                    let mut call = Call { parameters: Some(Arc::new(own)), ..call.clone() };
                     for one in calls {
                         let (_, ended) = self.called(one, &call, Caller::Inside).await?;
                         call.parameters = Some(Arc::new(with_values(&call, one.wanted, ended)));
@@ -202,10 +206,10 @@ impl Client {
     /// Runs a body, one level deeper.
     fn enter<'s>(&'s mut self, routine: &'s routine::Routine, body: &'s routine::ast::Body) -> Pending<'s, Ended> {
         Box::pin(async move {
-            if self.routines.depth >= DEPTH_MAX {
+            if self.routines.depth >= DEPTH_MAX || stack::used() > STACK_BYTES_MAX {
                 let code = SqlState::from_bytes(b"54001").unwrap_or(SqlState::PROGRAM_LIMIT_EXCEEDED);
                 return Err(PgError::new(code, "stack depth limit exceeded")
-                    .detail(format!("Bodies that the coordinator runs may call each other {DEPTH_MAX} deep."))
+                    .detail(format!("{} bodies are under way in each other.", self.routines.depth))
                     .hint("Use a loop instead of recursion."));
             }
             self.routines.depth += 1;
@@ -359,15 +363,35 @@ fn text(bytes: Bytes) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+/// Functions that are not VOLATILE see one moment.
+fn isolation(routine: &planner::Routine) -> Option<Isolation> {
+    match routine {
+        planner::Routine::Inside { calls, .. } if calls.iter().all(|call| !call.is_volatile) => {
+            Some(Isolation::RepeatableRead)
+        }
+        _ => None,
+    }
+}
+
+/// So many parameters, each with a type and a format.
+fn own_parameters(call: &Call, count: usize) -> Parameters {
+    let mut parameters = call.parameters.as_deref().cloned().unwrap_or_default();
+    let all = match parameters.formats.as_slice() {
+        [all] => *all,
+        _ => 0,
+    };
+    if parameters.formats.len() < 2 {
+        parameters.formats = vec![all; count];
+    }
+    parameters.formats.resize(count, 0);
+    parameters.types.resize(count, 0);
+    parameters.values.resize(count, None);
+    parameters
+}
+
 /// The statement's parameters and those that a call adds.
 fn with_values(call: &Call, wanted: planner::Wanted, ended: Ended) -> Parameters {
     let mut parameters = call.parameters.as_deref().cloned().unwrap_or_default();
-    let count = parameters.values.len();
-    parameters.formats = match parameters.formats.as_slice() {
-        [] => vec![0; count],
-        [all] => vec![*all; count],
-        each => each.to_vec(),
-    };
     let values: Vec<Option<Bytes>> = match wanted {
         planner::Wanted::Nothing => Vec::new(),
         planner::Wanted::Values(columns) => ended.rows.into_iter().next().unwrap_or_else(|| vec![None; columns]),
@@ -375,7 +399,6 @@ fn with_values(call: &Call, wanted: planner::Wanted, ended: Ended) -> Parameters
             .map(|at| Some(array_text(ended.rows.iter().map(|row| row.get(at).and_then(Option::as_deref)))))
             .collect(),
     };
-    parameters.types.resize(count, 0);
     parameters.types.extend(values.iter().map(|_| 0));
     parameters.formats.extend(values.iter().map(|_| 0));
     parameters.values.extend(values);
