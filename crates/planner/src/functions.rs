@@ -281,7 +281,7 @@ impl Search<'_> {
                 self.refuse(format!("COMMIT or ROLLBACK inside {what}"), "Send them as statements of their own.");
                 return Ok(());
             }
-            let why = "Its body may read or write tables that no single node has: write it in SQL or PL/pgSQL without EXECUTE.";
+            let why = "Its body may read or write tables that no single node has: call it once, by itself or in FROM, or write it in SQL or PL/pgSQL without EXECUTE.";
             self.refuse(what.to_owned(), why);
             return Ok(());
         };

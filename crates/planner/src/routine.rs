@@ -220,6 +220,7 @@ impl<'a> Taker<'a> {
     /// Calls that a query makes once.
     fn query(&mut self, select: &mut SelectStmt) -> Result<()> {
         let is_once = select.op == protobuf::SetOperation::SetopNone as i32
+            && select.with_clause.is_none()
             && select.limit_count.is_none()
             && select.limit_offset.is_none();
         if !is_once {

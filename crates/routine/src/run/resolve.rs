@@ -103,6 +103,13 @@ impl<'a> Run<'a> {
         let mut resolved =
             Resolved { text, uses: Vec::new(), changes: references.changes, is_plain: references.is_plain };
         let mut unsure = Vec::new();
+        let is_unknown =
+            |name: &&planner::Reference| name.place == Place::Parameter && self.look_up(&name.parts).is_none();
+        if let Some(unknown) = references.names.iter().find(is_unknown) {
+            let code = SqlState::from_bytes(b"42P02").unwrap_or(SqlState::INTERNAL_ERROR);
+            return Err(PgError::new(code, format!("there is no parameter {}", unknown.parts[0]))
+                .with(field::INTERNAL_QUERY, resolved.text));
+        }
         let names: Vec<_> = references.names.into_iter().filter(|name| self.look_up(&name.parts).is_some()).collect();
         let known = match references.is_plain || names.is_empty() || !references.takes_parameters {
             true => None,
