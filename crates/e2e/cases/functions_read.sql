@@ -14,7 +14,6 @@ CREATE FUNCTION atomic(a int) RETURNS int LANGUAGE sql STABLE RETURN (SELECT max
 SELECT name_of(3), name_of(99), name_of(NULL);
 SELECT how_many(4), how_many(4) + 1 AS one_more, 'x' || how_many(7);
 SELECT total(), total(2), total(3, 10), total(77);
--- refused: mixed | v1 | v2 | v4
 SELECT known(1, 2), known(NULL, 2), known(1, 200);
 SELECT both(5);
 SELECT atomic(5);

@@ -10,7 +10,8 @@
 //! FROM g(5)   → FROM (SELECT CAST(c1 AS int) AS a FROM (SELECT …) AS loxo_f1 (c1)) AS g
 //! ```
 //!
-//! What is left alone is refused later, with the reason. A VOLATILE function sees what the very statement that calls it has changed
+//! What is left alone is run by the coordinator if it is called once (see [`routine`](crate::routine)), or refused, with the
+//! reason. A VOLATILE function sees what the very statement that calls it has changed
 //! so far, which no sub-select does: it is put into queries only.
 
 use catalog::Function;

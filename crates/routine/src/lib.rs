@@ -9,8 +9,8 @@
 //! statement of the session's own, with the variables as parameters: who carries them out stands behind [`Host`].
 //!
 //! A name in a statement is a variable unless PostgreSQL takes it for a column. So the home node is asked to describe
-//! the statement as it is written; a name that it does not know is a variable, and the rest are columns (see
-//! [`resolve`](run)). The answers are kept for the run of the body.
+//! the statement as it is written; a name that it does not know is a variable, and the rest are columns. Where all names of
+//! the tables are known it need not be asked. The answers are kept for the run of the body.
 //!
 //! Invariants: no SQL is evaluated here, and no value looked into but those of conditions, loop bounds and record literals; what
 //! is not built is refused by name; nothing is kept beyond the run.

@@ -248,3 +248,52 @@ impl<'a> Parser<'a> {
         Ok(self.sql(text, true))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(text: &str) -> Vec<(usize, &'static str)> {
+        body(text).unwrap().block.body.iter().map(|statement| (statement.line, statement.kind.name())).collect()
+    }
+
+    #[test]
+    fn statements_are_told_apart() {
+        let text = "DECLARE a int := 1; c CURSOR FOR SELECT 1;\nBEGIN\n a := 2;\n a[1] = 3; FOR i IN 1..a LOOP NULL; END LOOP;\n\
+                    FOR r IN SELECT 1 LOOP EXIT; END LOOP; FOR r IN c LOOP CONTINUE; END LOOP;\n\
+                    SELECT 1 INTO a; EXECUTE 'x' INTO a USING 1; IF a = 1 THEN NULL; END IF; END;";
+        let expected = [
+            (3, "assignment"),
+            (4, "assignment"),
+            (4, "FOR with integer loop variable"),
+            (5, "FOR over SELECT rows"),
+            (5, "FOR over cursor"),
+            (6, "SQL statement"),
+            (6, "EXECUTE"),
+            (6, "IF"),
+        ];
+        assert_eq!(names(text), expected);
+    }
+
+    #[test]
+    fn into_is_cut_out_of_a_statement() {
+        let body = body("BEGIN INSERT INTO t VALUES (1) RETURNING a INTO STRICT b; END").unwrap();
+        let crate::ast::Kind::Sql { sql, into: Some((_, true)) } = &body.block.body[0].kind else { panic!("{body:?}") };
+        assert_eq!(&*sql.text, "INSERT INTO t VALUES (1) RETURNING a");
+    }
+
+    #[test]
+    fn what_is_not_read_is_refused() {
+        for text in ["BEGIN IF; END", "BEGIN RETURN", "BEGIN x(; END", "SELECT 1", "BEGIN NULL; END extra more"] {
+            assert!(body(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_body_is_compiled_without_effect() {
+        assert_eq!(
+            compile_only("BEGIN DELETE FROM t; END; -- x").unwrap().unwrap(),
+            "BEGIN RETURN; BEGIN DELETE FROM t; END; END"
+        );
+    }
+}
