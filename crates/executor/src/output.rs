@@ -31,6 +31,9 @@ pub struct Spool {
     describes: bool,
 }
 
+/// Columns, and rows of values.
+pub type Rows = (Option<Vec<Field>>, Vec<Vec<Option<Bytes>>>);
+
 impl Spool {
     /// One that keeps the description of its rows too.
     pub fn described() -> Self {
@@ -38,7 +41,7 @@ impl Spool {
     }
 
     /// The description and the rows.
-    pub fn into_rows(self) -> Result<(Option<Vec<Field>>, Vec<Vec<Option<Bytes>>>)> {
+    pub fn into_rows(self) -> Result<Rows> {
         let mut rows = Vec::with_capacity(self.runs.iter().map(|(_, count)| count).sum());
         for (run, _) in &self.runs {
             for body in frame_bodies(run) {

@@ -8,9 +8,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use executor::{Call, Completion, Isolation, Parameters, Spool};
+use executor::{Call, Completion, Isolation, Parameters, Rows, Spool};
 use pgerror::{PgError, Result, SqlState};
-use pgproto::backend::Field;
 use planner::{Argument, RoutineCall, Statement};
 use routine::{Ended, Pending, Type, array_text};
 
@@ -326,7 +325,7 @@ impl Client {
     }
 
     /// Runs a text as any other of the session; gives its rows.
-    fn captured<'s>(&'s mut self, sql: &'s str, call: &'s Call) -> Pending<'s, (String, Captured)> {
+    fn captured<'s>(&'s mut self, sql: &'s str, call: &'s Call) -> Pending<'s, (String, Rows)> {
         Box::pin(async move {
             let statements = self.parsed(sql.as_bytes()).await?;
             let before = self.capture.replace(Spool::described());
@@ -347,9 +346,6 @@ impl Client {
         })
     }
 }
-
-/// Columns and rows.
-type Captured = (Option<Vec<Field>>, Vec<Vec<Option<Bytes>>>);
 
 /// What follows the bodies.
 enum Rest {

@@ -121,9 +121,8 @@ impl Parser<'_> {
     }
 
     fn end(&mut self, commit: bool) -> Result<Kind> {
-        let chain = match (self.cursor.accept("and no chain"), self.cursor.accept("and chain")) {
-            (_, chain) => chain,
-        };
+        self.cursor.accept("and no chain");
+        let chain = self.cursor.accept("and chain");
         Ok(Kind::End { commit, chain })
     }
 

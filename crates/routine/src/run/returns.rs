@@ -21,7 +21,7 @@ impl<'a> Run<'a> {
                     &mut self.place,
                     Place { line: 0, at: "while casting return value to function's return type" },
                 );
-                let value = self.to_type(typed, &of).await?;
+                let value = self.cast_to_result(typed, &of).await?;
                 self.place = place;
                 self.add_row(vec![value])?;
             } else {
@@ -67,7 +67,7 @@ impl<'a> Run<'a> {
         self.value(value).await
     }
 
-    async fn to_type(&mut self, typed: Typed, of: &Type) -> Result<Option<Bytes>> {
+    async fn cast_to_result(&mut self, typed: Typed, of: &Type) -> Result<Option<Bytes>> {
         match (&of.fields, typed.oid == RECORD || typed.oid == of.oid) {
             (Some(_), false) if typed.value.is_some() => {
                 let message = "cannot return non-composite value from function returning composite type";
@@ -89,7 +89,7 @@ impl<'a> Run<'a> {
         let columns = self.routine.columns.clone();
         match columns.as_slice() {
             [(_, of)] => {
-                let value = self.to_type(typed, of).await?;
+                let value = self.cast_to_result(typed, of).await?;
                 self.add_row(vec![value])
             }
             _ => Err(PgError::unsupported("RETURN NEXT of a row in a function with several OUT columns")

@@ -33,9 +33,8 @@ impl<'a> Run<'a> {
                 Kind::Call(sql) => self.call(sql).await,
                 Kind::Execute { query, using, into } => {
                     let answer = self.dynamic(query, using, true).await?;
-                    match into {
-                        Some((target, strict)) => self.first_row(target, *strict, true, &answer).await?,
-                        None => {}
+                    if let Some((target, strict)) = into {
+                        self.first_row(target, *strict, true, &answer).await?;
                     }
                     self.row_count = answer.count();
                     Ok(())
