@@ -77,6 +77,7 @@ impl Session {
             | Plan::Ddl(_)
             | Plan::Redistribute(_)
             | Plan::Cluster(_)
+            | Plan::Routine(_)
             | Plan::Session => {}
         }
     }
@@ -129,6 +130,8 @@ impl Session {
             }
             Plan::Redistribute(plan) => Box::pin(self.redistribute(plan)).await,
             Plan::Cluster(command) => self.cluster_command(command, call, output).await,
+            Plan::Routine(_) => Err(PgError::unsupported("a function or block that is run by the coordinator, here,")
+                .hint("Run it in a statement of its own and store what it gives.")),
             Plan::CopyFrom(_) | Plan::CopyHome(_) | Plan::CopyTo(_) | Plan::DeclareCursor(_) | Plan::Session => {
                 Err(PgError::internal("this statement is not run by Session::run"))
             }
@@ -449,6 +452,8 @@ fn writes(plan: &Plan) -> bool {
         | Plan::CopyHome(_)
         | Plan::Ddl(_)
         | Plan::Redistribute(_) => true,
+        // Each of its statements says so itself.
+        Plan::Routine(_) => false,
         Plan::Dag(_) | Plan::CopyTo(_) | Plan::Cluster(_) | Plan::Session => false,
     }
 }
