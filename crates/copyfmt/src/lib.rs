@@ -44,6 +44,7 @@ mod utf8;
 pub use binary::{BINARY_HEADER, BINARY_TRAILER, BinaryError, BinaryItem, BinarySplitter, tuple_fields};
 pub use context::renumber;
 pub use convert::transcodable;
+pub use fields::fields_of;
 pub use history::LineFinder;
 pub use linelog::LineLog;
 pub use options::{CopyOptions, ForceColumns, Format, Header, OnError, OptionValue};

@@ -74,7 +74,7 @@ impl Streams {
 
     async fn attempt(&self, session: &mut Session, piece: &Piece, is_retry: bool) -> Result<u64> {
         let connection = session.open(&self.to).await?;
-        let file = &self.target.sources[piece.file].name;
+        let file = &self.target.sources[piece.file].key();
         if is_retry && let Some(rows) = self.journal.rows_of(connection, file, piece).await? {
             return Ok(rows);
         }

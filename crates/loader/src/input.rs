@@ -1,8 +1,9 @@
 //! Which files, and their bytes without compression.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flate2::bufread::MultiGzDecoder;
@@ -19,12 +20,34 @@ const LZ4_FRAME: &[u8] = &[0x04, 0x22, 0x4d, 0x18];
 /// Something to load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Source {
-    /// The absolute path, or `-`: what errors and the journal say.
+    /// The absolute path, or `-`: what errors say.
     pub(crate) name: String,
     /// `None` is stdin.
     pub(crate) path: Option<PathBuf>,
     /// As it lies on the disk.
     pub(crate) bytes: Option<u64>,
+    /// This part of a Parquet file.
+    pub(crate) group: Option<RowGroup>,
+}
+
+/// Rows that are stored together in a Parquet file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RowGroup {
+    pub(crate) number: usize,
+    pub(crate) rows: u64,
+    pub(crate) rows_before: u64,
+    /// Of the whole file.
+    pub(crate) columns: Arc<Vec<parquet_rows::Column>>,
+}
+
+impl Source {
+    /// What the journal calls it.
+    pub(crate) fn key(&self) -> Cow<'_, str> {
+        match &self.group {
+            Some(group) => Cow::Owned(format!("{}, row group {}", self.name, group.number)),
+            None => Cow::Borrowed(&self.name),
+        }
+    }
 }
 
 /// The files that the arguments name, each once, in their order.
@@ -44,13 +67,20 @@ pub(crate) fn expand(arguments: &[String]) -> Result<Vec<Source>> {
     Ok(sources)
 }
 
+/// The names of the files, each once.
+pub(crate) fn files(sources: &[Source]) -> Vec<&str> {
+    let mut names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
+    names.dedup();
+    names
+}
+
 fn expand_one(argument: &str) -> Result<Vec<Source>> {
     if argument == "-" {
-        return Ok(vec![Source { name: "-".to_owned(), path: None, bytes: None }]);
+        return Ok(vec![Source { name: "-".to_owned(), path: None, bytes: None, group: None }]);
     }
     let plain = PathBuf::from(argument);
     if plain.exists() || !argument.contains(['*', '?', '[']) {
-        return Ok(vec![file(plain)?]);
+        return file(plain);
     }
     let invalid = |e: String| PgError::new(SqlState::INVALID_PARAMETER_VALUE, format!("\"{argument}\": {e}"));
     let paths = glob::glob(argument).map_err(|e| invalid(e.to_string()))?;
@@ -58,13 +88,14 @@ fn expand_one(argument: &str) -> Result<Vec<Source>> {
     for path in paths {
         let path = path.map_err(|e| invalid(e.to_string()))?;
         if !path.is_dir() {
-            found.push(file(path)?);
+            found.extend(file(path)?);
         }
     }
     if found.is_empty() { Err(invalid("no file matches".to_owned())) } else { Ok(found) }
 }
 
-fn file(path: PathBuf) -> Result<Source> {
+/// A file, or the row groups of one.
+fn file(path: PathBuf) -> Result<Vec<Source>> {
     let shown = path.display().to_string();
     let path = path.canonicalize().map_err(|e| unreadable(&shown, &e))?;
     let metadata = path.metadata().map_err(|e| unreadable(&shown, &e))?;
@@ -74,7 +105,35 @@ fn file(path: PathBuf) -> Result<Source> {
     }
     // A pipe has no size.
     let bytes = metadata.is_file().then_some(metadata.len());
-    Ok(Source { name: path.display().to_string(), path: Some(path), bytes })
+    if metadata.is_file() && begins_with(&path, parquet_rows::MAGIC).map_err(|e| unreadable(&shown, &e))? {
+        return row_groups(path);
+    }
+    Ok(vec![Source { name: path.display().to_string(), path: Some(path), bytes, group: None }])
+}
+
+fn begins_with(path: &Path, magic: &[u8]) -> io::Result<bool> {
+    let mut start = Vec::with_capacity(magic.len());
+    File::open(path)?.take(magic.len() as u64).read_to_end(&mut start)?;
+    Ok(start == magic)
+}
+
+fn row_groups(path: PathBuf) -> Result<Vec<Source>> {
+    let contents = parquet_rows::contents(&path)?;
+    let (name, columns) = (path.display().to_string(), Arc::new(contents.columns));
+    let source = |(number, group): (usize, parquet_rows::Group)| Source {
+        name: name.clone(),
+        path: Some(path.clone()),
+        bytes: Some(group.bytes),
+        group: Some(RowGroup {
+            number,
+            rows: group.rows,
+            rows_before: group.rows_before,
+            columns: Arc::clone(&columns),
+        }),
+    };
+    // A file without rows has columns too.
+    let none = contents.groups.is_empty().then_some(parquet_rows::Group { rows: 0, rows_before: 0, bytes: 0 });
+    Ok(contents.groups.into_iter().chain(none).enumerate().map(source).collect())
 }
 
 /// An error of reading.
@@ -83,17 +142,28 @@ pub(crate) fn unreadable(name: &str, error: &io::Error) -> PgError {
 }
 
 /// Opens a source; gzip, zstd and lz4 are told by their first bytes.
-pub(crate) fn open(source: &Source, counters: Arc<Counters>) -> io::Result<Box<dyn Read>> {
-    let raw: Box<dyn Read> = match &source.path {
-        None => Box::new(io::stdin()),
-        Some(path) => Box::new(File::open(path)?),
+pub(crate) fn open(source: &Source, counters: Arc<Counters>) -> Result<Box<dyn Read>> {
+    if let (Some(group), Some(path)) = (&source.group, &source.path) {
+        return open_group(path, source.bytes.unwrap_or_default(), group, counters);
+    }
+    let raw: io::Result<Box<dyn Read>> = match &source.path {
+        None => Ok(Box::new(io::stdin())),
+        Some(path) => File::open(path).map(|file| Box::new(file) as _),
     };
-    decompress(Counted { inner: raw, counters })
+    raw.and_then(|inner| decompress(Counted { inner, counters })).map_err(|e| unreadable(&source.name, &e))
+}
+
+fn open_group(path: &Path, bytes: u64, group: &RowGroup, counters: Arc<Counters>) -> Result<Box<dyn Read>> {
+    if group.rows == 0 {
+        return Ok(Box::new(io::empty()));
+    }
+    let rows = parquet_rows::rows(path, group.number)?;
+    Ok(Box::new(CountedRows { rows, of: group.rows, bytes, counted: 0, counters }))
 }
 
 /// A file of a known size that is not compressed.
 pub(crate) fn open_plain(source: &Source) -> io::Result<Option<File>> {
-    let (Some(path), Some(_)) = (&source.path, source.bytes) else { return Ok(None) };
+    let (Some(path), Some(_), None) = (&source.path, source.bytes, &source.group) else { return Ok(None) };
     let mut file = File::open(path)?;
     let mut start = Vec::with_capacity(ZSTD.len());
     file.by_ref().take(ZSTD.len() as u64).read_to_end(&mut start)?;
@@ -147,6 +217,26 @@ impl<R: Read> Read for Counted<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
         self.counters.read(count as u64);
+        Ok(count)
+    }
+}
+
+/// Counts the part of a row group's bytes that its rows so far stand for.
+struct CountedRows {
+    rows: parquet_rows::GroupRows,
+    of: u64,
+    bytes: u64,
+    counted: u64,
+    counters: Arc<Counters>,
+}
+
+impl Read for CountedRows {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.rows.read(buffer)?;
+        let part = u128::from(self.bytes) * u128::from(self.rows.rows_read()) / u128::from(self.of);
+        let read = u64::try_from(part).unwrap_or(self.bytes);
+        self.counters.read(read - self.counted);
+        self.counted = read;
         Ok(count)
     }
 }

@@ -129,11 +129,11 @@ impl Journal {
 }
 
 /// A quoted name.
-fn identifier(name: &str) -> String {
+pub(crate) fn identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-fn text(row: &[Option<Bytes>], index: usize) -> Result<String> {
+pub(crate) fn text(row: &[Option<Bytes>], index: usize) -> Result<String> {
     let value = row.get(index).and_then(Option::as_ref);
     let value = value.ok_or_else(|| PgError::protocol("loxo_load_progress has an empty field"))?;
     Ok(String::from_utf8_lossy(value).into_owned())

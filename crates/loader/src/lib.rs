@@ -9,6 +9,8 @@
 //! In: paths, connection URIs, COPY's options. Out: rows in a table, a [`Summary`], or an error that names file and line.
 //!
 //! * [`input`](self): which files, and their bytes without compression.
+//!   [`parquet`](self): a Parquet file is a source for each of its row groups, with rows as text.
+//! * [`create`](self): the table that files are for.
 //! * [`cut`](self): bytes into pieces of whole rows; where a row ends is decided by `copyfmt`'s scanner, which is
 //!   PostgreSQL's own rule, so a newline in quotes never ends one.
 //! * [`ranges`](self): a large file in the hands of several readers.
@@ -29,12 +31,14 @@
 
 mod atomic;
 mod batches;
+mod create;
 mod cut;
 mod input;
 mod journal;
 mod lines;
 mod load;
 mod options;
+mod parquet;
 mod progress;
 mod ranges;
 mod readers;
@@ -43,6 +47,7 @@ mod session;
 mod unload;
 
 pub use atomic::finish;
+pub use create::create;
 pub use load::{Summary, load};
 pub use options::{BATCH_BYTES_MAX, Batch, Copy, LoadOptions};
 pub use unload::{UnloadOptions, Unloaded, unload};

@@ -15,7 +15,7 @@ use crate::progress::Counters;
 use crate::readers::{self, Plan};
 use crate::rejects::Rejects;
 use crate::session::{self, CopyTarget};
-use crate::{atomic, batches};
+use crate::{atomic, batches, parquet};
 
 /// Less than this is loaded before a second stream has connected.
 const BYTES_FOR_STREAMS: u64 = 32 * 1024 * 1024;
@@ -73,6 +73,11 @@ async fn interrupted(counters: &Counters) {
     }
 }
 
+pub(crate) async fn server_version(connection: &mut Connection) -> Result<u32> {
+    let version = session::value(connection, "SHOW server_version_num").await?;
+    version.parse().map_err(|_| PgError::protocol(format!("version \"{version}\"")))
+}
+
 /// Schema and name of a table.
 pub(crate) async fn resolve(connection: &mut Connection, table: &str) -> Result<(String, String)> {
     let sql = format!(
@@ -101,6 +106,7 @@ struct Job<'a> {
     done: std::collections::HashMap<String, Vec<crate::cut::Done>>,
     rows_before: u64,
     rejects: Option<Arc<Rejects>>,
+    columns: Vec<String>,
     counters: Arc<Counters>,
 }
 
@@ -112,12 +118,16 @@ impl<'a> Job<'a> {
             return Err(PgError::new(SqlState::INVALID_PARAMETER_VALUE, "no file is named"));
         }
         let mut connection = session::connect(uri).await?;
-        let version = session::value(&mut connection, "SHOW server_version_num").await?;
-        let server_version = version.parse().map_err(|_| PgError::protocol(format!("version \"{version}\"")))?;
+        let server_version = server_version(&mut connection).await?;
+        let parquet = parquet::columns(&sources, &options.copy)?;
         let mut copy = options.copy.clone();
-        copy.format.get_or_insert_with(|| format_of(&sources).to_owned());
+        copy.format.get_or_insert_with(|| if parquet.is_some() { "text" } else { format_of(&sources) }.to_owned());
         let copy = copy.checked(server_version, true)?;
         let (schema, relation) = resolve(&mut connection, &options.table).await?;
+        let columns = match parquet {
+            Some(parquet) if options.columns.is_empty() => parquet::named(&mut connection, options, &parquet).await?,
+            _ => options.columns.clone(),
+        };
         let streams = options.streams.unwrap_or_else(|| match options.rejects.is_some() && options.batch.is_none() {
             // Then it is the first of two rows with the same key that is loaded.
             true => 1,
@@ -142,6 +152,7 @@ impl<'a> Job<'a> {
             done: Default::default(),
             rows_before: 0,
             rejects,
+            columns,
             counters: Arc::new(Counters::new()),
         };
         if options.batch.is_some() {
@@ -157,7 +168,7 @@ impl<'a> Job<'a> {
 
     /// The same for the same command.
     fn default_name(&self, schema: &str) -> String {
-        let files: Vec<&str> = self.sources.iter().map(|source| source.name.as_str()).collect();
+        let files = input::files(&self.sources);
         // It is part of a key, whose length is limited.
         let checksum = crc32fast::hash(files.join("\n").as_bytes());
         format!("{schema}.{} from {} and {} more, {checksum:08x}", self.relation, files[0], files.len() - 1)
@@ -171,7 +182,7 @@ impl<'a> Job<'a> {
             None => (Limits { rows: u64::MAX, bytes: BLOCK_BYTES as u64 }, BLOCKS_WAITING * self.streams),
         };
         let target = CopyTarget {
-            statement: session::copy_statement(&options.table, &options.columns, &self.copy),
+            statement: session::copy_statement(&options.table, &self.columns, &self.copy),
             relation: self.relation,
             options: self.copy.clone(),
             server_version: self.server_version,
@@ -208,7 +219,7 @@ impl<'a> Job<'a> {
             rejected: self.rejects.map_or(0, |rejects| rejects.count()),
             rows_before: self.rows_before,
             bytes: self.counters.bytes(),
-            files: self.sources.len(),
+            files: input::files(&self.sources).len(),
             seconds,
             streams: self.streams,
             starved: self.counters.starved_seconds() / (seconds * self.streams as f64).max(1e-6),
@@ -228,7 +239,7 @@ fn go_on(error: PgError) -> PgError {
 }
 
 /// CSV if every file says so, else text.
-fn format_of(sources: &[Source]) -> &'static str {
+pub(crate) fn format_of(sources: &[Source]) -> &'static str {
     let is_csv = |source: &Source| source.name.to_ascii_lowercase().contains(".csv");
     if sources.iter().all(is_csv) { "csv" } else { "text" }
 }

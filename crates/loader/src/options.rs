@@ -42,7 +42,7 @@ impl Batch {
 }
 
 /// COPY's options as given; `None` is PostgreSQL's default.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Copy {
     /// `csv`, `text` or `binary`; `None` goes by the files' names.

@@ -6,13 +6,13 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::time::Instant;
 
-use copyfmt::CopyOptions;
+use copyfmt::{CopyOptions, Eol};
 use pgerror::{PgError, Result};
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinSet;
 
 use crate::cut::{BLOCK_BYTES, Cutter, Done, Limits, Piece};
-use crate::input::{self, Source};
+use crate::input::{self, RowGroup, Source};
 use crate::progress::Counters;
 use crate::ranges::{Part, RANGE_BYTES, Ranges, Tail};
 
@@ -133,7 +133,7 @@ impl Work {
 fn share(plan: &Plan, index: usize) -> io::Result<Option<Shared>> {
     let source = &plan.sources[index];
     let Some(file) = input::open_plain(source)? else { return Ok(None) };
-    let done = plan.done.get(&source.name).map_or(&[][..], Vec::as_slice);
+    let done = plan.done.get(&*source.key()).map_or(&[][..], Vec::as_slice);
     let ranges = Ranges::plan(&file, RANGE_BYTES, &plan.options, plan.server_version, done)?;
     Ok(ranges.map(|ranges| Shared { source: index, file: Arc::new(file), ranges: Arc::new(ranges) }))
 }
@@ -144,8 +144,8 @@ fn read_all(plan: &Plan, work: &Work, pieces: &mpsc::Sender<Piece>) -> Result<()
             None => break,
             Some(Task::Whole(file)) => {
                 let source = &plan.sources[file];
-                let input = input::open(source, Arc::clone(&plan.counters));
-                cut(plan, file, None, &mut *input.map_err(|e| input::unreadable(&source.name, &e))?, pieces)?;
+                let mut input = input::open(source, Arc::clone(&plan.counters))?;
+                cut(plan, file, source.group.as_ref().map(of_row_group), &mut *input, pieces)?;
             }
             Some(Task::Range(shared, number)) => read_range(plan, &shared, number, pieces)?,
         }
@@ -161,9 +161,15 @@ fn read_range(plan: &Plan, shared: &Shared, number: usize, pieces: &mpsc::Sender
     cut(plan, shared.source, Some(part), &mut input::counted(file, Arc::clone(&plan.counters)), pieces)
 }
 
+/// Its rows as text are a stream of their own; lines are counted over the whole file.
+fn of_row_group(group: &RowGroup) -> Part {
+    let lines_before = group.rows_before;
+    Part { start: 0, end: u64::MAX, eol: Eol::Unknown, in_quote: false, begins_inside_row: false, lines_before }
+}
+
 fn cut(plan: &Plan, file: usize, part: Option<Part>, input: &mut dyn Read, pieces: &mpsc::Sender<Piece>) -> Result<()> {
     let source = &plan.sources[file];
-    let done = plan.done.get(&source.name).map_or(&[][..], Vec::as_slice);
+    let done = plan.done.get(&*source.key()).map_or(&[][..], Vec::as_slice);
     let begin = |place| done.partition_point(|done| done.start < place);
     let cutter = Cutter {
         file,

@@ -46,8 +46,7 @@ pub struct Unloaded {
 pub async fn unload(options: &UnloadOptions) -> Result<Unloaded> {
     let started = std::time::Instant::now();
     let mut connection = session::connect(&options.from).await?;
-    let version = session::value(&mut connection, "SHOW server_version_num").await?;
-    let version = version.parse().map_err(|_| PgError::protocol(format!("version \"{version}\"")))?;
+    let version = crate::load::server_version(&mut connection).await?;
     let mut copy = options.copy.clone();
     copy.format.get_or_insert_with(|| "csv".to_owned());
     let checked = copy.checked(version, false)?;

@@ -1,52 +1,15 @@
 //! `loxo load` and `loxo unload`: the real binary, real clusters, and a sudden end in the middle.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use testkit::wire::{Client, CopyInput};
 use testkit::{Cluster, Server, ServerOptions, TempDir};
 
-/// One cluster for all tests that break nothing; each has tables of its own.
-fn cluster() -> &'static Cluster {
-    static CLUSTER: OnceLock<Cluster> = OnceLock::new();
-    CLUSTER.get_or_init(|| Cluster::start(2, 2).unwrap())
-}
-
-fn load_command(cluster: &Cluster, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_loxo"));
-    command.args(arguments).arg("--dir").arg(cluster.dir());
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-fn load(arguments: &[&str]) -> Output {
-    let arguments = [&["load", "--quiet"], arguments].concat();
-    load_command(cluster(), &arguments).output().unwrap()
-}
-
-#[track_caller]
-fn loads(arguments: &[&str]) -> String {
-    let output = load(arguments);
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-#[track_caller]
-fn fails_saying(arguments: &[&str], words: &[&str]) {
-    let output = load(arguments);
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {text}");
-    for word in words {
-        assert!(text.contains(word), "{arguments:?}: \"{word}\" is not in: {text}");
-    }
-}
-
-fn client() -> Client {
-    cluster().connect(0).unwrap()
-}
+mod loading;
+use loading::{client, cluster, fails_saying, load, load_command, loads, write};
 
 fn table(client: &mut Client, name: &str) {
     client.run(&format!("CREATE TABLE {name} (id bigint PRIMARY KEY, note text) DISTRIBUTE BY HASH (id)")).unwrap();
@@ -91,11 +54,6 @@ fn lz4(data: &[u8]) -> Vec<u8> {
     let mut encoder = lz4_flex::frame::FrameEncoder::new(Vec::new());
     encoder.write_all(data).unwrap();
     encoder.finish().unwrap()
-}
-
-fn write(dir: &TempDir, name: &str, bytes: impl AsRef<[u8]>) -> String {
-    let path: PathBuf = dir.write(name, bytes.as_ref()).unwrap();
-    path.to_str().unwrap().to_owned()
 }
 
 #[test]
@@ -218,77 +176,6 @@ fn an_error_names_file_and_line_and_nothing_is_loaded() {
     client.run("TRUNCATE errors").unwrap();
     fails_saying(&["errors", &cut], &["could not read"]);
     assert_eq!(client.scalar("SELECT count(*) FROM errors").unwrap(), "0");
-}
-
-#[test]
-fn rejected_rows_are_left_out_and_told() {
-    let (mut client, dir) = (client(), TempDir::new("load-rejects").unwrap());
-    client
-        .run("CREATE TABLE rejects (id bigint PRIMARY KEY, note text NOT NULL, at date CHECK (at > '2000-01-01')) DISTRIBUTE BY HASH (id)")
-        .unwrap();
-    let good =
-        |from: u64, to: u64| (from..=to).map(|id| format!("{id},\"a\n\"\"{id}\"\"\",2020-01-01\n")).collect::<String>();
-    // Line 401 is a value, 602 a key, 603 a column too many, 606 too few, then NULL, CHECK, a row over two lines.
-    let data = [
-        "0,PostgreSQL does not count newlines in quotes of the first row,2020-01-01\n",
-        &good(1, 200),
-        "x,y,2020-01-01\n",
-        &good(201, 300),
-        "7,twice,2020-01-01\n8,c,2020-01-01,9\n",
-        &good(301, 301),
-        "302,\n303,,2020-01-01\n304,old,1999-01-01\n305,\"two\nlines\",2020-02-30\n",
-        &good(306, 3000),
-        "3001,ends,here",
-    ]
-    .concat();
-    let file = write(&dir, "rejects.csv", &data);
-    let lines: Vec<&str> = data.lines().collect();
-    let line_of = |text: &str| lines.iter().position(|line| line.contains(text)).unwrap() + 1;
-    let expected = [
-        (line_of("x,y"), "22P02", "invalid input syntax for type bigint: \"\"x\"\""),
-        (line_of("twice"), "23505", "duplicate key value violates unique constraint"),
-        (line_of("8,c"), "22P04", "extra data after last expected column"),
-        (line_of("302,"), "22P04", "missing data for column \"\"at\"\""),
-        (line_of("303,"), "23502", "null value in column \"\"note\"\""),
-        (line_of("304,"), "23514", "violates check constraint"),
-        (line_of("lines\","), "22008", "date/time field value out of range: \"\"2020-02-30\"\""),
-        (line_of("ends"), "22007", "invalid input syntax for type date: \"\"here\"\""),
-    ];
-    let rejects = dir.path().join("bad.csv");
-    let path = rejects.to_str().unwrap();
-    let check = |said: &str, client: &mut Client| {
-        assert!(said.contains("8 rows were refused"), "{said}");
-        let told = std::fs::read_to_string(&rejects).unwrap();
-        let mut told = told.strip_prefix("file,line,sqlstate,message,detail,row\n").unwrap().to_owned();
-        for (line, code, message) in expected {
-            let start = format!("\"{file}\",{line},{code},\"");
-            let at = told.find(&start).unwrap_or_else(|| panic!("no {start} in {told}"));
-            assert!(told[at..].split('\n').next().unwrap().contains(message), "{message}: {told}");
-            told = told.replacen(&start, "", 1);
-        }
-        assert!(told.contains("\"305,\"\"two\nlines\"\",2020-02-30\"\n"), "{told}");
-        assert!(!told.contains(&file), "{told}");
-        let count = "SELECT count(*) || ' ' || sum(id) FROM rejects";
-        assert_eq!(client.scalar(count).unwrap(), format!("2997 {}", 3000 * 3001 / 2 - 302 - 303 - 304 - 305));
-        std::fs::remove_file(&rejects).unwrap();
-    };
-    check(&loads(&["rejects", &file, "--rejects", path]), &mut client);
-    for batch in ["1000", "70"] {
-        client.run("TRUNCATE rejects").unwrap();
-        // What a killed run wrote, the last record not to its end, is not repeated.
-        let line = line_of("x,y");
-        std::fs::write(&rejects, format!("file,line,sqlstate,message,detail,row\n\"{file}\",{line},22P02,\"inv"))
-            .unwrap();
-        check(
-            &loads(&["rejects", &file, "--rejects", path, "--batch", batch, "--name", &format!("rejects {batch}")]),
-            &mut client,
-        );
-    }
-    client.run("TRUNCATE rejects").unwrap();
-    let more = ["rejects", &file, "--rejects", path, "--reject-limit", "7"];
-    fails_saying(&more, &[&format!("more than 7 rows were refused; the last: {file}:"), "--reject-limit"]);
-    assert_eq!(client.scalar("SELECT count(*) FROM rejects").unwrap(), "0");
-    fails_saying(&more, &["bad.csv\" exists"]);
 }
 
 /// Message and line that a plain COPY of the whole file gives; `None` if it is accepted.

@@ -96,23 +96,23 @@ struct Values {
 }
 
 enum Typed {
-    Boolean(Read1<parquet::data_type::BoolType>),
-    Int32(Read1<parquet::data_type::Int32Type>),
-    Int64(Read1<parquet::data_type::Int64Type>),
-    Int96(Read1<parquet::data_type::Int96Type>),
-    Float(Read1<parquet::data_type::FloatType>),
-    Double(Read1<parquet::data_type::DoubleType>),
-    Bytes(Read1<parquet::data_type::ByteArrayType>),
-    Fixed(Read1<parquet::data_type::FixedLenByteArrayType>),
+    Boolean(TypedColumn<parquet::data_type::BoolType>),
+    Int32(TypedColumn<parquet::data_type::Int32Type>),
+    Int64(TypedColumn<parquet::data_type::Int64Type>),
+    Int96(TypedColumn<parquet::data_type::Int96Type>),
+    Float(TypedColumn<parquet::data_type::FloatType>),
+    Double(TypedColumn<parquet::data_type::DoubleType>),
+    Bytes(TypedColumn<parquet::data_type::ByteArrayType>),
+    Fixed(TypedColumn<parquet::data_type::FixedLenByteArrayType>),
 }
 
 /// A column of one physical type.
-struct Read1<T: DataType> {
+struct TypedColumn<T: DataType> {
     reader: ColumnReaderImpl<T>,
     values: Vec<T::T>,
 }
 
-impl<T: DataType> Read1<T> {
+impl<T: DataType> TypedColumn<T> {
     fn new(reader: ColumnReaderImpl<T>) -> Self {
         Self { reader, values: Vec::with_capacity(BATCH_ROWS) }
     }
@@ -127,14 +127,14 @@ impl<T: DataType> Read1<T> {
 impl Typed {
     fn new(reader: ColumnReader) -> Self {
         match reader {
-            ColumnReader::BoolColumnReader(reader) => Typed::Boolean(Read1::new(reader)),
-            ColumnReader::Int32ColumnReader(reader) => Typed::Int32(Read1::new(reader)),
-            ColumnReader::Int64ColumnReader(reader) => Typed::Int64(Read1::new(reader)),
-            ColumnReader::Int96ColumnReader(reader) => Typed::Int96(Read1::new(reader)),
-            ColumnReader::FloatColumnReader(reader) => Typed::Float(Read1::new(reader)),
-            ColumnReader::DoubleColumnReader(reader) => Typed::Double(Read1::new(reader)),
-            ColumnReader::ByteArrayColumnReader(reader) => Typed::Bytes(Read1::new(reader)),
-            ColumnReader::FixedLenByteArrayColumnReader(reader) => Typed::Fixed(Read1::new(reader)),
+            ColumnReader::BoolColumnReader(reader) => Typed::Boolean(TypedColumn::new(reader)),
+            ColumnReader::Int32ColumnReader(reader) => Typed::Int32(TypedColumn::new(reader)),
+            ColumnReader::Int64ColumnReader(reader) => Typed::Int64(TypedColumn::new(reader)),
+            ColumnReader::Int96ColumnReader(reader) => Typed::Int96(TypedColumn::new(reader)),
+            ColumnReader::FloatColumnReader(reader) => Typed::Float(TypedColumn::new(reader)),
+            ColumnReader::DoubleColumnReader(reader) => Typed::Double(TypedColumn::new(reader)),
+            ColumnReader::ByteArrayColumnReader(reader) => Typed::Bytes(TypedColumn::new(reader)),
+            ColumnReader::FixedLenByteArrayColumnReader(reader) => Typed::Fixed(TypedColumn::new(reader)),
         }
     }
 }

@@ -79,7 +79,11 @@ pub(crate) fn columns(schema: &SchemaDescriptor) -> Result<Vec<Column>> {
             false => Err(refused(root.name(), "a list, a map or a struct")),
         }
     };
-    (0..schema.num_columns()).map(plain).collect()
+    let columns: Vec<Column> = (0..schema.num_columns()).map(plain).collect::<Result<_>>()?;
+    match columns.is_empty() {
+        true => Err(PgError::unsupported("a Parquet file without columns")),
+        false => Ok(columns),
+    }
 }
 
 fn refused(column: &str, what: &str) -> PgError {

@@ -51,6 +51,12 @@ pub struct Arguments {
     /// End the prepared transactions of a load that died while it committed: all are committed, or all rolled back
     #[arg(long, value_name = "NAME", conflicts_with_all = ["batch", "files"])]
     finish: Option<String>,
+    /// Make the table first: from the header and a sample of the first file (needs --header), or as a Parquet file says
+    #[arg(long, conflicts_with = "finish")]
+    create: bool,
+    /// How the table made is distributed, for example 'HASH (id)' or REPLICATION [default: as without DISTRIBUTE BY]
+    #[arg(long, value_name = "HOW", requires = "create")]
+    distribute_by: Option<String>,
     /// Leave out rows that the server refuses, and write them here with file, line and reason, as CSV
     #[arg(long, value_name = "FILE")]
     rejects: Option<PathBuf>,
@@ -142,6 +148,11 @@ pub async fn run(arguments: Arguments) -> Result<()> {
         reject_limit: arguments.reject_limit,
         progress: !arguments.quiet,
     };
+    if arguments.create
+        && let Some(sql) = loader::create(&options, arguments.distribute_by.as_deref()).await?
+    {
+        super::print(&format!("{sql};\n"))?;
+    }
     let before = Cpu::read(&dir, is_local)?;
     let summary = loader::load(&options).await?;
     let used = Cpu::read(&dir, is_local)?.since(&before);

@@ -1,0 +1,252 @@
+//! `loxo load`: what is in the files (bad rows, Parquet, tables made for them), and `loxo unload` into several.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use parquet::data_type as kind;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::parser::parse_message_type;
+use testkit::TempDir;
+use testkit::wire::Client;
+
+mod loading;
+use loading::{client, fails_saying, loads, write};
+
+#[test]
+fn rejected_rows_are_left_out_and_told() {
+    let (mut client, dir) = (client(), TempDir::new("load-rejects").unwrap());
+    client
+        .run("CREATE TABLE rejects (id bigint PRIMARY KEY, note text NOT NULL, at date CHECK (at > '2000-01-01')) DISTRIBUTE BY HASH (id)")
+        .unwrap();
+    let good =
+        |from: u64, to: u64| (from..=to).map(|id| format!("{id},\"a\n\"\"{id}\"\"\",2020-01-01\n")).collect::<String>();
+    // Line 401 is a value, 602 a key, 603 a column too many, 606 too few, then NULL, CHECK, a row over two lines.
+    let data = [
+        "0,PostgreSQL does not count newlines in quotes of the first row,2020-01-01\n",
+        &good(1, 200),
+        "x,y,2020-01-01\n",
+        &good(201, 300),
+        "7,twice,2020-01-01\n8,c,2020-01-01,9\n",
+        &good(301, 301),
+        "302,\n303,,2020-01-01\n304,old,1999-01-01\n305,\"two\nlines\",2020-02-30\n",
+        &good(306, 3000),
+        "3001,ends,here",
+    ]
+    .concat();
+    let file = write(&dir, "rejects.csv", &data);
+    let lines: Vec<&str> = data.lines().collect();
+    let line_of = |text: &str| lines.iter().position(|line| line.contains(text)).unwrap() + 1;
+    let expected = [
+        (line_of("x,y"), "22P02", "invalid input syntax for type bigint: \"\"x\"\""),
+        (line_of("twice"), "23505", "duplicate key value violates unique constraint"),
+        (line_of("8,c"), "22P04", "extra data after last expected column"),
+        (line_of("302,"), "22P04", "missing data for column \"\"at\"\""),
+        (line_of("303,"), "23502", "null value in column \"\"note\"\""),
+        (line_of("304,"), "23514", "violates check constraint"),
+        (line_of("lines\","), "22008", "date/time field value out of range: \"\"2020-02-30\"\""),
+        (line_of("ends"), "22007", "invalid input syntax for type date: \"\"here\"\""),
+    ];
+    let rejects = dir.path().join("bad.csv");
+    let path = rejects.to_str().unwrap();
+    let check = |said: &str, client: &mut Client| {
+        assert!(said.contains("8 rows were refused"), "{said}");
+        let told = std::fs::read_to_string(&rejects).unwrap();
+        let mut told = told.strip_prefix("file,line,sqlstate,message,detail,row\n").unwrap().to_owned();
+        for (line, code, message) in expected {
+            let start = format!("\"{file}\",{line},{code},\"");
+            let at = told.find(&start).unwrap_or_else(|| panic!("no {start} in {told}"));
+            assert!(told[at..].split('\n').next().unwrap().contains(message), "{message}: {told}");
+            told = told.replacen(&start, "", 1);
+        }
+        assert!(told.contains("\"305,\"\"two\nlines\"\",2020-02-30\"\n"), "{told}");
+        assert!(!told.contains(&file), "{told}");
+        let count = "SELECT count(*) || ' ' || sum(id) FROM rejects";
+        assert_eq!(client.scalar(count).unwrap(), format!("2997 {}", 3000 * 3001 / 2 - 302 - 303 - 304 - 305));
+        std::fs::remove_file(&rejects).unwrap();
+    };
+    check(&loads(&["rejects", &file, "--rejects", path]), &mut client);
+    for batch in ["1000", "70"] {
+        client.run("TRUNCATE rejects").unwrap();
+        // What a killed run wrote, the last record not to its end, is not repeated.
+        let line = line_of("x,y");
+        std::fs::write(&rejects, format!("file,line,sqlstate,message,detail,row\n\"{file}\",{line},22P02,\"inv"))
+            .unwrap();
+        check(
+            &loads(&["rejects", &file, "--rejects", path, "--batch", batch, "--name", &format!("rejects {batch}")]),
+            &mut client,
+        );
+    }
+    client.run("TRUNCATE rejects").unwrap();
+    let more = ["rejects", &file, "--rejects", path, "--reject-limit", "7"];
+    fails_saying(&more, &[&format!("more than 7 rows were refused; the last: {file}:"), "--reject-limit"]);
+    assert_eq!(client.scalar("SELECT count(*) FROM rejects").unwrap(), "0");
+    fails_saying(&more, &["bad.csv\" exists"]);
+}
+
+/// Writes the next column of a row group; a level of 0 is NULL.
+fn column<T: kind::DataType>(group: &mut SerializedRowGroupWriter<'_, File>, values: &[T::T], levels: &[i16]) {
+    let mut column = group.next_column().unwrap().unwrap();
+    column.typed::<T>().write_batch(values, Some(levels), None).unwrap();
+    column.close().unwrap();
+}
+
+const SCHEMA: &str = "message rows {
+    optional int64 Id; optional boolean flag; optional int32 small (INTEGER(16,true)); optional int32 u32 (INTEGER(32,false));
+    optional int64 u64 (INTEGER(64,false)); optional float f4; optional double f8; optional binary note (STRING);
+    optional binary bytes; optional fixed_len_byte_array(16) id16 (UUID); optional binary doc (JSON);
+    optional int32 day (DATE); optional int64 at (TIMESTAMP(MICROS,true)); optional int64 local (TIMESTAMP(NANOS,false));
+    optional int32 clock (TIME(MILLIS,true)); optional int32 d4 (DECIMAL(9,2)); optional int64 d8 (DECIMAL(18,0));
+    optional fixed_len_byte_array(16) d16 (DECIMAL(38,10)); optional int96 old;
+}";
+
+/// Two rows a group, the second of NULLs; `Id` counts the groups.
+fn write_group(group: &mut SerializedRowGroupWriter<'_, File>, id: i64) {
+    let one: &[i16] = &[1, 0];
+    let bytes = |bytes: &[u8]| kind::ByteArray::from(bytes.to_vec());
+    column::<kind::Int64Type>(group, &[id, -id], &[1, 1]);
+    column::<kind::BoolType>(group, &[true], one);
+    column::<kind::Int32Type>(group, &[-32_768], one);
+    column::<kind::Int32Type>(group, &[-1], one);
+    column::<kind::Int64Type>(group, &[-1], one);
+    column::<kind::FloatType>(group, &[0.1], one);
+    column::<kind::DoubleType>(group, &[f64::NEG_INFINITY], one);
+    column::<kind::ByteArrayType>(group, &[bytes("a\t\\N\nü".as_bytes())], one);
+    column::<kind::ByteArrayType>(group, &[bytes(b"\\\x00\xff")], one);
+    column::<kind::FixedLenByteArrayType>(group, &[bytes(&[0xAB; 16]).into()], one);
+    column::<kind::ByteArrayType>(group, &[bytes(br#"{"a": "\n"}"#)], one);
+    column::<kind::Int32Type>(group, &[-719_163], one);
+    column::<kind::Int64Type>(group, &[1_582_934_399_123_456], one);
+    column::<kind::Int64Type>(group, &[-1_000], one);
+    column::<kind::Int32Type>(group, &[86_399_999], one);
+    column::<kind::Int32Type>(group, &[-5], one);
+    column::<kind::Int64Type>(group, &[999_999_999_999_999_999], one);
+    column::<kind::FixedLenByteArrayType>(group, &[bytes(&(-12_345_678_901_i128).to_be_bytes()).into()], one);
+    let nanoseconds: u64 = 3_600_000_000_000;
+    let old = kind::Int96::from(vec![nanoseconds as u32, (nanoseconds >> 32) as u32, 2_440_589]);
+    column::<kind::Int96Type>(group, &[old], one);
+}
+
+fn write_parquet(dir: &TempDir, name: &str, schema: &str, groups: i64) -> String {
+    let path = dir.path().join(name);
+    let schema = Arc::new(parse_message_type(schema).unwrap());
+    let compression = parquet::basic::Compression::ZSTD(Default::default());
+    let properties = WriterProperties::builder().set_compression(compression).build();
+    let mut writer = SerializedFileWriter::new(File::create(&path).unwrap(), schema, Arc::new(properties)).unwrap();
+    for id in 1..=groups {
+        let mut group = writer.next_row_group().unwrap();
+        write_group(&mut group, id);
+        group.close().unwrap();
+    }
+    writer.close().unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn parquet_files_are_loaded_with_the_values_they_have() {
+    let (mut client, dir) = (client(), TempDir::new("load-parquet").unwrap());
+    let file = write_parquet(&dir, "rows.parquet", SCHEMA, 40);
+    let said = loads(&["parquet", &file, "--create", "--distribute-by", "HASH (id)", "--streams", "3"]);
+    assert!(
+        said.contains("\"d16\" numeric(38,10)") && said.contains("80 rows in ") && said.contains("1 file"),
+        "{said}"
+    );
+    client.run("SET TimeZone TO 'UTC'").unwrap();
+    let row = "SELECT flag, small, u32, u64, f4, f8, note = E'a\\t\\\\N\\nü', bytes, id16, doc, day, at, local, clock, d4, d8, d16, \
+               old FROM parquet WHERE id = 7";
+    let values = &client.strings(row).unwrap()[0];
+    let expected = [
+        "t",
+        "-32768",
+        "4294967295",
+        "18446744073709551615",
+        "0.1",
+        "-Infinity",
+        "t",
+        "\\x5c00ff",
+        "abababab-abab-abab-abab-abababababab",
+        "{\"a\": \"\\n\"}",
+        "0001-12-31 BC",
+        "2020-02-28 23:59:59.123456+00",
+        "1969-12-31 23:59:59.999999",
+        "23:59:59.999",
+        "-0.05",
+        "999999999999999999",
+        "-1.2345678901",
+        "1970-01-02 01:00:00+00",
+    ];
+    assert_eq!(values, &expected);
+    let nulls = "SELECT count(*), sum(id), count(DISTINCT id), num_nulls(flag, small, u32, u64, f4, f8, note, bytes, id16, doc, \
+                 day, at, local, clock, d4, d8, d16, old) FROM parquet GROUP BY 4 ORDER BY 4";
+    assert_eq!(client.strings(nulls).unwrap(), [["40", "820", "40", "0"], ["40", "-820", "40", "18"]]);
+
+    // In batches, which are not loaded again; into columns of other names and types.
+    client.run("CREATE TABLE parquet_ids (k text, a bigint) DISTRIBUTE BY HASH (k)").unwrap();
+    let ids = write_ids(&dir, "ids.parquet");
+    for expected in ["5 rows in ", "0 rows in "] {
+        let said = loads(&["parquet_ids", &ids, "--columns", "a,k", "--batch", "2"]);
+        assert!(said.starts_with(expected), "{said}");
+    }
+    assert_eq!(client.scalar("SELECT string_agg(k, ',' ORDER BY a) FROM parquet_ids").unwrap(), "a,b,c,d,e");
+    // The row of the file, from 1 on, is its line.
+    client.run("CREATE TABLE parquet_bad (a smallint, \"B\" int) DISTRIBUTE BY HASH (a)").unwrap();
+    fails_saying(
+        &["parquet_bad", &ids],
+        &[&format!("{ids}:1: invalid input syntax for type integer: \"a\""), "column B"],
+    );
+    fails_saying(&["parquet_ids", &ids], &["column \"B\" of the Parquet file is not one of \"parquet_ids\""]);
+    fails_saying(&["parquet_ids", &ids, "--header"], &["option of COPY with Parquet", "hint"]);
+    let list =
+        "message rows { optional group tags (LIST) { repeated group list { optional binary element (STRING); } } }";
+    let lists = write_parquet(&dir, "lists.parquet", list, 0);
+    fails_saying(&["parquet_ids", &lists], &["Parquet column \"tags\", which is a list", "hint"]);
+    std::fs::write(dir.path().join("broken.parquet"), &std::fs::read(&ids).unwrap()[..60]).unwrap();
+    fails_saying(&["parquet_ids", dir.path().join("broken.parquet").to_str().unwrap()], &["could not read"]);
+    let empty = write_parquet(&dir, "empty.parquet", "message rows { required int32 a; }", 0);
+    assert!(loads(&["parquet_ids", &empty]).starts_with("0 rows in "));
+}
+
+/// Row groups of 2, 2 and 1 rows.
+fn write_ids(dir: &TempDir, name: &str) -> String {
+    let path = dir.path().join(name);
+    let schema =
+        Arc::new(parse_message_type("message rows { required int32 A; required binary B (STRING); }").unwrap());
+    let mut writer = SerializedFileWriter::new(File::create(&path).unwrap(), schema, Default::default()).unwrap();
+    for rows in [&[1, 2][..], &[3, 4], &[5]] {
+        let mut group = writer.next_row_group().unwrap();
+        let letter = |row: &i32| kind::ByteArray::from(vec![b'a' + *row as u8 - 1]);
+        column::<kind::Int32Type>(&mut group, rows, &vec![1; rows.len()]);
+        column::<kind::ByteArrayType>(&mut group, &rows.iter().map(letter).collect::<Vec<_>>(), &vec![1; rows.len()]);
+        group.close().unwrap();
+    }
+    writer.close().unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_table_is_made_of_a_header_and_a_sample() {
+    let (mut client, dir) = (client(), TempDir::new("load-create").unwrap());
+    let data = "Id,Price,rate,active,born,seen,zip,note\n1,1.50,1e3,true,1999-12-31,2020-01-01 10:00:00+02,01234,\"a\nb\"\n\
+                2,,,,,,,\n";
+    let file = write(&dir, "created.csv", data);
+    let arguments = ["created", &file, "--create", "--header", "--distribute-by", "REPLICATION"];
+    let said = loads(&arguments);
+    assert!(
+        said.starts_with("CREATE TABLE created (\n    \"id\" bigint,\n") && said.contains("DISTRIBUTE BY REPLICATION;"),
+        "{said}"
+    );
+    let sql = "SELECT string_agg(format_type(atttypid, atttypmod), ', ' ORDER BY attnum) FROM pg_attribute \
+               WHERE attrelid = 'created'::regclass AND attnum > 0";
+    let types = "bigint, numeric, double precision, boolean, date, timestamp with time zone, text, text";
+    assert_eq!(client.scalar(sql).unwrap(), types);
+    assert_eq!(
+        client.scalar("SELECT count(*) || note || zip FROM created WHERE id = 1 GROUP BY note, zip").unwrap(),
+        "1a\nb01234"
+    );
+    fails_saying(&arguments, &["relation \"created\" already exists"]);
+    fails_saying(&["created2", &file, "--create"], &["without a header", "--header"]);
+    for expected in ["2 rows in ", "0 rows in "] {
+        let said = loads(&["created2", &file, "--create", "--header", "--batch", "1"]);
+        assert!(said.contains(expected), "{said}");
+    }
+}

@@ -1,0 +1,52 @@
+//! What tests of `loxo load` and `loxo unload` share.
+
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+use testkit::wire::Client;
+use testkit::{Cluster, TempDir};
+
+/// One cluster for all tests that break nothing; each has tables of its own.
+pub fn cluster() -> &'static Cluster {
+    static CLUSTER: OnceLock<Cluster> = OnceLock::new();
+    CLUSTER.get_or_init(|| Cluster::start(2, 2).unwrap())
+}
+
+pub fn load_command(cluster: &Cluster, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_loxo"));
+    command.args(arguments).arg("--dir").arg(cluster.dir());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+pub fn load(arguments: &[&str]) -> Output {
+    let arguments = [&["load", "--quiet"], arguments].concat();
+    load_command(cluster(), &arguments).output().unwrap()
+}
+
+#[track_caller]
+pub fn loads(arguments: &[&str]) -> String {
+    let output = load(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[track_caller]
+pub fn fails_saying(arguments: &[&str], words: &[&str]) {
+    let output = load(arguments);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {text}");
+    for word in words {
+        assert!(text.contains(word), "{arguments:?}: \"{word}\" is not in: {text}");
+    }
+}
+
+pub fn client() -> Client {
+    cluster().connect(0).unwrap()
+}
+
+pub fn write(dir: &TempDir, name: &str, bytes: impl AsRef<[u8]>) -> String {
+    let path: PathBuf = dir.write(name, bytes.as_ref()).unwrap();
+    path.to_str().unwrap().to_owned()
+}
