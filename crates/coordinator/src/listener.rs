@@ -88,6 +88,14 @@ impl Coordinator {
         Ok(Self { listener, shared: Arc::new(shared) })
     }
 
+    /// Where it listens; the port is chosen if the options said 0.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn address(&self) -> Result<SocketAddr> {
+        Ok(self.listener.local_addr()?)
+    }
+
     /// Serves clients until the future is dropped.
     pub async fn serve(self) -> Result<()> {
         loop {

@@ -18,6 +18,7 @@
 //! * [`session`](self): one connection and one COPY on it, which notices an error while it sends.
 //! * [`rejects`](self): rows that the server refuses, left out and written to a file.
 //! * [`atomic`](self) and [`batches`](self): the two ways to commit. [`journal`](self): the table that both keep.
+//! * [`indexes`](self): dropped for the time of a load. [`monitor`](self): what the servers are seen at.
 //!
 //! Invariants:
 //! * Without `batch`, all rows of all files are committed or none: one transaction, or prepared ones under one decision row
@@ -27,16 +28,19 @@
 //! * A file that is not what it was when its batches were loaded is noticed by their checksums.
 //! * Memory is bounded: `streams × 4` MiB, or `streams + readers + 1` batches of at most [`BATCH_BYTES_MAX`], plus the longest row.
 //!
-//! Absent on purpose: any knowledge of datanodes. Whatever speaks PostgreSQL's protocol can be loaded.
+//! Absent on purpose: any knowledge of where rows go. Whatever speaks PostgreSQL's protocol can be loaded; datanodes are only
+//! looked at ([`monitor`](self)).
 
 mod atomic;
 mod batches;
 mod create;
 mod cut;
+mod indexes;
 mod input;
 mod journal;
 mod lines;
 mod load;
+mod monitor;
 mod options;
 mod parquet;
 mod progress;
@@ -48,6 +52,8 @@ mod unload;
 
 pub use atomic::finish;
 pub use create::create;
+pub use indexes::restore_indexes;
 pub use load::{Summary, load};
+pub use monitor::{Seen, Wait};
 pub use options::{BATCH_BYTES_MAX, Batch, Copy, LoadOptions};
-pub use unload::{UnloadOptions, Unloaded, unload};
+pub use unload::{Compression, UnloadOptions, Unloaded, unload};

@@ -8,8 +8,10 @@ use pgerror::{PgError, Result, SqlState, field};
 use pgproto::Connection;
 
 use crate::cut::{BLOCK_BYTES, Limits};
+use crate::indexes::{self, Indexes};
 use crate::input::{self, Source};
 use crate::journal::Journal;
+use crate::monitor::Seen;
 use crate::options::{LoadOptions, literal};
 use crate::progress::Counters;
 use crate::readers::{self, Plan};
@@ -42,6 +44,11 @@ pub struct Summary {
     pub streams: usize,
     /// Part of the streams' time in which they had nothing to send, because the files were not read fast enough.
     pub starved: f64,
+    /// What the servers' COPYs were seen at.
+    pub seen: Seen,
+    /// Indexes that were made after the load, and how long that took; not part of `seconds`.
+    pub indexes: usize,
+    pub index_seconds: f64,
 }
 
 /// Loads the files.
@@ -54,9 +61,11 @@ pub async fn load(options: &LoadOptions) -> Result<Summary> {
     let total = job.sources.iter().map(|source| source.bytes).sum::<Option<u64>>();
     let silence = std::future::pending();
     let show = async { if options.progress { counters.show(total).await } else { silence.await } };
+    let watched = Arc::clone(&counters);
     tokio::select! {
-        summary = job.run() => summary,
+        summary = job.run_without_indexes() => summary,
         never = show => match never {},
+        never = watched.monitor.watch(&options.to[0]) => match never {},
         () = interrupted(&counters) => Err(PgError::new(SqlState::QUERY_CANCELED, "the load was interrupted")),
     }
 }
@@ -107,6 +116,7 @@ struct Job<'a> {
     rows_before: u64,
     rejects: Option<Arc<Rejects>>,
     columns: Vec<String>,
+    indexes: Indexes,
     counters: Arc<Counters>,
 }
 
@@ -141,6 +151,7 @@ impl<'a> Job<'a> {
             Some(path) => Some(Arc::new(Rejects::open(path, options.reject_limit, options.batch.is_some())?)),
             None => None,
         };
+        let indexes = Indexes::of(&schema, &relation);
         let mut job = Self {
             options,
             sources,
@@ -153,6 +164,7 @@ impl<'a> Job<'a> {
             rows_before: 0,
             rejects,
             columns,
+            indexes,
             counters: Arc::new(Counters::new()),
         };
         if options.batch.is_some() {
@@ -163,7 +175,38 @@ impl<'a> Job<'a> {
         } else if streams > 1 {
             job.journal = Some(Journal::open(&mut connection, &schema, atomic::new_name()).await?);
         }
+        job.drop_indexes(&mut connection).await?;
         Ok(job)
+    }
+
+    async fn drop_indexes(&self, connection: &mut Connection) -> Result<()> {
+        let before = self.indexes.dropped(connection).await?.len();
+        if before > 0 {
+            eprintln!("{before} indexes that another load dropped are made again after this one");
+        }
+        if self.options.drop_indexes {
+            self.indexes.drop_all(connection).await?;
+        }
+        Ok(())
+    }
+
+    /// Loads, and makes the indexes again that were dropped, whatever became of the load.
+    async fn run_without_indexes(self) -> Result<Summary> {
+        let (indexes, to) = (self.indexes.clone(), &self.options.to);
+        let loaded = self.run().await;
+        let started = std::time::Instant::now();
+        match loaded {
+            Ok(mut summary) => {
+                summary.indexes = indexes.restore(to).await?;
+                summary.index_seconds = started.elapsed().as_secs_f64();
+                Ok(summary)
+            }
+            Err(error) if indexes::must_wait(&error) => Err(indexes.are_missing(error)),
+            Err(error) => match indexes.restore(to).await {
+                Ok(_) => Err(error),
+                Err(_) => Err(indexes.are_missing(error)),
+            },
+        }
     }
 
     /// The same for the same command.
@@ -222,6 +265,9 @@ impl<'a> Job<'a> {
             files: input::files(&self.sources).len(),
             seconds,
             streams: self.streams,
+            seen: self.counters.monitor.result(),
+            indexes: 0,
+            index_seconds: 0.0,
             starved: self.counters.starved_seconds() / (seconds * self.streams as f64).max(1e-6),
         })
     }

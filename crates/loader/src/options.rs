@@ -119,6 +119,8 @@ pub struct LoadOptions {
     pub batch: Option<Batch>,
     /// Under which name the progress of batches is kept; `None` is the table's with the files' names.
     pub name: Option<String>,
+    /// Drop indexes that check nothing, and make them again after the load?
+    pub drop_indexes: bool,
     /// Leave bad rows out and write them here.
     pub rejects: Option<PathBuf>,
     /// So many bad rows at most.

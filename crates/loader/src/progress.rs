@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
+use crate::monitor::Monitor;
+
 /// What readers and streams have done so far.
 #[derive(Debug)]
 pub(crate) struct Counters {
@@ -18,6 +20,7 @@ pub(crate) struct Counters {
     starved: AtomicU64,
     committing: AtomicBool,
     started: Instant,
+    pub(crate) monitor: Monitor,
 }
 
 impl Counters {
@@ -29,6 +32,7 @@ impl Counters {
             starved: AtomicU64::new(0),
             committing: AtomicBool::new(false),
             started: Instant::now(),
+            monitor: Monitor::default(),
         }
     }
 
@@ -68,7 +72,9 @@ impl Counters {
 
     fn text(&self) -> String {
         let speed = self.bytes() as f64 / 1e6 / self.elapsed().as_secs_f64().max(1e-3);
-        format!("{} rows, {speed:.0} MB/s", HumanCount(self.rows_sent.load(Ordering::Relaxed)))
+        let nodes = self.monitor.rates(self.elapsed().as_secs_f64());
+        let nodes = if nodes.is_empty() { nodes } else { format!(" ({nodes})") };
+        format!("{} rows, {speed:.0} MB/s{nodes}", HumanCount(self.rows_sent.load(Ordering::Relaxed)))
     }
 
     /// Shows the counters until the future is dropped. `total` is what there is to read, if that is known.

@@ -3,10 +3,11 @@
 //! One COPY, so one snapshot. The file has its name only when it is whole and on the disk.
 
 use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use copyfmt::Format;
+use flate2::write::GzEncoder;
 use pgerror::{PgError, Result, SqlState};
 
 use crate::options::{self, Copy};
@@ -25,8 +26,30 @@ pub struct UnloadOptions {
     pub to: PathBuf,
     /// COPY's options; the format is CSV if none is given.
     pub copy: Copy,
+    /// How the file is compressed.
+    pub compression: Compression,
     /// Write over a file that is there?
     pub overwrite: bool,
+}
+
+/// How a file is compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Compression {
+    #[default]
+    None,
+    Gzip,
+    Zstd,
+}
+
+impl Compression {
+    fn extension(self) -> &'static str {
+        match self {
+            Compression::None => "",
+            Compression::Gzip => ".gz",
+            Compression::Zstd => ".zst",
+        }
+    }
 }
 
 /// What was written.
@@ -35,6 +58,7 @@ pub struct UnloadOptions {
 pub struct Unloaded {
     pub file: PathBuf,
     pub rows: u64,
+    /// Before compression.
     pub bytes: u64,
     pub seconds: f64,
 }
@@ -60,8 +84,8 @@ pub async fn unload(options: &UnloadOptions) -> Result<Unloaded> {
         false => (options.what.clone(), crate::load::resolve(&mut connection, &options.what).await?.1),
     };
     let list = options::sql(&checked);
-    let file = options.to.join(format!("{}.{extension}", name.replace('/', "_")));
-    let mut output = Output::create(&file, options.overwrite)?;
+    let file = options.to.join(format!("{}.{extension}{}", name.replace('/', "_"), options.compression.extension()));
+    let mut output = Output::create(&file, options)?;
     let header = if copy.header { "HEADER, " } else { "" };
     let sql = format!("COPY {what} TO STDOUT ({header}{}", list.strip_prefix('(').unwrap_or(&list));
     let rows = session::copy_out(&mut connection, &sql, |bytes| output.write(&bytes)).await?;
@@ -79,14 +103,14 @@ fn is_query(what: &str) -> bool {
 struct Output {
     name: PathBuf,
     temporary: PathBuf,
-    writer: BufWriter<File>,
+    writer: Option<Writer>,
     bytes: u64,
     is_finished: bool,
 }
 
 impl Output {
-    fn create(name: &Path, overwrite: bool) -> Result<Self> {
-        if name.exists() && !overwrite {
+    fn create(name: &Path, options: &UnloadOptions) -> Result<Self> {
+        if name.exists() && !options.overwrite {
             return Err(PgError::new(
                 SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("\"{}\" exists", name.display()),
@@ -98,20 +122,58 @@ impl Output {
         }
         let temporary = name.with_extension(format!("part{}", std::process::id()));
         let file = File::create(&temporary).map_err(|e| unwritable(&temporary, &e))?;
-        let writer = BufWriter::with_capacity(BUFFER_BYTES, file);
+        let writer = Writer::new(BufWriter::with_capacity(BUFFER_BYTES, file), options.compression);
+        let writer = Some(writer.map_err(|e| unwritable(&temporary, &e))?);
         Ok(Self { name: name.to_owned(), temporary, writer, bytes: 0, is_finished: false })
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.bytes += bytes.len() as u64;
-        self.writer.write_all(bytes).map_err(|e| unwritable(&self.temporary, &e))
+        let written = self.writer.as_mut().map_or(Ok(()), |writer| writer.write_all(bytes));
+        written.map_err(|e| unwritable(&self.temporary, &e))
     }
 
     fn finish(mut self) -> Result<u64> {
-        let done = self.writer.flush().and_then(|()| self.writer.get_ref().sync_all());
+        let done = self.writer.take().map_or(Ok(()), Writer::finish);
         done.and_then(|()| fs::rename(&self.temporary, &self.name)).map_err(|e| unwritable(&self.name, &e))?;
         self.is_finished = true;
         Ok(self.bytes)
+    }
+}
+
+/// Into a file, by way of what compresses.
+enum Writer {
+    Plain(BufWriter<File>),
+    Gzip(GzEncoder<BufWriter<File>>),
+    Zstd(zstd::Encoder<'static, BufWriter<File>>),
+}
+
+impl Writer {
+    fn new(file: BufWriter<File>, compression: Compression) -> io::Result<Self> {
+        Ok(match compression {
+            Compression::None => Writer::Plain(file),
+            Compression::Gzip => Writer::Gzip(GzEncoder::new(file, flate2::Compression::fast())),
+            Compression::Zstd => Writer::Zstd(zstd::Encoder::new(file, zstd::DEFAULT_COMPRESSION_LEVEL)?),
+        })
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Writer::Plain(writer) => writer.write_all(bytes),
+            Writer::Gzip(writer) => writer.write_all(bytes),
+            Writer::Zstd(writer) => writer.write_all(bytes),
+        }
+    }
+
+    /// Everything onto the disk.
+    fn finish(self) -> io::Result<()> {
+        let mut file = match self {
+            Writer::Plain(writer) => writer,
+            Writer::Gzip(writer) => writer.finish()?,
+            Writer::Zstd(writer) => writer.finish()?,
+        };
+        file.flush()?;
+        file.get_ref().sync_all()
     }
 }
 

@@ -9,7 +9,7 @@ use testkit::wire::{Client, CopyInput};
 use testkit::{Cluster, Server, ServerOptions, TempDir};
 
 mod loading;
-use loading::{client, cluster, fails_saying, load, load_command, loads, write};
+use loading::{client, cluster, fails_saying, load, load_command, loads, pid_of, write};
 
 fn table(client: &mut Client, name: &str) {
     client.run(&format!("CREATE TABLE {name} (id bigint PRIMARY KEY, note text) DISTRIBUTE BY HASH (id)")).unwrap();
@@ -458,13 +458,6 @@ fn a_load_in_batches_outlives_broken_connections_of_the_datanodes() {
     assert!(killed >= 3, "only {killed} backends were ended");
     let sql = "SELECT count(*) || ' ' || count(DISTINCT id) FROM rows";
     assert_eq!(client.scalar(sql).unwrap(), "60000 60000");
-}
-
-fn pid_of(cluster: &Cluster, name: &str) -> String {
-    let status = load_command(cluster, &["status", "--json"]).output().unwrap();
-    let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
-    let parts = status["processes"].as_array().unwrap();
-    parts.iter().find(|part| part["name"] == name).unwrap_or_else(|| panic!("no {name} in {status}"))["pid"].to_string()
 }
 
 #[test]

@@ -1,17 +1,18 @@
 //! `loxo load`: what is in the files (bad rows, Parquet, tables made for them), and `loxo unload` into several.
 
 use std::fs::File;
+use std::process::Command;
 use std::sync::Arc;
 
 use parquet::data_type as kind;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
-use testkit::TempDir;
 use testkit::wire::Client;
+use testkit::{Cluster, TempDir};
 
 mod loading;
-use loading::{client, fails_saying, loads, write};
+use loading::{client, fails_saying, load_command, loads, pid_of, write};
 
 #[test]
 fn rejected_rows_are_left_out_and_told() {
@@ -249,4 +250,31 @@ fn a_table_is_made_of_a_header_and_a_sample() {
         let said = loads(&["created2", &file, "--create", "--header", "--batch", "1"]);
         assert!(said.contains(expected), "{said}");
     }
+}
+
+#[test]
+fn a_direct_load_needs_no_coordinator() {
+    let (cluster, dir) = (Cluster::start(2, 1).unwrap(), TempDir::new("load-direct").unwrap());
+    let mut client = cluster.connect(0).unwrap();
+    client.run("CREATE TABLE direct (id bigint PRIMARY KEY, note text) DISTRIBUTE BY HASH (id)").unwrap();
+    drop(client);
+    let pid = pid_of(&cluster, "coord1");
+    assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
+    let rows: String = (1..=200_000).map(|id| format!("{id},note {id}\n")).collect();
+    let file = write(&dir, "rows.csv", &rows);
+    let bad = write(&dir, "bad.csv", "200001,x\n200002\n");
+    let load = |files: &[&str]| {
+        let arguments = [&["load", "--quiet", "direct", "--direct", "--streams", "2"], files].concat();
+        load_command(&cluster, &arguments).output().unwrap()
+    };
+    let counts =
+        || [0, 1].map(|node| cluster.connect_datanode(node).unwrap().scalar("SELECT count(*) FROM direct").unwrap());
+    let failed = load(&[&file, &bad]);
+    let said = String::from_utf8_lossy(&failed.stderr);
+    assert!(said.contains(&format!("{bad}:2: missing data for column \"note\"")), "{said}");
+    assert_eq!(counts(), ["0", "0"]);
+    let loaded = load(&[&file]);
+    assert!(loaded.status.success(), "{}", String::from_utf8_lossy(&loaded.stderr));
+    let sum: u64 = counts().iter().map(|count| count.parse::<u64>().unwrap()).sum();
+    assert_eq!(sum, 200_000);
 }

@@ -1,5 +1,6 @@
 //! `loxo coordinator`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use cluster::{Auth, Config};
@@ -36,28 +37,36 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     let listen = tokio::net::lookup_host((host.as_str(), port)).await?.next().ok_or_else(|| {
         PgError::new(SqlState::CONFIG_FILE_ERROR, format!("the host name \"{host}\" of {} has no address", own.name))
     })?;
-    let service = super::service_identity(&config)?;
-    let options = CoordinatorOptions {
-        name: own.name.clone(),
-        listen,
-        authentication: match own.auth {
-            Auth::Trust => Authentication::Trust,
-            Auth::Scram => Authentication::Scram,
-        },
-        datanodes: config
-            .datanodes
-            .iter()
-            .map(|node| executor::Address { host: node.host.clone(), port: node.port })
-            .collect(),
-        primary: catalog::NodeId(config.datanodes.iter().position(|node| node.primary).unwrap_or(0) as u16),
-        service,
-        gtms: config.gtm_addresses(),
-        pool_size: own.pool_size,
-        clients_max: CLIENTS_MAX,
+    let authentication = match own.auth {
+        Auth::Trust => Authentication::Trust,
+        Auth::Scram => Authentication::Scram,
     };
+    let options = options(&config, own.name.clone(), listen, authentication, own.pool_size)?;
     let coordinator = Coordinator::bind(options).await?;
     tokio::select! {
         ended = coordinator.serve() => ended,
         () = super::asked_to_stop() => Ok(()),
     }
+}
+
+/// Of a coordinator of this cluster.
+pub fn options(
+    config: &Config,
+    name: String,
+    listen: SocketAddr,
+    authentication: Authentication,
+    pool_size: usize,
+) -> Result<CoordinatorOptions> {
+    let address = |node: &cluster::Datanode| executor::Address { host: node.host.clone(), port: node.port };
+    Ok(CoordinatorOptions {
+        name,
+        listen,
+        authentication,
+        datanodes: config.datanodes.iter().map(address).collect(),
+        primary: catalog::NodeId(config.datanodes.iter().position(|node| node.primary).unwrap_or(0) as u16),
+        service: super::service_identity(config)?,
+        gtms: config.gtm_addresses(),
+        pool_size,
+        clients_max: CLIENTS_MAX,
+    })
 }

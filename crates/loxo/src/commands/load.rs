@@ -1,16 +1,15 @@
 //! `loxo load`.
 
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use cluster::local::{Kind, Layout};
-use loader::{Batch, Copy, LoadOptions, Summary};
+use cluster::Config;
+use cluster::local::Layout;
+use loader::{Batch, Copy, LoadOptions};
 use pgerror::{PgError, Result, SqlState};
 
 use super::DirArgument;
-
-/// This share of all processor time counts as busy.
-const BUSY: f64 = 0.85;
+use super::direct::Direct;
+use super::summary::{self, Cpu};
 
 /// Load files into a table: CSV, text or binary, plain or compressed, over several COPYs at once
 ///
@@ -27,13 +26,19 @@ pub struct Arguments {
     /// The table, as SQL names it
     table: String,
     /// Files, patterns, or - for stdin; gzip, zstd and lz4 are recognised
-    #[arg(required_unless_present = "finish")]
+    #[arg(required_unless_present_any = ["finish", "restore_indexes"])]
     files: Vec<String>,
     /// A coordinator's connection URI; may be repeated, and streams take them by turns [default: the local cluster's]
     #[arg(long, value_name = "URI")]
     to: Vec<String>,
     #[command(flatten)]
     dir: DirArgument,
+    /// Be a coordinator for the time of the load: rows go from this program to the datanodes
+    #[arg(long, conflicts_with = "to")]
+    direct: bool,
+    /// The cluster's configuration file, for --direct [default: the local cluster's]
+    #[arg(long, value_name = "F", requires = "direct")]
+    config: Option<PathBuf>,
     #[command(flatten)]
     copy: CopyArguments,
     /// Columns of the files, in their order [default: the table's]
@@ -57,6 +62,12 @@ pub struct Arguments {
     /// How the table made is distributed, for example 'HASH (id)' or REPLICATION [default: as without DISTRIBUTE BY]
     #[arg(long, value_name = "HOW", requires = "create")]
     distribute_by: Option<String>,
+    /// Drop the table's indexes that check nothing, and make them again after the load
+    #[arg(long)]
+    drop_indexes: bool,
+    /// Make the indexes again that a killed load with --drop-indexes left out
+    #[arg(long, conflicts_with_all = ["files", "finish"])]
+    restore_indexes: bool,
     /// Leave out rows that the server refuses, and write them here with file, line and reason, as CSV
     #[arg(long, value_name = "FILE")]
     rejects: Option<PathBuf>,
@@ -114,8 +125,16 @@ pub fn coordinators(given: Vec<String>, dir: &Path) -> Result<Vec<String>> {
     if !given.is_empty() {
         return Ok(given);
     }
+    configuration(None, dir)?.coordinator_uris()
+}
+
+/// Of the cluster that the file describes, or of the local one.
+fn configuration(file: Option<&Path>, dir: &Path) -> Result<Config> {
+    if let Some(file) = file {
+        return Config::load(file);
+    }
     match Layout::load(dir)? {
-        Some(layout) => layout.config().coordinator_uris(),
+        Some(layout) => Ok(layout.config().clone()),
         None => Err(PgError::new(
             SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
             format!("there is no cluster in \"{}\"", dir.display()),
@@ -127,13 +146,24 @@ pub fn coordinators(given: Vec<String>, dir: &Path) -> Result<Vec<String>> {
 /// Runs the command.
 pub async fn run(arguments: Arguments) -> Result<()> {
     let dir = arguments.dir.path();
-    let is_local = arguments.to.is_empty();
-    let to = coordinators(arguments.to, &dir)?;
+    let is_local = arguments.to.is_empty() && arguments.config.is_none();
+    let direct = match arguments.direct {
+        true => Some(Direct::start(&configuration(arguments.config.as_deref(), &dir)?).await?),
+        false => None,
+    };
+    let to = match &direct {
+        Some(direct) => vec![direct.uri.clone()],
+        None => coordinators(arguments.to, &dir)?,
+    };
     if let Some(name) = arguments.finish {
         let committed = loader::finish(&arguments.table, &to, &name).await?;
         let outcome =
             if committed { "is loaded: all its rows are committed" } else { "is not loaded: it was rolled back" };
         return super::print(&format!("{name} {outcome}\n"));
+    }
+    if arguments.restore_indexes {
+        let made = loader::restore_indexes(&arguments.table, &to).await?;
+        return super::print(&format!("{} made again\n", super::indexes(made)));
     }
     let options = LoadOptions {
         table: arguments.table,
@@ -144,6 +174,7 @@ pub async fn run(arguments: Arguments) -> Result<()> {
         streams: arguments.streams.map(usize::from),
         batch: arguments.batch,
         name: arguments.name,
+        drop_indexes: arguments.drop_indexes,
         rejects: arguments.rejects,
         reject_limit: arguments.reject_limit,
         progress: !arguments.quiet,
@@ -156,89 +187,5 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     let before = Cpu::read(&dir, is_local)?;
     let summary = loader::load(&options).await?;
     let used = Cpu::read(&dir, is_local)?.since(&before);
-    super::print(&text(&summary, &used))
-}
-
-/// CPU seconds of this program and, of a local cluster, of its processes.
-struct Cpu {
-    client: f64,
-    /// Coordinators, datanodes.
-    cluster: Option<(f64, f64)>,
-}
-
-impl Cpu {
-    fn read(dir: &Path, is_local: bool) -> Result<Self> {
-        let client = bench::cpu::tree_seconds(&[std::process::id()])?;
-        let cluster = match Layout::load(dir)? {
-            Some(layout) if is_local => {
-                let of = |kind: Kind| {
-                    let parts = layout.parts().into_iter().filter(|part| part.kind == kind);
-                    let pids: Vec<u32> = parts.filter_map(|part| layout.pid(&part)?.try_into().ok()).collect();
-                    bench::cpu::tree_seconds(&pids)
-                };
-                Some((of(Kind::Coordinator)?, of(Kind::Datanode)?))
-            }
-            _ => None,
-        };
-        Ok(Self { client, cluster })
-    }
-
-    fn since(&self, before: &Self) -> Self {
-        let cluster = self.cluster.zip(before.cluster).map(|(now, then)| (now.0 - then.0, now.1 - then.1));
-        Self { client: self.client - before.client, cluster }
-    }
-}
-
-fn text(summary: &Summary, used: &Cpu) -> String {
-    let seconds = summary.seconds.max(1e-3);
-    let mut text = format!(
-        "{} rows in {:.1} s: {:.0} rows/s, {:.0} MB/s, {} over {}\n",
-        summary.rows,
-        summary.seconds,
-        summary.rows as f64 / seconds,
-        summary.bytes as f64 / 1e6 / seconds,
-        super::count(summary.files, "file"),
-        super::count(summary.streams, "stream"),
-    );
-    // Writing to a String cannot fail.
-    if summary.rejected > 0 {
-        let _ = writeln!(text, "{} rows were refused and left out", summary.rejected);
-    }
-    if summary.rows_before > 0 {
-        let _ = writeln!(text, "{} rows of these files were loaded before", summary.rows_before);
-    }
-    let _ = write!(text, "CPU seconds: this program {:.1}", used.client);
-    match used.cluster {
-        Some((coordinators, datanodes)) => {
-            let _ = writeln!(text, ", coordinators {coordinators:.1}, datanodes {datanodes:.1}");
-        }
-        None => text.push('\n'),
-    }
-    let _ = writeln!(text, "bottleneck: {}", bottleneck(summary, used));
-    text
-}
-
-/// As far as it can be told from here.
-fn bottleneck(summary: &Summary, used: &Cpu) -> String {
-    if summary.seconds < 0.5 {
-        return "too short to tell".to_owned();
-    }
-    let (coordinators, datanodes) = used.cluster.unwrap_or_default();
-    let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-    let busy = (used.client + coordinators + datanodes) / (summary.seconds * cores);
-    if busy > BUSY {
-        let parts = [("this program", used.client), ("the coordinators", coordinators), ("the datanodes", datanodes)];
-        let most = parts.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or("", |part| part.0);
-        return format!("the processors of this machine, {:.0} % busy, most of it for {most}", busy.min(1.0) * 100.0);
-    }
-    if summary.starved > 0.5 {
-        return format!("reading the files: the streams waited for them {:.0} % of the time", summary.starved * 100.0);
-    }
-    let more = "more --streams may help";
-    match used.cluster {
-        Some(_) => {
-            format!("the servers' answers, with processors {:.0} % busy (WAL, disk, locks, or {more})", busy * 100.0)
-        }
-        None => format!("the servers or the network ({more})"),
-    }
+    super::print(&summary::text(&summary, &used))
 }

@@ -10,11 +10,13 @@ pub mod bench;
 pub mod check;
 pub mod coordinator;
 pub mod demo;
+mod direct;
 pub mod down;
 pub mod gtm;
 pub mod init;
 pub mod load;
 pub mod status;
+mod summary;
 pub mod unload;
 pub mod up;
 
@@ -39,6 +41,11 @@ fn print(text: &str) -> Result<()> {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(e.into()),
         _ => Ok(()),
     }
+}
+
+/// `1 index was`, `2 indexes were`.
+fn indexes(number: usize) -> String {
+    if number == 1 { "1 index was".to_owned() } else { format!("{number} indexes were") }
 }
 
 /// `1 datanode`, `2 datanodes`.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use loader::UnloadOptions;
+use loader::{Compression, UnloadOptions};
 use pgerror::{PgError, Result};
 
 use super::DirArgument;
@@ -14,6 +14,7 @@ use super::load::{CopyArguments, coordinators};
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   loxo unload lineitem --to /backup --header                           /backup/lineitem.csv
+  loxo unload lineitem --to /backup --compress zstd                    /backup/lineitem.csv.zst
   loxo unload 'SELECT * FROM t ORDER BY id' --to . --format text       ./query.txt")]
 pub struct Arguments {
     /// The table as SQL names it, or a query
@@ -28,9 +29,20 @@ pub struct Arguments {
     dir: DirArgument,
     #[command(flatten)]
     copy: CopyArguments,
+    /// gzip or zstd; the file's name ends with .gz or .zst then
+    #[arg(long, value_name = "HOW", value_parser = compression)]
+    compress: Option<Compression>,
     /// Replace the file if it is there
     #[arg(long)]
     overwrite: bool,
+}
+
+fn compression(text: &str) -> Result<Compression, String> {
+    match text {
+        "gzip" => Ok(Compression::Gzip),
+        "zstd" => Ok(Compression::Zstd),
+        _ => Err("write gzip or zstd".to_owned()),
+    }
 }
 
 /// Runs the command.
@@ -42,6 +54,7 @@ pub async fn run(arguments: Arguments) -> Result<()> {
         from,
         to: arguments.to,
         copy: arguments.copy.options(),
+        compression: arguments.compress.unwrap_or_default(),
         overwrite: arguments.overwrite,
     };
     let done = loader::unload(&options).await?;

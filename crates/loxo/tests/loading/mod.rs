@@ -50,3 +50,10 @@ pub fn write(dir: &TempDir, name: &str, bytes: impl AsRef<[u8]>) -> String {
     let path: PathBuf = dir.write(name, bytes.as_ref()).unwrap();
     path.to_str().unwrap().to_owned()
 }
+
+pub fn pid_of(cluster: &Cluster, name: &str) -> String {
+    let status = load_command(cluster, &["status", "--json"]).output().unwrap();
+    let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+    let parts = status["processes"].as_array().unwrap();
+    parts.iter().find(|part| part["name"] == name).unwrap_or_else(|| panic!("no {name} in {status}"))["pid"].to_string()
+}

@@ -1,0 +1,133 @@
+//! What `loxo load` says at its end.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use cluster::local::{Kind, Layout};
+use loader::{Seen, Summary, Wait};
+use pgerror::Result;
+
+/// This share of all processor time counts as busy.
+const BUSY: f64 = 0.85;
+/// With fewer looks at COPYs nothing is said about them.
+const SAMPLES_MIN: u64 = 8;
+/// What the COPYs do most of their time holds the load up if it is so much of it.
+const MOST: f64 = 0.5;
+
+/// CPU seconds of this program and, of a local cluster, of its processes.
+pub struct Cpu {
+    client: f64,
+    /// Coordinators, datanodes.
+    cluster: Option<(f64, f64)>,
+}
+
+impl Cpu {
+    /// Until now.
+    pub fn read(dir: &Path, is_local: bool) -> Result<Self> {
+        let client = bench::cpu::tree_seconds(&[std::process::id()])?;
+        let cluster = match Layout::load(dir)? {
+            Some(layout) if is_local => {
+                let of = |kind: Kind| {
+                    let parts = layout.parts().into_iter().filter(|part| part.kind == kind);
+                    let pids: Vec<u32> = parts.filter_map(|part| layout.pid(&part)?.try_into().ok()).collect();
+                    bench::cpu::tree_seconds(&pids)
+                };
+                Some((of(Kind::Coordinator)?, of(Kind::Datanode)?))
+            }
+            _ => None,
+        };
+        Ok(Self { client, cluster })
+    }
+
+    /// What was used since.
+    pub fn since(&self, before: &Self) -> Self {
+        let cluster = self.cluster.zip(before.cluster).map(|(now, then)| (now.0 - then.0, now.1 - then.1));
+        Self { client: self.client - before.client, cluster }
+    }
+}
+
+/// What a load did, and what held it up.
+pub fn text(summary: &Summary, used: &Cpu) -> String {
+    let seconds = summary.seconds.max(1e-3);
+    let mut text = format!(
+        "{} rows in {:.1} s: {:.0} rows/s, {:.0} MB/s, {} over {}\n",
+        summary.rows,
+        summary.seconds,
+        summary.rows as f64 / seconds,
+        summary.bytes as f64 / 1e6 / seconds,
+        super::count(summary.files, "file"),
+        super::count(summary.streams, "stream"),
+    );
+    // Writing to a String cannot fail.
+    if summary.rejected > 0 {
+        let _ = writeln!(text, "{} rows were refused and left out", summary.rejected);
+    }
+    if summary.rows_before > 0 {
+        let _ = writeln!(text, "{} rows of these files were loaded before", summary.rows_before);
+    }
+    let _ = write!(text, "CPU seconds: this program {:.1}", used.client);
+    match used.cluster {
+        Some((coordinators, datanodes)) => {
+            let _ = writeln!(text, ", coordinators {coordinators:.1}, datanodes {datanodes:.1}");
+        }
+        None => text.push('\n'),
+    }
+    if summary.indexes > 0 {
+        let _ = writeln!(text, "{} made again in {:.1} s", super::indexes(summary.indexes), summary.index_seconds);
+    }
+    if summary.seen.samples() > 0 {
+        let _ = writeln!(text, "COPYs on the datanodes: {}", waits(&summary.seen));
+    }
+    if let rates @ [_, _, ..] = summary.seen.nodes.as_slice() {
+        let rate = |(name, bytes): &(String, u64)| format!("{name} {:.0} MB/s", *bytes as f64 / 1e6 / seconds);
+        let _ = writeln!(text, "into {}", rates.iter().map(rate).collect::<Vec<_>>().join(", "));
+    }
+    let _ = writeln!(text, "bottleneck: {}", bottleneck(summary, used));
+    text
+}
+
+const WAITS: [(Wait, &str); 6] = [
+    (Wait::Processor, "computing"),
+    (Wait::Rows, "waiting for rows"),
+    (Wait::Wal, "WAL"),
+    (Wait::Disk, "disk"),
+    (Wait::Locks, "locks"),
+    (Wait::Other, "other"),
+];
+
+/// In percent of the COPYs' time.
+fn waits(seen: &Seen) -> String {
+    let shares = WAITS.iter().map(|(wait, name)| (seen.share(*wait) * 100.0, name));
+    let shown = shares.filter(|(percent, _)| *percent >= 0.5).map(|(percent, name)| format!("{name} {percent:.0} %"));
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+/// As far as it can be told from here.
+fn bottleneck(summary: &Summary, used: &Cpu) -> String {
+    if summary.seconds < 0.5 {
+        return "too short to tell".to_owned();
+    }
+    let (coordinators, datanodes) = used.cluster.unwrap_or_default();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    let busy = (used.client + coordinators + datanodes) / (summary.seconds * cores);
+    if busy > BUSY {
+        let parts = [("this program", used.client), ("the coordinators", coordinators), ("the datanodes", datanodes)];
+        let most = parts.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or("", |part| part.0);
+        return format!("the processors of this machine, {:.0} % busy, most of it for {most}", busy.min(1.0) * 100.0);
+    }
+    if summary.starved > MOST {
+        return format!("reading the files: the streams waited for them {:.0} % of the time", summary.starved * 100.0);
+    }
+    let seen = &summary.seen;
+    let most = WAITS.iter().find(|(wait, _)| seen.samples() >= SAMPLES_MIN && seen.share(*wait) >= MOST);
+    match most.map(|(wait, _)| wait) {
+        Some(Wait::Processor) => "the datanodes' processors: one COPY keeps one busy (more --streams may help)",
+        Some(Wait::Rows) if used.cluster.is_some() => "the coordinators (more --streams may help)",
+        Some(Wait::Rows) => "the network or the coordinators (more --streams, or more coordinators, may help)",
+        Some(Wait::Wal) => "the datanodes' WAL",
+        Some(Wait::Disk) => "the datanodes' disks",
+        Some(Wait::Locks) => "locks on the datanodes",
+        Some(Wait::Other) | None => "unknown (more --streams may help)",
+    }
+    .to_owned()
+}
