@@ -2,14 +2,13 @@
 
 use std::io::Write;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 use testkit::wire::{Client, CopyInput};
 use testkit::{Cluster, Server, ServerOptions, TempDir};
 
 mod loading;
-use loading::{client, cluster, fails_saying, load, load_command, loads, pid_of, write};
+use loading::{client, cluster, fails_saying, load, load_command, loads, pid_of, wait_until, write};
 
 fn table(client: &mut Client, name: &str) {
     client.run(&format!("CREATE TABLE {name} (id bigint PRIMARY KEY, note text) DISTRIBUTE BY HASH (id)")).unwrap();
@@ -268,15 +267,6 @@ fn a_changed_file_is_not_taken_for_the_one_that_was_loaded() {
     write(&dir, "changed.csv", format!("{rows}{}", quoted_rows(101, 20)));
     loads(&arguments);
     assert_eq!(client.scalar("SELECT count(*) || ' ' || max(id) FROM changed").unwrap(), "120 120");
-}
-
-#[track_caller]
-fn wait_until(child: &mut Child, what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while child.try_wait().unwrap().is_none() && !holds() {
-        assert!(Instant::now() < deadline, "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }
 
 #[test]

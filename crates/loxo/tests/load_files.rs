@@ -12,7 +12,7 @@ use testkit::wire::Client;
 use testkit::{Cluster, TempDir};
 
 mod loading;
-use loading::{client, fails_saying, load_command, loads, pid_of, write};
+use loading::{client, cluster, fails_saying, load_command, loads, pid_of, wait_until, write};
 
 #[test]
 fn rejected_rows_are_left_out_and_told() {
@@ -277,4 +277,92 @@ fn a_direct_load_needs_no_coordinator() {
     assert!(loaded.status.success(), "{}", String::from_utf8_lossy(&loaded.stderr));
     let sum: u64 = counts().iter().map(|count| count.parse::<u64>().unwrap()).sum();
     assert_eq!(sum, 200_000);
+}
+
+#[test]
+fn dropped_indexes_come_back_whoever_dies() {
+    let (mut client, dir) = (client(), TempDir::new("load-indexes").unwrap());
+    client.run("CREATE TABLE indexed (id bigint PRIMARY KEY, note text) DISTRIBUTE BY HASH (id)").unwrap();
+    for index in [
+        "INDEX \"Of note\" ON indexed (note DESC) WITH (fillfactor = 70)",
+        "INDEX indexed_lower ON indexed (lower(note))",
+        "INDEX indexed_some ON indexed (id) WHERE note IS NOT NULL",
+        "INDEX indexed_commented ON indexed (id, note)",
+        "UNIQUE INDEX indexed_unique ON indexed (id, note)",
+    ] {
+        client.run(&format!("CREATE {index}")).unwrap();
+    }
+    client.run("COMMENT ON INDEX indexed_commented IS 'stays'").unwrap();
+    let list = "SELECT string_agg(indexdef, ';' ORDER BY indexname) FROM pg_indexes WHERE tablename = 'indexed'";
+    let count = "SELECT count(*) FROM pg_indexes WHERE tablename = 'indexed'";
+    let whole = client.scalar(list).unwrap();
+    let on_nodes = || [0, 1].map(|node| cluster().connect_datanode(node).unwrap().scalar(list).unwrap());
+    let rows = |from: u64, to: u64| (from..to).map(|id| format!("{id},note {id}\n")).collect::<String>();
+    let file = write(&dir, "rows.csv", rows(1, 1000));
+    let said = loads(&["indexed", &file, "--drop-indexes"]);
+    assert!(said.contains("3 indexes were made again in "), "{said}");
+    assert_eq!(on_nodes(), [whole.clone(), whole.clone()]);
+    fails_saying(&["indexed", &file, "--drop-indexes"], &["duplicate key value"]);
+    assert_eq!(on_nodes(), [whole.clone(), whole.clone()]);
+
+    // Killed in the middle, twice; found and made again by a command for it, then by any other load.
+    let many = write(&dir, "many.csv", rows(1000, 60_000));
+    let few = write(&dir, "few.csv", rows(0, 1));
+    for attempt in 0..2 {
+        let arguments = ["load", "--quiet", "indexed", &many, "--drop-indexes", "--batch", "500", "--streams", "1"];
+        let mut child = load_command(cluster(), &arguments).spawn().unwrap();
+        let mut seen = || client.scalar(count).unwrap() == "3";
+        wait_until(&mut child, "dropped indexes", &mut seen);
+        child.kill().unwrap();
+        assert_eq!(child.wait().unwrap().code(), None, "the load was too fast to be killed");
+        assert_eq!(client.scalar(count).unwrap(), "3");
+        let said = match attempt {
+            0 => loads(&["indexed", "--restore-indexes"]),
+            _ => loads(&["indexed", &few]),
+        };
+        assert!(said.contains("3 indexes were made again"), "{said}");
+        assert_eq!(on_nodes(), [whole.clone(), whole.clone()]);
+    }
+    assert!(loads(&["indexed", "--restore-indexes"]).starts_with("0 indexes were made again"));
+}
+
+#[test]
+fn unloaded_compressed_and_loaded_again() {
+    let (mut client, dir) = (client(), TempDir::new("load-compress").unwrap());
+    client.run("CREATE TABLE packed (id bigint, note text) DISTRIBUTE BY HASH (id)").unwrap();
+    client.run("INSERT INTO packed SELECT g, repeat('x', g % 50) FROM generate_series(1, 20000) g").unwrap();
+    let out = dir.path().to_str().unwrap();
+    for (how, extension) in [("gzip", "gz"), ("zstd", "zst")] {
+        let output = load_command(cluster(), &["unload", "packed", "--to", out, "--compress", how]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let file = format!("{out}/packed.csv.{extension}");
+        assert!(std::fs::metadata(&file).unwrap().len() < 200_000);
+        client.run("CREATE TABLE again (LIKE packed) DISTRIBUTE BY HASH (id)").unwrap();
+        loads(&["again", &file]);
+        let differ = "SELECT count(*) FROM (TABLE packed EXCEPT ALL TABLE again) d";
+        assert_eq!(client.scalar(differ).unwrap(), "0");
+        assert_eq!(client.scalar("SELECT count(*) FROM again").unwrap(), "20000");
+        client.run("DROP TABLE again").unwrap();
+    }
+    assert_eq!(std::fs::read_dir(out).unwrap().count(), 2, "a part of a file is left");
+}
+
+#[test]
+fn the_summary_tells_what_the_datanodes_were_seen_at() {
+    let (mut client, dir) = (client(), TempDir::new("load-summary").unwrap());
+    client.run("CREATE TABLE seen (id bigint PRIMARY KEY, note text) DISTRIBUTE BY HASH (id)").unwrap();
+    client.run("BEGIN; INSERT INTO seen VALUES (30000, 'in the way')").unwrap();
+    let data: String = (1..60_000).map(|id| format!("{id},{}\n", "x".repeat(100))).collect();
+    let file = write(&dir, "seen.csv", data);
+    let mut child = load_command(cluster(), &["load", "--quiet", "seen", &file]).spawn().unwrap();
+    let waits = "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE NOT granted AND query LIKE 'COPY public.seen%' \
+                 AND waitstart < clock_timestamp() - interval '2 s'";
+    let mut nodes = [0, 1].map(|node| cluster().connect_datanode(node).unwrap());
+    wait_until(&mut child, "a COPY that waits", || nodes.iter_mut().any(|node| node.scalar(waits).unwrap() != "0"));
+    client.run("ROLLBACK").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let seen = said.lines().find(|line| line.starts_with("COPYs on the datanodes: "));
+    assert!(seen.is_some_and(|line| line.contains("locks")), "{said}");
+    assert!(said.contains("into dn1 ") && said.contains("bottleneck: "), "{said}");
 }

@@ -131,3 +131,40 @@ fn bottleneck(summary: &Summary, used: &Cpu) -> String {
     }
     .to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(starved: f64, waits: &[(Wait, u64)], used: &Cpu) -> String {
+        let seen = Seen { waits: waits.iter().copied().collect(), nodes: Vec::new() };
+        let summary = Summary {
+            rows: 1,
+            rejected: 0,
+            rows_before: 0,
+            bytes: 1,
+            files: 1,
+            seconds: 1000.0,
+            streams: 1,
+            starved,
+            seen,
+            indexes: 0,
+            index_seconds: 0.0,
+        };
+        bottleneck(&summary, used)
+    }
+
+    #[test]
+    fn the_bottleneck_is_named_only_if_something_tells_it() {
+        let idle = || Cpu { client: 1.0, cluster: None };
+        let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+        let busy = Cpu { client: 1.0, cluster: Some((2.0, 990.0 * cores)) };
+        assert!(said(0.9, &[], &busy).ends_with("most of it for the datanodes"));
+        assert!(said(0.9, &[], &idle()).starts_with("reading the files"));
+        assert_eq!(said(0.0, &[(Wait::Wal, 6), (Wait::Disk, 4)], &idle()), "the datanodes' WAL");
+        assert!(said(0.0, &[(Wait::Rows, 6), (Wait::Disk, 4)], &idle()).starts_with("the network or the coordinators"));
+        for few in [&[(Wait::Wal, 4)][..], &[], &[(Wait::Wal, 4), (Wait::Disk, 3), (Wait::Locks, 4)]] {
+            assert!(said(0.0, few, &idle()).starts_with("unknown"));
+        }
+    }
+}

@@ -1,8 +1,9 @@
 //! What tests of `loxo load` and `loxo unload` share.
 
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use testkit::wire::Client;
 use testkit::{Cluster, TempDir};
@@ -56,4 +57,13 @@ pub fn pid_of(cluster: &Cluster, name: &str) -> String {
     let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
     let parts = status["processes"].as_array().unwrap();
     parts.iter().find(|part| part["name"] == name).unwrap_or_else(|| panic!("no {name} in {status}"))["pid"].to_string()
+}
+
+#[track_caller]
+pub fn wait_until(child: &mut Child, what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while child.try_wait().unwrap().is_none() && !holds() {
+        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
