@@ -21,6 +21,10 @@ use crate::readers::{self, Queue};
 use crate::rejects::{self, Rejects};
 use crate::session::{self, CopyIn, CopyTarget};
 
+/// A stream that waits for a lock of another one waits for ever, since none commits before all are done, and no server can know
+/// that. So nobody waits longer, unless the session says otherwise.
+const LOCK_TIMEOUT: &str = "60s";
+
 /// A stream that has sent all its rows and not committed.
 struct Loaded {
     connection: Connection,
@@ -39,15 +43,17 @@ pub(crate) struct Streams {
     pub(crate) queue: Queue,
     pub(crate) counters: Arc<Counters>,
     pub(crate) rejects: Option<Arc<Rejects>>,
+    pub(crate) count: usize,
 }
 
-/// Starts so many streams and waits for the readers and them; gives the open transactions of those that had rows.
-async fn send_all(streams: Streams, count: usize, readers: readers::Readers) -> Result<Vec<Loaded>> {
+/// Starts the streams and waits for the readers and them; gives the open transactions of those that had rows.
+async fn send_all(streams: Streams, readers: readers::Readers) -> Result<Vec<Loaded>> {
+    let count = streams.count;
     let streams = Arc::new(streams);
     let mut tasks = JoinSet::new();
     for index in 0..count {
         let streams = Arc::clone(&streams);
-        tasks.spawn(async move { streams.stream(index).await });
+        tasks.spawn(async move { streams.stream(index).await.map_err(|error| streams.explain(error)) });
     }
     // Otherwise the readers would wait for room in a queue that nobody empties.
     drop(streams);
@@ -60,6 +66,9 @@ impl Streams {
         let mut connection = session::connect(&self.to[index % self.to.len()]).await?;
         let Some(mut piece) = self.queue.next().await else { return Ok(None) };
         connection.execute("BEGIN").await?;
+        if self.count > 1 && session::value(&mut connection, "SHOW lock_timeout").await? == "0" {
+            connection.execute(&format!("SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'")).await?;
+        }
         if let Some(rejects) = &self.rejects {
             let rows = self.copy_good_rows(&mut connection, piece, rejects).await?;
             return Ok(Some(Loaded { connection, rows }));
@@ -85,6 +94,16 @@ impl Streams {
 }
 
 impl Streams {
+    fn explain(&self, error: PgError) -> PgError {
+        match self.count > 1 && error.code() == SqlState::LOCK_NOT_AVAILABLE {
+            true => error.hint(
+                "Two streams may have rows with the same key, or another session holds a lock: \
+                 with --streams 1 the load names the row, or waits.",
+            ),
+            false => error,
+        }
+    }
+
     async fn copy_good_rows(&self, connection: &mut Connection, first: Piece, rejects: &Rejects) -> Result<u64> {
         let (mut rows, mut next) = (0, Some(first));
         while let Some(piece) = next {
@@ -99,14 +118,9 @@ impl Streams {
 }
 
 /// Loads everything the readers give and commits it. The journal is needed for more than one stream. Gives the rows.
-pub(crate) async fn run(
-    streams: Streams,
-    count: usize,
-    readers: readers::Readers,
-    journal: Option<&Journal>,
-) -> Result<u64> {
+pub(crate) async fn run(streams: Streams, readers: readers::Readers, journal: Option<&Journal>) -> Result<u64> {
     let (to, counters) = (streams.to.clone(), Arc::clone(&streams.counters));
-    let mut loaded = send_all(streams, count, readers).await?;
+    let mut loaded = send_all(streams, readers).await?;
     let rows = loaded.iter().map(|stream| stream.rows).sum();
     counters.begin_commit();
     match (loaded.as_mut_slice(), journal) {

@@ -252,8 +252,8 @@ impl<'a> Job<'a> {
                     let (table, name) = (&options.table, journal.load());
                     eprintln!("should this die while it commits: loxo load {table} --finish {name}");
                 }
-                let streams = atomic::Streams { to, target, queue, counters, rejects };
-                atomic::run(streams, self.streams, readers, journal.as_ref()).await?
+                let streams = atomic::Streams { to, target, queue, counters, rejects, count: self.streams };
+                atomic::run(streams, readers, journal.as_ref()).await?
             }
         };
         let seconds = self.counters.elapsed().as_secs_f64();

@@ -375,6 +375,23 @@ fn a_load_killed_while_it_commits_is_finished_or_undone() {
 }
 
 #[test]
+fn streams_do_not_wait_for_each_other_for_ever() {
+    let (mut client, dir) = (client(), TempDir::new("load-twice").unwrap());
+    table(&mut client, "twice");
+    // The same key in the first two pieces, which different streams have.
+    let row = |id: u64| format!("{id},{}\n", "x".repeat(100));
+    let data: String = (1..40_000).map(|id| row(if id == 5_000 || id == 15_000 { 0 } else { id })).collect();
+    let file = write(&dir, "twice.csv", data);
+    let uri = format!("{}?options=-c%20lock_timeout%3D1s", cluster().coordinator_uris()[0]);
+    fails_saying(
+        &["twice", &file, "--streams", "3", "--to", &uri],
+        &["lock timeout", "rows with the same key", "--streams 1"],
+    );
+    fails_saying(&["twice", &file, "--streams", "1"], &[&format!("{file}:15000: duplicate key value")]);
+    assert_eq!(client.scalar("SELECT count(*) FROM twice").unwrap(), "0");
+}
+
+#[test]
 fn a_decision_stands() {
     let mut client = client();
     table(&mut client, "stands");
