@@ -18,7 +18,16 @@ use crate::options;
 
 /// Connects to a URI (or libpq's `key=value` words).
 pub(crate) async fn connect(uri: &str) -> Result<Connection> {
-    Connection::connect(&parse(uri)?).await.map_err(|error| {
+    open(parse(uri)?).await
+}
+
+/// As the user of the URI, to its database, but on another server.
+pub(crate) async fn connect_to(uri: &str, host: String, port: u16) -> Result<Connection> {
+    open(ConnectOptions { host, port, ..parse(uri)? }).await
+}
+
+async fn open(options: ConnectOptions) -> Result<Connection> {
+    Connection::connect(&options).await.map_err(|error| {
         // The connection was made for coordinators, who connect to datanodes only.
         let message = error.message().replace("the datanode", "the server");
         error.with(pgerror::field::MESSAGE, message)

@@ -1,19 +1,21 @@
-//! A table or a query into a file.
+//! A table or a query into a file, or a table into a file for each datanode.
 //!
-//! One COPY, so one snapshot. The file has its name only when it is whole and on the disk.
+//! One COPY, so one snapshot; of several the snapshots are of one moment. Files have their names only when all of them are
+//! whole and on the disk.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::time::Instant;
 
+use bytes::Bytes;
 use copyfmt::Format;
-use flate2::write::GzEncoder;
-use pgerror::{PgError, Result, SqlState};
+use pgerror::{PgError, Result};
+use pgproto::Connection;
+use tokio::task::JoinSet;
 
-use crate::options::{self, Copy};
-use crate::session;
-
-const BUFFER_BYTES: usize = 256 * 1024;
+use crate::journal::{identifier, number, text};
+use crate::options::{self, Copy, literal};
+use crate::output::{Compression, Output};
+use crate::{readers, session};
 
 /// What `loxo unload` is asked to do.
 #[derive(Clone, Debug)]
@@ -26,166 +28,145 @@ pub struct UnloadOptions {
     pub to: PathBuf,
     /// COPY's options; the format is CSV if none is given.
     pub copy: Copy,
+    /// A file for each datanode, all at once?
+    pub per_node: bool,
     /// How the file is compressed.
     pub compression: Compression,
     /// Write over a file that is there?
     pub overwrite: bool,
 }
 
-/// How a file is compressed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Compression {
-    #[default]
-    None,
-    Gzip,
-    Zstd,
-}
-
-impl Compression {
-    fn extension(self) -> &'static str {
-        match self {
-            Compression::None => "",
-            Compression::Gzip => ".gz",
-            Compression::Zstd => ".zst",
-        }
-    }
-}
-
 /// What was written.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub struct Unloaded {
-    pub file: PathBuf,
+    pub files: Vec<PathBuf>,
     pub rows: u64,
     /// Before compression.
     pub bytes: u64,
     pub seconds: f64,
 }
 
-/// Writes the file.
+/// Writes the files.
 ///
 /// # Errors
 /// The server's, or one of writing; there is no new file then.
 pub async fn unload(options: &UnloadOptions) -> Result<Unloaded> {
-    let started = std::time::Instant::now();
+    let started = Instant::now();
     let mut connection = session::connect(&options.from).await?;
     let version = crate::load::server_version(&mut connection).await?;
     let mut copy = options.copy.clone();
     copy.format.get_or_insert_with(|| "csv".to_owned());
     let checked = copy.checked(version, false)?;
-    let extension = match checked.format {
-        Format::Csv => "csv",
-        Format::Text => "txt",
-        Format::Binary => "bin",
-    };
-    let (what, name) = match is_query(&options.what) {
+    let is_query = is_query(&options.what);
+    let (what, name) = match is_query {
         true => (format!("({})", options.what.trim_end().trim_end_matches(';')), "query".to_owned()),
         false => (options.what.clone(), crate::load::resolve(&mut connection, &options.what).await?.1),
     };
     let list = options::sql(&checked);
-    let file = options.to.join(format!("{}.{extension}{}", name.replace('/', "_"), options.compression.extension()));
-    let mut output = Output::create(&file, options)?;
     let header = if copy.header { "HEADER, " } else { "" };
     let sql = format!("COPY {what} TO STDOUT ({header}{}", list.strip_prefix('(').unwrap_or(&list));
-    let rows = session::copy_out(&mut connection, &sql, |bytes| output.write(&bytes)).await?;
-    let bytes = output.finish()?;
-    Ok(Unloaded { file, rows, bytes, seconds: started.elapsed().as_secs_f64() })
+    let file = |node: &str| {
+        let extension = extension(checked.format);
+        let file = format!("{name}{node}.{extension}{}", options.compression.extension());
+        options.to.join(file.replace('/', "_"))
+    };
+    let written = match options.per_node {
+        true if is_query => {
+            return Err(PgError::unsupported("\"--per-node\" with a query").hint("Name a table, or leave it out."));
+        }
+        true => per_node(options, &mut connection, &sql, file).await?,
+        false => {
+            let output = Output::create(&file(""), options)?;
+            vec![copy_into(&mut connection, &sql, output).await?]
+        }
+    };
+    let (mut files, mut rows, mut bytes) = (Vec::new(), 0, 0);
+    for (output, count) in written {
+        bytes += output.bytes;
+        rows += count;
+        files.push(output.publish()?);
+    }
+    Ok(Unloaded { files, rows, bytes, seconds: started.elapsed().as_secs_f64() })
+}
+
+fn extension(format: Format) -> &'static str {
+    match format {
+        Format::Csv => "csv",
+        Format::Text => "txt",
+        Format::Binary => "bin",
+    }
+}
+
+/// Gives the file, which is whole and on the disk, and its rows.
+async fn copy_into(connection: &mut Connection, sql: &str, mut output: Output) -> Result<(Output, u64)> {
+    let rows = session::copy_out(connection, sql, |bytes| output.write(&bytes)).await?;
+    output.complete()?;
+    Ok((output, rows))
+}
+
+/// One COPY a node, on the node itself, all in the snapshots of one REPEATABLE READ block: those are of one moment.
+async fn per_node(
+    options: &UnloadOptions,
+    block: &mut Connection,
+    sql: &str,
+    file: impl Fn(&str) -> PathBuf,
+) -> Result<Vec<(Output, u64)>> {
+    let nodes = nodes(block, &options.what).await?;
+    block.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY").await?;
+    block.execute(&format!("LOCK TABLE {} IN ACCESS SHARE MODE", options.what)).await?;
+    let mut tasks = JoinSet::new();
+    for node in nodes {
+        let export = format!("EXECUTE DIRECT ON ({}) 'SELECT pg_export_snapshot()'", identifier(&node.name));
+        let snapshot = session::value(block, &export).await?;
+        let output = Output::create(&file(&format!(".{}", node.name)), options)?;
+        let (from, sql) = (options.from.clone(), sql.to_owned());
+        tasks.spawn(async move {
+            let mut connection = session::connect_to(&from, node.host, node.port).await?;
+            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY").await?;
+            connection.execute(&format!("SET TRANSACTION SNAPSHOT {}", literal(&snapshot))).await?;
+            copy_into(&mut connection, &sql, output).await
+        });
+    }
+    // Until the COPYs have ended, the block holds the table.
+    let written = readers::all(tasks).await?;
+    block.execute("COMMIT").await?;
+    Ok(written)
+}
+
+struct Node {
+    name: String,
+    host: String,
+    port: u16,
+}
+
+/// The nodes that have rows of a table; of a replicated one the first.
+async fn nodes(connection: &mut Connection, table: &str) -> Result<Vec<Node>> {
+    let no_cluster = || {
+        PgError::unsupported(format_args!("\"--per-node\" for \"{table}\", which is no distributed table,"))
+            .hint("Leave it out.")
+    };
+    let exists = "SELECT to_regclass('pg_catalog.pgxc_class') IS NOT NULL";
+    if session::value(connection, exists).await? != "t" {
+        return Err(no_cluster());
+    }
+    let sql = format!(
+        "SELECT n.node_name, n.node_host, n.node_port, c.pclocatortype FROM pg_catalog.pgxc_class c \
+         JOIN pg_catalog.pgxc_node n ON n.oid = ANY (c.nodeoids) WHERE c.pcrelid = {}::regclass ORDER BY n.node_name",
+        literal(table)
+    );
+    let rows = connection.query_rows(&sql).await?;
+    let is_replicated = matches!(rows.first(), Some(row) if text(row, 3)? == "R");
+    let wanted = if is_replicated { 1 } else { rows.len() };
+    if wanted == 0 {
+        return Err(no_cluster());
+    }
+    let node = |row: &Vec<Option<Bytes>>| Ok(Node { name: text(row, 0)?, host: text(row, 1)?, port: number(row, 2)? });
+    rows.iter().take(wanted).map(node).collect()
 }
 
 fn is_query(what: &str) -> bool {
     let first = what.trim_start().split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
     let is_keyword = ["select", "with", "values", "table"].iter().any(|word| first.eq_ignore_ascii_case(word));
     is_keyword && what.trim().contains(char::is_whitespace)
-}
-
-/// A file that appears under its name when it is finished.
-struct Output {
-    name: PathBuf,
-    temporary: PathBuf,
-    writer: Option<Writer>,
-    bytes: u64,
-    is_finished: bool,
-}
-
-impl Output {
-    fn create(name: &Path, options: &UnloadOptions) -> Result<Self> {
-        if name.exists() && !options.overwrite {
-            return Err(PgError::new(
-                SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("\"{}\" exists", name.display()),
-            )
-            .hint("Use --overwrite to replace it."));
-        }
-        if let Some(dir) = name.parent() {
-            fs::create_dir_all(dir).map_err(|e| unwritable(dir, &e))?;
-        }
-        let temporary = name.with_extension(format!("part{}", std::process::id()));
-        let file = File::create(&temporary).map_err(|e| unwritable(&temporary, &e))?;
-        let writer = Writer::new(BufWriter::with_capacity(BUFFER_BYTES, file), options.compression);
-        let writer = Some(writer.map_err(|e| unwritable(&temporary, &e))?);
-        Ok(Self { name: name.to_owned(), temporary, writer, bytes: 0, is_finished: false })
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.bytes += bytes.len() as u64;
-        let written = self.writer.as_mut().map_or(Ok(()), |writer| writer.write_all(bytes));
-        written.map_err(|e| unwritable(&self.temporary, &e))
-    }
-
-    fn finish(mut self) -> Result<u64> {
-        let done = self.writer.take().map_or(Ok(()), Writer::finish);
-        done.and_then(|()| fs::rename(&self.temporary, &self.name)).map_err(|e| unwritable(&self.name, &e))?;
-        self.is_finished = true;
-        Ok(self.bytes)
-    }
-}
-
-/// Into a file, by way of what compresses.
-enum Writer {
-    Plain(BufWriter<File>),
-    Gzip(GzEncoder<BufWriter<File>>),
-    Zstd(zstd::Encoder<'static, BufWriter<File>>),
-}
-
-impl Writer {
-    fn new(file: BufWriter<File>, compression: Compression) -> io::Result<Self> {
-        Ok(match compression {
-            Compression::None => Writer::Plain(file),
-            Compression::Gzip => Writer::Gzip(GzEncoder::new(file, flate2::Compression::fast())),
-            Compression::Zstd => Writer::Zstd(zstd::Encoder::new(file, zstd::DEFAULT_COMPRESSION_LEVEL)?),
-        })
-    }
-
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            Writer::Plain(writer) => writer.write_all(bytes),
-            Writer::Gzip(writer) => writer.write_all(bytes),
-            Writer::Zstd(writer) => writer.write_all(bytes),
-        }
-    }
-
-    /// Everything onto the disk.
-    fn finish(self) -> io::Result<()> {
-        let mut file = match self {
-            Writer::Plain(writer) => writer,
-            Writer::Gzip(writer) => writer.finish()?,
-            Writer::Zstd(writer) => writer.finish()?,
-        };
-        file.flush()?;
-        file.get_ref().sync_all()
-    }
-}
-
-impl Drop for Output {
-    fn drop(&mut self) {
-        if !self.is_finished {
-            // Nobody can be told.
-            let _ = fs::remove_file(&self.temporary);
-        }
-    }
-}
-
-fn unwritable(path: &Path, error: &std::io::Error) -> PgError {
-    PgError::new(SqlState::IO_ERROR, format!("could not write \"{}\": {error}", path.display()))
 }

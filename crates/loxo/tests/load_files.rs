@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parquet::data_type as kind;
 use parquet::file::properties::WriterProperties;
@@ -345,6 +346,54 @@ fn unloaded_compressed_and_loaded_again() {
         client.run("DROP TABLE again").unwrap();
     }
     assert_eq!(std::fs::read_dir(out).unwrap().count(), 2, "a part of a file is left");
+}
+
+#[test]
+fn files_of_several_nodes_are_of_one_moment() {
+    let (mut client, dir) = (client(), TempDir::new("load-nodes").unwrap());
+    client.run("CREATE TABLE moved (id bigint PRIMARY KEY, amount int) DISTRIBUTE BY HASH (id)").unwrap();
+    client.run("INSERT INTO moved SELECT g, 100 FROM generate_series(0, 999) g").unwrap();
+    let done = AtomicBool::new(false);
+    let unload = |more: &[&str]| {
+        let out = dir.path().to_str().unwrap();
+        let arguments = [&["unload", "moved", "--to", out, "--per-node", "--overwrite"], more].concat();
+        load_command(cluster(), &arguments).output().unwrap()
+    };
+    let read = |node: &str| std::fs::read_to_string(dir.path().join(format!("moved.{node}.csv"))).unwrap();
+    std::thread::scope(|scope| {
+        let move_amounts = || {
+            let (mut client, mut moves) = (loading::client(), 0);
+            while !done.load(Ordering::Relaxed) {
+                moves += 1;
+                let (from, to) = (moves % 1000, (moves * 7 + 1) % 1000);
+                client
+                    .run(&format!(
+                        "BEGIN; UPDATE moved SET amount = amount - 1 WHERE id = {from}; \
+                                     UPDATE moved SET amount = amount + 1 WHERE id = {to}; COMMIT"
+                    ))
+                    .unwrap();
+            }
+            moves
+        };
+        let movers = [scope.spawn(move_amounts), scope.spawn(move_amounts)];
+        let mut different = std::collections::HashSet::new();
+        for _ in 0..12 {
+            let output = unload(&[]);
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            let rows = read("dn1") + &read("dn2");
+            assert_eq!(rows.lines().count(), 1000);
+            let sum: i64 = rows.lines().map(|row| row.split_once(',').unwrap().1.parse::<i64>().unwrap()).sum();
+            assert_eq!(sum, 100_000, "half of a transfer is in the files");
+            different.insert(rows);
+        }
+        done.store(true, Ordering::Relaxed);
+        let moves: Vec<u64> = movers.into_iter().map(|mover| mover.join().unwrap()).collect();
+        assert!(different.len() > 1 && moves.iter().all(|moves| *moves > 20), "{} {moves:?}", different.len());
+    });
+    let header = unload(&["--header", "--compress", "gzip"]);
+    assert!(header.status.success() && dir.path().join("moved.dn2.csv.gz").exists());
+    let query = load_command(cluster(), &["unload", "SELECT 1", "--to", "/nowhere", "--per-node"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&query.stderr).contains("\"--per-node\" with a query"));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::load::{CopyArguments, coordinators};
 
 /// Write a table or the rows of a query into a file of a directory
 ///
-/// The file (TABLE.csv, or query.csv) appears when it is complete. One COPY, one snapshot.
+/// The file (TABLE.csv, or query.csv) appears when it is complete. One snapshot, also with --per-node.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   loxo unload lineitem --to /backup --header                           /backup/lineitem.csv
@@ -29,6 +29,9 @@ pub struct Arguments {
     dir: DirArgument,
     #[command(flatten)]
     copy: CopyArguments,
+    /// A file for each datanode (TABLE.dn1.csv), read from the datanodes themselves, all at once and in one snapshot
+    #[arg(long)]
+    per_node: bool,
     /// gzip or zstd; the file's name ends with .gz or .zst then
     #[arg(long, value_name = "HOW", value_parser = compression)]
     compress: Option<Compression>,
@@ -54,10 +57,13 @@ pub async fn run(arguments: Arguments) -> Result<()> {
         from,
         to: arguments.to,
         copy: arguments.copy.options(),
+        per_node: arguments.per_node,
         compression: arguments.compress.unwrap_or_default(),
         overwrite: arguments.overwrite,
     };
     let done = loader::unload(&options).await?;
     let speed = done.bytes as f64 / 1e6 / done.seconds.max(1e-3);
-    super::print(&format!("{} rows in {:.1} s ({speed:.0} MB/s): {}\n", done.rows, done.seconds, done.file.display()))
+    let files: Vec<String> = done.files.iter().map(|file| file.display().to_string()).collect();
+    let (rows, seconds) = (done.rows, done.seconds);
+    super::print(&format!("{rows} rows in {seconds:.1} s ({speed:.0} MB/s): {}\n", files.join(" ")))
 }
