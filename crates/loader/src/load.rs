@@ -61,12 +61,15 @@ pub async fn load(options: &LoadOptions) -> Result<Summary> {
     let total = job.sources.iter().map(|source| source.bytes).sum::<Option<u64>>();
     let silence = std::future::pending();
     let show = async { if options.progress { counters.show(total).await } else { silence.await } };
-    let watched = Arc::clone(&counters);
+    let (watched, indexes) = (Arc::clone(&counters), job.indexes.clone());
     tokio::select! {
         summary = job.run_without_indexes() => summary,
         never = show => match never {},
         never = watched.monitor.watch(&options.to[0]) => match never {},
-        () = interrupted(&counters) => Err(PgError::new(SqlState::QUERY_CANCELED, "the load was interrupted")),
+        () = interrupted(&counters) => {
+            let error = PgError::new(SqlState::QUERY_CANCELED, "the load was interrupted");
+            Err(if options.drop_indexes { indexes.are_missing(error) } else { error })
+        }
     }
 }
 

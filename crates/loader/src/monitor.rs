@@ -109,7 +109,6 @@ impl Monitor {
 
     async fn look_on(&self, connection: &mut Connection) -> Result<()> {
         let nodes = nodes(connection).await?;
-        self.seen().nodes = nodes.iter().map(|name| (name.clone(), 0)).collect();
         // What each backend had processed when it was seen last.
         let mut before: Vec<HashMap<String, u64>> = vec![HashMap::new(); nodes.len()];
         let mut tick = tokio::time::interval(EVERY);
@@ -125,6 +124,9 @@ impl Monitor {
                     })
                     .collect::<Result<_>>()?;
                 let mut seen = self.seen();
+                if seen.nodes.is_empty() {
+                    seen.nodes = nodes.iter().map(|name| (name.clone(), 0)).collect();
+                }
                 for (pid, bytes, wait) in &now {
                     *seen.waits.entry(*wait).or_default() += 1;
                     // The next COPY of the same session begins at zero.
