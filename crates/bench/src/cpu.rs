@@ -38,6 +38,25 @@ pub fn each_seconds(roots: &[u32]) -> Result<Vec<f64>> {
     Ok(roots.iter().map(|root| tree_seconds_of(&processes, &[*root])).collect())
 }
 
+/// CPU seconds of all processes of this machine together.
+///
+/// # Errors
+/// When /proc cannot be read.
+pub fn machine_seconds() -> Result<f64> {
+    let stat = std::fs::read_to_string("/proc/stat")?;
+    busy_ticks(&stat)
+        .map(|ticks| ticks as f64 / TICKS_PER_SECOND)
+        .ok_or_else(|| PgError::internal("/proc/stat is not what it was"))
+}
+
+/// `cpu  user nice system idle iowait irq softirq steal …`
+fn busy_ticks(stat: &str) -> Option<u64> {
+    let words = stat.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace();
+    let ticks: Vec<u64> = words.map(str::parse).collect::<std::result::Result<_, _>>().ok()?;
+    let [user, nice, system, _idle, _iowait, irq, softirq, steal, ..] = ticks[..] else { return None };
+    Some(user + nice + system + irq + softirq + steal)
+}
+
 fn tree_seconds_of(processes: &HashMap<u32, Stat>, roots: &[u32]) -> f64 {
     let belongs = |mut pid: u32| {
         // A process tree is not deeper than the number of processes.
@@ -98,6 +117,13 @@ fn parse(stat: &str) -> Option<Stat> {
 mod tests {
     use super::*;
     use std::time::{Duration, Instant};
+
+    #[test]
+    fn the_machine_is_busy_with_everything_but_idling_and_waiting() {
+        assert_eq!(busy_ticks("cpu  1 2 4 1000 2000 8 16 32 64 128\ncpu0 1 2\n"), Some(63));
+        assert_eq!(busy_ticks("intr 1"), None);
+        assert!(machine_seconds().unwrap() > 0.0);
+    }
 
     #[test]
     fn a_name_with_blanks_and_parentheses() {

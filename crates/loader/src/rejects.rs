@@ -11,6 +11,7 @@ use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::io::{Cursor, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -20,6 +21,7 @@ use pgerror::{PgError, Result, SqlState, field};
 use pgproto::Connection;
 
 use crate::cut::{BLOCK_BYTES, Cutter, Limits, Piece};
+use crate::input;
 use crate::lines;
 use crate::ranges::Part;
 use crate::session::{CopyIn, CopyTarget, Refusal};
@@ -62,6 +64,7 @@ impl Rejects {
             }
             _ => unwritable(path, &error),
         })?;
+        check_header(&file, path)?;
         let known = known_records(&mut file, path)?;
         if file.metadata().map_err(|e| unwritable(path, &e))?.len() == 0 {
             file.write_all(HEADER).map_err(|e| unwritable(path, &e))?;
@@ -102,6 +105,20 @@ impl Rejects {
 fn hash(record: &[u8]) -> u64 {
     // The same for all runs is not needed, for all of this one it is.
     BuildHasherDefault::<DefaultHasher>::default().hash_one(record)
+}
+
+/// Some other file must not be continued.
+fn check_header(file: &File, path: &Path) -> Result<()> {
+    let mut start = [0; HEADER.len()];
+    let count = file.read_at(&mut start, 0).map_err(|e| input::unreadable(&path.display().to_string(), &e))?;
+    match count == 0 || start == HEADER {
+        true => Ok(()),
+        false => {
+            let message = format!("\"{}\" is not a file of rejected rows", path.display());
+            Err(PgError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+                .hint("Write the rejected rows to another file."))
+        }
+    }
 }
 
 fn known_records(file: &mut File, path: &Path) -> Result<HashSet<u64>> {

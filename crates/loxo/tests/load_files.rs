@@ -84,6 +84,8 @@ fn rejected_rows_are_left_out_and_told() {
     fails_saying(&more, &[&format!("more than 7 rows were refused; the last: {file}:"), "--reject-limit"]);
     assert_eq!(client.scalar("SELECT count(*) FROM rejects").unwrap(), "0");
     fails_saying(&more, &["bad.csv\" exists"]);
+    fails_saying(&["rejects", &file, "--rejects", &file, "--batch", "9"], &["is not a file of rejected rows"]);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), data);
 }
 
 /// Writes the next column of a row group; a level of 0 is NULL.

@@ -20,6 +20,9 @@ use super::summary::{self, Cpu};
   loxo load lineitem 'part-*.csv.gz'                        every file, or none
   loxo load lineitem big.csv --header --streams 4           one file, four COPYs
   loxo load lineitem big.csv --batch 64MiB                  goes on where it was when repeated
+  loxo load people p.csv --header --create                  makes the table first; Parquet files need no --header
+  loxo load people p.csv --rejects bad.csv                  leaves bad rows out and tells of them
+  loxo load lineitem big.csv --direct --drop-indexes        past the coordinators; indexes are made behind it
   zcat x.gz | loxo load t - --format csv --to postgresql://me@host:5433/db --to postgresql://me@other:5433/db
   loxo load lineitem --finish loxo_load_1f2e3d4c5b6a7980    after a load died while it committed")]
 pub struct Arguments {

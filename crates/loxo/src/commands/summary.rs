@@ -19,6 +19,8 @@ pub struct Cpu {
     client: f64,
     /// Coordinators, datanodes.
     cluster: Option<(f64, f64)>,
+    /// Everything on this machine.
+    machine: f64,
 }
 
 impl Cpu {
@@ -36,13 +38,13 @@ impl Cpu {
             }
             _ => None,
         };
-        Ok(Self { client, cluster })
+        Ok(Self { client, cluster, machine: bench::cpu::machine_seconds()? })
     }
 
     /// What was used since.
     pub fn since(&self, before: &Self) -> Self {
         let cluster = self.cluster.zip(before.cluster).map(|(now, then)| (now.0 - then.0, now.1 - then.1));
-        Self { client: self.client - before.client, cluster }
+        Self { client: self.client - before.client, cluster, machine: self.machine - before.machine }
     }
 }
 
@@ -109,7 +111,11 @@ fn bottleneck(summary: &Summary, used: &Cpu) -> String {
     }
     let (coordinators, datanodes) = used.cluster.unwrap_or_default();
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-    let busy = (used.client + coordinators + datanodes) / (summary.seconds * cores);
+    let busy = used.machine / ((summary.seconds + summary.index_seconds) * cores);
+    let own = used.client + coordinators + datanodes;
+    if busy > BUSY && own < used.machine / 2.0 {
+        return format!("the processors of this machine, {:.0} % busy, most of it for others", busy.min(1.0) * 100.0);
+    }
     if busy > BUSY {
         let parts = [("this program", used.client), ("the coordinators", coordinators), ("the datanodes", datanodes)];
         let most = parts.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or("", |part| part.0);
@@ -156,10 +162,12 @@ mod tests {
 
     #[test]
     fn the_bottleneck_is_named_only_if_something_tells_it() {
-        let idle = || Cpu { client: 1.0, cluster: None };
+        let idle = || Cpu { client: 1.0, cluster: None, machine: 5.0 };
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-        let busy = Cpu { client: 1.0, cluster: Some((2.0, 990.0 * cores)) };
+        let busy = Cpu { client: 1.0, cluster: Some((2.0, 900.0 * cores)), machine: 990.0 * cores };
         assert!(said(0.9, &[], &busy).ends_with("most of it for the datanodes"));
+        let others = Cpu { machine: 990.0 * cores, ..idle() };
+        assert!(said(0.9, &[], &others).ends_with("most of it for others"));
         assert!(said(0.9, &[], &idle()).starts_with("reading the files"));
         assert_eq!(said(0.0, &[(Wait::Wal, 6), (Wait::Disk, 4)], &idle()), "the datanodes' WAL");
         assert!(said(0.0, &[(Wait::Rows, 6), (Wait::Disk, 4)], &idle()).starts_with("the network or the coordinators"));
