@@ -1,5 +1,6 @@
 //! The way of real hosts: a configuration file, servers that somebody else made, `loxo check` and `loxo init`.
 
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -123,6 +124,7 @@ fn the_password_file_is_used_and_unreachable_servers_are_named() {
     std::fs::write(&password, "it's secret\n").unwrap();
     setup.says("init", 0, &["1 datanode initialised"]);
     setup.says("check", 0, &["warning: cluster: there is only one datanode"]);
+    load_directly(&setup);
 
     let Setup { servers, dir } = setup;
     let port = servers[0].port();
@@ -135,4 +137,25 @@ fn the_password_file_is_used_and_unreachable_servers_are_named() {
     std::fs::write(gone.config(), text).unwrap();
     gone.says("check", 1, &["error: dn1: unreachable", "no [[coordinator]] is configured"]);
     gone.says("coordinator", 1, &["0 coordinators"]);
+}
+
+/// The coordinator inside the loader logs in with the password too, and asks for it.
+fn load_directly(setup: &Setup) {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let config = std::fs::read_to_string(setup.config()).unwrap();
+    std::fs::write(setup.config(), config.replace("port = 1\n", &format!("port = {port}\n"))).unwrap();
+    let loxo = || Command::new(env!("CARGO_BIN_EXE_loxo"));
+    let mut gtm = loxo().arg("gtm").arg("--config").arg(setup.config()).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(Instant::now() < deadline && gtm.try_wait().unwrap().is_none(), "there is no gtm");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let file = setup.dir.write("people.csv", b"id,name\n1,one\n2,two\n").unwrap();
+    let arguments = ["load", "people", "--create", "--header", "--direct", "--config"];
+    let output = loxo().args(arguments).arg(setup.config()).arg(file).output().unwrap();
+    gtm.kill().unwrap();
+    gtm.wait().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(setup.value(0, "SELECT string_agg(name, ',' ORDER BY id) FROM people").unwrap(), "one,two");
 }

@@ -11,7 +11,7 @@ use super::DirArgument;
 use super::direct::Direct;
 use super::summary::{self, Cpu};
 
-/// Load files into a table: CSV, text or binary, plain or compressed, over several COPYs at once
+/// Load files into a table: CSV, text, binary or Parquet, plain or compressed, over several COPYs at once
 ///
 /// All rows of all files are loaded, or none. With --batch, each batch is committed with a note of it in the table
 /// loxo_load_progress: the same command goes on where a killed one was, without a doubled or lost row.
