@@ -189,6 +189,8 @@ pub struct Function {
     pub volatility: char,
     /// `pg_proc.prokind`: `f`unction, `p`rocedure, `a`ggregate, `w`indow.
     pub kind: char,
+    /// Anyone may call it.
+    pub is_public: bool,
     /// `pg_get_functiondef`, empty for aggregates and C functions.
     pub definition: String,
 }

@@ -72,6 +72,11 @@ impl Session {
         self.block.as_ref().map(|block| block.isolation)
     }
 
+    /// Does an open block see one state of the data all along?
+    pub fn keeps_snapshot(&self) -> bool {
+        self.isolation().is_some_and(Isolation::keeps_snapshot)
+    }
+
     /// From here on the block's own sessions must be asked: others do not see its changes and wait for its locks.
     pub(crate) fn note_write(&mut self, writes: bool) {
         if let Some(block) = &mut self.block {

@@ -195,6 +195,26 @@ impl Session {
         }
     }
 
+    /// All names that the FROM of a statement may give a meaning; `None` if not all of them are known.
+    pub async fn names_in_from(&mut self, sql: &str) -> Result<Option<std::collections::HashSet<String>>> {
+        let loaded = self.catalog().await?;
+        let search_path = self.search_path(&loaded.catalog).await?;
+        let temp_relations = self.temp_relations().await?;
+        let facts = SessionFacts {
+            home: self.home,
+            search_path: &search_path,
+            temp_relations: &temp_relations,
+            parameters: &[],
+            describe: None,
+            in_transaction: self.in_block(),
+            clock: None,
+            now: None,
+            exchanges: planner::Exchanges::No,
+            estimates: None,
+        };
+        planner::names_in_from(sql, &loaded.catalog, &facts)
+    }
+
     /// Runs a plan of our own inside another statement.
     pub(crate) async fn run_plan(&mut self, plan: &Plan, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
         let result = Box::pin(self.dispatch(plan, call, output)).await;

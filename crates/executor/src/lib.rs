@@ -77,7 +77,7 @@ pub use copy_out::CopySink;
 pub use describe::Description;
 pub use encoding::is_foreign as is_foreign_encoding;
 pub use load::Loaded;
-pub use output::{Output, SPOOL_BYTES_MAX, Spool};
+pub use output::{Output, Rows, SPOOL_BYTES_MAX, Spool};
 pub use own_settings::{IDLE_IN_TRANSACTION, IDLE_SESSION, STATEMENT_TIMEOUT, duration, own_setting_name};
 pub use pool::{Address, Identity, Pool};
 pub use quick::Quick;

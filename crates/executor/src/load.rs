@@ -142,6 +142,7 @@ async fn read_all(connection: &mut Connection, own_version: Option<u64>) -> Resu
             language: text(&row, 3)?.to_owned(),
             volatility: letter(&row, 4)?,
             kind: letter(&row, 5)?,
+            is_public: flag(&row, 7)?,
             definition: optional(&row, 6)?.unwrap_or_default().to_owned(),
         });
     }
@@ -366,7 +367,8 @@ const TYPES: &str = "SELECT t.oid, n.nspname, t.typname, t.typtype, \
 const DOMAIN_BASES: &str = "SELECT oid, typbasetype FROM pg_type WHERE typtype = 'd'";
 
 const FUNCTIONS: &str = "SELECT p.oid, n.nspname, p.proname, l.lanname, p.provolatile, p.prokind, \
-     CASE WHEN p.prokind IN ('f', 'p') AND l.lanname NOT IN ('c', 'internal') THEN pg_get_functiondef(p.oid) END \
+     CASE WHEN p.prokind IN ('f', 'p') AND l.lanname NOT IN ('c', 'internal') THEN pg_get_functiondef(p.oid) END, \
+     p.proacl IS NULL OR EXISTS (SELECT FROM aclexplode(p.proacl) a WHERE a.grantee = 0 AND a.privilege_type = 'EXECUTE') \
      FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang \
      WHERE p.oid >= 16384 AND n.nspname <> 'loxo'";
 

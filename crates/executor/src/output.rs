@@ -26,9 +26,31 @@ enum Target<'a> {
 pub struct Spool {
     runs: std::collections::VecDeque<(Bytes, usize)>,
     bytes: usize,
+    /// Their description, if it is wanted.
+    fields: Option<Vec<Field>>,
+    describes: bool,
 }
 
+/// Columns, and rows of values.
+pub type Rows = (Option<Vec<Field>>, Vec<Vec<Option<Bytes>>>);
+
 impl Spool {
+    /// One that keeps the description of its rows too.
+    pub fn described() -> Self {
+        Self { describes: true, ..Self::default() }
+    }
+
+    /// The description and the rows.
+    pub fn into_rows(self) -> Result<Rows> {
+        let mut rows = Vec::with_capacity(self.runs.iter().map(|(_, count)| count).sum());
+        for (run, _) in &self.runs {
+            for body in frame_bodies(run) {
+                rows.push(backend::decode_data_row(run.slice_ref(body))?);
+            }
+        }
+        Ok((self.fields, rows))
+    }
+
     /// Takes at most `rows_max` rows off the front; `true` if some are left.
     pub fn take(&mut self, rows_max: usize, out: &mut BytesMut) -> (usize, bool) {
         let mut taken = 0;
@@ -87,13 +109,20 @@ impl<'a> Output<'a> {
 
     /// Is a RowDescription still to be passed on?
     pub(crate) fn wants_description(&self) -> bool {
-        !self.described && matches!(self.target, Target::Client(_))
+        !self.described
+            && match &self.target {
+                Target::Client(_) => true,
+                Target::Spool(spool) => spool.describes,
+                Target::Nowhere => false,
+            }
     }
 
     /// Passes a RowDescription on, once.
     pub(crate) fn description(&mut self, fields: &[Field]) {
-        if let (false, Target::Client(writer)) = (std::mem::replace(&mut self.described, true), &mut self.target) {
-            backend::row_description(writer.buffer(), fields);
+        match (std::mem::replace(&mut self.described, true), &mut self.target) {
+            (false, Target::Client(writer)) => backend::row_description(writer.buffer(), fields),
+            (false, Target::Spool(spool)) => spool.fields = Some(fields.to_vec()),
+            _ => {}
         }
     }
 

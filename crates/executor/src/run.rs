@@ -83,6 +83,7 @@ impl Session {
             | Plan::Ddl(_)
             | Plan::Redistribute(_)
             | Plan::Cluster(_)
+            | Plan::Routine(_)
             | Plan::Session => {}
         }
     }
@@ -135,6 +136,8 @@ impl Session {
             }
             Plan::Redistribute(plan) => Box::pin(self.redistribute(plan)).await,
             Plan::Cluster(command) => self.cluster_command(command, call, output).await,
+            Plan::Routine(_) => Err(PgError::unsupported("a function or block that is run by the coordinator, here,")
+                .hint("Run it in a statement of its own and store what it gives.")),
             Plan::CopyFrom(_) | Plan::CopyHome(_) | Plan::CopyTo(_) | Plan::DeclareCursor(_) | Plan::Session => {
                 Err(PgError::internal("this statement is not run by Session::run"))
             }
@@ -458,6 +461,8 @@ fn writes(plan: &Plan) -> bool {
         | Plan::CopyHome(_)
         | Plan::Ddl(_)
         | Plan::Redistribute(_) => true,
+        // Each of its statements says so itself.
+        Plan::Routine(_) => false,
         Plan::Dag(_) | Plan::CopyTo(_) | Plan::Cluster(_) | Plan::Session => false,
     }
 }

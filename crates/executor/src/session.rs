@@ -243,6 +243,11 @@ impl Session {
         self.cancel.clone()
     }
 
+    /// The error that ends the present statement, if it is to end.
+    pub fn check_cancel(&self) -> Result<()> {
+        self.cancel.interrupt().check()
+    }
+
     /// The home node: system catalogs, sequences, temp tables, final fragments.
     pub fn home(&self) -> NodeId {
         self.home

@@ -8,6 +8,7 @@ use crate::plan::{
     Chain, Change, CopySource, Dag, DdlPlan, Effect, Exchange, Gather, Input, InsertStaged, KeySource, MapRequest,
     Placement, Plan, Route, Stage,
 };
+use crate::routine::{Routine, RoutineCall};
 
 pub(crate) fn write_plan(f: &mut Formatter<'_>, plan: &Plan) -> Result {
     write_at(f, plan, 0)
@@ -67,7 +68,24 @@ fn write_at(f: &mut Formatter<'_>, plan: &Plan, depth: usize) -> Result {
             writeln!(f, "{pad}Redistribute {} to {}", p.target.qualified_name(), placement(&p.placement))
         }
         Plan::Cluster(command) => writeln!(f, "{pad}Cluster {command:?}"),
+        Plan::Routine(routine) => write_routine(f, routine, &pad),
         Plan::Session => writeln!(f, "{pad}Session"),
+    }
+}
+
+fn write_routine(f: &mut Formatter<'_>, routine: &Routine, pad: &str) -> Result {
+    let call = |f: &mut Formatter<'_>, call: &RoutineCall| {
+        let arguments: Vec<&str> = call.arguments.iter().map(|argument| argument.sql.as_str()).collect();
+        writeln!(f, "{pad}  {}({})", call.name, arguments.join(", "))
+    };
+    writeln!(f, "{pad}Routine")?;
+    match routine {
+        Routine::Block { .. } => writeln!(f, "{pad}  this block"),
+        Routine::Call(one) => call(f, one),
+        Routine::Inside { calls, rest } => {
+            calls.iter().try_for_each(|one| call(f, one))?;
+            writeln!(f, "{pad}  then {}", rest.sql)
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use pg_query::protobuf::{self, FuncCall, a_const};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
+use crate::builtins::{Class, class_of};
 use crate::code;
 use crate::context::{Context, Named, intersect};
 use crate::tree::{self, Ref, Walk};
@@ -50,7 +51,7 @@ pub(crate) struct Facts {
 
 /// Searches a whole statement.
 pub(crate) fn facts(ctx: &Context<'_>, statement: &NodeEnum) -> Result<Facts> {
-    let mut search = Search { ctx, facts: Facts::default(), visited: HashSet::new() };
+    let mut search = Search { ctx, facts: Facts::default(), visited: HashSet::new(), has_path: false };
     search.tree(statement, true)?;
     search.code_of_tables(statement)?;
     Ok(search.facts)
@@ -58,14 +59,14 @@ pub(crate) fn facts(ctx: &Context<'_>, statement: &NodeEnum) -> Result<Facts> {
 
 /// What the body of one user function does, as [`Facts`]; `refused` says why it is not safe.
 pub(crate) fn function_facts(ctx: &Context<'_>, function: &Function) -> Result<Facts> {
-    let mut search = Search { ctx, facts: Facts::default(), visited: HashSet::new() };
+    let mut search = Search { ctx, facts: Facts::default(), visited: HashSet::new(), has_path: false };
     search.user_function(function)?;
     Ok(search.facts)
 }
 
 /// Facts of a function body that is not in the catalog yet (`DO`, `CREATE FUNCTION`).
 pub(crate) fn body_facts(ctx: &Context<'_>, language: &str, definition: &str) -> Result<Facts> {
-    let mut search = Search { ctx, facts: Facts::default(), visited: HashSet::new() };
+    let mut search = Search { ctx, facts: Facts::default(), visited: HashSet::new(), has_path: false };
     search.body("this code block", language, definition)?;
     Ok(search.facts)
 }
@@ -74,6 +75,8 @@ struct Search<'a> {
     ctx: &'a Context<'a>,
     facts: Facts,
     visited: HashSet<u32>,
+    /// The body that is searched has a search path of its own.
+    has_path: bool,
 }
 
 impl Search<'_> {
@@ -259,7 +262,12 @@ impl Search<'_> {
                 Ok(())
             }
             "c" | "internal" => Ok(()),
-            language => self.body(&format!("function {}()", function.name), language, &function.definition),
+            language => {
+                let outside = std::mem::replace(&mut self.has_path, sets_path(&function.definition));
+                let searched = self.body(&format!("function {}()", function.name), language, &function.definition);
+                self.has_path = outside;
+                searched
+            }
         }
     }
 
@@ -274,7 +282,7 @@ impl Search<'_> {
                 self.refuse(format!("COMMIT or ROLLBACK inside {what}"), "Send them as statements of their own.");
                 return Ok(());
             }
-            let why = "Its body may read or write tables that no single node has: write it in SQL or PL/pgSQL without EXECUTE.";
+            let why = "Its body may read or write tables that no single node has: call it once, by itself or in FROM, or write it in SQL or PL/pgSQL without EXECUTE.";
             self.refuse(what.to_owned(), why);
             return Ok(());
         };
@@ -285,13 +293,16 @@ impl Search<'_> {
     }
 
     fn body_statement(&mut self, what: &str, statement: &NodeEnum) -> Result<()> {
-        let hint = "Put the function's query into the statement itself.";
+        let hint = "Put the function's query into the statement, or call it once, by itself or in FROM.";
         let read = match statement {
             NodeEnum::SelectStmt(s) => s.into_clause.is_none(),
             _ => false,
         };
         if !read {
-            self.refuse(what.to_owned(), "It does more than read: send its statements one by one.");
+            self.refuse(
+                what.to_owned(),
+                "It changes rows: call it once, by itself or in FROM, or write a loop in a DO block.",
+            );
             return Ok(());
         }
         let mut names = Vec::new();
@@ -310,6 +321,15 @@ impl Search<'_> {
             let may_be_cte = name.schemaname.is_empty() && ctes.contains(&name.relname);
             if !may_be_cte || self.ctx.catalog.relations().any(|relation| relation.name == name.relname) {
                 self.reads(what, name);
+            }
+            if self.has_path
+                && name.schemaname.is_empty()
+                && !may_be_cte
+                && !code::is_everywhere(self.ctx.catalog, name)
+            {
+                let what = format!("{what}, which has a search path of its own and reads \"{}\",", name.relname);
+                self.refuse(what, "Put the schema before the names of tables in it.");
+                continue;
             }
             match self.ctx.resolve(name)? {
                 Named::Home(_) if may_be_cte => {}
@@ -341,6 +361,12 @@ impl Search<'_> {
     }
 }
 
+/// Has the function a clause `SET search_path`, as `pg_get_functiondef` prints it?
+fn sets_path(definition: &str) -> bool {
+    let head = definition.split_once("\nAS ").map_or(definition, |(head, _)| head);
+    head.lines().any(|line| line.starts_with(" SET search_path "))
+}
+
 /// The statements of a SQL function, from `pg_get_functiondef` or the bare body.
 pub(crate) fn sql_bodies(definition: &str) -> Option<Vec<NodeEnum>> {
     let parsed = pg_query::parse(definition, 0).ok()?;
@@ -352,6 +378,19 @@ pub(crate) fn sql_bodies(definition: &str) -> Option<Vec<NodeEnum>> {
     let text = function_text(create)?;
     let parsed = pg_query::parse(&text, 0).ok()?;
     parsed.protobuf.stmts.into_iter().map(|s| s.stmt.and_then(|n| n.node)).collect()
+}
+
+/// The statements of a SQL function as texts, from `pg_get_functiondef`; `None` if they cannot be told apart.
+pub fn sql_statements(definition: &str) -> Option<Vec<String>> {
+    let parsed = pg_query::parse(definition, 0).ok()?;
+    let first = parsed.protobuf.stmts.into_iter().next()?.stmt?.node?;
+    let NodeEnum::CreateFunctionStmt(create) = first else { return None };
+    if let Some(body) = &create.sql_body {
+        return flatten(body.node.as_ref()?)?.iter().map(|statement| tree::deparse(statement).ok()).collect();
+    }
+    let text = function_text(&create)?;
+    let statements = pg_query::split_with_parser(&text).ok()?;
+    Some(statements.into_iter().map(|statement| statement.trim().to_owned()).filter(|text| !text.is_empty()).collect())
 }
 
 /// `BEGIN ATOMIC … END` and `RETURN expression`.
@@ -510,87 +549,4 @@ fn is_clock_value(op: i32) -> bool {
             | Op::SvfopLocaltimestamp
             | Op::SvfopLocaltimestampN)
     )
-}
-
-enum Class {
-    Anywhere,
-    Home,
-    HomeWrite,
-    Volatile,
-    Clock,
-    VolatileClock,
-    OrderSensitive,
-    Size,
-    Refused(&'static str),
-}
-
-/// Built-in functions by name (pg_proc.dat of PostgreSQL 18). What is not named here computes from its arguments and the
-/// session's settings alone.
-fn class_of(name: &str, arguments: usize) -> Class {
-    const XML_HINT: &str = "It reads tables by name: write the query in SQL and use query results or XMLAGG.";
-    match name {
-        "nextval" | "setval" | "set_config" | "setseed" | "pg_notify" => Class::HomeWrite,
-        "currval"
-        | "lastval"
-        | "version"
-        | "obj_description"
-        | "col_description"
-        | "shobj_description"
-        | "format_type"
-        | "row_security_active"
-        | "currtid2"
-        | "brin_summarize_new_values"
-        | "brin_summarize_range"
-        | "brin_desummarize_range"
-        | "gin_clean_pending_list"
-        | "acldefault"
-        | "makeaclitem"
-        | "aclexplode"
-        | "getdatabaseencoding"
-        | "amvalidate" => Class::Home,
-        "random" | "random_normal" | "gen_random_uuid" | "uuidv4" => Class::Volatile,
-        "now" | "transaction_timestamp" | "statement_timestamp" | "age" if name != "age" || arguments == 1 => {
-            Class::Clock
-        }
-        "clock_timestamp" | "timeofday" | "uuidv7" => Class::VolatileClock,
-        "array_agg" | "string_agg" | "json_agg" | "jsonb_agg" | "json_object_agg" | "jsonb_object_agg" | "xmlagg"
-        | "json_agg_strict" | "jsonb_agg_strict" | "first_value" | "last_value" | "nth_value" | "row_number"
-        | "ntile" | "lag" | "lead" => Class::OrderSensitive,
-        "query_to_xml"
-        | "query_to_xmlschema"
-        | "query_to_xml_and_xmlschema"
-        | "table_to_xml"
-        | "table_to_xmlschema"
-        | "table_to_xml_and_xmlschema"
-        | "schema_to_xml"
-        | "schema_to_xmlschema"
-        | "schema_to_xml_and_xmlschema"
-        | "database_to_xml"
-        | "database_to_xmlschema"
-        | "database_to_xml_and_xmlschema"
-        | "cursor_to_xml"
-        | "cursor_to_xmlschema" => Class::Refused(XML_HINT),
-        "ts_stat" => Class::Refused("It runs a query given as text: aggregate unnest(tsvector) in SQL instead."),
-        "ts_rewrite" if arguments == 2 => Class::Refused("Use ts_rewrite(query, target, substitute)."),
-        "pg_listening_channels" => Class::Refused("A coordinator listens on connections of its own."),
-        "loread" | "lowrite" => Class::Refused("Large objects live on one node: use a bytea column."),
-        "pg_relation_size" | "pg_total_relation_size" | "pg_table_size" | "pg_indexes_size" => Class::Size,
-        "pg_sleep" | "pg_sleep_for" | "pg_sleep_until" => Class::Volatile,
-        "pg_size_pretty"
-        | "pg_size_bytes"
-        | "pg_column_size"
-        | "pg_column_compression"
-        | "pg_typeof"
-        | "pg_client_encoding"
-        | "pg_collation_for"
-        | "pg_input_is_valid"
-        | "pg_input_error_info" => Class::Anywhere,
-        _ if name.starts_with("lo_") => Class::Refused("Large objects live on one node: use a bytea column."),
-        _ if name.starts_with("pg_") && name.contains("advisory") => Class::HomeWrite,
-        _ if name.starts_with("pg_") || name.starts_with("to_reg") || name.starts_with("txid_") => Class::Home,
-        _ if name.starts_with("inet_server") || name.starts_with("inet_client") || name.starts_with("has_") => {
-            Class::Home
-        }
-        _ => Class::Anywhere,
-    }
 }

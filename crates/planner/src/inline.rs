@@ -10,7 +10,8 @@
 //! FROM g(5)   → FROM (SELECT CAST(c1 AS int) AS a FROM (SELECT …) AS loxo_f1 (c1)) AS g
 //! ```
 //!
-//! What is left alone is refused later, with the reason. A VOLATILE function sees what the very statement that calls it has changed
+//! What is left alone is run by the coordinator if it is called once (see [`routine`](crate::routine)), or refused, with the
+//! reason. A VOLATILE function sees what the very statement that calls it has changed
 //! so far, which no sub-select does: it is put into queries only.
 
 use catalog::Function;
@@ -73,13 +74,13 @@ fn calls_any(ctx: &Context<'_>, tree: &NodeEnum) -> Result<bool> {
     Ok(found)
 }
 
-/// The one function of that name, if its body can be read and the nodes cannot run it.
-fn function<'a>(ctx: &Context<'a>, call: &FuncCall) -> Result<Option<&'a Function>> {
+/// The one function or procedure of that name, if its body can be read and the nodes cannot run it.
+pub(crate) fn function<'a>(ctx: &Context<'a>, call: &FuncCall) -> Result<Option<&'a Function>> {
     let Some(name) = call.funcname.last().and_then(tree::text_of) else { return Ok(None) };
     let schema = if call.funcname.len() > 1 { tree::text_of(&call.funcname[0]) } else { None };
     let mut all = ctx.catalog.functions(name).iter().filter(|f| schema.is_none_or(|s| s == f.schema));
     let (Some(function), None) = (all.next(), all.next()) else { return Ok(None) };
-    let is_read = ["sql", "plpgsql"].contains(&function.language.as_str()) && function.kind == 'f';
+    let is_read = ["sql", "plpgsql"].contains(&function.language.as_str()) && matches!(function.kind, 'f' | 'p');
     Ok(match is_read && functions::function_facts(ctx, function)?.refused.is_some() {
         true => Some(function),
         false => None,
@@ -239,6 +240,9 @@ struct Routine {
 impl Routine {
     /// `None` if it is of another kind.
     fn of(ctx: &Context<'_>, function: &Function) -> Option<Self> {
+        if !function.is_public {
+            return None;
+        }
         let parsed = pg_query::parse(&function.definition, 0).ok()?;
         let create = match parsed.protobuf.stmts.into_iter().next()?.stmt?.node? {
             NodeEnum::CreateFunctionStmt(create) => create,

@@ -8,6 +8,7 @@
 //!                                ├─ dml/     routing of writes
 //!                                ├─ with/    WITH items that change rows
 //!                                └─ ddl/     distribution of new tables, what DDL does to the catalog
+//! text ── references ──> names that may be variables, for who runs a function's body statement by statement
 //! text ── template ──> the same plan as that of an earlier statement that differs in its constants only
 //! ```
 //!
@@ -18,6 +19,7 @@
 //! - Statements are taken to be valid: PostgreSQL has accepted them before the planner sees them.
 //! - A statement that needs no rewriting is passed on as the very text the user wrote.
 
+mod builtins;
 mod clock;
 mod code;
 mod constant;
@@ -31,6 +33,8 @@ mod inline;
 pub mod parse;
 mod plan;
 mod plpgsql;
+mod references;
+mod routine;
 mod select;
 mod session;
 mod tables;
@@ -43,8 +47,11 @@ use catalog::Catalog;
 use pgerror::{PgError, Result, SqlState};
 
 pub use clock::{at_one_moment, may_read_clock};
+pub use functions::sql_statements;
 pub use parse::{Statement, StatementKind, parse};
 pub use plan::*;
+pub use references::{Place, Reference, References, names_in_from, references};
+pub use routine::{Argument, Routine, RoutineCall, Wanted, call_targets};
 pub use session::*;
 pub use tables::{read_tables, reads_only, written_table};
 pub use template::{Parameterised, Shape, Template};
@@ -55,7 +62,13 @@ use context::Context;
 ///
 /// Errors: 0A000 for what cannot be run correctly, with a hint; others (42P16, 42703, …) where our own clauses are wrong.
 pub fn plan(statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Plan> {
-    plan_in(&Context { catalog, session, exchanged: &[], copies: None }, statement)
+    let ctx = Context { catalog, session, exchanged: &[], copies: None };
+    let inlined = inline::inline(&ctx, statement)?;
+    let statement = inlined.as_ref().unwrap_or(statement);
+    match routine::plan(&ctx, statement)? {
+        Some(routine) => Ok(Plan::Routine(Box::new(routine))),
+        None => plan_inlined(&ctx, statement),
+    }
 }
 
 /// PostgreSQL's own refusal of a cursor over data changes.
@@ -70,10 +83,14 @@ pub fn check_cursor(inner: &Statement) -> Result<()> {
 }
 
 fn plan_in(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
-    use StatementKind as Kind;
     if let Some(inlined) = inline::inline(ctx, statement)? {
-        return plan_in(ctx, &inlined);
+        return plan_inlined(ctx, &inlined);
     }
+    plan_inlined(ctx, statement)
+}
+
+fn plan_inlined(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
+    use StatementKind as Kind;
     if let Some(plan) = with::plan(ctx, statement)? {
         return Ok(plan);
     }

@@ -16,6 +16,7 @@ use pgerror::PgError;
 use placement::{BucketMap, KeyType};
 
 use crate::parse::{ClusterCommand, DistributeBy};
+use crate::routine::Routine;
 pub use crate::with::plan::{Chain, ChainStep, Kept};
 
 /// One planned statement.
@@ -55,6 +56,8 @@ pub enum Plan {
     Redistribute(Box<Redistribute>),
     /// `CREATE NODE`, `EXECUTE DIRECT`, `CLEAN CONNECTION`, …: the executor's own commands.
     Cluster(Box<ClusterCommand>),
+    /// A function, procedure or block that no node can run by itself: its body is run statement by statement.
+    Routine(Box<Routine>),
     /// The session's own business (BEGIN, SET, SHOW, PREPARE, EXECUTE, FETCH, LISTEN, …): what it is stands in
     /// [`Statement::kind`](crate::Statement::kind).
     Session,

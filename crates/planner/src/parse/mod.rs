@@ -14,7 +14,7 @@ mod classify;
 mod cluster_commands;
 mod copy;
 mod distribute;
-mod scan;
+pub(crate) mod scan;
 mod statement;
 mod system_views;
 

@@ -80,6 +80,12 @@ pub(crate) fn integer(value: i64) -> Node {
     node(NodeEnum::AConst(AConst { isnull: false, location: -1, val: Some(val) }))
 }
 
+/// A string constant.
+pub(crate) fn text(value: &str) -> Node {
+    let val = Some(a_const::Val::Sval(protobuf::String { sval: value.to_owned() }));
+    node(NodeEnum::AConst(AConst { isnull: false, location: -1, val }))
+}
+
 /// `a AND b AND …`.
 pub(crate) fn and(args: Vec<Node>) -> Node {
     let boolop = protobuf::BoolExprType::AndExpr as i32;

@@ -140,6 +140,7 @@ pub fn catalog() -> Catalog {
         language: language.to_owned(),
         volatility: 'v',
         kind: 'f',
+        is_public: true,
         definition: format!(
             "CREATE OR REPLACE FUNCTION public.{name}() RETURNS bigint LANGUAGE {language} AS $function${body}$function$"
         ),

@@ -362,13 +362,13 @@ Forward (write) to 0
 
 DO $$ BEGIN IF true THEN COMMIT; END IF; END $$
 ----
-ERROR 0A000 COMMIT or ROLLBACK inside this code block is not supported on distributed tables
-  hint: Send them as statements of their own.
+Routine
+  this block
 
 DO $$ BEGIN DELETE FROM orders; END $$
 ----
-ERROR 0A000 this code block is not supported on distributed tables
-  hint: It does more than read: send its statements one by one.
+Routine
+  this block
 
 CREATE NODE dn4 WITH (TYPE = 'datanode', HOST = 'h', PORT = 5432, PRIMARY)
 ----

@@ -244,8 +244,9 @@ Scatter to [0 1 2]
 
 SELECT dynamic()
 ----
-ERROR 0A000 function dynamic() is not supported on distributed tables
-  hint: Its body may read or write tables that no single node has: write it in SQL or PL/pgSQL without EXECUTE.
+Routine
+  dynamic()
+  then SELECT $1::bigint AS dynamic
 
 SELECT * FROM scratch JOIN orders ON o_orderkey = scratch.id
 ----

@@ -151,7 +151,7 @@ Dag over [0 1 2]
 UPDATE orders SET o_custkey = count_orders() WHERE o_orderkey = 1
 ----
 ERROR 0A000 function count_orders(), which reads table "orders", is not supported on distributed tables
-  hint: Put the function's query into the statement itself.
+  hint: Put the function's query into the statement, or call it once, by itself or in FROM.
 
 UPDATE big_orders SET o_total = o_total + 1
 ----

@@ -1,0 +1,281 @@
+//! The names in a statement that may be variables of PL/pgSQL or parameters of a SQL function, with their places.
+//!
+//! Which of them are columns only PostgreSQL can say: whoever asks for this list asks it too.
+
+use std::collections::HashSet;
+
+use catalog::Catalog;
+use pg_query::protobuf::{ColumnRef, SelectStmt};
+use pg_query::{Node, NodeEnum};
+use pgerror::{PgError, Result, SqlState};
+
+use crate::context::{Context, Named};
+use crate::parse::{characters, scan};
+use crate::select::shape::is_star;
+use crate::session::SessionFacts;
+use crate::tree::{self, Ref, Walk};
+
+/// What a statement is and which names stand in its expressions.
+#[derive(Clone, Debug)]
+pub struct References {
+    /// In the order of the text.
+    pub names: Vec<Reference>,
+    /// It has neither FROM nor sub-selects nor tables: no name in it can be a column.
+    pub is_plain: bool,
+    /// Does it take parameters? Utility statements do not.
+    pub takes_parameters: bool,
+    /// Changes or locks rows: what a function that is not VOLATILE must not do, in PostgreSQL's words.
+    pub changes: Option<&'static str>,
+    /// Something that cannot run inside a function, in PostgreSQL's words.
+    pub forbidden: Option<&'static str>,
+}
+
+/// A name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reference {
+    /// Byte range in the text.
+    pub start: usize,
+    #[allow(missing_docs)]
+    pub end: usize,
+    /// `a.b` is two parts; `$1` is one.
+    pub parts: Vec<String>,
+    /// `.*` follows.
+    pub star: bool,
+    /// It is an item of a select list or of VALUES, so that several may stand there.
+    pub listed: bool,
+    /// What it may mean beside a variable.
+    pub place: Place,
+}
+
+/// Where a name stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In an expression: a column, if there is one of that name.
+    Expression,
+    /// Alone in ORDER BY or DISTINCT ON, and one of the query's own output columns.
+    Output,
+    /// Alone in GROUP BY, and one of the output columns: that, unless there is a column of the tables.
+    Grouped,
+    /// After ON CONFLICT: a column in any case.
+    Conflict,
+    /// `$n`.
+    Parameter,
+}
+
+/// The names in a statement. Errors: 42601 with PostgreSQL's message.
+pub fn references(sql: &str) -> Result<References> {
+    let statement = only_statement(sql)?;
+    let mut found =
+        References { names: Vec::new(), is_plain: true, takes_parameters: true, changes: None, forbidden: None };
+    match &statement {
+        NodeEnum::SelectStmt(select) if select.into_clause.is_some() => found.takes_parameters = false,
+        NodeEnum::SelectStmt(_) => {}
+        NodeEnum::InsertStmt(_) => found.changes = Some("INSERT"),
+        NodeEnum::UpdateStmt(_) => found.changes = Some("UPDATE"),
+        NodeEnum::DeleteStmt(_) => found.changes = Some("DELETE"),
+        NodeEnum::MergeStmt(_) => found.changes = Some("MERGE"),
+        NodeEnum::CallStmt(_) => found.changes = Some("CALL"),
+        NodeEnum::TransactionStmt(_) => found.forbidden = Some("unsupported transaction command in PL/pgSQL"),
+        NodeEnum::CopyStmt(copy) if copy.filename.is_empty() => {
+            found.forbidden = Some("cannot COPY to/from client in PL/pgSQL");
+        }
+        _ => (found.takes_parameters, found.changes) = (false, Some("a utility statement")),
+    }
+    if !found.takes_parameters || found.forbidden.is_some() {
+        found.is_plain = false;
+        return Ok(found);
+    }
+    let mut search = Search {
+        sql,
+        tokens: scan::tokens(sql).unwrap_or_default(),
+        found,
+        outputs: HashSet::new(),
+        grouped: HashSet::new(),
+        listed: HashSet::new(),
+    };
+    match &statement {
+        NodeEnum::CallStmt(call) => call.funccall.walk(&mut |node| search.node(node, false))?,
+        other => {
+            let mut top = true;
+            other.walk(&mut |node| search.node(node, std::mem::take(&mut top)))?;
+        }
+    }
+    search.found.names.sort_by_key(|name| name.start);
+    Ok(search.found)
+}
+
+fn only_statement(sql: &str) -> Result<NodeEnum> {
+    let mut parsed = pg_query::parse(sql, 0).map_err(|error| match error {
+        pg_query::Error::Parse(message) => PgError::new(SqlState::SYNTAX_ERROR, message),
+        other => PgError::new(SqlState::SYNTAX_ERROR, other.to_string()),
+    })?;
+    match (parsed.protobuf.stmts.pop().and_then(|raw| raw.stmt?.node), parsed.protobuf.stmts.is_empty()) {
+        (Some(node), true) => Ok(node),
+        _ => Err(PgError::new(SqlState::SYNTAX_ERROR, "not one statement")),
+    }
+}
+
+struct Search<'a> {
+    sql: &'a str,
+    tokens: Vec<scan::Token<'a>>,
+    found: References,
+    /// Places of names that are output columns of their query.
+    outputs: HashSet<i32>,
+    /// The same in GROUP BY.
+    grouped: HashSet<i32>,
+    /// Items of lists.
+    listed: HashSet<i32>,
+}
+
+impl Search<'_> {
+    fn node(&mut self, node: Ref<'_>, top: bool) -> Result<bool> {
+        match node {
+            Ref::SelectStmt(select) => {
+                self.found.is_plain &= top && select.from_clause.is_empty() && select.values_lists.is_empty();
+                self.outputs_of(select);
+                self.items_of(select);
+            }
+            Ref::InsertStmt(_) | Ref::UpdateStmt(_) | Ref::DeleteStmt(_) | Ref::MergeStmt(_) => {
+                self.found.is_plain = false;
+            }
+            Ref::LockingClause(_) => {
+                self.found.changes.get_or_insert("SELECT FOR UPDATE");
+            }
+            Ref::ColumnRef(column) => self.column(column)?,
+            Ref::ParamRef(parameter) => {
+                let parts = vec![format!("${}", parameter.number)];
+                self.add(parameter.location, parts, 1, false, Place::Parameter)?;
+            }
+            Ref::InferClause(infer) => {
+                for element in &infer.index_elems {
+                    if let Some(NodeEnum::IndexElem(element)) = &element.node
+                        && !element.name.is_empty()
+                    {
+                        let name = Reference {
+                            start: 0,
+                            end: 0,
+                            parts: vec![element.name.clone()],
+                            star: false,
+                            listed: false,
+                            place: Place::Conflict,
+                        };
+                        self.found.names.push(name);
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(true)
+    }
+
+    fn column(&mut self, column: &ColumnRef) -> Result<()> {
+        let star = matches!(column.fields.last(), Some(Node { node: Some(NodeEnum::AStar(_)) }));
+        let parts = tree::names_of(&column.fields);
+        if parts.is_empty() {
+            return Ok(());
+        }
+        let place = match &column.location {
+            at if self.outputs.contains(at) => Place::Output,
+            at if self.grouped.contains(at) => Place::Grouped,
+            _ => Place::Expression,
+        };
+        self.add(column.location, parts, column.fields.len(), star, place)
+    }
+
+    fn add(&mut self, location: i32, parts: Vec<String>, fields: usize, star: bool, place: Place) -> Result<()> {
+        let start = usize::try_from(location).unwrap_or(0);
+        let at = self.tokens.iter().position(|token| token.start == start);
+        let last = at.and_then(|at| self.tokens.get(at + 2 * (fields - 1)));
+        let end = last.ok_or_else(|| self.lost(start))?.end;
+        self.found.names.push(Reference { start, end, parts, star, listed: self.listed.contains(&location), place });
+        Ok(())
+    }
+
+    fn lost(&self, at: usize) -> PgError {
+        PgError::unsupported("a name in this spelling inside a function")
+            .detail(format!("It stands at character {} of: {}", characters(self.sql, at) + 1, self.sql))
+            .hint("Write it as name or name.name, without blanks or comments between.")
+    }
+
+    /// ORDER BY and DISTINCT ON look at the output columns first.
+    fn outputs_of(&mut self, select: &SelectStmt) {
+        let mut first = select;
+        while let Some(left) = first.larg.as_deref() {
+            first = left;
+        }
+        let is_output = |name: &str| {
+            first.target_list.iter().any(|target| match &target.node {
+                Some(NodeEnum::ResTarget(inner)) => is_star(target) || tree::output_name(inner) == name,
+                _ => false,
+            })
+        };
+        let alone = |item: &Node| match &item.node {
+            Some(NodeEnum::ColumnRef(column)) => match column.fields.as_slice() {
+                [Node { node: Some(NodeEnum::String(name)) }] if is_output(&name.sval) => Some(column.location),
+                _ => None,
+            },
+            _ => None,
+        };
+        let sorted = select.sort_clause.iter().filter_map(|item| match &item.node {
+            Some(NodeEnum::SortBy(sort)) => sort.node.as_deref(),
+            _ => None,
+        });
+        self.outputs.extend(sorted.chain(&select.distinct_clause).filter_map(alone));
+        self.grouped.extend(select.group_clause.iter().filter_map(alone));
+    }
+
+    fn items_of(&mut self, select: &SelectStmt) {
+        let targets = select.target_list.iter().filter_map(|target| match &target.node {
+            Some(NodeEnum::ResTarget(target)) => target.val.as_deref(),
+            _ => None,
+        });
+        let values = select.values_lists.iter().filter_map(|list| match &list.node {
+            Some(NodeEnum::List(list)) => Some(&list.items),
+            _ => None,
+        });
+        let columns = targets.chain(values.flatten()).filter_map(|item| match &item.node {
+            Some(NodeEnum::ColumnRef(column)) => Some(column.location),
+            _ => None,
+        });
+        self.listed.extend(columns);
+    }
+}
+
+/// All names that may mean something in the statement's FROM: columns, tables, aliases. `None` if not all of them are known.
+pub fn names_in_from(sql: &str, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Option<HashSet<String>>> {
+    const SYSTEM: [&str; 7] = ["ctid", "xmin", "xmax", "cmin", "cmax", "tableoid", "oid"];
+    let ctx = Context { catalog, session, exchanged: &[], copies: None };
+    let mut names: Option<HashSet<String>> = Some(SYSTEM.iter().map(|name| (*name).to_owned()).collect());
+    let mut add = |name: &str| {
+        if let Some(names) = &mut names {
+            names.insert(name.to_owned());
+        }
+    };
+    let mut is_known = true;
+    only_statement(sql)?.walk(&mut |node| {
+        match node {
+            Ref::RangeVar(name) => {
+                add(&name.relname);
+                add(&name.schemaname);
+                match ctx.resolve(name)? {
+                    Named::Distributed(relation) | Named::View(relation) | Named::Home(Some(relation)) => {
+                        relation.columns.iter().for_each(|column| add(&column.name));
+                    }
+                    Named::Home(None) => is_known = false,
+                }
+            }
+            Ref::Alias(alias) => {
+                add(&alias.aliasname);
+                tree::names_of(&alias.colnames).iter().for_each(|name| add(name));
+            }
+            Ref::ResTarget(target) => add(&tree::output_name(target)),
+            Ref::InsertStmt(_) | Ref::OnConflictClause(_) => add("excluded"),
+            Ref::CommonTableExpr(_) | Ref::RangeFunction(_) | Ref::RangeTableFunc(_) | Ref::JsonTable(_) => {
+                is_known = false
+            }
+            _ => {}
+        }
+        Ok(true)
+    })?;
+    Ok(names.filter(|_| is_known))
+}

@@ -1,0 +1,507 @@
+//! Functions, procedures and blocks that the coordinator runs statement by statement, since no node has all rows that they
+//! read or write.
+//!
+//! What [`inline`](crate::inline) cannot make part of the statement is run before it, and the statement gets the values:
+//!
+//! ```text
+//! SELECT f(5) + 1                → f(5);  SELECT CAST($1 AS int) + 1
+//! SELECT * FROM g(5) AS x        → g(5);  SELECT * FROM (SELECT unnest(CAST($1 AS int[])), …) AS x (a, …)
+//! ```
+//!
+//! That is right only for calls that PostgreSQL would make exactly once: in FROM at the top, or in the select list of a query
+//! without FROM, with arguments that name no column. A call that is not VOLATILE may stand anywhere. All other calls are left to be refused.
+
+use catalog::{Catalog, Function, Oid};
+use pg_query::protobuf::{
+    self, Alias, FuncCall, FunctionParameterMode, ParamRef, RangeFunction, RangeSubselect, RowExpr, SelectStmt,
+    TypeCast, TypeName,
+};
+use pg_query::{Node, NodeEnum};
+use pgerror::{PgError, Result};
+
+use crate::context::Context;
+use crate::functions;
+use crate::inline;
+use crate::parse::{self, Statement, StatementKind};
+use crate::tree::{self, Ref, Walk};
+
+/// See [`Plan::Routine`](crate::Plan::Routine).
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub enum Routine {
+    /// DO: the source of the block.
+    Block { source: String },
+    /// CALL.
+    Call(RoutineCall),
+    /// The calls one after the other; their values are further parameters of the statement.
+    Inside { calls: Vec<RoutineCall>, rest: Box<Statement> },
+}
+
+/// A call.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct RoutineCall {
+    pub function: Oid,
+    pub name: String,
+    pub is_volatile: bool,
+    /// No schema is written before the name.
+    pub is_bare: bool,
+    pub arguments: Vec<Argument>,
+    /// What the statement gets of it.
+    pub wanted: Wanted,
+}
+
+/// An argument, as SQL.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Argument {
+    /// As in `name => value`.
+    pub name: Option<String>,
+    pub sql: String,
+}
+
+/// Which parameters a call's result becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// None.
+    Nothing,
+    /// Each column of the only row, one parameter each.
+    Values(usize),
+    /// Each column of all rows as an array.
+    Arrays(usize),
+}
+
+/// How a statement is run of which functions or a body have to be run by the coordinator. `None`: as any other.
+pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Routine>> {
+    match (&statement.kind, statement.node()) {
+        (StatementKind::Do, Some(NodeEnum::DoStmt(block))) => do_block(ctx, statement, block),
+        (StatementKind::Call, Some(NodeEnum::CallStmt(call))) => call_procedure(ctx, call),
+        (StatementKind::Select | StatementKind::Insert | StatementKind::Update | StatementKind::Delete, Some(tree)) => {
+            calls_inside(ctx, statement, tree)
+        }
+        _ => Ok(None),
+    }
+}
+
+fn do_block(ctx: &Context<'_>, statement: &Statement, block: &protobuf::DoStmt) -> Result<Option<Routine>> {
+    let option = |name: &str| {
+        block.args.iter().find_map(|arg| match &arg.node {
+            Some(NodeEnum::DefElem(d)) if d.defname == name => d.arg.as_deref().and_then(tree::text_of),
+            _ => None,
+        })
+    };
+    if option("language").is_some_and(|language| language != "plpgsql") {
+        return Ok(None);
+    }
+    let (Some(source), facts) = (option("as"), functions::body_facts(ctx, "plpgsql", &statement.sql)?) else {
+        return Ok(None);
+    };
+    Ok(facts.refused.is_some().then(|| Routine::Block { source: source.to_owned() }))
+}
+
+fn call_procedure(ctx: &Context<'_>, call: &protobuf::CallStmt) -> Result<Option<Routine>> {
+    let Some(function) = call.funccall.as_ref() else { return Ok(None) };
+    let Some(procedure) = called(ctx, function, 'p')? else { return Ok(None) };
+    let Some(arguments) = arguments(function)? else { return Ok(None) };
+    Ok(Some(Routine::Call(RoutineCall {
+        function: procedure.oid,
+        name: procedure.name.clone(),
+        is_volatile: procedure.volatility == 'v',
+        is_bare: function.funcname.len() == 1,
+        arguments,
+        wanted: Wanted::Nothing,
+    })))
+}
+
+/// For each OUT and INOUT parameter of the procedure that a CALL names, the bare name that is its argument; `None` for any
+/// other argument.
+pub fn call_targets(sql: &str, catalog: &Catalog) -> Result<Vec<Option<Vec<String>>>> {
+    let unknown = || PgError::unsupported("this CALL inside a function").hint("Name the procedure with its schema.");
+    let parsed = pg_query::parse(sql, 0).map_err(|error| PgError::internal(error.to_string()))?;
+    let statement = parsed.protobuf.stmts.into_iter().next().and_then(|raw| raw.stmt?.node);
+    let Some(NodeEnum::CallStmt(call)) = statement else { return Err(unknown()) };
+    let call = call.funccall.ok_or_else(unknown)?;
+    let name = call.funcname.last().and_then(tree::text_of).unwrap_or_default();
+    let [procedure] = catalog.functions(name) else { return Err(unknown()) };
+    let parsed = pg_query::parse(&procedure.definition, 0).map_err(|error| PgError::internal(error.to_string()))?;
+    let definition = parsed.protobuf.stmts.into_iter().next().and_then(|raw| raw.stmt?.node);
+    let Some(NodeEnum::CreateFunctionStmt(create)) = definition else { return Err(unknown()) };
+    let mut targets = Vec::new();
+    for (at, parameter) in create.parameters.iter().enumerate() {
+        let Some(NodeEnum::FunctionParameter(parameter)) = &parameter.node else { return Err(unknown()) };
+        let named = call.args.iter().find_map(|arg| match &arg.node {
+            Some(NodeEnum::NamedArgExpr(named)) if named.name == parameter.name => named.arg.as_deref(),
+            _ => None,
+        });
+        let argument = named.or_else(|| call.args.get(at)).and_then(|node| node.node.as_ref());
+        if matches!(parameter.mode(), FunctionParameterMode::FuncParamOut | FunctionParameterMode::FuncParamInout) {
+            targets.push(match argument {
+                Some(NodeEnum::ColumnRef(column)) => Some(tree::names_of(&column.fields)),
+                _ => None,
+            });
+        }
+    }
+    Ok(targets)
+}
+
+/// The one routine of that name, if it has to be run by us.
+fn called<'a>(ctx: &Context<'a>, call: &FuncCall, kind: char) -> Result<Option<&'a Function>> {
+    Ok(inline::function(ctx, call)?.filter(|function| function.kind == kind))
+}
+
+/// `None` if the call is not a plain one.
+fn arguments(call: &FuncCall) -> Result<Option<Vec<Argument>>> {
+    let is_plain = call.agg_order.is_empty()
+        && call.agg_filter.is_none()
+        && call.over.is_none()
+        && !call.agg_distinct
+        && !call.agg_star
+        && !call.func_variadic;
+    let argument = |node: &Node| {
+        Ok(match &node.node {
+            Some(NodeEnum::NamedArgExpr(named)) => {
+                let value = named.arg.as_deref().ok_or_else(|| PgError::internal("an argument without a value"))?;
+                Argument { name: Some(named.name.clone()), sql: tree::deparse_expression(value)? }
+            }
+            _ => Argument { name: None, sql: tree::deparse_expression(node)? },
+        })
+    };
+    match is_plain {
+        true => call.args.iter().map(argument).collect::<Result<_>>().map(Some),
+        false => Ok(None),
+    }
+}
+
+fn calls_inside(ctx: &Context<'_>, statement: &Statement, tree: &NodeEnum) -> Result<Option<Routine>> {
+    let before = count(ctx, tree)?;
+    if before == 0 {
+        return Ok(None);
+    }
+    let mut taker = Taker { ctx, calls: Vec::new(), parameters: statement.parameters };
+    let mut tree = tree.clone();
+    match &mut tree {
+        NodeEnum::SelectStmt(select) => taker.query(select)?,
+        NodeEnum::InsertStmt(insert) => {
+            if let Some(NodeEnum::SelectStmt(select)) = insert.select_stmt.as_mut().and_then(|n| n.node.as_mut()) {
+                taker.query(select)?;
+            }
+        }
+        _ => {}
+    }
+    taker.anywhere(&mut tree)?;
+    if taker.calls.is_empty() || count(ctx, &tree)? > 0 {
+        return Ok(None);
+    }
+    let rest = parse::build(&tree::deparse(&tree)?, tree)?;
+    Ok(Some(Routine::Inside { calls: taker.calls, rest: Box::new(rest) }))
+}
+
+/// Calls that are ours to run.
+fn count(ctx: &Context<'_>, tree: &NodeEnum) -> Result<usize> {
+    let mut found = 0;
+    tree.walk(&mut |node| {
+        if let Ref::FuncCall(call) = node {
+            found += usize::from(inline::function(ctx, call)?.is_some());
+        }
+        Ok(true)
+    })?;
+    Ok(found)
+}
+
+/// Puts parameters in place of calls.
+struct Taker<'a> {
+    ctx: &'a Context<'a>,
+    calls: Vec<RoutineCall>,
+    /// Parameters so far.
+    parameters: usize,
+}
+
+impl<'a> Taker<'a> {
+    /// Calls that a query makes once.
+    fn query(&mut self, select: &mut SelectStmt) -> Result<()> {
+        let is_once = select.op == protobuf::SetOperation::SetopNone as i32
+            && select.with_clause.is_none()
+            && select.limit_count.is_none()
+            && select.limit_offset.is_none();
+        if !is_once {
+            return Ok(());
+        }
+        if select.from_clause.is_empty() && select.where_clause.is_none() && select.values_lists.len() < 2 {
+            for target in &mut select.target_list {
+                name_target(target);
+                self.target(target)?;
+            }
+            for value in select.values_lists.iter_mut() {
+                value.rewrite(&mut |node| self.plain(node))?;
+            }
+        }
+        select.from_clause.iter_mut().try_for_each(|item| self.item(item))
+    }
+
+    /// An entry of a select list: the call may give a set.
+    fn target(&mut self, target: &mut Node) -> Result<()> {
+        let Some(NodeEnum::ResTarget(target)) = &mut target.node else { return Ok(()) };
+        let Some(value) = target.val.as_deref_mut() else { return Ok(()) };
+        if let Some(NodeEnum::FuncCall(call)) = &value.node
+            && let Some(taken) = self.take(call, true)?
+        {
+            *value = taken;
+            return Ok(());
+        }
+        value.rewrite(&mut |node| self.plain(node))
+    }
+
+    /// Goes down only through what evaluates all of its parts, once.
+    fn plain(&mut self, node: &mut Node) -> Result<bool> {
+        match &node.node {
+            Some(NodeEnum::FuncCall(call)) => {
+                if let Some(taken) = self.take(call, false)? {
+                    *node = taken;
+                    return Ok(false);
+                }
+                Ok(true)
+            }
+            Some(NodeEnum::TypeCast(_) | NodeEnum::List(_) | NodeEnum::RowExpr(_) | NodeEnum::AArrayExpr(_)) => {
+                Ok(true)
+            }
+            Some(NodeEnum::AExpr(e)) => Ok(e.kind == protobuf::AExprKind::AexprOp as i32),
+            _ => Ok(false),
+        }
+    }
+
+    /// An item of FROM, or a side of a join.
+    fn item(&mut self, item: &mut Node) -> Result<()> {
+        match &mut item.node {
+            Some(NodeEnum::JoinExpr(join)) => {
+                for side in [join.larg.as_deref_mut(), join.rarg.as_deref_mut()].into_iter().flatten() {
+                    self.item(side)?;
+                }
+            }
+            Some(NodeEnum::RangeFunction(function)) => {
+                if let Some(taken) = self.from(function)? {
+                    *item = taken;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn from(&mut self, item: &RangeFunction) -> Result<Option<Node>> {
+        let [Node { node: Some(NodeEnum::List(list)) }] = item.functions.as_slice() else { return Ok(None) };
+        let Some(NodeEnum::FuncCall(call)) = list.items.first().and_then(|node| node.node.as_ref()) else {
+            return Ok(None);
+        };
+        if item.ordinality || item.is_rowsfrom || !item.coldeflist.is_empty() {
+            return Ok(None);
+        }
+        let Some((function, result)) = self.ours(call)? else { return Ok(None) };
+        let function_name = call.funcname.last().and_then(tree::text_of).unwrap_or_default();
+        let mut alias =
+            item.alias.clone().unwrap_or_else(|| Alias { aliasname: function_name.to_owned(), colnames: Vec::new() });
+        let types = result.columns();
+        let Some(at) = self.add(function, call, result.wanted(types.len()))? else { return Ok(None) };
+        let values = types.iter().enumerate().map(|(nth, of)| result.value(at + nth, of));
+        let target_list = match &result.outs[..] {
+            [] if result.is_row(self.ctx) => return Err(whole_rows(function_name)),
+            _ => values.map(|value| tree::target(value, None)).collect(),
+        };
+        let names = match &result.outs[..] {
+            [] => vec![alias.aliasname.clone()],
+            outs => outs.iter().map(|(name, _)| name.clone()).collect(),
+        };
+        alias
+            .colnames
+            .extend(names.iter().skip(alias.colnames.len()).map(|name| tree::string(name)).collect::<Vec<_>>());
+        let query = SelectStmt { target_list, ..tree::empty_select() };
+        Ok(Some(tree::node(NodeEnum::RangeSubselect(Box::new(RangeSubselect {
+            lateral: false,
+            subquery: Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(query))))),
+            alias: Some(alias),
+        })))))
+    }
+
+    /// Calls of functions that are not VOLATILE, wherever they stand.
+    fn anywhere(&mut self, tree: &mut NodeEnum) -> Result<()> {
+        tree.rewrite(&mut |node| {
+            if let Some(NodeEnum::ResTarget(_)) = &node.node {
+                name_target(node);
+            }
+            if let Some(NodeEnum::FuncCall(call)) = &node.node
+                && let Some((function, _)) = self.ours(call)?
+                && function.volatility != 'v'
+                && let Some(taken) = self.take(call, false)?
+            {
+                *node = taken;
+                return Ok(false);
+            }
+            Ok(!matches!(&node.node, Some(NodeEnum::RangeFunction(_))))
+        })
+    }
+
+    /// What stands for a call in an expression.
+    fn take(&mut self, call: &FuncCall, may_be_set: bool) -> Result<Option<Node>> {
+        let Some((function, result)) = self.ours(call)? else { return Ok(None) };
+        let types = result.columns();
+        if result.set && (!may_be_set || types.len() != 1) {
+            return Ok(None);
+        }
+        let Some(at) = self.add(function, call, result.wanted(types.len()))? else { return Ok(None) };
+        let mut values: Vec<Node> = types.iter().enumerate().map(|(nth, of)| result.value(at + nth, of)).collect();
+        Ok(match values.len() {
+            1 => values.pop(),
+            _ => Some(tree::node(NodeEnum::RowExpr(Box::new(RowExpr {
+                args: values,
+                row_format: protobuf::CoercionForm::CoerceExplicitCall as i32,
+                ..RowExpr::default()
+            })))),
+        })
+    }
+
+    fn ours(&self, call: &FuncCall) -> Result<Option<(&'a Function, Shape)>> {
+        let Some(function) = called(self.ctx, call, 'f')? else { return Ok(None) };
+        Ok(Shape::of(function).map(|shape| (function, shape)))
+    }
+
+    /// Notes the call; gives the number of its first parameter. `None` if its arguments depend on rows.
+    fn add(&mut self, function: &Function, call: &FuncCall, wanted: Wanted) -> Result<Option<usize>> {
+        let mut depends = false;
+        call.args.walk(&mut |node| {
+            depends |= matches!(node, Ref::ColumnRef(_) | Ref::SubLink(_));
+            Ok(!depends)
+        })?;
+        let Some(arguments) = arguments(call)?.filter(|_| !depends) else { return Ok(None) };
+        let first = self.parameters + 1;
+        self.parameters += match wanted {
+            Wanted::Nothing => 0,
+            Wanted::Values(count) | Wanted::Arrays(count) => count,
+        };
+        let (oid, name) = (function.oid, function.name.clone());
+        let (is_volatile, is_bare) = (function.volatility == 'v', call.funcname.len() == 1);
+        self.calls.push(RoutineCall { function: oid, name, is_volatile, is_bare, arguments, wanted });
+        Ok(Some(first))
+    }
+}
+
+/// An output column keeps the name that the call gave it.
+fn name_target(target: &mut Node) {
+    if let Some(NodeEnum::ResTarget(target)) = &mut target.node
+        && target.name.is_empty()
+        && target.val.as_deref().is_some_and(|value| !matches!(&value.node, Some(NodeEnum::ColumnRef(_))))
+    {
+        target.name = tree::output_name(target);
+    }
+}
+
+fn whole_rows(name: &str) -> PgError {
+    PgError::unsupported(format!("function {name}() in FROM, which returns rows of a named type,"))
+        .hint("Declare it with RETURNS TABLE (…).")
+}
+
+/// What a function returns.
+struct Shape {
+    /// The type after RETURNS, if it is not a record or void.
+    returns: Option<TypeName>,
+    is_void: bool,
+    is_sql: bool,
+    set: bool,
+    /// OUT parameters and columns of RETURNS TABLE.
+    outs: Vec<(String, TypeName)>,
+}
+
+impl Shape {
+    /// `None` if it cannot be told from the function alone.
+    fn of(function: &Function) -> Option<Self> {
+        let parsed = pg_query::parse(&function.definition, 0).ok()?;
+        let create = match parsed.protobuf.stmts.into_iter().next()?.stmt?.node? {
+            NodeEnum::CreateFunctionStmt(create) => create,
+            _ => return None,
+        };
+        let (mut outs, mut table) = (Vec::new(), false);
+        for (at, parameter) in create.parameters.iter().enumerate() {
+            let Some(NodeEnum::FunctionParameter(parameter)) = &parameter.node else { return None };
+            let of = parameter.arg_type.clone()?;
+            let name = match parameter.name.as_str() {
+                "" => format!("column{}", at + 1),
+                name => name.to_owned(),
+            };
+            match parameter.mode() {
+                FunctionParameterMode::FuncParamIn | FunctionParameterMode::FuncParamDefault => {}
+                FunctionParameterMode::FuncParamOut | FunctionParameterMode::FuncParamInout => outs.push((name, of)),
+                FunctionParameterMode::FuncParamTable => {
+                    table = true;
+                    outs.push((name, of));
+                }
+                _ => return None,
+            }
+        }
+        let name = |of: &TypeName| of.names.last().and_then(tree::text_of).unwrap_or_default().to_owned();
+        let declared = create.return_type.clone();
+        let set = table || declared.as_ref().is_some_and(|of| of.setof);
+        let word = declared.as_ref().map(&name).unwrap_or_default();
+        let returns = declared.filter(|_| !table && outs.is_empty()).map(|of| TypeName { setof: false, ..of });
+        let all = returns.iter().chain(outs.iter().map(|(_, of)| of));
+        let is_unclear = |of: &TypeName| {
+            let name = name(of);
+            name.starts_with("any") || ["record", "trigger", "internal", "cstring"].contains(&name.as_str())
+        };
+        let is_nested = |of: &TypeName| set && !of.array_bounds.is_empty();
+        if all.clone().any(|of| is_unclear(of) || is_nested(of)) {
+            return None;
+        }
+        Some(Self { returns, is_void: word == "void", is_sql: function.language == "sql", set, outs })
+    }
+
+    fn columns(&self) -> Vec<TypeName> {
+        match &self.returns {
+            Some(of) => vec![of.clone()],
+            None => self.outs.iter().map(|(_, of)| of.clone()).collect(),
+        }
+    }
+
+    fn wanted(&self, columns: usize) -> Wanted {
+        match (self.is_void, self.set) {
+            (true, _) => Wanted::Nothing,
+            (_, true) => Wanted::Arrays(columns),
+            (_, false) => Wanted::Values(columns),
+        }
+    }
+
+    /// May the type be that of rows?
+    fn is_row(&self, ctx: &Context<'_>) -> bool {
+        let Some(of) = &self.returns else { return false };
+        let name = of.names.last().and_then(tree::text_of).unwrap_or_default();
+        of.array_bounds.is_empty() && ctx.catalog.relations().any(|relation| relation.name == name)
+    }
+
+    /// A column of the result from its parameter.
+    fn value(&self, parameter: usize, of: &TypeName) -> Node {
+        if self.is_void {
+            let empty = match self.is_sql {
+                true => tree::node(NodeEnum::AConst(protobuf::AConst { isnull: true, ..Default::default() })),
+                false => tree::text(""),
+            };
+            return cast(empty, of.clone());
+        }
+        let value = tree::node(NodeEnum::ParamRef(ParamRef {
+            number: i32::try_from(parameter).unwrap_or(i32::MAX),
+            location: -1,
+        }));
+        if !self.set {
+            return cast(value, of.clone());
+        }
+        let bound = tree::node(NodeEnum::Integer(protobuf::Integer { ival: -1 }));
+        let array = TypeName { array_bounds: vec![bound], ..of.clone() };
+        tree::node(NodeEnum::FuncCall(Box::new(FuncCall {
+            funcname: vec![tree::string("pg_catalog"), tree::string("unnest")],
+            args: vec![cast(value, array)],
+            funcformat: protobuf::CoercionForm::CoerceExplicitCall as i32,
+            location: -1,
+            ..FuncCall::default()
+        })))
+    }
+}
+
+fn cast(value: Node, of: TypeName) -> Node {
+    tree::node(NodeEnum::TypeCast(Box::new(TypeCast { arg: Some(Box::new(value)), type_name: Some(of), location: -1 })))
+}
