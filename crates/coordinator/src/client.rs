@@ -15,6 +15,7 @@ use planner::parse::{Statement, StatementKind, Transaction};
 
 use crate::listener::Shared;
 use crate::prepared::{Portal, Prepared};
+use crate::routines::Wanted;
 use crate::simple::text;
 
 /// Bytes of a client's further messages read ahead while a statement runs; more wait in the socket.
@@ -39,6 +40,10 @@ pub(crate) struct Client {
     pub(crate) implicit_block: bool,
     /// After an error in the extended protocol messages are skipped up to Sync.
     pub(crate) skip_to_sync: bool,
+    /// Rows of statements go here, not to the client: they are those of a function's body.
+    pub(crate) capture: Option<executor::Spool>,
+    /// Functions and blocks that the coordinator runs.
+    pub(crate) routines: crate::routines::Routines,
     /// Settings last reported by ParameterStatus.
     pub(crate) reported: HashMap<String, String>,
     key: (i32, i32),
@@ -115,6 +120,8 @@ impl Client {
             cursors: HashMap::new(),
             implicit_block: false,
             skip_to_sync: false,
+            capture: None,
+            routines: Default::default(),
             reported: HashMap::new(),
             key,
         }
@@ -207,21 +214,28 @@ impl Client {
         &mut self,
         statement: &Statement,
         call: &Call,
-        spool: Option<&mut executor::Spool>,
+        mut spool: Option<&mut executor::Spool>,
     ) -> Result<Completion> {
         self.refuse_in_failed_block(&statement.kind)?;
-        let result = self.execute_unguarded(statement, call, spool).await;
+        let result = match self.execute_unguarded(statement, call, spool.as_deref_mut()).await {
+            Ok(_) if self.routines.wanted.is_some() => self.run_wanted(spool).await,
+            result => result,
+        };
         let result = self.session.judged(result).await;
         self.after_statement(result.is_err()).await;
         result
     }
 
-    async fn after_statement(&mut self, failed: bool) {
+    pub(crate) async fn after_statement(&mut self, failed: bool) {
         if failed {
             self.session.fail();
             self.session.release();
             self.session.give_up_locks().await;
         }
+        self.send_notices();
+    }
+
+    pub(crate) fn send_notices(&mut self) {
         for frame in self.session.take_notices() {
             self.send_frame(&frame);
         }
@@ -259,7 +273,7 @@ impl Client {
         Some(result)
     }
 
-    async fn execute_unguarded(
+    pub(crate) async fn execute_unguarded(
         &mut self,
         statement: &Statement,
         call: &Call,
@@ -329,6 +343,10 @@ impl Client {
             Plan::CopyFrom(copy) => return self.copy_from(copy, statement).await,
             Plan::CopyHome(copy) => return self.copy_home(copy, statement).await,
             Plan::CopyTo(copy) => return self.copy_to(copy, statement).await,
+            Plan::Routine(routine) => {
+                self.routines.wanted = Some(Wanted::new(routine, statement, call));
+                return Ok(Completion::Empty);
+            }
             _ => {}
         }
         let makes_temp_table =
@@ -346,7 +364,7 @@ impl Client {
     async fn watch(&mut self, plan: &Plan, call: &Call, spool: Option<&mut executor::Spool>) -> Result<Completion> {
         let mut output = match spool {
             Some(spool) => Output::spool(spool),
-            None => Output::client(&mut self.writer),
+            None => output(&mut self.capture, &mut self.writer),
         };
         let cancel = self.session.cancel_set();
         watched(&mut self.reader, &cancel, self.session.run(plan, call, &mut output)).await
@@ -361,7 +379,7 @@ impl Client {
         }
     }
 
-    fn refuse_in_failed_block(&self, kind: &StatementKind) -> Result<()> {
+    pub(crate) fn refuse_in_failed_block(&self, kind: &StatementKind) -> Result<()> {
         use Transaction::{Commit, Prepare, Rollback, RollbackTo};
         let ends = matches!(
             kind,
@@ -420,6 +438,14 @@ impl Client {
         let result = self.commit().await.map(|_| ());
         self.transaction_ended(result.is_ok());
         self.session.judged(result).await
+    }
+}
+
+/// Where rows go.
+pub(crate) fn output<'a>(capture: &'a mut Option<executor::Spool>, writer: &'a mut FrameWriter) -> Output<'a> {
+    match capture {
+        Some(spool) => Output::spool(spool),
+        None => Output::client(writer),
     }
 }
 

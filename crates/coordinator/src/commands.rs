@@ -3,14 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use executor::{
-    Call, Completion, End, Isolation, Output, Parameters, STATEMENT_TIMEOUT, SnapshotMode, own_setting_name,
-};
+use executor::{Call, Completion, End, Isolation, Parameters, STATEMENT_TIMEOUT, SnapshotMode, own_setting_name};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend;
 use planner::parse::{CopyEndpoint, Discard, SetStatement, Statement, StatementKind, Transaction, TransactionModes};
 
-use crate::client::{Client, finished, keeps_columns, watched};
+use crate::client::{Client, finished, keeps_columns, output, watched};
 use crate::prepared::Prepared;
 
 /// Settings of Postgres-XL that scripts set and that have nothing to decide here.
@@ -94,7 +92,7 @@ impl Client {
         }))
     }
 
-    async fn transaction(&mut self, transaction: &Transaction) -> Result<Completion> {
+    pub(crate) async fn transaction(&mut self, transaction: &Transaction) -> Result<Completion> {
         match transaction {
             Transaction::Begin(modes) => {
                 if self.session.in_block() && !self.implicit_block {
@@ -371,7 +369,7 @@ impl Client {
             self.forward_home(&sql, call).await?;
             return Ok(Completion::tag("SHOW"));
         }
-        let mut output = Output::client(&mut self.writer);
+        let mut output = output(&mut self.capture, &mut self.writer);
         self.session.show(&statement.sql, call, &mut output).await
     }
 
@@ -398,7 +396,7 @@ impl Client {
     /// Runs a statement as it is on the home node and passes its rows on.
     pub(crate) async fn forward_home(&mut self, sql: &str, call: &Call) -> Result<Completion> {
         let cancel = self.session.cancel_set();
-        let mut output = Output::client(&mut self.writer);
+        let mut output = output(&mut self.capture, &mut self.writer);
         watched(&mut self.reader, &cancel, self.session.forward_home(sql, call, &mut output)).await
     }
 

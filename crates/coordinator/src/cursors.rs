@@ -10,13 +10,13 @@
 use std::sync::Arc;
 
 use catalog::NodeId;
-use executor::{Call, Completion, Output};
+use executor::{Call, Completion};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::Field;
 use planner::parse::{DeclareCursor, Statement};
 use planner::{Dag, Input, Plan};
 
-use crate::client::{Client, watched};
+use crate::client::{Client, output, watched};
 
 /// Where a cursor lives.
 pub(crate) struct Cursor {
@@ -31,7 +31,8 @@ pub(crate) struct Cursor {
 impl Client {
     pub(crate) async fn declare_cursor(&mut self, declare: &DeclareCursor, call: &Call) -> Result<Completion> {
         let is_alone = !self.session.in_block();
-        if !declare.hold && (is_alone || self.implicit_block) {
+        let in_routine = self.routines.depth() > 0;
+        if !declare.hold && (is_alone || self.implicit_block) && !in_routine {
             return Err(PgError::new(
                 SqlState::NO_ACTIVE_SQL_TRANSACTION,
                 "DECLARE CURSOR can only be used in transaction blocks",
@@ -111,7 +112,7 @@ impl Client {
     pub(crate) async fn fetch(&mut self, cursor: &str, statement: &Statement, call: &Call) -> Result<Completion> {
         let node = self.cursor(cursor)?.node;
         let cancel = self.session.cancel_set();
-        let mut output = Output::client(&mut self.writer);
+        let mut output = output(&mut self.capture, &mut self.writer);
         let work = self.session.forward_to(node, &statement.sql, call, &mut output);
         watched(&mut self.reader, &cancel, work).await
     }

@@ -127,7 +127,8 @@ impl Client {
             | StatementKind::Insert
             | StatementKind::Update
             | StatementKind::Delete
-            | StatementKind::Merge => {}
+            | StatementKind::Merge
+            | StatementKind::Call => {}
             StatementKind::Show { .. } | StatementKind::Explain(_) => {}
             StatementKind::Execute { name, .. } => {
                 return bare(self.named_statement(name)?.description.fields.clone());

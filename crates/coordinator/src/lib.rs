@@ -6,7 +6,8 @@
 //!
 //! * [`listener`](mod@listener): accepts connections, hands out cancel keys, ends everything on shutdown.
 //! * `startup`: the startup packet and SCRAM; `client`: the message loop; `simple`, `extended`: the two query protocols;
-//!   `commands`: statements that are the session's own business (BEGIN, SET, PREPARE, cursors, …).
+//!   `commands`: statements that are the session's own business (BEGIN, SET, PREPARE, cursors, …);
+//!   `routines`: bodies of functions and blocks that no node can run by itself, statement by statement.
 //!
 //! Invariants: one task a client; a client that vanishes has its statement cancelled and its links given back or closed;
 //! every message is answered as PostgreSQL would answer it, one ReadyForQuery for each Query or Sync.
@@ -18,7 +19,10 @@ mod cursors;
 mod extended;
 mod listener;
 mod prepared;
+mod routines;
 mod simple;
+mod stack;
 mod startup;
 
 pub use listener::{Authentication, Coordinator, CoordinatorOptions};
+pub use stack::note_stack_base;

@@ -51,7 +51,11 @@ fn main() -> std::process::ExitCode {
         Command::Gtm(arguments) if arguments.detached => cluster::detach("loxo"),
         _ => {}
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_stack_size(STACK_BYTES).build();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_stack_size(STACK_BYTES)
+        .on_thread_start(coordinator::note_stack_base)
+        .build();
     let outcome = runtime.map_err(pgerror::PgError::from).and_then(|runtime| {
         runtime.block_on(async {
             match command {

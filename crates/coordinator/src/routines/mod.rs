@@ -1,0 +1,402 @@
+//! Functions, procedures and DO blocks whose bodies the coordinator runs, statement by statement (crate `routine`).
+//!
+//! Each statement of a body takes the way of any other statement of the session, in the same transaction: a block that is open,
+//! or one of its own. Its rows are captured instead of being sent. A statement that calls such functions is run after them,
+//! with their values as parameters.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use executor::{Call, Completion, Isolation, Parameters, Rows, Spool};
+use pgerror::{PgError, Result, SqlState};
+use planner::{Argument, RoutineCall, Statement};
+use routine::{Ended, Pending, Type, array_text};
+
+use crate::client::Client;
+use crate::stack;
+
+mod host;
+mod signature;
+
+use host::ClientHost;
+use signature::Signature;
+
+/// Calls inside each other, if the stack is large enough.
+const DEPTH_MAX: usize = 1000;
+/// Most bytes of a thread's stack in use when a body is begun; it has 8 MiB, and in a body a statement needs some too.
+const STACK_BYTES_MAX: usize = 4 << 20;
+
+/// What the bodies under way share.
+#[derive(Default)]
+pub(crate) struct Routines {
+    depth: usize,
+    /// CONTEXT of the statement that is being run.
+    context: String,
+    types: HashMap<(u32, i32), Type>,
+    expressions: HashMap<String, Type>,
+    casts: HashMap<(u32, u32), bool>,
+    /// What the statement that is being run turned out to need. It is run when the way there has been left, so that bodies that
+    /// call each other need little of the stack.
+    pub(crate) wanted: Option<Box<Wanted>>,
+    /// Cursors without a name so far.
+    portals: usize,
+}
+
+impl Routines {
+    /// How many are under way in each other.
+    pub(crate) fn depth(&self) -> usize {
+        self.depth
+    }
+}
+
+/// A plan whose bodies are to be run.
+pub(crate) struct Wanted {
+    routine: planner::Routine,
+    statement: Statement,
+    call: Call,
+}
+
+impl Wanted {
+    pub(crate) fn new(routine: &planner::Routine, statement: &Statement, call: &Call) -> Box<Self> {
+        Box::new(Self { routine: routine.clone(), statement: statement.clone(), call: call.clone() })
+    }
+}
+
+/// Where a routine is called from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Caller {
+    /// A statement of the client's own that opened no transaction before: the body may end transactions.
+    Alone,
+    Inside,
+}
+
+impl Client {
+    /// Runs what a plan says, in the open block or in a transaction of its own.
+    pub(crate) fn run_routine<'s>(
+        &'s mut self,
+        routine: &'s planner::Routine,
+        statement: &'s Statement,
+        call: &'s Call,
+        spool: Option<&'s mut Spool>,
+    ) -> Pending<'s, Completion> {
+        Box::pin(async move {
+            let is_alone = !self.session.in_block();
+            if is_alone {
+                self.session.begin(isolation(routine), "", false);
+            }
+            let captured = self.capture.take();
+            if self.routines.depth == 0 {
+                let portals = self.routines.portals;
+                self.routines = Routines { portals, ..Routines::default() };
+            }
+            let caller = if is_alone { Caller::Alone } else { Caller::Inside };
+            let outcome = self.bodies(routine, statement, call, caller).await;
+            self.capture = captured;
+            let outcome = match outcome {
+                Ok(rest) => self.rest(rest, call, spool).await,
+                Err(error) => Err(error),
+            };
+            if is_alone {
+                return self.end_alone(outcome).await;
+            }
+            outcome
+        })
+    }
+
+    async fn end_alone(&mut self, outcome: Result<Completion>) -> Result<Completion> {
+        let ended = match &outcome {
+            Ok(_) => self.commit().await.map(|_| ()),
+            Err(_) => {
+                self.session.fail();
+                self.session.rollback().await;
+                Ok(())
+            }
+        };
+        self.transaction_ended(outcome.is_ok() && ended.is_ok());
+        self.report_settings();
+        ended.and(outcome)
+    }
+
+    /// Runs the bodies; gives what is left to do.
+    fn bodies<'s>(
+        &'s mut self,
+        routine: &'s planner::Routine,
+        statement: &'s Statement,
+        call: &'s Call,
+        caller: Caller,
+    ) -> Pending<'s, Rest> {
+        Box::pin(async move {
+            match routine {
+                planner::Routine::Block { source } => {
+                    self.block(source, caller).await?;
+                    Ok(Rest::Tag("DO"))
+                }
+                planner::Routine::Call(one) => {
+                    self.accepted(statement, call).await?;
+                    let (signature, ended) = self.called(one, call, caller).await?;
+                    Ok(match signature.columns.is_empty() {
+                        true => Rest::Tag("CALL"),
+                        false => Rest::Row(signature, ended),
+                    })
+                }
+                planner::Routine::Inside { calls, rest } => {
+                    self.accepted(statement, call).await?;
+                    // What is bound beyond the statement's own parameters stands for nothing.
+                    let own = own_parameters(call, statement.parameters);
+                    let mut call = Call { parameters: Some(Arc::new(own)), ..call.clone() };
+                    for one in calls {
+                        let (_, ended) = self.called(one, &call, Caller::Inside).await?;
+                        call.parameters = Some(Arc::new(with_values(&call, one.wanted, ended)));
+                    }
+                    Ok(Rest::Statement(rest.as_ref().clone(), call))
+                }
+            }
+        })
+    }
+
+    /// PostgreSQL finds the function by its name and arguments, or says why not.
+    async fn accepted(&mut self, statement: &Statement, call: &Call) -> Result<()> {
+        let types = call.parameters.as_ref().map(|parameters| parameters.types.clone()).unwrap_or_default();
+        self.session.describe(&statement.sql, &types).await.map(drop)
+    }
+
+    /// What comes after the bodies.
+    fn rest<'s>(&'s mut self, rest: Rest, call: &'s Call, spool: Option<&'s mut Spool>) -> Pending<'s, Completion> {
+        Box::pin(async move {
+            match rest {
+                Rest::Tag(tag) => Ok(Completion::tag(tag)),
+                Rest::Row(signature, ended) => {
+                    let (sql, parameters) = signature.row(ended);
+                    let call = Call { parameters: Some(Arc::new(parameters)), ..call.clone() };
+                    self.forward_home(&sql, &call).await?;
+                    Ok(Completion::tag("CALL"))
+                }
+                Rest::Statement(rest, with) => {
+                    let plan = self.session.plan(&rest, &with, None).await?;
+                    let with = Call { describe: call.describe, result_formats: call.result_formats.clone(), ..with };
+                    Box::pin(self.run_plan(&plan, &rest, &with, spool)).await
+                }
+            }
+        })
+    }
+
+    /// DO.
+    async fn block(&mut self, source: &str, caller: Caller) -> Result<()> {
+        if let Some(text) = routine::compile_only(source)? {
+            self.asked(&format!("DO {}", catalog::quote_literal(&text))).await?;
+        }
+        let body = routine::body(source)?;
+        let routine = routine::Routine {
+            signature: "inline_code_block".to_owned(),
+            name: "inline_code_block".to_owned(),
+            parameters: Vec::new(),
+            columns: Vec::new(),
+            by_parameters: false,
+            is_set: false,
+            is_sql: false,
+            is_atomic: caller == Caller::Inside,
+            reads_only: false,
+            callers: self.routines.context.clone(),
+        };
+        self.enter(&routine, &body).await.map(drop)
+    }
+
+    /// Runs a body, one level deeper.
+    fn enter<'s>(&'s mut self, routine: &'s routine::Routine, body: &'s routine::ast::Body) -> Pending<'s, Ended> {
+        Box::pin(async move {
+            if self.routines.depth >= DEPTH_MAX || stack::used() > STACK_BYTES_MAX {
+                let code = SqlState::from_bytes(b"54001").unwrap_or(SqlState::PROGRAM_LIMIT_EXCEEDED);
+                return Err(PgError::new(code, "stack depth limit exceeded")
+                    .detail(format!("{} bodies are under way in each other.", self.routines.depth))
+                    .hint("Use a loop instead of recursion."));
+            }
+            self.routines.depth += 1;
+            let outside = std::mem::take(&mut self.routines.context);
+            let mut host = ClientHost { client: self };
+            let ended = routine::run(&mut host, routine, body).await;
+            self.routines.context = outside;
+            self.routines.depth -= 1;
+            ended
+        })
+    }
+
+    /// Runs the body of a function or procedure with its arguments.
+    fn called<'s>(
+        &'s mut self,
+        one: &'s RoutineCall,
+        call: &'s Call,
+        caller: Caller,
+    ) -> Pending<'s, (Signature, Ended)> {
+        Box::pin(async move {
+            let signature = self.signature(one).await?;
+            signature.check(one, self.session.keeps_snapshot())?;
+            let values = self.arguments(&signature, &one.arguments, call).await?;
+            if signature.is_strict && signature.has_null(&values) {
+                let row = vec![None; signature.columns.len()];
+                let rows = if signature.is_set { Vec::new() } else { vec![row] };
+                return Ok((signature, Ended { rows }));
+            }
+            let body = signature.body()?;
+            let mut routine = signature.routine(values, caller == Caller::Alone, self.routines.context.clone());
+            let before = self.set_for(&signature.settings).await?;
+            if !before.is_empty() {
+                let sql = format!("SELECT {}::pg_catalog.regprocedure::text", one.function);
+                let rows = self.asked(&sql).await?;
+                routine.signature = rows.into_iter().flatten().flatten().next().map_or_else(String::new, text);
+            }
+            let ended = self.enter(&routine, &body).await?;
+            self.set_for(&before).await?;
+            Ok((signature, ended))
+        })
+    }
+
+    /// SET clauses of a function; gives what the settings were. After an error the transaction takes them back.
+    async fn set_for(&mut self, settings: &[(String, String)]) -> Result<Vec<(String, String)>> {
+        let mut before = Vec::with_capacity(settings.len());
+        for (name, value) in settings {
+            let (name_text, value) = (catalog::quote_literal(name), catalog::quote_literal(value));
+            let rows = self.asked(&format!("SELECT pg_catalog.current_setting({name_text})")).await?;
+            let old = rows.into_iter().flatten().flatten().next().unwrap_or_default();
+            before.push((name.clone(), text(old)));
+            self.captured(&format!("SELECT set_config({name_text}, {value}, true)"), &Call::simple()).await?;
+        }
+        Ok(before)
+    }
+
+    /// Arguments as texts of the parameters' types, in the order of the parameters.
+    async fn arguments(
+        &mut self,
+        signature: &Signature,
+        arguments: &[Argument],
+        call: &Call,
+    ) -> Result<Vec<Option<Bytes>>> {
+        let expressions = signature.expressions(arguments)?;
+        if expressions.iter().all(Option::is_none) {
+            return Ok(vec![None; expressions.len()]);
+        }
+        let list: Vec<&str> = expressions.iter().flatten().map(String::as_str).collect();
+        let parameters = Some(call.parameters.clone().unwrap_or_default());
+        let (_, (_, rows)) = self
+            .captured(&format!("SELECT {}", list.join(", ")), &Call { parameters, describe: true, ..Call::default() })
+            .await?;
+        let mut values = rows.into_iter().next().unwrap_or_default().into_iter();
+        Ok(expressions.iter().map(|expression| expression.as_ref().and_then(|_| values.next().flatten())).collect())
+    }
+
+    /// A statement of a body.
+    async fn execute_inside(&mut self, statement: &Statement, call: &Call) -> Result<Completion> {
+        self.refuse_in_failed_block(&statement.kind)?;
+        let result = match self.prepared_for(statement, call).await {
+            Ok(Some(completion)) => Ok(completion),
+            Ok(None) => self.run_wanted(None).await,
+            Err(error) => Err(error),
+        };
+        let result = self.session.judged(result).await;
+        self.after_statement(result.is_err()).await;
+        result
+    }
+
+    /// Runs the statement unless it calls a body: `None` then. In a frame of its own, which is gone when the body is run.
+    fn prepared_for<'s>(&'s mut self, statement: &'s Statement, call: &'s Call) -> Pending<'s, Option<Completion>> {
+        Box::pin(async move {
+            let completion = self.execute_unguarded(statement, call, None).await?;
+            Ok(self.routines.wanted.is_none().then_some(completion))
+        })
+    }
+
+    /// Runs the body that the last statement turned out to need.
+    pub(crate) fn run_wanted<'s>(&'s mut self, spool: Option<&'s mut Spool>) -> Pending<'s, Completion> {
+        Box::pin(async move {
+            let wanted = self.routines.wanted.take().ok_or_else(|| PgError::internal("no body is wanted"))?;
+            self.run_routine(&wanted.routine, &wanted.statement, &wanted.call, spool).await
+        })
+    }
+
+    /// Rows of a text on the home node.
+    fn asked<'s>(&'s mut self, sql: &'s str) -> Pending<'s, Vec<Vec<Option<Bytes>>>> {
+        Box::pin(async move {
+            let before = self.capture.replace(Spool::described());
+            let ended = self.forward_home(sql, &Call::simple()).await;
+            let spool = std::mem::replace(&mut self.capture, before).unwrap_or_default();
+            ended?;
+            Ok(spool.into_rows()?.1)
+        })
+    }
+
+    /// Runs a text as any other of the session; gives its rows.
+    fn captured<'s>(&'s mut self, sql: &'s str, call: &'s Call) -> Pending<'s, (String, Rows)> {
+        Box::pin(async move {
+            let statements = self.parsed(sql.as_bytes()).await?;
+            let before = self.capture.replace(Spool::described());
+            let mut ended = Ok(Completion::Empty);
+            for statement in statements.iter() {
+                self.capture = Some(Spool::described());
+                ended = self.execute_inside(statement, call).await;
+                if ended.is_err() {
+                    break;
+                }
+            }
+            let spool = std::mem::replace(&mut self.capture, before).unwrap_or_default();
+            let tag = match ended? {
+                Completion::Tag(tag) => tag,
+                Completion::Empty => String::new(),
+            };
+            Ok((tag, spool.into_rows()?))
+        })
+    }
+}
+
+/// What follows the bodies.
+enum Rest {
+    Tag(&'static str),
+    /// The values of a procedure's OUT parameters.
+    Row(Signature, Ended),
+    Statement(Statement, Call),
+}
+
+fn text(bytes: Bytes) -> String {
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Functions that are not VOLATILE see one moment.
+fn isolation(routine: &planner::Routine) -> Option<Isolation> {
+    match routine {
+        planner::Routine::Inside { calls, .. } if calls.iter().all(|call| !call.is_volatile) => {
+            Some(Isolation::RepeatableRead)
+        }
+        _ => None,
+    }
+}
+
+/// So many parameters, each with a type and a format.
+fn own_parameters(call: &Call, count: usize) -> Parameters {
+    let mut parameters = call.parameters.as_deref().cloned().unwrap_or_default();
+    let all = match parameters.formats.as_slice() {
+        [all] => *all,
+        _ => 0,
+    };
+    if parameters.formats.len() < 2 {
+        parameters.formats = vec![all; count];
+    }
+    parameters.formats.resize(count, 0);
+    parameters.types.resize(count, 0);
+    parameters.values.resize(count, None);
+    parameters
+}
+
+/// The statement's parameters and those that a call adds.
+fn with_values(call: &Call, wanted: planner::Wanted, ended: Ended) -> Parameters {
+    let mut parameters = call.parameters.as_deref().cloned().unwrap_or_default();
+    let values: Vec<Option<Bytes>> = match wanted {
+        planner::Wanted::Nothing => Vec::new(),
+        planner::Wanted::Values(columns) => ended.rows.into_iter().next().unwrap_or_else(|| vec![None; columns]),
+        planner::Wanted::Arrays(columns) => (0..columns)
+            .map(|at| Some(array_text(ended.rows.iter().map(|row| row.get(at).and_then(Option::as_deref)))))
+            .collect(),
+    };
+    parameters.types.extend(values.iter().map(|_| 0));
+    parameters.formats.extend(values.iter().map(|_| 0));
+    parameters.values.extend(values);
+    parameters
+}

@@ -1,0 +1,312 @@
+//! Which names of a statement are variables, and the statement with their values as parameters.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use pgerror::{PgError, Result, SqlState, field};
+use planner::{Place, References};
+
+use crate::Pending;
+use crate::ast::{Conflict, Sql};
+use crate::run::Run;
+use crate::value::{Cell, FIRST_USER_OID, Holds, RECORD, Typed, row_text};
+
+/// Before an expression.
+const SELECT: &str = "SELECT ";
+
+/// A statement whose names are told apart.
+pub(crate) struct Resolved {
+    /// With SELECT before an expression.
+    pub text: String,
+    /// Byte ranges of variables, in order, and what they name.
+    uses: Vec<Use>,
+    pub changes: Option<&'static str>,
+    /// No tables, no sub-selects.
+    pub is_plain: bool,
+}
+
+impl Resolved {
+    /// No variable is in it.
+    pub(crate) fn is_constant(&self) -> bool {
+        self.uses.is_empty()
+    }
+}
+
+struct Use {
+    start: usize,
+    end: usize,
+    parts: Vec<String>,
+    star: bool,
+    listed: bool,
+}
+
+/// A variable, or a field of one.
+pub(crate) struct Spot {
+    pub scope: usize,
+    pub at: usize,
+    pub field: Option<String>,
+}
+
+impl<'a> Run<'a> {
+    /// What a name means among the variables.
+    pub(crate) fn look_up(&self, parts: &[String]) -> Option<Spot> {
+        let (first, rest) = parts.split_first()?;
+        for (number, scope) in self.scopes.iter().enumerate().rev() {
+            let find = |name: &String| scope.variables.iter().rposition(|variable| variable.name == *name);
+            if let Some((_, meant)) = scope.aliases.iter().rev().find(|(alias, _)| alias == first) {
+                let mut path = meant.clone();
+                path.extend_from_slice(rest);
+                return self.look_up(&path);
+            }
+            if let Some(at) = find(first) {
+                let is_row = !matches!(scope.variables[at].holds, Holds::Scalar(_));
+                match rest {
+                    [] => return Some(Spot { scope: number, at, field: None }),
+                    [field] if is_row => return Some(Spot { scope: number, at, field: Some(field.clone()) }),
+                    _ => {}
+                }
+            }
+            if scope.label.as_ref() == Some(first)
+                && let Some((name, rest)) = rest.split_first()
+                && let Some(at) = find(name)
+            {
+                match rest {
+                    [] => return Some(Spot { scope: number, at, field: None }),
+                    [field] if !matches!(scope.variables[at].holds, Holds::Scalar(_)) => {
+                        return Some(Spot { scope: number, at, field: Some(field.clone()) });
+                    }
+                    _ => {}
+                }
+            }
+        }
+        None
+    }
+
+    /// The statement with its variables found, once a run.
+    pub(crate) fn resolve<'s>(&'s mut self, sql: &'s Sql) -> Pending<'s, Arc<Resolved>> {
+        Box::pin(async move {
+            if let Some(known) = self.resolved.get(&sql.id) {
+                return Ok(known.clone());
+            }
+            let text = if sql.is_expression { format!("{SELECT}{}", sql.text) } else { sql.text.to_string() };
+            let references = planner::references(&text)?;
+            if let Some(message) = references.forbidden {
+                return Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+            }
+            let resolved = Arc::new(self.resolve_new(text, references).await?);
+            self.resolved.insert(sql.id, resolved.clone());
+            Ok(resolved)
+        })
+    }
+
+    async fn resolve_new(&mut self, text: String, references: References) -> Result<Resolved> {
+        let mut resolved =
+            Resolved { text, uses: Vec::new(), changes: references.changes, is_plain: references.is_plain };
+        let mut unsure = Vec::new();
+        let is_unknown =
+            |name: &&planner::Reference| name.place == Place::Parameter && self.look_up(&name.parts).is_none();
+        if let Some(unknown) = references.names.iter().find(is_unknown) {
+            let code = SqlState::from_bytes(b"42P02").unwrap_or(SqlState::INTERNAL_ERROR);
+            return Err(PgError::new(code, format!("there is no parameter {}", unknown.parts[0]))
+                .with(field::INTERNAL_QUERY, resolved.text));
+        }
+        let names: Vec<_> = references.names.into_iter().filter(|name| self.look_up(&name.parts).is_some()).collect();
+        let known = match references.is_plain || names.is_empty() || !references.takes_parameters {
+            true => None,
+            false => self.host.names_in_from(&resolved.text).await?,
+        };
+        for name in names {
+            let is_surely = references.is_plain
+                || name.place == Place::Parameter
+                || (self.conflict == Conflict::Variable && name.place == Place::Expression)
+                || known.as_ref().is_some_and(|known| !known.contains(&name.parts[0]));
+            let found =
+                Use { start: name.start, end: name.end, parts: name.parts, star: name.star, listed: name.listed };
+            match is_surely && name.place != Place::Conflict {
+                true => resolved.uses.push(found),
+                false => unsure.push((name.place, found)),
+            }
+        }
+        self.ask(&mut resolved, unsure).await?;
+        Ok(resolved)
+    }
+
+    /// Has the home node say which of the names it does not know.
+    async fn ask(&mut self, resolved: &mut Resolved, mut unsure: Vec<(Place, Use)>) -> Result<()> {
+        while unsure.iter().any(|(place, _)| *place == Place::Expression) {
+            resolved.uses.sort_by_key(|one| one.start);
+            let bound = self.bind(resolved).await?;
+            let types = bound.parameters.iter().map(|typed| typed.oid).collect();
+            let Err(error) = self.host.analyse(&bound.sql, types).await else { break };
+            let position: usize = error.text(field::POSITION).parse().unwrap_or(0);
+            let is_name = [SqlState::UNDEFINED_COLUMN, SqlState::UNDEFINED_TABLE].contains(&error.code());
+            let at = unsure.iter().position(|(place, one)| {
+                *place == Place::Expression && bound.place_of(one.start, &bound.sql) + 1 == position
+            });
+            match at.filter(|_| is_name) {
+                Some(at) => resolved.uses.push(unsure.remove(at).1),
+                None => return Err(self.in_query(error, &resolved.text)),
+            }
+        }
+        resolved.uses.sort_by_key(|one| one.start);
+        if self.conflict == Conflict::Column {
+            return Ok(());
+        }
+        for (place, one) in unsure {
+            match place {
+                Place::Output | Place::Parameter => {}
+                Place::Grouped => {
+                    let what =
+                        format!("the name \"{}\" in GROUP BY, which is a variable and an output column,", one.parts[0]);
+                    return Err(PgError::unsupported(what).hint("Rename the variable, or group by the expression."));
+                }
+                Place::Expression | Place::Conflict => {
+                    let message = format!("column reference \"{}\" is ambiguous", one.parts.join("."));
+                    return Err(PgError::new(SqlState::AMBIGUOUS_COLUMN, message)
+                        .detail("It could refer to either a PL/pgSQL variable or a table column.")
+                        .with(field::INTERNAL_QUERY, resolved.text.clone()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The statement as it is sent.
+    pub(crate) fn bind<'s>(&'s mut self, resolved: &'s Resolved) -> Pending<'s, Bound> {
+        Box::pin(async move {
+            let mut bound = Bound { sql: String::new(), parameters: Vec::new(), shifts: Vec::new() };
+            let mut from = 0;
+            for one in &resolved.uses {
+                bound.sql.push_str(&resolved.text[from..one.start]);
+                self.bind_use(&mut bound, one).await?;
+                bound.shifts.push((one.end, bound.sql.len()));
+                from = one.end;
+            }
+            bound.sql.push_str(&resolved.text[from..]);
+            Ok(bound)
+        })
+    }
+
+    async fn bind_use(&mut self, bound: &mut Bound, one: &Use) -> Result<()> {
+        let spot = self.look_up(&one.parts).ok_or_else(|| PgError::internal("a variable is gone"))?;
+        let variable = &self.scopes[spot.scope].variables[spot.at];
+        if one.star {
+            if spot.field.is_some() || !one.listed {
+                return Err(PgError::unsupported("a row variable's .* but as an item of a select list or of VALUES")
+                    .hint("Name its fields one by one."));
+            }
+            let cells = variable.cells.clone().ok_or_else(|| variable.unassigned())?;
+            for (at, cell) in cells.into_iter().enumerate() {
+                bound.sql.push_str(if at > 0 { ", " } else { "" });
+                self.bind_value(bound, cell.typed).await?;
+            }
+            return Ok(());
+        }
+        match (&spot.field, &variable.holds) {
+            (Some(field), _) => {
+                let typed = variable.cell(field)?.typed.clone();
+                self.bind_value(bound, typed).await
+            }
+            (None, Holds::Scalar(of)) => {
+                let (typed, name) = (
+                    Typed { oid: of.oid, modifier: of.modifier, value: variable.value.clone() },
+                    (of.oid >= FIRST_USER_OID).then(|| of.name.clone()),
+                );
+                bound.push(typed, name);
+                Ok(())
+            }
+            (None, Holds::Row(of)) => {
+                let name = of.name.clone();
+                let value = variable.cells.as_ref().map(|cells| cells_text(cells));
+                bound.push(Typed { oid: FIRST_USER_OID, modifier: -1, value }, Some(name));
+                Ok(())
+            }
+            (None, Holds::Record) => match variable.cells.clone() {
+                None => {
+                    bound.sql.push_str("(NULL::pg_catalog.record)");
+                    Ok(())
+                }
+                Some(cells) => self.bind_record(bound, cells).await,
+            },
+        }
+    }
+
+    /// A record that keeps the names of its columns.
+    async fn bind_record(&mut self, bound: &mut Bound, cells: Vec<Cell>) -> Result<()> {
+        bound.sql.push_str("(SELECT loxo_r FROM (SELECT ");
+        for (at, cell) in cells.into_iter().enumerate() {
+            bound.sql.push_str(if at > 0 { ", " } else { "" });
+            let name = quoted(&cell.name);
+            self.bind_value(bound, cell.typed).await?;
+            bound.sql.push_str(" AS ");
+            bound.sql.push_str(&name);
+        }
+        bound.sql.push_str(") AS loxo_r)");
+        Ok(())
+    }
+
+    pub(crate) async fn bind_value(&mut self, bound: &mut Bound, typed: Typed) -> Result<()> {
+        if typed.oid == RECORD {
+            return Err(PgError::unsupported("a record inside a record variable")
+                .hint("Select its fields as columns of their own."));
+        }
+        let name = match typed.oid >= FIRST_USER_OID {
+            true => Some(self.host.type_with(typed.oid, typed.modifier).await?.name),
+            false => None,
+        };
+        bound.push(typed, name);
+        Ok(())
+    }
+
+    /// An error about a text of the body: its place is in that text, not in the client's.
+    pub(crate) fn in_query(&self, error: PgError, text: &str) -> PgError {
+        match error.get(field::POSITION) {
+            Some(_) => error.without(field::POSITION).with(field::INTERNAL_QUERY, text.to_owned()),
+            None => error,
+        }
+    }
+}
+
+fn cells_text(cells: &[Cell]) -> Bytes {
+    row_text(cells.iter().map(|cell| cell.typed.value.as_deref()))
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A statement and its parameters.
+pub(crate) struct Bound {
+    pub sql: String,
+    pub parameters: Vec<Typed>,
+    /// Ends of variables in the body's text and in this one.
+    shifts: Vec<(usize, usize)>,
+}
+
+impl Bound {
+    pub(crate) fn starting(sql: &str) -> Self {
+        Self { sql: sql.to_owned(), parameters: Vec::new(), shifts: Vec::new() }
+    }
+
+    /// A parameter; a type of the user's own is named in a cast.
+    pub(crate) fn push(&mut self, typed: Typed, cast: Option<String>) {
+        let number = self.parameters.len() + 1;
+        match cast {
+            Some(name) => {
+                self.sql.push_str(&format!("(CAST(${number} AS {name}))"));
+                self.parameters.push(Typed { oid: 0, ..typed });
+            }
+            None => {
+                self.sql.push_str(&format!("${number}"));
+                self.parameters.push(typed);
+            }
+        }
+    }
+
+    /// Characters before what stands at this byte of the body's text.
+    fn place_of(&self, byte: usize, sql: &str) -> usize {
+        let shift = self.shifts.iter().rev().find(|(end, _)| *end <= byte);
+        let at = shift.map_or(byte, |(end, here)| here + byte - end);
+        sql.as_bytes()[..at.min(sql.len())].iter().filter(|b| **b & 0xC0 != 0x80).count()
+    }
+}

@@ -1,0 +1,190 @@
+//! Statements that neither branch nor return.
+
+use pgerror::{PgError, Result, SqlState};
+
+use crate::ast::{Kind, Sql, Target};
+use crate::run::assign::is_about_text;
+use crate::run::{Run, with_context};
+use crate::value::Typed;
+use crate::{Answer, Pending};
+
+impl<'a> Run<'a> {
+    pub(crate) fn plain<'s>(&'s mut self, kind: &'a Kind) -> Pending<'s, ()> {
+        Box::pin(async move {
+            match kind {
+                Kind::Assign { target, value, whole } => {
+                    let shown = format!("PL/pgSQL assignment \"{whole}\"");
+                    let typed = self.value_shown(value, &shown).await?;
+                    self.assign(target, typed).await
+                }
+                Kind::AssignElement { target, subscripts, value } => {
+                    self.assign_element(target, subscripts, value).await
+                }
+                Kind::Step { sql, is_last } => {
+                    let answer = self.statement(sql, None).await?;
+                    if *is_last { self.sql_result(answer).await } else { Ok(()) }
+                }
+                Kind::Sql { sql, into } => self.sql(sql, into.as_ref()).await,
+                Kind::Perform(sql) => {
+                    let answer = self.statement(sql, Some(&shown(sql))).await?;
+                    self.counted(answer.rows.len() as u64);
+                    Ok(())
+                }
+                Kind::Call(sql) => self.call(sql).await,
+                Kind::Execute { query, using, into } => {
+                    let answer = self.dynamic(query, using, true).await?;
+                    if let Some((target, strict)) = into {
+                        self.first_row(target, *strict, true, &answer).await?;
+                    }
+                    self.row_count = answer.count();
+                    Ok(())
+                }
+                Kind::ReturnNext(value) => self.return_next(value.as_ref()).await,
+                Kind::ReturnQuery(query) => {
+                    let shown = shown(query);
+                    let answer = self.statement(query, Some(&shown)).await?;
+                    self.return_rows(answer).await.map_err(|error| with_context(error, &shown))
+                }
+                Kind::ReturnExecute { query, using } => {
+                    let answer = self.dynamic(query, using, true).await?;
+                    self.return_rows(answer).await
+                }
+                Kind::Raise(raise) => self.raise(raise).await,
+                Kind::Assert { condition, message } => self.assert(condition, message.as_ref()).await,
+                Kind::Diagnostics { stacked, items } => self.diagnostics(*stacked, items).await,
+                Kind::Open { cursor, opened } => self.open(cursor, opened).await,
+                Kind::Fetch(fetch) => self.fetch(fetch).await,
+                Kind::Close(cursor) => self.close(cursor).await,
+                Kind::End { commit, chain } => self.end(*commit, *chain).await,
+                _ => Err(PgError::internal("not a plain statement")),
+            }
+        })
+    }
+
+    async fn sql(&mut self, sql: &Sql, into: Option<&(Target, bool)>) -> Result<()> {
+        let answer = self.statement(sql, Some(&shown(sql))).await?;
+        let verb = answer.tag.split(' ').next().unwrap_or_default();
+        if ["SELECT", "INSERT", "UPDATE", "DELETE", "MERGE"].contains(&verb) {
+            self.counted(answer.count());
+        } else {
+            self.row_count = 0;
+        }
+        match into {
+            Some((target, strict)) => {
+                let changes = verb != "SELECT";
+                self.first_row(target, *strict, !changes, &answer).await
+            }
+            None if answer.columns.is_some() => {
+                let error = PgError::new(SqlState::SYNTAX_ERROR, "query has no destination for result data");
+                Err(match verb {
+                    "SELECT" => error.hint("If you want to discard the results of a SELECT, use PERFORM instead."),
+                    _ => error,
+                })
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn counted(&mut self, count: u64) {
+        self.row_count = count;
+        self.set_found(count > 0);
+    }
+
+    /// INTO: the first row, or NULLs; STRICT and data changes allow no more than one.
+    async fn first_row(&mut self, target: &Target, strict: bool, is_query: bool, answer: &Answer) -> Result<()> {
+        if answer.columns.is_none() {
+            return Err(PgError::new(SqlState::SYNTAX_ERROR, "INTO used with a command that cannot return data"));
+        }
+        if strict && answer.rows.is_empty() {
+            return Err(PgError::new(state(b"P0002"), "query returned no rows"));
+        }
+        if answer.rows.len() > 1 && (strict || !is_query) {
+            return Err(PgError::new(state(b"P0003"), "query returned more than one row")
+                .hint("Make sure the query returns a single row, or use LIMIT 1."));
+        }
+        self.into(target, answer, answer.rows.first()).await
+    }
+
+    /// CALL: what the procedure gives goes into the arguments that are OUT or INOUT.
+    async fn call(&mut self, sql: &Sql) -> Result<()> {
+        let answer = self.statement(sql, Some(&shown(sql))).await?;
+        let (Some(columns), Some(row)) = (&answer.columns, answer.rows.first()) else { return Ok(()) };
+        let targets = self.host.call_targets(&sql.text).await?;
+        for ((target, (_, oid, modifier)), value) in targets.into_iter().zip(columns).zip(row) {
+            let Some(name) = target else {
+                return Err(PgError::unsupported("an OUT argument of CALL that is not a variable")
+                    .hint("Pass variables for the OUT and INOUT parameters, in their order."));
+            };
+            self.assign(&name, Typed { oid: *oid, modifier: *modifier, value: value.clone() }).await?;
+        }
+        Ok(())
+    }
+
+    /// EXECUTE: a statement that was made at run time.
+    pub(crate) fn dynamic<'s>(&'s mut self, query: &'s Sql, using: &'s [Sql], is_shown: bool) -> Pending<'s, Answer> {
+        Box::pin(async move {
+            let text = self
+                .value(query)
+                .await?
+                .value
+                .ok_or_else(|| PgError::new(state(b"22004"), "query string argument of EXECUTE is null"))?;
+            let text = String::from_utf8_lossy(&text).into_owned();
+            let mut parameters = Vec::with_capacity(using.len());
+            for value in using {
+                parameters.push(self.value(value).await?);
+            }
+            let shown = format!("SQL statement \"{text}\"");
+            let checked = self.check_dynamic(&text);
+            let answer = match checked {
+                Ok(()) => {
+                    let context = format!("{shown}\n{}", self.context());
+                    self.host.run(&text, parameters, context).await
+                }
+                Err(error) => return Err(error),
+            };
+            answer.map_err(|error| {
+                let error = self.in_query(error, &text);
+                match is_shown && !is_about_text(&error) {
+                    true => with_context(error, &shown),
+                    false => error,
+                }
+            })
+        })
+    }
+
+    fn check_dynamic(&self, text: &str) -> Result<()> {
+        // What cannot be parsed gets its error where it is run.
+        let Ok(references) = planner::references(text) else { return Ok(()) };
+        let refused = |message: String| Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        match (references.forbidden, references.changes) {
+            (Some(message), _) if message.contains("transaction") => {
+                refused("EXECUTE of transaction commands is not implemented".to_owned())
+            }
+            (Some(message), _) => refused(message.to_owned()),
+            (None, Some(changes)) if self.routine.reads_only => {
+                refused(format!("{changes} is not allowed in a non-volatile function"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn end(&mut self, commit: bool, chain: bool) -> Result<()> {
+        let word = if commit { "commit" } else { "roll back" };
+        if self.savepoints > 0 {
+            let message = format!("cannot {word} while a subtransaction is active");
+            return Err(PgError::new(SqlState::INVALID_TRANSACTION_TERMINATION, message));
+        }
+        if self.routine.is_atomic {
+            return Err(PgError::new(SqlState::INVALID_TRANSACTION_TERMINATION, "invalid transaction termination"));
+        }
+        self.host.end_transaction(commit, chain).await
+    }
+}
+
+pub(crate) fn state(code: &[u8; 5]) -> SqlState {
+    SqlState::from_bytes(code).unwrap_or(SqlState::INTERNAL_ERROR)
+}
+
+fn shown(sql: &Sql) -> String {
+    format!("SQL statement \"{}\"", sql.text)
+}
