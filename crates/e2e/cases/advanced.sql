@@ -78,7 +78,6 @@ CREATE FUNCTION total() RETURNS bigint LANGUAGE sql STABLE AS 'SELECT count(*) F
 SELECT total();
 SELECT k, total() FROM tgt WHERE k = 6;
 CREATE PROCEDURE add_row(i int) LANGUAGE sql AS 'INSERT INTO tgt VALUES (i, ''by call'', 0)';
--- refused
 CALL add_row(500);
 SELECT v FROM tgt WHERE k = 500;
 CREATE AGGREGATE product(int) (SFUNC = int4mul, STYPE = int, INITCOND = 1);

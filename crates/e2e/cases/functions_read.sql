@@ -14,7 +14,6 @@ CREATE FUNCTION atomic(a int) RETURNS int LANGUAGE sql STABLE RETURN (SELECT max
 SELECT name_of(3), name_of(99), name_of(NULL);
 SELECT how_many(4), how_many(4) + 1 AS one_more, 'x' || how_many(7);
 SELECT total(), total(2), total(3, 10), total(77);
--- refused: mixed | v1 | v2 | v4
 SELECT known(1, 2), known(NULL, 2), known(1, 200);
 SELECT both(5);
 SELECT atomic(5);
@@ -45,5 +44,4 @@ CREATE FUNCTION p_loop(g int) RETURNS int LANGUAGE plpgsql AS 'DECLARE x int := 
 SELECT p_name(4), p_name(NULL), p_count(5), p_count(1000), p_first(2), p_first(99);
 SELECT * FROM p_rows(3) ORDER BY number;
 SELECT id, p_name(id), p_count(id) FROM t WHERE grp = 2 ORDER BY id;
--- refused: mixed | v1 | v2 | v4
 SELECT p_loop(1);
