@@ -98,7 +98,8 @@ pub(super) fn spread(ctx: &Context<'_>, query: &SelectStmt, facts: &Facts) -> Re
     let Some(dag) = plan(ctx, query, facts)? else { return Ok(None) };
     // To copy tables that the transaction has changed would be more work than is saved.
     Ok(match dag.shadows.is_empty() {
-        true if dag.exchanges.is_empty() => Some(dag.last),
+        // Without exchanges it still may say what should be estimated.
+        true if dag.exchanges.is_empty() && dag.estimates_wanted.is_empty() => Some(dag.last),
         true => Some(Plan::Dag(Box::new(dag))),
         false => None,
     })

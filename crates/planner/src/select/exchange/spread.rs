@@ -31,6 +31,8 @@ use crate::tree::{self, Ref, Walk};
 
 /// With fewer rows the steps cost more than they save.
 pub(super) const ROWS_MIN: f64 = 50_000.0;
+/// What it costs to move a row, where finishing it costs 1.
+const MOVE_COST: f64 = 0.8;
 /// Part of the rows, up to which it is worth to find out on each node which are distinct.
 const DISTINCT_MAX: f64 = 0.5;
 
@@ -56,11 +58,7 @@ impl Search<'_> {
         let columns = columns_of(&analyzer, &body, &parts.fragment);
         let is_shorter = self.drop_duplicates(&mut parts, &columns)?;
         let key = self.key_of(&parts.last, &columns)?;
-        let rows = match self.estimated(&parts.fragment)? {
-            Some(rows) => rows * nodes.len() as f64,
-            None => rows_at_most(&ctx, query)?,
-        };
-        let is_worth_it = !key.is_empty() && rows >= ROWS_MIN;
+        let is_worth_it = !key.is_empty() && self.saves_work(query, &parts, &ctx, nodes.len())?;
         let Some((map_id, map)) = self.map_of_all().filter(|_| is_worth_it) else {
             let gathered = is_shorter.then(|| parts.gather(&ctx, nodes)).transpose()?;
             let found =
@@ -87,6 +85,16 @@ impl Search<'_> {
             return Ok(None);
         }
         Ok(self.local(&last, &state)?.map(|last| Found { state, last, markers }))
+    }
+
+    /// One node would finish all rows, of which its own need not move; spread, all of them do.
+    fn saves_work(&self, query: &SelectStmt, parts: &Planned, ctx: &Context<'_>, sources: usize) -> Result<bool> {
+        let rows = match self.estimated(&parts.fragment)? {
+            Some(rows) => rows * sources as f64,
+            None => rows_at_most(ctx, query)?,
+        };
+        let part = 1.0 / self.nodes.len() as f64;
+        Ok(rows * ((1.0 - part) - part * MOVE_COST) >= ROWS_MIN)
     }
 
     /// Lets nodes send equal rows once, if that makes no difference and leaves far fewer.

@@ -1,6 +1,6 @@
 -- Grouping, DISTINCT and windows over many rows of several nodes, by columns that are not the distribution key: NULLs, types, LIMIT, HAVING, counts of distinct values.
 CREATE TABLE big (id int, g int, t varchar(20), n numeric, d date, f float8, v int) /*dist: hash(id) | roundrobin*/;
-INSERT INTO big SELECT i, CASE WHEN i % 501 = 0 THEN NULL ELSE i % 20000 END, CASE WHEN i % 401 = 0 THEN NULL ELSE 't' || i % 997 END, (i % 3000) * CASE WHEN i % 2 = 0 THEN 1.0 ELSE 1.00 END, date '2020-01-01' + i % 500, CASE WHEN i % 600 = 0 THEN 'NaN' ELSE i % 700 END, i % 50 FROM generate_series(1, 60000) i;
+INSERT INTO big SELECT i, CASE WHEN i % 501 = 0 THEN NULL ELSE i % 80000 END, CASE WHEN i % 401 = 0 THEN NULL ELSE 't' || i % 997 END, (i % 3000) * CASE WHEN i % 2 = 0 THEN 1.0 ELSE 1.00 END, date '2020-01-01' + i % 500, CASE WHEN i % 600 = 0 THEN 'NaN' ELSE i % 700 END, i % 50 FROM generate_series(1, 160000) i;
 ANALYZE big;
 CREATE INDEX ON big (id);
 SELECT count(*), sum(c), sum(s), max(a) FROM (SELECT g, count(*) AS c, sum(v) AS s, avg(v) AS a FROM big GROUP BY g) x;
