@@ -20,10 +20,8 @@ SELECT count(*), max(id) FROM q;
 -- Run whether they are read or not; one row is changed once.
 WITH one AS (INSERT INTO l VALUES ('one', 1)), two AS (INSERT INTO l VALUES ('two', 2) RETURNING n) SELECT 'nothing' WHERE false;
 SELECT what, n FROM l WHERE what IN ('one', 'two') ORDER BY n;
--- refused: v3
 WITH u AS (UPDATE q SET v = 'by with' WHERE id = 4 RETURNING 1) UPDATE q SET v = v || '!' WHERE id IN (4, 5);
 SELECT id, v FROM q WHERE id IN (4, 5) ORDER BY id;
--- refused: v3
 WITH u AS (UPDATE q SET v = 'first' WHERE id = 6 RETURNING id) DELETE FROM q USING u WHERE q.id = u.id;
 SELECT v FROM q WHERE id = 6;
 -- Chains: each reads the one before it.
@@ -31,12 +29,9 @@ WITH x AS (UPDATE q SET grp = grp WHERE id BETWEEN 7 AND 12 RETURNING id, grp, v
      y AS (INSERT INTO a (id, grp, v) SELECT id + 50, grp, v FROM x WHERE id % 2 = 0 RETURNING id, at),
      z AS (INSERT INTO l SELECT at, id FROM y RETURNING *)
 SELECT what, n, (SELECT count(*) FROM x) FROM z ORDER BY n;
--- refused: v3
 WITH x AS (DELETE FROM a WHERE id > 50 RETURNING id - 50 AS id, v) UPDATE q SET v = 'back ' || x.v FROM x WHERE x.id = q.id RETURNING q.id, q.v;
--- refused: v3
 WITH x AS (INSERT INTO l VALUES ('key', 7), ('key', 8) RETURNING n) DELETE FROM q WHERE id IN (SELECT n FROM x) RETURNING *;
 -- A query that several parts read is evaluated once; so is one with a recursion.
--- refused: v3
 WITH few AS (SELECT id, v FROM q WHERE id > 15 ORDER BY id LIMIT 3),
      gone AS (DELETE FROM q USING few WHERE few.id = q.id RETURNING q.id),
      kept AS (INSERT INTO a (id, v) SELECT id, v FROM few RETURNING id)
