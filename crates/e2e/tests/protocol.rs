@@ -47,6 +47,7 @@ fn messages_and_sessions_behave_like_one_postgresql() {
     one_text_under_two_search_paths(&mut both.pair());
     pipelines(&mut both.pair());
     batches(&mut both.pair());
+    rows_returned_in_order(&mut both.pair());
     suspended_portals(&mut both.pair());
     changed_result(&mut both.pair());
     copy_given_up(&mut both.pair());
@@ -198,6 +199,24 @@ fn batches(pair: &mut Pair) {
     }
     let rows = |client: &mut Client| Ok(vec![client.simple("SELECT * FROM batch ORDER BY k")?]);
     same(pair, "after the batches", rows);
+}
+
+/// Programs pair the keys that an INSERT returns with the rows they have sent.
+fn rows_returned_in_order(pair: &mut Pair) {
+    let table = "CREATE TABLE returned (k serial PRIMARY KEY, v text)";
+    pair.reference.run(table).expect("a table");
+    let clause = if pair.distributed { " DISTRIBUTE BY HASH (k)" } else { "" };
+    pair.cluster.run(&format!("{table}{clause}")).expect("a table");
+    let values = |rows: std::ops::Range<usize>| rows.map(|row| format!("('row {row}')")).collect::<Vec<_>>().join(", ");
+    let keyed = |rows: std::ops::Range<usize>| rows.map(|row| format!("({row}, 'row')")).collect::<Vec<_>>().join(", ");
+    for sql in [
+        format!("INSERT INTO returned (v) VALUES {} RETURNING k, v", values(0..40)),
+        format!("INSERT INTO returned VALUES {} RETURNING k", keyed(100..140)),
+        format!("INSERT INTO returned VALUES {} RETURNING k", keyed(200..240)),
+        format!("INSERT INTO returned VALUES {} ON CONFLICT (k) DO UPDATE SET v = 'x' RETURNING k, v", keyed(230..250)),
+    ] {
+        same(pair, &sql, |client| client.simple_all(&sql, CopyInput::default()));
+    }
 }
 
 /// Execute with a row limit, then again, then Close.

@@ -59,6 +59,7 @@ mod quick;
 mod read_alone;
 mod readers;
 mod redistribute;
+mod returning;
 mod run;
 mod session;
 mod settings;

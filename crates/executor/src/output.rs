@@ -42,13 +42,23 @@ impl Spool {
 
     /// The description and the rows.
     pub fn into_rows(self) -> Result<Rows> {
-        let mut rows = Vec::with_capacity(self.runs.iter().map(|(_, count)| count).sum());
+        let mut rows = Vec::with_capacity(self.len());
         for (run, _) in &self.runs {
             for body in frame_bodies(run) {
                 rows.push(backend::decode_data_row(run.slice_ref(body))?);
             }
         }
         Ok((self.fields, rows))
+    }
+
+    /// How many rows there are.
+    pub(crate) fn len(&self) -> usize {
+        self.runs.iter().map(|(_, count)| count).sum()
+    }
+
+    /// Takes the description, if one was kept.
+    pub(crate) fn take_fields(&mut self) -> Option<Vec<Field>> {
+        self.fields.take()
     }
 
     /// Takes at most `rows_max` rows off the front; `true` if some are left.

@@ -19,6 +19,7 @@ use crate::call::{Call, Event};
 use crate::held::Held;
 use crate::load::is_node_specific;
 use crate::output::Output;
+use crate::returning::may_return_rows;
 use crate::session::{BESIDE, Mode, Session, take_links};
 use crate::snapshot::Isolation;
 
@@ -113,6 +114,9 @@ impl Session {
                 }
             }
             Plan::InsertSplit(insert) => {
+                if insert.parts.iter().any(|(_, sql)| may_return_rows(sql)) {
+                    return self.atomically(async |this| this.insert_returning(insert, call, output).await).await;
+                }
                 let parts = insert.parts.clone();
                 self.atomically(async |this| this.write_in_order(parts, call, output).await).await
             }
@@ -412,13 +416,13 @@ pub(crate) fn only_inserts(sql: &str) -> bool {
 
 /// Adds up command tags.
 #[derive(Default)]
-struct Total {
+pub(crate) struct Total {
     words: Option<String>,
     count: Option<u64>,
 }
 
 impl Total {
-    fn add(&mut self, tag: &str) {
+    pub(crate) fn add(&mut self, tag: &str) {
         let (words, count) = split_command_tag(tag);
         self.words = Some(words.to_owned());
         if let Some(count) = count {
@@ -426,7 +430,7 @@ impl Total {
         }
     }
 
-    fn completion(self) -> Completion {
+    pub(crate) fn completion(self) -> Completion {
         match (self.words, self.count) {
             (None, _) => Completion::Empty,
             (Some(words), None) => Completion::Tag(words),

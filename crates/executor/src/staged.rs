@@ -15,7 +15,8 @@ use std::sync::Arc;
 use crate::call::{Call, Event};
 use crate::gather::{text_line, without_position};
 use crate::load::{is_node_specific, travels_in_binary};
-use crate::output::{Output, frame_bodies};
+use crate::output::{Output, Spool, frame_bodies};
+use crate::returning::{Returned, pass_in_order};
 use crate::run::Completion;
 use crate::session::{Mode, Session};
 
@@ -226,24 +227,28 @@ impl Session {
         let rows_max = (INSERT_VALUES_MAX / columns).max(1);
         let replicated = matches!(insert.stage.route, Route::Replicated { .. });
         let mut total = 0;
+        let mut returned = Vec::new();
         for (position, (node, rows)) in batch.per_node.iter().enumerate() {
+            let mut kept = Spool::described();
             for chunk in rows.chunks(rows_max) {
                 let chunk_call = self.row_parameters(insert, call, chunk, binary)?;
                 let sql = insert.insert_sql(chunk.len());
-                let mut nothing = crate::output::Spool::default();
-                let completion = if replicated && position > 0 {
+                let mut output = match replicated && position > 0 {
                     // Rows of RETURNING come from the first copy only.
-                    let mut discard = Output::spool(&mut nothing);
-                    self.scatter(Mode::InBlock, vec![(*node, sql)], &chunk_call, &mut discard).await
-                } else {
-                    self.scatter(Mode::InBlock, vec![(*node, sql)], &chunk_call, output).await
+                    true => Output::nowhere(),
+                    false => Output::spool(&mut kept),
                 };
+                let completion = self.scatter(Mode::InBlock, vec![(*node, sql)], &chunk_call, &mut output).await;
                 let completion = completion.map_err(without_position)?;
                 if let (Completion::Tag(tag), true) = (completion, position == 0 || !replicated) {
                     total += pgproto::backend::split_command_tag(&tag).1.unwrap_or(0);
                 }
             }
+            if !(replicated && position > 0) {
+                returned.push(Returned { places: &batch.places[node], rows: kept });
+            }
         }
+        pass_in_order(returned, output).await?;
         Ok(total)
     }
 

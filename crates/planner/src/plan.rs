@@ -206,18 +206,21 @@ impl Plan {
                 let same = |((node, sql), (other_node, other_sql)): (&(NodeId, String), &(NodeId, String))| {
                     node == other_node && spelt(sql) == spelt(other_sql)
                 };
-                one.parts.len() == other.parts.len() && one.parts.iter().zip(&other.parts).all(same)
+                one.places == other.places && one.parts.iter().zip(&other.parts).all(same)
             }
             _ => false,
         }
     }
 }
 
-/// See [`Plan::InsertSplit`]: each part on its node, in one distributed transaction; counts are added, rows concatenated.
+/// See [`Plan::InsertSplit`]: each part on its node, in one distributed transaction; counts are added, rows come in the order of
+/// VALUES.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InsertSplit {
     /// Node and complete INSERT text, in node id order.
     pub parts: Vec<(NodeId, String)>,
+    /// For each part the numbers (from 0) of its rows in the user's VALUES.
+    pub places: Vec<Vec<u64>>,
 }
 
 /// See [`Plan::InsertStaged`]. Steps of the executor:

@@ -103,7 +103,7 @@ pub(super) async fn start(layout: &Layout, name: &str, postgres: &Installation, 
     })
 }
 
-/// Waits for what a killed postmaster left behind, ends it if it does not end itself, then removes a stale pid file.
+/// Waits for what a killed postmaster left behind, ends it if it does not end itself, then removes stale lock files.
 /// The order matters: while an orphaned backend lives, a second server on the directory would destroy data.
 /// Says whether a server runs after all, started by a call of ours that was killed meanwhile.
 async fn clear_leftovers(layout: &Layout, name: &str) -> Result<bool> {
@@ -116,10 +116,22 @@ async fn clear_leftovers(layout: &Layout, name: &str) -> Result<bool> {
     if !settled {
         proc::end(&[(Signal::KILL, ORPHANS_TIMEOUT)], find).await?;
     }
-    let pid_file = layout.data_dir(name).join("postmaster.pid");
-    match std::fs::remove_file(&pid_file) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(disk::context("remove", &pid_file)(e)),
-        _ => Ok(false),
+    let data = layout.data_dir(name);
+    remove_if_there(&data.join("postmaster.pid"))?;
+    // PostgreSQL takes these for another server's if their process id belongs to anyone, be it a zombie.
+    for entry in std::fs::read_dir(&data).map_err(disk::context("read", &data))? {
+        let path = entry.map_err(disk::context("read", &data))?.path();
+        if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(".s.PGSQL.")) {
+            remove_if_there(&path)?;
+        }
+    }
+    Ok(false)
+}
+
+fn remove_if_there(path: &Path) -> Result<()> {
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(disk::context("remove", path)(e)),
+        _ => Ok(()),
     }
 }
 

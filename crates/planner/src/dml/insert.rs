@@ -410,15 +410,16 @@ impl Insert<'_> {
         let Some(query) = select_of(self.insert.select_stmt.as_deref()) else {
             return Err(PgError::internal("VALUES without rows"));
         };
-        let mut parts = Vec::new();
+        let (mut parts, mut places) = (Vec::new(), Vec::new());
         for (node, rows) in by_node {
             let mut part = self.insert.clone();
             let mut values = query.clone();
             values.values_lists = rows.iter().map(|r| query.values_lists[*r].clone()).collect();
             part.select_stmt = Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(values)))));
             parts.push((node, tree::deparse(&NodeEnum::InsertStmt(Box::new(part)))?));
+            places.push(rows.into_iter().map(|row| row as u64).collect());
         }
-        Ok(Plan::InsertSplit(InsertSplit { parts }))
+        Ok(Plan::InsertSplit(InsertSplit { parts, places }))
     }
 
     /// `rewriteTargetListIU` (PostgreSQL's `rewriteHandler.c`): the stage would take such a value, the table does not.

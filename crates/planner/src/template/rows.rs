@@ -132,9 +132,9 @@ impl Template {
     pub fn plan_rows(&self, sql: &str, rows: &ManyRows, shape: &Shape, parameters: &[Parameter<'_>]) -> Option<Plan> {
         let positions = rows.key_positions(self, shape)?;
         let width = rows.values.len() / rows.rows.len();
-        let mut by_node: BTreeMap<NodeId, Vec<&Range<usize>>> = BTreeMap::new();
+        let mut by_node: BTreeMap<NodeId, Vec<usize>> = BTreeMap::new();
         let mut key: Vec<Constant> = Vec::with_capacity(positions.len());
-        for (row, values) in rows.rows.iter().zip(rows.values.chunks_exact(width)) {
+        for (row, values) in rows.values.chunks_exact(width).enumerate() {
             key.clear();
             for position in &positions {
                 key.push(values[*position].constant(sql, parameters)?);
@@ -152,20 +152,23 @@ impl Template {
         }
         let head = &sql[..rows.rows.first()?.start];
         let tail = &sql[rows.tail..];
-        let part = |(node, own): (NodeId, Vec<&Range<usize>>)| {
-            let bytes: usize = own.iter().map(|row| row.len() + 1).sum();
+        let part = |(node, own): (&NodeId, &Vec<usize>)| {
+            let own = own.iter().map(|row| rows.rows[*row].clone());
+            let bytes: usize = own.clone().map(|row| row.len() + 1).sum();
             let mut text = String::with_capacity(head.len() + bytes + tail.len());
             text.push_str(head);
-            for (index, row) in own.into_iter().enumerate() {
+            for (index, row) in own.enumerate() {
                 if index > 0 {
                     text.push(',');
                 }
-                text.push_str(&sql[row.clone()]);
+                text.push_str(&sql[row]);
             }
             text.push_str(tail);
-            (node, text)
+            (*node, text)
         };
-        Some(Plan::InsertSplit(InsertSplit { parts: by_node.into_iter().map(part).collect() }))
+        let parts = by_node.iter().map(part).collect();
+        let places = by_node.values().map(|own| own.iter().map(|row| *row as u64).collect()).collect();
+        Some(Plan::InsertSplit(InsertSplit { parts, places }))
     }
 }
 
