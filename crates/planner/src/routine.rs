@@ -1,7 +1,7 @@
 //! Functions, procedures and blocks that the coordinator runs statement by statement, since no node has all rows that they
 //! read or write.
 //!
-//! What [`inline`](crate::inline) cannot make part of the statement is run before it, and the statement gets the values:
+//! What [`inline`] cannot make part of the statement is run before it, and the statement gets the values:
 //!
 //! ```text
 //! SELECT f(5) + 1                → f(5);  SELECT CAST($1 AS int) + 1
