@@ -10,6 +10,7 @@ Prints what each binary printed when it has ended, and those that failed once mo
 
 import json
 import os
+import queue
 import subprocess
 import sys
 import time
@@ -17,6 +18,9 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 
 # Crates whose tests take longest: begun first, so that none is left running alone at the end.
 LONGEST_FIRST = ["e2e", "faults", "txn", "loxo"]
+# Where the tests' servers listen. Binaries that run at the same time get different parts of it: a port that one has found
+# free would otherwise be another's when its server starts.
+PORTS = range(10_500, 30_500)
 
 
 def binaries(messages):
@@ -30,11 +34,19 @@ def binaries(messages):
             yield os.path.basename(directory), message["target"]["name"], message["executable"], directory
 
 
-def run(crate, name, path, directory):
+def run(crate, name, path, directory, parts):
     start = time.monotonic()
+    part = parts.get()
     done = subprocess.run(
-        [path], cwd=directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+        [path],
+        cwd=directory,
+        env={**os.environ, "LOXO_TEST_PORTS": f"{part.start}-{part.stop}"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
     )
+    parts.put(part)
     return f"{crate}/{name}", done.returncode, time.monotonic() - start, done.stdout
 
 
@@ -43,8 +55,12 @@ def main():
         binaries(sys.stdin), key=lambda t: LONGEST_FIRST.index(t[0]) if t[0] in LONGEST_FIRST else len(LONGEST_FIRST)
     )
     failed = []
-    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-        for future in as_completed([pool.submit(run, *test) for test in tests]):
+    workers = os.cpu_count() or 1
+    parts = queue.Queue()
+    for number in range(workers):
+        parts.put(PORTS[number * len(PORTS) // workers : (number + 1) * len(PORTS) // workers])
+    with ThreadPoolExecutor(max_workers=workers) as pool:
+        for future in as_completed([pool.submit(run, *test, parts) for test in tests]):
             name, code, seconds, output = future.result()
             sys.stdout.buffer.write(f"\n== {name}: {'ok' if code == 0 else 'FAILED'}, {seconds:.1f} s\n".encode() + output)
             sys.stdout.flush()

@@ -3,13 +3,9 @@
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-
-/// Each test takes its own range of ports; the process id spreads several test binaries.
-static NEXT_RANGE: AtomicU16 = AtomicU16::new(0);
 
 /// A cluster's directory and first port; the cluster is removed when the test ends, however it ends.
 struct Cluster {
@@ -80,15 +76,7 @@ impl Drop for Cluster {
 
 /// A first port such that all ports a small cluster takes are free.
 fn free_ports() -> u16 {
-    loop {
-        let step = NEXT_RANGE.fetch_add(1, Ordering::Relaxed);
-        let first = 20_000 + ((std::process::id() as u16).wrapping_mul(7) % 100 + step) % 100 * 110;
-        let all = [first, first + 1, first + 50, first + 51, first + 100, first + 101, first + 102];
-        if all.iter().all(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()) {
-            return first;
-        }
-        assert!(step < 1000, "no free ports");
-    }
+    testkit::free_ports(&[0, 1, 50, 51, 100, 101, 102]).expect("free ports")
 }
 
 #[track_caller]

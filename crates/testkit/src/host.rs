@@ -1,13 +1,16 @@
 //! What a test needs of the machine: PostgreSQL's programs, the `postgres` user, free ports, a directory that goes away.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
 use std::net::TcpListener;
+use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use pgerror::{PgError, Result, SqlState};
@@ -98,21 +101,39 @@ pub(crate) fn run(command: &mut Command) -> Result<String> {
     Err(failure(format!("{:?} failed ({})", command, output.status)).detail(text))
 }
 
-/// A base port `p` such that `p + offset` is free for every offset. Taken below the kernel's ephemeral range, so that no
-/// outgoing connection grabs one before the server does.
+/// Ports where no outgoing connection grabs one before the server does: below the kernel's ephemeral range.
+const PORTS: Range<u16> = 10_500..30_500;
+
+/// A base port `p` such that `p + offset` is free for every offset, and was not given before. `LOXO_TEST_PORTS=from-to` narrows
+/// the choice.
 ///
 /// # Errors
 /// When no such base is found.
 pub fn free_ports(offsets: &[u16]) -> Result<u16> {
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    let range = match std::env::var("LOXO_TEST_PORTS") {
+        Ok(text) => port_range(&text).ok_or_else(|| failure(format!("LOXO_TEST_PORTS={text} is no range of ports")))?,
+        Err(_) => PORTS,
+    };
     let clock = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
     let mut rng = crate::Rng::new(clock ^ u64::from(std::process::id()) << 32);
+    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let bases = range.len().saturating_sub(offsets.iter().copied().max().map_or(0, usize::from)).max(1);
     for _attempt in 0..200 {
-        let base = 10_500 + rng.below(20_000) as u16;
-        if offsets.iter().all(|offset| TcpListener::bind(("127.0.0.1", base + offset)).is_ok()) {
+        let base = range.start + rng.below(bases) as u16;
+        let is_free = |port: u16| !given.contains(&port) && TcpListener::bind(("127.0.0.1", port)).is_ok();
+        if offsets.iter().all(|offset| is_free(base + offset)) {
+            given.extend(offsets.iter().map(|offset| base + offset));
             return Ok(base);
         }
     }
-    Err(failure("no free ports between 10500 and 30500"))
+    Err(failure(format!("no free ports between {} and {}", range.start, range.end)))
+}
+
+fn port_range(text: &str) -> Option<Range<u16>> {
+    let (from, to) = text.split_once('-')?;
+    let range = from.parse().ok()?..to.parse().ok()?;
+    (!range.is_empty()).then_some(range)
 }
 
 /// A directory that the servers' user can work in, removed when dropped.
