@@ -33,11 +33,13 @@ pub(crate) async fn pass_in_order(mut returned: Vec<Returned<'_>>, output: &mut 
     if let Some(fields) = returned.iter_mut().find_map(|one| one.rows.take_fields()) {
         output.description(&fields);
     }
-    let mut order: Vec<(u64, usize)> = Vec::new();
     let is_complete = returned.iter().all(|one| one.rows.len() == one.places.len());
+    let mut order: Vec<(u64, usize)> = Vec::new();
     for (source, one) in returned.iter().enumerate() {
-        let places = one.places.iter().take(one.rows.len());
-        order.extend(places.map(|place| (if is_complete { *place } else { 0 }, source)));
+        match is_complete {
+            true => order.extend(one.places.iter().map(|place| (*place, source))),
+            false => order.extend(std::iter::repeat_n((0, source), one.rows.len())),
+        }
     }
     order.sort_by_key(|(place, _)| *place);
     let (mut run, mut count) = (BytesMut::new(), 0);
