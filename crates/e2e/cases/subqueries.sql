@@ -66,3 +66,22 @@ SELECT n % 2, (SELECT sum(o.k)) FROM oa o GROUP BY n % 2 ORDER BY 1;
 SELECT k, (SELECT count(*) FROM oa i WHERE i.n < o.n) FROM oa o ORDER BY 1;
 SELECT k, (SELECT count(i.n + o.n) FROM oa i WHERE i.k < o.k) FROM oa o ORDER BY 1;
 SELECT (SELECT count(o.k) FROM oa i WHERE i.k = 1) FROM oa o;
+
+-- Sub-selects whose result depends on the order of rows: the whole query sees one result, on whichever nodes it runs.
+CREATE TABLE od (k int, n int, v text) /*dist: hash(k) | hash(n) | roundrobin | replication*/;
+CREATE TABLE of (k int PRIMARY KEY, v text) /*dist: replication | hash(k)*/;
+INSERT INTO od SELECT g, g % 8, 'v' || g FROM generate_series(1, 40) g;
+INSERT INTO of SELECT g, 'f' || g FROM generate_series(0, 7) g;
+SELECT count(*), count(DISTINCT n) FROM od WHERE n IN (SELECT k FROM of LIMIT 3);
+SELECT count(DISTINCT a.v) FROM od, (SELECT string_agg(v, ',') AS v FROM of) a;
+WITH few AS (SELECT k, row_number() OVER () AS place FROM of) SELECT count(*), count(DISTINCT place) FROM od JOIN few ON few.k = n WHERE place < 4;
+SELECT count(*) FROM od WHERE n IN (SELECT k FROM of UNION SELECT 7 ORDER BY 1 LIMIT 3);
+SELECT od.k, x.v FROM od CROSS JOIN LATERAL (SELECT v FROM of WHERE of.k >= od.n ORDER BY of.k LIMIT 1) x ORDER BY 1 LIMIT 5;
+SELECT n, (SELECT array_agg(v ORDER BY v) FROM (SELECT v FROM of ORDER BY k DESC LIMIT 2) l) FROM od WHERE k < 4 ORDER BY 1;
+WITH few AS (SELECT k FROM of ORDER BY k LIMIT 2) UPDATE od SET v = 'few' WHERE n IN (SELECT k FROM few);
+UPDATE od SET v = (SELECT v FROM of ORDER BY k DESC LIMIT 1) WHERE k < 3;
+UPDATE od SET v = l.v FROM (SELECT k, v FROM of ORDER BY k LIMIT 4) l WHERE l.k = n AND od.k > 30;
+DELETE FROM od WHERE n IN (SELECT k FROM of ORDER BY k DESC LIMIT 2);
+INSERT INTO od SELECT o.k + 100, o.n, l.v FROM od o, (SELECT v FROM of ORDER BY k LIMIT 1) l WHERE o.k < 10;
+MERGE INTO od USING (SELECT k, v FROM of ORDER BY k LIMIT 3) l ON od.k = l.k WHEN MATCHED THEN UPDATE SET v = l.v WHEN NOT MATCHED THEN INSERT VALUES (l.k, 99, l.v);
+SELECT * FROM od ORDER BY k, n, v;

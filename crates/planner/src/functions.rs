@@ -58,7 +58,7 @@ pub(crate) struct Facts {
 }
 
 /// Searches a whole statement.
-pub(crate) fn facts(ctx: &Context<'_>, statement: &NodeEnum) -> Result<Facts> {
+pub(crate) fn facts(ctx: &Context<'_>, statement: &impl Walk) -> Result<Facts> {
     let mut search = Search::new(ctx);
     search.tree(statement, true)?;
     search.code_of_tables(statement)?;
@@ -96,7 +96,7 @@ impl<'a> Search<'a> {
 }
 
 impl Search<'_> {
-    fn tree(&mut self, statement: &NodeEnum, top: bool) -> Result<()> {
+    fn tree(&mut self, statement: &impl Walk, top: bool) -> Result<()> {
         let mut at_top = top;
         statement.walk(&mut |node| {
             self.node(node, std::mem::take(&mut at_top))?;
@@ -105,7 +105,7 @@ impl Search<'_> {
     }
 
     /// What the nodes call by themselves when they read and change the statement's tables.
-    fn code_of_tables(&mut self, statement: &NodeEnum) -> Result<()> {
+    fn code_of_tables(&mut self, statement: &impl Walk) -> Result<()> {
         statement.walk(&mut |node| {
             let found = match node {
                 Ref::RangeVar(name) => code::check_named(self.ctx, name, code::check_read),

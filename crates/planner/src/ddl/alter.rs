@@ -181,7 +181,7 @@ impl Alter<'_> {
 
     fn facts_of(&self, expression: &Node) -> Result<Facts> {
         let target_list = vec![tree::target(expression.clone(), None)];
-        facts(self.ctx, &NodeEnum::SelectStmt(Box::new(SelectStmt { target_list, ..tree::empty_select() })))
+        facts(self.ctx, &SelectStmt { target_list, ..tree::empty_select() })
     }
 
     /// Does an expression give each node another value?

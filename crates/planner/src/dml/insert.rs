@@ -156,7 +156,7 @@ impl Insert<'_> {
         if let Some(conflict) = self.insert.on_conflict_clause.as_ref().filter(|_| is_replicated(&self.relation)) {
             let node = tree::node(NodeEnum::OnConflictClause(conflict.clone()));
             let select = SelectStmt { where_clause: Some(Box::new(node)), ..tree::empty_select() };
-            check_same_everywhere(&facts(self.ctx, &NodeEnum::SelectStmt(Box::new(select)))?, table)?;
+            check_same_everywhere(&facts(self.ctx, &select)?, table)?;
         }
         Ok(())
     }
@@ -222,7 +222,7 @@ impl Insert<'_> {
     fn constant_default(&self, text: &str) -> Option<Constant> {
         let node = tree::parse_expression(text).ok()?;
         let select = SelectStmt { target_list: vec![tree::target(node.clone(), None)], ..tree::empty_select() };
-        let facts = facts(self.ctx, &NodeEnum::SelectStmt(Box::new(select))).ok()?;
+        let facts = facts(self.ctx, &select).ok()?;
         if facts.clock.is_some() { None } else { Constant::of(&node, self.ctx.session) }
     }
 
@@ -323,7 +323,7 @@ impl Insert<'_> {
     fn reads_clock(&self, expression: &str) -> bool {
         let Ok(node) = tree::parse_expression(expression) else { return true };
         let select = SelectStmt { target_list: vec![tree::target(node, None)], ..tree::empty_select() };
-        facts(self.ctx, &NodeEnum::SelectStmt(Box::new(select))).map_or(true, |facts| facts.clock.is_some())
+        facts(self.ctx, &select).map_or(true, |facts| facts.clock.is_some())
     }
 
     /// Does every row of the source stay on its node, because the target's key gets the source's key?

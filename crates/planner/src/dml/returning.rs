@@ -34,7 +34,7 @@ impl Returning {
         }
         let mut list = expanded(draft, &clause.exprs)?;
         let query = SelectStmt { target_list: list.clone(), ..tree::empty_select() };
-        let facts = facts(draft.ctx, &NodeEnum::SelectStmt(Box::new(query)))?;
+        let facts = facts(draft.ctx, &query)?;
         if facts.home.is_some() || facts.function_nodes.is_some() || facts.system_column.is_some() {
             return Err(draft.refused("Its RETURNING has something that only one node can tell."));
         }

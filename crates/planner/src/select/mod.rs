@@ -29,6 +29,7 @@ mod finish;
 mod gather;
 mod levels;
 pub(crate) mod locality;
+mod names;
 mod outer_aggregates;
 pub(crate) mod shape;
 pub(crate) mod sizes;
@@ -175,7 +176,7 @@ fn volatile_beyond_rows(ctx: &Context<'_>, select: &SelectStmt) -> Result<bool> 
         rest.where_clause = None;
         rest.sort_clause.clear();
     }
-    Ok(facts(ctx, &NodeEnum::SelectStmt(Box::new(rest)))?.volatile.is_some())
+    Ok(facts(ctx, &rest)?.volatile.is_some())
 }
 
 fn scatter(nodes: Vec<NodeId>, statement: &Statement, facts: &Facts) -> Plan {

@@ -391,3 +391,47 @@ Dag over [0 1 2]
   Scatter to [0 1 2]
     SELECT c_name, n FROM customer, (SELECT loxo_c1 AS k_user, loxo_c2 AS n FROM loxo_x3) x WHERE c_custkey = k_user
 
+SELECT c_name FROM customer WHERE c_nation IN (SELECT n_key FROM nation LIMIT 3)
+----
+Dag over [0 1 2]
+  loxo_x1 from [0] to all of [0 1 2]
+    SELECT n_key FROM nation LIMIT 3
+  Scatter to [0 1 2]
+    SELECT c_name FROM customer WHERE c_nation IN (SELECT loxo_c1 AS n_key FROM loxo_x1)
+
+SELECT c_name, a.names FROM customer, (SELECT string_agg(n_name, ',') AS names FROM nation) a
+----
+Dag over [0 1 2]
+  loxo_x1 from [0] to all of [0 1 2]
+    SELECT string_agg(n_name, ',') AS names FROM nation
+  Scatter to [0 1 2]
+    SELECT c_name, a.names FROM customer, (SELECT loxo_c1 AS names FROM loxo_x1) a
+
+WITH few AS (SELECT n_key, row_number() OVER () AS place FROM nation) SELECT count(*) FROM customer JOIN few ON n_key = c_nation WHERE place < 4
+----
+Dag over [0 1 2]
+  loxo_x1 from [0] to all of [0 1 2]
+    SELECT n_key, row_number() OVER () AS place FROM nation
+  Gather on 0
+    SELECT COALESCE(sum(loxo_c1), 0)::bigint AS count FROM loxo_g1
+    loxo_g1 from [0 1 2]
+      WITH few AS (SELECT loxo_c1 AS n_key, loxo_c2 AS place FROM loxo_x1) SELECT count(*) AS loxo_c1 FROM customer JOIN few ON n_key = c_nation WHERE place < 4
+
+SELECT c_name, (SELECT n_name FROM nation WHERE n_key >= c_nation ORDER BY n_key LIMIT 1) FROM customer
+----
+Scatter to [0 1 2]
+  SELECT c_name, (SELECT n_name FROM nation WHERE n_key >= c_nation ORDER BY n_key LIMIT 1) FROM customer
+
+SELECT n_name FROM nation WHERE n_key IN (SELECT n_key FROM nation LIMIT 3)
+----
+Forward to 0
+  SELECT n_name FROM nation WHERE n_key IN (SELECT n_key FROM nation LIMIT 3)
+
+SELECT c_name FROM customer WHERE c_nation IN (SELECT n_key FROM nation UNION SELECT 7 LIMIT 3)
+----
+Dag over [0 1 2]
+  loxo_x1 from [0] to all of [0 1 2]
+    SELECT n_key FROM nation UNION SELECT 7 LIMIT 3
+  Scatter to [0 1 2]
+    SELECT c_name FROM customer WHERE c_nation IN (SELECT loxo_c1 AS n_key FROM loxo_x1)
+

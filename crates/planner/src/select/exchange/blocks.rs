@@ -9,10 +9,11 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::estimate::{STEP, width};
-use super::names::{Ctes, Names};
 use super::{Found, Markers, Search, State, exchanged_table};
 use crate::context::{Context, Named};
 use crate::plan::{Exchange, FinalSql, Gather, Plan, Route};
+use crate::select::locality::depends_on_order;
+use crate::select::names::{Ctes, Names};
 use crate::select::{exact, levels, shape};
 use crate::tree::{self, Ref, Walk};
 
@@ -50,7 +51,8 @@ impl Search<'_> {
         let mut blocks = Vec::new();
         for node in found {
             let Some(NodeEnum::SelectStmt(select)) = &node.node else { continue };
-            if !reads_partitioned(&ctx, select, query)? || !names.is_closed(select, &ctes)? {
+            let is_moved = reads_partitioned(&ctx, select, query)? || depends_on_order(&ctx, select)?;
+            if !is_moved || !names.is_closed(select, &ctes)? {
                 continue;
             }
             let Some(alone) = with_ctes(&ctx, select, query)? else { continue };

@@ -22,7 +22,6 @@ mod blocks;
 mod estimate;
 mod fragments;
 mod moves;
-mod names;
 mod partners;
 mod shadows;
 mod spread;

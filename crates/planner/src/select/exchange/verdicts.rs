@@ -26,12 +26,12 @@ use pgerror::Result;
 
 use super::blocks::with_ctes;
 use super::estimate::{STEP, width};
-use super::names::{Ctes, Names};
 use super::{Search, State, exchanged_table};
 use crate::context::{Context, Named};
 use crate::functions::facts;
 use crate::plan::{Exchange, FinalSql, Route};
 use crate::select::locality::{Analyzer, Env, Not, Part};
+use crate::select::names::{Ctes, Names};
 use crate::select::shape;
 use crate::tree::{self, Ref, Walk};
 
@@ -100,8 +100,7 @@ impl Search<'_> {
             else {
                 continue;
             };
-            let depends_on_order =
-                facts(&ctx, &NodeEnum::SelectStmt(Box::new(keys.clone())))?.order_sensitive.is_some();
+            let depends_on_order = facts(&ctx, &keys)?.order_sensitive.is_some();
             let Ok(nodes) = nodes_asked(&ctx, &without, link) else { continue };
             if depends_on_order {
                 continue;

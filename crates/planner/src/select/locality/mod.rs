@@ -12,6 +12,7 @@ mod changes;
 mod equalities;
 mod from;
 mod join;
+mod steady;
 mod sub_selects;
 
 use catalog::{Distribution, MapId, NodeId};
@@ -27,6 +28,8 @@ use super::{exact, shape};
 use crate::constant::{self, Constant};
 use crate::context::{Context, Named, intersect};
 use crate::tree::{self, Ref, Walk};
+
+pub(crate) use steady::depends_on_order;
 
 /// Leaf number of a [`Block`]'s own output columns in its part's key.
 const OUTPUT: usize = usize::MAX;
@@ -222,10 +225,15 @@ impl<'a> Analyzer<'a> {
     /// A complete sub-select: everything in it must be local.
     pub fn block(&mut self, select: &SelectStmt, env: &Env<'_>) -> Local<Block> {
         let env = self.with_of_query(select, env)?;
-        if select.op != SetOperation::SetopNone as i32 {
-            return self.set_operation(select, &env);
-        }
-        let body = self.body(select, &env)?;
+        let block = match select.op == SetOperation::SetopNone as i32 {
+            true => self.plain_block(select, &env)?,
+            false => self.set_operation(select, &env)?,
+        };
+        self.steady(select, block, &env)
+    }
+
+    fn plain_block(&mut self, select: &SelectStmt, env: &Env<'_>) -> Local<Block> {
+        let body = self.body(select, env)?;
         if let Part::Split(split) = &body.part {
             if !select.sort_clause.is_empty() {
                 return not_local("ORDER BY in a sub-select over a partitioned table");

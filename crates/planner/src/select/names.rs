@@ -10,12 +10,12 @@ use crate::context::{Context, Named};
 use crate::tree::{self, Ref, Walk};
 
 /// Column names of WITH items; `None` where they are not known.
-pub(super) type Ctes = HashMap<String, Option<Vec<String>>>;
+pub(crate) type Ctes = HashMap<String, Option<Vec<String>>>;
 
 /// Alias and column names of one item of FROM.
 type Item = (String, Option<Vec<String>>);
 
-pub(super) struct Names<'a> {
+pub(crate) struct Names<'a> {
     pub ctx: &'a Context<'a>,
 }
 

@@ -1,0 +1,30 @@
+//! Sub-selects of which every node has all rows, and yet may make another result: `(SELECT … FROM replicated LIMIT 5)`.
+
+use super::*;
+use crate::functions::facts;
+use crate::select::names::{Ctes, Names};
+
+impl Analyzer<'_> {
+    /// One server evaluates a sub-select that refers to nothing outside once, so that all rows of the query see the same result.
+    /// Where that depends on the order in which rows are found, nodes must not evaluate it each for its own: one of them does.
+    pub(super) fn steady(&self, select: &SelectStmt, block: Block, env: &Env<'_>) -> Local<Block> {
+        let part = match block.part {
+            Part::Whole(nodes) if nodes.len() > 1 && self.may_differ(select, env)? => {
+                Part::Whole(self.ctx.home_first(nodes)[..1].to_vec())
+            }
+            other => other,
+        };
+        Ok(Block { part, ..block })
+    }
+
+    fn may_differ(&self, select: &SelectStmt, env: &Env<'_>) -> Result<bool, PgError> {
+        let columns = |block: &Block| Some(block.columns.as_ref()?.iter().map(|column| column.name.clone()).collect());
+        let ctes: Ctes = env.ctes.iter().map(|(name, block)| (name.clone(), columns(block))).collect();
+        Ok(depends_on_order(self.ctx, select)? && Names { ctx: self.ctx }.is_closed(select, &ctes)?)
+    }
+}
+
+/// May the result depend on the order in which a node finds its rows?
+pub(crate) fn depends_on_order(ctx: &Context<'_>, select: &SelectStmt) -> Result<bool, PgError> {
+    Ok(facts(ctx, select)?.order_sensitive.is_some())
+}
