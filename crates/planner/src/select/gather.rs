@@ -153,6 +153,11 @@ impl Needs {
         Needs { all: false, names: HashSet::new(), grouped: HashSet::new() }
     }
 
+    /// Can it mention all columns, or whole rows?
+    pub fn is_of_all(&self) -> bool {
+        self.all
+    }
+
     /// Does some GROUP BY mention a column of this name?
     pub fn is_grouped(&self, name: &str) -> bool {
         self.grouped.contains(name)

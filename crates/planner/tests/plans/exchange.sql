@@ -264,9 +264,9 @@ SELECT n_name FROM nation WHERE NOT EXISTS (SELECT 1 FROM customer WHERE c_natio
 ----
 Dag over [0 1 2]
   loxo_x1 from [0 1 2] to node 0
-    SELECT nation.n_key AS loxo_c1 FROM nation WHERE NOT EXISTS (SELECT 1 FROM customer WHERE c_nation = n_key)
+    SELECT nation.n_key AS loxo_c1, nation.n_name AS loxo_c2 FROM nation WHERE NOT EXISTS (SELECT 1 FROM customer WHERE c_nation = n_key)
   Forward to 0
-    SELECT n_name FROM nation WHERE nation.n_key IN (SELECT loxo_c1 FROM loxo_x1 GROUP BY loxo_c1 HAVING pg_catalog.count(*) = 3)
+    SELECT n_name FROM (SELECT loxo_c1 AS n_key, loxo_c2 AS n_name FROM loxo_x1 GROUP BY loxo_c1, loxo_c2 HAVING pg_catalog.count(*) >= 3) nation
 
 SELECT n_key FROM nation WHERE n_key NOT IN (SELECT c_nation FROM customer) AND n_name LIKE 'A%'
 ----

@@ -4,8 +4,9 @@
 //! - `EXISTS (… S …)`, `x IN (… S …)`, `NOT x op ALL (… S …)` are true if they are true of some node's part;
 //! - `NOT EXISTS`, `NOT IN`, `x op ALL` are true if they are true of every node's part.
 //!
-//! So each node asks its own part about all rows of R that the other conditions leave, and only the keys of those that passed
-//! travel: `R.key IN (keys that some node, or every node, has sent)` then stands for the condition.
+//! So each node asks its own part about all rows of R that the other conditions leave, and only those that passed travel. The rows
+//! that some node, or every node, has sent then stand for R and the condition; where more of R is wanted than is sensible to send,
+//! their keys travel alone, and `R.key IN (keys that some node, or every node, has sent)` stands for the condition.
 //!
 //! When this is right:
 //! - The condition is one of those that WHERE joins by AND: that it is not true is all that matters, so NULL counts as false,
@@ -20,7 +21,9 @@
 use std::sync::Arc;
 
 use catalog::{Column, Distribution, NodeId, Relation, quote_identifier};
-use pg_query::protobuf::{BoolExprType, RangeVar, SelectStmt, SetOperation, SubLink, SubLinkType};
+use pg_query::protobuf::{
+    Alias, BoolExprType, RangeSubselect, RangeVar, SelectStmt, SetOperation, SubLink, SubLinkType,
+};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -28,9 +31,9 @@ use super::blocks::with_ctes;
 use super::estimate::{STEP, width};
 use super::{Search, State, exchanged_table};
 use crate::context::{Context, Named};
-use crate::functions::facts;
 use crate::plan::{Exchange, FinalSql, Route};
-use crate::select::locality::{Analyzer, Env, Not, Part};
+use crate::select::gather::Needs;
+use crate::select::locality::{Analyzer, Env, Not, Part, depends_on_order};
 use crate::select::names::{Ctes, Names};
 use crate::select::shape;
 use crate::tree::{self, Ref, Walk};
@@ -38,17 +41,23 @@ use crate::tree::{self, Ref, Walk};
 /// Rows of a table that was never analysed.
 const ROWS_UNKNOWN: f64 = 1000.0;
 
+/// Most columns of a row that travel. To find the rest of a row by its key again costs about as much.
+const COLUMNS_MAX: usize = 8;
+
 /// A condition that nodes can decide row by row.
 struct Asked {
-    /// Keys of the rows that pass on a node.
-    keys: SelectStmt,
+    /// The rows that pass on a node.
+    passing: SelectStmt,
     nodes: Vec<NodeId>,
     /// It must be true on every node, not just on one.
     of_all: bool,
-    /// `alias.column` of the key.
-    own: Vec<String>,
-    key: Vec<Column>,
-    /// Conditions of the level that are not part of `keys`.
+    /// The name of R in the level.
+    alias: String,
+    /// Columns of R that travel.
+    columns: Vec<Column>,
+    /// Are these all that the query can mention, or just the key?
+    is_enough: bool,
+    /// Conditions of the level that are not part of `passing`.
     rest: Vec<Node>,
     /// Rows of R that are asked about.
     rows: f64,
@@ -79,6 +88,9 @@ impl Search<'_> {
         let ctx = self.context(state);
         let Some((table, relation)) = only_table(&ctx, level)? else { return Ok(None) };
         let Some(key) = primary_key(&ctx, &relation) else { return Ok(None) };
+        let all = self.all_columns(&relation, &key, query)?;
+        let is_enough = all.is_some();
+        let columns = all.unwrap_or(key);
         let names = Names { ctx: &ctx };
         let ctes = names.with(query, &Ctes::new())?;
         let conditions = tree::conjuncts(level.where_clause.as_deref());
@@ -88,30 +100,45 @@ impl Search<'_> {
             let mut others = Vec::new();
             let mut rest = Vec::new();
             for (_, other) in conditions.iter().enumerate().filter(|(i, _)| *i != at) {
-                let is_closed = names.is_closed(&keys_of(level, alias, &key, vec![(*other).clone()]), &ctes)?;
+                let is_closed = names.is_closed(&rows_of(level, alias, &columns, vec![(*other).clone()]), &ctes)?;
                 if is_closed { others.push((*other).clone()) } else { rest.push((*other).clone()) }
             }
-            let without = keys_of(level, alias, &key, others.clone());
-            let keys = keys_of(level, alias, &key, others.into_iter().chain([(*condition).clone()]).collect());
-            if !names.is_closed(&keys, &ctes)? {
+            let without = rows_of(level, alias, &columns, others.clone());
+            let passing = rows_of(level, alias, &columns, others.into_iter().chain([(*condition).clone()]).collect());
+            if !names.is_closed(&passing, &ctes)? {
                 continue;
             }
-            let (Some(keys), Some(without)) = (with_ctes(&ctx, &keys, query)?, with_ctes(&ctx, &without, query)?)
+            let (Some(passing), Some(without)) = (with_ctes(&ctx, &passing, query)?, with_ctes(&ctx, &without, query)?)
             else {
                 continue;
             };
-            let depends_on_order = facts(&ctx, &keys)?.order_sensitive.is_some();
             let Ok(nodes) = nodes_asked(&ctx, &without, link) else { continue };
-            if depends_on_order {
+            if depends_on_order(&ctx, &passing)? {
                 continue;
             }
             let all = if relation.rows > 0.0 { relation.rows } else { ROWS_UNKNOWN };
             let rows = self.estimated(&without)?.unwrap_or(all);
-            let quoted = |column: &Column| format!("{}.{}", quote_identifier(alias), quote_identifier(&column.name));
-            let own = key.iter().map(quoted).collect();
-            return Ok(Some(Asked { keys, nodes, of_all, own, key, rest, rows }));
+            let alias = alias.clone();
+            return Ok(Some(Asked { passing, nodes, of_all, alias, columns, is_enough, rest, rows }));
         }
         Ok(None)
+    }
+
+    /// The columns of R that the query can mention, the key first, if they can be compared and are not too many. A GROUP BY of
+    /// the key must find a table that has it.
+    fn all_columns(&self, relation: &Relation, key: &[Column], query: &SelectStmt) -> Result<Option<Vec<Column>>> {
+        let needs = Needs::of(&NodeEnum::SelectStmt(Box::new(query.clone())))?;
+        let mut columns = key.to_vec();
+        for name in needs.columns(relation) {
+            columns.extend(relation.column(name).filter(|column| !key.iter().any(|k| k.name == column.name)).cloned());
+        }
+        let is_comparable =
+            |column: &Column| column.deterministic && self.ctx.catalog.key_type(column.type_oid).is_some();
+        let can_travel = !needs.is_of_all()
+            && columns.len() <= COLUMNS_MAX
+            && columns.iter().all(is_comparable)
+            && !key.iter().any(|column| needs.is_grouped(&column.name));
+        Ok(can_travel.then_some(columns))
     }
 
     fn decided(
@@ -133,37 +160,74 @@ impl Search<'_> {
         let mut options = Vec::new();
         for (distribution, route, copies) in places {
             let mut state = state.clone();
-            let columns = key_columns(&asked.key);
+            let columns = sent_columns(&asked.columns);
             let exchange = Exchange {
                 table: state.next_table(),
                 columns: columns.iter().map(|column| column.name.clone()).collect(),
                 nodes: asked.nodes.clone(),
-                sql: FinalSql::plain(tree::deparse_select(&asked.keys)?),
+                sql: FinalSql::plain(tree::deparse_select(&asked.passing)?),
                 inputs: Vec::new(),
                 route,
                 after_fill: Vec::new(),
             };
-            let passed = asked.passed(&exchange.table)?;
+            let level_after = asked.decided(level, &exchange.table)?;
             state.cost += STEP + asked.rows * asked.nodes.len() as f64 * width(columns.len()) * copies;
             let table = exchanged_table(None, exchange.table.clone(), columns, distribution);
             state.add(exchange, table);
-            let conditions = asked.rest.iter().cloned().chain([passed]).collect();
-            options.extend(with_conditions(query, level, conditions)?.map(|query| (query, state)));
+            options.extend(with_level(query, level, &level_after)?.map(|query| (query, state)));
         }
         Ok(options)
     }
 }
 
 impl Asked {
-    /// `key IN (keys that enough nodes have sent)`.
-    fn passed(&self, table: &str) -> Result<Node> {
-        let columns: Vec<String> = key_columns(&self.key).into_iter().map(|column| column.name).collect();
-        let columns = columns.join(", ");
-        let enough = match self.of_all {
-            true => format!(" GROUP BY {columns} HAVING pg_catalog.count(*) = {}", self.nodes.len()),
-            false => String::new(),
-        };
-        tree::parse_expression(&format!("({}) IN (SELECT {columns} FROM {table}{enough})", self.own.join(", ")))
+    /// The level over the rows that enough nodes have sent.
+    fn decided(&self, level: &SelectStmt, table: &str) -> Result<SelectStmt> {
+        let mut level = level.clone();
+        let mut conditions = self.rest.clone();
+        match self.is_enough {
+            true => level.from_clause = vec![self.rows_passed(table)?],
+            false => conditions.push(self.key_passed(table)?),
+        }
+        level.where_clause = tree::conjunction(conditions).map(Box::new);
+        Ok(level)
+    }
+
+    /// `(rows that enough nodes have sent) AS alias`.
+    fn rows_passed(&self, table: &str) -> Result<Node> {
+        let renamed =
+            |(sent, column): (&Column, &Column)| format!("{} AS {}", sent.name, quote_identifier(&column.name));
+        let sent = sent_columns(&self.columns);
+        let outputs: Vec<String> = sent.iter().zip(&self.columns).map(renamed).collect();
+        let rows = tree::parse_select(&format!("SELECT {} FROM {table}{}", outputs.join(", "), self.sent_by_enough()))?;
+        Ok(tree::node(NodeEnum::RangeSubselect(Box::new(RangeSubselect {
+            lateral: false,
+            subquery: Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(rows))))),
+            alias: Some(Alias { aliasname: self.alias.clone(), colnames: Vec::new() }),
+        }))))
+    }
+
+    /// `alias.key IN (keys that enough nodes have sent)`.
+    fn key_passed(&self, table: &str) -> Result<Node> {
+        let own = |column: &Column| format!("{}.{}", quote_identifier(&self.alias), quote_identifier(&column.name));
+        let own: Vec<String> = self.columns.iter().map(own).collect();
+        let sent = self.sent();
+        tree::parse_expression(&format!(
+            "({}) IN (SELECT {sent} FROM {table}{})",
+            own.join(", "),
+            self.sent_by_enough()
+        ))
+    }
+
+    /// Each row once.
+    fn sent_by_enough(&self) -> String {
+        let enough = if self.of_all { self.nodes.len() } else { 1 };
+        format!(" GROUP BY {} HAVING pg_catalog.count(*) >= {enough}", self.sent())
+    }
+
+    fn sent(&self) -> String {
+        let names: Vec<String> = sent_columns(&self.columns).into_iter().map(|column| column.name).collect();
+        names.join(", ")
     }
 }
 
@@ -203,26 +267,26 @@ fn question(condition: &Node) -> Option<(&SubLink, bool)> {
     }
 }
 
-/// `SELECT key FROM the level's table WHERE conditions`.
-fn keys_of(level: &SelectStmt, alias: &str, key: &[Column], conditions: Vec<Node>) -> SelectStmt {
+/// `SELECT columns FROM the level's table WHERE conditions`.
+fn rows_of(level: &SelectStmt, alias: &str, columns: &[Column], conditions: Vec<Node>) -> SelectStmt {
     let target =
         |(column, made): (&Column, Column)| tree::target(tree::column(&[alias, &column.name]), Some(&made.name));
     SelectStmt {
-        target_list: key.iter().zip(key_columns(key)).map(target).collect(),
+        target_list: columns.iter().zip(sent_columns(columns)).map(target).collect(),
         from_clause: level.from_clause.clone(),
         where_clause: tree::conjunction(conditions).map(Box::new),
         ..tree::empty_select()
     }
 }
 
-/// The key as the exchange's table has it.
-fn key_columns(key: &[Column]) -> Vec<Column> {
+/// The columns as the exchange's table has them.
+fn sent_columns(columns: &[Column]) -> Vec<Column> {
     let renamed = |(at, column): (usize, &Column)| Column {
         number: at as i16 + 1,
         name: format!("loxo_c{}", at + 1),
         ..column.clone()
     };
-    key.iter().enumerate().map(renamed).collect()
+    columns.iter().enumerate().map(renamed).collect()
 }
 
 /// The nodes among which the sub-select's rows are divided, while each has all rows that are asked about.
@@ -241,14 +305,13 @@ fn nodes_asked(ctx: &Context<'_>, without: &SelectStmt, link: &SubLink) -> Resul
     }
 }
 
-/// The query with other conditions at one of its levels; `None` if the level is not found.
-fn with_conditions(query: &SelectStmt, level: &SelectStmt, conditions: Vec<Node>) -> Result<Option<SelectStmt>> {
-    let changed = SelectStmt { where_clause: tree::conjunction(conditions).map(Box::new), ..level.clone() };
+/// The query with one of its levels changed; `None` if the level is not found.
+fn with_level(query: &SelectStmt, level: &SelectStmt, changed: &SelectStmt) -> Result<Option<SelectStmt>> {
     let mut query = query.clone();
-    let mut found = put(&mut query, level, &changed);
+    let mut found = put(&mut query, level, changed);
     query.rewrite(&mut |node: &mut Node| {
         if let Some(NodeEnum::SelectStmt(select)) = &mut node.node {
-            found = found || put(select, level, &changed);
+            found = found || put(select, level, changed);
         }
         Ok(!found)
     })?;
