@@ -76,3 +76,27 @@ SELECT g, count(*) FROM t WHERE k > $1 GROUP BY g ORDER BY g;
 SELECT DISTINCT -g FROM t AS x GROUP BY x.g, x.g, x.h ORDER BY 1;
 SELECT -x.g * g + 9 FROM t AS x GROUP BY x.h, x.h, x.g ORDER BY 1;
 SELECT h, x.h, count(*) FROM t AS x GROUP BY x.h, h, x.h ORDER BY 1;
+
+-- Grouping sets over partial aggregates: aliases, expressions, numbers, lists, nested sets, GROUPING, windows on top.
+CREATE TABLE gs (k int PRIMARY KEY, a int, b text, c int, n numeric, d float8) /*dist: hash(k) | hash(k) | replication*/;
+INSERT INTO gs SELECT i, i % 3, CASE WHEN i % 7 > 0 THEN 'b' || i % 2 END, i % 5, i * 1.5, i / 4.0 FROM generate_series(1, 60) i;
+SELECT a * 2 AS twice, b, count(*), sum(n), avg(n), min(c), max(b), grouping(a * 2, b) FROM gs GROUP BY ROLLUP (twice, b) ORDER BY 1, 2, 8;
+SELECT a, b, count(n), count(*) FILTER (WHERE c > 2) FROM gs GROUP BY CUBE (1, 2) HAVING count(*) > 8 ORDER BY 1, 2, 3, 4;
+SELECT a, b, c, sum(k) FROM gs GROUP BY GROUPING SETS (ROLLUP (a, b), (b, c), CUBE (c), ()) ORDER BY 1, 2, 3, 4;
+SELECT a, b, c, sum(k) FROM gs GROUP BY c, GROUPING SETS ((a, b), a) ORDER BY 1, 2, 3, 4;
+SELECT a, count(DISTINCT k), count(DISTINCT c) FROM gs GROUP BY ROLLUP (a) ORDER BY 1;
+SELECT a, b, sum(d), avg(d) > 0 FROM gs GROUP BY ROLLUP (a, b) ORDER BY 1, 2;
+SELECT a, b, sum(k), rank() OVER (PARTITION BY grouping(a, b) ORDER BY sum(k) DESC, a, b) FROM gs GROUP BY CUBE (a, b) ORDER BY 1, 2, 3, 4;
+SELECT k, a, b, sum(c) FROM gs WHERE k < 4 GROUP BY GROUPING SETS ((k, a), (k, b)) ORDER BY 1, 2, 3;
+SELECT k, n, sum(c) FROM gs WHERE k < 4 GROUP BY GROUPING SETS (k, (k, a)) ORDER BY 1, 3;
+SELECT a, sum(a), count(a), a IS NULL, coalesce(a, -1) FROM gs GROUP BY ROLLUP (a) ORDER BY 1, 2;
+SELECT a, count(*), sum(n), bool_and(c > 0) FROM gs WHERE k < 0 GROUP BY ROLLUP (a);
+SELECT count(*), sum(n) FROM gs WHERE k < 0 GROUP BY GROUPING SETS ((), ());
+SELECT a, count(*) FROM gs WHERE k < 0 GROUP BY GROUPING SETS (a);
+SELECT a, b FROM gs GROUP BY DISTINCT ROLLUP (a, b), ROLLUP (a) ORDER BY 1, 2;
+SELECT grouping(a), grouping(b), count(*) FROM gs GROUP BY a, b ORDER BY 3, 1, 2;
+SELECT a, c FROM gs GROUP BY ROLLUP (a);
+SELECT a, string_agg(b, ',' ORDER BY k) FROM gs WHERE c = 1 GROUP BY ROLLUP (a) ORDER BY 1;
+SELECT x.a, y.b, sum(x.n), count(*) FROM gs x JOIN gs y ON x.c = y.k GROUP BY ROLLUP (x.a, y.b) ORDER BY 1, 2, 3;
+-- params: 5
+SELECT a, b, sum(k) + $1 FROM gs WHERE c < $1 GROUP BY ROLLUP (a, b) ORDER BY 1, 2, 3;

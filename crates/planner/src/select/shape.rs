@@ -1,7 +1,7 @@
 //! Questions about one query level: aggregates, windows, grouping, sub-selects. None of them looks into sub-selects, but for
 //! aggregates there that belong to the level.
 
-use pg_query::protobuf::{self, FuncCall, JoinType, SelectStmt, SubLink, TypeCast, WindowDef};
+use pg_query::protobuf::{self, CoercionForm, FuncCall, JoinType, RowExpr, SelectStmt, SubLink, TypeCast, WindowDef};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -151,6 +151,7 @@ pub(crate) fn is_aggregated(ctx: &Context<'_>, select: &SelectStmt) -> Result<bo
         || select.having_clause.is_some()
         || !aggregates(ctx, select)?.is_empty()
         || has_json_aggregate(select)?
+        || has_grouping_call(select)?
         || outer_aggregates::any(ctx, select)?)
 }
 
@@ -158,8 +159,15 @@ pub(crate) fn is_aggregated(ctx: &Context<'_>, select: &SelectStmt) -> Result<bo
 pub(crate) fn has_json_aggregate(select: &SelectStmt) -> Result<bool> {
     let mut found = false;
     walk_level(select, &mut |node| {
-        found |= matches!(node, Ref::JsonArrayAgg(_) | Ref::JsonObjectAgg(_) | Ref::GroupingFunc(_));
+        found |= matches!(node, Ref::JsonArrayAgg(_) | Ref::JsonObjectAgg(_));
     })?;
+    Ok(found)
+}
+
+/// `GROUPING(…)`.
+fn has_grouping_call(select: &SelectStmt) -> Result<bool> {
+    let mut found = false;
+    walk_level(select, &mut |node| found |= matches!(node, Ref::GroupingFunc(_)))?;
     Ok(found)
 }
 
@@ -169,6 +177,25 @@ pub(crate) fn plain_group(select: &SelectStmt, is_input: impl Fn(&str) -> bool) 
         return None;
     }
     select.group_clause.iter().map(|g| by_position_or_name(select, g, &is_input)).collect()
+}
+
+/// All expressions that some grouping set groups by, with ordinals and aliases replaced.
+pub(crate) fn grouped_in_sets(select: &SelectStmt, is_input: impl Fn(&str) -> bool) -> Option<Vec<&Node>> {
+    let mut found: Vec<&Node> = Vec::new();
+    let mut pending: Vec<&Node> = select.group_clause.iter().rev().collect();
+    while let Some(item) = pending.pop() {
+        match &item.node {
+            Some(NodeEnum::GroupingSet(set)) => pending.extend(set.content.iter().rev()),
+            Some(NodeEnum::RowExpr(row)) if is_list(row) => pending.extend(row.args.iter().rev()),
+            _ => found.push(by_position_or_name(select, item, &is_input)?),
+        }
+    }
+    Some(found)
+}
+
+/// `(a, b)` without ROW, which GROUP BY takes for a list.
+pub(crate) fn is_list(row: &RowExpr) -> bool {
+    row.row_format == CoercionForm::CoerceImplicitCast as i32
 }
 
 /// An item of GROUP BY or DISTINCT ON: a number counts output columns; a name is an input column before an output alias.

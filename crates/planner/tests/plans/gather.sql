@@ -106,9 +106,9 @@ Gather on 0
 SELECT o_custkey, o_date, sum(o_total) FROM orders GROUP BY GROUPING SETS ((o_custkey), (o_date), ())
 ----
 Gather on 0
-  SELECT loxo_c1 AS o_custkey, loxo_c2 AS o_date, sum(loxo_c3) AS sum FROM loxo_g1 GROUP BY GROUPING SETS (loxo_c1, loxo_c2, ())
+  SELECT loxo_c1 AS o_custkey, loxo_c2 AS o_date, sum(loxo_c3)::loxo_type_of_1_3 AS sum FROM loxo_g1 GROUP BY GROUPING SETS (loxo_c1, loxo_c2, ())
   loxo_g1 from [0 1 2]
-    SELECT o_custkey AS loxo_c1, o_date AS loxo_c2, o_total AS loxo_c3 FROM orders
+    SELECT o_custkey AS loxo_c1, o_date AS loxo_c2, sum(o_total) AS loxo_c3 FROM orders GROUP BY 1, 2
 
 SELECT o_orderkey, o_date, count(l_orderkey) FROM orders LEFT JOIN lineitem ON l_orderkey = o_orderkey GROUP BY o_orderkey ORDER BY 3
 ----
@@ -267,12 +267,33 @@ SELECT o_custkey, o_date, o_total, grouping(o_custkey) FROM orders GROUP BY GROU
 Gather on 0
   SELECT loxo_c1 AS o_custkey, loxo_c2 AS o_date, loxo_c3 AS o_total, GROUPING(loxo_c1) AS "grouping" FROM loxo_g1 GROUP BY GROUPING SETS ((loxo_c1, loxo_c2), loxo_c3), loxo_c4
   loxo_g1 from [0 1 2]
-    SELECT o_custkey AS loxo_c1, o_date AS loxo_c2, o_total AS loxo_c3, o_orderkey AS loxo_c4 FROM orders
+    SELECT o_custkey AS loxo_c1, o_date AS loxo_c2, o_total AS loxo_c3, o_orderkey AS loxo_c4 FROM orders GROUP BY 1, 2, 3, 4
 
 SELECT o_custkey, count(*) FROM orders GROUP BY ROLLUP (o_custkey, o_date)
 ----
 Gather on 0
-  SELECT loxo_c1 AS o_custkey, count(*) AS count FROM loxo_g1 GROUP BY ROLLUP (loxo_c1, loxo_c2)
+  SELECT loxo_c1 AS o_custkey, COALESCE(sum(loxo_c3), 0)::bigint AS count FROM loxo_g1 GROUP BY ROLLUP (loxo_c1, loxo_c2)
   loxo_g1 from [0 1 2]
-    SELECT o_custkey AS loxo_c1, o_date AS loxo_c2 FROM orders
+    SELECT o_custkey AS loxo_c1, o_date AS loxo_c2, count(*) AS loxo_c3 FROM orders GROUP BY 1, 2
+
+SELECT extract(year FROM o_date) AS y, o_custkey, count(*), sum(o_total), avg(o_total), grouping(o_custkey) FROM orders GROUP BY ROLLUP (y, o_custkey) HAVING count(*) > 1 ORDER BY 1, 2
+----
+Gather on 0
+  SELECT loxo_c1 AS y, loxo_c2 AS o_custkey, COALESCE(sum(loxo_c3), 0)::bigint AS count, sum(loxo_c4)::loxo_type_of_1_4 AS sum, sum(loxo_c4)::numeric / sum(loxo_c5) AS avg, GROUPING(loxo_c2) AS "grouping" FROM loxo_g1 GROUP BY ROLLUP (y, loxo_c2) HAVING COALESCE(sum(loxo_c3), 0)::bigint > 1 ORDER BY 1, 2
+  loxo_g1 from [0 1 2]
+    SELECT extract ('year' FROM o_date) AS loxo_c1, o_custkey AS loxo_c2, count(*) AS loxo_c3, sum(o_total) AS loxo_c4, count(o_total) AS loxo_c5 FROM orders GROUP BY 1, 2
+
+SELECT o_custkey, count(DISTINCT o_orderkey) FROM orders GROUP BY GROUPING SETS (1, ())
+----
+Gather on 0
+  SELECT loxo_c1 AS o_custkey, count(DISTINCT loxo_c2) AS count FROM loxo_g1 GROUP BY GROUPING SETS (1, ())
+  loxo_g1 from [0 1 2]
+    SELECT o_custkey AS loxo_c1, o_orderkey AS loxo_c2 FROM orders
+
+SELECT o_orderkey, o_total, count(*) FROM orders GROUP BY GROUPING SETS ((o_orderkey, o_date), o_orderkey), o_total
+----
+Gather on 0
+  SELECT loxo_c1 AS o_orderkey, loxo_c3 AS o_total, COALESCE(sum(loxo_c4), 0)::bigint AS count FROM loxo_g1 GROUP BY GROUPING SETS ((loxo_c1, loxo_c2), loxo_c1), loxo_c3
+  loxo_g1 from [0 1 2]
+    SELECT o_orderkey AS loxo_c1, o_date AS loxo_c2, o_total AS loxo_c3, count(*) AS loxo_c4 FROM orders GROUP BY 1, 2, 3
 
