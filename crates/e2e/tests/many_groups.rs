@@ -44,6 +44,10 @@ fn spreads(cluster: &Cluster) {
     assert!(spread.contains("to hash of column 0 Int4"), "{spread}");
     let distinct = plan("SELECT count(DISTINCT few) FROM wide");
     assert!(distinct.contains("SELECT DISTINCT few"), "{distinct}");
+    let union = plan("SELECT g FROM wide UNION SELECT id FROM wide ORDER BY 1 LIMIT 3");
+    assert_eq!(union.matches("to hash of column 0 Int4").count(), 2, "{union}");
+    let except = plan("SELECT count(*) FROM (SELECT id, few FROM wide EXCEPT SELECT g, few FROM wide) x");
+    assert_eq!(except.matches("to hash of column 0 Int4").count(), 2, "{except}");
     let few = plan("SELECT few, count(*) FROM wide GROUP BY few");
     assert!(few.starts_with("Gather"), "{few}");
 }

@@ -172,13 +172,10 @@ Dag over [0 1 2]
 
 SELECT o_orderkey FROM orders UNION ALL SELECT l_orderkey FROM lineitem ORDER BY 1 LIMIT 3
 ----
-Dag over [0 1 2]
-  loxo_x1 from [0 1 2] to node 0
-    SELECT o_orderkey FROM public.orders
-  loxo_x2 from [0 1 2] to node 0
-    SELECT l_orderkey FROM public.lineitem
-  Forward to 0
-    SELECT o_orderkey FROM loxo_x1 orders UNION ALL SELECT l_orderkey FROM loxo_x2 lineitem ORDER BY 1 LIMIT 3
+Gather on 0
+  SELECT loxo_c1 AS o_orderkey FROM loxo_g1 ORDER BY 1 LIMIT 3
+  loxo_g1 from [0 1 2]
+    SELECT * FROM (SELECT o_orderkey FROM orders UNION ALL SELECT l_orderkey FROM lineitem) loxo_q(loxo_c1)
 
 -- describe: o_orderkey 20
 SELECT o_orderkey FROM orders UNION ALL SELECT l_orderkey FROM lineitem ORDER BY 1 LIMIT 3

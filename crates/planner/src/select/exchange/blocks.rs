@@ -121,7 +121,7 @@ impl Search<'_> {
                 _ => (Route::Replicated { nodes: self.nodes.clone() }, self.nodes.len() as f64),
             };
             state.cost += STEP + weight * copies;
-            let columns = self.block_columns(block, &state)?;
+            let columns = self.columns_shown(&block.query, block.names.len(), &state)?;
             let exchange = Exchange {
                 table: state.next_table(),
                 columns: columns.iter().map(|column| column.name.clone()).collect(),
@@ -141,7 +141,11 @@ impl Search<'_> {
     }
 
     /// A plan's rows as a text and the nodes to run it on; what must be gathered for it becomes exchanges of its own.
-    fn settle(&self, found: &Found, state: &mut State) -> Result<(Vec<catalog::NodeId>, FinalSql, Vec<usize>)> {
+    pub(super) fn settle(
+        &self,
+        found: &Found,
+        state: &mut State,
+    ) -> Result<(Vec<catalog::NodeId>, FinalSql, Vec<usize>)> {
         let Markers { types, inputs } = found.markers.clone();
         let marked = |sql: &str| FinalSql { text: sql.to_owned(), types };
         match &found.last {
@@ -202,17 +206,17 @@ impl Search<'_> {
     }
 
     /// Columns `loxo_c1`, …, with the types that are known for sure.
-    fn block_columns(&self, block: &Block, state: &State) -> Result<Vec<Column>> {
+    pub(super) fn columns_shown(&self, query: &SelectStmt, count: usize, state: &State) -> Result<Vec<Column>> {
         let ctx = self.context(state);
-        let node = NodeEnum::SelectStmt(Box::new(block.query.clone()));
+        let node = NodeEnum::SelectStmt(Box::new(query.clone()));
         let levels = levels::levels(&ctx, &node)?;
         let own = levels.first();
-        let is_plain = block.query.op == SetOperation::SetopNone as i32
-            && block.query.target_list.len() == block.names.len()
-            && !block.query.target_list.iter().any(shape::is_star);
+        let is_plain = query.op == SetOperation::SetopNone as i32
+            && query.target_list.len() == count
+            && !query.target_list.iter().any(shape::is_star);
         let mut columns = Vec::new();
-        for at in 0..block.names.len() {
-            let value = match block.query.target_list.get(at).and_then(|t| t.node.as_ref()) {
+        for at in 0..count {
+            let value = match query.target_list.get(at).and_then(|t| t.node.as_ref()) {
                 Some(NodeEnum::ResTarget(target)) if is_plain => target.val.as_deref(),
                 _ => None,
             };

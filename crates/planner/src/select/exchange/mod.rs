@@ -6,6 +6,7 @@
 //!
 //! ```text
 //! best(query) ─┬─ local already?                                 done
+//!              ├─ a set operation over many rows: those of its branches sent by their hash
 //!              ├─ sub-selects of one row that refer to nothing outside: computed first, then best(query over them)
 //!              ├─ moves: each table stays, is broadcast or is repartitioned; cheapest first, the first that is local wins
 //!              ├─ for each sub-select that refers to nothing outside: best(sub-select), its rows broadcast or brought home,
@@ -19,6 +20,7 @@
 //! own, and that it is computed rightly is for [`locality`](super::locality) to prove, not for this module.
 
 mod blocks;
+mod branches;
 mod estimate;
 mod fragments;
 mod moves;
@@ -185,6 +187,9 @@ impl Search<'_> {
     /// The cheapest plan of a query; `passed_over` are sub-selects that another branch of the search replaces.
     fn best(&self, query: &SelectStmt, state: &State, passed_over: &[String]) -> Result<Option<Found>> {
         if let Some(found) = self.found(query, state)? {
+            return Ok(Some(found));
+        }
+        if let Some(found) = self.branches(query, state)? {
             return Ok(Some(found));
         }
         let mut blocks = self.blocks(query, state)?;

@@ -34,7 +34,7 @@ pub(super) const ROWS_MIN: f64 = 50_000.0;
 /// What it costs to move a row, where finishing it costs 1.
 const MOVE_COST: f64 = 0.8;
 /// Part of the rows, up to which it is worth to find out on each node which are distinct.
-const DISTINCT_MAX: f64 = 0.5;
+pub(super) const DISTINCT_MAX: f64 = 0.5;
 
 impl Search<'_> {
     /// A plan that finishes on all nodes a query whose rows would otherwise be finished on one, if there are many.
@@ -135,7 +135,7 @@ impl Search<'_> {
         Ok(known.filter(is_common).filter_map(key).collect())
     }
 
-    fn by_hash(&self, key: &[KeyColumn], map: &Arc<BucketMap>) -> Route {
+    pub(super) fn by_hash(&self, key: &[KeyColumn], map: &Arc<BucketMap>) -> Route {
         let source = |column: &KeyColumn| (KeySource::Column(column.number as usize - 1), column.key_type);
         Route::Hash { key: key.iter().map(source).collect(), map: map.clone(), nodes: self.nodes.clone() }
     }

@@ -15,6 +15,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::locality::{Analyzer, Body, Split};
+use super::names::{Ctes, Names};
 use super::shape;
 use crate::context::Context;
 use crate::plan::{FinalSql, Gather, Input};
@@ -84,11 +85,15 @@ pub(crate) fn finish_set(
     inner: &SelectStmt,
     nodes: &[NodeId],
 ) -> Result<Option<Gather>> {
-    let Some(described) = ctx.session.describe else { return Ok(None) };
     if has_pseudo_types(ctx) {
         return Ok(None);
     }
-    let names: Vec<Node> = (1..=described.len()).map(|i| tree::string(&output(i))).collect();
+    let outputs = match ctx.session.describe {
+        Some(described) => Some(described.iter().map(|column| column.name.clone()).collect()),
+        None => Names { ctx }.outputs(inner, &Ctes::new())?,
+    };
+    let Some(outputs): Option<Vec<String>> = outputs else { return Ok(None) };
+    let names: Vec<Node> = (1..=outputs.len()).map(|i| tree::string(&output(i))).collect();
     let sub = pg_query::protobuf::RangeSubselect {
         lateral: false,
         subquery: Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(inner.clone()))))),
@@ -100,11 +105,8 @@ pub(crate) fn finish_set(
         ..tree::empty_select()
     };
     let mut last = over_input(select);
-    last.target_list = described
-        .iter()
-        .enumerate()
-        .map(|(i, c)| tree::target(tree::column(&[&output(i + 1)]), Some(&c.name)))
-        .collect();
+    last.target_list =
+        outputs.iter().enumerate().map(|(i, name)| tree::target(tree::column(&[&output(i + 1)]), Some(name))).collect();
     last.sort_clause = select.sort_clause.clone();
     let planned = Planned { fragment, last, types: Vec::new() };
     planned.gather(ctx, nodes.to_vec()).map(Some)

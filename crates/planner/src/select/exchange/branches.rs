@@ -1,0 +1,173 @@
+//! Set operations over many rows of several nodes: the rows of every branch are sent to nodes by the hash of their columns, and
+//! each node does the operation for its part.
+//!
+//! ```text
+//! branch 1 on its nodes  ─by hash→  table 1 ┐
+//! branch 2 on its nodes  ─by hash→  table 2 ┴ the same operation over these tables, on each node
+//! ```
+//!
+//! Rows that are equal meet on one node, since equal values of one type hash alike; the hash is of those columns whose type is
+//! known and the same in all branches. That the result is right is for [`locality`](crate::select::locality) to prove.
+//! `UNION ALL` alone needs none of this: no rows have to meet.
+
+use catalog::{Column, Distribution, FIRST_USER_OID, KeyColumn};
+use pg_query::NodeEnum;
+use pg_query::protobuf::{SelectStmt, SetOperation};
+use pgerror::Result;
+
+use super::blocks::with_ctes;
+use super::estimate::{STEP, width};
+use super::moves::make_distinct;
+use super::spread::{DISTINCT_MAX, ROWS_MIN, rows_at_most};
+use super::{Found, Search, State, exchanged_table};
+use crate::plan::Exchange;
+use crate::select::names::{Ctes, Names};
+use crate::select::shape;
+use crate::tree;
+
+/// A branch of a set operation that is not one itself.
+struct Branch {
+    /// With the WITH items that it needs.
+    query: SelectStmt,
+    names: Vec<String>,
+    columns: Vec<Column>,
+    /// Of one node.
+    rows: f64,
+}
+
+impl Search<'_> {
+    /// A plan that does a set operation on all nodes, if it has many rows that would otherwise come to one node.
+    pub(super) fn branches(&self, query: &SelectStmt, state: &State) -> Result<Option<Found>> {
+        if query.op == SetOperation::SetopNone as i32 || self.ctx.catalog.has_user_operator("=") {
+            return Ok(None);
+        }
+        let Some(leaves) = leaves(query) else { return Ok(None) };
+        let mut branches = Vec::new();
+        for leaf in leaves {
+            let Some(branch) = self.branch(leaf, query, state)? else { return Ok(None) };
+            branches.push(branch);
+        }
+        let rows: f64 = branches.iter().map(|branch| branch.rows).sum();
+        let key = self.common_key(&branches);
+        let Some((map_id, map)) = self.map_of_all() else { return Ok(None) };
+        if key.is_empty() || rows * (self.nodes.len() as f64) < ROWS_MIN {
+            return Ok(None);
+        }
+        let (mut query, mut state) = (query.clone(), state.clone());
+        let mut stand_ins = Vec::new();
+        for branch in &branches {
+            let Some(found) = self.best(&branch.query, &state, &[])? else { return Ok(None) };
+            state = found.state.clone();
+            let (nodes, sql, inputs) = self.settle(&found, &mut state)?;
+            let exchange = Exchange {
+                table: state.next_table(),
+                columns: branch.columns.iter().map(|column| column.name.clone()).collect(),
+                nodes,
+                sql,
+                inputs,
+                route: self.by_hash(&key, &map),
+                after_fill: Vec::new(),
+            };
+            state.cost += STEP + branch.rows * width(branch.columns.len());
+            stand_ins.push(branch.stand_in(&exchange.table));
+            let distribution = Distribution::Hash { columns: key.clone(), map_id, map: map.clone() };
+            let table = exchanged_table(None, exchange.table.clone(), branch.columns.clone(), distribution);
+            state.add(exchange, table);
+        }
+        replace_leaves(&mut query, &mut stand_ins.into_iter());
+        self.found(&query, &state)
+    }
+
+    fn branch(&self, leaf: &SelectStmt, query: &SelectStmt, state: &State) -> Result<Option<Branch>> {
+        let ctx = self.context(state);
+        let names = Names { ctx: &ctx };
+        let ctes = names.with(query, &Ctes::new())?;
+        if !names.is_closed(leaf, &ctes)? {
+            return Ok(None);
+        }
+        let (Some(alone), Some(outputs)) = (with_ctes(&ctx, leaf, query)?, names.outputs(leaf, &ctes)?) else {
+            return Ok(None);
+        };
+        let columns = self.columns_shown(&alone, outputs.len(), state)?;
+        let all = self.estimated(&alone)?;
+        let (query, rows) = match self.once_each(&alone, all)? {
+            Some(distinct) => distinct,
+            None => (alone, all),
+        };
+        let rows = rows.map_or_else(|| rows_at_most(&ctx, leaf), Ok)?;
+        Ok(Some(Branch { query, names: outputs, columns, rows }))
+    }
+
+    /// The branch with equal rows once, if far fewer are left.
+    fn once_each(&self, branch: &SelectStmt, all: Option<f64>) -> Result<Option<(SelectStmt, Option<f64>)>> {
+        let is_plain = branch.distinct_clause.is_empty()
+            && branch.sort_clause.is_empty()
+            && branch.limit_count.is_none()
+            && branch.limit_offset.is_none()
+            && !shape::is_aggregated(self.ctx, branch)?;
+        if !is_plain {
+            return Ok(None);
+        }
+        let mut distinct = branch.clone();
+        make_distinct(&mut distinct);
+        let few = self.estimated(&distinct)?;
+        let is_fewer = matches!((all, few), (Some(all), Some(few)) if few < all * DISTINCT_MAX);
+        Ok(is_fewer.then_some((distinct, few)))
+    }
+
+    /// Positions that are of the same type in all branches, and can be hashed.
+    fn common_key(&self, branches: &[Branch]) -> Vec<KeyColumn> {
+        let [first, others @ ..] = branches else { return Vec::new() };
+        let is_common = |(at, column): &(usize, &Column)| {
+            let same = |other: &Branch| {
+                other.columns.get(*at).is_some_and(|o| o.type_oid == column.type_oid && o.deterministic)
+            };
+            column.deterministic && column.type_oid < FIRST_USER_OID && others.iter().all(same)
+        };
+        let key = |(_, column): (usize, &Column)| {
+            let key_type = self.ctx.catalog.key_type(column.type_oid)?;
+            Some(KeyColumn { number: column.number, key_type })
+        };
+        first.columns.iter().enumerate().filter(is_common).filter_map(key).collect()
+    }
+}
+
+impl Branch {
+    /// `SELECT columns FROM table`.
+    fn stand_in(&self, table: &str) -> SelectStmt {
+        let targets = self.names.iter().zip(&self.columns);
+        SelectStmt {
+            target_list: targets
+                .map(|(name, column)| tree::target(tree::column(&[&column.name]), Some(name)))
+                .collect(),
+            from_clause: vec![tree::node(NodeEnum::RangeVar(tree::table("", table, None)))],
+            ..tree::empty_select()
+        }
+    }
+}
+
+/// The branches, if all operations compare rows and none of them keeps duplicates.
+fn leaves(query: &SelectStmt) -> Option<Vec<&SelectStmt>> {
+    if query.op == SetOperation::SetopNone as i32 {
+        return Some(vec![query]);
+    }
+    let has_own_order = |branch: &SelectStmt| {
+        let is_operation = branch.op != SetOperation::SetopNone as i32;
+        is_operation
+            && !(branch.sort_clause.is_empty() && branch.limit_count.is_none() && branch.limit_offset.is_none())
+    };
+    let (left, right) = (query.larg.as_deref()?, query.rarg.as_deref()?);
+    if query.all || has_own_order(left) || has_own_order(right) {
+        return None;
+    }
+    Some([leaves(left)?, leaves(right)?].concat())
+}
+
+fn replace_leaves(query: &mut SelectStmt, stand_ins: &mut impl Iterator<Item = SelectStmt>) {
+    for branch in [&mut query.larg, &mut query.rarg].into_iter().flatten() {
+        match branch.op == SetOperation::SetopNone as i32 {
+            true => **branch = stand_ins.next().unwrap_or_else(tree::empty_select),
+            false => replace_leaves(branch, stand_ins),
+        }
+    }
+}
