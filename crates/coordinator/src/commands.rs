@@ -353,8 +353,7 @@ impl Client {
     }
 
     async fn show(&mut self, name: &str, statement: &Statement, call: &Call) -> Result<Completion> {
-        if name == SNAPSHOT {
-            let sql = self.show_snapshot();
+        if let Some(sql) = self.show_own(name) {
             self.forward_home(&sql, call).await?;
             return Ok(Completion::tag("SHOW"));
         }
@@ -364,22 +363,17 @@ impl Client {
                 format!("\"{name}\" is a setting of Postgres-XL that is accepted and ignored"),
             ));
         }
-        if let Some(value) = self.session.own_setting(name) {
-            let sql = format!("SELECT {}::text AS {name}", catalog::quote_literal(value));
-            self.forward_home(&sql, call).await?;
-            return Ok(Completion::tag("SHOW"));
-        }
         let mut output = output(&mut self.capture, &mut self.writer);
         self.session.show(&statement.sql, call, &mut output).await
     }
 
-    /// What answers `SHOW loxo.snapshot`, a setting that no datanode knows.
-    pub(crate) fn show_snapshot(&mut self) -> String {
-        format!(
-            "SELECT '{}'::text AS {}",
-            self.session.settings_mut().snapshot().name(),
-            catalog::quote_identifier(SNAPSHOT)
-        )
+    /// What answers SHOW of a setting that no datanode knows the value of.
+    pub(crate) fn show_own(&mut self, name: &str) -> Option<String> {
+        let value = match name == SNAPSHOT {
+            true => self.session.settings_mut().snapshot().name().to_owned(),
+            false => self.session.own_setting(name)?.to_owned(),
+        };
+        Some(format!("SELECT {}::text AS {}", catalog::quote_literal(&value), catalog::quote_identifier(name)))
     }
 
     /// Tells the client which of its reported settings have another value now.

@@ -150,8 +150,9 @@ impl Client {
         if let Some(known) = self.shared.descriptions.get(version, &key).filter(|_| shareable) {
             return Ok(known);
         }
-        if matches!(&statement.kind, StatementKind::Show { name } if name == crate::commands::SNAPSHOT) {
-            let sql = self.show_snapshot();
+        if let StatementKind::Show { name } = &statement.kind
+            && let Some(sql) = self.show_own(name)
+        {
             return Ok(Arc::new(self.session.describe(&sql, types).await?));
         }
         let description = Arc::new(self.session.describe(&statement.sql, types).await?);
@@ -271,7 +272,7 @@ impl Client {
             if self.skip_to_sync {
                 return Ok(());
             }
-            let mut spool = Spool::default();
+            let mut spool = Spool::of(self.session.work_mem());
             let wanted = rows_max.is_some().then_some(&mut spool);
             let ended = self.execute(&statement, &portal.call, wanted).await?;
             match (rows_max, ended) {
@@ -283,18 +284,18 @@ impl Client {
                 }
             }
         }
-        self.send_piece(&mut portal, rows_max.unwrap_or(usize::MAX));
+        let sent = self.send_piece(&mut portal, rows_max.unwrap_or(usize::MAX));
         self.portals.insert(name, portal);
-        Ok(())
+        sent
     }
 
     /// Sends the next rows of a portal that is read in pieces.
-    fn send_piece(&mut self, portal: &mut Portal, rows_max: usize) {
-        let Some((spool, command_tag)) = &mut portal.suspended else { return };
-        let (sent, more) = spool.take(rows_max, self.writer.buffer());
+    fn send_piece(&mut self, portal: &mut Portal, rows_max: usize) -> Result<()> {
+        let Some((spool, command_tag)) = &mut portal.suspended else { return Ok(()) };
+        let (sent, more) = spool.take(rows_max, self.writer.buffer())?;
         if more {
             backend::bare(self.writer.buffer(), backend::tag::PORTAL_SUSPENDED);
-            return;
+            return Ok(());
         }
         let (words, count) = backend::split_command_tag(command_tag);
         let last = match count {
@@ -302,6 +303,7 @@ impl Client {
             _ => command_tag.clone(),
         };
         backend::command_complete(self.writer.buffer(), &last);
+        Ok(())
     }
 
     /// Opens a block for this statement and those that follow it before Sync, unless there are none.

@@ -240,10 +240,15 @@ fn suspended_portals(pair: &mut Pair) {
         (b'C', b"Ss\0"),
         (b'S', b""),
     ];
-    same(pair, "a portal in three parts", |client| {
-        client.send_messages(&messages)?;
-        client.wait()
-    });
+    for in_memory in ["64MB", "0", "1kB"] {
+        // For one server that is a name like any other.
+        let set = format!("SET loxo.work_mem = '{in_memory}'");
+        same(pair, &set, |client| Ok(vec![client.simple(&set)?, client.simple("SHOW loxo.work_mem")?]));
+        same(pair, "a portal in three parts", |client| {
+            client.send_messages(&messages)?;
+            client.wait()
+        });
+    }
     let again: [(u8, &[u8]); 2] = [(b'B', bind), (b'S', b"")];
     same(pair, "a closed statement", |client| {
         client.send_messages(&again)?;

@@ -85,6 +85,9 @@ fn settings(cluster: &Cluster) {
     assert_eq!(show(&mut session), "consistent");
     let error = session.run("SET loxo.snapshot = 'often'").expect_err("no such value");
     assert_eq!(error.code(), SqlState::INVALID_PARAMETER_VALUE);
+    assert_eq!(session.scalar("SHOW loxo.work_mem").expect("the setting"), "64MB");
+    let error = session.run("SET loxo.work_mem = 'much'").expect_err("no such value");
+    assert_eq!(error.code(), SqlState::INVALID_PARAMETER_VALUE);
     let parameters = [("user", "postgres"), ("database", "postgres"), ("options", "-c loxo.snapshot=local")];
     let mut other = Client::connect_with(cluster.coordinators()[0], &parameters).unwrap();
     assert_eq!(show(&mut other), "local");

@@ -1,7 +1,7 @@
 //! Statements whose WITH items change rows, part after part: see [`planner::Chain`].
 //!
 //! What the parts work on is copied before the first of them runs, so that all of them see the tables as they were. Rows that
-//! RETURNING gives to other parts are held in memory, up to [`SPOOL_BYTES_MAX`](crate::SPOOL_BYTES_MAX), until the part is done:
+//! RETURNING gives to other parts are kept in a [`Spool`] until the part is done:
 //! the home node, whose temp table they go to, may be one of those that give them.
 
 use std::collections::HashSet;
@@ -14,10 +14,11 @@ use planner::{Chain, ChainStep, Change, FinalSql, Gather, Input, InsertStaged, K
 
 use crate::call::{Call, Event};
 use crate::gather::{BINARY_HEADER, BINARY_TRAILER, Filled, column_list, text_line, without_position};
-use crate::output::{Output, Spool, frame_bodies};
+use crate::output::{Output, frame_bodies};
 use crate::run::Completion;
 use crate::session::Session;
 use crate::snapshot::Isolation;
+use crate::spool::Spool;
 use crate::write::{Write, lock};
 
 /// Rows sent to a temp table in one CopyData.
@@ -152,7 +153,7 @@ impl Session {
     /// The rows of RETURNING.
     async fn keep_returned(&mut self, keep: &Kept, plan: &Plan, call: &Call) -> Result<Completion> {
         let described = self.describe_kept(&keep.sql, call).await?;
-        let mut spool = Spool::default();
+        let mut spool = Spool::of(self.work_mem());
         let call = call.with_formats(vec![i16::from(described.binary)]);
         let completion = self.run_step(plan, &call, &mut Output::spool(&mut spool)).await?;
         let types = self.type_names(&described).await?;
@@ -191,7 +192,7 @@ impl Session {
         }
         loop {
             let mut frames = BytesMut::new();
-            let (_, more) = spool.take(BATCH_ROWS, &mut frames);
+            let (_, more) = spool.take(BATCH_ROWS, &mut frames)?;
             for row in frame_bodies(&frames.freeze()) {
                 match binary {
                     true => body.put_slice(row),

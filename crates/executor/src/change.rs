@@ -20,10 +20,11 @@ use planner::{Change, ChangeAction, Input, Route, RowColumn};
 use crate::call::Call;
 use crate::gather::without_position;
 use crate::load::{is_node_specific, travels_in_binary};
-use crate::output::{Output, Spool};
+use crate::output::Output;
 use crate::run::Completion;
 use crate::session::{Mode, Session};
 use crate::snapshot::Isolation;
+use crate::spool::Spool;
 use crate::staged::{INSERT_VALUES_MAX, RowRouter, rename};
 use crate::write::{Write, lock};
 

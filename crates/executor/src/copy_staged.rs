@@ -11,9 +11,10 @@ use planner::{CopyFrom, CopyHome, Stage};
 use crate::call::Call;
 use crate::copy_in::copy_options;
 use crate::copy_input::{CLIENT_GAVE_UP, CopySource};
-use crate::output::{Output, Spool};
+use crate::output::Output;
 use crate::run::Completion;
 use crate::session::Session;
+use crate::spool::Spool;
 use crate::staged::without_copy_context;
 
 impl Session {

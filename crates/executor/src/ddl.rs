@@ -13,10 +13,11 @@ use pgerror::{PgError, Result, SqlState};
 use planner::{DdlKind, DdlPlan, Effect, Fill, MapRequest, Placement, Plan};
 
 use crate::call::Call;
-use crate::output::{Output, Spool};
+use crate::output::Output;
 use crate::run::Completion;
 use crate::session::{Mode, Session};
 use crate::snapshot::Isolation;
+use crate::spool::Spool;
 use crate::write::Write;
 
 impl Session {

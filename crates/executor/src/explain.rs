@@ -13,10 +13,11 @@ use planner::{Dag, Explain, Gather, Plan};
 
 use crate::call::Call;
 use crate::gather::{Moved, without_position};
-use crate::output::{Output, Spool, frame_bodies};
+use crate::output::{Output, frame_bodies};
 use crate::readers::Ready;
 use crate::run::Completion;
 use crate::session::{Mode, Session};
+use crate::spool::Spool;
 
 const TEXT_OID: u32 = 25;
 const JSON_OID: u32 = 114;
@@ -222,7 +223,7 @@ impl Session {
         let part = vec![(node, sql.to_owned())];
         self.scatter(mode, part, &text_call, &mut Output::spool(&mut spool)).await.map_err(without_position)?;
         let mut rows = BytesMut::new();
-        spool.take(usize::MAX, &mut rows);
+        spool.take(usize::MAX, &mut rows)?;
         let mut lines = Vec::new();
         for body in frame_bodies(&rows.freeze()) {
             let values = backend::decode_data_row(bytes::Bytes::copy_from_slice(body))?;

@@ -1,4 +1,5 @@
-//! Settings that the coordinator obeys itself: the idle timeouts, and `statement_timeout`, which the nodes obey too.
+//! Settings that the coordinator obeys itself: the idle timeouts, `loxo.work_mem`, and `statement_timeout`, which the nodes obey
+//! too.
 //!
 //! A backend knows only how long it has been left alone, not whether the session works on another node meanwhile. Were it
 //! told, it would end a transaction whose client is not idle at all. So nobody but the coordinator counts the time, and
@@ -7,16 +8,22 @@
 
 use std::time::Duration;
 
-use pgerror::{PgError, Result};
+use pgerror::{PgError, Result, SqlState};
 
 use crate::session::{Replay, Session};
+use crate::spool;
 
 /// Between two statements of a block.
 pub const IDLE_IN_TRANSACTION: &str = "idle_in_transaction_session_timeout";
 /// Outside a block.
 pub const IDLE_SESSION: &str = "idle_session_timeout";
 
-pub(crate) const NAMES: [&str; 2] = [IDLE_IN_TRANSACTION, IDLE_SESSION];
+/// Bytes of rows that a statement may keep in a coordinator's memory; the rest goes to a file.
+pub const WORK_MEM: &str = "loxo.work_mem";
+/// [`spool::WORK_MEM`] as SHOW writes it.
+const WORK_MEM_DEFAULT: &str = "64MB";
+
+pub(crate) const NAMES: [&str; 3] = [IDLE_IN_TRANSACTION, IDLE_SESSION, WORK_MEM];
 
 /// The setting of this name, if it is one of these.
 pub fn own_setting_name(name: &str) -> Option<&'static str> {
@@ -57,11 +64,20 @@ impl Session {
         let value = rows.first().and_then(|row| row.first()?.clone());
         let value = value.ok_or_else(|| PgError::internal(format!("the home node did not show {name}")))?;
         let value = String::from_utf8_lossy(&value).into_owned();
+        if name == WORK_MEM {
+            // To the home node it is a word like any other.
+            bytes(&value).ok_or_else(|| invalid_work_mem(&value))?;
+        }
         self.note_own_setting(name, Some(value.clone()));
         if !local {
             self.settings_mut().set_own(name, value);
         }
         Ok(())
+    }
+
+    /// Bytes of rows that may be kept in memory.
+    pub fn work_mem(&self) -> usize {
+        self.own_setting(WORK_MEM).and_then(bytes).unwrap_or(spool::WORK_MEM)
     }
 
     /// Notes in the block what one of the coordinator's own settings is from here on.
@@ -77,7 +93,8 @@ impl Session {
             Replay::Own(known, value) if *known == name => Some(value.as_deref()),
             _ => None,
         });
-        in_block.unwrap_or_else(|| self.settings.own(name))
+        let value = in_block.unwrap_or_else(|| self.settings.own(name));
+        value.or_else(|| (name == WORK_MEM).then_some(WORK_MEM_DEFAULT))
     }
 
     /// `RESET name` and `SET [LOCAL] name TO DEFAULT`.
@@ -88,6 +105,27 @@ impl Session {
             self.settings_mut().reset_own(name);
         }
     }
+}
+
+/// An amount of memory as PostgreSQL reads it: kilobytes, or a number and its unit.
+fn bytes(text: &str) -> Option<usize> {
+    let text = text.trim();
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let factor: usize = match unit.trim() {
+        "B" => 1,
+        "" | "kB" => 1 << 10,
+        "MB" => 1 << 20,
+        "GB" => 1 << 30,
+        "TB" => 1 << 40,
+        _ => return None,
+    };
+    number.parse::<usize>().ok()?.checked_mul(factor)
+}
+
+fn invalid_work_mem(value: &str) -> PgError {
+    PgError::new(SqlState::INVALID_PARAMETER_VALUE, format!("invalid value for parameter \"{WORK_MEM}\": \"{value}\""))
+        .hint("Valid units for this parameter are \"B\", \"kB\", \"MB\", \"GB\", and \"TB\".")
 }
 
 /// A time as SHOW writes it: a number and its unit. `None` for 0, which means no limit.
@@ -109,6 +147,18 @@ pub fn duration(text: &str) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_is_read_as_postgresql_reads_it() {
+        for (text, expected) in
+            [("64", 65536), ("64kB", 65536), (WORK_MEM_DEFAULT, spool::WORK_MEM), ("1 GB", 1 << 30), ("0", 0)]
+        {
+            assert_eq!(bytes(text), Some(expected), "{text}");
+        }
+        for text in ["", "mb", "5mb", "-1", "99999999999999999999", "9999999999TB"] {
+            assert_eq!(bytes(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn times_are_read_as_show_writes_them() {

@@ -10,9 +10,10 @@ use pgerror::Result;
 use planner::InsertSplit;
 
 use crate::call::Call;
-use crate::output::{Output, Spool};
+use crate::output::Output;
 use crate::run::{Completion, Total, only_inserts};
 use crate::session::{Mode, Session};
+use crate::spool::Spool;
 
 /// Bytes passed on at once.
 const RUN_BYTES: usize = 64 * 1024;
@@ -44,7 +45,7 @@ pub(crate) async fn pass_in_order(mut returned: Vec<Returned<'_>>, output: &mut 
     order.sort_by_key(|(place, _)| *place);
     let (mut run, mut count) = (BytesMut::new(), 0);
     for (_, source) in order {
-        count += returned[source].rows.take(1, &mut run).0;
+        count += returned[source].rows.take(1, &mut run)?.0;
         if run.len() >= RUN_BYTES {
             output.rows(run.split().freeze(), std::mem::take(&mut count)).await?;
         }
@@ -66,7 +67,7 @@ impl Session {
         let mut total = Total::default();
         let mut returned = Vec::with_capacity(insert.parts.len());
         for ((node, sql), places) in insert.parts.iter().zip(&insert.places) {
-            let mut rows = Spool::described();
+            let mut rows = Spool::of(self.work_mem()).described();
             let part = vec![(*node, sql.clone())];
             if let Completion::Tag(tag) = self.scatter(Mode::InBlock, part, call, &mut Output::spool(&mut rows)).await?
             {

@@ -15,10 +15,11 @@ use std::sync::Arc;
 use crate::call::{Call, Event};
 use crate::gather::{text_line, without_position};
 use crate::load::{is_node_specific, travels_in_binary};
-use crate::output::{Output, Spool, frame_bodies};
+use crate::output::{Output, frame_bodies};
 use crate::returning::{Returned, pass_in_order};
 use crate::run::Completion;
 use crate::session::{Mode, Session};
+use crate::spool::Spool;
 
 /// Rows read back at a time.
 const BATCH_ROWS: usize = 10_000;
@@ -229,7 +230,7 @@ impl Session {
         let mut total = 0;
         let mut returned = Vec::new();
         for (position, (node, rows)) in batch.per_node.iter().enumerate() {
-            let mut kept = Spool::described();
+            let mut kept = Spool::of(self.work_mem()).described();
             for chunk in rows.chunks(rows_max) {
                 let chunk_call = self.row_parameters(insert, call, chunk, binary)?;
                 let sql = insert.insert_sql(chunk.len());

@@ -316,7 +316,7 @@ impl Client {
     /// Rows of a text on the home node.
     fn asked<'s>(&'s mut self, sql: &'s str) -> Pending<'s, Vec<Vec<Option<Bytes>>>> {
         Box::pin(async move {
-            let before = self.capture.replace(Spool::described());
+            let before = self.capture.replace(Spool::default().described());
             let ended = self.forward_home(sql, &Call::simple()).await;
             let spool = std::mem::replace(&mut self.capture, before).unwrap_or_default();
             ended?;
@@ -328,10 +328,10 @@ impl Client {
     fn captured<'s>(&'s mut self, sql: &'s str, call: &'s Call) -> Pending<'s, (String, Rows)> {
         Box::pin(async move {
             let statements = self.parsed(sql.as_bytes()).await?;
-            let before = self.capture.replace(Spool::described());
+            let before = self.capture.replace(Spool::default().described());
             let mut ended = Ok(Completion::Empty);
             for statement in statements.iter() {
-                self.capture = Some(Spool::described());
+                self.capture = Some(Spool::default().described());
                 ended = self.execute_inside(statement, call).await;
                 if ended.is_err() {
                     break;
