@@ -33,6 +33,8 @@ use crate::tree::{self, Ref, Walk};
 pub(super) const ROWS_MIN: f64 = 50_000.0;
 /// What it costs to move a row, where finishing it costs 1.
 const MOVE_COST: f64 = 0.8;
+/// What it costs to finish a row that has to be sorted for it.
+const SORT_COST: f64 = 3.0;
 /// Part of the rows, up to which it is worth to find out on each node which are distinct.
 pub(super) const DISTINCT_MAX: f64 = 0.5;
 
@@ -94,7 +96,8 @@ impl Search<'_> {
             None => rows_at_most(ctx, query)?,
         };
         let part = 1.0 / self.nodes.len() as f64;
-        Ok(rows * ((1.0 - part) - part * MOVE_COST) >= ROWS_MIN)
+        let finish = if sorts(ctx, &parts.last)? { SORT_COST } else { 1.0 };
+        Ok(rows * ((1.0 - part) * finish - part * MOVE_COST) >= ROWS_MIN)
     }
 
     /// Lets nodes send equal rows once, if that makes no difference and leaves far fewer.
@@ -205,6 +208,13 @@ fn counts_once(ctx: &Context<'_>, last: &SelectStmt, columns: &[Column]) -> Resu
         && shape::windows(last)?.is_empty()
         && shape::aggregates(ctx, last)?.iter().all(is_insensitive)
         && columns.iter().all(looks_alike))
+}
+
+/// Does PostgreSQL sort all rows before it finishes them? It does for windows, and for what DISTINCT or ORDER BY in an aggregate
+/// asks of a group.
+fn sorts(ctx: &Context<'_>, last: &SelectStmt) -> Result<bool> {
+    let orders = |call: &&FuncCall| call.agg_distinct || !call.agg_order.is_empty();
+    Ok(!shape::windows(last)?.is_empty() || shape::aggregates(ctx, last)?.iter().any(orders))
 }
 
 /// Does every node have all rows of its groups?
