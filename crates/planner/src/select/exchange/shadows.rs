@@ -80,10 +80,10 @@ impl Changed {
     fn of(ctx: &Context<'_>, tables: &[ChangedTable]) -> Self {
         let mut is_locked: HashMap<Oid, bool> = HashMap::new();
         for table in tables {
-            let mut next = ctx.catalog.relation(&table.schema, &table.name);
-            while let Some(relation) = next {
+            let mut next: Vec<_> = ctx.catalog.relation(&table.schema, &table.name).into_iter().collect();
+            while let Some(relation) = next.pop() {
                 *is_locked.entry(relation.oid).or_default() |= table.is_locked;
-                next = relation.parent.and_then(|parent| ctx.catalog.relation_by_oid(parent));
+                next.extend(relation.parents.iter().filter_map(|parent| ctx.catalog.relation_by_oid(*parent)));
             }
         }
         Self { is_locked }

@@ -101,7 +101,7 @@ impl Analyzer<'_> {
             let same_space = Space::of(&child.distribution) == Space::of(&parent.distribution);
             !same_space || child.distribution.nodes() != parent.distribution.nodes()
         };
-        let mut children = self.ctx.catalog.relations().filter(|r| r.parent == Some(parent.oid));
+        let mut children = self.ctx.catalog.relations().filter(|r| r.parents.contains(&parent.oid));
         match children.find(|child| differs(child)) {
             None => Ok(()),
             Some(child) => {
