@@ -148,9 +148,12 @@ pub struct Relation {
     /// A view WITH CHECK OPTION.
     pub check_option: bool,
     pub unique_keys: Vec<UniqueKey>,
+    /// Plain columns of what else keeps rows apart and says less: unique indexes over some of the rows or with expressions.
+    pub other_unique: Vec<Vec<AttNum>>,
+    pub has_exclusion: bool,
     pub foreign_keys: Vec<ForeignKey>,
-    /// Parent of a partition or inheritance child.
-    pub parent: Option<Oid>,
+    /// Parent of a partition, or the parents of an inheritance child; all are distributed alike.
+    pub parents: Vec<Oid>,
     pub is_partition: bool,
     pub has_children: bool,
     /// User triggers (not those of foreign keys).

@@ -95,7 +95,8 @@ fn mentions(text: &str, relation: &Relation, catalog: &Catalog) -> bool {
         let uses = |definition: &str| contains_any(&definition.to_lowercase(), &words);
         let views = catalog.relations().filter(|view| view.view_definition.as_deref().is_some_and(uses));
         let is_child = |relation: &&Arc<Relation>| words.contains(&word(&relation.name));
-        let parents = catalog.relations().filter(is_child).filter_map(|child| catalog.relation_by_oid(child.parent?));
+        let parents = catalog.relations().filter(is_child).flat_map(|child| &child.parents);
+        let parents = parents.filter_map(|parent| catalog.relation_by_oid(*parent));
         let functions = catalog.all_functions().filter(|function| uses(&function.definition));
         let relations = views.chain(parents).map(|relation| word(&relation.name));
         let more: BTreeSet<String> = relations.chain(functions.map(|function| word(&function.name))).collect();

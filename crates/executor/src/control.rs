@@ -60,7 +60,7 @@ impl Session {
         let sql = self.settings().reset_sql(name, sql);
         self.change_settings(&sql, |settings| match name {
             Some(name) => settings.reset(name),
-            None => settings.clear(),
+            None => settings.reset_all(),
         })
         .await?;
         if name.is_none() {

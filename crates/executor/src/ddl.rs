@@ -114,9 +114,7 @@ impl Session {
         if schema_change {
             self.begin_schema_change(&ddl.node_sql).await.map_err(|error| about(error, &ddl.node_sql))?;
         }
-        for moved in &ddl.moves {
-            self.redistribute_in_block(moved).await?;
-        }
+        self.redistribute_in_block(&ddl.moves).await?;
         let tag = self.run_on(primary, &ddl.node_sql).await?.unwrap_or_default();
         if schema_change {
             self.keys_remain(primary, &ddl.node_sql).await?;
@@ -211,13 +209,7 @@ impl Session {
             ));
         }
         if !ddl.moves.is_empty() {
-            self.atomically(async |this| {
-                for moved in &ddl.moves {
-                    this.redistribute_in_block(moved).await?;
-                }
-                Ok(())
-            })
-            .await?;
+            self.atomically(async |this| this.redistribute_in_block(&ddl.moves).await).await?;
         }
         let (primary, others) = split_primary(&ddl.nodes, self.home);
         let mut nothing = Spool::default();

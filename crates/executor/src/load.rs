@@ -198,6 +198,7 @@ fn by_relation(rows: Vec<Row>) -> Result<HashMap<Oid, Vec<Row>>> {
 async fn read_relations(connection: &mut Connection, mut builder: Builder) -> Result<Catalog> {
     let mut columns = by_relation(connection.query_rows(COLUMNS).await?)?;
     let mut unique_keys = by_relation(connection.query_rows(UNIQUE_KEYS).await?)?;
+    let mut other_unique = by_relation(connection.query_rows(OTHER_UNIQUE).await?)?;
     let mut code = by_relation(connection.query_rows(CODE).await?)?;
     let mut foreign_keys = by_relation(connection.query_rows(FOREIGN_KEYS).await?)?;
     // Key types of domains need the types, which are in the builder: freeze a copy of what is there so far.
@@ -229,6 +230,13 @@ async fn read_relations(connection: &mut Connection, mut builder: Builder) -> Re
             view_definition: optional(&row, 5)?.map(|sql| sql.trim_end().trim_end_matches(';').to_owned()),
             is_barrier: flag(&row, 6)?,
             check_option: flag(&row, 17)?,
+            other_unique: other_unique
+                .remove(&oid)
+                .unwrap_or_default()
+                .iter()
+                .map(|row| numbers(optional(row, 1)?))
+                .collect::<Result<_>>()?,
+            has_exclusion: flag(&row, 19)?,
             unique_keys: unique_keys.remove(&oid).unwrap_or_default().iter().map(unique_key).collect::<Result<_>>()?,
             foreign_keys: foreign_keys
                 .remove(&oid)
@@ -236,7 +244,7 @@ async fn read_relations(connection: &mut Connection, mut builder: Builder) -> Re
                 .iter()
                 .map(foreign_key)
                 .collect::<Result<_>>()?,
-            parent: optional(&row, 7)?.map(|oid| oid.parse().unwrap_or(0)),
+            parents: numbers(optional(&row, 7)?)?,
             is_partition: flag(&row, 8)?,
             has_children: flag(&row, 9)?,
             has_triggers: flag(&row, 10)?,
@@ -302,6 +310,7 @@ fn called(rows: &[Row]) -> Result<Arc<Code>> {
         let list = match letter(row, 1)? {
             't' => &mut code.triggers,
             'p' => &mut code.policies,
+            'r' => &mut code.policy_tables,
             _ => &mut code.expressions,
         };
         list.push(number(row, 2)?);
@@ -395,14 +404,15 @@ const NONDETERMINISTIC_COLLATIONS: &str = "SELECT DISTINCT collname FROM pg_coll
 const RELATIONS: &str = "SELECT c.oid, n.nspname, c.relname, c.relkind, c.relpersistence, \
      CASE WHEN c.relkind IN ('v', 'm') THEN pg_get_viewdef(c.oid) END, \
      c.relrowsecurity OR coalesce('security_barrier=true' = ANY (c.reloptions), false), \
-     (SELECT i.inhparent FROM pg_inherits i WHERE i.inhrelid = c.oid ORDER BY i.inhseqno LIMIT 1), \
+     (SELECT array_agg(i.inhparent ORDER BY i.inhseqno) FROM pg_inherits i WHERE i.inhrelid = c.oid), \
      c.relispartition, \
      c.relhassubclass AND EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid), \
      EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal), \
      c.relkind IN ('r', 'p') AND EXISTS (SELECT FROM pg_rewrite r WHERE r.ev_class = c.oid), \
      c.reltuples * CASE WHEN k.locator IN ('H', 'M', 'N') THEN (SELECT count(*) FROM loxo.node WHERE type = 'D') ELSE 1 END, \
      k.locator, k.key_columns, k.map_id, k.nodes, \
-     coalesce(c.reloptions && ARRAY['check_option=local', 'check_option=cascaded'], false), coalesce(k.by_default, false) \
+     coalesce(c.reloptions && ARRAY['check_option=local', 'check_option=cascaded'], false), coalesce(k.by_default, false), \
+     EXISTS (SELECT FROM pg_constraint x WHERE x.conrelid = c.oid AND x.contype = 'x') \
      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN loxo.class k ON k.relid = c.oid \
      WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f', 'c') \
      AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'loxo') AND n.nspname !~ '^pg_(toast|temp)'";
@@ -424,7 +434,13 @@ const UNIQUE_KEYS: &str = "SELECT i.indrelid, c.relname, \
      WHERE i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indrelid >= 16384 \
      AND 0 <> ALL (i.indkey::int2[])";
 
-/// User functions that a node calls by itself for the rows of a table: of `t`riggers, in `p`olicies, in other `e`xpressions.
+const OTHER_UNIQUE: &str = "SELECT i.indrelid, \
+     (SELECT array_agg(k) FROM unnest(i.indkey[0:i.indnkeyatts - 1]) k WHERE k <> 0) \
+     FROM pg_index i WHERE i.indisunique AND i.indrelid >= 16384 \
+     AND (i.indpred IS NOT NULL OR 0 = ANY (i.indkey::int2[]))";
+
+/// User functions that a node calls by itself for the rows of a table: of `t`riggers, in `p`olicies, in other `e`xpressions;
+/// and what policies `r`ead.
 /// A change of a table goes on to its children and along cascading foreign keys.
 const CODE: &str = "WITH RECURSIVE used(classid, objid, function) AS (\
        SELECT classid, objid, refobjid FROM pg_depend WHERE refclassid = 'pg_proc'::regclass AND refobjid >= 16384 \
@@ -447,13 +463,16 @@ const CODE: &str = "WITH RECURSIVE used(classid, objid, function) AS (\
        LEFT JOIN pg_index i ON i.indexrelid = u.objid WHERE u.classid = 'pg_class'::regclass \
        UNION SELECT a.attrelid, 'e', o.function FROM of_type o JOIN pg_attribute a ON a.atttypid = o.type \
        UNION SELECT p.polrelid, 'p', u.function FROM used u JOIN pg_policy p ON p.oid = u.objid \
-       JOIN pg_class c ON c.oid = p.polrelid WHERE u.classid = 'pg_policy'::regclass AND c.relrowsecurity), \
+       JOIN pg_class c ON c.oid = p.polrelid WHERE u.classid = 'pg_policy'::regclass AND c.relrowsecurity \
+       UNION SELECT p.polrelid, 'r', d.refobjid FROM pg_depend d JOIN pg_policy p ON p.oid = d.objid \
+       JOIN pg_class c ON c.oid = p.polrelid WHERE d.classid = 'pg_policy'::regclass \
+       AND d.refclassid = 'pg_class'::regclass AND d.refobjid <> p.polrelid AND c.relrowsecurity), \
      next(relid, reached) AS (\
        SELECT inhparent, inhrelid FROM pg_inherits UNION SELECT confrelid, conrelid FROM pg_constraint \
        WHERE contype = 'f' AND (confdeltype IN ('c', 'n', 'd') OR confupdtype IN ('c', 'n', 'd'))), \
      called(relid, kind, function) AS (\
        SELECT relid, kind, function FROM own \
-       UNION SELECT n.relid, c.kind, c.function FROM called c JOIN next n ON n.reached = c.relid WHERE c.kind <> 'p') \
+       UNION SELECT n.relid, c.kind, c.function FROM called c JOIN next n ON n.reached = c.relid WHERE c.kind NOT IN ('p', 'r')) \
      SELECT relid, kind, function::oid FROM called";
 
 const FOREIGN_KEYS: &str = "SELECT conrelid, conname, conkey, confrelid, confkey FROM pg_constraint \

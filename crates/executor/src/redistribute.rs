@@ -22,11 +22,20 @@ use crate::session::Session;
 
 impl Session {
     /// See the module's page.
-    pub(crate) async fn redistribute(&mut self, plan: &Redistribute) -> Result<Completion> {
-        self.atomically(async |this| this.redistribute_in_block(plan).await).await
+    pub(crate) async fn redistribute(&mut self, moves: &[Redistribute]) -> Result<Completion> {
+        self.atomically(async |this| this.redistribute_in_block(moves).await).await?;
+        Ok(Completion::tag("ALTER TABLE"))
     }
 
-    pub(crate) async fn redistribute_in_block(&mut self, plan: &Redistribute) -> Result<Completion> {
+    pub(crate) async fn redistribute_in_block(&mut self, moves: &[Redistribute]) -> Result<()> {
+        for moved in moves {
+            self.redistribute_one(moved).await?;
+        }
+        Ok(())
+    }
+
+    /// The table itself, without what is below it.
+    async fn redistribute_one(&mut self, plan: &Redistribute) -> Result<()> {
         if let Some(block) = &mut self.block {
             block.ran_ddl = true;
         }
@@ -38,10 +47,10 @@ impl Session {
         self.schema_changed();
         self.plan_holds_to_the_end().await?;
         self.check_dependants(plan).await?;
-        if self.is_empty_everywhere(&table).await? {
+        if plan.moves_nothing() || self.is_empty_everywhere(&table).await? {
             self.note_placement(plan, plan.target.name.clone()).await?;
             self.schema_changed();
-            return Ok(Completion::tag("ALTER TABLE"));
+            return Ok(());
         }
         let triggers = self.triggers_of(&table).await?;
         for (name, _) in &triggers {
@@ -52,7 +61,7 @@ impl Session {
             self.on_every_node(&format!("ALTER TABLE {table} {enable} TRIGGER {name}")).await?;
         }
         self.schema_changed();
-        Ok(Completion::tag("ALTER TABLE"))
+        Ok(())
     }
 
     async fn refill(&mut self, plan: &Redistribute, table: &str) -> Result<()> {
@@ -69,13 +78,14 @@ impl Session {
         self.note_placement(plan, name).await?;
         // The catalog with the copy in it.
         self.schema_changed();
-        let fill = self.plan_text(&format!("INSERT INTO {copy} ({columns}) SELECT {columns} FROM {table}")).await?;
+        let fill =
+            self.plan_text(&format!("INSERT INTO {copy} ({columns}) SELECT {columns} FROM ONLY {table}")).await?;
         self.run_plan(&fill, &Call::default(), &mut Output::nowhere()).await?;
         self.note_placement(plan, target.name.clone()).await?;
         let mut back = format!("INSERT INTO {table} ({columns}) OVERRIDING SYSTEM VALUE SELECT {columns} FROM {copy}");
         match rows_of_other_nodes(plan) {
             Some(condition) => back.push_str(&format!(" WHERE {condition}")),
-            None => self.on_every_node(&format!("TRUNCATE {table}")).await?,
+            None => self.on_every_node(&format!("TRUNCATE ONLY {table}")).await?,
         }
         self.on_every_node(&back).await?;
         self.on_every_node(&format!("DROP TABLE {copy}")).await?;
@@ -92,7 +102,7 @@ impl Session {
 
     async fn is_empty_everywhere(&mut self, table: &str) -> Result<bool> {
         for node in self.context.nodes() {
-            if !self.rows_on(node, &format!("SELECT FROM {table} LIMIT 1")).await?.is_empty() {
+            if !self.rows_on(node, &format!("SELECT FROM ONLY {table} LIMIT 1")).await?.is_empty() {
                 return Ok(false);
             }
         }

@@ -132,7 +132,7 @@ impl Session {
                 self.basis = None;
                 Box::pin(self.ddl(ddl)).await
             }
-            Plan::Redistribute(plan) => Box::pin(self.redistribute(plan)).await,
+            Plan::Redistribute(moves) => Box::pin(self.redistribute(moves)).await,
             Plan::Cluster(command) => self.cluster_command(command, call, output).await,
             Plan::Routine(_) => Err(PgError::unsupported("a function or block that is run by the coordinator, here,")
                 .hint("Run it in a statement of its own and store what it gives.")),

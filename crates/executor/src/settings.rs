@@ -3,13 +3,19 @@
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::snapshot::{Isolation, SnapshotMode};
+
+/// Numbers each SET of a role or user.
+static WHO: AtomicU64 = AtomicU64::new(0);
 
 /// Ordered `SET` commands, the last one for a name wins.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     commands: Vec<(String, String)>,
+    /// Which SET of a role or user was the last.
+    who: u64,
     snapshot: SnapshotMode,
     /// `SET LOCAL loxo.snapshot`.
     snapshot_in_block: Option<SnapshotMode>,
@@ -24,8 +30,11 @@ pub struct Settings {
 impl Settings {
     /// Remembers a complete `SET …` command for `name` (lower case).
     pub fn set(&mut self, name: &str, command: String) {
-        self.commands.retain(|(known, _)| known != name);
+        self.commands.retain(|(known, _)| !is_reached(known, Some(name)));
         self.commands.push((name.to_owned(), command));
+        if is_who(name) {
+            self.who = WHO.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// RESET goes back to what is set now.
@@ -36,11 +45,15 @@ impl Settings {
     /// The command that does on a node what `RESET name`, or RESET ALL, does: `sql`, unless the connection started with a
     /// value.
     pub(crate) fn reset_sql(&self, name: Option<&str>, sql: &str) -> String {
-        let mut started = self.start.iter().flat_map(|start| &start.commands);
-        match name {
-            Some(name) => started.find(|(known, _)| known == name).map_or(sql, |(_, command)| command).to_owned(),
-            None => started.fold(sql.to_owned(), |sql, (_, command)| format!("{sql}; {command}")),
-        }
+        let started: Vec<_> = self.started(name).collect();
+        let starts_with_it = started.iter().any(|(known, _)| Some(known.as_str()) == name);
+        let first = (!starts_with_it).then_some(sql);
+        first.into_iter().chain(started.iter().map(|(_, command)| command.as_str())).collect::<Vec<_>>().join("; ")
+    }
+
+    /// The connection's first commands for what `RESET name`, or RESET ALL, reaches.
+    fn started(&self, name: Option<&str>) -> impl Iterator<Item = &(String, String)> {
+        self.start.iter().flat_map(|start| &start.commands).filter(move |(known, _)| is_reached(known, name))
     }
 
     /// `loxo.snapshot` at the connection's start.
@@ -76,12 +89,20 @@ impl Settings {
 
     /// Takes a name back to what the connection started with.
     pub fn reset(&mut self, name: &str) {
-        self.commands.retain(|(known, _)| known != name);
-        let started = self.start.iter().flat_map(|start| &start.commands).find(|(known, _)| known == name);
-        self.commands.extend(started.cloned());
+        let started: Vec<_> = self.started(Some(name)).cloned().collect();
+        self.commands.retain(|(known, _)| !is_reached(known, Some(name)));
+        self.commands.extend(started);
     }
 
-    /// The same for all.
+    /// RESET ALL.
+    pub fn reset_all(&mut self) {
+        let kept: Vec<_> = self.commands.iter().filter(|(known, _)| !is_reached(known, None)).cloned().collect();
+        self.clear();
+        self.commands.retain(|(known, _)| is_reached(known, None));
+        self.commands.extend(kept);
+    }
+
+    /// All as the connection started.
     pub fn clear(&mut self) {
         let start = self.start.take();
         *self = start.as_deref().cloned().unwrap_or_default();
@@ -127,6 +148,10 @@ impl Settings {
         }
         let mut hasher = DefaultHasher::new();
         self.commands.hash(&mut hasher);
+        // A backend keeps the role that had the name then; by now it may be another's.
+        if self.commands.iter().any(|(name, _)| is_who(name)) {
+            self.who.hash(&mut hasher);
+        }
         hasher.finish().max(1)
     }
 
@@ -139,6 +164,20 @@ impl Settings {
         }
         sql
     }
+}
+
+/// Does `RESET name`, or RESET ALL, reach the setting `known`? Another user begins without a role; RESET ALL leaves who the
+/// session is.
+fn is_reached(known: &str, name: Option<&str>) -> bool {
+    match name {
+        Some("session_authorization") => is_who(known),
+        Some(name) => known == name,
+        None => !is_who(known),
+    }
+}
+
+fn is_who(name: &str) -> bool {
+    matches!(name, "session_authorization" | "role")
 }
 
 #[cfg(test)]
@@ -177,5 +216,33 @@ mod tests {
         settings.set("a", "SET a = 2".into());
         settings.clear();
         assert_eq!(settings.fingerprint(), at_start);
+    }
+
+    #[test]
+    fn a_user_begins_without_a_role_and_reset_all_keeps_both() {
+        let mut settings = Settings::default();
+        settings.set("session_authorization", "SET SESSION AUTHORIZATION u".into());
+        settings.set("role", "SET ROLE r".into());
+        settings.set("a", "SET a = 1".into());
+        settings.reset_all();
+        let both = "RESET SESSION AUTHORIZATION; RESET ALL; SET SESSION AUTHORIZATION u; SET ROLE r";
+        assert_eq!(settings.replay(), both);
+        settings.set("session_authorization", "SET SESSION AUTHORIZATION v".into());
+        assert_eq!(settings.replay(), "RESET SESSION AUTHORIZATION; RESET ALL; SET SESSION AUTHORIZATION v");
+        settings.set("role", "SET ROLE r".into());
+        settings.reset("session_authorization");
+        assert_eq!(settings.fingerprint(), 0);
+    }
+
+    #[test]
+    fn a_role_of_another_session_is_set_anew() {
+        let (mut one, mut other) = (Settings::default(), Settings::default());
+        one.set("a", "SET a = 1".into());
+        other.set("a", "SET a = 1".into());
+        assert_eq!(one.fingerprint(), other.fingerprint());
+        one.set("role", "SET ROLE r".into());
+        other.set("role", "SET ROLE r".into());
+        assert_ne!(one.fingerprint(), other.fingerprint());
+        assert_eq!(one.fingerprint(), one.clone().fingerprint());
     }
 }

@@ -83,6 +83,20 @@ impl Context<'_> {
         })
     }
 
+    /// A table and all below it: partitions, children, and theirs.
+    pub fn family(&self, table: &Arc<Relation>) -> Vec<Arc<Relation>> {
+        let mut family = vec![table.clone()];
+        let mut at = 0;
+        while let Some(parent) = family.get(at).cloned() {
+            let is_new = |table: &&Arc<Relation>| family.iter().all(|known| known.oid != table.oid);
+            let is_child = |table: &&Arc<Relation>| parent.has_children && table.parents.contains(&parent.oid);
+            let children: Vec<_> = self.catalog.relations().filter(is_child).filter(is_new).cloned().collect();
+            family.extend(children);
+            at += 1;
+        }
+        family
+    }
+
     /// The session's home node.
     pub fn home(&self) -> NodeId {
         self.session.home

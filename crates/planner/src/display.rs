@@ -6,7 +6,7 @@ use catalog::NodeId;
 
 use crate::plan::{
     Chain, Change, CopySource, Dag, DdlPlan, Effect, Exchange, Gather, Input, InsertStaged, KeySource, MapRequest,
-    Placement, Plan, Route, Stage,
+    Placement, Plan, Redistribute, Route, Stage,
 };
 use crate::routine::{Routine, RoutineCall};
 
@@ -64,9 +64,7 @@ fn write_at(f: &mut Formatter<'_>, plan: &Plan, depth: usize) -> Result {
             write_at(f, inner, depth + 1)
         }
         Plan::Ddl(p) => write_ddl(f, p, &pad),
-        Plan::Redistribute(p) => {
-            writeln!(f, "{pad}Redistribute {} to {}", p.target.qualified_name(), placement(&p.placement))
-        }
+        Plan::Redistribute(moves) => write_moves(f, moves, &pad),
         Plan::Cluster(command) => writeln!(f, "{pad}Cluster {command:?}"),
         Plan::Routine(routine) => write_routine(f, routine, &pad),
         Plan::Session => writeln!(f, "{pad}Session"),
@@ -170,10 +168,15 @@ fn write_stage(f: &mut Formatter<'_>, stage: &Stage, pad: &str) -> Result {
     writeln!(f, "{pad}  stage: {}", stage.create_sql)
 }
 
-fn write_ddl(f: &mut Formatter<'_>, plan: &DdlPlan, pad: &str) -> Result {
-    for moved in &plan.moves {
+fn write_moves(f: &mut Formatter<'_>, moves: &[Redistribute], pad: &str) -> Result {
+    for moved in moves {
         writeln!(f, "{pad}Redistribute {} to {}", moved.target.qualified_name(), placement(&moved.placement))?;
     }
+    Ok(())
+}
+
+fn write_ddl(f: &mut Formatter<'_>, plan: &DdlPlan, pad: &str) -> Result {
+    write_moves(f, &plan.moves, pad)?;
     let outside = if plan.outside_transaction { ", outside a transaction" } else { "" };
     writeln!(f, "{pad}Ddl {:?} on {}{outside}\n{pad}  {}", plan.kind, list(&plan.nodes), plan.node_sql)?;
     for effect in &plan.effects {

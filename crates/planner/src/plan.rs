@@ -11,7 +11,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use catalog::{MapId, NodeId, Oid, Relation};
+use catalog::{MapId, NodeId, Oid, Relation, RelationKind};
 use pgerror::PgError;
 use placement::{BucketMap, KeyType};
 
@@ -52,8 +52,8 @@ pub enum Plan {
     DeclareCursor(Box<Plan>),
     /// Something that runs on all datanodes and may change the catalog: DDL, TRUNCATE, VACUUM, GRANT, …
     Ddl(Box<DdlPlan>),
-    /// `ALTER TABLE t DISTRIBUTE BY … | TO NODE … | ADD NODE … | DELETE NODE …`.
-    Redistribute(Box<Redistribute>),
+    /// `ALTER TABLE t DISTRIBUTE BY … | TO NODE … | ADD NODE … | DELETE NODE …`, of a table and all below it.
+    Redistribute(Vec<Redistribute>),
     /// `CREATE NODE`, `EXECUTE DIRECT`, `CLEAN CONNECTION`, …: the executor's own commands.
     Cluster(Box<ClusterCommand>),
     /// A function, procedure or block that no node can run by itself: its body is run statement by statement.
@@ -517,7 +517,7 @@ pub struct DdlPlan {
     pub kind: DdlKind,
     /// Where `node_sql` runs: all datanodes, or the home node alone (temp objects). The primary datanode first.
     pub nodes: Vec<NodeId>,
-    /// Tables that move before, in this order: constraints of the statement need all of their rows on each node.
+    /// Tables that move before, in this order: the statement asks for rows to lie otherwise.
     pub moves: Vec<Redistribute>,
     /// The statement without our clauses.
     pub node_sql: String,
@@ -592,6 +592,21 @@ pub struct Redistribute {
     pub placement: Placement,
     /// No clause says so.
     pub by_default: bool,
+}
+
+impl Redistribute {
+    /// Do the rows lie right where they are?
+    pub fn moves_nothing(&self) -> bool {
+        let stays = match &self.placement {
+            Placement::RoundRobin { nodes } => {
+                let distribution = &self.target.distribution;
+                distribution.is_partitioned() && distribution.nodes() == *nodes
+            }
+            _ => false,
+        };
+        // The rows of a partitioned table are its partitions'.
+        stays || self.target.kind == RelationKind::PartitionedTable
+    }
 }
 
 impl Plan {

@@ -265,6 +265,10 @@ impl<'a> Taker<'a> {
                 Ok(true)
             }
             Some(NodeEnum::AExpr(e)) => Ok(e.kind == protobuf::AExprKind::AexprOp as i32),
+            // `(f()).*` calls it once for each column.
+            Some(NodeEnum::AIndirection(part)) => {
+                Ok(!part.indirection.iter().any(|step| matches!(step.node, Some(NodeEnum::AStar(_)))))
+            }
             _ => Ok(false),
         }
     }
@@ -302,10 +306,10 @@ impl<'a> Taker<'a> {
         let types = result.columns();
         let Some(at) = self.add(function, call, result.wanted(types.len()))? else { return Ok(None) };
         let values = types.iter().enumerate().map(|(nth, of)| result.value(at + nth, of));
-        let target_list = match &result.outs[..] {
-            [] if result.is_row(self.ctx) => return Err(whole_rows(function_name)),
-            _ => values.map(|value| tree::target(value, None)).collect(),
-        };
+        if let Some(row) = result.returns.as_ref().filter(|_| result.is_row(self.ctx)) {
+            return Ok(Some(rows_of(item, alias, result.rows(at, row))));
+        }
+        let target_list = values.map(|value| tree::target(value, None)).collect();
         let names = match &result.outs[..] {
             [] => vec![alias.aliasname.clone()],
             outs => outs.iter().map(|(name, _)| name.clone()).collect(),
@@ -393,9 +397,14 @@ fn name_target(target: &mut Node) {
     }
 }
 
-fn whole_rows(name: &str) -> PgError {
-    PgError::unsupported(format!("function {name}() in FROM, which returns rows of a named type,"))
-        .hint("Declare it with RETURNS TABLE (…).")
+/// The item of FROM with another function, whose rows have the columns of their type.
+fn rows_of(item: &RangeFunction, alias: Alias, function: Node) -> Node {
+    let list = protobuf::List { items: vec![function, Node { node: None }] };
+    tree::node(NodeEnum::RangeFunction(RangeFunction {
+        functions: vec![tree::node(NodeEnum::List(list))],
+        alias: Some(alias),
+        ..item.clone()
+    }))
 }
 
 /// What a function returns.
@@ -492,14 +501,29 @@ impl Shape {
         }
         let bound = tree::node(NodeEnum::Integer(protobuf::Integer { ival: -1 }));
         let array = TypeName { array_bounds: vec![bound], ..of.clone() };
-        tree::node(NodeEnum::FuncCall(Box::new(FuncCall {
-            funcname: vec![tree::string("pg_catalog"), tree::string("unnest")],
-            args: vec![cast(value, array)],
-            funcformat: protobuf::CoercionForm::CoerceExplicitCall as i32,
-            location: -1,
-            ..FuncCall::default()
-        })))
+        unnest(cast(value, array))
     }
+
+    /// The same as a set, if it is a single value too.
+    fn rows(&self, parameter: usize, of: &TypeName) -> Node {
+        match (self.set, self.value(parameter, of)) {
+            (true, rows) => rows,
+            (false, value) => unnest(tree::node(NodeEnum::AArrayExpr(protobuf::AArrayExpr {
+                elements: vec![value],
+                ..protobuf::AArrayExpr::default()
+            }))),
+        }
+    }
+}
+
+fn unnest(array: Node) -> Node {
+    tree::node(NodeEnum::FuncCall(Box::new(FuncCall {
+        funcname: vec![tree::string("pg_catalog"), tree::string("unnest")],
+        args: vec![array],
+        funcformat: protobuf::CoercionForm::CoerceExplicitCall as i32,
+        location: -1,
+        ..FuncCall::default()
+    })))
 }
 
 fn cast(value: Node, of: TypeName) -> Node {

@@ -2,22 +2,22 @@
 
 use std::sync::Arc;
 
-use catalog::{AttNum, Distribution, Relation};
+use catalog::{AttNum, Relation, RelationKind};
 use pg_query::protobuf::{
     AlterObjectSchemaStmt, AlterTableCmd, AlterTableStmt, AlterTableType, ColumnDef, ConstrType, Constraint,
-    ObjectType, RenameStmt, SelectStmt,
+    ObjectType, RangeVar, RenameStmt, SelectStmt,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::add_column::{self, Source};
 use super::constraints::{NewTable, NewUnique};
-use super::{as_it_stands, create, everywhere, give_way, is_temporary};
+use super::{as_it_stands, create, decide, everywhere, give_way, is_temporary, redistribute};
 use crate::context::{Context, Named};
 use crate::dml::key_names;
 use crate::functions::{Facts, facts};
 use crate::parse::Statement;
-use crate::plan::{DdlKind, DdlPlan, Effect, Redistribute};
+use crate::plan::{DdlKind, DdlPlan, Effect, Placement, Redistribute};
 use crate::tree;
 
 /// Plans ALTER TABLE and its kin for views, indexes, sequences and types.
@@ -48,14 +48,21 @@ pub(super) fn alter_table(ctx: &Context<'_>, statement: &Statement, alter: &Alte
                 }
                 add_column::fill(ctx, &relation, column, &source, &mut plan)?;
             }
-            let is_new = |moved: &Redistribute| plan.moves.iter().all(|known| known.target.oid != moved.target.oid);
-            let moves: Vec<_> = moves.into_iter().filter(is_new).collect();
-            plan.moves.extend(moves);
+            moves.into_iter().for_each(|moved| add_move(&mut plan.moves, moved));
             // Each node would wait for transactions of its own; PostgreSQL refuses it in a transaction block.
             plan.outside_transaction |= detaches_concurrently(command);
         }
     }
     Ok(plan)
+}
+
+/// Of several moves of one table that to all nodes suits all commands.
+fn add_move(moves: &mut Vec<Redistribute>, moved: Redistribute) {
+    match moves.iter_mut().find(|known| known.target.oid == moved.target.oid) {
+        Some(known) if matches!(moved.placement, Placement::Replicated { .. }) => *known = moved,
+        Some(_) => {}
+        None => moves.push(moved),
+    }
 }
 
 fn added_column(command: &AlterTableCmd) -> Option<&ColumnDef> {
@@ -84,8 +91,8 @@ struct Alter<'a> {
 }
 
 impl Alter<'_> {
-    /// Refuses what would break the distribution; gives the tables that must be replicated for it. Every other action is
-    /// each node's own business.
+    /// Refuses what would break the distribution; gives the tables that must move for it. Every other action is each node's
+    /// own business.
     fn command(&self, command: &AlterTableCmd) -> Result<Vec<Redistribute>> {
         let definition = command.def.as_deref().and_then(|d| d.node.as_ref());
         match (AlterTableType::try_from(command.subtype).unwrap_or(AlterTableType::Undefined), definition) {
@@ -93,7 +100,25 @@ impl Alter<'_> {
             (AlterTableType::AtAddConstraint, Some(NodeEnum::Constraint(constraint))) => {
                 self.add_constraint(constraint)
             }
-            (kind, definition) => self.check_kind(kind, command, definition).map(|()| Vec::new()),
+            (AlterTableType::AtDropColumn, _) => self.drop_column(&command.name),
+            (AlterTableType::AtAlterColumnType, Some(NodeEnum::ColumnDef(column))) => {
+                self.alter_type(&command.name, column)
+            }
+            (AlterTableType::AtSetExpression | AlterTableType::AtDropExpression, _) if self.is_key(&command.name) => {
+                Err(refused_key(&command.name, "changing"))
+            }
+            (AlterTableType::AtAttachPartition, Some(NodeEnum::PartitionCmd(partition))) => {
+                let child = self.distributed(partition.name.as_ref(), "a partition")?;
+                self.join(&child, self.relation, "a partition")
+            }
+            (AlterTableType::AtAddInherit, Some(NodeEnum::RangeVar(parent))) => {
+                let parent = self.distributed(Some(parent), "a parent")?;
+                self.join(self.relation, &parent, "a parent")
+            }
+            (AlterTableType::AtAddOf, _) => {
+                Err(PgError::unsupported("ALTER TABLE … OF").hint("Create the table OF the type."))
+            }
+            _ => Ok(Vec::new()),
         }
     }
 
@@ -107,28 +132,6 @@ impl Alter<'_> {
         table.constraint(self.ctx, constraint, None)?;
         self.own_references(&mut table);
         give_way::check_existing(self.ctx, self.relation, &table)
-    }
-
-    fn check_kind(&self, kind: AlterTableType, command: &AlterTableCmd, definition: Option<&NodeEnum>) -> Result<()> {
-        match (kind, definition) {
-            (AlterTableType::AtDropColumn, _) => self.refuse_key(&command.name, "dropping"),
-            (AlterTableType::AtAlterColumnType, Some(NodeEnum::ColumnDef(column))) => {
-                self.alter_type(&command.name, column)
-            }
-            (AlterTableType::AtSetExpression | AlterTableType::AtDropExpression, _) => {
-                self.refuse_key(&command.name, "changing")
-            }
-            (AlterTableType::AtAttachPartition, Some(NodeEnum::PartitionCmd(partition))) => {
-                self.same_distribution(partition.name.as_ref(), "a partition")
-            }
-            (AlterTableType::AtAddInherit, Some(NodeEnum::RangeVar(parent))) => {
-                self.same_distribution(Some(parent), "a parent")
-            }
-            (AlterTableType::AtAddOf, _) => {
-                Err(PgError::unsupported("ALTER TABLE … OF").hint("Create the table OF the type."))
-            }
-            _ => Ok(()),
-        }
     }
 
     /// A foreign key to the table itself was resolved as one to a table that exists.
@@ -195,59 +198,88 @@ impl Alter<'_> {
         key_names(self.relation).contains(&column)
     }
 
-    fn refuse_key(&self, column: &str, doing: &str) -> Result<()> {
-        if !self.is_key(column) {
-            return Ok(());
+    /// Without its key a table may lie as it does, unless a clause said where its rows are: no unique key survives that could
+    /// need the place.
+    fn drop_column(&self, name: &str) -> Result<Vec<Redistribute>> {
+        if !self.is_key(name) {
+            return Ok(Vec::new());
         }
-        Err(PgError::unsupported(format!("{doing} distribution column \"{column}\""))
-            .hint("Create a table with another distribution key and copy the rows: INSERT … SELECT."))
+        let children_lose_it_too = !self.relation.has_children || self.relation.kind == RelationKind::PartitionedTable;
+        if !self.may_move() || !children_lose_it_too {
+            return Err(refused_key(name, "dropping"));
+        }
+        Ok(self.scattered())
     }
 
-    /// The key may change within its hash class without moving a row, as long as the values stay.
-    fn alter_type(&self, name: &str, column: &ColumnDef) -> Result<()> {
-        if !self.is_key(name) {
-            return match column.raw_default.as_deref() {
-                Some(using) if self.differs(Some(using))? => {
-                    Err(PgError::unsupported("USING with a value that is not the same everywhere")
-                        .hint("Use an immutable expression."))
-                }
-                _ => Ok(()),
-            };
+    fn may_move(&self) -> bool {
+        self.relation.by_default && self.relation.parents.is_empty()
+    }
+
+    /// The table and its partitions where they are, by no key.
+    fn scattered(&self) -> Vec<Redistribute> {
+        let placement = Placement::RoundRobin { nodes: self.relation.distribution.nodes() };
+        let to = |target| Redistribute { target, placement: placement.clone(), by_default: true };
+        self.ctx.family(self.relation).into_iter().rev().map(to).collect()
+    }
+
+    /// The key may change within its hash class without moving a row, as long as the values stay. Otherwise places mean
+    /// nothing any more, and a table with constraints has to be everywhere.
+    fn alter_type(&self, name: &str, column: &ColumnDef) -> Result<Vec<Redistribute>> {
+        if self.is_key(name) && self.keeps_places(name, column) {
+            return Ok(Vec::new());
         }
+        if self.differs(column.raw_default.as_deref())? {
+            return Err(PgError::unsupported("USING with a value that is not the same everywhere")
+                .hint("Use an immutable expression."));
+        }
+        if !self.is_key(name) {
+            return Ok(Vec::new());
+        }
+        let refers_to_it = |table: &Arc<Relation>| table.foreign_keys.iter().any(|k| k.referenced == self.relation.oid);
+        let table = NewTable::with_constraints(self.ctx, self.relation);
+        let is_free =
+            table.unique.is_empty() && table.foreign_keys.is_empty() && !self.ctx.catalog.relations().any(refers_to_it);
+        let moves = match is_free {
+            true if self.may_move() && !self.relation.has_children => Some(self.scattered()),
+            true => None,
+            false => give_way::replicated(self.ctx, self.relation),
+        };
+        moves.ok_or_else(|| refused_key(name, "changing the type of"))
+    }
+
+    fn keeps_places(&self, name: &str, column: &ColumnDef) -> bool {
         let old = self.relation.column(name).and_then(|c| self.ctx.catalog.key_type(c.type_oid));
         let new = column.type_name.as_ref().and_then(|t| create::key_type(self.ctx, t));
         let has_modifier = column.type_name.as_ref().is_some_and(|t| !t.typmods.is_empty());
         let same = old.is_some() && old.map(|t| t.hash_class()) == new.map(|t| t.hash_class());
-        if same && !has_modifier && column.raw_default.is_none() && column.coll_clause.is_none() {
-            return Ok(());
-        }
-        self.refuse_key(name, "changing the type of")
+        same && !has_modifier && column.raw_default.is_none() && column.coll_clause.is_none()
     }
 
-    fn same_distribution(&self, other: Option<&pg_query::protobuf::RangeVar>, what: &str) -> Result<()> {
-        let other = match other.map(|name| self.ctx.resolve(name)).transpose()? {
-            Some(Named::Distributed(other)) => other,
-            _ => {
-                return Err(
-                    PgError::unsupported(format!("{what} that is not a distributed table")).hint("Create it as one.")
-                );
-            }
-        };
-        let same = match (&self.relation.distribution, &other.distribution) {
-            (Distribution::Hash { map_id: a, .. }, Distribution::Hash { map_id: b, .. })
-            | (Distribution::Modulo { map_id: a, .. }, Distribution::Modulo { map_id: b, .. }) => {
-                a == b && key_names(self.relation) == key_names(&other)
-            }
-            (Distribution::Replicated { nodes: a }, Distribution::Replicated { nodes: b })
-            | (Distribution::RoundRobin { nodes: a }, Distribution::RoundRobin { nodes: b }) => a == b,
-            _ => false,
-        };
-        if same {
-            return Ok(());
+    fn distributed(&self, name: Option<&RangeVar>, what: &str) -> Result<Arc<Relation>> {
+        match name.map(|name| self.ctx.resolve(name)).transpose()? {
+            Some(Named::Distributed(relation)) => Ok(relation),
+            _ => Err(PgError::unsupported(format!("{what} that is not a distributed table")).hint("Create it as one.")),
         }
-        Err(PgError::unsupported(format!("{what} with another distribution"))
-            .hint("Create both tables with the same DISTRIBUTE BY clause."))
     }
+
+    /// A child must lie as its parent does. One whose distribution nobody chose moves there.
+    fn join(&self, child: &Arc<Relation>, parent: &Relation, what: &str) -> Result<Vec<Redistribute>> {
+        if decide::are_alike(child, parent) {
+            return Ok(Vec::new());
+        }
+        let objection = PgError::unsupported(format!("{what} with another distribution"))
+            .hint("Create both tables with the same DISTRIBUTE BY clause.");
+        let Some(placement) = decide::placement_of(parent) else { return Err(objection) };
+        if !child.by_default || !child.parents.is_empty() {
+            return Err(objection);
+        }
+        redistribute::moved(self.ctx, child, &placement, parent.by_default).map_err(|_| objection)
+    }
+}
+
+fn refused_key(column: &str, doing: &str) -> PgError {
+    PgError::unsupported(format!("{doing} distribution column \"{column}\""))
+        .hint("Create a table with another distribution key and copy the rows: INSERT … SELECT.")
 }
 
 /// RENAME of anything.

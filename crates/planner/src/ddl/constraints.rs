@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use catalog::{Distribution, Relation};
+use catalog::{AttNum, Distribution, Relation};
 use pg_query::protobuf::{ConstrType, Constraint, IndexStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
@@ -69,6 +69,34 @@ impl NewTable {
             unfit: (!c.deterministic).then_some(NONDETERMINISTIC),
         });
         Self { name: relation.name.clone(), columns: columns.collect(), ..Self::default() }
+    }
+
+    /// An existing table with its constraints.
+    pub fn with_constraints(ctx: &Context<'_>, relation: &Relation) -> Self {
+        let names = |of: &Relation, numbers: &[AttNum]| -> Vec<String> {
+            numbers.iter().filter_map(|number| of.column_at(*number)).map(|column| column.name.clone()).collect()
+        };
+        let keys = relation.unique_keys.iter().map(|key| (&key.columns, key.primary));
+        let others = relation.other_unique.iter().map(|columns| (columns, false));
+        let foreign_keys = relation.foreign_keys.iter().map(|key| {
+            let referenced = ctx.catalog.relation_by_oid(key.referenced);
+            NewForeignKey {
+                columns: names(relation, &key.columns),
+                is_self: key.referenced == relation.oid,
+                referenced: referenced.cloned(),
+                referenced_name: referenced.map(|table| table.name.clone()).unwrap_or_default(),
+                referenced_columns: referenced.map(|table| names(table, &key.referenced_columns)).unwrap_or_default(),
+            }
+        });
+        Self {
+            unique: keys
+                .chain(others)
+                .map(|(columns, primary)| NewUnique { columns: names(relation, columns), primary })
+                .collect(),
+            foreign_keys: foreign_keys.collect(),
+            has_exclusion: relation.has_exclusion,
+            ..Self::existing(ctx, relation)
+        }
     }
 
     /// Adds a constraint of the table, or of a column if one is given.
@@ -294,7 +322,7 @@ fn check_foreign_key(
 /// PostgreSQL itself leaves CONCURRENTLY out of it for temporary tables, since nobody else can see them.
 fn temporary_index(ctx: &Context<'_>, statement: &Statement, index: &IndexStmt) -> Result<DdlPlan> {
     let mut plan = super::temporary(ctx, statement, DdlKind::Schema);
-    if index.concurrent {
+    if index.concurrent && !ctx.session.in_transaction {
         let plain = IndexStmt { concurrent: false, ..index.clone() };
         plan.node_sql = tree::deparse(&NodeEnum::IndexStmt(Box::new(plain)))?;
     }

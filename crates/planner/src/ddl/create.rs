@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use catalog::{Relation, RelationKind};
+use pg_query::NodeEnum;
 use pg_query::protobuf::{ColumnDef, CreateStmt, RangeVar, TableLikeClause, TypeName};
-use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
 use placement::KeyType;
 
@@ -30,8 +30,8 @@ pub(super) fn create_table(ctx: &Context<'_>, statement: &Statement, create: &Cr
         return Ok(plan);
     }
     let (table, like) = describe(ctx, create, &name)?;
-    let decision = match parent(ctx, create)? {
-        Some(parent) => {
+    let decision = match parents(ctx, create)?.as_slice() {
+        parents @ [first, ..] => {
             if statement.clause.as_ref().is_some_and(|c| c.kind.is_some() || c.nodes.is_some()) {
                 let text = "Inherited/partition tables inherit distribution from the parent";
                 plan.notices.push(
@@ -39,20 +39,16 @@ pub(super) fn create_table(ctx: &Context<'_>, statement: &Statement, create: &Cr
                         .detail("Explicitly specified distribution will be ignored"),
                 );
             }
-            let Some(placement) = decide::placement_of(&parent) else {
-                return Err(PgError::unsupported(format!("a child of table \"{}\"", parent.name))
+            let Some(placement) = decide::placement_of(first) else {
+                return Err(PgError::unsupported(format!("a child of table \"{}\"", first.name))
                     .hint("Its parent is not distributed."));
             };
-            let mut with_inherited = NewTable::existing(ctx, &parent);
-            with_inherited.name.clone_from(&name);
-            with_inherited.unique = table.unique;
-            with_inherited.foreign_keys = table.foreign_keys;
-            with_inherited.has_exclusion = table.has_exclusion;
-            with_inherited.columns.extend(table.columns);
-            let moves = give_way::check(ctx, &with_inherited, &placement)?;
-            Decision { moves, ..Decision::chosen(placement) }
+            let inherited = parents.iter().flat_map(|parent| NewTable::existing(ctx, parent).columns);
+            let columns = inherited.chain(table.columns).collect();
+            let moves = give_way::check(ctx, &NewTable { columns, ..table }, &placement)?;
+            Decision { placement, moves, by_default: first.by_default }
         }
-        None => {
+        [] => {
             let like = like_clause(ctx, statement)?.or(like);
             decide::decide(ctx, &table, statement.clause.as_ref(), like.as_ref())?
         }
@@ -87,19 +83,28 @@ pub(super) fn qualified(ctx: &Context<'_>, name: &RangeVar) -> Result<(String, S
     Ok((schema.ok_or_else(missing)?.clone(), name.relname.clone()))
 }
 
-fn parent(ctx: &Context<'_>, create: &CreateStmt) -> Result<Option<Arc<Relation>>> {
-    match create.inh_relations.as_slice() {
-        [] => Ok(None),
-        [Node { node: Some(NodeEnum::RangeVar(name)) }] => match ctx.resolve(name)? {
-            Named::Distributed(relation) => Ok(Some(relation)),
-            _ if is_temporary(ctx, name) => Err(PgError::new(
-                SqlState::WRONG_OBJECT_TYPE,
-                format!("cannot create a permanent relation as partition of temporary relation \"{}\"", name.relname),
-            )),
-            _ => Err(PgError::unsupported(format!("a child of \"{}\"", name.relname))
-                .hint("Its parent is not a distributed table.")),
-        },
-        _ => Err(PgError::unsupported("inheritance from several parents").hint("Use one parent.")),
+/// What the table inherits from, or is a partition of.
+fn parents(ctx: &Context<'_>, create: &CreateStmt) -> Result<Vec<Arc<Relation>>> {
+    let names = create.inh_relations.iter().filter_map(super::range_var);
+    let parents = names.map(|name| parent(ctx, name)).collect::<Result<Vec<_>>>()?;
+    match parents.split_first() {
+        Some((first, others)) if !others.iter().all(|other| decide::are_alike(first, other)) => {
+            Err(PgError::unsupported("inheritance from parents with different distributions")
+                .hint("Create all parents with the same DISTRIBUTE BY clause."))
+        }
+        _ => Ok(parents),
+    }
+}
+
+fn parent(ctx: &Context<'_>, name: &RangeVar) -> Result<Arc<Relation>> {
+    match ctx.resolve(name)? {
+        Named::Distributed(relation) => Ok(relation),
+        _ if is_temporary(ctx, name) => Err(PgError::new(
+            SqlState::WRONG_OBJECT_TYPE,
+            format!("cannot create a permanent relation as partition of temporary relation \"{}\"", name.relname),
+        )),
+        _ => Err(PgError::unsupported(format!("a child of \"{}\"", name.relname))
+            .hint("Its parent is not a distributed table.")),
     }
 }
 

@@ -9,6 +9,7 @@ use placement::{BucketMap, KeyType};
 use super::constraints::{self, NewColumn, NewTable};
 use super::give_way;
 use crate::context::Context;
+use crate::dml::key_names;
 use crate::parse::{DistributeBy, DistributionKind, NodeSelection};
 use crate::plan::{MapRequest, Placement, Redistribute};
 
@@ -145,6 +146,19 @@ fn defaults(ctx: &Context<'_>, table: &NewTable, nodes: &[NodeId], nodes_given: 
 fn is_good_key(column: &NewColumn) -> bool {
     let is_float = matches!(column.key_type, Some(KeyType::Float4 | KeyType::Float8));
     column.key_type.is_some() && column.unfit.is_none() && !is_float
+}
+
+/// Do rows of both tables with the same values lie on the same nodes?
+pub(super) fn are_alike(a: &Relation, b: &Relation) -> bool {
+    match (&a.distribution, &b.distribution) {
+        (Distribution::Hash { map_id: of_a, .. }, Distribution::Hash { map_id: of_b, .. })
+        | (Distribution::Modulo { map_id: of_a, .. }, Distribution::Modulo { map_id: of_b, .. }) => {
+            of_a == of_b && key_names(a) == key_names(b)
+        }
+        (Distribution::Replicated { nodes: of_a }, Distribution::Replicated { nodes: of_b })
+        | (Distribution::RoundRobin { nodes: of_a }, Distribution::RoundRobin { nodes: of_b }) => of_a == of_b,
+        _ => false,
+    }
 }
 
 /// The same kind of distribution on other nodes.

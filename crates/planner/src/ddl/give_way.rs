@@ -67,6 +67,12 @@ pub(super) fn check_existing(
     }
 }
 
+/// The moves that make a table replicated, if it may be.
+pub(super) fn replicated(ctx: &Context<'_>, relation: &Arc<Relation>) -> Option<Vec<Redistribute>> {
+    let mut moves = Vec::new();
+    replicate(ctx, relation, &mut moves).then_some(moves)
+}
+
 /// Notes that a table, and before it what it refers to, becomes replicated. Is it then?
 fn replicate(ctx: &Context<'_>, relation: &Arc<Relation>, moves: &mut Vec<Redistribute>) -> bool {
     let mut path = Vec::new();
@@ -85,7 +91,7 @@ fn replicate_behind(
     if is_replicated || moves.iter().any(|moved| moved.target.oid == relation.oid) {
         return true;
     }
-    let has_kin = relation.has_children || relation.is_partition || relation.parent.is_some();
+    let has_kin = relation.has_children || relation.is_partition || !relation.parents.is_empty();
     if !relation.by_default || has_kin || path.contains(&relation.oid) {
         return false;
     }

@@ -1,6 +1,6 @@
 //! DDL: where it runs, what it means for the distribution of tables, and what is refused.
 
-use catalog::NodeId;
+use catalog::{NodeId, RelationKind};
 use pg_query::protobuf::{ObjectType, RangeVar, ReindexObjectType};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
@@ -19,7 +19,9 @@ mod create_as;
 mod decide;
 mod give_way;
 mod materialized_view;
+mod policy;
 mod redistribute;
+mod schema;
 
 pub(crate) use redistribute::redistribute;
 
@@ -75,9 +77,13 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         NodeEnum::CreateSeqStmt(sequence) => ddl.named(sequence.sequence.as_ref()),
         NodeEnum::AlterSeqStmt(sequence) => ddl.named(sequence.sequence.as_ref()),
         NodeEnum::CreateTrigStmt(trigger) => ddl.trigger(trigger),
-        NodeEnum::CreatePolicyStmt(p) => ddl.policy(&[p.qual.as_deref(), p.with_check.as_deref()]),
-        NodeEnum::AlterPolicyStmt(p) => ddl.policy(&[p.qual.as_deref(), p.with_check.as_deref()]),
-        NodeEnum::CreateSchemaStmt(schema) => ddl.create_schema(schema),
+        NodeEnum::CreatePolicyStmt(p) => {
+            policy::plan(ctx, statement, p.table.as_ref(), [p.qual.as_deref(), p.with_check.as_deref()]).map(boxed)
+        }
+        NodeEnum::AlterPolicyStmt(p) => {
+            policy::plan(ctx, statement, p.table.as_ref(), [p.qual.as_deref(), p.with_check.as_deref()]).map(boxed)
+        }
+        NodeEnum::CreateSchemaStmt(schema) => schema::create_schema(ctx, statement, schema).map(boxed),
         NodeEnum::DoStmt(block) => ddl.code_block(block),
         NodeEnum::CallStmt(call) => ddl.call(call),
         NodeEnum::DropOwnedStmt(_) => {
@@ -90,6 +96,10 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             None => Ok(boxed(ddl.everywhere(DdlKind::Schema))),
         },
     }
+}
+
+fn has_parent(table: &pg_query::protobuf::CreateStmt) -> bool {
+    !table.inh_relations.is_empty()
 }
 
 fn boxed(plan: DdlPlan) -> Plan {
@@ -156,20 +166,14 @@ fn refusal(node: &NodeEnum) -> Option<PgError> {
         NodeEnum::CreateSubscriptionStmt(_)
         | NodeEnum::AlterSubscriptionStmt(_)
         | NodeEnum::DropSubscriptionStmt(_) => ("a subscription", "Load the rows through a coordinator instead."),
-        NodeEnum::CreatePublicationStmt(_) | NodeEnum::AlterPublicationStmt(_) => {
-            ("a publication", "Create it on each datanode.")
+        // Nobody could commit over several nodes any more: our own tables have no replica identities.
+        NodeEnum::CreatePublicationStmt(publication) if publication.for_all_tables => {
+            ("a publication FOR ALL TABLES", "Name the tables, or FOR TABLES IN SCHEMA.")
         }
-        NodeEnum::CreateFdwStmt(_)
-        | NodeEnum::AlterFdwStmt(_)
-        | NodeEnum::CreateForeignServerStmt(_)
-        | NodeEnum::AlterForeignServerStmt(_)
-        | NodeEnum::CreateForeignTableStmt(_)
-        | NodeEnum::CreateUserMappingStmt(_)
-        | NodeEnum::AlterUserMappingStmt(_)
-        | NodeEnum::DropUserMappingStmt(_)
-        | NodeEnum::ImportForeignSchemaStmt(_) => {
-            ("a foreign-data wrapper, server or table", "Copy the rows into a table of the cluster.")
-        }
+        NodeEnum::CreateForeignTableStmt(table) if table.base_stmt.as_ref().is_some_and(has_parent) => (
+            "a foreign table as a partition or child",
+            "Put the foreign table and the other one into a view by UNION ALL.",
+        ),
         NodeEnum::CreateEventTrigStmt(_) | NodeEnum::AlterEventTrigStmt(_) => {
             ("an event trigger", "Check the schema from the client instead.")
         }
@@ -206,7 +210,7 @@ impl Ddl<'_> {
         for name in names {
             let is_temporary = is_temporary(self.ctx, name);
             temporary_ones += usize::from(is_temporary);
-            home += usize::from(!is_temporary && self.is_home_relation(name)?);
+            home += usize::from(!is_temporary && self.is_home_relation(name, kind)?);
         }
         match (temporary_ones, home) {
             (0, 0) => Ok(self.everywhere(kind)),
@@ -219,9 +223,14 @@ impl Ddl<'_> {
     }
 
     /// A materialized view or another relation that we know to be on the home node only.
-    fn is_home_relation(&self, name: &RangeVar) -> Result<bool> {
+    fn is_home_relation(&self, name: &RangeVar, kind: DdlKind) -> Result<bool> {
         Ok(match self.ctx.resolve(name)? {
-            Named::Home(Some(relation)) => relation.kind == catalog::RelationKind::MaterializedView,
+            Named::Home(Some(relation)) => match relation.kind {
+                RelationKind::MaterializedView => true,
+                // All nodes define it, one reads and writes what it stands for.
+                RelationKind::ForeignTable => kind != DdlKind::Schema,
+                _ => false,
+            },
             _ => false,
         })
     }
@@ -229,7 +238,7 @@ impl Ddl<'_> {
     /// CLUSTER and REINDEX of a partitioned table are as many transactions as it has partitions; inside a block the node says
     /// that it cannot be. The catalog has no indexes, so that any name it does not know may be one of a partitioned table.
     fn takes_many_transactions(&self, name: &RangeVar) -> bool {
-        let is_partitioned = |relation: &catalog::Relation| relation.kind == catalog::RelationKind::PartitionedTable;
+        let is_partitioned = |relation: &catalog::Relation| relation.kind == RelationKind::PartitionedTable;
         if self.ctx.session.in_transaction || is_temporary(self.ctx, name) {
             return false;
         }
@@ -271,15 +280,7 @@ impl Ddl<'_> {
 
     fn drop(&self, drop: &pg_query::protobuf::DropStmt) -> Result<Plan> {
         let kind = ObjectType::try_from(drop.remove_type).unwrap_or(ObjectType::Undefined);
-        let foreign = [
-            ObjectType::ObjectFdw,
-            ObjectType::ObjectForeignServer,
-            ObjectType::ObjectForeignTable,
-            ObjectType::ObjectPublication,
-            ObjectType::ObjectEventTrigger,
-            ObjectType::ObjectAccessMethod,
-        ];
-        if foreign.contains(&kind) {
+        if [ObjectType::ObjectEventTrigger, ObjectType::ObjectAccessMethod].contains(&kind) {
             return Err(PgError::unsupported("DROP of an object that the cluster does not manage")
                 .hint("Drop it on each datanode."));
         }
@@ -289,6 +290,7 @@ impl Ddl<'_> {
             ObjectType::ObjectSequence,
             ObjectType::ObjectIndex,
             ObjectType::ObjectMatview,
+            ObjectType::ObjectForeignTable,
         ]
         .contains(&kind);
         let mut plan = if is_relation {
@@ -330,30 +332,6 @@ impl Ddl<'_> {
             return Err(PgError::unsupported("a statement-level trigger on a partitioned table")
                 .detail("It would fire once on every node.")
                 .hint("Use FOR EACH ROW."));
-        }
-        Ok(boxed(self.everywhere(DdlKind::Schema)))
-    }
-
-    /// Policies are checked by each node on its own rows.
-    fn policy(&self, conditions: &[Option<&Node>]) -> Result<Plan> {
-        for condition in conditions.iter().flatten() {
-            let query = select_of(condition);
-            let facts = functions::facts(self.ctx, &query)?;
-            if let Some(error) = facts.refused {
-                return Err(error);
-            }
-            if create_as::reads_tables(&query)? || facts.function_nodes.is_some() || facts.home.is_some() {
-                return Err(PgError::unsupported("a policy that reads tables")
-                    .hint("Use columns of the row, current_user and current_setting() only."));
-            }
-        }
-        Ok(boxed(self.everywhere(DdlKind::Schema)))
-    }
-
-    fn create_schema(&self, schema: &pg_query::protobuf::CreateSchemaStmt) -> Result<Plan> {
-        if !schema.schema_elts.is_empty() {
-            return Err(PgError::unsupported("CREATE SCHEMA with elements")
-                .hint("Create the objects in statements of their own."));
         }
         Ok(boxed(self.everywhere(DdlKind::Schema)))
     }

@@ -1,12 +1,15 @@
 //! `ALTER TABLE t DISTRIBUTE BY … | TO NODE … | TO GROUP … | ADD NODE … | DELETE NODE …`.
 
+use std::sync::Arc;
+
+use catalog::Relation;
 use pgerror::{PgError, Result, SqlState};
 
-use super::constraints::{self, NewTable, NewUnique};
+use super::constraints::{self, NewTable};
 use super::decide;
 use crate::context::{Context, Named};
 use crate::parse::Redistribution;
-use crate::plan::{Plan, Redistribute};
+use crate::plan::{Placement, Plan, Redistribute};
 use crate::tree;
 
 /// The complete new placement of a table, checked against its constraints.
@@ -16,9 +19,8 @@ pub(crate) fn redistribute(ctx: &Context<'_>, statement: &Redistribution) -> Res
         let message = format!("\"{}\" is not a distributed table", statement.name);
         return Err(PgError::new(SqlState::WRONG_OBJECT_TYPE, message));
     };
-    if target.is_partition || target.has_children || target.parent.is_some() {
-        return Err(PgError::unsupported("redistribution of a partition or of a table with children")
-            .hint("Create a new table, INSERT … SELECT, and rename."));
+    if !target.parents.is_empty() {
+        return Err(PgError::unsupported("redistribution of a partition or child").hint("Redistribute its parent."));
     }
     let Some(current) = decide::placement_of(&target) else {
         return Err(PgError::internal("a table without a placement"));
@@ -41,20 +43,26 @@ pub(crate) fn redistribute(ctx: &Context<'_>, statement: &Redistribution) -> Res
     }
     let explicit = statement.clause.kind.as_ref().and_then(|kind| decide::explicit(kind, nodes.clone()));
     let placement = explicit.unwrap_or_else(|| decide::moved(current, &nodes));
-    let mut table = NewTable::existing(ctx, &target);
-    table.unique = target
-        .unique_keys
-        .iter()
-        .map(|k| NewUnique {
-            columns: k.columns.iter().filter_map(|n| target.column_at(*n)).map(|c| c.name.clone()).collect(),
-            primary: k.primary,
-        })
-        .collect();
-    constraints::check(ctx, &table, &placement)?;
-    let is_referenced = || ctx.catalog.relations().any(|r| r.foreign_keys.iter().any(|f| f.referenced == target.oid));
-    if !target.foreign_keys.is_empty() || is_referenced() {
-        return Err(PgError::unsupported("redistribution of a table with foreign keys")
-            .hint("Drop the foreign keys, redistribute the tables, and add them again."));
+    Ok(Plan::Redistribute(moved(ctx, &target, &placement, false)?))
+}
+
+/// A table and all below it, on their way to another placement, if constraints allow that. What is below comes first: a
+/// parent is never moved with rows whose places differ.
+pub(super) fn moved(
+    ctx: &Context<'_>,
+    table: &Arc<Relation>,
+    placement: &Placement,
+    by_default: bool,
+) -> Result<Vec<Redistribute>> {
+    let mut moves = Vec::new();
+    for target in ctx.family(table).into_iter().rev() {
+        constraints::check(ctx, &NewTable::with_constraints(ctx, &target), placement)?;
+        let others = ctx.catalog.relations().filter(|table| table.oid != target.oid);
+        if others.flat_map(|table| &table.foreign_keys).any(|key| key.referenced == target.oid) {
+            return Err(PgError::unsupported("redistribution of a table to which foreign keys refer")
+                .hint("Drop the foreign keys, redistribute the tables, and add them again."));
+        }
+        moves.push(Redistribute { target, placement: placement.clone(), by_default });
     }
-    Ok(Plan::Redistribute(Box::new(Redistribute { target, placement, by_default: false })))
+    Ok(moves)
 }

@@ -197,7 +197,7 @@ impl Draft<'_> {
                 .detail(format!("The row would be deleted on one node and inserted on another, but {why}."))
                 .hint("DELETE the row and INSERT it again."))
         };
-        let family = self.family();
+        let family = self.ctx.family(&self.relation);
         if family.len() > 1 && self.relation.kind != RelationKind::PartitionedTable {
             return refuse("the table has inheritance children");
         }
@@ -215,18 +215,6 @@ impl Draft<'_> {
             return refuse("foreign keys refer to it");
         }
         Ok(())
-    }
-
-    /// The table and all below it.
-    fn family(&self) -> Vec<&Relation> {
-        let mut family: Vec<&Relation> = vec![&self.relation];
-        let mut at = 0;
-        while let Some(parent) = family.get(at).map(|table| table.oid) {
-            let children = self.ctx.catalog.relations().filter(|table| table.parent == Some(parent));
-            family.extend(children.map(|table| &**table));
-            at += 1;
-        }
-        family
     }
 
     /// The columns of a row in the stage: all that a new row needs, or those that are changed.

@@ -15,7 +15,9 @@
 //! keys, which it checks at the very end, may demand another order of parts that do not read each other.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
+use catalog::Relation;
 use pg_query::protobuf::{CommonTableExpr, RangeVar, WithClause};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -134,14 +136,23 @@ fn refuse_hidden_names(with: &WithClause, main: &NodeEnum) -> Result<()> {
 
 /// What a name stands for, the same for a table and its partitions and children.
 fn identity(ctx: &Context<'_>, name: &RangeVar) -> Result<String> {
-    let mut relation = match ctx.resolve(name)? {
+    let relation = match ctx.resolve(name)? {
         Named::Distributed(relation) | Named::View(relation) | Named::Home(Some(relation)) => relation,
         Named::Home(None) => return Ok(format!("{}.{}", name.schemaname, name.relname)),
     };
-    while let Some(parent) = relation.parent.and_then(|oid| ctx.catalog.relations().find(|other| other.oid == oid)) {
-        relation = parent.clone();
+    let mut family = vec![&relation];
+    let mut at = 0;
+    while let Some(one) = family.get(at).copied() {
+        let is_kin = |other: &&Arc<Relation>| {
+            one.parents.contains(&other.oid) || one.has_children && other.parents.contains(&one.oid)
+        };
+        let is_new = |other: &&Arc<Relation>| family.iter().all(|known| known.oid != other.oid);
+        let kin: Vec<_> = ctx.catalog.relations().filter(is_kin).filter(is_new).collect();
+        family.extend(kin);
+        at += 1;
     }
-    Ok(relation.qualified_name())
+    let first = family.into_iter().min_by_key(|table| table.oid);
+    Ok(first.unwrap_or(&relation).qualified_name())
 }
 
 /// All bare names in FROM and its kin, without the target.
