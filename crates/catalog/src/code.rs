@@ -16,6 +16,8 @@ pub struct Code {
     pub expressions: Vec<Oid>,
     /// In policies.
     pub policies: Vec<Oid>,
+    /// Tables that policies read.
+    pub policy_tables: Vec<Oid>,
     /// What the planner found.
     pub verdict: OnceLock<Verdict>,
 }

@@ -117,3 +117,53 @@ INSERT INTO of_small VALUES (1, 'a');
 -- refused
 DROP DOMAIN small CASCADE;
 SELECT * FROM of_small;
+
+-- CREATE SCHEMA with elements.
+CREATE SCHEMA e2e_parts CREATE TABLE one (id int PRIMARY KEY, v text) CREATE TABLE two (w text, n serial)
+    CREATE VIEW both_of AS SELECT one.id, two.w FROM one JOIN two ON two.n = one.id CREATE SEQUENCE numbers CREATE INDEX ON two (w) GRANT SELECT ON two TO PUBLIC;
+INSERT INTO e2e_parts.one SELECT g, 'v' || g FROM generate_series(1, 20) g;
+INSERT INTO e2e_parts.two (w) SELECT 'w' || g FROM generate_series(1, 10) g;
+SELECT count(*), min(w), max(w) FROM e2e_parts.both_of;
+SELECT nextval('e2e_parts.numbers');
+CREATE SCHEMA e2e_parts CREATE TABLE three (id int);
+SELECT count(*) FROM e2e_parts.three;
+-- refused
+CREATE SCHEMA e2e_more CREATE TABLE a (id int PRIMARY KEY) CREATE TABLE b (id int REFERENCES a);
+DROP SCHEMA e2e_parts CASCADE;
+
+-- Publications: each datanode publishes the rows that it has.
+CREATE TABLE published (id int PRIMARY KEY, v text) /*dist: hash(id) | replication*/;
+CREATE PUBLICATION e2e_pub FOR TABLE published WHERE (id > 3);
+SELECT pubname, tablename, rowfilter FROM pg_publication_tables WHERE pubname = 'e2e_pub';
+INSERT INTO published SELECT g, 'p' || g FROM generate_series(1, 9) g;
+UPDATE published SET v = v || '!' WHERE id > 5;
+ALTER PUBLICATION e2e_pub SET (publish = 'insert');
+ALTER PUBLICATION e2e_pub RENAME TO e2e_pub2;
+DROP PUBLICATION e2e_pub;
+DROP PUBLICATION e2e_pub2;
+-- refused
+CREATE PUBLICATION e2e_all FOR ALL TABLES;
+
+-- Foreign tables are read through one datanode.
+CREATE EXTENSION file_fdw;
+CREATE SERVER e2e_files FOREIGN DATA WRAPPER file_fdw;
+CREATE USER MAPPING FOR PUBLIC SERVER e2e_files;
+CREATE FOREIGN TABLE lines (id int, w text) SERVER e2e_files OPTIONS (program 'printf "1,a\n2,b\n3,c\n12,d\n"', format 'csv');
+SELECT * FROM lines;
+SELECT p.id, w, v FROM published p JOIN lines l ON l.id = p.id;
+SELECT count(*) FROM published WHERE id IN (SELECT id FROM lines WHERE w > 'a');
+INSERT INTO published SELECT id + 100, w FROM lines;
+SELECT count(*) FROM published;
+CREATE TABLE copied AS SELECT id, w FROM lines;
+SELECT * FROM copied;
+CREATE VIEW both_kinds AS SELECT id, w FROM lines UNION ALL SELECT id, v FROM published;
+SELECT count(*), sum(id) FROM both_kinds;
+ANALYZE lines;
+INSERT INTO lines VALUES (1, 'x');
+ALTER FOREIGN TABLE lines ALTER COLUMN w SET NOT NULL;
+ALTER FOREIGN TABLE lines RENAME TO lines2;
+SELECT count(*) FROM lines2 WHERE id > 2;
+DROP VIEW both_kinds;
+DROP FOREIGN TABLE lines2;
+DROP SERVER e2e_files CASCADE;
+DROP EXTENSION file_fdw;

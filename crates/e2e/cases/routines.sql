@@ -317,3 +317,17 @@ SELECT current_setting('datestyle');
 CREATE FUNCTION no_path() RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog AS $$ BEGIN RETURN (SELECT count(*) FROM t); END $$;
 SELECT no_path();
 SELECT count(*) > 0 FROM t;
+
+-- Rows of a named type in FROM.
+CREATE TABLE person (id int, name text, boss int) /*dist: hash(id) | replication*/;
+INSERT INTO person SELECT g, 'n' || g, g / 2 FROM generate_series(1, 12) g;
+CREATE FUNCTION persons(low int) RETURNS SETOF person LANGUAGE plpgsql AS $$ BEGIN RETURN QUERY SELECT * FROM person WHERE id >= low; RETURN QUERY SELECT * FROM person WHERE id = 1; END $$;
+CREATE FUNCTION person_one(which int) RETURNS person LANGUAGE plpgsql AS $$ DECLARE r person; BEGIN SELECT * INTO r FROM person WHERE id = which; r.name := r.name || '!'; RETURN r; END $$;
+SELECT * FROM persons(9);
+SELECT p.name, b.name FROM persons(9) AS p JOIN person b ON b.id = p.boss;
+SELECT number, x.title FROM persons(11) AS x (number, title);
+SELECT count(*), sum(boss) FROM persons(1);
+SELECT * FROM person_one(5);
+SELECT o.id, o.name FROM person_one(7) AS o WHERE o.boss = 3;
+SELECT * FROM person_one(70);
+SELECT (person_one(6)).name;

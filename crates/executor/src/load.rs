@@ -310,6 +310,7 @@ fn called(rows: &[Row]) -> Result<Arc<Code>> {
         let list = match letter(row, 1)? {
             't' => &mut code.triggers,
             'p' => &mut code.policies,
+            'r' => &mut code.policy_tables,
             _ => &mut code.expressions,
         };
         list.push(number(row, 2)?);
@@ -438,7 +439,8 @@ const OTHER_UNIQUE: &str = "SELECT i.indrelid, \
      FROM pg_index i WHERE i.indisunique AND i.indrelid >= 16384 \
      AND (i.indpred IS NOT NULL OR 0 = ANY (i.indkey::int2[]))";
 
-/// User functions that a node calls by itself for the rows of a table: of `t`riggers, in `p`olicies, in other `e`xpressions.
+/// User functions that a node calls by itself for the rows of a table: of `t`riggers, in `p`olicies, in other `e`xpressions;
+/// and what policies `r`ead.
 /// A change of a table goes on to its children and along cascading foreign keys.
 const CODE: &str = "WITH RECURSIVE used(classid, objid, function) AS (\
        SELECT classid, objid, refobjid FROM pg_depend WHERE refclassid = 'pg_proc'::regclass AND refobjid >= 16384 \
@@ -461,13 +463,16 @@ const CODE: &str = "WITH RECURSIVE used(classid, objid, function) AS (\
        LEFT JOIN pg_index i ON i.indexrelid = u.objid WHERE u.classid = 'pg_class'::regclass \
        UNION SELECT a.attrelid, 'e', o.function FROM of_type o JOIN pg_attribute a ON a.atttypid = o.type \
        UNION SELECT p.polrelid, 'p', u.function FROM used u JOIN pg_policy p ON p.oid = u.objid \
-       JOIN pg_class c ON c.oid = p.polrelid WHERE u.classid = 'pg_policy'::regclass AND c.relrowsecurity), \
+       JOIN pg_class c ON c.oid = p.polrelid WHERE u.classid = 'pg_policy'::regclass AND c.relrowsecurity \
+       UNION SELECT p.polrelid, 'r', d.refobjid FROM pg_depend d JOIN pg_policy p ON p.oid = d.objid \
+       JOIN pg_class c ON c.oid = p.polrelid WHERE d.classid = 'pg_policy'::regclass \
+       AND d.refclassid = 'pg_class'::regclass AND d.refobjid <> p.polrelid AND c.relrowsecurity), \
      next(relid, reached) AS (\
        SELECT inhparent, inhrelid FROM pg_inherits UNION SELECT confrelid, conrelid FROM pg_constraint \
        WHERE contype = 'f' AND (confdeltype IN ('c', 'n', 'd') OR confupdtype IN ('c', 'n', 'd'))), \
      called(relid, kind, function) AS (\
        SELECT relid, kind, function FROM own \
-       UNION SELECT n.relid, c.kind, c.function FROM called c JOIN next n ON n.reached = c.relid WHERE c.kind <> 'p') \
+       UNION SELECT n.relid, c.kind, c.function FROM called c JOIN next n ON n.reached = c.relid WHERE c.kind NOT IN ('p', 'r')) \
      SELECT relid, kind, function::oid FROM called";
 
 const FOREIGN_KEYS: &str = "SELECT conrelid, conname, conkey, confrelid, confkey FROM pg_constraint \

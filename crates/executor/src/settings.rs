@@ -3,13 +3,19 @@
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::snapshot::{Isolation, SnapshotMode};
+
+/// Numbers each SET of a role or user.
+static WHO: AtomicU64 = AtomicU64::new(0);
 
 /// Ordered `SET` commands, the last one for a name wins.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     commands: Vec<(String, String)>,
+    /// Which SET of a role or user was the last.
+    who: u64,
     snapshot: SnapshotMode,
     /// `SET LOCAL loxo.snapshot`.
     snapshot_in_block: Option<SnapshotMode>,
@@ -26,6 +32,9 @@ impl Settings {
     pub fn set(&mut self, name: &str, command: String) {
         self.commands.retain(|(known, _)| !is_reached(known, Some(name)));
         self.commands.push((name.to_owned(), command));
+        if is_who(name) {
+            self.who = WHO.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// RESET goes back to what is set now.
@@ -139,6 +148,10 @@ impl Settings {
         }
         let mut hasher = DefaultHasher::new();
         self.commands.hash(&mut hasher);
+        // A backend keeps the role that had the name then; by now it may be another's.
+        if self.commands.iter().any(|(name, _)| is_who(name)) {
+            self.who.hash(&mut hasher);
+        }
         hasher.finish().max(1)
     }
 
@@ -219,5 +232,17 @@ mod tests {
         settings.set("role", "SET ROLE r".into());
         settings.reset("session_authorization");
         assert_eq!(settings.fingerprint(), 0);
+    }
+
+    #[test]
+    fn a_role_of_another_session_is_set_anew() {
+        let (mut one, mut other) = (Settings::default(), Settings::default());
+        one.set("a", "SET a = 1".into());
+        other.set("a", "SET a = 1".into());
+        assert_eq!(one.fingerprint(), other.fingerprint());
+        one.set("role", "SET ROLE r".into());
+        other.set("role", "SET ROLE r".into());
+        assert_ne!(one.fingerprint(), other.fingerprint());
+        assert_eq!(one.fingerprint(), one.clone().fingerprint());
     }
 }

@@ -5,16 +5,20 @@
 //! what the catalog of the statement says, not when the trigger or constraint is made; a catalog keeps the verdict.
 
 use catalog::{Catalog, Code, Distribution, Function, Oid, Relation, Verdict};
+use pg_query::NodeEnum;
 use pg_query::protobuf::RangeVar;
 use pgerror::{PgError, Result};
 
 use crate::context::{Context, Named};
 use crate::functions::{Facts, function_facts};
 use crate::session::{Exchanges, SessionFacts};
-use crate::tree::Ref;
+use crate::tree::{Ref, Walk};
 
 const TRIGGER_HINT: &str = "Its function may compute the new row's columns, but not read or write tables.";
 const EXPRESSION_HINT: &str = "The function may compute and may read tables that are replicated on all nodes.";
+
+/// What a policy may read.
+pub(crate) const POLICY_HINT: &str = "Use the row's columns, settings, and tables that are replicated on all nodes.";
 
 /// May the rows of this table be changed where they are?
 pub(crate) fn check_change(ctx: &Context<'_>, relation: &Relation) -> Result<()> {
@@ -63,6 +67,7 @@ fn judge(catalog: &Catalog, relation: &Relation, code: &Code) -> Verdict {
     let of_expression =
         || judge.first(&code.expressions, "a constraint, default or index", EXPRESSION_HINT, judge_expression);
     let of_policy = judge.first(&code.policies, "a policy", TRIGGER_HINT, judge_trigger);
+    let of_policy = of_policy.or_else(|| judge.policy_tables(&code.policy_tables));
     Verdict { change: of_trigger().or_else(of_expression).or_else(|| of_policy.clone()), read: of_policy }
 }
 
@@ -89,6 +94,17 @@ impl Judge<'_> {
         })
     }
 
+    /// Each node decides by its own rows.
+    fn policy_tables(&self, tables: &[Oid]) -> Option<PgError> {
+        let catalog = self.ctx.catalog;
+        let name = tables.iter().find_map(|oid| match catalog.relation_by_oid(*oid) {
+            Some(table) if is_on_all_nodes(catalog, table) => None,
+            table => Some(table.map_or("unknown", |table| &table.name)),
+        })?;
+        let what = format!("table \"{}\" with a policy that reads table \"{name}\"", self.table);
+        Some(PgError::unsupported(what).detail("That is not replicated on all nodes.").hint(POLICY_HINT))
+    }
+
     fn facts(&self, function: Option<&Function>) -> Result<Facts> {
         let function = function.ok_or_else(|| PgError::internal("The function is not in the catalog"))?;
         function_facts(self.ctx, function)
@@ -105,11 +121,28 @@ fn judge_expression(facts: &Facts) -> Option<String> {
     refused.or_else(|| facts.reads_part.clone())
 }
 
+/// Do policies of the tables in a statement read other tables, which the statement does not name?
+pub(crate) fn policies_read(ctx: &Context<'_>, statement: &NodeEnum) -> Result<bool> {
+    let mut read = false;
+    statement.walk(&mut |node| {
+        if let Ref::RangeVar(name) = node
+            && let Named::Distributed(relation) = ctx.resolve(name)?
+        {
+            read |= relation.code.as_ref().is_some_and(|code| !code.policy_tables.is_empty());
+        }
+        Ok(!read)
+    })?;
+    Ok(read)
+}
+
+/// Is a table replicated on all nodes?
+pub(crate) fn is_on_all_nodes(catalog: &Catalog, relation: &Relation) -> bool {
+    matches!(&relation.distribution, Distribution::Replicated { nodes } if nodes.len() == catalog.nodes().len())
+}
+
 /// Is what a name may mean, under whatever search path, replicated on all nodes?
 pub(crate) fn is_everywhere(catalog: &Catalog, name: &RangeVar) -> bool {
-    let nodes = catalog.nodes().len();
-    let everywhere =
-        |r: &Relation| matches!(&r.distribution, Distribution::Replicated { nodes: on } if on.len() == nodes);
+    let everywhere = |relation: &Relation| is_on_all_nodes(catalog, relation);
     if !name.schemaname.is_empty() {
         return catalog.relation(&name.schemaname, &name.relname).is_some_and(|relation| everywhere(relation));
     }

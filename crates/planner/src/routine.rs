@@ -265,6 +265,10 @@ impl<'a> Taker<'a> {
                 Ok(true)
             }
             Some(NodeEnum::AExpr(e)) => Ok(e.kind == protobuf::AExprKind::AexprOp as i32),
+            // `(f()).*` calls it once for each column.
+            Some(NodeEnum::AIndirection(part)) => {
+                Ok(!part.indirection.iter().any(|step| matches!(step.node, Some(NodeEnum::AStar(_)))))
+            }
             _ => Ok(false),
         }
     }

@@ -132,13 +132,3 @@ pub(super) fn mentions_distributed(ctx: &Context<'_>, query: &NodeEnum) -> Resul
     })?;
     Ok(found)
 }
-
-/// Does an expression read any table?
-pub(super) fn reads_tables(query: &NodeEnum) -> Result<bool> {
-    let mut found = false;
-    query.walk(&mut |node| {
-        found |= matches!(node, Ref::RangeVar(_));
-        Ok(!found)
-    })?;
-    Ok(found)
-}

@@ -19,6 +19,7 @@ mod create_as;
 mod decide;
 mod give_way;
 mod materialized_view;
+mod policy;
 mod redistribute;
 mod schema;
 
@@ -76,8 +77,12 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         NodeEnum::CreateSeqStmt(sequence) => ddl.named(sequence.sequence.as_ref()),
         NodeEnum::AlterSeqStmt(sequence) => ddl.named(sequence.sequence.as_ref()),
         NodeEnum::CreateTrigStmt(trigger) => ddl.trigger(trigger),
-        NodeEnum::CreatePolicyStmt(p) => ddl.policy(&[p.qual.as_deref(), p.with_check.as_deref()]),
-        NodeEnum::AlterPolicyStmt(p) => ddl.policy(&[p.qual.as_deref(), p.with_check.as_deref()]),
+        NodeEnum::CreatePolicyStmt(p) => {
+            policy::plan(ctx, statement, p.table.as_ref(), [p.qual.as_deref(), p.with_check.as_deref()]).map(boxed)
+        }
+        NodeEnum::AlterPolicyStmt(p) => {
+            policy::plan(ctx, statement, p.table.as_ref(), [p.qual.as_deref(), p.with_check.as_deref()]).map(boxed)
+        }
         NodeEnum::CreateSchemaStmt(schema) => schema::create_schema(ctx, statement, schema).map(boxed),
         NodeEnum::DoStmt(block) => ddl.code_block(block),
         NodeEnum::CallStmt(call) => ddl.call(call),
@@ -327,22 +332,6 @@ impl Ddl<'_> {
             return Err(PgError::unsupported("a statement-level trigger on a partitioned table")
                 .detail("It would fire once on every node.")
                 .hint("Use FOR EACH ROW."));
-        }
-        Ok(boxed(self.everywhere(DdlKind::Schema)))
-    }
-
-    /// Policies are checked by each node on its own rows.
-    fn policy(&self, conditions: &[Option<&Node>]) -> Result<Plan> {
-        for condition in conditions.iter().flatten() {
-            let query = select_of(condition);
-            let facts = functions::facts(self.ctx, &query)?;
-            if let Some(error) = facts.refused {
-                return Err(error);
-            }
-            if create_as::reads_tables(&query)? || facts.function_nodes.is_some() || facts.home.is_some() {
-                return Err(PgError::unsupported("a policy that reads tables")
-                    .hint("Use columns of the row, current_user and current_setting() only."));
-            }
         }
         Ok(boxed(self.everywhere(DdlKind::Schema)))
     }

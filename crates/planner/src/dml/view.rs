@@ -6,11 +6,12 @@
 use std::sync::Arc;
 
 use catalog::Relation;
-use pg_query::protobuf::{Alias, ColumnRef, RangeVar, SelectStmt, SetOperation};
+use pg_query::protobuf::{Alias, ColumnRef, OnConflictClause, RangeVar, SelectStmt, SetOperation};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
-use super::{has_sub_link, width};
+use super::width;
+use crate::code;
 use crate::context::{Context, Named};
 use crate::parse::Statement;
 use crate::plan::Plan;
@@ -33,7 +34,11 @@ pub(crate) fn through_view(ctx: &Context<'_>, statement: &Statement) -> Result<O
         if view.check_option {
             checked = Some(view.clone());
         }
-        Through::new(ctx, view, &tree)?.rewrite(&mut tree)?;
+        let through = Through::new(ctx, view, &tree)?;
+        if checked.is_some() && matches!(tree, NodeEnum::InsertStmt(_)) {
+            through.check_everywhere(ctx)?;
+        }
+        through.rewrite(&mut tree)?;
     }
     if depth == 0 {
         return Ok(None);
@@ -87,11 +92,20 @@ struct Through {
     view: Arc<Relation>,
     alias: String,
     base: RangeVar,
-    /// The view's columns and, if they are plain columns of the table, those.
-    columns: Vec<(String, Option<String>)>,
+    /// What the view's own text calls its table.
+    base_name: String,
+    columns: Vec<Seen>,
     /// Of the table, and not to be seen through the view.
     hidden: Vec<String>,
     condition: Option<Node>,
+}
+
+/// A column of a view.
+struct Seen {
+    name: String,
+    /// The table's column, if it is plainly one.
+    of: Option<String>,
+    value: Node,
 }
 
 impl Through {
@@ -104,21 +118,38 @@ impl Through {
         let Some(base) = only_table(&select) else {
             return Err(refused(&view, "It is not just some columns and rows of one table."));
         };
-        let names = select.target_list.iter().map(plain_column);
-        let columns: Vec<_> = view.columns.iter().map(|column| column.name.clone()).zip(names).collect();
+        let columns = view.columns.iter().zip(&select.target_list).filter_map(|(column, target)| {
+            let value = value_of(target)?.clone();
+            Some(Seen { name: column.name.clone(), of: plain_column(&value), value })
+        });
+        let columns: Vec<Seen> = columns.collect();
         let all: Vec<String> = match ctx.resolve(&base)? {
             Named::Distributed(table) | Named::View(table) => table.columns.iter().map(|c| c.name.clone()).collect(),
             Named::Home(_) => return Err(refused(&view, "Its table is no distributed one.")),
         };
-        let seen = |name: &String| columns.iter().any(|(own, of)| own == name && of.as_ref() == Some(name));
+        let seen =
+            |name: &String| columns.iter().any(|column| column.name == *name && column.of.as_ref() == Some(name));
         let hidden = all.into_iter().filter(|name| !seen(name)).collect();
         let condition = select.where_clause.as_deref().cloned();
-        let conditions: Vec<&Node> = condition.iter().collect();
-        if has_sub_link(&conditions)? {
-            return Err(refused(&view, "Its condition has a sub-select."));
+        let base_name = base.alias.as_ref().map_or_else(|| base.relname.clone(), |alias| alias.aliasname.clone());
+        let base = RangeVar { alias: None, ..base };
+        Ok(Self { view, alias: target_alias(tree), base, base_name, columns, hidden, condition })
+    }
+
+    /// CHECK OPTION of new rows: each node must have all that the condition looks at.
+    fn check_everywhere(&self, ctx: &Context<'_>) -> Result<()> {
+        let mut elsewhere = false;
+        self.condition.walk(&mut |node| {
+            if let Ref::RangeVar(name) = node {
+                let is_everywhere = |table: &Relation| code::is_on_all_nodes(ctx.catalog, table);
+                elsewhere |= !matches!(ctx.resolve(name)?, Named::Distributed(table) if is_everywhere(&table));
+            }
+            Ok(true)
+        })?;
+        match elsewhere {
+            true => Err(self.refused("It has CHECK OPTION, and looks at rows that are not on every node.")),
+            false => Ok(()),
         }
-        let alias = target_alias(tree);
-        Ok(Self { view, alias, base, columns, hidden, condition })
     }
 
     fn refused(&self, why: &str) -> PgError {
@@ -139,12 +170,11 @@ impl Through {
                     let query = super::select_of(insert.select_stmt.as_deref());
                     let count = query.and_then(width).unwrap_or(self.columns.len());
                     insert.cols =
-                        self.columns.iter().take(count).map(|(name, _)| tree::target_name_only(name)).collect();
+                        self.columns.iter().take(count).map(|seen| tree::target_name_only(&seen.name)).collect();
                 }
                 self.rename_targets(&mut insert.cols)?;
-                if insert.on_conflict_clause.is_some() && self.columns.iter().any(|(own, of)| of.as_ref() != Some(own))
-                {
-                    return Err(self.refused("ON CONFLICT would have to name other columns."));
+                if let Some(conflict) = &mut insert.on_conflict_clause {
+                    self.conflict(conflict)?;
                 }
                 if let Some(returning) = &mut insert.returning_clause {
                     self.show(&mut returning.exprs)?;
@@ -171,20 +201,30 @@ impl Through {
         Ok(())
     }
 
-    /// A column under another name, or one that the view hides, is told from other tables' columns only if there are none.
+    /// A bare column under another name, or one that the view hides, is told from other tables' columns only if there are
+    /// none.
     fn check_names(&self, tree: &NodeEnum, others: bool) -> Result<()> {
-        let renamed = |name: &str| self.columns.iter().any(|(own, of)| own == name && of.as_deref() != Some(name));
+        let renamed =
+            |name: &str| self.columns.iter().any(|seen| seen.name == name && seen.of.as_deref() != Some(name));
+        let hidden = |name: &str| self.hidden.iter().any(|hidden| hidden == name);
         let mut doubtful = None;
-        let mut links = false;
+        let (mut links, mut bears_name) = (false, 0);
         let mut look = |node: Ref<'_>| {
             match node {
-                Ref::ColumnRef(column) => match column.fields.last().and_then(tree::text_of) {
-                    Some(name) if renamed(name) || self.hidden.iter().any(|hidden| hidden == name) => {
+                Ref::ColumnRef(column) => {
+                    let name = column.fields.last().and_then(tree::text_of).unwrap_or_default();
+                    let is_unclear = match self.is_ours(column) {
+                        Some(true) => hidden(name) && self.seen(name).is_none(),
+                        Some(false) => false,
+                        None => renamed(name) || hidden(name),
+                    };
+                    if is_unclear {
                         doubtful = Some(name.to_owned());
                     }
-                    _ => {}
-                },
+                }
                 Ref::SelectStmt(select) => links |= !select.from_clause.is_empty(),
+                Ref::RangeVar(name) if name.alias.is_none() => bears_name += usize::from(name.relname == self.alias),
+                Ref::Alias(alias) => bears_name += usize::from(alias.aliasname == self.alias),
                 _ => {}
             }
             Ok(true)
@@ -194,20 +234,50 @@ impl Through {
             NodeEnum::InsertStmt(insert) => {
                 insert.returning_clause.walk(&mut look)?;
                 insert.on_conflict_clause.walk(&mut look)?;
+                bears_name += 1;
             }
             other => other.walk(&mut look)?,
         }
+        if bears_name > 1 {
+            return Err(self.refused(&format!("More than one table bears the name \"{}\".", self.alias)));
+        }
         let Some(name) = doubtful else { return Ok(()) };
-        let is_column = self.columns.iter().any(|(own, of)| *own == name && of.is_some());
-        match others || links || !is_column {
+        match others || links || self.seen(&name).is_none() {
             true => Err(self.refused(&format!("Column \"{name}\" bears another name in its table."))),
             false => Ok(()),
         }
     }
 
+    /// Is it a column of the view? `None` if it does not say.
+    fn is_ours(&self, column: &ColumnRef) -> Option<bool> {
+        let table = column.fields.iter().rev().nth(1).and_then(tree::text_of)?;
+        Some(table == self.alias || table == "excluded")
+    }
+
+    fn seen(&self, name: &str) -> Option<&Seen> {
+        self.columns.iter().find(|seen| seen.name == name)
+    }
+
     fn under(&self, name: &str) -> Result<&str> {
-        let found = self.columns.iter().find(|(own, _)| own == name).and_then(|(_, of)| of.as_deref());
+        let found = self.seen(name).and_then(|seen| seen.of.as_deref());
         found.ok_or_else(|| self.refused(&format!("Column \"{name}\" is no column of its table.")))
+    }
+
+    /// ON CONFLICT names columns of the view, and EXCLUDED has them too.
+    fn conflict(&self, conflict: &mut OnConflictClause) -> Result<()> {
+        if let Some(infer) = &mut conflict.infer {
+            for element in &mut infer.index_elems {
+                if let Some(NodeEnum::IndexElem(element)) = &mut element.node {
+                    if element.expr.is_none() {
+                        element.name = self.under(&element.name)?.to_owned();
+                    }
+                    self.rename(&mut element.expr)?;
+                }
+            }
+            self.rename(&mut infer.where_clause)?;
+        }
+        self.rename_targets(&mut conflict.target_list)?;
+        self.rename(&mut conflict.where_clause)
     }
 
     fn rename_targets(&self, targets: &mut [Node]) -> Result<()> {
@@ -223,13 +293,56 @@ impl Through {
     /// Column references of the user's, as the table names them.
     fn rename<T: Walk>(&self, expression: &mut T) -> Result<()> {
         expression.rewrite(&mut |node| {
-            if let Some(NodeEnum::ColumnRef(column)) = &mut node.node
-                && let Some(name) = column.fields.last().and_then(tree::text_of)
-                && let Some((_, Some(of))) = self.columns.iter().find(|(own, _)| own == name)
-            {
-                let of = tree::string(of);
-                column.fields.pop();
-                column.fields.push(of);
+            let Some(NodeEnum::ColumnRef(column)) = &mut node.node else { return Ok(true) };
+            let name = column.fields.last().and_then(tree::text_of);
+            let Some(seen) = name.and_then(|name| self.seen(name)).filter(|_| self.is_ours(column) != Some(false))
+            else {
+                return Ok(true);
+            };
+            match &seen.of {
+                Some(of) => {
+                    column.fields.pop();
+                    column.fields.push(tree::string(of));
+                }
+                None => {
+                    let before = column.fields.iter().rev().nth(1).and_then(tree::text_of);
+                    let prefix = before.unwrap_or(&self.alias).to_owned();
+                    *node = self.of_row(&seen.value, &prefix)?;
+                }
+            }
+            Ok(false)
+        })
+    }
+
+    /// An expression of the view's own text, of the row that the statement calls so.
+    fn of_row(&self, expression: &Node, prefix: &str) -> Result<Node> {
+        let mut expression = expression.clone();
+        self.prefix(&mut expression, prefix, false)?;
+        Ok(expression)
+    }
+
+    /// PostgreSQL writes the table before each column within a sub-select, under a name that is used once.
+    fn prefix<T: Walk>(&self, expression: &mut T, prefix: &str, is_inner: bool) -> Result<()> {
+        expression.rewrite(&mut |node| {
+            match &mut node.node {
+                Some(NodeEnum::SubLink(link)) => {
+                    self.prefix(&mut link.testexpr, prefix, is_inner)?;
+                    self.prefix(&mut link.subselect, prefix, true)?;
+                    return Ok(false);
+                }
+                Some(NodeEnum::RangeVar(name)) => {
+                    let own = name.alias.as_ref().map_or(&name.relname, |alias| &alias.aliasname);
+                    if *own == prefix {
+                        return Err(self.refused(&format!("Its condition has another table \"{own}\".")));
+                    }
+                }
+                Some(NodeEnum::ColumnRef(column)) => match column.fields.as_mut_slice() {
+                    [_] if is_inner => return Err(self.refused("A column in a sub-select of its may be any table's.")),
+                    [_] => column.fields.insert(0, tree::string(prefix)),
+                    [first, ..] if tree::text_of(first) == Some(&self.base_name) => *first = tree::string(prefix),
+                    _ => {}
+                },
+                _ => {}
             }
             Ok(true)
         })
@@ -238,16 +351,8 @@ impl Through {
     /// Adds the view's condition.
     fn restrict(&self, condition: &mut Option<Box<Node>>) -> Result<()> {
         self.rename(condition)?;
-        let Some(mut own) = self.condition.clone() else { return Ok(()) };
-        own.rewrite(&mut |node| {
-            if let Some(NodeEnum::ColumnRef(column)) = &mut node.node {
-                let name = column.fields.last().cloned();
-                *column =
-                    ColumnRef { fields: [tree::string(&self.alias)].into_iter().chain(name).collect(), location: -1 };
-            }
-            Ok(true)
-        })?;
-        let all = [condition.take().map(|condition| *condition), Some(own)].into_iter().flatten().collect();
+        let own = self.condition.as_ref().map(|own| self.of_row(own, &self.alias)).transpose()?;
+        let all = [condition.take().map(|condition| *condition), own].into_iter().flatten().collect();
         *condition = tree::conjunction(all).map(Box::new);
         Ok(())
     }
@@ -258,9 +363,8 @@ impl Through {
         for mut item in std::mem::take(list) {
             let Some(NodeEnum::ResTarget(target)) = &mut item.node else { return Err(PgError::internal("RETURNING")) };
             if target.val.as_deref().is_some_and(|value| is_star_of(value, &self.alias)) {
-                for (own, of) in &self.columns {
-                    let Some(of) = of else { return Err(self.refused("RETURNING gives a column that it computes.")) };
-                    shown.push(tree::target(tree::column(&[&self.alias, of]), Some(own)));
+                for seen in &self.columns {
+                    shown.push(tree::target(self.of_row(&seen.value, &self.alias)?, Some(&seen.name)));
                 }
                 continue;
             }
@@ -308,14 +412,20 @@ fn only_table(select: &SelectStmt) -> Option<RangeVar> {
         && select.limit_offset.is_none()
         && select.with_clause.is_none();
     match select.from_clause.as_slice() {
-        [Node { node: Some(NodeEnum::RangeVar(name)) }] if plain => Some(RangeVar { alias: None, ..name.clone() }),
+        [Node { node: Some(NodeEnum::RangeVar(name)) }] if plain => Some(name.clone()),
         _ => None,
     }
 }
 
-fn plain_column(target: &Node) -> Option<String> {
-    let Some(NodeEnum::ResTarget(target)) = &target.node else { return None };
-    match &target.val.as_deref()?.node {
+fn value_of(target: &Node) -> Option<&Node> {
+    match &target.node {
+        Some(NodeEnum::ResTarget(target)) => target.val.as_deref(),
+        _ => None,
+    }
+}
+
+fn plain_column(value: &Node) -> Option<String> {
+    match &value.node {
         Some(NodeEnum::ColumnRef(column)) => column.fields.last().and_then(tree::text_of).map(str::to_owned),
         _ => None,
     }

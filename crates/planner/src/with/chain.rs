@@ -8,6 +8,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::{bare_names, changes, identity, items, query_of, returning_of, statement_of, target_of, with_mut};
+use crate::code;
 use crate::context::{Context, Named};
 use crate::functions::facts;
 use crate::parse::Statement;
@@ -252,7 +253,14 @@ impl Planner<'_> {
 
     /// What a function reads is not seen here.
     fn check_function(&self, part: &Part) -> Result<()> {
-        if self.written.is_empty() || facts(self.ctx, &part.query)?.function_nodes.is_none() {
+        if self.written.is_empty() {
+            return Ok(());
+        }
+        if code::policies_read(self.ctx, &part.query)? {
+            return Err(PgError::unsupported("a policy that reads tables beside data changes in WITH")
+                .hint("Run the data changes one by one, in one transaction."));
+        }
+        if facts(self.ctx, &part.query)?.function_nodes.is_none() {
             return Ok(());
         }
         Err(PgError::unsupported("a function that reads tables beside data changes in WITH")

@@ -11,6 +11,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use super::exchanged_table;
+use crate::code;
 use crate::context::{Context, Named};
 use crate::plan::Input;
 use crate::select::gather::{self, Needs};
@@ -33,7 +34,7 @@ pub(super) fn make(ctx: &Context<'_>, query: &mut NodeEnum) -> Result<Option<Vec
         Exchanges::SeeingBut(changed) => (Changed::of(ctx, changed), false),
         Exchanges::Blind(changed) => (Changed::of(ctx, changed), true),
     };
-    if calls_own_functions(ctx, query)? {
+    if calls_own_functions(ctx, query)? || code::policies_read(ctx, query)? {
         return Ok(None);
     }
     let needs = Needs::of(query)?;
@@ -58,7 +59,7 @@ pub(super) fn make(ctx: &Context<'_>, query: &mut NodeEnum) -> Result<Option<Vec
     Ok((!locked).then_some(shadows))
 }
 
-/// A function of the user's might read a table by itself, and not the shadow.
+/// A function of the user's might read a table by itself, and not the shadow; so might a policy.
 fn calls_own_functions(ctx: &Context<'_>, query: &NodeEnum) -> Result<bool> {
     let mut calls = false;
     query.walk(&mut |node| {
