@@ -146,13 +146,13 @@ impl Client {
 
     async fn end_transaction(&mut self, commit: bool, chain: bool) -> Result<Completion> {
         let word = if commit { "COMMIT" } else { "ROLLBACK" };
+        if chain && (!self.session.in_block() || self.implicit_block) {
+            return Err(PgError::new(
+                SqlState::NO_ACTIVE_SQL_TRANSACTION,
+                format!("{word} AND CHAIN can only be used in transaction blocks"),
+            ));
+        }
         if !self.session.in_block() {
-            if chain {
-                return Err(PgError::new(
-                    SqlState::NO_ACTIVE_SQL_TRANSACTION,
-                    format!("{word} AND CHAIN can only be used in transaction blocks"),
-                ));
-            }
             self.warn(SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
             return Ok(Completion::tag(word));
         }

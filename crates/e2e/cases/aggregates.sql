@@ -76,3 +76,22 @@ SELECT g, count(*) FROM t WHERE k > $1 GROUP BY g ORDER BY g;
 SELECT DISTINCT -g FROM t AS x GROUP BY x.g, x.g, x.h ORDER BY 1;
 SELECT -x.g * g + 9 FROM t AS x GROUP BY x.h, x.h, x.g ORDER BY 1;
 SELECT h, x.h, count(*) FROM t AS x GROUP BY x.h, h, x.h ORDER BY 1;
+
+-- A grouped expression under other names of its columns; columns that depend on a grouped primary key.
+CREATE TABLE named (id int PRIMARY KEY, a int, b int, c text) /*dist: hash(id) | replication*/;
+CREATE TABLE other (id int, w text) /*dist: hash(id) | hash(w) | roundrobin*/;
+INSERT INTO named SELECT g, g % 7, g / 3, chr(97 + g % 4) FROM generate_series(1, 40) g;
+INSERT INTO other SELECT g % 20, 'w' || g % 3 FROM generate_series(1, 60) g;
+SELECT a % 2, count(b) FROM named GROUP BY named.a % 2 ORDER BY named.a % 2;
+SELECT upper(named.c), count(c) FROM named GROUP BY upper(c) ORDER BY upper(c);
+SELECT n.a + 1, sum(b) FROM named n GROUP BY a + 1 HAVING n.a + 1 > 2;
+SELECT public_name, count(*) FROM (SELECT n.a AS public_name, b FROM named n) s GROUP BY s.public_name;
+SELECT a, count(*) FROM named n GROUP BY n.a ORDER BY a;
+SELECT n.a * 2 + b, count(DISTINCT c), sum(n.id) FROM named n GROUP BY a * 2 + n.b;
+SELECT CASE WHEN n.a > 3 THEN 'high' ELSE c END, count(*), min(id) FROM named n GROUP BY CASE WHEN a > 3 THEN 'high' ELSE n.c END;
+SELECT c || w, count(*), sum(b) FROM named n JOIN other o ON n.id = o.id GROUP BY n.c || o.w;
+SELECT n.id, n.c, a % 2, count(*) FROM named n JOIN other o USING (id) GROUP BY n.id ORDER BY n.id;
+SELECT o.w, named.id, named.b + 1 AS more, count(*) FROM named JOIN other o ON o.id = named.a GROUP BY named.id, w ORDER BY 1, 2;
+SELECT a % 2, count(*) FROM named GROUP BY a;
+SELECT b, count(*) FROM named GROUP BY a;
+SELECT n.a % 2, string_agg(c, ',' ORDER BY id) FROM named n GROUP BY a % 2;

@@ -98,6 +98,8 @@ struct Through {
     /// Of the table, and not to be seen through the view.
     hidden: Vec<String>,
     condition: Option<Node>,
+    /// The statement looks at no other table.
+    is_alone: bool,
 }
 
 /// A column of a view.
@@ -133,7 +135,7 @@ impl Through {
         let condition = select.where_clause.as_deref().cloned();
         let base_name = base.alias.as_ref().map_or_else(|| base.relname.clone(), |alias| alias.aliasname.clone());
         let base = RangeVar { alias: None, ..base };
-        Ok(Self { view, alias: target_alias(tree), base, base_name, columns, hidden, condition })
+        Ok(Self { view, alias: target_alias(tree), base, base_name, columns, hidden, condition, is_alone: false })
     }
 
     /// CHECK OPTION of new rows: each node must have all that the condition looks at.
@@ -157,13 +159,13 @@ impl Through {
     }
 
     /// Makes the statement one about what lies under the view.
-    fn rewrite(&self, tree: &mut NodeEnum) -> Result<()> {
+    fn rewrite(mut self, tree: &mut NodeEnum) -> Result<()> {
         let others = match &*tree {
             NodeEnum::UpdateStmt(update) => !update.from_clause.is_empty(),
             NodeEnum::DeleteStmt(delete) => !delete.using_clause.is_empty(),
             _ => false,
         };
-        self.check_names(tree, others)?;
+        self.is_alone = self.check_names(tree, others)?;
         match tree {
             NodeEnum::InsertStmt(insert) => {
                 if insert.cols.is_empty() {
@@ -202,8 +204,8 @@ impl Through {
     }
 
     /// A bare column under another name, or one that the view hides, is told from other tables' columns only if there are
-    /// none.
-    fn check_names(&self, tree: &NodeEnum, others: bool) -> Result<()> {
+    /// none; are there none?
+    fn check_names(&self, tree: &NodeEnum, others: bool) -> Result<bool> {
         let renamed =
             |name: &str| self.columns.iter().any(|seen| seen.name == name && seen.of.as_deref() != Some(name));
         let hidden = |name: &str| self.hidden.iter().any(|hidden| hidden == name);
@@ -241,10 +243,12 @@ impl Through {
         if bears_name > 1 {
             return Err(self.refused(&format!("More than one table bears the name \"{}\".", self.alias)));
         }
-        let Some(name) = doubtful else { return Ok(()) };
-        match others || links || self.seen(&name).is_none() {
-            true => Err(self.refused(&format!("Column \"{name}\" bears another name in its table."))),
-            false => Ok(()),
+        let is_alone = !others && !links;
+        match doubtful {
+            Some(name) if !is_alone || self.seen(&name).is_none() => {
+                Err(self.refused(&format!("Column \"{name}\" bears another name in its table.")))
+            }
+            _ => Ok(is_alone),
         }
     }
 
@@ -303,6 +307,10 @@ impl Through {
                 Some(of) => {
                     column.fields.pop();
                     column.fields.push(tree::string(of));
+                    // Another view's condition may bring in other tables.
+                    if self.is_alone && column.fields.len() == 1 {
+                        column.fields.insert(0, tree::string(&self.alias));
+                    }
                 }
                 None => {
                     let before = column.fields.iter().rev().nth(1).and_then(tree::text_of);

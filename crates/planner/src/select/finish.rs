@@ -470,8 +470,8 @@ impl<'a> Upper<'a> {
     /// Replaces what the nodes compute by columns of the temp table.
     fn expression(&mut self, expression: &mut Node) -> Result<()> {
         expression.rewrite(&mut |node: &mut Node| {
-            if self.group.iter().any(|g| tree::same_expression(g, node)) {
-                *node = self.carry(&node.clone(), true);
+            if let Some(grouped) = self.group.iter().find(|g| self.analyzer.same(g, node, self.body)).cloned() {
+                *node = self.carry(&grouped, true);
                 return Ok(false);
             }
             match &node.node {
@@ -498,7 +498,8 @@ impl<'a> Upper<'a> {
 
     /// A column outside aggregates and grouping expressions: there is no grouping, or it depends on the grouped columns.
     fn loose_column(&mut self, column: &Node) -> Node {
-        if !self.partial && self.has_group && !self.group.is_empty() {
+        let is_loose = self.has_group && !self.group.is_empty();
+        if is_loose && !(self.partial && self.analyzer.depends_on(column, &self.group, self.body)) {
             self.impossible = true;
         }
         self.carry_column(column, self.partial)

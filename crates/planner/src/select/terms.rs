@@ -54,6 +54,8 @@ pub(crate) struct Leaf {
     pub alias: String,
     /// `None` if not known (functions, system catalogs).
     pub columns: Option<Vec<LeafColumn>>,
+    /// Positions of a table's primary key; empty if it has none.
+    pub primary_key: Vec<usize>,
 }
 
 /// The names visible at one query level.

@@ -38,6 +38,41 @@ impl Analyzer<'_> {
         (class.is_none() || class == own).then_some(term)
     }
 
+    /// Are two expressions of a level the same, however they name their columns?
+    pub fn same(&self, a: &Node, b: &Node, body: &Body) -> bool {
+        let kind = |node: &Node| node.node.as_ref().map(std::mem::discriminant);
+        tree::same_expression(a, b)
+            || kind(a) == kind(b) && self.resolved(a, body).is_some_and(|a| Some(a) == self.resolved(b, body))
+    }
+
+    /// An expression's text with terms in the place of columns.
+    fn resolved(&self, expression: &Node, body: &Body) -> Option<String> {
+        let mut expression = expression.clone();
+        expression
+            .rewrite(&mut |node: &mut Node| {
+                if let Some(NodeEnum::ColumnRef(column)) = &node.node
+                    && let Ok(Some((leaf, position))) = terms::resolve_here(&self.leaves, &body.scope, column)
+                {
+                    *node = tree::column(&[&format!("leaf {leaf}"), &format!("column {position}")]);
+                    return Ok(false);
+                }
+                Ok(true)
+            })
+            .ok()?;
+        tree::deparse_expression(&expression).ok()
+    }
+
+    /// Is a column the same in all rows of a group, since its table's primary key is grouped?
+    pub fn depends_on(&self, column: &Node, group: &[Node], body: &Body) -> bool {
+        let term = |node: &Node| match &node.node {
+            Some(NodeEnum::ColumnRef(column)) => terms::resolve_here(&self.leaves, &body.scope, column).ok().flatten(),
+            _ => None,
+        };
+        let Some((leaf, _)) = term(column) else { return false };
+        let key = &self.leaves[leaf].primary_key;
+        !key.is_empty() && key.iter().all(|at| group.iter().any(|item| term(item) == Some((leaf, *at))))
+    }
+
     /// What is known of the column that an expression of a level shows.
     pub fn column(&self, node: &Node, body: &Body) -> Option<&LeafColumn> {
         let (leaf, position) = self.term(node, &body.scope, &Env::default())?;

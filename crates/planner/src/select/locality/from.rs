@@ -53,7 +53,7 @@ impl Analyzer<'_> {
         part: Part,
     ) -> usize {
         let leaf = self.leaves.len();
-        self.leaves.push(Leaf { alias, columns });
+        self.leaves.push(Leaf { alias, columns, primary_key: Vec::new() });
         self.parts.push(part);
         scope.leaves.push(leaf);
         leaf
@@ -70,6 +70,7 @@ impl Analyzer<'_> {
             rename(&mut block, given);
             return Ok(self.block_leaf(scope, alias_name, block));
         }
+        let mut primary_key = Vec::new();
         let (part, columns) = match self.ctx.resolve(name)? {
             Named::Home(exchanged) => {
                 let known = exchanged.filter(|table| self.ctx.exchanged.iter().any(|other| other.name == table.name));
@@ -86,10 +87,15 @@ impl Analyzer<'_> {
                     column.name = name.to_owned();
                 }
                 let leaf = self.leaves.len();
+                let position = |number: &catalog::AttNum| relation.columns.iter().position(|c| c.number == *number);
+                let key = relation.unique_keys.iter().find(|key| key.primary);
+                primary_key = key.map(|key| key.columns.iter().filter_map(position).collect()).unwrap_or_default();
                 (self.table_part(&relation, leaf), Some(columns))
             }
         };
-        Ok(self.leaf(scope, alias_name, columns, part))
+        let leaf = self.leaf(scope, alias_name, columns, part);
+        self.leaves[leaf].primary_key = primary_key;
+        Ok(leaf)
     }
 
     /// Rows of a parent are those of its children too: they must be placed alike.
