@@ -424,3 +424,34 @@ Ddl Schema on [0 1 2]
 Forward to 0
   SELECT 2
 
+CREATE POLICY by_nation ON orders USING (o_custkey IN (SELECT n_nationkey FROM nation))
+----
+Ddl Schema on [0 1 2]
+  CREATE POLICY by_nation ON orders USING (o_custkey IN (SELECT n_nationkey FROM nation))
+
+CREATE POLICY by_lines ON orders USING (o_custkey IN (SELECT l_partkey FROM lineitem))
+----
+ERROR 0A000 a policy that reads partitioned table "lineitem" is not supported on distributed tables
+  hint: Use the row's columns, settings, and tables that are replicated on all nodes.
+
+CREATE SCHEMA parts CREATE TABLE a (id int PRIMARY KEY, v text) CREATE VIEW b AS SELECT id FROM a
+----
+Ddl Schema on [0 1 2]
+  CREATE SCHEMA parts CREATE TABLE a (id int PRIMARY KEY, v text) CREATE VIEW b AS SELECT id FROM a
+  create parts.a: hash (id) over [0 1 2]
+
+CREATE SCHEMA parts CREATE TABLE a (id int PRIMARY KEY) CREATE TABLE b (id int REFERENCES a)
+----
+ERROR 0A000 a table that refers to another one of them among the elements of CREATE SCHEMA is not supported on distributed tables
+  hint: Create it in a statement of its own.
+
+CREATE PUBLICATION p FOR TABLE orders
+----
+Ddl Schema on [0 1 2]
+  CREATE PUBLICATION p FOR TABLE orders
+
+CREATE PUBLICATION p FOR ALL TABLES
+----
+ERROR 0A000 a publication FOR ALL TABLES is not supported on distributed tables
+  hint: Name the tables, or FOR TABLES IN SCHEMA.
+

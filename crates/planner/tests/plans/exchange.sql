@@ -161,9 +161,9 @@ Dag over [0 1 2]
   loxo_x2 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
     SELECT o_custkey, o_total FROM public.orders
   Gather on 0
-    SELECT loxo_c2 AS nation, sum(loxo_c3)::loxo_type_of_1_3 AS sum FROM loxo_g1 GROUP BY loxo_c1, loxo_c2
+    SELECT loxo_c1 AS nation, sum(loxo_c2)::loxo_type_of_1_2 AS sum FROM loxo_g1 GROUP BY loxo_c1
     loxo_g1 from [0 1 2]
-      SELECT nation AS loxo_c1, n.nation AS loxo_c2, sum(n.amount) AS loxo_c3 FROM (SELECT n_name AS nation, l_price - o_total AS amount FROM loxo_x1 lineitem, loxo_x2 orders, nation WHERE l_partkey = o_custkey AND n_key = o_custkey) n GROUP BY 1, 2
+      SELECT nation AS loxo_c1, sum(n.amount) AS loxo_c2 FROM (SELECT n_name AS nation, l_price - o_total AS amount FROM loxo_x1 lineitem, loxo_x2 orders, nation WHERE l_partkey = o_custkey AND n_key = o_custkey) n GROUP BY 1
 
 SELECT c_custkey, x.n FROM customer, LATERAL (SELECT count(*) AS n FROM orders WHERE o_custkey = c_custkey) x
 ----
