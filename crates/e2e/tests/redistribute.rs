@@ -58,6 +58,35 @@ fn rows_move_and_the_table_stays_the_same() {
     let written = session.strings("INSERT INTO t (id, grp) VALUES (1000, 1) RETURNING v, twice, i").expect("a new row");
     assert_eq!(written, [["none*", "2000", "501"]], "trigger, generated column and identity are as before");
     assert_eq!(count(&mut session, "SELECT count(*) FROM pg_class WHERE relname LIKE 'loxo_copy%'"), 0);
+    partitions_move_too(&mut session, &mut nodes);
+}
+
+fn partitions_move_too(session: &mut Client, nodes: &mut [Client]) {
+    for sql in [
+        "CREATE TABLE p (id int, day int, v text) PARTITION BY RANGE (day) DISTRIBUTE BY HASH (id)",
+        "CREATE TABLE p_early PARTITION OF p FOR VALUES FROM (0) TO (5)",
+        "CREATE TABLE p_late PARTITION OF p FOR VALUES FROM (5) TO (100) PARTITION BY LIST (v)",
+        "CREATE TABLE p_late_a PARTITION OF p_late FOR VALUES IN ('v1', 'v2')",
+        "CREATE TABLE p_late_rest PARTITION OF p_late DEFAULT",
+        "INSERT INTO p SELECT g, g % 20, 'v' || g % 5 FROM generate_series(1, 500) g",
+    ] {
+        session.run(sql).expect(sql);
+    }
+    for clause in ["DISTRIBUTE BY HASH (day)", "DISTRIBUTE BY ROUNDROBIN", "DISTRIBUTE BY REPLICATION"] {
+        session.run(&format!("ALTER TABLE p {clause}")).expect(clause);
+        assert_eq!(count(session, "SELECT count(*) FROM p WHERE day = 7"), 25, "{clause}");
+        assert_eq!(count(session, "SELECT count(*) FROM p_late_rest JOIN p USING (id)"), 225, "{clause}");
+    }
+    assert!(nodes.iter_mut().all(|node| count(node, "SELECT count(*) FROM p") == ROWS));
+    // Only a node with all rows can keep these.
+    for index in ["ON p_early (v) WHERE id < 0", "ON p_early ((v || id))"] {
+        session.run(&format!("CREATE UNIQUE INDEX only_one {index}")).expect(index);
+        let error = session.run("ALTER TABLE p DISTRIBUTE BY HASH (id)").expect_err(index);
+        assert_eq!(error.code().as_str(), "0A000", "{error:?}");
+        session.run("DROP INDEX only_one").expect("it is there");
+    }
+    session.run("ALTER TABLE p DISTRIBUTE BY HASH (id)").expect("nothing stands against it");
+    assert_eq!(count(session, "SELECT count(*) FROM p"), ROWS);
 }
 
 fn contents(session: &mut Client) -> Vec<Vec<String>> {

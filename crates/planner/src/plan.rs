@@ -600,7 +600,7 @@ impl Redistribute {
         let stays = match &self.placement {
             Placement::RoundRobin { nodes } => {
                 let distribution = &self.target.distribution;
-                distribution.is_partitioned() && distribution.nodes().iter().all(|node| nodes.contains(node))
+                distribution.is_partitioned() && distribution.nodes() == *nodes
             }
             _ => false,
         };
