@@ -44,3 +44,21 @@ SELECT p_name(4), p_name(NULL), p_count(5), p_count(1000), p_first(2), p_first(9
 SELECT * FROM p_rows(3) ORDER BY number;
 SELECT id, p_name(id), p_count(id) FROM t WHERE grp = 2 ORDER BY id;
 SELECT p_loop(1);
+
+-- Functions called as columns of a row.
+CREATE TABLE owner (id int, name text, total int) /*dist: hash(id) | replication*/;
+CREATE TABLE pet (owner int, call text) /*dist: hash(call) | replication*/;
+INSERT INTO owner SELECT g, 'o' || g, g FROM generate_series(1, 9) g;
+INSERT INTO pet SELECT 1 + g % 9, 'p' || g FROM generate_series(1, 20) g;
+CREATE FUNCTION shouted(owner) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT upper($1.name)';
+CREATE FUNCTION siblings(pet) RETURNS bigint STABLE LANGUAGE sql AS 'SELECT count(*) FROM pet p WHERE p.owner = $1.owner';
+CREATE FUNCTION pets(owner) RETURNS bigint STABLE LANGUAGE sql AS 'SELECT count(*) FROM pet p WHERE p.owner = $1.id';
+SELECT o.id, o.shouted FROM owner o;
+SELECT o.total FROM owner o WHERE o.shouted < 'O4';
+-- refused: v1 | v3
+SELECT o.id, o.pets FROM owner o;
+-- refused: v1 | v3
+SELECT o.id FROM owner o ORDER BY o.pets DESC, o.id;
+-- refused: v1 | v3
+SELECT p.call, p.siblings FROM pet p WHERE p.call < 'p12';
+SELECT s.pets FROM (SELECT count(*) AS pets FROM owner) s;

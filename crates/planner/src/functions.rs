@@ -11,6 +11,7 @@ use pg_query::protobuf::{self, FuncCall, a_const};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
+use crate::attributes;
 use crate::builtins::{Class, class_of};
 use crate::code;
 use crate::context::{Context, Named, intersect};
@@ -101,7 +102,8 @@ impl Search<'_> {
         statement.walk(&mut |node| {
             self.node(node, std::mem::take(&mut at_top))?;
             Ok(true)
-        })
+        })?;
+        attributes::called(self.ctx, statement)?.into_iter().try_for_each(|function| self.user_function(function))
     }
 
     /// What the nodes call by themselves when they read and change the statement's tables.

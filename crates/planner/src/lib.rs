@@ -19,6 +19,7 @@
 //! - Statements are taken to be valid: PostgreSQL has accepted them before the planner sees them.
 //! - A statement that needs no rewriting is passed on as the very text the user wrote.
 
+mod attributes;
 mod builtins;
 mod clock;
 mod code;
