@@ -194,3 +194,15 @@ SELECT date '2020-12-31', count(*), string_agg(at::text, ' ' ORDER BY at) FROM m
 ROLLBACK;
 SELECT date '2020-12-31', count(*) FROM moments;
 DROP TABLE moments;
+
+-- The clock in constants is that of the block too.
+CREATE TABLE instants (k int, at timestamptz) /*dist: hash(k) | replication | roundrobin*/;
+BEGIN;
+INSERT INTO instants SELECT g, timestamptz 'now' FROM generate_series(1, 20) g;
+SELECT count(*) FROM pg_sleep(0.02);
+INSERT INTO instants VALUES (30, 'now'::timestamptz), (31, now()), (32, timestamptz 'today');
+SELECT count(*), count(DISTINCT at) FROM instants WHERE at = timestamptz 'now';
+SELECT count(*) FROM instants WHERE k = 3 AND at = 'now'::timestamptz AND at::date = date ' Today ';
+SELECT count(*) FROM instants WHERE at > 'yesterday'::timestamp AND at <= date 'tomorrow' AND at = current_date;
+SELECT 'now'::timestamptz = now() AS same, date 'today' - date 'yesterday' AS days FROM instants WHERE k = 32;
+COMMIT;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use pg_query::protobuf::{
     AlterTableCmd, AlterTableStmt, AlterTableType, ConstrType, DropBehavior, ResTarget, SqlValueFunctionOp as Op,
+    TypeCast, a_const,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
@@ -108,7 +109,9 @@ fn replace(tree: &mut impl Walk, timestamp: &str) -> Result<bool> {
 /// Could the text mention a clock? Cheap, and may be wrong in one direction only.
 pub fn may_read_clock(sql: &str) -> bool {
     let sql = sql.to_ascii_lowercase();
-    ["now", "current_", "localtime", "transaction_timestamp"].iter().any(|word| sql.contains(word))
+    const WORDS: [&str; 7] =
+        ["now", "current_", "localtime", "transaction_timestamp", "today", "tomorrow", "yesterday"];
+    WORDS.iter().any(|word| sql.contains(word))
 }
 
 /// The column of `SELECT now()` is called `now`, whatever stands there in its place.
@@ -119,6 +122,7 @@ fn keep_name(target: &mut ResTarget) -> Result<()> {
             reads_clock |= match node {
                 Ref::FuncCall(call) => is_now(&tree::names_of(&call.funcname), call.args.len()),
                 Ref::SqlvalueFunction(function) => cast_of(function.op).is_some(),
+                Ref::TypeCast(cast) => word_of(cast).is_some(),
                 _ => false,
             };
             Ok(true)
@@ -140,6 +144,15 @@ fn constant(node: &Node, timestamp: &str) -> Option<String> {
             let precision = if function.typmod >= 0 { format!("({})", function.typmod) } else { String::new() };
             Some(format!("('{timestamp}'::timestamptz)::{name}{precision}"))
         }
+        NodeEnum::TypeCast(cast) => {
+            let moment = match word_of(cast)? {
+                Word::Now => format!("'{timestamp}'::timestamptz"),
+                Word::Day(days) => format!("('{timestamp}'::timestamptz)::date + ({days})"),
+            };
+            let arg = tree::parse_expression(&moment).ok()?;
+            let cast = TypeCast { arg: Some(Box::new(arg)), ..(**cast).clone() };
+            tree::deparse_expression(&tree::node(NodeEnum::TypeCast(Box::new(cast)))).ok()
+        }
         _ => None,
     }
 }
@@ -151,6 +164,32 @@ fn is_now(name: &[String], arguments: usize) -> bool {
             name.as_slice(),
             ["now" | "transaction_timestamp"] | ["pg_catalog", "now" | "transaction_timestamp"]
         )
+}
+
+/// What PostgreSQL reads the clock for in a constant.
+enum Word {
+    Now,
+    /// Midnight so many days from today.
+    Day(i32),
+}
+
+/// `'now'::timestamptz`, `date 'today'` and the like.
+fn word_of(cast: &TypeCast) -> Option<Word> {
+    let NodeEnum::AConst(constant) = cast.arg.as_deref()?.node.as_ref()? else { return None };
+    let Some(a_const::Val::Sval(text)) = &constant.val else { return None };
+    let of = cast.type_name.as_ref().filter(|of| of.array_bounds.is_empty())?;
+    let has_day = match of.names.last().and_then(tree::text_of)? {
+        "timestamptz" | "timestamp" | "date" => true,
+        "timetz" | "time" => false,
+        _ => return None,
+    };
+    match text.sval.trim().to_ascii_lowercase().as_str() {
+        "now" => Some(Word::Now),
+        "yesterday" if has_day => Some(Word::Day(-1)),
+        "today" if has_day => Some(Word::Day(0)),
+        "tomorrow" if has_day => Some(Word::Day(1)),
+        _ => None,
+    }
 }
 
 /// The type of a `CURRENT_…` value; `None` for CURRENT_USER and the like.
@@ -180,6 +219,14 @@ mod tests {
         assert!(sql.contains("AS now") && sql.contains("::date") && sql.contains("(0)"), "{sql}");
         assert!(!sql.to_lowercase().contains("now()") && !sql.to_lowercase().contains("current_"), "{sql}");
         assert!(rewritten("UPDATE t SET at = now() WHERE k = $1").unwrap().contains("$1"));
+    }
+
+    #[test]
+    fn words_that_read_the_clock_become_constants() {
+        let sql = rewritten("SELECT timestamp(2) with time zone 'now', date ' Tomorrow' FROM t").unwrap();
+        assert!(sql.contains("AS timestamptz") && sql.contains("(2)") && sql.contains("+ (1)"), "{sql}");
+        assert!(!sql.contains("'now'") && !sql.contains("Tomorrow"), "{sql}");
+        assert_eq!(rewritten("SELECT 'now'::text, time 'today' FROM t"), None);
     }
 
     #[test]
