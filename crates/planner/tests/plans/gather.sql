@@ -301,3 +301,10 @@ Gather on 0
   loxo_g1 from [0 1 2]
     SELECT o.o_custkey % 2 AS loxo_c1, count(*) AS loxo_c2 FROM orders o GROUP BY 1
 
+SELECT o_custkey % 2, count(*) FROM orders o GROUP BY o.o_custkey % 2
+----
+Gather on 0
+  SELECT loxo_c1 AS "?column?", COALESCE(sum(loxo_c2), 0)::bigint AS count FROM loxo_g1 GROUP BY loxo_c1
+  loxo_g1 from [0 1 2]
+    SELECT o.o_custkey % 2 AS loxo_c1, count(*) AS loxo_c2 FROM orders o GROUP BY 1
+
