@@ -15,22 +15,30 @@ use serde_json::Value;
 use crate::select::shape::bare_name;
 use crate::tree::{self, Ref, Walk};
 
-/// Types whose name says everything: no length or precision is lost with it.
-const WHOLE_TYPES: [&str; 14] = [
-    "int2",
-    "int4",
-    "int8",
-    "float4",
-    "float8",
-    "text",
-    "bool",
-    "date",
-    "timestamp",
-    "timestamptz",
-    "uuid",
-    "json",
-    "jsonb",
-    "bytea",
+/// Types whose name, as people write it, says everything (no length or precision is lost with it), and PostgreSQL's own name.
+const WHOLE_TYPES: [(&str, &str); 22] = [
+    ("int2", "int2"),
+    ("smallint", "int2"),
+    ("int4", "int4"),
+    ("int", "int4"),
+    ("integer", "int4"),
+    ("int8", "int8"),
+    ("bigint", "int8"),
+    ("float4", "float4"),
+    ("real", "float4"),
+    ("float8", "float8"),
+    ("double precision", "float8"),
+    ("numeric", "numeric"),
+    ("text", "text"),
+    ("bool", "bool"),
+    ("boolean", "bool"),
+    ("date", "date"),
+    ("timestamp", "timestamp"),
+    ("timestamptz", "timestamptz"),
+    ("uuid", "uuid"),
+    ("json", "json"),
+    ("jsonb", "jsonb"),
+    ("bytea", "bytea"),
 ];
 
 /// The body of a function as one query, if it is no more than that. `known` are the names of its parameters; `shown` those of
@@ -113,7 +121,8 @@ fn type_of(datums: &[Value], variable: &str) -> Option<&'static str> {
     let datum = datums.iter().find(|datum| name_of(datum) == Some(variable))?.get("PLpgSQL_var")?;
     let constrained = datum.get("notnull").is_some() || datum.get("isconst").is_some();
     let name = datum.get("datatype")?.get("PLpgSQL_type")?.get("typname")?.as_str()?;
-    WHOLE_TYPES.iter().find(|whole| **whole == name && !constrained).copied()
+    let name = name.to_ascii_lowercase();
+    WHOLE_TYPES.iter().find(|(written, _)| *written == name && !constrained).map(|(_, own)| *own)
 }
 
 /// Does the query use one of these variables?
