@@ -506,9 +506,7 @@ fn calls_of_plain_body(definition: &str) -> Option<Vec<NodeEnum>> {
         "truncate", "with", "query", "fetch", "open", "move", "cursor", "lock", "values", "create", "drop", "alter",
         "do", "foreach", "listen", "notify", "refresh", "commit", "rollback", "set", "reset", "import",
     ];
-    let (_, rest) = definition.split_once("AS $")?;
-    let (tag, rest) = rest.split_once('$')?;
-    let (body, _) = rest.rsplit_once(&format!("${tag}$"))?;
+    let body = text_of_body(definition)?;
     let tokens = pg_query::scan(body).ok()?.tokens;
     let word = |at: usize| tokens.get(at).map(|token| &body[token.start as usize..token.end as usize]);
     let mut calls = Vec::new();
@@ -527,6 +525,13 @@ fn calls_of_plain_body(definition: &str) -> Option<Vec<NodeEnum>> {
         }
     }
     Some(calls)
+}
+
+/// What stands between the dollar quotes of a definition, as `pg_get_functiondef` prints it.
+pub(crate) fn text_of_body(definition: &str) -> Option<&str> {
+    let (_, rest) = definition.split_once("AS $")?;
+    let (tag, rest) = rest.split_once('$')?;
+    rest.rsplit_once(&format!("${tag}$")).map(|(body, _)| body)
 }
 
 fn is_system_column(name: &str) -> bool {
