@@ -1,6 +1,6 @@
 //! Is a row named as a whole? A bare name that is both a table and a column of some query around it is the column.
 
-use pg_query::protobuf::{ColumnRef, SelectStmt};
+use pg_query::protobuf::{ColumnRef, JoinExpr, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -25,6 +25,11 @@ impl<'a> WholeRow<'a> {
         node.walk(&mut |node| match node {
             Ref::ColumnRef(column) => {
                 self.found |= self.names_row(column, is_column);
+                Ok(false)
+            }
+            Ref::JoinExpr(join) if !is_column && self.is_column_of(&sides(join))? => {
+                sides(join).iter().try_for_each(|side| self.look(side, false))?;
+                join.quals.iter().try_for_each(|condition| self.look(condition, true))?;
                 Ok(false)
             }
             Ref::SelectStmt(select) if !is_column && self.is_column_of(&select.from_clause)? => {
@@ -68,11 +73,7 @@ impl<'a> WholeRow<'a> {
                         Named::Home(None) => false,
                     }
                 }
-                Some(NodeEnum::JoinExpr(join)) => {
-                    let sides = [join.larg.as_deref(), join.rarg.as_deref()];
-                    let sides: Vec<Node> = sides.into_iter().flatten().cloned().collect();
-                    join.alias.is_none() && self.is_column_of(&sides)?
-                }
+                Some(NodeEnum::JoinExpr(join)) => join.alias.is_none() && self.is_column_of(&sides(join))?,
                 _ => false,
             };
             if has {
@@ -81,4 +82,8 @@ impl<'a> WholeRow<'a> {
         }
         Ok(false)
     }
+}
+
+fn sides(join: &JoinExpr) -> Vec<Node> {
+    [&join.larg, &join.rarg].into_iter().flatten().map(|side| side.as_ref().clone()).collect()
 }
