@@ -1,4 +1,4 @@
-//! Changes through views, as far as PostgreSQL allows them without triggers: one table, plain columns, a condition.
+//! Changes through views, as far as PostgreSQL allows them without triggers: one table, some columns, a condition.
 //!
 //! Where the change runs is found out from the statement about the table. The nodes get the user's own text whenever they can
 //! run a text as it is: then rights, CHECK OPTION and errors are the view's.
@@ -89,6 +89,8 @@ struct Through {
     base: RangeVar,
     /// The view's columns and, if they are plain columns of the table, those.
     columns: Vec<(String, Option<String>)>,
+    /// How the others are computed of the table's columns.
+    computed: Vec<(String, Node)>,
     /// Of the table, and not to be seen through the view.
     hidden: Vec<String>,
     condition: Option<Node>,
@@ -118,7 +120,16 @@ impl Through {
             return Err(refused(&view, "Its condition has a sub-select."));
         }
         let alias = target_alias(tree);
-        Ok(Self { view, alias, base, columns, hidden, condition })
+        let mut computed = Vec::new();
+        for ((name, plain), target) in columns.iter().zip(&select.target_list) {
+            let Some(NodeEnum::ResTarget(target)) = &target.node else { continue };
+            if let (None, Some(value)) = (plain, target.val.as_deref())
+                && !has_sub_link(&[value])?
+            {
+                computed.push((name.clone(), qualified(value.clone(), &alias)?));
+            }
+        }
+        Ok(Self { view, alias, base, columns, computed, hidden, condition })
     }
 
     fn refused(&self, why: &str) -> PgError {
@@ -198,8 +209,8 @@ impl Through {
             other => other.walk(&mut look)?,
         }
         let Some(name) = doubtful else { return Ok(()) };
-        let is_column = self.columns.iter().any(|(own, of)| *own == name && of.is_some());
-        match others || links || !is_column {
+        let is_known = self.columns.iter().any(|(own, of)| *own == name && (of.is_some() || self.value(own).is_some()));
+        match others || links || !is_known {
             true => Err(self.refused(&format!("Column \"{name}\" bears another name in its table."))),
             false => Ok(()),
         }
@@ -208,6 +219,11 @@ impl Through {
     fn under(&self, name: &str) -> Result<&str> {
         let found = self.columns.iter().find(|(own, _)| own == name).and_then(|(_, of)| of.as_deref());
         found.ok_or_else(|| self.refused(&format!("Column \"{name}\" is no column of its table.")))
+    }
+
+    /// A computed column's expression.
+    fn value(&self, name: &str) -> Option<&Node> {
+        self.computed.iter().find(|(own, _)| own == name).map(|(_, value)| value)
     }
 
     fn rename_targets(&self, targets: &mut [Node]) -> Result<()> {
@@ -223,30 +239,24 @@ impl Through {
     /// Column references of the user's, as the table names them.
     fn rename<T: Walk>(&self, expression: &mut T) -> Result<()> {
         expression.rewrite(&mut |node| {
-            if let Some(NodeEnum::ColumnRef(column)) = &mut node.node
-                && let Some(name) = column.fields.last().and_then(tree::text_of)
-                && let Some((_, Some(of))) = self.columns.iter().find(|(own, _)| own == name)
-            {
+            let Some(NodeEnum::ColumnRef(column)) = &mut node.node else { return Ok(true) };
+            let Some(name) = column.fields.last().and_then(tree::text_of) else { return Ok(true) };
+            if let Some((_, Some(of))) = self.columns.iter().find(|(own, _)| own == name) {
                 let of = tree::string(of);
                 column.fields.pop();
                 column.fields.push(of);
+            } else if let Some(value) = self.value(name) {
+                *node = value.clone();
             }
-            Ok(true)
+            Ok(false)
         })
     }
 
     /// Adds the view's condition.
     fn restrict(&self, condition: &mut Option<Box<Node>>) -> Result<()> {
         self.rename(condition)?;
-        let Some(mut own) = self.condition.clone() else { return Ok(()) };
-        own.rewrite(&mut |node| {
-            if let Some(NodeEnum::ColumnRef(column)) = &mut node.node {
-                let name = column.fields.last().cloned();
-                *column =
-                    ColumnRef { fields: [tree::string(&self.alias)].into_iter().chain(name).collect(), location: -1 };
-            }
-            Ok(true)
-        })?;
+        let Some(own) = self.condition.clone() else { return Ok(()) };
+        let own = qualified(own, &self.alias)?;
         let all = [condition.take().map(|condition| *condition), Some(own)].into_iter().flatten().collect();
         *condition = tree::conjunction(all).map(Box::new);
         Ok(())
@@ -259,8 +269,13 @@ impl Through {
             let Some(NodeEnum::ResTarget(target)) = &mut item.node else { return Err(PgError::internal("RETURNING")) };
             if target.val.as_deref().is_some_and(|value| is_star_of(value, &self.alias)) {
                 for (own, of) in &self.columns {
-                    let Some(of) = of else { return Err(self.refused("RETURNING gives a column that it computes.")) };
-                    shown.push(tree::target(tree::column(&[&self.alias, of]), Some(own)));
+                    let value = match of {
+                        Some(of) => tree::column(&[&self.alias, of]),
+                        None => {
+                            self.value(own).cloned().ok_or_else(|| self.refused("RETURNING gives a sub-select."))?
+                        }
+                    };
+                    shown.push(tree::target(value, Some(own)));
                 }
                 continue;
             }
@@ -273,6 +288,18 @@ impl Through {
         *list = shown;
         Ok(())
     }
+}
+
+/// An expression of the view's, whose columns are those of what the statement calls `alias`.
+fn qualified(mut expression: Node, alias: &str) -> Result<Node> {
+    expression.rewrite(&mut |node| {
+        if let Some(NodeEnum::ColumnRef(column)) = &mut node.node {
+            let name = column.fields.last().cloned();
+            *column = ColumnRef { fields: [tree::string(alias)].into_iter().chain(name).collect(), location: -1 };
+        }
+        Ok(true)
+    })?;
+    Ok(expression)
 }
 
 fn is_star_of(value: &Node, alias: &str) -> bool {
