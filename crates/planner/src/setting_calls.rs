@@ -98,14 +98,14 @@ mod tests {
         assert_eq!(
             calls("SELECT 1, set_config('role', $1, true), pg_catalog.set_config('a.b', 'it''s', false)"),
             listed(
-                "SELECT 'role'::pg_catalog.text, $1::pg_catalog.text, true::pg_catalog.bool, \
-                 'a.b'::pg_catalog.text, 'it''s'::pg_catalog.text, false::pg_catalog.bool"
+                "SELECT 'role'::pg_catalog.text, $1::pg_catalog.text, true::boolean, \
+                 'a.b'::pg_catalog.text, 'it''s'::pg_catalog.text, false::boolean"
             )
         );
         assert_eq!(
             calls("SELECT set_config(name, 'x', false) FROM pg_settings WHERE name = 'y'"),
             listed(
-                "SELECT name::pg_catalog.text, 'x'::pg_catalog.text, false::pg_catalog.bool FROM pg_settings WHERE name = 'y'"
+                "SELECT name::pg_catalog.text, 'x'::pg_catalog.text, false::boolean FROM pg_settings WHERE name = 'y'"
             )
         );
     }
