@@ -79,9 +79,9 @@ impl Builder {
         self
     }
 
-    /// Adds the name of a user-defined operator.
-    pub fn operator(&mut self, name: &str) -> &mut Self {
-        self.catalog.operators.insert(name.to_owned());
+    /// Adds a user-defined operator: its name and its function.
+    pub fn operator(&mut self, name: &str, function: crate::Oid) -> &mut Self {
+        self.catalog.operators.entry(name.to_owned()).or_default().push(function);
         self
     }
 

@@ -196,8 +196,10 @@ pub struct Function {
     pub kind: char,
     /// Anyone may call it.
     pub is_public: bool,
-    /// `pg_get_functiondef`, empty for aggregates and C functions.
+    /// `pg_get_functiondef`; of C functions the library, empty for aggregates.
     pub definition: String,
+    /// Of an aggregate: the user-defined functions that it is made of.
+    pub parts: Vec<Oid>,
 }
 
 /// A user-defined type.
@@ -226,7 +228,7 @@ pub struct Catalog {
     by_name: HashMap<String, HashMap<String, Oid>>,
     functions: HashMap<String, Vec<Function>>,
     types: HashMap<Oid, UserType>,
-    operators: HashSet<String>,
+    operators: HashMap<String, Vec<Oid>>,
     nondeterministic_collations: HashSet<String>,
     server_version: u32,
     defers_constraints: bool,
@@ -323,9 +325,19 @@ impl Catalog {
         self.types.values()
     }
 
+    /// User-defined functions by object id on the catalog node, in no order.
+    pub fn functions_by_oid<'a>(&'a self, oids: &'a [Oid]) -> impl Iterator<Item = &'a Function> {
+        self.all_functions().filter(|function| oids.contains(&function.oid))
+    }
+
     /// Is there a user-defined operator of this name in any schema?
     pub fn has_user_operator(&self, name: &str) -> bool {
-        self.operators.contains(name)
+        self.operators.contains_key(name)
+    }
+
+    /// The functions behind all user-defined operators of this name.
+    pub fn operator_functions(&self, name: &str) -> &[Oid] {
+        self.operators.get(name).map_or(&[], Vec::as_slice)
     }
 
     /// Does reading the catalog wait for those who have locked a table? View definitions are printed under a lock; defaults,

@@ -63,7 +63,7 @@ impl Client {
             StatementKind::Select | StatementKind::Insert | StatementKind::Update | StatementKind::Delete
                 if statement.sql.to_ascii_lowercase().contains("set_config") =>
             {
-                self.set_config(statement, call).await?
+                return self.set_config(statement, call).await;
             }
             StatementKind::Constraints => {
                 self.session.set_constraints(&statement.sql).await?;
@@ -316,34 +316,6 @@ impl Client {
         Ok(Completion::tag(tag))
     }
 
-    /// `SELECT set_config('name', 'value', is_local)`: a SET in another form, which must reach all nodes. Any other use of
-    /// the function would change the home node's session alone.
-    async fn set_config(&mut self, statement: &Statement, call: &Call) -> Result<Completion> {
-        let Some((name, is_local)) = set_config_call(&statement.sql) else {
-            return Err(PgError::unsupported(
-                "set_config() other than SELECT set_config('name', 'value', true | false)",
-            )
-            .hint("Use SET, or SELECT set_config() by itself with constants."));
-        };
-        if own_setting_name(&name).is_some() {
-            return Err(PgError::unsupported(format!("set_config() of {name}")).hint("Use SET."));
-        }
-        let completion = self.forward_home(&statement.sql, call).await?;
-        match is_local {
-            true => self.session.set_in_block(&statement.sql).await?,
-            false => self.session.set(&name, &statement.sql).await?,
-        }
-        if matches!(name.as_str(), "search_path" | "role" | "session_authorization") {
-            self.session.search_path_changed();
-        }
-        if name == STATEMENT_TIMEOUT {
-            self.session.statement_timeout_changed(is_local).await?;
-        }
-        self.report_settings();
-        self.session.release();
-        Ok(completion)
-    }
-
     fn set_snapshot(&mut self, mode: SnapshotMode, local: bool) {
         if local && !self.session.in_block() {
             self.warn(SqlState::NO_ACTIVE_SQL_TRANSACTION, "SET LOCAL can only be used in transaction blocks");
@@ -485,61 +457,6 @@ impl Client {
                 self.prepared.remove(&Bytes::from(name.to_owned()));
                 Ok(Completion::tag("DEALLOCATE"))
             }
-        }
-    }
-}
-
-/// Setting (lower case) and `is_local` of a lone call of set_config with constants.
-fn set_config_call(sql: &str) -> Option<(String, bool)> {
-    let word = |text: &'_ str, word: &str| -> Option<usize> {
-        let start = text.len() - text.trim_start().len();
-        let found = text.get(start..start + word.len())?;
-        found.eq_ignore_ascii_case(word).then_some(start + word.len())
-    };
-    let mut rest = &sql[word(sql, "select")?..];
-    if let Some(end) = word(rest, "pg_catalog.") {
-        rest = &rest[end..];
-    }
-    for token in ["set_config", "("] {
-        rest = &rest[word(rest, token)?..];
-    }
-    let (name, rest) = plain_literal(rest)?;
-    let (_, rest) = plain_literal(&rest[word(rest, ",")?..])?;
-    let rest = &rest[word(rest, ",")?..];
-    let (is_local, end) = match (word(rest, "true"), word(rest, "false")) {
-        (Some(end), _) => (true, end),
-        (_, Some(end)) => (false, end),
-        _ => return None,
-    };
-    let rest = &rest[end..];
-    let after = &rest[word(rest, ")")?..];
-    after.trim().is_empty().then(|| (name.to_ascii_lowercase(), is_local))
-}
-
-/// A `'…'` literal without quotes or backslashes in it, and what follows.
-fn plain_literal(text: &str) -> Option<(&str, &str)> {
-    let inner = text.trim_start().strip_prefix('\'')?;
-    let (value, rest) = inner.split_once('\'')?;
-    (!rest.starts_with('\'') && !value.contains('\\')).then_some((value, rest))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_lone_call_with_constants_is_a_set() {
-        let call = set_config_call("SELECT pg_catalog.set_config('Search_Path', '', false)");
-        assert_eq!(call, Some(("search_path".into(), false)));
-        assert_eq!(set_config_call("select set_config( 'a.b','x y' , TRUE )"), Some(("a.b".into(), true)));
-        for other in [
-            "SELECT set_config($1, 'x', false)",
-            "SELECT set_config('a', b, false) FROM t",
-            "SELECT set_config('a', 'it''s', false)",
-            "SELECT set_config('a', 'x', false), 1",
-            "SELECT set_config('a', 'x', false) FROM t",
-        ] {
-            assert_eq!(set_config_call(other), None, "{other}");
         }
     }
 }

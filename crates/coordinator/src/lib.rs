@@ -20,6 +20,7 @@ mod extended;
 mod listener;
 mod prepared;
 mod routines;
+mod set_config;
 mod simple;
 mod stack;
 mod startup;

@@ -28,6 +28,12 @@ DELETE FROM above WHERE id = 7 RETURNING *;
 DELETE FROM part WHERE v = 'nothing';
 DELETE FROM part AS p USING o WHERE o.id = p.id AND o.w = 'w5' RETURNING p.id, o.w;
 DELETE FROM named WHERE number = 41 RETURNING word;
+CREATE VIEW made AS SELECT id, v, length(v) + id AS size, n * 2 AS twice FROM t;
+INSERT INTO made (id, v) VALUES (60, 'sixty'), (61, 'one more') RETURNING *;
+UPDATE made SET v = v || size WHERE size > 64 RETURNING id, v, size + 1 AS bigger, twice;
+UPDATE made AS m SET v = 'set' WHERE m.twice = 10 AND m.id = 61 RETURNING m.*;
+DELETE FROM made WHERE size > 60 RETURNING size;
+UPDATE made SET size = 1;
 -- params: 8 | eight
 UPDATE above SET v = $2 WHERE id = $1 RETURNING *;
 UPDATE checked SET v = 'checked' WHERE id = 11 RETURNING id, v;

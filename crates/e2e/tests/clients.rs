@@ -1,4 +1,4 @@
-//! The clients that people use: psql, pgbench, psycopg 3.
+//! The clients that people use: psql, pg_dump, pgbench, psycopg 3.
 
 use std::process::{Command, Output};
 use std::sync::LazyLock;
@@ -72,6 +72,27 @@ fn psql_works() {
     let failed = base("DELETE FROM t; SELECT 1/0").output().expect("psql runs");
     assert!(!failed.status.success() && text(&failed).contains("division by zero"));
     assert_eq!(run(&mut base("SELECT count(*) FROM t")), "102\n");
+}
+
+#[test]
+fn pg_dump_works() {
+    let cluster = cluster();
+    let (psql, pg_dump) = (pg_program("psql").expect("psql"), pg_program("pg_dump").expect("pg_dump"));
+    let uri = &cluster.coordinator_uris()[0];
+    let base = |option: &str, script: &str| {
+        run(Command::new(&psql).args([uri, "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", option, script]))
+    };
+    let clause = if cluster.is_distributed() { "DISTRIBUTE BY HASH (id)" } else { "" };
+    base("-c", &format!("CREATE TABLE dumped (id serial PRIMARY KEY, word text NOT NULL DEFAULT 'x') {clause}"));
+    base("-c", "CREATE VIEW dumped_few AS SELECT id FROM dumped WHERE id < 10");
+    base("-c", "INSERT INTO dumped (word) SELECT 'it''s ' || g FROM generate_series(1, 500) g");
+    let file = cluster.scratch().join("dump.sql").display().to_string();
+    run(Command::new(&pg_dump).args(["-d", uri, "-t", "dumped*", "-f", &file]));
+    base("-c", "DROP TABLE dumped CASCADE");
+    base("-f", &file);
+    let restored = "SELECT count(*), sum(id), count(DISTINCT word), (SELECT max(id) FROM dumped_few) FROM dumped";
+    assert_eq!(base("-c", restored), "500|125250|500|9\n");
+    assert_eq!(base("-c", "INSERT INTO dumped DEFAULT VALUES RETURNING id, word"), "501|x\n");
 }
 
 #[test]

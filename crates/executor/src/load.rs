@@ -144,10 +144,11 @@ async fn read_all(connection: &mut Connection, own_version: Option<u64>) -> Resu
             kind: letter(&row, 5)?,
             is_public: flag(&row, 7)?,
             definition: optional(&row, 6)?.unwrap_or_default().to_owned(),
+            parts: numbers(optional(&row, 8)?)?,
         });
     }
     for row in connection.query_rows(OPERATORS).await? {
-        builder.operator(text(&row, 0)?);
+        builder.operator(text(&row, 0)?, number(&row, 1)?);
     }
     for row in connection.query_rows(NONDETERMINISTIC_COLLATIONS).await? {
         builder.nondeterministic_collation(text(&row, 0)?);
@@ -389,13 +390,16 @@ const TYPES: &str = "SELECT t.oid, n.nspname, t.typname, t.typtype, \
 const DOMAIN_BASES: &str = "SELECT oid, typbasetype FROM pg_type WHERE typtype = 'd'";
 
 const FUNCTIONS: &str = "SELECT p.oid, n.nspname, p.proname, l.lanname, p.provolatile, p.prokind, \
-     CASE WHEN p.prokind IN ('f', 'p') AND l.lanname NOT IN ('c', 'internal') THEN pg_get_functiondef(p.oid) END, \
-     p.proacl IS NULL OR EXISTS (SELECT FROM aclexplode(p.proacl) a WHERE a.grantee = 0 AND a.privilege_type = 'EXECUTE') \
+     CASE WHEN l.lanname = 'c' THEN p.probin WHEN p.prokind IN ('f', 'p') AND l.lanname <> 'internal' \
+       THEN pg_get_functiondef(p.oid) END, \
+     p.proacl IS NULL OR EXISTS (SELECT FROM aclexplode(p.proacl) a WHERE a.grantee = 0 AND a.privilege_type = 'EXECUTE'), \
+     (SELECT array_agg(part) FROM pg_aggregate g, unnest(ARRAY[aggtransfn, aggfinalfn, aggcombinefn, aggserialfn, \
+       aggdeserialfn, aggmtransfn, aggminvtransfn, aggmfinalfn]::oid[]) part WHERE g.aggfnoid = p.oid AND part >= 16384) \
      FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang \
      WHERE p.oid >= 16384 AND n.nspname <> 'loxo'";
 
 /// Operators whose function has a body that could read tables.
-const OPERATORS: &str = "SELECT DISTINCT o.oprname FROM pg_operator o JOIN pg_proc p ON p.oid = o.oprcode \
+const OPERATORS: &str = "SELECT o.oprname, p.oid FROM pg_operator o JOIN pg_proc p ON p.oid = o.oprcode \
      JOIN pg_language l ON l.oid = p.prolang WHERE o.oid >= 16384 AND l.lanname NOT IN ('c', 'internal')";
 
 const NONDETERMINISTIC_COLLATIONS: &str = "SELECT DISTINCT collname FROM pg_collation WHERE NOT collisdeterministic";

@@ -179,18 +179,17 @@ impl Search<'_> {
         }
     }
 
-    /// A user-defined operator may call any user function: all of them must be harmless.
+    /// Which operator of that name it is depends on types: all of them must be harmless.
     fn operator(&mut self, names: &[Node]) -> Result<()> {
         let Some(name) = names.last().and_then(tree::text_of) else { return Ok(()) };
-        if self.ctx.catalog.has_user_operator(name) {
-            self.any_function()?;
-        }
-        Ok(())
+        self.user_functions(self.ctx.catalog.operator_functions(name))
     }
 
-    fn any_function(&mut self) -> Result<()> {
-        let catalog = self.ctx.catalog;
-        catalog.all_functions().filter(|f| f.kind == 'f').try_for_each(|f| self.user_function(f))
+    fn user_functions(&mut self, oids: &[u32]) -> Result<()> {
+        if oids.is_empty() {
+            return Ok(());
+        }
+        self.ctx.catalog.functions_by_oid(oids).try_for_each(|function| self.user_function(function))
     }
 
     fn call(&mut self, call: &FuncCall) -> Result<()> {
@@ -199,11 +198,8 @@ impl Search<'_> {
         if schema != Some("pg_catalog") {
             let catalog = self.ctx.catalog;
             for function in catalog.functions(name).iter().filter(|f| schema.is_none_or(|s| s == f.schema)) {
-                if function.kind == 'a' || function.kind == 'w' {
-                    self.any_function()?;
-                } else {
-                    self.user_function(function)?;
-                }
+                self.user_functions(&function.parts)?;
+                self.user_function(function)?;
             }
         }
         self.builtin(name, call);
@@ -258,14 +254,12 @@ impl Search<'_> {
         }
         match function.language.as_str() {
             // C functions come from extensions, internal ones are PostgreSQL's own.
-            "c" | "internal" if function.name.starts_with("dblink") => {
-                self.refuse(
-                    format!("function {}()", function.name),
-                    "Connect to the coordinator from the client instead.",
-                );
+            "c" | "internal" => {
+                if let Some(hint) = reads_by_itself(function) {
+                    self.refuse(format!("function {}()", function.name), hint);
+                }
                 Ok(())
             }
-            "c" | "internal" => Ok(()),
             language => {
                 let outside = std::mem::replace(&mut self.has_path, sets_path(&function.definition));
                 let searched = self.body(&format!("function {}()", function.name), language, &function.definition);
@@ -362,6 +356,20 @@ impl Search<'_> {
             None => nodes.to_vec(),
         };
         self.facts.function_nodes = Some(common);
+    }
+}
+
+/// Why a function in C cannot be called, if its library is one that runs queries: PostgreSQL's own extensions that do.
+fn reads_by_itself(function: &Function) -> Option<&'static str> {
+    match function.definition.rsplit('/').next().unwrap_or_default() {
+        "dblink" => Some("Connect to the coordinator from the client instead."),
+        "tablefunc" if function.name != "normal_rand" => {
+            Some("It runs a query given as text: write aggregates with FILTER, or WITH RECURSIVE.")
+        }
+        "pgxml" if function.name == "xpath_table" => Some("It reads a table by name: use XMLTABLE."),
+        "refint" | "autoinc" => Some("It reads tables by name: use foreign keys and identity columns."),
+        "pgrowlocks" | "pgstattuple" => Some("It looks into one node's files: ask each node by EXECUTE DIRECT."),
+        _ => None,
     }
 }
 
@@ -500,9 +508,7 @@ fn calls_of_plain_body(definition: &str) -> Option<Vec<NodeEnum>> {
         "truncate", "with", "query", "fetch", "open", "move", "cursor", "lock", "values", "create", "drop", "alter",
         "do", "foreach", "listen", "notify", "refresh", "commit", "rollback", "set", "reset", "import",
     ];
-    let (_, rest) = definition.split_once("AS $")?;
-    let (tag, rest) = rest.split_once('$')?;
-    let (body, _) = rest.rsplit_once(&format!("${tag}$"))?;
+    let body = text_of_body(definition)?;
     let tokens = pg_query::scan(body).ok()?.tokens;
     let word = |at: usize| tokens.get(at).map(|token| &body[token.start as usize..token.end as usize]);
     let mut calls = Vec::new();
@@ -521,6 +527,13 @@ fn calls_of_plain_body(definition: &str) -> Option<Vec<NodeEnum>> {
         }
     }
     Some(calls)
+}
+
+/// What stands between the dollar quotes of a definition, as `pg_get_functiondef` prints it.
+pub(crate) fn text_of_body(definition: &str) -> Option<&str> {
+    let (_, rest) = definition.split_once("AS $")?;
+    let (tag, rest) = rest.split_once('$')?;
+    rest.rsplit_once(&format!("${tag}$")).map(|(body, _)| body)
 }
 
 fn is_system_column(name: &str) -> bool {

@@ -14,10 +14,12 @@
 //! reason. A VOLATILE function sees what the very statement that calls it has changed
 //! so far, which no sub-select does: it is put into queries only.
 
-use catalog::Function;
+use std::sync::Arc;
+
+use catalog::{Function, Relation};
 use pg_query::protobuf::{
     self, Alias, BoolExpr, BoolExprType, CaseExpr, CaseWhen, FuncCall, FunctionParameterMode, NullTest, NullTestType,
-    RangeFunction, RangeSubselect, SelectStmt, SetOperation, SubLink, SubLinkType, TypeCast, TypeName,
+    RangeFunction, RangeSubselect, RangeVar, SelectStmt, SetOperation, SubLink, SubLinkType, TypeCast, TypeName,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
@@ -161,19 +163,16 @@ impl Inliner<'_> {
             return Ok(Some(cast(sub_select(body), &routine.returns)));
         }
         let alias = format!("loxo_f{}", self.count + 1);
-        let parameter = |at: usize| tree::column(&[&alias, &format!("p{}", at + 1)]);
+        let parameter = |at: usize| tree::column(&[&alias, &parameter_name(at)]);
         let Some(body) = routine.with(self.ctx, body, parameter)? else { return Ok(None) };
         let mut value = cast(sub_select(body), &routine.returns);
         if routine.strict {
             value = unless_null((0..arguments.len()).map(parameter).collect(), value);
         }
         let alias = self.alias();
-        let name = |at: usize| format!("p{}", at + 1);
-        let list = arguments.into_iter().enumerate().map(|(at, value)| tree::target(value, Some(&name(at))));
-        let source = SelectStmt { target_list: list.collect(), ..tree::empty_select() };
         Ok(Some(sub_select(SelectStmt {
             target_list: vec![tree::target(value, None)],
-            from_clause: vec![in_from(source, &alias, Vec::new())],
+            from_clause: vec![in_from(values(arguments), &alias, Vec::new())],
             ..tree::empty_select()
         })))
     }
@@ -191,10 +190,9 @@ impl Inliner<'_> {
             return Ok(None);
         }
         let Some(routine) = self.routine(call)? else { return Ok(None) };
-        let Some(arguments) = routine.arguments(call).filter(|list| list.iter().all(is_constant)) else {
-            return Ok(None);
-        };
-        if routine.strict && arguments.iter().any(|argument| !is_known(argument)) {
+        let Some(arguments) = routine.arguments(call) else { return Ok(None) };
+        let plain = arguments.iter().all(is_constant);
+        if routine.strict && !(plain && arguments.iter().all(is_known)) {
             return Ok(None);
         }
         let name = call.funcname.last().and_then(tree::text_of).unwrap_or_default();
@@ -208,7 +206,16 @@ impl Inliner<'_> {
         if columns.len() != body.target_list.len() || body.target_list.iter().any(shape::is_star) {
             return Ok(None);
         }
-        let Some(body) = routine.with(self.ctx, body, |at| arguments[at].clone())? else { return Ok(None) };
+        let given = format!("loxo_f{}", self.count + 1);
+        let body = match plain {
+            true => routine.with(self.ctx, body, |at| arguments[at].clone())?,
+            false => routine.with(self.ctx, body, |at| tree::column(&[&given, &parameter_name(at)]))?,
+        };
+        let Some(body) = body else { return Ok(None) };
+        let mut from = Vec::new();
+        if !plain {
+            from.push(in_from(values(arguments), &self.alias(), Vec::new()));
+        }
         let alias = self.alias();
         let inner = |at: usize| format!("c{}", at + 1);
         let list = columns
@@ -216,13 +223,29 @@ impl Inliner<'_> {
             .enumerate()
             .map(|(at, (name, of))| tree::target(cast(tree::column(&[&alias, &inner(at)]), of), Some(name)));
         let names = (0..columns.len()).map(|at| tree::string(&inner(at))).collect();
-        let outer = SelectStmt {
-            target_list: list.collect(),
-            from_clause: vec![in_from(body, &alias, names)],
-            ..tree::empty_select()
-        };
-        Ok(Some(in_from(outer, &shown.aliasname, shown.colnames)))
+        from.push(beside(!plain, in_from(body, &alias, names)));
+        let outer = SelectStmt { target_list: list.collect(), from_clause: from, ..tree::empty_select() };
+        Ok(Some(beside(!plain, in_from(outer, &shown.aliasname, shown.colnames))))
     }
+}
+
+/// The name of an argument in [`values`].
+fn parameter_name(at: usize) -> String {
+    format!("p{}", at + 1)
+}
+
+/// A query of one row: the arguments of a call.
+fn values(arguments: Vec<Node>) -> SelectStmt {
+    let list = arguments.into_iter().enumerate().map(|(at, value)| tree::target(value, Some(&parameter_name(at))));
+    SelectStmt { target_list: list.collect(), ..tree::empty_select() }
+}
+
+/// A query in FROM that may use the columns of the items before it.
+fn beside(lateral: bool, mut item: Node) -> Node {
+    if let Some(NodeEnum::RangeSubselect(query)) = &mut item.node {
+        query.lateral = lateral;
+    }
+    item
 }
 
 /// A function of one query.
@@ -231,7 +254,7 @@ struct Routine {
     parameters: Vec<(String, TypeName, Option<Node>)>,
     returns: TypeName,
     set: bool,
-    /// Columns of RETURNS TABLE.
+    /// Columns of RETURNS TABLE, or of the table whose rows are returned.
     table: Option<Vec<(String, TypeName)>>,
     strict: bool,
     body: SelectStmt,
@@ -272,13 +295,15 @@ impl Routine {
                 _ => return None,
             }
         }
+        let declared: Vec<String> = table.iter().map(|(name, _)| name.clone()).collect();
         let returns = create.return_type.clone().filter(|of| !table.is_empty() || is_concrete(of))?;
         let set = returns.setof || !table.is_empty();
-        let table = (!table.is_empty()).then_some(table);
+        let table = if table.is_empty() { row_columns(ctx, &returns) } else { Some(table) };
         let returns = TypeName { setof: false, ..returns };
         let known: Vec<&str> = parameters.iter().map(|(name, ..)| name.as_str()).collect();
-        let shown: Vec<&str> = table.iter().flatten().map(|(name, _)| name.as_str()).collect();
-        let body = body_of(ctx, function, &known, &shown)?;
+        let shown: Vec<&str> = declared.iter().map(String::as_str).collect();
+        let mut body = body_of(ctx, function, &known, &shown)?;
+        expand_star(ctx, &mut body);
         let usual =
             body.into_clause.is_none() && body.locking_clause.is_empty() && body.op == SetOperation::SetopNone as i32;
         if !usual || !body.values_lists.is_empty() {
@@ -365,6 +390,66 @@ fn columns_of(ctx: &Context<'_>, body: &SelectStmt) -> Result<Option<Vec<String>
         Ok(true)
     })?;
     Ok(names)
+}
+
+/// The columns of `RETURNS SETOF some_table`.
+fn row_columns(ctx: &Context<'_>, returns: &TypeName) -> Option<Vec<(String, TypeName)>> {
+    let names: Vec<&str> = returns.names.iter().map(tree::text_of).collect::<Option<_>>()?;
+    let (schema, name) = match names.as_slice() {
+        [name] => ("", *name),
+        [schema, name] => (*schema, *name),
+        _ => return None,
+    };
+    if !returns.setof || !returns.array_bounds.is_empty() {
+        return None;
+    }
+    let relation = relation_of(ctx, &tree::table(schema, name, None))?;
+    relation.columns.iter().map(|column| Some((column.name.clone(), type_of(&column.type_name)?))).collect()
+}
+
+fn relation_of(ctx: &Context<'_>, name: &RangeVar) -> Option<Arc<Relation>> {
+    match ctx.resolve(name).ok()? {
+        Named::Distributed(relation) | Named::View(relation) | Named::Home(Some(relation)) => Some(relation),
+        Named::Home(None) => None,
+    }
+}
+
+/// A type as the catalog prints it.
+fn type_of(text: &str) -> Option<TypeName> {
+    let select = tree::parse_select(&format!("SELECT NULL::{text}")).ok()?;
+    match &shape::target_value(&select, 1)?.node {
+        Some(NodeEnum::TypeCast(cast)) => cast.type_name.clone(),
+        _ => None,
+    }
+}
+
+/// `SELECT * FROM t …` of one table: its columns.
+fn expand_star(ctx: &Context<'_>, body: &mut SelectStmt) {
+    let ([star], [Node { node: Some(NodeEnum::RangeVar(name)) }]) =
+        (body.target_list.as_slice(), body.from_clause.as_slice())
+    else {
+        return;
+    };
+    let is_with = body.with_clause.is_some() && name.schemaname.is_empty();
+    if !is_bare_star(star) || is_with || name.alias.as_ref().is_some_and(|alias| !alias.colnames.is_empty()) {
+        return;
+    }
+    let table = name.alias.as_ref().map_or(&name.relname, |alias| &alias.aliasname).clone();
+    if let Some(relation) = relation_of(ctx, name) {
+        let columns = relation.columns.iter().map(|column| tree::column(&[&table, &column.name]));
+        body.target_list = columns.map(|column| tree::target(column, None)).collect();
+    }
+}
+
+/// `*`
+fn is_bare_star(target: &Node) -> bool {
+    let Some(NodeEnum::ResTarget(target)) = &target.node else { return false };
+    match target.val.as_deref().and_then(|value| value.node.as_ref()) {
+        Some(NodeEnum::ColumnRef(column)) => {
+            matches!(column.fields.as_slice(), [Node { node: Some(NodeEnum::AStar(_)) }])
+        }
+        _ => false,
+    }
 }
 
 /// The function's only query.

@@ -38,6 +38,7 @@ mod references;
 mod routine;
 mod select;
 mod session;
+mod setting_calls;
 mod tables;
 mod template;
 mod tree;
@@ -54,6 +55,7 @@ pub use plan::*;
 pub use references::{Place, Reference, References, names_in_from, references};
 pub use routine::{Argument, Routine, RoutineCall, Wanted, call_targets};
 pub use session::*;
+pub use setting_calls::{SettingCalls, setting_calls};
 pub use tables::{read_tables, reads_only, written_table};
 pub use template::{ManyRows, Parameterised, Shape, Template};
 

@@ -12,25 +12,34 @@ use pg_query::protobuf::SelectStmt;
 use pg_query::{Node, NodeEnum};
 use serde_json::Value;
 
+use crate::functions;
 use crate::select::shape::bare_name;
 use crate::tree::{self, Ref, Walk};
 
-/// Types whose name says everything: no length or precision is lost with it.
-const WHOLE_TYPES: [&str; 14] = [
-    "int2",
-    "int4",
-    "int8",
-    "float4",
-    "float8",
-    "text",
-    "bool",
-    "date",
-    "timestamp",
-    "timestamptz",
-    "uuid",
-    "json",
-    "jsonb",
-    "bytea",
+/// Types whose name, as people write it, says everything (no length or precision is lost with it), and PostgreSQL's own name.
+const WHOLE_TYPES: [(&str, &str); 22] = [
+    ("int2", "int2"),
+    ("smallint", "int2"),
+    ("int4", "int4"),
+    ("int", "int4"),
+    ("integer", "int4"),
+    ("int8", "int8"),
+    ("bigint", "int8"),
+    ("float4", "float4"),
+    ("real", "float4"),
+    ("float8", "float8"),
+    ("double precision", "float8"),
+    ("numeric", "numeric"),
+    ("text", "text"),
+    ("bool", "bool"),
+    ("boolean", "bool"),
+    ("date", "date"),
+    ("timestamp", "timestamp"),
+    ("timestamptz", "timestamptz"),
+    ("uuid", "uuid"),
+    ("json", "json"),
+    ("jsonb", "jsonb"),
+    ("bytea", "bytea"),
 ];
 
 /// The body of a function as one query, if it is no more than that. `known` are the names of its parameters; `shown` those of
@@ -44,14 +53,14 @@ pub(crate) fn as_query(definition: &str, known: &[&str], shown: &[&str]) -> Opti
         return None;
     }
     let mut body: Vec<&Value> = block.get("body")?.as_array()?.iter().collect();
-    // What the parser adds at the end.
-    if body.last()?.get("PLpgSQL_stmt_return").is_some_and(|end| end.get("expr").is_none()) {
+    // What the parser adds at the end is on no line.
+    if body.last()?.get("PLpgSQL_stmt_return").is_some_and(|end| end.get("lineno").is_none()) {
         body.pop();
     }
     let (query, variable) = match body.as_slice() {
         [only] => (one_statement(only)?, None),
         [fetch, end] => {
-            let variable = returned(end)?;
+            let variable = returned(end, definition)?;
             (fetched(fetch, &variable)?, Some(variable))
         }
         _ => return None,
@@ -85,13 +94,29 @@ fn one_statement(statement: &Value) -> Option<SelectStmt> {
     tree::parse_select(&expression(statement.get("PLpgSQL_stmt_return_query")?, "query")?).ok()
 }
 
-/// The variable of `RETURN variable`.
-fn returned(statement: &Value) -> Option<String> {
-    let select = tree::parse_select(&format!("SELECT {}", expression(statement.get("PLpgSQL_stmt_return")?, "expr")?));
+/// The variable of `RETURN variable`. Of a bare one the parser tells no more than that something is returned.
+fn returned(statement: &Value, definition: &str) -> Option<String> {
+    let end = statement.get("PLpgSQL_stmt_return")?;
+    if end.get("expr").is_none() {
+        return last_returned(definition);
+    }
+    let select = tree::parse_select(&format!("SELECT {}", expression(end, "expr")?));
     match select.ok()?.target_list.as_slice() {
         [Node { node: Some(NodeEnum::ResTarget(target)) }] => bare_name(target.val.as_deref()?).map(str::to_owned),
         _ => None,
     }
+}
+
+/// The variable of a body that ends in `RETURN variable; END`, as the last words of a function's definition tell.
+fn last_returned(definition: &str) -> Option<String> {
+    let body = functions::text_of_body(definition)?.trim_end().trim_end_matches(';');
+    let tokens = pg_query::scan(body).ok()?.tokens;
+    let word = |from_end: usize| {
+        let token = tokens.get(tokens.len().checked_sub(from_end)?)?;
+        Some(body[token.start as usize..token.end as usize].to_ascii_lowercase())
+    };
+    let ends_so = word(1)? == "end" && word(2)? == ";" && word(4)? == "return";
+    ends_so.then(|| word(3))?
 }
 
 /// The query of `SELECT … INTO variable`.
@@ -113,7 +138,8 @@ fn type_of(datums: &[Value], variable: &str) -> Option<&'static str> {
     let datum = datums.iter().find(|datum| name_of(datum) == Some(variable))?.get("PLpgSQL_var")?;
     let constrained = datum.get("notnull").is_some() || datum.get("isconst").is_some();
     let name = datum.get("datatype")?.get("PLpgSQL_type")?.get("typname")?.as_str()?;
-    WHOLE_TYPES.iter().find(|whole| **whole == name && !constrained).copied()
+    let name = name.to_ascii_lowercase();
+    WHOLE_TYPES.iter().find(|(written, _)| *written == name && !constrained).map(|(_, own)| *own)
 }
 
 /// Does the query use one of these variables?

@@ -25,6 +25,7 @@ use pgerror::{PgError, Result};
 
 use super::copies::{Copies, address, read_of};
 use super::returning::Returning;
+use super::whole_row::WholeRow;
 use super::{key_names, lock, row_address, stage};
 use crate::context::Context;
 use crate::functions::facts;
@@ -141,26 +142,14 @@ impl Draft<'_> {
     }
 
     fn check(&self) -> Result<()> {
-        let alias = self.alias();
-        let mut whole_row = false;
-        let mut look = |node: Ref<'_>| {
-            if let Ref::ColumnRef(column) = node {
-                let names: Vec<Option<&str>> = column.fields.iter().map(tree::text_of).collect();
-                whole_row |= match names.as_slice() {
-                    [Some(name)] => *name == alias,
-                    [.., Some(name), None] => *name == alias,
-                    _ => false,
-                };
-            }
-            Ok(true)
-        };
-        self.from.iter().try_for_each(|node| node.walk(&mut look))?;
-        self.condition.iter().try_for_each(|node| node.walk(&mut look))?;
+        let mut search = WholeRow::new(self.ctx, self.alias());
+        let is_column = search.is_column_of(&self.from)?;
+        self.from.iter().chain(&self.condition).try_for_each(|node| search.look(node, is_column))?;
         for clause in &self.clauses {
-            clause.condition.iter().try_for_each(|node| node.walk(&mut look))?;
-            clause.values.iter().filter_map(|(_, value)| value.as_ref()).try_for_each(|node| node.walk(&mut look))?;
+            let values = clause.values.iter().filter_map(|(_, value)| value.as_ref());
+            clause.condition.iter().chain(values).try_for_each(|node| search.look(node, is_column))?;
         }
-        if whole_row {
+        if search.found {
             return Err(self.refused("It uses the target's row as a whole."));
         }
         for clause in self.clauses.iter().filter(|clause| matches!(clause.kind, Kind::Update)) {

@@ -23,6 +23,7 @@ pub(crate) mod stage;
 mod tail;
 mod update;
 mod view;
+mod whole_row;
 
 use insert::width;
 pub(crate) use insert::{insert, place_of_insert};

@@ -14,9 +14,9 @@ use super::{Target, check_same_everywhere, is_replicated, key_names, returning_l
 use crate::context::Context;
 use crate::functions::{Facts, facts};
 use crate::parse::Statement;
-use crate::plan::{Forward, Plan, Replicate, Scatter};
+use crate::plan::{Forward, Gather, Plan, Replicate, Scatter};
 use crate::select::locality::{Analyzer, Env, Not, Part};
-use crate::select::refusal;
+use crate::select::{self, refusal};
 use crate::tree;
 use crate::views;
 
@@ -39,6 +39,7 @@ pub(crate) fn update(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     let write = Write {
         ctx,
         statement,
+        tree,
         name,
         others: &update.from_clause,
         condition: update.where_clause.as_deref(),
@@ -69,6 +70,7 @@ pub(crate) fn delete(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     let write = Write {
         ctx,
         statement,
+        tree,
         name,
         others: &delete.using_clause,
         condition: delete.where_clause.as_deref(),
@@ -105,6 +107,8 @@ pub(crate) fn check_key(relation: &Relation, targets: &[Node]) -> Result<()> {
 struct Write<'a> {
     ctx: &'a Context<'a>,
     statement: &'a Statement,
+    /// The statement over the tables under its views.
+    tree: &'a NodeEnum,
     name: &'a RangeVar,
     others: &'a [Node],
     condition: Option<&'a Node>,
@@ -126,6 +130,10 @@ impl Write<'_> {
             (Ok(part), _) => part,
             (Err(Not::Local(reason)), Target::Table(relation)) => {
                 return self.change(relation, &reason);
+            }
+            (Err(Not::Local(reason)), Target::Home) => {
+                let gather = select::fallback(self.ctx, self.tree, facts, &reason)?;
+                return Ok(Plan::Gather(Gather { writes: true, ..gather }));
             }
             (Err(not), _) => return Err(refusal(not, self.what)),
         };

@@ -228,10 +228,12 @@ pub(crate) fn target_value(select: &SelectStmt, position: usize) -> Option<&Node
 /// Is a target list entry `*` or `t.*`?
 pub(crate) fn is_star(target: &Node) -> bool {
     let Some(NodeEnum::ResTarget(target)) = &target.node else { return false };
-    matches!(
-        target.val.as_deref().and_then(|v| v.node.as_ref()),
-        Some(NodeEnum::ColumnRef(c)) if matches!(c.fields.last().and_then(|f| f.node.as_ref()), Some(NodeEnum::AStar(_)))
-    )
+    let last = match target.val.as_deref().and_then(|value| value.node.as_ref()) {
+        Some(NodeEnum::ColumnRef(column)) => column.fields.last(),
+        Some(NodeEnum::AIndirection(part)) => part.indirection.last(),
+        _ => None,
+    };
+    matches!(last.and_then(|field| field.node.as_ref()), Some(NodeEnum::AStar(_)))
 }
 
 /// The expression whose output name this is.

@@ -153,6 +153,7 @@ pub fn catalog() -> Catalog {
         definition: format!(
             "CREATE OR REPLACE FUNCTION public.{name}() RETURNS bigint LANGUAGE {language} AS $function${body}$function$"
         ),
+        parts: Vec::new(),
     };
     builder.function(function(16501, "count_orders", "SELECT count(*) FROM orders", "sql"));
     builder.function(function(16502, "count_nations", "SELECT count(*) FROM nation", "sql"));

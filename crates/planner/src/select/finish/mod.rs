@@ -288,8 +288,8 @@ fn constant(node: &Node) -> Option<i64> {
 /// The output expressions with stars expanded, and their names.
 fn output_values(analyzer: &Analyzer<'_>, select: &SelectStmt, body: &Body) -> Option<Vec<(Node, String)>> {
     let mut values = Vec::new();
-    for target in &select.target_list {
-        let Some(NodeEnum::ResTarget(target)) = &target.node else { return None };
+    for entry in &select.target_list {
+        let Some(NodeEnum::ResTarget(target)) = &entry.node else { return None };
         let value = target.val.as_deref()?;
         match analyzer.star(value, &body.scope) {
             Some(leaves) => {
@@ -299,7 +299,7 @@ fn output_values(analyzer: &Analyzer<'_>, select: &SelectStmt, body: &Body) -> O
                     values.extend(columns.iter().map(|c| (tree::column(&[&leaf.alias, &c.name]), c.name.clone())));
                 }
             }
-            None if is_row(analyzer, body, value) => return None,
+            None if is_row(analyzer, body, value) || shape::is_star(entry) => return None,
             None => values.push((value.clone(), tree::output_name(target))),
         }
     }

@@ -1,0 +1,127 @@
+//! Calls of `set_config()`: they set something in one session of many, so all others must hear of it.
+//!
+//! ```text
+//! SELECT set_config('role', $1, true), 1                       → SELECT ('role')::text, ($1)::text, (true)::bool
+//! SELECT set_config(name, 'x', false) FROM pg_settings WHERE … → SELECT (name)::text, …::text, …::bool FROM pg_settings WHERE …
+//! ```
+
+use pg_query::NodeEnum;
+use pg_query::protobuf::{FuncCall, RangeVar, SelectStmt};
+use pgerror::Result;
+
+use crate::parse::Statement;
+use crate::tree::{self, Ref, Walk};
+
+/// Where a statement calls `set_config()`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SettingCalls {
+    /// Nowhere.
+    None,
+    /// In the select list of a query whose every row makes each call once, and that gives the same however often it runs: a
+    /// query of the calls' arguments, three columns for each.
+    Listed(String),
+    /// Anywhere else.
+    Hidden,
+}
+
+/// Searches a statement.
+pub fn setting_calls(statement: &Statement) -> Result<SettingCalls> {
+    let Some(tree) = statement.node() else { return Ok(SettingCalls::None) };
+    let (mut calls, mut others) = (0, false);
+    tree.walk(&mut |node| {
+        match node {
+            Ref::FuncCall(call) if is_named(call, "set_config") => calls += 1,
+            Ref::FuncCall(call) => others |= !is_named(call, "current_setting"),
+            Ref::SubLink(_) | Ref::SqlvalueFunction(_) => others = true,
+            _ => {}
+        }
+        Ok(true)
+    })?;
+    match tree {
+        _ if calls == 0 => Ok(SettingCalls::None),
+        NodeEnum::SelectStmt(select) if !others && is_plain(select) => listed(select, calls),
+        _ => Ok(SettingCalls::Hidden),
+    }
+}
+
+fn is_named(call: &FuncCall, wanted: &str) -> bool {
+    let names: Vec<Option<&str>> = call.funcname.iter().map(tree::text_of).collect();
+    matches!(names.as_slice(), [Some(name)] | [Some("pg_catalog"), Some(name)] if *name == wanted)
+}
+
+/// Rows of no table or of the settings, each as it is.
+fn is_plain(select: &SelectStmt) -> bool {
+    let frame = SelectStmt { target_list: Vec::new(), from_clause: Vec::new(), where_clause: None, ..select.clone() };
+    let is_settings =
+        |name: &RangeVar| name.relname == "pg_settings" && ["", "pg_catalog"].contains(&&*name.schemaname);
+    frame == tree::empty_select()
+        && match select.from_clause.as_slice() {
+            [] => true,
+            [item] => matches!(&item.node, Some(NodeEnum::RangeVar(name)) if is_settings(name)),
+            _ => false,
+        }
+}
+
+fn listed(select: &SelectStmt, calls: usize) -> Result<SettingCalls> {
+    let mut columns = Vec::new();
+    for target in &select.target_list {
+        let Some(NodeEnum::ResTarget(target)) = &target.node else { continue };
+        let Some(NodeEnum::FuncCall(call)) = target.val.as_deref().and_then(|value| value.node.as_ref()) else {
+            continue;
+        };
+        if let ([name, value, is_local], true) = (call.args.as_slice(), is_named(call, "set_config")) {
+            for (argument, of) in [(name, "text"), (value, "text"), (is_local, "bool")] {
+                columns.push(format!("({})::pg_catalog.{of}", tree::deparse_expression(argument)?));
+            }
+        }
+    }
+    if columns.len() != 3 * calls {
+        return Ok(SettingCalls::Hidden);
+    }
+    let mut query = tree::parse_select(&format!("SELECT {}", columns.join(", ")))?;
+    query.from_clause = select.from_clause.clone();
+    query.where_clause = select.where_clause.clone();
+    tree::deparse_select(&query).map(SettingCalls::Listed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn calls(sql: &str) -> SettingCalls {
+        setting_calls(&crate::parse(sql).unwrap()[0]).unwrap()
+    }
+
+    #[test]
+    fn arguments_become_columns() {
+        let listed = |sql: &str| SettingCalls::Listed(sql.to_owned());
+        assert_eq!(
+            calls("SELECT 1, set_config('role', $1, true), pg_catalog.set_config('a.b', 'it''s', false)"),
+            listed(
+                "SELECT 'role'::pg_catalog.text, $1::pg_catalog.text, true::boolean, \
+                 'a.b'::pg_catalog.text, 'it''s'::pg_catalog.text, false::boolean"
+            )
+        );
+        assert_eq!(
+            calls("SELECT set_config(name, 'x', false) FROM pg_settings WHERE name = 'y'"),
+            listed(
+                "SELECT name::pg_catalog.text, 'x'::pg_catalog.text, false::boolean FROM pg_settings WHERE name = 'y'"
+            )
+        );
+    }
+
+    #[test]
+    fn other_calls_are_found() {
+        for sql in [
+            "SELECT set_config('a', b, false) FROM t",
+            "SELECT (SELECT set_config('a.b', 'x', false))",
+            "SELECT set_config('a.b', random()::text, false)",
+            "SELECT length(set_config('a.b', 'x', false))",
+            "SELECT set_config('a.b', 'x', false) LIMIT 0",
+            "INSERT INTO t SELECT set_config('a.b', 'x', false)",
+        ] {
+            assert_eq!(calls(sql), SettingCalls::Hidden, "{sql}");
+        }
+        assert_eq!(calls("INSERT INTO t VALUES ('set_config(')"), SettingCalls::None);
+    }
+}
