@@ -54,7 +54,7 @@ pub use references::{Place, Reference, References, names_in_from, references};
 pub use routine::{Argument, Routine, RoutineCall, Wanted, call_targets};
 pub use session::*;
 pub use tables::{read_tables, reads_only, written_table};
-pub use template::{ManyRows, Parameterised, Shape, Template};
+pub use template::{ManyRows, Parameterised, Repeated, Shape, Template};
 
 use context::Context;
 
