@@ -31,22 +31,11 @@ const MOVED: &str = "the distribution of table";
 pub(crate) struct Basis {
     loaded: Arc<Loaded>,
     sql: Box<str>,
-    is_blind: bool,
 }
 
 impl Basis {
     pub(crate) fn new(loaded: &Arc<Loaded>, sql: &str) -> Arc<Self> {
-        Arc::new(Self { loaded: loaded.clone(), sql: sql.into(), is_blind: false })
-    }
-
-    /// For a statement that looks at nothing but the row it brings; see [`planner::Template::is_blind`].
-    pub(crate) fn of_blind(loaded: &Arc<Loaded>, sql: &str) -> Arc<Self> {
-        Arc::new(Self { loaded: loaded.clone(), sql: sql.into(), is_blind: true })
-    }
-
-    /// Does it not matter which moment the statement sees?
-    pub(crate) fn is_blind(&self) -> bool {
-        self.is_blind
+        Arc::new(Self { loaded: loaded.clone(), sql: sql.into() })
     }
 
     /// What the plan was made with.

@@ -164,12 +164,11 @@ pub(crate) struct Cached {
 impl Cached {
     /// Is this such a file? Not every file system can tell.
     fn knows(file: &File) -> bool {
-        let is_regular = file.metadata().is_ok_and(|data| data.is_file());
-        let can_tell = match read_cached(file, &mut [0], 0) {
+        let can_tell = || match read_cached(file, &mut [0], 0) {
             Ok(_) => true,
             Err(error) => error.kind() == ErrorKind::WouldBlock,
         };
-        is_regular && can_tell
+        file.metadata().is_ok_and(|data| data.is_file()) && can_tell()
     }
 
     async fn next(&mut self) -> Result<Option<Bytes>> {

@@ -124,9 +124,8 @@ impl Session {
             (true, true) => self.plan_rows(sql, &scratch, call, catalog),
         };
         self.scratch = scratch;
-        if let Some(quick) = &plan {
-            let basis = if quick.template.is_blind() { Basis::of_blind } else { Basis::new };
-            self.basis = Some(basis(&loaded, sql));
+        if plan.is_some() {
+            self.basis = Some(Basis::new(&loaded, sql));
         }
         plan
     }

@@ -392,12 +392,8 @@ impl Session {
         Ok(())
     }
 
-    /// Might the node show less than the session has seen? An open transaction that keeps its snapshot cannot be helped, and
-    /// a statement that looks at nothing need not be.
+    /// Might the node show less than the session has seen? An open transaction that keeps its snapshot cannot be helped.
     fn must_settle(&mut self, node: NodeId) -> Result<bool> {
-        if self.basis.as_ref().is_some_and(|basis| basis.is_blind()) {
-            return Ok(false);
-        }
         let (place, settles) = (self.place(node), self.settles());
         let is_stale = self.sight.is_stale(place);
         let epoch = self.context.doubt(place);

@@ -1,9 +1,8 @@
 //! INSERTs that look at nothing but the row they bring, and several of them written as one.
 //!
 //! Where no trigger, rule, foreign key, policy or function of the user's has a say, the row goes in or its unique keys and
-//! checks refuse it, whatever else there is. So it does not matter which moment such a statement sees. (A unique key is compared with rows
-//! of all moments: PostgreSQL waits for a transaction that has not ended, prepared or not.) And several of them, one
-//! behind the other, leave behind what one of all their rows does:
+//! checks refuse it, whatever else there is. So several of them, one behind the other, leave behind what one of all their
+//! rows does:
 //!
 //! ```text
 //!  INSERT INTO t (a, b) VALUES ($1, $2)                       three times
@@ -62,11 +61,6 @@ pub struct Repeated {
 }
 
 impl Template {
-    /// Can it be seen from outside in which order this INSERT and what comes after it in the transaction look at the table?
-    pub fn is_blind(&self) -> bool {
-        self.is_blind
-    }
-
     /// The statement, which has the shape this template was learned from, in a form that takes several rows, if it is blind and
     /// its rows are to have no time of their own.
     pub fn repeated(&self, sql: &str) -> Option<Repeated> {

@@ -222,7 +222,7 @@ fn which_inserts_look_at_nothing_but_their_row() {
     let found = |sql: &str| {
         let template =
             learn(sql, &mut Shape::default(), &catalog, &path).unwrap_or_else(|| panic!("no template: {sql}"));
-        (template.is_blind(), template.repeated(sql).map(|repeated| repeated.text(2)))
+        (template.is_blind, template.repeated(sql).map(|repeated| repeated.text(2)))
     };
     let row = "INSERT INTO orders (o_orderkey, o_custkey) VALUES ($1, $2)";
     assert_eq!(found(row), (true, Some(format!("{row}, ($3, $4)"))));
