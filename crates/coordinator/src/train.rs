@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use executor::Call;
 use pgerror::{PgError, Result};
 use pgproto::frontend::{self, Target, tag};
@@ -42,18 +41,15 @@ impl Client {
         let name = |skipped: usize| frame.body.get(skipped..).and_then(|rest| rest.split(|byte| *byte == 0).next());
         let is_it =
             |prepared: &Arc<Prepared>| self.waiting.prepared.as_ref().is_some_and(|own| Arc::ptr_eq(own, prepared));
-        let named = |name: &[u8]| Bytes::copy_from_slice(name);
         if self.session.train_is_full() {
             return false;
         }
         match frame.tag {
             tag::BIND => {
                 let statement = name(0).and_then(|portal| name(portal.len() + 1));
-                statement.is_some_and(|statement| self.prepared.get(&named(statement)).is_some_and(is_it))
+                statement.is_some_and(|statement| self.prepared.get(statement).is_some_and(is_it))
             }
-            tag::EXECUTE => {
-                name(0).is_some_and(|portal| self.portals.get(&named(portal)).is_some_and(|p| is_it(&p.prepared)))
-            }
+            tag::EXECUTE => name(0).is_some_and(|portal| self.portals.get(portal).is_some_and(|p| is_it(&p.prepared))),
             tag::DESCRIBE => match frontend::decode_target(frame.body.clone()) {
                 Ok((Target::Portal, portal)) => self.portals.get(&portal).is_some_and(|portal| is_it(&portal.prepared)),
                 _ => false,

@@ -257,13 +257,8 @@ fn bytea(text: &[u8], out: &mut Vec<u8>) -> Outcome {
 
 /// Numbers of up to 16 digits before and 8 after the point take the short way.
 fn numeric(text: &[u8], modifier: NumericModifier, out: &mut Vec<u8>) -> Outcome {
-    let short = short_decimal(text).and_then(|decimal| {
-        let scale = modifier.display_scale(decimal.whole_digits, decimal.fraction_digits)?;
-        Some((decimal, scale))
-    });
-    if let Some((decimal, scale)) = short {
-        let (first, last) = decimal.significant();
-        numeric_words(out, &decimal.groups[first..last], 3 - first as i16, decimal.negative, scale);
+    if let Some((block, length)) = short_decimal(text).and_then(|decimal| decimal.encode(modifier)) {
+        out.extend_from_slice(&block[..length]);
         return Outcome::Done;
     }
     let mut digits = Vec::new();
@@ -279,37 +274,68 @@ fn numeric(text: &[u8], modifier: NumericModifier, out: &mut Vec<u8>) -> Outcome
 }
 
 /// `numeric_send`.
-#[inline]
 fn numeric_words(out: &mut Vec<u8>, digits: &[i16], weight: i16, negative: bool, scale: u16) {
-    let weight = if digits.is_empty() { 0 } else { weight };
-    let sign: u16 = if negative && !digits.is_empty() { 0x4000 } else { 0 };
-    let mut head = [0; 12];
-    head[..4].copy_from_slice(&(8 + 2 * digits.len() as u32).to_be_bytes());
-    head[4..6].copy_from_slice(&(digits.len() as u16).to_be_bytes());
-    head[6..8].copy_from_slice(&weight.to_be_bytes());
-    head[8..10].copy_from_slice(&sign.to_be_bytes());
-    head[10..].copy_from_slice(&scale.to_be_bytes());
-    out.extend_from_slice(&head);
+    out.extend_from_slice(&numeric_head(digits.len(), weight, negative, scale));
     for digit in digits {
         out.extend_from_slice(&digit.to_be_bytes());
     }
 }
 
+/// Length word and all that comes before the digits.
+#[inline(always)]
+fn numeric_head(digits: usize, weight: i16, negative: bool, scale: u16) -> [u8; 12] {
+    let weight = if digits == 0 { 0 } else { weight };
+    let sign: u16 = if negative && digits > 0 { 0x4000 } else { 0 };
+    let mut head = [0; 12];
+    head[..4].copy_from_slice(&(8 + 2 * digits as u32).to_be_bytes());
+    head[4..6].copy_from_slice(&(digits as u16).to_be_bytes());
+    head[6..8].copy_from_slice(&weight.to_be_bytes());
+    head[8..10].copy_from_slice(&sign.to_be_bytes());
+    head[10..].copy_from_slice(&scale.to_be_bytes());
+    head
+}
+
 /// A decimal in fixed-point base 10000: four groups before the point, two behind it.
-struct ShortDecimal {
-    groups: [i16; 6],
+pub(crate) struct ShortDecimal {
+    groups: [i16; ShortDecimal::GROUPS],
     negative: bool,
     whole_digits: u32,
     fraction_digits: u32,
 }
 
 impl ShortDecimal {
-    /// The groups between the zeros at both ends.
-    #[inline]
-    fn significant(&self) -> (usize, usize) {
-        let first = self.groups.iter().position(|g| *g != 0).unwrap_or(6);
+    const GROUPS: usize = 6;
+    const BLOCK: usize = 12 + 2 * Self::GROUPS;
+
+    /// Of up to 16 digits before the point and `fraction_digits`, up to 8, behind it.
+    #[inline(always)]
+    pub(crate) fn new(negative: bool, whole: u64, fraction: u32, fraction_digits: usize) -> Self {
+        const SCALE_UP: [u32; 9] = [100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1000, 100, 10, 1];
+        let fraction = fraction * SCALE_UP[fraction_digits];
+        let mut groups = [0; Self::GROUPS];
+        if whole >= 100_000_000 {
+            let high = (whole / 100_000_000) as u32;
+            (groups[0], groups[1]) = ((high / 10_000) as i16, (high % 10_000) as i16);
+        }
+        let low = (whole % 100_000_000) as u32;
+        (groups[2], groups[3]) = ((low / 10_000) as i16, (low % 10_000) as i16);
+        (groups[4], groups[5]) = ((fraction / 10_000) as i16, (fraction % 10_000) as i16);
+        let whole_digits = whole.checked_ilog10().map_or(0, |log| log + 1);
+        Self { groups, negative, whole_digits, fraction_digits: fraction_digits as u32 }
+    }
+
+    /// `numeric_send` with its length word, and how many bytes of the block that is; `None` if PostgreSQL must round or refuse it.
+    #[inline(always)]
+    pub(crate) fn encode(&self, modifier: NumericModifier) -> Option<([u8; Self::BLOCK], usize)> {
+        let scale = modifier.display_scale(self.whole_digits, self.fraction_digits)?;
+        let first = self.groups.iter().position(|g| *g != 0).unwrap_or(Self::GROUPS);
         let last = self.groups.iter().rposition(|g| *g != 0).map_or(first, |last| last + 1);
-        (first, last)
+        let mut block = [0; Self::BLOCK];
+        block[..12].copy_from_slice(&numeric_head(last - first, 3 - first as i16, self.negative, scale));
+        for (bytes, digit) in block[12..].chunks_exact_mut(2).zip(&self.groups[first..last]) {
+            bytes.copy_from_slice(&digit.to_be_bytes());
+        }
+        Some((block, 12 + 2 * (last - first)))
     }
 }
 
@@ -336,7 +362,7 @@ fn short_decimal(text: &[u8]) -> Option<ShortDecimal> {
             return None;
         }
     }
-    let (mut fraction, mut fraction_digits) = (0u32, 0u32);
+    let (mut fraction, mut fraction_digits) = (0u32, 0);
     if has_point {
         for byte in digits {
             let digit = byte.wrapping_sub(b'0');
@@ -350,15 +376,5 @@ fn short_decimal(text: &[u8]) -> Option<ShortDecimal> {
     if any + fraction_digits == 0 {
         return None;
     }
-    const SCALE_UP: [u32; 9] = [100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1000, 100, 10, 1];
-    let fraction = fraction * SCALE_UP[fraction_digits as usize];
-    let mut groups = [0; 6];
-    if whole >= 100_000_000 {
-        let high = (whole / 100_000_000) as u32;
-        (groups[0], groups[1]) = ((high / 10_000) as i16, (high % 10_000) as i16);
-    }
-    let low = (whole % 100_000_000) as u32;
-    (groups[2], groups[3]) = ((low / 10_000) as i16, (low % 10_000) as i16);
-    (groups[4], groups[5]) = ((fraction / 10_000) as i16, (fraction % 10_000) as i16);
-    Some(ShortDecimal { groups, negative, whole_digits, fraction_digits })
+    Some(ShortDecimal::new(negative, whole, fraction, fraction_digits))
 }

@@ -4,11 +4,14 @@
 //! conversion table, the newline that the first line had. At anything else it gives the row up (`None`), nothing has
 //! happened, and the slow lane, which knows every rule, reads the row again. So the fast lane holds no rule of its own:
 //! what it accepts is a subset.
+//!
+//! The tuple is written into a buffer of fixed length, in blocks of fixed size of which the last bytes may not count: nothing
+//! grows, and where the next field goes stays in a register.
 
 use placement::parse;
 
 use crate::CopyOptions;
-use crate::convert::{Codec, Outcome};
+use crate::convert::{Codec, Outcome, ShortDecimal};
 use crate::options::{Format, Header};
 use crate::place::Span;
 use crate::router::Column;
@@ -53,7 +56,7 @@ impl FastLane {
         matches!(eol, Eol::Lf | Eol::CrLf) && (header == Header::No || line > 0)
     }
 
-    /// Converts the row at `start` into `row`; returns where the next one starts.
+    /// Converts the row at `start` into a tuple; gives where the next row starts, and the tuple's length.
     #[inline]
     pub(crate) fn row(
         &self,
@@ -61,21 +64,20 @@ impl FastLane {
         start: usize,
         crlf: bool,
         columns: &[Column],
-        row: &mut Vec<u8>,
+        tuple: &mut Tuple,
         spans: &mut [Span],
-    ) -> Option<usize> {
+    ) -> Option<(usize, usize)> {
         let mut at = start;
         if *input.get(at)? == b'\\' && self.csv {
             return None;
         }
-        row.clear();
-        row.extend_from_slice(&(columns.len() as u16).to_be_bytes());
+        let mut to = put(&mut tuple.bytes, 0, (columns.len() as u16).to_be_bytes())?;
         for (index, column) in columns.iter().enumerate() {
-            let value_start = row.len() + 4;
-            at = self.field(input, at, column, row)?;
+            let field = to;
+            (at, to) = self.field(input, at, column, tuple, to)?;
             if let Some((part, _)) = column.key {
-                let is_null = row.len() == value_start && row[value_start - 4] == 0xFF;
-                spans[part] = if is_null { None } else { Some((value_start, row.len())) };
+                let is_null = to == field + 4 && tuple.bytes[field] == 0xFF;
+                spans[part] = if is_null { None } else { Some((field + 4, to)) };
             }
             let byte = *input.get(at)?;
             if index + 1 < columns.len() {
@@ -95,12 +97,12 @@ impl FastLane {
                 at += 1;
             }
         }
-        Some(at)
+        Some((at, to))
     }
 
-    /// Converts one field; returns where it ends.
+    /// Converts one field; gives where it ends, in the input and in the tuple.
     #[inline(always)]
-    fn field(&self, input: &[u8], at: usize, column: &Column, row: &mut Vec<u8>) -> Option<usize> {
+    fn field(&self, input: &[u8], at: usize, column: &Column, tuple: &mut Tuple, to: usize) -> Option<(usize, usize)> {
         if at + MARGIN + self.null.len() > input.len() {
             return None;
         }
@@ -109,26 +111,30 @@ impl FastLane {
             if column.force_not_null {
                 return None;
             }
-            row.extend_from_slice(&[0xFF; 4]);
-            return Some(after_null);
+            return Some((after_null, put(&mut tuple.bytes, to, [0xFF; 4])?));
         }
         match column.codec {
             Codec::Int8 => {
                 let (value, end) = integer(input, at)?;
-                sized(row, value.to_be_bytes());
-                Some(end)
+                Some((end, sized(&mut tuple.bytes, to, value.to_be_bytes())?))
             }
             Codec::Int4 => {
                 let (value, end) = integer(input, at)?;
-                sized(row, i32::try_from(value).ok()?.to_be_bytes());
-                Some(end)
+                Some((end, sized(&mut tuple.bytes, to, i32::try_from(value).ok()?.to_be_bytes())?))
             }
             Codec::Date => {
                 let days = parse::date(&input[at..at + 10])?;
-                sized(row, days.to_be_bytes());
-                Some(at + 10)
+                Some((at + 10, sized(&mut tuple.bytes, to, days.to_be_bytes())?))
             }
-            codec => self.text(input, at, column, codec, row),
+            Codec::Numeric(modifier) => match decimal(input, at) {
+                Some((decimal, end)) => {
+                    let (block, length) = decimal.encode(modifier)?;
+                    put(&mut tuple.bytes, to, block)?;
+                    Some((end, to + length))
+                }
+                None => self.text(input, at, column, tuple, to),
+            },
+            _ => self.text(input, at, column, tuple, to),
         }
     }
 
@@ -139,7 +145,7 @@ impl FastLane {
 
     /// A field of any other type: find its end, then convert.
     #[inline]
-    fn text(&self, input: &[u8], at: usize, column: &Column, codec: Codec, row: &mut Vec<u8>) -> Option<usize> {
+    fn text(&self, input: &[u8], at: usize, column: &Column, tuple: &mut Tuple, to: usize) -> Option<(usize, usize)> {
         let (start, stop, end) = if self.csv && input[at] == self.quote {
             if column.force_null {
                 return None;
@@ -158,38 +164,79 @@ impl FastLane {
             }
             (at, end, end)
         };
-        match codec {
-            Codec::Text => text(row, input, start, stop),
-            Codec::Bpchar(limit) | Codec::Varchar(limit) if limit.fits(stop - start) => text(row, input, start, stop),
-            _ if codec.encode(&input[start..stop], self.timezone_is_utc, row) == Outcome::Done => {}
-            _ => return None,
+        let to = match column.codec {
+            Codec::Text => text(&mut tuple.bytes, to, input, start, stop)?,
+            Codec::Bpchar(limit) | Codec::Varchar(limit) if limit.fits(stop - start) => {
+                text(&mut tuple.bytes, to, input, start, stop)?
+            }
+            codec => tuple.encode(to, codec, &input[start..stop], self.timezone_is_utc)?,
+        };
+        Some((end, to))
+    }
+}
+
+/// Where a row becomes a tuple.
+pub(crate) struct Tuple {
+    bytes: Box<[u8]>,
+    /// A value on its way, of the types whose conversion wants a buffer that grows.
+    value: Vec<u8>,
+}
+
+impl Tuple {
+    /// Longer tuples are the slow lane's.
+    const BYTES_MAX: usize = 16 * 1024;
+
+    pub(crate) fn new() -> Self {
+        Self { bytes: vec![0; Self::BYTES_MAX].into(), value: Vec::new() }
+    }
+
+    /// The tuple, of this length.
+    #[inline(always)]
+    pub(crate) fn get(&self, length: usize) -> &[u8] {
+        &self.bytes[..length]
+    }
+
+    fn encode(&mut self, to: usize, codec: Codec, text: &[u8], timezone_is_utc: bool) -> Option<usize> {
+        self.value.clear();
+        if codec.encode(text, timezone_is_utc, &mut self.value) != Outcome::Done {
+            return None;
         }
+        let end = to + self.value.len();
+        self.bytes.get_mut(to..end)?.copy_from_slice(&self.value);
         Some(end)
     }
 }
 
+/// Writes a block; gives where it ends.
 #[inline(always)]
-fn sized<const N: usize>(row: &mut Vec<u8>, value: [u8; N]) {
-    // One write of 16 bytes, of which the last ones do not count: shorter than two writes of 4 and N.
-    let mut bytes = [0; 16];
-    bytes[..4].copy_from_slice(&(N as u32).to_be_bytes());
-    bytes[4..4 + N].copy_from_slice(&value);
-    row.extend_from_slice(&bytes);
-    row.truncate(row.len() - (12 - N));
+fn put<const N: usize>(tuple: &mut [u8], to: usize, block: [u8; N]) -> Option<usize> {
+    *tuple.get_mut(to..)?.first_chunk_mut()? = block;
+    Some(to + N)
 }
 
-/// A text with its length word. A short one is copied as a block of fixed size, which needs no call.
+/// A value with its length word; gives where it ends.
 #[inline(always)]
-fn text(row: &mut Vec<u8>, input: &[u8], start: usize, end: usize) {
+fn sized<const N: usize>(tuple: &mut [u8], to: usize, value: [u8; N]) -> Option<usize> {
+    let mut block = [0; 16];
+    block[..4].copy_from_slice(&(N as u32).to_be_bytes());
+    block[4..4 + N].copy_from_slice(&value);
+    put(tuple, to, block)?;
+    Some(to + 4 + N)
+}
+
+/// A text with its length word; gives where it ends. A short one is copied as a block of fixed size, which needs no call.
+#[inline(always)]
+fn text(tuple: &mut [u8], to: usize, input: &[u8], start: usize, stop: usize) -> Option<usize> {
     const BLOCK: usize = 32;
-    row.extend_from_slice(&((end - start) as u32).to_be_bytes());
+    let length = stop - start;
+    let to = put(tuple, to, (length as u32).to_be_bytes())?;
     match input[start..].first_chunk::<BLOCK>() {
-        Some(block) if end - start <= BLOCK => {
-            row.extend_from_slice(block);
-            row.truncate(row.len() - (BLOCK - (end - start)));
+        Some(block) if length <= BLOCK => {
+            put(tuple, to, *block)?;
         }
-        _ => row.extend_from_slice(&input[start..end]),
+        _ => tuple.get_mut(to..to + length)?.copy_from_slice(&input[start..stop]),
     }
+    Some(to + length)
 }
 
 #[inline(always)]
@@ -221,6 +268,22 @@ fn integer(input: &[u8], at: usize) -> Option<(i64, usize)> {
     Some((if negative { -value } else { value }, start + digits))
 }
 
+/// A decimal number of up to 7 digits before the point and behind it; the byte behind it is the caller's to check.
+#[inline(always)]
+fn decimal(input: &[u8], at: usize) -> Option<(ShortDecimal, usize)> {
+    let negative = input[at] == b'-';
+    let start = at + usize::from(negative);
+    let (whole, whole_digits) = eight_digits(load(input, start)?);
+    let point = start + whole_digits;
+    if whole_digits == 8 || *input.get(point)? != b'.' {
+        // Without a point it ends here.
+        return (1..8).contains(&whole_digits).then(|| (ShortDecimal::new(negative, whole, 0, 0), point));
+    }
+    let (fraction, digits) = eight_digits(load(input, point + 1)?);
+    let is_short = digits < 8 && whole_digits + digits > 0;
+    is_short.then(|| (ShortDecimal::new(negative, whole, fraction as u32, digits), point + 1 + digits))
+}
+
 /// The decimal number at the low end of a word, and its count of digits (up to 8).
 #[inline(always)]
 fn eight_digits(word: u64) -> (u64, usize) {
@@ -244,11 +307,7 @@ fn eight_digits(word: u64) -> (u64, usize) {
 fn find(input: &[u8], mut at: usize, stops: [u8; 2]) -> Option<usize> {
     let patterns = stops.map(|stop| LOW * u64::from(stop));
     loop {
-        let word = load(input, at)?;
-        let zero_bytes = |word: u64| word.wrapping_sub(LOW) & !word & HIGH;
-        // Below 0x10 are both newlines; a hit is exact up to the lowest one.
-        let control = word.wrapping_sub(LOW * 0x10) & !word & HIGH;
-        let hits = control | zero_bytes(word ^ patterns[0]) | zero_bytes(word ^ patterns[1]);
+        let hits = hits(load(input, at)?, patterns);
         if hits == 0 {
             at += 8;
             continue;
@@ -260,4 +319,12 @@ fn find(input: &[u8], mut at: usize, stops: [u8; 2]) -> Option<usize> {
         }
         at += 1;
     }
+}
+
+/// The high bits of the bytes that a pattern repeats, or that are below 0x10 as both newlines are; exact up to the lowest.
+#[inline(always)]
+fn hits(word: u64, patterns: [u64; 2]) -> u64 {
+    let zero_bytes = |word: u64| word.wrapping_sub(LOW) & !word & HIGH;
+    let control = word.wrapping_sub(LOW * 0x10) & !word & HIGH;
+    control | zero_bytes(word ^ patterns[0]) | zero_bytes(word ^ patterns[1])
 }

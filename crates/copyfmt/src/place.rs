@@ -14,6 +14,8 @@ pub(crate) struct Placer {
     key: Vec<KeyPart>,
     /// For each part of the key that is in the COPY: where its value stands.
     pub(crate) spans: Vec<Span>,
+    /// The key is one bigint of the COPY: by far the commonest, so it has a way of its own.
+    is_bigint: bool,
 }
 
 enum Method {
@@ -38,7 +40,8 @@ impl Placer {
             return Err(PgError::internal("a key column is not among the columns of a COPY"));
         }
         let spans = vec![None; key.len()];
-        Ok(Placer { method, key, spans })
+        let is_bigint = matches!(*key, [KeyPart { key_type: KeyType::Int8, value: KeyValue::Column(_) }]);
+        Ok(Placer { method, key, spans, is_bigint })
     }
 
     pub(crate) fn destinations(&self) -> usize {
@@ -67,6 +70,12 @@ impl Placer {
     #[inline]
     pub(crate) fn place(&mut self, row: &[u8]) -> Result<usize> {
         match &mut self.method {
+            Method::Hash(table) if self.is_bigint && self.spans[0].is_some_and(|(start, end)| end - start == 8) => {
+                let start = self.spans[0].map_or(0, |(start, _)| start);
+                let bytes = row[start..].first_chunk().copied().unwrap_or_default();
+                let hash = placement::hash_int8(i64::from_be_bytes(bytes), 0);
+                Ok(usize::from(table[(hash % BUCKETS as u64) as usize]))
+            }
             Method::Hash(table) => {
                 let mut hasher = KeyHasher::new();
                 for (part, span) in self.key.iter().zip(&self.spans) {

@@ -10,7 +10,7 @@ use crate::CopyOptions;
 use crate::binary::BinarySplitter;
 use crate::context::{self, Place};
 use crate::convert::{Codec, Outcome};
-use crate::fast::FastLane;
+use crate::fast::{FastLane, Tuple};
 use crate::fields::Fields;
 use crate::history::{History, LineFinder};
 use crate::input::{Input, RowAt};
@@ -109,7 +109,7 @@ pub struct Router {
     output: Output,
     frame_bytes: usize,
     timezone_is_utc: bool,
-    fast: Option<FastLane>,
+    fast: Option<(FastLane, Tuple)>,
     scanner: LineScanner,
     splitter: BinarySplitter,
     fields: Fields,
@@ -168,6 +168,7 @@ impl Router {
         }
         checks::forced_columns(&options, &columns)?;
         let fast = if transcodes { FastLane::new(&options, spec.timezone_is_utc) } else { None };
+        let fast = fast.map(|fast| (fast, Tuple::new()));
         Ok(Router {
             relation: spec.relation,
             fast,
@@ -337,7 +338,7 @@ impl Router {
 
     /// Takes as many rows through the fast lane as it can; gives the output that is full.
     fn fast_rows(&mut self, outputs: &mut [Vec<u8>]) -> Result<Option<usize>> {
-        let Some(fast) = &self.fast else { return Ok(None) };
+        let Some((fast, tuple)) = &mut self.fast else { return Ok(None) };
         if !fast.knows(self.scanner.eol, self.options.header, self.line) {
             return Ok(None);
         }
@@ -345,13 +346,14 @@ impl Router {
         let crlf = self.scanner.eol == Eol::CrLf;
         let mut at = 0;
         let mut full = None;
-        while let Some(next) = fast.row(input, at, crlf, &self.columns, &mut self.row, &mut self.placer.spans) {
+        while let Some((next, length)) = fast.row(input, at, crlf, &self.columns, tuple, &mut self.placer.spans) {
             at = next;
             self.line += 1;
             self.rows += 1;
-            let dest = self.placer.place(&self.row)?;
+            let tuple = tuple.get(length);
+            let dest = self.placer.place(tuple)?;
             let output = &mut outputs[dest];
-            output.extend_from_slice(&self.row);
+            output.extend_from_slice(tuple);
             self.log.add(dest, self.line);
             if output.len() >= self.frame_bytes {
                 full = Some(dest);

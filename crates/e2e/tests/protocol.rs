@@ -181,7 +181,7 @@ fn batches(pair: &mut Pair) {
     let insert = || prepare("row", "INSERT INTO batch VALUES ($1, $2)");
     let other = || prepare("other", "INSERT INTO batch (v, k) VALUES ($2, $1)");
     let skip = || prepare("skip", "INSERT INTO batch VALUES ($1, $2) ON CONFLICT DO NOTHING");
-    let batches: [Vec<Vec<Message>>; 8] = [
+    let batches: [Vec<Vec<Message>>; 13] = [
         vec![insert(), other(), skip(), sync()],
         vec![rows("row", 0..40, false), sync()],
         vec![rows("row", 40..60, true), statement("SELECT count(*) FROM batch"), rows("row", 60..70, false), sync()],
@@ -192,6 +192,12 @@ fn batches(pair: &mut Pair) {
         vec![statement("BEGIN"), rows("row", 300..320, false), statement("COMMIT"), sync()],
         vec![statement("BEGIN"), rows("row", 320..330, false), rows("other", 0..1, false), sync()],
         vec![statement("ROLLBACK"), rows("row", 400..1100, false), sync()],
+        // An error behind savepoints, one of which has the name of our own, and what the block is worth after it.
+        vec![statement("BEGIN"), rows("row", 1200..1280, false), statement("SAVEPOINT loxo_train"), sync()],
+        vec![rows("row", 1280..1320, false), statement("SAVEPOINT b"), rows("row", 1320..1400, true), sync()],
+        vec![rows("row", 1400..1440, false), rows("row", 1230..1231, false), rows("row", 1440..1450, false), sync()],
+        vec![statement("ROLLBACK TO b"), rows("row", 1500..1560, false), sync()],
+        vec![statement("ROLLBACK TO loxo_train"), rows("row", 1600..1660, false), statement("COMMIT"), sync()],
     ];
     for (number, batch) in batches.iter().enumerate() {
         let messages: Vec<(u8, &[u8])> = batch.iter().flatten().map(|(tag, body)| (*tag, body.as_slice())).collect();

@@ -38,6 +38,11 @@ impl Basis {
         Arc::new(Self { loaded: loaded.clone(), sql: sql.into() })
     }
 
+    /// What the plan was made with.
+    pub(crate) fn catalog(&self) -> &Catalog {
+        &self.loaded.catalog
+    }
+
     /// 40001 if a table of the statement has moved; for a plan by the catalog that all sessions share.
     pub(crate) async fn holds(&self, context: &Context, cancel: &CancelSet) -> Result<()> {
         if self.is_untouched(context) {

@@ -25,6 +25,17 @@ pub struct Parameters {
     pub values: Vec<Option<Bytes>>,
 }
 
+impl Parameters {
+    /// 0 text, 1 binary.
+    pub(crate) fn format_of(&self, parameter: usize) -> i16 {
+        match self.formats.as_slice() {
+            [] => 0,
+            [all] => *all,
+            each => each.get(parameter).copied().unwrap_or(0),
+        }
+    }
+}
+
 /// How a statement is to be run.
 #[derive(Clone, Debug, Default)]
 pub struct Call {
@@ -83,13 +94,8 @@ impl Call {
         types
     }
 
-    /// 0 text, 1 binary.
     fn format_of(&self, parameter: usize) -> i16 {
-        match self.parameters.as_ref().map(|p| p.formats.as_slice()).unwrap_or_default() {
-            [] => 0,
-            [all] => *all,
-            each => each.get(parameter).copied().unwrap_or(0),
-        }
+        self.parameters.as_ref().map_or(0, |parameters| parameters.format_of(parameter))
     }
 }
 
@@ -231,7 +237,7 @@ impl Held {
             frontend::close(link.connection.out(), Target::Statement, &old);
         }
         frontend::parse(link.connection.out(), &name, &sql, types);
-        self.parsing = Some(key);
+        self.parsing.push_back(key);
         name
     }
 
@@ -269,7 +275,7 @@ impl Held {
                     return Ok(Event::CopyOut(frame.body));
                 }
                 tag::COPY_DONE => self.copying_out = false,
-                tag::PARSE_COMPLETE => self.parsing = None,
+                tag::PARSE_COMPLETE => drop(self.parsing.pop_front()),
                 tag::BIND_COMPLETE
                 | tag::CLOSE_COMPLETE
                 | tag::NO_DATA
@@ -296,7 +302,7 @@ impl Held {
                 tag::READY_FOR_QUERY => {
                     self.pass = None;
                     self.ahead = 0;
-                    if let Some(key) = self.parsing.take() {
+                    for key in self.parsing.drain(..) {
                         self.link.statements.remove(&key);
                     }
                     let Some(error) = self.failure.take() else { return Ok(Event::Done) };

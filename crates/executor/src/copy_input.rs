@@ -1,9 +1,14 @@
-//! Where the bytes of COPY FROM come from: the client's CopyData, or a file on the coordinator's host that a thread reads
-//! ahead of the router.
+//! Where the bytes of COPY FROM come from: the client's CopyData, or a file on the coordinator's host.
+//!
+//! What the kernel has of a file in its cache is read at once: a copy of 64 KiB takes less than waking a thread for it. A
+//! thread waits for the disk; and it reads whatever else has a file's name, ahead of the router.
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io::{ErrorKind, Read};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use copyfmt::LineFinder;
@@ -49,6 +54,7 @@ impl CopySource<'_> {
 pub(crate) enum Input<'a> {
     Client { reader: &'a mut FrameReader, ended: bool },
     File(mpsc::Receiver<Result<Bytes>>),
+    Cached(Cached),
 }
 
 impl<'a> Input<'a> {
@@ -60,17 +66,23 @@ impl<'a> Input<'a> {
                 writer.flush_stream().await?;
                 Ok(Input::Client { reader, ended: false })
             }
-            CopySource::File(path) => Ok(Input::File(read_file(&path)?)),
+            CopySource::File(path) => {
+                let file = open_file(&path)?;
+                Ok(match Cached::knows(&file) {
+                    true => Input::Cached(Cached { file: Arc::new(file), at: 0, chunks: Chunks::default() }),
+                    false => Input::File(read_ahead(file)),
+                })
+            }
         }
     }
 
     /// The client goes on sending until it has been answered; its data are read and dropped.
     pub(crate) async fn drain(&mut self) -> Result<()> {
-        if let Input::File(chunks) = self {
-            chunks.close();
-            return Ok(());
+        match self {
+            Input::File(chunks) => chunks.close(),
+            Input::Cached(_) => {}
+            Input::Client { .. } => while self.next().await?.is_some() {},
         }
-        while self.next().await?.is_some() {}
         Ok(())
     }
 
@@ -78,6 +90,7 @@ impl<'a> Input<'a> {
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>> {
         let (reader, ended) = match self {
             Input::File(chunks) => return chunks.recv().await.transpose(),
+            Input::Cached(file) => return file.next().await,
             Input::Client { ended: true, .. } => return Ok(None),
             Input::Client { reader, ended } => (reader, ended),
         };
@@ -111,41 +124,115 @@ impl<'a> Input<'a> {
     }
 }
 
-/// A thread reads ahead; chunks whose memory nobody uses any more are filled again.
-fn read_file(path: &Path) -> Result<mpsc::Receiver<Result<Bytes>>> {
-    let mut file = open_file(path)?;
+/// Chunks of a file. Memory that nobody uses any more is filled again.
+#[derive(Default)]
+struct Chunks {
+    lent: VecDeque<Bytes>,
+}
+
+impl Chunks {
+    fn empty(&mut self) -> Vec<u8> {
+        let reused = self.lent.front().is_some_and(Bytes::is_unique).then(|| self.lent.pop_front()).flatten();
+        let mut buffer: Vec<u8> = reused.map(Vec::from).unwrap_or_default();
+        buffer.resize(FILE_CHUNK_BYTES, 0);
+        buffer
+    }
+
+    /// What was read into a buffer; `None` at the end of the file.
+    fn filled(&mut self, mut buffer: Vec<u8>, read: std::io::Result<usize>) -> Result<Option<Bytes>> {
+        let count = read.map_err(|error| {
+            let message = format!("could not read from COPY file: {}", os_text(&error));
+            PgError::new(file_error_code(&error), message)
+        })?;
+        if count == 0 {
+            return Ok(None);
+        }
+        buffer.truncate(count);
+        let chunk = Bytes::from(buffer);
+        self.lent.push_back(chunk.clone());
+        Ok(Some(chunk))
+    }
+}
+
+/// A file that can be read as far as it is in the kernel's cache.
+pub(crate) struct Cached {
+    file: Arc<File>,
+    at: u64,
+    chunks: Chunks,
+}
+
+impl Cached {
+    /// Is this such a file? Not every file system can tell.
+    fn knows(file: &File) -> bool {
+        let can_tell = || match read_cached(file, &mut [0], 0) {
+            Ok(_) => true,
+            Err(error) => error.kind() == ErrorKind::WouldBlock,
+        };
+        file.metadata().is_ok_and(|data| data.is_file()) && can_tell()
+    }
+
+    async fn next(&mut self) -> Result<Option<Bytes>> {
+        let mut buffer = self.chunks.empty();
+        let mut read = read_cached(&self.file, &mut buffer, self.at);
+        if read.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock) {
+            (buffer, read) = self.wait_and_read(buffer).await?;
+        }
+        let chunk = self.chunks.filled(buffer, read)?;
+        self.at += chunk.as_ref().map_or(0, Bytes::len) as u64;
+        Ok(chunk)
+    }
+
+    /// Reads by a thread that may wait for the disk.
+    async fn wait_and_read(&self, mut buffer: Vec<u8>) -> Result<(Vec<u8>, std::io::Result<usize>)> {
+        let (file, at) = (self.file.clone(), self.at);
+        let work = tokio::task::spawn_blocking(move || {
+            let read = file.read_at(&mut buffer, at);
+            (buffer, read)
+        });
+        work.await.map_err(|_| PgError::internal("the thread that reads a file panicked"))
+    }
+}
+
+/// Reads as much as needs no waiting; WouldBlock if that is nothing.
+#[cfg(target_os = "linux")]
+fn read_cached(file: &File, buffer: &mut [u8], at: u64) -> std::io::Result<usize> {
+    use rustix::io::{ReadWriteFlags, preadv2};
+    let mut buffers = [std::io::IoSliceMut::new(buffer)];
+    loop {
+        match preadv2(file, &mut buffers, at, ReadWriteFlags::NOWAIT) {
+            Err(rustix::io::Errno::INTR) => {}
+            read => return Ok(read?),
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn read_cached(_: &File, _: &mut [u8], _: u64) -> std::io::Result<usize> {
+    Err(ErrorKind::Unsupported.into())
+}
+
+/// Reads ahead by a thread.
+fn read_ahead(mut file: File) -> mpsc::Receiver<Result<Bytes>> {
     let (sender, receiver) = mpsc::channel(2);
     tokio::task::spawn_blocking(move || {
-        let mut lent: VecDeque<Bytes> = VecDeque::new();
+        let mut chunks = Chunks::default();
         loop {
-            let reused = lent.front().is_some_and(Bytes::is_unique).then(|| lent.pop_front()).flatten();
-            let mut buffer: Vec<u8> = reused.map(Vec::from).unwrap_or_default();
-            buffer.resize(FILE_CHUNK_BYTES, 0);
-            let chunk = match file.read(&mut buffer) {
-                Ok(0) => return,
-                Ok(count) => {
-                    buffer.truncate(count);
-                    Ok(Bytes::from(buffer))
-                }
-                Err(error) => {
-                    let message = format!("could not read from COPY file: {}", os_text(&error));
-                    Err(PgError::new(file_error_code(&error), message))
-                }
-            };
-            lent.extend(chunk.as_ref().ok().cloned());
+            let mut buffer = chunks.empty();
+            let read = file.read(&mut buffer);
+            let Some(chunk) = chunks.filled(buffer, read).transpose() else { return };
             let failed = chunk.is_err();
             if sender.blocking_send(chunk).is_err() || failed {
                 return;
             }
         }
     });
-    Ok(receiver)
+    receiver
 }
 
 /// Opens a file as `BeginCopyFrom` (PostgreSQL's `copyfrom.c`) does.
-fn open_file(path: &Path) -> Result<std::fs::File> {
+fn open_file(path: &Path) -> Result<File> {
     let display = path.display();
-    let file = std::fs::File::open(path).map_err(|error| {
+    let file = File::open(path).map_err(|error| {
         let message = format!("could not open file \"{display}\" for reading: {}", os_text(&error));
         let failure = PgError::new(file_error_code(&error), message);
         match error.kind() {

@@ -10,6 +10,8 @@
 //!  others      settle Sync  BEGIN Sync  Query              three
 //! ```
 
+use std::collections::VecDeque;
+
 use pgerror::{PgError, Result, SqlState};
 use pgproto::Connection;
 use pgproto::backend::tag;
@@ -80,8 +82,8 @@ pub(crate) struct Held {
     pub(crate) temp: bool,
     /// Temp tables of ours, that the user knows nothing of, are or were among them.
     pub(crate) gathered: bool,
-    /// A Parse whose success is not known yet.
-    pub(crate) parsing: Option<StatementKey>,
+    /// Parses whose success is not known yet, in order.
+    pub(crate) parsing: VecDeque<StatementKey>,
     /// The error of the answer being read.
     pub(crate) failure: Option<PgError>,
     /// CopyData is on its way from the node.
@@ -101,7 +103,7 @@ impl Held {
             ahead: 0,
             temp: false,
             gathered: false,
-            parsing: None,
+            parsing: VecDeque::new(),
             failure: None,
             copying_out: false,
             gate: None,

@@ -18,7 +18,8 @@
 //!   [`read_alone`]: the shortest way for a SELECT by itself.
 //! * [`cancel`]: stopping a session from outside; its part in breaking deadlocks over several nodes.
 //! * [`listen`]: LISTEN and NOTIFY.
-//! * [`quick`]: plans of statements that differ from earlier ones in their constants only.
+//! * [`quick`]: plans of statements that differ from earlier ones in their constants only; [`train`]: executions of one INSERT that
+//!   go together, [`coupled`] into statements of many rows.
 //! * [`load`]: the catalog, read off the primary datanode; [`basis`]: whether a plan made from it still holds.
 //!
 //! Invariants: no SQL value is ever computed here; rows are moved as bytes and looked into only for their distribution
@@ -40,6 +41,7 @@ mod copy_input;
 mod copy_out;
 mod copy_pipeline;
 mod copy_staged;
+mod coupled;
 mod ddl;
 mod describe;
 mod encoding;

@@ -71,6 +71,7 @@ pub struct Quick {
     /// How to run it, if not as the statement came: numbers of a simple query go as parameters of a prepared statement.
     pub call: Option<Call>,
     text: Option<Parameterised>,
+    pub(crate) template: Arc<Template>,
 }
 
 impl Quick {
@@ -86,6 +87,13 @@ impl Quick {
             _ => error,
         }
     }
+}
+
+/// A statement that is executed again and again.
+pub(crate) struct Again {
+    pub(crate) template: Arc<Template>,
+    shape: Shape,
+    pub(crate) basis: Arc<Basis>,
 }
 
 fn with_integers(text: &Parameterised, call: &Call) -> Call {
@@ -120,6 +128,27 @@ impl Session {
             self.basis = Some(Basis::new(&loaded, sql));
         }
         plan
+    }
+
+    /// The node of one more execution of the statement that was planned last, with other parameters; `None`: plan it.
+    /// `clock` is the node whose time counts, if one does.
+    pub(crate) fn place_again(&self, again: &Again, sql: &str, call: &Call, clock: Option<NodeId>) -> Option<NodeId> {
+        let parameters = parameter_facts(call, None);
+        let node = again.template.place(sql, &again.shape, &parameters)?;
+        if again.template.reads_clock() && clock.is_some_and(|clock| clock != node) {
+            return None;
+        }
+        if cfg!(debug_assertions) {
+            let plan = again.template.plan(sql, &again.shape, &parameters)?;
+            self.must_be_planned_so(&Plan::Forward(plan), sql, &parameters, again.basis.catalog());
+        }
+        Some(node)
+    }
+
+    /// What [`Session::place_again`] needs of the statement that was planned last.
+    pub(crate) fn again(&mut self, quick: &Quick) -> Option<Again> {
+        let basis = self.basis.take()?;
+        Some(Again { template: quick.template.clone(), shape: self.scratch.shape.clone(), basis })
     }
 
     /// Is this still the version of the catalog?
@@ -195,7 +224,7 @@ impl Session {
         }
         self.must_be_planned_so(&plan, sql, &parameters, catalog);
         self.note_catalog(catalog);
-        Some(Quick { plan, call: None, text: None })
+        Some(Quick { plan, call: None, text: None, template })
     }
 
     fn may_read_clock_on(&self, template: &Template, nodes: &[NodeId]) -> bool {
@@ -224,7 +253,7 @@ impl Session {
         if let Some(text) = &text {
             forward.sql.clone_from(&text.sql);
         }
-        Some(Quick { plan: Plan::Forward(forward), call, text })
+        Some(Quick { plan: Plan::Forward(forward), call, text, template })
     }
 
     fn known_search_path(&self, catalog: &Catalog) -> Vec<String> {

@@ -14,6 +14,10 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(6);
 /// Unanswered ones that break it.
 const PROBES_MAX: u32 = 4;
 
+/// What may lie unread in a Unix socket. The kernel's usual limit holds three frames of a COPY, so that sender and server would
+/// wake each other for every few of them; a limit of the system's may be lower.
+const SEND_BUFFER_BYTES: usize = 512 * 1024;
+
 /// For messages: where that is.
 pub(crate) fn place(host: &str, port: u16) -> String {
     match host.starts_with('/') {
@@ -25,7 +29,9 @@ pub(crate) fn place(host: &str, port: u16) -> String {
 /// Connects; nothing is sent yet.
 pub(crate) async fn open(host: &str, port: u16) -> Result<(FrameReader, FrameWriter)> {
     if host.starts_with('/') {
-        let (read, write) = UnixStream::connect(place(host, port)).await?.into_split();
+        let stream = UnixStream::connect(place(host, port)).await?;
+        rustix::net::sockopt::set_socket_send_buffer_size(&stream, SEND_BUFFER_BYTES).map_err(std::io::Error::from)?;
+        let (read, write) = stream.into_split();
         return Ok((FrameReader::new(read), FrameWriter::new(write)));
     }
     let stream = TcpStream::connect((host, port)).await?;

@@ -57,7 +57,7 @@ pub use routine::{Argument, Routine, RoutineCall, Wanted, call_targets};
 pub use session::*;
 pub use setting_calls::{SettingCalls, setting_calls};
 pub use tables::{read_tables, reads_only, written_table};
-pub use template::{ManyRows, Parameterised, Shape, Template};
+pub use template::{ManyRows, Parameterised, Repeated, Shape, Template};
 
 use context::Context;
 

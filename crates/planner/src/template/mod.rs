@@ -12,12 +12,14 @@
 //! tree (functions, casts, locks) is the same for every statement of the shape; the strings that say
 //! otherwise (`'now'`) have no shape.
 //!
-//! An INSERT of many rows of constants is placed row by row with the template of its first row ([`ManyRows`]).
+//! An INSERT of many rows of constants is placed row by row with the template of its first row ([`ManyRows`]). Of one that looks at
+//! nothing but its row several can go as one ([`Repeated`]).
 //!
 //! Invariants: a template comes from a fresh plan, which it must reproduce; it holds for one catalog version, one search
 //! path and a session without temp tables (the cache sees to that); a constant it is not sure of is planned afresh. A test
 //! compares both ways over all case files and random constants.
 
+mod blind;
 mod parameters;
 mod rows;
 mod shape;
@@ -39,6 +41,7 @@ use crate::plan::{Forward, Plan};
 use crate::session::{Parameter, SessionFacts};
 use crate::tree::{self, Ref, Walk};
 
+pub use blind::Repeated;
 pub use parameters::Parameterised;
 use parameters::Parameters;
 pub use rows::ManyRows;
@@ -54,6 +57,7 @@ pub struct Template {
     relation: Arc<Relation>,
     key: Vec<KeySource>,
     is_insert: bool,
+    is_blind: bool,
     writes: bool,
     reads_clock: bool,
     parameters: Option<Parameters>,
@@ -105,12 +109,13 @@ impl Template {
             Rows::Matching(condition) => places.in_condition(target.name, condition.as_ref().copied()?)?,
         };
         let is_insert = matches!(target.rows, Rows::Inserted(_));
+        let is_blind = matches!(&target.rows, Rows::Inserted(insert) if blind::is_blind(insert, &relation));
         let writes = !matches!(tree, NodeEnum::SelectStmt(_)) || facts.writes || facts.locking;
         let default_reads_clock =
             relation.columns.iter().filter_map(|c| c.default.as_deref()).any(crate::may_read_clock);
         let reads_clock = reads_clock || (is_insert && default_reads_clock);
         let parameters = Parameters::of(tree, sql, shape, &relation);
-        Some(Self { relation, key, is_insert, writes, reads_clock, parameters })
+        Some(Self { relation, key, is_insert, is_blind, writes, reads_clock, parameters })
     }
 
     fn agrees(
@@ -127,14 +132,19 @@ impl Template {
 
     /// The plan of a statement that has the shape this template was learned from. `None`: plan it afresh.
     pub fn plan(&self, sql: &str, shape: &Shape, parameters: &[Parameter<'_>]) -> Option<Forward> {
+        let node = self.place(sql, shape, parameters)?;
+        Some(Forward { nodes: vec![node], sql: sql.to_owned(), writes: self.writes })
+    }
+
+    /// The node of that plan.
+    pub fn place(&self, sql: &str, shape: &Shape, parameters: &[Parameter<'_>]) -> Option<NodeId> {
         let constant = |source: &KeySource| match source {
             KeySource::Literal(index) => literal(sql, shape.literals().get(*index)?),
             KeySource::Parameter(index) => Constant::of_parameter(parameters.get(*index)?),
         };
         let values: Vec<Constant> = self.key.iter().map(constant).collect::<Option<_>>()?;
         let values: Vec<&Constant> = values.iter().collect();
-        let node = self.node(&values)?;
-        Some(Forward { nodes: vec![node], sql: sql.to_owned(), writes: self.writes })
+        self.node(&values)
     }
 
     fn node(&self, values: &[&Constant]) -> Option<NodeId> {

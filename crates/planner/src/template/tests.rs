@@ -4,6 +4,8 @@
 use std::collections::HashSet;
 use std::path::Path;
 
+use catalog::{ForeignKey, RelationKind};
+
 use super::*;
 use crate::session::ParameterValue;
 
@@ -211,5 +213,53 @@ fn which_statements_have_a_template() {
             let learned = learn(sql, &mut Shape::default(), &catalog, &path);
             assert_eq!(learned.is_some(), expected, "{sql}");
         }
+    }
+}
+
+#[test]
+fn which_inserts_look_at_nothing_but_their_row() {
+    let (catalog, path) = (common::catalog(), ["public".to_owned()]);
+    let found = |sql: &str| {
+        let template =
+            learn(sql, &mut Shape::default(), &catalog, &path).unwrap_or_else(|| panic!("no template: {sql}"));
+        (template.is_blind, template.repeated(sql).map(|repeated| repeated.text(2)))
+    };
+    let row = "INSERT INTO orders (o_orderkey, o_custkey) VALUES ($1, $2)";
+    assert_eq!(found(row), (true, Some(format!("{row}, ($3, $4)"))));
+    for sql in [
+        "INSERT INTO orders VALUES (1, 2, '2024-01-01', DEFAULT)",
+        "INSERT INTO orders (o_orderkey) VALUES ($1) RETURNING o_orderkey, o_total",
+    ] {
+        assert_eq!(found(sql), (true, None), "{sql}");
+    }
+    for sql in [
+        "INSERT INTO orders (o_orderkey, o_date) VALUES ($1, now())",
+        "INSERT INTO orders (o_orderkey) VALUES ($1) ON CONFLICT DO NOTHING",
+        "INSERT INTO orders (o_orderkey) VALUES ($1) RETURNING abs(o_total)",
+        "UPDATE orders SET o_total = $1 WHERE o_orderkey = $2",
+    ] {
+        assert_eq!(found(sql), (false, None), "{sql}");
+    }
+}
+
+#[test]
+fn nothing_of_the_user_s_may_happen_at_a_blind_insert() {
+    let orders = common::catalog().relation_by_oid(16402).expect("orders").clone();
+    let statement = single("INSERT INTO orders (o_orderkey) VALUES ($1)").expect("a statement");
+    let Some(NodeEnum::InsertStmt(insert)) = statement.node() else { panic!("no INSERT") };
+    assert!(blind::is_blind(insert, &orders));
+    let key = || ForeignKey { name: "f".to_owned(), columns: vec![2], referenced: 1, referenced_columns: vec![1] };
+    let acts: [&dyn Fn(&mut Relation); 6] = [
+        &|relation| relation.has_triggers = true,
+        &|relation| relation.has_rules = true,
+        &|relation| relation.is_barrier = true,
+        &|relation| relation.code = Some(Arc::default()),
+        &|relation| relation.kind = RelationKind::PartitionedTable,
+        &|relation| relation.foreign_keys.push(key()),
+    ];
+    for (number, act) in acts.iter().enumerate() {
+        let mut changed = Relation::clone(&orders);
+        act(&mut changed);
+        assert!(!blind::is_blind(insert, &changed), "change {number}");
     }
 }
