@@ -1,4 +1,4 @@
-//! Functions of the user's that a datanode calls by itself when it reads or changes the rows of a table.
+//! Functions of the user's that a datanode calls by itself when it reads or changes the rows of a table, and what policies read.
 
 use std::sync::OnceLock;
 
