@@ -143,14 +143,13 @@ impl Session {
     }
 
     /// Gives the user's own text to the home node. If that takes it, it is left in the middle: a COPY FROM has got no data, a
-    /// COPY TO may change nothing.
+    /// COPY TO may change nothing. The session's own block may hold a lock on the table.
     async fn copy_beside(&mut self, sql: &str, is_from: bool) -> Result<()> {
         self.hold_as_is(BESIDE, Mode::Autocommit).await?;
         let held = self.link(BESIDE)?;
-        if !is_from {
-            held.link.connection.execute("BEGIN READ ONLY").await?;
-            held.begun = true;
-        }
+        let begin = if is_from { "BEGIN" } else { "BEGIN READ ONLY" };
+        held.link.connection.execute(&format!("{begin}; SET LOCAL lock_timeout TO 1")).await?;
+        held.begun = true;
         held.link.connection.query(sql.as_bytes());
         held.flush().await?;
         held.next().await.map(|_| ())
@@ -376,10 +375,10 @@ pub(crate) fn parameter_facts<'a>(call: &'a Call, known: Option<&Description>) -
 }
 
 /// The home node's error about a COPY, if it is the same with its place, or what PostgreSQL finds before an error of ours. It
-/// may not know a table that this transaction has made.
+/// may not know a table that this transaction has made, nor get a lock that it holds.
 fn better_worded(error: PgError, said: Option<PgError>) -> PgError {
-    let knows_names = |said: &PgError| said.code() != SqlState::UNDEFINED_TABLE || said.code() == error.code();
+    let could_look = |said: &PgError| said.code() == error.code() || !matches!(said.code().as_str(), "42P01" | "55P03");
     let is_ours = error.get(field::POSITION).is_none();
-    let is_better = |said: &PgError| said.message() == error.message() || (is_ours && knows_names(said));
+    let is_better = |said: &PgError| said.message() == error.message() || (is_ours && could_look(said));
     said.filter(is_better).unwrap_or_else(|| error.without(field::POSITION))
 }
