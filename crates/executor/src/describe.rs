@@ -375,9 +375,13 @@ pub(crate) fn parameter_facts<'a>(call: &'a Call, known: Option<&Description>) -
 }
 
 /// The home node's error about a COPY, if it is the same with its place, or what PostgreSQL finds before an error of ours. It
-/// may not know a table that this transaction has made, nor get a lock that it holds.
+/// may not know a table that this transaction has made, nor get a lock that it holds, nor know an option that we take on every
+/// version.
 fn better_worded(error: PgError, said: Option<PgError>) -> PgError {
-    let could_look = |said: &PgError| said.code() == error.code() || !matches!(said.code().as_str(), "42P01" | "55P03");
+    let could_look = |said: &PgError| {
+        let knows_less = said.message().starts_with("option \"") && said.message().ends_with("not recognized");
+        !knows_less && (said.code() == error.code() || !matches!(said.code().as_str(), "42P01" | "55P03"))
+    };
     let is_ours = error.get(field::POSITION).is_none();
     let is_better = |said: &PgError| said.message() == error.message() || (is_ours && could_look(said));
     said.filter(is_better).unwrap_or_else(|| error.without(field::POSITION))
