@@ -15,14 +15,14 @@ impl Client {
         let copy = copy_statement(statement)?;
         self.may_read(copy).await?;
         let source = source(&copy.source, &mut self.reader, &mut self.writer)?;
-        self.session.copy_from(plan, copy, source).await
+        self.session.copy_from(plan, copy, &statement.sql, source).await
     }
 
     pub(crate) async fn copy_home(&mut self, plan: &CopyHome, statement: &Statement) -> Result<Completion> {
         let copy = copy_statement(statement)?;
         self.may_read(copy).await?;
         let source = source(&copy.source, &mut self.reader, &mut self.writer)?;
-        self.session.copy_home(plan, copy, source).await
+        self.session.copy_home(plan, copy, &statement.sql, source).await
     }
 
     async fn may_read(&mut self, copy: &CopyStatement) -> Result<()> {
@@ -43,7 +43,7 @@ impl Client {
             CopyEndpoint::Program(_) => return Err(no_program()),
         };
         let cancel = self.session.cancel_set();
-        watched(&mut self.reader, &cancel, self.session.copy_to(plan, copy, sink)).await
+        watched(&mut self.reader, &cancel, self.session.copy_to(plan, copy, &statement.sql, sink)).await
     }
 }
 

@@ -57,6 +57,11 @@ pub fn renumber(error: PgError, relation: &str, line: impl FnOnce(u64) -> Option
     error.with(field::WHERE, context)
 }
 
+/// The line that an error's CONTEXT names.
+pub fn line_of(error: &PgError, relation: &str) -> Option<u64> {
+    line_number(error.get(field::WHERE)?, relation).map(|(line, _)| line)
+}
+
 /// Where the line number stands in a CONTEXT. The functions that COPY called come before its own line; a quoted row is
 /// the last thing in that.
 pub(crate) fn line_number(context: &[u8], relation: &str) -> Option<(u64, Range<usize>)> {

@@ -1,7 +1,8 @@
 //! The text of an input line, found again for the CONTEXT of an error that a datanode reports when the line is long gone.
 //!
 //! [`LineFinder`] reads input from the start of any line and counts lines as the router does. Input of a client cannot be
-//! read again, so [`History`] keeps its last chunks: they are shared with the reader, not copied.
+//! read again, so [`History`] keeps its last chunks: they are shared with the reader, not copied, unless they are so small
+//! that their handles would need more memory than they do.
 
 use std::collections::VecDeque;
 
@@ -13,6 +14,11 @@ use crate::utf8::Encoding;
 
 /// Most bytes that [`History`] keeps; more than what is on its way to datanodes.
 const HISTORY_BYTES_MAX: usize = 16 << 20;
+
+/// Chunks smaller than this are copied together.
+const SMALL_BYTES: usize = 1024;
+/// Bytes of the chunks copied together.
+const GROUP_BYTES_MAX: usize = 64 * 1024;
 
 /// Counts lines until it has the wanted one.
 pub struct LineFinder {
@@ -81,19 +87,49 @@ pub(crate) struct History {
 }
 
 struct Kept {
-    chunk: Bytes,
+    bytes: Stored,
     /// Lines that had ended before this chunk, and the bytes of the unfinished one.
     lines_before: u64,
     unfinished: usize,
     eol: Eol,
 }
 
+enum Stored {
+    Shared(Bytes),
+    Copied(Vec<u8>),
+}
+
+impl Stored {
+    fn len(&self) -> usize {
+        match self {
+            Stored::Shared(bytes) => bytes.len(),
+            Stored::Copied(bytes) => bytes.len(),
+        }
+    }
+
+    fn from(&self, start: usize) -> Bytes {
+        match self {
+            Stored::Shared(bytes) => bytes.slice(start..),
+            Stored::Copied(bytes) => Bytes::copy_from_slice(&bytes[start..]),
+        }
+    }
+}
+
 impl History {
     pub(crate) fn keep(&mut self, chunk: Bytes, lines_before: u64, unfinished: usize, eol: Eol) {
         self.bytes += chunk.len();
-        self.chunks.push_back(Kept { chunk, lines_before, unfinished, eol });
+        let is_small = chunk.len() < SMALL_BYTES;
+        match self.chunks.back_mut() {
+            Some(Kept { bytes: Stored::Copied(group), .. }) if is_small && group.len() < GROUP_BYTES_MAX => {
+                group.extend_from_slice(&chunk);
+            }
+            _ => {
+                let bytes = if is_small { Stored::Copied(chunk.to_vec()) } else { Stored::Shared(chunk) };
+                self.chunks.push_back(Kept { bytes, lines_before, unfinished, eol });
+            }
+        }
         while self.bytes > HISTORY_BYTES_MAX && self.chunks.len() > 1 {
-            self.bytes -= self.chunks.pop_front().map_or(0, |kept| kept.chunk.len());
+            self.bytes -= self.chunks.pop_front().map_or(0, |kept| kept.bytes.len());
         }
     }
 
@@ -110,10 +146,10 @@ impl History {
         let (mut first, mut missing) = (last, unfinished);
         while missing > 0 {
             first = first.checked_sub(1)?;
-            let here = missing.min(self.chunks[first].chunk.len());
+            let here = missing.min(self.chunks[first].bytes.len());
             missing -= here;
             if missing == 0 {
-                let start = self.chunks[first].chunk.len() - here;
+                let start = self.chunks[first].bytes.len() - here;
                 return self.read(first, start, last, LineFinder::new(encoding, scanner(eol), lines_before, wanted));
             }
         }
@@ -122,8 +158,7 @@ impl History {
 
     fn read(&self, first: usize, start: usize, last: usize, mut finder: LineFinder) -> Option<Vec<u8>> {
         for (index, kept) in self.chunks.range(first..=last).enumerate() {
-            let chunk = if index == 0 { kept.chunk.slice(start..) } else { kept.chunk.clone() };
-            if let Some(text) = finder.push(chunk) {
+            if let Some(text) = finder.push(kept.bytes.from(if index == 0 { start } else { 0 })) {
                 return Some(text);
             }
         }

@@ -15,6 +15,8 @@ use crate::utf8::{Encoding, Validity};
 const LINE_BYTES_MAX: usize = 0x3fff_ffff;
 /// Bytes that an unfinished binary tuple grows by.
 const CARRY_STEP_BYTES: usize = 8192;
+/// Memory of the carry that outlives a row.
+const CARRY_KEPT_BYTES: usize = 1 << 20;
 /// Bytes of a wrong sequence that an error may show.
 const SEQUENCE_BYTES_MAX: usize = 4;
 
@@ -127,6 +129,8 @@ impl Input {
         if excess <= self.carry_from_chunk {
             self.pos -= excess;
             self.carry.clear();
+            // A huge row's buffer is not kept for the narrow ones behind it.
+            self.carry.shrink_to(CARRY_KEPT_BYTES);
         } else {
             self.carry.drain(..at.next);
         }

@@ -16,8 +16,8 @@
 //!   that the spec names, whatever the chunking.
 //! * A value whose meaning we do not know for sure is never guessed: [`Step::Convert`] asks PostgreSQL.
 //! * The fast lane accepts a subset of what the slow lane accepts, with the same result.
-//! * Nothing is allocated per row; memory is the outputs, one partial row (at most 1 GiB), the [`LineLog`] and, of a client's
-//!   input, shared chunks of at most 16 MiB.
+//! * Nothing is allocated per row; memory is the outputs, one partial row (at most 1 GiB), the [`LineLog`] and the last 16 MiB
+//!   of a client's input.
 //!
 //! Errors that a datanode finds when it stores a row (NOT NULL, CHECK, a trigger) have `COPY t, line N: "the row"` as
 //! CONTEXT in text and CSV, and `COPY t, line N` in binary; those of an index have the latter always. So after
@@ -26,6 +26,7 @@
 //!
 //! Absent on purpose: sockets, files, threads, SQL parsing, knowledge of which tables exist.
 
+mod batches;
 mod binary;
 mod context;
 mod convert;
@@ -42,11 +43,11 @@ mod spec;
 mod utf8;
 
 pub use binary::{BINARY_HEADER, BINARY_TRAILER, BinaryError, BinaryItem, BinarySplitter, tuple_fields};
-pub use context::renumber;
+pub use context::{line_of, renumber};
 pub use convert::transcodable;
 pub use fields::fields_of;
 pub use history::LineFinder;
-pub use linelog::LineLog;
+pub use linelog::{LineLog, RowLines};
 pub use options::{CopyOptions, ForceColumns, Format, Header, OnError, OptionValue};
 pub use router::{Conversion, Router, Step};
 pub use scan::{Eol, LineScanner, Scan};

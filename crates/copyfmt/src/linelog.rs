@@ -1,7 +1,80 @@
 //! Which input line was the n-th line sent to a datanode: so that a datanode's `COPY t, line 7` becomes the user's line.
 
+use bytes::Bytes;
+
+use crate::CopyOptions;
+use crate::input::Input;
+use crate::options::Header;
+use crate::scan::{LineScanner, Scan};
+use crate::utf8::Encoding;
+
 /// Entries after which the older half is forgotten: at rows of 64 bytes and more, the last 64 MiB sent stay known.
 const GENERATION_ENTRIES: usize = 1 << 20;
+
+/// Lines of the rows of a CSV input that somebody else reads. No byte of a character looks like a newline or like the usual
+/// quotes, whatever the encoding.
+pub struct RowLines {
+    input: Input,
+    scanner: LineScanner,
+    skips_header: bool,
+    is_over: bool,
+    line: u64,
+    log: LineLog,
+}
+
+impl RowLines {
+    /// At the start of the input.
+    pub fn new(options: &CopyOptions, server_version: u32) -> Self {
+        RowLines {
+            input: Input::new(Some(Encoding::Other)),
+            scanner: LineScanner::new(options, server_version),
+            skips_header: options.header != Header::No,
+            is_over: false,
+            line: 0,
+            log: LineLog::new(1),
+        }
+    }
+
+    /// The next bytes.
+    pub fn push(&mut self, chunk: Bytes) {
+        if !self.is_over {
+            self.input.push(chunk);
+            self.count();
+        }
+    }
+
+    /// The line of the `row`-th row (from 1), once it has been read; `None` if it is unknown or forgotten.
+    pub fn line(&self, row: u64) -> Option<u64> {
+        // The last row may have no line end.
+        let behind_last = row == self.log.lines_sent(0) + 1 && self.input.unread_bytes() > 0;
+        if behind_last { Some(self.line + 1 + self.quoted()) } else { self.log.input_line(0, row) }
+    }
+
+    fn quoted(&self) -> u64 {
+        u64::from(self.scanner.quoted_lines(self.scanner.eol))
+    }
+
+    fn count(&mut self) {
+        loop {
+            let eol = self.scanner.eol;
+            let at = match self.input.scan_line(&mut self.scanner) {
+                Ok((Scan::Line { .. }, at)) => at,
+                Ok((Scan::More, _)) => return,
+                // The end; what is wrong the reader of the rows will say.
+                _ => {
+                    self.is_over = true;
+                    return;
+                }
+            };
+            self.line += 1 + u64::from(self.scanner.quoted_lines(eol));
+            self.scanner.reset();
+            self.input.leave(at);
+            if !std::mem::take(&mut self.skips_header) {
+                self.log.add(0, self.line);
+            }
+        }
+    }
+}
 
 /// One destination's log: one varint (the distance to the line before) for each line the datanode counts.
 #[derive(Default)]

@@ -7,6 +7,7 @@ use pgerror::{PgError, Result, field};
 use placement::KeyType;
 
 use crate::CopyOptions;
+use crate::batches::Batches;
 use crate::binary::BinarySplitter;
 use crate::context::{self, Place};
 use crate::convert::{Codec, Outcome};
@@ -115,6 +116,7 @@ pub struct Router {
     fields: Fields,
     placer: Placer,
     log: LineLog,
+    batches: Batches,
     /// Only of input that cannot be read again.
     history: Option<History>,
     server_version: u32,
@@ -167,7 +169,8 @@ impl Router {
             });
         }
         checks::forced_columns(&options, &columns)?;
-        let fast = if transcodes { FastLane::new(&options, spec.timezone_is_utc) } else { None };
+        let has_fields = transcodes && !columns.is_empty();
+        let fast = if has_fields { FastLane::new(&options, spec.timezone_is_utc) } else { None };
         let fast = fast.map(|fast| (fast, Tuple::new()));
         Ok(Router {
             relation: spec.relation,
@@ -183,6 +186,7 @@ impl Router {
             splitter: BinarySplitter::new(),
             fields: Fields::default(),
             log: LineLog::new(placer.destinations()),
+            batches: Batches::default(),
             history: (transcodes && spec.source == Source::Client).then(History::default),
             server_version: spec.server_version,
             placer,
@@ -215,6 +219,17 @@ impl Router {
     /// Which input line was the n-th sent to a destination.
     pub fn line_log(&self) -> &LineLog {
         &self.log
+    }
+
+    /// Batches of rows that one PostgreSQL would have stored so far.
+    pub fn batches(&self) -> u64 {
+        self.batches.count()
+    }
+
+    /// Would one PostgreSQL have stored the row at `line`, and so have found its key taken, before it read line `later`? As
+    /// if WHERE left no row out.
+    pub fn is_stored_before(&self, line: u64, later: u64) -> bool {
+        self.batches.is_stored_before(line, later)
     }
 
     /// The text of a line read not long ago, line end left out; `None` if it is forgotten, or the source is a file, which
@@ -251,7 +266,7 @@ impl Router {
 
     /// The line that an error's CONTEXT names.
     pub fn line_of_error(&self, error: &PgError) -> Option<u64> {
-        context::line_number(error.get(field::WHERE)?, &self.relation).map(|(line, _)| line)
+        context::line_of(error, &self.relation)
     }
 
     /// A datanode counts the lines it got: puts the input's line number into its error.
@@ -347,9 +362,10 @@ impl Router {
         let mut at = 0;
         let mut full = None;
         while let Some((next, length)) = fast.row(input, at, crlf, &self.columns, tuple, &mut self.placer.spans) {
-            at = next;
             self.line += 1;
             self.rows += 1;
+            self.batches.add(self.line, next - at - 1 - usize::from(crlf));
+            at = next;
             let tuple = tuple.get(length);
             let dest = self.placer.place(tuple)?;
             let output = &mut outputs[dest];
@@ -547,6 +563,9 @@ impl Router {
             self.log.add(dest, self.line);
         }
         self.rows += 1;
+        // A binary tuple has no line whose bytes PostgreSQL would count.
+        let line_bytes = if self.options.format == Format::Binary { 0 } else { current.at.content };
+        self.batches.add(self.line, line_bytes);
         self.input.leave(current.at);
         Ok((outputs[dest].len() >= self.frame_bytes).then_some(dest))
     }

@@ -206,7 +206,7 @@ pub fn answers_text(answers: &[Answer]) -> String {
 }
 
 /// Everything that has to be the same, as text, one fact a line.
-pub(crate) fn summary(answer: &Answer, ordered: bool) -> String {
+pub fn summary(answer: &Answer, ordered: bool) -> String {
     /// Object ids of user-defined types differ from server to server.
     const FIRST_USER_OID: u32 = 16384;
     let mut text = String::new();
@@ -255,7 +255,7 @@ fn row(row: &Row) -> String {
 }
 
 /// Lines that are on one side only; both sides have few lines or the same ones in most places.
-pub(crate) fn diff(expected: &str, actual: &str) -> String {
+pub fn diff(expected: &str, actual: &str) -> String {
     const LINES_MAX: usize = 12;
     let mut text = String::new();
     for (sign, lines, others) in [("one server ", expected, actual), ("the cluster", actual, expected)] {

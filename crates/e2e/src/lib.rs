@@ -6,6 +6,7 @@
 //! - [`generator`]: random statements over random tables. `tests/query_fuzz.rs`, the same way.
 //! - [`parity`]: PostgreSQL's own regression files, as psql runs them. `make parity` prints the share that is the same.
 //! - [`fuzz`]: random COPY input, of any type, option and client encoding. `tests/copy_fuzz.rs` runs it for a while, `make fuzz SECONDS=…` for longer.
+//! - `tests/malformed`: 1,500 COPYs with something wrong, or nearly so, against the stock server.
 //! - `tests/copy_options.rs`: COPY options that a stock server may not have.
 //! - `tests/lineitem.rs`, `tests/clients.rs`: loads, a coordinator killed in mid-COPY, psql, pgbench, psycopg.
 //!

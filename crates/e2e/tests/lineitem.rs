@@ -193,6 +193,70 @@ fn a_coordinator_killed_in_the_commit_leaves_all_or_nothing() {
     }
 }
 
+/// Rows of any width, each in a message of its own: what a coordinator needs for a COPY stays below 64 MiB.
+#[test]
+fn a_copy_needs_little_memory() {
+    const GROWTH_MAX: u64 = 64 << 20;
+    if testkit::self_test() {
+        eprintln!("SKIPPED: a stock server has no coordinator to measure");
+        return;
+    }
+    let cluster = cluster();
+    let mut client = cluster.connect(0).expect("a session");
+    client.run("CREATE TABLE thin (k int, v text) DISTRIBUTE BY HASH (k)").expect("a table");
+    client.run("CREATE TABLE fat (k int, j json) DISTRIBUTE BY HASH (k)").expect("a table");
+    // Both have been used once, and what is kept for good is there.
+    for sql in ["COPY thin FROM STDIN", "COPY fat FROM STDIN"] {
+        copy_rows(&mut client, sql, std::iter::once(b"1\t1\n".to_vec()));
+    }
+    let pids = cluster.coordinator_pids().expect("/proc can be read");
+    let before: Vec<u64> = pids.iter().map(|pid| reset_peak(*pid)).collect();
+    let wide = format!("1\t{}\n", "w".repeat(1 << 20)).into_bytes();
+    copy_rows(
+        &mut client,
+        "COPY thin FROM STDIN",
+        std::iter::once(wide).chain((0..800_000).map(|k| format!("{k}\ta\n").into())),
+    );
+    let json = |k: u32| format!("{k}\t[{}1]\n", "12345, ".repeat(50_000)).into_bytes();
+    copy_rows(&mut client, "COPY fat FROM STDIN", (0..80).map(json));
+    for (pid, before) in pids.iter().zip(before) {
+        let growth = memory(*pid, "VmHWM").saturating_sub(before);
+        eprintln!("a coordinator of {} MiB grew by {} MiB", before >> 20, growth >> 20);
+        assert!(growth < GROWTH_MAX, "{} MiB more", growth >> 20);
+    }
+    client.run("DROP TABLE thin, fat").expect("no lock is left");
+}
+
+fn copy_rows(client: &mut testkit::wire::Client, sql: &str, rows: impl Iterator<Item = Vec<u8>>) {
+    const MESSAGES: usize = 5000;
+    client.begin_copy(sql).expect("COPY begins");
+    let (mut count, mut batch) = (0, Vec::new());
+    let mut rows = rows.peekable();
+    while rows.peek().is_some() {
+        batch.extend(rows.by_ref().take(MESSAGES));
+        let messages: Vec<(u8, &[u8])> = batch.iter().map(|row| (b'd', &row[..])).collect();
+        client.send_messages(&messages).expect("data go out");
+        count += batch.len();
+        batch.clear();
+    }
+    let done = client.end_copy().expect("an answer");
+    assert_eq!(done.tag.as_deref(), Some(&*format!("COPY {count}")), "{:?}", done.error);
+}
+
+/// Begins the measurement of a process's highest memory; gives what it has now.
+fn reset_peak(pid: u32) -> u64 {
+    std::fs::write(format!("/proc/{pid}/clear_refs"), "5").expect("the peak is reset");
+    memory(pid, "VmRSS")
+}
+
+/// Bytes that `/proc` names so.
+fn memory(pid: u32, name: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
+    let line = status.lines().find(|line| line.starts_with(name)).expect("a line of it");
+    let kilobytes = line.split_ascii_whitespace().nth(1).and_then(|number| number.parse::<u64>().ok());
+    kilobytes.expect("a number") << 10
+}
+
 fn kill_coordinators(cluster: &Cluster) {
     let pids = cluster.coordinator_pids().expect("/proc can be read");
     assert!(!pids.is_empty(), "no coordinator process found");

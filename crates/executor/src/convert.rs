@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use catalog::NodeId;
 use copyfmt::Conversion;
-use pgerror::{PgError, Result};
+use pgerror::{PgError, Result, field};
 use pgproto::backend;
 
 use crate::call::{Call, Event, Parameters};
@@ -29,8 +29,16 @@ pub(crate) struct Converter {
     node: NodeId,
     settings: String,
     held: Option<Held>,
-    /// Name, number of arguments, and the second argument of types' input functions.
-    input_functions: HashMap<u32, (String, u32, String)>,
+    input_functions: HashMap<u32, InputFunction>,
+}
+
+/// A type's input function, with its number of arguments and its second argument.
+struct InputFunction {
+    name: String,
+    arguments: u32,
+    parameter: String,
+    /// Of a domain: it is the function of the type below it, with this modifier.
+    base_modifier: Option<String>,
 }
 
 impl Converter {
@@ -51,6 +59,10 @@ impl Converter {
 
     /// The value in the type's send format, or PostgreSQL's error.
     pub(crate) async fn convert(&mut self, conversion: &Conversion) -> Result<Option<Bytes>> {
+        self.ask(conversion).await.map_err(without_portal)
+    }
+
+    async fn ask(&mut self, conversion: &Conversion) -> Result<Option<Bytes>> {
         let (value, types, format) = match conversion.is_binary {
             true => (self.cast(conversion).await?, conversion.type_oid, 1),
             false => (self.input_call(conversion).await?, CSTRING_OID, 0),
@@ -106,26 +118,45 @@ impl Converter {
         Ok(format!("$1::{name}"))
     }
 
+    /// A call of the type's input function; of a domain that of the type below it, once the domain has taken the value: what
+    /// `domain_in` gives has no type and cannot be sent.
     async fn input_call(&mut self, conversion: &Conversion) -> Result<String> {
         let oid = conversion.type_oid;
         if !self.input_functions.contains_key(&oid) {
-            let row = self
-                .one_row(&format!(
-                    "SELECT p.oid::pg_catalog.regproc, p.pronargs, \
-                     CASE WHEN t.typelem <> 0 THEN t.typelem ELSE t.oid END FROM pg_catalog.pg_type t \
-                     JOIN pg_catalog.pg_proc p ON p.oid = t.typinput WHERE t.oid = {oid}"
-                ))
-                .await?;
-            let arguments = row[1].parse().unwrap_or(1);
-            // What `getTypeIOParam` gives.
-            self.input_functions.insert(oid, (row[0].clone(), arguments, row[2].clone()));
+            let function = self.input_function(oid).await?;
+            self.input_functions.insert(oid, function);
         }
-        let (function, arguments, parameter) = &self.input_functions[&oid];
-        Ok(match arguments {
-            1 => format!("{function}($1)"),
-            2 => format!("{function}($1, {parameter})"),
-            _ => format!("{function}($1, {parameter}, {})", conversion.type_modifier),
+        let InputFunction { name, arguments, parameter, base_modifier } = &self.input_functions[&oid];
+        let modifier = base_modifier.as_deref().map_or_else(|| conversion.type_modifier.to_string(), str::to_owned);
+        let call = match arguments {
+            1 => format!("{name}($1)"),
+            2 => format!("{name}($1, {parameter})"),
+            _ => format!("{name}($1, {parameter}, {modifier})"),
+        };
+        Ok(match base_modifier {
+            Some(_) => format!("CASE WHEN (pg_catalog.domain_in($1, {oid}, -1)) IS NOT NULL THEN {call} END"),
+            None => call,
         })
+    }
+
+    async fn input_function(&mut self, oid: u32) -> Result<InputFunction> {
+        // The parameter is what `getTypeIOParam` gives, the modifier that of `getBaseTypeAndTypmod`.
+        let row = self
+            .one_row(&format!(
+                "WITH RECURSIVE base (oid, modifier) AS (SELECT {oid}::pg_catalog.oid, -1 UNION ALL \
+                 SELECT t.typbasetype, t.typtypmod FROM base b JOIN pg_catalog.pg_type t ON t.oid = b.oid \
+                 WHERE t.typtype = 'd') \
+                 SELECT p.oid::pg_catalog.regproc, p.pronargs, \
+                 CASE WHEN t.typelem <> 0 THEN t.typelem ELSE t.oid END, b.modifier, t.oid <> {oid} FROM base b \
+                 JOIN pg_catalog.pg_type t ON t.oid = b.oid AND t.typtype <> 'd' \
+                 JOIN pg_catalog.pg_proc p ON p.oid = t.typinput"
+            ))
+            .await?;
+        let mut row = row.into_iter();
+        let mut next = || row.next().unwrap_or_default();
+        let (name, arguments, parameter, modifier) = (next(), next().parse().unwrap_or(1), next(), next());
+        let is_domain = next() == "t";
+        Ok(InputFunction { name, arguments, parameter, base_modifier: is_domain.then_some(modifier) })
     }
 
     async fn one_row(&mut self, sql: &str) -> Result<Vec<String>> {
@@ -148,6 +179,19 @@ impl Converter {
             }
         };
         Ok(self.held.insert(held))
+    }
+}
+
+/// That the value was a parameter of ours is no news for the user.
+fn without_portal(error: PgError) -> PgError {
+    let context = error.text(field::WHERE);
+    match context.strip_suffix("unnamed portal parameter $1").map(str::trim_end) {
+        Some("") => error.without(field::WHERE),
+        Some(rest) => {
+            let rest = rest.to_owned();
+            error.with(field::WHERE, rest)
+        }
+        None => error,
     }
 }
 

@@ -9,8 +9,9 @@
 //! bounded, so a slow node slows the input down. Frames go round: a writer gives its empty
 //! buffer back.
 //!
-//! Errors: PostgreSQL reports the first bad line. When one node or the router finds an error, all rows before it are
-//! still sent and every node finishes what it got, and the error of the smallest line is reported.
+//! Errors: PostgreSQL reports the first it meets. When one node or the router finds an error, all rows before it are still
+//! sent and every node finishes what it got, so that `copy_pipeline` can tell which that is. A COPY that is wrong whatever
+//! its data has the error of the home node, which is given the user's own text.
 
 use catalog::{Generated, NodeId};
 use copyfmt::{
@@ -32,28 +33,45 @@ use crate::session::{Mode, Session};
 pub(crate) const FRAME_BYTES: usize = 64 * 1024;
 
 impl Session {
-    /// Runs `COPY table FROM`, in the open block or in one of its own: all rows or none.
+    /// Runs `COPY table FROM`, in the open block or in one of its own: all rows or none. `sql` is the statement's text.
     pub async fn copy_from(
         &mut self,
         plan: &CopyFrom,
         statement: &CopyStatement,
+        sql: &str,
         source: CopySource<'_>,
     ) -> Result<Completion> {
-        let loaded = self.catalog().await?;
-        let options = copy_options(statement, true, loaded.catalog.server_version())?;
-        columns_can_be_named(plan, statement, &options)?;
+        let version = self.catalog().await?.catalog.server_version();
         self.note_write(true);
-        let result = self
-            .atomically(async |this| match &plan.stage {
-                Some(stage) => this.copy_staged(plan, stage, statement, &options, source).await,
-                None if !this.can_split(&options).await? => {
-                    let stage = Stage::of(&plan.target);
-                    this.copy_staged(plan, &stage, statement, &options, source).await
-                }
-                None => this.copy_routed(plan, &options, source, loaded.catalog.server_version()).await,
-            })
-            .await;
+        // Whoever is told to read a file might do so.
+        let sql = source.path().is_none().then_some(sql);
+        let options = checked_options(plan, statement, version);
+        let is_checked = options.is_ok();
+        let result = match options {
+            Ok(options) => self.copy_rows(plan, statement, &options, source, version).await,
+            Err(error) => Err(error),
+        };
+        let result = self.copy_placed_by_home(sql, true, is_checked, result).await;
         self.conclude(result).await.map(|rows| Completion::Tag(format!("COPY {rows}")))
+    }
+
+    async fn copy_rows(
+        &mut self,
+        plan: &CopyFrom,
+        statement: &CopyStatement,
+        options: &CopyOptions,
+        source: CopySource<'_>,
+        server_version: u32,
+    ) -> Result<u64> {
+        self.atomically(async |this| match &plan.stage {
+            Some(stage) => this.copy_staged(plan, stage, statement, options, source).await,
+            None if !this.can_split(options).await? => {
+                let stage = Stage::of(&plan.target);
+                this.copy_staged(plan, &stage, statement, options, source).await
+            }
+            None => this.copy_routed(plan, options, source, server_version).await,
+        })
+        .await
     }
 
     /// Is the input in an encoding whose lines can be found without decoding it?
@@ -90,7 +108,9 @@ impl Session {
     ) -> Result<u64> {
         let file = source.path();
         let mut spec = self.router_spec(plan, options, file.is_none(), server_version).await?;
-        let is_utf8 = self.is_transcodable(spec.options.encoding.as_deref().unwrap_or(&spec.client_encoding));
+        // Texts in binary are read in the session's encoding, whatever the option says.
+        let encodings = spec.options.encoding.iter().chain([&spec.client_encoding]);
+        let is_utf8 = encodings.into_iter().all(|encoding| self.is_transcodable(encoding));
         let all_binary = plan.columns.iter().all(|column| copyfmt::transcodable(column.type_oid));
         let is_text = options.format != Format::Binary;
         let can_transcode = all_binary && options.default.is_none() && is_utf8;
@@ -101,18 +121,22 @@ impl Session {
         let destinations = destinations(&plan.route);
         let sql = node_copy_sql(plan, options, binary);
         let nodes: Vec<NodeId> = destinations.iter().flatten().copied().collect();
+        if !nodes.contains(&self.home) {
+            // What we asked it for may have queued a BEGIN, which no COPY takes along: unread, it would cost the link.
+            self.run_on(self.home, "SELECT 1").await?;
+        }
         self.start_copy(&nodes, &sql, &mut source).await?;
         let mut input = self.open_input(source, options, plan.columns.len(), &nodes).await?;
         let converter = Converter::new(self, options.encoding.as_deref());
         let links = self.take(&nodes)?;
         let rejects = (options.on_error == OnError::Ignore).then(|| Rejects::new(options));
-        let mut copy = Copy::new(router, converter, destinations, links, binary, rejects);
+        let mut copy = Copy::new(router, converter, destinations, links, binary, plan.target.clone(), rejects);
         let (mut links, result) = copy.run(&mut input).await;
         copy.take_notices(&mut links).iter().for_each(|notice| self.notice(notice));
         self.put_back(links);
         match result {
             Ok(rows) => Ok(rows),
-            Err(error) => Err(copy.with_line_text(error, plan, file).await),
+            Err(error) => Err(copy.with_line_text(error, file).await),
         }
     }
 
@@ -151,7 +175,7 @@ impl Session {
     }
 
     /// Ends COPYs that have got no data yet. Their own errors only say that we gave up.
-    async fn abandon_copy(&mut self, nodes: &[NodeId]) {
+    pub(crate) async fn abandon_copy(&mut self, nodes: &[NodeId]) {
         for node in nodes {
             if let Ok(held) = self.link(*node)
                 && !held.link.connection.is_settled()
@@ -238,13 +262,13 @@ impl Session {
     }
 }
 
-/// `CopyGetAttnums` (PostgreSQL's `copy.c`) for the column list and the FORCE_… options, in `BeginCopyFrom`'s order.
-fn columns_can_be_named(plan: &CopyFrom, statement: &CopyStatement, options: &CopyOptions) -> Result<()> {
-    let list: &[String] = match &statement.subject {
-        CopySubject::Relation { columns, .. } => columns,
-        CopySubject::Query(_) => &[],
-    };
-    named_once(plan, list)?;
+/// The options of a COPY FROM, and what `CopyGetAttnums` (PostgreSQL's `copy.c`) checks of the column list before them and of
+/// the FORCE_… options behind them.
+fn checked_options(plan: &CopyFrom, statement: &CopyStatement, server_version: u32) -> Result<CopyOptions> {
+    if let CopySubject::Relation { columns, .. } = &statement.subject {
+        named_once(plan, columns)?;
+    }
+    let options = copy_options(statement, true, server_version)?;
     for (option, forced) in [("FORCE_NOT_NULL", &options.force_not_null), ("FORCE_NULL", &options.force_null)] {
         let ForceColumns::Columns(names) = forced else { continue };
         named_once(plan, names)?;
@@ -253,7 +277,7 @@ fn columns_can_be_named(plan: &CopyFrom, statement: &CopyStatement, options: &Co
             return Err(PgError::new(SqlState::INVALID_COLUMN_REFERENCE, message));
         }
     }
-    Ok(())
+    Ok(options)
 }
 
 /// Every name is a column's that can be copied, and none comes twice.
@@ -288,8 +312,14 @@ fn destinations(route: &Route) -> Vec<Vec<NodeId>> {
     }
 }
 
-fn node_copy_sql(plan: &CopyFrom, options: &CopyOptions, binary: bool) -> String {
+/// ` (a, b)`, but nothing for a table without columns.
+pub(crate) fn column_list(plan: &CopyFrom) -> String {
     let columns: Vec<String> = plan.columns.iter().map(|column| catalog::quote_identifier(&column.name)).collect();
+    if columns.is_empty() { String::new() } else { format!(" ({})", columns.join(", ")) }
+}
+
+fn node_copy_sql(plan: &CopyFrom, options: &CopyOptions, binary: bool) -> String {
+    let columns = column_list(plan);
     let mut list = match binary {
         true => "(FORMAT binary)".to_owned(),
         // Rows to leave out never come so far.
@@ -297,13 +327,15 @@ fn node_copy_sql(plan: &CopyFrom, options: &CopyOptions, binary: bool) -> String
             CopyOptions { on_error: OnError::Stop, reject_limit: None, log_verbosity: None, ..options.clone() }.to_sql()
         }
     };
-    if let (false, Some(encoding)) = (binary, &options.encoding) {
+    // Of binary input PostgreSQL only checks the name.
+    let is_said = !binary || options.format == Format::Binary;
+    if let (true, Some(encoding)) = (is_said, &options.encoding) {
         list = list.replacen('(', &format!("(ENCODING {}, ", catalog::quote_literal(encoding)), 1);
     }
     if options.freeze {
         list = list.replacen('(', "(FREEZE, ", 1);
     }
-    let mut sql = format!("COPY {} ({}) FROM STDIN {list}", plan.target.qualified_name(), columns.join(", "));
+    let mut sql = format!("COPY {}{columns} FROM STDIN {list}", plan.target.qualified_name());
     if let Some(condition) = &plan.where_sql {
         sql.push_str(" WHERE ");
         sql.push_str(condition);

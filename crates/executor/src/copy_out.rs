@@ -13,7 +13,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use pgerror::{PgError, Result};
 use pgproto::{FrameWriter, backend};
-use planner::parse::{CopyStatement, CopyValue};
+use planner::parse::CopyStatement;
 use planner::{CopySource, CopyTo};
 use tokio::io::AsyncWriteExt;
 use tokio::time::Instant;
@@ -37,38 +37,40 @@ pub enum CopySink<'a> {
 }
 
 impl Session {
-    /// Runs COPY TO.
+    /// Runs COPY TO. `sql` is the statement's text.
     pub async fn copy_to(
         &mut self,
         plan: &CopyTo,
         statement: &CopyStatement,
+        sql: &str,
         sink: CopySink<'_>,
     ) -> Result<Completion> {
-        let loaded = self.catalog().await?;
-        let options = copy_options(statement, false, loaded.catalog.server_version())?;
-        let result = self.copy_out(plan, statement, &options, sink).await;
+        let version = self.catalog().await?.catalog.server_version();
+        // Whoever is told to write a file might do so.
+        let sql = matches!(sink, CopySink::Client(_)).then_some(sql);
+        let options = copy_options(statement, false, version);
+        let is_checked = options.is_ok();
+        let result = match options {
+            Ok(options) => self.copy_out(plan, &options, sink).await,
+            Err(error) => Err(error),
+        };
+        let result = self.copy_placed_by_home(sql, false, is_checked, result).await;
         self.conclude(result).await.map(|rows| Completion::Tag(format!("COPY {rows}")))
     }
 
-    async fn copy_out(
-        &mut self,
-        plan: &CopyTo,
-        statement: &CopyStatement,
-        options: &CopyOptions,
-        sink: CopySink<'_>,
-    ) -> Result<u64> {
+    async fn copy_out(&mut self, plan: &CopyTo, options: &CopyOptions, sink: CopySink<'_>) -> Result<u64> {
         match &plan.source {
             CopySource::One { nodes, what } => {
                 let node = self.choose(nodes);
-                self.copy_streams(self.mode(), &[node], what, statement, options, sink).await
+                self.copy_streams(self.mode(), &[node], what, options, sink).await
             }
             CopySource::All { nodes, what } if nodes.len() == 1 => {
-                self.copy_streams(self.mode(), nodes, what, statement, options, sink).await
+                self.copy_streams(self.mode(), nodes, what, options, sink).await
             }
             CopySource::All { nodes, what } => {
                 let query = copied_query(what);
                 let read = self.begin_read(nodes, [query.as_str()]).await?;
-                let result = self.copy_streams(Mode::InBlock, nodes, what, statement, options, sink).await;
+                let result = self.copy_streams(Mode::InBlock, nodes, what, options, sink).await;
                 self.end_read(read).await;
                 result
             }
@@ -78,7 +80,7 @@ impl Session {
                 let result = match self.up_to_last(dag, &mut ready, &call).await {
                     Ok((nodes, sql)) => {
                         let what = format!("({sql})");
-                        self.copy_streams(Mode::InBlock, &nodes, &what, statement, options, sink).await
+                        self.copy_streams(Mode::InBlock, &nodes, &what, options, sink).await
                     }
                     Err(error) => Err(error),
                 };
@@ -88,7 +90,7 @@ impl Session {
             CopySource::Gather(gather) if self.gathers_beside(&gather.inputs, &gather.final_sql).await? => {
                 let sql = self.gather_beside(&gather.inputs, &gather.final_sql, &Call::default()).await?;
                 let what = format!("({sql})");
-                let result = self.copy_streams(Mode::InBlock, &[BESIDE], &what, statement, options, sink).await;
+                let result = self.copy_streams(Mode::InBlock, &[BESIDE], &what, options, sink).await;
                 self.close_beside().await;
                 result
             }
@@ -99,8 +101,8 @@ impl Session {
                 let nodes = self.gathered_nodes(&gather.inputs);
                 let read = self.begin_read(&nodes, gather.inputs.iter().map(|input| input.sql.as_str())).await?;
                 let result = match self.is_read_only() {
-                    true => self.beside(async |this| this.copy_gathered(gather, statement, options, sink).await).await,
-                    false => self.copy_gathered(gather, statement, options, sink).await,
+                    true => self.beside(async |this| this.copy_gathered(gather, options, sink).await).await,
+                    false => self.copy_gathered(gather, options, sink).await,
                 };
                 self.end_read(read).await;
                 result
@@ -111,13 +113,12 @@ impl Session {
     async fn copy_gathered(
         &mut self,
         gather: &planner::Gather,
-        statement: &CopyStatement,
         options: &CopyOptions,
         sink: CopySink<'_>,
     ) -> Result<u64> {
         let sql = self.fill_all(&gather.inputs, &gather.final_sql, &Call::default()).await?;
         let home = self.sink;
-        let rows = self.copy_streams(Mode::InBlock, &[home], &format!("({sql})"), statement, options, sink).await?;
+        let rows = self.copy_streams(Mode::InBlock, &[home], &format!("({sql})"), options, sink).await?;
         if self.sink == self.home {
             self.drop_inputs(&gather.inputs).await?;
         }
@@ -129,7 +130,6 @@ impl Session {
         mode: Mode,
         nodes: &[NodeId],
         what: &str,
-        statement: &CopyStatement,
         options: &CopyOptions,
         sink: CopySink<'_>,
     ) -> Result<u64> {
@@ -141,7 +141,7 @@ impl Session {
         for (position, node) in nodes.iter().enumerate() {
             self.hold(*node, mode).await?;
             self.sight.touch(self.place(*node));
-            let sql = format!("COPY {what} TO STDOUT {}", node_options(options, statement, position == 0));
+            let sql = format!("COPY {what} TO STDOUT {}", node_options(options, position == 0));
             self.link(*node)?.link.connection.query(sql.as_bytes());
         }
         // In READ COMMITTED a COPY has its snapshot when it answers that data will follow.
@@ -177,13 +177,12 @@ fn copied_query(what: &str) -> String {
     }
 }
 
-fn node_options(options: &CopyOptions, statement: &CopyStatement, first: bool) -> String {
+fn node_options(options: &CopyOptions, first: bool) -> String {
     let mut list = options.to_sql();
     if first && options.header != Header::No {
         list = list.replacen('(', "(HEADER, ", 1);
     }
-    let encoding = statement.options.iter().find(|(name, _)| name == "encoding");
-    if let Some((_, Some(CopyValue::Text(encoding)))) = encoding {
+    if let Some(encoding) = &options.encoding {
         list = list.replacen('(', &format!("(ENCODING {}, ", catalog::quote_literal(encoding)), 1);
     }
     list

@@ -4,16 +4,16 @@
 //! empty buffer back.
 //!
 //! When one node or the router finds an error, all rows before it are still sent and every node finishes what it got; the
-//! error of the smallest line is reported, as PostgreSQL meets it first.
+//! error that PostgreSQL meets first is reported: that of the smallest line, but that it finds a key that is taken only when
+//! it stores a batch of rows.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use catalog::NodeId;
+use catalog::{NodeId, Relation};
 use copyfmt::{CopyOptions, Router, Step};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::{backend, frontend};
-use planner::CopyFrom;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -51,6 +51,7 @@ pub(crate) struct Copy {
     binary: bool,
     /// The error to report is one of a datanode.
     node_failed: bool,
+    target: Arc<Relation>,
     /// `ON_ERROR ignore`.
     rejects: Option<Rejects>,
 }
@@ -88,6 +89,11 @@ fn is_soft(error: &PgError) -> bool {
     }
 }
 
+/// A unique key, an exclusion constraint, a row too large for an index.
+fn is_of_index(error: &PgError) -> bool {
+    matches!(error.code().as_str(), "23505" | "23P01" | "54000")
+}
+
 struct Writer {
     node: NodeId,
     orders: mpsc::Sender<Order>,
@@ -101,6 +107,7 @@ impl Copy {
         destinations: Vec<Vec<NodeId>>,
         links: Vec<(NodeId, Held)>,
         binary: bool,
+        target: Arc<Relation>,
         rejects: Option<Rejects>,
     ) -> Self {
         let (recycle, empty_buffers) = mpsc::unbounded_channel();
@@ -114,7 +121,18 @@ impl Copy {
             .collect();
         let header: &[u8] = if binary { &copyfmt::BINARY_HEADER } else { b"" };
         let outputs = (0..router.destinations()).map(|_| header.to_vec()).collect();
-        Self { router, converter, destinations, outputs, writers, empty_buffers, binary, node_failed: false, rejects }
+        Self {
+            router,
+            converter,
+            destinations,
+            outputs,
+            writers,
+            empty_buffers,
+            binary,
+            node_failed: false,
+            target,
+            rejects,
+        }
     }
 
     /// Moves all rows; gives the links back with the number of rows stored.
@@ -128,27 +146,26 @@ impl Copy {
         } else {
             self.send_rest().await;
         }
-        let (links, ended) = self.join().await;
-        let result = match (routed, ended) {
-            (Ok(()), Ok(rows)) => {
+        let (links, rows, errors) = self.join().await;
+        let result = match (routed, errors.is_empty()) {
+            (Ok(()), true) => {
                 self.count_rejects();
                 Ok(rows)
             }
-            (Err(error), Ok(_)) => Err(error),
-            (Err(error), Err(_)) if fatal => Err(error),
-            (Err(own), Err(node)) if self.line_of(&own) < self.line_of(&node) => Err(own),
-            // About the same line the node has the last word: it read the row as PostgreSQL does.
-            (_, Err(error)) => {
-                self.node_failed = true;
-                Err(error)
-            }
+            (Err(error), _) if fatal => Err(error),
+            (routed, _) => Err(self.first_met(errors, routed.err()).await),
         };
         (links, result)
     }
 
     async fn route_all(&mut self, input: &mut Input<'_>) -> Result<()> {
         let mut unswept = 0;
+        // Batches there were when a node had failed: in the one after it PostgreSQL has found out at the latest.
+        let mut failed_at = None;
         loop {
+            if failed_at.is_some_and(|batches| self.router.batches() > batches) {
+                return input.drain().await;
+            }
             match self.router.step(&mut self.outputs)? {
                 Step::NeedInput => match input.next().await.map_err(|error| self.router.while_reading(error))? {
                     Some(chunk) => {
@@ -163,8 +180,7 @@ impl Copy {
                 },
                 Step::Full { dest } => {
                     if !self.send(dest).await {
-                        // A node has failed: nothing behind the row it failed at matters.
-                        return input.drain().await;
+                        failed_at.get_or_insert(self.router.batches());
                     }
                 }
                 Step::Convert(conversion) => match self.converter.convert(&conversion).await {
@@ -267,29 +283,24 @@ impl Copy {
         }
     }
 
-    /// Waits for the writers; gives the rows stored or the error of the smallest line.
-    async fn join(&mut self) -> (Vec<(NodeId, Held)>, Result<u64>) {
+    /// Waits for the writers; gives the rows stored and the nodes' errors.
+    async fn join(&mut self) -> (Vec<(NodeId, Held)>, u64, Vec<PgError>) {
         let mut links = Vec::new();
         let mut counts: Vec<(NodeId, u64)> = Vec::new();
-        let mut failure: Option<PgError> = None;
+        let mut errors = Vec::new();
         for writer in std::mem::take(&mut self.writers) {
             drop(writer.orders);
             let (held, result) = match writer.task.await {
                 Ok(ended) => ended,
                 Err(_) => {
-                    failure.get_or_insert(PgError::internal("a COPY writer panicked"));
+                    errors.push(PgError::internal("a COPY writer panicked"));
                     continue;
                 }
             };
             links.push((writer.node, held));
             match result {
                 Ok(tag) => counts.push((writer.node, tag.and_then(|t| backend::split_command_tag(&t).1).unwrap_or(0))),
-                Err(error) => {
-                    let error = self.with_input_line(error, writer.node);
-                    if failure.as_ref().is_none_or(|first| self.line_of(&error) < self.line_of(first)) {
-                        failure = Some(error);
-                    }
-                }
+                Err(error) => errors.push(self.with_input_line(error, writer.node)),
             }
         }
         let rows = self
@@ -299,7 +310,45 @@ impl Copy {
             .filter_map(|first| counts.iter().find(|(node, _)| node == first))
             .map(|(_, count)| count)
             .sum();
-        (links, failure.map_or(Ok(rows), Err))
+        (links, rows, errors)
+    }
+
+    /// The error that one PostgreSQL would have met first; about the same line a node has the last word, since it read the
+    /// row as PostgreSQL does.
+    async fn first_met(&mut self, nodes: Vec<PgError>, own: Option<PgError>) -> PgError {
+        let several = nodes.len() + usize::from(own.is_some()) > 1;
+        let at_once = several && nodes.iter().any(is_of_index) && self.stores_row_by_row().await;
+        let mut first: Option<PgError> = None;
+        for error in nodes {
+            if first.as_ref().is_none_or(|first| self.precedes(&error, first, at_once)) {
+                first = Some(error);
+            }
+        }
+        self.node_failed = first.is_some();
+        match (first, own) {
+            (Some(node), Some(own)) if self.precedes(&own, &node, at_once) => {
+                self.node_failed = false;
+                own
+            }
+            (Some(error), _) | (None, Some(error)) => error,
+            (None, None) => PgError::internal("a COPY failed without an error"),
+        }
+    }
+
+    /// Does PostgreSQL meet this error before the other one? `at_once`: each row goes into the indexes before the next is read.
+    fn precedes(&self, error: &PgError, other: &PgError, at_once: bool) -> bool {
+        let (line, other_line) = (self.line_of(error), self.line_of(other));
+        let waits = |error: &PgError, line: u64| line != u64::MAX && !at_once && is_of_index(error);
+        let stored = |line: u64, later: u64| later == u64::MAX || self.router.is_stored_before(line, later);
+        match (waits(error, line), waits(other, other_line)) {
+            (true, false) => line < other_line && stored(line, other_line),
+            (false, true) => line <= other_line || !stored(other_line, line),
+            _ => line < other_line,
+        }
+    }
+
+    async fn stores_row_by_row(&mut self) -> bool {
+        self.target.has_triggers && self.converter.inserts_row_by_row(&self.target).await
     }
 
     /// A node counts the lines it got; the client wants the line of its input.
@@ -317,12 +366,10 @@ impl Copy {
 
     /// A node that got binary rows cannot quote the line its error is about; PostgreSQL would, unless the error came when
     /// the row was put into indexes together with others (`CopyMultiInsertBufferFlush`).
-    pub(crate) async fn with_line_text(&mut self, error: PgError, plan: &CopyFrom, file: Option<PathBuf>) -> PgError {
+    pub(crate) async fn with_line_text(&mut self, error: PgError, file: Option<PathBuf>) -> PgError {
         let line = if self.node_failed { self.router.unquoted_line(&error) } else { None };
         let Some(line) = line else { return error };
-        // A unique key, an exclusion constraint, a row too large for an index.
-        let of_index = matches!(error.code().as_str(), "23505" | "23P01" | "54000");
-        if of_index && !(plan.target.has_triggers && self.converter.inserts_row_by_row(&plan.target).await) {
+        if is_of_index(&error) && !self.stores_row_by_row().await {
             return error;
         }
         let text = match file {

@@ -2,14 +2,14 @@
 //! COPY into tables that only the home node has.
 
 use catalog::{Column, Generated};
-use copyfmt::{CopyOptions, Format, OnError};
+use copyfmt::{CopyOptions, Format, OnError, RowLines};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::frontend;
 use planner::parse::{CopyStatement, CopyValue};
 use planner::{CopyFrom, CopyHome, Stage};
 
 use crate::call::Call;
-use crate::copy_in::copy_options;
+use crate::copy_in::{column_list, copy_options};
 use crate::copy_input::{CLIENT_GAVE_UP, CopySource};
 use crate::output::Output;
 use crate::run::Completion;
@@ -60,11 +60,10 @@ impl Session {
             self.check_freeze(plan, &mut source).await?;
         }
         self.create_copy_stage(stage).await?;
-        let columns: Vec<String> = plan.columns.iter().map(|column| catalog::quote_identifier(&column.name)).collect();
         let mut sql = format!(
-            "COPY pg_temp.{} ({}) FROM STDIN {}",
+            "COPY pg_temp.{}{} FROM STDIN {}",
             catalog::quote_identifier(&stage.table),
-            columns.join(", "),
+            column_list(plan),
             all_options(options, statement)
         );
         if let Some(condition) = &plan.where_sql {
@@ -72,45 +71,52 @@ impl Session {
             sql.push_str(condition);
         }
         self.start_copy(&[self.home], &sql, &mut source).await?;
-        self.feed_home(source, options, plan.columns.len())
+        let mut lines = (options.format == Format::Csv).then(|| RowLines::new(options, version));
+        self.feed_home(source, options, plan.columns.len(), lines.as_mut())
             .await
             .map_err(|error| crate::staged::rename_stage(error, stage))?;
         let mut nothing = Spool::default();
         let drained = self.drain_stage(stage, None, &Call::default(), &mut Output::spool(&mut nothing)).await;
-        // Rows are lines, but for a header, unless one of them spans several or was left out.
-        let is_line = options.format != Format::Csv && plan.where_sql.is_none() && options.on_error == OnError::Stop;
+        // If rows were left out, nobody knows which.
+        let all_rows = plan.where_sql.is_none() && options.on_error == OnError::Stop;
         let header = u64::from(options.header != copyfmt::Header::No);
-        let rows = drained.map_err(|error| match is_line {
-            true => copyfmt::renumber(error, &stage.target.name, |row| Some(row + header)),
+        let line_of = |row: u64| lines.as_ref().map_or(Some(row + header), |lines| lines.line(row));
+        let rows = drained.map_err(|error| match all_rows {
+            true => copyfmt::renumber(error, &stage.target.name, line_of),
             false => without_copy_context(error),
         })?;
         self.run_on(self.home, &format!("DROP TABLE pg_temp.{}", catalog::quote_identifier(&stage.table))).await?;
         Ok(rows)
     }
 
-    /// Runs `COPY table FROM` of what only the home node has.
+    /// Runs `COPY table FROM` of what only the home node has. `sql` is the statement's text.
     pub async fn copy_home(
         &mut self,
         plan: &CopyHome,
         statement: &CopyStatement,
+        sql: &str,
         mut source: CopySource<'_>,
     ) -> Result<Completion> {
-        let loaded = self.catalog().await?;
-        let options = copy_options(statement, true, loaded.catalog.server_version())?;
-        let mut sql = format!("COPY {} FROM STDIN {}", plan.what, all_options(&options, statement));
-        if options.freeze {
-            sql = sql.replacen('(', "(FREEZE, ", 1);
-        }
-        if let Some(condition) = &plan.where_sql {
-            sql.push_str(" WHERE ");
-            sql.push_str(condition);
-        }
+        let version = self.catalog().await?.catalog.server_version();
+        let options = copy_options(statement, true, version);
+        let sql = match (&source, &options) {
+            // The node says best what is wrong with it.
+            (CopySource::Client(..), _) => sql.to_owned(),
+            (CopySource::File(_), Ok(options)) => home_sql(plan, statement, options),
+            (CopySource::File(_), Err(error)) => return self.conclude(Err(error.clone())).await,
+        };
         self.note_write(true);
         let result = self
             .atomically(async |this| {
                 let columns = this.start_copy(&[plan.node], &sql, &mut source).await?;
                 this.link(plan.node)?.temp = true;
-                this.feed_home(source, &options, columns).await
+                match options {
+                    Ok(options) => this.feed_home(source, &options, columns, None).await,
+                    Err(error) => {
+                        this.abandon_copy(&[plan.node]).await;
+                        Err(error)
+                    }
+                }
             })
             .await;
         let tag =
@@ -118,12 +124,13 @@ impl Session {
         Ok(Completion::Tag(tag))
     }
 
-    /// The rest of a COPY on the home node, which gets the input as it is.
+    /// The rest of a COPY on the home node, which gets the input as it is; `lines` are counted on the way.
     async fn feed_home(
         &mut self,
         source: CopySource<'_>,
         options: &CopyOptions,
         columns: usize,
+        mut lines: Option<&mut RowLines>,
     ) -> Result<Option<String>> {
         let home = self.home;
         let mut input = self.open_input(source, options, columns, &[home]).await?;
@@ -133,6 +140,9 @@ impl Session {
                 Ok(None) => break None,
                 Err(error) => break Some(error),
             };
+            if let Some(lines) = &mut lines {
+                lines.push(chunk.clone());
+            }
             let connection = &mut self.link(home)?.link.connection;
             connection.out().extend_from_slice(&frontend::copy_data_header(chunk.len()));
             connection.write_through(&chunk).await?;
@@ -154,6 +164,19 @@ impl Session {
             _ => ended,
         }
     }
+}
+
+/// A COPY of a file, which we read, into what only the home node has.
+fn home_sql(plan: &CopyHome, statement: &CopyStatement, options: &CopyOptions) -> String {
+    let mut sql = format!("COPY {} FROM STDIN {}", plan.what, all_options(options, statement));
+    if options.freeze {
+        sql = sql.replacen('(', "(FREEZE, ", 1);
+    }
+    if let Some(condition) = &plan.where_sql {
+        sql.push_str(" WHERE ");
+        sql.push_str(condition);
+    }
+    sql
 }
 
 /// Here it is the home node that leaves rows out.
@@ -210,11 +233,11 @@ fn all_options(options: &CopyOptions, statement: &CopyStatement) -> String {
             ("header", Some(CopyValue::Text(value))) => more.push(format!("HEADER {value}")),
             ("header", Some(CopyValue::Integer(value))) => more.push(format!("HEADER {value}")),
             ("header", _) => more.push("HEADER".to_owned()),
-            ("encoding", Some(CopyValue::Text(value))) => {
-                more.push(format!("ENCODING {}", catalog::quote_literal(value)));
-            }
             _ => {}
         }
+    }
+    if let Some(encoding) = &options.encoding {
+        more.push(format!("ENCODING {}", catalog::quote_literal(encoding)));
     }
     if !more.is_empty() {
         list = list.replacen('(', &format!("({}, ", more.join(", ")), 1);

@@ -1,7 +1,7 @@
 //! Planning with the session's catalog, and what PostgreSQL says of a statement before it runs.
 
 use catalog::NodeId;
-use pgerror::{PgError, Result, SqlState};
+use pgerror::{PgError, Result, SqlState, field};
 use pgproto::backend::Field;
 use planner::{OutputColumn, Parameter, ParameterValue, Plan, SessionFacts, Statement, StatementKind};
 
@@ -118,6 +118,41 @@ impl Session {
         let read = self.read_beside(sql).await;
         self.close_beside().await;
         read.err().filter(|other| other.message() == error.message()).unwrap_or(error)
+    }
+
+    /// The result of a COPY; an error that its options were found to have, or that is about a place in its text, in the home
+    /// node's words. Without `sql` nobody is asked.
+    pub(crate) async fn copy_placed_by_home<T>(
+        &mut self,
+        sql: Option<&str>,
+        is_from: bool,
+        is_checked: bool,
+        result: Result<T>,
+    ) -> Result<T> {
+        // One with a context is about the data.
+        let is_of_text = |error: &PgError| error.get(field::POSITION).is_some() && error.get(field::WHERE).is_none();
+        match (result, sql) {
+            (Err(error), Some(sql)) if !is_checked || is_of_text(&error) => {
+                let refused = self.copy_beside(sql, is_from).await;
+                self.close_beside().await;
+                Err(better_worded(error, refused.err()))
+            }
+            (Err(error), None) if is_of_text(&error) => Err(error.without(field::POSITION)),
+            (result, _) => result,
+        }
+    }
+
+    /// Gives the user's own text to the home node. If that takes it, it is left in the middle: a COPY FROM has got no data, a
+    /// COPY TO may change nothing. The session's own block may hold a lock on the table.
+    async fn copy_beside(&mut self, sql: &str, is_from: bool) -> Result<()> {
+        self.hold_as_is(BESIDE, Mode::Autocommit).await?;
+        let held = self.link(BESIDE)?;
+        let begin = if is_from { "BEGIN" } else { "BEGIN READ ONLY" };
+        held.link.connection.execute(&format!("{begin}; SET LOCAL lock_timeout TO 1")).await?;
+        held.begun = true;
+        held.link.connection.query(sql.as_bytes());
+        held.flush().await?;
+        held.next().await.map(|_| ())
     }
 
     async fn read_beside(&mut self, sql: &str) -> Result<()> {
@@ -337,4 +372,17 @@ pub(crate) fn parameter_facts<'a>(call: &'a Call, known: Option<&Description>) -
             Parameter { type_oid: if described != 0 { described } else { declared }, value }
         })
         .collect()
+}
+
+/// The home node's error about a COPY, if it is the same with its place, or what PostgreSQL finds before an error of ours. It
+/// may not know a table that this transaction has made, nor get a lock that it holds, nor know an option that we take on every
+/// version.
+fn better_worded(error: PgError, said: Option<PgError>) -> PgError {
+    let could_look = |said: &PgError| {
+        let knows_less = said.message().starts_with("option \"") && said.message().ends_with("not recognized");
+        !knows_less && (said.code() == error.code() || !matches!(said.code().as_str(), "42P01" | "55P03"))
+    };
+    let is_ours = error.get(field::POSITION).is_none();
+    let is_better = |said: &PgError| said.message() == error.message() || (is_ours && could_look(said));
+    said.filter(is_better).unwrap_or_else(|| error.without(field::POSITION))
 }

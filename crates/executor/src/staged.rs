@@ -211,9 +211,13 @@ impl Session {
         let results = futures_util::future::join_all(work).await;
         self.put_back(links);
         let row = |node, sent: u64| Some(rows_before + batch.places.get(node)?.get(sent.checked_sub(1)? as usize)? + 1);
-        let failed = nodes.iter().zip(results).find_map(|(node, result)| Some((node, result.err()?)));
-        let Some((node, error)) = failed else { return Ok(batch.rows) };
-        Err(copyfmt::renumber(error, &stage.target.name, |sent| row(node, sent)))
+        let name = &stage.target.name;
+        let failures = nodes.iter().zip(results).filter_map(|(node, result)| {
+            let error = result.err()?;
+            Some(copyfmt::renumber(error, name, |sent| row(node, sent)))
+        });
+        let first = failures.min_by_key(|error| copyfmt::line_of(error, name).unwrap_or(u64::MAX));
+        first.map_or(Ok(batch.rows), Err)
     }
 
     async fn insert_batch(

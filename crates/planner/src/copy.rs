@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use catalog::{Column, Distribution, Generated, Relation};
-use pgerror::{PgError, Result};
+use pg_query::NodeEnum;
+use pgerror::{PgError, Result, SqlState};
 
 use crate::code;
 use crate::context::{Context, Named};
@@ -30,10 +31,15 @@ fn subject(name: &str, columns: &[String]) -> String {
 fn from(ctx: &Context<'_>, copy: &CopyStatement, schema: Option<&str>, name: &str, columns: &[String]) -> Result<Plan> {
     let relation = match ctx.resolve(&tree::table(schema.unwrap_or_default(), name, None))? {
         Named::Distributed(relation) => relation,
-        Named::View(_) => {
+        Named::View(view) if view.has_triggers => {
             return Err(
                 PgError::unsupported(format!("COPY into view \"{name}\"")).hint("Copy into the table under the view.")
             );
+        }
+        // Without a trigger PostgreSQL refuses it too.
+        Named::View(view) => {
+            let what = subject(&view.qualified_name(), columns);
+            return Ok(Plan::CopyHome(CopyHome { node: ctx.home(), what, where_sql: copy.where_sql.clone() }));
         }
         Named::Home(relation) => {
             let what = subject(&home_name(relation, schema, name), columns);
@@ -102,17 +108,17 @@ fn needs_stage(ctx: &Context<'_>, copy: &CopyStatement, relation: &Relation, cop
     Ok(!missing.into_iter().all(|c| same_everywhere(&c)) || marked || condition_differs)
 }
 
-fn query_of(expression: &str) -> Result<pg_query::NodeEnum> {
-    Ok(pg_query::NodeEnum::SelectStmt(Box::new(tree::parse_select(&format!("SELECT {expression}"))?)))
+fn query_of(expression: &str) -> Result<NodeEnum> {
+    Ok(NodeEnum::SelectStmt(Box::new(tree::parse_select(&format!("SELECT {expression}"))?)))
 }
 
 fn is_literal(node: &pg_query::Node) -> bool {
     match &node.node {
-        Some(pg_query::NodeEnum::AConst(_)) => true,
-        Some(pg_query::NodeEnum::TypeCast(cast)) => {
+        Some(NodeEnum::AConst(_)) => true,
+        Some(NodeEnum::TypeCast(cast)) => {
             let clock = matches!(
                 cast.arg.as_deref().and_then(|a| a.node.as_ref()),
-                Some(pg_query::NodeEnum::AConst(c)) if matches!(&c.val, Some(pg_query::protobuf::a_const::Val::Sval(s))
+                Some(NodeEnum::AConst(c)) if matches!(&c.val, Some(pg_query::protobuf::a_const::Val::Sval(s))
                     if ["now", "today", "tomorrow", "yesterday"].contains(&s.sval.trim().to_lowercase().as_str()))
             );
             !clock && cast.arg.as_deref().is_some_and(is_literal)
@@ -152,7 +158,24 @@ fn to(ctx: &Context<'_>, schema: Option<&str>, name: &str, columns: &[String]) -
     Ok(Plan::CopyTo(CopyTo { source }))
 }
 
+/// A change of rows without RETURNING.
+fn returns_nothing(query: &Statement) -> bool {
+    match query.tree.as_deref() {
+        Some(NodeEnum::InsertStmt(insert)) => insert.returning_clause.is_none(),
+        Some(NodeEnum::UpdateStmt(update)) => update.returning_clause.is_none(),
+        Some(NodeEnum::DeleteStmt(delete)) => delete.returning_clause.is_none(),
+        Some(NodeEnum::MergeStmt(merge)) => merge.returning_clause.is_none(),
+        _ => false,
+    }
+}
+
 fn to_query(ctx: &Context<'_>, query: &Statement) -> Result<Plan> {
+    if query.kind == StatementKind::CreateTableAs {
+        return Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, "COPY (SELECT INTO) is not supported"));
+    }
+    if returns_nothing(query) {
+        return Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, "COPY query must have a RETURNING clause"));
+    }
     let source = match &query.kind {
         StatementKind::Select => match select::plan(ctx, query)? {
             Plan::Dag(dag) => CopySource::Dag(dag),

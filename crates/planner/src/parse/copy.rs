@@ -15,8 +15,7 @@ pub(super) fn classify(sql: &str, copy: &CopyStmt) -> Result<CopyStatement> {
         (command, true) => CopyEndpoint::Program(command.to_owned()),
         (path, false) => CopyEndpoint::File(path.to_owned()),
     };
-    let options =
-        copy.options.iter().filter_map(def_elem).map(|d| Ok((d.defname.to_lowercase(), option(d.arg.as_deref())?)));
+    let options = copy.options.iter().filter_map(def_elem).map(|d| Ok((d.defname.clone(), option(d.arg.as_deref())?)));
     Ok(CopyStatement {
         subject: subject(sql, copy)?,
         is_from: copy.is_from,
