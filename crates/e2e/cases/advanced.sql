@@ -79,9 +79,7 @@ CREATE PROCEDURE add_row(i int) LANGUAGE sql AS 'INSERT INTO tgt VALUES (i, ''by
 CALL add_row(500);
 SELECT v FROM tgt WHERE k = 500;
 CREATE AGGREGATE product(int) (SFUNC = int4mul, STYPE = int, INITCOND = 1);
--- refused: mixed | v1 | v3
 SELECT product(k) FROM tgt WHERE k IN (2, 3, 4);
--- refused: mixed | v1 | v3
 SELECT n, product(k) FROM tgt WHERE k < 5 GROUP BY n ORDER BY n;
 LISTEN chan;
 UNLISTEN *;

@@ -151,7 +151,7 @@ const LENGTHS: usize = 16;
 
 impl Spilled {
     fn new() -> Result<Self> {
-        Ok(Self { file: tempfile::tempfile().map_err(|error| failed(&error))?, read: 0, written: 0 })
+        Ok(Self { file: file_without_name().map_err(|error| failed(&error))?, read: 0, written: 0 })
     }
 
     fn bytes(&self) -> usize {
@@ -190,6 +190,14 @@ impl Spilled {
         self.read += bytes.len() as u64;
         Ok(())
     }
+}
+
+/// In TMPDIR, or where every program may make files if that is somebody else's.
+fn file_without_name() -> std::io::Result<File> {
+    tempfile::tempfile().or_else(|error| match error.kind() {
+        std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::NotFound => tempfile::tempfile_in("/var/tmp"),
+        _ => Err(error),
+    })
 }
 
 fn failed(error: &std::io::Error) -> PgError {
