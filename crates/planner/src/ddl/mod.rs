@@ -1,7 +1,7 @@
 //! DDL: where it runs, what it means for the distribution of tables, and what is refused.
 
 use catalog::{NodeId, RelationKind};
-use pg_query::protobuf::{ObjectType, RangeVar, ReindexObjectType};
+use pg_query::protobuf::{AlterPublicationStmt, CreatePublicationStmt, ObjectType, RangeVar, ReindexObjectType};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
 
@@ -98,6 +98,13 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     }
 }
 
+/// Does a publication name our own metadata?
+fn is_in_our_schema(object: &Node) -> bool {
+    let Some(NodeEnum::PublicationObjSpec(object)) = &object.node else { return false };
+    let table = object.pubtable.as_ref().and_then(|table| table.relation.as_ref());
+    object.name == "loxo" || table.is_some_and(|table| table.schemaname == "loxo")
+}
+
 fn has_parent(table: &pg_query::protobuf::CreateStmt) -> bool {
     !table.inh_relations.is_empty()
 }
@@ -169,6 +176,12 @@ fn refusal(node: &NodeEnum) -> Option<PgError> {
         // Nobody could commit over several nodes any more: our own tables have no replica identities.
         NodeEnum::CreatePublicationStmt(publication) if publication.for_all_tables => {
             ("a publication FOR ALL TABLES", "Name the tables, or FOR TABLES IN SCHEMA.")
+        }
+        NodeEnum::CreatePublicationStmt(CreatePublicationStmt { pubobjects, .. })
+        | NodeEnum::AlterPublicationStmt(AlterPublicationStmt { pubobjects, .. })
+            if pubobjects.iter().any(is_in_our_schema) =>
+        {
+            ("a publication of schema loxo", "Publish the tables of your own schemas.")
         }
         NodeEnum::CreateForeignTableStmt(table) if table.base_stmt.as_ref().is_some_and(has_parent) => (
             "a foreign table as a partition or child",

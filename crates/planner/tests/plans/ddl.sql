@@ -455,3 +455,13 @@ CREATE PUBLICATION p FOR ALL TABLES
 ERROR 0A000 a publication FOR ALL TABLES is not supported on distributed tables
   hint: Name the tables, or FOR TABLES IN SCHEMA.
 
+CREATE PUBLICATION p FOR TABLES IN SCHEMA loxo
+----
+ERROR 0A000 a publication of schema loxo is not supported on distributed tables
+  hint: Publish the tables of your own schemas.
+
+ALTER PUBLICATION p ADD TABLE loxo.decision
+----
+ERROR 0A000 a publication of schema loxo is not supported on distributed tables
+  hint: Publish the tables of your own schemas.
+
