@@ -50,3 +50,13 @@ ROLLBACK;
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT id FROM who w WHERE NOT EXISTS (SELECT * FROM act WHERE act.who = w.id) ORDER BY 1;
 COMMIT;
+-- One node looks through a large table for all: NULLs, a WITH item in the question, keys of two columns, a sub-select in the other conditions.
+CREATE TABLE crowd (id int PRIMARY KEY, band int, "Phone" text, score numeric) /*dist: replication | replication | hash(id)*/;
+INSERT INTO crowd SELECT g, g % 500, (10 + g % 23) || '-' || g, CASE WHEN g % 11 = 0 THEN NULL ELSE g % 1000 END FROM generate_series(1, 60000) g;
+ANALYZE crowd;
+SELECT left("Phone", 2) AS code, count(*), sum(score) FROM crowd WHERE band = 7 AND score > (SELECT avg(score) FROM crowd WHERE band < 9) AND NOT EXISTS (SELECT * FROM act WHERE act.v = crowd.id) GROUP BY 1 ORDER BY 1;
+SELECT c.id, c.score FROM crowd c WHERE c.band = 7 AND c.id NOT IN (SELECT act.v FROM act WHERE act.v IS NOT NULL) ORDER BY 1;
+SELECT c.id FROM crowd c WHERE c.band = 7 AND c.id NOT IN (SELECT act.v FROM act) ORDER BY 1;
+WITH late AS (SELECT act.id AS at, b FROM act WHERE act.v > 2) SELECT c.id, c."Phone" FROM crowd c WHERE c.band IN (7, 8) AND c.score IS NOT NULL AND EXISTS (SELECT 1 FROM late WHERE late.at = c.id AND late.b <> "Phone") ORDER BY 1;
+SELECT count(*) FROM crowd c WHERE band = 7 AND score < ALL (SELECT act.v FROM act WHERE act.id = c.id);
+SELECT p.a, (SELECT count(*) FROM crowd c WHERE c.band = 7 AND c.id < 9000 AND EXISTS (SELECT 1 FROM act WHERE act.id = c.id)) FROM pair p WHERE p.b = 'b1' ORDER BY 1;

@@ -1,6 +1,7 @@
 //! Plans of many statements, as text files under `tests/plans`: a statement, `----`, its plan or error, a blank line.
 //! `UPDATE_PLANS=1 cargo test -p planner` rewrites them; read the difference before committing it.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -27,7 +28,7 @@ fn answer(sql: &str) -> String {
         clock: None,
         now: None,
         exchanges: if changed.is_empty() { Exchanges::Seeing } else { Exchanges::SeeingBut(&changed) },
-        estimates: None,
+        estimates: Some(&estimates(sql)),
     };
     let statements = match planner::parse(sql) {
         Ok(statements) => statements,
@@ -51,6 +52,16 @@ fn describe(sql: &str) -> Option<Vec<OutputColumn>> {
         OutputColumn { name: name.to_owned(), type_oid: oid.parse().unwrap(), type_modifier: -1 }
     };
     Some(list.split(',').map(column).collect())
+}
+
+/// First lines `-- estimated 7: SELECT …` say what the home node expects of a text.
+fn estimates(sql: &str) -> HashMap<String, f64> {
+    let lines = sql.lines().map_while(|line| line.strip_prefix("-- estimated "));
+    let estimate = |line: &str| {
+        let (rows, text) = line.split_once(": ").unwrap();
+        (text.to_owned(), rows.parse().unwrap())
+    };
+    lines.map(estimate).collect()
 }
 
 /// A first line `-- changed: a, b!` is about tables that the transaction block has changed; b is locked besides.

@@ -435,3 +435,45 @@ Dag over [0 1 2]
   Scatter to [0 1 2]
     SELECT c_name FROM customer WHERE c_nation IN (SELECT loxo_c1 AS n_key FROM loxo_x1)
 
+SELECT x_age, count(*) FROM people WHERE x_name LIKE 'a%' AND x_age > 40 AND x_age < (SELECT avg(x_age) FROM people) AND NOT EXISTS (SELECT * FROM clicks WHERE k_user = x_key) GROUP BY x_age
+----
+Dag over [0 1 2]
+  loxo_x1 from [0] to all of [0 1 2]
+    SELECT people.x_key AS loxo_c1, people.x_name AS loxo_c2, people.x_age AS loxo_c3 FROM people WHERE x_name LIKE 'a%' AND x_age > 40 AND x_age < (SELECT avg(x_age) FROM people)
+  loxo_x2 from [0 1 2] to node 0
+    SELECT people.x_key AS loxo_c1, people.x_name AS loxo_c2, people.x_age AS loxo_c3 FROM (SELECT loxo_c1 AS x_key, loxo_c2 AS x_name, loxo_c3 AS x_age FROM loxo_x1) people WHERE NOT EXISTS (SELECT * FROM clicks WHERE k_user = x_key)
+  Forward to 0
+    SELECT x_age, count(*) FROM (SELECT loxo_c1 AS x_key, loxo_c2 AS x_name, loxo_c3 AS x_age FROM loxo_x2 GROUP BY loxo_c1, loxo_c2, loxo_c3 HAVING pg_catalog.count(*) >= 3) people GROUP BY x_age
+
+SELECT x_age, count(*) FROM people WHERE x_name LIKE 'a%' AND NOT EXISTS (SELECT * FROM clicks WHERE k_user = x_key) GROUP BY x_age
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to node 0
+    SELECT people.x_key AS loxo_c1, people.x_name AS loxo_c2, people.x_age AS loxo_c3 FROM people WHERE x_name LIKE 'a%' AND NOT EXISTS (SELECT * FROM clicks WHERE k_user = x_key)
+  Forward to 0
+    SELECT x_age, count(*) FROM (SELECT loxo_c1 AS x_key, loxo_c2 AS x_name, loxo_c3 AS x_age FROM loxo_x1 GROUP BY loxo_c1, loxo_c2, loxo_c3 HAVING pg_catalog.count(*) >= 3) people GROUP BY x_age
+
+-- estimated 5000: SELECT k_user FROM clicks WHERE k_paid > 5
+-- estimated 60: SELECT DISTINCT k_user FROM clicks WHERE k_paid > 5
+SELECT c_name FROM customer WHERE c_custkey NOT IN (SELECT k_user FROM clicks WHERE k_paid > 5)
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to all of [0 1 2]
+    SELECT DISTINCT k_user FROM clicks WHERE k_paid > 5
+  Scatter to [0 1 2]
+    SELECT c_name FROM customer WHERE NOT c_custkey IN (SELECT loxo_c1 AS k_user FROM loxo_x1)
+
+-- estimated 5000: SELECT k_user FROM clicks WHERE k_paid > 5
+-- estimated 60: SELECT DISTINCT k_user FROM clicks WHERE k_paid > 5
+SELECT c_name FROM customer WHERE c_custkey > ANY (SELECT k_user FROM clicks WHERE k_paid > 5) AND c_nation < (SELECT count(*) FROM (SELECT k_user FROM clicks WHERE k_paid > 5) x)
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to node 0
+    SELECT count(*) AS loxo_c1 FROM (SELECT k_user FROM clicks WHERE k_paid > 5) x
+  loxo_x2 from [0] to all of [0 1 2]
+    SELECT COALESCE(sum(loxo_c1), 0)::bigint AS count FROM loxo_x1
+  loxo_x3 from [0 1 2] to all of [0 1 2]
+    SELECT DISTINCT k_user FROM clicks WHERE k_paid > 5
+  Scatter to [0 1 2]
+    SELECT c_name FROM customer WHERE c_custkey > ANY (SELECT loxo_c1 AS k_user FROM loxo_x3) AND c_nation < (SELECT loxo_c1 AS count FROM loxo_x2)
+

@@ -4,11 +4,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use catalog::{Column, Distribution, Generated, Relation};
-use pg_query::protobuf::{SelectStmt, SetOperation, WithClause};
+use pg_query::protobuf::{SelectStmt, SetOperation, SubLinkType, WithClause};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::estimate::{STEP, width};
+use super::moves::make_distinct;
+use super::spread::DISTINCT_MAX;
 use super::{Found, Markers, Search, State, exchanged_table};
 use crate::context::{Context, Named};
 use crate::plan::{Exchange, FinalSql, Gather, Plan, Route};
@@ -106,8 +108,15 @@ impl Search<'_> {
         if let Some((_, table)) = state.made.iter().find(|(text, _)| *text == block.text) {
             return Ok(vec![(replace(query, block, table)?, state.clone())]);
         }
-        let Some(found) = self.best(&block.query, state, &[])? else { return Ok(Vec::new()) };
-        let rows = self.block_rows(block, &found)?;
+        let Some(mut found) = self.best(&block.query, state, &[])? else { return Ok(Vec::new()) };
+        let (mut text, mut rows) = (block.text.clone(), self.block_rows(block, &found)?);
+        if found.state.exchanges.len() == state.exchanges.len()
+            && let Plan::Scatter(scatter) = &mut found.last
+            && let Some((once, few)) = self.once(query, block, state)?
+        {
+            (text, rows) = (once, few * scatter.nodes.len() as f64);
+            scatter.sql.clone_from(&text);
+        }
         let home = vec![self.ctx.home()];
         let everywhere = Distribution::Replicated { nodes: self.nodes.clone() };
         let mut options = Vec::new();
@@ -134,10 +143,32 @@ impl Search<'_> {
             let is_single = self.is_single(block)?;
             let table = exchanged_table(None, exchange.table.clone(), columns, distribution);
             let table = state.add(exchange, Relation { rows: if is_single { 1.0 } else { 0.0 }, ..table });
-            state.made.push((block.text.clone(), table.clone()));
+            state.made.push((text.clone(), table.clone()));
             options.push((replace(query, block, &table)?, state));
         }
         Ok(options)
+    }
+
+    /// The text of a block that gives each of its rows once, and how many a node gives then: if nobody asks how often one occurs,
+    /// and that makes them far fewer.
+    fn once(&self, query: &SelectStmt, block: &Block, state: &State) -> Result<Option<(String, f64)>> {
+        let columns = self.columns_shown(&block.query, block.names.len(), state)?;
+        let is_comparable =
+            |column: &Column| column.deterministic && self.ctx.catalog.key_type(column.type_oid).is_some();
+        let reads_made = state.exchanges.iter().any(|exchange| block.text.contains(&exchange.table));
+        if reads_made
+            || !columns.iter().all(is_comparable)
+            || !is_just_rows(self.ctx, &block.query)?
+            || !is_only_asked(query, block)?
+        {
+            return Ok(None);
+        }
+        let mut once = block.query.clone();
+        make_distinct(&mut once);
+        Ok(match (self.estimated(&block.query)?, self.estimated(&once)?) {
+            (Some(all), Some(few)) if few < all * DISTINCT_MAX => Some((tree::deparse_select(&once)?, few)),
+            _ => None,
+        })
     }
 
     /// A plan's rows as a text and the nodes to run it on; what must be gathered for it becomes exchanges of its own.
@@ -236,6 +267,38 @@ impl Search<'_> {
 /// `count(…)` is a whole number, whatever it counts.
 fn counts_rows(value: &Node) -> bool {
     matches!(&value.node, Some(NodeEnum::FuncCall(call)) if call.funcname.last().and_then(tree::text_of) == Some("count"))
+}
+
+/// Does it give columns of rows as they are found, in any order?
+fn is_just_rows(ctx: &Context<'_>, select: &SelectStmt) -> Result<bool> {
+    Ok(select.op == SetOperation::SetopNone as i32
+        && select.with_clause.is_none()
+        && select.distinct_clause.is_empty()
+        && select.group_clause.is_empty()
+        && select.sort_clause.is_empty()
+        && select.limit_count.is_none()
+        && select.limit_offset.is_none()
+        && !shape::is_aggregated(ctx, select)?)
+}
+
+/// Is every place of the block in IN, ANY or ALL? How often a row occurs does not matter there.
+fn is_only_asked(query: &SelectStmt, block: &Block) -> Result<bool> {
+    let (mut places, mut asked) = (0, 0);
+    let is_block = |node: &Node| node.node.as_ref() == Some(&block.original);
+    query.walk(&mut |node| {
+        match node {
+            Ref::SelectStmt(select) => {
+                places += usize::from(matches!(&block.original, NodeEnum::SelectStmt(b) if **b == *select))
+            }
+            Ref::SubLink(link) if link.subselect.as_deref().is_some_and(is_block) => {
+                let kind = SubLinkType::try_from(link.sub_link_type);
+                asked += usize::from(matches!(kind, Ok(SubLinkType::AnySublink | SubLinkType::AllSublink)));
+            }
+            _ => {}
+        }
+        Ok(true)
+    })?;
+    Ok(asked > 0 && asked == places)
 }
 
 /// A column of which only the name is known: it is equal to nothing we could prove.

@@ -11,7 +11,7 @@ use crate::select::shape;
 use crate::tree;
 
 /// Guessed part of the rows that a condition keeps.
-const KEPT_BY_CONDITION: f64 = 0.3;
+pub(super) const KEPT_BY_CONDITION: f64 = 0.3;
 /// Rows of a table that was never analysed.
 const ROWS_UNKNOWN: f64 = 1000.0;
 

@@ -28,7 +28,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use super::blocks::with_ctes;
-use super::estimate::{STEP, width};
+use super::estimate::{KEPT_BY_CONDITION, STEP, width};
 use super::{Search, State, exchanged_table};
 use crate::context::{Context, Named};
 use crate::plan::{Exchange, FinalSql, Route};
@@ -41,11 +41,17 @@ use crate::tree::{self, Ref, Walk};
 /// Rows of a table that was never analysed.
 const ROWS_UNKNOWN: f64 = 1000.0;
 
+/// What it costs a node to look at a row of R and the other conditions, where moving one costs 1.
+const LOOK: f64 = 0.1;
+
 /// Most columns of a row that travel. To find the rest of a row by its key again costs about as much.
 const COLUMNS_MAX: usize = 8;
 
 /// A condition that nodes can decide row by row.
 struct Asked {
+    condition: Node,
+    /// The rows of R that are asked about.
+    candidates: SelectStmt,
     /// The rows that pass on a node.
     passing: SelectStmt,
     nodes: Vec<NodeId>,
@@ -59,7 +65,8 @@ struct Asked {
     is_enough: bool,
     /// Conditions of the level that are not part of `passing`.
     rest: Vec<Node>,
-    /// Rows of R that are asked about.
+    /// Rows of R, and how many of them are asked about.
+    all: f64,
     rows: f64,
 }
 
@@ -117,9 +124,23 @@ impl Search<'_> {
                 continue;
             }
             let all = if relation.rows > 0.0 { relation.rows } else { ROWS_UNKNOWN };
-            let rows = self.estimated(&without)?.unwrap_or(all);
+            let guessed = all * KEPT_BY_CONDITION.powi(tree::conjuncts(without.where_clause.as_deref()).len() as i32);
+            let rows = self.estimated(&without)?.unwrap_or(guessed);
             let alias = alias.clone();
-            return Ok(Some(Asked { passing, nodes, of_all, alias, columns, is_enough, rest, rows }));
+            let condition = (*condition).clone();
+            return Ok(Some(Asked {
+                condition,
+                candidates: without,
+                passing,
+                nodes,
+                of_all,
+                alias,
+                columns,
+                is_enough,
+                rest,
+                all,
+                rows,
+            }));
         }
         Ok(None)
     }
@@ -148,6 +169,10 @@ impl Search<'_> {
         asked: &Asked,
         state: &State,
     ) -> Result<Vec<(SelectStmt, State)>> {
+        let (state, passing) = match self.found_once(query, asked, state)? {
+            Some((state, passing)) => (state, passing),
+            None => (state.clone(), asked.passing.clone()),
+        };
         let home = self.ctx.home();
         let places = [
             (Distribution::Temporary, Route::Single { node: home }, 1.0),
@@ -165,7 +190,7 @@ impl Search<'_> {
                 table: state.next_table(),
                 columns: columns.iter().map(|column| column.name.clone()).collect(),
                 nodes: asked.nodes.clone(),
-                sql: FinalSql::plain(tree::deparse_select(&asked.passing)?),
+                sql: FinalSql::plain(tree::deparse_select(&passing)?),
                 inputs: Vec::new(),
                 route,
                 after_fill: Vec::new(),
@@ -178,6 +203,35 @@ impl Search<'_> {
         }
         Ok(options)
     }
+
+    /// One node's look through R for all, if that is cheaper than every node's own: its candidates on all nodes that are asked,
+    /// and what they are asked then.
+    fn found_once(&self, query: &SelectStmt, asked: &Asked, state: &State) -> Result<Option<(State, SelectStmt)>> {
+        let Some((first, others)) = asked.nodes.split_first() else { return Ok(None) };
+        let columns = sent_columns(&asked.columns);
+        let cost = STEP + asked.rows * asked.nodes.len() as f64 * width(columns.len());
+        if !asked.is_enough || others.len() as f64 * asked.all * LOOK <= cost {
+            return Ok(None);
+        }
+        let mut state = state.clone();
+        let exchange = Exchange {
+            table: state.next_table(),
+            columns: columns.iter().map(|column| column.name.clone()).collect(),
+            nodes: vec![*first],
+            sql: FinalSql::plain(tree::deparse_select(&asked.candidates)?),
+            inputs: Vec::new(),
+            route: Route::Replicated { nodes: asked.nodes.clone() },
+            after_fill: Vec::new(),
+        };
+        let level = SelectStmt { from_clause: vec![asked.rows_sent(&exchange.table, "")?], ..tree::empty_select() };
+        let passing = rows_of(&level, &asked.alias, &asked.columns, vec![asked.condition.clone()]);
+        let distribution = Distribution::Replicated { nodes: asked.nodes.clone() };
+        let table = exchanged_table(None, exchange.table.clone(), columns, distribution);
+        state.cost += cost;
+        state.add(exchange, table);
+        let passing = with_ctes(&self.context(&state), &passing, query)?;
+        Ok(passing.map(|passing| (state, passing)))
+    }
 }
 
 impl Asked {
@@ -186,20 +240,20 @@ impl Asked {
         let mut level = level.clone();
         let mut conditions = self.rest.clone();
         match self.is_enough {
-            true => level.from_clause = vec![self.rows_passed(table)?],
+            true => level.from_clause = vec![self.rows_sent(table, &self.sent_by_enough())?],
             false => conditions.push(self.key_passed(table)?),
         }
         level.where_clause = tree::conjunction(conditions).map(Box::new);
         Ok(level)
     }
 
-    /// `(rows that enough nodes have sent) AS alias`.
-    fn rows_passed(&self, table: &str) -> Result<Node> {
+    /// `(rows that have been sent) AS alias`, by R's names.
+    fn rows_sent(&self, table: &str, filter: &str) -> Result<Node> {
         let renamed =
             |(sent, column): (&Column, &Column)| format!("{} AS {}", sent.name, quote_identifier(&column.name));
         let sent = sent_columns(&self.columns);
         let outputs: Vec<String> = sent.iter().zip(&self.columns).map(renamed).collect();
-        let rows = tree::parse_select(&format!("SELECT {} FROM {table}{}", outputs.join(", "), self.sent_by_enough()))?;
+        let rows = tree::parse_select(&format!("SELECT {} FROM {table}{filter}", outputs.join(", ")))?;
         Ok(tree::node(NodeEnum::RangeSubselect(Box::new(RangeSubselect {
             lateral: false,
             subquery: Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(rows))))),
