@@ -119,3 +119,7 @@ SELECT o.w, named.id, named.b + 1 AS more, count(*) FROM named JOIN other o ON o
 SELECT a % 2, count(*) FROM named GROUP BY a;
 SELECT b, count(*) FROM named GROUP BY a;
 SELECT n.a % 2, string_agg(c, ',' ORDER BY id) FROM named n GROUP BY a % 2;
+-- round() and trunc() of an integer are floating point, of a numeric numeric.
+SELECT avg(round(k)), sum(trunc(k)), avg(round(n)), sum(trunc(n)), avg(round(n, 1)), avg(round(k, 0)), sum(abs(k)), avg(mod(k, 3)) FROM t;
+SELECT avg(extract(year FROM d)), sum(extract(day FROM d)), avg(CASE WHEN f THEN k ELSE n END), avg(CASE WHEN f THEN k ELSE r END) IS NULL, avg(coalesce(k, 0) * 1.5) FROM t;
+SELECT g, avg(round(k)) FROM t GROUP BY g HAVING avg(round(k)) > 0 ORDER BY g;

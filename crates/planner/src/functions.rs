@@ -15,6 +15,7 @@ use crate::attributes;
 use crate::builtins::{Class, class_of};
 use crate::code;
 use crate::context::{Context, Named, intersect};
+use crate::select::exact;
 use crate::select::shape::is_table_name;
 use crate::select::sizes::sized_table;
 use crate::tree::{self, Ref, Walk};
@@ -48,7 +49,7 @@ pub(crate) struct Facts {
     pub sizes: bool,
     /// A user function reads replicated tables: these nodes have them all.
     pub function_nodes: Option<Vec<NodeId>>,
-    /// The result may depend on the order of rows: LIMIT, DISTINCT ON, array_agg, …
+    /// The result may depend on the order of rows: LIMIT, DISTINCT ON, array_agg, a sum of floating point, …
     pub order_sensitive: Option<String>,
     /// A relation that a user function reads, whatever it is.
     pub reads: Option<String>,
@@ -103,6 +104,9 @@ impl Search<'_> {
             self.node(node, std::mem::take(&mut at_top))?;
             Ok(true)
         })?;
+        if self.facts.order_sensitive.is_none() {
+            self.facts.order_sensitive = exact::adds_in_any_order(self.ctx, statement)?;
+        }
         attributes::called(self.ctx, statement)?.into_iter().try_for_each(|function| self.user_function(function))
     }
 

@@ -1,55 +1,234 @@
-//! Which expressions are surely exact numbers? Only sums of those may be split over nodes: floating-point addition in
-//! another order gives other last digits.
+//! Which expressions are surely exact numbers? Only sums of those may be split over nodes, or made by each node for itself:
+//! floating-point addition in another order gives other last digits.
 
-use pg_query::protobuf::{AExprKind, a_const};
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use catalog::Relation;
+use pg_query::protobuf::{AConst, AExprKind, ColumnRef, FuncCall, a_const};
 use pg_query::{Node, NodeEnum};
+use pgerror::Result;
 
 use super::locality::{Analyzer, Body};
-use crate::context::Context;
-use crate::tree;
+use crate::context::{Context, Named};
+use crate::tree::{self, Ref, Walk};
 
 pub(crate) const INT2: u32 = 21;
 pub(crate) const INT4: u32 = 23;
 pub(crate) const INT8: u32 = 20;
 pub(crate) const NUMERIC: u32 = 1700;
 
+/// Aggregates that add. Those of two arguments add floating point whatever they get.
+const ADDING: [&str; 8] = ["sum", "avg", "stddev", "stddev_pop", "stddev_samp", "variance", "var_pop", "var_samp"];
+const ADDING_FLOATS: [&str; 11] = [
+    "corr",
+    "covar_pop",
+    "covar_samp",
+    "regr_avgx",
+    "regr_avgy",
+    "regr_intercept",
+    "regr_r2",
+    "regr_slope",
+    "regr_sxx",
+    "regr_sxy",
+    "regr_syy",
+];
+
+/// What kind of number an expression is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Number {
+    Integer,
+    Numeric,
+    /// It may be floating point, or no number.
+    Other,
+}
+
+impl Number {
+    fn of_type(type_oid: u32) -> Self {
+        match type_oid {
+            INT2 | INT4 | INT8 => Number::Integer,
+            NUMERIC => Number::Numeric,
+            _ => Number::Other,
+        }
+    }
+
+    /// What an operator makes of two, or COALESCE of its arguments.
+    fn with(self, other: Self) -> Self {
+        match (self, other) {
+            (Number::Other, _) | (_, Number::Other) => Number::Other,
+            (Number::Numeric, _) | (_, Number::Numeric) => Number::Numeric,
+            (Number::Integer, Number::Integer) => Number::Integer,
+        }
+    }
+
+    fn of_all(numbers: impl Iterator<Item = Self>) -> Self {
+        numbers.reduce(Self::with).unwrap_or(Number::Other)
+    }
+}
+
 /// Is the value of this expression an integer or numeric?
 pub(crate) fn is_exact(ctx: &Context<'_>, analyzer: &Analyzer<'_>, body: &Body, node: &Node) -> bool {
-    let exact = |n: &Node| is_exact(ctx, analyzer, body, n);
+    let of_column = |column: &ColumnRef| {
+        let Ok(Some((leaf, position))) = super::terms::resolve_here(&analyzer.leaves, &body.scope, column) else {
+            return Number::Other;
+        };
+        let column = analyzer.leaves[leaf].columns.as_ref().and_then(|c| c.get(position));
+        column.map_or(Number::Other, |column| Number::of_type(column.type_oid))
+    };
+    number(ctx, &of_column, node) != Number::Other
+}
+
+fn number(ctx: &Context<'_>, of_column: &dyn Fn(&ColumnRef) -> Number, node: &Node) -> Number {
+    let number = |n: &Node| number(ctx, of_column, n);
     match node.node.as_ref() {
-        Some(NodeEnum::AConst(c)) => c.isnull || matches!(c.val, Some(a_const::Val::Ival(_) | a_const::Val::Fval(_))),
-        Some(NodeEnum::ColumnRef(column)) => {
-            let Ok(Some((leaf, position))) = super::terms::resolve_here(&analyzer.leaves, &body.scope, column) else {
-                return false;
-            };
-            let column = analyzer.leaves[leaf].columns.as_ref().and_then(|c| c.get(position));
-            column.is_some_and(|c| [INT2, INT4, INT8, NUMERIC].contains(&c.type_oid))
+        Some(NodeEnum::AConst(constant)) => of_constant(constant),
+        Some(NodeEnum::ColumnRef(column)) => of_column(column),
+        Some(NodeEnum::TypeCast(cast)) => {
+            cast.type_name.as_ref().map_or(Number::Other, |t| match t.names.last().and_then(tree::text_of) {
+                _ if t.setof || !t.array_bounds.is_empty() => Number::Other,
+                Some("int2" | "int4" | "int8") => Number::Integer,
+                Some("numeric") => Number::Numeric,
+                _ => Number::Other,
+            })
         }
-        Some(NodeEnum::TypeCast(cast)) => cast.type_name.as_ref().is_some_and(|t| {
-            let name = t.names.last().and_then(tree::text_of);
-            t.array_bounds.is_empty() && !t.setof && matches!(name, Some("int2" | "int4" | "int8" | "numeric"))
-        }),
-        Some(NodeEnum::AExpr(e)) if e.kind == AExprKind::AexprOp as i32 => {
-            let Some(op) = tree::operator_name(&e.name) else { return false };
-            ["+", "-", "*", "/", "%"].contains(&op)
-                && !ctx.catalog.has_user_operator(op)
-                && e.lexpr.as_deref().is_none_or(exact)
-                && e.rexpr.as_deref().is_some_and(exact)
-        }
-        Some(NodeEnum::CoalesceExpr(c)) => c.args.iter().all(exact),
+        Some(NodeEnum::AExpr(e)) if e.kind == AExprKind::AexprOp as i32 => match tree::operator_name(&e.name) {
+            Some(op) if ["+", "-", "*", "/", "%"].contains(&op) && !ctx.catalog.has_user_operator(op) => {
+                Number::of_all([&e.lexpr, &e.rexpr].into_iter().flatten().map(|side| number(side)))
+            }
+            _ => Number::Other,
+        },
+        Some(NodeEnum::CoalesceExpr(c)) => Number::of_all(c.args.iter().map(number)),
         Some(NodeEnum::CaseExpr(case)) => {
             let results = case.args.iter().map(|when| match &when.node {
-                Some(NodeEnum::CaseWhen(when)) => when.result.as_deref(),
-                _ => None,
+                Some(NodeEnum::CaseWhen(when)) => when.result.as_deref().map_or(Number::Other, number),
+                _ => Number::Other,
             });
-            results.chain(case.defresult.as_deref().map(Some)).all(|result| result.is_some_and(exact))
+            Number::of_all(results.chain(case.defresult.as_deref().map(number)))
         }
         Some(NodeEnum::FuncCall(call)) => {
             let name = call.funcname.last().and_then(tree::text_of).unwrap_or_default();
-            let always = ["count", "length", "char_length", "row_number", "rank"].contains(&name);
-            let like_argument = ["sum", "avg", "min", "max", "abs", "mod", "round", "trunc"].contains(&name);
-            ctx.catalog.functions(name).is_empty() && (always || (like_argument && call.args.iter().all(exact)))
+            if !ctx.catalog.functions(name).is_empty() {
+                return Number::Other;
+            }
+            of_function(name, call, &number)
         }
-        _ => false,
+        _ => Number::Other,
     }
+}
+
+fn of_constant(constant: &AConst) -> Number {
+    match constant.val {
+        _ if constant.isnull => Number::Integer,
+        Some(a_const::Val::Ival(_)) => Number::Integer,
+        Some(a_const::Val::Fval(_)) => Number::Numeric,
+        _ => Number::Other,
+    }
+}
+
+fn of_function(name: &str, call: &FuncCall, number: &dyn Fn(&Node) -> Number) -> Number {
+    let of_arguments = || Number::of_all(call.args.iter().map(number));
+    match name {
+        "count" | "length" | "char_length" | "row_number" | "rank" => Number::Integer,
+        "extract" => Number::Numeric,
+        "sum" | "min" | "max" | "abs" | "mod" => of_arguments(),
+        // There is none of integers but that of floating point.
+        "round" | "trunc" if call.args.len() == 1 && of_arguments() != Number::Numeric => Number::Other,
+        "avg" | "round" | "trunc" if of_arguments() != Number::Other => Number::Numeric,
+        _ => Number::Other,
+    }
+}
+
+/// An aggregate or window function whose last digits may depend on the order in which rows are found. Columns go by their names:
+/// what is not known for sure to be exact may be floating point.
+pub(crate) fn adds_in_any_order(ctx: &Context<'_>, statement: &impl Walk) -> Result<Option<String>> {
+    let mut calls: Vec<(&str, &FuncCall)> = Vec::new();
+    statement.walk(&mut |node| {
+        if let Ref::FuncCall(call) = node
+            && let Some(name) = call.funcname.last().and_then(tree::text_of)
+            && (ADDING.contains(&name) || ADDING_FLOATS.contains(&name))
+        {
+            calls.push((name, call));
+        }
+        Ok(true)
+    })?;
+    if calls.is_empty() {
+        return Ok(None);
+    }
+    let columns = ByName::of(ctx, statement)?;
+    let is_exact = |call: &FuncCall| call.args.iter().all(|argument| columns.number(argument) != Number::Other);
+    let found = calls.into_iter().find(|(name, call)| ADDING_FLOATS.contains(name) || !is_exact(call));
+    Ok(found.map(|(name, _)| format!("{name}() of floating point")))
+}
+
+/// All columns that a name may mean somewhere in a statement.
+struct ByName<'a> {
+    ctx: &'a Context<'a>,
+    relations: Vec<Arc<Relation>>,
+    targets: HashMap<&'a str, Vec<&'a Node>>,
+    /// Names given to columns by their position.
+    renamed: HashSet<&'a str>,
+    /// Targets that are being looked at: what refers to itself adds nothing new.
+    open: RefCell<HashSet<String>>,
+}
+
+impl<'a> ByName<'a> {
+    fn of(ctx: &'a Context<'a>, statement: &'a impl Walk) -> Result<Self> {
+        let mut found = Self {
+            ctx,
+            relations: Vec::new(),
+            targets: HashMap::new(),
+            renamed: HashSet::new(),
+            open: RefCell::default(),
+        };
+        statement.walk(&mut |node| {
+            match node {
+                Ref::RangeVar(name) => {
+                    if let Named::Distributed(relation) | Named::View(relation) = ctx.resolve(name)? {
+                        found.relations.push(relation);
+                    }
+                }
+                Ref::SelectStmt(select) => {
+                    for target in &select.target_list {
+                        let Some(NodeEnum::ResTarget(target)) = &target.node else { continue };
+                        found.targets.entry(target.name.as_str()).or_default().extend(target.val.as_deref());
+                    }
+                }
+                Ref::Alias(alias) => {
+                    found.renamed.insert(&alias.aliasname);
+                    found.renamed.extend(alias.colnames.iter().filter_map(tree::text_of));
+                }
+                Ref::CommonTableExpr(cte) => found.renamed.extend(cte.aliascolnames.iter().filter_map(tree::text_of)),
+                _ => {}
+            }
+            Ok(true)
+        })?;
+        Ok(found)
+    }
+
+    fn number(&self, node: &Node) -> Number {
+        number(self.ctx, &|column| self.of_column(column), node)
+    }
+
+    fn of_column(&self, column: &ColumnRef) -> Number {
+        let Some(name) = last_name(column) else { return Number::Other };
+        if self.renamed.contains(name) {
+            return Number::Other;
+        }
+        let of_tables = self.relations.iter().filter_map(|r| r.column(name)).map(|c| Number::of_type(c.type_oid));
+        let mut all: Vec<Number> = of_tables.collect();
+        let targets = self.targets.get(name).map(Vec::as_slice).unwrap_or_default();
+        if self.open.borrow_mut().insert(name.to_owned()) {
+            let shows_it =
+                |value: &Node| matches!(&value.node, Some(NodeEnum::ColumnRef(c)) if last_name(c) == Some(name));
+            let others = targets.iter().filter(|value| !shows_it(value));
+            all.extend(others.map(|value| self.number(value)));
+            self.open.borrow_mut().remove(name);
+        }
+        Number::of_all(all.into_iter())
+    }
+}
+
+fn last_name(column: &ColumnRef) -> Option<&str> {
+    column.fields.last().and_then(tree::text_of)
 }

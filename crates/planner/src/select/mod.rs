@@ -23,7 +23,7 @@ use crate::plan::{Dag, FinalSql, Forward, Gather, Input, Plan, Scatter};
 use crate::tree;
 use crate::views;
 
-mod exact;
+pub(crate) mod exact;
 mod exchange;
 mod finish;
 mod gather;

@@ -135,7 +135,7 @@ pub fn catalog() -> Catalog {
         }),
         Table::new(16409, "subset", &[("s_key", INT4), ("s_name", TEXT)], Distribution::Replicated { nodes: vec![NodeId(1), NodeId(2)] }),
         Table::new(16411, "clicks", &[("k_id", INT8), ("k_user", INT8), ("k_page", TEXT), ("k_paid", NUMERIC)], hash(1, KeyType::Int8)).rows(3e6),
-        Table::new(16412, "people", &[("x_key", INT8), ("x_name", TEXT), ("x_age", INT4)], Distribution::Replicated { nodes: all() })
+        Table::new(16412, "people", &[("x_key", INT8), ("x_name", TEXT), ("x_age", INT4), ("x_weight", FLOAT8)], Distribution::Replicated { nodes: all() })
             .primary_key(&[1])
             .rows(1e6),
         Table::new(16410, "big_orders", &[("o_orderkey", INT8), ("o_total", NUMERIC)], Distribution::View)

@@ -477,3 +477,23 @@ Dag over [0 1 2]
   Scatter to [0 1 2]
     SELECT c_name FROM customer WHERE c_custkey > ANY (SELECT loxo_c1 AS k_user FROM loxo_x3) AND c_nation < (SELECT loxo_c1 AS count FROM loxo_x2)
 
+SELECT c_name FROM customer WHERE c_custkey > (SELECT avg(x_weight) FROM people)
+----
+Dag over [0 1 2]
+  loxo_x1 from [0] to all of [0 1 2]
+    SELECT avg(x_weight) FROM people
+  Scatter to [0 1 2]
+    SELECT c_name FROM customer WHERE c_custkey > (SELECT loxo_c1 AS avg FROM loxo_x1)
+
+SELECT c_name FROM customer WHERE c_custkey > (SELECT sum(age) FROM (SELECT x_age * 2 AS age FROM people) p)
+----
+Scatter to [0 1 2]
+  SELECT c_name FROM customer WHERE c_custkey > (SELECT sum(age) FROM (SELECT x_age * 2 AS age FROM people) p)
+
+SELECT avg(round(c_nation)), sum(trunc(l_price)), avg(extract(year FROM l_shipdate)) FROM customer, lineitem WHERE c_custkey = l_orderkey
+----
+Gather on 0
+  SELECT avg(round(loxo_c1)) AS avg, sum(trunc(loxo_c2)) AS sum, avg(extract ('year' FROM loxo_c3)) AS avg FROM loxo_g1
+  loxo_g1 from [0 1 2]
+    SELECT c_nation AS loxo_c1, l_price AS loxo_c2, l_shipdate AS loxo_c3 FROM customer, lineitem WHERE c_custkey = l_orderkey
+

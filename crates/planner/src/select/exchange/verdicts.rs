@@ -8,6 +8,9 @@
 //! that some node, or every node, has sent then stand for R and the condition; where more of R is wanted than is sensible to send,
 //! their keys travel alone, and `R.key IN (keys that some node, or every node, has sent)` stands for the condition.
 //!
+//! To look through all of R for the rows that the other conditions leave is the same work on every node. Where that is much, one
+//! node does it for all, and what it has found goes to the nodes that are asked.
+//!
 //! When this is right:
 //! - The condition is one of those that WHERE joins by AND: that it is not true is all that matters, so NULL counts as false,
 //!   and of a union it is NULL or false just when it is so of some part (of every part).
