@@ -44,7 +44,7 @@ pub(crate) fn class_of(name: &str, arguments: usize) -> Class {
         "clock_timestamp" | "timeofday" | "uuidv7" => Class::VolatileClock,
         "array_agg" | "string_agg" | "json_agg" | "jsonb_agg" | "json_object_agg" | "jsonb_object_agg" | "xmlagg"
         | "json_agg_strict" | "jsonb_agg_strict" | "first_value" | "last_value" | "nth_value" | "row_number"
-        | "ntile" | "lag" | "lead" => Class::OrderSensitive,
+        | "ntile" | "lag" | "lead" | "any_value" => Class::OrderSensitive,
         "query_to_xml"
         | "query_to_xmlschema"
         | "query_to_xml_and_xmlschema"

@@ -81,6 +81,9 @@ pub(crate) fn body_facts(ctx: &Context<'_>, language: &str, definition: &str) ->
     Ok(search.facts)
 }
 
+/// `FRAMEOPTION_ROWS` of PostgreSQL's parsenodes.h.
+const FRAME_OF_ROWS: i32 = 0x4;
+
 struct Search<'a> {
     ctx: &'a Context<'a>,
     facts: Facts,
@@ -137,6 +140,11 @@ impl Search<'_> {
             }
             Ref::InsertStmt(_) | Ref::UpdateStmt(_) | Ref::DeleteStmt(_) | Ref::MergeStmt(_) if !top => {
                 self.facts.modifying_cte = true;
+            }
+            Ref::JsonArrayAgg(_) => self.facts.order_sensitive = Some("JSON_ARRAYAGG".to_owned()),
+            Ref::JsonObjectAgg(_) => self.facts.order_sensitive = Some("JSON_OBJECTAGG".to_owned()),
+            Ref::WindowDef(window) if window.frame_options & FRAME_OF_ROWS != 0 => {
+                self.facts.order_sensitive = Some("a window frame of ROWS".to_owned());
             }
             Ref::LockingClause(_) => self.facts.locking = true,
             Ref::RangeTableSample(_) => self.facts.sample = true,
@@ -224,7 +232,7 @@ impl Search<'_> {
                 self.facts.volatile = Some(format!("{name}()"));
                 self.facts.clock = Some(format!("{name}()"));
             }
-            Class::OrderSensitive if call.agg_order.is_empty() || call.over.is_some() => {
+            Class::OrderSensitive if call.over.is_some() || !sorts_arguments(call) => {
                 self.facts.order_sensitive = Some(format!("{name}()"));
             }
             Class::OrderSensitive => {}
@@ -375,6 +383,17 @@ fn reads_by_itself(function: &Function) -> Option<&'static str> {
         "pgrowlocks" | "pgstattuple" => Some("It looks into one node's files: ask each node by EXECUTE DIRECT."),
         _ => None,
     }
+}
+
+/// Does an aggregate sort by all that it collects? Rows that its ORDER BY cannot tell apart come in any order.
+fn sorts_arguments(call: &FuncCall) -> bool {
+    let sorts_by = |item: &Node, argument: &Node| match &item.node {
+        Some(NodeEnum::SortBy(sort)) => sort.node.as_deref().is_some_and(|by| tree::same_expression(by, argument)),
+        _ => false,
+    };
+    let is_sorted = |argument: &Node| call.agg_order.iter().any(|item| sorts_by(item, argument));
+    let is_constant = |argument: &Node| matches!(argument.node, Some(NodeEnum::AConst(_)));
+    !call.agg_order.is_empty() && call.args.iter().all(|argument| is_constant(argument) || is_sorted(argument))
 }
 
 /// Does a call ask for the size of a relation?
