@@ -37,17 +37,20 @@ const ADDING_FLOATS: [&str; 11] = [
 
 /// What kind of number an expression is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Number {
+pub(crate) enum Number {
+    /// int2 or int4.
     Integer,
+    Bigint,
     Numeric,
     /// It may be floating point, or no number.
     Other,
 }
 
 impl Number {
-    fn of_type(type_oid: u32) -> Self {
+    pub(crate) fn of_type(type_oid: u32) -> Self {
         match type_oid {
-            INT2 | INT4 | INT8 => Number::Integer,
+            INT2 | INT4 => Number::Integer,
+            INT8 => Number::Bigint,
             NUMERIC => Number::Numeric,
             _ => Number::Other,
         }
@@ -58,7 +61,17 @@ impl Number {
         match (self, other) {
             (Number::Other, _) | (_, Number::Other) => Number::Other,
             (Number::Numeric, _) | (_, Number::Numeric) => Number::Numeric,
+            (Number::Bigint, _) | (_, Number::Bigint) => Number::Bigint,
             (Number::Integer, Number::Integer) => Number::Integer,
+        }
+    }
+
+    /// What `sum()` makes of it.
+    pub(crate) fn sum(self) -> Self {
+        match self {
+            Number::Integer => Number::Bigint,
+            Number::Bigint | Number::Numeric => Number::Numeric,
+            Number::Other => Number::Other,
         }
     }
 
@@ -79,7 +92,8 @@ pub(crate) fn is_exact(ctx: &Context<'_>, analyzer: &Analyzer<'_>, body: &Body, 
     number(ctx, &of_column, node) != Number::Other
 }
 
-fn number(ctx: &Context<'_>, of_column: &dyn Fn(&ColumnRef) -> Number, node: &Node) -> Number {
+/// What kind of number an expression is, if that of each column is known.
+pub(crate) fn number(ctx: &Context<'_>, of_column: &dyn Fn(&ColumnRef) -> Number, node: &Node) -> Number {
     let number = |n: &Node| number(ctx, of_column, n);
     match node.node.as_ref() {
         Some(NodeEnum::AConst(constant)) => of_constant(constant),
@@ -87,7 +101,8 @@ fn number(ctx: &Context<'_>, of_column: &dyn Fn(&ColumnRef) -> Number, node: &No
         Some(NodeEnum::TypeCast(cast)) => {
             cast.type_name.as_ref().map_or(Number::Other, |t| match t.names.last().and_then(tree::text_of) {
                 _ if t.setof || !t.array_bounds.is_empty() => Number::Other,
-                Some("int2" | "int4" | "int8") => Number::Integer,
+                Some("int2" | "int4") => Number::Integer,
+                Some("int8") => Number::Bigint,
                 Some("numeric") => Number::Numeric,
                 _ => Number::Other,
             })
@@ -129,9 +144,11 @@ fn of_constant(constant: &AConst) -> Number {
 fn of_function(name: &str, call: &FuncCall, number: &dyn Fn(&Node) -> Number) -> Number {
     let of_arguments = || Number::of_all(call.args.iter().map(number));
     match name {
-        "count" | "length" | "char_length" | "row_number" | "rank" => Number::Integer,
+        "length" | "char_length" => Number::Integer,
+        "count" | "row_number" | "rank" => Number::Bigint,
         "extract" => Number::Numeric,
-        "sum" | "min" | "max" | "abs" | "mod" => of_arguments(),
+        "min" | "max" | "abs" | "mod" => of_arguments(),
+        "sum" => of_arguments().sum(),
         // There is none of integers but that of floating point.
         "round" | "trunc" if call.args.len() == 1 && of_arguments() != Number::Numeric => Number::Other,
         "avg" | "round" | "trunc" if of_arguments() != Number::Other => Number::Numeric,

@@ -100,6 +100,13 @@ pub(super) struct LevelTable {
     columns: HashSet<String>,
 }
 
+impl LevelTable {
+    /// May its rows be looked at early, and its columns go by their own names?
+    pub fn is_plain(&self) -> bool {
+        self.may_be_filtered
+    }
+}
+
 /// One SELECT.
 #[derive(Default)]
 pub(super) struct Level {

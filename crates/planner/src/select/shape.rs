@@ -98,7 +98,7 @@ fn expressions(select: &SelectStmt) -> Vec<&Node> {
 }
 
 /// Walks a level without its sub-selects.
-fn walk_level<'a>(select: &'a SelectStmt, visit: &mut dyn FnMut(Ref<'a>)) -> Result<()> {
+pub(crate) fn walk_level<'a>(select: &'a SelectStmt, visit: &mut dyn FnMut(Ref<'a>)) -> Result<()> {
     for expression in expressions(select) {
         expression.walk(&mut |node| {
             visit(node);

@@ -497,3 +497,41 @@ Gather on 0
   loxo_g1 from [0 1 2]
     SELECT c_nation AS loxo_c1, l_price AS loxo_c2, l_shipdate AS loxo_c3 FROM customer, lineitem WHERE c_custkey = l_orderkey
 
+-- estimated 9000: SELECT orders.o_custkey FROM public.orders
+-- estimated 900: SELECT DISTINCT orders.o_custkey FROM public.orders
+SELECT n, count(*) FROM (SELECT c_custkey, count(o_orderkey) AS n FROM customer LEFT JOIN orders ON c_custkey = o_custkey GROUP BY c_custkey) c GROUP BY n
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
+    SELECT orders.o_custkey, count(o_orderkey) AS loxo_p1 FROM public.orders GROUP BY orders.o_custkey
+  Gather on 0
+    SELECT loxo_c1 AS n, COALESCE(sum(loxo_c2), 0)::bigint AS count FROM loxo_g1 GROUP BY loxo_c1
+    loxo_g1 from [0 1 2]
+      SELECT n AS loxo_c1, count(*) AS loxo_c2 FROM (SELECT c_custkey AS c_custkey, COALESCE(sum(orders.loxo_p1), 0)::bigint AS n FROM customer LEFT JOIN loxo_x1 orders ON c_custkey = o_custkey GROUP BY c_custkey) c GROUP BY 1
+
+-- estimated 90000: SELECT c_custkey, c_name, c_nation FROM public.customer c
+-- estimated 9000: SELECT k.k_user FROM public.clicks k WHERE k.k_page = 'a'::text
+-- estimated 90: SELECT DISTINCT k.k_user FROM public.clicks k WHERE k.k_page = 'a'::text
+SELECT c.c_name, sum(k_paid), avg(k.k_paid * 2) AS mean, count(*), count(DISTINCT c_nation), max(k_page) FROM clicks k JOIN customer c ON k.k_user = c.c_custkey WHERE k.k_page = 'a'::text GROUP BY c.c_name HAVING min(k_page) > 'b' ORDER BY count(*), sum(k_paid) DESC
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
+    SELECT k.k_user, sum(k_paid) AS loxo_p1, sum(k.k_paid * 2) AS loxo_p2, count(k.k_paid * 2) AS loxo_p3, count(*) AS loxo_p4, max(k_page) AS loxo_p5, min(k_page) AS loxo_p6 FROM public.clicks k WHERE k.k_page = 'a'::text GROUP BY k.k_user
+  Gather on 0
+    SELECT loxo_c1 AS c_name, sum(loxo_c2) AS sum, sum(loxo_c3)::numeric / sum(loxo_c4) AS mean, COALESCE(sum(loxo_c5), 0)::bigint AS count, count(DISTINCT loxo_c6) AS count, max(loxo_c7) AS max FROM loxo_g1 GROUP BY loxo_c1 HAVING min(loxo_c8) > 'b' ORDER BY COALESCE(sum(loxo_c5), 0)::bigint, sum(loxo_c2) DESC
+    loxo_g1 from [0 1 2]
+      SELECT c.c_name AS loxo_c1, k.loxo_p1 AS loxo_c2, k.loxo_p2 AS loxo_c3, k.loxo_p3 AS loxo_c4, k.loxo_p4 AS loxo_c5, c_nation AS loxo_c6, k.loxo_p5 AS loxo_c7, k.loxo_p6 AS loxo_c8 FROM loxo_x1 k JOIN customer c ON k.k_user = c.c_custkey
+
+-- estimated 90000: SELECT c_custkey, c_name, c_nation FROM public.customer
+-- estimated 9000: SELECT clicks.k_user FROM public.clicks
+-- estimated 90: SELECT DISTINCT clicks.k_user FROM public.clicks
+SELECT c_name, sum(k_paid), sum(c_nation) FROM clicks JOIN customer ON k_user = c_custkey GROUP BY c_name
+----
+Dag over [0 1 2]
+  loxo_x1 from [0 1 2] to all of [0 1 2]
+    SELECT c_custkey, c_name, c_nation FROM public.customer
+  Gather on 0
+    SELECT loxo_c1 AS c_name, sum(loxo_c2)::loxo_type_of_1_2 AS sum, sum(loxo_c3)::loxo_type_of_1_3 AS sum FROM loxo_g1 GROUP BY loxo_c1
+    loxo_g1 from [0 1 2]
+      SELECT c_name AS loxo_c1, sum(k_paid) AS loxo_c2, sum(c_nation) AS loxo_c3 FROM clicks JOIN loxo_x1 customer ON k_user = c_custkey GROUP BY 1
+

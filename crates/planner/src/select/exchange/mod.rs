@@ -11,6 +11,7 @@
 //!              ├─ moves: each table stays, is broadcast or is repartitioned; cheapest first, the first that is local wins
 //!              ├─ for each sub-select that refers to nothing outside: best(sub-select), its rows broadcast or brought home,
 //!              │  then best(query over them)
+//!              ├─ a table of which only sums are wanted: added up on each node before it is repartitioned
 //!              └─ a condition about partitioned rows that every node can decide for its own: keys of the rows that passed
 //!                 broadcast or brought home, then best(query over them)
 //! ```
@@ -19,6 +20,7 @@
 //! is left out early was left out by a condition that every row must fulfil. So the query over temp tables is the user's
 //! own, and that it is computed rightly is for [`locality`](super::locality) to prove, not for this module.
 
+mod ahead;
 mod blocks;
 mod branches;
 mod estimate;
@@ -211,7 +213,8 @@ impl Search<'_> {
                 keep_cheaper(&mut best, self.best(&query, &state, &passed)?);
             }
         }
-        for (query, state) in self.verdicts(query, state)? {
+        let others = self.ahead(query, state)?.into_iter().chain(self.verdicts(query, state)?);
+        for (query, state) in others {
             if best.as_ref().is_none_or(|best| best.state.cost > state.cost) {
                 keep_cheaper(&mut best, self.best(&query, &state, passed_over)?);
             }

@@ -145,8 +145,13 @@ impl Search<'_> {
 
     /// A bucket map over all nodes.
     pub(super) fn map_of_all(&self) -> Option<(MapId, Arc<BucketMap>)> {
+        self.maps_of_all().next()
+    }
+
+    /// All bucket maps over all nodes.
+    pub(super) fn maps_of_all(&self) -> impl Iterator<Item = (MapId, Arc<BucketMap>)> {
         let all = |map: &BucketMap| map.nodes().len() == self.nodes.len();
-        self.ctx.catalog.maps().find(|(_, map)| all(map)).map(|(id, map)| (id, map.clone()))
+        self.ctx.catalog.maps().filter(move |(_, map)| all(map)).map(|(id, map)| (id, map.clone()))
     }
 }
 

@@ -363,7 +363,7 @@ fn nodes_asked(ctx: &Context<'_>, without: &SelectStmt, link: &SubLink) -> Resul
 }
 
 /// The query with one of its levels changed; `None` if the level is not found.
-fn with_level(query: &SelectStmt, level: &SelectStmt, changed: &SelectStmt) -> Result<Option<SelectStmt>> {
+pub(super) fn with_level(query: &SelectStmt, level: &SelectStmt, changed: &SelectStmt) -> Result<Option<SelectStmt>> {
     let mut query = query.clone();
     let mut found = put(&mut query, level, changed);
     query.rewrite(&mut |node: &mut Node| {
