@@ -28,6 +28,7 @@ fn answer(sql: &str) -> String {
         now: None,
         exchanges: if changed.is_empty() { Exchanges::Seeing } else { Exchanges::SeeingBut(&changed) },
         estimates: None,
+        few_rows: 0.0,
     };
     let statements = match planner::parse(sql) {
         Ok(statements) => statements,
