@@ -9,6 +9,7 @@
 //! pgbench writes, one client reads with and without a cut                         cut::run:   `loxo bench cut`
 //! transactions of 1,000 rows, in turn                                             insert::run: `loxo bench insert`
 //! the 22 TPC-H queries on a cluster and on one stock server                         power::run: `loxo bench power`
+//! short queries over small tables, by turns on a cluster and on one stock server   small::run: `loxo bench small`
 //! verify::run: do the rows, their order-independent whole, and their places agree with one server?
 //! ```
 //!
@@ -25,6 +26,7 @@ pub mod load;
 pub mod power;
 mod progress;
 mod report;
+pub mod small;
 mod sql;
 mod stock;
 pub mod tpcb;
@@ -37,4 +39,5 @@ pub use insert::{InsertOptions, InsertReport};
 pub use load::{LoadOptions, Target};
 pub use power::PowerOptions;
 pub use report::{LoadReport, Measured, TpcbMeasured, TpcbReport};
+pub use small::{SmallOptions, SmallReport};
 pub use tpcb::TpcbOptions;

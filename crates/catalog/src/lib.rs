@@ -107,6 +107,8 @@ pub struct Column {
     pub generated: Generated,
     /// The column's collation is the type's default one or deterministic: equal means equal bytes.
     pub deterministic: bool,
+    /// The column's collation, if it has one, is the type's default one.
+    pub default_collation: bool,
 }
 
 /// An index or constraint that says "these columns together are unique".

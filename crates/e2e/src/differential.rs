@@ -61,6 +61,9 @@ pub fn run(pair: &mut Pair, file: &str, source: &str, variant: &Variant, protoco
     for client in [&mut pair.reference, &mut pair.cluster] {
         set_up(client, &schema)?;
     }
+    if pair.distributed {
+        pair.cluster.run(if variant.brings_few_rows() { "RESET loxo.few_rows" } else { "SET loxo.few_rows = 0" })?;
+    }
     let mut table = 0;
     for statement in &statements {
         if statement.parameters.is_some() && protocol == Protocol::Simple {

@@ -38,6 +38,12 @@ impl Variant {
             Variant::Mixed => "mixed".into(),
         }
     }
+
+    /// Are a few rows brought to one node? In every other variant tables as small as those of the files are to be exchanged like
+    /// large ones.
+    pub fn brings_few_rows(&self) -> bool {
+        matches!(self, Variant::Alternative(index, _) if index % 2 == 1)
+    }
 }
 
 impl std::fmt::Display for Variant {

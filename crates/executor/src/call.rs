@@ -126,6 +126,8 @@ pub(crate) enum Event {
     Complete(String),
     /// EmptyQueryResponse.
     Empty,
+    /// PortalSuspended: there are more rows than were asked for.
+    Suspended,
     /// CopyInResponse, with the number of columns.
     CopyIn(usize),
     /// CopyOutResponse body.
@@ -276,11 +278,8 @@ impl Held {
                 }
                 tag::COPY_DONE => self.copying_out = false,
                 tag::PARSE_COMPLETE => drop(self.parsing.pop_front()),
-                tag::BIND_COMPLETE
-                | tag::CLOSE_COMPLETE
-                | tag::NO_DATA
-                | tag::PARAMETER_DESCRIPTION
-                | tag::PORTAL_SUSPENDED => {}
+                tag::BIND_COMPLETE | tag::CLOSE_COMPLETE | tag::NO_DATA | tag::PARAMETER_DESCRIPTION => {}
+                tag::PORTAL_SUSPENDED => return Ok(Event::Suspended),
                 tag::ERROR => {
                     self.copying_out = false;
                     let error = PgError::decode_body(frame.body);

@@ -217,6 +217,7 @@ impl Session {
                 now,
                 exchanges: changed.as_deref().map_or(self.exchanges(), |changed| self.exchanges_but(changed)),
                 estimates: Some(&estimates),
+                few_rows: self.few_rows(),
             };
             let plan = planner::plan(statement, &loaded.catalog, &facts)?;
             let Some(dag) = plan.dag() else { return Ok(plan) };
@@ -247,6 +248,7 @@ impl Session {
             now: None,
             exchanges: planner::Exchanges::No,
             estimates: None,
+            few_rows: 0.0,
         };
         planner::names_in_from(sql, &loaded.catalog, &facts)
     }

@@ -6,14 +6,19 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use catalog::NodeId;
 use pgerror::{Result, SqlState};
 
-use crate::call::Call;
+use crate::call::{Call, Event};
+use crate::held::Held;
+use crate::output::frame_bodies;
 use crate::session::{BESIDE, Mode, Session};
 
 /// Tables grow and are analysed without anybody telling us.
 const AGE_MAX: Duration = Duration::from_secs(20);
 const TEXTS_MAX: usize = 2_000;
+/// Bytes of questions on their way at a time: the answers, which repeat them, must fit where nobody reads them yet.
+pub(crate) const BYTES_AT_ONCE: usize = 32 << 10;
 
 /// See the module's page.
 #[derive(Default)]
@@ -52,34 +57,88 @@ impl Estimates {
 }
 
 impl Session {
-    /// Asks the home node about these texts. One that it cannot explain has no estimate.
+    /// Asks the home node about these texts, about many at once. One that it cannot explain has no estimate.
     pub(crate) async fn estimate(&mut self, texts: &[String], call: &Call, catalog_version: u64) -> Result<()> {
-        let mut rows = HashMap::new();
+        let call = Call { one_off: true, ..call.clone() };
         // A text that cannot be explained would be the end of an open transaction.
         let asked = if self.in_block() { BESIDE } else { self.home };
-        let mut canceled = None;
-        for text in texts {
-            match self.node_plan(asked, Mode::Autocommit, &format!("EXPLAIN {text}"), call).await {
-                Ok(lines) => rows.extend(lines.first().and_then(|line| rows_of(line)).map(|rows| (text.clone(), rows))),
-                Err(error) if error.code() == SqlState::QUERY_CANCELED => {
-                    canceled = Some(error);
-                    break;
-                }
-                Err(_) => {}
-            }
+        let mut canceled = Ok(());
+        let mut rest = texts;
+        while !rest.is_empty() && canceled.is_ok() {
+            let (some, later) = rest.split_at(how_many_at_once(rest));
+            self.hold(asked, Mode::Autocommit).await?;
+            canceled = self.estimate_some(asked, some, &call, catalog_version).await;
+            rest = later;
         }
         if asked == BESIDE {
             self.let_go(BESIDE);
         }
-        self.context.estimates.add(catalog_version, rows);
-        canceled.map_or(Ok(()), Err)
+        canceled
+    }
+
+    async fn estimate_some(&mut self, asked: NodeId, texts: &[String], call: &Call, version: u64) -> Result<()> {
+        let held = self.link(asked)?;
+        texts.iter().for_each(|text| held.start_estimate(text, call, version));
+        held.flush().await?;
+        let (mut rows, mut canceled) = (HashMap::new(), Ok(()));
+        for text in texts {
+            match held.expectation().await {
+                Ok(expected) => rows.extend(expected.map(|expected| (text.clone(), expected.rows))),
+                Err(error) if error.code() == SqlState::QUERY_CANCELED => canceled = Err(error),
+                Err(_) => {}
+            }
+        }
+        self.context.estimates.add(version, rows);
+        canceled
     }
 }
 
-/// `Seq Scan on t  (cost=0.00..35.50 rows=2550 width=4)` → 2550.
-fn rows_of(line: &str) -> Option<f64> {
-    let (_, rest) = line.rsplit_once(" rows=")?;
-    rest.split(' ').next()?.parse().ok()
+/// Texts that may be asked about together: at least one.
+fn how_many_at_once(texts: &[String]) -> usize {
+    let sums = texts.iter().scan(0, |sum, text| {
+        *sum += text.len();
+        Some(*sum)
+    });
+    sums.take_while(|sum| *sum <= BYTES_AT_ONCE).count().max(1)
+}
+
+impl Held {
+    /// Queues the question what a SELECT is expected to give.
+    pub(crate) fn start_estimate(&mut self, sql: &str, call: &Call, catalog_version: u64) {
+        self.start(&format!("EXPLAIN {sql}"), &call.with_formats(Vec::new()), catalog_version);
+    }
+
+    /// The answer; `None` if it is not understood.
+    pub(crate) async fn expectation(&mut self) -> Result<Option<Expected>> {
+        let mut first: Option<String> = None;
+        loop {
+            match self.next().await? {
+                Event::Rows(run, _) if first.is_none() => {
+                    first = frame_bodies(&run).next().map(|body| String::from_utf8_lossy(body).into_owned());
+                }
+                Event::Done => return Ok(first.as_deref().and_then(Expected::of)),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The first line of an EXPLAIN.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Expected {
+    pub(crate) cost: f64,
+    pub(crate) rows: f64,
+}
+
+impl Expected {
+    /// `Seq Scan on t  (cost=0.00..35.50 rows=2550 width=4)`
+    pub(crate) fn of(line: &str) -> Option<Self> {
+        let (_, costs) = line.rsplit_once("(cost=")?;
+        let (_, total) = costs.split_once("..")?;
+        let (_, rows) = total.split_once(" rows=")?;
+        let number = |text: &str| text.split(' ').next()?.parse().ok();
+        Some(Self { cost: number(total)?, rows: number(rows)? })
+    }
 }
 
 #[cfg(test)]
@@ -87,9 +146,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_read_off_the_first_line() {
-        assert_eq!(rows_of("Seq Scan on t  (cost=0.00..35.50 rows=2550 width=4)"), Some(2550.0));
-        assert_eq!(rows_of("Result"), None);
+    fn what_is_expected_is_read_off_the_first_line() {
+        assert_eq!(Expected::of("Result"), None);
+        let line = "Seq Scan on t  (cost=0.00..35.50 rows=2550 width=4)";
+        assert_eq!(Expected::of(line), Some(Expected { cost: 35.5, rows: 2550.0 }));
+    }
+
+    #[test]
+    fn long_texts_are_asked_about_one_by_one() {
+        let texts = [10, BYTES_AT_ONCE - 10, 1, BYTES_AT_ONCE + 1].map(|length| "x".repeat(length));
+        assert_eq!(how_many_at_once(&texts), 2);
+        assert_eq!(how_many_at_once(&texts[2..]), 1);
+        assert_eq!(how_many_at_once(&texts[3..]), 1);
     }
 
     #[test]

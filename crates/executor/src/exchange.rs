@@ -292,6 +292,7 @@ async fn read_batch(held: &mut Held) -> Result<(Vec<Bytes>, bool)> {
         match held.next().await? {
             Event::Rows(run, _) => runs.push(run),
             Event::Complete(_) | Event::Empty => ended = true,
+            Event::Suspended => {}
             Event::Done => break,
             other => return Err(PgError::protocol(format!("unexpected answer {other:?} to a fragment"))),
         }

@@ -7,6 +7,8 @@
 //! The home node's own part of a fragment never leaves it (`CREATE TEMP TABLE … AS`). The temp tables live in the home
 //! node's transaction, which therefore cannot be PREPAREd: it becomes the commit point.
 
+use std::collections::HashSet;
+
 use bytes::{Bytes, BytesMut};
 use catalog::{NodeId, quote_identifier};
 use futures_util::StreamExt;
@@ -77,7 +79,11 @@ impl Session {
         match (gather.writes, self.in_block()) {
             (false, _) => {
                 let read = self.begin_read(&nodes, gather.inputs.iter().map(|input| input.sql.as_str())).await?;
-                let result = self.gather_in_transaction(gather, call, output).await;
+                let result = match self.gather_in_parameters(gather, call, output).await {
+                    Ok(None) => self.gather_in_transaction(gather, call, output).await,
+                    Ok(Some(completion)) => Ok(completion),
+                    Err(error) => Err(error),
+                };
                 self.end_read(read).await;
                 result
             }
@@ -362,19 +368,21 @@ impl Session {
 /// A query may give several columns of one name, a table may not have them: the later ones get names of ours. Nobody refers
 /// to them by name, since that would be ambiguous.
 pub(crate) fn column_list(columns: &[Field]) -> String {
-    let mut seen = std::collections::HashSet::new();
-    let names: Vec<String> = columns
-        .iter()
-        .enumerate()
-        .map(|(i, column)| match seen.insert(&column.name) {
-            true => quote_identifier(&String::from_utf8_lossy(&column.name)),
-            false => format!("loxo_column_{}", i + 1),
-        })
-        .collect();
-    match seen.len() == columns.len() {
+    let names: HashSet<&Bytes> = columns.iter().map(|column| &column.name).collect();
+    match names.len() == columns.len() {
         true => String::new(),
-        false => format!(" ({})", names.join(", ")),
+        false => format!(" ({})", column_names(columns).join(", ")),
     }
+}
+
+/// A name for each column, quoted.
+pub(crate) fn column_names(columns: &[Field]) -> Vec<String> {
+    let mut seen = HashSet::new();
+    let name = |(i, column): (usize, &Field)| match seen.insert(column.name.clone()) {
+        true => quote_identifier(&String::from_utf8_lossy(&column.name)),
+        false => format!("loxo_column_{}", i + 1),
+    };
+    columns.iter().enumerate().map(name).collect()
 }
 
 /// A position points into our own text, which the user never saw.

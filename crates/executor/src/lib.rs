@@ -10,7 +10,8 @@
 //! * [`context`]: what the sessions of a coordinator share: [`Pool`], cached catalog, gtm client.
 //! * [`session`]: the connections a session holds and the transaction that ties them; [`held`]: one of them, and what goes to its
 //!   node ahead of a statement; [`transaction`] ends it.
-//! * [`run`]: one node, many nodes, replicated writes; [`gather`]: temp tables on the home node; [`exchange`]: temp
+//! * [`run`]: one node, many nodes, replicated writes; [`gather`]: temp tables on the home node, or, of few rows,
+//!   parameters ([`carried`]); [`exchange`]: temp
 //!   tables on all nodes; [`staged`]: INSERT whose
 //!   rows PostgreSQL makes first; [`chain`]: data changes in WITH;
 //!   [`ddl`], [`redistribute`]; [`explain`]; [`copy_in`] from [`copy_input`], [`copy_out`].
@@ -30,6 +31,7 @@ mod basis;
 mod block;
 mod call;
 mod cancel;
+mod carried;
 mod chain;
 mod change;
 mod cluster_command;

@@ -289,6 +289,7 @@ fn column(row: &Row) -> Result<Column> {
         generated,
         default_is_stable: flag(row, 10)?,
         deterministic: flag(row, 11)?,
+        default_collation: flag(row, 12)?,
     })
 }
 
@@ -425,7 +426,8 @@ const COLUMNS: &str = "SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.att
      a.attnotnull, pg_get_expr(d.adbin, d.adrelid), a.attgenerated, a.attidentity, \
      a.attidentity = '' AND NOT EXISTS (SELECT FROM regexp_matches(d.adbin::text, 'funcid ([0-9]+)', 'g') m \
        JOIN pg_proc p ON p.oid = m[1]::oid WHERE p.provolatile = 'v') AND coalesce(d.adbin::text !~ 'NEXTVALUEEXPR', true), \
-     coalesce((SELECT collisdeterministic FROM pg_collation l WHERE l.oid = a.attcollation), true) \
+     coalesce((SELECT collisdeterministic FROM pg_collation l WHERE l.oid = a.attcollation), true), \
+     a.attcollation = 0 OR a.attcollation = (SELECT typcollation FROM pg_type t WHERE t.oid = a.atttypid) \
      FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace \
      LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum \
      WHERE a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f', 'c') \

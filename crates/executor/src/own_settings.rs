@@ -1,5 +1,5 @@
-//! Settings that the coordinator obeys itself: the idle timeouts, `loxo.work_mem`, and `statement_timeout`, which the nodes obey
-//! too.
+//! Settings that the coordinator obeys itself: the idle timeouts, `loxo.work_mem`, `loxo.few_rows`, and `statement_timeout`, which the
+//! nodes obey too.
 //!
 //! A backend knows only how long it has been left alone, not whether the session works on another node meanwhile. Were it
 //! told, it would end a transaction whose client is not idle at all. So nobody but the coordinator counts the time, and
@@ -23,7 +23,12 @@ pub const WORK_MEM: &str = "loxo.work_mem";
 /// [`spool::WORK_MEM`] as SHOW writes it.
 const WORK_MEM_DEFAULT: &str = "64MB";
 
-pub(crate) const NAMES: [&str; 3] = [IDLE_IN_TRANSACTION, IDLE_SESSION, WORK_MEM];
+/// So many rows, as far as can be estimated, are brought to one node rather than exchanged, and in parameters rather than temp
+/// tables.
+pub const FEW_ROWS: &str = "loxo.few_rows";
+const FEW_ROWS_DEFAULT: &str = "20000";
+
+pub(crate) const NAMES: [&str; 4] = [IDLE_IN_TRANSACTION, IDLE_SESSION, WORK_MEM, FEW_ROWS];
 
 /// The setting of this name, if it is one of these.
 pub fn own_setting_name(name: &str) -> Option<&'static str> {
@@ -64,9 +69,11 @@ impl Session {
         let value = rows.first().and_then(|row| row.first()?.clone());
         let value = value.ok_or_else(|| PgError::internal(format!("the home node did not show {name}")))?;
         let value = String::from_utf8_lossy(&value).into_owned();
-        if name == WORK_MEM {
-            // To the home node it is a word like any other.
-            bytes(&value).ok_or_else(|| invalid_work_mem(&value))?;
+        // To the home node ours are words like any other.
+        match name {
+            WORK_MEM => drop(bytes(&value).ok_or_else(|| invalid_work_mem(&value))?),
+            FEW_ROWS => drop(value.parse::<u32>().map_err(|_| invalid_few_rows(&value))?),
+            _ => {}
         }
         self.note_own_setting(name, Some(value.clone()));
         if !local {
@@ -78,6 +85,11 @@ impl Session {
     /// Bytes of rows that may be kept in memory.
     pub fn work_mem(&self) -> usize {
         self.own_setting(WORK_MEM).and_then(bytes).unwrap_or(spool::WORK_MEM)
+    }
+
+    /// See [`FEW_ROWS`].
+    pub(crate) fn few_rows(&self) -> f64 {
+        self.own_setting(FEW_ROWS).and_then(|rows| rows.parse().ok()).unwrap_or_default()
     }
 
     /// Notes in the block what one of the coordinator's own settings is from here on.
@@ -94,7 +106,11 @@ impl Session {
             _ => None,
         });
         let value = in_block.unwrap_or_else(|| self.settings.own(name));
-        value.or_else(|| (name == WORK_MEM).then_some(WORK_MEM_DEFAULT))
+        value.or(match name {
+            WORK_MEM => Some(WORK_MEM_DEFAULT),
+            FEW_ROWS => Some(FEW_ROWS_DEFAULT),
+            _ => None,
+        })
     }
 
     /// `RESET name` and `SET [LOCAL] name TO DEFAULT`.
@@ -126,6 +142,11 @@ fn bytes(text: &str) -> Option<usize> {
 fn invalid_work_mem(value: &str) -> PgError {
     PgError::new(SqlState::INVALID_PARAMETER_VALUE, format!("invalid value for parameter \"{WORK_MEM}\": \"{value}\""))
         .hint("Valid units for this parameter are \"B\", \"kB\", \"MB\", \"GB\", and \"TB\".")
+}
+
+fn invalid_few_rows(value: &str) -> PgError {
+    PgError::new(SqlState::INVALID_PARAMETER_VALUE, format!("invalid value for parameter \"{FEW_ROWS}\": \"{value}\""))
+        .hint("A number of rows, or 0.")
 }
 
 /// A time as SHOW writes it: a number and its unit. `None` for 0, which means no limit.

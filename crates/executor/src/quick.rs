@@ -276,6 +276,7 @@ impl Session {
             now: None,
             exchanges: self.exchanges(),
             estimates: None,
+            few_rows: 0.0,
         }
     }
 }

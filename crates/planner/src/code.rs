@@ -60,6 +60,7 @@ fn judge(catalog: &Catalog, relation: &Relation, code: &Code) -> Verdict {
         now: None,
         exchanges: Exchanges::No,
         estimates: None,
+        few_rows: 0.0,
     };
     let ctx = Context { catalog, session: &session, exchanged: &[], copies: None };
     let judge = Judge { ctx: &ctx, table: &relation.name };

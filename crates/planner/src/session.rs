@@ -28,6 +28,8 @@ pub struct SessionFacts<'a> {
     pub exchanges: Exchanges<'a>,
     /// How many rows the home node expects of some fragments, by their text; see [`Dag::estimates_wanted`](crate::Dag).
     pub estimates: Option<&'a HashMap<String, f64>>,
+    /// So many rows are brought to one node rather than exchanged.
+    pub few_rows: f64,
 }
 
 /// Whether sessions beside this one may exchange rows for it, and what they do not see (see [`Dag`](crate::Dag)).

@@ -1,14 +1,16 @@
 //! Which tables a data change names: the one it changes and those it reads.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
-use catalog::Catalog;
+use catalog::{Catalog, Column, FIRST_USER_OID, Oid, Relation};
 use pg_query::NodeEnum;
-use pg_query::protobuf::RangeVar;
+use pg_query::protobuf::{RangeVar, TypeName};
 use pgerror::Result;
 
 use crate::parse;
 use crate::plan::Input;
+use crate::select::levels;
 use crate::tree::{Ref, Walk, text_of};
 
 /// The table that INSERT, UPDATE, DELETE or MERGE changes, as the statement names it; of a query the first that its WITH changes.
@@ -61,6 +63,52 @@ pub fn reads_only(sql: &str, inputs: &[Input], catalog: &Catalog) -> bool {
         inputs.iter().any(|input| catalog::quote_identifier(&input.table) == name)
     };
     walked.is_ok() && only && read.iter().all(is_input)
+}
+
+/// Does a query over tables give values of built-in types in their default collations only? Judged by all columns of its tables
+/// and all names in its text. What PostgreSQL says of such a value's type is all there is to know of it then.
+pub fn gives_plain_values(sql: &str, catalog: &Catalog) -> bool {
+    let Ok(statements) = parse(sql) else { return false };
+    let Some(node) = statements.first().and_then(|statement| statement.node()) else { return false };
+    let Ok(with_items) = levels::cte_names(node) else { return false };
+    let mut plain = true;
+    let walked = node.walk(&mut |part| {
+        plain &= match part {
+            Ref::RangeVar(table) => {
+                (table.schemaname.is_empty() && with_items.contains(&table.relname))
+                    || has_plain_columns(table, catalog)
+            }
+            Ref::FuncCall(call) => {
+                call.funcname.last().and_then(text_of).is_some_and(|name| catalog.functions(name).is_empty())
+            }
+            Ref::TypeName(name) => is_built_in(name, catalog),
+            // The operator may be the user's own, and what it gives.
+            Ref::AExpr(expression) => {
+                !expression.name.last().and_then(text_of).is_some_and(|name| catalog.has_user_operator(name))
+            }
+            // Most give a `name`, whose collation goes on to a text made of it.
+            Ref::CollateClause(_) | Ref::SqlvalueFunction(_) => false,
+            _ => true,
+        };
+        Ok(plain)
+    });
+    walked.is_ok() && plain
+}
+
+fn has_plain_columns(table: &RangeVar, catalog: &Catalog) -> bool {
+    const NAME: Oid = 19;
+    let is_plain =
+        |column: &Column| column.type_oid < FIRST_USER_OID && column.type_oid != NAME && column.default_collation;
+    let is_meant = |relation: &&Arc<Relation>| {
+        relation.name == table.relname && (table.schemaname.is_empty() || relation.schema == table.schemaname)
+    };
+    let mut meant = catalog.relations().filter(is_meant).peekable();
+    meant.peek().is_some() && meant.all(|relation| relation.columns.iter().all(is_plain))
+}
+
+fn is_built_in(name: &TypeName, catalog: &Catalog) -> bool {
+    let bare = name.names.last().and_then(text_of).unwrap_or_default();
+    bare != "name" && !catalog.user_types().any(|known| known.name == bare)
 }
 
 fn target(node: &NodeEnum) -> Option<&RangeVar> {

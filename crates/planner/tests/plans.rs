@@ -29,6 +29,7 @@ fn answer(sql: &str) -> String {
         now: None,
         exchanges: if changed.is_empty() { Exchanges::Seeing } else { Exchanges::SeeingBut(&changed) },
         estimates: Some(&estimates(sql)),
+        few_rows: 0.0,
     };
     let statements = match planner::parse(sql) {
         Ok(statements) => statements,

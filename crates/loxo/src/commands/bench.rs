@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use bench::insert::{InsertOptions, Shape};
 use bench::lineitem::Columns;
 use bench::power::{Layout, Scaling};
-use bench::{CutOptions, LoadOptions, PowerOptions, Target, TpcbOptions};
+use bench::{CutOptions, LoadOptions, PowerOptions, SmallOptions, Target, TpcbOptions};
 use cluster::Progress;
 use cluster::local::{self, Kind, UpOptions};
 use cluster::settings::Profile;
@@ -29,6 +29,7 @@ enum Command {
     Cut(CutArguments),
     Insert(InsertArguments),
     Power(PowerArguments),
+    Small(SmallArguments),
 }
 
 /// Loading through the coordinators against loading stock servers directly, in one run
@@ -213,6 +214,29 @@ struct PowerArguments {
     json: bool,
 }
 
+/// Short queries over small tables, on a cluster and on one stock server, in one run
+///
+/// Nothing counts there but what a query costs before its first row. Prints the median time of each query on both sides.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  loxo bench small                               a cluster of its own of 2 datanodes, removed afterwards
+  loxo bench small --nodes 4 --rounds 50
+  loxo bench small --dir /data/two --json        the cluster in that directory")]
+struct SmallArguments {
+    /// Measure the cluster in this directory [default: a new one, removed afterwards]
+    #[arg(long, value_name = "D")]
+    dir: Option<PathBuf>,
+    /// Runs of each query; medians are compared
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=9999))]
+    rounds: u16,
+    /// Datanodes of a new cluster
+    #[arg(long, default_value_t = DATANODES, conflicts_with = "dir", value_parser = clap::value_parser!(u16).range(1..=64))]
+    nodes: u16,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
 fn shape(text: &str) -> std::result::Result<Shape, String> {
     let found = Shape::NAMED.iter().find(|(name, _)| *name == text);
     found.map(|(_, shape)| *shape).ok_or_else(|| "values, each, pipeline or select".to_owned())
@@ -256,6 +280,11 @@ pub async fn run(arguments: Arguments) -> Result<()> {
             let (dir, profile) = (arguments.dir.clone(), Some(Profile::Default));
             let work = async |up| insert(&arguments, up).await;
             super::print(&on_cluster(dir, DATANODES, COORDINATORS, profile, work).await?)
+        }
+        Command::Small(arguments) => {
+            let (dir, profile) = (arguments.dir.clone(), Some(Profile::Default));
+            let work = async |up| small(&arguments, up).await;
+            super::print(&on_cluster(dir, arguments.nodes, 1, profile, work).await?)
         }
         Command::Power(arguments) => super::print(&power(&arguments).await?),
     }
@@ -360,6 +389,12 @@ async fn insert(arguments: &InsertArguments, up: UpOptions) -> Result<String> {
     };
     let options = InsertOptions { clients: *clients, seconds: *seconds, rounds: usize::from(*rounds), shapes };
     let report = bench::insert::run(&options, || start(up)).await?;
+    Ok(if arguments.json { format!("{:#}\n", report.to_json()) } else { format!("{report}\n") })
+}
+
+async fn small(arguments: &SmallArguments, up: UpOptions) -> Result<String> {
+    let options = SmallOptions { rounds: usize::from(arguments.rounds) };
+    let report = bench::small::run(&options, || start(up)).await?;
     Ok(if arguments.json { format!("{:#}\n", report.to_json()) } else { format!("{report}\n") })
 }
 

@@ -30,7 +30,7 @@ pub(super) fn number_tables(statement: &mut NodeEnum) -> Result<()> {
 }
 
 /// Names of all WITH items, at whatever level.
-pub(super) fn cte_names(statement: &NodeEnum) -> Result<HashSet<String>> {
+pub(crate) fn cte_names(statement: &NodeEnum) -> Result<HashSet<String>> {
     let mut names = HashSet::new();
     statement.walk(&mut |node| {
         if let Ref::CommonTableExpr(cte) = node {

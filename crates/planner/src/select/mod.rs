@@ -27,7 +27,7 @@ pub(crate) mod exact;
 mod exchange;
 mod finish;
 mod gather;
-mod levels;
+pub(crate) mod levels;
 pub(crate) mod locality;
 mod names;
 mod outer_aggregates;

@@ -110,6 +110,7 @@ fn facts<'a>(path: &'a [String], parameters: &'a [Parameter<'a>], in_transaction
         now: None,
         exchanges: crate::Exchanges::Seeing,
         estimates: None,
+        few_rows: 0.0,
     }
 }
 

@@ -39,6 +39,7 @@ impl Table {
             default_is_stable: true,
             generated: Generated::No,
             deterministic: true,
+            default_collation: true,
         };
         let relation = Relation {
             oid,

@@ -314,6 +314,7 @@ pub(super) fn unknown_column() -> Column {
         default_is_stable: true,
         generated: Generated::No,
         deterministic: false,
+        default_collation: false,
     }
 }
 

@@ -1,12 +1,15 @@
 //! How many rows a fragment has: the home node's estimate if there is one, else a guess.
 
 use catalog::Relation;
-use pg_query::Node;
 use pg_query::protobuf::{RangeVar, SelectStmt};
+use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
-use super::Search;
+use super::moves::Unit;
+use super::spread::ROWS_MIN;
+use super::{Search, State};
 use crate::select::gather::{self, Needs};
+use crate::select::levels;
 use crate::select::shape;
 use crate::tree;
 
@@ -38,6 +41,16 @@ impl Search<'_> {
             None => (all * nodes as f64, conditions.len()),
         };
         Ok((rows * KEPT_BY_CONDITION.powi(unknown as i32)).max(1.0))
+    }
+
+    /// Is it known that all tables together have so few rows that one node may as well do all the work?
+    pub(super) fn has_few_rows(&self, query: &SelectStmt, state: &State) -> Result<bool> {
+        let node = NodeEnum::SelectStmt(Box::new(query.clone()));
+        let levels = levels::levels(&self.context(state), &node)?;
+        let units = self.units(query, state, &levels, &Needs::of(&node)?)?;
+        let is_small = |unit: &Unit| unit.relation.distribution.is_partitioned() || unit.rows_all < ROWS_MIN;
+        let rows: f64 = units.iter().map(|unit| unit.rows_filtered).sum();
+        Ok(self.wanted.borrow().is_empty() && units.iter().all(is_small) && rows <= self.ctx.session.few_rows)
     }
 
     /// What the home node expects of a text, if that is known; else it is asked for next time.

@@ -5,6 +5,7 @@
 //! (repartition), or on the home node. Then the very same analysis is asked about the query over those tables.
 //!
 //! ```text
+//! few rows in all? not our business: they come to one node
 //! best(query) ─┬─ local already?                                 done
 //!              ├─ a set operation over many rows: those of its branches sent by their hash
 //!              ├─ sub-selects of one row that refer to nothing outside: computed first, then best(query over them)
@@ -55,7 +56,7 @@ use shadows::Shadow;
 /// Most arrangements of tables that are tried for one statement.
 const ARRANGEMENTS_MAX: usize = 800;
 
-/// Plans a query that is not local; `None` if this module cannot.
+/// Plans a query that is not local; `None` if this module cannot, or need not: few rows are best brought to one node.
 pub(super) fn plan(ctx: &Context<'_>, query: &SelectStmt, facts: &Facts) -> Result<Option<Dag>> {
     if !is_plain(facts) {
         return Ok(None);
@@ -81,6 +82,9 @@ pub(super) fn plan(ctx: &Context<'_>, query: &SelectStmt, facts: &Facts) -> Resu
         left: Cell::new(ARRANGEMENTS_MAX),
     };
     let start = State { tables: shadows.iter().map(|shadow| shadow.table.clone()).collect(), ..State::default() };
+    if shadows.is_empty() && search.has_few_rows(&query, &start)? {
+        return Ok(None);
+    }
     let Some(found) = search.best(&query, &start, &[])? else { return Ok(None) };
     Ok(Some(Dag {
         nodes: search.nodes.clone(),

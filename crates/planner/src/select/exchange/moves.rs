@@ -257,7 +257,13 @@ impl Search<'_> {
         Ok(Some((query, units, needs)))
     }
 
-    fn units(&self, query: &SelectStmt, state: &State, levels: &[Level], needs: &Needs) -> Result<Vec<Unit>> {
+    pub(super) fn units(
+        &self,
+        query: &SelectStmt,
+        state: &State,
+        levels: &[Level],
+        needs: &Needs,
+    ) -> Result<Vec<Unit>> {
         let filters = levels::filters(&self.context(state), &NodeEnum::SelectStmt(Box::new(query.clone())))?;
         let mut units = Vec::new();
         for (at, level) in levels.iter().enumerate() {
