@@ -60,6 +60,7 @@ impl Table {
             is_partition: false,
             has_children: false,
             has_triggers: false,
+            captured: Vec::new(),
             has_rules: false,
             code: None,
             rows: 1000.0,
