@@ -270,10 +270,14 @@ COMMENT ON FUNCTION loxo.tie_capture(regclass, name) IS 'Has what captures for a
 CREATE VIEW loxo.pg_trigger AS
     SELECT t.oid, t.tgrelid, t.tgparentid, t.tgname, t.tgfoid, t.tgtype, coalesce(c.tgenabled, t.tgenabled) AS tgenabled,
            t.tgisinternal, t.tgconstrrelid, t.tgconstrindid, t.tgconstraint, t.tgdeferrable, t.tginitdeferred, t.tgnargs,
-           t.tgattr, t.tgargs, t.tgqual, t.tgoldtable, t.tgnewtable
+           t.tgattr, t.tgargs, t.tgqual, t.tgoldtable, t.tgnewtable, t.tableoid
     FROM pg_catalog.pg_trigger AS t
     LEFT JOIN pg_catalog.pg_trigger AS c
         ON c.tgrelid = t.tgrelid AND c.tgname = 'loxo:' || t.tgname AND c.tgfoid = 'loxo.capture()'::regprocedure
     WHERE t.tgfoid <> 'loxo.capture()'::regprocedure;
 COMMENT ON VIEW loxo.pg_trigger IS 'The triggers as users made them. Coordinators read it wherever a query names pg_trigger.';
-GRANT SELECT ON loxo.pg_trigger TO PUBLIC;
+
+CREATE VIEW loxo.triggers AS
+    SELECT * FROM information_schema.triggers WHERE action_statement <> 'EXECUTE FUNCTION loxo.capture()';
+COMMENT ON VIEW loxo.triggers IS 'The same for information_schema.triggers.';
+GRANT SELECT ON loxo.pg_trigger, loxo.triggers TO PUBLIC;

@@ -36,11 +36,16 @@ pub(super) fn create(ctx: &Context<'_>, statement: &Statement, trigger: &CreateT
         None => return Err(PgError::internal("a trigger without a table")),
     };
     let mut plan = as_it_stands(statement, everywhere(ctx), DdlKind::Schema);
-    let Named::Distributed(table) = table else {
-        return match fault(ctx, trigger, node_local_fault)? {
-            Some(fault) => Err(refused(trigger, &fault, "It may compute, but not read or write tables.")),
-            None => Ok(boxed(plan)),
-        };
+    let table = match table {
+        Named::Distributed(table) => table,
+        // There is no such table, as PostgreSQL will say.
+        Named::Home(None) => return Ok(boxed(plan)),
+        Named::View(_) | Named::Home(Some(_)) => {
+            return match fault(ctx, trigger, node_local_fault)? {
+                Some(fault) => Err(refused(trigger, &fault, "It may compute, but not read or write tables.")),
+                None => Ok(boxed(plan)),
+            };
+        }
     };
     let fires_on_each = !trigger.row && table.distribution.is_partitioned();
     let of_each = fires_on_each.then(|| "It would fire once on every node".to_owned());

@@ -1,7 +1,7 @@
 //! System views that would show one node's inner life: their names are led to views of ours with the same columns.
 //!
 //! `pg_prepared_xacts`, which on a datanode lists our gids, while users expect their own names; and `pg_trigger`, where a trigger
-//! that the coordinator runs looks as if it were switched off. The text is changed
+//! that the coordinator runs looks as if it were switched off, with its kin in `information_schema`. The text is changed
 //! before it is parsed, so describing, planning and running it all mean the same view. A position that PostgreSQL
 //! reports behind the name is too large by the length of the schema's.
 
@@ -10,14 +10,16 @@ use pg_query::{Node, NodeEnum};
 use super::scan;
 use crate::tree::{Ref, Walk};
 
-const VIEWS: [&str; 2] = ["pg_prepared_xacts", "pg_trigger"];
+const CATALOG: &str = "pg_catalog";
+const VIEWS: [(&str, &str); 3] =
+    [(CATALOG, "pg_prepared_xacts"), (CATALOG, "pg_trigger"), ("information_schema", "triggers")];
 const SCHEMA: &str = "loxo";
 
 /// The query string with other names in it, if it reads such a view.
 pub(super) fn redirect(sql: &str) -> Option<String> {
     let is_mentioned =
-        |view: &&str| sql.as_bytes().windows(view.len()).any(|word| word.eq_ignore_ascii_case(view.as_bytes()));
-    if !VIEWS.iter().any(|view| is_mentioned(&view)) {
+        |view: &str| sql.as_bytes().windows(view.len()).any(|word| word.eq_ignore_ascii_case(view.as_bytes()));
+    if !VIEWS.iter().any(|(_, view)| is_mentioned(view)) {
         return None;
     }
     let parsed = pg_query::parse(sql, 0).ok()?;
@@ -63,18 +65,18 @@ fn query(node: Option<&Node>) -> Option<&NodeEnum> {
     }
 }
 
-/// Byte offsets of the views' names, and whether `pg_catalog.` stands before them. A WITH clause may define the bare name.
+/// Byte offsets of the views' names, and whether their schema stands before them. A WITH clause may define a bare name.
 fn names_in(node: &NodeEnum) -> Vec<(usize, bool)> {
     let (mut found, mut hidden) = (Vec::new(), Vec::new());
     let walked = node.walk(&mut |node| {
         match node {
-            Ref::RangeVar(name) if VIEWS.contains(&name.relname.as_str()) && name.catalogname.is_empty() => {
-                let start = usize::try_from(name.location).ok();
-                match name.schemaname.as_str() {
-                    "" => found.extend(start.map(|at| (at, Some(&name.relname)))),
-                    "pg_catalog" => found.extend(start.map(|at| (at, None))),
-                    _ => {}
-                }
+            Ref::RangeVar(name) if name.catalogname.is_empty() => {
+                let is_meant = |(schema, view): &&(&str, &str)| {
+                    name.relname == *view
+                        && (name.schemaname == *schema || (name.schemaname.is_empty() && *schema == CATALOG))
+                };
+                let start = usize::try_from(name.location).ok().filter(|_| VIEWS.iter().any(|view| is_meant(&view)));
+                found.extend(start.map(|at| (at, name)));
             }
             Ref::CommonTableExpr(cte) => hidden.push(&cte.ctename),
             _ => {}
@@ -84,8 +86,8 @@ fn names_in(node: &NodeEnum) -> Vec<(usize, bool)> {
     if walked.is_err() {
         return Vec::new();
     }
-    let is_meant = |bare: &Option<&String>| bare.is_none_or(|name| !hidden.contains(&name));
-    found.into_iter().filter(|(_, bare)| is_meant(bare)).map(|(at, bare)| (at, bare.is_none())).collect()
+    let places = found.into_iter().map(|(at, name)| (at, !name.schemaname.is_empty(), &name.relname));
+    places.filter(|(_, is_qualified, name)| *is_qualified || !hidden.contains(name)).map(|(at, q, _)| (at, q)).collect()
 }
 
 #[cfg(test)]
@@ -101,8 +103,8 @@ mod tests {
                 "SELECT 'é', PG_Prepared_Xacts.gid FROM loxo . PG_Prepared_Xacts; SELECT 1",
             ),
             (
-                "SELECT tgname FROM pg_catalog.pg_trigger t, pg_prepared_xacts",
-                "SELECT tgname FROM loxo.pg_trigger t, loxo.pg_prepared_xacts",
+                "SELECT tgname FROM pg_catalog.pg_trigger t, pg_prepared_xacts, information_schema.triggers",
+                "SELECT tgname FROM loxo.pg_trigger t, loxo.pg_prepared_xacts, loxo.triggers",
             ),
             (
                 "SELECT 1; EXPLAIN SELECT (SELECT count(*) FROM pg_prepared_xacts p) FROM t",
@@ -122,7 +124,7 @@ mod tests {
     fn other_things_of_that_name_are_left_alone() {
         for sql in [
             "SELECT 'pg_prepared_xacts'::regclass",
-            "SELECT * FROM mine.pg_trigger",
+            "SELECT * FROM mine.pg_trigger, triggers",
             "SELECT pg_prepared_xacts FROM t",
             "SELECT * FROM mine.pg_prepared_xacts",
             "WITH pg_prepared_xacts AS (SELECT 1) SELECT * FROM pg_prepared_xacts",
