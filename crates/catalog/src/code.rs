@@ -4,13 +4,13 @@ use std::sync::OnceLock;
 
 use pgerror::PgError;
 
-use crate::Oid;
+use crate::{AttNum, Oid};
 
 /// The functions, by object id. What their bodies do is for the planner to judge; it does so once, at the first statement
 /// that concerns the table, so that the verdict is about the bodies of this very catalog.
 #[derive(Clone, Debug, Default)]
 pub struct Code {
-    /// Of the table's triggers, and of those its changes lead to: triggers of children and of cascading foreign keys.
+    /// Of the triggers that the nodes fire, the table's and those its changes lead to: of children and of cascading foreign keys.
     pub triggers: Vec<Oid>,
     /// In constraints, defaults, generated columns, indexes and domains, the children's too.
     pub expressions: Vec<Oid>,
@@ -18,6 +18,8 @@ pub struct Code {
     pub policies: Vec<Oid>,
     /// Tables that policies read.
     pub policy_tables: Vec<Oid>,
+    /// Among all these triggers there are some that the coordinator runs.
+    pub captures: bool,
     /// What the planner found.
     pub verdict: OnceLock<Verdict>,
 }
@@ -28,4 +30,30 @@ pub struct Code {
 pub struct Verdict {
     pub change: Option<PgError>,
     pub read: Option<PgError>,
+}
+
+/// A trigger that the coordinator runs.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Captured {
+    pub name: String,
+    /// `pg_trigger.tgtype`.
+    pub kind: i16,
+    /// Columns of UPDATE OF.
+    pub columns: Vec<AttNum>,
+    /// REFERENCING names one.
+    pub has_transition_table: bool,
+    pub is_enabled: bool,
+}
+
+impl Captured {
+    /// FOR EACH STATEMENT.
+    pub fn is_of_statement(&self) -> bool {
+        self.kind & 1 == 0
+    }
+
+    /// BEFORE.
+    pub fn is_before(&self) -> bool {
+        self.kind & 2 != 0
+    }
 }

@@ -17,7 +17,7 @@ mod builder;
 mod code;
 mod distribution;
 pub use builder::Builder;
-pub use code::{Code, Verdict};
+pub use code::{Captured, Code, Verdict};
 pub use distribution::{Distribution, KeyColumn, MapId};
 
 /// A datanode's place in [`Catalog::nodes`]; small, dense, stable for the life of a node. Also the value that a
@@ -160,6 +160,8 @@ pub struct Relation {
     pub has_children: bool,
     /// User triggers (not those of foreign keys).
     pub has_triggers: bool,
+    /// Triggers that the coordinator runs.
+    pub captured: Vec<Captured>,
     pub has_rules: bool,
     /// Functions that the nodes call by themselves when rows are read or changed.
     pub code: Option<Arc<Code>>,
@@ -234,6 +236,7 @@ pub struct Catalog {
     nondeterministic_collations: HashSet<String>,
     server_version: u32,
     defers_constraints: bool,
+    captures: bool,
 }
 
 impl Catalog {
@@ -351,6 +354,11 @@ impl Catalog {
     /// Is there a constraint or a constraint trigger that is INITIALLY DEFERRED, on any table?
     pub fn defers_constraints(&self) -> bool {
         self.defers_constraints
+    }
+
+    /// Does a change of any table make the coordinator run a trigger?
+    pub fn captures(&self) -> bool {
+        self.captures
     }
 
     /// Is there a nondeterministic collation of this name in any schema? With `None`: of any name?

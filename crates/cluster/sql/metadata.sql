@@ -230,3 +230,54 @@ CREATE FUNCTION loxo.close_matview(relation regclass) RETURNS void
       AND EXISTS (SELECT FROM pg_rewrite AS r WHERE r.ev_class = c.oid AND r.rulename = '_RETURN')
 $$;
 COMMENT ON FUNCTION loxo.close_matview(regclass) IS 'Makes it a materialized view again.';
+
+-- Triggers that no datanode can run by itself, since their functions read or write tables. The coordinator runs them: on the
+-- datanodes such a trigger is disabled, and beside it lies one that calls loxo.capture() at the very same events, by which the
+-- coordinator learns of each row. Its name is the other's after "loxo:", so that several fire in order.
+
+CREATE TABLE loxo.capture_token (
+    one   bool PRIMARY KEY DEFAULT true CHECK (one),
+    token text NOT NULL
+);
+COMMENT ON TABLE loxo.capture_token IS
+    'What loxo.capture() proves itself by: nobody else can make a coordinator run the function of a trigger.';
+
+CREATE FUNCTION loxo.capture() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    -- INFO is sent whatever client_min_messages says. format() takes the row's own text, not a cast of the user's.
+    RAISE INFO USING ERRCODE = 'LX001', MESSAGE = substr(TG_NAME, 6), COLUMN = TG_OP,
+        SCHEMA = TG_TABLE_SCHEMA, TABLE = TG_TABLE_NAME, DETAIL = format('%s', OLD), HINT = format('%s', NEW),
+        CONSTRAINT = (SELECT t.token FROM loxo.capture_token AS t);
+    RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION loxo.capture() IS 'Tells the coordinator of a row for whose sake a trigger has to run.';
+
+CREATE FUNCTION loxo.tie_capture(relation regclass, trigger name) RETURNS void
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+    INSERT INTO pg_depend (classid, objid, objsubid, refclassid, refobjid, refobjsubid, deptype)
+    SELECT 'pg_trigger'::regclass, c.oid, 0, 'pg_trigger'::regclass, t.oid, 0, 'a'
+    FROM pg_trigger AS t JOIN pg_trigger AS c ON c.tgrelid = t.tgrelid AND c.tgname = 'loxo:' || t.tgname
+    WHERE t.tgrelid = relation AND t.tgname = trigger AND c.tgfoid = 'loxo.capture()'::regprocedure
+      AND NOT EXISTS (SELECT FROM pg_depend AS d WHERE d.classid = 'pg_trigger'::regclass AND d.objid = c.oid
+          AND d.refclassid = 'pg_trigger'::regclass AND d.refobjid = t.oid)
+$$;
+COMMENT ON FUNCTION loxo.tie_capture(regclass, name) IS 'Has what captures for a trigger go when the trigger goes.';
+
+CREATE VIEW loxo.pg_trigger AS
+    SELECT t.oid, t.tgrelid, t.tgparentid, t.tgname, t.tgfoid, t.tgtype, coalesce(c.tgenabled, t.tgenabled) AS tgenabled,
+           t.tgisinternal, t.tgconstrrelid, t.tgconstrindid, t.tgconstraint, t.tgdeferrable, t.tginitdeferred, t.tgnargs,
+           t.tgattr, t.tgargs, t.tgqual, t.tgoldtable, t.tgnewtable, t.tableoid
+    FROM pg_catalog.pg_trigger AS t
+    LEFT JOIN pg_catalog.pg_trigger AS c
+        ON c.tgrelid = t.tgrelid AND c.tgname = 'loxo:' || t.tgname AND c.tgfoid = 'loxo.capture()'::regprocedure
+    WHERE t.tgfoid <> 'loxo.capture()'::regprocedure;
+COMMENT ON VIEW loxo.pg_trigger IS 'The triggers as users made them. Coordinators read it wherever a query names pg_trigger.';
+
+CREATE VIEW loxo.triggers AS
+    SELECT * FROM information_schema.triggers WHERE action_statement <> 'EXECUTE FUNCTION loxo.capture()';
+COMMENT ON VIEW loxo.triggers IS 'The same for information_schema.triggers.';
+GRANT SELECT ON loxo.pg_trigger, loxo.triggers TO PUBLIC;

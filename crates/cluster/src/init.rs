@@ -58,7 +58,8 @@ pub async fn init(config: &Config) -> Result<String> {
         check_empty(node).await.map_err(|e| at(node.config, e))?;
     }
     let cluster_id = nodes[0].session.value("SELECT gen_random_uuid()").await?.unwrap_or_default();
-    let outcome = prepare_all(&nodes, config, &cluster_id).await;
+    let token = nodes[0].session.value("SELECT gen_random_uuid()").await?.unwrap_or_default();
+    let outcome = prepare_all(&nodes, config, &cluster_id, &token).await;
     let decision = if outcome.is_ok() { "COMMIT" } else { "ROLLBACK" };
     for node in &nodes {
         // In an error's wake a node may have nothing prepared; finish_interrupted sees to what stays behind.
@@ -70,14 +71,16 @@ pub async fn init(config: &Config) -> Result<String> {
     outcome.map(|()| cluster_id)
 }
 
-async fn prepare_all(nodes: &[Node<'_>], config: &Config, cluster_id: &str) -> Result<()> {
+async fn prepare_all(nodes: &[Node<'_>], config: &Config, cluster_id: &str, token: &str) -> Result<()> {
     let rows = rows_sql(config);
     for node in nodes {
         let script = format!(
             "BEGIN;\nSET LOCAL client_min_messages = warning;\n{METADATA_SQL}\n{SCHEMA_SQL}\n{rows}\n\
-             INSERT INTO loxo.identity VALUES ({}, {});\nPREPARE TRANSACTION '{GID_PREFIX}{cluster_id}';",
+             INSERT INTO loxo.identity VALUES ({}, {});\nINSERT INTO loxo.capture_token (token) VALUES ({});\n\
+             PREPARE TRANSACTION '{GID_PREFIX}{cluster_id}';",
             node.id,
-            literal(cluster_id)
+            literal(cluster_id),
+            literal(token)
         );
         if let Err(error) = node.session.run(&script).await {
             // The connection may still be inside the failed transaction.

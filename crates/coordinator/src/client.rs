@@ -229,9 +229,16 @@ impl Client {
             Ok(_) if self.routines.wanted.is_some() => self.run_wanted(spool).await,
             result => result,
         };
+        let result = self.all_fired(result);
         let result = self.session.judged(result).await;
         self.after_statement(result.is_err()).await;
         result
+    }
+
+    /// No trigger is left that should have run.
+    pub(crate) fn all_fired<T>(&mut self, result: Result<T>) -> Result<T> {
+        let fired = self.session.no_firings(result.is_err());
+        result.and_then(|value| fired.map(|()| value))
     }
 
     pub(crate) async fn after_statement(&mut self, failed: bool) {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use catalog::{NodeId, Oid};
 use pgerror::{PgError, Result, SqlState};
 use txn::gtm::{CatalogState, GtmClient};
@@ -43,6 +44,7 @@ pub struct Context {
     types: Mutex<(u64, HashMap<NodeId, Arc<TypeMap>>)>,
     pub(crate) templates: TemplateCache,
     pub(crate) estimates: Estimates,
+    capture_token: tokio::sync::OnceCell<Bytes>,
 }
 
 /// Object ids of user-defined types on a datanode → on the home node.
@@ -77,6 +79,7 @@ impl Context {
             types: Mutex::default(),
             templates: TemplateCache::default(),
             estimates: Estimates::default(),
+            capture_token: Default::default(),
         }
     }
 
@@ -170,8 +173,8 @@ impl Context {
                    FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace \
                    WHERE t.oid >= 16384";
         let rows = self.query_as_service(node, sql).await?;
-        let text = |value: Option<bytes::Bytes>| String::from_utf8_lossy(&value.unwrap_or_default()).into_owned();
-        let pair = |row: Vec<Option<bytes::Bytes>>| {
+        let text = |value: Option<Bytes>| String::from_utf8_lossy(&value.unwrap_or_default()).into_owned();
+        let pair = |row: Vec<Option<Bytes>>| {
             let mut values = row.into_iter();
             let oid = text(values.next().flatten()).parse().unwrap_or(0);
             (oid, text(values.next().flatten()))
@@ -196,11 +199,21 @@ impl Context {
     }
 
     /// Runs a query as the service user on a node, outside any session.
-    pub async fn query_as_service(&self, node: NodeId, sql: &str) -> Result<Vec<Vec<Option<bytes::Bytes>>>> {
+    pub async fn query_as_service(&self, node: NodeId, sql: &str) -> Result<Vec<Vec<Option<Bytes>>>> {
         let mut link = self.service_link(node).await?;
         let result = link.connection.query_rows(sql).await;
         self.pool.give_back(link);
         result
+    }
+
+    /// What the messages of `loxo.capture()` prove themselves by. It never changes.
+    pub(crate) async fn capture_token(&self) -> Result<Bytes> {
+        let read = async || {
+            let rows = self.query_as_service(self.primary, "SELECT token FROM loxo.capture_token").await?;
+            let token = rows.into_iter().flatten().next().flatten();
+            token.ok_or_else(|| PgError::internal("loxo.capture_token is empty"))
+        };
+        self.capture_token.get_or_try_init(read).await.cloned()
     }
 
     /// The current catalog: from memory as long as the gtm vouches for it, else read (or at least compared by version)

@@ -132,6 +132,7 @@ impl Session {
         let rejects = (options.on_error == OnError::Ignore).then(|| Rejects::new(options));
         let mut copy = Copy::new(router, converter, destinations, links, binary, plan.target.clone(), rejects);
         let (mut links, result) = copy.run(&mut input).await;
+        self.keep_firings(&mut links);
         copy.take_notices(&mut links).iter().for_each(|notice| self.notice(notice));
         self.put_back(links);
         match result {

@@ -301,6 +301,7 @@ fn name_array<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
 pub(crate) fn effect_sql(effect: &Effect) -> Option<String> {
     let (schema, name, distribution, by_default) = match effect {
         Effect::CreateTable { schema, name, distribution, by_default } => (schema, name, distribution, *by_default),
+        Effect::Run(sql) => return Some(sql.clone()),
         Effect::ForgetMissing => return Some("SELECT loxo.forget_missing()".into()),
         Effect::RenameTable { .. } | Effect::RenameColumn { .. } | Effect::RenameSchema { .. } => return None,
     };

@@ -89,7 +89,7 @@ impl Session {
     ) -> Result<Plan> {
         let first = self.plan_once(statement, call, known, None).await;
         let clock = self.clock();
-        if let Ok(Plan::Forward(forward)) = &first
+        if let Ok(Plan::Forward(forward)) = first.as_ref().map(Plan::change)
             && clock.is_none_or(|clock| clock == self.choose(&forward.nodes))
         {
             return first;
@@ -324,7 +324,7 @@ impl Session {
 
 /// May a default that the home node evaluates read the clock?
 fn default_reads_clock(plan: &Plan) -> bool {
-    match plan {
+    match plan.change() {
         Plan::InsertStaged(insert) => planner::may_read_clock(&insert.stage.create_sql),
         Plan::Change(change) => planner::may_read_clock(&change.create_sql),
         Plan::CopyFrom(copy) => copy.stage.as_ref().is_some_and(|stage| planner::may_read_clock(&stage.create_sql)),

@@ -18,7 +18,7 @@
 //! * [`snapshot`]: which state of the nodes a statement sees; [`portals`]: the same inside a transaction that has written.
 //!   [`read_alone`]: the shortest way for a SELECT by itself.
 //! * [`cancel`]: stopping a session from outside; its part in breaking deadlocks over several nodes.
-//! * [`listen`]: LISTEN and NOTIFY.
+//! * [`listen`]: LISTEN and NOTIFY; [`firings`]: triggers that the coordinator is to run.
 //! * [`quick`]: plans of statements that differ from earlier ones in their constants only; [`train`]: executions of one INSERT that
 //!   go together, [`coupled`] into statements of many rows.
 //! * [`load`]: the catalog, read off the primary datanode; [`basis`]: whether a plan made from it still holds.
@@ -50,6 +50,7 @@ mod encoding;
 mod estimates;
 mod exchange;
 mod explain;
+mod firings;
 mod gather;
 mod held;
 mod listen;
@@ -83,6 +84,7 @@ pub use copy_input::CopySource;
 pub use copy_out::CopySink;
 pub use describe::Description;
 pub use encoding::is_foreign as is_foreign_encoding;
+pub use firings::Firing;
 pub use load::Loaded;
 pub use output::Output;
 pub use own_settings::{IDLE_IN_TRANSACTION, IDLE_SESSION, STATEMENT_TIMEOUT, duration, own_setting_name};

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use catalog::{
-    Builder, Catalog, Code, Column, Distribution, FIRST_USER_OID, ForeignKey, Function, Generated, Group, KeyColumn,
-    MapId, Node, NodeId, Oid, Persistence, Relation, RelationKind, UniqueKey, UserType,
+    Builder, Captured, Catalog, Code, Column, Distribution, FIRST_USER_OID, ForeignKey, Function, Generated, Group,
+    KeyColumn, MapId, Node, NodeId, Oid, Persistence, Relation, RelationKind, UniqueKey, UserType,
 };
 use pgerror::{PgError, Result, SqlState};
 use pgproto::Connection;
@@ -201,6 +201,7 @@ async fn read_relations(connection: &mut Connection, mut builder: Builder) -> Re
     let mut unique_keys = by_relation(connection.query_rows(UNIQUE_KEYS).await?)?;
     let mut other_unique = by_relation(connection.query_rows(OTHER_UNIQUE).await?)?;
     let mut code = by_relation(connection.query_rows(CODE).await?)?;
+    let mut captured = by_relation(connection.query_rows(CAPTURED).await?)?;
     let mut foreign_keys = by_relation(connection.query_rows(FOREIGN_KEYS).await?)?;
     // Key types of domains need the types, which are in the builder: freeze a copy of what is there so far.
     let types = connection.query_rows(DOMAIN_BASES).await?;
@@ -249,6 +250,7 @@ async fn read_relations(connection: &mut Connection, mut builder: Builder) -> Re
             is_partition: flag(&row, 8)?,
             has_children: flag(&row, 9)?,
             has_triggers: flag(&row, 10)?,
+            captured: captured.remove(&oid).unwrap_or_default().iter().map(captured_trigger).collect::<Result<_>>()?,
             has_rules: flag(&row, 11)?,
             code: code.remove(&oid).map(|rows| called(&rows)).transpose()?,
             rows: number::<f64>(&row, 12)?.max(0.0),
@@ -306,10 +308,24 @@ fn foreign_key(row: &Row) -> Result<ForeignKey> {
     })
 }
 
+fn captured_trigger(row: &Row) -> Result<Captured> {
+    Ok(Captured {
+        name: text(row, 1)?.to_owned(),
+        kind: number(row, 2)?,
+        columns: numbers(optional(row, 5)?)?,
+        has_transition_table: flag(row, 3)?,
+        is_enabled: flag(row, 4)?,
+    })
+}
+
 fn called(rows: &[Row]) -> Result<Arc<Code>> {
     let mut code = Code::default();
     for row in rows {
         let list = match letter(row, 1)? {
+            'c' => {
+                code.captures = true;
+                continue;
+            }
             't' => &mut code.triggers,
             'p' => &mut code.policies,
             'r' => &mut code.policy_tables,
@@ -445,8 +461,13 @@ const OTHER_UNIQUE: &str = "SELECT i.indrelid, \
      FROM pg_index i WHERE i.indisunique AND i.indrelid >= 16384 \
      AND (i.indpred IS NOT NULL OR 0 = ANY (i.indkey::int2[]))";
 
+/// The triggers that the coordinator runs.
+const CAPTURED: &str = "SELECT t.tgrelid, t.tgname, t.tgtype, coalesce(t.tgoldtable, t.tgnewtable) IS NOT NULL, \
+     c.tgenabled <> 'D', t.tgattr FROM pg_trigger t JOIN pg_trigger c ON c.tgrelid = t.tgrelid AND c.tgname = 'loxo:' || t.tgname \
+     WHERE c.tgfoid = 'loxo.capture()'::regprocedure";
+
 /// User functions that a node calls by itself for the rows of a table: of `t`riggers, in `p`olicies, in other `e`xpressions;
-/// and what policies `r`ead.
+/// what policies `r`ead; and that there are `c`aptured triggers.
 /// A change of a table goes on to its children and along cascading foreign keys.
 const CODE: &str = "WITH RECURSIVE used(classid, objid, function) AS (\
        SELECT classid, objid, refobjid FROM pg_depend WHERE refclassid = 'pg_proc'::regclass AND refobjid >= 16384 \
@@ -458,9 +479,11 @@ const CODE: &str = "WITH RECURSIVE used(classid, objid, function) AS (\
        UNION SELECT objid, function FROM used WHERE classid = 'pg_type'::regclass \
        UNION SELECT t.oid, o.function FROM of_type o JOIN pg_type t ON o.type IN (t.typbasetype, t.typelem)), \
      own(relid, kind, function) AS (\
-       SELECT tgrelid, 't', tgfoid FROM pg_trigger WHERE NOT tgisinternal AND tgenabled <> 'D' AND tgfoid >= 16384 \
+       SELECT tgrelid, CASE tgfoid WHEN 'loxo.capture()'::regprocedure THEN 'c' ELSE 't' END, tgfoid FROM pg_trigger \
+       WHERE NOT tgisinternal AND tgenabled <> 'D' AND tgfoid >= 16384 \
        UNION SELECT t.tgrelid, 't', u.function FROM used u JOIN pg_trigger t ON t.oid = u.objid \
-       WHERE u.classid = 'pg_trigger'::regclass AND NOT t.tgisinternal AND t.tgenabled <> 'D' \
+       WHERE u.classid = 'pg_trigger'::regclass AND u.function <> 'loxo.capture()'::regprocedure \
+       AND NOT t.tgisinternal AND t.tgenabled <> 'D' \
        UNION SELECT c.conrelid, 'e', u.function FROM used u JOIN pg_constraint c ON c.oid = u.objid \
        WHERE u.classid = 'pg_constraint'::regclass AND c.conrelid <> 0 \
        UNION SELECT d.adrelid, 'e', u.function FROM used u JOIN pg_attrdef d ON d.oid = u.objid \

@@ -114,6 +114,8 @@ pub struct Session {
     pub(crate) readers: Option<Box<Aside>>,
     /// NoticeResponses for the client that came beside the answers.
     pub(crate) notices: Vec<Frame>,
+    /// Those that tell of triggers for the coordinator to run, and where they come from.
+    pub(crate) firings: Vec<(NodeId, Frame)>,
     /// A number of this session's own, to spread work over nodes.
     pub(crate) spread: usize,
     /// Version of the catalog that the present statement was planned with.
@@ -165,6 +167,7 @@ impl Session {
             pinned: Default::default(),
             readers: None,
             notices: Vec::new(),
+            firings: Vec::new(),
             spread,
             catalog_version: 0,
             basis: None,
@@ -216,10 +219,16 @@ impl Session {
 
     /// Notices that came since the last call, in order.
     pub fn take_notices(&mut self) -> Vec<Frame> {
-        for held in self.held.values_mut() {
-            self.notices.extend(held.link.connection.take_notices());
-        }
+        self.collect_notices();
         std::mem::take(&mut self.notices)
+    }
+
+    pub(crate) fn collect_notices(&mut self) {
+        let nodes: Vec<NodeId> = self.held.keys().copied().collect();
+        for node in nodes {
+            let frames = self.held.get_mut(&node).map(|held| held.link.connection.take_notices());
+            self.keep_notices(node, frames.unwrap_or_default());
+        }
     }
 
     /// The shared part.
@@ -503,7 +512,7 @@ impl Session {
                 }
             }
             if let Some(mut held) = self.held.remove(&node) {
-                self.notices.extend(held.link.connection.take_notices());
+                self.keep_notices(node, held.link.connection.take_notices());
                 self.give_back(node, held);
             }
         }

@@ -79,6 +79,9 @@ impl CancelKey {
     }
 }
 
+/// Most bytes of notices and notifications that are kept until somebody takes them.
+const NOTICE_BYTES_MAX: usize = 256 << 20;
+
 /// See the module's page.
 pub struct Connection {
     reader: FrameReader,
@@ -89,6 +92,7 @@ pub struct Connection {
     syncs_owed: u32,
     broken: bool,
     notices: Vec<Frame>,
+    notice_bytes: usize,
 }
 
 impl Connection {
@@ -122,6 +126,7 @@ impl Connection {
             syncs_owed: 1,
             broken: false,
             notices: Vec::new(),
+            notice_bytes: 0,
         };
         let mut parameters = vec![("user", options.user.as_str()), ("database", options.database.as_str())];
         parameters.extend(options.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str())));
@@ -283,6 +288,14 @@ impl Connection {
     fn sort(&mut self, frame: Frame) -> Result<Option<Frame>> {
         match frame.tag {
             tag::NOTICE | tag::NOTIFICATION => {
+                self.notice_bytes += frame.body.len();
+                if self.notice_bytes > NOTICE_BYTES_MAX {
+                    self.broken = true;
+                    let message = "a datanode has more than 256 MiB of messages about one statement";
+                    return Err(PgError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)
+                        .detail("They are what functions raise, and the rows for whose sake triggers have to run.")
+                        .hint("Change fewer rows at once."));
+                }
                 self.notices.push(frame);
                 Ok(None)
             }
@@ -410,7 +423,14 @@ impl Connection {
 
     /// Notices and notifications that came since the last call.
     pub fn take_notices(&mut self) -> Vec<Frame> {
+        self.notice_bytes = 0;
         std::mem::take(&mut self.notices)
+    }
+
+    /// Undoes [`Connection::take_notices`], for some of them.
+    pub fn put_back_notices(&mut self, notices: Vec<Frame>) {
+        self.notice_bytes += notices.iter().map(|frame| frame.body.len()).sum::<usize>();
+        self.notices.splice(0..0, notices);
     }
 
     /// What a CancelRequest for this backend needs.

@@ -14,7 +14,9 @@ use crate::functions::{Facts, function_facts};
 use crate::session::{Exchanges, SessionFacts};
 use crate::tree::{Ref, Walk};
 
-const TRIGGER_HINT: &str = "Its function may compute the new row's columns, but not read or write tables.";
+const TRIGGER_HINT: &str = "Create the trigger again: the coordinator runs those AFTER … FOR EACH ROW, or FOR EACH STATEMENT, \
+     whose functions in PL/pgSQL read or write tables.";
+const POLICY_FUNCTION_HINT: &str = "The function may compute, but not read or write tables.";
 const EXPRESSION_HINT: &str = "The function may compute and may read tables that are replicated on all nodes.";
 
 /// What a policy may read.
@@ -64,10 +66,10 @@ fn judge(catalog: &Catalog, relation: &Relation, code: &Code) -> Verdict {
     };
     let ctx = Context { catalog, session: &session, exchanged: &[], copies: None };
     let judge = Judge { ctx: &ctx, table: &relation.name };
-    let of_trigger = || judge.first(&code.triggers, "a trigger", TRIGGER_HINT, judge_trigger);
+    let of_trigger = || judge.first(&code.triggers, "a trigger", TRIGGER_HINT, |facts| trigger_fault(facts, relation));
     let of_expression =
         || judge.first(&code.expressions, "a constraint, default or index", EXPRESSION_HINT, judge_expression);
-    let of_policy = judge.first(&code.policies, "a policy", TRIGGER_HINT, judge_trigger);
+    let of_policy = judge.first(&code.policies, "a policy", POLICY_FUNCTION_HINT, judge_policy);
     let of_policy = of_policy.or_else(|| judge.policy_tables(&code.policy_tables));
     Verdict { change: of_trigger().or_else(of_expression).or_else(|| of_policy.clone()), read: of_policy }
 }
@@ -84,7 +86,7 @@ impl Judge<'_> {
         functions: &[Oid],
         caller: &str,
         hint: &str,
-        fault: fn(&Facts) -> Option<String>,
+        fault: impl Fn(&Facts) -> Option<String>,
     ) -> Option<PgError> {
         functions.iter().find_map(|oid| {
             let function = self.ctx.catalog.all_functions().find(|function| function.oid == *oid);
@@ -112,7 +114,21 @@ impl Judge<'_> {
     }
 }
 
-fn judge_trigger(facts: &Facts) -> Option<String> {
+/// Why a node that holds a row of this table cannot run a trigger's function for it. Rows of partitioned tables are changed
+/// once, so the function may read what every node has; copies of a row might see that at different moments.
+pub(crate) fn trigger_fault(facts: &Facts, table: &Relation) -> Option<String> {
+    if table.distribution.is_partitioned() && facts.refused.is_none() && facts.home.is_none() && !facts.locking {
+        return facts.reads_part.clone();
+    }
+    judge_policy(facts)
+}
+
+/// Does a change of this table, or what it leads to, make the coordinator run a trigger?
+pub(crate) fn captures(relation: &Relation) -> bool {
+    relation.code.as_ref().is_some_and(|code| code.captures)
+}
+
+fn judge_policy(facts: &Facts) -> Option<String> {
     let refused = facts.refused.as_ref().map(|error| error.message().into_owned());
     refused.or_else(|| facts.reads.clone()).or_else(|| facts.home.as_ref().map(|what| format!("It needs {what}")))
 }

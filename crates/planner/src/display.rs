@@ -9,6 +9,7 @@ use crate::plan::{
     Placement, Plan, Redistribute, Route, Stage,
 };
 use crate::routine::{Routine, RoutineCall};
+use crate::triggers::OfStatement;
 
 pub(crate) fn write_plan(f: &mut Formatter<'_>, plan: &Plan) -> Result {
     write_at(f, plan, 0)
@@ -66,12 +67,13 @@ fn write_at(f: &mut Formatter<'_>, plan: &Plan, depth: usize) -> Result {
         Plan::Ddl(p) => write_ddl(f, p, &pad),
         Plan::Redistribute(moves) => write_moves(f, moves, &pad),
         Plan::Cluster(command) => writeln!(f, "{pad}Cluster {command:?}"),
-        Plan::Routine(routine) => write_routine(f, routine, &pad),
+        Plan::Routine(routine) => write_routine(f, routine, depth),
         Plan::Session => writeln!(f, "{pad}Session"),
     }
 }
 
-fn write_routine(f: &mut Formatter<'_>, routine: &Routine, pad: &str) -> Result {
+fn write_routine(f: &mut Formatter<'_>, routine: &Routine, depth: usize) -> Result {
+    let pad = "  ".repeat(depth);
     let call = |f: &mut Formatter<'_>, call: &RoutineCall| {
         let arguments: Vec<&str> = call.arguments.iter().map(|argument| argument.sql.as_str()).collect();
         writeln!(f, "{pad}  {}({})", call.name, arguments.join(", "))
@@ -83,6 +85,15 @@ fn write_routine(f: &mut Formatter<'_>, routine: &Routine, pad: &str) -> Result 
         Routine::Inside { calls, rest } => {
             calls.iter().try_for_each(|one| call(f, one))?;
             writeln!(f, "{pad}  then {}", rest.sql)
+        }
+        Routine::Change(change) => {
+            let once = |f: &mut Formatter<'_>, one: &OfStatement| {
+                writeln!(f, "{pad}  {} of {}.{} once", one.trigger, one.schema, one.table)
+            };
+            change.before.iter().try_for_each(|one| once(f, one))?;
+            write_at(f, &change.plan, depth + 1)?;
+            writeln!(f, "{pad}  triggers of its rows")?;
+            change.after.iter().try_for_each(|one| once(f, one))
         }
     }
 }

@@ -4,6 +4,7 @@
 //! touches a partitioned table would see one node's rows only, so it is refused, unless
 //! [`inline`](crate::inline) can put it into the statement.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use catalog::{Distribution, Function, NodeId};
@@ -343,6 +344,8 @@ impl Search<'_> {
             }
             match self.ctx.resolve(name)? {
                 Named::Home(_) if may_be_cte => {}
+                // Judged without a session: see `code`.
+                Named::Home(None) if self.is_path_unknown() && code::is_everywhere(self.ctx.catalog, name) => {}
                 Named::Distributed(relation) => match &relation.distribution {
                     Distribution::Replicated { nodes } => self.restrict(nodes),
                     _ => self.refuse(format!("{what}, which reads table \"{}\",", relation.name), hint),
@@ -352,6 +355,10 @@ impl Search<'_> {
             }
         }
         self.tree(statement, true)
+    }
+
+    fn is_path_unknown(&self) -> bool {
+        self.ctx.session.search_path.is_empty() && self.ctx.session.temp_relations.is_empty()
     }
 
     fn reads(&mut self, what: &str, name: &protobuf::RangeVar) {
@@ -464,15 +471,26 @@ fn function_text(create: &protobuf::CreateFunctionStmt) -> Option<String> {
 
 /// Every SQL text in a PL/pgSQL function. `None` if there is dynamic SQL or a text we cannot read.
 fn plpgsql_bodies(definition: &str) -> Option<Vec<NodeEnum>> {
-    let tree = match pg_query::parse_plpgsql(definition) {
+    let tree = match pg_query::parse_plpgsql(&without_trigger(definition)) {
         Ok(tree) => tree,
-        // libpg_query prints broken JSON for assignments to NEW's fields, which is what trigger functions do.
         Err(pg_query::Error::InvalidJson(_)) => return calls_of_plain_body(definition),
         Err(_) => return None,
     };
     let mut texts = Vec::new();
     collect_queries(&tree, &mut texts).then_some(())?;
     texts.iter().map(|text| plpgsql_statement(text)).collect()
+}
+
+/// The function of a trigger with the variables that it is given as parameters: for those of a trigger libpg_query prints
+/// broken JSON.
+pub(crate) fn without_trigger(definition: &str) -> Cow<'_, str> {
+    const HEAD: &str = "()\n RETURNS trigger\n";
+    const SAME: &str = "(new record, old record, tg_name name, tg_when text, tg_level text, tg_op text, tg_relid oid, \
+        tg_relname name, tg_table_name name, tg_table_schema name, tg_nargs integer, tg_argv text[])\n RETURNS record\n";
+    match definition.split_once(HEAD) {
+        Some((name, rest)) if !name.contains('\n') => Cow::Owned(format!("{name}{SAME}{rest}")),
+        _ => Cow::Borrowed(definition),
+    }
 }
 
 /// Does a PL/pgSQL text have COMMIT or ROLLBACK in it?

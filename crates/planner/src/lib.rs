@@ -42,6 +42,7 @@ mod setting_calls;
 mod tables;
 mod template;
 mod tree;
+mod triggers;
 mod views;
 mod with;
 
@@ -58,6 +59,7 @@ pub use session::*;
 pub use setting_calls::{SettingCalls, setting_calls};
 pub use tables::{gives_plain_values, read_tables, reads_only, written_table};
 pub use template::{ManyRows, Parameterised, Repeated, Shape, Template};
+pub use triggers::{OfStatement, Triggered};
 
 use context::Context;
 
@@ -70,7 +72,7 @@ pub fn plan(statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>
     let statement = inlined.as_ref().unwrap_or(statement);
     match routine::plan(&ctx, statement)? {
         Some(routine) => Ok(Plan::Routine(Box::new(routine))),
-        None => plan_inlined(&ctx, statement),
+        None => plan_inlined(&ctx, statement).and_then(|plan| triggers::with_triggers(&ctx, statement, plan)),
     }
 }
 

@@ -502,9 +502,20 @@ pub struct Explain {
 }
 
 impl Plan {
+    /// The plan itself, or the change of rows that triggers are to follow.
+    pub fn change(&self) -> &Plan {
+        match self {
+            Plan::Routine(routine) => match routine.as_ref() {
+                Routine::Change(change) => &change.plan,
+                _ => self,
+            },
+            _ => self,
+        }
+    }
+
     /// The exchanges of a plan, wherever they are in it.
     pub fn dag(&self) -> Option<&Dag> {
-        let inputs = match self {
+        let inputs = match self.change() {
             Plan::Dag(dag) => return Some(dag),
             Plan::CopyTo(CopyTo { source: CopySource::Dag(dag) }) => return Some(dag),
             Plan::Explain(explain) => return explain.inner.dag(),

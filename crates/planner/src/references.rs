@@ -41,7 +41,7 @@ pub struct Reference {
     pub parts: Vec<String>,
     /// `.*` follows.
     pub star: bool,
-    /// It is an item of a select list or of VALUES, so that several may stand there.
+    /// It is an item of a select list, of VALUES or of ROW, so that several may stand there.
     pub listed: bool,
     /// What it may mean beside a variable.
     pub place: Place,
@@ -146,6 +146,8 @@ impl Search<'_> {
                 let parts = vec![format!("${}", parameter.number)];
                 self.add(parameter.location, parts, 1, false, Place::Parameter)?;
             }
+            Ref::RowExpr(row) => self.list(row.args.iter()),
+            Ref::ReturningClause(returning) => self.list(returning.exprs.iter().filter_map(value_of)),
             Ref::InferClause(infer) => {
                 for element in &infer.index_elems {
                     if let Some(NodeEnum::IndexElem(element)) = &element.node
@@ -225,19 +227,29 @@ impl Search<'_> {
     }
 
     fn items_of(&mut self, select: &SelectStmt) {
-        let targets = select.target_list.iter().filter_map(|target| match &target.node {
-            Some(NodeEnum::ResTarget(target)) => target.val.as_deref(),
-            _ => None,
-        });
-        let values = select.values_lists.iter().filter_map(|list| match &list.node {
+        self.list(select.target_list.iter().filter_map(value_of));
+        let lists = select.values_lists.iter().filter_map(|list| match &list.node {
             Some(NodeEnum::List(list)) => Some(&list.items),
             _ => None,
         });
-        let columns = targets.chain(values.flatten()).filter_map(|item| match &item.node {
+        self.list(lists.flatten());
+    }
+
+    /// Where `row.*` stands for several.
+    fn list<'n>(&mut self, items: impl Iterator<Item = &'n Node>) {
+        let columns = items.filter_map(|item| match &item.node {
             Some(NodeEnum::ColumnRef(column)) => Some(column.location),
             _ => None,
         });
         self.listed.extend(columns);
+    }
+}
+
+/// What stands in an entry of a select list.
+fn value_of(target: &Node) -> Option<&Node> {
+    match &target.node {
+        Some(NodeEnum::ResTarget(target)) => target.val.as_deref(),
+        _ => None,
     }
 }
 

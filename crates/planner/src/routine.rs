@@ -24,6 +24,7 @@ use crate::functions;
 use crate::inline;
 use crate::parse::{self, Statement, StatementKind};
 use crate::tree::{self, Ref, Walk};
+use crate::triggers::Triggered;
 
 /// See [`Plan::Routine`](crate::Plan::Routine).
 #[derive(Clone, Debug)]
@@ -35,6 +36,8 @@ pub enum Routine {
     Call(RoutineCall),
     /// The calls one after the other; their values are further parameters of the statement.
     Inside { calls: Vec<RoutineCall>, rest: Box<Statement> },
+    /// A change of rows, and its triggers.
+    Change(Box<Triggered>),
 }
 
 /// A call.

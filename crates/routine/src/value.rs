@@ -78,6 +78,8 @@ pub(crate) struct Variable {
     pub value: Option<Bytes>,
     /// Of a row or record; `None`: not assigned yet.
     pub cells: Option<Vec<Cell>>,
+    /// The row as a whole is NULL, which is not a row of NULLs.
+    pub is_null: bool,
     pub constant: bool,
     pub not_null: bool,
 }
@@ -85,7 +87,7 @@ pub(crate) struct Variable {
 impl Variable {
     pub fn scalar(name: impl Into<String>, of: Type, value: Option<Bytes>) -> Self {
         let (name, holds) = (name.into(), Holds::Scalar(of));
-        Self { name, holds, value, cells: None, constant: false, not_null: false }
+        Self { name, holds, value, cells: None, is_null: false, constant: false, not_null: false }
     }
 
     pub fn new(name: impl Into<String>, of: Option<Type>) -> Self {
@@ -94,6 +96,7 @@ impl Variable {
             holds: Holds::Record,
             value: None,
             cells: None,
+            is_null: true,
             constant: false,
             not_null: false,
         };
@@ -109,6 +112,12 @@ impl Variable {
         variable
     }
 
+    /// The text of a row or record.
+    pub fn row(&self) -> Option<Bytes> {
+        let cells = self.cells.as_ref().filter(|_| !self.is_null)?;
+        Some(row_text(cells.iter().map(|cell| cell.typed.value.as_deref())))
+    }
+
     /// A field of a row.
     pub fn cell(&self, field: &str) -> Result<&Cell> {
         let cells = self.cells.as_ref().ok_or_else(|| self.unassigned())?;
@@ -118,6 +127,7 @@ impl Variable {
     pub fn cell_mut(&mut self, field: &str) -> Result<&mut Cell> {
         let (unassigned, no_field) = (self.unassigned(), self.no_field(field));
         let cells = self.cells.as_mut().ok_or(unassigned)?;
+        self.is_null = false;
         cells.iter_mut().find(|cell| cell.name == field).ok_or(no_field)
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Each statement of a body takes the way of any other statement of the session, in the same transaction: a block that is open,
 //! or one of its own. Its rows are captured instead of being sent. A statement that calls such functions is run after them,
-//! with their values as parameters.
+//! with their values as parameters. A change of rows comes before the [`triggers`] that it fires.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use crate::stack;
 
 mod host;
 mod signature;
+mod triggers;
 
 use host::ClientHost;
 use signature::Signature;
@@ -94,7 +95,7 @@ impl Client {
             let outcome = self.bodies(routine, statement, call, caller).await;
             self.capture = captured;
             let outcome = match outcome {
-                Ok(rest) => self.rest(rest, call, spool).await,
+                Ok(rest) => self.rest(rest, statement, call, spool).await,
                 Err(error) => Err(error),
             };
             if is_alone {
@@ -140,6 +141,7 @@ impl Client {
                         false => Rest::Row(signature, ended),
                     })
                 }
+                planner::Routine::Change(change) => Ok(Rest::Change(change.clone())),
                 planner::Routine::Inside { calls, rest } => {
                     self.accepted(statement, call).await?;
                     // What is bound beyond the statement's own parameters stands for nothing.
@@ -162,9 +164,16 @@ impl Client {
     }
 
     /// What comes after the bodies.
-    fn rest<'s>(&'s mut self, rest: Rest, call: &'s Call, spool: Option<&'s mut Spool>) -> Pending<'s, Completion> {
+    fn rest<'s>(
+        &'s mut self,
+        rest: Rest,
+        statement: &'s Statement,
+        call: &'s Call,
+        spool: Option<&'s mut Spool>,
+    ) -> Pending<'s, Completion> {
         Box::pin(async move {
             match rest {
+                Rest::Change(change) => self.change(&change, statement, call, spool).await,
                 Rest::Tag(tag) => Ok(Completion::tag(tag)),
                 Rest::Row(signature, ended) => {
                     let (sql, parameters) = signature.row(ended);
@@ -175,7 +184,13 @@ impl Client {
                 Rest::Statement(rest, with) => {
                     let plan = self.session.plan(&rest, &with, None).await?;
                     let with = Call { describe: call.describe, result_formats: call.result_formats.clone(), ..with };
-                    Box::pin(self.run_plan(&plan, &rest, &with, spool)).await
+                    match &plan {
+                        planner::Plan::Routine(routine) => match routine.as_ref() {
+                            planner::Routine::Change(change) => self.change(change, &rest, &with, spool).await,
+                            _ => Err(PgError::internal("a body is left after the bodies")),
+                        },
+                        plan => Box::pin(self.run_plan(plan, &rest, &with, spool)).await,
+                    }
                 }
             }
         })
@@ -197,6 +212,7 @@ impl Client {
             is_sql: false,
             is_atomic: caller == Caller::Inside,
             reads_only: false,
+            is_trigger: false,
             callers: self.routines.context.clone(),
         };
         self.enter(&routine, &body).await.map(drop)
@@ -292,6 +308,7 @@ impl Client {
             Ok(None) => self.run_wanted(None).await,
             Err(error) => Err(error),
         };
+        let result = self.all_fired(result);
         let result = self.session.judged(result).await;
         self.after_statement(result.is_err()).await;
         result
@@ -353,6 +370,8 @@ enum Rest {
     /// The values of a procedure's OUT parameters.
     Row(Signature, Ended),
     Statement(Statement, Call),
+    /// A change of rows, and its triggers after it.
+    Change(Box<planner::Triggered>),
 }
 
 fn text(bytes: Bytes) -> String {

@@ -155,6 +155,12 @@ impl Signature {
             let message = format!("permission denied for {kind} {}", self.name);
             return Err(PgError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
         }
+        self.check_body(one, keeps_snapshot)
+    }
+
+    /// The same for who need not be allowed to call it, a trigger.
+    pub(super) fn check_body(&self, one: &RoutineCall, keeps_snapshot: bool) -> Result<()> {
+        let kind = if self.is_procedure { "procedure" } else { "function" };
         let refuse = |what: &str, hint: &str| {
             Err(PgError::unsupported(format!("{kind} {}, which {what} and touches partitioned tables,", self.text))
                 .hint(hint))
@@ -231,6 +237,7 @@ impl Signature {
             is_sql: self.language == "sql",
             is_atomic: !may_end || self.is_definer || !self.settings.is_empty(),
             reads_only: !self.is_volatile,
+            is_trigger: false,
             callers,
         }
     }

@@ -12,7 +12,7 @@ use pgerror::{PgError, Result};
 
 use super::add_column::{self, Source};
 use super::constraints::{NewTable, NewUnique};
-use super::{as_it_stands, create, decide, everywhere, give_way, is_temporary, redistribute};
+use super::{as_it_stands, create, decide, everywhere, give_way, is_temporary, redistribute, trigger};
 use crate::context::{Context, Named};
 use crate::dml::key_names;
 use crate::functions::{Facts, facts};
@@ -35,6 +35,7 @@ pub(super) fn alter_table(ctx: &Context<'_>, statement: &Statement, alter: &Alte
         }
         _ => return Ok(plan),
     };
+    trigger::switch(alter, &relation, &mut plan)?;
     let alone = alter.cmds.len() == 1;
     for command in &alter.cmds {
         if let Some(NodeEnum::AlterTableCmd(command)) = &command.node {
@@ -304,6 +305,7 @@ pub(super) fn rename(ctx: &Context<'_>, statement: &Statement, rename: &RenameSt
         Named::Distributed(relation) => {
             let (schema, name) = (relation.schema.clone(), relation.name.clone());
             match kind {
+                ObjectType::ObjectTrigger => trigger::rename(rename, &relation, &mut plan)?,
                 ObjectType::ObjectColumn if key_names(&relation).contains(&rename.subname.as_str()) => {
                     let (column, new_column) = (rename.subname.clone(), rename.newname.clone());
                     plan.effects.push(Effect::RenameColumn { schema, name, column, new_column });

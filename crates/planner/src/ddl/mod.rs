@@ -22,6 +22,7 @@ mod materialized_view;
 mod policy;
 mod redistribute;
 mod schema;
+mod trigger;
 
 pub(crate) use redistribute::redistribute;
 
@@ -76,7 +77,7 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         NodeEnum::ViewStmt(view) => ddl.view(view),
         NodeEnum::CreateSeqStmt(sequence) => ddl.named(sequence.sequence.as_ref()),
         NodeEnum::AlterSeqStmt(sequence) => ddl.named(sequence.sequence.as_ref()),
-        NodeEnum::CreateTrigStmt(trigger) => ddl.trigger(trigger),
+        NodeEnum::CreateTrigStmt(trigger) => trigger::create(ctx, statement, trigger),
         NodeEnum::CreatePolicyStmt(p) => {
             policy::plan(ctx, statement, p.table.as_ref(), [p.qual.as_deref(), p.with_check.as_deref()]).map(boxed)
         }
@@ -317,36 +318,6 @@ impl Ddl<'_> {
         plan.effects.push(Effect::ForgetMissing);
         plan.outside_transaction = drop.concurrent;
         Ok(boxed(plan))
-    }
-
-    /// A trigger runs on the node that holds the row: its function must not look at tables.
-    fn trigger(&self, trigger: &pg_query::protobuf::CreateTrigStmt) -> Result<Plan> {
-        let table = match trigger.relation.as_ref() {
-            Some(name) if is_temporary(self.ctx, name) => return Ok(self.temporary(DdlKind::Schema)),
-            Some(name) => self.ctx.resolve(name)?,
-            None => return Err(PgError::internal("a trigger without a table")),
-        };
-        let name = trigger.funcname.last().and_then(tree::text_of).unwrap_or_default();
-        let hint = "Its function may compute the new row's columns, but not read or write tables.";
-        for function in self.ctx.catalog.functions(name) {
-            let facts = functions::function_facts(self.ctx, function)?;
-            if facts.refused.is_some() || facts.home.is_some() || facts.function_nodes.is_some() {
-                return Err(PgError::unsupported(format!("a trigger that calls function {name}()")).hint(hint));
-            }
-            let replicated = matches!(&table, Named::Distributed(t) if matches!(t.distribution, catalog::Distribution::Replicated { .. }));
-            if replicated && (facts.volatile.is_some() || facts.clock.is_some()) {
-                let what =
-                    format!("a trigger on a replicated table whose function {name}() depends on chance or the clock");
-                return Err(PgError::unsupported(what).hint("The copies would differ: set the value in the statement."));
-            }
-        }
-        let per_statement = !trigger.row && matches!(&table, Named::Distributed(t) if t.distribution.is_partitioned());
-        if per_statement {
-            return Err(PgError::unsupported("a statement-level trigger on a partitioned table")
-                .detail("It would fire once on every node.")
-                .hint("Use FOR EACH ROW."));
-        }
-        Ok(boxed(self.everywhere(DdlKind::Schema)))
     }
 
     /// DO runs on the home node, so it must not touch distributed tables.

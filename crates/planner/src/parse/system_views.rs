@@ -1,6 +1,7 @@
 //! System views that would show one node's inner life: their names are led to views of ours with the same columns.
 //!
-//! `pg_prepared_xacts` is the only one: on a datanode it lists our gids, users expect their own names. The text is changed
+//! `pg_prepared_xacts`, which on a datanode lists our gids, while users expect their own names; and `pg_trigger`, where a trigger
+//! that the coordinator runs looks as if it were switched off, with its kin in `information_schema`. The text is changed
 //! before it is parsed, so describing, planning and running it all mean the same view. A position that PostgreSQL
 //! reports behind the name is too large by the length of the schema's.
 
@@ -9,13 +10,16 @@ use pg_query::{Node, NodeEnum};
 use super::scan;
 use crate::tree::{Ref, Walk};
 
-const VIEW: &str = "pg_prepared_xacts";
+const CATALOG: &str = "pg_catalog";
+const VIEWS: [(&str, &str); 3] =
+    [(CATALOG, "pg_prepared_xacts"), (CATALOG, "pg_trigger"), ("information_schema", "triggers")];
 const SCHEMA: &str = "loxo";
 
 /// The query string with other names in it, if it reads such a view.
 pub(super) fn redirect(sql: &str) -> Option<String> {
-    let mentioned = sql.as_bytes().windows(VIEW.len()).any(|word| word.eq_ignore_ascii_case(VIEW.as_bytes()));
-    if !mentioned {
+    let is_mentioned =
+        |view: &str| sql.as_bytes().windows(view.len()).any(|word| word.eq_ignore_ascii_case(view.as_bytes()));
+    if !VIEWS.iter().any(|(_, view)| is_mentioned(view)) {
         return None;
     }
     let parsed = pg_query::parse(sql, 0).ok()?;
@@ -61,20 +65,20 @@ fn query(node: Option<&Node>) -> Option<&NodeEnum> {
     }
 }
 
-/// Byte offsets of the view's names, and whether `pg_catalog.` stands before them. A WITH clause may define the bare name.
+/// Byte offsets of the views' names, and whether their schema stands before them. A WITH clause may define a bare name.
 fn names_in(node: &NodeEnum) -> Vec<(usize, bool)> {
-    let (mut found, mut is_hidden) = (Vec::new(), false);
+    let (mut found, mut hidden) = (Vec::new(), Vec::new());
     let walked = node.walk(&mut |node| {
         match node {
-            Ref::RangeVar(name) if name.relname == VIEW && name.catalogname.is_empty() => {
-                let start = usize::try_from(name.location).ok();
-                match name.schemaname.as_str() {
-                    "" => found.extend(start.map(|at| (at, false))),
-                    "pg_catalog" => found.extend(start.map(|at| (at, true))),
-                    _ => {}
-                }
+            Ref::RangeVar(name) if name.catalogname.is_empty() => {
+                let is_meant = |(schema, view): &&(&str, &str)| {
+                    name.relname == *view
+                        && (name.schemaname == *schema || (name.schemaname.is_empty() && *schema == CATALOG))
+                };
+                let start = usize::try_from(name.location).ok().filter(|_| VIEWS.iter().any(|view| is_meant(&view)));
+                found.extend(start.map(|at| (at, name)));
             }
-            Ref::CommonTableExpr(cte) => is_hidden |= cte.ctename == VIEW,
+            Ref::CommonTableExpr(cte) => hidden.push(&cte.ctename),
             _ => {}
         }
         Ok(true)
@@ -82,8 +86,8 @@ fn names_in(node: &NodeEnum) -> Vec<(usize, bool)> {
     if walked.is_err() {
         return Vec::new();
     }
-    found.retain(|(_, is_qualified)| *is_qualified || !is_hidden);
-    found
+    let places = found.into_iter().map(|(at, name)| (at, !name.schemaname.is_empty(), &name.relname));
+    places.filter(|(_, is_qualified, name)| *is_qualified || !hidden.contains(name)).map(|(at, q, _)| (at, q)).collect()
 }
 
 #[cfg(test)]
@@ -97,6 +101,10 @@ mod tests {
             (
                 "SELECT 'é', PG_Prepared_Xacts.gid FROM \"pg_catalog\" . PG_Prepared_Xacts; SELECT 1",
                 "SELECT 'é', PG_Prepared_Xacts.gid FROM loxo . PG_Prepared_Xacts; SELECT 1",
+            ),
+            (
+                "SELECT tgname FROM pg_catalog.pg_trigger t, pg_prepared_xacts, information_schema.triggers",
+                "SELECT tgname FROM loxo.pg_trigger t, loxo.pg_prepared_xacts, loxo.triggers",
             ),
             (
                 "SELECT 1; EXPLAIN SELECT (SELECT count(*) FROM pg_prepared_xacts p) FROM t",
@@ -116,6 +124,7 @@ mod tests {
     fn other_things_of_that_name_are_left_alone() {
         for sql in [
             "SELECT 'pg_prepared_xacts'::regclass",
+            "SELECT * FROM mine.pg_trigger, triggers",
             "SELECT pg_prepared_xacts FROM t",
             "SELECT * FROM mine.pg_prepared_xacts",
             "WITH pg_prepared_xacts AS (SELECT 1) SELECT * FROM pg_prepared_xacts",

@@ -68,6 +68,8 @@ pub enum Effect {
     RenameSchema { schema: String, new_schema: String },
     /// Something was dropped, perhaps by CASCADE: forget every table that is no longer there.
     ForgetMissing,
+    /// This statement runs on all nodes too.
+    Run(String),
 }
 
 /// The resolved distribution of a new table.

@@ -61,6 +61,7 @@ impl Table {
             is_partition: false,
             has_children: false,
             has_triggers: false,
+            captured: Vec::new(),
             has_rules: false,
             code: None,
             rows: 1000.0,
@@ -163,5 +164,21 @@ pub fn catalog() -> Catalog {
     builder.function(function(16502, "count_nations", "SELECT count(*) FROM nation", "sql"));
     builder.function(function(16503, "harmless", "BEGIN RETURN 1 + 1; END", "plpgsql"));
     builder.function(function(16504, "dynamic", "BEGIN EXECUTE 'SELECT 1'; RETURN 1; END", "plpgsql"));
+    let trigger = |oid, name: &str, body: &str| Function {
+        definition: format!(
+            "CREATE OR REPLACE FUNCTION public.{name}()\n RETURNS trigger\n LANGUAGE plpgsql\nAS $function${body}$function$"
+        ),
+        ..function(oid, name, "", "plpgsql")
+    };
+    builder.function(trigger(
+        16505,
+        "logs",
+        "BEGIN INSERT INTO events VALUES (NEW.o_orderkey, TG_OP); RETURN NEW; END",
+    ));
+    builder.function(trigger(
+        16506,
+        "looks",
+        "BEGIN NEW.n := (SELECT n_name FROM nation WHERE n_key = 1); RETURN NEW; END",
+    ));
     builder.build()
 }

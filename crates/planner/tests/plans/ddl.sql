@@ -352,7 +352,75 @@ Ddl Schema on [0 1 2]
 CREATE TRIGGER tr BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION count_orders()
 ----
 ERROR 0A000 a trigger that calls function count_orders() is not supported on distributed tables
-  hint: Its function may compute the new row's columns, but not read or write tables.
+  detail: function count_orders(), which reads table "orders", is not supported on distributed tables.
+  hint: Make it AFTER … FOR EACH ROW, or FOR EACH STATEMENT: the coordinator runs such triggers.
+
+CREATE TRIGGER tr AFTER INSERT OR UPDATE OF o_total ON orders FOR EACH ROW WHEN (NEW.o_total > 10) EXECUTE FUNCTION logs('a')
+----
+Ddl Schema on [0 1 2]
+  CREATE TRIGGER tr AFTER INSERT OR UPDATE OF o_total ON orders FOR EACH ROW WHEN (NEW.o_total > 10) EXECUTE FUNCTION logs('a')
+  Run("CREATE TRIGGER \"loxo:tr\" AFTER INSERT OR UPDATE OF o_total ON orders FOR EACH ROW WHEN (new.o_total > 10) EXECUTE FUNCTION loxo.capture()")
+  Run("ALTER TABLE public.orders DISABLE TRIGGER tr")
+  Run("SELECT loxo.tie_capture('public.orders'::pg_catalog.regclass, 'tr')")
+
+CREATE TRIGGER tr AFTER INSERT ON nation FOR EACH ROW EXECUTE FUNCTION logs()
+----
+Ddl Schema on [0 1 2]
+  CREATE TRIGGER tr AFTER INSERT ON nation FOR EACH ROW EXECUTE FUNCTION logs()
+  Run("CREATE TRIGGER \"loxo:tr\" AFTER INSERT ON nation FOR EACH ROW EXECUTE FUNCTION loxo.capture()")
+  Run("ALTER TABLE public.nation DISABLE TRIGGER tr")
+  Run("SELECT loxo.tie_capture('public.nation'::pg_catalog.regclass, 'tr')")
+
+CREATE TRIGGER tr BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION logs()
+----
+ERROR 0A000 a trigger that calls function logs() is not supported on distributed tables
+  detail: function logs() is not supported on distributed tables.
+  hint: Make it AFTER … FOR EACH ROW, or FOR EACH STATEMENT: the coordinator runs such triggers.
+
+CREATE TRIGGER tr BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION looks()
+----
+Ddl Schema on [0 1 2]
+  CREATE TRIGGER tr BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION looks()
+
+CREATE TRIGGER tr BEFORE INSERT ON nation FOR EACH ROW EXECUTE FUNCTION looks()
+----
+ERROR 0A000 a trigger that calls function looks() is not supported on distributed tables
+  detail: function looks() reads "nation".
+  hint: Make it AFTER … FOR EACH ROW, or FOR EACH STATEMENT: the coordinator runs such triggers.
+
+CREATE TRIGGER tr BEFORE INSERT ON orders EXECUTE FUNCTION harmless()
+----
+Ddl Schema on [0 1 2]
+  CREATE TRIGGER tr BEFORE INSERT ON orders EXECUTE FUNCTION harmless()
+  Run("CREATE TRIGGER \"loxo:tr\" BEFORE INSERT ON orders EXECUTE FUNCTION loxo.capture()")
+  Run("ALTER TABLE public.orders DISABLE TRIGGER tr")
+  Run("SELECT loxo.tie_capture('public.orders'::pg_catalog.regclass, 'tr')")
+
+CREATE TRIGGER tr AFTER UPDATE ON orders REFERENCING NEW TABLE AS fresh EXECUTE FUNCTION logs()
+----
+Ddl Schema on [0 1 2]
+  CREATE TRIGGER tr AFTER UPDATE ON orders REFERENCING NEW TABLE AS fresh EXECUTE FUNCTION logs()
+  Run("CREATE TRIGGER \"loxo:tr\" AFTER UPDATE ON orders FOR EACH ROW EXECUTE FUNCTION loxo.capture()")
+  Run("ALTER TABLE public.orders DISABLE TRIGGER tr")
+  Run("SELECT loxo.tie_capture('public.orders'::pg_catalog.regclass, 'tr')")
+
+CREATE TRIGGER tr AFTER TRUNCATE ON orders EXECUTE FUNCTION harmless()
+----
+ERROR 0A000 a trigger that calls function harmless() is not supported on distributed tables
+  detail: It would fire once on every node.
+  hint: Leave TRUNCATE out.
+
+CREATE CONSTRAINT TRIGGER tr AFTER INSERT ON orders DEFERRABLE FOR EACH ROW EXECUTE FUNCTION logs()
+----
+ERROR 0A000 a trigger that calls function logs() is not supported on distributed tables
+  detail: function logs() is not supported on distributed tables.
+  hint: Leave DEFERRABLE out.
+
+CREATE TRIGGER tr AFTER INSERT ON orders FOR EACH ROW EXECUTE FUNCTION count_orders()
+----
+ERROR 0A000 a trigger that calls function count_orders() is not supported on distributed tables
+  detail: function count_orders(), which reads table "orders", is not supported on distributed tables.
+  hint: Write the function in PL/pgSQL.
 
 DO $$ BEGIN PERFORM 1; END $$
 ----

@@ -282,6 +282,7 @@ impl<'a> Run<'a> {
             Holds::Row(of) => Some(of.clone()),
             _ => None,
         };
+        let is_null = cells.is_none();
         let made = match (of, cells) {
             (None, Some(cells)) if cells.iter().any(|cell| cell.name.is_empty()) => {
                 return Err(PgError::unsupported("the assignment of ROW(…) to a variable of type record")
@@ -302,7 +303,8 @@ impl<'a> Run<'a> {
                 Some(made)
             }
         };
-        self.scopes[spot.scope].variables[spot.at].cells = made;
+        let variable = &mut self.scopes[spot.scope].variables[spot.at];
+        (variable.cells, variable.is_null) = (made, is_null);
         Ok(())
     }
 

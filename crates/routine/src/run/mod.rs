@@ -45,6 +45,8 @@ pub struct Routine {
     pub is_atomic: bool,
     /// Not VOLATILE: it must not change rows.
     pub reads_only: bool,
+    /// It is called by a trigger: it gives a row, or NULL.
+    pub is_trigger: bool,
     /// CONTEXT of what called it.
     pub callers: String,
 }
@@ -96,7 +98,7 @@ fn outer_scope<'a>(routine: &Routine) -> Scope<'a> {
     for (at, parameter) in routine.parameters.iter().enumerate() {
         let number = format!("${}", at + 1);
         let name = parameter.name.clone().unwrap_or_else(|| number.clone());
-        if name != number {
+        if name != number && !routine.is_trigger {
             scope.aliases.push((number, vec![name.clone()]));
         }
         scope.variables.push(Variable::new(name, Some(parameter.of.clone())));
@@ -169,9 +171,11 @@ impl<'a> Run<'a> {
             return Ok(());
         }
         self.place = Place { line: 0, at: "" };
-        if !self.routine.columns.is_empty() && !self.routine.by_parameters && !self.routine.is_set {
+        let gives = !self.routine.columns.is_empty() && !self.routine.by_parameters && !self.routine.is_set;
+        if gives || self.routine.is_trigger {
+            let what = if self.routine.is_trigger { "trigger procedure" } else { "function" };
             let code = SqlState::from_bytes(b"2F005").unwrap_or(SqlState::INTERNAL_ERROR);
-            return Err(PgError::new(code, "control reached end of function without RETURN"));
+            return Err(PgError::new(code, format!("control reached end of {what} without RETURN")));
         }
         self.returned_by_parameters()
     }
@@ -179,6 +183,7 @@ impl<'a> Run<'a> {
     /// Puts the text of a value into a variable.
     async fn fill(&mut self, scope: usize, at: usize, value: Option<Bytes>) -> Result<()> {
         let variable = &mut self.scopes[scope].variables[at];
+        variable.is_null = value.is_none();
         match (&mut variable.cells, value) {
             (Some(cells), Some(text)) => {
                 let values = crate::value::row_fields(&text)?;

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use pgerror::{PgError, Result, SqlState, field};
 use planner::{Place, References};
 
 use crate::Pending;
 use crate::ast::{Conflict, Sql};
 use crate::run::Run;
-use crate::value::{Cell, FIRST_USER_OID, Holds, RECORD, Typed, row_text};
+use crate::value::{Cell, FIRST_USER_OID, Holds, RECORD, Typed};
 
 /// Before an expression.
 const SELECT: &str = "SELECT ";
@@ -190,11 +189,11 @@ impl<'a> Run<'a> {
     async fn bind_use(&mut self, bound: &mut Bound, one: &Use) -> Result<()> {
         let spot = self.look_up(&one.parts).ok_or_else(|| PgError::internal("a variable is gone"))?;
         let variable = &self.scopes[spot.scope].variables[spot.at];
-        if one.star {
-            if spot.field.is_some() || !one.listed {
-                return Err(PgError::unsupported("a row variable's .* but as an item of a select list or of VALUES")
-                    .hint("Name its fields one by one."));
-            }
+        if one.star && spot.field.is_some() {
+            return Err(PgError::unsupported("the .* of a row variable's field").hint("Name its fields one by one."));
+        }
+        // In any other place `.*` adds nothing to the name.
+        if one.star && one.listed {
             let cells = variable.cells.clone().ok_or_else(|| variable.unassigned())?;
             for (at, cell) in cells.into_iter().enumerate() {
                 bound.sql.push_str(if at > 0 { ", " } else { "" });
@@ -217,7 +216,7 @@ impl<'a> Run<'a> {
             }
             (None, Holds::Row(of)) => {
                 let name = of.name.clone();
-                let value = variable.cells.as_ref().map(|cells| cells_text(cells));
+                let value = variable.row();
                 bound.push(Typed { oid: FIRST_USER_OID, modifier: -1, value }, Some(name));
                 Ok(())
             }
@@ -265,10 +264,6 @@ impl<'a> Run<'a> {
             None => error,
         }
     }
-}
-
-fn cells_text(cells: &[Cell]) -> Bytes {
-    row_text(cells.iter().map(|cell| cell.typed.value.as_deref()))
 }
 
 fn quoted(name: &str) -> String {

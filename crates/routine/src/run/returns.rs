@@ -13,6 +13,9 @@ impl<'a> Run<'a> {
     /// RETURN.
     pub(crate) fn give_back<'s>(&'s mut self, value: Option<&'s Sql>) -> Pending<'s, Flow> {
         Box::pin(async move {
+            if let (Some(value), true) = (value, self.routine.is_trigger) {
+                return self.give_row(value).await;
+            }
             let is_value = !self.routine.is_set && !self.routine.by_parameters && !self.routine.columns.is_empty();
             if let (Some(value), true) = (value, is_value) {
                 let typed = self.returned_value(value).await?;
@@ -30,6 +33,20 @@ impl<'a> Run<'a> {
             self.returned = true;
             Ok(Flow::Return)
         })
+    }
+
+    /// RETURN of a trigger.
+    async fn give_row(&mut self, value: &Sql) -> Result<Flow> {
+        let typed = self.returned_value(value).await?;
+        let is_row = typed.value.is_none()
+            || typed.oid == RECORD
+            || self.host.type_with(typed.oid, typed.modifier).await?.fields.is_some();
+        if !is_row {
+            let message = "cannot return non-composite value from function returning composite type";
+            return Err(PgError::new(state(b"42804"), message));
+        }
+        self.add_row(vec![typed.value])?;
+        Ok(Flow::Return)
     }
 
     /// The value of OUT parameters, unless each row was given by itself.
@@ -59,9 +76,7 @@ impl<'a> Run<'a> {
         {
             let variable = &self.scopes[spot.scope].variables[spot.at];
             if !matches!(variable.holds, Holds::Scalar(_)) {
-                let text =
-                    variable.cells.as_ref().map(|cells| row_text(cells.iter().map(|c| c.typed.value.as_deref())));
-                return Ok(Typed { oid: RECORD, modifier: -1, value: text });
+                return Ok(Typed { oid: RECORD, modifier: -1, value: variable.row() });
             }
         }
         self.value(value).await

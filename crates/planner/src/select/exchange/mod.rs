@@ -301,6 +301,7 @@ fn exchanged_table(
         is_partition: false,
         has_children: false,
         has_triggers: false,
+        captured: Vec::new(),
         has_rules: false,
         code: None,
         rows: 0.0,

@@ -1,0 +1,286 @@
+//! Triggers that the coordinator runs, since their functions read or write tables.
+//!
+//! ```text
+//!  change of rows ── nodes ──> firings (which row, which trigger) ── one after the other ──> body of the trigger's function
+//! ```
+//!
+//! The nodes decide for which rows a trigger fires, and say so while the change runs (`executor::Firing`). When it is done, in
+//! the same transaction, the function runs for each, as PostgreSQL fires AFTER triggers: with OLD, NEW and the TG variables,
+//! every statement in it an ordinary one of the session. One that changes rows fires the triggers of these first. Triggers FOR
+//! EACH STATEMENT run once, as the planner says; their transition tables are temp tables of the home node.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use executor::{Call, Completion, Firing, Parameters, Spool};
+use pgerror::{PgError, Result, SqlState};
+use planner::{OfStatement, RoutineCall, Statement, Triggered, Wanted};
+use routine::{Parameter, Pending, Type, array_text};
+
+use super::host::ClientHost;
+use super::signature::Signature;
+use super::text;
+use crate::client::Client;
+
+const NAME: u32 = 19;
+const INT4: u32 = 23;
+const TEXT: u32 = 25;
+const OID: u32 = 26;
+const TEXT_ARRAY: u32 = 1009;
+
+/// `TRIGGER_TYPE_ROW` and `TRIGGER_TYPE_BEFORE` of `pg_trigger.h`.
+const FOR_EACH_ROW: u32 = 1;
+const BEFORE: u32 = 2;
+
+/// A trigger as the home node knows it, with its function.
+struct Trigger {
+    table: String,
+    schema: String,
+    name: String,
+    relid: String,
+    kind: u32,
+    arguments: Vec<Vec<u8>>,
+    /// Names of transition tables, or empty.
+    old_table: String,
+    new_table: String,
+    row: Type,
+    signature: Signature,
+    body: routine::ast::Body,
+}
+
+impl Client {
+    /// Runs a plan that changes rows, and the triggers that it fires.
+    pub(super) fn change<'s>(
+        &'s mut self,
+        change: &'s Triggered,
+        statement: &'s Statement,
+        call: &'s Call,
+        spool: Option<&'s mut Spool>,
+    ) -> Pending<'s, Completion> {
+        Box::pin(async move {
+            for one in &change.before {
+                self.once(one, Vec::new()).await?;
+            }
+            let completion = Box::pin(self.run_plan(&change.plan, statement, call, spool)).await?;
+            let firings = self.session.take_firings().await?;
+            self.captured_rows(change, firings).await?;
+            Ok(completion)
+        })
+    }
+
+    /// What the nodes have captured: rows of transition tables, and rows each of which fires a trigger.
+    async fn captured_rows(&mut self, change: &Triggered, firings: Vec<Firing>) -> Result<()> {
+        let is_of = |one: &OfStatement, firing: &Firing| {
+            one.trigger == firing.trigger && one.table == firing.table && one.schema == firing.schema
+        };
+        let once = |firing: &Firing| change.before.iter().chain(&change.after).any(|one| is_of(one, firing));
+        let (collected, of_rows): (Vec<Firing>, Vec<Firing>) = firings.into_iter().partition(once);
+        let captured = self.capture.take();
+        let fired = self.fire(of_rows).await;
+        self.capture = captured;
+        fired?;
+        for one in &change.after {
+            let rows = collected.iter().filter(|firing| is_of(one, firing) && firing.operation == one.operation);
+            self.once(one, rows.collect()).await?;
+        }
+        Ok(())
+    }
+
+    /// A trigger FOR EACH STATEMENT, with its transition tables.
+    async fn once(&mut self, one: &OfStatement, rows: Vec<&Firing>) -> Result<()> {
+        let firing = of_statement(one);
+        let trigger = self.trigger(&firing).await?;
+        let captured = self.capture.take();
+        let fired = self.with_transition_tables(&trigger, firing, &rows).await;
+        self.capture = captured;
+        fired
+    }
+
+    async fn with_transition_tables(&mut self, trigger: &Trigger, firing: Firing, rows: &[&Firing]) -> Result<()> {
+        let old: Vec<_> = rows.iter().map(|row| row.old.as_deref()).collect();
+        let new: Vec<_> = rows.iter().map(|row| row.new.as_deref()).collect();
+        let mut made = Vec::new();
+        for (name, rows) in [(&trigger.old_table, old), (&trigger.new_table, new)] {
+            if !name.is_empty() {
+                self.transition_table(trigger, name, &rows).await?;
+                made.push(format!("pg_temp.{}", catalog::quote_identifier(name)));
+            }
+        }
+        self.run_trigger(trigger, firing).await?;
+        if !made.is_empty() {
+            self.asked(&format!("DROP TABLE {}", made.join(", "))).await?;
+            self.session.keep_temp_objects();
+        }
+        Ok(())
+    }
+
+    /// A temp table on the home node with these rows.
+    async fn transition_table(&mut self, trigger: &Trigger, name: &str, rows: &[Option<&[u8]>]) -> Result<()> {
+        let (name, of) = (catalog::quote_identifier(name), &trigger.row.name);
+        self.asked(&format!("CREATE TEMP TABLE {name} (LIKE {of}) ON COMMIT DROP")).await?;
+        self.session.keep_temp_objects();
+        let sql = format!("INSERT INTO pg_temp.{name} SELECT r.* FROM pg_catalog.unnest(CAST($1 AS {of}[])) AS r");
+        let rows = Some(array_text(rows.iter().copied()));
+        let parameters = Parameters { types: vec![0], formats: Vec::new(), values: vec![rows] };
+        let call = Call { parameters: Some(Arc::new(parameters)), one_off: true, ..Call::default() };
+        self.forward_home(&sql, &call).await.map(drop)
+    }
+
+    async fn fire(&mut self, firings: Vec<Firing>) -> Result<()> {
+        let mut known: HashMap<(String, String, String), Trigger> = HashMap::new();
+        for firing in firings {
+            let key = (firing.schema.clone(), firing.table.clone(), firing.trigger.clone());
+            let trigger = match known.remove(&key) {
+                Some(trigger) => trigger,
+                None => self.trigger(&firing).await?,
+            };
+            if !trigger.is_of_row() {
+                return Err(reached(&firing));
+            }
+            self.run_trigger(&trigger, firing).await?;
+            known.insert(key, trigger);
+        }
+        Ok(())
+    }
+
+    async fn run_trigger(&mut self, trigger: &Trigger, firing: Firing) -> Result<()> {
+        let routine = trigger.routine(firing, self.routines.context.clone());
+        let before = self.set_for(&trigger.signature.settings).await?;
+        self.enter(&routine, &trigger.body).await?;
+        self.set_for(&before).await.map(drop)
+    }
+
+    async fn trigger(&mut self, firing: &Firing) -> Result<Trigger> {
+        let quoted = [&firing.schema, &firing.table, &firing.trigger].map(|name| catalog::quote_literal(name));
+        let [schema, table, name] = &quoted;
+        let sql = format!(
+            "SELECT t.tgfoid, p.proname, c.oid, c.reltype, t.tgtype, pg_catalog.encode(t.tgargs, 'hex'), \
+             t.tgoldtable, t.tgnewtable \
+             FROM pg_catalog.pg_trigger t JOIN pg_catalog.pg_class c ON c.oid = t.tgrelid \
+             JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid \
+             WHERE n.nspname = {schema} AND c.relname = {table} AND t.tgname = {name}"
+        );
+        let rows = self.asked(&sql).await?;
+        let row = rows.into_iter().next().ok_or_else(|| {
+            let message = format!("trigger \"{}\" of table \"{}\" is gone", firing.trigger, firing.table);
+            PgError::new(SqlState::UNDEFINED_OBJECT, message)
+        })?;
+        let mut values = row.into_iter().map(|value| text(value.unwrap_or_default()));
+        let mut next = || values.next().unwrap_or_default();
+        let (function, function_name, relid, row_type) = (number(&next())?, next(), next(), number(&next())?);
+        let (kind, arguments, old_table, new_table) = (number(&next())?, next(), next(), next());
+        let one = RoutineCall {
+            function,
+            name: function_name,
+            is_volatile: true,
+            is_bare: false,
+            arguments: Vec::new(),
+            wanted: Wanted::Nothing,
+        };
+        let signature = self.signature(&one).await?;
+        signature.check_body(&one, self.session.keeps_snapshot())?;
+        let row = ClientHost { client: self }.find_type(row_type, -1).await?;
+        let qualified = [&firing.schema, &firing.table].map(|name| catalog::quote_identifier(name)).join(".");
+        Ok(Trigger {
+            table: firing.table.clone(),
+            schema: firing.schema.clone(),
+            name: firing.trigger.clone(),
+            relid,
+            kind,
+            arguments: arguments_of(&arguments),
+            old_table,
+            new_table,
+            // Whatever the search path: the function may set one.
+            row: Type { name: qualified, ..row },
+            body: signature.body()?,
+            signature,
+        })
+    }
+}
+
+/// What fires a trigger FOR EACH STATEMENT.
+fn of_statement(one: &OfStatement) -> Firing {
+    Firing {
+        schema: one.schema.clone(),
+        table: one.table.clone(),
+        trigger: one.trigger.clone(),
+        operation: one.operation.to_owned(),
+        old: None,
+        new: None,
+    }
+}
+
+/// PostgreSQL fires it as often as a foreign key's action runs, which nobody here counts.
+fn reached(firing: &Firing) -> PgError {
+    let what = format!("trigger \"{}\" FOR EACH STATEMENT on table \"{}\"", firing.trigger, firing.table);
+    PgError::unsupported(format!("{what}, reached by a foreign key,"))
+        .hint("Change that table first, by its own statement.")
+}
+
+impl Trigger {
+    fn is_of_row(&self) -> bool {
+        self.kind & FOR_EACH_ROW != 0
+    }
+
+    fn routine(&self, firing: Firing, callers: String) -> routine::Routine {
+        let scalar = |name: &str, oid: u32, of: &str, value: Option<Bytes>| Parameter {
+            name: Some(name.to_owned()),
+            of: Type { oid, modifier: -1, name: of.to_owned(), fields: None },
+            is_out: false,
+            value,
+        };
+        let row =
+            |name: &str, value| Parameter { name: Some(name.to_owned()), of: self.row.clone(), is_out: false, value };
+        let word = |name: &str, value: &str| scalar(name, TEXT, "text", Some(Bytes::from(value.to_owned())));
+        let named = |name: &str, value: &str| scalar(name, NAME, "name", Some(Bytes::from(value.to_owned())));
+        let level = if self.is_of_row() { "ROW" } else { "STATEMENT" };
+        let when = if self.kind & BEFORE != 0 { "BEFORE" } else { "AFTER" };
+        let count = Bytes::from(self.arguments.len().to_string());
+        let parameters = vec![
+            row("new", firing.new),
+            row("old", firing.old),
+            named("tg_name", &self.name),
+            word("tg_when", when),
+            word("tg_level", level),
+            word("tg_op", &firing.operation),
+            scalar("tg_relid", OID, "oid", Some(Bytes::from(self.relid.clone()))),
+            named("tg_relname", &self.table),
+            named("tg_table_name", &self.table),
+            named("tg_table_schema", &self.schema),
+            scalar("tg_nargs", INT4, "integer", Some(count)),
+            scalar("tg_argv", TEXT_ARRAY, "text[]", self.argument_array()),
+        ];
+        routine::Routine { parameters, is_trigger: true, ..self.signature.routine(Vec::new(), false, callers) }
+    }
+
+    /// Counted from 0; NULL if there are none.
+    fn argument_array(&self) -> Option<Bytes> {
+        let last = self.arguments.len().checked_sub(1)?;
+        let array = array_text(self.arguments.iter().map(|argument| Some(argument.as_slice())));
+        Some([format!("[0:{last}]=").as_bytes(), &array].concat().into())
+    }
+}
+
+fn number(text: &str) -> Result<u32> {
+    text.parse().map_err(|_| PgError::internal(format!("\"{text}\" in pg_trigger is not a number")))
+}
+
+/// `tgargs` in hexadecimal: each argument ends with a zero byte.
+fn arguments_of(hex: &str) -> Vec<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).unwrap_or(0) as u8;
+    let bytes: Vec<u8> =
+        hex.as_bytes().chunks(2).map(|pair| pair.iter().fold(0, |sum, byte| sum << 4 | digit(*byte))).collect();
+    bytes.split_inclusive(|byte| *byte == 0).map(|argument| argument[..argument.len() - 1].to_vec()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::arguments_of;
+
+    #[test]
+    fn arguments_are_cut_at_zero_bytes() {
+        assert_eq!(arguments_of("61620000c3a900"), [b"ab".to_vec(), Vec::new(), "é".as_bytes().to_vec()]);
+        assert!(arguments_of("").is_empty());
+    }
+}

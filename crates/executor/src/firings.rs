@@ -1,0 +1,113 @@
+//! What datanodes tell of triggers that the coordinator has to run.
+//!
+//! Beside each such trigger lies one that calls `loxo.capture()` (see `metadata.sql`): PostgreSQL decides by itself for which
+//! rows it fires, and the function says so in a message that no client ever sees. These messages are collected here while
+//! a statement runs; what comes of them is the coordinator's affair. Only `loxo.capture()` knows the token in them, so that
+//! no function of a user's can make one up.
+
+use bytes::Bytes;
+use catalog::{Distribution, NodeId};
+use pgerror::{PgError, Result, field};
+use pgproto::Frame;
+use pgproto::backend::tag;
+
+use crate::held::Held;
+use crate::session::Session;
+
+/// The messages' SQLSTATE, as it stands in them.
+const CODE: &[u8] = b"CLX001\0";
+
+/// A row for whose sake a trigger is to run.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Firing {
+    pub schema: String,
+    pub table: String,
+    pub trigger: String,
+    /// `INSERT`, `UPDATE` or `DELETE`.
+    pub operation: String,
+    /// The text of the row.
+    pub old: Option<Bytes>,
+    pub new: Option<Bytes>,
+}
+
+/// Is it one of these messages?
+pub(crate) fn is_firing(frame: &Frame) -> bool {
+    frame.tag == tag::NOTICE && frame.body.windows(CODE.len()).any(|part| part == CODE)
+}
+
+impl Session {
+    /// What one link has to say: firings are set aside, the rest is for the client.
+    pub(crate) fn keep_notices(&mut self, node: NodeId, frames: Vec<Frame>) {
+        for frame in frames {
+            match is_firing(&frame) {
+                true => self.firings.push((node, frame)),
+                false => self.notices.push(frame),
+            }
+        }
+    }
+
+    /// Sets aside what links that are out of the session's hands tell of firings, and leaves the rest with them.
+    pub(crate) fn keep_firings(&mut self, links: &mut [(NodeId, Held)]) {
+        for (node, held) in links {
+            let all = held.link.connection.take_notices();
+            let (firings, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_firing);
+            self.firings.extend(firings.into_iter().map(|frame| (*node, frame)));
+            held.link.connection.put_back_notices(others);
+        }
+    }
+
+    /// The firings since the last call: node by node, in their order on each. Of the copies of a row one speaks.
+    pub async fn take_firings(&mut self) -> Result<Vec<Firing>> {
+        self.collect_notices();
+        if self.firings.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut frames = std::mem::take(&mut self.firings);
+        frames.sort_by_key(|(node, _)| *node);
+        let token = self.context.capture_token().await?;
+        let loaded = self.catalog().await?;
+        let mut firings = Vec::with_capacity(frames.len());
+        for (node, frame) in frames {
+            let message = PgError::decode_body(frame.body.clone());
+            if message.get(field::CONSTRAINT) != Some(token.as_ref()) {
+                self.notices.push(frame);
+                continue;
+            }
+            let text = |code| message.text(code).into_owned();
+            let (schema, table) = (text(field::SCHEMA), text(field::TABLE));
+            let relation = loaded.catalog.relation(&schema, &table);
+            if !relation.is_some_and(|relation| speaks(&relation.distribution, node)) {
+                continue;
+            }
+            let row = |code| message.get(code).filter(|row| !row.is_empty()).map(Bytes::copy_from_slice);
+            firings.push(Firing {
+                schema,
+                table,
+                trigger: text(field::MESSAGE),
+                operation: text(field::COLUMN),
+                old: row(field::DETAIL),
+                new: row(field::HINT),
+            });
+        }
+        Ok(firings)
+    }
+
+    /// Forgets the firings of a statement that has failed. An error if one that has not left any: its triggers would not run.
+    pub fn no_firings(&mut self, failed: bool) -> Result<()> {
+        self.collect_notices();
+        match std::mem::take(&mut self.firings).is_empty() || failed {
+            true => Ok(()),
+            false => Err(PgError::unsupported("a trigger that reads or writes tables, fired by this statement,")
+                .hint("Change the table by INSERT, UPDATE, DELETE, MERGE or COPY.")),
+        }
+    }
+}
+
+/// Do the firings of a table on this node count?
+fn speaks(distribution: &Distribution, node: NodeId) -> bool {
+    match distribution {
+        Distribution::Replicated { nodes } => nodes.first() == Some(&node),
+        _ => true,
+    }
+}

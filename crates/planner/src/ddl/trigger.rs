@@ -1,0 +1,222 @@
+//! Triggers: who runs them.
+//!
+//! A trigger whose function computes runs on the node that holds the row. One whose function reads or writes tables is run by
+//! the coordinator, if it is AFTER … FOR EACH ROW or FOR EACH STATEMENT: on the nodes it is disabled, and beside it lies one
+//! that captures the rows for it (`loxo.capture()` in `metadata.sql`), with the same events, columns and condition. To switch
+//! it on or off is to switch that one.
+
+use catalog::{Relation, RelationKind, quote_identifier, quote_literal};
+use pg_query::protobuf::{AlterTableCmd, AlterTableStmt, AlterTableType, CreateTrigStmt, RenameStmt};
+use pg_query::{Node, NodeEnum};
+use pgerror::{PgError, Result};
+
+use super::{as_it_stands, boxed, everywhere, is_temporary, temporary};
+use crate::code;
+use crate::context::{Context, Named};
+use crate::functions::{self, Facts};
+use crate::parse::Statement;
+use crate::plan::{DdlKind, DdlPlan, Effect, Plan};
+use crate::tree;
+
+/// Before the name of the trigger that is captured for.
+const PREFIX: &str = "loxo:";
+/// Most bytes of a name in PostgreSQL.
+const NAME_BYTES_MAX: usize = 63;
+/// `TRIGGER_TYPE_BEFORE` and `TRIGGER_TYPE_INSTEAD` of `pg_trigger.h`.
+const NOT_AFTER: i32 = 2 | 64;
+
+/// `TRIGGER_TYPE_TRUNCATE`.
+const ON_TRUNCATE: i32 = 32;
+
+/// CREATE TRIGGER.
+pub(super) fn create(ctx: &Context<'_>, statement: &Statement, trigger: &CreateTrigStmt) -> Result<Plan> {
+    let table = match trigger.relation.as_ref() {
+        Some(name) if is_temporary(ctx, name) => return Ok(boxed(temporary(ctx, statement, DdlKind::Schema))),
+        Some(name) => ctx.resolve(name)?,
+        None => return Err(PgError::internal("a trigger without a table")),
+    };
+    let mut plan = as_it_stands(statement, everywhere(ctx), DdlKind::Schema);
+    let table = match table {
+        Named::Distributed(table) => table,
+        // There is no such table, as PostgreSQL will say.
+        Named::Home(None) => return Ok(boxed(plan)),
+        Named::View(_) | Named::Home(Some(_)) => {
+            return match fault(ctx, trigger, node_local_fault)? {
+                Some(fault) => Err(refused(trigger, &fault, "It may compute, but not read or write tables.")),
+                None => Ok(boxed(plan)),
+            };
+        }
+    };
+    let fires_on_each = !trigger.row && table.distribution.is_partitioned();
+    let of_each = fires_on_each.then(|| "It would fire once on every node".to_owned());
+    match fault(ctx, trigger, |facts| table_fault(facts, &table))?.or(of_each) {
+        Some(fault) => {
+            check_captured(ctx, trigger, &table, &fault)?;
+            plan.effects = capture(trigger, &table)?;
+        }
+        None if is_captured(&table, &trigger.trigname) => {
+            let name = quote_identifier(&captured_name(&trigger.trigname)?);
+            plan.effects.push(Effect::Run(format!("DROP TRIGGER {name} ON {}", table.qualified_name())));
+        }
+        None => {}
+    }
+    Ok(boxed(plan))
+}
+
+/// The first thing that is wrong with functions of the trigger's name.
+fn fault(ctx: &Context<'_>, trigger: &CreateTrigStmt, of: impl Fn(&Facts) -> Option<String>) -> Result<Option<String>> {
+    for function in ctx.catalog.functions(function_name(trigger)) {
+        if let Some(fault) = of(&functions::function_facts(ctx, function)?) {
+            return Ok(Some(fault));
+        }
+    }
+    Ok(None)
+}
+
+fn function_name(trigger: &CreateTrigStmt) -> &str {
+    trigger.funcname.last().and_then(tree::text_of).unwrap_or_default()
+}
+
+/// Of a view, or of what only the home node has.
+fn node_local_fault(facts: &Facts) -> Option<String> {
+    let refused = facts.refused.as_ref().map(|error| error.message().into_owned());
+    refused.or_else(|| facts.reads.clone()).or_else(|| facts.home.as_ref().map(|what| format!("It needs {what}")))
+}
+
+fn table_fault(facts: &Facts, table: &Relation) -> Option<String> {
+    let differs = || {
+        let what = facts.volatile.as_ref().or(facts.clock.as_ref())?;
+        let is_replicated = !table.distribution.is_partitioned();
+        is_replicated.then(|| format!("It calls {what}, and the copies of the table would differ"))
+    };
+    code::trigger_fault(facts, table).or_else(differs)
+}
+
+fn refused(trigger: &CreateTrigStmt, fault: &str, hint: &str) -> PgError {
+    PgError::unsupported(format!("a trigger that calls function {}()", function_name(trigger)))
+        .detail(format!("{fault}."))
+        .hint(hint)
+}
+
+/// Is it one that the coordinator can run?
+fn check_captured(ctx: &Context<'_>, trigger: &CreateTrigStmt, table: &Relation, fault: &str) -> Result<()> {
+    let refuse = |hint: &str| Err(refused(trigger, fault, hint));
+    if trigger.row && trigger.timing & NOT_AFTER != 0 {
+        return refuse("Make it AFTER … FOR EACH ROW, or FOR EACH STATEMENT: the coordinator runs such triggers.");
+    }
+    if !trigger.row && trigger.events & ON_TRUNCATE != 0 {
+        return refuse("Leave TRUNCATE out.");
+    }
+    if !trigger.row && trigger.when_clause.is_some() {
+        return refuse("Put the condition of WHEN into the function.");
+    }
+    let is_alone = table.kind == RelationKind::Table && !table.has_children && !table.is_partition;
+    if !trigger.transition_rels.is_empty() && (trigger.row || !is_alone) {
+        return refuse(
+            "Leave REFERENCING out: it works FOR EACH STATEMENT, for tables without partitions and children.",
+        );
+    }
+    if trigger.deferrable || trigger.initdeferred {
+        return refuse("Leave DEFERRABLE out.");
+    }
+    if !matches!(table.kind, RelationKind::Table | RelationKind::PartitionedTable) {
+        return refuse("Create it on a table.");
+    }
+    if ctx.catalog.functions(function_name(trigger)).iter().any(|function| function.language != "plpgsql") {
+        return refuse("Write the function in PL/pgSQL.");
+    }
+    Ok(())
+}
+
+/// What makes the coordinator run it.
+fn capture(trigger: &CreateTrigStmt, table: &Relation) -> Result<Vec<Effect>> {
+    let has_transition_table = !trigger.transition_rels.is_empty();
+    let capture = CreateTrigStmt {
+        // What is in a transition table are the rows.
+        row: trigger.row || has_transition_table,
+        transition_rels: Vec::new(),
+        trigname: captured_name(&trigger.trigname)?,
+        funcname: vec![tree::string("loxo"), tree::string("capture")],
+        args: Vec::new(),
+        ..trigger.clone()
+    };
+    let (name, table) = (&trigger.trigname, table.qualified_name());
+    Ok(vec![
+        Effect::Run(tree::deparse(&NodeEnum::CreateTrigStmt(Box::new(capture)))?),
+        keep_off(name, &table),
+        Effect::Run(format!(
+            "SELECT loxo.tie_capture({}::pg_catalog.regclass, {})",
+            quote_literal(&table),
+            quote_literal(name)
+        )),
+    ])
+}
+
+/// No node fires it.
+fn keep_off(name: &str, table: &str) -> Effect {
+    Effect::Run(format!("ALTER TABLE {table} DISABLE TRIGGER {}", quote_identifier(name)))
+}
+
+fn is_captured(table: &Relation, trigger: &str) -> bool {
+    table.captured.iter().any(|one| one.name == trigger)
+}
+
+fn captured_name(name: &str) -> Result<String> {
+    let captured = format!("{PREFIX}{name}");
+    match captured.len() <= NAME_BYTES_MAX {
+        true => Ok(captured),
+        false => Err(PgError::unsupported(format!(
+            "trigger \"{name}\", which reads or writes tables and has such a long name,"
+        ))
+        .hint(format!("Give it a name of at most {} bytes.", NAME_BYTES_MAX - PREFIX.len()))),
+    }
+}
+
+/// ALTER TABLE … ENABLE and DISABLE TRIGGER.
+pub(super) fn switch(alter: &AlterTableStmt, table: &Relation, plan: &mut DdlPlan) -> Result<()> {
+    use AlterTableType as Type;
+    let mut alter = alter.clone();
+    let mut is_changed = false;
+    for command in alter.cmds.iter_mut().filter_map(command_mut) {
+        let kind = AlterTableType::try_from(command.subtype).unwrap_or(Type::Undefined);
+        let is_captured = is_captured(table, &command.name);
+        match kind {
+            Type::AtEnableTrig | Type::AtDisableTrig if is_captured => {
+                command.name = captured_name(&command.name)?;
+                is_changed = true;
+            }
+            Type::AtEnableAlwaysTrig | Type::AtEnableReplicaTrig if is_captured => {
+                return Err(PgError::unsupported(format!("this state of trigger \"{}\"", command.name))
+                    .detail("The coordinator runs it, since its function reads or writes tables.")
+                    .hint("Use ENABLE TRIGGER or DISABLE TRIGGER."));
+            }
+            Type::AtEnableTrigAll | Type::AtEnableTrigUser => {
+                let names = table.captured.iter().map(|trigger| &trigger.name);
+                plan.effects.extend(names.map(|name| keep_off(name, &table.qualified_name())));
+            }
+            _ => {}
+        }
+    }
+    if is_changed {
+        plan.node_sql = tree::deparse(&NodeEnum::AlterTableStmt(alter))?;
+    }
+    Ok(())
+}
+
+fn command_mut(node: &mut Node) -> Option<&mut AlterTableCmd> {
+    match &mut node.node {
+        Some(NodeEnum::AlterTableCmd(command)) => Some(command),
+        _ => None,
+    }
+}
+
+/// ALTER TRIGGER … RENAME.
+pub(super) fn rename(rename: &RenameStmt, table: &Relation, plan: &mut DdlPlan) -> Result<()> {
+    if is_captured(table, &rename.subname) {
+        let names = [&rename.subname, &rename.newname].map(|name| captured_name(name));
+        let [old, new] = names.map(|name| name.map(|name| quote_identifier(&name)));
+        let sql = format!("ALTER TRIGGER {} ON {} RENAME TO {}", old?, table.qualified_name(), new?);
+        plan.effects.push(Effect::Run(sql));
+    }
+    Ok(())
+}

@@ -1,0 +1,222 @@
+//! Which changes of rows the coordinator follows with triggers, and what it runs once a statement, before and after it.
+//!
+//! For which rows a trigger fires the nodes say (see [`ddl::trigger`](crate::ddl)). Triggers of whole statements are known from
+//! the statement: no node knows whether another has fired one.
+
+use catalog::{Captured, Relation};
+use pg_query::protobuf::{CmdType, MergeStmt, OnConflictAction, RangeVar};
+use pg_query::{Node, NodeEnum};
+use pgerror::{PgError, Result};
+
+use crate::code;
+use crate::context::{Context, Named};
+use crate::parse::{Statement, StatementKind};
+use crate::plan::Plan;
+use crate::routine::Routine;
+use crate::tree::{self, Ref, Walk};
+
+/// A change of rows that fires triggers which the coordinator runs.
+#[derive(Clone, Debug)]
+pub struct Triggered {
+    /// The change itself.
+    pub plan: Plan,
+    /// Triggers to be run once, before it.
+    pub before: Vec<OfStatement>,
+    /// Triggers to be run once, after it and after those of its rows.
+    pub after: Vec<OfStatement>,
+}
+
+/// A trigger FOR EACH STATEMENT.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct OfStatement {
+    pub schema: String,
+    pub table: String,
+    pub trigger: String,
+    pub operation: &'static str,
+}
+
+/// The same plan, or one with the triggers that the coordinator runs.
+pub(crate) fn with_triggers(ctx: &Context<'_>, statement: &Statement, plan: Plan) -> Result<Plan> {
+    if !ctx.catalog.captures() {
+        return Ok(plan);
+    }
+    match &statement.kind {
+        StatementKind::Explain(explain) if explain.analyze && captures(ctx, &explain.inner)? => {
+            Err(PgError::unsupported("EXPLAIN ANALYZE of a change that fires triggers which the coordinator runs")
+                .hint("Leave ANALYZE out, or disable the triggers meanwhile."))
+        }
+        StatementKind::Explain(_) => Ok(plan),
+        _ if captures(ctx, statement)? => {
+            let (before, after) = of_statement(ctx, statement)?;
+            Ok(Plan::Routine(Box::new(Routine::Change(Box::new(Triggered { plan, before, after })))))
+        }
+        _ => Ok(plan),
+    }
+}
+
+/// The tables that a statement changes, with the nodes of the tree that say so.
+fn changed(statement: &Statement) -> Result<Vec<(&RangeVar, Vec<Event>)>> {
+    use StatementKind::{Delete, Insert, Merge, Select, Update};
+    let mut found = Vec::new();
+    match (&statement.kind, statement.node()) {
+        (StatementKind::Copy(_), Some(NodeEnum::CopyStmt(copy))) if copy.is_from => {
+            found.extend(copy.relation.iter().map(|name| (name, vec![Event::of("INSERT")])));
+        }
+        (Select | Insert | Update | Delete | Merge, Some(tree)) => tree.walk(&mut |node| {
+            found.extend(code::changed(node).map(|name| (name, events(node))));
+            Ok(true)
+        })?,
+        _ => {}
+    }
+    Ok(found)
+}
+
+/// Does the statement change a table whose changes are captured? A view may be one over such a table.
+fn captures(ctx: &Context<'_>, statement: &Statement) -> Result<bool> {
+    for (name, _) in changed(statement)? {
+        match ctx.resolve(name)? {
+            Named::Distributed(table) if !code::captures(&table) => {}
+            Named::Distributed(_) | Named::View(_) => return Ok(true),
+            Named::Home(_) => {}
+        }
+    }
+    Ok(false)
+}
+
+/// What is done to a table, and of an UPDATE to which columns.
+struct Event {
+    operation: &'static str,
+    columns: Vec<String>,
+}
+
+impl Event {
+    fn of(operation: &'static str) -> Self {
+        Self { operation, columns: Vec::new() }
+    }
+
+    fn update(targets: &[Node]) -> Self {
+        let name = |target: &Node| match &target.node {
+            Some(NodeEnum::ResTarget(target)) => Some(target.name.clone()),
+            _ => None,
+        };
+        Self { operation: "UPDATE", columns: targets.iter().filter_map(name).collect() }
+    }
+
+    /// The event's bit in `pg_trigger.tgtype`.
+    fn bit(&self) -> i16 {
+        match self.operation {
+            "INSERT" => 4,
+            "DELETE" => 8,
+            _ => 16,
+        }
+    }
+
+    fn fires(&self, table: &Relation, trigger: &Captured) -> bool {
+        let is_of_columns = self.operation == "UPDATE" && !trigger.columns.is_empty();
+        let mut columns = self.columns.iter().filter_map(|name| table.column(name));
+        trigger.kind & self.bit() != 0
+            && (!is_of_columns || columns.any(|column| trigger.columns.contains(&column.number)))
+    }
+}
+
+/// In the order in which PostgreSQL fires BEFORE triggers; AFTER triggers come the other way round.
+fn events(node: Ref<'_>) -> Vec<Event> {
+    match node {
+        Ref::InsertStmt(insert) => {
+            let conflict = insert.on_conflict_clause.as_ref();
+            let update = conflict.filter(|clause| clause.action == OnConflictAction::OnconflictUpdate as i32);
+            std::iter::once(Event::of("INSERT"))
+                .chain(update.map(|clause| Event::update(&clause.target_list)))
+                .collect()
+        }
+        Ref::UpdateStmt(update) => vec![Event::update(&update.target_list)],
+        Ref::DeleteStmt(_) => vec![Event::of("DELETE")],
+        Ref::MergeStmt(merge) => of_merge(merge),
+        _ => Vec::new(),
+    }
+}
+
+fn of_merge(merge: &MergeStmt) -> Vec<Event> {
+    let clauses: Vec<_> = merge
+        .merge_when_clauses
+        .iter()
+        .filter_map(|node| match &node.node {
+            Some(NodeEnum::MergeWhenClause(when)) => Some(when),
+            _ => None,
+        })
+        .collect();
+    let with = |kind: CmdType| clauses.iter().filter(move |when| when.command_type == kind as i32);
+    let inserts = with(CmdType::CmdInsert).next().map(|_| Event::of("INSERT"));
+    let targets: Vec<Node> = with(CmdType::CmdUpdate).flat_map(|when| when.target_list.clone()).collect();
+    let updates = with(CmdType::CmdUpdate).next().map(|_| Event::update(&targets));
+    let deletes = with(CmdType::CmdDelete).next().map(|_| Event::of("DELETE"));
+    inserts.into_iter().chain(updates).chain(deletes).collect()
+}
+
+/// What runs once, before and after.
+fn of_statement(ctx: &Context<'_>, statement: &Statement) -> Result<(Vec<OfStatement>, Vec<OfStatement>)> {
+    let changed = changed(statement)?;
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    for (name, events) in &changed {
+        let table = match ctx.resolve(name)? {
+            Named::Distributed(table) => table,
+            Named::View(view) => {
+                refuse_view(ctx, &view)?;
+                continue;
+            }
+            Named::Home(_) => continue,
+        };
+        let of = |is_before: bool, event: &Event| {
+            let mut triggers: Vec<&Captured> = table
+                .captured
+                .iter()
+                .filter(|one| one.is_enabled && one.is_of_statement() && one.is_before() == is_before)
+                .filter(|one| event.fires(&table, one))
+                .collect();
+            triggers.sort_by(|a, b| a.name.cmp(&b.name));
+            triggers.into_iter().map(|one| named(&table, one, event.operation)).collect::<Vec<_>>()
+        };
+        before.extend(events.iter().flat_map(|event| of(true, event)));
+        after.extend(events.iter().rev().flat_map(|event| of(false, event)));
+        if table.has_children && table.captured.iter().any(|one| one.is_enabled && one.has_transition_table) {
+            return Err(PgError::unsupported(format!("a change of table \"{}\"", table.name))
+                .detail("It has children, and a trigger with REFERENCING.")
+                .hint("Use a trigger FOR EACH ROW."));
+        }
+    }
+    if changed.len() > 1 && !(before.is_empty() && after.is_empty()) {
+        return Err(PgError::unsupported("a data change in WITH that fires triggers FOR EACH STATEMENT")
+            .hint("Write one statement after the other."));
+    }
+    Ok((before, after))
+}
+
+fn named(table: &Relation, trigger: &Captured, operation: &'static str) -> OfStatement {
+    let (schema, table) = (table.schema.clone(), table.name.clone());
+    OfStatement { schema, table, trigger: trigger.name.clone(), operation }
+}
+
+/// A change through a view fires the triggers of a table that the statement does not name.
+fn refuse_view(ctx: &Context<'_>, view: &Relation) -> Result<()> {
+    let Some(definition) = &view.view_definition else { return Ok(()) };
+    let mut found = None;
+    tree::parse_select(definition)?.walk(&mut |node| {
+        if let Ref::RangeVar(name) = node {
+            match ctx.resolve(name)? {
+                Named::Distributed(table) if table.captured.iter().any(Captured::is_of_statement) => {
+                    found = Some(table)
+                }
+                Named::View(inner) => refuse_view(ctx, &inner)?,
+                _ => {}
+            }
+        }
+        Ok(found.is_none())
+    })?;
+    match found {
+        Some(table) => Err(PgError::unsupported(format!("a change through view \"{}\"", view.name))
+            .detail(format!("Table \"{}\" has triggers FOR EACH STATEMENT.", table.name))
+            .hint("Change the table itself.")),
+        None => Ok(()),
+    }
+}
