@@ -15,7 +15,7 @@
 //!   rows PostgreSQL makes first; [`chain`]: data changes in WITH;
 //!   [`ddl`], [`redistribute`]; [`explain`]; [`copy_in`] from [`copy_input`], [`copy_out`].
 //! * [`snapshot`]: which state of the nodes a statement sees; [`portals`]: the same inside a transaction that has written.
-//!   [`read_alone`]: the shortest way for a SELECT by itself.
+//!   [`read_alone`]: the shortest way for a SELECT by itself, [`insert_alone`] for an INSERT … SELECT.
 //! * [`cancel`]: stopping a session from outside; its part in breaking deadlocks over several nodes.
 //! * [`listen`]: LISTEN and NOTIFY.
 //! * [`quick`]: plans of statements that differ from earlier ones in their constants only; [`train`]: executions of one INSERT that
@@ -50,6 +50,7 @@ mod exchange;
 mod explain;
 mod gather;
 mod held;
+mod insert_alone;
 mod listen;
 mod load;
 mod locks;
