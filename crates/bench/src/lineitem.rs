@@ -1,6 +1,7 @@
 //! TPC-H lineitem as COPY input. The rows come from crate `tpchgen`; the text is written by hand, because formatting
 //! through `std::fmt` costs more than making the rows.
 
+use std::fmt::Write as _;
 use std::sync::OnceLock;
 
 use tpchgen::dates::TPCHDate;
@@ -19,7 +20,18 @@ pub enum Columns {
     Seven,
     /// All of TPC-H's.
     Sixteen,
+    /// The key, and all of TPC-H's several times over as a jsonb document of about 1,700 bytes: wide, but not so wide that
+    /// servers compress it, which would hide everything else.
+    Json,
+    /// The seven with l_shipinstruct as text, which is 1 MB long in a part's first row.
+    Blob,
 }
+
+/// Bytes of the first row's text in [`Columns::Blob`].
+const BLOB_BYTES: usize = 1 << 20;
+
+/// Bytes after which a document of [`Columns::Json`] ends.
+const DOCUMENT_BYTES: usize = 1500;
 
 /// How rows are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,14 +59,31 @@ impl Columns {
                  l_shipdate date NOT NULL, l_commitdate date NOT NULL, l_receiptdate date NOT NULL, \
                  l_shipinstruct char(25) NOT NULL, l_shipmode char(10) NOT NULL, l_comment varchar(44) NOT NULL)"
             }
+            Columns::Json => "(l_orderkey bigint NOT NULL, l_linenumber bigint NOT NULL, l_document jsonb NOT NULL)",
+            Columns::Blob => {
+                "(l_orderkey bigint NOT NULL, l_partkey bigint NOT NULL, l_suppkey bigint NOT NULL, \
+                 l_linenumber bigint NOT NULL, l_shipdate date NOT NULL, l_receiptdate date NOT NULL, \
+                 l_shipinstruct text NOT NULL)"
+            }
         }
     }
 
     /// Their number.
     pub fn count(self) -> usize {
         match self {
-            Columns::Seven => 7,
+            Columns::Seven | Columns::Blob => 7,
             Columns::Sixteen => 16,
+            Columns::Json => 3,
+        }
+    }
+
+    /// What the rows are, in a report.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Columns::Seven => "7 columns",
+            Columns::Sixteen => "16 columns",
+            Columns::Json => "a key and a jsonb document",
+            Columns::Blob => "7 columns, the first row of 1 MB",
         }
     }
 }
@@ -65,6 +94,14 @@ impl Format {
         match self {
             Format::Text => "(FORMAT text)",
             Format::Csv => "(FORMAT csv)",
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Text => "text",
+            Format::Csv => "CSV",
         }
     }
 }
@@ -80,6 +117,7 @@ pub struct Blocks {
     columns: Columns,
     format: Format,
     dates: &'static [[u8; 10]],
+    is_first: bool,
 }
 
 impl Blocks {
@@ -88,13 +126,13 @@ impl Blocks {
         debug_assert!(1 <= part && part <= parts);
         let distributions = Distributions::static_default();
         let pool = match columns {
-            Columns::Seven => comments_unused(distributions),
-            Columns::Sixteen => TextPool::get_or_init_default(),
+            Columns::Seven | Columns::Blob => comments_unused(distributions),
+            Columns::Sixteen | Columns::Json => TextPool::get_or_init_default(),
         };
         let (part, parts) = (part as i32, parts as i32);
         let generator =
             LineItemGenerator::new_with_distributions_and_text_pool(scale_factor, part, parts, distributions, pool);
-        Self { rows: generator.iter(), columns, format, dates: dates() }
+        Self { rows: generator.iter(), columns, format, dates: dates(), is_first: true }
     }
 
     /// Appends whole rows to `block` until it holds [`BLOCK_BYTES`] or the part ends; returns the number of rows, 0 at
@@ -106,7 +144,10 @@ impl Blocks {
             match self.columns {
                 Columns::Seven => self.write_seven(&row, block),
                 Columns::Sixteen => self.write_sixteen(&row, block),
+                Columns::Json => self.write_document(&row, block),
+                Columns::Blob => self.write_blob(&row, block),
             }
+            self.is_first = false;
             count += 1;
         }
         count
@@ -120,14 +161,72 @@ impl Blocks {
     }
 
     fn write_seven(&self, row: &LineItem, out: &mut Vec<u8>) {
+        self.write_keys_and_dates(row, out);
+        out.extend_from_slice(row.l_shipinstruct.as_bytes());
+        out.push(b'\n');
+    }
+
+    fn write_keys_and_dates(&self, row: &LineItem, out: &mut Vec<u8>) {
         let delimiter = self.delimiter();
         self.write_keys(row, out);
         out.extend_from_slice(self.date(row.l_shipdate));
         out.push(delimiter);
         out.extend_from_slice(self.date(row.l_receiptdate));
         out.push(delimiter);
-        out.extend_from_slice(row.l_shipinstruct.as_bytes());
+    }
+
+    fn write_blob(&self, row: &LineItem, out: &mut Vec<u8>) {
+        self.write_keys_and_dates(row, out);
+        match self.is_first {
+            // Not the same again and again, which PostgreSQL would compress to nothing.
+            true => out.extend((0..BLOB_BYTES as u64).map(|i| b'a' + (i * i * 0x9e37_79b9 >> 20) as u8 % 26)),
+            false => out.extend_from_slice(row.l_shipinstruct.as_bytes()),
+        }
         out.push(b'\n');
+    }
+
+    fn write_document(&self, row: &LineItem, out: &mut Vec<u8>) {
+        write_integer(row.l_orderkey, out);
+        out.push(self.delimiter());
+        write_integer(i64::from(row.l_linenumber), out);
+        out.push(self.delimiter());
+        let document = self.document(row);
+        match self.format {
+            Format::Text => out.extend_from_slice(document.as_bytes()),
+            Format::Csv => {
+                out.push(b'"');
+                out.extend_from_slice(document.replace('"', "\"\"").as_bytes());
+                out.push(b'"');
+            }
+        }
+        out.push(b'\n');
+    }
+
+    /// Entries until there are [`DOCUMENT_BYTES`]. Nothing in TPC-H's words needs an escape.
+    fn document(&self, row: &LineItem) -> String {
+        let mut text = String::from("{\"lines\": [");
+        for entry in 0.. {
+            let comma = if entry == 0 { "" } else { ", " };
+            // A `String` takes whatever is written to it.
+            let _ = write!(
+                text,
+                "{comma}{{\"entry\": {entry}, \"part\": {}, \"supplier\": {}, \"price\": {}, \"discount\": {}, \
+                 \"shipped\": \"{}\", \"returned\": {}, \"mode\": \"{}\", \"comment\": \"{}\"}}",
+                row.l_partkey + entry,
+                row.l_suppkey,
+                row.l_extendedprice,
+                row.l_discount,
+                row.l_shipdate,
+                row.l_returnflag == "R",
+                row.l_shipmode,
+                row.l_comment,
+            );
+            if text.len() >= DOCUMENT_BYTES {
+                break;
+            }
+        }
+        text.push_str("]}");
+        text
     }
 
     fn write_sixteen(&self, row: &LineItem, out: &mut Vec<u8>) {
@@ -261,6 +360,25 @@ mod tests {
             let picked: Vec<&str> = [0, 1, 2, 3, 10, 12, 13].iter().map(|column| all[*column]).collect();
             assert_eq!(seven.split(',').collect::<Vec<_>>(), picked);
         }
+    }
+
+    #[test]
+    fn documents_are_wide_and_the_same_in_both_formats() {
+        let (text, csv) = (all(1, Columns::Json, Format::Text).0, all(1, Columns::Json, Format::Csv).0);
+        for (text, csv) in text.lines().zip(csv.lines()) {
+            let (key, document) = text.rsplit_once('\t').expect("three columns");
+            let value: serde_json::Value = serde_json::from_str(document).expect("JSON");
+            assert!(value["lines"].as_array().is_some_and(|lines| lines.len() > 5), "{document}");
+            assert!((DOCUMENT_BYTES..2000).contains(&document.len()), "{}", document.len());
+            assert_eq!(csv, format!("{},\"{}\"", key.replace('\t', ","), document.replace('"', "\"\"")));
+        }
+    }
+
+    #[test]
+    fn only_the_first_row_is_huge() {
+        let (text, _) = all(1, Columns::Blob, Format::Text);
+        let lengths: Vec<usize> = text.lines().map(str::len).collect();
+        assert!(lengths[0] > BLOB_BYTES && lengths[1..].iter().all(|length| *length < 80), "{}", lengths[0]);
     }
 
     #[test]

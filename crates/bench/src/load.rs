@@ -27,8 +27,10 @@ const TABLE: &str = "bench_lineitem";
 pub struct LoadOptions {
     /// TPC-H scale factor.
     pub scale_factor: f64,
-    /// 7 or 16 columns.
+    /// What the rows are.
     pub columns: Columns,
+    /// How the files are written.
+    pub format: Format,
     /// Rounds a side; odd, for a real median.
     pub rounds: usize,
     /// Concurrent COPY streams on both sides; `None` is one a datanode.
@@ -49,6 +51,7 @@ impl LoadOptions {
         Self {
             scale_factor: 1.0,
             columns: Columns::Seven,
+            format: Format::Csv,
             rounds: 3,
             streams: None,
             stdin: false,
@@ -128,7 +131,8 @@ async fn measure(options: &LoadOptions, target: &Target) -> Result<LoadReport> {
     Ok(LoadReport {
         rows: bench.rows,
         bytes: bench.bytes,
-        columns: options.columns.count(),
+        columns: options.columns,
+        format: options.format,
         streams: bench.files.len(),
         input: if options.stdin { "stdin" } else { "server-side files" },
         server_version: bench.version.clone(),
@@ -237,7 +241,7 @@ impl<'a> Bench<'a> {
     }
 
     async fn copy_one(&self, client: &Client, file: &Path) -> Result<u64> {
-        let options = Format::Csv.options();
+        let options = self.options.format.options();
         if self.options.stdin {
             return copy_file(client, &format!("COPY {TABLE} FROM STDIN {options}"), file).await;
         }
@@ -289,8 +293,8 @@ async fn connect_all(uris: &[String]) -> Result<Vec<Client>> {
 async fn write_files(options: &LoadOptions, dir: &Path, streams: usize) -> Result<(Vec<PathBuf>, u64, u64)> {
     let mut tasks = JoinSet::new();
     for part in 1..=streams {
-        let path = dir.join(format!("lineitem{part}.csv"));
-        let blocks = Blocks::new(options.scale_factor, part, streams, options.columns, Format::Csv);
+        let path = dir.join(format!("lineitem{part}"));
+        let blocks = Blocks::new(options.scale_factor, part, streams, options.columns, options.format);
         tasks.spawn_blocking(move || write_file(blocks, path));
     }
     let (mut files, mut rows, mut bytes) = (Vec::new(), 0, 0);

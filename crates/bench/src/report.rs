@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
+use crate::lineitem::{Columns, Format};
+
 /// What one side of the load benchmark did, for one kind of table.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
@@ -22,8 +24,10 @@ pub struct LoadReport {
     pub rows: u64,
     /// Bytes of input of one round.
     pub bytes: u64,
-    /// Columns of the table: 7 or 16.
-    pub columns: usize,
+    /// What the rows are.
+    pub columns: Columns,
+    /// How they are written.
+    pub format: Format,
     /// Concurrent COPY streams.
     pub streams: usize,
     /// `file` or `stdin`.
@@ -61,6 +65,12 @@ impl LoadReport {
         self.rows_per_second(cluster) / self.rows_per_second(stock)
     }
 
+    /// Processor time of the stock servers, divided by that of the whole cluster.
+    pub fn work_ratio(&self, stock: &Measured, cluster: &Measured) -> f64 {
+        let cluster = median(&cluster.server_cpu) + median(&cluster.coordinator_cpu);
+        median(&stock.server_cpu) / cluster.max(1e-9)
+    }
+
     /// The same facts as the text, plus those of every round.
     pub fn to_json(&self) -> Value {
         let side = |m: &Measured| {
@@ -76,11 +86,15 @@ impl LoadReport {
             .measured
             .iter()
             .map(|(kind, stock, cluster)| {
-                json!({"table": kind, "ratio": self.ratio(stock, cluster), "stock": side(stock), "cluster": side(cluster)})
+                json!({
+                    "table": kind, "ratio": self.ratio(stock, cluster), "work_ratio": self.work_ratio(stock, cluster),
+                    "stock": side(stock), "cluster": side(cluster),
+                })
             })
             .collect();
         json!({
-            "rows": self.rows, "bytes": self.bytes, "columns": self.columns, "streams": self.streams, "input": self.input,
+            "rows": self.rows, "bytes": self.bytes, "columns": self.columns.count(),
+            "kind": self.columns.describe(), "format": self.format.name(), "streams": self.streams, "input": self.input,
             "server_version": self.server_version, "tables": tables, "verified": self.verified,
         })
     }
@@ -88,12 +102,13 @@ impl LoadReport {
 
 impl fmt::Display for LoadReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { columns, streams, input, server_version, .. } = self;
+        let Self { streams, input, server_version, .. } = self;
+        let (columns, format) = (self.columns.describe(), self.format.name());
         let (rows, megabytes) = (grouped(self.rows), self.bytes as f64 / 1e6);
         let rounds = self.measured.first().map_or(0, |(_, stock, _)| stock.seconds.len());
         writeln!(
             f,
-            "lineitem, {rows} rows, {columns} columns, {megabytes:.0} MB of CSV, {streams} COPY streams from {input},"
+            "lineitem, {rows} rows, {columns}, {megabytes:.0} MB of {format}, {streams} COPY streams from {input},"
         )?;
         writeln!(f, "PostgreSQL {server_version}; medians of {rounds} rounds, stock servers and cluster in turn")?;
         let head = [
@@ -105,6 +120,7 @@ impl fmt::Display for LoadReport {
             "stock",
             "datanodes",
             "coordinators",
+            "stock / cluster",
         ];
         let mut table = vec![head.map(str::to_owned).to_vec()];
         for (kind, stock, cluster) in &self.measured {
@@ -117,6 +133,7 @@ impl fmt::Display for LoadReport {
                 format!("{:.3}", self.per_million(&stock.server_cpu)),
                 format!("{:.3}", self.per_million(&cluster.server_cpu)),
                 format!("{:.3}", self.per_million(&cluster.coordinator_cpu)),
+                format!("{:.2}", self.work_ratio(stock, cluster)),
             ]);
         }
         write!(f, "\n{}", text_table(&table))?;
@@ -274,7 +291,8 @@ mod tests {
         let report = LoadReport {
             rows: 1_000_000,
             bytes: 1,
-            columns: 7,
+            columns: Columns::Seven,
+            format: Format::Csv,
             streams: 2,
             input: "file",
             server_version: "15".into(),

@@ -3,6 +3,12 @@
 use pgerror::{PgError, SqlState};
 use placement::parse;
 
+use crate::options::OnError;
+use crate::spec::RouterSpec;
+
+/// Of `jsonb_send`.
+const JSONB_VERSION: u8 = 1;
+
 /// What becomes of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
@@ -37,6 +43,10 @@ pub(crate) enum Codec {
     TimestampTz(i64),
     Numeric(NumericModifier),
     Uuid,
+    /// The text as it is, which the datanode parses.
+    Json,
+    /// The same behind a version number.
+    Jsonb,
     /// Always PostgreSQL's work.
     Unknown,
 }
@@ -62,10 +72,15 @@ pub(crate) enum NumericModifier {
     Unusual,
 }
 
-/// Can every value of this built-in type be sent in binary, by us or with PostgreSQL's help, with the result and the
-/// errors of the text form? Others (json, xml, arrays, domains, …) travel as they came.
-pub fn transcodable(type_oid: u32) -> bool {
-    Codec::new(type_oid, -1, false) != Codec::Unknown
+/// Can all values be sent in binary, by us or with PostgreSQL's help, with the result and the errors of the text form? Those of
+/// some types (xml, arrays, domains, …) travel as they came. With json, whose own gain is small, so do all where the rest
+/// would often be PostgreSQL's work, or where rows are left out that only the datanode knows to be wrong.
+pub fn transcodable(spec: &RouterSpec) -> bool {
+    let codecs = || spec.columns.iter().map(|column| Codec::new(column.type_oid, -1, false));
+    let is_sure = |codec| spec.timezone_is_utc || !matches!(codec, Codec::TimestampTz(_));
+    let ignores_errors = spec.options.on_error == OnError::Ignore;
+    let takes_unread = !ignores_errors && codecs().all(is_sure);
+    codecs().all(|codec| codec != Codec::Unknown && (takes_unread || !codec.is_unread()))
 }
 
 impl Codec {
@@ -86,6 +101,7 @@ impl Codec {
             23 => Codec::Int4,
             25 => Codec::Text,
             26 => Codec::Oid,
+            114 => Codec::Json,
             700 => Codec::Float4,
             701 => Codec::Float8,
             1042 => Codec::Bpchar(limit()),
@@ -96,7 +112,32 @@ impl Codec {
             1184 => Codec::TimestampTz(step),
             1700 => Codec::Numeric(NumericModifier::new(modifier)),
             2950 => Codec::Uuid,
+            3802 => Codec::Jsonb,
             _ => Codec::Unknown,
+        }
+    }
+
+    /// Nobody has looked at the value before the datanode reads it.
+    pub(crate) fn is_unread(self) -> bool {
+        matches!(self, Codec::Json | Codec::Jsonb)
+    }
+
+    /// What comes before the text in its send format; `None` if that is no text at all.
+    #[inline]
+    pub(crate) fn text_prefix(self) -> Option<&'static [u8]> {
+        match self {
+            Codec::Text | Codec::Varchar(_) | Codec::Bpchar(_) | Codec::Json => Some(b""),
+            Codec::Jsonb => Some(&[JSONB_VERSION]),
+            _ => None,
+        }
+    }
+
+    /// Is a text of so many bytes surely not too long?
+    #[inline]
+    pub(crate) fn fits(self, bytes: usize) -> bool {
+        match self {
+            Codec::Varchar(limit) | Codec::Bpchar(limit) => limit.fits(bytes),
+            _ => true,
         }
     }
 
@@ -128,7 +169,13 @@ impl Codec {
                 sized(out, value.filter(|v| step(unit, v)).map(i64::to_be_bytes))
             }
             Codec::Numeric(modifier) => numeric(text, modifier, out),
-            Codec::Text => bytes(out, text),
+            Codec::Text | Codec::Json => bytes(out, text),
+            Codec::Jsonb => {
+                out.extend_from_slice(&(text.len() as u32 + 1).to_be_bytes());
+                out.push(JSONB_VERSION);
+                out.extend_from_slice(text);
+                Outcome::Done
+            }
             // `namein` cuts longer names.
             Codec::Name if text.len() < 64 => bytes(out, text),
             Codec::Varchar(limit) | Codec::Bpchar(limit) => match limit.cut(text) {

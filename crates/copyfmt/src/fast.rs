@@ -1,7 +1,7 @@
 //! The fast lane: one pass over a row that splits and converts together.
 //!
-//! It knows the plain shape of a row only: fields without escapes, quotes (CSV) around a whole field, spellings of the
-//! conversion table, the newline that the first line had. At anything else it gives the row up (`None`), nothing has
+//! It knows the plain shape of a row only: fields without escapes, quotes (CSV) around a whole field, perhaps doubled in a text, spellings
+//! of the conversion table, the newline that the first line had. At anything else it gives the row up (`None`), nothing has
 //! happened, and the slow lane, which knows every rule, reads the row again. So the fast lane holds no rule of its own:
 //! what it accepts is a subset.
 //!
@@ -151,8 +151,12 @@ impl FastLane {
                 return None;
             }
             let close = find(input, at + 1, [self.quote, self.escape])?;
-            // A doubled quote, an escape or a quoted newline makes it the slow lane's.
-            if input[close] != self.quote || !self.ends(*input.get(close + 1)?) {
+            let behind = *input.get(close + 1)?;
+            if input[close] == self.quote && behind == self.quote && self.escape == self.quote {
+                return self.unquote(input, at + 1, column.codec, &mut tuple.bytes, to);
+            }
+            // An escape or a quoted newline makes it the slow lane's.
+            if input[close] != self.quote || !self.ends(behind) {
                 return None;
             }
             (at + 1, close, close + 1)
@@ -172,6 +176,35 @@ impl FastLane {
             codec => tuple.encode(to, codec, &input[start..stop], self.timezone_is_utc)?,
         };
         Some((end, to))
+    }
+
+    /// A text in quotes, of which some are doubled, from behind the first.
+    fn unquote(
+        &self,
+        input: &[u8],
+        mut from: usize,
+        codec: Codec,
+        tuple: &mut [u8],
+        field: usize,
+    ) -> Option<(usize, usize)> {
+        let prefix = codec.text_prefix()?;
+        let start = field + 4;
+        let mut to = start + prefix.len();
+        tuple.get_mut(start..to)?.copy_from_slice(prefix);
+        loop {
+            let quote = find(input, from, [self.quote; 2])?;
+            if input[quote] != self.quote {
+                return None;
+            }
+            let is_doubled = *input.get(quote + 1)? == self.quote;
+            to = copy(tuple, to, input, from, quote + usize::from(is_doubled))?;
+            if !is_doubled {
+                let fits = self.ends(input[quote + 1]) && codec.fits(to - start);
+                put(tuple, field, ((to - start) as u32).to_be_bytes())?;
+                return fits.then_some((quote + 1, to));
+            }
+            from = quote + 2;
+        }
     }
 }
 
@@ -224,12 +257,18 @@ fn sized<const N: usize>(tuple: &mut [u8], to: usize, value: [u8; N]) -> Option<
     Some(to + 4 + N)
 }
 
-/// A text with its length word; gives where it ends. A short one is copied as a block of fixed size, which needs no call.
+/// A text with its length word; gives where it ends.
 #[inline(always)]
 fn text(tuple: &mut [u8], to: usize, input: &[u8], start: usize, stop: usize) -> Option<usize> {
+    let to = put(tuple, to, ((stop - start) as u32).to_be_bytes())?;
+    copy(tuple, to, input, start, stop)
+}
+
+/// Copies a part of the input; gives where it ends. A short one is copied as a block of fixed size, which needs no call.
+#[inline(always)]
+fn copy(tuple: &mut [u8], to: usize, input: &[u8], start: usize, stop: usize) -> Option<usize> {
     const BLOCK: usize = 32;
     let length = stop - start;
-    let to = put(tuple, to, (length as u32).to_be_bytes())?;
     match input[start..].first_chunk::<BLOCK>() {
         Some(block) if length <= BLOCK => {
             put(tuple, to, *block)?;

@@ -22,7 +22,9 @@
 //! Errors that a datanode finds when it stores a row (NOT NULL, CHECK, a trigger) have `COPY t, line N: "the row"` as
 //! CONTEXT in text and CSV, and `COPY t, line N` in binary; those of an index have the latter always. So after
 //! transcoding the row's text is missing from such a CONTEXT: [`Router::recent_line`] finds it in the input kept for
-//! that, [`Router::line_finder`] in a file that is read again, and [`Router::quote_line`] puts it in.
+//! that, [`Router::line_finder`] in a file that is read again, and [`Router::quote_line`] puts it in. The same for a value of json
+//! or jsonb, which only the datanode reads. If the router refuses a row behind such a value, PostgreSQL would have read that
+//! first: [`Router::unread`].
 //!
 //! Absent on purpose: sockets, files, threads, SQL parsing, knowledge of which tables exist.
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use pgerror::{PgError, Result, field};
+use pgerror::{PgError, Result};
 use placement::KeyType;
 
 use crate::CopyOptions;
@@ -24,6 +24,7 @@ use crate::utf8::Encoding;
 
 mod answers;
 mod checks;
+mod quotes;
 mod tuples;
 
 /// What the caller must do next.
@@ -274,26 +275,6 @@ impl Router {
         context::renumber(error, &self.relation, |sent| self.log.input_line(destination, sent))
     }
 
-    /// The line that a datanode's error is about, if PostgreSQL's own CONTEXT would quote it and this one cannot.
-    pub fn unquoted_line(&self, error: &PgError) -> Option<u64> {
-        if self.output == Output::Raw || self.options.format == Format::Binary {
-            return None;
-        }
-        let context = error.get(field::WHERE)?;
-        let (line, at) = context::line_number(context, &self.relation)?;
-        matches!(context.get(at.end), None | Some(b'\n')).then_some(line)
-    }
-
-    /// Puts a line's text into an error that [`Router::unquoted_line`] is true of.
-    pub fn quote_line(&self, error: PgError, line: u64, text: &[u8]) -> PgError {
-        let before = error.get(field::WHERE).unwrap_or_default();
-        let Some((_, at)) = context::line_number(before, &self.relation) else { return error };
-        let own = context::describe(&self.relation, line, Place::Text(text));
-        let start = at.start - format!("COPY {}, line ", self.relation).len();
-        let context = [&before[..start], &own, &before[at.end..]].concat();
-        error.with(field::WHERE, context)
-    }
-
     /// More input; only after [`Step::NeedInput`] (or at the start).
     pub fn push(&mut self, chunk: Bytes) {
         if self.done {
@@ -446,8 +427,12 @@ impl Router {
 
     /// The value of a column of the current line after NULL handling.
     fn text_value<'a>(&'a self, index: usize, line: &'a [u8]) -> Option<&'a [u8]> {
+        self.value_in(&self.fields, index, line)
+    }
+
+    fn value_in<'a>(&'a self, fields: &'a Fields, index: usize, line: &'a [u8]) -> Option<&'a [u8]> {
         let column = &self.columns[index];
-        match self.fields.get(index, line) {
+        match fields.get(index, line) {
             None if column.force_not_null => Some(self.options.null.as_bytes()),
             Some(text) if column.force_null && text == self.options.null.as_bytes() => None,
             value => value,
@@ -465,6 +450,7 @@ impl Router {
         while current.column < wanted {
             let outcome = self.convert_column(&current, &mut row);
             self.row = row;
+            self.current = Some(current);
             if outcome? == Outcome::Ask {
                 current.waiting = true;
                 self.current = Some(current);

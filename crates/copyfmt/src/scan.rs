@@ -42,6 +42,9 @@ pub enum Scan {
     More,
 }
 
+/// Bytes that are looked at together.
+const BLOCK_BYTES: usize = 64;
+
 /// Finds line ends. Keeps its place within a line between calls, so no byte is scanned twice.
 pub struct LineScanner {
     csv: bool,
@@ -104,6 +107,7 @@ impl LineScanner {
 
     /// `line` starts where the line starts and grows from call to call; `eof` says that nothing follows it.
     pub fn scan(&mut self, line: &[u8], eof: bool) -> Result<Scan, PgError> {
+        self.skip_blocks(line);
         while let Some(at) = self.next_special(line) {
             self.at = at;
             let found = match line[at] {
@@ -113,6 +117,9 @@ impl LineScanner {
                 byte => {
                     self.quoted(byte);
                     self.at += 1;
+                    if byte != self.quote {
+                        self.skip_blocks(line);
+                    }
                     continue;
                 }
             };
@@ -125,6 +132,23 @@ impl LineScanner {
         }
         self.at = line.len();
         Ok(if eof { Scan::Last } else { Scan::More })
+    }
+
+    /// Goes over whole blocks of CSV without a newline, of which only the number of quotes matters: documents are full of them.
+    fn skip_blocks(&mut self, line: &[u8]) {
+        let may_be_marker = self.at == 0 && line.first() == Some(&b'\\');
+        if !self.csv || self.escape.is_some() || may_be_marker {
+            return;
+        }
+        while let Some(block) = line.get(self.at..).and_then(<[u8]>::first_chunk::<BLOCK_BYTES>) {
+            let count =
+                |is_wanted: fn(u8, u8) -> bool| block.iter().map(|b| u8::from(is_wanted(*b, self.quote))).sum::<u8>();
+            if count(|byte, _| byte == b'\n' || byte == b'\r') > 0 {
+                return;
+            }
+            self.in_quote ^= count(|byte, quote| byte == quote) % 2 == 1;
+            self.at += BLOCK_BYTES;
+        }
     }
 
     #[inline]

@@ -22,6 +22,7 @@ const TABLES: &[&[(&str, &str)]] = &[
     &[("k", "numeric(6,1)"), ("f", "float8"), ("g", "float4"), ("u", "uuid"), ("y", "bytea")],
     &[("k", "varchar(3)"), ("o", "oid"), ("q", "\"char\""), ("m", "name")],
     &[("k", "text")],
+    &[("k", "int8"), ("j", "jsonb"), ("d", "date"), ("i", "json"), ("s", "int2")],
 ];
 
 #[test]

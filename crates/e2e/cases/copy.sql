@@ -330,3 +330,34 @@ abcd	5
 \.
 SELECT * FROM by_domain WHERE s = 'abc';
 SELECT * FROM by_domain ORDER BY k;
+-- Documents, right and wrong; the first wrong value of a row is the one to report.
+CREATE TABLE docs (k int, j jsonb, d date, i json, s smallint) /*dist: hash(k)*/;
+COPY docs FROM STDIN (FORMAT csv, FORCE_NOT_NULL (s));
+1,"{""a"": [1, 2, ""x""], ""b"":   null}",2020-01-01," {""b"":  1} ",1
+2,"""text""",,"""""",2
+3,7,2020-01-01,[],3
+\.
+COPY docs FROM STDIN;
+4	{"a": "say \\"hi\\""}	2020-01-01	{"\\u00e9": 1}	4
+5	\N	\N	\N	\N
+\.
+SELECT k, j, d, i, s FROM docs ORDER BY k;
+COPY docs FROM STDIN (FORMAT csv);
+6,{},2020-01-01,{},1
+7,{},2020-01-01,"{""a"": bad}",1
+8,{bad,2020-01-01,{},1
+\.
+COPY docs FROM STDIN (FORMAT csv);
+9,"{""a"":",2020-13-01,{},1
+\.
+COPY docs FROM STDIN (FORMAT csv);
+10,{},2020-13-01,{bad,1
+\.
+COPY docs FROM STDIN;
+11	{"a"	2020-01-01	{}
+\.
+COPY docs FROM STDIN;
+12	{}	2020-01-01	{}	1
+13	{"a" 1}	2020-01-01	{}	x
+\.
+SELECT count(*) FROM docs;

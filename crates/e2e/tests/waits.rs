@@ -117,12 +117,23 @@ fn what_waits_for_the_gtm_can_be_stopped(test: &Test) {
 
 /// Each datanode holds a transaction that nobody finishes while the gtm stands still.
 fn settling_can_be_stopped(test: &Test) {
+    let mut blind = test.session(0);
+    blind.run(LIMIT).expect("a setting");
+    blind.run("BEGIN").expect("a block");
+    insert_each(&mut blind, 101..=110);
     for node in 0..2 {
         let mut datanode = test.cluster.connect_datanode(node).expect("a datanode");
         let xid = datanode.scalar("SELECT txid_current()").expect("a number");
         datanode.run("BEGIN; UPDATE r SET v = 'prepared' WHERE k = 1").expect("a row");
         let gid = format!("loxo_1_{node}_{xid}_00000000000000ff_{node}");
         datanode.run(&format!("PREPARE TRANSACTION '{gid}'")).expect("it is prepared");
+    }
+    // Rows that look at no other wait for nothing, though they go to one node after the other; their COMMIT does.
+    insert_each(&mut blind, 111..=120);
+    assert_eq!(refused(&mut blind, "COMMIT"), canceled("statement timeout"));
+    for node in 0..2 {
+        let mut datanode = test.cluster.connect_datanode(node).expect("a datanode");
+        assert_eq!(datanode.scalar("SELECT count(*) FROM t WHERE k > 100").expect("a count"), "0");
     }
     let mut limited = test.session(0);
     limited.run(LIMIT).expect("a setting");
@@ -132,6 +143,13 @@ fn settling_can_be_stopped(test: &Test) {
         answer.is_err_and(|error| error.code().as_str() == "57014")
     });
     assert!(found.count() > 0, "nobody waited");
+}
+
+/// One statement a row, so that nodes change.
+fn insert_each(client: &mut Client, keys: std::ops::RangeInclusive<u32>) {
+    for k in keys {
+        client.run(&format!("INSERT INTO t VALUES ({k}, 'blind')")).expect("a row");
+    }
 }
 
 fn what_waits_for_a_connection_can_be_stopped(test: &Test) {

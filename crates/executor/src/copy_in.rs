@@ -111,7 +111,7 @@ impl Session {
         // Texts in binary are read in the session's encoding, whatever the option says.
         let encodings = spec.options.encoding.iter().chain([&spec.client_encoding]);
         let is_utf8 = encodings.into_iter().all(|encoding| self.is_transcodable(encoding));
-        let all_binary = plan.columns.iter().all(|column| copyfmt::transcodable(column.type_oid));
+        let all_binary = copyfmt::transcodable(&spec);
         let is_text = options.format != Format::Binary;
         let can_transcode = all_binary && options.default.is_none() && is_utf8;
         spec.output = if is_text && !can_transcode { copyfmt::Output::Raw } else { copyfmt::Output::Binary };

@@ -166,7 +166,11 @@ impl Copy {
             if failed_at.is_some_and(|batches| self.router.batches() > batches) {
                 return input.drain().await;
             }
-            match self.router.step(&mut self.outputs)? {
+            let step = match self.router.step(&mut self.outputs) {
+                Ok(step) => step,
+                Err(error) => return Err(self.first_of_row(error).await),
+            };
+            match step {
                 Step::NeedInput => match input.next().await.map_err(|error| self.router.while_reading(error))? {
                     Some(chunk) => {
                         unswept += chunk.len();
@@ -186,11 +190,24 @@ impl Copy {
                 Step::Convert(conversion) => match self.converter.convert(&conversion).await {
                     Ok(value) => self.router.supply(value.as_deref()),
                     Err(error) if self.rejects.is_some() && is_soft(&error) => self.reject()?,
-                    Err(error) => return Err(self.router.refuse(error, &mut self.outputs)),
+                    Err(error) => {
+                        let error = self.router.refuse(error, &mut self.outputs);
+                        return Err(self.first_of_row(error).await);
+                    }
                 },
                 Step::End => return input.drain().await.map_err(|error| self.router.while_reading(error)),
             }
         }
+    }
+
+    /// The error that PostgreSQL meets first in the refused row.
+    async fn first_of_row(&mut self, error: PgError) -> PgError {
+        for conversion in self.router.unread() {
+            if let Err(earlier) = self.converter.convert(&conversion).await {
+                return self.router.refuse_earlier(earlier, &conversion);
+            }
+        }
+        error
     }
 
     /// Leaves the row out that is being converted.

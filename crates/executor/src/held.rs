@@ -34,6 +34,10 @@ pub(crate) enum Own {
 /// What [`Own::Begin`] does.
 pub(crate) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
+/// Has the transaction something to commit here? Deferred constraints run first: they may wait for rows of others, and a
+/// transaction that is prepared somewhere must not wait for anyone.
+const WROTE: &[u8] = b"SET CONSTRAINTS ALL IMMEDIATE; SELECT pg_current_xact_id_if_assigned() IS NOT NULL";
+
 impl Own {
     const ALL: [Own; 3] = [Own::Begin, Own::Settle, Own::Generation];
 
@@ -76,8 +80,12 @@ pub(crate) struct Held {
     pub(crate) begun: bool,
     /// ReadyForQuery that were queued before the statement and are to be read first.
     pub(crate) preamble: u32,
+    /// Statements of this transaction have not waited for the node to settle: COMMIT has to.
+    pub(crate) unsettled: bool,
     /// Own statements whose answers come before that of the statement, without a ReadyForQuery.
     pub(crate) ahead: u32,
+    /// [`WROTE`] is queued or sent, its answer not read yet.
+    pub(crate) asked_whether_wrote: bool,
     /// The backend has temp tables of this transaction: it cannot be PREPAREd.
     pub(crate) temp: bool,
     /// Temp tables of ours, that the user knows nothing of, are or were among them.
@@ -101,6 +109,8 @@ impl Held {
             begun: false,
             preamble: 0,
             ahead: 0,
+            unsettled: false,
+            asked_whether_wrote: false,
             temp: false,
             gathered: false,
             parsing: VecDeque::new(),
@@ -121,6 +131,15 @@ impl Held {
                 self.link.connection.sync();
                 self.preamble += 1;
             }
+        }
+    }
+
+    /// Queues what COMMIT wants to know of every node, unless that is done: behind a statement that COMMIT follows at once it
+    /// needs no wait of its own.
+    pub(crate) fn ask_whether_wrote(&mut self) {
+        if !self.asked_whether_wrote {
+            self.asked_whether_wrote = true;
+            self.link.connection.query(WROTE);
         }
     }
 

@@ -16,7 +16,7 @@
 //!   rows PostgreSQL makes first; [`chain`]: data changes in WITH;
 //!   [`ddl`], [`redistribute`]; [`explain`]; [`copy_in`] from [`copy_input`], [`copy_out`].
 //! * [`snapshot`]: which state of the nodes a statement sees; [`portals`]: the same inside a transaction that has written.
-//!   [`read_alone`]: the shortest way for a SELECT by itself.
+//!   [`read_alone`]: the shortest way for a SELECT by itself, [`insert_alone`] for an INSERT … SELECT.
 //! * [`cancel`]: stopping a session from outside; its part in breaking deadlocks over several nodes.
 //! * [`listen`]: LISTEN and NOTIFY; [`firings`]: triggers that the coordinator is to run.
 //! * [`quick`]: plans of statements that differ from earlier ones in their constants only; [`train`]: executions of one INSERT that
@@ -53,6 +53,7 @@ mod explain;
 mod firings;
 mod gather;
 mod held;
+mod insert_alone;
 mod listen;
 mod load;
 mod locks;

@@ -100,6 +100,9 @@ impl Session {
                 let node = self.choose(&forward.nodes);
                 let part = vec![(node, forward.sql.clone())];
                 match forward.writes {
+                    true if forward.is_blind && self.in_block() => {
+                        self.insert_blind(node, &forward.sql, call, output).await
+                    }
                     true => self.write_on_one_node(part, call, output).await,
                     false => self.scatter(self.mode(), part, call, output).await,
                 }
@@ -118,7 +121,10 @@ impl Session {
                     return self.atomically(async |this| this.insert_returning(insert, call, output).await).await;
                 }
                 let parts = insert.parts.clone();
-                self.atomically(async |this| this.write_in_order(parts, call, output).await).await
+                if self.in_block() || !parts.iter().all(|(_, sql)| only_inserts(sql)) {
+                    return self.atomically(async |this| this.write_in_order(parts, call, output).await).await;
+                }
+                self.atomically(async |this| this.scatter_last(parts, call, output).await).await
             }
             Plan::Replicate(replicate) => self.write_copies(&replicate.nodes, &replicate.sql, call, output).await,
             Plan::Gather(gather) => self.gather(gather, call, output).await,
@@ -200,21 +206,65 @@ impl Session {
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
+        let extended = call.parameters.is_some();
+        if let [(node, sql)] = parts.as_slice() {
+            self.hold_for(*node, mode, extended).await?;
+            return self.run_held(*node, sql, call, output).await;
+        }
         let version = self.catalog_version;
         for (node, sql) in &parts {
-            self.hold_for(*node, mode, call.parameters.is_some()).await?;
+            self.hold_for(*node, mode, extended).await?;
             self.sight.touch(self.place(*node));
             self.link(*node)?.start(sql, call, version);
         }
-        if let [(node, _)] = parts.as_slice() {
-            let mut links = self.take(&[*node])?;
-            let result = self.answer(*node, &mut links[0].1, output).await;
-            self.put_back(links);
-            return result;
+        self.answers_of(&parts, output).await
+    }
+
+    /// The same for the last statement of a transaction of our own: what COMMIT asks the nodes goes with it.
+    async fn scatter_last(
+        &mut self,
+        parts: Vec<(NodeId, String)>,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        let version = self.catalog_version;
+        for (node, sql) in &parts {
+            self.hold_for(*node, Mode::InBlock, call.parameters.is_some()).await?;
+            self.sight.touch(*node);
+            let held = self.link(*node)?;
+            held.start(sql, call, version);
+            held.ask_whether_wrote();
         }
+        self.answers_of(&parts, output).await
+    }
+
+    async fn answers_of(&mut self, parts: &[(NodeId, String)], output: &mut Output<'_>) -> Result<Completion> {
         let nodes: Vec<NodeId> = parts.iter().map(|(node, _)| *node).collect();
         let mut links = self.take(&nodes)?;
         let result = self.merge(&mut links, output).await;
+        self.put_back(links);
+        result
+    }
+
+    /// A statement in a block that looks at nothing but the rows it brings.
+    async fn insert_blind(
+        &mut self,
+        node: NodeId,
+        sql: &str,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        self.hold_for_blind(node, call.parameters.is_some()).await?;
+        self.run_held(node, sql, call, output).await
+    }
+
+    /// Runs a statement on a link that is held for it.
+    async fn run_held(&mut self, node: NodeId, sql: &str, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
+        self.sight.touch(self.place(node));
+        let version = self.catalog_version;
+        self.link(node)?.start(sql, call, version);
+        let mut links = self.take(&[node])?;
+        let result = self.answer(node, &mut links[0].1, output).await;
         self.put_back(links);
         result
     }

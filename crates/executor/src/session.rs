@@ -25,7 +25,7 @@ use crate::listen::{Change, Listening};
 use crate::load::Loaded;
 use crate::pool::Identity;
 use crate::settings::Settings;
-use crate::sight::Sight;
+use crate::sight::{Settling, Sight};
 use crate::snapshot::{Cut, Isolation};
 
 /// A second session on the home node, for a transaction that may not write.
@@ -327,7 +327,13 @@ impl Session {
         if mode == Mode::InBlock {
             self.enter_node(node).await?;
         }
-        self.ready(node, mode, true, extended).await
+        self.ready(node, mode, Settling::First, extended).await
+    }
+
+    /// [`Session::hold_for`] for a statement that looks at nothing but the rows it brings.
+    pub(crate) async fn hold_for_blind(&mut self, node: NodeId, extended: bool) -> Result<()> {
+        self.enter_node(node).await?;
+        self.ready(node, Mode::InBlock, Settling::BeforeCommit, extended).await
     }
 
     /// For what reads no rows of the user's: a SERIALIZABLE transaction may ask one node and run on another.
@@ -340,10 +346,11 @@ impl Session {
 
     /// [`Session::hold`] for what takes no snapshot.
     pub(crate) async fn hold_as_is(&mut self, node: NodeId, mode: Mode) -> Result<()> {
-        self.ready(node, mode, mode == Mode::InBlock, false).await
+        let settling = if mode == Mode::InBlock { Settling::First } else { Settling::Never };
+        self.ready(node, mode, settling, false).await
     }
 
-    async fn ready(&mut self, node: NodeId, mode: Mode, settle: bool, extended: bool) -> Result<()> {
+    async fn ready(&mut self, node: NodeId, mode: Mode, settling: Settling, extended: bool) -> Result<()> {
         // A cancel may have come between two steps of a statement. With answers on their way the links would be lost.
         if self.held.values().all(|held| held.link.connection.is_settled()) {
             self.cancel.interrupt().check()?;
@@ -352,13 +359,19 @@ impl Session {
         if self.block.is_none() {
             self.cancel.begins();
         }
-        let settles = settle && self.must_settle(node)?;
+        let joins = mode == Mode::InBlock && !self.link(node)?.begun;
+        let must_settle = settling != Settling::Never && self.must_settle(node)?;
+        // With BEGIN it costs next to nothing.
+        let settles = must_settle && (joins || settling == Settling::First);
+        self.link(node)?.unsettled |= must_settle && !settles;
         if settles {
             let place = self.place(node);
-            self.link(node)?.link.settled_at = self.context.doubt(place);
+            let doubt = self.context.doubt(place);
+            let held = self.link(node)?;
+            held.unsettled = false;
+            held.link.settled_at = doubt;
             self.sight.settled(place);
         }
-        let joins = mode == Mode::InBlock && !self.link(node)?.begun;
         let commands = if joins { Some(self.join(node)?) } else { None };
         let in_read_committed = mode == Mode::InBlock && self.isolation() == Some(Isolation::ReadCommitted);
         let held = self.link(node)?;

@@ -70,6 +70,17 @@ impl Sight {
     }
 }
 
+/// When a node that might show less than the session has seen has to catch up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Settling {
+    /// Not for this statement, which takes no snapshot.
+    Never,
+    /// Before the statement, which may see what is there.
+    First,
+    /// It is enough that whoever sees the statement's rows sees what the session saw before.
+    BeforeCommit,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,6 +10,8 @@
 //! * *Settling*: before a session that has seen something elsewhere reads a node, that node waits until what it holds
 //!   prepared now is gone. So what was seen on one node is seen on the next. [`Sight`](crate::sight::Sight) knows which nodes that concerns; after
 //!   a cut it is none. A new connection settles once: its node may have been away.
+//!   For a statement that looks at nothing but the row it brings it is early enough before COMMIT ([`Session::settle_put_off`]):
+//!   only others see the row, and not before.
 //!
 //! ```text
 //!  autocommit, one node      settle?  statement

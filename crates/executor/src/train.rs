@@ -137,7 +137,10 @@ impl Session {
             loads.entry(node).or_default().rows.push(parameters);
         }
         for (node, load) in &mut loads {
-            self.hold_for(*node, Mode::InBlock, true).await?;
+            match train.again.template.is_blind() {
+                true => self.hold_for_blind(*node, true).await?,
+                false => self.hold_for(*node, Mode::InBlock, true).await?,
+            }
             self.sight.touch(*node);
             self.link(*node)?.start_load(&train, load);
         }

@@ -82,10 +82,12 @@ impl Session {
         for node in &nodes {
             self.link(*node)?.skip_preamble().await?;
         }
+        self.settle_put_off().await?;
         self.note_notifier();
         let writers = match nodes.len() {
             0 => return Ok(()),
             1 => {
+                self.opened(&nodes).await?;
                 // Not in the gate: the check may wait for rows of others.
                 if self.defers_constraints() {
                     self.broadcast(&nodes, "SET CONSTRAINTS ALL IMMEDIATE").await?;
@@ -128,16 +130,26 @@ impl Session {
         Ok(())
     }
 
-    /// Which nodes have something to commit. They are asked, since any function may have written. Deferred constraints run now:
-    /// they may wait for rows of others, and a transaction that is prepared somewhere must not wait for anyone.
+    /// Nodes that were to settle before the end of the transaction at the latest are told so: whoever sees its rows sees what
+    /// the session saw before. The answer is still to be read.
+    pub(crate) async fn settle_put_off(&mut self) -> Result<()> {
+        let nodes: Vec<NodeId> = self.held.iter().filter(|(_, held)| held.unsettled).map(|(node, _)| *node).collect();
+        for node in nodes {
+            self.hold(node, Mode::InBlock).await?;
+        }
+        Ok(())
+    }
+
+    /// Which nodes have something to commit. They are asked, since any function may have written.
     async fn writers(&mut self, nodes: &[NodeId]) -> Result<Vec<NodeId>> {
         for node in nodes {
-            let sql = b"SET CONSTRAINTS ALL IMMEDIATE; SELECT pg_current_xact_id_if_assigned() IS NOT NULL";
-            self.link(*node)?.link.connection.query(sql);
+            self.link(*node)?.ask_whether_wrote();
         }
         let work = self.held.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(node, held)| async {
             held.flush().await?;
+            held.skip_preamble().await?;
             let (rows, _) = held.link.connection.read_rows().await?;
+            held.asked_whether_wrote = false;
             // What cannot be prepared, a cursor WITH HOLD say, must not be done before it is decided.
             let wrote = held.temp || rows.first().and_then(|row| row.first()?.as_deref()) == Some(b"t");
             Ok::<_, PgError>(wrote.then_some(*node))
@@ -213,6 +225,8 @@ impl Session {
         for (node, held) in &mut self.held {
             self.cancel.set_in_transaction(*node, false);
             held.begun = false;
+            held.unsettled = false;
+            held.asked_whether_wrote = false;
             held.temp = false;
             held.gathered = false;
         }

@@ -49,6 +49,7 @@ impl Session {
         }
         let (owner, _) = self.role(Mode::InBlock).await?;
         let nodes: Vec<NodeId> = self.held.iter().filter(|(_, held)| held.begun).map(|(node, _)| *node).collect();
+        self.settle_put_off().await?;
         for node in &nodes {
             let held = self.link(*node)?;
             held.flush().await?;

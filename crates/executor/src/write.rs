@@ -6,6 +6,7 @@
 //! * *Several nodes, outside a block*: REPEATABLE READ under one cut, so that all nodes choose their rows in the same state;
 //!   if another transaction changed one of them first (40001) the statement runs again under a new cut. After
 //!   [`TRIES_FREE`] it first keeps other writers off the table.
+//!   INSERT … SELECT is first tried the short way: see [`insert_alone`](crate::insert_alone).
 //! * *Several nodes, in a READ COMMITTED block*: node after node, each settled before: no node shows the statement less than
 //!   those before it did.
 //! * *Data changes in WITH*: see [`chain`](crate::chain).
@@ -137,6 +138,11 @@ impl Session {
             self.refuse_serializable(&nodes)?;
             return self.atomically(async |this| this.write_in_order(parts, call, output).await).await;
         };
+        if only_inserts(sql)
+            && let Some(completion) = self.insert_alone(&parts, &target, call, output).await?
+        {
+            return Ok(completion);
+        }
         let nodes: Vec<NodeId> = parts.iter().map(|(node, _)| *node).collect();
         self.write_under_cut(&nodes, &target, Write::InOrder(&parts), call, output).await
     }

@@ -2,7 +2,7 @@
 
 use pgerror::{PgError, SqlState, field};
 
-use super::{Current, Router};
+use super::{Conversion, Current, Router};
 use crate::context::{self, Place};
 use crate::options::Format;
 use crate::spec::Output;
@@ -107,8 +107,25 @@ impl Router {
     /// In raw mode a row with a bad key may have an error that PostgreSQL would have met before (an earlier column, a
     /// quote that is not closed): a datanode gets the row, so that its word can go first.
     pub(super) fn forward_refused(&mut self, outputs: &mut [Vec<u8>]) {
-        if let (Output::Raw, Some(current)) = (self.output, self.current.take()) {
+        if let (Output::Raw, Some(current)) = (self.output, self.current) {
+            self.current = None;
             self.append_raw(0, &current, outputs);
+        }
+    }
+
+    /// Values of the refused row that nobody has read and PostgreSQL would have read before it met the error: if one of them is
+    /// wrong, [`Router::refuse_earlier`] has the error to report.
+    pub fn unread(&self) -> Vec<Conversion> {
+        let Some(current) = self.current.filter(|_| self.output == Output::Binary) else { return Vec::new() };
+        let earlier = (0..current.column).filter(|column| self.columns[*column].codec.is_unread());
+        earlier.map(|column| self.conversion(&Current { column, ..current })).filter(|c| c.value.is_some()).collect()
+    }
+
+    /// PostgreSQL refused a value that was [`Router::unread`].
+    pub fn refuse_earlier(&self, error: PgError, conversion: &Conversion) -> PgError {
+        match self.current {
+            Some(current) => self.at_value(error, &Current { column: conversion.column, ..current }),
+            None => error,
         }
     }
 }

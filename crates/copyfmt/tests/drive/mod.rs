@@ -45,7 +45,8 @@ pub struct Failure {
 impl Failure {
     /// `COPY t, line 7` of the context.
     pub fn line(&self) -> Option<&str> {
-        self.context.as_ref()?.split(", column").next()
+        let context = self.context.as_ref()?;
+        context[context.find("COPY t, line")?..].split(", column").next()
     }
 }
 
@@ -254,7 +255,11 @@ fn drive(
     let chunk_bytes_max = random.pick(&[1, 2, 7, 60, 100_000]);
     let mut rest = data;
     loop {
-        match router.step(outputs)? {
+        let step = match router.step(outputs) {
+            Ok(step) => step,
+            Err(error) => return Err(first_of_row(client, table, router, error)),
+        };
+        match step {
             Step::NeedInput if !rest.is_empty() => {
                 let (chunk, behind) = rest.split_at(rest.len().min(1 + random.below(chunk_bytes_max)));
                 router.push(Bytes::copy_from_slice(chunk));
@@ -278,12 +283,27 @@ fn drive(
                 let sql = format!("{sql}::{type_name}");
                 match client.query_one(&sql, &[&*value]) {
                     Ok(row) => router.supply(row.get::<_, Option<Raw>>(0).as_ref().map(|raw| &raw.0[..])),
-                    Err(error) => return Err(router.refuse((&Failure::from(&error)).into(), outputs)),
+                    Err(error) => {
+                        let error = router.refuse((&Failure::from(&error)).into(), outputs);
+                        return Err(first_of_row(client, table, router, error));
+                    }
                 }
             }
             Step::End => return Ok(()),
         }
     }
+}
+
+/// An earlier value of the refused row may be wrong too.
+fn first_of_row(client: &mut Client, table: &Table, router: &Router, error: PgError) -> PgError {
+    for conversion in router.unread() {
+        let text = String::from_utf8(conversion.value.clone().expect("a value")).expect("valid text");
+        let sql = format!("select $1::text::{}", table.type_names[conversion.column]);
+        if let Err(earlier) = client.query_one(&sql, &[&text]) {
+            return router.refuse_earlier((&Failure::from(&earlier)).into(), &conversion);
+        }
+    }
+    error
 }
 
 /// Loads what the datanodes got, checks that each row is where its hash says.
@@ -315,6 +335,11 @@ fn load(
                 let context = failure.context.clone().unwrap_or_default();
                 let found = router.with_input_line(pgerror::PgError::internal("").context(context), dest);
                 let line = router.line_of_error(&found).expect("a known line");
+                let text = router.unquoted_line(&found).and_then(|line| router.recent_line(line));
+                let found = match text {
+                    Some(text) => router.quote_line(found, line, &text),
+                    None => found,
+                };
                 failure.context = Some(found.text(pgerror::field::WHERE).into_owned());
                 if first_error.as_ref().is_none_or(|(first, _)| line < *first) {
                     first_error = Some((line, failure));
@@ -489,6 +514,18 @@ pub fn value(random: &mut Random, column: &CopyColumn, trouble: usize) -> Vec<u8
                 "00000000-0000-0000-0000-000000000000",
             ])
             .to_owned(),
+        114 | 3802 => {
+            let word = random.pick(&["a", "say \\\"hi\\\"", "grün", "x,y", "back\\\\slash", "\\u00e9"]);
+            let entry = format!("{{\"name\": \"{word}\", \"n\": {}}}", random.below(100_000));
+            let list = vec![entry; 1 + random.below(30)].join(if random.chance(3) { ",\n " } else { ", " });
+            random.pick(&[
+                format!("[{list}]"),
+                format!(" {{\"{word}\":null}} "),
+                "7".into(),
+                "\"\"".into(),
+                "true".into(),
+            ])
+        }
         17 => random.pick(&["", "plain", "\\x", "\\xDEADbeef", "a\\\\b", "\\001", "\\x0 1"]).to_owned(),
         18 => random.pick(&["", "a", "é", "\\", "ab"]).to_owned(),
         1042 | 1043 => random

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use bench::insert::{InsertOptions, Shape};
-use bench::lineitem::Columns;
+use bench::lineitem::{Columns, Format};
 use bench::power::{Layout, Scaling};
 use bench::{CutOptions, LoadOptions, PowerOptions, SmallOptions, Target, TpcbOptions};
 use cluster::Progress;
@@ -41,6 +41,7 @@ enum Command {
 #[command(after_help = "Examples:
   loxo bench load --quick                        scale factor 1, a cluster of its own, removed afterwards
   loxo bench load --columns 16 --rounds 5        all columns of lineitem
+  loxo bench load --columns json --format text   wide rows, as COPY's text format
   loxo bench load --dir /data/two --json         the cluster in that directory")]
 struct LoadArguments {
     /// Scale factor 1, 7 columns, 3 rounds (these are the defaults)
@@ -52,9 +53,12 @@ struct LoadArguments {
     /// Scale factor: 1 is 6 million rows
     #[arg(long, value_name = "SF", value_parser = super::demo::scale_factor, conflicts_with = "quick")]
     sf: Option<f64>,
-    /// Columns of lineitem: 7 or 16
+    /// Columns of lineitem: 7, 16, json (a key and a wide jsonb document) or blob (7, the first row of 1 MB)
     #[arg(long, value_parser = columns, conflicts_with = "quick")]
     columns: Option<Columns>,
+    /// Format of the files: csv or text
+    #[arg(long, value_parser = format, default_value = "csv")]
+    format: Format,
     /// Rounds a side; medians are compared
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=99), conflicts_with = "quick")]
     rounds: Option<u16>,
@@ -254,7 +258,17 @@ fn columns(text: &str) -> std::result::Result<Columns, String> {
     match text {
         "7" => Ok(Columns::Seven),
         "16" => Ok(Columns::Sixteen),
-        _ => Err("7 or 16".to_owned()),
+        "json" => Ok(Columns::Json),
+        "blob" => Ok(Columns::Blob),
+        _ => Err("7, 16, json or blob".to_owned()),
+    }
+}
+
+fn format(text: &str) -> std::result::Result<Format, String> {
+    match text {
+        "csv" => Ok(Format::Csv),
+        "text" => Ok(Format::Text),
+        _ => Err("csv or text".to_owned()),
     }
 }
 
@@ -346,6 +360,7 @@ async fn load(arguments: &LoadArguments, up: UpOptions) -> Result<String> {
     let options = LoadOptions {
         scale_factor: arguments.sf.unwrap_or(quick.scale_factor),
         columns: arguments.columns.unwrap_or(quick.columns),
+        format: arguments.format,
         rounds: arguments.rounds.map_or(quick.rounds, usize::from),
         streams: arguments.streams,
         stdin: arguments.stdin,

@@ -99,7 +99,12 @@ fn temporary(ctx: &Context<'_>, statement: &Statement, ctas: &CreateTableAsStmt,
     let (inputs, source) = select::source(ctx, query)?;
     let node = ctx.home();
     if inputs.is_empty() {
-        return Ok(Plan::Forward(Forward { nodes: vec![node], sql: statement.sql.to_string(), writes: true }));
+        return Ok(Plan::Forward(Forward {
+            nodes: vec![node],
+            sql: statement.sql.to_string(),
+            writes: true,
+            is_blind: false,
+        }));
     }
     let mut rewritten = ctas.clone();
     let over_inputs = tree::parse_select(&source.text)?;

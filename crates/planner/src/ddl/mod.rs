@@ -343,7 +343,12 @@ impl Ddl<'_> {
     }
 
     fn forward_home(&self) -> Plan {
-        Plan::Forward(Forward { nodes: vec![self.ctx.home()], sql: self.statement.sql.to_string(), writes: true })
+        Plan::Forward(Forward {
+            nodes: vec![self.ctx.home()],
+            sql: self.statement.sql.to_string(),
+            writes: true,
+            is_blind: false,
+        })
     }
 }
 

@@ -83,7 +83,8 @@ fn pull_down_with(insert: &mut InsertStmt) -> Result<()> {
 /// A table that only the home node has, e.g. a temp table.
 fn into_home(ctx: &Context<'_>, statement: &Statement, insert: &InsertStmt, facts: &Facts) -> Result<Plan> {
     let node = ctx.home();
-    let forward = || Plan::Forward(Forward { nodes: vec![node], sql: statement.sql.to_string(), writes: true });
+    let forward =
+        || Plan::Forward(Forward { nodes: vec![node], sql: statement.sql.to_string(), writes: true, is_blind: false });
     let Some(query) = insert.select_stmt.as_deref().and_then(|n| n.node.as_ref()) else { return Ok(forward()) };
     let is_home = |part: &Part| match part {
         Part::Free | Part::Home => true,
@@ -131,7 +132,7 @@ impl Insert<'_> {
         if self.is_ragged() {
             // Any node says what is wrong with it.
             let sql = self.statement.sql.to_string();
-            return Ok(Plan::Forward(Forward { nodes: vec![self.ctx.home()], sql, writes: true }));
+            return Ok(Plan::Forward(Forward { nodes: vec![self.ctx.home()], sql, writes: true, is_blind: false }));
         }
         if self.ctx.copies.is_some() || self.needs_home() {
             return self.staged();
@@ -256,7 +257,7 @@ impl Insert<'_> {
         let nodes = self.relation.distribution.nodes();
         let sql = self.statement.sql.to_string();
         if self.source_is_on(&nodes)? {
-            return Ok(Plan::Forward(Forward { nodes, sql, writes: true }));
+            return Ok(Plan::Forward(Forward { nodes, sql, writes: true, is_blind: false }));
         }
         // Rows that nodes compute on their own may stay where they are.
         if let Some(split) = self.split_source(&Env::default())?
@@ -299,7 +300,9 @@ impl Insert<'_> {
         match self.source(&Env::default())? {
             Some(Part::Split(split)) => Ok(Plan::Scatter(Scatter { nodes: split.nodes, sql, writes: true })),
             // The source's key is a constant, so it has rows on this node only.
-            Some(Part::Whole(nodes)) if nodes.len() == 1 => Ok(Plan::Forward(Forward { nodes, sql, writes: true })),
+            Some(Part::Whole(nodes)) if nodes.len() == 1 => {
+                Ok(Plan::Forward(Forward { nodes, sql, writes: true, is_blind: false }))
+            }
             _ => self.staged(),
         }
     }
@@ -405,7 +408,7 @@ impl Insert<'_> {
         }
         if let [(node, _)] = by_node.iter().collect::<Vec<_>>().as_slice() {
             let sql = self.statement.sql.to_string();
-            return Ok(Plan::Forward(Forward { nodes: vec![**node], sql, writes: true }));
+            return Ok(Plan::Forward(Forward { nodes: vec![**node], sql, writes: true, is_blind: false }));
         }
         let Some(query) = select_of(self.insert.select_stmt.as_deref()) else {
             return Err(PgError::internal("VALUES without rows"));

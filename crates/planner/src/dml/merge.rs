@@ -58,7 +58,9 @@ pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             Merge { ctx, statement, merge, name, relation }.by_way_of_home(&reason)
         }
         (_, Err(not)) => Err(refusal(not, "this MERGE")),
-        (Target::Home, Ok(Part::Home)) => Ok(Plan::Forward(Forward { nodes: vec![ctx.home()], sql, writes: true })),
+        (Target::Home, Ok(Part::Home)) => {
+            Ok(Plan::Forward(Forward { nodes: vec![ctx.home()], sql, writes: true, is_blind: false }))
+        }
         (Target::Table(relation), Ok(Part::Whole(whole))) if is_replicated(&relation) => {
             let nodes = ctx.primary_first(relation.distribution.nodes());
             let is_everywhere = nodes.iter().all(|n| whole.contains(n)) && facts.function_nodes.is_none();
@@ -76,7 +78,7 @@ pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             Ok(Plan::Scatter(Scatter { nodes: split.nodes, sql, writes: true }))
         }
         (Target::Table(_), Ok(Part::Whole(nodes))) if each_alone => {
-            Ok(Plan::Forward(Forward { nodes: nodes[..1].to_vec(), sql, writes: true }))
+            Ok(Plan::Forward(Forward { nodes: nodes[..1].to_vec(), sql, writes: true, is_blind: false }))
         }
         (Target::Table(relation), Ok(_)) => {
             let reason = "which row is new, and on which node it belongs, no node can tell";

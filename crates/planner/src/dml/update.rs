@@ -142,7 +142,7 @@ impl Write<'_> {
         let relation = match target {
             Target::Home => {
                 return match part {
-                    Part::Home => Ok(Plan::Forward(Forward { nodes: vec![home], sql, writes: true })),
+                    Part::Home => Ok(Plan::Forward(Forward { nodes: vec![home], sql, writes: true, is_blind: false })),
                     _ => Err(PgError::internal("a table of the home node elsewhere")),
                 };
             }
@@ -174,10 +174,10 @@ impl Write<'_> {
             }
             Part::Whole(nodes) => {
                 self.check_functions(facts, &nodes[..1])?;
-                Ok(Plan::Forward(Forward { nodes: nodes[..1].to_vec(), sql, writes: true }))
+                Ok(Plan::Forward(Forward { nodes: nodes[..1].to_vec(), sql, writes: true, is_blind: false }))
             }
             // All of it is on the home node, beside a table that only the home node has.
-            Part::Home => Ok(Plan::Forward(Forward { nodes: vec![home], sql, writes: true })),
+            Part::Home => Ok(Plan::Forward(Forward { nodes: vec![home], sql, writes: true, is_blind: false })),
             Part::Free => Err(PgError::internal("a distributed table that is on no node")),
         }
     }

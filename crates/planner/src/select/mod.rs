@@ -141,7 +141,7 @@ fn whole_plan(ctx: &Context<'_>, statement: &Statement, part: &Part, facts: &Fac
     }
     let writes = facts.writes || facts.locking;
     let nodes = if facts.locking { ctx.primary_first(nodes)[..1].to_vec() } else { ctx.home_first(nodes) };
-    Ok(Plan::Forward(Forward { nodes, sql: statement.sql.to_string(), writes }))
+    Ok(Plan::Forward(Forward { nodes, sql: statement.sql.to_string(), writes, is_blind: false }))
 }
 
 /// Conditions under which a split query may run on its nodes at all.

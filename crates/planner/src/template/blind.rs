@@ -61,6 +61,11 @@ pub struct Repeated {
 }
 
 impl Template {
+    /// Do statements of this shape look at nothing but the rows they bring?
+    pub fn is_blind(&self) -> bool {
+        self.is_blind
+    }
+
     /// The statement, which has the shape this template was learned from, in a form that takes several rows, if it is blind and
     /// its rows are to have no time of their own.
     pub fn repeated(&self, sql: &str) -> Option<Repeated> {

@@ -127,13 +127,13 @@ impl Template {
         session: &SessionFacts<'_>,
     ) -> bool {
         let Some(mine) = self.plan(sql, shape, session.parameters) else { return false };
-        matches!(crate::plan(statement, catalog, session), Ok(Plan::Forward(fresh)) if fresh == mine)
+        matches!(crate::plan(statement, catalog, session), Ok(Plan::Forward(fresh)) if fresh.does_the_same(&mine))
     }
 
     /// The plan of a statement that has the shape this template was learned from. `None`: plan it afresh.
     pub fn plan(&self, sql: &str, shape: &Shape, parameters: &[Parameter<'_>]) -> Option<Forward> {
         let node = self.place(sql, shape, parameters)?;
-        Some(Forward { nodes: vec![node], sql: sql.to_owned(), writes: self.writes })
+        Some(Forward { nodes: vec![node], sql: sql.to_owned(), writes: self.writes, is_blind: self.is_blind })
     }
 
     /// The node of that plan.

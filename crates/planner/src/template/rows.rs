@@ -144,7 +144,8 @@ impl Template {
         }
         if by_node.len() == 1 {
             let nodes = by_node.into_keys().collect();
-            return Some(Plan::Forward(Forward { nodes, sql: sql.to_owned(), writes: self.writes }));
+            let (writes, is_blind) = (self.writes, self.is_blind);
+            return Some(Plan::Forward(Forward { nodes, sql: sql.to_owned(), writes, is_blind }));
         }
         // Each node has its own time.
         if !self.is_insert || self.reads_clock {

@@ -1,0 +1,100 @@
+//! INSERT … SELECT over several nodes, outside a block, in as few waits as a cut and a commit allow.
+//!
+//! ```text
+//!  BEGIN, locks ─ all nodes ─┐
+//!                            ├── generation, INSERT, who wrote? ─ all nodes ──> closure valid? ── COMMIT
+//!  closure ─ gtm ────────────┘
+//! ```
+//!
+//! As in [`read_alone`](crate::read_alone) only the case in which all goes well is here. Whoever finds a lock taken, a node in
+//! doubt, a closure that has run out or another transaction that was faster rolls back, and the statement is run as
+//! [`write`](crate::write) says.
+
+use catalog::NodeId;
+use pgerror::{PgError, Result, SqlState};
+
+use crate::basis::is_outdated;
+use crate::call::Call;
+use crate::held::Own;
+use crate::locks::Locks;
+use crate::output::Output;
+use crate::portals::answers;
+use crate::run::Completion;
+use crate::session::Session;
+
+impl Session {
+    /// Runs the same INSERT on several nodes under one cut; `None` if it has to be done the long way: nothing is left of it, and
+    /// no row has gone to the client.
+    pub(crate) async fn insert_alone(
+        &mut self,
+        parts: &[(NodeId, String)],
+        target: &str,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Option<Completion>> {
+        debug_assert!(!self.in_block());
+        let nodes: Vec<NodeId> = parts.iter().map(|(node, _)| *node).collect();
+        self.refuse_serializable(&nodes)?;
+        let rows_before = output.rows_sent();
+        let locks = Locks::of(Some(target), parts.iter().take(1).map(|(_, sql)| sql.as_str()));
+        self.begin_over(&nodes, locks.commands(" NOWAIT"), false);
+        let worked = match self.insert_under_cut(&nodes, parts, call, output).await {
+            Ok(Some(completion)) => self.plan_holds().await.map(|()| Some(completion)),
+            other => other,
+        };
+        // When it is committed it is too late to ask whether the plan holds; if not, the next try is asked.
+        let basis = self.basis.take();
+        let ended = match worked {
+            Ok(Some(completion)) => self.commit().await.map(|_| Some(completion)),
+            other => {
+                self.rollback().await;
+                other
+            }
+        };
+        match ended {
+            Err(error) if is_overtaken(&error) && output.rows_sent() == rows_before => {
+                self.basis = basis;
+                Ok(None)
+            }
+            Ok(None) => {
+                self.basis = basis;
+                Ok(None)
+            }
+            ended => ended,
+        }
+    }
+
+    async fn insert_under_cut(
+        &mut self,
+        nodes: &[NodeId],
+        parts: &[(NodeId, String)],
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Option<Completion>> {
+        let Some(cut) = self.open_within_closure(nodes).await? else { return Ok(None) };
+        let version = self.catalog_version;
+        for (node, sql) in parts {
+            self.sight.touch(*node);
+            let held = self.link(*node)?;
+            Own::Generation.queue(&mut held.link.connection);
+            held.link.connection.sync();
+            held.start(sql, call, version);
+            held.ask_whether_wrote();
+        }
+        let generations = answers(&mut self.held, nodes).await?;
+        if !self.complete(cut, &generations) {
+            self.cancel_on(nodes).await;
+            return Ok(None);
+        }
+        self.cut_taken();
+        let mut links = self.take(nodes)?;
+        let result = self.merge(&mut links, output).await;
+        self.put_back(links);
+        result.map(Some)
+    }
+}
+
+/// Has another transaction changed first what this one wanted?
+fn is_overtaken(error: &PgError) -> bool {
+    error.code() == SqlState::SERIALIZATION_FAILURE && !is_outdated(error)
+}
