@@ -48,6 +48,8 @@ pub(crate) struct Client {
     pub(crate) routines: crate::routines::Routines,
     /// Settings last reported by ParameterStatus.
     pub(crate) reported: HashMap<String, String>,
+    /// The client is pg_dump: our own schema is hidden from it.
+    is_dump: bool,
     key: (i32, i32),
 }
 
@@ -108,6 +110,7 @@ impl Client {
         reader: FrameReader,
         mut writer: FrameWriter,
         session: Box<Session>,
+        is_dump: bool,
     ) -> Self {
         let key = shared.register(session.cancel_set(), rand::random());
         backend::backend_key_data(writer.buffer(), key.0, key.1);
@@ -126,6 +129,7 @@ impl Client {
             capture: None,
             routines: Default::default(),
             reported: HashMap::new(),
+            is_dump,
             key,
         }
     }
@@ -398,7 +402,11 @@ impl Client {
     /// The statements of a text.
     pub(crate) async fn parsed(&mut self, sql: &[u8]) -> Result<Arc<Vec<Statement>>> {
         let sql = text(sql)?;
-        match self.shared.statements.parse(sql) {
+        let parsed = match self.is_dump {
+            true => planner::parse_for_dump(sql).map(Arc::new),
+            false => self.shared.statements.parse(sql),
+        };
+        match parsed {
             Err(error) if error.code() == SqlState::SYNTAX_ERROR => Err(self.session.as_read_by_home(sql, error).await),
             parsed => parsed,
         }

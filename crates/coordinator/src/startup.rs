@@ -38,8 +38,8 @@ pub(crate) async fn open(shared: &Arc<Shared>, read: OwnedReadHalf, write: Owned
     let mut writer = FrameWriter::new(write);
     let opened = tokio::time::timeout(AUTHENTICATION_TIMEOUT, negotiate(shared, &mut reader, &mut writer)).await;
     let error = match opened {
-        Ok(Ok(First::Session(session))) => {
-            let client = Client::new(shared.clone(), reader, writer, session);
+        Ok(Ok(First::Session { session, is_dump })) => {
+            let client = Client::new(shared.clone(), reader, writer, session, is_dump);
             return Ok(Opening::Session(Box::new(client)));
         }
         Ok(Ok(First::Cancel { process_id, secret })) => {
@@ -57,7 +57,7 @@ pub(crate) async fn open(shared: &Arc<Shared>, read: OwnedReadHalf, write: Owned
 }
 
 enum First {
-    Session(Box<Session>),
+    Session { session: Box<Session>, is_dump: bool },
     Cancel { process_id: i32, secret: i32 },
     Nothing,
 }
@@ -78,7 +78,9 @@ async fn negotiate(shared: &Arc<Shared>, reader: &mut FrameReader, writer: &mut 
             version if version >> 16 == 3 => {
                 let parameters = startup_parameters(&mut cursor)?;
                 negotiate_version(version, &parameters, writer);
-                return Ok(First::Session(Box::new(authenticate(shared, &parameters, reader, writer).await?)));
+                let is_dump = parameters.iter().any(|(name, value)| name == "application_name" && value == "pg_dump");
+                let session = Box::new(authenticate(shared, &parameters, reader, writer).await?);
+                return Ok(First::Session { session, is_dump });
             }
             version => {
                 return Err(PgError::fatal(

@@ -93,6 +93,10 @@ fn pg_dump_works() {
     let restored = "SELECT count(*), sum(id), count(DISTINCT word), (SELECT max(id) FROM dumped_few) FROM dumped";
     assert_eq!(base("-c", restored), "500|125250|500|9\n");
     assert_eq!(base("-c", "INSERT INTO dumped DEFAULT VALUES RETURNING id, word"), "501|x\n");
+    // A whole dump has nothing of our own.
+    let all = run(Command::new(&pg_dump).args(["-d", uri]));
+    let ours: Vec<&str> = all.lines().filter(|line| line.contains("loxo.") || line.contains("SCHEMA loxo")).collect();
+    assert!(all.contains("COPY public.dumped") && ours.is_empty(), "{ours:?}");
 }
 
 #[test]

@@ -51,7 +51,7 @@ use pgerror::{PgError, Result, SqlState};
 
 pub use clock::{at_one_moment, may_read_clock};
 pub use functions::sql_statements;
-pub use parse::{Statement, StatementKind, parse};
+pub use parse::{Statement, StatementKind, parse, parse_for_dump};
 pub use plan::*;
 pub use references::{Place, Reference, References, names_in_from, references};
 pub use routine::{Argument, Routine, RoutineCall, Wanted, call_targets};

@@ -14,6 +14,7 @@ mod classify;
 mod cluster_commands;
 mod copy;
 mod distribute;
+mod dump;
 pub(crate) mod scan;
 mod statement;
 mod system_views;
@@ -25,7 +26,15 @@ pub use statement::*;
 /// Errors: 42601 with PostgreSQL's message and the position in characters; 0A000 for statements we do not know.
 pub fn parse(sql: &str) -> Result<Vec<Statement>> {
     let redirected = system_views::redirect(sql);
-    let sql = redirected.as_deref().unwrap_or(sql);
+    statements(redirected.as_deref().unwrap_or(sql))
+}
+
+/// The same for a text of pg_dump, which is to see nothing of our own.
+pub fn parse_for_dump(sql: &str) -> Result<Vec<Statement>> {
+    statements(&dump::without_ours(sql))
+}
+
+fn statements(sql: &str) -> Result<Vec<Statement>> {
     let extracted = extract(sql)?;
     let text = extracted.blanked.as_deref().unwrap_or(sql);
     let parsed = pg_query::parse(text, 0).map_err(|error| syntax_error(text, error))?;

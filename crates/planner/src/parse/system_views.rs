@@ -47,7 +47,7 @@ pub(super) fn redirect(sql: &str) -> Option<String> {
 
 /// The part of a statement that reads tables. Other statements name the view without reading it, or make something of
 /// that name.
-fn query(node: Option<&Node>) -> Option<&NodeEnum> {
+pub(super) fn query(node: Option<&Node>) -> Option<&NodeEnum> {
     let node = node?.node.as_ref()?;
     match node {
         NodeEnum::SelectStmt(_)
