@@ -41,7 +41,7 @@ ROLLBACK;
 SELECT what, rows, sum FROM log ORDER BY n;
 -- refused
 EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) DELETE FROM st WHERE id = 1000;
--- refused: v1, mixed
+-- refused
 WITH x AS (DELETE FROM st WHERE id = 1000 RETURNING id) INSERT INTO st SELECT id, 0 FROM x;
 CREATE FUNCTION skips() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
   IF EXISTS (SELECT FROM st WHERE v = NEW.v) THEN RETURN NULL; END IF; RETURN NEW; END $$;
