@@ -267,17 +267,24 @@ CREATE FUNCTION loxo.tie_capture(relation regclass, trigger name) RETURNS void
 $$;
 COMMENT ON FUNCTION loxo.tie_capture(regclass, name) IS 'Has what captures for a trigger go when the trigger goes.';
 
-CREATE VIEW loxo.pg_trigger AS
-    SELECT t.oid, t.tgrelid, t.tgparentid, t.tgname, t.tgfoid, t.tgtype, coalesce(c.tgenabled, t.tgenabled) AS tgenabled,
+CREATE FUNCTION loxo.pg_trigger() RETURNS TABLE (
+        oid oid, tgrelid oid, tgparentid oid, tgname name, tgfoid oid, tgtype int2, tgenabled "char", tgisinternal bool,
+        tgconstrrelid oid, tgconstrindid oid, tgconstraint oid, tgdeferrable bool, tginitdeferred bool, tgnargs int2,
+        tgattr int2vector, tgargs bytea, tgqual pg_node_tree, tgoldtable name, tgnewtable name, tableoid oid)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT t.oid, t.tgrelid, t.tgparentid, t.tgname, t.tgfoid, t.tgtype, coalesce(c.tgenabled, t.tgenabled),
            t.tgisinternal, t.tgconstrrelid, t.tgconstrindid, t.tgconstraint, t.tgdeferrable, t.tginitdeferred, t.tgnargs,
            t.tgattr, t.tgargs, t.tgqual, t.tgoldtable, t.tgnewtable, t.tableoid
     FROM pg_catalog.pg_trigger AS t
     LEFT JOIN pg_catalog.pg_trigger AS c
-        ON c.tgrelid = t.tgrelid AND c.tgname = 'loxo:' || t.tgname AND c.tgfoid = 'loxo.capture()'::regprocedure
-    WHERE t.tgfoid <> 'loxo.capture()'::regprocedure;
-COMMENT ON VIEW loxo.pg_trigger IS 'The triggers as users made them. Coordinators read it wherever a query names pg_trigger.';
+        ON c.tgrelid = t.tgrelid AND c.tgname = 'loxo:' || t.tgname AND c.tgfoid = 'loxo.capture()'::pg_catalog.regprocedure
+    WHERE t.tgfoid <> 'loxo.capture()'::pg_catalog.regprocedure
+$$;
+COMMENT ON FUNCTION loxo.pg_trigger() IS
+    'The triggers as users made them. Coordinators read it wherever a query names pg_trigger.';
 
 CREATE VIEW loxo.triggers AS
     SELECT * FROM information_schema.triggers WHERE action_statement <> 'EXECUTE FUNCTION loxo.capture()';
 COMMENT ON VIEW loxo.triggers IS 'The same for information_schema.triggers.';
-GRANT SELECT ON loxo.pg_trigger, loxo.triggers TO PUBLIC;
+GRANT SELECT ON loxo.triggers TO PUBLIC;

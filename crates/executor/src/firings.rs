@@ -76,8 +76,8 @@ impl Session {
             }
             let text = |code| message.text(code).into_owned();
             let (schema, table) = (text(field::SCHEMA), text(field::TABLE));
-            let relation = loaded.catalog.relation(&schema, &table);
-            if !relation.is_some_and(|relation| speaks(&relation.distribution, node)) {
+            let lost = || PgError::internal(format!("a trigger of {schema}.{table}, which is not in the catalog"));
+            if !speaks(&loaded.catalog.relation(&schema, &table).ok_or_else(lost)?.distribution, node) {
                 continue;
             }
             let row = |code| message.get(code).filter(|row| !row.is_empty()).map(Bytes::copy_from_slice);

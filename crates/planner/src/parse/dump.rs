@@ -20,16 +20,7 @@ const CATALOGS: [(&str, &str); 6] = [
         "SELECT r.*, r.tableoid FROM pg_catalog.pg_rewrite r JOIN pg_catalog.pg_class c ON c.oid = r.ev_class \
          WHERE c.relnamespace <> 'loxo'::regnamespace",
     ),
-    (
-        // As view loxo.pg_trigger has it.
-        "pg_trigger",
-        "SELECT t.oid, t.tgrelid, t.tgparentid, t.tgname, t.tgfoid, t.tgtype, coalesce(c.tgenabled, t.tgenabled) AS tgenabled, \
-         t.tgisinternal, t.tgconstrrelid, t.tgconstrindid, t.tgconstraint, t.tgdeferrable, t.tginitdeferred, t.tgnargs, \
-         t.tgattr, t.tgargs, t.tgqual, t.tgoldtable, t.tgnewtable, t.tableoid \
-         FROM pg_catalog.pg_trigger t LEFT JOIN pg_catalog.pg_trigger c \
-         ON c.tgrelid = t.tgrelid AND c.tgname = 'loxo:' || t.tgname AND c.tgfoid = 'loxo.capture()'::regprocedure \
-         WHERE t.tgfoid <> 'loxo.capture()'::regprocedure",
-    ),
+    ("pg_trigger", "SELECT * FROM loxo.pg_trigger()"),
 ];
 
 /// A catalog's name in a text.

@@ -1,10 +1,12 @@
 //! System views that would show one node's inner life: their names are led to views of ours with the same columns.
 //!
 //! `pg_prepared_xacts`, which on a datanode lists our gids, while users expect their own names; and `pg_trigger`, where a trigger
-//! that the coordinator runs looks as if it were switched off, with its kin in `information_schema`. The text is changed
+//! that the coordinator runs looks as if it were switched off, with its kin in `information_schema`. In place of `pg_trigger` a
+//! function stands, for some clients read no other views than the system's (`restrict_nonsystem_relation_kind`). The text is changed
 //! before it is parsed, so describing, planning and running it all mean the same view. A position that PostgreSQL
 //! reports behind the name is too large by the length of the schema's.
 
+use pg_query::protobuf::RangeVar;
 use pg_query::{Node, NodeEnum};
 
 use super::scan;
@@ -14,6 +16,17 @@ const CATALOG: &str = "pg_catalog";
 const VIEWS: [(&str, &str); 3] =
     [(CATALOG, "pg_prepared_xacts"), (CATALOG, "pg_trigger"), ("information_schema", "triggers")];
 const SCHEMA: &str = "loxo";
+/// The one that is a function.
+const FUNCTION: &str = "pg_trigger";
+
+/// Where such a name stands.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    /// Byte offset of the name, its schema's if that is there.
+    start: usize,
+    is_qualified: bool,
+    is_function: bool,
+}
 
 /// The query string with other names in it, if it reads such a view.
 pub(super) fn redirect(sql: &str) -> Option<String> {
@@ -23,7 +36,7 @@ pub(super) fn redirect(sql: &str) -> Option<String> {
         return None;
     }
     let parsed = pg_query::parse(sql, 0).ok()?;
-    let mut places: Vec<(usize, bool)> = Vec::new();
+    let mut places: Vec<Place> = Vec::new();
     for node in parsed.protobuf.stmts.iter().filter_map(|raw| query(raw.stmt.as_deref())) {
         places.extend(names_in(node));
     }
@@ -33,12 +46,14 @@ pub(super) fn redirect(sql: &str) -> Option<String> {
     let tokens = scan::tokens(sql)?;
     places.sort_unstable();
     let mut changed = sql.to_owned();
-    for (start, is_qualified) in places.into_iter().rev() {
+    for Place { start, is_qualified, is_function } in places.into_iter().rev() {
+        let at = tokens.iter().position(|token| token.start == start)?;
+        let name = tokens.get(if is_qualified { at + 2 } else { at })?;
+        if is_function {
+            changed.insert_str(name.end, "()");
+        }
         match is_qualified {
-            true => {
-                let schema = tokens.iter().find(|token| token.start == start)?;
-                changed.replace_range(start..schema.end, SCHEMA);
-            }
+            true => changed.replace_range(start..tokens[at].end, SCHEMA),
             false => changed.insert_str(start, &format!("{SCHEMA}.")),
         }
     }
@@ -65,8 +80,8 @@ pub(super) fn query(node: Option<&Node>) -> Option<&NodeEnum> {
     }
 }
 
-/// Byte offsets of the views' names, and whether their schema stands before them. A WITH clause may define a bare name.
-fn names_in(node: &NodeEnum) -> Vec<(usize, bool)> {
+/// The views' names. A WITH clause may define a bare one.
+fn names_in(node: &NodeEnum) -> Vec<Place> {
     let (mut found, mut hidden) = (Vec::new(), Vec::new());
     let walked = node.walk(&mut |node| {
         match node {
@@ -76,7 +91,7 @@ fn names_in(node: &NodeEnum) -> Vec<(usize, bool)> {
                         && (name.schemaname == *schema || (name.schemaname.is_empty() && *schema == CATALOG))
                 };
                 let start = usize::try_from(name.location).ok().filter(|_| VIEWS.iter().any(|view| is_meant(&view)));
-                found.extend(start.map(|at| (at, name)));
+                found.extend(start.map(|start| (start, name)));
             }
             Ref::CommonTableExpr(cte) => hidden.push(&cte.ctename),
             _ => {}
@@ -86,8 +101,13 @@ fn names_in(node: &NodeEnum) -> Vec<(usize, bool)> {
     if walked.is_err() {
         return Vec::new();
     }
-    let places = found.into_iter().map(|(at, name)| (at, !name.schemaname.is_empty(), &name.relname));
-    places.filter(|(_, is_qualified, name)| *is_qualified || !hidden.contains(name)).map(|(at, q, _)| (at, q)).collect()
+    let is_hidden = |name: &RangeVar| name.schemaname.is_empty() && hidden.contains(&&name.relname);
+    let place = |(start, name): (usize, &RangeVar)| Place {
+        start,
+        is_qualified: !name.schemaname.is_empty(),
+        is_function: name.relname == FUNCTION,
+    };
+    found.into_iter().filter(|(_, name)| !is_hidden(name)).map(place).collect()
 }
 
 #[cfg(test)]
@@ -104,7 +124,7 @@ mod tests {
             ),
             (
                 "SELECT tgname FROM pg_catalog.pg_trigger t, pg_prepared_xacts, information_schema.triggers",
-                "SELECT tgname FROM loxo.pg_trigger t, loxo.pg_prepared_xacts, loxo.triggers",
+                "SELECT tgname FROM loxo.pg_trigger() t, loxo.pg_prepared_xacts, loxo.triggers",
             ),
             (
                 "SELECT 1; EXPLAIN SELECT (SELECT count(*) FROM pg_prepared_xacts p) FROM t",
