@@ -478,6 +478,7 @@ impl Router {
         let value = self.text_value(current.column, line);
         let mut outcome = match value {
             Some(text) if self.encoding == Encoding::Other && !text.is_ascii() => Outcome::Ask,
+            Some(_) if self.ignores_errors() && column.codec.is_unread() => Outcome::Ask,
             Some(text) => column.codec.encode(text, self.timezone_is_utc, row),
             None if self.ignores_errors() && column.codec == Codec::Unknown && !column.takes_null => Outcome::Ask,
             None => {

@@ -71,6 +71,7 @@ fn nobody_waits_longer_than_he_wants() {
     setup.run("CREATE TABLE r (k int PRIMARY KEY, v text) DISTRIBUTE BY REPLICATION").expect("a table");
     setup.run("INSERT INTO t SELECT g, 'v' FROM generate_series(1, 20) g").expect("rows");
     setup.run("INSERT INTO r SELECT g, 'v' FROM generate_series(1, 20) g").expect("rows");
+    blind_rows_settle_before_their_commit(&test);
     what_waits_for_the_gtm_can_be_stopped(&test);
     what_waits_for_a_connection_can_be_stopped(&test);
     schema_changes_go_side_by_side(&test);
@@ -117,23 +118,10 @@ fn what_waits_for_the_gtm_can_be_stopped(test: &Test) {
 
 /// Each datanode holds a transaction that nobody finishes while the gtm stands still.
 fn settling_can_be_stopped(test: &Test) {
-    let mut blind = test.session(0);
-    blind.run(LIMIT).expect("a setting");
-    blind.run("BEGIN").expect("a block");
-    insert_each(&mut blind, 101..=110);
     for node in 0..2 {
         let mut datanode = test.cluster.connect_datanode(node).expect("a datanode");
         let xid = datanode.scalar("SELECT txid_current()").expect("a number");
-        datanode.run("BEGIN; UPDATE r SET v = 'prepared' WHERE k = 1").expect("a row");
-        let gid = format!("loxo_1_{node}_{xid}_00000000000000ff_{node}");
-        datanode.run(&format!("PREPARE TRANSACTION '{gid}'")).expect("it is prepared");
-    }
-    // Rows that look at no other wait for nothing, though they go to one node after the other; their COMMIT does.
-    insert_each(&mut blind, 111..=120);
-    assert_eq!(refused(&mut blind, "COMMIT"), canceled("statement timeout"));
-    for node in 0..2 {
-        let mut datanode = test.cluster.connect_datanode(node).expect("a datanode");
-        assert_eq!(datanode.scalar("SELECT count(*) FROM t WHERE k > 100").expect("a count"), "0");
+        prepare_undecided(&mut datanode, node, &xid);
     }
     let mut limited = test.session(0);
     limited.run(LIMIT).expect("a setting");
@@ -143,6 +131,43 @@ fn settling_can_be_stopped(test: &Test) {
         answer.is_err_and(|error| error.code().as_str() == "57014")
     });
     assert!(found.count() > 0, "nobody waited");
+}
+
+/// Prepares a transaction of which the one with this number is to decide.
+fn prepare_undecided(datanode: &mut Client, node: usize, xid: &str) {
+    datanode.run("BEGIN; UPDATE r SET v = 'prepared' WHERE k = 1").expect("a row");
+    let gid = format!("loxo_1_{node}_{xid}_00000000000000ff_{node}");
+    datanode.run(&format!("PREPARE TRANSACTION '{gid}'")).expect("it is prepared");
+}
+
+/// Rows that look at no other wait for nothing, though they go to one node after the other; their COMMIT waits for what each node
+/// holds prepared.
+fn blind_rows_settle_before_their_commit(test: &Test) {
+    let mut blind = test.session(0);
+    blind.run("BEGIN").expect("a block");
+    insert_each(&mut blind, 101..=110);
+    let datanode = |node| test.cluster.connect_datanode(node).expect("a datanode");
+    let mut deciders: Vec<Client> = (0..2).map(datanode).collect();
+    for (node, decider) in deciders.iter_mut().enumerate() {
+        decider.run("BEGIN").expect("a block");
+        let xid = decider.scalar("SELECT txid_current()").expect("a number");
+        prepare_undecided(&mut datanode(node), node, &xid);
+    }
+    insert_each(&mut blind, 111..=120);
+    blind.send_query("COMMIT").expect("it goes out");
+    let settles = |node| {
+        let sql = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%loxo.settle%' AND wait_event = 'PgSleep'";
+        datanode(node).scalar(sql).expect("a count") == "1"
+    };
+    until("the wait of both nodes", || (0..2).all(settles));
+    let new_rows = |node| datanode(node).scalar("SELECT count(*) FROM t WHERE k > 100").expect("a count");
+    assert!((0..2).all(|node| new_rows(node) == "0"));
+    for decider in &mut deciders {
+        decider.run("ROLLBACK").expect("nothing is decided");
+    }
+    assert!(blind.wait().expect("an answer").iter().all(|answer| answer.error.is_none()));
+    assert!((0..2).all(|node| new_rows(node) != "0"));
+    blind.run("DELETE FROM t WHERE k > 100").expect("as before");
 }
 
 /// One statement a row, so that nodes change.
