@@ -83,7 +83,7 @@ impl Session {
     }
 
     /// BEGIN with the locks, and the closure, at the same time; connections are there before.
-    async fn open_within_closure(&mut self, nodes: &[NodeId]) -> Result<Option<txn::Cut>> {
+    pub(crate) async fn open_within_closure(&mut self, nodes: &[NodeId]) -> Result<Option<txn::Cut>> {
         for node in nodes {
             self.hold_as_is(*node, Mode::InBlock).await?;
         }
@@ -102,7 +102,7 @@ impl Session {
         join_all(held.map(|(_, held)| CancelKey::send(held.link.connection.cancel_key()))).await;
     }
 
-    fn cut_taken(&mut self) {
+    pub(crate) fn cut_taken(&mut self) {
         if let Some(block) = &mut self.block {
             block.cut = Cut::Taken;
         }
