@@ -68,3 +68,11 @@ SELECT current_setting('my.a'), current_setting('my.b');
 INSERT INTO acc VALUES (900, 'called set_config()', 0) RETURNING owner;
 -- refused
 SELECT set_config('my.a', owner, false) FROM acc WHERE id = 3;
+-- A temporary table takes the rows of a distributed one.
+CREATE TABLE seen (k int, v text, n int) /*dist: hash(k) | hash(n) | replication | roundrobin*/;
+INSERT INTO seen SELECT g, 'v' || g, g % 4 FROM generate_series(1, 12) g;
+CREATE TEMP TABLE known AS SELECT k, v FROM seen WHERE k % 3 = 0;
+MERGE INTO known USING seen ON known.k = seen.k WHEN MATCHED AND seen.n = 0 THEN DELETE WHEN MATCHED THEN UPDATE SET v = seen.v || '!' WHEN NOT MATCHED AND seen.k > 6 THEN INSERT VALUES (seen.k, seen.v);
+MERGE INTO known USING (SELECT n, max(k) AS k FROM seen WHERE k < 9 GROUP BY n) s ON known.k = s.k WHEN MATCHED THEN DO NOTHING WHEN NOT MATCHED THEN INSERT VALUES (-s.k, 'new ' || s.n);
+SELECT * FROM known ORDER BY k;
+DROP TABLE known;

@@ -123,7 +123,9 @@ impl Session {
         if let Some(error) = failure {
             return Err(error);
         }
-        Ok(self.are_few(inputs, &described).then(|| described.into_iter().map(|(fields, _)| fields).collect()))
+        // A text that the client's encoding does not have may stay on its node in a temp table.
+        let travels = self.foreign_encoding().is_none() && self.are_few(inputs, &described);
+        Ok(travels.then(|| described.into_iter().map(|(fields, _)| fields).collect()))
     }
 
     /// Of tables that were never analysed far too many rows are expected.

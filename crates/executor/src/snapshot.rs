@@ -176,11 +176,7 @@ impl Session {
         };
         let read = Read::Own(aside);
         let ready = match self.refuse_serializable(nodes) {
-            Ok(()) => self.begin_locked(nodes, settings, locks, true).await,
-            Err(error) => Err(error),
-        };
-        let ready = match ready {
-            Ok(()) => self.cut_over(nodes).await,
+            Ok(()) => self.begin_under_cut(nodes, settings, locks).await,
             Err(error) => Err(error),
         };
         // A schema change that held the locks is over: better a new plan now than an error after the first row.
@@ -195,6 +191,24 @@ impl Session {
                 Err(error)
             }
         }
+    }
+
+    /// Opens the transaction of [`Session::begin_locked`] and takes its snapshots: at first with BEGIN and the locks on their way
+    /// while the gates are being shut, then, if that does not go well, one after the other.
+    async fn begin_under_cut(&mut self, nodes: &[NodeId], settings: Vec<String>, locks: &Locks) -> Result<()> {
+        if nodes.len() > 1 && self.is_consistent() {
+            self.begin_over(nodes, settings.iter().cloned().chain(locks.commands(" NOWAIT")).collect(), true);
+            if let Some(cut) = self.open_within_closure(nodes).await? {
+                let generations = self.generations(nodes).await?;
+                if self.complete(cut, &generations) {
+                    self.cut_taken();
+                    return Ok(());
+                }
+            }
+            self.rollback().await;
+        }
+        self.begin_locked(nodes, settings, locks, true).await?;
+        self.cut_over(nodes).await
     }
 
     /// Opens a transaction of our own in REPEATABLE READ that has the tables locked before it takes its snapshot, as a statement

@@ -13,9 +13,9 @@ use super::{Target, check_same_everywhere, is_replicated, returning_list, stage,
 use crate::context::Context;
 use crate::functions::facts;
 use crate::parse::Statement;
-use crate::plan::{Forward, Plan, Replicate, Scatter};
+use crate::plan::{Forward, Gather, Plan, Replicate, Scatter};
 use crate::select::locality::{Analyzer, Env, Not, Part};
-use crate::select::refusal;
+use crate::select::{fallback, refusal};
 use crate::tree;
 use crate::views;
 
@@ -56,6 +56,10 @@ pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     match (target, part) {
         (Target::Table(relation), Err(Not::Local(reason))) => {
             Merge { ctx, statement, merge, name, relation }.by_way_of_home(&reason)
+        }
+        (Target::Home, Err(Not::Local(reason))) => {
+            let gather = fallback(ctx, tree, &facts, &reason)?;
+            Ok(Plan::Gather(Gather { writes: true, ..gather }))
         }
         (_, Err(not)) => Err(refusal(not, "this MERGE")),
         (Target::Home, Ok(Part::Home)) => {

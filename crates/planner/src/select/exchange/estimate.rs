@@ -45,6 +45,9 @@ impl Search<'_> {
 
     /// Is it known that all tables together have so few rows that one node may as well do all the work?
     pub(super) fn has_few_rows(&self, query: &SelectStmt, state: &State) -> Result<bool> {
+        if self.ctx.session.few_rows <= 0.0 {
+            return Ok(false);
+        }
         let node = NodeEnum::SelectStmt(Box::new(query.clone()));
         let levels = levels::levels(&self.context(state), &node)?;
         let units = self.units(query, state, &levels, &Needs::of(&node)?)?;

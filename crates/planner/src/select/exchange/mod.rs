@@ -58,6 +58,10 @@ const ARRANGEMENTS_MAX: usize = 800;
 
 /// Plans a query that is not local; `None` if this module cannot, or need not: few rows are best brought to one node.
 pub(super) fn plan(ctx: &Context<'_>, query: &SelectStmt, facts: &Facts) -> Result<Option<Dag>> {
+    arranged(ctx, query, facts, true)
+}
+
+fn arranged(ctx: &Context<'_>, query: &SelectStmt, facts: &Facts, may_be_gathered: bool) -> Result<Option<Dag>> {
     if !is_plain(facts) {
         return Ok(None);
     }
@@ -82,7 +86,7 @@ pub(super) fn plan(ctx: &Context<'_>, query: &SelectStmt, facts: &Facts) -> Resu
         left: Cell::new(ARRANGEMENTS_MAX),
     };
     let start = State { tables: shadows.iter().map(|shadow| shadow.table.clone()).collect(), ..State::default() };
-    if shadows.is_empty() && search.has_few_rows(&query, &start)? {
+    if may_be_gathered && shadows.is_empty() && search.has_few_rows(&query, &start)? {
         return Ok(None);
     }
     let Some(found) = search.best(&query, &start, &[])? else { return Ok(None) };
@@ -102,7 +106,7 @@ pub(super) fn spread(ctx: &Context<'_>, query: &SelectStmt, facts: &Facts) -> Re
     if spread::rows_at_most(ctx, query)? < spread::ROWS_MIN {
         return Ok(None);
     }
-    let Some(dag) = plan(ctx, query, facts)? else { return Ok(None) };
+    let Some(dag) = arranged(ctx, query, facts, false)? else { return Ok(None) };
     // To copy tables that the transaction has changed would be more work than is saved.
     Ok(match dag.shadows.is_empty() {
         // Without exchanges it still may say what should be estimated.
