@@ -179,7 +179,9 @@ impl Blocks {
         self.write_keys_and_dates(row, out);
         match self.is_first {
             // Not the same again and again, which PostgreSQL would compress to nothing.
-            true => out.extend((0..BLOB_BYTES as u64).map(|i| b'a' + (i * i * 0x9e37_79b9 >> 20) as u8 % 26)),
+            true => {
+                out.extend((0..BLOB_BYTES as u64).map(|i| b'a' + ((i * i).wrapping_mul(0x9e37_79b9) >> 20) as u8 % 26))
+            }
             false => out.extend_from_slice(row.l_shipinstruct.as_bytes()),
         }
         out.push(b'\n');
