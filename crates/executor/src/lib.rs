@@ -50,6 +50,7 @@ mod exchange;
 mod explain;
 mod gather;
 mod held;
+mod keeper;
 mod listen;
 mod load;
 mod locks;
