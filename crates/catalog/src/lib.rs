@@ -128,6 +128,10 @@ pub struct ForeignKey {
     pub columns: Vec<AttNum>,
     pub referenced: Oid,
     pub referenced_columns: Vec<AttNum>,
+    /// ON UPDATE CASCADE.
+    pub cascades: bool,
+    /// Columns that SET NULL and SET DEFAULT give another value.
+    pub resets: Vec<AttNum>,
 }
 
 /// A table, view, sequence, … with what the planner must know of it.

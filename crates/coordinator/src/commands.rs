@@ -132,7 +132,6 @@ impl Client {
     fn begin(&mut self, modes: &TransactionModes) {
         let isolation = modes.isolation.as_deref().map(Isolation::named);
         let mut sql = String::new();
-        let read_only = modes.read_only == Some(true);
         match modes.read_only {
             Some(true) => sql.push_str(" READ ONLY"),
             Some(false) => sql.push_str(" READ WRITE"),
@@ -141,7 +140,7 @@ impl Client {
         if modes.deferrable == Some(true) {
             sql.push_str(" DEFERRABLE");
         }
-        self.session.begin(isolation, &sql, read_only);
+        self.session.begin(isolation, &sql, modes.read_only);
     }
 
     async fn end_transaction(&mut self, commit: bool, chain: bool) -> Result<Completion> {
@@ -171,7 +170,7 @@ impl Client {
         let tag = ended?;
         self.report_settings();
         if let (true, Some((isolation, modes, read_only))) = (chain, modes) {
-            self.session.begin(Some(isolation), &modes, read_only);
+            self.session.begin(Some(isolation), &modes, Some(read_only));
         }
         Ok(Completion::tag(tag))
     }
@@ -279,6 +278,12 @@ impl Client {
             {
                 self.session.set_in_block(&statement.sql).await?;
                 self.session.isolation_may_have_changed().await?;
+            }
+            SetStatement::Value { name, .. } | SetStatement::Default { name, .. }
+                if name == "transaction_read_only" =>
+            {
+                self.session.set_in_block(&statement.sql).await?;
+                self.session.read_only_may_have_changed().await?;
             }
             SetStatement::Value { local: true, .. } => self.session.set_in_block(&statement.sql).await?,
             SetStatement::Default { name, local: true } => {

@@ -2,7 +2,7 @@
 //!
 //! A cursor lives in a backend of one node. A query that one node answers alone is declared there as it is; any other is
 //! gathered into a temp table on the home node first and the cursor reads that, so PostgreSQL itself does SCROLL,
-//! BACKWARD, ABSOLUTE and the rest.
+//! BACKWARD, ABSOLUTE and the rest. A READ ONLY block can make no temp tables: there a session beside it does.
 //!
 //! One WITH HOLD lives on the home node, whose backend then stays with the session: at COMMIT PostgreSQL keeps its
 //! rows, in bounded memory and a file. No backend with such a cursor can be prepared, so it is the commit point.
@@ -45,7 +45,7 @@ impl Client {
             ));
         }
         if is_alone {
-            self.session.begin(None, "", false);
+            self.session.begin(None, "", None);
         }
         let declared = match self.declare(declare, call).await {
             Ok(cursor) => self.session.plan_holds_to_the_end().await.map(|()| cursor),
@@ -95,6 +95,12 @@ impl Client {
                 );
             }
         };
+        if declare.hold && self.session.is_read_only() {
+            return Err(PgError::unsupported(
+                "a cursor WITH HOLD over rows of several nodes in a READ ONLY transaction",
+            )
+            .hint("Declare it outside the transaction block, or without HOLD."));
+        }
         let (prefix, name, query) = (declaration(declare), &declare.name, &declare.inner.sql);
         let cancel = self.session.cancel_set();
         let work = self.session.declare_gathered(&inputs, &final_sql, &prefix, name, query, call);
@@ -136,7 +142,7 @@ impl Client {
         };
         self.session.command_on(node, &format!("CLOSE {}", catalog::quote_identifier(name))).await?;
         if gathered {
-            self.session.drop_cursor_table(name).await?;
+            self.session.drop_cursor_table(node, name).await?;
         }
         self.cursors.remove(name);
         Ok(())

@@ -328,7 +328,7 @@ impl Client {
             }
         }
         if self.reader.peek_tag() != Some(tag::SYNC) {
-            self.session.begin(None, "", false);
+            self.session.begin(None, "", None);
             self.implicit_block = true;
         }
         Ok(())

@@ -64,7 +64,7 @@ impl Client {
         let several = statements.len() > 1;
         for statement in statements {
             if several && !self.session.in_block() && !controls_transaction(statement) {
-                self.session.begin(None, "", false);
+                self.session.begin(None, "", None);
                 self.implicit_block = true;
             }
             self.session.statement_begins();

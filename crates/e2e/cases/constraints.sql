@@ -80,3 +80,34 @@ CREATE UNIQUE INDEX ON copied (w);
 CREATE TABLE own (w text COLLATE any_case UNIQUE) /*dist: replication*/;
 INSERT INTO own VALUES ('a');
 INSERT INTO own VALUES ('A');
+
+-- An action of a foreign key leaves a row on its node: it must not give it another key.
+CREATE TABLE keeper (id int PRIMARY KEY, name text) /*dist: replication*/;
+INSERT INTO keeper SELECT g, 'k' || g FROM generate_series(1, 6) g;
+-- refused
+CREATE TABLE pet (keeper_id int REFERENCES keeper ON DELETE SET NULL, n int) /*dist: hash(keeper_id)*/;
+-- refused
+CREATE TABLE pet (keeper_id int DEFAULT 1 REFERENCES keeper ON DELETE SET DEFAULT, n int) /*dist: hash(keeper_id)*/;
+-- refused
+CREATE TABLE pet (keeper_id int REFERENCES keeper ON UPDATE CASCADE, n int) /*dist: hash(keeper_id)*/;
+CREATE TABLE pet (keeper_id int REFERENCES keeper ON DELETE SET NULL ON UPDATE CASCADE, n int) /*dist: default*/;
+INSERT INTO pet SELECT g % 6 + 1, g FROM generate_series(1, 24) g;
+DELETE FROM keeper WHERE id IN (1, 2);
+UPDATE keeper SET id = id + 100 WHERE id IN (3, 4);
+SELECT keeper_id, count(*), sum(n) FROM pet GROUP BY keeper_id ORDER BY keeper_id;
+SELECT n FROM pet WHERE keeper_id = 103 ORDER BY n;
+SELECT count(*) FROM pet WHERE keeper_id IS NULL;
+CREATE TABLE house (id int PRIMARY KEY, city text) /*dist: default*/;
+CREATE TABLE room (house_id int REFERENCES house ON DELETE SET NULL, n int) /*dist: default*/;
+INSERT INTO house SELECT g, 'c' || g FROM generate_series(1, 8) g;
+INSERT INTO room SELECT g % 8 + 1, g FROM generate_series(1, 24) g;
+DELETE FROM house WHERE id % 2 = 0;
+SELECT house_id, count(*), sum(n) FROM room GROUP BY house_id ORDER BY house_id;
+CREATE TABLE tenant_user (tenant int, id int, PRIMARY KEY (tenant, id)) /*dist: hash(tenant)*/;
+CREATE TABLE post (tenant int, n int, author int, FOREIGN KEY (tenant, author) REFERENCES tenant_user ON DELETE SET NULL (author)) /*dist: hash(tenant)*/;
+INSERT INTO tenant_user SELECT g % 5, g FROM generate_series(1, 10) g;
+INSERT INTO post SELECT g % 5, g, g FROM generate_series(1, 10) g;
+DELETE FROM tenant_user WHERE id < 5;
+SELECT * FROM post ORDER BY n;
+-- refused
+ALTER TABLE post ADD FOREIGN KEY (tenant) REFERENCES keeper ON DELETE SET NULL;

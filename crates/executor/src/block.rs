@@ -9,7 +9,8 @@ use crate::snapshot::{Cut, Isolation};
 
 impl Session {
     /// Opens a block; `modes` are those of BEGIN other than the isolation level, as nodes will get them.
-    pub fn begin(&mut self, isolation: Option<Isolation>, modes: &str, read_only: bool) {
+    pub fn begin(&mut self, isolation: Option<Isolation>, modes: &str, read_only: Option<bool>) {
+        let read_only = read_only.unwrap_or(self.settings.default_read_only());
         let isolation = isolation.unwrap_or_else(|| self.default_isolation());
         self.open_block(modes.to_owned(), isolation, read_only, Vec::new());
     }
@@ -184,10 +185,7 @@ impl Block {
         let mut sql = self.begin.clone();
         for step in &self.replay {
             match step {
-                Replay::Savepoint(name, _) => {
-                    sql.push_str("; SAVEPOINT ");
-                    sql.push_str(&catalog::quote_identifier(name));
-                }
+                Replay::Savepoint(name, _) => sql.push_str(&savepoint(name)),
                 Replay::Set(command) => {
                     sql.push_str("; ");
                     sql.push_str(command);
@@ -196,6 +194,15 @@ impl Block {
             }
         }
         sql
+    }
+
+    /// The commands that make its savepoints, each after a semicolon.
+    pub(crate) fn savepoints(&self) -> String {
+        let commands = self.replay.iter().filter_map(|step| match step {
+            Replay::Savepoint(name, _) => Some(savepoint(name)),
+            Replay::Set(_) | Replay::Own(..) | Replay::Listen(_) => None,
+        });
+        commands.collect()
     }
 
     /// The session's settings before the block.
@@ -215,4 +222,8 @@ impl Block {
         });
         commands.collect()
     }
+}
+
+fn savepoint(name: &str) -> String {
+    format!("; SAVEPOINT {}", catalog::quote_identifier(name))
 }

@@ -28,7 +28,7 @@ use txn::Interrupt;
 use txn::deadlock::{Backend, Owner, Sessions, Verdict, cancel_if_waiting};
 
 use crate::held::Held;
-use crate::session::{BESIDE, Session};
+use crate::session::{BESIDE, KEEPER, Session};
 
 /// A breaker that has no connection by then gives up; the gtm will ask again.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
@@ -176,7 +176,7 @@ impl CancelSet {
 
     fn backends(&self) -> Vec<(Backend, bool)> {
         let place = |node: NodeId| match NodeId(node.0 & !RESTING) {
-            node if node.0 == BESIDE.0 & !RESTING => self.home.0,
+            node if [BESIDE, KEEPER].map(|node| node.0 & !RESTING).contains(&node.0) => self.home.0,
             node => node.0,
         };
         let backend = |(node, working): (&NodeId, &Working)| {

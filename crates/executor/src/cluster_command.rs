@@ -71,7 +71,7 @@ impl Session {
         if self.in_block() {
             return self.scatter(Mode::InBlock, vec![(node, query.to_owned())], call, output).await;
         }
-        self.begin(Some(Isolation::ReadCommitted), " READ ONLY", true);
+        self.begin(Some(Isolation::ReadCommitted), " READ ONLY", Some(true));
         let result = self.scatter(Mode::InBlock, vec![(node, query.to_owned())], call, output).await;
         self.rollback().await;
         result

@@ -12,7 +12,7 @@ use crate::call::Call;
 use crate::output::Output;
 use crate::own_settings::{self, STATEMENT_TIMEOUT};
 use crate::run::Completion;
-use crate::session::{Mode, Session};
+use crate::session::{KEEPER, Mode, Session};
 use crate::snapshot::Isolation;
 
 impl Session {
@@ -22,6 +22,7 @@ impl Session {
         let parameters = self.home_parameters().unwrap_or_default();
         let link = &self.link(self.home)?.link;
         (self.server_isolation, self.server_timeout) = (link.isolation, link.statement_timeout);
+        self.note_default_read_only();
         if self.settings().has(STATEMENT_TIMEOUT) {
             self.statement_timeout_changed(false).await?;
         }
@@ -105,6 +106,24 @@ impl Session {
         Ok(())
     }
 
+    /// The same after `SET transaction_read_only`.
+    pub async fn read_only_may_have_changed(&mut self) -> Result<()> {
+        if self.in_block() {
+            let read_only = self.show_on_home("transaction_read_only").await? == "on";
+            self.set_read_only(read_only);
+        }
+        Ok(())
+    }
+
+    /// What the home node's backend reports.
+    fn note_default_read_only(&mut self) {
+        let home = self.held.get(&self.home).map(|held| held.link.connection.parameters());
+        let value = home.and_then(|parameters| parameters.get("default_transaction_read_only"));
+        if let Some(read_only) = value.map(|value| value == "on") {
+            self.settings_mut().set_default_read_only(read_only);
+        }
+    }
+
     /// SHOW.
     pub async fn show(&mut self, sql: &str, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
         self.set_snapshotless(true);
@@ -120,6 +139,7 @@ impl Session {
             self.spread_set(sql).await?;
         }
         change(self.settings_mut());
+        self.note_default_read_only();
         if mode == Mode::Autocommit {
             let fingerprint = self.settings_mut().fingerprint();
             self.link(self.home)?.link.applied_settings = fingerprint;
@@ -228,7 +248,8 @@ impl Session {
         Ok(names.map(|name| String::from_utf8_lossy(&name).into_owned()).collect())
     }
 
-    /// Gathers the result of `query` into a temp table on the home node and declares a cursor over that.
+    /// Gathers the result of `query` into a temp table on the home node and declares a cursor over that; gives the session
+    /// there that has it.
     pub async fn declare_gathered(
         &mut self,
         inputs: &[Input],
@@ -238,11 +259,8 @@ impl Session {
         query: &str,
         call: &Call,
     ) -> Result<NodeId> {
-        if self.is_read_only() {
-            return Err(PgError::unsupported("a cursor over rows of several nodes in a READ ONLY transaction")
-                .hint("Leave READ ONLY out, or run the query without a cursor."));
-        }
-        let home = self.home;
+        let is_read_only = self.is_read_only();
+        let place = if is_read_only { KEEPER } else { self.home };
         let fields = self.describe(query, &call.declared_types()).await?.fields.unwrap_or_default();
         let table = catalog::quote_identifier(&format!("loxo_cursor_{cursor}"));
         // The columns of a query may share a name, those of a table may not.
@@ -257,27 +275,34 @@ impl Session {
             .collect();
         if self.gathers_beside(inputs, final_sql).await? {
             let sql = self.gather_beside(inputs, final_sql, call).await?;
-            let brought = self.bring_home(&sql, &table, &columns, call).await;
+            let brought = self.bring_from_beside(&sql, place, &table, &columns, call).await;
             self.close_beside().await;
             brought?;
+        } else if is_read_only {
+            self.refuse_temp_tables_beside(final_sql).await?;
+            let keep = async |this: &mut Self| {
+                let sql = this.fill_all(inputs, final_sql, call).await?;
+                this.bring_from_beside(&sql, place, &table, &columns, call).await
+            };
+            self.beside(keep).await?;
         } else {
             let sql = self.fill_all(inputs, final_sql, call).await?;
             let create = format!("CREATE TEMP TABLE {table} ({}) ON COMMIT DROP AS {sql}", columns.join(", "));
             let version = self.catalog_version;
-            let held = self.link(home)?;
+            let held = self.link(place)?;
             held.start(&create, &call.with_formats(Vec::new()), version);
             held.flush().await?;
             held.finish().await?;
             self.drop_inputs(inputs).await?;
         }
-        self.command_on(home, &format!("{declaration}SELECT {} FROM pg_temp.{table}", outputs.join(", "))).await?;
-        Ok(home)
+        self.command_on(place, &format!("{declaration}SELECT {} FROM pg_temp.{table}", outputs.join(", "))).await?;
+        Ok(place)
     }
 
     /// Drops what [`Session::declare_gathered`] made for a cursor that is closed.
-    pub async fn drop_cursor_table(&mut self, cursor: &str) -> Result<()> {
+    pub async fn drop_cursor_table(&mut self, place: NodeId, cursor: &str) -> Result<()> {
         let table = catalog::quote_identifier(&format!("loxo_cursor_{cursor}"));
-        self.command_on(self.home, &format!("DROP TABLE IF EXISTS pg_temp.{table}")).await
+        self.command_on(place, &format!("DROP TABLE IF EXISTS pg_temp.{table}")).await
     }
 
     /// Object ids of type names as written after PREPARE.

@@ -54,6 +54,7 @@ mod firings;
 mod gather;
 mod held;
 mod insert_alone;
+mod keeper;
 mod listen;
 mod load;
 mod locks;

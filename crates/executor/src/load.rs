@@ -305,6 +305,8 @@ fn foreign_key(row: &Row) -> Result<ForeignKey> {
         columns: numbers(optional(row, 2)?)?,
         referenced: number(row, 3)?,
         referenced_columns: numbers(optional(row, 4)?)?,
+        cascades: flag(row, 5)?,
+        resets: numbers(optional(row, 6)?)?,
     })
 }
 
@@ -504,5 +506,6 @@ const CODE: &str = "WITH RECURSIVE used(classid, objid, function) AS (\
        UNION SELECT n.relid, c.kind, c.function FROM called c JOIN next n ON n.reached = c.relid WHERE c.kind NOT IN ('p', 'r')) \
      SELECT relid, kind, function::oid FROM called";
 
-const FOREIGN_KEYS: &str = "SELECT conrelid, conname, conkey, confrelid, confkey FROM pg_constraint \
-     WHERE contype = 'f' AND conrelid >= 16384";
+const FOREIGN_KEYS: &str = "SELECT conrelid, conname, conkey, confrelid, confkey, confupdtype = 'c', \
+     CASE WHEN confupdtype IN ('n', 'd') THEN conkey WHEN confdeltype IN ('n', 'd') THEN coalesce(confdelsetcols, conkey) END \
+     FROM pg_constraint WHERE contype = 'f' AND conrelid >= 16384";

@@ -32,7 +32,7 @@ use crate::gather::{Filled, without_position};
 use crate::held::{Held, Own};
 use crate::output::Output;
 use crate::run::Completion;
-use crate::session::{BESIDE, Mode, Session};
+use crate::session::{BESIDE, KEEPER, Mode, Session};
 use crate::snapshot::{CUT_MAX, Isolation, generation};
 
 /// A SELECT that is to run on several nodes in the state of one cut.
@@ -150,22 +150,32 @@ impl Session {
         self.resolve_types(final_sql, &columns).await
     }
 
-    /// Rows of `sql`, run beside the home node, as a new temp table of the block's own session there.
-    pub(crate) async fn bring_home(&mut self, sql: &str, table: &str, columns: &[String], call: &Call) -> Result<()> {
+    /// Rows of `sql`, run beside the home node, as a new temp table of another session there: the block's own, or [`KEEPER`].
+    pub(crate) async fn bring_from_beside(
+        &mut self,
+        sql: &str,
+        to: NodeId,
+        table: &str,
+        columns: &[String],
+        call: &Call,
+    ) -> Result<()> {
         let input =
             Input { table: String::new(), nodes: Vec::new(), sql: sql.to_owned(), after_create: Vec::new(), dag: None };
         let described = self.describe_input(BESIDE, &input, call).await?;
         let types = self.type_names(&described).await?;
         let list: Vec<String> = columns.iter().zip(types).map(|(column, of)| format!("{column} {of}")).collect();
-        let created =
-            self.run_on(self.home, &format!("CREATE TEMP TABLE {table} ({}) ON COMMIT DROP", list.join(", "))).await;
-        self.link(self.home)?.temp = true;
+        if to == KEEPER {
+            self.open_keeper().await?;
+        }
+        let create = format!("CREATE TEMP TABLE {table} ({}) ON COMMIT DROP", list.join(", "));
+        let created = self.run_on(to, &create).await;
+        self.link(to)?.temp = true;
         let version = self.catalog_version;
         let beside = self.link(BESIDE)?;
         beside.start(sql, &call.with_formats(vec![i16::from(described.binary)]), version);
         beside.flush().await?;
-        // The pump goes to the sink: for this once that is home.
-        self.sink = self.home;
+        // The pump goes to the sink: for this once that is the other one.
+        self.sink = to;
         let pumped = self.pump(&[BESIDE], table, described.binary, created).await;
         self.sink = BESIDE;
         pumped.map(|_| ())

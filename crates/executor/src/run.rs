@@ -20,7 +20,7 @@ use crate::held::Held;
 use crate::load::is_node_specific;
 use crate::output::Output;
 use crate::returning::may_return_rows;
-use crate::session::{BESIDE, Mode, Session, take_links};
+use crate::session::{Mode, Session, take_links};
 use crate::snapshot::Isolation;
 
 /// How a statement ended.
@@ -358,7 +358,7 @@ impl Session {
             return Ok(());
         }
         let mut fields = backend::decode_row_description(body)?;
-        if node != self.home && node != BESIDE {
+        if self.place(node) != self.home {
             for field in fields.iter_mut().filter(|field| is_node_specific(field.table_oid)) {
                 (field.table_oid, field.column_number) = (0, 0);
             }

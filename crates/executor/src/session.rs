@@ -31,6 +31,9 @@ use crate::snapshot::{Cut, Isolation};
 /// A second session on the home node, for a transaction that may not write.
 pub(crate) const BESIDE: NodeId = NodeId(u16::MAX);
 
+/// A third one there: see the page of `keeper`.
+pub(crate) const KEEPER: NodeId = NodeId(u16::MAX - 1);
+
 /// What a statement needs of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
@@ -475,8 +478,8 @@ impl Session {
         let _ = self.cancel.remove(BESIDE);
     }
 
-    /// Was the block opened READ ONLY?
-    pub(crate) fn is_read_only(&self) -> bool {
+    /// Is the block READ ONLY?
+    pub fn is_read_only(&self) -> bool {
         self.block.as_ref().is_some_and(|block| block.read_only)
     }
 
@@ -539,7 +542,7 @@ impl Session {
     }
 
     /// To the pool, unless a cancel may be under way to the backend.
-    fn give_back(&self, node: NodeId, held: Held) {
+    pub(crate) fn give_back(&self, node: NodeId, held: Held) {
         if self.cancel.remove(node) {
             self.context.pool.give_back(held.link);
         }

@@ -21,6 +21,7 @@ pub struct Settings {
     snapshot_in_block: Option<SnapshotMode>,
     /// `default_transaction_isolation`, once the session has changed it.
     default_isolation: Option<Isolation>,
+    default_read_only: bool,
     /// Those that no backend is told of: see the page of `own_settings`.
     own: Vec<(String, String)>,
     /// Those that the connection started with, which RESET goes back to.
@@ -134,6 +135,15 @@ impl Settings {
     /// What `SHOW default_transaction_isolation` answers now.
     pub fn set_default_isolation(&mut self, isolation: Isolation) {
         self.default_isolation = Some(isolation);
+    }
+
+    pub(crate) fn default_read_only(&self) -> bool {
+        self.default_read_only
+    }
+
+    /// Whether transactions that do not say are READ ONLY now.
+    pub(crate) fn set_default_read_only(&mut self, read_only: bool) {
+        self.default_read_only = read_only;
     }
 
     /// The commands of other settings with this session's way of reading.

@@ -41,7 +41,7 @@ use crate::context::Context;
 use crate::held::Own;
 use crate::locks::Locks;
 use crate::portals;
-use crate::session::{BESIDE, Block, Mode, Session};
+use crate::session::{BESIDE, Block, KEEPER, Mode, Session};
 
 /// Longest wait for a cut that holds, and for nodes whose transactions are in doubt.
 pub(crate) const CUT_MAX: Duration = Duration::from_secs(30);
@@ -139,7 +139,7 @@ impl Session {
 
     /// The datanode behind a link's name.
     pub(crate) fn place(&self, node: NodeId) -> NodeId {
-        if node == BESIDE { self.home } else { node }
+        if node == BESIDE || node == KEEPER { self.home } else { node }
     }
 
     /// To be called when a statement, or a part of one that others follow on other nodes, has ended.

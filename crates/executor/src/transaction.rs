@@ -26,7 +26,9 @@ impl Session {
             self.rollback().await;
             return Err(PgError::connection("a datanode was lost in this transaction, which is rolled back"));
         }
-        let guard = match block.schema_changed {
+        let schema_changed = block.schema_changed;
+        self.close_keeper().await;
+        let guard = match schema_changed {
             true => Some(self.announce_schema_change().await),
             false => None,
         };

@@ -22,7 +22,7 @@ pub struct References {
     pub names: Vec<Reference>,
     /// It has neither FROM nor sub-selects nor tables: no name in it can be a column.
     pub is_plain: bool,
-    /// Does it take parameters? Utility statements do not.
+    /// Does it take parameters? Utility statements do not, but for CALL and a SQL function's DECLARE CURSOR.
     pub takes_parameters: bool,
     /// Changes or locks rows: what a function that is not VOLATILE must not do, in PostgreSQL's words.
     pub changes: Option<&'static str>,
@@ -75,6 +75,7 @@ pub fn references(sql: &str) -> Result<References> {
         NodeEnum::DeleteStmt(_) => found.changes = Some("DELETE"),
         NodeEnum::MergeStmt(_) => found.changes = Some("MERGE"),
         NodeEnum::CallStmt(_) => found.changes = Some("CALL"),
+        NodeEnum::DeclareCursorStmt(_) => found.changes = Some("DECLARE CURSOR"),
         NodeEnum::TransactionStmt(_) => found.forbidden = Some("unsupported transaction command in PL/pgSQL"),
         NodeEnum::CopyStmt(copy) if copy.filename.is_empty() => {
             found.forbidden = Some("cannot COPY to/from client in PL/pgSQL");
@@ -94,6 +95,7 @@ pub fn references(sql: &str) -> Result<References> {
         listed: HashSet::new(),
     };
     match &statement {
+        NodeEnum::DeclareCursorStmt(declare) => declare.query.walk(&mut |node| search.node(node, false))?,
         NodeEnum::CallStmt(call) => call.funccall.walk(&mut |node| search.node(node, false))?,
         other => {
             let mut top = true;

@@ -128,7 +128,7 @@ impl ClientHost<'_> {
         };
         self.client.transaction(&kind).await?;
         if !self.client.session.in_block() {
-            self.client.session.begin(None, "", false);
+            self.client.session.begin(None, "", None);
         }
         Ok(())
     }

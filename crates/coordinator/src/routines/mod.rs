@@ -84,7 +84,7 @@ impl Client {
         Box::pin(async move {
             let is_alone = !self.session.in_block();
             if is_alone {
-                self.session.begin(isolation(routine), "", false);
+                self.session.begin(isolation(routine), "", None);
             }
             let captured = self.capture.take();
             if self.routines.depth == 0 {

@@ -44,6 +44,10 @@ pub(super) struct NewForeignKey {
     pub referenced: Option<Arc<Relation>>,
     pub referenced_name: String,
     pub referenced_columns: Vec<String>,
+    /// ON UPDATE CASCADE.
+    pub cascades: bool,
+    /// Columns that SET NULL and SET DEFAULT give another value.
+    pub resets: Vec<String>,
 }
 
 /// What placing a table must know of it.
@@ -86,6 +90,8 @@ impl NewTable {
                 referenced: referenced.cloned(),
                 referenced_name: referenced.map(|table| table.name.clone()).unwrap_or_default(),
                 referenced_columns: referenced.map(|table| names(table, &key.referenced_columns)).unwrap_or_default(),
+                cascades: key.cascades,
+                resets: names(relation, &key.resets),
             }
         });
         Self {
@@ -138,7 +144,21 @@ impl NewTable {
                 None => self.unique.iter().find(|u| u.primary).map(|u| u.columns.clone()).unwrap_or_default(),
             };
         }
-        Ok(NewForeignKey { columns, is_self, referenced, referenced_name: name.relname.clone(), referenced_columns })
+        let cascades = constraint.fk_upd_action == "c";
+        let resets = reset_columns(constraint, &columns);
+        let referenced_name = name.relname.clone();
+        Ok(NewForeignKey { columns, is_self, referenced, referenced_name, referenced_columns, cascades, resets })
+    }
+}
+
+fn reset_columns(constraint: &Constraint, columns: &[String]) -> Vec<String> {
+    let is_reset = |action: &str| matches!(action, "n" | "d");
+    let chosen = tree::names_of(&constraint.fk_del_set_cols);
+    match (is_reset(&constraint.fk_upd_action), is_reset(&constraint.fk_del_action)) {
+        (true, _) => columns.to_vec(),
+        (false, true) if chosen.is_empty() => columns.to_vec(),
+        (false, true) => chosen,
+        (false, false) => Vec::new(),
     }
 }
 
@@ -260,6 +280,20 @@ fn check_unique(table: &NewTable, placement: &Placement, columns: &[String]) -> 
     }
 }
 
+/// A node that follows an action leaves the row where it is: it must not change the row's key.
+fn check_actions(table: &NewTable, placement: &Placement, foreign_key: &NewForeignKey) -> Result<()> {
+    let is_replicated = |referenced: &Arc<Relation>| matches!(referenced.distribution, Distribution::Replicated { .. });
+    // With a table beside it a row's new key lies where the referenced row lies.
+    let (what, changed) = match foreign_key.cascades && foreign_key.referenced.as_ref().is_some_and(is_replicated) {
+        true => ("ON UPDATE CASCADE", &foreign_key.columns),
+        false => ("SET NULL or SET DEFAULT", &foreign_key.resets),
+    };
+    let Some(column) = key_columns(placement).iter().find(|column| changed.contains(column)) else { return Ok(()) };
+    Err(PgError::unsupported(format!("{what} of distribution column \"{column}\" of table \"{}\"", table.name))
+        .detail("The row would have to move to another node.")
+        .hint("Distribute the table by another column, or replicate it."))
+}
+
 fn check_foreign_key(
     ctx: &Context<'_>,
     table: &NewTable,
@@ -275,6 +309,7 @@ fn check_foreign_key(
         .detail(detail)
         .hint("Replicate the referenced table, or distribute both by the columns of the foreign key.")
     };
+    check_actions(table, placement, foreign_key)?;
     if foreign_key.is_self {
         let pairs = |key: &String| {
             let at = foreign_key.columns.iter().position(|c| c == key);

@@ -92,7 +92,7 @@ fn replicate_behind(
         return true;
     }
     let has_kin = relation.has_children || relation.is_partition || !relation.parents.is_empty();
-    if !relation.by_default || has_kin || path.contains(&relation.oid) {
+    if !relation.by_default || has_kin || path.contains(&relation.oid) || pulls_keys(ctx, relation, path, moves) {
         return false;
     }
     path.push(relation.oid);
@@ -107,6 +107,17 @@ fn replicate_behind(
         moves.push(Redistribute { target: relation.clone(), placement, by_default: true });
     }
     follows
+}
+
+/// Would ON UPDATE CASCADE from the table, once it is replicated, change the key of a table that is not?
+fn pulls_keys(ctx: &Context<'_>, relation: &Relation, path: &[catalog::Oid], moves: &[Redistribute]) -> bool {
+    let stays =
+        |table: &Relation| !path.contains(&table.oid) && moves.iter().all(|moved| moved.target.oid != table.oid);
+    let pulls = |table: &Relation| {
+        let mut keys = table.foreign_keys.iter().filter(|key| key.cascades && key.referenced == relation.oid);
+        keys.any(|key| table.distribution.key().iter().any(|column| key.columns.contains(&column.number)))
+    };
+    ctx.catalog.relations().any(|table| pulls(table) && stays(table))
 }
 
 /// The foreign key as it is once the tables have moved.

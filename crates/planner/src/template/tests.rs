@@ -250,7 +250,14 @@ fn nothing_of_the_user_s_may_happen_at_a_blind_insert() {
     let statement = single("INSERT INTO orders (o_orderkey) VALUES ($1)").expect("a statement");
     let Some(NodeEnum::InsertStmt(insert)) = statement.node() else { panic!("no INSERT") };
     assert!(blind::is_blind(insert, &orders));
-    let key = || ForeignKey { name: "f".to_owned(), columns: vec![2], referenced: 1, referenced_columns: vec![1] };
+    let key = || ForeignKey {
+        name: "f".to_owned(),
+        columns: vec![2],
+        referenced: 1,
+        referenced_columns: vec![1],
+        cascades: false,
+        resets: Vec::new(),
+    };
     let acts: [&dyn Fn(&mut Relation); 6] = [
         &|relation| relation.has_triggers = true,
         &|relation| relation.has_rules = true,

@@ -110,7 +110,8 @@ impl<'a> Run<'a> {
                 .with(field::INTERNAL_QUERY, resolved.text));
         }
         let names: Vec<_> = references.names.into_iter().filter(|name| self.look_up(&name.parts).is_some()).collect();
-        let known = match references.is_plain || names.is_empty() || !references.takes_parameters {
+        let all_sure = names.iter().all(|name| name.place == Place::Parameter);
+        let known = match references.is_plain || all_sure || !references.takes_parameters {
             true => None,
             false => self.host.names_in_from(&resolved.text).await?,
         };
