@@ -49,3 +49,11 @@ INSERT INTO always (id, k) OVERRIDING SYSTEM VALUE VALUES (70, 3);
 SELECT * FROM always ORDER BY k;
 SELECT currval(pg_get_serial_sequence('always', 'id')), lastval();
 DROP TABLE always;
+-- OVERRIDING USER VALUE leaves out what is given for an identity column.
+CREATE TABLE counted_rows (id int GENERATED ALWAYS AS IDENTITY, k int, v text) /*dist: hash(k) | replication | roundrobin*/;
+INSERT INTO counted_rows OVERRIDING USER VALUE VALUES (50, 1, 'a'), (60, 2, 'b') RETURNING *;
+INSERT INTO counted_rows (k, id, v) OVERRIDING USER VALUE SELECT g, g * 100, 'q' || g FROM generate_series(3, 5) g;
+INSERT INTO counted_rows (k, v) OVERRIDING USER VALUE VALUES (6, 'c');
+INSERT INTO counted_rows OVERRIDING USER VALUE SELECT * FROM counted_rows WHERE k = 1;
+INSERT INTO counted_rows (id) OVERRIDING USER VALUE VALUES (7);
+SELECT * FROM counted_rows ORDER BY k, id;

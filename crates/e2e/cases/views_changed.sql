@@ -71,3 +71,16 @@ INSERT INTO keyed_view (x, z, y) VALUES (1, 'again', 11) ON CONFLICT (x) DO UPDA
 INSERT INTO keyed_view (x, z, y) VALUES (2, 'none', 12) ON CONFLICT (x) DO UPDATE SET z = EXCLUDED.z WHERE keyed_view.later = 0;
 UPDATE keyed_view AS kv SET z = o.w FROM o WHERE o.id = kv.x AND kv.y < 100 RETURNING kv.x, kv.z, kv.later, o.id;
 SELECT * FROM keyed_view ORDER BY x;
+-- Defaults of a view's own go before the table's.
+CREATE TABLE under (k int PRIMARY KEY, a text DEFAULT 'table', b int DEFAULT 1) /*dist: hash(k) | replication*/;
+CREATE VIEW over AS SELECT k, a AS word, b FROM under;
+ALTER VIEW over ALTER COLUMN word SET DEFAULT 'view', ALTER COLUMN k SET DEFAULT 99;
+INSERT INTO over (k) VALUES (1), (2), (3);
+INSERT INTO over VALUES (4, DEFAULT, DEFAULT), (5, 'given', 7) RETURNING *;
+INSERT INTO over DEFAULT VALUES RETURNING *;
+INSERT INTO over (k, word) SELECT g, 'w' || g FROM generate_series(10, 14) g;
+INSERT INTO over (k, word, b) VALUES (1, DEFAULT, 2) ON CONFLICT (k) DO UPDATE SET b = EXCLUDED.b + 40 RETURNING *;
+UPDATE over SET word = DEFAULT, b = DEFAULT WHERE k IN (5, 10) RETURNING *;
+UPDATE over SET b = b + 1 WHERE word LIKE 'w%';
+DELETE FROM over WHERE k = 12 RETURNING *;
+SELECT * FROM under ORDER BY k;

@@ -96,6 +96,7 @@ impl Session {
         output: &mut Output<'_>,
     ) -> Result<Completion> {
         let columns = self.complain_of(&change.original, call).await?;
+        self.check_rights(change.rights_sql.as_deref(), call).await?;
         if call.describe
             && output.wants_description()
             && let Some(columns) = columns.filter(|_| !change.returning.is_empty())
@@ -134,6 +135,14 @@ impl Session {
         home.start_describe(original, &call.declared_types());
         home.flush().await?;
         home.read_description().await.map(|description| description.1)
+    }
+
+    /// PostgreSQL checks rights on what a statement names when it is about to run, and so for EXPLAIN.
+    pub(crate) async fn check_rights(&mut self, sql: Option<&str>, call: &Call) -> Result<()> {
+        match sql {
+            None => Ok(()),
+            Some(sql) => self.node_plan(self.home, Mode::InBlock, &format!("EXPLAIN {sql}"), call).await.map(drop),
+        }
     }
 
     /// Gives the change with the types of all columns.
@@ -273,6 +282,9 @@ impl Session {
             _ => return Ok(0),
         };
         let leaves = share.pass == Pass::Delete && moved;
+        if let (true, Some(why)) = (leaves, change.rooted) {
+            return Err(refused_move(change, why));
+        }
         let values_max = INSERT_VALUES_MAX.saturating_sub(change.parameters);
         let mut total = 0;
         for chunk in rows.chunks((values_max / keep.len().max(1)).max(1)) {
@@ -298,6 +310,12 @@ impl Session {
         }
         Ok(total)
     }
+}
+
+fn refused_move(change: &Change, why: &str) -> PgError {
+    PgError::unsupported(format!("a change of the distribution key of table \"{}\"", change.target.name))
+        .detail(format!("A row would be deleted on one node and inserted on another, but {why}."))
+        .hint("DELETE the row and INSERT it again.")
 }
 
 /// The user's parameters, then these values of each row.

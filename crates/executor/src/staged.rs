@@ -41,6 +41,7 @@ impl Session {
             let message = "cannot execute INSERT in a read-only transaction";
             return Err(PgError::new(SqlState::READ_ONLY_SQL_TRANSACTION, message));
         }
+        self.check_rights(insert.rights_sql.as_deref(), call).await?;
         if let Some(rows) = self.insert_direct(insert, call).await? {
             return Ok(Completion::Tag(format!("INSERT 0 {rows}")));
         }

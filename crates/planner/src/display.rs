@@ -143,6 +143,7 @@ fn write_change(f: &mut Formatter<'_>, plan: &Change, pad: &str) -> Result {
     }
     plan.copy_fills.iter().try_for_each(|fill| writeln!(f, "{pad}  copies: {fill}"))?;
     writeln!(f, "{pad}  route: {}", route(&plan.route))?;
+    plan.rooted.iter().try_for_each(|why| writeln!(f, "{pad}  no row may move: {why}"))?;
     if !plan.returning.is_empty() {
         writeln!(f, "{pad} {}", plan.returning)?;
     }

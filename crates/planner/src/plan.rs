@@ -253,6 +253,8 @@ pub struct InsertStaged {
     pub parameters: usize,
     /// The rows of the only input may go straight to their nodes if they have the types of these columns.
     pub direct: Option<Direct>,
+    /// A text about a view in whose place this is done: the home node says whether the user may.
+    pub rights_sql: Option<String>,
 }
 
 /// Rows that need no stage.
@@ -337,6 +339,10 @@ pub struct Change {
     pub returned_sql: String,
     /// Highest `$n` of the statement; the values of rows are numbered after it.
     pub parameters: usize,
+    /// Why no row may move to another node.
+    pub rooted: Option<&'static str>,
+    /// A text about a view in whose place this is done: the home node says whether the user may.
+    pub rights_sql: Option<String>,
 }
 
 /// What happens to a row of the stage.

@@ -14,7 +14,7 @@
 //!
 //! Invariants: a row's `ctid` holds from the moment it is read to the moment it is used (one snapshot, or other writers kept
 //! off: the executor's part); a row is changed at most once; what a node does to its rows on its own (constraints, triggers,
-//! policies) it does here too, and a row moves only if none of these could tell DELETE and INSERT from UPDATE.
+//! policies) it does here too, and a row moves to another node only if none of these could tell DELETE and INSERT from UPDATE.
 
 use std::sync::Arc;
 
@@ -77,9 +77,7 @@ impl Draft<'_> {
     pub fn plan(self) -> Result<Plan> {
         self.check()?;
         let moves = self.moves();
-        if moves {
-            self.check_move()?;
-        }
+        let rooted = moves.then(|| self.rooted()).flatten();
         let columns = self.stage_columns(moves);
         let returning = Returning::of(&self, moves)?;
         let mut query = NodeEnum::SelectStmt(Box::new(self.query(&columns, &returning)));
@@ -122,6 +120,8 @@ impl Draft<'_> {
             returned_sql: returning.types_sql(&query)?,
             returning: returning.text,
             parameters: self.statement.parameters,
+            rooted,
+            rights_sql: None,
             target: self.relation,
         })))
     }
@@ -178,32 +178,24 @@ impl Draft<'_> {
         updates.flat_map(|clause| &clause.values).any(|(name, _)| keys.contains(&name.as_str()))
     }
 
-    /// A row moves by DELETE and INSERT: nobody may be told that it was deleted.
-    fn check_move(&self) -> Result<()> {
-        let table = &self.relation.name;
-        let refuse = |why: &str| {
-            Err(PgError::unsupported(format!("a change of the distribution key of table \"{table}\""))
-                .detail(format!("The row would be deleted on one node and inserted on another, but {why}."))
-                .hint("DELETE the row and INSERT it again."))
-        };
-        let family = self.ctx.family(&self.relation);
-        if family.len() > 1 && self.relation.kind != RelationKind::PartitionedTable {
-            return refuse("the table has inheritance children");
-        }
-        if family.iter().any(|table| table.has_triggers) {
-            return refuse("the table has triggers");
-        }
-        if family.iter().any(|table| table.is_barrier) {
-            return refuse("the table has row level security");
-        }
-        if self.relation.is_partition {
-            return refuse("the table is a partition");
-        }
+    /// A row moves by DELETE and INSERT, which nobody may be told of. Why rows must not, unless they stay on their nodes.
+    fn rooted(&self) -> Option<&'static str> {
+        // Without ONLY, rows of children too.
+        let family = if self.name.inh { self.ctx.family(&self.relation) } else { vec![self.relation.clone()] };
         let mut keys = self.ctx.catalog.relations().flat_map(|other| &other.foreign_keys);
-        if keys.any(|key| family.iter().any(|table| key.referenced == table.oid)) {
-            return refuse("foreign keys refer to it");
+        if family.len() > 1 && self.relation.kind != RelationKind::PartitionedTable {
+            Some("the table has inheritance children")
+        } else if family.iter().any(|table| table.has_triggers) {
+            Some("the table has triggers")
+        } else if family.iter().any(|table| table.is_barrier) {
+            Some("the table has row level security")
+        } else if self.relation.is_partition {
+            Some("the table is a partition")
+        } else if keys.any(|key| family.iter().any(|table| key.referenced == table.oid)) {
+            Some("foreign keys refer to it")
+        } else {
+            None
         }
-        Ok(())
     }
 
     /// The columns of a row in the stage: all that a new row needs, or those that are changed.

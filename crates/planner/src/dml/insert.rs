@@ -10,7 +10,7 @@ use pgerror::{PgError, Result, SqlState};
 use placement::KeyType;
 
 use super::{Target, check_same_everywhere, has_sub_link, is_replicated, select_of};
-use super::{stage, tail};
+use super::{overriding, stage, tail};
 use crate::constant::{self, Constant};
 use crate::context::Context;
 use crate::functions::{Facts, facts};
@@ -145,12 +145,6 @@ impl Insert<'_> {
 
     fn check(&self) -> Result<()> {
         let table = &self.relation.name;
-        let identity = self.relation.columns.iter().any(is_identity);
-        if self.insert.r#override == OverridingKind::OverridingUserValue as i32 && identity {
-            return Err(
-                PgError::unsupported("OVERRIDING USER VALUE").hint("Leave the identity column out of the list.")
-            );
-        }
         tail::check_key(self.ctx, self.insert, &self.relation)?;
         tail::check_sub_selects(self.ctx, self.insert, &self.relation)?;
         if let Some(conflict) = self.insert.on_conflict_clause.as_ref().filter(|_| is_replicated(&self.relation)) {
@@ -163,7 +157,7 @@ impl Insert<'_> {
 
     /// Something only the home node may evaluate: sequences, catalog look-ups, defaults that are not the same everywhere.
     fn needs_home(&self) -> bool {
-        if self.facts.home.is_some() {
+        if self.facts.home.is_some() || !self.overridden().is_empty() {
             return true;
         }
         let given = self.given_columns();
@@ -198,6 +192,15 @@ impl Insert<'_> {
             Some(width) => all.take(width).collect(),
             None => all.collect(),
         }
+    }
+
+    /// The identity columns whose given values OVERRIDING USER VALUE ignores.
+    fn overridden(&self) -> Vec<&Column> {
+        if self.insert.r#override != OverridingKind::OverridingUserValue as i32 {
+            return Vec::new();
+        }
+        let given = self.given_columns().into_iter().filter_map(|name| self.relation.column(name));
+        given.filter(|column| is_identity(column)).collect()
     }
 
     /// The rows of a bare VALUES list.
@@ -424,7 +427,7 @@ impl Insert<'_> {
 
     /// `rewriteTargetListIU` (PostgreSQL's `rewriteHandler.c`): the stage would take such a value, the table does not.
     fn check_identity(&self) -> Result<()> {
-        if self.insert.r#override == OverridingKind::OverridingSystemValue as i32 {
+        if self.insert.r#override != OverridingKind::OverridingNotSet as i32 {
             return Ok(());
         }
         let rows = self.rows();
@@ -455,25 +458,29 @@ impl Insert<'_> {
         if fill.cols.is_empty() && fill.select_stmt.is_some() {
             fill.cols = self.given_columns().iter().map(|name| tree::target_name_only(name)).collect();
         }
+        let mut stage = stage::stage(&self.relation, self.ctx.session.now);
+        let is_rows = self.rows().is_some();
+        overriding::ignore_values(&self.overridden(), &self.given_columns(), is_rows, &mut fill, &mut stage);
         let (inputs, types) = self.fill_source(&mut fill)?;
         let direct = self.direct(&inputs)?;
         let text = tree::deparse(&NodeEnum::InsertStmt(Box::new(fill)))?;
         Ok(Plan::InsertStaged(Box::new(InsertStaged {
             node: self.ctx.home(),
             inputs,
-            stage: stage::stage(&self.relation, self.ctx.session.now),
+            stage,
             fill: FinalSql { text, types },
             target_sql: self.target_sql(),
             tail: self.tail()?,
             returns_rows: self.insert.returning_clause.is_some(),
             parameters: self.statement.parameters,
             direct,
+            rights_sql: None,
         })))
     }
 
     /// How exchanged rows may go straight to their nodes: COPY sets no other column, so none may have a default.
     fn direct(&self, inputs: &[Input]) -> Result<Option<Direct>> {
-        let exchanged = matches!(inputs, [input] if input.dag.is_some());
+        let exchanged = matches!(inputs, [input] if input.dag.is_some()) && self.overridden().is_empty();
         let given: Option<Vec<&Column>> =
             self.given_columns().into_iter().map(|name| self.relation.column(name)).collect();
         let Some(given) = given.filter(|_| exchanged && self.tail().is_ok_and(|tail| tail.is_empty())) else {

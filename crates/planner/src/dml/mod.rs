@@ -17,12 +17,14 @@ mod copies;
 mod insert;
 mod lock;
 mod merge;
+mod overriding;
 mod returning;
 pub(crate) mod row_address;
 pub(crate) mod stage;
 mod tail;
 mod update;
 mod view;
+mod view_defaults;
 mod whole_row;
 
 use insert::width;

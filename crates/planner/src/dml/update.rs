@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use catalog::Relation;
 use pg_query::protobuf::{
-    Alias, MultiAssignRef, RangeSubselect, RangeVar, ReturningClause, SelectStmt, SubLink, SubLinkType, WithClause,
+    AExprKind, Alias, MultiAssignRef, RangeSubselect, RangeVar, ReturningClause, SelectStmt, SubLink, SubLinkType,
+    WithClause,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -16,6 +17,7 @@ use crate::functions::{Facts, facts};
 use crate::parse::Statement;
 use crate::plan::{Forward, Gather, Plan, Replicate, Scatter};
 use crate::select::locality::{Analyzer, Env, Not, Part};
+use crate::select::shape::bare_name;
 use crate::select::{self, refusal};
 use crate::tree;
 use crate::views;
@@ -27,13 +29,22 @@ pub(crate) fn update(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     let tree = expanded.as_ref().unwrap_or(original);
     let NodeEnum::UpdateStmt(update) = tree else { return Err(PgError::internal("not an UPDATE")) };
     let facts = facts(ctx, tree)?;
+    if facts.sizes
+        && let Some(gather) = select::sizes::plan(ctx, tree)?
+    {
+        return Ok(Plan::Gather(Gather { writes: true, ..gather }));
+    }
     let Some(name) = &update.relation else { return Err(PgError::internal("UPDATE without a target")) };
     let mut expressions = update.target_list.clone();
     expressions.extend(returning_list(update.returning_clause.as_ref()));
     let target = super::target(ctx, name, &facts)?;
     let (mut moves, mut may_differ) = (false, false);
     if let Target::Table(relation) = &target {
-        moves = check_key(relation, &update.target_list).is_err();
+        let condition = update.where_clause.as_deref().filter(|_| update.from_clause.is_empty());
+        let alias = name.alias.as_ref().map_or(&name.relname, |alias| &alias.aliasname);
+        let is_kept = |target: &&Node| is_pinned_alike(target, condition) || is_own_value(target, alias);
+        let changing: Vec<Node> = update.target_list.iter().filter(|target| !is_kept(target)).cloned().collect();
+        moves = check_key(relation, &changing).is_err();
         may_differ = is_replicated(relation) && !update.from_clause.is_empty();
     }
     let write = Write {
@@ -96,12 +107,55 @@ pub(crate) fn check_key(relation: &Relation, targets: &[Node]) -> Result<()> {
     let keys = key_names(relation);
     for target in targets {
         let Some(NodeEnum::ResTarget(target)) = &target.node else { continue };
-        let is_same = target.val.as_deref().and_then(crate::select::shape::bare_name) == Some(target.name.as_str());
+        let is_same = target.val.as_deref().and_then(bare_name) == Some(target.name.as_str());
         if keys.contains(&target.name.as_str()) && !is_same {
             return Err(key_change(relation, &target.name));
         }
     }
     Ok(())
+}
+
+/// `SET key = 5 … WHERE key = 5`, as programs write that save all columns of a row: the row's key is that already.
+fn is_pinned_alike(target: &Node, condition: Option<&Node>) -> bool {
+    let Some(NodeEnum::ResTarget(target)) = &target.node else { return false };
+    let Some(value) = target.val.as_deref().filter(|value| is_fixed(value) && target.indirection.is_empty()) else {
+        return false;
+    };
+    let is_column = |node: &Node| bare_name(node) == Some(target.name.as_str());
+    tree::conjuncts(condition).into_iter().any(|condition| match &condition.node {
+        Some(NodeEnum::AExpr(e))
+            if e.kind == AExprKind::AexprOp as i32 && tree::operator_name(&e.name) == Some("=") =>
+        {
+            let (Some(left), Some(right)) = (e.lexpr.as_deref(), e.rexpr.as_deref()) else { return false };
+            (is_column(left) && tree::same_expression(right, value))
+                || (is_column(right) && tree::same_expression(left, value))
+        }
+        _ => false,
+    })
+}
+
+/// `SET key = t.key`; without the table's name [`check_key`] sees it.
+fn is_own_value(target: &Node, alias: &str) -> bool {
+    let Some(NodeEnum::ResTarget(target)) = &target.node else { return false };
+    match target.val.as_deref().and_then(|value| value.node.as_ref()) {
+        Some(NodeEnum::ColumnRef(column)) => tree::names_of(&column.fields) == [alias, target.name.as_str()],
+        _ => false,
+    }
+}
+
+/// A constant or parameter. One cast to a user's type may be equal to other values than itself.
+fn is_fixed(value: &Node) -> bool {
+    match &value.node {
+        Some(NodeEnum::AConst(constant)) => !constant.isnull,
+        Some(NodeEnum::ParamRef(_)) => true,
+        Some(NodeEnum::TypeCast(cast)) => {
+            let names = cast.type_name.as_ref().map(|of| tree::names_of(&of.names)).unwrap_or_default();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let is_builtin = matches!(names.as_slice(), ["pg_catalog", _] | ["text" | "date" | "uuid" | "timestamptz"]);
+            is_builtin && cast.arg.as_deref().is_some_and(is_fixed)
+        }
+        _ => false,
+    }
 }
 
 struct Write<'a> {

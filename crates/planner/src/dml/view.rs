@@ -1,7 +1,7 @@
 //! Changes through views, as far as PostgreSQL allows them without triggers: one table, plain columns, a condition.
 //!
 //! Where the change runs is found out from the statement about the table. The nodes get the user's own text whenever they can
-//! run a text as it is: then rights, CHECK OPTION and errors are the view's.
+//! run a text as it is: then rights, CHECK OPTION and errors are the view's. Otherwise the user needs rights on both.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use pg_query::protobuf::{Alias, ColumnRef, OnConflictClause, RangeVar, SelectStm
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
-use super::width;
+use super::{view_defaults, width};
 use crate::code;
 use crate::context::{Context, Named};
 use crate::parse::Statement;
@@ -53,13 +53,17 @@ pub(crate) fn through_view(ctx: &Context<'_>, statement: &Statement) -> Result<O
         _ if let Some(view) = checked => {
             return Err(refused(&view, "It has CHECK OPTION, and the rows do not stay on the nodes that check them."));
         }
-        Plan::Change(change) => change.original = own(),
+        Plan::Change(change) => {
+            change.original = own();
+            change.rights_sql = Some(own());
+        }
+        Plan::InsertStaged(insert) => insert.rights_sql = Some(own()),
         _ => {}
     }
     Ok(Some(plan))
 }
 
-fn refused(view: &Relation, why: &str) -> PgError {
+pub(super) fn refused(view: &Relation, why: &str) -> PgError {
     PgError::unsupported(format!("this change of view \"{}\"", view.name))
         .detail(why)
         .hint("Change the table under the view.")
@@ -112,8 +116,8 @@ struct Seen {
 
 impl Through {
     fn new(ctx: &Context<'_>, view: Arc<Relation>, tree: &NodeEnum) -> Result<Self> {
-        if view.has_triggers || view.columns.iter().any(|column| column.default.is_some()) {
-            return Err(refused(&view, "It has triggers, or defaults of its own."));
+        if view.has_triggers {
+            return Err(refused(&view, "It has triggers."));
         }
         let text = view.view_definition.as_deref().unwrap_or_default();
         let select = tree::parse_select(text.trim_end().trim_end_matches(';'))?;
@@ -168,6 +172,7 @@ impl Through {
         self.is_alone = self.check_names(tree, others)?;
         match tree {
             NodeEnum::InsertStmt(insert) => {
+                view_defaults::of_insert(&self.view, insert)?;
                 if insert.cols.is_empty() {
                     let query = super::select_of(insert.select_stmt.as_deref());
                     let count = query.and_then(width).unwrap_or(self.columns.len());
@@ -183,6 +188,7 @@ impl Through {
                 }
             }
             NodeEnum::UpdateStmt(update) => {
+                view_defaults::of_update(&self.view, &mut update.target_list)?;
                 self.rename_targets(&mut update.target_list)?;
                 self.restrict(&mut update.where_clause)?;
                 if let Some(returning) = &mut update.returning_clause {

@@ -12,8 +12,8 @@ use crate::functions::{asks_size, facts};
 use crate::plan::{FinalSql, Gather, Input};
 use crate::tree::{self, Ref, Walk};
 
-/// The plan of a query that reads no tables of the user's besides; `None` if it does.
-pub(super) fn plan(ctx: &Context<'_>, query: &NodeEnum) -> Result<Option<Gather>> {
+/// The plan of a query, or of a change of the home node's tables, that reads no tables of the user's besides; `None` if it does.
+pub(crate) fn plan(ctx: &Context<'_>, query: &NodeEnum) -> Result<Option<Gather>> {
     let mut reads_others = false;
     query.walk(&mut |node| {
         if let Ref::RangeVar(name) = node {

@@ -366,3 +366,39 @@ Session
 Session
 Session
 
+UPDATE orders SET o_orderkey = 5, o_total = 0 WHERE o_orderkey = 5
+----
+Forward (write) to 0
+  UPDATE orders SET o_orderkey = 5, o_total = 0 WHERE o_orderkey = 5
+
+UPDATE orders SET o_orderkey = $2, o_total = 0 WHERE o_total > 1 AND $2 = o_orderkey
+----
+Scatter (write) to [0 1 2]
+  UPDATE orders SET o_orderkey = $2, o_total = 0 WHERE o_total > 1 AND $2 = o_orderkey
+
+UPDATE orders SET o_orderkey = '5'::mine WHERE o_orderkey = '5'::mine
+----
+Change public.orders by way of 0
+  loxo_t0 from [0]
+    SELECT o_orderkey, o_custkey, o_date, o_total, tableoid AS loxo_table, ctid AS loxo_ctid, 0 AS loxo_node FROM public.orders WHERE o_orderkey = '5'::mine
+  loxo_t1 from [1]
+    SELECT o_orderkey, o_custkey, o_date, o_total, tableoid AS loxo_table, ctid AS loxo_ctid, 1 AS loxo_node FROM public.orders WHERE o_orderkey = '5'::mine
+  loxo_t2 from [2]
+    SELECT o_orderkey, o_custkey, o_date, o_total, tableoid AS loxo_table, ctid AS loxo_ctid, 2 AS loxo_node FROM public.orders WHERE o_orderkey = '5'::mine
+  stage: CREATE TEMP TABLE loxo_stage (loxo_action int4, loxo_node int4, loxo_table oid, loxo_ctid tid, o_orderkey bigint, o_custkey bigint, o_date date, o_total numeric(15,2)) ON COMMIT DROP
+  Update { columns: [0], moves: true }: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid, o_orderkey, o_custkey, o_date, o_total) SELECT 0, orders.loxo_node, orders.loxo_table, orders.loxo_ctid, '5'::mine, orders.o_custkey, orders.o_date, orders.o_total FROM ((SELECT * FROM loxo_t0 UNION ALL SELECT * FROM loxo_t1) UNION ALL SELECT * FROM loxo_t2) orders WHERE o_orderkey = '5'::mine
+  route: hash of column 0 Int8 over [0 1 2]
+
+UPDATE orders SET o_orderkey = 5 WHERE o_orderkey = 5 OR o_total = 0
+----
+Change public.orders by way of 0
+  loxo_t0 from [0]
+    SELECT o_orderkey, o_custkey, o_date, o_total, tableoid AS loxo_table, ctid AS loxo_ctid, 0 AS loxo_node FROM public.orders WHERE o_orderkey = 5 OR o_total = 0
+  loxo_t1 from [1]
+    SELECT o_orderkey, o_custkey, o_date, o_total, tableoid AS loxo_table, ctid AS loxo_ctid, 1 AS loxo_node FROM public.orders WHERE o_orderkey = 5 OR o_total = 0
+  loxo_t2 from [2]
+    SELECT o_orderkey, o_custkey, o_date, o_total, tableoid AS loxo_table, ctid AS loxo_ctid, 2 AS loxo_node FROM public.orders WHERE o_orderkey = 5 OR o_total = 0
+  stage: CREATE TEMP TABLE loxo_stage (loxo_action int4, loxo_node int4, loxo_table oid, loxo_ctid tid, o_orderkey bigint, o_custkey bigint, o_date date, o_total numeric(15,2)) ON COMMIT DROP
+  Update { columns: [0], moves: true }: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid, o_orderkey, o_custkey, o_date, o_total) SELECT 0, orders.loxo_node, orders.loxo_table, orders.loxo_ctid, 5, orders.o_custkey, orders.o_date, orders.o_total FROM ((SELECT * FROM loxo_t0 UNION ALL SELECT * FROM loxo_t1) UNION ALL SELECT * FROM loxo_t2) orders WHERE o_orderkey = 5 OR o_total = 0
+  route: hash of column 0 Int8 over [0 1 2]
+

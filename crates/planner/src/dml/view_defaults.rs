@@ -1,0 +1,94 @@
+//! Defaults that a view's columns have of their own, `ALTER VIEW … ALTER COLUMN … SET DEFAULT`: they go before the table's.
+
+use catalog::Relation;
+use pg_query::protobuf::{InsertStmt, List, SelectStmt};
+use pg_query::{Node, NodeEnum};
+use pgerror::Result;
+
+use super::view::refused;
+use crate::tree::{self, Ref, Walk};
+
+/// Writes them out where an INSERT into the view takes them.
+pub(super) fn of_insert(view: &Relation, insert: &mut InsertStmt) -> Result<()> {
+    let defaults = defaults(view)?;
+    if defaults.is_empty() {
+        return Ok(());
+    }
+    let Some(query) = insert.select_stmt.as_deref_mut() else {
+        insert.cols = defaults.iter().map(|(name, _)| tree::target_name_only(name)).collect();
+        let items = defaults.into_iter().map(|(_, value)| value).collect();
+        let row = tree::node(NodeEnum::List(List { items }));
+        let rows = SelectStmt { values_lists: vec![row], ..tree::empty_select() };
+        insert.select_stmt = Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(rows)))));
+        return Ok(());
+    };
+    let given: Vec<String> = match insert.cols.is_empty() {
+        false => insert.cols.iter().filter_map(target_name).map(str::to_owned).collect(),
+        true => {
+            let count = super::select_of(Some(query)).and_then(super::width).unwrap_or(view.columns.len());
+            view.columns.iter().take(count).map(|column| column.name.clone()).collect()
+        }
+    };
+    let missing: Vec<_> = defaults.iter().filter(|(name, _)| !given.contains(name)).collect();
+    let rows = match &mut query.node {
+        Some(NodeEnum::SelectStmt(select)) if !select.values_lists.is_empty() => &mut select.values_lists,
+        _ if missing.is_empty() => return Ok(()),
+        _ => return Err(refused(view, "It has defaults of its own, and a query gives its rows.")),
+    };
+    for row in rows {
+        let Some(NodeEnum::List(row)) = &mut row.node else { continue };
+        for (value, name) in row.items.iter_mut().zip(&given) {
+            let default = defaults.iter().find(|(known, _)| known == name);
+            if let (Some(NodeEnum::SetToDefault(_)), Some((_, default))) = (&value.node, default) {
+                *value = default.clone();
+            }
+        }
+        row.items.extend(missing.iter().map(|(_, value)| value.clone()));
+    }
+    let names = given.iter().chain(missing.iter().map(|(name, _)| name));
+    insert.cols = names.map(|name| tree::target_name_only(name)).collect();
+    Ok(())
+}
+
+/// The same for the `SET column = DEFAULT` of an UPDATE.
+pub(super) fn of_update(view: &Relation, targets: &mut [Node]) -> Result<()> {
+    let defaults = defaults(view)?;
+    if defaults.is_empty() {
+        return Ok(());
+    }
+    for target in targets {
+        let Some(NodeEnum::ResTarget(target)) = &mut target.node else { continue };
+        let Some(value) = target.val.as_deref_mut() else { continue };
+        let default = defaults.iter().find(|(name, _)| *name == target.name);
+        match (&value.node, default) {
+            (Some(NodeEnum::SetToDefault(_)), Some((_, default))) => *value = default.clone(),
+            (Some(NodeEnum::SetToDefault(_)), None) => {}
+            _ if has_default(value)? => {
+                return Err(refused(view, "It has defaults of its own: set one column at a time."));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn defaults(view: &Relation) -> Result<Vec<(String, Node)>> {
+    let texts = view.columns.iter().filter_map(|column| Some((column.name.clone(), column.default.as_deref()?)));
+    texts.map(|(name, text)| Ok((name, tree::parse_expression(text)?))).collect()
+}
+
+fn target_name(target: &Node) -> Option<&str> {
+    match &target.node {
+        Some(NodeEnum::ResTarget(target)) => Some(&target.name),
+        _ => None,
+    }
+}
+
+fn has_default(value: &Node) -> Result<bool> {
+    let mut found = false;
+    value.walk(&mut |node| {
+        found |= matches!(node, Ref::SetToDefault(_));
+        Ok(!found)
+    })?;
+    Ok(found)
+}
