@@ -107,3 +107,8 @@ INSERT INTO dups (id, i) VALUES (10, 5);
 INSERT INTO dups (id) VALUES (10) RETURNING s, i;
 ALTER TABLE dups ADD COLUMN r float DEFAULT random() NOT NULL CHECK (r < 2);
 SELECT count(DISTINCT r) > 4 FROM dups;
+-- The object id of a row's table is that of the primary datanode, where the catalogs are.
+SELECT c.relname, m.city, m.temp FROM m, pg_class c WHERE m.tableoid = c.oid ORDER BY m.temp, m.city, m.day;
+SELECT m.tableoid = 'm'::regclass AS own, m.* FROM m WHERE m.tableoid <> 'base'::regclass ORDER BY temp, city, day;
+SELECT base.tableoid = (SELECT oid FROM pg_class WHERE relname = 'base' AND relnamespace = current_schema()::regnamespace) AS is_base, * FROM base ORDER BY a, b;
+SELECT p.relname, count(*) FROM base b JOIN pg_class p ON p.oid = b.tableoid GROUP BY 1 ORDER BY 1;

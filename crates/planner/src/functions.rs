@@ -32,7 +32,7 @@ pub(crate) struct Facts {
     pub writes: bool,
     /// FOR UPDATE and its kin.
     pub locking: bool,
-    /// `ctid`, `xmin`, `tableoid`, …
+    /// `ctid`, `xmin`, …; `tableoid` only if it is the only one.
     pub system_column: Option<String>,
     /// `tableoid::regclass`, which means the same on every node.
     pub names_table: bool,
@@ -139,7 +139,9 @@ impl Search<'_> {
             Ref::CurrentOfExpr(_) => self.facts.current_of = true,
             Ref::ColumnRef(column) => {
                 if let Some(name) = column.fields.last().and_then(tree::text_of).filter(|n| is_system_column(n)) {
-                    self.facts.system_column = Some(name.to_owned());
+                    if name != "tableoid" || self.facts.system_column.is_none() {
+                        self.facts.system_column = Some(name.to_owned());
+                    }
                     let is_named = self.named.contains(&std::ptr::from_ref(column));
                     self.facts.names_table |= name == "tableoid" && is_named;
                     self.facts.bare_tableoid |= name == "tableoid" && !is_named;

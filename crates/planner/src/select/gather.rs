@@ -11,8 +11,8 @@ use pg_query::protobuf::{Alias, ColumnRef, RangeVar, SelectStmt, SubLinkType};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
-use super::levels;
 use super::locality::{Analyzer, Env, Part};
+use super::{levels, table_ids};
 use crate::context::{Context, Named};
 use crate::dml::row_address;
 use crate::functions::Facts;
@@ -227,6 +227,9 @@ pub(super) fn input(
     let nodes = nodes_of(ctx, &select)?;
     if needs.names.contains(row_address::COLUMN) {
         select.target_list.push(tree::target(row_address::value()?, Some(row_address::COLUMN)));
+    }
+    if needs.names.contains(table_ids::COLUMN) {
+        select.target_list.push(tree::target(table_ids::value()?, Some(table_ids::COLUMN)));
     }
     let columns = needs.columns(relation);
     Ok(Input {

@@ -33,6 +33,7 @@ mod names;
 mod outer_aggregates;
 pub(crate) mod shape;
 pub(crate) mod sizes;
+mod table_ids;
 pub(crate) mod terms;
 
 use locality::{Analyzer, Env, Not, Part, Split};
@@ -155,10 +156,7 @@ fn check_split(ctx: &Context<'_>, select: &SelectStmt, facts: &Facts, split: &Sp
         return Err(Not::Local("a function reads tables that are not on all of the nodes".to_owned()));
     }
     if facts.bare_tableoid && split.nodes.len() > 1 {
-        let error = PgError::unsupported("the system column tableoid")
-            .detail("A table has another object id on each datanode.")
-            .hint("Write tableoid::regclass, which is the table's name.");
-        return Err(Not::Refused(error));
+        return Err(Not::Local("a table has another object id on each datanode".to_owned()));
     }
     if let Some(what) = &facts.volatile
         && volatile_beyond_rows(ctx, select)?
@@ -216,7 +214,12 @@ fn set_operation(
 /// Gathers tables and runs the statement on the home node.
 pub(crate) fn fallback(ctx: &Context<'_>, query: &NodeEnum, facts: &Facts, reason: &str) -> Result<Gather> {
     let mut rewritten = query.clone();
-    let inputs = gather::gather(ctx, &mut rewritten, facts, reason)?;
+    let mut rest = facts.clone();
+    if facts.system_column.as_deref() == Some("tableoid") {
+        table_ids::rename(ctx, &mut rewritten)?;
+        rest.system_column = None;
+    }
+    let inputs = gather::gather(ctx, &mut rewritten, &rest, reason)?;
     if let Some(nodes) = &facts.function_nodes
         && !nodes.contains(&ctx.home())
     {

@@ -308,3 +308,35 @@ Gather on 0
   loxo_g1 from [0 1 2]
     SELECT o.o_custkey % 2 AS loxo_c1, count(*) AS loxo_c2 FROM orders o GROUP BY 1
 
+SELECT o.tableoid, o.* FROM orders o
+----
+Gather on 0
+  SELECT o.loxo_tableoid::pg_catalog.oid AS tableoid, o.o_orderkey, o.o_custkey, o.o_date, o.o_total FROM loxo_g1 o
+  loxo_g1 from [0 1 2]
+    SELECT o_orderkey, o_custkey, o_date, o_total, tableoid::pg_catalog.regclass AS loxo_tableoid FROM public.orders o
+
+SELECT c.relname, n.*, o.o_total, o.tableoid::regclass FROM orders o, nation n, pg_catalog.pg_class c WHERE o.tableoid = c.oid AND n.tableoid <> c.oid AND o_total > 5
+----
+Gather on 0
+  SELECT c.relname, n.*, o.o_total, o.loxo_tableoid::pg_catalog.oid::regclass AS tableoid FROM loxo_g1 o, nation n, pg_catalog.pg_class c WHERE o.loxo_tableoid::pg_catalog.oid = c.oid AND n.tableoid <> c.oid AND o_total > 5
+  loxo_g1 from [0 1 2]
+    SELECT o_orderkey, o_custkey, o_date, o_total, tableoid::pg_catalog.regclass AS loxo_tableoid FROM public.orders o WHERE o_total > 5
+
+SELECT * FROM orders o JOIN pg_catalog.pg_class c ON o.tableoid = c.oid
+----
+ERROR 0A000 system column "tableoid" in this query is not supported on distributed tables
+  detail: A table has another object id on each datanode, and a row as a whole, or a star, would show more than its columns.
+  hint: Write tableoid::regclass, in a query of one table.
+
+SELECT tableoid, o FROM orders o
+----
+ERROR 0A000 system column "tableoid" in this query is not supported on distributed tables
+  detail: A table has another object id on each datanode, and a row as a whole, or a star, would show more than its columns.
+  hint: Write tableoid::regclass, in a query of one table.
+
+SELECT tableoid, ctid FROM orders o
+----
+ERROR 0A000 system column "ctid" in this query is not supported on distributed tables
+  detail: The rows must be gathered: a table has another object id on each datanode.
+  hint: Leave the system column out.
+

@@ -1,0 +1,222 @@
+//! `tableoid` of gathered rows.
+//!
+//! A table has another object id on each datanode, so its rows bring its name along, in a column of type regclass: on the home
+//! node that is the home node's id. A star would show the column, so stars over such tables are written out.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use catalog::{Distribution, Relation};
+use pg_query::protobuf::{ColumnRef, RangeVar, SelectStmt};
+use pg_query::{Node, NodeEnum};
+use pgerror::{PgError, Result};
+
+use super::{levels, shape};
+use crate::context::{Context, Named};
+use crate::tree::{self, Ref, Walk};
+
+/// The column's name.
+pub(super) const COLUMN: &str = "loxo_tableoid";
+
+/// What a fragment gives for it.
+pub(super) fn value() -> Result<Node> {
+    tree::parse_expression("tableoid::pg_catalog.regclass")
+}
+
+/// Puts the column in place of the `tableoid` of every table that will be gathered.
+pub(super) fn rename(ctx: &Context<'_>, query: &mut NodeEnum) -> Result<()> {
+    let tables = Tables::of(ctx, query)?;
+    if let NodeEnum::SelectStmt(select) = query {
+        tables.write_out_stars(select)?;
+    }
+    tables.check_rest(query)?;
+    name_outputs(query)?;
+    query.rewrite(&mut |node: &mut Node| {
+        let Some(NodeEnum::ColumnRef(column)) = &mut node.node else { return Ok(true) };
+        if column.fields.last().and_then(tree::text_of) != Some("tableoid") {
+            return Ok(false);
+        }
+        if let Some(alias) = tables.owner(column)? {
+            let value = tree::deparse_expression(&tree::column(&[alias, COLUMN]))?;
+            *node = tree::parse_expression(&format!("{value}::pg_catalog.oid"))?;
+        }
+        Ok(false)
+    })
+}
+
+fn refused(why: &str) -> PgError {
+    PgError::unsupported("system column \"tableoid\" in this query")
+        .detail(format!("A table has another object id on each datanode, and {why}."))
+        .hint("Write tableoid::regclass, in a query of one table.")
+}
+
+/// The tables of a statement, by the names it gives them.
+struct Tables {
+    /// `None`: a table whose rows are not gathered, or several under one name.
+    known: HashMap<String, Option<Arc<Relation>>>,
+    count: usize,
+}
+
+impl Tables {
+    fn of(ctx: &Context<'_>, query: &NodeEnum) -> Result<Self> {
+        let ctes = levels::cte_names(query)?;
+        let mut tables = Self { known: HashMap::new(), count: 0 };
+        let mut others: Vec<String> = Vec::new();
+        let mut own_aliases = Vec::new();
+        query.walk(&mut |node| {
+            match node {
+                Ref::RangeVar(name) => {
+                    own_aliases.extend(name.alias.as_ref().map(std::ptr::from_ref));
+                    tables.add(ctx, name, ctes.contains(&name.relname))?;
+                }
+                Ref::Alias(alias) if !own_aliases.contains(&std::ptr::from_ref(alias)) => {
+                    others.push(alias.aliasname.clone());
+                }
+                Ref::JoinExpr(join) if join.is_natural => return Err(refused("NATURAL JOIN would join by it")),
+                _ => {}
+            }
+            Ok(true)
+        })?;
+        for other in others {
+            tables.known.insert(other, None);
+        }
+        Ok(tables)
+    }
+
+    fn add(&mut self, ctx: &Context<'_>, name: &RangeVar, may_be_cte: bool) -> Result<()> {
+        self.count += 1;
+        let alias = name.alias.as_ref().map_or(&name.relname, |alias| &alias.aliasname).clone();
+        let has_columns = name.alias.as_ref().is_some_and(|alias| !alias.colnames.is_empty());
+        let relation = match ctx.resolve(name)? {
+            _ if may_be_cte && name.schemaname.is_empty() => None,
+            Named::Distributed(relation) => Some(relation).filter(|relation| is_gathered(ctx, relation)),
+            _ => None,
+        };
+        if relation.is_some() && has_columns {
+            return Err(refused("the columns of a table have other names"));
+        }
+        let is_hidden = |table: &Arc<Relation>| ctx.session.temp_relations.contains(&table.name);
+        if relation.iter().any(|relation| ctx.family(relation).iter().any(is_hidden)) {
+            return Err(refused("a temporary table bears its name"));
+        }
+        let is_new = !self.known.contains_key(&alias);
+        self.known.insert(alias, relation.filter(|_| is_new));
+        Ok(())
+    }
+
+    fn relation(&self, alias: &str) -> Option<&Arc<Relation>> {
+        self.known.get(alias)?.as_ref()
+    }
+
+    /// The gathered table whose `tableoid` it is; `None` if that is another item's column.
+    fn owner<'s>(&'s self, column: &'s ColumnRef) -> Result<Option<&'s str>> {
+        let qualifier = column.fields.iter().rev().nth(1).and_then(tree::text_of);
+        match qualifier {
+            Some(alias) => Ok(self.relation(alias).map(|_| alias)),
+            None if self.count == 1 && self.known.len() == 1 => {
+                Ok(self.known.iter().find_map(|(alias, relation)| relation.as_ref().map(|_| alias.as_str())))
+            }
+            None => Err(refused("the query does not say whose it is")),
+        }
+    }
+
+    /// `*` and `table.*` of the query itself.
+    fn write_out_stars(&self, select: &mut SelectStmt) -> Result<()> {
+        for arm in select.larg.iter_mut().chain(select.rarg.iter_mut()) {
+            self.write_out_stars(arm)?;
+        }
+        let only = match select.from_clause.as_slice() {
+            [Node { node: Some(NodeEnum::RangeVar(name)) }] => Some(alias_of(name).to_owned()),
+            _ => None,
+        };
+        let mut targets = Vec::new();
+        for target in std::mem::take(&mut select.target_list) {
+            let alias = match star_of(&target) {
+                Some(Some(alias)) => Some(alias),
+                Some(None) => only.clone(),
+                None => None,
+            };
+            match alias.and_then(|alias| Some((self.relation(&alias)?.clone(), alias))) {
+                None => targets.push(target),
+                Some((relation, alias)) => {
+                    let column = |name: &String| tree::target(tree::column(&[&alias, name]), None);
+                    targets.extend(relation.columns.iter().map(|column| &column.name).map(column));
+                }
+            }
+        }
+        select.target_list = targets;
+        Ok(())
+    }
+
+    /// Nothing else may show the column: other stars, and rows as a whole.
+    fn check_rest(&self, query: &NodeEnum) -> Result<()> {
+        let shows = || Err(refused("a row as a whole, or a star, would show more than its columns"));
+        query.walk(&mut |node| {
+            match node {
+                Ref::SelectStmt(select) => {
+                    let mut gathered = false;
+                    select.from_clause.walk(&mut |item| {
+                        gathered |= matches!(item, Ref::RangeVar(name) if self.relation(alias_of(name)).is_some());
+                        Ok(!matches!(item, Ref::SelectStmt(_)))
+                    })?;
+                    let is_bare_star = |target: &Node| star_of(target) == Some(None);
+                    if gathered && select.target_list.iter().any(is_bare_star) {
+                        return shows();
+                    }
+                }
+                Ref::ColumnRef(column) => {
+                    let is_table = |name: &Node| tree::text_of(name).is_some_and(|name| self.relation(name).is_some());
+                    match column.fields.as_slice() {
+                        [name] if is_table(name) => return shows(),
+                        [name, Node { node: Some(NodeEnum::AStar(_)) }] if is_table(name) => return shows(),
+                        _ => {}
+                    }
+                }
+                _ => {}
+            }
+            Ok(true)
+        })
+    }
+}
+
+/// As [`gather`](super::gather::gather) decides it.
+fn is_gathered(ctx: &Context<'_>, relation: &Relation) -> bool {
+    match &relation.distribution {
+        Distribution::Replicated { nodes } => !nodes.contains(&ctx.home()) || ctx.copies.is_some(),
+        _ => true,
+    }
+}
+
+fn alias_of(name: &RangeVar) -> &str {
+    name.alias.as_ref().map_or(&name.relname, |alias| &alias.aliasname)
+}
+
+/// Whose star an output is: `Some(None)` is a bare one.
+fn star_of(target: &Node) -> Option<Option<String>> {
+    if !shape::is_star(target) {
+        return None;
+    }
+    let Some(NodeEnum::ResTarget(target)) = &target.node else { return None };
+    match &target.val.as_deref()?.node {
+        Some(NodeEnum::ColumnRef(column)) => {
+            Some(column.fields.iter().rev().nth(1).and_then(tree::text_of).map(str::to_owned))
+        }
+        _ => None,
+    }
+}
+
+/// Outputs keep the names that they have by `tableoid`.
+fn name_outputs(query: &mut NodeEnum) -> Result<()> {
+    query.rewrite(&mut |node: &mut Node| {
+        let Some(NodeEnum::ResTarget(target)) = &mut node.node else { return Ok(true) };
+        let mut found = false;
+        target.val.walk(&mut |node| {
+            found |= matches!(node, Ref::ColumnRef(c) if c.fields.last().and_then(tree::text_of) == Some("tableoid"));
+            Ok(!found)
+        })?;
+        if found && target.name.is_empty() {
+            target.name = tree::output_name(target);
+        }
+        Ok(true)
+    })
+}
