@@ -113,3 +113,15 @@ SELECT t.k, b.c FROM top t JOIN bottom b USING (k);
 ALTER TABLE bottom NO INHERIT left_one;
 SELECT count(*) FROM left_one;
 DROP TABLE top CASCADE;
+
+-- A child of parents that lie in different ways.
+CREATE TABLE by_a (a int, b int) /*dist: default*/;
+CREATE TABLE by_b (b int, c int) /*dist: default*/;
+INSERT INTO by_a SELECT g, g FROM generate_series(1, 10) g;
+INSERT INTO by_b SELECT g, g FROM generate_series(5, 15) g;
+CREATE TABLE of_both (d int) INHERITS (by_a, by_b);
+INSERT INTO of_both SELECT g, g, g, g FROM generate_series(20, 25) g;
+SELECT count(*), sum(a), sum(b) FROM by_a;
+SELECT tableoid::regclass, count(*), sum(c) FROM by_b GROUP BY 1 ORDER BY 1;
+UPDATE by_b SET c = 0 WHERE b = 21;
+SELECT a, b, c FROM of_both WHERE b = 21;

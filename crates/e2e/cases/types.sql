@@ -68,3 +68,17 @@ SELECT 0.1 + 0.2, 0.1::float8 + 0.2::float8, 1e400::numeric > 0, 1.10, 1.1 * 1.1
 SELECT NULL = NULL, NULL IS NULL, NULL AND false, NULL OR true, NOT NULL::boolean;
 SELECT to_char(1234567.891, 'FM9,999,990.00'), to_number('1,234.5', '9G999D9'), to_date('31122020', 'DDMMYYYY'), format('%s-%I-%L', 'a', 'B c', 'd''e');
 SELECT split_part('a,b,c', ',', 2), regexp_replace('abc', 'b', 'X'), translate('hello', 'el', 'ip'), overlay('abcdef' PLACING 'zz' FROM 3), position('c' IN 'abc'), reverse('abc'), md5('x');
+-- Large objects are the primary datanode's.
+SELECT lo_create(4711);
+SELECT lo_put(4711, 0, '\x0102030405'), lo_get(4711, 1, 2);
+BEGIN;
+SELECT lowrite(lo_open(4711, 131072), '\xffff');
+COMMIT;
+SELECT lo_get(4711);
+CREATE TABLE with_lobs (k int, doc oid) /*dist: hash(k) | replication | roundrobin*/;
+INSERT INTO with_lobs SELECT g, lo_from_bytea(0, ('\x0' || g)::bytea) FROM generate_series(1, 4) g;
+SELECT k, lo_get(doc) FROM with_lobs ORDER BY k;
+SELECT count(lo_unlink(doc)) FROM with_lobs WHERE k > 1;
+SELECT k, lo_get(doc) FROM with_lobs WHERE k = 1;
+SELECT count(*) FROM with_lobs JOIN pg_largeobject_metadata m ON m.oid = doc;
+SELECT lo_unlink(4711), lo_unlink((SELECT doc FROM with_lobs WHERE k = 1));

@@ -201,17 +201,16 @@ impl Session {
 
     /// VACUUM, CREATE INDEX CONCURRENTLY and the like: each node for itself, the primary datanode first.
     async fn ddl_outside_transaction(&mut self, ddl: &DdlPlan) -> Result<Completion> {
+        let (primary, others) = split_primary(&ddl.nodes, self.home);
         if self.in_block() {
-            let words: Vec<&str> = ddl.node_sql.split_ascii_whitespace().take(2).collect();
-            return Err(PgError::new(
-                SqlState::ACTIVE_SQL_TRANSACTION,
-                format!("{} cannot run inside a transaction block", words.join(" ").to_uppercase()),
-            ));
+            // PostgreSQL says that it cannot run there, or does it: CHECKPOINT.
+            let tag = self.run_on(primary, &ddl.node_sql).await?;
+            self.run_on_all(&others, &ddl.node_sql).await?;
+            return Ok(Completion::Tag(tag.unwrap_or_default()));
         }
         if !ddl.moves.is_empty() {
             self.atomically(async |this| this.redistribute_in_block(&ddl.moves).await).await?;
         }
-        let (primary, others) = split_primary(&ddl.nodes, self.home);
         let mut nothing = Spool::default();
         let mut output = Output::spool(&mut nothing);
         let first = vec![(primary, ddl.node_sql.clone())];

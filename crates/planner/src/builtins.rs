@@ -18,7 +18,7 @@ pub(crate) enum Class {
 pub(crate) fn class_of(name: &str, arguments: usize) -> Class {
     const XML_HINT: &str = "It reads tables by name: write the query in SQL and use query results or XMLAGG.";
     match name {
-        "nextval" | "setval" | "set_config" | "setseed" | "pg_notify" => Class::HomeWrite,
+        "nextval" | "setval" | "set_config" | "setseed" | "pg_notify" | "loread" | "lowrite" => Class::HomeWrite,
         "currval"
         | "lastval"
         | "version"
@@ -62,7 +62,6 @@ pub(crate) fn class_of(name: &str, arguments: usize) -> Class {
         "ts_stat" => Class::Refused("It runs a query given as text: aggregate unnest(tsvector) in SQL instead."),
         "ts_rewrite" if arguments == 2 => Class::Refused("Use ts_rewrite(query, target, substitute)."),
         "pg_listening_channels" => Class::Refused("A coordinator listens on connections of its own."),
-        "loread" | "lowrite" => Class::Refused("Large objects live on one node: use a bytea column."),
         "pg_relation_size" | "pg_total_relation_size" | "pg_table_size" | "pg_indexes_size" => Class::Size,
         "pg_sleep" | "pg_sleep_for" | "pg_sleep_until" => Class::Volatile,
         "pg_size_pretty"
@@ -74,7 +73,11 @@ pub(crate) fn class_of(name: &str, arguments: usize) -> Class {
         | "pg_collation_for"
         | "pg_input_is_valid"
         | "pg_input_error_info" => Class::Anywhere,
-        _ if name.starts_with("lo_") => Class::Refused("Large objects live on one node: use a bytea column."),
+        "lo_import" | "lo_export" => {
+            Class::Refused("It would read or write a file of the datanode's host: use lo_from_bytea(), lo_get().")
+        }
+        // Large objects are the primary datanode's, as sequences are.
+        _ if name.starts_with("lo_") => Class::HomeWrite,
         _ if name.starts_with("pg_") && name.contains("advisory") => Class::HomeWrite,
         _ if name.starts_with("pg_") || name.starts_with("to_reg") || name.starts_with("txid_") => Class::Home,
         _ if name.starts_with("inet_server") || name.starts_with("inet_client") || name.starts_with("has_") => {

@@ -13,7 +13,7 @@ use super::decide::{self, Decision};
 use super::{as_it_stands, everywhere, give_way, is_temporary};
 use crate::context::{Context, Named};
 use crate::parse::Statement;
-use crate::plan::{DdlKind, DdlPlan, Effect};
+use crate::plan::{DdlKind, DdlPlan, Effect, Placement, Redistribute};
 use crate::tree;
 
 /// Plans CREATE TABLE in all its forms but AS.
@@ -39,13 +39,10 @@ pub(super) fn create_table(ctx: &Context<'_>, statement: &Statement, create: &Cr
                         .detail("Explicitly specified distribution will be ignored"),
                 );
             }
-            let Some(placement) = decide::placement_of(first) else {
-                return Err(PgError::unsupported(format!("a child of table \"{}\"", first.name))
-                    .hint("Its parent is not distributed."));
-            };
+            let (placement, mut moves) = beside(ctx, parents)?;
             let inherited = parents.iter().flat_map(|parent| NewTable::existing(ctx, parent).columns);
             let columns = inherited.chain(table.columns).collect();
-            let moves = give_way::check(ctx, &NewTable { columns, ..table }, &placement)?;
+            moves.extend(give_way::check(ctx, &NewTable { columns, ..table }, &placement)?);
             Decision { placement, moves, by_default: first.by_default }
         }
         [] => {
@@ -85,15 +82,34 @@ pub(super) fn qualified(ctx: &Context<'_>, name: &RangeVar) -> Result<(String, S
 
 /// What the table inherits from, or is a partition of.
 fn parents(ctx: &Context<'_>, create: &CreateStmt) -> Result<Vec<Arc<Relation>>> {
-    let names = create.inh_relations.iter().filter_map(super::range_var);
-    let parents = names.map(|name| parent(ctx, name)).collect::<Result<Vec<_>>>()?;
-    match parents.split_first() {
-        Some((first, others)) if !others.iter().all(|other| decide::are_alike(first, other)) => {
-            Err(PgError::unsupported("inheritance from parents with different distributions")
-                .hint("Create all parents with the same DISTRIBUTE BY clause."))
-        }
-        _ => Ok(parents),
+    create.inh_relations.iter().filter_map(super::range_var).map(|name| parent(ctx, name)).collect()
+}
+
+/// Where a child's rows go: where its parents' do. Parents that lie in different ways become replicated first, if nobody chose
+/// how they lie.
+fn beside(ctx: &Context<'_>, parents: &[Arc<Relation>]) -> Result<(Placement, Vec<Redistribute>)> {
+    let Some(first) = parents.first() else { return Err(PgError::internal("a child without parents")) };
+    if parents.iter().all(|parent| decide::are_alike(first, parent)) {
+        let placement = decide::placement_of(first).ok_or_else(|| {
+            PgError::unsupported(format!("a child of table \"{}\"", first.name)).hint("Its parent is not distributed.")
+        })?;
+        return Ok((placement, Vec::new()));
     }
+    let refused = || {
+        PgError::unsupported("inheritance from parents with different distributions")
+            .hint("Create all parents with the same DISTRIBUTE BY clause.")
+    };
+    let nodes = first.distribution.nodes();
+    let mut moves: Vec<Redistribute> = Vec::new();
+    for parent in parents {
+        let moved = give_way::replicated(ctx, parent).filter(|_| parent.distribution.nodes() == nodes);
+        for table in moved.ok_or_else(refused)? {
+            if moves.iter().all(|known| known.target.oid != table.target.oid) {
+                moves.push(table);
+            }
+        }
+    }
+    Ok((Placement::Replicated { nodes }, moves))
 }
 
 fn parent(ctx: &Context<'_>, name: &RangeVar) -> Result<Arc<Relation>> {

@@ -30,6 +30,7 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     let Some(node) = statement.node() else { return Err(PgError::internal("DDL without a tree")) };
     let ddl = Ddl { ctx, statement };
     match node {
+        node if is_of_large_object(node) => Ok(boxed(as_it_stands(statement, vec![ctx.home()], DdlKind::Data))),
         NodeEnum::CreateStmt(create) => create::create_table(ctx, statement, create).map(boxed),
         NodeEnum::CreateTableAsStmt(_) | NodeEnum::SelectStmt(_) => create_as::create_table_as(ctx, statement, node),
         NodeEnum::AlterTableStmt(alter) => alter::alter_table(ctx, statement, alter).map(boxed),
@@ -114,6 +115,18 @@ fn boxed(plan: DdlPlan) -> Plan {
 }
 
 /// A statement as it stands, on these nodes, without any effect on our metadata.
+/// The home node has them all.
+fn is_of_large_object(node: &NodeEnum) -> bool {
+    let kind = match node {
+        NodeEnum::GrantStmt(grant) => grant.objtype,
+        NodeEnum::CommentStmt(comment) => comment.objtype,
+        NodeEnum::SecLabelStmt(label) => label.objtype,
+        NodeEnum::AlterOwnerStmt(alter) => alter.object_type,
+        _ => return false,
+    };
+    kind == ObjectType::ObjectLargeobject as i32
+}
+
 fn as_it_stands(statement: &Statement, nodes: Vec<NodeId>, kind: DdlKind) -> DdlPlan {
     DdlPlan {
         kind,
