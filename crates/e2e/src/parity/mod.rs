@@ -20,8 +20,8 @@ use testkit::pg_program;
 use script::{Printed, Step};
 use verdict::Tally;
 
-/// A file that takes longer on one side is broken off there.
-const FILE_SECONDS_MAX: u32 = 300;
+/// A file that takes longer on one side is broken off there; a loaded machine takes minutes for the longest.
+const FILE_SECONDS_MAX: u32 = 900;
 /// A statement that takes longer fails.
 const STATEMENT_MS_MAX: u32 = 20_000;
 
