@@ -34,7 +34,7 @@ use pg_query::{Node, NodeEnum};
 
 use crate::constant::{self, Constant};
 use crate::context::{Context, Named};
-use crate::dml::key_names;
+use crate::dml::{check_key, key_names};
 use crate::functions::facts;
 use crate::parse::{self, Statement};
 use crate::plan::{Forward, Plan};
@@ -101,6 +101,10 @@ impl Template {
         let target = target(tree)?;
         let Named::Distributed(relation) = ctx.resolve(target.name).ok()? else { return None };
         if !is_plain || !matches!(relation.distribution, Distribution::Hash { .. } | Distribution::Modulo { .. }) {
+            return None;
+        }
+        // With other constants a key that is set to what it is may be set to something else.
+        if matches!(tree, NodeEnum::UpdateStmt(update) if check_key(&relation, &update.target_list).is_err()) {
             return None;
         }
         let places = Places { relation: &relation, shape };
