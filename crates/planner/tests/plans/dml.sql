@@ -426,10 +426,6 @@ Change public.people by way of 0
   copies: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid, x_age) SELECT s.loxo_action, 1, c.loxo_table, c.loxo_ctid, s.x_age FROM loxo_stage AS s JOIN loxo_t0 AS f ON f.loxo_table = s.loxo_table AND f.loxo_ctid = s.loxo_ctid JOIN loxo_t1 AS c ON c.loxo_is1 = f.loxo_is1 WHERE s.loxo_node = 0
   copies: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid, x_age) SELECT s.loxo_action, 2, c.loxo_table, c.loxo_ctid, s.x_age FROM loxo_stage AS s JOIN loxo_t0 AS f ON f.loxo_table = s.loxo_table AND f.loxo_ctid = s.loxo_ctid JOIN loxo_t2 AS c ON c.loxo_is1 = f.loxo_is1 WHERE s.loxo_node = 0
   route: all of [0 1 2]
-UPDATE orders SET o_orderkey = 5, o_total = 0 WHERE o_orderkey = 5
-----
-Forward (write) to 0
-  UPDATE orders SET o_orderkey = 5, o_total = 0 WHERE o_orderkey = 5
 
 UPDATE orders SET o_orderkey = $2, o_total = 0 WHERE o_total > 1 AND $2 = o_orderkey
 ----
@@ -461,5 +457,4 @@ Change public.orders by way of 0
   stage: CREATE TEMP TABLE loxo_stage (loxo_action int4, loxo_node int4, loxo_table oid, loxo_ctid tid, o_orderkey bigint, o_custkey bigint, o_date date, o_total numeric(15,2)) ON COMMIT DROP
   Update { columns: [0], moves: true }: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid, o_orderkey, o_custkey, o_date, o_total) SELECT 0, orders.loxo_node, orders.loxo_table, orders.loxo_ctid, 5, orders.o_custkey, orders.o_date, orders.o_total FROM ((SELECT * FROM loxo_t0 UNION ALL SELECT * FROM loxo_t1) UNION ALL SELECT * FROM loxo_t2) orders WHERE o_orderkey = 5 OR o_total = 0
   route: hash of column 0 Int8 over [0 1 2]
-
 
