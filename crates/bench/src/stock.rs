@@ -31,6 +31,8 @@ const PRIVATE_SETTINGS: &[&str] = &[
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
     bin: PathBuf,
+    /// Encoding and locale: of initdb's environment otherwise.
+    initdb: Vec<String>,
     settings: Vec<(String, String)>,
     user: (u32, u32),
     /// Process id of the datanode's postmaster.
@@ -54,7 +56,12 @@ impl Pattern {
             "SELECT DISTINCT ON (name) name, setting FROM pg_file_settings WHERE applied ORDER BY name, seqno DESC";
         let settings =
             sql::table(datanode, applied).await?.into_iter().skip(1).map(|mut row| (row.remove(0), row.remove(0)));
+        let locale = "SELECT pg_encoding_to_char(encoding), datcollate, datctype FROM pg_database \
+                      WHERE datname = current_database()";
+        let locale = sql::table(datanode, locale).await?.into_iter().nth(1).unwrap_or_default();
+        let options = ["--encoding", "--lc-collate", "--lc-ctype"].iter().zip(locale);
         Ok(Self {
+            initdb: options.map(|(option, value)| format!("{option}={value}")).collect(),
             bin: program.parent().unwrap_or(Path::new("/")).to_owned(),
             settings: settings.filter(|(name, _)| !PRIVATE_SETTINGS.contains(&name.as_str())).collect(),
             user: (owner.uid(), owner.gid()),
@@ -120,7 +127,9 @@ impl StockServer {
     pub(crate) fn start(pattern: &Pattern, dir: &Path, name: &str) -> Result<Self> {
         let data = dir.join(name);
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        run(pattern.command("initdb").args(["--auth=trust", "--username=postgres", "--no-sync", "-D"]).arg(&data))?;
+        let mut initdb = pattern.command("initdb");
+        initdb.args(["--auth=trust", "--username=postgres", "--no-sync"]).args(&pattern.initdb);
+        run(initdb.arg("-D").arg(&data))?;
         let mut conf = std::fs::OpenOptions::new().append(true).open(data.join("postgresql.conf"))?;
         for (name, value) in &pattern.settings {
             writeln!(conf, "{name} = '{}'", value.replace('\'', "''"))?;
