@@ -85,7 +85,7 @@ SELECT a, b, count(n), count(*) FILTER (WHERE c > 2) FROM gs GROUP BY CUBE (1, 2
 SELECT a, b, c, sum(k) FROM gs GROUP BY GROUPING SETS (ROLLUP (a, b), (b, c), CUBE (c), ()) ORDER BY 1, 2, 3, 4;
 SELECT a, b, c, sum(k) FROM gs GROUP BY c, GROUPING SETS ((a, b), a) ORDER BY 1, 2, 3, 4;
 SELECT a, count(DISTINCT k), count(DISTINCT c) FROM gs GROUP BY ROLLUP (a) ORDER BY 1;
-SELECT a, b, sum(d), avg(d) > 0 FROM gs GROUP BY ROLLUP (a, b) ORDER BY 1, 2;
+SELECT a, b, sum(d), avg(d) > 0 FROM gs GROUP BY ROLLUP (a, b) ORDER BY 1, 2, 3;
 SELECT a, b, sum(k), rank() OVER (PARTITION BY grouping(a, b) ORDER BY sum(k) DESC, a, b) FROM gs GROUP BY CUBE (a, b) ORDER BY 1, 2, 3, 4;
 SELECT k, a, b, sum(c) FROM gs WHERE k < 4 GROUP BY GROUPING SETS ((k, a), (k, b)) ORDER BY 1, 2, 3;
 SELECT k, n, sum(c) FROM gs WHERE k < 4 GROUP BY GROUPING SETS (k, (k, a)) ORDER BY 1, 3;
