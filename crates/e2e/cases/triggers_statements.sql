@@ -80,3 +80,14 @@ COPY sold (id, item) FROM stdin;
 6	pen
 \.
 SELECT * FROM sold ORDER BY id;
+-- A log with a sequence, the time and the user.
+CREATE TABLE seq_log (n bigserial PRIMARY KEY, what text, who name DEFAULT current_user, at timestamptz DEFAULT now()) /*dist: hash(n) | replication*/;
+CREATE FUNCTION logged() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  INSERT INTO seq_log (what) VALUES (TG_OP || coalesce(NEW.id, OLD.id)); RETURN NULL; END $$;
+CREATE TRIGGER logged AFTER INSERT OR DELETE ON sold FOR EACH ROW EXECUTE FUNCTION logged();
+INSERT INTO sold VALUES (10, 'pen');
+DELETE FROM sold WHERE id = 10;
+BEGIN;
+DELETE FROM sold WHERE id = 1;
+SELECT n, what, who = current_user, at = now() FROM seq_log ORDER BY n;
+COMMIT;
