@@ -30,8 +30,8 @@ use crate::staged::{Destination, RowRouter};
 
 /// What a source gives in one round, about.
 const BATCH_BYTES: usize = 8 << 20;
-/// Rows of the first round, when their size is not known yet; each later one may have so many times more.
-const FIRST_BATCH_ROWS: usize = 2_000;
+/// Rows of the first round, if their types do not say how large they may be; each later one may have so many times more.
+pub(crate) const FIRST_BATCH_ROWS: usize = 2_000;
 const BATCH_GROWTH: usize = 8;
 const BATCH_ROWS_MIN: usize = 100;
 const BATCH_ROWS_MAX: usize = 200_000;
@@ -77,15 +77,16 @@ impl Session {
         let sources: Vec<NodeId> = exchange.nodes.iter().copied().filter(|node| stays != Some(*node)).collect();
         let types = call.fragment_types(&sql);
         let row_call = call.with_formats(vec![i16::from(binary)]);
+        let first = first_batch(&columns);
         for node in &sources {
-            open_portal(self.link(*node)?, &sql, &types, &row_call);
+            open_portal(self.link(*node)?, &sql, &types, &row_call, first);
         }
         // The sources work while the node that keeps its own part makes it.
         let made = self.finish_all(&dag.nodes).await?;
         let format = if binary { "binary" } else { "text" };
         let copy = format!("COPY pg_temp.{} FROM STDIN (FORMAT {format})", quote_identifier(&exchange.table));
-        let to =
-            Target { copy: &copy, then: Some((&dag.nodes, after_fill_sql(&exchange.table, &exchange.after_fill))) };
+        let then = after_fill_sql(&exchange.table, &exchange.after_fill, exchange.is_analysed);
+        let to = Target { copy: &copy, then: (!then.is_empty()).then_some((&dag.nodes, then)), first };
         let mut moved = self.move_rows(sources, &exchange.route, binary, &to, None).await?;
         let stayed = dag.nodes.iter().zip(&made).filter(|(node, _)| stays == Some(**node));
         moved.extend(stayed.map(|(node, tag)| Moved::stayed(*node, tag.as_deref())));
@@ -136,7 +137,7 @@ impl Session {
 
     /// Indexes and statistics; on all nodes, since a plan may ask any of them.
     pub(crate) async fn after_fill(&mut self, table: &str, actions: &[String], dag: &Dag) -> Result<()> {
-        let sql = after_fill_sql(table, actions);
+        let sql = after_fill_sql(table, actions, true);
         for node in &dag.nodes {
             self.link(*node)?.link.connection.query(sql.as_bytes());
         }
@@ -154,7 +155,7 @@ impl Session {
         mut resting: Option<&mut Aside>,
     ) -> Result<Vec<Moved>> {
         let mut router = RowRouter::new(route, binary, self.spread).of_encoding(self.foreign_encoding());
-        let (mut asked, mut batch_rows) = (None, FIRST_BATCH_ROWS);
+        let (mut asked, mut batch_rows) = (None, to.first);
         let mut moved: Vec<Moved> = sources.iter().map(|node| Moved::nothing(*node)).collect();
         loop {
             let (batches, open) = self.fetch(&sources, asked).await?;
@@ -210,11 +211,39 @@ pub(crate) struct Target<'a> {
     pub(crate) copy: &'a str,
     /// Nodes and what they do once they have all rows.
     pub(crate) then: Option<(&'a [NodeId], String)>,
+    /// Rows that each source has been asked for first.
+    pub(crate) first: usize,
 }
 
-fn after_fill_sql(table: &str, actions: &[String]) -> String {
-    let analyze = format!("ANALYZE pg_temp.{}", quote_identifier(table));
-    actions.iter().cloned().chain([analyze]).collect::<Vec<_>>().join("; ")
+/// As many rows as make a batch, if no row of these types can be so large that they would make more.
+fn first_batch(columns: &[Field]) -> usize {
+    match columns.iter().map(bytes_at_most).sum::<Option<usize>>() {
+        Some(bytes) => (BATCH_BYTES / bytes.max(1)).clamp(FIRST_BATCH_ROWS, BATCH_ROWS_MAX),
+        None => FIRST_BATCH_ROWS,
+    }
+}
+
+/// What a value takes in a row, with its length, if its type sets a bound.
+fn bytes_at_most(column: &Field) -> Option<usize> {
+    const LENGTH: usize = 4;
+    /// `VARHDRSZ`, which length modifiers include.
+    const HEADER: i32 = 4;
+    let modifier = usize::try_from(column.type_modifier - HEADER).ok();
+    let size = match (usize::try_from(column.type_size), column.type_oid) {
+        (Ok(size), _) => size,
+        // char(n) and varchar(n): a character may have four bytes.
+        (_, 1042 | 1043) => modifier? * 4,
+        // numeric(p, s): four digits in two bytes, after a header.
+        (_, 1700) => (modifier? >> 16) + 16,
+        _ => return None,
+    };
+    Some(LENGTH + size)
+}
+
+/// Nothing, or what every node does when it has all rows of an exchange.
+fn after_fill_sql(table: &str, actions: &[String], is_analysed: bool) -> String {
+    let analyze = is_analysed.then(|| format!("ANALYZE pg_temp.{}", quote_identifier(table)));
+    actions.iter().cloned().chain(analyze).collect::<Vec<_>>().join("; ")
 }
 
 /// One COPY for each node that gets rows, all at once; with the last one comes what is to be done afterwards.
@@ -269,7 +298,7 @@ pub(crate) fn locks_of(dag: &Dag) -> Locks {
 }
 
 /// Queues the opening of a portal and the first batch of its rows.
-pub(crate) fn open_portal(held: &mut Held, sql: &str, types: &[u32], call: &Call) {
+pub(crate) fn open_portal(held: &mut Held, sql: &str, types: &[u32], call: &Call, first: usize) {
     let parameters = call.parameters.as_deref().cloned().unwrap_or_default();
     let out = held.link.connection.out();
     frontend::parse(out, b"", sql.as_bytes(), types);
@@ -281,7 +310,7 @@ pub(crate) fn open_portal(held: &mut Held, sql: &str, types: &[u32], call: &Call
         result_formats: call.result_formats.clone(),
     };
     frontend::bind(out, &bind);
-    frontend::execute(out, PORTAL, FIRST_BATCH_ROWS as i32);
+    frontend::execute(out, PORTAL, first as i32);
     held.link.connection.sync();
 }
 
@@ -420,5 +449,25 @@ mod tests {
         parcels.add(&run(0..10), &mut RowRouter::new(&all, true, 0)).unwrap();
         assert!(nodes.iter().all(|node| parcels.of(*node).len() == 10 * row_bytes));
         assert_eq!(parcels.targets(), nodes);
+    }
+
+    #[test]
+    fn the_first_batch_is_as_large_as_the_types_allow() {
+        let column = |type_oid, type_size, type_modifier| Field {
+            name: Bytes::new(),
+            table_oid: 0,
+            column_number: 0,
+            type_oid,
+            type_size,
+            type_modifier,
+            format: 1,
+        };
+        let (int8, text) = (column(20, 8, -1), column(25, -1, -1));
+        let (phone, balance) = (column(1042, -1, 15 + 4), column(1700, -1, (15 << 16) + 2 + 4));
+        assert_eq!(first_batch(&[int8.clone(), phone.clone(), balance]), BATCH_BYTES / (12 + 64 + 35));
+        assert_eq!(first_batch(&[int8.clone(), text]), FIRST_BATCH_ROWS);
+        assert_eq!(first_batch(&[int8.clone(), column(1700, -1, -1)]), FIRST_BATCH_ROWS);
+        assert_eq!(first_batch(&[int8]), BATCH_ROWS_MAX);
+        assert_eq!(first_batch(&[column(1043, -1, 10_000_000 + 4)]), FIRST_BATCH_ROWS);
     }
 }

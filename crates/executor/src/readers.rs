@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 use crate::aside::{Aside, Read};
 use crate::call::Call;
-use crate::exchange::{Target, locks_of, open_portal};
+use crate::exchange::{FIRST_BATCH_ROWS, Target, locks_of, open_portal};
 use crate::gather::{Filled, copy_rows, without_position};
 use crate::held::Held;
 use crate::locks::Locks;
@@ -315,12 +315,12 @@ impl Session {
         let (sources, sql) = self.up_to_last(dag, ready, call).await?;
         for node in &sources {
             let held = self.link(*node)?;
-            open_portal(held, &sql, &call.declared_types(), call);
+            open_portal(held, &sql, &call.declared_types(), call, FIRST_BATCH_ROWS);
             held.flush().await?;
         }
         let copy = if binary { copy_sql.to_owned() } else { copy_sql.replace("(FORMAT binary)", "(FORMAT text)") };
-        let moved =
-            self.move_rows(sources, route, binary, &Target { copy: &copy, then: None }, Some(ready.aside()?)).await?;
+        let to = Target { copy: &copy, then: None, first: FIRST_BATCH_ROWS };
+        let moved = self.move_rows(sources, route, binary, &to, Some(ready.aside()?)).await?;
         Ok(moved.iter().map(|moved| moved.rows).sum())
     }
 

@@ -25,11 +25,11 @@ use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use crate::context::{Context, Named};
-use crate::functions;
 use crate::parse::Statement;
 use crate::plpgsql;
 use crate::select::shape;
 use crate::tree::{self, Ref, Walk};
+use crate::{bodies, functions};
 
 /// Functions may call functions, but not for ever.
 const DEPTH_MAX: usize = 16;
@@ -455,7 +455,7 @@ fn is_bare_star(target: &Node) -> bool {
 /// The function's only query.
 fn body_of(ctx: &Context<'_>, function: &Function, known: &[&str], shown: &[&str]) -> Option<SelectStmt> {
     if function.language == "sql" {
-        return match functions::sql_bodies(&function.definition)?.as_slice() {
+        return match bodies::sql_bodies(&function.definition)?.as_slice() {
             [NodeEnum::SelectStmt(select)] => Some(select.as_ref().clone()),
             _ => None,
         };

@@ -20,6 +20,7 @@
 //! - A statement that needs no rewriting is passed on as the very text the user wrote.
 
 mod attributes;
+mod bodies;
 mod builtins;
 mod clock;
 mod code;
@@ -49,8 +50,8 @@ mod with;
 use catalog::Catalog;
 use pgerror::{PgError, Result, SqlState};
 
+pub use bodies::sql_statements;
 pub use clock::{at_one_moment, may_read_clock};
-pub use functions::sql_statements;
 pub use parse::{Statement, StatementKind, parse, parse_for_dump};
 pub use plan::*;
 pub use references::{Place, Reference, References, names_in_from, references};

@@ -156,6 +156,8 @@ pub struct Exchange {
     pub route: Route,
     /// Statements for every node once the rows are there: indexes.
     pub after_fill: Vec<String>,
+    /// How the rows are read then depends on what is in them, not just on how many there are.
+    pub is_analysed: bool,
 }
 
 /// One temp table on the home node and the fragment that fills it:

@@ -12,7 +12,7 @@ use pg_query::protobuf::SelectStmt;
 use pg_query::{Node, NodeEnum};
 use serde_json::Value;
 
-use crate::functions;
+use crate::bodies;
 use crate::select::shape::bare_name;
 use crate::tree::{self, Ref, Walk};
 
@@ -109,7 +109,7 @@ fn returned(statement: &Value, definition: &str) -> Option<String> {
 
 /// The variable of a body that ends in `RETURN variable; END`, as the last words of a function's definition tell.
 fn last_returned(definition: &str) -> Option<String> {
-    let body = functions::text_of_body(definition)?.trim_end().trim_end_matches(';');
+    let body = bodies::text_of_body(definition)?.trim_end().trim_end_matches(';');
     let tokens = pg_query::scan(body).ok()?.tokens;
     let word = |from_end: usize| {
         let token = tokens.get(tokens.len().checked_sub(from_end)?)?;

@@ -144,6 +144,7 @@ impl Search<'_> {
                 inputs: Vec::new(),
                 route: self.by_hash(&[key], &map),
                 after_fill: Vec::new(),
+                is_analysed: true,
             };
             let level = SelectStmt {
                 from_clause: over(&ahead.level.from_clause, table.number, &exchange.table)?,

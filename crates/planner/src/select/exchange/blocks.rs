@@ -139,6 +139,7 @@ impl Search<'_> {
                 inputs,
                 route,
                 after_fill: Vec::new(),
+                is_analysed: true,
             };
             let is_single = self.is_single(block)?;
             let table = exchanged_table(None, exchange.table.clone(), columns, distribution);
@@ -207,6 +208,7 @@ impl Search<'_> {
                 inputs: markers.inputs.clone(),
                 route: Route::Single { node: gather.node },
                 after_fill: Vec::new(),
+                is_analysed: true,
             };
             state.add(exchange, exchanged_table(None, table, Vec::new(), Distribution::Temporary));
             state.cost += STEP;

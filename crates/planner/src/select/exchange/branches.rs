@@ -67,6 +67,7 @@ impl Search<'_> {
                 inputs,
                 route: self.by_hash(&key, &map),
                 after_fill: Vec::new(),
+                is_analysed: true,
             };
             state.cost += STEP + branch.rows * width(branch.columns.len());
             stand_ins.push(branch.stand_in(&exchange.table));

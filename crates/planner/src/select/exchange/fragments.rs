@@ -107,6 +107,7 @@ impl Search<'_> {
             inputs: Vec::new(),
             route,
             after_fill,
+            is_analysed: true,
         };
         let made = exchanged_table(Some(&unit.relation), exchange.table.clone(), unit.columns.clone(), distribution);
         Ok(state.add(exchange, made).name.clone())
@@ -210,6 +211,7 @@ impl Search<'_> {
             inputs: Vec::new(),
             route: Route::Replicated { nodes: self.nodes.clone() },
             after_fill: Vec::new(),
+            is_analysed: true,
         };
         let everywhere = Distribution::Replicated { nodes: self.nodes.clone() };
         let table: Relation = exchanged_table(None, exchange.table.clone(), vec![key], everywhere);

@@ -76,6 +76,7 @@ impl Search<'_> {
             inputs: Vec::new(),
             route: self.by_hash(&key, &map),
             after_fill: Vec::new(),
+            is_analysed: true,
         };
         let Planned { mut last, types, .. } = parts;
         rename_table(&mut last, finish::TABLE, &exchange.table)?;

@@ -197,6 +197,7 @@ impl Search<'_> {
                 inputs: Vec::new(),
                 route,
                 after_fill: Vec::new(),
+                is_analysed: false,
             };
             let level_after = asked.decided(level, &exchange.table)?;
             state.cost += STEP + asked.rows * asked.nodes.len() as f64 * width(columns.len()) * copies;
@@ -225,6 +226,7 @@ impl Search<'_> {
             inputs: Vec::new(),
             route: Route::Replicated { nodes: asked.nodes.clone() },
             after_fill: Vec::new(),
+            is_analysed: false,
         };
         let level = SelectStmt { from_clause: vec![asked.rows_sent(&exchange.table, "")?], ..tree::empty_select() };
         let passing = rows_of(&level, &asked.alias, &asked.columns, vec![asked.condition.clone()]);
