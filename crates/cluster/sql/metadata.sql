@@ -231,6 +231,21 @@ CREATE FUNCTION loxo.close_matview(relation regclass) RETURNS void
 $$;
 COMMENT ON FUNCTION loxo.close_matview(regclass) IS 'Makes it a materialized view again.';
 
+-- Who inserts into all copies at once comes to the first one before, as all do who write copies. LOCK TABLE asks for rights on the
+-- whole table.
+CREATE FUNCTION loxo.join_writers(relation regclass) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    caller name := CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role') END;
+BEGIN
+    IF has_any_column_privilege(caller, relation, 'INSERT') THEN
+        EXECUTE format('LOCK TABLE %s IN ROW EXCLUSIVE MODE', relation);
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION loxo.join_writers(regclass) IS 'Locks a replicated table as INSERT does, for those who may insert.';
+
 -- Triggers that no datanode can run by itself, since their functions read or write tables. The coordinator runs them: on the
 -- datanodes such a trigger is disabled, and beside it lies one that calls loxo.capture() at the very same events, by which the
 -- coordinator learns of each row. Its name is the other's after "loxo:", so that several fire in order.

@@ -45,7 +45,6 @@ SELECT count(*) FROM h JOIN g ON h.t = g.t;
 SELECT tmp.id, h.t FROM tmp JOIN h ON h.i = tmp.i ORDER BY 1, 2;
 ROLLBACK;
 BEGIN READ ONLY;
--- refused: mixed | v1 | v2 | v4
 DECLARE reader CURSOR FOR SELECT count(*) FROM h;
 FETCH ALL FROM reader;
 COMMIT;

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use testkit::Cluster;
+use testkit::wire::Client;
 
 const LINES: [&str; 8] = [
     "Dag over [0 1]",
@@ -14,7 +15,8 @@ const LINES: [&str; 8] = [
     "Bytes Moved: ",
     "Execution Time: ",
 ];
-const QUERY: &str = "SELECT a.v, count(*) FROM a JOIN b ON a.k = b.v GROUP BY 1 ORDER BY 2, 1 LIMIT 3";
+/// Its count is of both tables, so that rows travel one by one.
+const QUERY: &str = "SELECT a.v, count(a.v + b.k) FROM a JOIN b ON a.k = b.v GROUP BY 1 ORDER BY 2, 1 LIMIT 3";
 /// Hours of work, in a plan with an exchange.
 const ENDLESS: &str = "SELECT count(*) FROM a JOIN b ON a.k = b.v, generate_series(1, 1000000000) g";
 /// As many rows, of which three are wanted.
@@ -44,7 +46,7 @@ fn exchanges_are_explained_and_stop_when_the_client_is_gone() {
 }
 
 fn explained(cluster: &Cluster) {
-    let mut session = cluster.connect(0).expect("a session");
+    let mut session = connected(cluster);
     for before in ["SELECT 1", "BEGIN", "UPDATE b SET v = v + 0 WHERE k < 7"] {
         session.run(before).expect(before);
         let rows = session.strings(&format!("EXPLAIN (ANALYZE, TIMING OFF) {QUERY}")).expect("a plan");
@@ -71,9 +73,16 @@ fn number_after(line: &str, word: &str) -> Option<u64> {
     rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
+/// A session in which small tables are exchanged like large ones.
+fn connected(cluster: &Cluster) -> Client {
+    let mut session = cluster.connect(0).expect("a session");
+    session.run("SET loxo.few_rows = 0").expect("SET");
+    session
+}
+
 /// The client hangs up while all nodes are at work.
 fn stops(cluster: &Cluster, before: &[&str]) {
-    let mut client = cluster.connect(0).expect("a session");
+    let mut client = connected(cluster);
     before.iter().for_each(|sql| drop(client.run(sql).expect(sql)));
     client.send_query(ENDLESS).expect("a query on its way");
     until(cluster, |at_work| at_work == 2);
@@ -83,7 +92,7 @@ fn stops(cluster: &Cluster, before: &[&str]) {
 
 /// No node goes on once there are enough rows.
 fn limited(cluster: &Cluster, before: &[&str]) {
-    let mut client = cluster.connect(0).expect("a session");
+    let mut client = connected(cluster);
     before.iter().for_each(|sql| drop(client.run(sql).expect(sql)));
     assert_eq!(client.strings(LIMITED).expect("rows").len(), 3);
     until(cluster, |at_work| at_work == 0);

@@ -171,14 +171,25 @@ impl Session {
             return self.write_under_cut(&all, &target, Write::Staged(insert), call, output).await;
         }
         self.refuse_serializable(&all)?;
-        let locks = replicated && insert.tail.to_ascii_lowercase().contains("conflict");
+        let conflicts = insert.tail.to_ascii_lowercase().contains("conflict");
         self.atomically(async |this| {
-            if let (true, Some(first)) = (locks, nodes.first()) {
-                this.lock_copies(*first, &target, &[]).await?;
+            match nodes.first().filter(|_| replicated) {
+                Some(first) if conflicts => this.lock_copies(*first, &target, &[]).await?,
+                Some(first) => this.join_writers(*first, &target).await?,
+                None => {}
             }
             this.insert_staged(insert, call, output).await
         })
         .await
+    }
+
+    /// Comes to the first copy before the others, where rows then go at the same time: who keeps writers off takes the copies one
+    /// after the other.
+    async fn join_writers(&mut self, first: NodeId, target: &str) -> Result<()> {
+        let target = catalog::quote_literal(target);
+        self.run_on(first, &format!("SELECT loxo.join_writers({target}::pg_catalog.regclass)")).await?;
+        self.statement_finished();
+        Ok(())
     }
 
     /// A write to every copy of a replicated table.

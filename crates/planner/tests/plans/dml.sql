@@ -458,3 +458,24 @@ Change public.orders by way of 0
   Update { columns: [0], moves: true }: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid, o_orderkey, o_custkey, o_date, o_total) SELECT 0, orders.loxo_node, orders.loxo_table, orders.loxo_ctid, 5, orders.o_custkey, orders.o_date, orders.o_total FROM ((SELECT * FROM loxo_t0 UNION ALL SELECT * FROM loxo_t1) UNION ALL SELECT * FROM loxo_t2) orders WHERE o_orderkey = 5 OR o_total = 0
   route: hash of column 0 Int8 over [0 1 2]
 
+INSERT INTO nation SELECT 5, n_name FROM nation WHERE n_key = (SELECT max(x_age) FROM people)
+----
+InsertStaged into public.nation by way of 0
+  INSERT INTO loxo_stage (n_key, n_name) SELECT 5, n_name FROM nation WHERE n_key = (SELECT max(x_age) FROM people)
+  stage: CREATE TEMP TABLE loxo_stage (n_key integer, n_name text) ON COMMIT DROP
+  route: all of [0 1 2]
+
+INSERT INTO people (x_key, x_age) SELECT 5, sum(n_key) FROM nation
+----
+InsertStaged into public.people by way of 0
+  INSERT INTO loxo_stage (x_key, x_age) SELECT 5, sum(n_key) FROM nation
+  stage: CREATE TEMP TABLE loxo_stage (x_key bigint, x_name text, x_age integer, x_weight double precision) ON COMMIT DROP
+  route: all of [0 1 2]
+
+INSERT INTO people (x_key, x_weight) SELECT 5, sum(x_weight) FROM people
+----
+InsertStaged into public.people by way of 0
+  INSERT INTO loxo_stage (x_key, x_weight) SELECT 5, sum(x_weight) FROM people
+  stage: CREATE TEMP TABLE loxo_stage (x_key bigint, x_name text, x_age integer, x_weight double precision) ON COMMIT DROP
+  route: all of [0 1 2]
+
