@@ -172,10 +172,12 @@ impl Session {
         }
         self.refuse_serializable(&all)?;
         let conflicts = insert.tail.to_ascii_lowercase().contains("conflict");
+        // All who write copies come to the primary datanode's first, if it has one.
+        let first = nodes.iter().find(|node| **node == self.home).or(nodes.first()).copied().filter(|_| replicated);
         self.atomically(async |this| {
-            match nodes.first().filter(|_| replicated) {
-                Some(first) if conflicts => this.lock_copies(*first, &target, &[]).await?,
-                Some(first) => this.join_writers(*first, &target).await?,
+            match first {
+                Some(first) if conflicts => this.lock_copies(first, &target, &[]).await?,
+                Some(first) => this.join_writers(first, &target).await?,
                 None => {}
             }
             this.insert_staged(insert, call, output).await
