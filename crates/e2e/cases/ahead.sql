@@ -33,3 +33,5 @@ SELECT sum(v) AS d, count(*) AS v FROM fact JOIN dim ON d = id GROUP BY name ORD
 WITH c AS (SELECT kind, sum(v) AS s, count(*) AS c FROM fact JOIN dim ON d = id GROUP BY kind) SELECT a.kind, a.s, b.c FROM c a JOIN c b ON a.kind = b.kind + 1 ORDER BY 1;
 SELECT id, (SELECT sum(v) FROM fact WHERE d = id), (SELECT count(*) FROM fact WHERE d = id) FROM dim WHERE id < 70 AND kind < 3 ORDER BY 1, 2, 3;
 SELECT kind, sum(v / nullif(k, 0)), avg(1000 / (v + 51)) FROM fact JOIN dim ON d = id GROUP BY kind ORDER BY 1;
+SELECT DISTINCT ON (sum(v)) sum(v), kind FROM fact JOIN dim ON d = id GROUP BY kind ORDER BY sum(v), kind;
+SELECT DISTINCT ON (count(*), kind % 2) kind % 2 AS odd, count(*) FROM fact JOIN dim ON d = id GROUP BY kind ORDER BY count(*), kind % 2, kind;

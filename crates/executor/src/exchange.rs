@@ -77,7 +77,8 @@ impl Session {
         let sources: Vec<NodeId> = exchange.nodes.iter().copied().filter(|node| stays != Some(*node)).collect();
         let types = call.fragment_types(&sql);
         let row_call = call.with_formats(vec![i16::from(binary)]);
-        let first = first_batch(&columns);
+        // Bounds are those of binary forms.
+        let first = if binary { first_batch(&columns) } else { FIRST_BATCH_ROWS };
         for node in &sources {
             open_portal(self.link(*node)?, &sql, &types, &row_call, first);
         }
@@ -228,7 +229,7 @@ fn bytes_at_most(column: &Field) -> Option<usize> {
     const LENGTH: usize = 4;
     /// `VARHDRSZ`, which length modifiers include.
     const HEADER: i32 = 4;
-    let modifier = usize::try_from(column.type_modifier - HEADER).ok();
+    let modifier = column.type_modifier.checked_sub(HEADER).and_then(|modifier| usize::try_from(modifier).ok());
     let size = match (usize::try_from(column.type_size), column.type_oid) {
         (Ok(size), _) => size,
         // char(n) and varchar(n): a character may have four bytes.

@@ -15,10 +15,9 @@ use pgerror::{PgError, Result, SqlState};
 
 use crate::basis::is_outdated;
 use crate::call::Call;
-use crate::held::Own;
+use crate::held::Held;
 use crate::locks::Locks;
 use crate::output::Output;
-use crate::portals::answers;
 use crate::run::Completion;
 use crate::session::Session;
 
@@ -38,7 +37,8 @@ impl Session {
         let rows_before = output.rows_sent();
         let locks = Locks::of(Some(target), parts.iter().take(1).map(|(_, sql)| sql.as_str()));
         self.begin_over(&nodes, locks.commands(" NOWAIT"), false);
-        let worked = match self.insert_under_cut(&nodes, parts, call, output).await {
+        let tried = self.run_within_closure(&nodes, parts, Held::ask_whether_wrote, call, output).await;
+        let worked = match tried {
             Ok(Some(completion)) => self.plan_holds().await.map(|()| Some(completion)),
             other => other,
         };
@@ -62,35 +62,6 @@ impl Session {
             }
             ended => ended,
         }
-    }
-
-    async fn insert_under_cut(
-        &mut self,
-        nodes: &[NodeId],
-        parts: &[(NodeId, String)],
-        call: &Call,
-        output: &mut Output<'_>,
-    ) -> Result<Option<Completion>> {
-        let Some(cut) = self.open_within_closure(nodes).await? else { return Ok(None) };
-        let version = self.catalog_version;
-        for (node, sql) in parts {
-            self.sight.touch(*node);
-            let held = self.link(*node)?;
-            Own::Generation.queue(&mut held.link.connection);
-            held.link.connection.sync();
-            held.start(sql, call, version);
-            held.ask_whether_wrote();
-        }
-        let generations = answers(&mut self.held, nodes).await?;
-        if !self.complete(cut, &generations) {
-            self.cancel_on(nodes).await;
-            return Ok(None);
-        }
-        self.cut_taken();
-        let mut links = self.take(nodes)?;
-        let result = self.merge(&mut links, output).await;
-        self.put_back(links);
-        result.map(Some)
     }
 }
 

@@ -20,7 +20,7 @@ use pgproto::CancelKey;
 use tokio::time::Instant;
 
 use crate::call::Call;
-use crate::held::Own;
+use crate::held::{Held, Own};
 use crate::locks::Locks;
 use crate::output::Output;
 use crate::portals::answers;
@@ -55,6 +55,27 @@ impl Session {
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Option<Completion>> {
+        let rollback = |held: &mut Held| held.link.connection.query(b"ROLLBACK");
+        let completion = self.run_within_closure(nodes, parts, rollback, call, output).await?;
+        if completion.is_some() {
+            for node in nodes {
+                // There is nothing to lose: a connection that is not idle after it is closed.
+                let _ = self.link(*node)?.link.connection.read_rows().await;
+            }
+        }
+        Ok(completion)
+    }
+
+    /// Opens the queued transactions and runs each part in its own, with `behind` queued after it; `None`, and no row given, if a
+    /// lock is taken, a node in doubt or the closure has run out.
+    pub(crate) async fn run_within_closure(
+        &mut self,
+        nodes: &[NodeId],
+        parts: &[(NodeId, String)],
+        behind: impl Fn(&mut Held),
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Option<Completion>> {
         let Some(cut) = self.open_within_closure(nodes).await? else { return Ok(None) };
         let version = self.catalog_version;
         for (node, sql) in parts {
@@ -63,7 +84,7 @@ impl Session {
             Own::Generation.queue(&mut held.link.connection);
             held.link.connection.sync();
             held.start(sql, call, version);
-            held.link.connection.query(b"ROLLBACK");
+            behind(held);
         }
         let generations = answers(&mut self.held, nodes).await?;
         if !self.complete(cut, &generations) {
@@ -71,15 +92,7 @@ impl Session {
             return Ok(None);
         }
         self.cut_taken();
-        let mut links = self.take(nodes)?;
-        let result = self.merge(&mut links, output).await;
-        self.put_back(links);
-        let completion = result?;
-        for node in nodes {
-            // There is nothing to lose: a connection that is not idle after it is closed.
-            let _ = self.link(*node)?.link.connection.read_rows().await;
-        }
-        Ok(Some(completion))
+        self.answers_of(parts, output).await.map(Some)
     }
 
     /// BEGIN with the locks, and the closure, at the same time; connections are there before.

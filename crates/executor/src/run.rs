@@ -238,7 +238,12 @@ impl Session {
         self.answers_of(&parts, output).await
     }
 
-    async fn answers_of(&mut self, parts: &[(NodeId, String)], output: &mut Output<'_>) -> Result<Completion> {
+    /// The answers of nodes that have been sent their parts.
+    pub(crate) async fn answers_of(
+        &mut self,
+        parts: &[(NodeId, String)],
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
         let nodes: Vec<NodeId> = parts.iter().map(|(node, _)| *node).collect();
         let mut links = self.take(&nodes)?;
         let result = self.merge(&mut links, output).await;

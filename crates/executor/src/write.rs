@@ -116,11 +116,7 @@ impl Session {
             let version = self.catalog_version;
             self.link(*node)?.start_gated(sql, call, version, gating.clone());
         }
-        let nodes: Vec<NodeId> = parts.iter().map(|(node, _)| *node).collect();
-        let mut links = self.take(&nodes)?;
-        let result = self.merge(&mut links, output).await;
-        self.put_back(links);
-        result
+        self.answers_of(&parts, output).await
     }
 
     /// The same text on several nodes.

@@ -179,7 +179,7 @@ impl Separation<'_> {
         let Some(names) = (Names { ctx: self.ctx }).outputs(self.select, &Ctes::new())? else { return Ok(None) };
         let mut parts = Vec::new();
         let mut level = self.select.clone();
-        for list in [&mut level.target_list, &mut level.sort_clause] {
+        for list in [&mut level.target_list, &mut level.distinct_clause, &mut level.sort_clause] {
             if !self.combine(list, &mut parts)? {
                 return Ok(None);
             }
