@@ -75,20 +75,23 @@ pub(crate) const LOCK_FOR_COMMIT: &str = "SELECT pg_catalog.pg_advisory_xact_loc
 pub(crate) const SETTLED_VERSION: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; \
      SELECT pg_catalog.pg_advisory_xact_lock_shared(1819244655); SELECT version FROM loxo.catalog_version; COMMIT";
 
+/// How the queries below are to run. What they are estimated at grows with the number of tables, far beyond what they touch:
+/// compiling them, or the hash tables that PostgreSQL lays out for as many rows, would take ten times as long as running them.
+const FOR_LOADING: &str = "SET LOCAL search_path = ''; SET LOCAL jit = off; SET LOCAL work_mem = '4MB'";
+
 /// Printing a view's definition waits for whoever has locked the view's tables. That may be a session that waits for this
 /// very load: a circle which nobody sees, for the connection is not that session's.
-const BEGIN: &str =
-    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL search_path = ''; SET LOCAL lock_timeout = '30s'";
+const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL lock_timeout = '30s'";
 
 /// Reads everything. `own_version`: the connection has a transaction open whose own changes are to be seen, under this version.
 pub(crate) async fn load(connection: &mut Connection, own_version: Option<u64>) -> Result<Catalog> {
     let in_transaction = own_version.is_some();
     if in_transaction {
-        connection.execute("SAVEPOINT loxo_load; SET LOCAL search_path = ''").await?;
+        connection.execute(&format!("SAVEPOINT loxo_load; {FOR_LOADING}")).await?;
     } else {
         // The lock is taken in a transaction of its own: waiting inside the second one would be done on an old snapshot.
         connection.execute(&format!("SELECT pg_catalog.pg_advisory_lock_shared({COMMIT_LOCK})")).await?;
-        connection.execute(BEGIN).await?;
+        connection.execute(&format!("{BEGIN}; {FOR_LOADING}")).await?;
         // This statement takes the snapshot, so the lock has done its work. Held longer it would deadlock with a schema
         // change, which has locked tables that are looked at below.
         connection.execute(&format!("SELECT pg_catalog.pg_advisory_unlock_shared({COMMIT_LOCK})")).await?;
@@ -442,8 +445,8 @@ const RELATIONS: &str = "SELECT c.oid, n.nspname, c.relname, c.relkind, c.relper
 
 const COLUMNS: &str = "SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod, format_type(a.atttypid, a.atttypmod), \
      a.attnotnull, pg_get_expr(d.adbin, d.adrelid), a.attgenerated, a.attidentity, \
-     a.attidentity = '' AND NOT EXISTS (SELECT FROM regexp_matches(d.adbin::text, 'funcid ([0-9]+)', 'g') m \
-       JOIN pg_proc p ON p.oid = m[1]::oid WHERE p.provolatile = 'v') AND coalesce(d.adbin::text !~ 'NEXTVALUEEXPR', true), \
+     a.attidentity = '' AND (d.adbin IS NULL OR NOT EXISTS (SELECT FROM regexp_matches(d.adbin::text, 'funcid ([0-9]+)', 'g') m \
+       JOIN pg_proc p ON p.oid = m[1]::oid WHERE p.provolatile = 'v') AND d.adbin::text !~ 'NEXTVALUEEXPR'), \
      coalesce((SELECT collisdeterministic FROM pg_collation l WHERE l.oid = a.attcollation), true), \
      a.attcollation = 0 OR a.attcollation = (SELECT typcollation FROM pg_type t WHERE t.oid = a.atttypid) \
      FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace \
