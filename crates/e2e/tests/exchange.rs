@@ -111,3 +111,34 @@ fn until(cluster: &Cluster, wanted: impl Fn(usize) -> bool) {
         assert!(since.elapsed() < STOPPED_WITHIN, "{nodes} nodes are at work");
     }
 }
+
+/// A change whose parts depend on each other, the tag that ANALYZE tells, and the numbers of rows of `h` and `r` after it.
+const CHANGES: [(&str, &str, &str); 5] = [
+    ("INSERT INTO h VALUES (1, 1), (2, 2), (3, 3), (4, 4), (5, 5)", "INSERT 0 5", "5 0"),
+    ("INSERT INTO h SELECT v + 5, id FROM h ORDER BY 1 LIMIT 4 RETURNING id", "INSERT 0 4", "9 0"),
+    ("INSERT INTO r SELECT id, random() FROM h", "INSERT 0 9", "9 9"),
+    ("UPDATE h SET id = h.id + 100 FROM r WHERE r.id = h.v AND h.id < 4", "UPDATE 3", "9 9"),
+    ("DELETE FROM r WHERE v < (SELECT count(*) FROM h) AND id > 2", "DELETE 7", "9 2"),
+];
+
+#[test]
+fn changes_are_explained_and_made_once() {
+    let cluster = Cluster::start(2, 1).expect("a cluster");
+    if !cluster.is_distributed() {
+        return;
+    }
+    let mut session = cluster.connect(0).expect("a session");
+    session.run("CREATE TABLE h (id int PRIMARY KEY, v int) DISTRIBUTE BY HASH (id)").expect("a table");
+    session.run("CREATE TABLE r (id int, v float8) DISTRIBUTE BY REPLICATION").expect("a table");
+    for (sql, tag, rows) in CHANGES {
+        let without = session.strings(&format!("EXPLAIN {sql}")).expect(sql).concat();
+        let with = session.strings(&format!("EXPLAIN (ANALYZE, TIMING off) {sql}")).expect(sql).concat();
+        assert_eq!(with[..without.len()], without, "{sql}");
+        assert_eq!(with[without.len()], format!("Result: {tag}"), "{sql}");
+        assert!(with[without.len() + 1].starts_with("Execution Time: "), "{with:?}");
+        let counts = "SELECT (SELECT count(*) FROM h), (SELECT count(*) FROM r)";
+        assert_eq!(session.strings(counts).expect(counts).concat().join(" "), rows, "{sql}");
+    }
+    let json = session.strings("EXPLAIN (ANALYZE, FORMAT json) UPDATE h SET id = id + 1000").expect("a plan").concat();
+    assert!(json.concat().contains("\"Result\": \"UPDATE 9\",\n    \"Execution Time\": "), "{json:?}");
+}

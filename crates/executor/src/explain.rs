@@ -2,6 +2,8 @@
 //!
 //! A later step reads temp tables of earlier ones. So they are made, but for ANALYZE left empty; ANALYZE fills them. It runs a
 //! fragment twice, once for its rows and once for the datanode's own account of it.
+//!
+//! A change by way of several nodes is made once, so ANALYZE tells what came of it beside the datanodes' plans.
 
 use std::time::{Duration, Instant};
 
@@ -38,6 +40,38 @@ struct Step {
     nodes: Vec<NodeStep>,
 }
 
+/// What EXPLAIN tells beside the plan.
+struct Account {
+    steps: Vec<Step>,
+    /// Of ANALYZE.
+    took: Option<Duration>,
+    /// Of a change that ANALYZE has made.
+    tag: Option<String>,
+}
+
+impl Account {
+    fn bytes_moved(&self) -> u64 {
+        let nodes = self.steps.iter().flat_map(|step| &step.nodes);
+        nodes.filter_map(|node| node.moved.as_ref()).map(|(moved, _)| moved.bytes).sum()
+    }
+}
+
+/// Changes whose parts depend on each other.
+fn is_change(plan: &Plan) -> bool {
+    match plan {
+        Plan::Gather(gather) => gather.writes,
+        Plan::Replicate(_) | Plan::InsertSplit(_) | Plan::InsertStaged(_) | Plan::Change(_) | Plan::Chain(_) => true,
+        _ => false,
+    }
+}
+
+/// The same without what needs ANALYZE.
+fn without_analyze(explain: &Explain) -> Explain {
+    const OF_ANALYZE: [&str; 4] = ["analyze", "timing", "wal", "serialize"];
+    let options = explain.options.iter().filter(|(name, _)| !OF_ANALYZE.contains(&name.as_str())).cloned().collect();
+    Explain { options, analyze: false, inner: explain.inner.clone() }
+}
+
 impl Session {
     pub(crate) async fn explain(
         &mut self,
@@ -55,12 +89,17 @@ impl Session {
             return result.map_err(without_position);
         }
         let format = format_of(explain)?;
-        let began = Instant::now();
-        let steps = self.steps(explain, call).await?;
-        let took = explain.analyze.then(|| began.elapsed());
+        let account = match explain.analyze && is_change(&explain.inner) {
+            true => self.account_of_change(explain, call).await?,
+            false => {
+                let began = Instant::now();
+                let steps = self.steps(explain, call).await?;
+                Account { steps, took: explain.analyze.then(|| began.elapsed()), tag: None }
+            }
+        };
         let lines = match format {
-            Format::Text => text_lines(&explain.inner, &steps, took),
-            Format::Json => vec![json(&explain.inner, &steps, took)],
+            Format::Text => text_lines(&explain.inner, &account),
+            Format::Json => vec![json(&explain.inner, &account)],
         };
         self.send_lines(&lines, format, call.describe, output).await?;
         Ok(Completion::Tag("EXPLAIN".into()))
@@ -90,10 +129,27 @@ impl Session {
                 steps
             }
             Plan::Scatter(_) => self.plain_steps(explain, call).await,
-            _ if explain.analyze => Err(PgError::unsupported("EXPLAIN ANALYZE of a change by way of several nodes")
-                .hint("Use EXPLAIN without ANALYZE.")),
+            _ if explain.analyze => {
+                Err(PgError::unsupported("EXPLAIN ANALYZE of what makes tables or is run step by step")
+                    .hint("Use EXPLAIN without ANALYZE."))
+            }
             _ => self.plain_steps(explain, call).await,
         }
+    }
+
+    /// The datanodes' plans, then the change itself.
+    async fn account_of_change(&mut self, explain: &Explain, call: &Call) -> Result<Account> {
+        let steps = self.steps(&without_analyze(explain), call).await?;
+        let began = Instant::now();
+        self.keep_session_state(&explain.inner);
+        let mut returned = Spool::default();
+        let text_call = Call { result_formats: Vec::new(), describe: false, ..call.clone() };
+        let done = Box::pin(self.dispatch(&explain.inner, &text_call, &mut Output::spool(&mut returned))).await;
+        let tag = match done.map_err(without_position)? {
+            Completion::Tag(tag) => Some(tag),
+            Completion::Empty => None,
+        };
+        Ok(Account { steps, took: Some(began.elapsed()), tag })
     }
 
     /// Fragments that read no temp tables.
@@ -298,9 +354,9 @@ fn options(explain: &Explain) -> String {
 }
 
 /// The tree, then each step: who was asked, what it gave, its own plan.
-fn text_lines(plan: &Plan, steps: &[Step], took: Option<Duration>) -> Vec<String> {
+fn text_lines(plan: &Plan, account: &Account) -> Vec<String> {
     let mut lines: Vec<String> = plan.to_string().lines().map(str::to_owned).collect();
-    for step in steps {
+    for step in &account.steps {
         for node in &step.nodes {
             let moved = node.moved.as_ref().map_or_else(String::new, |(moved, took)| {
                 format!(" (rows={} bytes={} time={} ms)", moved.rows, moved.bytes, ms(*took))
@@ -309,21 +365,24 @@ fn text_lines(plan: &Plan, steps: &[Step], took: Option<Duration>) -> Vec<String
             lines.extend(node.plan.iter().map(|line| format!("  {line}")));
         }
     }
-    if let Some(took) = took {
-        lines.push(format!("Bytes Moved: {}", bytes_moved(steps)));
-        lines.push(format!("Execution Time: {} ms", ms(took)));
+    match (&account.tag, account.took) {
+        (Some(tag), _) => lines.push(format!("Result: {tag}")),
+        (None, Some(_)) => lines.push(format!("Bytes Moved: {}", account.bytes_moved())),
+        (None, None) => {}
     }
+    lines.extend(account.took.map(|took| format!("Execution Time: {} ms", ms(took))));
     lines
 }
 
-fn json(plan: &Plan, steps: &[Step], took: Option<Duration>) -> String {
+fn json(plan: &Plan, account: &Account) -> String {
     let node_json = |node: &NodeStep| {
         let moved = node.moved.as_ref().map_or_else(String::new, |(moved, took)| {
             format!(" \"Rows\": {}, \"Bytes\": {}, \"Time\": {},", moved.rows, moved.bytes, ms(*took))
         });
         format!("{{\"Node\": {},{moved} \"Explain\": {}}}", quoted(&node.node), node.plan.join("\n"))
     };
-    let steps_json: Vec<String> = steps
+    let steps_json: Vec<String> = account
+        .steps
         .iter()
         .map(|step| {
             let nodes: Vec<String> = step.nodes.iter().map(node_json).collect();
@@ -331,8 +390,12 @@ fn json(plan: &Plan, steps: &[Step], took: Option<Duration>) -> String {
             format!("    {{\"Step\": {name}, \"SQL\": {sql}, \"Nodes\": [\n{}]}}", nodes.join(",\n"))
         })
         .collect();
-    let took = took.map_or_else(String::new, |took| {
-        format!(",\n    \"Bytes Moved\": {},\n    \"Execution Time\": {}", bytes_moved(steps), ms(took))
+    let took = account.took.map_or_else(String::new, |took| {
+        let of_it = match &account.tag {
+            Some(tag) => format!("\"Result\": {}", quoted(tag)),
+            None => format!("\"Bytes Moved\": {}", account.bytes_moved()),
+        };
+        format!(",\n    {of_it},\n    \"Execution Time\": {}", ms(took))
     });
     let tree: Vec<String> = plan.to_string().lines().map(quoted).collect();
     format!(
@@ -354,10 +417,6 @@ fn quoted(text: &str) -> String {
         }
     }
     out + "\""
-}
-
-fn bytes_moved(steps: &[Step]) -> u64 {
-    steps.iter().flat_map(|step| &step.nodes).filter_map(|node| node.moved.as_ref()).map(|(moved, _)| moved.bytes).sum()
 }
 
 fn ms(duration: Duration) -> String {
