@@ -246,6 +246,13 @@ END
 $$;
 COMMENT ON FUNCTION loxo.join_writers(regclass) IS 'Locks a replicated table as INSERT does, for those who may insert.';
 
+-- Locked by each SERIALIZABLE transaction before it takes a snapshot, see the executor's serializable.rs. The right to delete
+-- from a table that nobody can fill is the right to lock it.
+CREATE TABLE loxo.serializable ();
+GRANT DELETE ON loxo.serializable TO PUBLIC;
+COMMENT ON TABLE loxo.serializable IS
+    'Stays empty. Locked by SERIALIZABLE transactions: in ROW SHARE by those of one datanode, in EXCLUSIVE by those of several.';
+
 -- Triggers that no datanode can run by itself, since their functions read or write tables. The coordinator runs them: on the
 -- datanodes such a trigger is disabled, and beside it lies one that calls loxo.capture() at the very same events, by which the
 -- coordinator learns of each row. Its name is the other's after "loxo:", so that several fire in order.

@@ -456,6 +456,16 @@ impl Client {
         finished(&mut self.reader, &cancel, self.session.commit()).await
     }
 
+    /// Is the statement, standing alone, a SERIALIZABLE transaction over rows? It gets a block.
+    pub(crate) fn is_serializable_alone(&self, statement: &Statement) -> bool {
+        use StatementKind::{Copy, CreateTableAs, Delete, Execute, Explain, Insert, Merge, Select, Update};
+        let has_rows = matches!(
+            statement.kind,
+            Select | Insert | Update | Delete | Merge | Copy(_) | Explain(_) | Execute { .. } | CreateTableAs
+        );
+        has_rows && self.session.alone_is_serializable()
+    }
+
     /// Ends the block that we opened ourselves.
     pub(crate) async fn end_implicit_block(&mut self) -> Result<()> {
         if !std::mem::take(&mut self.implicit_block) || !self.session.in_block() {

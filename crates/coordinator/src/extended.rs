@@ -311,12 +311,12 @@ impl Client {
         use Transaction::{Begin, CommitPrepared, RollbackPrepared};
         let StatementKind::Transaction(Begin(_) | CommitPrepared { .. } | RollbackPrepared { .. }) = statement.kind
         else {
-            return self.open_block_for_several().await;
+            return self.open_block_for_several(self.is_serializable_alone(statement)).await;
         };
         Ok(())
     }
 
-    async fn open_block_for_several(&mut self) -> Result<()> {
+    async fn open_block_for_several(&mut self, or_one: bool) -> Result<()> {
         if self.session.in_block() {
             return Ok(());
         }
@@ -327,7 +327,7 @@ impl Client {
                 );
             }
         }
-        if self.reader.peek_tag() != Some(tag::SYNC) {
+        if or_one || self.reader.peek_tag() != Some(tag::SYNC) {
             self.session.begin(None, "", None);
             self.implicit_block = true;
         }

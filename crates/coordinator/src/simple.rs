@@ -63,7 +63,8 @@ impl Client {
     async fn statements(&mut self, statements: &[Statement]) -> Result<(), (PgError, usize)> {
         let several = statements.len() > 1;
         for statement in statements {
-            if several && !self.session.in_block() && !controls_transaction(statement) {
+            let needs_block = several && !controls_transaction(statement) || self.is_serializable_alone(statement);
+            if needs_block && !self.session.in_block() {
                 self.session.begin(None, "", None);
                 self.implicit_block = true;
             }

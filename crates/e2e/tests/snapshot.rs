@@ -26,7 +26,7 @@ fn sessions_see_one_state() {
     }
     make_tables(&cluster);
     settings(&cluster);
-    serializable_stays_on_one_node(&cluster);
+    serializable_over_nodes(&cluster);
     read_your_writes(&cluster);
     own_changes_in_a_block(&cluster);
 
@@ -97,29 +97,75 @@ fn settings(cluster: &Cluster) {
     assert_eq!(show(&mut other), "local");
 }
 
-fn serializable_stays_on_one_node(cluster: &Cluster) {
+/// Who goes where beside whom; that the result is serializable is tested by crate `faults`.
+fn serializable_over_nodes(cluster: &Cluster) {
     let (here, there) = apart(cluster);
-    let mut session = cluster.connect(0).expect("a session");
-    let refused = |result: Result<_>| {
-        let error: PgError = result.map(|_: testkit::wire::Answer| ()).expect_err("it leaves its node");
-        assert_eq!(error.code(), SqlState::FEATURE_NOT_SUPPORTED, "{error:?}");
+    let (read_here, read_there) =
+        (format!("SELECT v FROM pair WHERE id = {here}"), format!("SELECT v FROM pair WHERE id = {there}"));
+    let [mut one, mut other] = [0, 1].map(|coordinator| cluster.connect(coordinator).expect("a session"));
+    other.run("SET lock_timeout = '100ms'").unwrap();
+    let begin = |session: &mut Client| session.run("BEGIN ISOLATION LEVEL SERIALIZABLE").map(drop).expect("a block");
+    let refused = |result: Result<testkit::wire::Answer>, code: SqlState| {
+        let error: PgError = result.map(drop).expect_err("it is refused");
+        assert_eq!(error.code(), code, "{error:?}");
     };
-    session.run("BEGIN ISOLATION LEVEL SERIALIZABLE").unwrap();
-    session.run(&format!("SELECT v FROM pair WHERE id = {here}")).unwrap();
-    session.run(&format!("UPDATE pair SET v = v WHERE id = {here}")).unwrap();
-    session.run("COMMIT").unwrap();
-    for leaving in ["SELECT v FROM pair", &format!("SELECT v FROM pair WHERE id = {there}"), "UPDATE pair SET v = 0"] {
-        session.run("BEGIN; SET TRANSACTION ISOLATION LEVEL SERIALIZABLE").unwrap();
-        session.run(&format!("SELECT v FROM pair WHERE id = {here}")).unwrap();
-        refused(session.run(leaving));
-        session.run("ROLLBACK").unwrap();
+
+    // On one datanode beside others there; not beside one over several.
+    begin(&mut one);
+    one.run(&read_here).unwrap();
+    begin(&mut other);
+    other.run(&read_here).unwrap();
+    other.run("COMMIT").unwrap();
+    begin(&mut other);
+    refused(other.run("SELECT sum(v) FROM pair"), SqlState::LOCK_NOT_AVAILABLE);
+    other.run("ROLLBACK").unwrap();
+    // It has a snapshot here, and none of the same moment there; the second time it has.
+    refused(one.run(&read_there), SqlState::SERIALIZATION_FAILURE);
+    one.run("ROLLBACK").unwrap();
+    for statement in [&read_there, "UPDATE pair SET v = v", "SELECT count(*) FROM pair a JOIN note b ON a.v = b.n"] {
+        one.run("BEGIN; SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; SAVEPOINT s").unwrap();
+        one.run(&read_here).unwrap();
+        one.run(statement).expect(statement);
+        assert_eq!(one.scalar("SHOW transaction_isolation").unwrap(), "serializable");
+        one.run("ROLLBACK TO s").unwrap();
+        begin(&mut other);
+        refused(other.run(&read_here), SqlState::LOCK_NOT_AVAILABLE);
+        other.run("ROLLBACK").unwrap();
+        one.run("COMMIT").unwrap();
     }
-    session.run("SET default_transaction_isolation = serializable").unwrap();
-    session.run(&format!("SELECT v FROM pair WHERE id = {here}")).unwrap();
-    refused(session.run("SELECT sum(v) FROM pair"));
-    refused(session.run("UPDATE pair SET v = 0"));
-    session.run("RESET default_transaction_isolation").unwrap();
-    session.run("SELECT sum(v) FROM pair").unwrap();
+    // One datanode was enough: the next ones stay on theirs.
+    begin(&mut one);
+    one.run(&read_here).unwrap();
+    one.run("COMMIT").unwrap();
+    begin(&mut one);
+    one.run(&read_here).unwrap();
+    begin(&mut other);
+    other.run(&read_here).unwrap();
+    other.run("COMMIT").unwrap();
+
+    // Statements alone are transactions too, and COPY, cursors and EXPLAIN read like a SELECT.
+    other.run("SET default_transaction_isolation = serializable").unwrap();
+    other.run(&read_here).unwrap();
+    let over_several = [
+        "SELECT sum(v) FROM pair",
+        "UPDATE pair SET v = 0",
+        "INSERT INTO pair SELECT id + 1000, v FROM pair",
+        "COPY pair TO STDOUT",
+        "COPY (SELECT count(*) FROM pair) TO STDOUT",
+        "EXPLAIN ANALYZE SELECT * FROM pair",
+    ];
+    for statement in over_several {
+        refused(other.run(statement), SqlState::LOCK_NOT_AVAILABLE);
+    }
+    begin(&mut other);
+    refused(other.run("DECLARE c CURSOR FOR SELECT * FROM pair"), SqlState::LOCK_NOT_AVAILABLE);
+    other.run("ROLLBACK").unwrap();
+    one.run("COMMIT").unwrap();
+    for statement in over_several {
+        other.run(statement).expect(statement);
+    }
+    other.run("DELETE FROM pair WHERE id > 1000").unwrap();
+    other.run("CREATE TABLE pairs AS SELECT * FROM pair; DROP TABLE pairs").unwrap();
 }
 
 /// What one coordinator has acknowledged the other shows at once, by every way of reading.

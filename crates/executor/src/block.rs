@@ -25,6 +25,7 @@ impl Session {
 
     fn open_block(&mut self, modes: String, isolation: Isolation, read_only: bool, replay: Vec<Replay>) {
         debug_assert!(self.block.is_none());
+        let reach = self.reach_of(isolation);
         self.cancel.begins();
         self.block = Some(Block {
             begin: format!("{}{modes}", isolation.begin()),
@@ -41,7 +42,7 @@ impl Session {
             read_only,
             isolation,
             cut: Cut::Pending,
-            anchor: None,
+            reach,
             wrote: false,
             snapshotless: false,
             locked: false,
@@ -87,10 +88,7 @@ impl Session {
 
     /// Are nodes to settle before they are read? Not for snapshots of a cut.
     pub(crate) fn settles(&self) -> bool {
-        let cut = self
-            .block
-            .as_ref()
-            .is_some_and(|block| block.isolation == Isolation::RepeatableRead && block.cut != Cut::Unneeded);
+        let cut = self.block.as_ref().is_some_and(|block| block.is_under_cut() && block.cut != Cut::Unneeded);
         !cut && self.is_consistent()
     }
 
@@ -183,6 +181,10 @@ impl Block {
     /// What a node that joins is sent.
     pub(crate) fn joining_commands(&self) -> String {
         let mut sql = self.begin.clone();
+        if let Some(lock) = self.reach.lock() {
+            sql.push_str("; ");
+            sql.push_str(lock);
+        }
         for step in &self.replay {
             match step {
                 Replay::Savepoint(name, _) => sql.push_str(&savepoint(name)),

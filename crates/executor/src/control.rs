@@ -99,9 +99,7 @@ impl Session {
     pub async fn isolation_may_have_changed(&mut self) -> Result<()> {
         if self.in_block() {
             let level = self.show_isolation("transaction_isolation").await?;
-            if let Some(block) = &mut self.block {
-                block.isolation = level;
-            }
+            self.isolation_is(level).await?;
         }
         Ok(())
     }
@@ -259,6 +257,7 @@ impl Session {
         query: &str,
         call: &Call,
     ) -> Result<NodeId> {
+        self.reach_for_several().await?;
         let is_read_only = self.is_read_only();
         let place = if is_read_only { KEEPER } else { self.home };
         let fields = self.describe(query, &call.declared_types()).await?.fields.unwrap_or_default();

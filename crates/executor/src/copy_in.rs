@@ -63,6 +63,7 @@ impl Session {
         source: CopySource<'_>,
         server_version: u32,
     ) -> Result<u64> {
+        self.reach_for_several().await?;
         self.atomically(async |this| match &plan.stage {
             Some(stage) => this.copy_staged(plan, stage, statement, options, source).await,
             None if !this.can_split(options).await? => {

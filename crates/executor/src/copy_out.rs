@@ -68,6 +68,7 @@ impl Session {
                 self.copy_streams(self.mode(), nodes, what, options, sink).await
             }
             CopySource::All { nodes, what } => {
+                self.reach_for_several().await?;
                 let query = copied_query(what);
                 let read = self.begin_read(nodes, [query.as_str()]).await?;
                 let result = self.copy_streams(Mode::InBlock, nodes, what, options, sink).await;
@@ -75,6 +76,7 @@ impl Session {
                 result
             }
             CopySource::Dag(dag) => {
+                self.reach_for_several().await?;
                 let call = Call::default();
                 let mut ready = self.begin_dag(dag, &call).await?;
                 let result = match self.up_to_last(dag, &mut ready, &call).await {
@@ -95,6 +97,7 @@ impl Session {
                 result
             }
             CopySource::Gather(gather) => {
+                self.reach_for_several().await?;
                 if self.is_read_only() {
                     self.refuse_temp_tables_beside(&gather.final_sql).await?;
                 }

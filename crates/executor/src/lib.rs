@@ -68,6 +68,7 @@ mod readers;
 mod redistribute;
 mod returning;
 mod run;
+mod serializable;
 mod session;
 mod settings;
 mod sight;

@@ -107,7 +107,7 @@ impl Session {
     /// The plan of one statement (no semicolon, no blanks round it), if one of its shape was planned before and the plan
     /// is sure to be the same; [`Session::plan`] otherwise.
     pub fn plan_quickly(&mut self, sql: &str, call: &Call) -> Option<Quick> {
-        if self.status() == b'E' || !self.is_ordinary() {
+        if self.status() == b'E' || !self.is_ordinary() || self.alone_is_serializable() {
             return None;
         }
         let loaded = self.context.current_catalog()?;

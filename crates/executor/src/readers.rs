@@ -27,6 +27,7 @@ use crate::gather::{Filled, copy_rows, without_position};
 use crate::held::Held;
 use crate::locks::Locks;
 use crate::portals::{self, Portal};
+use crate::serializable::Reach;
 use crate::session::{Mode, Session, take_links};
 use crate::snapshot::{CUT_MAX, Cut, Isolation};
 
@@ -57,7 +58,8 @@ impl Session {
     pub(crate) fn exchanges(&self) -> Exchanges<'static> {
         match &self.block {
             None => Exchanges::Seeing,
-            Some(block) if block.isolation == Isolation::Serializable || block.hides_schema() => Exchanges::No,
+            // Who has been to one datanode only does not get to others.
+            Some(block) if matches!(block.reach, Reach::Narrow(Some(_))) || block.hides_schema() => Exchanges::No,
             Some(_) if self.is_blind() => Exchanges::Blind(&[]),
             Some(_) => Exchanges::Seeing,
         }

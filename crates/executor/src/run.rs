@@ -44,7 +44,10 @@ impl Session {
     pub async fn run(&mut self, plan: &Plan, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
         self.keep_session_state(plan);
         self.note_write(writes(plan));
-        let result = Box::pin(self.dispatch(plan, call, output)).await;
+        let result = match self.reach_for(plan).await {
+            Ok(()) => Box::pin(self.dispatch(plan, call, output)).await,
+            Err(error) => Err(error),
+        };
         let result = self.conclude(result).await;
         self.note_outdated(result.as_ref().err(), output.is_untouched());
         result
@@ -52,7 +55,7 @@ impl Session {
 
     /// The home node's backend remembers the last value of a sequence and holds advisory locks: after a statement with either
     /// it stays with the session and ends with it, so that no other session finds what was left there.
-    fn keep_session_state(&mut self, plan: &Plan) {
+    pub(crate) fn keep_session_state(&mut self, plan: &Plan) {
         match plan {
             Plan::Forward(forward) => self.keep_sequence_state(&forward.sql),
             Plan::Gather(gather) => self.keep_sequence_state(&gather.final_sql.text),

@@ -24,6 +24,7 @@ use crate::held::{BEGIN, Held, Own};
 use crate::listen::{Change, Listening};
 use crate::load::Loaded;
 use crate::pool::Identity;
+use crate::serializable::Reach;
 use crate::settings::Settings;
 use crate::sight::{Settling, Sight};
 use crate::snapshot::{Cut, Isolation};
@@ -70,8 +71,7 @@ pub(crate) struct Block {
     pub(crate) read_only: bool,
     pub(crate) isolation: Isolation,
     pub(crate) cut: Cut,
-    /// The one node of a SERIALIZABLE transaction.
-    pub(crate) anchor: Option<NodeId>,
+    pub(crate) reach: Reach,
     /// It has, or may have, changed or locked something.
     pub(crate) wrote: bool,
     /// What is being run takes no snapshot (SHOW, LOCK TABLE).
@@ -131,6 +131,8 @@ pub struct Session {
     pub(crate) sight: Sight,
     /// `default_transaction_isolation` of the home node's backends.
     pub(crate) server_isolation: Isolation,
+    /// An earlier SERIALIZABLE transaction had to leave its datanode: see [`serializable`](crate::serializable).
+    pub(crate) goes_wide: bool,
     /// `statement_timeout` of the home node's backends.
     pub(crate) server_timeout: Option<std::time::Duration>,
     /// The catalog that the present statement was planned with has constraints or triggers that are INITIALLY DEFERRED.
@@ -177,6 +179,7 @@ impl Session {
             must_replan: false,
             sight,
             server_isolation: Isolation::default(),
+            goes_wide: false,
             server_timeout: None,
             catalog_defers: false,
             sink: home,
@@ -342,7 +345,7 @@ impl Session {
     /// For what reads no rows of the user's: a SERIALIZABLE transaction may ask one node and run on another.
     pub(crate) async fn hold_to_ask(&mut self, node: NodeId) -> Result<()> {
         match &self.block {
-            Some(block) if block.isolation == Isolation::Serializable => self.hold_as_is(node, Mode::InBlock).await,
+            Some(block) if matches!(block.reach, Reach::Narrow(_)) => self.hold_as_is(node, Mode::InBlock).await,
             _ => self.hold(node, self.mode()).await,
         }
     }

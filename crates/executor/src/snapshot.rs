@@ -18,7 +18,7 @@
 //!  autocommit, several       BEGIN … REPEATABLE READ ─ cut ─ snapshots ─ statement ─ ROLLBACK
 //!  READ COMMITTED block      as autocommit, beside the block, until it has written; then see `portals`
 //!  REPEATABLE READ block     cut over all nodes, once
-//!  SERIALIZABLE block        one node, or 0A000
+//!  SERIALIZABLE block        one node as it is, or as REPEATABLE READ with all others kept off ([`serializable`](crate::serializable))
 //! ```
 //!
 //! Weaker, in a READ COMMITTED block that has written: a query that gathers rows and whose last step also reads tables of the
@@ -41,6 +41,7 @@ use crate::context::Context;
 use crate::held::Own;
 use crate::locks::Locks;
 use crate::portals;
+use crate::serializable::Reach;
 use crate::session::{BESIDE, Block, KEEPER, Mode, Session};
 
 /// Longest wait for a cut that holds, and for nodes whose transactions are in doubt.
@@ -298,28 +299,30 @@ impl Session {
 
     /// What the block's isolation level asks for before it goes to `node`.
     pub(crate) async fn enter_node(&mut self, node: NodeId) -> Result<()> {
-        let (place, is_consistent) = (self.place(node), self.is_consistent());
-        let Some(block) = &mut self.block else { return Ok(()) };
-        match block.isolation {
-            _ if block.snapshotless => Ok(()),
-            Isolation::ReadCommitted => Ok(()),
-            Isolation::Serializable => match block.anchor.replace(place) {
-                Some(anchor) if anchor != place => {
-                    block.anchor = Some(anchor);
-                    Err(beyond_one_node())
-                }
-                _ => Ok(()),
-            },
-            Isolation::RepeatableRead if block.cut != Cut::Pending || !is_consistent => Ok(()),
-            Isolation::RepeatableRead => {
-                let nodes = self.context.nodes();
-                Box::pin(self.take_cut(&nodes)).await?;
-                if let Some(block) = &mut self.block {
-                    block.cut = Cut::Taken;
-                }
-                Ok(())
-            }
+        let place = self.place(node);
+        if self.block.as_ref().is_none_or(|block| block.snapshotless) {
+            return Ok(());
         }
+        self.reach_node(place)?;
+        let Some(block) = self.block.as_ref().filter(|block| block.is_under_cut() && block.cut == Cut::Pending) else {
+            return Ok(());
+        };
+        let nodes = self.context.nodes();
+        let cut = match (self.is_consistent(), block.reach) {
+            (true, _) => {
+                Box::pin(self.take_cut(&nodes)).await?;
+                Cut::Taken
+            }
+            (false, Reach::Wide(..)) => {
+                self.open_in_turn(&nodes).await?;
+                Cut::Unneeded
+            }
+            (false, _) => return Ok(()),
+        };
+        if let Some(block) = &mut self.block {
+            block.cut = cut;
+        }
+        Ok(())
     }
 
     /// What follows takes no snapshot in PostgreSQL and must not make the block take one here.
@@ -333,7 +336,7 @@ impl Session {
     async fn take_cut(&mut self, nodes: &[NodeId]) -> Result<()> {
         let deadline = Instant::now() + CUT_MAX;
         loop {
-            self.open_on(nodes).await?;
+            self.open_in_turn(nodes).await?;
             if self.try_cut(nodes, deadline).await? {
                 return Ok(());
             }
@@ -435,8 +438,8 @@ pub(crate) fn generation(value: &[u8]) -> Option<i64> {
 }
 
 fn beyond_one_node() -> PgError {
-    PgError::unsupported("a SERIALIZABLE transaction over several datanodes")
-        .hint("Pin the distribution keys so that it stays on one datanode, or use REPEATABLE READ.")
+    PgError::unsupported("this statement over several datanodes, as a SERIALIZABLE transaction of its own,")
+        .hint("Run it in a block, or SET default_transaction_isolation = 'repeatable read'.")
 }
 
 /// 57P03 after [`CUT_MAX`].

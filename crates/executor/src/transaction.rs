@@ -222,6 +222,7 @@ impl Session {
     pub(crate) fn end_block(&mut self) {
         self.statement_finished();
         self.names_restored();
+        self.reach_ended();
         self.block = None;
         self.settings_mut().block_ended();
         for (node, held) in &mut self.held {

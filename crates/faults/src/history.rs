@@ -1,7 +1,7 @@
 //! Random transactions over lists, recorded for the [checker](crate::checker).
 //!
 //! Clients of all coordinators read and append to a few rows that lie on different datanodes, in one statement or in blocks of
-//! either isolation level, one row or several a statement. Every so often the rows in use give way to fresh ones, so
+//! either isolation level, or all in SERIALIZABLE ones, one row or several a statement. Every so often the rows in use give way to fresh ones, so
 //! that lists stay short.
 
 use std::collections::BTreeMap;
@@ -35,13 +35,22 @@ pub struct Options {
     pub seed: u64,
     /// Run in each session first.
     pub setup: String,
+    /// Of all transactions; else statements alone, and blocks of READ COMMITTED and REPEATABLE READ.
+    pub level: Option<Level>,
 }
 
 impl Options {
     /// Six clients over all coordinators.
     pub fn new(duration: Duration, seed: u64) -> Self {
         // Rows are not locked in one order: waits in a circle over several datanodes end by this.
-        Self { clients: 6, duration, seed, setup: "SET lock_timeout = '100ms'".into() }
+        Self { clients: 6, duration, seed, setup: "SET lock_timeout = '100ms'".into(), level: None }
+    }
+
+    /// All transactions of one level, also statements alone. They wait for whole transactions of others.
+    #[must_use]
+    pub fn at(self, level: Level) -> Self {
+        let setup = format!("SET default_transaction_isolation = '{}'; SET lock_timeout = '300ms'", name(level));
+        Self { setup, level: Some(level), ..self }
     }
 }
 
@@ -78,6 +87,7 @@ pub fn run<T>(cluster: &Cluster, options: &Options, meanwhile: impl FnOnce(Insta
     let end = begin + options.duration;
     let workload = Workload {
         setup: &options.setup,
+        level: options.level,
         begin,
         end,
         transactions: AtomicU64::new(0),
@@ -123,6 +133,7 @@ fn lists(rows: Vec<Vec<String>>) -> Result<Vec<(Key, Vec<Element>)>> {
 
 struct Workload<'a> {
     setup: &'a str,
+    level: Option<Level>,
     begin: Instant,
     end: Instant,
     transactions: AtomicU64,
@@ -140,10 +151,11 @@ impl Workload<'_> {
     fn client(&self, port: u16, mut rng: Rng) {
         let mut session = Session::new(port, self.setup);
         while Instant::now() < self.end && session.connect_until(self.end) {
-            let (transaction, error) = match rng.below(5) {
-                0 => self.single(&mut session, &mut rng),
-                1 | 2 => self.block(&mut session, &mut rng, Level::ReadCommitted),
-                _ => self.block(&mut session, &mut rng, Level::RepeatableRead),
+            let (transaction, error) = match (rng.below(5), self.level) {
+                (0, level) => self.single(&mut session, &mut rng, level.unwrap_or(Level::ReadCommitted)),
+                (_, Some(level)) => self.block(&mut session, &mut rng, level),
+                (1 | 2, None) => self.block(&mut session, &mut rng, Level::ReadCommitted),
+                (_, None) => self.block(&mut session, &mut rng, Level::RepeatableRead),
             };
             if transaction.outcome != Outcome::Committed {
                 session.abandon();
@@ -157,7 +169,7 @@ impl Workload<'_> {
     }
 
     /// A statement that is its own transaction.
-    fn single(&self, session: &mut Session, rng: &mut Rng) -> (Transaction, Option<PgError>) {
+    fn single(&self, session: &mut Session, rng: &mut Rng, level: Level) -> (Transaction, Option<PgError>) {
         let begin = self.now();
         let (mut statements, outcome, error) = match self.plan(rng) {
             Plan::Read(keys) => match self.read(session, &keys) {
@@ -174,17 +186,13 @@ impl Workload<'_> {
         let end = if outcome == Outcome::Unknown { u64::MAX } else { self.now() };
         let span = Span { begin, end };
         statements.iter_mut().for_each(|statement| statement.span = span);
-        (Transaction { level: Level::ReadCommitted, statements, outcome, commit: span }, error)
+        (Transaction { level, statements, outcome, commit: span }, error)
     }
 
     fn block(&self, session: &mut Session, rng: &mut Rng, level: Level) -> (Transaction, Option<PgError>) {
         let nothing = Span { begin: self.now(), end: u64::MAX };
         let mut transaction = Transaction { level, statements: Vec::new(), outcome: Outcome::Refused, commit: nothing };
-        let name = match level {
-            Level::ReadCommitted => "READ COMMITTED",
-            Level::RepeatableRead => "REPEATABLE READ",
-        };
-        if let Err(error) = session.run(&format!("BEGIN ISOLATION LEVEL {name}")) {
+        if let Err(error) = session.run(&format!("BEGIN ISOLATION LEVEL {}", name(level))) {
             return (transaction, Some(error));
         }
         for _ in 0..1 + rng.below(STATEMENTS_MAX) {
@@ -240,6 +248,14 @@ impl Workload<'_> {
 
     fn now(&self) -> u64 {
         self.begin.elapsed().as_nanos() as u64
+    }
+}
+
+fn name(level: Level) -> &'static str {
+    match level {
+        Level::ReadCommitted => "read committed",
+        Level::RepeatableRead => "repeatable read",
+        Level::Serializable => "serializable",
     }
 }
 

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use faults::Outcome;
-use faults::checker::{Element, History, Key, Kind, Level, Span, Statement, Step, Transaction, check};
+use faults::checker::{
+    Element, History, Key, Kind, Level, Span, Statement, Step, Transaction, check, check_serializable,
+};
 
 const ALWAYS: Span = Span { begin: 0, end: u64::MAX };
 
@@ -49,6 +51,24 @@ fn expect(expected: &[Kind], transactions: Vec<Transaction>, finals: &[(Key, &[E
     kinds.sort();
     kinds.dedup();
     assert_eq!(kinds, expected, "{anomalies:#?}");
+}
+
+#[test]
+fn write_skew_is_no_row_of_transactions() {
+    let skew = |level| {
+        let one = transaction(level, vec![read(&[(1, &[]), (2, &[])]), append(&[1], 10)]);
+        let other = transaction(level, vec![read(&[(1, &[]), (2, &[])]), append(&[2], 11)]);
+        vec![one, other]
+    };
+    let finals = BTreeMap::from([(1, vec![10]), (2, vec![11])]);
+    let history = |transactions| History { transactions, finals: finals.clone() };
+    let found = check_serializable(&history(skew(Level::Serializable)));
+    assert_eq!(found.iter().map(|anomaly| anomaly.kind).collect::<Vec<_>>(), [Kind::WriteSkew], "{found:?}");
+    assert_eq!(check(&history(skew(Level::Serializable))), []);
+    // One that was refused was shown what it was shown.
+    let mut refused = skew(Level::Serializable);
+    refused[1] = with(Outcome::Refused, transaction(Level::Serializable, vec![read(&[(1, &[]), (2, &[])])]));
+    assert_eq!(check_serializable(&History { transactions: refused, finals: BTreeMap::from([(1, vec![10])]) }), []);
 }
 
 #[test]

@@ -37,8 +37,8 @@ fn duration() -> Duration {
 #[test]
 fn one_stock_server_passes_all_of_it() {
     let server = Cluster::stock(2).expect("a stock server");
-    let peaceful: [fn(&Cluster, Duration); 5] =
-        [bank_in_peace, copies_in_peace, long_fork, monotonic_reads, history_in_peace];
+    let peaceful: [fn(&Cluster, Duration); 6] =
+        [bank_in_peace, copies_in_peace, long_fork, monotonic_reads, history_in_peace, serializable];
     peaceful.iter().for_each(|test| test(&server, Duration::from_secs(1)));
 }
 
@@ -149,6 +149,35 @@ fn history_in_peace(cluster: &Cluster, duration: Duration) {
     let options = history::Options::new(duration, seed());
     let (recording, ()) = history::run(cluster, &options, |_| ());
     judge(cluster, recording);
+}
+
+#[test]
+fn serializable_transactions_might_have_run_one_after_the_other() {
+    serializable(&cluster(), duration() * 2);
+}
+
+fn serializable(cluster: &Cluster, duration: Duration) {
+    let not_in_a_row = |level, duration| {
+        history::create(cluster).expect("a table");
+        let options = history::Options::new(duration, seed()).at(level);
+        let (mut recording, ()) = history::run(cluster, &options, |_| ());
+        settle::until_quiet(cluster, RESOLVED_MAX).expect("nothing is in doubt");
+        recording.history.finals = history::finals(cluster).expect("the datanodes answer");
+        let [committed, refused] = [Outcome::Committed, Outcome::Refused].map(|outcome| recording.count(outcome));
+        let (skews, other) = (checker::check_serializable(&recording.history), checker::check(&recording.history));
+        eprintln!(
+            "{level:?}: {committed} committed, {refused} refused; errors {:?}; {} skews",
+            recording.errors,
+            skews.len()
+        );
+        assert!(other.is_empty(), "{} anomalies, first {}", other.len(), other[0]);
+        assert!(committed > 50, "too little was done");
+        skews
+    };
+    let skews = not_in_a_row(Level::Serializable, duration);
+    assert!(skews.is_empty(), "{} anomalies, first {}", skews.len(), skews[0]);
+    // It could have seen one.
+    assert!(!not_in_a_row(Level::RepeatableRead, duration).is_empty(), "the test cannot see anything");
 }
 
 #[test]

@@ -59,6 +59,18 @@ impl Graph {
         graph
     }
 
+    /// One node for each transaction.
+    pub(super) fn of_whole(transactions: &[Transaction]) -> Self {
+        let mut graph = Self::new(&[]);
+        for (number, transaction) in transactions.iter().enumerate() {
+            let node = graph.node(Moment::Commit(number));
+            graph.snapshots.push(vec![node; transaction.statements.len()]);
+            graph.commits.push(node);
+            graph.levels.push(transaction.level);
+        }
+        graph
+    }
+
     fn node(&mut self, moment: Moment) -> usize {
         self.moments.push(moment);
         self.edges.push(Vec::new());
@@ -73,7 +85,7 @@ impl Graph {
         let mut snapshots: Vec<usize> = Vec::new();
         for (index, statement) in transaction.statements.iter().enumerate() {
             match (transaction.level, snapshots.last().copied()) {
-                (Level::RepeatableRead, Some(first)) => snapshots.push(first),
+                (Level::RepeatableRead | Level::Serializable, Some(first)) => snapshots.push(first),
                 (_, before) => {
                     let node = self.node(Moment::Snapshot(number, index));
                     spans.push((node, statement.span));
@@ -115,7 +127,7 @@ impl Graph {
         let snapshots = &self.snapshots[next];
         let seen_by = match self.levels[next] {
             Level::ReadCommitted => snapshots.get(statement + 1),
-            Level::RepeatableRead => snapshots.first(),
+            Level::RepeatableRead | Level::Serializable => snapshots.first(),
         };
         let (from, to) = (self.commits[one], [seen_by.copied(), Some(self.commits[next])]);
         to.into_iter().flatten().for_each(|to| self.edge(from, to, Link::Ww(key)));
