@@ -79,6 +79,12 @@ impl Session {
         }
     }
 
+    /// The same for a body that the coordinator runs: its expressions are the home node's, wherever its rows are.
+    pub async fn reach_for_body(&mut self) -> Result<()> {
+        let reached = self.reach_for_several().await;
+        self.conclude(reached).await
+    }
+
     /// The same for what needs several datanodes.
     pub(crate) async fn reach_for_several(&mut self) -> Result<()> {
         match self.block.as_ref().map(|block| block.reach) {

@@ -130,7 +130,7 @@ impl ClientHost<'_> {
         if !self.client.session.in_block() {
             self.client.session.begin(None, "", None);
         }
-        Ok(())
+        self.client.session.reach_for_body().await
     }
 
     async fn open_cursor(&mut self, opening: Opening) -> Result<String> {

@@ -92,7 +92,10 @@ impl Client {
                 self.routines = Routines { portals, ..Routines::default() };
             }
             let caller = if is_alone { Caller::Alone } else { Caller::Inside };
-            let outcome = self.bodies(routine, statement, call, caller).await;
+            let outcome = match self.session.reach_for_body().await {
+                Ok(()) => self.bodies(routine, statement, call, caller).await,
+                Err(error) => Err(error),
+            };
             self.capture = captured;
             let outcome = match outcome {
                 Ok(rest) => self.rest(rest, statement, call, spool).await,
