@@ -12,7 +12,7 @@ use crate::call::Call;
 use crate::output::Output;
 use crate::own_settings::{self, STATEMENT_TIMEOUT};
 use crate::run::Completion;
-use crate::session::{KEEPER, Mode, Session};
+use crate::session::{KEEPER, Mode, Replay, Session};
 use crate::snapshot::Isolation;
 
 impl Session {
@@ -69,6 +69,32 @@ impl Session {
             self.note_own_setting(STATEMENT_TIMEOUT, None);
         }
         self.default_isolation_may_have_changed(name.unwrap_or("transaction_isolation")).await
+    }
+
+    /// Sends a `SET` that was accepted by the home node to the other links of the block and remembers it for those
+    /// that join. Outside a block nothing is to be done: the settings are replayed at the next use of each link.
+    pub(crate) async fn spread_set(&mut self, sql: &str) -> Result<()> {
+        let others: Vec<NodeId> = self.begun().into_iter().filter(|node| *node != self.home).collect();
+        self.broadcast(&others, sql).await?;
+        if let Some(block) = &mut self.block {
+            block.replay.push(Replay::Set(sql.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// After a committed block: links carry the session's new settings already.
+    pub(crate) fn settings_committed(&mut self) {
+        let fingerprint = self.settings.fingerprint();
+        for held in self.held.values_mut().filter(|held| held.begun) {
+            held.link.applied_settings = fingerprint;
+        }
+    }
+
+    /// After a rolled back block: settings go back to where they were.
+    pub(crate) fn settings_rolled_back(&mut self) {
+        if let Some(block) = &self.block {
+            self.settings = block.settings_at_begin.clone();
+        }
     }
 
     /// SHOW takes no snapshot.
