@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use pgerror::{PgError, Result, SqlState};
-use txn::decision::SCHEMA_SQL;
+use txn::decision::{LAYOUT, SCHEMA_SQL};
 
 use crate::config::{COORDINATOR_ID_FIRST, Config, Datanode, GTM_ID, Gtm, gtm_name};
 use crate::sql::{Session, literal};
@@ -76,7 +76,7 @@ async fn prepare_all(nodes: &[Node<'_>], config: &Config, cluster_id: &str, toke
     for node in nodes {
         let script = format!(
             "BEGIN;\nSET LOCAL client_min_messages = warning;\n{METADATA_SQL}\n{SCHEMA_SQL}\n{rows}\n\
-             INSERT INTO loxo.identity VALUES ({}, {});\nINSERT INTO loxo.capture_token (token) VALUES ({});\n\
+             INSERT INTO loxo.identity VALUES ({}, {}, {LAYOUT});\nINSERT INTO loxo.capture_token (token) VALUES ({});\n\
              PREPARE TRANSACTION '{GID_PREFIX}{cluster_id}';",
             node.id,
             literal(cluster_id),
@@ -174,4 +174,21 @@ pub(crate) fn standby_sql(config: &Config) -> Option<String> {
     let rows: Vec<String> = config.gtms.iter().enumerate().skip(1).map(gtm_row).collect();
     let into = "INSERT INTO loxo.node (id, name, type, host, port, is_primary, is_preferred) VALUES";
     (!rows.is_empty()).then(|| format!("{into} {} ON CONFLICT (id) DO NOTHING", rows.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Coordinators tell clusters that they cannot work with by the number alone.
+    #[test]
+    fn other_metadata_have_another_number() {
+        let fnv = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        let text = METADATA_SQL.bytes().chain(SCHEMA_SQL.bytes()).fold(0xcbf2_9ce4_8422_2325, fnv);
+        assert_eq!(
+            (LAYOUT, text),
+            (2, 13_384_550_293_502_730_669),
+            "the metadata have changed: raise LAYOUT, and put both numbers here"
+        );
+    }
 }

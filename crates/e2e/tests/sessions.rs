@@ -595,4 +595,11 @@ fn a_broken_table_is_alone() {
     {
         session.run(sql).expect(sql);
     }
+    // Metadata that another version of ours has made are left alone.
+    let mut node = cluster.connect_datanode(0).expect("a datanode's session");
+    node.run("UPDATE loxo.identity SET layout = layout - 1").unwrap();
+    session.run("CREATE TABLE last (id int)").expect("a schema change, after which the catalog is read anew");
+    let error = session.run("SELECT * FROM whole").expect_err("metadata of another version");
+    assert_eq!(error.code(), SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, "{error:?}");
+    assert!(error.message().contains("another version of loxo"), "{error:?}");
 }

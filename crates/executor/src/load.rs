@@ -18,6 +18,7 @@ use catalog::{
 use pgerror::{PgError, Result, SqlState};
 use pgproto::Connection;
 use placement::BucketMap;
+use txn::decision::LAYOUT;
 
 /// A catalog and what goes with it.
 #[derive(Debug)]
@@ -109,6 +110,7 @@ pub(crate) async fn load(connection: &mut Connection, own_version: Option<u64>) 
                 .detail(error.message())
                 .hint("Prepare the cluster with `loxo up` or `loxo init --config FILE`."))
         }
+        Err(error) if error.code() == SqlState::UNDEFINED_COLUMN => Err(other_layout().detail(error.message())),
         Err(error) if error.code() == SqlState::LOCK_NOT_AVAILABLE => {
             Err(PgError::new(SqlState::LOCK_NOT_AVAILABLE, "the catalog could not be read within 30 s")
                 .detail("A transaction holds a table locked that a view reads.")
@@ -118,9 +120,17 @@ pub(crate) async fn load(connection: &mut Connection, own_version: Option<u64>) 
     }
 }
 
+fn other_layout() -> PgError {
+    PgError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, "the datanodes' metadata are of another version of loxo")
+        .hint("Use the loxo that made the cluster; to move on, dump with pg_dump through it and restore into a new cluster.")
+}
+
 async fn read_all(connection: &mut Connection, own_version: Option<u64>) -> Result<Catalog> {
     let version = connection.query_rows(VERSION).await?;
     let row = version.first().ok_or_else(|| PgError::internal("loxo.catalog_version is empty"))?;
+    if number::<i32>(row, 3)? != LAYOUT {
+        return Err(other_layout());
+    }
     let mut builder = Builder::new(own_version.map_or_else(|| number(row, 0), Ok)?, number(row, 1)?);
     builder.defers_constraints(flag(row, 2)?);
     read_nodes(connection, &mut builder).await?;
@@ -400,7 +410,7 @@ pub(crate) fn travels_in_binary(oid: Oid) -> bool {
 }
 
 const VERSION: &str = "SELECT version, current_setting('server_version_num'), \
-     EXISTS (SELECT FROM pg_trigger WHERE tginitdeferred) FROM loxo.catalog_version";
+     EXISTS (SELECT FROM pg_trigger WHERE tginitdeferred), (SELECT layout FROM loxo.identity) FROM loxo.catalog_version";
 
 const SCHEMAS: &str = "SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_(toast|temp)'";
 

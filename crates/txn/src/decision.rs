@@ -33,6 +33,9 @@ use crate::user_prepared;
 /// Makes what this crate needs on a datanode, in the database of the tables; idempotent, to be run by a superuser.
 pub const SCHEMA_SQL: &str = include_str!("../sql/schema.sql");
 
+/// How schema `loxo` is laid out on a datanode, in `loxo.identity`: a coordinator works with its own layout only.
+pub const LAYOUT: i32 = 2;
+
 /// How long a transaction waits for a gtm that registers its coordinator.
 const REGISTRATION_MAX: Duration = Duration::from_secs(10);
 
