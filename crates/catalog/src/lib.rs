@@ -16,9 +16,11 @@ use placement::{BucketMap, KeyType};
 mod builder;
 mod code;
 mod distribution;
+mod rule;
 pub use builder::Builder;
 pub use code::{Captured, Code, Verdict};
 pub use distribution::{Distribution, KeyColumn, MapId};
+pub use rule::{Rule, RuleEvent, RuleState};
 
 /// A datanode's place in [`Catalog::nodes`]; small, dense, stable for the life of a node. Also the value that a
 /// [`BucketMap`] holds.
@@ -128,6 +130,8 @@ pub struct ForeignKey {
     pub columns: Vec<AttNum>,
     pub referenced: Oid,
     pub referenced_columns: Vec<AttNum>,
+    /// ON DELETE or ON UPDATE changes rows.
+    pub acts: bool,
     /// ON UPDATE CASCADE.
     pub cascades: bool,
     /// Columns that SET NULL and SET DEFAULT give another value.
@@ -166,7 +170,8 @@ pub struct Relation {
     pub has_triggers: bool,
     /// Triggers that the coordinator runs.
     pub captured: Vec<Captured>,
-    pub has_rules: bool,
+    /// By name, as PostgreSQL takes them.
+    pub rules: Vec<Rule>,
     /// Functions that the nodes call by themselves when rows are read or changed.
     pub code: Option<Arc<Code>>,
     /// `pg_class.reltuples` summed over the nodes, at least 0. An estimate.
@@ -241,6 +246,7 @@ pub struct Catalog {
     server_version: u32,
     defers_constraints: bool,
     captures: bool,
+    has_rules: bool,
 }
 
 impl Catalog {
@@ -349,10 +355,12 @@ impl Catalog {
         self.operators.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// Does reading the catalog wait for those who have locked a table? View definitions are printed under a lock; defaults,
-    /// too, from PostgreSQL 17 on.
+    /// Does reading the catalog wait for those who have locked a table? Views' definitions and rules are printed under a lock;
+    /// defaults, too, from PostgreSQL 17 on.
     pub fn prints_under_locks(&self) -> bool {
-        self.server_version >= 170_000 || self.relations.values().any(|relation| relation.view_definition.is_some())
+        self.server_version >= 170_000
+            || self.has_rules
+            || self.relations.values().any(|relation| relation.view_definition.is_some())
     }
 
     /// Is there a constraint or a constraint trigger that is INITIALLY DEFERRED, on any table?
@@ -363,6 +371,11 @@ impl Catalog {
     /// Does a change of any table make the coordinator run a trigger?
     pub fn captures(&self) -> bool {
         self.captures
+    }
+
+    /// Has any table or view a rule?
+    pub fn has_rules(&self) -> bool {
+        self.has_rules
     }
 
     /// Is there a nondeterministic collation of this name in any schema? With `None`: of any name?

@@ -307,6 +307,20 @@ $$;
 COMMENT ON FUNCTION loxo.pg_trigger() IS
     'The triggers as users made them. Coordinators read it wherever a query names pg_trigger.';
 
+-- Coordinators follow rules, datanodes do not: those of tables are, to PostgreSQL, rules for replicas.
+CREATE FUNCTION loxo.pg_rewrite() RETURNS TABLE (
+        oid oid, rulename name, ev_class oid, ev_type "char", ev_enabled "char", is_instead bool, ev_qual pg_node_tree,
+        ev_action pg_node_tree, tableoid oid)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT r.oid, r.rulename, r.ev_class, r.ev_type,
+           CASE r.ev_enabled WHEN 'R' THEN 'O' ELSE r.ev_enabled END,
+           r.is_instead, r.ev_qual, r.ev_action, r.tableoid
+    FROM pg_catalog.pg_rewrite AS r
+$$;
+COMMENT ON FUNCTION loxo.pg_rewrite() IS
+    'The rules as users made them. Coordinators read it wherever a query names pg_rewrite.';
+
 CREATE VIEW loxo.triggers AS
     SELECT * FROM information_schema.triggers WHERE action_statement <> 'EXECUTE FUNCTION loxo.capture()';
 COMMENT ON VIEW loxo.triggers IS 'The same for information_schema.triggers.';

@@ -46,7 +46,6 @@ INSERT INTO watched VALUES (1, 'a'), (2, 'b');
 UPDATE watched SET v = 'changed' WHERE k = 1;
 SELECT * FROM watched ORDER BY k;
 DROP TRIGGER touch ON watched;
--- refused
 CREATE RULE no_delete AS ON DELETE TO watched DO INSTEAD NOTHING;
 DELETE FROM watched;
 SELECT count(*) FROM watched;

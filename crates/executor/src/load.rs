@@ -13,7 +13,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use catalog::{
     Builder, Captured, Catalog, Code, Column, Distribution, FIRST_USER_OID, ForeignKey, Function, Generated, Group,
-    KeyColumn, MapId, Node, NodeId, Oid, Persistence, Relation, RelationKind, UniqueKey, UserType,
+    KeyColumn, MapId, Node, NodeId, Oid, Persistence, Relation, RelationKind, Rule, RuleEvent, RuleState, UniqueKey,
+    UserType,
 };
 use pgerror::{PgError, Result, SqlState};
 use pgproto::Connection;
@@ -113,7 +114,7 @@ pub(crate) async fn load(connection: &mut Connection, own_version: Option<u64>) 
         Err(error) if error.code() == SqlState::UNDEFINED_COLUMN => Err(other_layout().detail(error.message())),
         Err(error) if error.code() == SqlState::LOCK_NOT_AVAILABLE => {
             Err(PgError::new(SqlState::LOCK_NOT_AVAILABLE, "the catalog could not be read within 30 s")
-                .detail("A transaction holds a table locked that a view reads.")
+                .detail("A transaction holds a table locked that a view reads, or that has a rule.")
                 .hint("End the transaction with the ACCESS EXCLUSIVE lock: see pg_locks on the primary datanode."))
         }
         Err(error) => Err(error),
@@ -215,6 +216,7 @@ async fn read_relations(connection: &mut Connection, mut builder: Builder) -> Re
     let mut other_unique = by_relation(connection.query_rows(OTHER_UNIQUE).await?)?;
     let mut code = by_relation(connection.query_rows(CODE).await?)?;
     let mut captured = by_relation(connection.query_rows(CAPTURED).await?)?;
+    let mut rules = by_relation(connection.query_rows(RULES).await?)?;
     let mut foreign_keys = by_relation(connection.query_rows(FOREIGN_KEYS).await?)?;
     // Key types of domains need the types, which are in the builder: freeze a copy of what is there so far.
     let types = connection.query_rows(DOMAIN_BASES).await?;
@@ -241,17 +243,17 @@ async fn read_relations(connection: &mut Connection, mut builder: Builder) -> Re
             },
             columns,
             distribution,
-            by_default: flag(&row, 18)?,
+            by_default: flag(&row, 17)?,
             view_definition: optional(&row, 5)?.map(|sql| sql.trim_end().trim_end_matches(';').to_owned()),
             is_barrier: flag(&row, 6)?,
-            check_option: flag(&row, 17)?,
+            check_option: flag(&row, 16)?,
             other_unique: other_unique
                 .remove(&oid)
                 .unwrap_or_default()
                 .iter()
                 .map(|row| numbers(optional(row, 1)?))
                 .collect::<Result<_>>()?,
-            has_exclusion: flag(&row, 19)?,
+            has_exclusion: flag(&row, 18)?,
             unique_keys: unique_keys.remove(&oid).unwrap_or_default().iter().map(unique_key).collect::<Result<_>>()?,
             foreign_keys: foreign_keys
                 .remove(&oid)
@@ -264,9 +266,9 @@ async fn read_relations(connection: &mut Connection, mut builder: Builder) -> Re
             has_children: flag(&row, 9)?,
             has_triggers: flag(&row, 10)?,
             captured: captured.remove(&oid).unwrap_or_default().iter().map(captured_trigger).collect::<Result<_>>()?,
-            has_rules: flag(&row, 11)?,
+            rules: rules.remove(&oid).unwrap_or_default().iter().map(rule).collect::<Result<_>>()?,
             code: code.remove(&oid).map(|rows| called(&rows)).transpose()?,
-            rows: number::<f64>(&row, 12)?.max(0.0),
+            rows: number::<f64>(&row, 11)?.max(0.0),
         });
     }
     Ok(builder.build())
@@ -320,6 +322,7 @@ fn foreign_key(row: &Row) -> Result<ForeignKey> {
         referenced_columns: numbers(optional(row, 4)?)?,
         cascades: flag(row, 5)?,
         resets: numbers(optional(row, 6)?)?,
+        acts: flag(row, 7)?,
     })
 }
 
@@ -331,6 +334,22 @@ fn captured_trigger(row: &Row) -> Result<Captured> {
         has_transition_table: flag(row, 3)?,
         is_enabled: flag(row, 4)?,
     })
+}
+
+fn rule(row: &Row) -> Result<Rule> {
+    let event = match letter(row, 2)? {
+        '2' => RuleEvent::Update,
+        '3' => RuleEvent::Insert,
+        '4' => RuleEvent::Delete,
+        other => return Err(PgError::internal(format!("unknown event of a rule \"{other}\""))),
+    };
+    // On a view PostgreSQL never gets to see the statement.
+    let state = match (letter(row, 3)?, letter(row, 5)?) {
+        ('D', _) | ('R', 'v') => RuleState::Disabled,
+        ('R', _) | (_, 'v') => RuleState::Enabled,
+        _ => RuleState::OnNodes,
+    };
+    Ok(Rule { name: text(row, 1)?.to_owned(), event, state, definition: text(row, 4)?.to_owned() })
 }
 
 fn called(rows: &[Row]) -> Result<Arc<Code>> {
@@ -358,18 +377,18 @@ fn distribution(
     domains: &HashMap<Oid, Oid>,
     builder: &Builder,
 ) -> Result<Distribution> {
-    let Some(locator) = optional(row, 13)? else {
+    let Some(locator) = optional(row, 12)? else {
         return Ok(match kind {
             RelationKind::View => Distribution::View,
             _ => Distribution::CatalogNode,
         });
     };
-    let nodes = || -> Result<Vec<NodeId>> { Ok(numbers(optional(row, 16)?)?.into_iter().map(NodeId).collect()) };
-    let map_id = || -> Result<MapId> { Ok(MapId(number(row, 15)?)) };
+    let nodes = || -> Result<Vec<NodeId>> { Ok(numbers(optional(row, 15)?)?.into_iter().map(NodeId).collect()) };
+    let map_id = || -> Result<MapId> { Ok(MapId(number(row, 14)?)) };
     let map = |id: MapId| {
         builder.get_map(id).ok_or_else(|| PgError::internal(format!("Bucket map {} does not exist.", id.0)))
     };
-    let key = numbers::<i16>(optional(row, 14)?)?
+    let key = numbers::<i16>(optional(row, 13)?)?
         .into_iter()
         .map(|attnum| {
             let column = columns.iter().find(|column| column.number == attnum);
@@ -444,7 +463,6 @@ const RELATIONS: &str = "SELECT c.oid, n.nspname, c.relname, c.relkind, c.relper
      c.relispartition, \
      c.relhassubclass AND EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid), \
      EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal), \
-     c.relkind IN ('r', 'p') AND EXISTS (SELECT FROM pg_rewrite r WHERE r.ev_class = c.oid), \
      c.reltuples * CASE WHEN k.locator IN ('H', 'M', 'N') THEN (SELECT count(*) FROM loxo.node WHERE type = 'D') ELSE 1 END, \
      k.locator, k.key_columns, k.map_id, k.nodes, \
      coalesce(c.reloptions && ARRAY['check_option=local', 'check_option=cascaded'], false), coalesce(k.by_default, false), \
@@ -480,6 +498,11 @@ const OTHER_UNIQUE: &str = "SELECT i.indrelid, \
 const CAPTURED: &str = "SELECT t.tgrelid, t.tgname, t.tgtype, coalesce(t.tgoldtable, t.tgnewtable) IS NOT NULL, \
      c.tgenabled <> 'D', t.tgattr FROM pg_trigger t JOIN pg_trigger c ON c.tgrelid = t.tgrelid AND c.tgname = 'loxo:' || t.tgname \
      WHERE c.tgfoid = 'loxo.capture()'::regprocedure";
+
+const RULES: &str = "SELECT r.ev_class, r.rulename, r.ev_type, r.ev_enabled, pg_get_ruledef(r.oid), c.relkind \
+     FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class JOIN pg_namespace n ON n.oid = c.relnamespace \
+     WHERE r.ev_type <> '1' AND c.oid >= 16384 AND n.nspname <> 'loxo' AND n.nspname !~ '^pg_(toast|temp)' \
+     ORDER BY r.ev_class, r.rulename";
 
 /// User functions that a node calls by itself for the rows of a table: of `t`riggers, in `p`olicies, in other `e`xpressions;
 /// what policies `r`ead; and that there are `c`aptured triggers.
@@ -520,5 +543,6 @@ const CODE: &str = "WITH RECURSIVE used(classid, objid, function) AS (\
      SELECT relid, kind, function::oid FROM called";
 
 const FOREIGN_KEYS: &str = "SELECT conrelid, conname, conkey, confrelid, confkey, confupdtype = 'c', \
-     CASE WHEN confupdtype IN ('n', 'd') THEN conkey WHEN confdeltype IN ('n', 'd') THEN coalesce(confdelsetcols, conkey) END \
+     CASE WHEN confupdtype IN ('n', 'd') THEN conkey WHEN confdeltype IN ('n', 'd') THEN coalesce(confdelsetcols, conkey) END, \
+     confdeltype IN ('c', 'n', 'd') OR confupdtype IN ('c', 'n', 'd') \
      FROM pg_constraint WHERE contype = 'f' AND conrelid >= 16384";

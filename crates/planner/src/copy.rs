@@ -46,11 +46,6 @@ fn from(ctx: &Context<'_>, copy: &CopyStatement, schema: Option<&str>, name: &st
             return Ok(Plan::CopyHome(CopyHome { node: ctx.home(), what, where_sql: copy.where_sql.clone() }));
         }
     };
-    if relation.has_rules {
-        return Err(
-            PgError::unsupported(format!("COPY into table \"{name}\", which has rules,")).hint("Drop the rules.")
-        );
-    }
     code::check_change(ctx, &relation)?;
     let copied = copied_columns(&relation, columns);
     let rows: Vec<RowColumn> = copied.iter().map(|c| stage::row_column(c)).collect();

@@ -9,6 +9,7 @@ use crate::plan::{
     Placement, Plan, Redistribute, Route, Stage,
 };
 use crate::routine::{Routine, RoutineCall};
+use crate::rules::Step;
 use crate::triggers::OfStatement;
 
 pub(crate) fn write_plan(f: &mut Formatter<'_>, plan: &Plan) -> Result {
@@ -85,6 +86,11 @@ fn write_routine(f: &mut Formatter<'_>, routine: &Routine, depth: usize) -> Resu
         Routine::Inside { calls, rest } => {
             calls.iter().try_for_each(|one| call(f, one))?;
             writeln!(f, "{pad}  then {}", rest.sql)
+        }
+        Routine::Rewritten(rewritten) => {
+            let answers = |step: &Step| if step.answers { " (answers)" } else { "" };
+            let step = |step: &Step| (step.statement.sql.clone(), answers(step));
+            rewritten.steps.iter().map(step).try_for_each(|(sql, answers)| writeln!(f, "{pad}  {sql}{answers}"))
         }
         Routine::Change(change) => {
             let once = |f: &mut Formatter<'_>, one: &OfStatement| {

@@ -3,6 +3,7 @@
 //! ```text
 //! text ── parse ──> Statement ── plan ──> Plan ── (executor)
 //!                     kind       │
+//!                                ├─ rules: the statements that rules make of a change
 //!                                ├─ inline, views: bodies of functions and views in place of their names
 //!                                ├─ select/  locality analysis, partial aggregates, gathering
 //!                                ├─ dml/     routing of writes
@@ -37,6 +38,7 @@ mod plan;
 mod plpgsql;
 mod references;
 mod routine;
+mod rules;
 mod select;
 mod session;
 mod setting_calls;
@@ -56,6 +58,7 @@ pub use parse::{Statement, StatementKind, parse, parse_for_dump};
 pub use plan::*;
 pub use references::{Place, Reference, References, names_in_from, references};
 pub use routine::{Argument, Routine, RoutineCall, Wanted, call_targets};
+pub use rules::{Rewritten, Step};
 pub use session::*;
 pub use setting_calls::{SettingCalls, setting_calls};
 pub use tables::{gives_plain_values, read_tables, reads_only, written_table};
@@ -70,7 +73,13 @@ use context::Context;
 pub fn plan(statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Plan> {
     let ctx = Context { catalog, session, exchanged: &[], copies: None };
     let inlined = inline::inline(&ctx, statement)?;
+    let inlined = inlined.map(|inlined| Statement { is_rewritten: statement.is_rewritten, ..inlined });
     let statement = inlined.as_ref().unwrap_or(statement);
+    if !statement.is_rewritten
+        && let Some(rewritten) = rules::plan(&ctx, statement)?
+    {
+        return Ok(Plan::Routine(Box::new(Routine::Rewritten(Box::new(rewritten)))));
+    }
     match routine::plan(&ctx, statement)? {
         Some(routine) => Ok(Plan::Routine(Box::new(routine))),
         None => plan_inlined(&ctx, statement).and_then(|plan| triggers::with_triggers(&ctx, statement, plan)),

@@ -23,6 +23,7 @@ use crate::context::Context;
 use crate::functions;
 use crate::inline;
 use crate::parse::{self, Statement, StatementKind};
+use crate::rules::Rewritten;
 use crate::tree::{self, Ref, Walk};
 use crate::triggers::Triggered;
 
@@ -38,6 +39,8 @@ pub enum Routine {
     Inside { calls: Vec<RoutineCall>, rest: Box<Statement> },
     /// A change of rows, and its triggers.
     Change(Box<Triggered>),
+    /// What rules make of a change.
+    Rewritten(Box<Rewritten>),
 }
 
 /// A call.
@@ -195,7 +198,7 @@ fn calls_inside(ctx: &Context<'_>, statement: &Statement, tree: &NodeEnum) -> Re
     if taker.calls.is_empty() || count(ctx, &tree)? > 0 {
         return Ok(None);
     }
-    let rest = parse::build(&tree::deparse(&tree)?, tree)?;
+    let rest = Statement { is_rewritten: statement.is_rewritten, ..parse::build(&tree::deparse(&tree)?, tree)? };
     Ok(Some(Routine::Inside { calls: taker.calls, rest: Box::new(rest) }))
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Each statement of a body takes the way of any other statement of the session, in the same transaction: a block that is open,
 //! or one of its own. Its rows are captured instead of being sent. A statement that calls such functions is run after them,
-//! with their values as parameters. A change of rows comes before the [`triggers`] that it fires.
+//! with their values as parameters. A change of rows comes before the [`triggers`] that it fires; one that has [`rules`] is run
+//! as what they made of it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use crate::client::Client;
 use crate::stack;
 
 mod host;
+mod rules;
 mod signature;
 mod triggers;
 
@@ -145,6 +147,7 @@ impl Client {
                     })
                 }
                 planner::Routine::Change(change) => Ok(Rest::Change(change.clone())),
+                planner::Routine::Rewritten(rewritten) => Ok(Rest::Rewritten(rewritten.clone())),
                 planner::Routine::Inside { calls, rest } => {
                     self.accepted(statement, call).await?;
                     // What is bound beyond the statement's own parameters stands for nothing.
@@ -177,6 +180,7 @@ impl Client {
         Box::pin(async move {
             match rest {
                 Rest::Change(change) => self.change(&change, statement, call, spool).await,
+                Rest::Rewritten(rewritten) => self.rewritten(&rewritten, statement, call, spool).await,
                 Rest::Tag(tag) => Ok(Completion::tag(tag)),
                 Rest::Row(signature, ended) => {
                     let (sql, parameters) = signature.row(ended);
@@ -375,6 +379,8 @@ enum Rest {
     Statement(Statement, Call),
     /// A change of rows, and its triggers after it.
     Change(Box<planner::Triggered>),
+    /// What rules made of a change.
+    Rewritten(Box<planner::Rewritten>),
 }
 
 fn text(bytes: Bytes) -> String {

@@ -12,7 +12,7 @@ use pgerror::{PgError, Result};
 
 use super::add_column::{self, Source};
 use super::constraints::{NewTable, NewUnique};
-use super::{as_it_stands, create, decide, everywhere, give_way, is_temporary, redistribute, trigger};
+use super::{as_it_stands, create, decide, everywhere, give_way, is_temporary, redistribute, rule, trigger};
 use crate::context::{Context, Named};
 use crate::dml::key_names;
 use crate::functions::{Facts, facts};
@@ -33,8 +33,13 @@ pub(super) fn alter_table(ctx: &Context<'_>, statement: &Statement, alter: &Alte
             plan.nodes = vec![ctx.home()];
             return Ok(plan);
         }
+        Named::View(view) => {
+            rule::switch(alter, &view, &mut plan)?;
+            return Ok(plan);
+        }
         _ => return Ok(plan),
     };
+    rule::switch(alter, &relation, &mut plan)?;
     trigger::switch(alter, &relation, &mut plan)?;
     let alone = alter.cmds.len() == 1;
     for command in &alter.cmds {
@@ -99,6 +104,7 @@ impl Alter<'_> {
         match (AlterTableType::try_from(command.subtype).unwrap_or(AlterTableType::Undefined), definition) {
             (AlterTableType::AtAddColumn, Some(NodeEnum::ColumnDef(column))) => self.add_column(column),
             (AlterTableType::AtAddConstraint, Some(NodeEnum::Constraint(constraint))) => {
+                rule::check_foreign_key(self.relation, constraint)?;
                 self.add_constraint(constraint)
             }
             (AlterTableType::AtDropColumn, _) => self.drop_column(&command.name),

@@ -21,6 +21,7 @@ mod give_way;
 mod materialized_view;
 mod policy;
 mod redistribute;
+mod rule;
 mod schema;
 mod trigger;
 
@@ -79,6 +80,7 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         NodeEnum::CreateSeqStmt(sequence) => ddl.named(sequence.sequence.as_ref()),
         NodeEnum::AlterSeqStmt(sequence) => ddl.named(sequence.sequence.as_ref()),
         NodeEnum::CreateTrigStmt(trigger) => trigger::create(ctx, statement, trigger),
+        NodeEnum::RuleStmt(rule) => rule::create(ctx, statement, rule),
         NodeEnum::CreatePolicyStmt(p) => {
             policy::plan(ctx, statement, p.table.as_ref(), [p.qual.as_deref(), p.with_check.as_deref()]).map(boxed)
         }
@@ -204,7 +206,6 @@ fn refusal(node: &NodeEnum) -> Option<PgError> {
         NodeEnum::CreateEventTrigStmt(_) | NodeEnum::AlterEventTrigStmt(_) => {
             ("an event trigger", "Check the schema from the client instead.")
         }
-        NodeEnum::RuleStmt(_) => ("a rule", "Use a view, or a function that the client calls."),
         NodeEnum::LoadStmt(_) => ("LOAD", "Set shared_preload_libraries on every datanode."),
         NodeEnum::AlterSystemStmt(_) => ("ALTER SYSTEM", "Change the setting in every datanode's configuration."),
         NodeEnum::CreateAmStmt(_) => ("an access method", "Create it on each datanode."),

@@ -566,7 +566,7 @@ fn row_values(row: &Node) -> Option<Vec<Value<'_>>> {
 }
 
 /// How many columns a query gives, if its text tells.
-pub(super) fn width(query: &SelectStmt) -> Option<usize> {
+pub(crate) fn width(query: &SelectStmt) -> Option<usize> {
     if let Some(left) = query.larg.as_deref() {
         return width(left);
     }

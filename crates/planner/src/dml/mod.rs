@@ -27,12 +27,11 @@ mod view;
 mod view_defaults;
 mod whole_row;
 
-use insert::width;
-pub(crate) use insert::{insert, place_of_insert};
+pub(crate) use insert::{insert, place_of_insert, width};
 pub(crate) use merge::merge;
 pub(crate) use update::{check_key, delete, update};
 
-pub(crate) use view::through_view;
+pub(crate) use view::{VIEW_DEPTH_MAX, one_view_down, table_under, through_view};
 
 /// What a write goes to.
 enum Target {
@@ -55,10 +54,6 @@ fn target(ctx: &Context<'_>, name: &RangeVar, facts: &Facts) -> Result<Target> {
         }
         Named::Distributed(relation) => relation,
     };
-    if relation.has_rules {
-        return Err(PgError::unsupported(format!("a change of table \"{}\", which has rules,", relation.name))
-            .hint("Drop the rules."));
-    }
     if facts.modifying_cte {
         return Err(PgError::unsupported("a data-modifying WITH").hint("Run the data changes one by one."));
     }

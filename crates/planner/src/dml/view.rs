@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use catalog::Relation;
+use catalog::{Relation, RelationKind};
 use pg_query::protobuf::{Alias, ColumnRef, OnConflictClause, RangeVar, SelectStmt, SetOperation};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -18,7 +18,7 @@ use crate::plan::Plan;
 use crate::tree::{self, Ref, Walk};
 
 /// PostgreSQL has no limit of its own but its stack.
-const DEPTH_MAX: usize = 32;
+pub(crate) const VIEW_DEPTH_MAX: usize = 32;
 
 /// The plan, if the statement's target is a view.
 pub(crate) fn through_view(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Plan>> {
@@ -28,7 +28,7 @@ pub(crate) fn through_view(ctx: &Context<'_>, statement: &Statement) -> Result<O
     let mut depth = 0;
     while let Some(view) = target_view(ctx, &tree)? {
         depth += 1;
-        if depth > DEPTH_MAX {
+        if depth > VIEW_DEPTH_MAX {
             return Err(refused(&view, "It is nested too deep."));
         }
         if view.check_option {
@@ -61,6 +61,21 @@ pub(crate) fn through_view(ctx: &Context<'_>, statement: &Statement) -> Result<O
         _ => {}
     }
     Ok(Some(plan))
+}
+
+/// The only table or view that a view shows, if a change of it is one of that.
+pub(crate) fn table_under(view: &Relation) -> Result<Option<RangeVar>> {
+    match &view.view_definition {
+        Some(definition) if view.kind == RelationKind::View && !view.has_triggers => {
+            Ok(only_table(&tree::parse_select(definition)?))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Makes a change of the view one of what lies under it.
+pub(crate) fn one_view_down(ctx: &Context<'_>, view: &Arc<Relation>, tree: &mut NodeEnum) -> Result<()> {
+    Through::new(ctx, view.clone(), tree)?.rewrite(tree)
 }
 
 pub(super) fn refused(view: &Relation, why: &str) -> PgError {

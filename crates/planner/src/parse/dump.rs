@@ -17,7 +17,7 @@ const CATALOGS: [(&str, &str); 6] = [
     ("pg_type", "SELECT t.*, t.tableoid FROM pg_catalog.pg_type t WHERE t.typnamespace <> 'loxo'::regnamespace"),
     (
         "pg_rewrite",
-        "SELECT r.*, r.tableoid FROM pg_catalog.pg_rewrite r JOIN pg_catalog.pg_class c ON c.oid = r.ev_class \
+        "SELECT r.* FROM loxo.pg_rewrite() r JOIN pg_catalog.pg_class c ON c.oid = r.ev_class \
          WHERE c.relnamespace <> 'loxo'::regnamespace",
     ),
     ("pg_trigger", "SELECT * FROM loxo.pg_trigger()"),

@@ -47,6 +47,7 @@ fn statements(sql: &str) -> Result<Vec<Statement>> {
             parameters: 0,
             node_sql: Arc::from(&sql[range.clone()]),
             clause: None,
+            is_rewritten: false,
             tree: None,
         };
         statements.push((range.start, statement));
@@ -80,6 +81,7 @@ pub(crate) fn build(sql: &str, node: NodeEnum) -> Result<Statement> {
         parameters: highest_parameter(sql),
         node_sql: Arc::from(sql),
         clause: None,
+        is_rewritten: false,
         tree: Some(Arc::new(node)),
     })
 }

@@ -19,6 +19,8 @@ pub struct Statement {
     pub node_sql: Arc<str>,
     /// The distribution clause of CREATE TABLE.
     pub(crate) clause: Option<DistributeBy>,
+    /// Rules have had their say: it is what they made of another statement.
+    pub(crate) is_rewritten: bool,
     /// PostgreSQL's tree of `node_sql`. Absent for cluster commands.
     pub(crate) tree: Option<Arc<NodeEnum>>,
 }

@@ -1,8 +1,8 @@
 //! System views that would show one node's inner life: their names are led to views of ours with the same columns.
 //!
 //! `pg_prepared_xacts`, which on a datanode lists our gids, while users expect their own names; and `pg_trigger`, where a trigger
-//! that the coordinator runs looks as if it were switched off, with its kin in `information_schema`. In place of `pg_trigger` a
-//! function stands, for some clients read no other views than the system's (`restrict_nonsystem_relation_kind`). The text is changed
+//! that the coordinator runs looks as if it were switched off, with its kin in `information_schema`; and `pg_rewrite`, where a
+//! rule looks as if it were a replica's. In place of `pg_trigger` and `pg_rewrite` functions stand, for some clients read no other views than the system's (`restrict_nonsystem_relation_kind`). The text is changed
 //! before it is parsed, so describing, planning and running it all mean the same view. A position that PostgreSQL
 //! reports behind the name is too large by the length of the schema's.
 
@@ -13,11 +13,15 @@ use super::scan;
 use crate::tree::{Ref, Walk};
 
 const CATALOG: &str = "pg_catalog";
-const VIEWS: [(&str, &str); 3] =
-    [(CATALOG, "pg_prepared_xacts"), (CATALOG, "pg_trigger"), ("information_schema", "triggers")];
+const VIEWS: [(&str, &str); 4] = [
+    (CATALOG, "pg_prepared_xacts"),
+    (CATALOG, "pg_trigger"),
+    (CATALOG, "pg_rewrite"),
+    ("information_schema", "triggers"),
+];
 const SCHEMA: &str = "loxo";
-/// The one that is a function.
-const FUNCTION: &str = "pg_trigger";
+/// Those that are functions.
+const FUNCTIONS: [&str; 2] = ["pg_trigger", "pg_rewrite"];
 
 /// Where such a name stands.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -105,7 +109,7 @@ fn names_in(node: &NodeEnum) -> Vec<Place> {
     let place = |(start, name): (usize, &RangeVar)| Place {
         start,
         is_qualified: !name.schemaname.is_empty(),
-        is_function: name.relname == FUNCTION,
+        is_function: FUNCTIONS.contains(&name.relname.as_str()),
     };
     found.into_iter().filter(|(_, name)| !is_hidden(name)).map(place).collect()
 }

@@ -35,7 +35,7 @@ pub(super) fn is_blind(insert: &InsertStmt, relation: &Relation) -> bool {
 /// Does nothing of the user's happen when a row comes in?
 fn is_passive(relation: &Relation) -> bool {
     let acts = relation.has_triggers
-        || relation.has_rules
+        || !relation.rules.is_empty()
         || relation.is_barrier
         || relation.code.is_some()
         || !relation.foreign_keys.is_empty();

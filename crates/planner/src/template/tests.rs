@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use catalog::{ForeignKey, RelationKind};
+use catalog::{ForeignKey, RelationKind, Rule, RuleEvent, RuleState};
 
 use super::*;
 use crate::session::ParameterValue;
@@ -257,10 +257,17 @@ fn nothing_of_the_user_s_may_happen_at_a_blind_insert() {
         referenced_columns: vec![1],
         cascades: false,
         resets: Vec::new(),
+        acts: false,
+    };
+    let rule = || Rule {
+        name: "r".to_owned(),
+        event: RuleEvent::Insert,
+        state: RuleState::Disabled,
+        definition: String::new(),
     };
     let acts: [&dyn Fn(&mut Relation); 6] = [
         &|relation| relation.has_triggers = true,
-        &|relation| relation.has_rules = true,
+        &|relation| relation.rules.push(rule()),
         &|relation| relation.is_barrier = true,
         &|relation| relation.code = Some(Arc::default()),
         &|relation| relation.kind = RelationKind::PartitionedTable,

@@ -8,7 +8,7 @@ mod names;
 mod walk;
 
 pub(crate) use names::output_name;
-pub(crate) use walk::{Ref, Walk};
+pub(crate) use walk::{Ref, Visit, Walk};
 
 /// `SelectStmt`, `CreateRoleStmt`, …: the variant's name.
 pub(crate) fn kind_name(node: &NodeEnum) -> String {

@@ -155,7 +155,7 @@ fn change(ctx: &Context<'_>, analyzer: &mut Analyzer<'_>, query: &NodeEnum, env:
         return Err(elsewhere());
     }
     let relation = match ctx.resolve(target)? {
-        Named::Distributed(relation) if !relation.has_rules => Some(relation),
+        Named::Distributed(relation) if relation.rules.is_empty() => Some(relation),
         Named::Home(_) => None,
         _ => return Err(elsewhere()),
     };

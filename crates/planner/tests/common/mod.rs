@@ -62,7 +62,7 @@ impl Table {
             has_children: false,
             has_triggers: false,
             captured: Vec::new(),
-            has_rules: false,
+            rules: Vec::new(),
             code: None,
             rows: 1000.0,
         };
@@ -84,6 +84,14 @@ impl Table {
         let column = self.relation.columns.iter_mut().find(|c| c.name == column).unwrap();
         column.default = Some(text.to_owned());
         column.default_is_stable = stable;
+        self
+    }
+
+    fn rule(mut self, event: RuleEvent, rest: &str) -> Self {
+        let name = format!("r{}", self.relation.rules.len() + 1);
+        let table = self.relation.qualified_name();
+        let definition = format!("CREATE RULE {name} AS ON {} TO {table} {rest}", event.name());
+        self.relation.rules.push(Rule { name, event, state: RuleState::Enabled, definition });
         self
     }
 
@@ -143,8 +151,27 @@ pub fn catalog() -> Catalog {
         Table::new(16410, "big_orders", &[("o_orderkey", INT8), ("o_total", NUMERIC)], Distribution::View)
             .view(" SELECT orders.o_orderkey,\n    orders.o_total\n   FROM public.orders\n  WHERE (orders.o_total > (1000)::numeric)"),
     ];
+    let ruled = [
+        Table::new(16420, "logged", &[("g_id", INT8), ("g_text", TEXT), ("g_n", INT4)], hash(1, KeyType::Int8))
+            .default("g_n", "7", true)
+            .rule(RuleEvent::Insert, "DO INSERT INTO public.events (e_id, e_text) VALUES (new.g_id, 'in '::text || new.g_n)")
+            .rule(RuleEvent::Update, "WHERE (old.g_text <> new.g_text) DO INSERT INTO public.events (e_id, e_text) VALUES (old.g_id, new.g_text)")
+            .rule(RuleEvent::Delete, "WHERE (old.g_n > 5) DO INSTEAD UPDATE public.nation SET n_name = old.g_text WHERE (nation.n_key = old.g_n)"),
+        Table::new(16421, "kept", &[("k_id", INT8), ("k_text", TEXT)], hash(1, KeyType::Int8))
+            .rule(RuleEvent::Delete, "DO INSTEAD NOTHING")
+            .rule(RuleEvent::Insert, "WHERE (EXISTS ( SELECT 1 FROM public.kept WHERE (kept.k_id = new.k_id))) DO INSTEAD NOTHING"),
+        Table::new(16422, "ring", &[("g_id", INT8)], hash(1, KeyType::Int8))
+            .rule(RuleEvent::Insert, "DO INSERT INTO public.ring (g_id) VALUES (new.g_id)"),
+        Table::new(16423, "shown", &[("s_id", INT8), ("s_date", DATE)], Distribution::View)
+            .view(" SELECT orders.o_orderkey AS s_id,\n    orders.o_date AS s_date\n   FROM public.orders")
+            .rule(RuleEvent::Insert, "DO INSTEAD INSERT INTO public.orders (o_orderkey, o_date) VALUES (new.s_id, new.s_date) RETURNING orders.o_orderkey, orders.o_date")
+            .rule(RuleEvent::Update, "DO INSTEAD UPDATE public.orders SET o_orderkey = new.s_id, o_date = new.s_date WHERE (orders.o_orderkey = old.s_id)")
+            .rule(RuleEvent::Delete, "DO INSTEAD DELETE FROM public.orders WHERE (orders.o_orderkey = old.s_id)"),
+        Table::new(16424, "part_logged", &[("g_id", INT8), ("g_text", TEXT)], Distribution::View)
+            .view(" SELECT logged.g_id,\n    logged.g_text\n   FROM public.logged\n  WHERE (logged.g_n = 1)"),
+    ];
     builder.schema("public");
-    for table in tables {
+    for table in tables.into_iter().chain(ruled) {
         builder.relation(table.relation);
     }
     let function = |oid, name: &str, body: &str, language: &str| Function {

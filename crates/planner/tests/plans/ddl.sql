@@ -339,11 +339,6 @@ CREATE DATABASE d
 ERROR 0A000 CREATE, ALTER or DROP DATABASE is not supported on distributed tables
   hint: A cluster serves one database: use a schema, or start another cluster.
 
-CREATE RULE r AS ON INSERT TO orders DO INSTEAD NOTHING
-----
-ERROR 0A000 a rule is not supported on distributed tables
-  hint: Use a view, or a function that the client calls.
-
 CREATE TRIGGER tr BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION harmless()
 ----
 Ddl Schema on [0 1 2]

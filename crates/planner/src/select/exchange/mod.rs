@@ -306,7 +306,7 @@ fn exchanged_table(
         has_children: false,
         has_triggers: false,
         captured: Vec::new(),
-        has_rules: false,
+        rules: Vec::new(),
         code: None,
         rows: 0.0,
     }

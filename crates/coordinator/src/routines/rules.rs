@@ -1,0 +1,87 @@
+//! Statements that rules made of one (`planner::Rewritten`), run one after the other in one transaction.
+
+use std::sync::Arc;
+
+use executor::{Call, Completion, Spool};
+use pgerror::{PgError, Result, field};
+use planner::{Rewritten, Statement};
+use routine::Pending;
+
+use crate::client::Client;
+
+impl Client {
+    /// Runs them; the client hears of the one that answers.
+    pub(super) fn rewritten<'s>(
+        &'s mut self,
+        rewritten: &'s Rewritten,
+        statement: &'s Statement,
+        call: &'s Call,
+        mut spool: Option<&'s mut Spool>,
+    ) -> Pending<'s, Completion> {
+        Box::pin(async move {
+            let call = self.with_types(statement, call).await?;
+            self.follows_rules().await?;
+            if rewritten.checks_rights {
+                self.may_run(&statement.sql, &call).await?;
+            }
+            let mut ended = Completion::tag(rewritten.tag);
+            for step in &rewritten.steps {
+                match step.answers {
+                    true => ended = self.step(&step.statement, &call, spool.take()).await?,
+                    false => self.aside(&step.statement, &call).await?,
+                }
+            }
+            Ok(ended)
+        })
+    }
+
+    /// PostgreSQL's own errors, and the types of the parameters: a step may name some of them only.
+    async fn with_types(&mut self, statement: &Statement, call: &Call) -> Result<Call> {
+        let mut call = call.clone();
+        let types = call.parameters.as_ref().map(|parameters| parameters.types.clone()).unwrap_or_default();
+        let described = self.session.describe(&statement.sql, &types).await?;
+        if let Some(parameters) = &mut call.parameters {
+            Arc::make_mut(parameters).types = described.parameters;
+        }
+        Ok(call)
+    }
+
+    /// A replica follows other rules than those that we have followed.
+    async fn follows_rules(&mut self) -> Result<()> {
+        let rows = self.asked("SELECT pg_catalog.current_setting('session_replication_role')").await?;
+        match rows.first().and_then(|row| row.first()?.as_deref()) {
+            Some(b"replica") => {
+                Err(PgError::unsupported("a change that rules rewrite, with session_replication_role = replica,")
+                    .hint("Use ALTER TABLE … DISABLE RULE."))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The home node looks whether the user may do what the statement itself says.
+    async fn may_run(&mut self, sql: &str, call: &Call) -> Result<()> {
+        let own = self.capture.replace(Spool::default().described());
+        let explained = self.forward_home(&format!("EXPLAIN {sql}"), &for_ourselves(call)).await;
+        self.capture = own;
+        explained.map(drop)
+    }
+
+    /// What it gives is not for the client.
+    async fn aside(&mut self, statement: &Statement, call: &Call) -> Result<()> {
+        let own = self.capture.replace(Spool::default().described());
+        let ended = self.step(statement, &for_ourselves(call), None).await;
+        self.capture = own;
+        ended.map(drop)
+    }
+
+    /// Errors are about a text that the client has not written.
+    async fn step(&mut self, statement: &Statement, call: &Call, spool: Option<&mut Spool>) -> Result<Completion> {
+        let ended = Box::pin(self.execute(statement, call, spool)).await;
+        ended.map_err(|error| error.without(field::POSITION))
+    }
+}
+
+/// Rows as text, with their description.
+fn for_ourselves(call: &Call) -> Call {
+    Call { result_formats: Vec::new(), describe: true, ..call.clone() }
+}

@@ -1,0 +1,116 @@
+//! CREATE RULE, and switching rules on and off.
+//!
+//! All nodes have a rule, so that it holds on to what it names and is shown as it was made. None follows it: on a table it is
+//! a rule for replicas (`ENABLE REPLICA`), and sessions on datanodes are none; a view's never meets a statement. Queries that
+//! name `pg_rewrite` see rules as they are meant (`loxo.pg_rewrite()` in `metadata.sql`).
+
+use catalog::{Relation, RuleState, quote_identifier};
+use pg_query::NodeEnum;
+use pg_query::protobuf::{AlterTableStmt, AlterTableType, CmdType, Constraint, RuleStmt};
+use pgerror::{PgError, Result};
+
+use super::{as_it_stands, boxed, everywhere, is_temporary, temporary};
+use crate::context::{Context, Named};
+use crate::parse::Statement;
+use crate::plan::{DdlKind, DdlPlan, Effect, Plan};
+use crate::rules;
+use crate::tree::{Ref, Walk};
+
+/// CREATE RULE.
+pub(super) fn create(ctx: &Context<'_>, statement: &Statement, rule: &RuleStmt) -> Result<Plan> {
+    let Some(name) = &rule.relation else { return Err(PgError::internal("a rule without a table")) };
+    let refused =
+        |what: &str, hint: &str| Err(PgError::unsupported(format!("rule \"{}\" {what}", rule.rulename)).hint(hint));
+    if rule.event == CmdType::CmdSelect as i32 {
+        return refused("ON SELECT", "Use CREATE VIEW.");
+    }
+    if is_temporary(ctx, name) {
+        return match mentions(rule, |name| Ok(!matches!(ctx.resolve(name)?, Named::Home(_))))? {
+            true => refused("on a temporary table, about others,", "Write the statements one after the other."),
+            false => Ok(boxed(temporary(ctx, statement, DdlKind::Schema))),
+        };
+    }
+    rules::check_actions(rule)?;
+    if mentions(rule, |name| Ok(is_temporary(ctx, name)))? {
+        return refused("that names a temporary table", "Use a permanent table.");
+    }
+    let mut plan = as_it_stands(statement, everywhere(ctx), DdlKind::Schema);
+    match ctx.resolve(name)? {
+        Named::Distributed(table) => {
+            if rule.event != CmdType::CmdInsert as i32 && table.foreign_keys.iter().any(|key| key.acts) {
+                return refused(
+                    &format!("ON UPDATE or DELETE of table \"{}\", which a foreign key changes,", table.name),
+                    "Declare the foreign key without ON DELETE or ON UPDATE.",
+                );
+            }
+            let known = table.rules.iter().find(|known| known.name == rule.rulename);
+            // CREATE OR REPLACE leaves a rule switched off that is.
+            if known.is_none_or(|known| known.state != RuleState::Disabled) {
+                plan.effects.push(keep_from_nodes(&table, &rule.rulename));
+            }
+        }
+        // There is no such table, as PostgreSQL will say.
+        Named::View(_) | Named::Home(None) => {}
+        Named::Home(Some(relation)) => {
+            return refused(&format!("on \"{}\"", relation.name), "Create it on a table or view.");
+        }
+    }
+    Ok(boxed(plan))
+}
+
+fn mentions(rule: &RuleStmt, is_meant: impl Fn(&pg_query::protobuf::RangeVar) -> Result<bool>) -> Result<bool> {
+    let mut found = false;
+    let mut look = |node: Ref<'_>| {
+        if let Ref::RangeVar(name) = node {
+            found |= is_meant(name)?;
+        }
+        Ok(true)
+    };
+    rule.where_clause.walk(&mut look)?;
+    for action in &rule.actions {
+        if !matches!(action.node, Some(NodeEnum::NotifyStmt(_))) {
+            action.walk(&mut look)?;
+        }
+    }
+    Ok(found)
+}
+
+/// No datanode follows it.
+fn keep_from_nodes(table: &Relation, rule: &str) -> Effect {
+    let rule = quote_identifier(rule);
+    Effect::Run(format!("ALTER TABLE {} ENABLE REPLICA RULE {rule}", table.qualified_name()))
+}
+
+/// ALTER TABLE … ENABLE and DISABLE RULE, of tables and views.
+pub(super) fn switch(alter: &AlterTableStmt, relation: &Relation, plan: &mut DdlPlan) -> Result<()> {
+    use AlterTableType as Type;
+    for command in &alter.cmds {
+        let Some(NodeEnum::AlterTableCmd(command)) = &command.node else { continue };
+        match command.subtype() {
+            Type::AtEnableRule if relation.view_definition.is_none() => {
+                plan.effects.push(keep_from_nodes(relation, &command.name));
+            }
+            Type::AtEnableAlwaysRule | Type::AtEnableReplicaRule => {
+                return Err(PgError::unsupported(format!("this state of rule \"{}\"", command.name))
+                    .hint("Use ENABLE RULE or DISABLE RULE."));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// A foreign key whose actions change the rows of a table on the nodes: they would not follow its rules.
+pub(super) fn check_foreign_key(table: &Relation, constraint: &Constraint) -> Result<()> {
+    let acts = [&constraint.fk_del_action, &constraint.fk_upd_action]
+        .iter()
+        .any(|act| matches!(act.as_str(), "c" | "n" | "d"));
+    match acts && table.rules.iter().any(|rule| rule.event != catalog::RuleEvent::Insert) {
+        true => Err(PgError::unsupported(format!(
+            "a foreign key that changes rows of table \"{}\", which has rules,",
+            table.name
+        ))
+        .hint("Declare it without ON DELETE or ON UPDATE, or drop the rules.")),
+        false => Ok(()),
+    }
+}
