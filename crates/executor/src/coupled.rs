@@ -24,9 +24,6 @@ use crate::call::{Call, Event, Parameters};
 use crate::held::Held;
 use crate::train::{Arrival, Train};
 
-/// Rows of one statement: few sizes, so that each node soon has them all prepared.
-const SIZES: [usize; 3] = [128, 32, 8];
-
 const SAVEPOINT: &str = "SAVEPOINT loxo_train";
 const RELEASE: &str = "RELEASE SAVEPOINT loxo_train";
 const GO_BACK: &str = "ROLLBACK TO SAVEPOINT loxo_train; RELEASE SAVEPOINT loxo_train";
@@ -45,8 +42,8 @@ impl Load {
     /// Couples as many rows as go into statements of these sizes.
     fn couple(&mut self, repeated: &Repeated) {
         let mut left = self.rows.len();
-        for size in SIZES.into_iter().filter(|size| repeated.can_have(*size)) {
-            self.coupled.extend(std::iter::repeat_n(size, left / size));
+        for (size, _) in &repeated.texts {
+            self.coupled.extend(std::iter::repeat_n(*size, left / size));
             left %= size;
         }
     }
@@ -65,17 +62,17 @@ impl Load {
 impl Held {
     /// Queues a load, with one Sync.
     pub(crate) fn start_load(&mut self, train: &Train, load: &mut Load) {
-        if let Some(repeated) = &train.repeated {
+        if let Some(repeated) = train.repeated() {
             load.couple(repeated);
         }
         let mut rest = load.rows.as_slice();
-        if let (Some(repeated), false) = (&train.repeated, load.coupled.is_empty()) {
+        if let (Some(repeated), false) = (train.repeated(), load.coupled.is_empty()) {
             // Its answer is dropped with those of other statements of ours.
             self.queue(SAVEPOINT, &Call::default(), &Parameters::default(), train.catalog_version);
             self.ahead += 1;
             for size in &load.coupled {
                 let (rows, others) = rest.split_at(*size);
-                self.queue_coupled(train, repeated, rows);
+                self.queue_coupled(train, repeated.text(*size), rows);
                 rest = others;
             }
             self.queue(RELEASE, &Call::default(), &Parameters::default(), train.catalog_version);
@@ -93,7 +90,7 @@ impl Held {
     }
 
     /// Queues one statement with all these rows.
-    fn queue_coupled(&mut self, train: &Train, repeated: &Repeated, rows: &[Arc<Parameters>]) {
+    fn queue_coupled(&mut self, train: &Train, text: &str, rows: &[Arc<Parameters>]) {
         // None at all say that all are text.
         let are_text = rows.iter().all(|row| row.formats.is_empty());
         let formats = |row: &'_ Parameters| (0..row.values.len()).map(|at| row.format_of(at)).collect::<Vec<i16>>();
@@ -104,7 +101,7 @@ impl Held {
         };
         let call = Call { parameters: Some(Arc::new(parameters)), ..train.call.clone() };
         if let Some(parameters) = &call.parameters {
-            self.queue(&repeated.text(rows.len()), &call, parameters, train.catalog_version);
+            self.queue(text, &call, parameters, train.catalog_version);
         }
     }
 

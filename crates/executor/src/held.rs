@@ -38,6 +38,11 @@ pub(crate) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 /// transaction that is prepared somewhere must not wait for anyone.
 const WROTE: &[u8] = b"SET CONSTRAINTS ALL IMMEDIATE; SELECT pg_current_xact_id_if_assigned() IS NOT NULL";
 
+/// The same of a node that has to settle first.
+const SETTLED_AND_WROTE: &[u8] =
+    b"SET CONSTRAINTS ALL IMMEDIATE; SELECT pg_current_xact_id_if_assigned() IS NOT NULL, \
+    (SELECT loxo.settle() FROM pg_catalog.pg_prepared_xact() LIMIT 1)";
+
 impl Own {
     const ALL: [Own; 3] = [Own::Begin, Own::Settle, Own::Generation];
 
@@ -139,7 +144,8 @@ impl Held {
     pub(crate) fn ask_whether_wrote(&mut self) {
         if !self.asked_whether_wrote {
             self.asked_whether_wrote = true;
-            self.link.connection.query(WROTE);
+            let settles = std::mem::take(&mut self.unsettled);
+            self.link.connection.query(if settles { SETTLED_AND_WROTE } else { WROTE });
         }
     }
 

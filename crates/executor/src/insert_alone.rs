@@ -12,6 +12,7 @@
 
 use catalog::NodeId;
 use pgerror::{PgError, Result, SqlState};
+use planner::Tables;
 
 use crate::basis::is_outdated;
 use crate::call::Call;
@@ -27,7 +28,7 @@ impl Session {
     pub(crate) async fn insert_alone(
         &mut self,
         parts: &[(NodeId, String)],
-        target: &str,
+        tables: &Tables,
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Option<Completion>> {
@@ -35,8 +36,7 @@ impl Session {
         let nodes: Vec<NodeId> = parts.iter().map(|(node, _)| *node).collect();
         self.refuse_serializable(&nodes)?;
         let rows_before = output.rows_sent();
-        let locks = Locks::of(Some(target), parts.iter().take(1).map(|(_, sql)| sql.as_str()));
-        self.begin_over(&nodes, locks.commands(" NOWAIT"), false);
+        self.begin_over(&nodes, Locks::of_tables(tables).commands(" NOWAIT"), false);
         let tried = self.run_within_closure(&nodes, parts, Held::ask_whether_wrote, call, output).await;
         let worked = match tried {
             Ok(Some(completion)) => self.plan_holds().await.map(|()| Some(completion)),

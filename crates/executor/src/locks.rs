@@ -1,5 +1,7 @@
 //! Which tables a statement locks before it takes its snapshots.
 
+use planner::Tables;
+
 /// Tables to lock before a snapshot.
 pub(crate) struct Locks {
     written: Vec<String>,
@@ -9,6 +11,11 @@ pub(crate) struct Locks {
 }
 
 impl Locks {
+    /// Those of a statement with these tables.
+    pub(crate) fn of_tables(tables: &Tables) -> Self {
+        Self { written: tables.written.iter().cloned().collect(), alone: false, read: tables.read.clone() }
+    }
+
     /// Those that these texts read, and the one that is written.
     pub(crate) fn of<'t>(written: Option<&str>, texts: impl IntoIterator<Item = &'t str>) -> Self {
         // A text that cannot be read here has no tables to lock; PostgreSQL will say what it thinks of it.

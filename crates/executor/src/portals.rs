@@ -24,12 +24,13 @@ use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::tag;
 use pgproto::connection::unexpected;
 use pgproto::frontend::{self, Bind, Target};
-use planner::{FinalSql, Input};
+use planner::{FinalSql, Input, Scatter};
 use tokio::time::Instant;
 
 use crate::call::{Call, Parameters};
 use crate::gather::{Filled, without_position};
 use crate::held::{Held, Own};
+use crate::locks::Locks;
 use crate::output::Output;
 use crate::run::Completion;
 use crate::session::{BESIDE, KEEPER, Mode, Session};
@@ -64,29 +65,32 @@ impl Session {
     /// The same SELECT on several nodes, wherever the session is.
     pub(crate) async fn read_several_nodes(
         &mut self,
+        scatter: &Scatter,
         parts: Vec<(NodeId, String)>,
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
-        let nodes: Vec<NodeId> = parts.iter().map(|(node, _)| *node).collect();
-        let Some((_, sql)) = parts.first().filter(|_| self.binds(&nodes)) else {
+        let Scatter { nodes, sql, .. } = scatter;
+        if !self.binds(nodes) {
+            // A text that cannot be read here has no tables to lock; PostgreSQL will say what it thinks of it.
+            let tables = scatter.tables().unwrap_or_default();
             if !self.in_block()
                 && self.is_consistent()
-                && let Some(completion) = self.read_alone(&parts, call, output).await?
+                && let Some(completion) = self.read_alone(&parts, &tables, call, output).await?
             {
                 return Ok(completion);
             }
-            let read = self.begin_read(&nodes, parts.iter().take(1).map(|(_, sql)| sql.as_str())).await?;
+            let read = self.begin_read_locked(nodes, &Locks::of_tables(&tables)).await?;
             let result = self.scatter(Mode::InBlock, parts, call, output).await;
             self.end_read(read).await;
             return result;
-        };
-        let portal = Portal::new(1, &nodes, sql, call.result_formats.clone());
+        }
+        let portal = Portal::new(1, nodes, sql, call.result_formats.clone());
         self.bind_portals(&[&portal], call).await?;
-        for node in &nodes {
+        for node in nodes {
             self.link(*node)?.execute_portal(&portal.name, call.describe);
         }
-        let mut links = self.take(&nodes)?;
+        let mut links = self.take(nodes)?;
         let result = self.merge(&mut links, output).await;
         self.put_back(links);
         result

@@ -140,7 +140,7 @@ impl Session {
         }
         if cfg!(debug_assertions) {
             let plan = again.template.plan(sql, &again.shape, &parameters)?;
-            self.must_be_planned_so(&Plan::Forward(plan), sql, &parameters, again.basis.catalog());
+            self.must_be_planned_so(&plan, sql, &parameters, again.basis.catalog());
         }
         Some(node)
     }
@@ -217,9 +217,7 @@ impl Session {
         let parameters = parameter_facts(call, None);
         let template = self.template(scratch.rows.one(), scratch, &parameters, catalog)?;
         let plan = template.plan_rows(sql, &scratch.rows, &scratch.shape, &parameters)?;
-        if let Plan::Forward(forward) = &plan
-            && !self.may_read_clock_on(&template, &forward.nodes)
-        {
+        if !self.may_read_clock(&template, &plan) {
             return None;
         }
         self.must_be_planned_so(&plan, sql, &parameters, catalog);
@@ -227,8 +225,14 @@ impl Session {
         Some(Quick { plan, call: None, text: None, template })
     }
 
-    fn may_read_clock_on(&self, template: &Template, nodes: &[NodeId]) -> bool {
-        !template.reads_clock() || self.clock().is_none_or(|clock| nodes.contains(&clock))
+    /// A plan over several nodes reads no clock.
+    fn may_read_clock(&self, template: &Template, plan: &Plan) -> bool {
+        match plan {
+            Plan::Forward(forward) if template.reads_clock() => {
+                self.clock().is_none_or(|clock| forward.nodes.contains(&clock))
+            }
+            _ => true,
+        }
     }
 
     fn note_catalog(&mut self, catalog: &Catalog) {
@@ -239,21 +243,21 @@ impl Session {
     fn plan_by_shape(&mut self, sql: &str, scratch: &Scratch, call: &Call, catalog: &Catalog) -> Option<Quick> {
         let parameters = parameter_facts(call, None);
         let template = self.template(sql, scratch, &parameters, catalog)?;
-        let mut forward = template.plan(sql, &scratch.shape, &parameters)?;
-        if !self.may_read_clock_on(&template, &forward.nodes) {
+        let mut plan = template.plan(sql, &scratch.shape, &parameters)?;
+        if !self.may_read_clock(&template, &plan) {
             return None;
         }
-        self.must_be_planned_so(&Plan::Forward(forward.clone()), sql, &parameters, catalog);
+        self.must_be_planned_so(&plan, sql, &parameters, catalog);
         self.note_catalog(catalog);
         let text = match call.parameters {
             None => template.parameterise(sql, &scratch.shape),
             Some(_) => None,
         };
         let call = text.as_ref().map(|text| with_integers(text, call));
-        if let Some(text) = &text {
+        if let (Some(text), Plan::Forward(forward)) = (&text, &mut plan) {
             forward.sql.clone_from(&text.sql);
         }
-        Some(Quick { plan: Plan::Forward(forward), call, text, template })
+        Some(Quick { plan, call, text, template })
     }
 
     fn known_search_path(&self, catalog: &Catalog) -> Vec<String> {

@@ -17,6 +17,7 @@ use catalog::NodeId;
 use futures_util::future::{join_all, try_join};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::CancelKey;
+use planner::Tables;
 use tokio::time::Instant;
 
 use crate::call::Call;
@@ -34,14 +35,14 @@ impl Session {
     pub(crate) async fn read_alone(
         &mut self,
         parts: &[(NodeId, String)],
+        tables: &Tables,
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Option<Completion>> {
         debug_assert!(!self.in_block());
         let nodes: Vec<NodeId> = parts.iter().map(|(node, _)| *node).collect();
         self.refuse_serializable(&nodes)?;
-        let locks = Locks::of(None, parts.iter().take(1).map(|(_, sql)| sql.as_str()));
-        self.begin_without_waiting(&nodes, &locks);
+        self.begin_without_waiting(&nodes, &Locks::of_tables(tables));
         let result = self.read_under_cut(&nodes, parts, call, output).await;
         // After the queued ROLLBACK there is nothing left to roll back.
         self.rollback().await;

@@ -19,7 +19,6 @@ use crate::call::{Call, Event};
 use crate::held::Held;
 use crate::load::is_node_specific;
 use crate::output::Output;
-use crate::returning::may_return_rows;
 use crate::session::{Mode, Session, take_links};
 use crate::snapshot::Isolation;
 
@@ -114,21 +113,12 @@ impl Session {
                 let parts: Vec<_> = scatter.nodes.iter().map(|node| (*node, scatter.sql.clone())).collect();
                 match (scatter.writes, parts.len()) {
                     (true, 1) => self.write_on_one_node(parts, call, output).await,
-                    (true, _) => self.write_on_several_nodes(&scatter.sql, parts, call, output).await,
+                    (true, _) => self.write_on_several_nodes(scatter, parts, call, output).await,
                     (false, 1) => self.scatter(self.mode(), parts, call, output).await,
-                    (false, _) => self.read_several_nodes(parts, call, output).await,
+                    (false, _) => self.read_several_nodes(scatter, parts, call, output).await,
                 }
             }
-            Plan::InsertSplit(insert) => {
-                if insert.parts.iter().any(|(_, sql)| may_return_rows(sql)) {
-                    return self.atomically(async |this| this.insert_returning(insert, call, output).await).await;
-                }
-                let parts = insert.parts.clone();
-                if self.in_block() || !parts.iter().all(|(_, sql)| only_inserts(sql)) {
-                    return self.atomically(async |this| this.write_in_order(parts, call, output).await).await;
-                }
-                self.atomically(async |this| this.scatter_last(parts, call, output).await).await
-            }
+            Plan::InsertSplit(insert) => self.insert_split(insert, call, output).await,
             Plan::Replicate(replicate) => self.write_copies(&replicate.nodes, &replicate.sql, call, output).await,
             Plan::Gather(gather) => self.gather(gather, call, output).await,
             Plan::InsertStaged(insert) => self.write_staged(insert, call, output).await,
@@ -219,24 +209,6 @@ impl Session {
             self.hold_for(*node, mode, extended).await?;
             self.sight.touch(self.place(*node));
             self.link(*node)?.start(sql, call, version);
-        }
-        self.answers_of(&parts, output).await
-    }
-
-    /// The same for the last statement of a transaction of our own: what COMMIT asks the nodes goes with it.
-    async fn scatter_last(
-        &mut self,
-        parts: Vec<(NodeId, String)>,
-        call: &Call,
-        output: &mut Output<'_>,
-    ) -> Result<Completion> {
-        let version = self.catalog_version;
-        for (node, sql) in &parts {
-            self.hold_for(*node, Mode::InBlock, call.parameters.is_some()).await?;
-            self.sight.touch(*node);
-            let held = self.link(*node)?;
-            held.start(sql, call, version);
-            held.ask_whether_wrote();
         }
         self.answers_of(&parts, output).await
     }

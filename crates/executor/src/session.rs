@@ -20,13 +20,13 @@ use crate::aside::Aside;
 use crate::basis::Basis;
 use crate::cancel::{CancelSet, Entry};
 use crate::context::Context;
-use crate::held::{BEGIN, Held, Own};
+use crate::held::Held;
 use crate::listen::{Change, Listening};
 use crate::load::Loaded;
 use crate::pool::Identity;
 use crate::serializable::Reach;
 use crate::settings::Settings;
-use crate::sight::{Settling, Sight};
+use crate::sight::Sight;
 use crate::snapshot::{Cut, Isolation};
 
 /// A second session on the home node, for a transaction that may not write.
@@ -321,123 +321,6 @@ impl Session {
     /// The settings that new links get.
     pub fn settings_mut(&mut self) -> &mut Settings {
         &mut self.settings
-    }
-
-    /// Makes the session hold a link to `node` that is ready for the statement; BEGIN may be queued on it, unsent.
-    pub(crate) async fn hold(&mut self, node: NodeId, mode: Mode) -> Result<()> {
-        self.hold_for(node, mode, false).await
-    }
-
-    /// [`Session::hold`] for a statement that is queued next and, if `extended`, goes by the extended protocol.
-    pub(crate) async fn hold_for(&mut self, node: NodeId, mode: Mode, extended: bool) -> Result<()> {
-        if mode == Mode::InBlock {
-            self.enter_node(node).await?;
-        }
-        self.ready(node, mode, Settling::First, extended).await
-    }
-
-    /// [`Session::hold_for`] for a statement that looks at nothing but the rows it brings.
-    pub(crate) async fn hold_for_blind(&mut self, node: NodeId, extended: bool) -> Result<()> {
-        self.enter_node(node).await?;
-        self.ready(node, Mode::InBlock, Settling::BeforeCommit, extended).await
-    }
-
-    /// For what reads no rows of the user's: a SERIALIZABLE transaction may ask one node and run on another.
-    pub(crate) async fn hold_to_ask(&mut self, node: NodeId) -> Result<()> {
-        match &self.block {
-            Some(block) if matches!(block.reach, Reach::Narrow(_)) => self.hold_as_is(node, Mode::InBlock).await,
-            _ => self.hold(node, self.mode()).await,
-        }
-    }
-
-    /// [`Session::hold`] for what takes no snapshot.
-    pub(crate) async fn hold_as_is(&mut self, node: NodeId, mode: Mode) -> Result<()> {
-        let settling = if mode == Mode::InBlock { Settling::First } else { Settling::Never };
-        self.ready(node, mode, settling, false).await
-    }
-
-    async fn ready(&mut self, node: NodeId, mode: Mode, settling: Settling, extended: bool) -> Result<()> {
-        // A cancel may have come between two steps of a statement. With answers on their way the links would be lost.
-        if self.held.values().all(|held| held.link.connection.is_settled()) {
-            self.cancel.interrupt().check()?;
-        }
-        self.take_link(node).await?;
-        if self.block.is_none() {
-            self.cancel.begins();
-        }
-        let joins = mode == Mode::InBlock && !self.link(node)?.begun;
-        let must_settle = settling != Settling::Never && self.must_settle(node)?;
-        // With BEGIN it costs next to nothing.
-        let settles = must_settle && (joins || settling == Settling::First);
-        self.link(node)?.unsettled |= must_settle && !settles;
-        if settles {
-            let place = self.place(node);
-            let doubt = self.context.doubt(place);
-            let held = self.link(node)?;
-            held.unsettled = false;
-            held.link.settled_at = doubt;
-            self.sight.settled(place);
-        }
-        let commands = if joins { Some(self.join(node)?) } else { None };
-        let in_read_committed = mode == Mode::InBlock && self.isolation() == Some(Isolation::ReadCommitted);
-        let held = self.link(node)?;
-        match commands {
-            // Every statement of such a transaction has a snapshot of its own, so settling may be one of them.
-            None if in_read_committed && settles => held.queue_ahead(&[Own::Settle], extended),
-            Some(begin) if begin == BEGIN && settles && extended => held.queue_ahead(&[Own::Begin, Own::Settle], true),
-            commands => {
-                // What follows may be SET TRANSACTION, which must be the first in its transaction.
-                held.queue_ahead(if settles { &[Own::Settle] } else { &[] }, false);
-                match commands {
-                    Some(begin) if begin == BEGIN => held.queue_ahead(&[Own::Begin], extended),
-                    Some(commands) => held.query_ahead(&commands),
-                    None => {}
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// A link to `node` that has the session's settings.
-    async fn take_link(&mut self, node: NodeId) -> Result<()> {
-        if !self.held.contains_key(&node) {
-            let address = self.context.address(self.place(node))?;
-            let checkout = self.context.pool.checkout(node, &address, &self.identity);
-            let link = self.cancel.interrupt().or(checkout).await??;
-            self.cancel.add(node, link.connection.cancel_key());
-            self.held.insert(node, Held::new(link));
-        }
-        let Some(held) = self.held.get_mut(&node) else { return Err(PgError::internal("a held link is missing")) };
-        if !held.begun {
-            // Inside a block SETs were sent to every link as they came; a link that joins gets the older ones first.
-            let settings = self.block.as_ref().map_or(&self.settings, |block| &block.settings_at_begin);
-            let fingerprint = settings.fingerprint();
-            if held.link.applied_settings != fingerprint {
-                held.link.connection.execute(&settings.replay()).await?;
-                held.link.applied_settings = fingerprint;
-            }
-        }
-        Ok(())
-    }
-
-    /// Might the node show less than the session has seen? An open transaction that keeps its snapshot cannot be helped.
-    fn must_settle(&mut self, node: NodeId) -> Result<bool> {
-        let (place, settles) = (self.place(node), self.settles());
-        let is_stale = self.sight.is_stale(place);
-        let epoch = self.context.doubt(place);
-        let keeps_snapshot = self.isolation().is_some_and(Isolation::keeps_snapshot);
-        let held = self.link(node)?;
-        Ok(settles && (is_stale || held.link.settled_at < epoch) && !(held.begun && keeps_snapshot))
-    }
-
-    /// Counts the node to the block; gives what it must be sent for that.
-    fn join(&mut self, node: NodeId) -> Result<String> {
-        let block = self.block.as_mut().ok_or_else(|| PgError::internal("no transaction block is open"))?;
-        block.clock.get_or_insert(node);
-        let commands = block.joining_commands();
-        self.link(node)?.begun = true;
-        self.cancel.set_in_transaction(node, true);
-        Ok(commands)
     }
 
     /// The node whose `now()` the open block uses.

@@ -36,7 +36,6 @@ pub(crate) struct Train {
     pub(crate) call: Call,
     pub(crate) catalog_version: u64,
     again: Again,
-    pub(crate) repeated: Option<Repeated>,
     cars: Vec<(NodeId, Arc<Parameters>)>,
     bytes: usize,
 }
@@ -53,6 +52,11 @@ impl Train {
     /// Is this one more execution of what waits?
     fn is_like(&self, sql: &Arc<str>, parameters: &Parameters) -> bool {
         Arc::ptr_eq(&self.sql, sql) && self.cars.first().is_none_or(|(_, first)| first.types == parameters.types)
+    }
+
+    /// The statement in a form that takes several rows, if it has one.
+    pub(crate) fn repeated(&self) -> Option<&Repeated> {
+        self.again.template.repeated(&self.sql)
     }
 
     /// The node whose time counts, if the block has none yet.
@@ -89,13 +93,12 @@ impl Session {
             return None;
         }
         let quick = self.plan_quickly(sql, call)?;
-        let again = self.again(&quick)?;
+        let again = self.again(&quick).filter(|again| again.template.brings_rows())?;
         let Plan::Forward(_) = quick.plan else { return None };
         Some(Train {
             sql: sql.clone(),
             call: Call { parameters: None, ..call.clone() },
             catalog_version: self.catalog_version,
-            repeated: again.template.repeated(sql),
             again,
             cars: Vec::new(),
             bytes: 0,
@@ -138,7 +141,7 @@ impl Session {
         }
         for (node, load) in &mut loads {
             match train.again.template.is_blind() {
-                true => self.hold_for_blind(*node, true).await?,
+                true => self.hold_for_blind_rows(*node, true).await?,
                 false => self.hold_for(*node, Mode::InBlock, true).await?,
             }
             self.sight.touch(*node);

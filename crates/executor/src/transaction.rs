@@ -84,7 +84,10 @@ impl Session {
         for node in &nodes {
             self.link(*node)?.skip_preamble().await?;
         }
-        self.settle_put_off().await?;
+        // Of several nodes it is asked together with what they wrote.
+        if nodes.len() == 1 {
+            self.settle_put_off().await?;
+        }
         self.note_notifier();
         let writers = match nodes.len() {
             0 => return Ok(()),

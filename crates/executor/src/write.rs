@@ -16,7 +16,7 @@
 
 use catalog::NodeId;
 use pgerror::{Result, SqlState};
-use planner::{Chain, Change, DdlPlan, Gather, InsertStaged, Route};
+use planner::{Chain, Change, DdlPlan, Gather, InsertStaged, Route, Scatter, Tables};
 
 use crate::basis::is_outdated;
 use crate::call::{Call, Gating};
@@ -122,25 +122,23 @@ impl Session {
     /// The same text on several nodes.
     pub(crate) async fn write_on_several_nodes(
         &mut self,
-        sql: &str,
+        scatter: &Scatter,
         parts: Vec<(NodeId, String)>,
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
-        let target = planner::written_table(sql)?;
+        let tables = scatter.tables()?;
         // A lock of rows is nothing once an own transaction has ended: such a SELECT is left as it is.
-        let Some(target) = target.filter(|_| !self.in_block() && self.is_consistent()) else {
-            let nodes: Vec<NodeId> = parts.iter().map(|(node, _)| *node).collect();
-            self.refuse_serializable(&nodes)?;
+        let Some(target) = tables.written.as_deref().filter(|_| !self.in_block() && self.is_consistent()) else {
+            self.refuse_serializable(&scatter.nodes)?;
             return self.atomically(async |this| this.write_in_order(parts, call, output).await).await;
         };
-        if only_inserts(sql)
-            && let Some(completion) = self.insert_alone(&parts, &target, call, output).await?
+        if only_inserts(&scatter.sql)
+            && let Some(completion) = self.insert_alone(&parts, &tables, call, output).await?
         {
             return Ok(completion);
         }
-        let nodes: Vec<NodeId> = parts.iter().map(|(node, _)| *node).collect();
-        self.write_under_cut(&nodes, &target, Write::InOrder(&parts), call, output).await
+        self.write_under_cut(&scatter.nodes, target, Write::InOrder(&parts), call, output).await
     }
 
     /// Rows that the home node makes first.
@@ -198,8 +196,8 @@ impl Session {
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
-        let target = planner::written_table(sql)?.unwrap_or_default();
-        let sources = planner::read_tables(sql)?;
+        let Tables { written, read: sources } = Tables::in_text(sql)?;
+        let target = written.unwrap_or_default();
         let depends_on_rows = !only_inserts(sql) || !sources.is_empty();
         if depends_on_rows && !self.in_block() && self.is_consistent() {
             return self.write_under_cut(nodes, &target, Write::Copies(nodes, sql), call, output).await;

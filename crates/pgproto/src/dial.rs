@@ -8,6 +8,7 @@ use pgerror::Result;
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::frame::{FrameReader, FrameWriter};
+use crate::unix;
 
 /// Of a connection over which nothing has come; see [`notice_dead_host`].
 const PROBE_INTERVAL: Duration = Duration::from_secs(6);
@@ -31,7 +32,7 @@ pub(crate) async fn open(host: &str, port: u16) -> Result<(FrameReader, FrameWri
     if host.starts_with('/') {
         let stream = UnixStream::connect(place(host, port)).await?;
         rustix::net::sockopt::set_socket_send_buffer_size(&stream, SEND_BUFFER_BYTES).map_err(std::io::Error::from)?;
-        let (read, write) = stream.into_split();
+        let (read, write) = unix::split(stream.into_std()?)?;
         return Ok((FrameReader::new(read), FrameWriter::new(write)));
     }
     let stream = TcpStream::connect((host, port)).await?;

@@ -21,6 +21,7 @@ mod dial;
 pub mod frame;
 pub mod frontend;
 pub mod scram;
+mod unix;
 
 pub use connection::{CancelKey, ConnectOptions, Connection, TransactionStatus};
 pub use frame::{Frame, FrameReader, FrameWriter};

@@ -61,7 +61,7 @@ pub use routine::{Argument, Routine, RoutineCall, Wanted, call_targets};
 pub use rules::{Rewritten, Step};
 pub use session::*;
 pub use setting_calls::{SettingCalls, setting_calls};
-pub use tables::{gives_plain_values, read_tables, reads_only, written_table};
+pub use tables::{Tables, gives_plain_values, read_tables, reads_only};
 pub use template::{ManyRows, Parameterised, Repeated, Shape, Template};
 pub use triggers::{OfStatement, Triggered};
 

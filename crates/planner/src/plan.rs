@@ -14,10 +14,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use catalog::{NodeId, Oid, Relation};
+use pgerror::Result;
 use placement::{BucketMap, KeyType};
 
 use crate::parse::ClusterCommand;
 use crate::routine::Routine;
+use crate::tables::Tables;
 pub use crate::with::plan::{Chain, ChainStep, Kept};
 pub use ddl::{DdlKind, DdlPlan, Effect, Fill, MapRequest, Placement, Redistribute};
 
@@ -86,12 +88,24 @@ impl Forward {
 }
 
 /// See [`Plan::Scatter`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub struct Scatter {
     pub nodes: Vec<NodeId>,
     pub sql: String,
     pub writes: bool,
+    /// The tables in `sql`, where that is known; only a plan by template says so.
+    pub tables: Option<Arc<Tables>>,
+}
+
+impl Scatter {
+    /// The tables in `sql`.
+    pub fn tables(&self) -> Result<Arc<Tables>> {
+        match &self.tables {
+            Some(tables) => Ok(tables.clone()),
+            None => Tables::in_text(&self.sql).map(Arc::new),
+        }
+    }
 }
 
 /// See [`Plan::Replicate`].
@@ -214,6 +228,9 @@ impl Plan {
         let spelt = |sql: &str| crate::tree::deparse(crate::parse(sql).ok()?.first()?.node()?).ok();
         match (self, other) {
             (Plan::Forward(one), Plan::Forward(other)) => one.does_the_same(other),
+            (Plan::Scatter(one), Plan::Scatter(other)) => {
+                one.nodes == other.nodes && one.sql == other.sql && one.writes == other.writes
+            }
             (Plan::InsertSplit(one), Plan::InsertSplit(other)) => {
                 let same = |((node, sql), (other_node, other_sql)): (&(NodeId, String), &(NodeId, String))| {
                     node == other_node && spelt(sql) == spelt(other_sql)
@@ -233,6 +250,8 @@ pub struct InsertSplit {
     pub parts: Vec<(NodeId, String)>,
     /// For each part the numbers (from 0) of its rows in the user's VALUES.
     pub places: Vec<Vec<u64>>,
+    /// As [`Forward::is_blind`].
+    pub is_blind: bool,
 }
 
 /// See [`Plan::InsertStaged`]. Steps of the executor:

@@ -13,36 +13,48 @@ use crate::plan::Input;
 use crate::select::levels;
 use crate::tree::{Ref, Walk, text_of};
 
-/// The table that INSERT, UPDATE, DELETE or MERGE changes, as the statement names it; of a query the first that its WITH changes.
-/// `None` for any other statement.
-pub fn written_table(sql: &str) -> Result<Option<String>> {
-    let statements = parse(sql)?;
-    Ok(statements.first().and_then(|statement| target(statement.node()?)).map(name))
+/// The tables of a statement, as it names them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tables {
+    /// The one that INSERT, UPDATE, DELETE or MERGE changes; of a query the first that its WITH changes.
+    pub written: Option<String>,
+    /// Those that it reads besides: sub-selects, FROM, USING. No WITH items; in order of their names.
+    pub read: Vec<String>,
 }
 
-/// The tables that a data change reads besides, as it names them: sub-selects, FROM, USING. No WITH items.
+impl Tables {
+    /// Of one statement.
+    pub fn in_text(sql: &str) -> Result<Self> {
+        let statements = parse(sql)?;
+        statements.first().and_then(|statement| statement.node()).map_or_else(|| Ok(Self::default()), Self::of)
+    }
+
+    pub(crate) fn of(node: &NodeEnum) -> Result<Self> {
+        let (mut named, mut with_items) = (Vec::new(), HashSet::new());
+        node.walk(&mut |part| {
+            match part {
+                Ref::RangeVar(table) => named.push(table),
+                Ref::CommonTableExpr(item) => drop(with_items.insert(item.ctename.as_str())),
+                _ => {}
+            }
+            Ok(true)
+        })?;
+        let target = target(node);
+        let mut read: Vec<String> = named
+            .into_iter()
+            .filter(|table| !target.is_some_and(|target| std::ptr::eq(target, *table)))
+            .filter(|table| !table.schemaname.is_empty() || !with_items.contains(table.relname.as_str()))
+            .map(name)
+            .collect();
+        read.sort_unstable();
+        read.dedup();
+        Ok(Self { written: target.map(name), read })
+    }
+}
+
+/// [`Tables::read`] of a text.
 pub fn read_tables(sql: &str) -> Result<Vec<String>> {
-    let statements = parse(sql)?;
-    let Some(node) = statements.first().and_then(|statement| statement.node()) else { return Ok(Vec::new()) };
-    let (mut named, mut with_items) = (Vec::new(), HashSet::new());
-    node.walk(&mut |part| {
-        match part {
-            Ref::RangeVar(table) => named.push(table),
-            Ref::CommonTableExpr(item) => drop(with_items.insert(item.ctename.as_str())),
-            _ => {}
-        }
-        Ok(true)
-    })?;
-    let target = target(node);
-    let mut tables: Vec<String> = named
-        .into_iter()
-        .filter(|table| !target.is_some_and(|target| std::ptr::eq(target, *table)))
-        .filter(|table| !table.schemaname.is_empty() || !with_items.contains(table.relname.as_str()))
-        .map(name)
-        .collect();
-    tables.sort_unstable();
-    tables.dedup();
-    Ok(tables)
+    Tables::in_text(sql).map(|tables| tables.read)
 }
 
 /// Does a query read nothing but these inputs, and call no function of the user's, which might read more?
@@ -145,10 +157,11 @@ mod tests {
     #[test]
     fn the_target_is_told_from_the_sources() {
         let sql = "WITH w AS (SELECT * FROM c) UPDATE s.\"T\" SET a = 1 FROM w, b WHERE x IN (SELECT y FROM s.d)";
-        assert_eq!(written_table(sql).unwrap().as_deref(), Some("s.\"T\""));
-        assert_eq!(read_tables(sql).unwrap(), ["b", "c", "s.d"]);
+        let tables = Tables::in_text(sql).unwrap();
+        assert_eq!(tables.written.as_deref(), Some("s.\"T\""));
+        assert_eq!(tables.read, ["b", "c", "s.d"]);
         assert_eq!(read_tables("INSERT INTO t SELECT * FROM t").unwrap(), ["t"]);
         assert_eq!(read_tables("INSERT INTO t VALUES (1)").unwrap(), [""; 0]);
-        assert_eq!(written_table("SELECT * FROM t FOR UPDATE").unwrap(), None);
+        assert_eq!(Tables::in_text("SELECT * FROM t FOR UPDATE").unwrap().written, None);
     }
 }

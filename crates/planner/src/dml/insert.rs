@@ -267,7 +267,7 @@ impl Insert<'_> {
             && split.nodes.iter().all(|n| nodes.contains(n))
             && self.facts.volatile.is_none()
         {
-            return Ok(Plan::Scatter(Scatter { nodes: split.nodes, sql, writes: true }));
+            return Ok(Plan::Scatter(Scatter { nodes: split.nodes, sql, writes: true, tables: None }));
         }
         self.staged()
     }
@@ -301,7 +301,9 @@ impl Insert<'_> {
         }
         let sql = self.statement.sql.to_string();
         match self.source(&Env::default())? {
-            Some(Part::Split(split)) => Ok(Plan::Scatter(Scatter { nodes: split.nodes, sql, writes: true })),
+            Some(Part::Split(split)) => {
+                Ok(Plan::Scatter(Scatter { nodes: split.nodes, sql, writes: true, tables: None }))
+            }
             // The source's key is a constant, so it has rows on this node only.
             Some(Part::Whole(nodes)) if nodes.len() == 1 => {
                 Ok(Plan::Forward(Forward { nodes, sql, writes: true, is_blind: false }))
@@ -425,7 +427,7 @@ impl Insert<'_> {
             parts.push((node, tree::deparse(&NodeEnum::InsertStmt(Box::new(part)))?));
             places.push(rows.into_iter().map(|row| row as u64).collect());
         }
-        Ok(Plan::InsertSplit(InsertSplit { parts, places }))
+        Ok(Plan::InsertSplit(InsertSplit { parts, places, is_blind: false }))
     }
 
     /// `rewriteTargetListIU` (PostgreSQL's `rewriteHandler.c`): the stage would take such a value, the table does not.

@@ -79,7 +79,7 @@ pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         (Target::Table(relation), Ok(_)) if is_replicated(&relation) => Merge { ctx, statement, merge, name, relation }
             .by_way_of_home("the source is not whole on every node of the copies"),
         (Target::Table(_), Ok(Part::Split(split))) if each_alone => {
-            Ok(Plan::Scatter(Scatter { nodes: split.nodes, sql, writes: true }))
+            Ok(Plan::Scatter(Scatter { nodes: split.nodes, sql, writes: true, tables: None }))
         }
         (Target::Table(_), Ok(Part::Whole(nodes))) if each_alone => {
             Ok(Plan::Forward(Forward { nodes: nodes[..1].to_vec(), sql, writes: true, is_blind: false }))

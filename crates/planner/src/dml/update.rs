@@ -224,7 +224,7 @@ impl Write<'_> {
                 if let (true, Some(tree)) = (split.nodes.len() > 1, self.statement.node()) {
                     super::row_address::check_constants(tree)?;
                 }
-                Ok(Plan::Scatter(Scatter { nodes: split.nodes, sql, writes: true }))
+                Ok(Plan::Scatter(Scatter { nodes: split.nodes, sql, writes: true, tables: None }))
             }
             Part::Whole(nodes) => {
                 self.check_functions(facts, &nodes[..1])?;

@@ -178,7 +178,12 @@ fn volatile_beyond_rows(ctx: &Context<'_>, select: &SelectStmt) -> Result<bool> 
 }
 
 fn scatter(nodes: Vec<NodeId>, statement: &Statement, facts: &Facts) -> Plan {
-    Plan::Scatter(Scatter { nodes, sql: statement.sql.to_string(), writes: facts.locking || facts.writes })
+    Plan::Scatter(Scatter {
+        nodes,
+        sql: statement.sql.to_string(),
+        writes: facts.locking || facts.writes,
+        tables: None,
+    })
 }
 
 fn set_operation(

@@ -54,11 +54,12 @@ fn is_column(target: &Node) -> bool {
 /// An INSERT of one row of parameters, as one of several rows.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Repeated {
-    /// Up to the row.
-    head: String,
-    /// The row's parameters, from 1.
-    row: Vec<usize>,
+    /// Numbers of rows, the largest first, and the text for so many; the parameters of each row follow those of the one before.
+    pub texts: Vec<(usize, String)>,
 }
+
+/// Few sizes, so that each node soon has them all prepared.
+const SIZES: [usize; 3] = [128, 32, 8];
 
 impl Template {
     /// Do statements of this shape look at nothing but the rows they bring?
@@ -68,8 +69,11 @@ impl Template {
 
     /// The statement, which has the shape this template was learned from, in a form that takes several rows, if it is blind and
     /// its rows are to have no time of their own.
-    pub fn repeated(&self, sql: &str) -> Option<Repeated> {
-        if self.is_blind && !self.reads_clock { Repeated::of(sql) } else { None }
+    pub fn repeated(&self, sql: &str) -> Option<&Repeated> {
+        match self.is_blind && !self.reads_clock && self.is_constant_free {
+            true => self.repeated.get_or_init(|| Repeated::of(sql)).as_ref(),
+            false => None,
+        }
     }
 }
 
@@ -85,27 +89,28 @@ impl Repeated {
         let row: Vec<usize> =
             row.strip_prefix('(')?.strip_suffix(')')?.split(',').map(parameter).collect::<Option<_>>()?;
         let is_each_once = (1..=row.len()).all(|number| row.contains(&number));
-        (is_word && is_each_once).then(|| Self { head: head.to_owned(), row })
+        let fit = SIZES.into_iter().filter(|rows| rows * row.len() <= PARAMETERS_MAX);
+        (is_word && is_each_once).then(|| Self { texts: fit.map(|rows| (rows, with_rows(head, &row, rows))).collect() })
     }
 
-    /// May a statement have so many rows?
-    pub fn can_have(&self, rows: usize) -> bool {
-        rows * self.row.len() <= PARAMETERS_MAX
+    /// The text for so many rows, one of the numbers there are.
+    pub fn text(&self, rows: usize) -> &str {
+        self.texts.iter().find(|(number, _)| *number == rows).map_or("", |(_, text)| text)
     }
+}
 
-    /// The text for so many rows; the parameters of each follow those of the one before.
-    pub fn text(&self, rows: usize) -> String {
-        let mut text = self.head.clone();
-        for row in 0..rows {
-            text.push_str(if row == 0 { "(" } else { ", (" });
-            for (at, number) in self.row.iter().enumerate() {
-                let separator = if at == 0 { "" } else { ", " };
-                write!(text, "{separator}${}", row * self.row.len() + number).expect("writing to a String cannot fail");
-            }
-            text.push(')');
+/// The text for so many rows of these parameters, counted from 1.
+fn with_rows(head: &str, row: &[usize], rows: usize) -> String {
+    let mut text = head.to_owned();
+    for before in (0..rows).map(|number| number * row.len()) {
+        text.push_str(if before == 0 { "(" } else { ", (" });
+        for (at, number) in row.iter().enumerate() {
+            let separator = if at == 0 { "" } else { ", " };
+            write!(text, "{separator}${}", before + number).expect("writing to a String cannot fail");
         }
-        text
+        text.push(')');
     }
+    text
 }
 
 #[cfg(test)]
@@ -114,12 +119,13 @@ mod tests {
 
     #[test]
     fn rows_of_parameters_are_repeated() {
-        let text = |sql: &str, rows| Repeated::of(sql).map(|repeated| repeated.text(rows));
-        assert_eq!(
-            text("INSERT INTO t (b, a) VALUES ($2, $1)", 3).as_deref(),
-            Some("INSERT INTO t (b, a) VALUES ($2, $1), ($4, $3), ($6, $5)")
-        );
-        assert_eq!(text("insert into t(a)values( $1 )", 2).as_deref(), Some("insert into t(a)values($1), ($2)"));
+        let smallest = |sql: &str| Repeated::of(sql).and_then(|mut repeated| repeated.texts.pop());
+        let (rows, text) = smallest("INSERT INTO t (b, a) VALUES ($2, $1)").expect("a text");
+        assert_eq!(rows, 8);
+        assert!(text.starts_with("INSERT INTO t (b, a) VALUES ($2, $1), ($4, $3), ($6, $5), "), "{text}");
+        assert!(text.ends_with(", ($14, $13), ($16, $15)"), "{text}");
+        let (_, text) = smallest("insert into t(a)values( $1 )").expect("a text");
+        assert!(text.starts_with("insert into t(a)values($1), ($2), "), "{text}");
         for other in [
             "INSERT INTO t VALUES ($1, 2)",
             "INSERT INTO t VALUES ($1, $1)",
@@ -129,8 +135,11 @@ mod tests {
             "INSERT INTO t VALUES ($1) RETURNING (a)",
             "INSERT INTO t SELECT my_values($1)",
         ] {
-            assert_eq!(text(other, 2), None, "{other}");
+            assert_eq!(Repeated::of(other), None, "{other}");
         }
-        assert!(!Repeated::of("INSERT INTO t VALUES ($1, $2)").is_some_and(|repeated| repeated.can_have(32_768)));
+        let wide: Vec<String> = (1..=2_000).map(|number| format!("${number}")).collect();
+        let wide = Repeated::of(&format!("INSERT INTO t VALUES ({})", wide.join(", "))).expect("texts");
+        let sizes: Vec<usize> = wide.texts.iter().map(|(rows, _)| *rows).collect();
+        assert_eq!(sizes, [32, 8]);
     }
 }

@@ -5,11 +5,13 @@
 //!                           constants ───────────────────────────────────────────────────┘
 //! ```
 //!
-//! Only one kind of plan is kept: the whole statement on the one node that its key names. For which statements does that
-//! node depend on the constants through the key alone? For those where nothing else could decide: one table distributed
-//! by a key, no sub-select, no WITH, no set operation, each key column pinned by one `key = constant` among the ANDs of
-//! WHERE and mentioned nowhere else in it, or given in an INSERT's one row. And what the planner finds out by walking the
-//! tree (functions, casts, locks) is the same for every statement of the shape; the strings that say
+//! Two kinds of plans are kept: the whole statement on the one node that its key names, or on all nodes of a table if it
+//! names none. For which statements does the node depend on the constants through the key alone? For those where nothing else
+//! could decide: rows come from one table distributed by a key, no sub-select, no WITH, no set operation, each key column pinned
+//! by one `key = constant` among the ANDs of WHERE and mentioned nowhere else in it, or given in an INSERT's one row. It runs on
+//! all nodes whatever the constants are if WHERE mentions no key column and there is no clause in which a number may mean
+//! something else (`GROUP BY 1`). An INSERT … SELECT goes where its source's rows are ([`copied`]). And what the planner finds
+//! out by walking the tree (functions, casts, locks) is the same for every statement of the shape; the strings that say
 //! otherwise (`'now'`) have no shape.
 //!
 //! An INSERT of many rows of constants is placed row by row with the template of its first row ([`ManyRows`]). Of one that looks at
@@ -20,16 +22,17 @@
 //! compares both ways over all case files and random constants.
 
 mod blind;
+mod copied;
 mod parameters;
 mod rows;
 mod shape;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use catalog::{Catalog, Distribution, NodeId, Relation};
-use pg_query::protobuf::{AExprKind, InsertStmt, RangeVar, SetOperation};
+use pg_query::protobuf::{AExprKind, InsertStmt, RangeVar, SelectStmt, SetOperation};
 use pg_query::{Node, NodeEnum};
 
 use crate::constant::{self, Constant};
@@ -37,11 +40,13 @@ use crate::context::{Context, Named};
 use crate::dml::{check_key, key_names};
 use crate::functions::facts;
 use crate::parse::{self, Statement};
-use crate::plan::{Forward, Plan};
+use crate::plan::{Forward, Plan, Scatter};
 use crate::session::{Parameter, SessionFacts};
+use crate::tables::Tables;
 use crate::tree::{self, Ref, Walk};
 
 pub use blind::Repeated;
+use copied::Copied;
 pub use parameters::Parameterised;
 use parameters::Parameters;
 pub use rows::ManyRows;
@@ -54,13 +59,28 @@ const SESSION_WORDS: [&str; 6] = ["set_config", "nextval", "currval", "lastval",
 /// See the module's page.
 #[derive(Debug)]
 pub struct Template {
+    /// Whose key it is.
     relation: Arc<Relation>,
-    key: Vec<KeySource>,
+    place: Place,
+    /// The key is that of a new row.
     is_insert: bool,
     is_blind: bool,
     writes: bool,
     reads_clock: bool,
     parameters: Option<Parameters>,
+    /// All statements of the shape are the same text.
+    is_constant_free: bool,
+    /// See [`Template::repeated`]; made when it is first asked for.
+    repeated: OnceLock<Option<Repeated>>,
+}
+
+/// Where statements of the shape run.
+#[derive(Debug)]
+enum Place {
+    /// On the node of this key.
+    Key(Vec<KeySource>),
+    /// Wherever the table has rows.
+    Everywhere(Arc<Tables>),
 }
 
 /// Where the value of a key column stands.
@@ -99,27 +119,50 @@ impl Template {
             && !facts.modifying_cte
             && !facts.current_of;
         let target = target(tree)?;
-        let Named::Distributed(relation) = ctx.resolve(target.name).ok()? else { return None };
-        if !is_plain || !matches!(relation.distribution, Distribution::Hash { .. } | Distribution::Modulo { .. }) {
-            return None;
-        }
+        let relation = keyed(ctx, target.name)?;
         // With other constants a key that is set to what it is may be set to something else.
-        if matches!(tree, NodeEnum::UpdateStmt(update) if check_key(&relation, &update.target_list).is_err()) {
+        let sets_key =
+            matches!(tree, NodeEnum::UpdateStmt(update) if check_key(&relation, &update.target_list).is_err());
+        if !is_plain || sets_key {
             return None;
         }
-        let places = Places { relation: &relation, shape };
-        let key = match &target.rows {
-            Rows::Inserted(insert) => places.in_values(insert)?,
-            Rows::Matching(condition) => places.in_condition(target.name, condition.as_ref().copied()?)?,
-        };
-        let is_insert = matches!(target.rows, Rows::Inserted(_));
-        let is_blind = matches!(&target.rows, Rows::Inserted(insert) if blind::is_blind(insert, &relation));
-        let writes = !matches!(tree, NodeEnum::SelectStmt(_)) || facts.writes || facts.locking;
         let default_reads_clock =
             relation.columns.iter().filter_map(|c| c.default.as_deref()).any(crate::may_read_clock);
-        let reads_clock = reads_clock || (is_insert && default_reads_clock);
-        let parameters = Parameters::of(tree, sql, shape, &relation);
-        Some(Self { relation, key, is_insert, is_blind, writes, reads_clock, parameters })
+        let inserts = matches!(tree, NodeEnum::InsertStmt(_));
+        let template = Self {
+            relation: relation.clone(),
+            place: Place::Everywhere(Arc::default()),
+            is_insert: false,
+            is_blind: false,
+            writes: !matches!(tree, NodeEnum::SelectStmt(_)) || facts.writes || facts.locking,
+            reads_clock: reads_clock || (inserts && default_reads_clock),
+            parameters: None,
+            is_constant_free: shape.is_constant_free(),
+            repeated: OnceLock::new(),
+        };
+        let places = Places { relation: &relation, shape };
+        Some(match &target.rows {
+            Rows::Inserted(insert) => Self {
+                place: Place::Key(places.in_values(insert)?),
+                is_insert: true,
+                is_blind: blind::is_blind(insert, &relation),
+                parameters: Parameters::of(tree, sql, shape, &relation),
+                ..template
+            },
+            Rows::Copied(copied) => {
+                let source = keyed(ctx, copied.source)?;
+                let place = Places { relation: &source, shape }.of_source(copied, &relation, tree)?;
+                Self { relation: source, place, ..template }
+            }
+            Rows::Matching(condition) => match condition.and_then(|c| places.in_condition(target.name, c)) {
+                Some(key) => {
+                    let parameters = Parameters::of(tree, sql, shape, &relation);
+                    Self { place: Place::Key(key), parameters, ..template }
+                }
+                None => Self { place: places.everywhere(*condition, tree)?, ..template },
+            },
+        })
+        .filter(|template| matches!(template.place, Place::Key(_)) || !template.reads_clock)
     }
 
     fn agrees(
@@ -131,22 +174,32 @@ impl Template {
         session: &SessionFacts<'_>,
     ) -> bool {
         let Some(mine) = self.plan(sql, shape, session.parameters) else { return false };
-        matches!(crate::plan(statement, catalog, session), Ok(Plan::Forward(fresh)) if fresh.does_the_same(&mine))
+        crate::plan(statement, catalog, session).is_ok_and(|fresh| fresh.does_the_same(&mine))
     }
 
     /// The plan of a statement that has the shape this template was learned from. `None`: plan it afresh.
-    pub fn plan(&self, sql: &str, shape: &Shape, parameters: &[Parameter<'_>]) -> Option<Forward> {
-        let node = self.place(sql, shape, parameters)?;
-        Some(Forward { nodes: vec![node], sql: sql.to_owned(), writes: self.writes, is_blind: self.is_blind })
+    pub fn plan(&self, sql: &str, shape: &Shape, parameters: &[Parameter<'_>]) -> Option<Plan> {
+        let (sql_text, writes) = (sql.to_owned(), self.writes);
+        Some(match &self.place {
+            Place::Key(_) => {
+                let nodes = vec![self.place(sql, shape, parameters)?];
+                Plan::Forward(Forward { nodes, sql: sql_text, writes, is_blind: self.is_blind })
+            }
+            Place::Everywhere(tables) => {
+                let (nodes, tables) = (self.relation.distribution.nodes(), Some(tables.clone()));
+                Plan::Scatter(Scatter { nodes, sql: sql_text, writes, tables })
+            }
+        })
     }
 
-    /// The node of that plan.
+    /// The one node of that plan.
     pub fn place(&self, sql: &str, shape: &Shape, parameters: &[Parameter<'_>]) -> Option<NodeId> {
+        let Place::Key(key) = &self.place else { return None };
         let constant = |source: &KeySource| match source {
             KeySource::Literal(index) => literal(sql, shape.literals().get(*index)?),
             KeySource::Parameter(index) => Constant::of_parameter(parameters.get(*index)?),
         };
-        let values: Vec<Constant> = self.key.iter().map(constant).collect::<Option<_>>()?;
+        let values: Vec<Constant> = key.iter().map(constant).collect::<Option<_>>()?;
         let values: Vec<&Constant> = values.iter().collect();
         self.node(&values)
     }
@@ -164,6 +217,11 @@ impl Template {
     /// The statement with its numbers as parameters, if that makes no difference.
     pub fn parameterise(&self, sql: &str, shape: &Shape) -> Option<Parameterised> {
         self.parameters.as_ref()?.apply(sql, shape)
+    }
+
+    /// Is it an INSERT of rows that it brings itself?
+    pub fn brings_rows(&self) -> bool {
+        self.is_insert
     }
 
     /// Does the statement read the time, so that inside a transaction block it matters whose?
@@ -205,13 +263,22 @@ fn has_sub_query(tree: &NodeEnum) -> Option<bool> {
     Some(found || queries > 1)
 }
 
+/// A table distributed by a key.
+fn keyed(ctx: &Context<'_>, name: &RangeVar) -> Option<Arc<Relation>> {
+    let Named::Distributed(relation) = ctx.resolve(name).ok()? else { return None };
+    matches!(relation.distribution, Distribution::Hash { .. } | Distribution::Modulo { .. }).then_some(relation)
+}
+
 struct Target<'t> {
     name: &'t RangeVar,
     rows: Rows<'t>,
 }
 
 enum Rows<'t> {
+    /// New ones.
     Inserted(&'t InsertStmt),
+    /// New ones, out of another table.
+    Copied(Copied<'t>),
     Matching(Option<&'t Node>),
 }
 
@@ -219,12 +286,8 @@ enum Rows<'t> {
 fn target(tree: &NodeEnum) -> Option<Target<'_>> {
     Some(match tree {
         NodeEnum::SelectStmt(select) => {
-            let is_plain = select.op == SetOperation::SetopNone as i32
-                && select.with_clause.is_none()
-                && select.into_clause.is_none()
-                && select.values_lists.is_empty();
-            let [Node { node: Some(NodeEnum::RangeVar(name)) }] = select.from_clause.as_slice() else { return None };
-            is_plain.then_some(Target { name, rows: Rows::Matching(select.where_clause.as_deref()) })?
+            let name = only_table(select)?;
+            Target { name, rows: Rows::Matching(select.where_clause.as_deref()) }
         }
         NodeEnum::UpdateStmt(update) if update.from_clause.is_empty() && update.with_clause.is_none() => {
             Target { name: update.relation.as_ref()?, rows: Rows::Matching(update.where_clause.as_deref()) }
@@ -233,10 +296,23 @@ fn target(tree: &NodeEnum) -> Option<Target<'_>> {
             Target { name: delete.relation.as_ref()?, rows: Rows::Matching(delete.where_clause.as_deref()) }
         }
         NodeEnum::InsertStmt(insert) if insert.with_clause.is_none() => {
-            Target { name: insert.relation.as_ref()?, rows: Rows::Inserted(insert) }
+            let rows = Copied::of(insert).map_or(Rows::Inserted(insert), Rows::Copied);
+            Target { name: insert.relation.as_ref()?, rows }
         }
         _ => return None,
     })
+}
+
+/// The table of a query that reads just one.
+fn only_table(select: &SelectStmt) -> Option<&RangeVar> {
+    let is_plain = select.op == SetOperation::SetopNone as i32
+        && select.with_clause.is_none()
+        && select.into_clause.is_none()
+        && select.values_lists.is_empty();
+    match select.from_clause.as_slice() {
+        [Node { node: Some(NodeEnum::RangeVar(name)) }] if is_plain => Some(name),
+        _ => None,
+    }
 }
 
 struct Places<'a> {
@@ -249,10 +325,7 @@ impl Places<'_> {
     fn in_values(&self, insert: &InsertStmt) -> Option<Vec<KeySource>> {
         let Some(NodeEnum::SelectStmt(query)) = &insert.select_stmt.as_deref()?.node else { return None };
         let [Node { node: Some(NodeEnum::List(row)) }] = query.values_lists.as_slice() else { return None };
-        let given: Vec<&str> = match insert.cols.is_empty() {
-            true => self.relation.columns.iter().map(|column| column.name.as_str()).collect(),
-            false => insert.cols.iter().map(plain_column).collect::<Option<_>>()?,
-        };
+        let given = given_columns(insert, self.relation)?;
         let source = |number| {
             let column = self.relation.column_at(number)?;
             let mut positions = given.iter().enumerate().filter(|(_, name)| **name == column.name);
@@ -279,6 +352,13 @@ impl Places<'_> {
             }
         };
         key_names(self.relation).into_iter().map(source).collect()
+    }
+
+    /// The statement runs on all nodes whatever its constants are.
+    fn everywhere(&self, condition: Option<&Node>, tree: &NodeEnum) -> Option<Place> {
+        let mentions_key = |name: &str| condition.is_some_and(|condition| mentions(condition, name) != Some(0));
+        let may = parameters::is_simple(tree)? && !key_names(self.relation).into_iter().any(mentions_key);
+        may.then(|| Tables::of(tree).map(Arc::new).map(Place::Everywhere))?.ok()
     }
 
     /// `name = constant`, either way round.
@@ -309,6 +389,14 @@ impl Places<'_> {
             }
             _ => None,
         }
+    }
+}
+
+/// The columns of an INSERT, in order.
+fn given_columns<'a>(insert: &'a InsertStmt, relation: &'a Relation) -> Option<Vec<&'a str>> {
+    match insert.cols.is_empty() {
+        true => Some(relation.columns.iter().map(|column| column.name.as_str()).collect()),
+        false => insert.cols.iter().map(plain_column).collect(),
     }
 }
 

@@ -7,7 +7,7 @@
 //! (a trigger or a function might ask for the text with `current_query()`); all other numbers keep the statement as it is.
 
 use catalog::Relation;
-use pg_query::protobuf::{AConst, AExprKind, a_const};
+use pg_query::protobuf::{AConst, AExprKind, SelectStmt, a_const};
 use pg_query::{Node, NodeEnum};
 
 use super::shape::{LiteralKind, Shape};
@@ -88,29 +88,33 @@ impl Parameters {
     }
 }
 
-/// No clause in which a number may mean something else. `None` if the tree cannot be walked.
-fn is_simple(tree: &NodeEnum) -> Option<bool> {
-    let clauses = match tree {
-        NodeEnum::SelectStmt(select) => {
-            select.group_clause.is_empty()
-                && select.distinct_clause.is_empty()
-                && select.sort_clause.is_empty()
-                && select.window_clause.is_empty()
-                && select.having_clause.is_none()
-                && select.limit_count.is_none()
-                && select.limit_offset.is_none()
-        }
+/// No clause in which a number may mean something else, and no call of a function. `None` if the tree cannot be walked.
+pub(super) fn is_simple(tree: &NodeEnum) -> Option<bool> {
+    let mut simple = match tree {
         NodeEnum::InsertStmt(insert) => insert.on_conflict_clause.is_none(),
-        NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) => true,
+        NodeEnum::SelectStmt(_) | NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) => true,
         _ => false,
     };
-    let mut calls = false;
     tree.walk(&mut |node| {
-        calls |= matches!(node, Ref::FuncCall(_));
-        Ok(!calls)
+        simple &= match node {
+            Ref::FuncCall(_) => false,
+            Ref::SelectStmt(select) => has_no_clauses(select),
+            _ => true,
+        };
+        Ok(simple)
     })
     .ok()?;
-    Some(clauses && !calls)
+    Some(simple)
+}
+
+fn has_no_clauses(select: &SelectStmt) -> bool {
+    select.group_clause.is_empty()
+        && select.distinct_clause.is_empty()
+        && select.sort_clause.is_empty()
+        && select.window_clause.is_empty()
+        && select.having_clause.is_none()
+        && select.limit_count.is_none()
+        && select.limit_offset.is_none()
 }
 
 /// Byte offsets of the numbers (or their signs) that may be parameters.

@@ -15,7 +15,7 @@ use std::ops::Range;
 use catalog::NodeId;
 
 use super::shape::{Literal, LiteralKind, Shape, number, parameter_end, quoted_name_end, string, word_end};
-use super::{KeySource, Template, literal};
+use super::{KeySource, Place, Template, literal};
 use crate::constant::Constant;
 use crate::plan::{Forward, InsertSplit, Plan};
 use crate::session::Parameter;
@@ -122,7 +122,8 @@ impl ManyRows {
             // Of a parameter that stands twice in the first row it is not known which of the two is the key.
             found.next().filter(|_| found.next().is_none())
         };
-        template.key.iter().map(position).collect()
+        let Place::Key(key) = &template.place else { return None };
+        key.iter().map(position).collect()
     }
 }
 
@@ -169,7 +170,7 @@ impl Template {
         };
         let parts = by_node.iter().map(part).collect();
         let places = by_node.values().map(|own| own.iter().map(|row| *row as u64).collect()).collect();
-        Some(Plan::InsertSplit(InsertSplit { parts, places }))
+        Some(Plan::InsertSplit(InsertSplit { parts, places, is_blind: self.is_blind }))
     }
 }
 

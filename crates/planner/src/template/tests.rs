@@ -16,7 +16,7 @@ mod common;
 const VARIANTS: usize = 12;
 
 /// Statements that must have a template, or this test would prove nothing about them.
-const TEMPLATED: [&str; 14] = [
+const TEMPLATED: [&str; 22] = [
     "SELECT * FROM orders WHERE o_orderkey = 5",
     "SELECT o_total + 1.5 FROM orders o WHERE 7 = o.o_orderkey AND o_total > -3 ORDER BY 1 LIMIT 3",
     "SELECT count(*), 'it''s' FROM orders WHERE o_orderkey = $1 AND o_custkey IN (1, 2) FOR UPDATE",
@@ -31,10 +31,18 @@ const TEMPLATED: [&str; 14] = [
     "INSERT INTO orders VALUES (1, 2, '2024-01-01', 1.5)",
     "INSERT INTO modded VALUES ($1, 'x') ON CONFLICT DO NOTHING RETURNING 1",
     "INSERT INTO customer (c_custkey, c_name) VALUES ('7', 'x')",
+    "INSERT INTO orders SELECT * FROM orders WHERE o_orderkey = 5",
+    "INSERT INTO orders (o_total, o_orderkey) SELECT x.o_total + 5, x.o_orderkey FROM orders x WHERE x.o_orderkey = $1",
+    "INSERT INTO orders SELECT o_orderkey, 7 FROM orders WHERE o_custkey = 3 AND o_total < 1.5",
+    "INSERT INTO orders SELECT orders.* FROM orders",
+    "SELECT o_total + 5 FROM orders WHERE o_custkey = 12",
+    "SELECT * FROM pairs WHERE p_c IN (1, 2) FOR UPDATE",
+    "UPDATE orders SET o_total = 5 WHERE o_custkey = $1",
+    "DELETE FROM modded WHERE m_text = 'x'",
 ];
 
 /// Statements that a template would get wrong.
-const UNTEMPLATED: [&str; 12] = [
+const UNTEMPLATED: [&str; 22] = [
     "SELECT * FROM orders WHERE o_orderkey = 5 AND o_orderkey = 6",
     "SELECT * FROM orders WHERE o_orderkey = 5 OR o_custkey = 6",
     "SELECT * FROM orders WHERE o_orderkey = 5 AND o_custkey = o_orderkey",
@@ -47,6 +55,16 @@ const UNTEMPLATED: [&str; 12] = [
     "UPDATE orders SET o_orderkey = 5 WHERE o_orderkey = 5",
     "INSERT INTO orders VALUES (1), (2)",
     "SELECT * FROM nation WHERE n_key = 1",
+    "SELECT o_orderkey FROM orders GROUP BY 1",
+    "SELECT o_custkey FROM orders WHERE o_custkey = 5 ORDER BY 1",
+    "SELECT o_custkey FROM orders WHERE o_custkey = 5 LIMIT 1",
+    "SELECT count(*) FROM orders WHERE o_custkey = 5",
+    "SELECT * FROM orders WHERE o_date < now()",
+    "INSERT INTO orders SELECT 5, o_custkey FROM orders WHERE o_orderkey = 5",
+    "INSERT INTO orders SELECT o_custkey, o_orderkey FROM orders WHERE o_orderkey = 5",
+    "INSERT INTO orders SELECT o_orderkey, o_custkey FROM orders WHERE o_orderkey = 5 AND o_custkey = o_orderkey",
+    "INSERT INTO orders SELECT o_orderkey, 5 FROM orders GROUP BY 1",
+    "INSERT INTO orders SELECT o_orderkey FROM orders LIMIT 5",
 ];
 
 /// A small generator of its own: the same cases every time.
@@ -147,7 +165,7 @@ fn learn(sql: &str, shape: &mut Shape, catalog: &Catalog, path: &[String]) -> Op
 #[test]
 fn a_template_gives_the_planner_s_own_plan() {
     let (catalog, path, mut random) = (common::catalog(), ["public".to_owned()], Random(0x5eed));
-    let (mut templates, mut compared, mut nodes) = (0, 0, HashSet::new());
+    let (mut templates, mut compared, mut scattered, mut nodes) = (0, 0, 0, HashSet::new());
     for sql in statements() {
         let mut shape = Shape::default();
         let Some(template) = learn(&sql, &mut shape, &catalog, &path) else { continue };
@@ -160,13 +178,17 @@ fn a_template_gives_the_planner_s_own_plan() {
             let Some(mine) = template.plan(&other, &other_shape, &parameters) else { continue };
             let facts = facts(&path, &parameters, variant % 2 == 0);
             let fresh = parse::parse(&other).and_then(|list| crate::plan(&list[0], &catalog, &facts));
-            let is_same = matches!(&fresh, Ok(Plan::Forward(fresh)) if fresh.does_the_same(&mine));
+            let is_same = fresh.as_ref().is_ok_and(|fresh| fresh.does_the_same(&mine));
             assert!(is_same, "{other}: {mine:?}, not {fresh:?}");
             compared += 1;
-            nodes.extend(mine.nodes);
+            match mine {
+                Plan::Forward(forward) => nodes.extend(forward.nodes),
+                _ => scattered += 1,
+            }
         }
     }
     assert!(templates >= TEMPLATED.len() && compared >= 5 * templates, "{templates} templates, {compared} plans");
+    assert!(scattered > 0);
     assert_eq!(nodes.len(), 3, "all nodes are met");
 }
 
@@ -224,15 +246,14 @@ fn which_inserts_look_at_nothing_but_their_row() {
     let found = |sql: &str| {
         let template =
             learn(sql, &mut Shape::default(), &catalog, &path).unwrap_or_else(|| panic!("no template: {sql}"));
-        (template.is_blind, template.repeated(sql).map(|repeated| repeated.text(2)))
+        (template.is_blind, template.repeated(sql).is_some())
     };
-    let row = "INSERT INTO orders (o_orderkey, o_custkey) VALUES ($1, $2)";
-    assert_eq!(found(row), (true, Some(format!("{row}, ($3, $4)"))));
+    assert_eq!(found("INSERT INTO orders (o_orderkey, o_custkey) VALUES ($1, $2)"), (true, true));
     for sql in [
         "INSERT INTO orders VALUES (1, 2, '2024-01-01', DEFAULT)",
         "INSERT INTO orders (o_orderkey) VALUES ($1) RETURNING o_orderkey, o_total",
     ] {
-        assert_eq!(found(sql), (true, None), "{sql}");
+        assert_eq!(found(sql), (true, false), "{sql}");
     }
     for sql in [
         "INSERT INTO orders (o_orderkey, o_date) VALUES ($1, now())",
@@ -240,7 +261,7 @@ fn which_inserts_look_at_nothing_but_their_row() {
         "INSERT INTO orders (o_orderkey) VALUES ($1) RETURNING abs(o_total)",
         "UPDATE orders SET o_total = $1 WHERE o_orderkey = $2",
     ] {
-        assert_eq!(found(sql), (false, None), "{sql}");
+        assert_eq!(found(sql), (false, false), "{sql}");
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) fn push_down(
     let sql = statement.sql.to_string();
     Ok(match together(ctx, &parts, &facts) {
         Some(nodes) if nodes.len() == 1 => Some(Plan::Forward(Forward { nodes, sql, writes: true, is_blind: false })),
-        Some(nodes) => Some(Plan::Scatter(Scatter { nodes, sql, writes: true })),
+        Some(nodes) => Some(Plan::Scatter(Scatter { nodes, sql, writes: true, tables: None })),
         None => None,
     })
 }
