@@ -31,6 +31,25 @@ impl Batches {
         }
     }
 
+    /// Rows from `line` on. `contents`: for each the bytes of it and of all before it, of which `before` come before the first.
+    pub(crate) fn add_all(&mut self, mut line: u64, mut before: u32, contents: &[u32]) {
+        let mut rest = contents;
+        while let Some(last) = rest.last() {
+            let missing = BYTES_MAX - self.bytes;
+            let too_short = rest.partition_point(|content| ((content - before) as usize) < missing);
+            let wanted = (too_short + 1).min((ROWS_MAX - self.rows) as usize);
+            if wanted > rest.len() {
+                self.rows += rest.len() as u32;
+                self.bytes += (last - before) as usize;
+                return;
+            }
+            line += wanted as u64;
+            before = rest[wanted - 1];
+            rest = &rest[wanted..];
+            self.end(line - 1);
+        }
+    }
+
     #[cold]
     fn end(&mut self, line: u64) {
         (self.rows, self.bytes) = (0, 0);
@@ -66,5 +85,29 @@ mod tests {
         assert!(batches.is_stored_before(1001, 1502) && batches.count() == 2);
         batches.add(1502, 1);
         assert!(!batches.is_stored_before(1502, 9999));
+    }
+
+    #[test]
+    fn rows_together_count_as_one_by_one() {
+        let lengths = |seed: usize| (0..5000).map(move |row| (row * seed) % if seed % 2 == 0 { 300 } else { 50 });
+        for (seed, together) in [(7, 1), (8, 3), (9, 999), (10, 1000), (11, 1001), (12, 5000)] {
+            let (mut single, mut several) = (Batches::default(), Batches::default());
+            (1..).zip(lengths(seed)).for_each(|(line, bytes)| single.add(line, bytes));
+            let ends: Vec<u32> = lengths(seed)
+                .scan(0, |sum, bytes| {
+                    *sum += bytes as u32;
+                    Some(*sum)
+                })
+                .collect();
+            for (number, contents) in ends.chunks(together).enumerate() {
+                let first = number * together;
+                let before = if first == 0 { 0 } else { ends[first - 1] };
+                several.add_all(first as u64 + 1, before, contents);
+            }
+            assert_eq!(
+                (&single.ends, single.count, single.rows, single.bytes),
+                (&several.ends, several.count, several.rows, several.bytes)
+            );
+        }
     }
 }

@@ -14,7 +14,6 @@ use crate::CopyOptions;
 use crate::convert::{Codec, Outcome, ShortDecimal};
 use crate::options::{Format, Header};
 use crate::place::Span;
-use crate::router::Column;
 use crate::scan::Eol;
 
 /// Bytes that must be readable behind the start of each field; less than that is left to the slow lane.
@@ -22,8 +21,20 @@ const MARGIN: usize = 24;
 const LOW: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
-/// The options as the fast lane needs them.
+/// A column as the fast lane needs it.
+#[derive(Clone, Copy)]
+pub(crate) struct Shape {
+    pub(crate) codec: Codec,
+    /// The part of the distribution key that this column is.
+    pub(crate) key: Option<usize>,
+    pub(crate) force_null: bool,
+    pub(crate) force_not_null: bool,
+}
+
+/// Options and columns as the fast lane needs them.
+#[derive(Clone)]
 pub(crate) struct FastLane {
+    columns: Vec<Shape>,
     csv: bool,
     delimiter: u8,
     quote: u8,
@@ -34,7 +45,7 @@ pub(crate) struct FastLane {
 
 impl FastLane {
     /// `None` if the options are out of the ordinary.
-    pub(crate) fn new(options: &CopyOptions, timezone_is_utc: bool) -> Option<Self> {
+    pub(crate) fn new(options: &CopyOptions, columns: Vec<Shape>, timezone_is_utc: bool) -> Option<Self> {
         let csv = options.format == Format::Csv;
         let ordinary =
             |byte: u8| !byte.is_ascii_alphanumeric() && !matches!(byte, b'-' | b'+' | b'.' | b'\\' | b'\n' | b'\r');
@@ -42,6 +53,7 @@ impl FastLane {
             return None;
         }
         Some(FastLane {
+            columns,
             csv,
             delimiter: options.delimiter,
             quote: options.quote,
@@ -56,6 +68,11 @@ impl FastLane {
         matches!(eol, Eol::Lf | Eol::CrLf) && (header == Header::No || line > 0)
     }
 
+    /// Bytes that the input must have behind its last row, so that this row is not left to the slow lane.
+    pub(crate) fn margin(&self) -> usize {
+        MARGIN + self.null.len()
+    }
+
     /// Converts the row at `start` into a tuple; gives where the next row starts, and the tuple's length.
     #[inline]
     pub(crate) fn row(
@@ -63,7 +80,6 @@ impl FastLane {
         input: &[u8],
         start: usize,
         crlf: bool,
-        columns: &[Column],
         tuple: &mut Tuple,
         spans: &mut [Span],
     ) -> Option<(usize, usize)> {
@@ -71,16 +87,16 @@ impl FastLane {
         if *input.get(at)? == b'\\' && self.csv {
             return None;
         }
-        let mut to = put(&mut tuple.bytes, 0, (columns.len() as u16).to_be_bytes())?;
-        for (index, column) in columns.iter().enumerate() {
+        let mut to = put(&mut tuple.bytes, 0, (self.columns.len() as u16).to_be_bytes())?;
+        for (index, column) in self.columns.iter().enumerate() {
             let field = to;
             (at, to) = self.field(input, at, column, tuple, to)?;
-            if let Some((part, _)) = column.key {
+            if let Some(part) = column.key {
                 let is_null = to == field + 4 && tuple.bytes[field] == 0xFF;
                 spans[part] = if is_null { None } else { Some((field + 4, to)) };
             }
             let byte = *input.get(at)?;
-            if index + 1 < columns.len() {
+            if index + 1 < self.columns.len() {
                 if byte != self.delimiter {
                     return None;
                 }
@@ -102,8 +118,8 @@ impl FastLane {
 
     /// Converts one field; gives where it ends, in the input and in the tuple.
     #[inline(always)]
-    fn field(&self, input: &[u8], at: usize, column: &Column, tuple: &mut Tuple, to: usize) -> Option<(usize, usize)> {
-        if at + MARGIN + self.null.len() > input.len() {
+    fn field(&self, input: &[u8], at: usize, column: &Shape, tuple: &mut Tuple, to: usize) -> Option<(usize, usize)> {
+        if at + self.margin() > input.len() {
             return None;
         }
         let after_null = at + self.null.len();
@@ -145,7 +161,7 @@ impl FastLane {
 
     /// A field of any other type: find its end, then convert.
     #[inline]
-    fn text(&self, input: &[u8], at: usize, column: &Column, tuple: &mut Tuple, to: usize) -> Option<(usize, usize)> {
+    fn text(&self, input: &[u8], at: usize, column: &Shape, tuple: &mut Tuple, to: usize) -> Option<(usize, usize)> {
         let (start, stop, end) = if self.csv && input[at] == self.quote {
             if column.force_null {
                 return None;

@@ -63,6 +63,11 @@ impl Input {
 
     /// The next chunk; the one before must have been used up.
     pub(crate) fn push(&mut self, chunk: Bytes) {
+        self.push_checked(chunk, false);
+    }
+
+    /// As [`Input::push`]; `is_valid`: what the chunk has is known to be right.
+    pub(crate) fn push_checked(&mut self, chunk: Bytes, is_valid: bool) {
         debug_assert!(self.pos == self.valid_end && !self.eof, "push while input is left, or after finish");
         self.carry_from_chunk = 0;
         if let Some(sequence) = &mut self.invalid {
@@ -72,7 +77,8 @@ impl Input {
         self.chunk = chunk;
         self.pos = 0;
         self.valid_end = self.chunk.len();
-        if let Some(encoding) = self.encoding {
+        let is_known = is_valid && self.pending.is_empty();
+        if let Some(encoding) = self.encoding.filter(|_| !is_known) {
             self.complete_pending(encoding);
             self.check_chunk(encoding);
         }
@@ -102,6 +108,16 @@ impl Input {
     #[inline]
     pub(crate) fn in_place(&self) -> Option<&[u8]> {
         self.carry.is_empty().then(|| self.rest())
+    }
+
+    /// Where in the chunk the next row begins, if it begins there.
+    pub(crate) fn row_start(&self) -> Option<usize> {
+        self.carry.is_empty().then_some(self.pos)
+    }
+
+    /// Is the chunk right up to here?
+    pub(crate) fn is_valid_to(&self, end: usize) -> bool {
+        end <= self.valid_end
     }
 
     /// Rows of so many bytes have been read in place.

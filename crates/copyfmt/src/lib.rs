@@ -11,11 +11,13 @@
 //! more, and sends a buffer away when it is full. Text and CSV rows are transcoded to binary tuples ([`Output::Binary`])
 //! or forwarded as they came ([`Output::Raw`]); binary rows are split by their length words.
 //!
+//! The fast lane's work can be done ahead by other threads, which the caller has: see [`Cutter`] and [`Ahead`].
+//!
 //! Invariants:
 //! * The rows and the errors (message, SQLSTATE, CONTEXT) are those of PostgreSQL's `copyfromparse.c` in the version
 //!   that the spec names, whatever the chunking.
 //! * A value whose meaning we do not know for sure is never guessed: [`Step::Convert`] asks PostgreSQL.
-//! * The fast lane accepts a subset of what the slow lane accepts, with the same result.
+//! * The fast lane accepts a subset of what the slow lane accepts, with the same result; so does what is done ahead.
 //! * Nothing is allocated per row; memory is the outputs, one partial row (at most 1 GiB), the [`LineLog`] and the last 16 MiB
 //!   of a client's input.
 //!
@@ -28,6 +30,7 @@
 //!
 //! Absent on purpose: sockets, files, threads, SQL parsing, knowledge of which tables exist.
 
+mod ahead;
 mod batches;
 mod binary;
 mod context;
@@ -44,6 +47,7 @@ mod scan;
 mod spec;
 mod utf8;
 
+pub use ahead::{Ahead, BLOCK_BYTES, Cutter};
 pub use binary::{BINARY_HEADER, BINARY_TRAILER, BinaryError, BinaryItem, BinarySplitter, tuple_fields};
 pub use context::{line_of, renumber};
 pub use convert::transcodable;

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use crate::CopyOptions;
+use crate::ahead::Run;
 use crate::input::Input;
 use crate::options::Header;
 use crate::scan::{LineScanner, Scan};
@@ -107,17 +108,24 @@ impl LineLog {
     #[inline]
     pub(crate) fn add(&mut self, destination: usize, line: u64) {
         let log = &mut self.logs[destination];
-        let mut delta = line - log.last_line;
+        put_distance(&mut log.current.deltas, line - log.last_line);
         log.last_line = line;
         log.current.entries += 1;
-        while delta >= 0x80 {
-            log.current.deltas.push(delta as u8 | 0x80);
-            delta >>= 7;
-        }
-        log.current.deltas.push(delta as u8);
-        if log.current.entries == GENERATION_ENTRIES {
+        if log.current.entries >= GENERATION_ENTRIES {
             log.turn();
         }
+    }
+
+    /// The rows of a stretch, `line_before` lines on in the input.
+    pub(crate) fn add_run(&mut self, destination: usize, line_before: u64, run: &Run, distances: &[u8]) {
+        if run.rows == 0 {
+            return;
+        }
+        self.add(destination, line_before + run.first);
+        let log = &mut self.logs[destination];
+        log.current.deltas.extend_from_slice(distances);
+        log.current.entries += run.rows - 1;
+        log.last_line = line_before + run.last;
     }
 
     /// Lines sent to a destination so far.
@@ -131,6 +139,16 @@ impl LineLog {
         let log = self.logs.get(destination)?;
         log.current.find(sent).or_else(|| log.previous.find(sent))
     }
+}
+
+/// Appends a varint.
+#[inline]
+pub(crate) fn put_distance(distances: &mut Vec<u8>, mut distance: u64) {
+    while distance >= 0x80 {
+        distances.push(distance as u8 | 0x80);
+        distance >>= 7;
+    }
+    distances.push(distance as u8);
 }
 
 impl Log {

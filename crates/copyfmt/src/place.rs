@@ -9,6 +9,7 @@ use crate::spec::{KeyPart, KeyValue, Routing};
 pub(crate) type Span = Option<(usize, usize)>;
 
 /// Picks destinations.
+#[derive(Clone)]
 pub(crate) struct Placer {
     method: Method,
     key: Vec<KeyPart>,
@@ -18,6 +19,7 @@ pub(crate) struct Placer {
     is_bigint: bool,
 }
 
+#[derive(Clone)]
 enum Method {
     Hash(Box<[u16; BUCKETS]>),
     Modulo(Box<[u16; BUCKETS]>),
@@ -51,6 +53,29 @@ impl Placer {
             }
             Method::RoundRobin { destinations, .. } => *destinations,
             Method::Single => 1,
+        }
+    }
+
+    /// Destinations taken in turn begin with 0: what is placed until the next call is a stretch that [`Placer::turned`] and
+    /// [`Placer::turn`] put behind the rows before it.
+    pub(crate) fn begin_turn(&mut self) {
+        if let Method::RoundRobin { next, .. } = &mut self.method {
+            *next = 0;
+        }
+    }
+
+    /// The destination of rows that a stretch has for `dest`.
+    pub(crate) fn turned(&self, dest: usize) -> usize {
+        match &self.method {
+            Method::RoundRobin { next, destinations } => (dest + next) % destinations,
+            Method::Hash(_) | Method::Modulo(_) | Method::Single => dest,
+        }
+    }
+
+    /// A stretch of so many rows has been taken over.
+    pub(crate) fn turn(&mut self, rows: usize) {
+        if let Method::RoundRobin { next, destinations } = &mut self.method {
+            *next = (*next + rows) % *destinations;
         }
     }
 

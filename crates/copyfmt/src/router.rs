@@ -7,11 +7,12 @@ use pgerror::{PgError, Result};
 use placement::KeyType;
 
 use crate::CopyOptions;
+use crate::ahead::Ahead;
 use crate::batches::Batches;
 use crate::binary::BinarySplitter;
 use crate::context::{self, Place};
 use crate::convert::{Codec, Outcome};
-use crate::fast::{FastLane, Tuple};
+use crate::fast::{FastLane, Shape, Tuple};
 use crate::fields::Fields;
 use crate::history::{History, LineFinder};
 use crate::input::{Input, RowAt};
@@ -25,6 +26,7 @@ use crate::utf8::Encoding;
 mod answers;
 mod checks;
 mod quotes;
+mod takeover;
 mod tuples;
 
 /// What the caller must do next.
@@ -67,16 +69,23 @@ pub(crate) struct Column {
     name: String,
     type_oid: u32,
     type_modifier: i32,
-    pub(crate) codec: Codec,
+    codec: Codec,
     /// The part of the distribution key that this column is.
-    pub(crate) key: Option<(usize, KeyType)>,
-    pub(crate) force_null: bool,
-    pub(crate) force_not_null: bool,
+    key: Option<(usize, KeyType)>,
+    force_null: bool,
+    force_not_null: bool,
     /// What PostgreSQL made of texts in this COPY. Input functions are stable: within a transaction the same text gives
     /// the same value.
     remembered: HashMap<Vec<u8>, Vec<u8>>,
     /// The type has been found to take NULL (a domain may not).
     takes_null: bool,
+}
+
+impl Column {
+    fn shape(&self) -> Shape {
+        let Column { codec, force_null, force_not_null, .. } = *self;
+        Shape { codec, key: self.key.map(|(part, _)| part), force_null, force_not_null }
+    }
 }
 
 /// The row being worked on, if it could not be done in one go.
@@ -122,6 +131,11 @@ pub struct Router {
     history: Option<History>,
     server_version: u32,
     input: Input,
+    /// Rows of the current chunk that were converted ahead.
+    ahead: Option<Box<Ahead>>,
+    /// Destinations that have got theirs of the stretch being taken over.
+    taken_over: usize,
+    rows_ahead: u64,
     /// The binary tuple, or the key values, of the current row.
     row: Vec<u8>,
     current: Option<Current>,
@@ -171,7 +185,8 @@ impl Router {
         }
         checks::forced_columns(&options, &columns)?;
         let has_fields = transcodes && !columns.is_empty();
-        let fast = if has_fields { FastLane::new(&options, spec.timezone_is_utc) } else { None };
+        let shapes = || columns.iter().map(Column::shape).collect();
+        let fast = if has_fields { FastLane::new(&options, shapes(), spec.timezone_is_utc) } else { None };
         let fast = fast.map(|fast| (fast, Tuple::new()));
         Ok(Router {
             relation: spec.relation,
@@ -192,6 +207,9 @@ impl Router {
             server_version: spec.server_version,
             placer,
             input: Input::new(is_text.then_some(encoding)),
+            ahead: None,
+            taken_over: 0,
+            rows_ahead: 0,
             row: Vec::new(),
             current: None,
             line: 0,
@@ -277,13 +295,18 @@ impl Router {
 
     /// More input; only after [`Step::NeedInput`] (or at the start).
     pub fn push(&mut self, chunk: Bytes) {
+        self.push_checked(chunk, false);
+    }
+
+    fn push_checked(&mut self, chunk: Bytes, is_valid: bool) {
         if self.done {
             return;
         }
         if let Some(history) = &mut self.history {
             history.keep(chunk.clone(), self.line, self.input.unfinished_bytes(), self.scanner.eol);
         }
-        self.input.push(chunk);
+        self.ahead = None;
+        self.input.push_checked(chunk, is_valid);
     }
 
     /// No more input will come.
@@ -319,6 +342,9 @@ impl Router {
             if self.done {
                 return Ok(Step::End);
             }
+            if let Some(dest) = self.take_over(outputs) {
+                return Ok(Step::Full { dest });
+            }
             if let Some(dest) = self.fast_rows(outputs)? {
                 return Ok(Step::Full { dest });
             }
@@ -342,7 +368,7 @@ impl Router {
         let crlf = self.scanner.eol == Eol::CrLf;
         let mut at = 0;
         let mut full = None;
-        while let Some((next, length)) = fast.row(input, at, crlf, &self.columns, tuple, &mut self.placer.spans) {
+        while let Some((next, length)) = fast.row(input, at, crlf, tuple, &mut self.placer.spans) {
             self.line += 1;
             self.rows += 1;
             self.batches.add(self.line, next - at - 1 - usize::from(crlf));

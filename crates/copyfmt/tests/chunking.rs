@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use copyfmt::{
-    CopyColumn, CopyOptions, ForceColumns, Format, Header, KeyPart, KeyValue, Output, Router, RouterSpec, Routing,
-    Source, Step,
+    CopyColumn, CopyOptions, Cutter, ForceColumns, Format, Header, KeyPart, KeyValue, Output, Router, RouterSpec,
+    Routing, Source, Step,
 };
 use placement::{BucketMap, KeyType};
 use proptest::prelude::*;
@@ -37,19 +37,52 @@ struct Seen {
     error: Option<String>,
     lines: Vec<Vec<Option<u64>>>,
     conversions: Vec<Option<Vec<u8>>>,
+    batches: u64,
+    /// Lines that are found again.
+    known: Vec<Option<Vec<u8>>>,
 }
 
 fn route<'a>(spec: RouterSpec, chunks: impl Iterator<Item = &'a [u8]>) -> Seen {
+    let mut chunks = chunks;
+    route_by(spec, |router| match chunks.next() {
+        Some(chunk) => router.push(Bytes::copy_from_slice(chunk)),
+        None => router.finish(),
+    })
+}
+
+/// The same with work done ahead on every chunk, wherever it begins and ends.
+fn route_ahead<'a>(spec: RouterSpec, chunks: impl Iterator<Item = &'a [u8]>) -> (Seen, u64) {
+    let (mut chunks, mut rows_ahead) = (chunks, 0);
+    let seen = route_by(spec, |router| {
+        rows_ahead = router.rows_ahead();
+        let Some(chunk) = chunks.next() else { return router.finish() };
+        let chunk = Bytes::copy_from_slice(chunk);
+        match router.spent().or_else(|| router.ahead()) {
+            Some(mut ahead) => {
+                let middle = chunk.len() / 2;
+                ahead.work(&[chunk.slice(..middle), chunk.slice(middle..)]);
+                router.push_ahead(ahead);
+            }
+            None => router.push(chunk),
+        }
+    });
+    (seen, rows_ahead)
+}
+
+fn route_by(spec: RouterSpec, mut feed: impl FnMut(&mut Router)) -> Seen {
     let mut router = Router::new(spec).expect("a valid spec");
     let mut outputs = vec![Vec::new(); router.destinations()];
-    let mut seen = Seen { streams: outputs.clone(), error: None, lines: Vec::new(), conversions: Vec::new() };
-    let mut chunks = chunks;
+    let mut seen = Seen {
+        streams: outputs.clone(),
+        error: None,
+        lines: Vec::new(),
+        conversions: Vec::new(),
+        batches: 0,
+        known: Vec::new(),
+    };
     loop {
         match router.step(&mut outputs) {
-            Ok(Step::NeedInput) => match chunks.next() {
-                Some(chunk) => router.push(Bytes::copy_from_slice(chunk)),
-                None => router.finish(),
-            },
+            Ok(Step::NeedInput) => feed(&mut router),
             Ok(Step::Full { dest }) => seen.streams[dest].append(&mut outputs[dest]),
             Ok(Step::Convert(conversion)) => {
                 seen.conversions.push(conversion.value);
@@ -67,6 +100,9 @@ fn route<'a>(spec: RouterSpec, chunks: impl Iterator<Item = &'a [u8]>) -> Seen {
         let sent = router.line_log().lines_sent(dest);
         seen.lines.push((1..=sent).map(|n| router.line_log().input_line(dest, n)).collect());
     }
+    seen.batches = router.batches();
+    let last = seen.lines.iter().flatten().flatten().max().copied().unwrap_or(0).min(100);
+    seen.known = (1..=last).map(|line| router.recent_line(line)).collect();
     seen
 }
 
@@ -122,11 +158,18 @@ proptest! {
         raw: bool,
         file: bool,
         new: bool,
+        in_turn: bool,
         cuts in prop::collection::vec(1..9usize, 1..6),
     ) {
         let output = if raw { Output::Raw } else { Output::Binary };
         let source = if file { Source::File } else { Source::Client };
-        let spec = || spec(options.clone(), output, source, if new { 180_000 } else { 150_000 });
+        let spec = || {
+            let mut spec = spec(options.clone(), output, source, if new { 180_000 } else { 150_000 });
+            if in_turn {
+                spec.routing = Routing::RoundRobin { destinations: 3, start: 1 };
+            }
+            spec
+        };
         let whole = route(spec(), std::iter::once(&data[..]));
         let mut rest = &data[..];
         let mut sizes = cuts.iter().cycle();
@@ -139,6 +182,46 @@ proptest! {
         prop_assert_eq!(&route(spec(), cut), &whole);
         // A chunk a byte never reaches the fast lane: both lanes agree.
         prop_assert_eq!(&route(spec(), data.chunks(1)), &whole);
+        // Blocks cut anywhere, and where a cutter cuts them.
+        let size = 9 * cuts[0];
+        prop_assert_eq!(&route_ahead(spec(), data.chunks(size)).0, &whole);
+        let blocks = cut_by_cutter(&options, &data, size);
+        prop_assert_eq!(&route_ahead(spec(), blocks.iter().map(Vec::as_slice)).0, &whole);
+    }
+}
+
+/// Blocks of at least `size` bytes that end where rows seem to end.
+fn cut_by_cutter(options: &CopyOptions, data: &[u8], size: usize) -> Vec<Vec<u8>> {
+    let Some(mut cutter) = Cutter::new(options, size) else { return vec![data.to_vec()] };
+    let chunks = data.chunks(5).map(Bytes::copy_from_slice);
+    let mut blocks: Vec<Vec<u8>> = chunks.filter_map(|chunk| cutter.push(chunk)).map(|block| block.concat()).collect();
+    blocks.push(cutter.rest().concat());
+    assert_eq!(blocks.concat(), data);
+    blocks
+}
+
+/// Nearly all of many rows are converted ahead, and the blocks' ends are found in spite of newlines in quotes.
+#[test]
+fn ordinary_rows_are_taken_over() {
+    let csv = |i: usize| match i % 50 {
+        0 => format!("\"two\nlines, {i}\",{i}\n"),
+        1 => format!("\"a \"\"word\"\" {i}\",{i}\n"),
+        _ => format!("word {i},{i}\n"),
+    };
+    let text = |i: usize| if i % 50 == 0 { format!("two\\\nlines\t{i}\n") } else { format!("word {i}\t{i}\n") };
+    for (format, data) in [
+        (Format::Csv, (0..200_000).map(csv).collect::<String>()),
+        (Format::Text, (0..200_000).map(text).collect::<String>()),
+    ] {
+        let options = CopyOptions::new(format);
+        let spec = || spec(options.clone(), Output::Binary, Source::Client, 150_000);
+        let whole = route(spec(), data.as_bytes().chunks(65_536));
+        assert_eq!(whole.error, None);
+        let blocks = cut_by_cutter(&options, data.as_bytes(), 100_000);
+        assert!(blocks.iter().all(|block| block.len() < 101_000), "a row end was not found");
+        let (seen, ahead) = route_ahead(spec(), blocks.iter().map(Vec::as_slice));
+        // All but the first block, in which the line ends are found out, and what is out of the ordinary.
+        assert!(seen == whole && ahead > 185_000, "{ahead} rows");
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use pgerror::{PgError, field};
 use testkit::Cluster;
-use testkit::wire::Client;
+use testkit::wire::{Client, CopyInput};
 
 /// Longest time from the wait that closes the circle to the victim's error.
 const FOUND_MAX: Duration = Duration::from_secs(2);
@@ -313,4 +313,82 @@ fn a_plain_wait_is_left_alone() {
     goes_on(&mut waiter);
     waiter.run("COMMIT").expect("the end");
     assert_eq!([value("patient", keys[0]), value("patient", keys[1])], ["2", "1"]);
+}
+
+fn copy(client: &mut Client, table: &str, lines: &str) {
+    let input = CopyInput { frames: &[lines.as_bytes()], fail: false };
+    let answer = client.simple_copy(&format!("COPY {table} FROM STDIN"), input).expect("an answer");
+    assert!(answer.error.is_none(), "{:?}", answer.error);
+}
+
+/// Waits until somebody waits for a lock of this table.
+fn until_waited_for(table: &str) {
+    let waits = format!("SELECT count(*) FROM pg_locks WHERE relation = '{table}'::regclass AND NOT granted");
+    let nodes = if cluster().is_distributed() { NODES } else { 0 };
+    let mut datanodes: Vec<Client> =
+        (0..nodes).map(|node| cluster().connect_datanode(node).expect("a session")).collect();
+    let end = Instant::now() + Duration::from_secs(20);
+    while !datanodes.is_empty() && datanodes.iter_mut().all(|node| node.scalar(&waits).expect("a count") == "0") {
+        assert!(Instant::now() < end, "nobody waits for {table}");
+    }
+}
+
+/// An UPDATE that moves rows between nodes locks its table on all of them. A writer that has come to one node before it, and
+/// comes to the others later, is to go on, as on one PostgreSQL.
+#[test]
+fn who_keeps_writers_off_lets_others_pass() {
+    let keys = table("kept");
+    let rows = |from: i32| (from..from + 100).map(|k| format!("({k}, 0)")).collect::<Vec<_>>().join(", ");
+    let lines = |from: i32| (from..from + 100).map(|k| format!("{k}\t0\n")).collect::<String>();
+    let (mut writer, mut mover) = (session(0), session(1));
+    for (is_copy, from) in [(false, 1000), (true, 2000)] {
+        writer.run(&format!("BEGIN; {}", update("kept", keys[2]))).expect("a row");
+        mover.run("BEGIN").expect("a block");
+        mover.send_query(&format!("UPDATE kept SET k = k + {from} + 500 WHERE k = {}", keys[1])).expect("sent");
+        until_waited_for("kept");
+        match is_copy {
+            true => copy(&mut writer, "kept", &lines(from)),
+            false => drop(writer.run(&format!("INSERT INTO kept VALUES {}", rows(from))).expect("no deadlock")),
+        }
+        writer.run("COMMIT").expect("the end");
+        goes_on(&mut mover);
+        mover.run("ROLLBACK").expect("the end");
+    }
+    assert_eq!(session(0).scalar("SELECT count(*) FROM kept").expect("a count"), (ROWS + 200).to_string());
+}
+
+/// The same without blocks, as fast as it goes.
+#[test]
+fn rows_for_all_nodes_and_who_keeps_writers_off() {
+    table("crowded");
+    let (inserts, moves) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let end = Instant::now() + Duration::from_secs(5);
+    std::thread::scope(|scope| {
+        for number in 0..4 {
+            let (inserts, moves) = (&inserts, &moves);
+            scope.spawn(move || {
+                let mut client = session(number % 2);
+                let mut from = 100 + 1_000_000 * number as i32;
+                while Instant::now() < end {
+                    from += 20;
+                    let values: Vec<String> = (from..from + 20).map(|k| format!("({k}, {number})")).collect();
+                    let lines: String = (from..from + 20).map(|k| format!("{k}\t{number}\n")).collect();
+                    let insert = format!("INSERT INTO crowded VALUES {}", values.join(", "));
+                    match number {
+                        0 | 1 => drop(client.run(&insert).expect("no deadlock")),
+                        2 => copy(&mut client, "crowded", &lines),
+                        _ => drop(
+                            client.run("UPDATE crowded SET k = -k WHERE v = 0 AND abs(k) < 50").expect("no deadlock"),
+                        ),
+                    }
+                    if number < 3 { inserts } else { moves }.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    let (inserts, moves) = (inserts.into_inner(), moves.into_inner());
+    println!("{inserts} statements with rows for all nodes, {moves} that kept writers off");
+    assert!(inserts > 0 && moves > 0);
+    let count = session(0).scalar("SELECT count(*) FROM crowded").expect("a count");
+    assert_eq!(count, (ROWS + 20 * inserts).to_string());
 }

@@ -19,7 +19,7 @@ use crate::run::Completion;
 use crate::session::Session;
 use crate::snapshot::Isolation;
 use crate::spool::Spool;
-use crate::write::{Write, lock};
+use crate::write::Write;
 
 /// Rows sent to a temp table in one CopyData.
 const BATCH_ROWS: usize = 1000;
@@ -38,24 +38,12 @@ impl Session {
         self.refuse_serializable(&chain.nodes)?;
         self.atomically(async |this| {
             if changes_by_address(chain) && !this.isolation().is_some_and(Isolation::keeps_snapshot) {
-                this.lock_everywhere(chain).await?;
+                this.keep_writers_off(&chain.nodes, &chain.written).await?;
+                this.statement_finished();
             }
             this.chain_in_block(chain, call, output).await
         })
         .await
-    }
-
-    /// The home node first, as everybody who locks a table on all nodes.
-    async fn lock_everywhere(&mut self, chain: &Chain) -> Result<()> {
-        let mut nodes = chain.nodes.clone();
-        nodes.sort_by_key(|node| *node != self.home);
-        for node in nodes {
-            for table in &chain.written {
-                self.run_on(node, &lock(table)).await?;
-            }
-        }
-        self.statement_finished();
-        Ok(())
     }
 
     /// Runs inside a block.

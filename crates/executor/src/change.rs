@@ -26,7 +26,7 @@ use crate::session::{Mode, Session};
 use crate::snapshot::Isolation;
 use crate::spool::Spool;
 use crate::staged::{INSERT_VALUES_MAX, RowRouter, rename};
-use crate::write::{Write, lock};
+use crate::write::Write;
 
 /// `oid`.
 const OID: u32 = 26;
@@ -75,12 +75,7 @@ impl Session {
         self.refuse_serializable(&nodes)?;
         self.atomically(async |this| {
             if !this.isolation().is_some_and(Isolation::keeps_snapshot) {
-                // The home node first, as everybody who locks a table on all nodes.
-                let mut nodes = change.target.distribution.nodes();
-                nodes.sort_by_key(|node| *node != this.home);
-                for node in nodes {
-                    this.run_on(node, &lock(&target)).await?;
-                }
+                this.keep_writers_off(&change.target.distribution.nodes(), std::slice::from_ref(&target)).await?;
                 this.statement_finished();
             }
             this.change_in_block(change, call, output).await

@@ -11,6 +11,7 @@ use pgerror::{PgError, Result, SqlState};
 use txn::gtm::{CatalogState, GtmClient};
 
 use crate::cancel::Registry;
+use crate::cores::Cores;
 use crate::estimates::Estimates;
 use crate::load::{self, Loaded};
 use crate::pool::{Address, Identity, Link, Pool};
@@ -44,6 +45,7 @@ pub struct Context {
     types: Mutex<(u64, HashMap<NodeId, Arc<TypeMap>>)>,
     pub(crate) templates: TemplateCache,
     pub(crate) estimates: Estimates,
+    pub(crate) cores: Arc<Cores>,
     capture_token: tokio::sync::OnceCell<Bytes>,
 }
 
@@ -79,6 +81,7 @@ impl Context {
             types: Mutex::default(),
             templates: TemplateCache::default(),
             estimates: Estimates::default(),
+            cores: Arc::default(),
             capture_token: Default::default(),
         }
     }

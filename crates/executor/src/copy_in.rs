@@ -5,7 +5,8 @@
 //!                                        └─ 64 KiB frames ─> writer ── COPY FROM STDIN ──> dn2
 //! ```
 //!
-//! The session's task reads, splits, converts and hashes; each writer owns its link while the COPY lasts. Queues are
+//! The session's task reads, splits, converts and hashes, and may have helpers for that ([`copy_feed`](crate::copy_feed)); each
+//! writer owns its link while the COPY lasts. Queues are
 //! bounded, so a slow node slows the input down. Frames go round: a writer gives its empty
 //! buffer back.
 //!
@@ -24,6 +25,7 @@ use planner::{CopyFrom, KeySource, Route, Stage};
 
 use crate::call::Event;
 use crate::convert::Converter;
+use crate::copy_feed::Feed;
 use crate::copy_input::{CopySource, Input};
 use crate::copy_pipeline::{Copy, Rejects};
 use crate::run::Completion;
@@ -127,12 +129,13 @@ impl Session {
             self.run_on(self.home, "SELECT 1").await?;
         }
         self.start_copy(&nodes, &sql, &mut source).await?;
-        let mut input = self.open_input(source, options, plan.columns.len(), &nodes).await?;
+        let input = self.open_input(source, options, plan.columns.len(), &nodes).await?;
         let converter = Converter::new(self, options.encoding.as_deref());
         let links = self.take(&nodes)?;
         let rejects = (options.on_error == OnError::Ignore).then(|| Rejects::new(options));
         let mut copy = Copy::new(router, converter, destinations, links, binary, plan.target.clone(), rejects);
-        let (mut links, result) = copy.run(&mut input).await;
+        let mut feed = Feed::new(input, options, &self.context.cores);
+        let (mut links, result) = copy.run(&mut feed).await;
         self.keep_firings(&mut links);
         copy.take_notices(&mut links).iter().for_each(|notice| self.notice(notice));
         self.put_back(links);

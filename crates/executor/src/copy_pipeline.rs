@@ -15,11 +15,13 @@ use copyfmt::{CopyOptions, Router, Step};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::{backend, frontend};
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::task::JoinHandle;
 
 use crate::convert::Converter;
+use crate::copy_feed::{Fed, Feed};
 use crate::copy_in::FRAME_BYTES;
-use crate::copy_input::{Input, read_line_again};
+use crate::copy_input::read_line_again;
 use crate::held::Held;
 
 /// Input bytes after which rows leave even if their frame is not full: a node's error then comes while its line is still
@@ -27,6 +29,12 @@ use crate::held::Held;
 const SWEEP_BYTES: usize = 4 << 20;
 /// Frames waiting for one datanode.
 const FRAMES_QUEUED: usize = 4;
+/// Frames sent without a wait that outweigh one that had to wait for its node.
+const WAIT_WEIGHT: u32 = 8;
+/// Waits at which nodes no longer count as keeping up.
+const WAITS_MANY: u32 = 2;
+/// Waits that are remembered.
+const WAITS_MAX: u32 = 8;
 
 /// Notices about rows left out; the rest is only counted.
 const NOTICES_MAX: usize = 100_000;
@@ -49,6 +57,8 @@ pub(crate) struct Copy {
     writers: Vec<Writer>,
     empty_buffers: mpsc::UnboundedReceiver<Arc<Vec<u8>>>,
     binary: bool,
+    /// Grows with each frame that has to wait for its node, fades with those that have not.
+    waits: u32,
     /// The error to report is one of a datanode.
     node_failed: bool,
     target: Arc<Relation>,
@@ -129,6 +139,7 @@ impl Copy {
             writers,
             empty_buffers,
             binary,
+            waits: 0,
             node_failed: false,
             target,
             rejects,
@@ -136,8 +147,8 @@ impl Copy {
     }
 
     /// Moves all rows; gives the links back with the number of rows stored.
-    pub(crate) async fn run(&mut self, input: &mut Input<'_>) -> (Vec<(NodeId, Held)>, Result<u64>) {
-        let routed = self.route_all(input).await;
+    pub(crate) async fn run(&mut self, feed: &mut Feed<'_>) -> (Vec<(NodeId, Held)>, Result<u64>) {
+        let routed = self.route_all(feed).await;
         let fatal = routed.as_ref().is_err_and(PgError::is_fatal);
         if fatal {
             for writer in &self.writers {
@@ -158,30 +169,26 @@ impl Copy {
         (links, result)
     }
 
-    async fn route_all(&mut self, input: &mut Input<'_>) -> Result<()> {
+    async fn route_all(&mut self, feed: &mut Feed<'_>) -> Result<()> {
         let mut unswept = 0;
         // Batches there were when a node had failed: in the one after it PostgreSQL has found out at the latest.
         let mut failed_at = None;
         loop {
             if failed_at.is_some_and(|batches| self.router.batches() > batches) {
-                return input.drain().await;
+                return feed.drain().await;
             }
             let step = match self.router.step(&mut self.outputs) {
                 Ok(step) => step,
                 Err(error) => return Err(self.first_of_row(error).await),
             };
             match step {
-                Step::NeedInput => match input.next().await.map_err(|error| self.router.while_reading(error))? {
-                    Some(chunk) => {
-                        unswept += chunk.len();
-                        self.router.push(chunk);
-                        if unswept >= SWEEP_BYTES {
-                            unswept = 0;
-                            self.sweep().await;
-                        }
+                Step::NeedInput => {
+                    unswept += self.read_on(feed).await?;
+                    if unswept >= SWEEP_BYTES {
+                        unswept = 0;
+                        self.sweep().await;
                     }
-                    None => self.router.finish(),
-                },
+                }
                 Step::Full { dest } => {
                     if !self.send(dest).await {
                         failed_at.get_or_insert(self.router.batches());
@@ -195,9 +202,31 @@ impl Copy {
                         return Err(self.first_of_row(error).await);
                     }
                 },
-                Step::End => return input.drain().await.map_err(|error| self.router.while_reading(error)),
+                Step::End => return feed.drain().await.map_err(|error| self.router.while_reading(error)),
             }
         }
+    }
+
+    /// Gives the router more input; how many bytes.
+    async fn read_on(&mut self, feed: &mut Feed<'_>) -> Result<usize> {
+        let nodes_keep_up = self.waits < WAITS_MANY * WAIT_WEIGHT;
+        let fed = feed.next(&mut self.router, nodes_keep_up).await;
+        Ok(match fed.map_err(|error| self.router.while_reading(error))? {
+            Fed::Chunk(chunk) => {
+                let bytes = chunk.len();
+                self.router.push(chunk);
+                bytes
+            }
+            Fed::Ahead(ahead) => {
+                let bytes = ahead.bytes();
+                self.router.push_ahead(ahead);
+                bytes
+            }
+            Fed::End => {
+                self.router.finish();
+                0
+            }
+        })
     }
 
     /// The error that PostgreSQL meets first in the refused row.
@@ -272,7 +301,18 @@ impl Copy {
         let rows = Arc::new(std::mem::replace(&mut self.outputs[destination], next));
         for node in &self.destinations[destination] {
             let Some(writer) = self.writers.iter().find(|writer| writer.node == *node) else { return false };
-            if writer.orders.send(Order::Rows(rows.clone())).await.is_err() {
+            let sent = match writer.orders.try_send(Order::Rows(rows.clone())) {
+                Ok(()) => {
+                    self.waits = self.waits.saturating_sub(1);
+                    true
+                }
+                Err(TrySendError::Full(order)) => {
+                    self.waits = (self.waits + WAIT_WEIGHT).min(WAITS_MAX * WAIT_WEIGHT);
+                    writer.orders.send(order).await.is_ok()
+                }
+                Err(TrySendError::Closed(_)) => false,
+            };
+            if !sent {
                 return false;
             }
         }

@@ -26,6 +26,7 @@
 //! Invariants: no SQL value is ever computed here; rows are moved as bytes and looked into only for their distribution
 //! key; every buffer is bounded; a connection that was not read to the end of an answer is never used again.
 
+mod alone;
 mod aside;
 mod basis;
 mod block;
@@ -38,11 +39,14 @@ mod cluster_command;
 mod context;
 mod control;
 mod convert;
+mod copy_crew;
+mod copy_feed;
 mod copy_in;
 mod copy_input;
 mod copy_out;
 mod copy_pipeline;
 mod copy_staged;
+mod cores;
 mod coupled;
 mod ddl;
 mod describe;

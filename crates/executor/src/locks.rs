@@ -40,6 +40,17 @@ impl Locks {
         Self { alone: true, ..self }
     }
 
+    /// Tables that nobody else may write.
+    pub(crate) fn kept_alone(&self) -> &[String] {
+        if self.alone { &self.written } else { &[] }
+    }
+
+    /// As SQL, without [`Locks::kept_alone`].
+    pub(crate) fn commands_but_alone(&self) -> Vec<String> {
+        let shared = Locks { written: Vec::new(), alone: false, read: self.read.clone() };
+        if self.alone { shared.commands("") } else { self.commands("") }
+    }
+
     /// All but these, which the statement makes itself.
     pub(crate) fn without<'t>(mut self, own: impl IntoIterator<Item = &'t str>) -> Self {
         let own: Vec<String> = own.into_iter().map(catalog::quote_identifier).collect();

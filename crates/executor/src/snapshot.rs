@@ -216,7 +216,7 @@ impl Session {
     /// of its own has in PostgreSQL: a table that is rewritten meanwhile would look empty.
     ///
     /// A schema change locks the home node's table first. So does who has to wait here: nobody waits for a schema change on one
-    /// node while he keeps it waiting on another.
+    /// node while he keeps it waiting on another. Other writers are kept off last: see [`alone`](crate::alone).
     pub(crate) async fn begin_locked(
         &mut self,
         nodes: &[NodeId],
@@ -224,8 +224,8 @@ impl Session {
         locks: &Locks,
         reads: bool,
     ) -> Result<()> {
-        let with = |wait: &str| settings.iter().cloned().chain(locks.commands(wait)).collect();
-        self.begin_over(nodes, with(" NOWAIT"), reads);
+        let with = |commands: Vec<String>| settings.iter().cloned().chain(commands).collect();
+        self.begin_over(nodes, with(locks.commands(" NOWAIT")), reads);
         let error = match self.open_on(nodes).await {
             Ok(()) => return Ok(()),
             Err(error) => error,
@@ -233,9 +233,13 @@ impl Session {
         match error.code() {
             SqlState::LOCK_NOT_AVAILABLE => {
                 self.rollback().await;
-                self.begin_over(nodes, with(""), reads);
+                self.begin_over(nodes, with(locks.commands_but_alone()), reads);
                 self.open_on(&[self.home]).await?;
-                self.open_on(nodes).await
+                self.open_on(nodes).await?;
+                match locks.kept_alone() {
+                    [] => Ok(()),
+                    tables => self.lock_before_cut(nodes, tables).await,
+                }
             }
             // Rights on some columns only, a materialized view: LOCK TABLE cannot, the statement may.
             SqlState::INSUFFICIENT_PRIVILEGE | SqlState::WRONG_OBJECT_TYPE | SqlState::UNDEFINED_TABLE => {

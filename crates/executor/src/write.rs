@@ -305,24 +305,13 @@ impl Session {
         }
     }
 
-    /// One node after the other: two statements that lock the same table wait for each other on the first.
     async fn cut_for_write(&mut self, nodes: &[NodeId], locked: Option<&str>, may_exchange: bool) -> Result<()> {
         if let Some(target) = locked {
-            self.set_snapshotless(true);
-            for node in nodes {
-                self.run_on(*node, &lock(target)).await?;
-            }
-            self.set_snapshotless(false);
-            self.locked_before_cut();
+            self.lock_before_cut(nodes, &[target.to_owned()]).await?;
         }
         match may_exchange {
             true => self.cut_with_readers(nodes).await,
             false => self.cut_over(nodes).await,
         }
     }
-}
-
-/// Keeps other writers off a table.
-pub(crate) fn lock(target: &str) -> String {
-    format!("LOCK TABLE {target} IN SHARE ROW EXCLUSIVE MODE")
 }

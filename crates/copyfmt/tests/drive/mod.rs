@@ -262,7 +262,7 @@ fn drive(
         match step {
             Step::NeedInput if !rest.is_empty() => {
                 let (chunk, behind) = rest.split_at(rest.len().min(1 + random.below(chunk_bytes_max)));
-                router.push(Bytes::copy_from_slice(chunk));
+                push(router, Bytes::copy_from_slice(chunk), random);
                 rest = behind;
             }
             Step::NeedInput => router.finish(),
@@ -291,6 +291,17 @@ fn drive(
             }
             Step::End => return Ok(()),
         }
+    }
+}
+
+/// Gives the router a chunk, in half of the cases with work done ahead.
+fn push(router: &mut Router, chunk: Bytes, random: &mut Random) {
+    match router.spent().or_else(|| router.ahead()).filter(|_| random.chance(2)) {
+        Some(mut ahead) => {
+            ahead.work(&[chunk]);
+            router.push_ahead(ahead);
+        }
+        None => router.push(chunk),
     }
 }
 
