@@ -90,8 +90,11 @@ impl Session {
                 steps
             }
             Plan::Scatter(_) => self.plain_steps(explain, call).await,
-            _ if explain.analyze => Err(PgError::unsupported("EXPLAIN ANALYZE of a change by way of several nodes")
-                .hint("Use EXPLAIN without ANALYZE.")),
+            // No node's account of its part would say much: what was done, and how long it took.
+            plan if explain.analyze => match Box::pin(self.dispatch(plan, call, &mut Output::nowhere())).await? {
+                Completion::Tag(tag) => Ok(vec![Step { name: "Done".to_owned(), sql: tag, nodes: Vec::new() }]),
+                Completion::Empty => Ok(Vec::new()),
+            },
             _ => self.plain_steps(explain, call).await,
         }
     }
@@ -301,6 +304,9 @@ fn options(explain: &Explain) -> String {
 fn text_lines(plan: &Plan, steps: &[Step], took: Option<Duration>) -> Vec<String> {
     let mut lines: Vec<String> = plan.to_string().lines().map(str::to_owned).collect();
     for step in steps {
+        if step.nodes.is_empty() {
+            lines.push(format!("{}: {}", step.name, step.sql));
+        }
         for node in &step.nodes {
             let moved = node.moved.as_ref().map_or_else(String::new, |(moved, took)| {
                 format!(" (rows={} bytes={} time={} ms)", moved.rows, moved.bytes, ms(*took))

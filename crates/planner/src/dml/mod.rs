@@ -25,6 +25,7 @@ mod tail;
 mod update;
 mod view;
 mod view_defaults;
+mod view_insert;
 mod whole_row;
 
 use insert::width;
