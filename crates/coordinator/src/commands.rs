@@ -51,7 +51,10 @@ impl Client {
             let Some(query) = &prepared.statement else { return Ok(None) };
             let constants = self.session.constants(&arguments, &prepared.description.parameters).await?;
             let statement = statement.with_executed(query, &constants)?;
-            return Box::pin(self.execute_inner(&statement, call)).await.map(Some);
+            let done = Box::pin(self.execute_inner(&statement, call)).await?;
+            // PostgreSQL counts the rows of an EXECUTE that gives none.
+            let counts = matches!(&done, Completion::Tag(tag) if tag == "CREATE TABLE AS" && statement.skips_data());
+            return Ok(Some(if counts { Completion::tag("SELECT 0") } else { done }));
         }
         Ok(Some(match &statement.kind {
             StatementKind::Transaction(transaction @ Transaction::Begin(_))

@@ -1,6 +1,6 @@
 -- Temporary tables and views beside tables of the cluster.
-CREATE TABLE t (id int, grp int, v text) /*dist: hash(id) | replication | roundrobin*/;
-CREATE TABLE o (id int, w text) /*dist: hash(id) | roundrobin*/;
+CREATE TABLE t (id int, grp int, v text) /*dist: hash(id) | replication*/;
+CREATE TABLE o (id int, w text) /*dist: hash(id)*/;
 INSERT INTO t SELECT g, g % 4, 'v' || g FROM generate_series(1, 20) g;
 INSERT INTO o SELECT g * 2, 'w' || g FROM generate_series(1, 9) g;
 CREATE TEMP TABLE own (id int, x varchar(5) COLLATE "C", n numeric(8,2));

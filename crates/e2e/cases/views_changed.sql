@@ -94,7 +94,7 @@ INSERT INTO dear VALUES (100, 'x', 50), (101, 'y', 60), (102, 'z', 70) RETURNING
 INSERT INTO dear VALUES (103, 'x', 50), (104, 'y', 6), (105, 'z', 70);
 INSERT INTO dearer AS d (price, name) VALUES (200, 'e') RETURNING d.name, d.price;
 INSERT INTO dearer (name, price) SELECT name, price - 50 FROM item WHERE price > 100 AND name = 'b';
-INSERT INTO dearer (name, price) SELECT name, price FROM item WHERE price < 100;
+INSERT INTO dearer (name, price) SELECT name, price FROM item WHERE price = 60;
 SELECT name, price FROM item ORDER BY name, price;
 CREATE VIEW hiding AS SELECT name, price FROM item WHERE price > 10 WITH CHECK OPTION;
 -- refused

@@ -24,6 +24,16 @@ impl Statement {
         Ok(Some(Executed { name: execute.name.clone(), arguments }))
     }
 
+    /// CREATE TABLE AS … WITH NO DATA of a table that need not be looked for.
+    pub fn skips_data(&self) -> bool {
+        match self.node() {
+            Some(NodeEnum::CreateTableAsStmt(ctas)) => {
+                !ctas.if_not_exists && ctas.into.as_ref().is_some_and(|into| into.skip_data)
+            }
+            _ => false,
+        }
+    }
+
     /// The statement with the prepared one instead of EXECUTE, and constants instead of its parameters.
     pub fn with_executed(&self, prepared: &Statement, constants: &[String]) -> Result<Statement> {
         let constants: Vec<Node> = constants.iter().map(|text| tree::parse_expression(text)).collect::<Result<_>>()?;
