@@ -46,6 +46,16 @@ pub(crate) const SNAPSHOT: &str = "loxo.snapshot";
 impl Client {
     /// Runs the statement if it is one of the session's own; `None` if it has to be planned.
     pub(crate) async fn command(&mut self, statement: &Statement, call: &Call) -> Result<Option<Completion>> {
+        if let Some(executed) = statement.executed()? {
+            let (prepared, arguments) = self.arguments_of(&executed.name, &executed.arguments).await?;
+            let Some(query) = &prepared.statement else { return Ok(None) };
+            let constants = self.session.constants(&arguments, &prepared.description.parameters).await?;
+            let statement = statement.with_executed(query, &constants)?;
+            let done = Box::pin(self.execute_inner(&statement, call)).await?;
+            // PostgreSQL counts the rows of an EXECUTE that gives none.
+            let counts = matches!(&done, Completion::Tag(tag) if tag == "CREATE TABLE AS" && statement.skips_data());
+            return Ok(Some(if counts { Completion::tag("SELECT 0") } else { done }));
+        }
         Ok(Some(match &statement.kind {
             StatementKind::Transaction(transaction @ Transaction::Begin(_))
                 if statement.sql.get(..5).is_some_and(|word| word.eq_ignore_ascii_case("start")) =>
@@ -419,8 +429,18 @@ impl Client {
     }
 
     async fn execute_named(&mut self, name: &str, arguments: &[String], call: &Call) -> Result<Completion> {
-        let prepared = self.named_statement(name)?;
+        let (prepared, values) = self.arguments_of(name, arguments).await?;
         let Some(statement) = prepared.statement.clone() else { return Ok(Completion::Empty) };
+        self.refuse_changed_result(&prepared).await?;
+        let types = prepared.description.parameters.clone();
+        let parameters = Parameters { types, formats: Vec::new(), values };
+        let call = Call { parameters: Some(Arc::new(parameters)), ..call.clone() };
+        Box::pin(self.execute_inner(&statement, &call)).await
+    }
+
+    /// A prepared statement with the values of its arguments.
+    async fn arguments_of(&mut self, name: &str, arguments: &[String]) -> Result<(Arc<Prepared>, Vec<Option<Bytes>>)> {
+        let prepared = self.named_statement(name)?;
         let types = &prepared.description.parameters;
         if arguments.len() != types.len() {
             return Err(PgError::new(
@@ -430,10 +450,7 @@ impl Client {
             .detail(format!("Expected {} parameters but got {}.", types.len(), arguments.len())));
         }
         let values = self.session.evaluate(arguments, types).await?;
-        self.refuse_changed_result(&prepared).await?;
-        let parameters = Parameters { types: types.clone(), formats: Vec::new(), values };
-        let call = Call { parameters: Some(Arc::new(parameters)), ..call.clone() };
-        Box::pin(self.execute_inner(&statement, &call)).await
+        Ok((prepared, values))
     }
 
     async fn execute_inner(&mut self, statement: &Statement, call: &Call) -> Result<Completion> {

@@ -119,7 +119,9 @@ impl Client {
         let node = self.cursor(cursor)?.node;
         let cancel = self.session.cancel_set();
         let mut output = output(&mut self.capture, &mut self.writer);
-        let work = self.session.forward_to(node, &statement.sql, call, &mut output);
+        // The next cursor of this name may have other columns.
+        let call = Call { one_off: true, ..call.clone() };
+        let work = self.session.forward_to(node, &statement.sql, &call, &mut output);
         watched(&mut self.reader, &cancel, work).await
     }
 

@@ -129,3 +129,11 @@ BEGIN;
 SELECT declares('v19%');
 FETCH ALL FROM made;
 COMMIT;
+-- Cursors of one name, over columns of other types.
+BEGIN;
+DECLARE same CURSOR FOR SELECT k FROM t ORDER BY k;
+FETCH 1 FROM same;
+CLOSE same;
+DECLARE same CURSOR FOR SELECT k::text || '.' FROM t ORDER BY k;
+FETCH 1 FROM same;
+COMMIT;

@@ -315,7 +315,9 @@ impl Session {
             let create = format!("CREATE TEMP TABLE {table} ({}) ON COMMIT DROP AS {sql}", columns.join(", "));
             let version = self.catalog_version;
             let held = self.link(place)?;
-            held.start(&create, &call.with_formats(Vec::new()), version);
+            // The next cursor of this name may have other columns.
+            let call = Call { one_off: true, ..call.with_formats(Vec::new()) };
+            held.start(&create, &call, version);
             held.flush().await?;
             held.finish().await?;
             self.drop_inputs(inputs).await?;
@@ -346,27 +348,32 @@ impl Session {
         if expressions.is_empty() {
             return Ok(Vec::new());
         }
-        let names = self
-            .rows_on(
-                self.home,
-                &format!(
-                    "SELECT {}",
-                    types.iter().map(|oid| format!("pg_catalog.format_type({oid}, -1)")).collect::<Vec<_>>().join(", ")
-                ),
-            )
-            .await?;
-        let names = names.into_iter().next().unwrap_or_default();
-        let values: Vec<String> = expressions
-            .iter()
-            .zip(&names)
-            .map(|(expression, name)| {
-                let name = String::from_utf8_lossy(name.as_deref().unwrap_or(b"text")).into_owned();
-                format!("({expression})::{name}")
-            })
-            .collect();
-        let rows = self.rows_on(self.home, &format!("SELECT {}", values.join(", "))).await?;
+        let names = self.names_of_types(types).await?;
+        let values = expressions.iter().zip(&names).map(|(expression, name)| format!("({expression})::{name}"));
+        let sql = format!("SELECT {}", values.collect::<Vec<_>>().join(", "));
+        let rows = self.rows_on(self.home, &sql).await?;
         self.release();
         rows.into_iter().next().ok_or_else(|| PgError::internal("the arguments gave no row"))
+    }
+
+    /// Values as constants in SQL, each of its type.
+    pub async fn constants(&mut self, values: &[Option<Bytes>], types: &[u32]) -> Result<Vec<String>> {
+        if values.is_empty() {
+            return Ok(Vec::new());
+        }
+        let names = self.names_of_types(types).await?;
+        let constant = |(value, name): (&Option<Bytes>, &String)| match value {
+            Some(value) => format!("{}::{name}", catalog::quote_literal(&String::from_utf8_lossy(value))),
+            None => format!("NULL::{name}"),
+        };
+        Ok(values.iter().zip(&names).map(constant).collect())
+    }
+
+    async fn names_of_types(&mut self, types: &[u32]) -> Result<Vec<String>> {
+        let calls: Vec<String> = types.iter().map(|oid| format!("pg_catalog.format_type({oid}, -1)")).collect();
+        let rows = self.rows_on(self.home, &format!("SELECT {}", calls.join(", "))).await?;
+        let names = rows.into_iter().flatten();
+        Ok(names.map(|name| String::from_utf8_lossy(name.as_deref().unwrap_or(b"text")).into_owned()).collect())
     }
 
     /// DISCARD ALL: everything the session left in backends is gone.

@@ -8,9 +8,11 @@
 //! change, and the others' commits wait for it. So does one that may lock tables whose definitions every coordinator has to
 //! print after the next commit: all would wait for it, not only schema changes.
 
+use std::borrow::Cow;
+
 use catalog::{Distribution, NodeId, quote_identifier, quote_literal};
 use pgerror::{PgError, Result, SqlState};
-use planner::{DdlKind, DdlPlan, Effect, Fill, MapRequest, Placement, Plan};
+use planner::{DdlKind, DdlPlan, Effect, Elsewhere, Fill, MapRequest, Placement, Plan};
 
 use crate::call::Call;
 use crate::output::Output;
@@ -115,11 +117,15 @@ impl Session {
             self.begin_schema_change(&ddl.node_sql).await.map_err(|error| about(error, &ddl.node_sql))?;
         }
         self.redistribute_in_block(&ddl.moves).await?;
+        let has_temporary = !self.temp_relations().await?.names.is_empty();
         let tag = self.run_on(primary, &ddl.node_sql).await?.unwrap_or_default();
+        // CASCADE may have taken temporary objects along: such a backend cannot be prepared.
+        self.link(primary)?.temp |= has_temporary;
         if schema_change {
             self.keys_remain(primary, &ddl.node_sql).await?;
         }
-        self.run_on_all(&others, &ddl.node_sql).await.map_err(from_other_node)?;
+        let elsewhere = self.elsewhere(ddl, primary).await?;
+        self.run_on_all(&others, &elsewhere).await.map_err(from_other_node)?;
         for effect in &ddl.effects {
             if let Some(sql) = effect_sql(effect) {
                 self.run_on(primary, &sql).await?;
@@ -130,6 +136,18 @@ impl Session {
             self.schema_changed();
         }
         self.follow_up(ddl, tag).await
+    }
+
+    /// What the nodes but the primary run.
+    async fn elsewhere<'d>(&mut self, ddl: &'d DdlPlan, primary: NodeId) -> Result<Cow<'d, str>> {
+        let (table, sql) = match &ddl.elsewhere {
+            Elsewhere::Same => return Ok(Cow::Borrowed(&ddl.node_sql)),
+            Elsewhere::Without(sql) => return Ok(Cow::Borrowed(sql)),
+            Elsewhere::Copied { table, sql } => (table, sql),
+        };
+        let columns = self.rows_on(primary, &columns_sql(table)).await?;
+        let columns = columns.into_iter().next().and_then(|row| row.into_iter().next().flatten()).unwrap_or_default();
+        Ok(Cow::Owned(sql.replacen("()", &format!("({})", String::from_utf8_lossy(&columns)), 1)))
     }
 
     /// DROP … CASCADE of a type takes the columns of that type along, but a table cannot lose its distribution key. One that
@@ -211,6 +229,9 @@ impl Session {
         if !ddl.moves.is_empty() {
             self.atomically(async |this| this.redistribute_in_block(&ddl.moves).await).await?;
         }
+        if let Some(undo) = &ddl.undo {
+            return self.ddl_with_undo(&ddl.nodes, &ddl.node_sql, undo).await;
+        }
         let mut nothing = Spool::default();
         let mut output = Output::spool(&mut nothing);
         let first = vec![(primary, ddl.node_sql.clone())];
@@ -234,6 +255,29 @@ impl Session {
             .await?;
         }
         Ok(completion)
+    }
+
+    /// Node by node; what is done is undone if a later node cannot do it.
+    async fn ddl_with_undo(&mut self, nodes: &[NodeId], sql: &str, undo: &str) -> Result<Completion> {
+        let mut completion = Completion::Empty;
+        for (done, node) in nodes.iter().enumerate() {
+            match self.alone_on(*node, sql).await {
+                Ok(last) => completion = last,
+                Err(error) => {
+                    for earlier in &nodes[..done] {
+                        self.alone_on(*earlier, undo).await?;
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(completion)
+    }
+
+    async fn alone_on(&mut self, node: NodeId, sql: &str) -> Result<Completion> {
+        let mut nothing = Spool::default();
+        let mut output = Output::spool(&mut nothing);
+        self.scatter(Mode::Autocommit, vec![(node, sql.to_owned())], &Call::default(), &mut output).await
     }
 
     /// One text on several nodes of the block at once; notices of these nodes are dropped, the primary's are enough.
@@ -260,6 +304,21 @@ impl Session {
 fn split_primary(nodes: &[NodeId], home: NodeId) -> (NodeId, Vec<NodeId>) {
     let primary = nodes.iter().copied().find(|node| *node == home).or(nodes.first().copied()).unwrap_or(home);
     (primary, nodes.iter().copied().filter(|node| *node != primary).collect())
+}
+
+/// The columns of a table as CREATE TABLE has them.
+fn columns_sql(table: &str) -> String {
+    format!(
+        "SELECT pg_catalog.string_agg(pg_catalog.concat_ws(' ', pg_catalog.quote_ident(a.attname), \
+           pg_catalog.format_type(a.atttypid, a.atttypmod), \
+           CASE WHEN a.attcollation <> t.typcollation THEN 'COLLATE ' || pg_catalog.quote_ident(n.nspname) || '.' || \
+             pg_catalog.quote_ident(c.collname) END, CASE WHEN a.attnotnull THEN 'NOT NULL' END), ', ' ORDER BY a.attnum) \
+         FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid \
+           LEFT JOIN pg_catalog.pg_collation c ON c.oid = a.attcollation \
+           LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.collnamespace \
+         WHERE a.attrelid = {}::pg_catalog.regclass AND a.attnum > 0",
+        quote_literal(table)
+    )
 }
 
 /// Does the statement lock nothing that is there against readers?

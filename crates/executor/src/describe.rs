@@ -42,6 +42,10 @@ impl Session {
                 self.describe(&statement.sql, &call.declared_types()).await?;
                 Ok(plan)
             }
+            Ok(Plan::Redistribute(moves)) if statement.kind == StatementKind::Update => {
+                Box::pin(self.give_way(&moves)).await?;
+                Box::pin(self.plan(statement, call, known)).await
+            }
             Ok(plan) => Ok(plan),
             Err(error)
                 if error.code() == SqlState::FEATURE_NOT_SUPPORTED || error.code() == SqlState::UNDEFINED_TABLE =>
@@ -179,9 +183,12 @@ impl Session {
         now: Option<&str>,
     ) -> Result<Plan> {
         let loaded = self.catalog().await?;
-        self.basis = Some(Basis::new(&loaded, &statement.sql));
         let search_path = self.search_path(&loaded.catalog).await?;
-        let temp_relations = self.temp_relations().await?;
+        let temporary = self.temp_relations().await?;
+        self.basis = Some(match temporary.views.is_empty() {
+            true => Basis::new(&loaded, &statement.sql),
+            false => Basis::new(&loaded, &format!("{}{}", statement.sql, temporary.definitions())),
+        });
         let described;
         let known = match known {
             None if statement.creates_table_as() => match statement.query_to_describe() {
@@ -209,7 +216,8 @@ impl Session {
             let facts = SessionFacts {
                 home: self.home,
                 search_path: &search_path,
-                temp_relations: &temp_relations,
+                temp_relations: &temporary.names,
+                temp_views: &temporary.views,
                 parameters: &parameters,
                 describe: columns.as_deref(),
                 in_transaction: self.in_block(),
@@ -236,11 +244,12 @@ impl Session {
     pub async fn names_in_from(&mut self, sql: &str) -> Result<Option<std::collections::HashSet<String>>> {
         let loaded = self.catalog().await?;
         let search_path = self.search_path(&loaded.catalog).await?;
-        let temp_relations = self.temp_relations().await?;
+        let temporary = self.temp_relations().await?;
         let facts = SessionFacts {
             home: self.home,
             search_path: &search_path,
-            temp_relations: &temp_relations,
+            temp_relations: &temporary.names,
+            temp_views: &temporary.views,
             parameters: &[],
             describe: None,
             in_transaction: self.in_block(),
@@ -284,29 +293,6 @@ impl Session {
     /// `"$user", public` without asking anyone.
     pub(crate) fn default_search_path<'a>(&'a self, catalog: &'a catalog::Catalog) -> impl Iterator<Item = &'a str> {
         [self.identity.user.as_str(), "public"].into_iter().filter(|schema| catalog.has_schema(schema))
-    }
-
-    /// Names in the session's `pg_temp`.
-    pub(crate) async fn temp_relations(&mut self) -> Result<Vec<String>> {
-        if !self.is_pinned(self.home) {
-            return Ok(Vec::new());
-        }
-        if let Some(names) = &self.temp_relations {
-            return Ok(names.clone());
-        }
-        let rows = self
-            .rows_on(
-                self.home,
-                "SELECT relname FROM pg_catalog.pg_class WHERE relnamespace = pg_catalog.pg_my_temp_schema()",
-            )
-            .await?;
-        let names: Vec<String> = rows
-            .into_iter()
-            .filter_map(|row| row.into_iter().next().flatten())
-            .map(|name| String::from_utf8_lossy(&name).into_owned())
-            .collect();
-        self.temp_relations = Some(names.clone());
-        Ok(names)
     }
 
     /// The role the session acts as and whether it may read or write files of the server.

@@ -60,7 +60,12 @@ impl Account {
 fn is_change(plan: &Plan) -> bool {
     match plan {
         Plan::Gather(gather) => gather.writes,
-        Plan::Replicate(_) | Plan::InsertSplit(_) | Plan::InsertStaged(_) | Plan::Change(_) | Plan::Chain(_) => true,
+        Plan::Replicate(_)
+        | Plan::InsertSplit(_)
+        | Plan::InsertStaged(_)
+        | Plan::Change(_)
+        | Plan::Chain(_)
+        | Plan::Ddl(_) => true,
         _ => false,
     }
 }
@@ -130,7 +135,7 @@ impl Session {
             }
             Plan::Scatter(_) => self.plain_steps(explain, call).await,
             _ if explain.analyze => {
-                Err(PgError::unsupported("EXPLAIN ANALYZE of what makes tables or is run step by step")
+                Err(PgError::unsupported("EXPLAIN ANALYZE of what the coordinator runs step by step")
                     .hint("Use EXPLAIN without ANALYZE."))
             }
             _ => self.plain_steps(explain, call).await,
@@ -142,9 +147,8 @@ impl Session {
         let steps = self.steps(&without_analyze(explain), call).await?;
         let began = Instant::now();
         self.keep_session_state(&explain.inner);
-        let mut returned = Spool::default();
         let text_call = Call { result_formats: Vec::new(), describe: false, ..call.clone() };
-        let done = Box::pin(self.dispatch(&explain.inner, &text_call, &mut Output::spool(&mut returned))).await;
+        let done = Box::pin(self.dispatch(&explain.inner, &text_call, &mut Output::nowhere())).await;
         let tag = match done.map_err(without_position)? {
             Completion::Tag(tag) => Some(tag),
             Completion::Empty => None,

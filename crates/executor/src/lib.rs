@@ -19,6 +19,7 @@
 //!   [`read_alone`]: the shortest way for a SELECT by itself, [`insert_alone`] for an INSERT … SELECT.
 //! * [`cancel`]: stopping a session from outside; its part in breaking deadlocks over several nodes.
 //! * [`listen`]: LISTEN and NOTIFY; [`firings`]: triggers that the coordinator is to run.
+//! * [`temp_names`]: what a session has in `pg_temp`.
 //! * [`quick`]: plans of statements that differ from earlier ones in their constants only; [`train`]: executions of one INSERT that
 //!   go together, [`coupled`] into statements of many rows.
 //! * [`load`]: the catalog, read off the primary datanode; [`basis`]: whether a plan made from it still holds.
@@ -81,6 +82,7 @@ mod sight;
 mod snapshot;
 mod spool;
 mod staged;
+mod temp_names;
 mod train;
 mod transaction;
 mod user_prepared;

@@ -30,14 +30,14 @@ pub struct Loaded {
     pub(crate) epoch: Option<u64>,
 }
 
-type Row = Vec<Option<Bytes>>;
+pub(crate) type Row = Vec<Option<Bytes>>;
 
 /// Text of a column; NULL and bad UTF-8 (a name in SQL_ASCII, say) are errors of ours to report, not to panic on.
-fn text(row: &Row, column: usize) -> Result<&str> {
+pub(crate) fn text(row: &Row, column: usize) -> Result<&str> {
     optional(row, column)?.ok_or_else(|| PgError::internal(format!("column {column} of a catalog query is null")))
 }
 
-fn optional(row: &Row, column: usize) -> Result<Option<&str>> {
+pub(crate) fn optional(row: &Row, column: usize) -> Result<Option<&str>> {
     let value = row.get(column).ok_or_else(|| PgError::internal("a catalog query gave too few columns"))?;
     value
         .as_deref()
@@ -45,12 +45,12 @@ fn optional(row: &Row, column: usize) -> Result<Option<&str>> {
         .transpose()
 }
 
-fn number<T: std::str::FromStr>(row: &Row, column: usize) -> Result<T> {
+pub(crate) fn number<T: std::str::FromStr>(row: &Row, column: usize) -> Result<T> {
     let value = text(row, column)?;
     value.parse().map_err(|_| PgError::internal(format!("\"{value}\" in a catalog query is not a number")))
 }
 
-fn flag(row: &Row, column: usize) -> Result<bool> {
+pub(crate) fn flag(row: &Row, column: usize) -> Result<bool> {
     Ok(text(row, column)? == "t")
 }
 

@@ -273,6 +273,7 @@ impl Session {
             home: self.home,
             search_path: &[],
             temp_relations: &[],
+            temp_views: &[],
             parameters: &[],
             describe: None,
             in_transaction: self.in_block(),

@@ -11,7 +11,7 @@
 //! with its indexes, grants and dependants; its triggers do not fire.
 
 use catalog::{Distribution, Generated, quote_identifier, quote_literal};
-use pgerror::{PgError, Result};
+use pgerror::{PgError, Result, SqlState};
 use planner::{Effect, Placement, Redistribute};
 
 use crate::call::Call;
@@ -27,6 +27,23 @@ impl Session {
         Ok(Completion::tag("ALTER TABLE"))
     }
 
+    /// Tables that an UPDATE wants without a distribution key.
+    pub(crate) async fn give_way(&mut self, moves: &[Redistribute]) -> Result<()> {
+        if self.is_read_only() {
+            let message = "cannot execute UPDATE in a read-only transaction";
+            return Err(PgError::new(SqlState::READ_ONLY_SQL_TRANSACTION, message));
+        }
+        let table = moves.last().map_or("", |moved| &moved.target.name).to_owned();
+        self.redistribute(moves).await.map(|_| ()).map_err(|error| match error.code() {
+            SqlState::INSUFFICIENT_PRIVILEGE => PgError::unsupported(format!(
+                "a change of the distribution key of table \"{table}\""
+            ))
+            .detail("The table would have to give way, which only its owner can make it do.")
+            .hint("DELETE the row and INSERT it again, or let the owner run ALTER TABLE … DISTRIBUTE BY ROUNDROBIN."),
+            _ => error,
+        })
+    }
+
     pub(crate) async fn redistribute_in_block(&mut self, moves: &[Redistribute]) -> Result<()> {
         for moved in moves {
             self.redistribute_one(moved).await?;
@@ -40,7 +57,9 @@ impl Session {
             block.ran_ddl = true;
         }
         let table = plan.target.qualified_name();
-        self.refuse_old_snapshot("moving the rows of a table")?;
+        if !plan.moves_nothing() {
+            self.refuse_old_snapshot("moving the rows of a table")?;
+        }
         self.begin_schema_change(&format!("ALTER TABLE {table}")).await?;
         self.on_every_node(&format!("LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")).await?;
         // The new placement may be one of an older: ADD NODE, say. From here on nobody else moves the table.

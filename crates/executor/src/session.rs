@@ -28,6 +28,7 @@ use crate::serializable::Reach;
 use crate::settings::Settings;
 use crate::sight::Sight;
 use crate::snapshot::{Cut, Isolation};
+use crate::temp_names::TempNames;
 
 /// A second session on the home node, for a transaction that may not write.
 pub(crate) const BESIDE: NodeId = NodeId(u16::MAX);
@@ -140,7 +141,7 @@ pub struct Session {
     /// Where gathered rows go: the home node, or [`BESIDE`] it.
     pub(crate) sink: NodeId,
     /// Names in `pg_temp`, if known.
-    pub(crate) temp_relations: Option<Vec<String>>,
+    pub(crate) temp_relations: Option<Arc<TempNames>>,
     /// Effective search path, if known; see [`Session::search_path_changed`].
     pub(crate) search_path: Option<Vec<String>>,
     pub(crate) search_path_was_set: bool,
@@ -331,7 +332,8 @@ impl Session {
     /// Does the session see what any other of its user, settings and search path sees? Not with temp tables, nor in a block
     /// that has changed the schema or settings.
     pub fn is_ordinary(&self) -> bool {
-        let no_temp = !self.is_pinned(self.home) || self.temp_relations.as_ref().is_some_and(Vec::is_empty);
+        let no_temp = !self.is_pinned(self.home)
+            || self.temp_relations.as_ref().is_some_and(|temporary| temporary.names.is_empty());
         let unchanged = |block: &Block| !block.schema_changed && !block.has_settings();
         no_temp && self.block.as_ref().is_none_or(unchanged)
     }

@@ -55,7 +55,7 @@ impl Session {
         held.flush().await?;
         held.finish().await.map_err(|error| rename_stage(without_position(error), &insert.stage))?;
         self.statement_finished();
-        let tail = (!insert.tail.is_empty()).then_some(insert);
+        let tail = insert.needs_insert().then_some(insert);
         let rows = self.drain_stage(&insert.stage, tail, call, output).await.map_err(without_copy_context)?;
         self.describe_nothing(insert, call, output).await?;
         self.drop_stage(&insert.stage, &insert.inputs).await?;

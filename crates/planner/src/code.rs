@@ -11,11 +11,17 @@ use pgerror::{PgError, Result};
 
 use crate::context::{Context, Named};
 use crate::functions::{Facts, function_facts};
+use crate::new_row::may_set_key;
 use crate::session::{Exchanges, SessionFacts};
 use crate::tree::{Ref, Walk};
 
 const TRIGGER_HINT: &str = "Create the trigger again: the coordinator runs those AFTER … FOR EACH ROW, or FOR EACH STATEMENT, \
      whose functions in PL/pgSQL read or write tables.";
+/// What [`may_set_key`] finds.
+pub(crate) const SETS_KEY: &str =
+    "It may give the row another distribution key, and the row would lie on the wrong node";
+pub(crate) const KEY_HINT: &str =
+    "Compute the key in the statement or in its DEFAULT, or use DISTRIBUTE BY REPLICATION.";
 const POLICY_FUNCTION_HINT: &str = "The function may compute, but not read or write tables.";
 const EXPRESSION_HINT: &str = "The function may compute and may read tables that are replicated on all nodes.";
 
@@ -55,6 +61,7 @@ fn judge(catalog: &Catalog, relation: &Relation, code: &Code) -> Verdict {
         home: catalog.primary(),
         search_path: &[],
         temp_relations: &[],
+        temp_views: &[],
         parameters: &[],
         describe: None,
         in_transaction: false,
@@ -64,14 +71,20 @@ fn judge(catalog: &Catalog, relation: &Relation, code: &Code) -> Verdict {
         estimates: None,
         few_rows: 0.0,
     };
-    let ctx = Context { catalog, session: &session, exchanged: &[], copies: None };
+    let ctx = Context { catalog, session: &session, exchanged: &[], copies: None, gives_way: false };
     let judge = Judge { ctx: &ctx, table: &relation.name };
-    let of_trigger = || judge.first(&code.triggers, "a trigger", TRIGGER_HINT, |facts| trigger_fault(facts, relation));
+    // One that reads the clock was there before the table became replicated: see `docs/consistency.md`.
+    let fault = |facts: &Facts| trigger_fault(facts, relation).or_else(|| volatile_copies(facts, relation));
+    let of_trigger = || judge.first(&code.triggers, "a trigger", TRIGGER_HINT, fault);
+    let of_key = || judge.key(&code.triggers, relation);
     let of_expression =
         || judge.first(&code.expressions, "a constraint, default or index", EXPRESSION_HINT, judge_expression);
     let of_policy = judge.first(&code.policies, "a policy", POLICY_FUNCTION_HINT, judge_policy);
     let of_policy = of_policy.or_else(|| judge.policy_tables(&code.policy_tables));
-    Verdict { change: of_trigger().or_else(of_expression).or_else(|| of_policy.clone()), read: of_policy }
+    Verdict {
+        change: of_trigger().or_else(of_key).or_else(of_expression).or_else(|| of_policy.clone()),
+        read: of_policy,
+    }
 }
 
 struct Judge<'a> {
@@ -95,6 +108,14 @@ impl Judge<'_> {
             let what = format!("table \"{}\" with {caller} that calls function {name}()", self.table);
             Some(PgError::unsupported(what).detail(format!("{fault}.")).hint(hint))
         })
+    }
+
+    /// A trigger must leave a row where it is.
+    fn key(&self, functions: &[Oid], table: &Relation) -> Option<PgError> {
+        let mut called = self.ctx.catalog.functions_by_oid(functions);
+        let name = &called.find(|function| may_set_key(function, table))?.name;
+        let what = format!("table \"{}\" with a trigger that calls function {name}()", self.table);
+        Some(PgError::unsupported(what).detail(format!("{SETS_KEY}.")).hint(KEY_HINT))
     }
 
     /// Each node decides by its own rows.
@@ -121,6 +142,20 @@ pub(crate) fn trigger_fault(facts: &Facts, table: &Relation) -> Option<String> {
         return facts.reads_part.clone();
     }
     judge_policy(facts)
+}
+
+/// Why the copies of a replicated table would not stay alike: each computes for itself.
+pub(crate) fn copies_differ(facts: &Facts, table: &Relation) -> Option<String> {
+    volatile_copies(facts, table).or_else(|| differ(facts.clock.as_ref(), table))
+}
+
+fn volatile_copies(facts: &Facts, table: &Relation) -> Option<String> {
+    differ(facts.volatile.as_ref(), table)
+}
+
+fn differ(what: Option<&String>, table: &Relation) -> Option<String> {
+    let what = what.filter(|_| !table.distribution.is_partitioned())?;
+    Some(format!("It calls {what}, and the copies of the table would differ"))
 }
 
 /// Does a change of this table, or what it leads to, make the coordinator run a trigger?

@@ -7,6 +7,7 @@ use pg_query::protobuf::RangeVar;
 use pgerror::{PgError, Result, SqlState};
 
 use crate::session::SessionFacts;
+use crate::views;
 
 /// What planning one statement looks at.
 #[derive(Clone, Copy)]
@@ -18,6 +19,8 @@ pub(crate) struct Context<'a> {
     /// The statement is a part of one that changes tables: all that it reads is copied first, also what the home node has,
     /// into tables whose names begin so.
     pub copies: Option<&'a str>,
+    /// A table may get another distribution first, and the statement is planned again.
+    pub gives_way: bool,
 }
 
 /// Where a name in FROM or after INSERT INTO leads.
@@ -50,7 +53,7 @@ impl Context<'_> {
                 return self.named(table);
             }
             if self.session.temp_relations.contains(&name.relname) {
-                return Ok(Named::Home(None));
+                return self.temporary(&name.relname);
             }
             let found = self.session.search_path.iter().find_map(|schema| self.catalog.relation(schema, &name.relname));
             // pg_catalog comes before the search path, and we do not know all that is in there.
@@ -63,7 +66,18 @@ impl Context<'_> {
             }
             return found.map_or(Ok(Named::Home(None)), |relation| self.named(relation));
         }
+        if schema == "pg_temp" {
+            return self.temporary(&name.relname);
+        }
         self.catalog.relation(schema, &name.relname).map_or(Ok(Named::Home(None)), |relation| self.named(relation))
+    }
+
+    /// Something of the session's own. A view of what other nodes have too is one like any other.
+    fn temporary(&self, name: &str) -> Result<Named> {
+        match self.session.temp_views.iter().find(|view| view.name == name) {
+            Some(view) if views::reads_distributed(self, view)? => Ok(Named::View(view.clone())),
+            _ => Ok(Named::Home(None)),
+        }
     }
 
     fn named(&self, relation: &Arc<Relation>) -> Result<Named> {

@@ -11,7 +11,7 @@ use crate::context::{Context, Named};
 use crate::dml::stage;
 use crate::parse::{CopyStatement, CopySubject, Statement, StatementKind};
 use crate::plan::{CopyFrom, CopyHome, CopySource, CopyTo, Forward, Plan, RowColumn, Scatter};
-use crate::{functions, select, tree};
+use crate::{functions, tree};
 
 /// Plans a COPY.
 pub(crate) fn copy(ctx: &Context<'_>, copy: &CopyStatement) -> Result<Plan> {
@@ -171,23 +171,15 @@ fn to_query(ctx: &Context<'_>, query: &Statement) -> Result<Plan> {
     if returns_nothing(query) {
         return Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, "COPY query must have a RETURNING clause"));
     }
-    let source = match &query.kind {
-        StatementKind::Select => match select::plan(ctx, query)? {
-            Plan::Dag(dag) => CopySource::Dag(dag),
-            Plan::Forward(Forward { nodes, sql, .. }) => CopySource::One { nodes, what: format!("({sql})") },
-            Plan::Scatter(Scatter { nodes, sql, .. }) => CopySource::All { nodes, what: format!("({sql})") },
-            Plan::Gather(gather) => CopySource::Gather(gather),
-            _ => return Err(PgError::internal("COPY of a query without rows")),
-        },
-        _ => match crate::plan_in(ctx, query)? {
-            Plan::Forward(Forward { nodes, sql, .. }) => {
-                CopySource::One { nodes: nodes[..1].to_vec(), what: format!("({sql})") }
-            }
-            Plan::Scatter(Scatter { nodes, sql, .. }) => CopySource::All { nodes, what: format!("({sql})") },
-            _ => {
-                return Err(PgError::unsupported("COPY of a data change").hint("Run it with RETURNING instead."));
-            }
-        },
+    let source = match crate::plan_in(ctx, query)? {
+        Plan::Dag(dag) => CopySource::Dag(dag),
+        Plan::Forward(Forward { nodes, sql, writes, .. }) => {
+            let nodes = if writes { nodes[..1].to_vec() } else { nodes };
+            CopySource::One { nodes, what: format!("({sql})") }
+        }
+        Plan::Scatter(Scatter { nodes, sql, .. }) => CopySource::All { nodes, what: format!("({sql})") },
+        Plan::Gather(gather) if !gather.writes => CopySource::Gather(gather),
+        _ => return Err(PgError::unsupported("COPY of a data change").hint("Run it with RETURNING instead.")),
     };
     Ok(Plan::CopyTo(CopyTo { source }))
 }

@@ -5,8 +5,8 @@ use std::fmt::{Formatter, Result, Write};
 use catalog::NodeId;
 
 use crate::plan::{
-    Chain, Change, CopySource, Dag, DdlPlan, Effect, Exchange, Gather, Input, InsertStaged, KeySource, MapRequest,
-    Placement, Plan, Redistribute, Route, Stage,
+    Chain, Change, CopySource, Dag, DdlPlan, Effect, Elsewhere, Exchange, Gather, Input, InsertStaged, KeySource,
+    MapRequest, Placement, Plan, Redistribute, Route, Stage,
 };
 use crate::routine::{Routine, RoutineCall};
 use crate::rules::Step;
@@ -197,6 +197,10 @@ fn write_ddl(f: &mut Formatter<'_>, plan: &DdlPlan, pad: &str) -> Result {
     write_moves(f, &plan.moves, pad)?;
     let outside = if plan.outside_transaction { ", outside a transaction" } else { "" };
     writeln!(f, "{pad}Ddl {:?} on {}{outside}\n{pad}  {}", plan.kind, list(&plan.nodes), plan.node_sql)?;
+    match &plan.elsewhere {
+        Elsewhere::Same => {}
+        Elsewhere::Without(sql) | Elsewhere::Copied { sql, .. } => writeln!(f, "{pad}  elsewhere {sql}")?,
+    }
     for effect in &plan.effects {
         match effect {
             Effect::CreateTable { schema, name, distribution, .. } => {

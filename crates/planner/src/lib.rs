@@ -33,6 +33,7 @@ mod display;
 mod dml;
 mod functions;
 mod inline;
+mod new_row;
 pub mod parse;
 mod plan;
 mod plpgsql;
@@ -71,10 +72,14 @@ use context::Context;
 ///
 /// Errors: 0A000 for what cannot be run correctly, with a hint; others (42P16, 42703, …) where our own clauses are wrong.
 pub fn plan(statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Plan> {
-    let ctx = Context { catalog, session, exchanged: &[], copies: None };
+    let gives_way = statement.kind == StatementKind::Update;
+    let ctx = Context { catalog, session, exchanged: &[], copies: None, gives_way };
     let inlined = inline::inline(&ctx, statement)?;
     let inlined = inlined.map(|inlined| Statement { is_rewritten: statement.is_rewritten, ..inlined });
     let statement = inlined.as_ref().unwrap_or(statement);
+    let expanded = views::without_temporary(&ctx, statement)?;
+    let expanded = expanded.map(|expanded| Statement { is_rewritten: statement.is_rewritten, ..expanded });
+    let statement = expanded.as_ref().unwrap_or(statement);
     if !statement.is_rewritten
         && let Some(rewritten) = rules::plan(&ctx, statement)?
     {
@@ -98,10 +103,10 @@ pub fn check_cursor(inner: &Statement) -> Result<()> {
 }
 
 fn plan_in(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
-    if let Some(inlined) = inline::inline(ctx, statement)? {
-        return plan_inlined(ctx, &inlined);
-    }
-    plan_inlined(ctx, statement)
+    let inlined = inline::inline(ctx, statement)?;
+    let statement = inlined.as_ref().unwrap_or(statement);
+    let expanded = views::without_temporary(ctx, statement)?;
+    plan_inlined(ctx, expanded.as_ref().unwrap_or(statement))
 }
 
 fn plan_inlined(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {

@@ -21,7 +21,7 @@ use crate::parse::ClusterCommand;
 use crate::routine::Routine;
 use crate::tables::Tables;
 pub use crate::with::plan::{Chain, ChainStep, Kept};
-pub use ddl::{DdlKind, DdlPlan, Effect, Fill, MapRequest, Placement, Redistribute};
+pub use ddl::{DdlKind, DdlPlan, Effect, Elsewhere, Fill, MapRequest, Placement, Redistribute};
 
 /// One planned statement.
 #[derive(Clone, Debug)]
@@ -284,6 +284,15 @@ pub struct InsertStaged {
     pub direct: Option<Direct>,
     /// A text about a view in whose place this is done: the home node says whether the user may.
     pub rights_sql: Option<String>,
+    /// The target is a view that has to check the rows.
+    pub through: Option<Through>,
+}
+
+/// A view that rows of a stage go through.
+#[derive(Clone, Debug)]
+pub struct Through {
+    /// What it calls the stage's columns.
+    pub columns: Vec<String>,
 }
 
 /// Rows that need no stage.
@@ -298,7 +307,12 @@ pub struct Direct {
 }
 
 impl InsertStaged {
-    /// `COPY target (columns) FROM STDIN (FORMAT binary)`. Only right when `tail` is empty.
+    /// Must the rows be written by INSERT?
+    pub fn needs_insert(&self) -> bool {
+        !self.tail.is_empty() || self.through.is_some()
+    }
+
+    /// `COPY target (columns) FROM STDIN (FORMAT binary)`. Only right when no INSERT is needed.
     pub fn copy_sql(&self) -> String {
         self.stage.copy_sql()
     }
@@ -306,7 +320,8 @@ impl InsertStaged {
     /// A multi-row INSERT with a placeholder for each value of `rows` rows; the user's own parameters come first.
     pub fn insert_sql(&self, rows: usize) -> String {
         let columns = &self.stage.columns;
-        let mut text = format!("INSERT INTO {} ({})", self.target_sql, column_list(columns));
+        let names = self.through.as_ref().map_or_else(|| column_list(columns), |through| names_list(&through.columns));
+        let mut text = format!("INSERT INTO {} ({names})", self.target_sql);
         text.push_str(" OVERRIDING SYSTEM VALUE VALUES ");
         for row in 0..rows {
             text.push_str(if row == 0 { "(" } else { ", (" });
@@ -429,6 +444,11 @@ pub struct RowColumn {
     pub type_modifier: i32,
     /// Ready to be put after `::`.
     pub type_name: String,
+}
+
+fn names_list(names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|name| catalog::quote_identifier(name)).collect();
+    names.join(", ")
 }
 
 pub(crate) fn column_list(columns: &[RowColumn]) -> String {

@@ -1,8 +1,9 @@
 //! What the planner must know of the session.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use catalog::{NodeId, Oid};
+use catalog::{NodeId, Oid, Relation};
 
 /// Facts of one session at the time of one statement.
 #[derive(Clone, Debug)]
@@ -13,6 +14,8 @@ pub struct SessionFacts<'a> {
     pub search_path: &'a [String],
     /// Names of tables, views and sequences in the session's `pg_temp`: they hide others of the same name.
     pub temp_relations: &'a [String],
+    /// The views among them.
+    pub temp_views: &'a [Arc<Relation>],
     /// `$1`, `$2`, …; may be shorter than the statement's parameters.
     pub parameters: &'a [Parameter<'a>],
     /// The statement's result columns as a datanode described them. Needed for CREATE TABLE AS without a clause; allows

@@ -19,6 +19,7 @@ fn answer(sql: &str) -> String {
         home: NodeId(0),
         search_path: &["public".to_owned()],
         temp_relations: &["scratch".to_owned()],
+        temp_views: &[],
         parameters: &[
             Parameter { type_oid: 20, value: ParameterValue::Text(b"42") },
             Parameter { type_oid: 20, value: ParameterValue::Unknown },

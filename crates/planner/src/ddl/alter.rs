@@ -29,10 +29,6 @@ pub(super) fn alter_table(ctx: &Context<'_>, statement: &Statement, alter: &Alte
     let mut plan = as_it_stands(statement, everywhere(ctx), DdlKind::Schema);
     let relation = match ctx.resolve(name)? {
         Named::Distributed(relation) => relation,
-        Named::Home(Some(relation)) if relation.kind == catalog::RelationKind::MaterializedView => {
-            plan.nodes = vec![ctx.home()];
-            return Ok(plan);
-        }
         Named::View(view) => {
             rule::switch(alter, &view, &mut plan)?;
             return Ok(plan);
@@ -294,8 +290,8 @@ pub(super) fn rename(ctx: &Context<'_>, statement: &Statement, rename: &RenameSt
     let mut plan = as_it_stands(statement, everywhere(ctx), DdlKind::Schema);
     let kind = ObjectType::try_from(rename.rename_type).unwrap_or(ObjectType::Undefined);
     match kind {
-        ObjectType::ObjectDatabase | ObjectType::ObjectTablespace => {
-            return Err(PgError::unsupported("RENAME of a database or tablespace").hint("Rename it on each datanode."));
+        ObjectType::ObjectDatabase => {
+            return Err(PgError::unsupported("RENAME of a database").hint("Rename it on each datanode."));
         }
         ObjectType::ObjectSchema => {
             let (schema, new_schema) = (rename.subname.clone(), rename.newname.clone());
@@ -322,9 +318,6 @@ pub(super) fn rename(ctx: &Context<'_>, statement: &Statement, rename: &RenameSt
                 }
                 _ => {}
             }
-        }
-        Named::Home(Some(relation)) if relation.kind == catalog::RelationKind::MaterializedView => {
-            plan.nodes = vec![ctx.home()];
         }
         _ => {}
     }

@@ -379,9 +379,6 @@ pub(super) fn create_index(ctx: &Context<'_>, statement: &Statement, index: &Ind
             table.unique.push(NewUnique { columns, primary: false });
             plan.moves = give_way::check_existing(ctx, &relation, &table)?;
         }
-        Named::Home(Some(relation)) if relation.kind == catalog::RelationKind::MaterializedView => {
-            plan.nodes = vec![ctx.home()];
-        }
         _ => {}
     }
     Ok(plan)

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use catalog::{Relation, RelationKind};
-use pg_query::NodeEnum;
 use pg_query::protobuf::{ColumnDef, CreateStmt, RangeVar, TableLikeClause, TypeName};
+use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
 use placement::KeyType;
 
@@ -13,7 +13,7 @@ use super::decide::{self, Decision};
 use super::{as_it_stands, everywhere, give_way, is_temporary};
 use crate::context::{Context, Named};
 use crate::parse::Statement;
-use crate::plan::{DdlKind, DdlPlan, Effect, Placement, Redistribute};
+use crate::plan::{DdlKind, DdlPlan, Effect, Elsewhere, Placement, Redistribute};
 use crate::tree;
 
 /// Plans CREATE TABLE in all its forms but AS.
@@ -28,6 +28,9 @@ pub(super) fn create_table(ctx: &Context<'_>, statement: &Statement, create: &Cr
     if ctx.catalog.relation(&schema, &name).is_some() {
         // PostgreSQL says so: an error, or a notice with IF NOT EXISTS.
         return Ok(plan);
+    }
+    if let Some(elsewhere) = like_temporary(ctx, create, &schema)? {
+        plan.elsewhere = elsewhere;
     }
     let (table, like) = describe(ctx, create, &name)?;
     let decision = match parents(ctx, create)?.as_slice() {
@@ -54,6 +57,34 @@ pub(super) fn create_table(ctx: &Context<'_>, statement: &Statement, create: &Cr
     plan.moves = moves;
     plan.effects.push(Effect::CreateTable { schema, name, distribution, by_default });
     Ok(plan)
+}
+
+/// `(LIKE temporary_table)`: the other nodes get the columns.
+fn like_temporary(ctx: &Context<'_>, create: &CreateStmt, schema: &str) -> Result<Option<Elsewhere>> {
+    let is_temporary_source = |element: &&Node| match &element.node {
+        Some(NodeEnum::TableLikeClause(like)) => like.relation.as_ref().is_some_and(|name| is_temporary(ctx, name)),
+        _ => false,
+    };
+    let Some(Node { node: Some(NodeEnum::TableLikeClause(like)) }) = create.table_elts.iter().find(is_temporary_source)
+    else {
+        return Ok(None);
+    };
+    if create.table_elts.len() > 1 || !create.inh_relations.is_empty() || like.options != 0 {
+        return Err(PgError::unsupported("LIKE of a temporary table beside other columns, or INCLUDING something")
+            .hint("CREATE TABLE with the columns written out."));
+    }
+    let bare = CreateStmt { table_elts: Vec::new(), ..create.clone() };
+    copied(&bare, schema).map(Some)
+}
+
+/// What nodes run that lack the temporary tables in a statement: the table without columns, which it gets from the primary
+/// datanode.
+pub(super) fn copied(table: &CreateStmt, schema: &str) -> Result<Elsewhere> {
+    let Some(name) = &table.relation else { return Err(PgError::internal("CREATE TABLE without a name")) };
+    let name = RangeVar { schemaname: schema.to_owned(), ..name.clone() };
+    let qualified = format!("{}.{}", catalog::quote_identifier(schema), catalog::quote_identifier(&name.relname));
+    let sql = tree::deparse(&NodeEnum::CreateStmt(CreateStmt { relation: Some(name), ..table.clone() }))?;
+    Ok(Elsewhere::Copied { table: qualified, sql })
 }
 
 /// The source of `LIKE … INCLUDING DISTRIBUTE`.

@@ -2,7 +2,7 @@
 
 use catalog::Oid;
 use pg_query::NodeEnum;
-use pg_query::protobuf::{CreateTableAsStmt, IntoClause, ObjectType};
+use pg_query::protobuf::{CreateStmt, CreateTableAsStmt, IntoClause, ObjectType};
 use pgerror::{PgError, Result};
 
 use super::constraints::{NewColumn, NewTable};
@@ -20,7 +20,7 @@ pub(super) fn create_table_as(ctx: &Context<'_>, statement: &Statement, node: &N
         return Err(PgError::internal("CREATE TABLE AS without a query"));
     };
     if !matches!(query, NodeEnum::SelectStmt(_)) {
-        return Err(PgError::unsupported("CREATE TABLE AS EXECUTE").hint("Write the query itself."));
+        return Err(PgError::internal("CREATE TABLE AS of no query"));
     }
     let Some(name) = &into.rel else { return Err(PgError::internal("CREATE TABLE AS without a name")) };
     if ctas.objtype == ObjectType::ObjectMatview as i32 {
@@ -30,13 +30,12 @@ pub(super) fn create_table_as(ctx: &Context<'_>, statement: &Statement, node: &N
         create::refuse_clause_on_temporary(statement)?;
         return temporary(ctx, statement, &ctas, &query);
     }
-    if mentions_temporary(ctx, &query)? {
-        return Err(PgError::unsupported("CREATE TABLE AS from a temporary table")
-            .hint("Create the table first, then INSERT … SELECT."));
-    }
     let (schema, name) = create::qualified(ctx, name)?;
     let mut plan = as_it_stands(statement, everywhere(ctx), DdlKind::Schema);
     plan.node_sql = shell(&ctas)?;
+    if mentions_temporary(ctx, &query)? {
+        plan.elsewhere = create::copied(&bare(into, ctas.if_not_exists), &schema)?;
+    }
     if ctx.catalog.relation(&schema, &name).is_some() {
         return Ok(boxed(plan));
     }
@@ -76,6 +75,19 @@ pub(super) fn shell(ctas: &CreateTableAsStmt) -> Result<String> {
         into.skip_data = true;
     }
     tree::deparse(&NodeEnum::CreateTableAsStmt(Box::new(shell)))
+}
+
+/// The table without the query.
+fn bare(into: &IntoClause, if_not_exists: bool) -> CreateStmt {
+    CreateStmt {
+        relation: into.rel.clone(),
+        options: into.options.clone(),
+        oncommit: into.on_commit,
+        tablespacename: into.table_space_name.clone(),
+        access_method: into.access_method.clone(),
+        if_not_exists,
+        ..CreateStmt::default()
+    }
 }
 
 /// Columns from the query's description.
@@ -120,18 +132,6 @@ pub(super) fn mentions_temporary(ctx: &Context<'_>, query: &NodeEnum) -> Result<
     query.walk(&mut |node| {
         if let Ref::RangeVar(name) = node {
             found |= super::is_temporary(ctx, name);
-        }
-        Ok(!found)
-    })?;
-    Ok(found)
-}
-
-/// Does a query read a table or view whose rows may be on other nodes?
-pub(super) fn mentions_distributed(ctx: &Context<'_>, query: &NodeEnum) -> Result<bool> {
-    let mut found = false;
-    query.walk(&mut |node| {
-        if let Ref::RangeVar(name) = node {
-            found |= !matches!(ctx.resolve(name)?, crate::context::Named::Home(_));
         }
         Ok(!found)
     })?;

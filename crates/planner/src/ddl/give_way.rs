@@ -4,6 +4,9 @@
 //! something else. Under the default rule no choice is right for a table whose constraints come later: `CREATE UNIQUE INDEX`, or a
 //! table that refers to it. What a clause said is never changed.
 //!
+//! Where an UPDATE sets the key and its rows cannot move to other nodes, a table whose rows no constraint keeps together goes
+//! on without a key.
+//!
 //! Invariant: what a moved table refers to is replicated on the same nodes, by then or before.
 
 use std::sync::Arc;
@@ -12,7 +15,7 @@ use catalog::{Distribution, Relation};
 use pgerror::Result;
 
 use super::constraints::{self, NewForeignKey, NewTable};
-use super::decide;
+use super::{decide, redistribute};
 use crate::context::Context;
 use crate::plan::{Placement, Redistribute};
 
@@ -65,6 +68,21 @@ pub(super) fn check_existing(
         Ok(()) => Ok(moves),
         Err(_) => Err(objection),
     }
+}
+
+/// The moves, of no row, that leave a table without a distribution key, and all of its kin, if no constraint needs one.
+pub(crate) fn without_key(ctx: &Context<'_>, relation: &Arc<Relation>) -> Option<Vec<Redistribute>> {
+    let mut root = relation.clone();
+    while let [parent] = root.parents.as_slice() {
+        root = ctx.catalog.relation_by_oid(*parent)?.clone();
+    }
+    let family = ctx.family(&root);
+    let gives_way = |table: &Arc<Relation>| table.by_default && !table.distribution.key().is_empty();
+    let has_one_parent = |table: &Arc<Relation>| table.parents.len() == usize::from(table.oid != root.oid);
+    if !family.iter().all(|table| gives_way(table) && has_one_parent(table)) {
+        return None;
+    }
+    redistribute::moved(ctx, &root, &Placement::RoundRobin { nodes: root.distribution.nodes() }, true).ok()
 }
 
 /// The moves that make a table replicated, if it may be.

@@ -1,4 +1,5 @@
-//! Materialized views: the home node has them, whole.
+//! Materialized views: the home node has their rows, all of them; the other nodes have them empty, for what else is defined there
+//! over them.
 //!
 //! One over what the home node has is PostgreSQL's own business. Any other is made, or refreshed, empty; then the rows that its
 //! query gives over all nodes are put in, for which it is a table for a moment ([`Fill`]).
@@ -8,10 +9,10 @@ use pg_query::protobuf::{CreateTableAsStmt, RefreshMatViewStmt};
 use pgerror::{PgError, Result};
 
 use super::create_as::shell;
-use super::{as_it_stands, boxed, create};
+use super::{as_it_stands, boxed, create, everywhere};
 use crate::context::{Context, Named};
 use crate::parse::Statement;
-use crate::plan::{DdlKind, DdlPlan, Fill, Plan};
+use crate::plan::{DdlKind, DdlPlan, Elsewhere, Fill, Plan};
 use crate::select;
 use crate::tree;
 
@@ -22,7 +23,8 @@ pub(super) fn create(
     ctas: &CreateTableAsStmt,
     query: &NodeEnum,
 ) -> Result<Plan> {
-    let mut plan = as_it_stands(statement, vec![ctx.home()], DdlKind::Schema);
+    let mut plan = as_it_stands(statement, everywhere(ctx), DdlKind::Schema);
+    plan.elsewhere = Elsewhere::Without(shell(ctas)?);
     if statement.clause.is_some() {
         return Err(PgError::unsupported("a distribution clause of a materialized view")
             .hint("A materialized view lives on one node: leave the clause out."));

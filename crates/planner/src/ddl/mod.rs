@@ -1,14 +1,17 @@
 //! DDL: where it runs, what it means for the distribution of tables, and what is refused.
 
 use catalog::{NodeId, RelationKind};
-use pg_query::protobuf::{AlterPublicationStmt, CreatePublicationStmt, ObjectType, RangeVar, ReindexObjectType};
+use pg_query::protobuf::{
+    AlterPublicationStmt, CreatePublicationStmt, DropStmt, LockStmt, ObjectType, RangeVar, ReindexObjectType,
+    TruncateStmt,
+};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
 
 use crate::context::{Context, Named};
 use crate::functions;
 use crate::parse::Statement;
-use crate::plan::{DdlKind, DdlPlan, Effect, Fill, Forward, Plan};
+use crate::plan::{DdlKind, DdlPlan, Effect, Elsewhere, Fill, Forward, Plan};
 use crate::tree;
 
 mod add_column;
@@ -25,6 +28,7 @@ mod rule;
 mod schema;
 mod trigger;
 
+pub(crate) use give_way::without_key;
 pub(crate) use redistribute::redistribute;
 
 /// Plans a statement that is neither a query nor a change of rows.
@@ -41,12 +45,12 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         NodeEnum::AlterObjectSchemaStmt(move_to) => alter::set_schema(ctx, statement, move_to).map(boxed),
         NodeEnum::DropStmt(drop) => ddl.drop(drop),
         NodeEnum::TruncateStmt(truncate) => {
-            let names: Vec<&RangeVar> = truncate.relations.iter().filter_map(range_var).collect();
-            ddl.on_relations(&names, DdlKind::Data)
+            let rest = |relations| NodeEnum::TruncateStmt(TruncateStmt { relations, ..truncate.clone() });
+            ddl.on_listed(&truncate.relations, rest).map(boxed)
         }
         NodeEnum::LockStmt(lock) => {
-            let names: Vec<&RangeVar> = lock.relations.iter().filter_map(range_var).collect();
-            ddl.on_relations(&names, DdlKind::Data)
+            let rest = |relations| NodeEnum::LockStmt(LockStmt { relations, ..lock.clone() });
+            ddl.on_listed(&lock.relations, rest).map(boxed)
         }
         NodeEnum::VacuumStmt(vacuum) => {
             let names = vacuum.rels.iter().filter_map(|r| match &r.node {
@@ -75,6 +79,13 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             plan.outside_transaction = true;
             Ok(boxed(plan))
         }
+        NodeEnum::CreateTableSpaceStmt(create) => {
+            let undo = format!("DROP TABLESPACE {}", catalog::quote_identifier(&create.tablespacename));
+            Ok(boxed(DdlPlan { undo: Some(undo), outside_transaction: true, ..ddl.everywhere(DdlKind::Maintenance) }))
+        }
+        NodeEnum::DropTableSpaceStmt(_) => {
+            Ok(boxed(DdlPlan { outside_transaction: true, ..ddl.everywhere(DdlKind::Maintenance) }))
+        }
         NodeEnum::RefreshMatViewStmt(refresh) => materialized_view::refresh(ctx, statement, refresh),
         NodeEnum::ViewStmt(view) => ddl.view(view),
         NodeEnum::CreateSeqStmt(sequence) => ddl.named(sequence.sequence.as_ref()),
@@ -86,6 +97,11 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         }
         NodeEnum::AlterPolicyStmt(p) => {
             policy::plan(ctx, statement, p.table.as_ref(), [p.qual.as_deref(), p.with_check.as_deref()]).map(boxed)
+        }
+        // The other nodes lack the temporary tables that the body may name; the primary one has checked it.
+        NodeEnum::CreateFunctionStmt(_) if !ctx.session.temp_relations.is_empty() => {
+            let unchecked = format!("SET LOCAL check_function_bodies = off; {}", statement.node_sql);
+            Ok(boxed(DdlPlan { elsewhere: Elsewhere::Without(unchecked), ..ddl.everywhere(DdlKind::Schema) }))
         }
         NodeEnum::CreateSchemaStmt(schema) => schema::create_schema(ctx, statement, schema).map(boxed),
         NodeEnum::DoStmt(block) => ddl.code_block(block),
@@ -136,10 +152,12 @@ fn as_it_stands(statement: &Statement, nodes: Vec<NodeId>, kind: DdlKind) -> Ddl
         nodes,
         moves: Vec::new(),
         node_sql: statement.node_sql.to_string(),
+        elsewhere: Elsewhere::Same,
         effects: Vec::new(),
         notices: Vec::new(),
         temporary: false,
         outside_transaction: false,
+        undo: None,
         follow_up: None,
         fill: Fill::Table,
     }
@@ -182,10 +200,6 @@ fn refusal(node: &NodeEnum) -> Option<PgError> {
         NodeEnum::AlterDatabaseRefreshCollStmt(_) => {
             ("ALTER DATABASE … REFRESH COLLATION VERSION", "Run it on each datanode.")
         }
-        NodeEnum::CreateTableSpaceStmt(_)
-        | NodeEnum::DropTableSpaceStmt(_)
-        | NodeEnum::AlterTableSpaceOptionsStmt(_)
-        | NodeEnum::AlterTableMoveAllStmt(_) => ("a tablespace command", "Create tablespaces on each datanode's host."),
         NodeEnum::CreateSubscriptionStmt(_)
         | NodeEnum::AlterSubscriptionStmt(_)
         | NodeEnum::DropSubscriptionStmt(_) => ("a subscription", "Load the rows through a coordinator instead."),
@@ -214,6 +228,11 @@ fn refusal(node: &NodeEnum) -> Option<PgError> {
     Some(PgError::unsupported(what).hint(hint))
 }
 
+/// The plan of a statement about temporary tables too: as that of its other tables.
+fn beside_temporary(others: DdlPlan, rest: &NodeEnum) -> Result<DdlPlan> {
+    Ok(DdlPlan { elsewhere: Elsewhere::Without(tree::deparse(rest)?), ..others })
+}
+
 struct Ddl<'a> {
     ctx: &'a Context<'a>,
     statement: &'a Statement,
@@ -228,8 +247,14 @@ impl Ddl<'_> {
         boxed(temporary(self.ctx, self.statement, kind))
     }
 
-    fn on_relations(&self, names: &[&RangeVar], kind: DdlKind) -> Result<Plan> {
-        self.relations(names, kind).map(boxed)
+    /// TRUNCATE and LOCK of a list of tables, some of which may be temporary.
+    fn on_listed(&self, tables: &[Node], rest: impl FnOnce(Vec<Node>) -> NodeEnum) -> Result<DdlPlan> {
+        let is_other = |table: &&Node| range_var(table).is_some_and(|name| !is_temporary(self.ctx, name));
+        let others: Vec<Node> = tables.iter().filter(is_other).cloned().collect();
+        let is_mixed = !others.is_empty() && others.len() < tables.len();
+        let names: Vec<&RangeVar> = if is_mixed { &others } else { tables }.iter().filter_map(range_var).collect();
+        let plan = self.relations(&names, DdlKind::Data)?;
+        if is_mixed { beside_temporary(plan, &rest(others.clone())) } else { Ok(plan) }
     }
 
     /// All nodes, or the home node if all relations live there alone.
@@ -250,17 +275,11 @@ impl Ddl<'_> {
         }
     }
 
-    /// A materialized view or another relation that we know to be on the home node only.
+    /// All nodes define a materialized view or a foreign table, one has or reaches its rows.
     fn is_home_relation(&self, name: &RangeVar, kind: DdlKind) -> Result<bool> {
-        Ok(match self.ctx.resolve(name)? {
-            Named::Home(Some(relation)) => match relation.kind {
-                RelationKind::MaterializedView => true,
-                // All nodes define it, one reads and writes what it stands for.
-                RelationKind::ForeignTable => kind != DdlKind::Schema,
-                _ => false,
-            },
-            _ => false,
-        })
+        const OF_ONE: [RelationKind; 2] = [RelationKind::MaterializedView, RelationKind::ForeignTable];
+        let named = self.ctx.resolve(name)?;
+        Ok(kind != DdlKind::Schema && matches!(named, Named::Home(Some(relation)) if OF_ONE.contains(&relation.kind)))
     }
 
     /// CLUSTER and REINDEX of a partitioned table are as many transactions as it has partitions; inside a block the node says
@@ -294,15 +313,6 @@ impl Ddl<'_> {
             Some(query) => create_as::mentions_temporary(self.ctx, query)?,
             None => false,
         };
-        let is_temporary = over_temp || view.view.as_ref().is_some_and(|name| is_temporary(self.ctx, name));
-        let query = view.query.as_deref().and_then(|q| q.node.as_ref());
-        if let (true, Some(query)) = (is_temporary, query)
-            && create_as::mentions_distributed(self.ctx, query)?
-        {
-            return Err(PgError::unsupported("a temporary view over distributed tables")
-                .detail("It would show the rows of one datanode.")
-                .hint("Create a permanent view, or put the query into WITH."));
-        }
         if over_temp { Ok(self.temporary(DdlKind::Schema)) } else { self.named(view.view.as_ref()) }
     }
 
@@ -321,17 +331,24 @@ impl Ddl<'_> {
             ObjectType::ObjectForeignTable,
         ]
         .contains(&kind);
-        let mut plan = if is_relation {
-            let mut names: Vec<RangeVar> = drop.objects.iter().filter_map(relation_name).collect();
-            // A table that is good for nothing else can be dropped.
-            names.retain(|name| !self.is_broken(name));
-            self.relations(&names.iter().collect::<Vec<_>>(), DdlKind::Schema)?
-        } else {
-            self.everywhere(DdlKind::Schema)
-        };
+        let mut plan = if is_relation { self.drop_relations(drop)? } else { self.everywhere(DdlKind::Schema) };
         plan.effects.push(Effect::ForgetMissing);
         plan.outside_transaction = drop.concurrent;
         Ok(boxed(plan))
+    }
+
+    fn drop_relations(&self, drop: &DropStmt) -> Result<DdlPlan> {
+        let mut names: Vec<RangeVar> = drop.objects.iter().filter_map(relation_name).collect();
+        // A table that is good for nothing else can be dropped.
+        names.retain(|name| !self.is_broken(name));
+        let others: Vec<&RangeVar> = names.iter().filter(|name| !is_temporary(self.ctx, name)).collect();
+        if others.is_empty() || others.len() == names.len() {
+            return self.relations(&names.iter().collect::<Vec<_>>(), DdlKind::Schema);
+        }
+        let is_other = |object: &&Node| relation_name(object).is_some_and(|name| !is_temporary(self.ctx, &name));
+        let objects = drop.objects.iter().filter(is_other).cloned().collect();
+        let rest = NodeEnum::DropStmt(DropStmt { objects, ..drop.clone() });
+        beside_temporary(self.relations(&others, DdlKind::Schema)?, &rest)
     }
 
     /// DO runs on the home node, so it must not touch distributed tables.

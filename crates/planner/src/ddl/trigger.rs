@@ -5,17 +5,20 @@
 //! that captures the rows for it (`loxo.capture()` in `metadata.sql`), with the same events, columns and condition. To switch
 //! it on or off is to switch that one.
 
+use std::sync::Arc;
+
 use catalog::{Relation, RelationKind, quote_identifier, quote_literal};
 use pg_query::protobuf::{AlterTableCmd, AlterTableStmt, AlterTableType, CreateTrigStmt, RenameStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
-use super::{as_it_stands, boxed, everywhere, is_temporary, temporary};
+use super::{as_it_stands, boxed, everywhere, give_way, is_temporary, temporary};
 use crate::code;
 use crate::context::{Context, Named};
 use crate::functions::{self, Facts};
+use crate::new_row::may_set_key;
 use crate::parse::Statement;
-use crate::plan::{DdlKind, DdlPlan, Effect, Plan};
+use crate::plan::{DdlKind, DdlPlan, Effect, Plan, Redistribute};
 use crate::tree;
 
 /// Before the name of the trigger that is captured for.
@@ -25,7 +28,10 @@ const NAME_BYTES_MAX: usize = 63;
 /// `TRIGGER_TYPE_BEFORE` and `TRIGGER_TYPE_INSTEAD` of `pg_trigger.h`.
 const NOT_AFTER: i32 = 2 | 64;
 
-/// `TRIGGER_TYPE_TRUNCATE`.
+/// `TRIGGER_TYPE_…` of `pg_trigger.h`.
+const BEFORE: i32 = 2;
+const ON_INSERT: i32 = 4;
+const ON_UPDATE: i32 = 16;
 const ON_TRUNCATE: i32 = 32;
 
 /// CREATE TRIGGER.
@@ -47,9 +53,11 @@ pub(super) fn create(ctx: &Context<'_>, statement: &Statement, trigger: &CreateT
             };
         }
     };
+    plan.moves = give_way(ctx, trigger, &table)?;
     let fires_on_each = !trigger.row && table.distribution.is_partitioned();
     let of_each = fires_on_each.then(|| "It would fire once on every node".to_owned());
-    match fault(ctx, trigger, |facts| table_fault(facts, &table))?.or(of_each) {
+    let table_fault = |facts: &Facts| code::trigger_fault(facts, &table).or_else(|| code::copies_differ(facts, &table));
+    match fault(ctx, trigger, table_fault)?.or(of_each) {
         Some(fault) => {
             check_captured(ctx, trigger, &table, &fault)?;
             plan.effects = capture(trigger, &table)?;
@@ -61,6 +69,18 @@ pub(super) fn create(ctx: &Context<'_>, statement: &Statement, trigger: &CreateT
         None => {}
     }
     Ok(boxed(plan))
+}
+
+/// A table of a key that the trigger may set becomes replicated, if it may.
+fn give_way(ctx: &Context<'_>, trigger: &CreateTrigStmt, table: &Arc<Relation>) -> Result<Vec<Redistribute>> {
+    let functions = ctx.catalog.functions(function_name(trigger));
+    let is_before = trigger.row && trigger.timing & BEFORE != 0 && trigger.events & (ON_INSERT | ON_UPDATE) != 0;
+    if !is_before || !functions.iter().any(|function| may_set_key(function, table)) {
+        return Ok(Vec::new());
+    }
+    let refused = || refused(trigger, code::SETS_KEY, code::KEY_HINT);
+    let differs = fault(ctx, trigger, |facts| facts.volatile.clone().or(facts.clock.clone()))?;
+    give_way::replicated(ctx, table).filter(|_| differs.is_none()).ok_or_else(refused)
 }
 
 /// The first thing that is wrong with functions of the trigger's name.
@@ -81,15 +101,6 @@ fn function_name(trigger: &CreateTrigStmt) -> &str {
 fn node_local_fault(facts: &Facts) -> Option<String> {
     let refused = facts.refused.as_ref().map(|error| error.message().into_owned());
     refused.or_else(|| facts.reads.clone()).or_else(|| facts.home.as_ref().map(|what| format!("It needs {what}")))
-}
-
-fn table_fault(facts: &Facts, table: &Relation) -> Option<String> {
-    let differs = || {
-        let what = facts.volatile.as_ref().or(facts.clock.as_ref())?;
-        let is_replicated = !table.distribution.is_partitioned();
-        is_replicated.then(|| format!("It calls {what}, and the copies of the table would differ"))
-    };
-    code::trigger_fault(facts, table).or_else(differs)
 }
 
 fn refused(trigger: &CreateTrigStmt, fault: &str, hint: &str) -> PgError {

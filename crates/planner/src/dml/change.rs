@@ -77,7 +77,7 @@ impl Draft<'_> {
     pub fn plan(self) -> Result<Plan> {
         self.check()?;
         let moves = self.moves();
-        let rooted = moves.then(|| self.rooted()).flatten();
+        let rooted = if moves { rooted(self.ctx, self.name, &self.relation) } else { None };
         let columns = self.stage_columns(moves);
         let returning = Returning::of(&self, moves)?;
         let mut query = NodeEnum::SelectStmt(Box::new(self.query(&columns, &returning)));
@@ -176,26 +176,6 @@ impl Draft<'_> {
         let keys = key_names(&self.relation);
         let updates = self.clauses.iter().filter(|clause| matches!(clause.kind, Kind::Update));
         updates.flat_map(|clause| &clause.values).any(|(name, _)| keys.contains(&name.as_str()))
-    }
-
-    /// A row moves by DELETE and INSERT, which nobody may be told of. Why rows must not, unless they stay on their nodes.
-    fn rooted(&self) -> Option<&'static str> {
-        // Without ONLY, rows of children too.
-        let family = if self.name.inh { self.ctx.family(&self.relation) } else { vec![self.relation.clone()] };
-        let mut keys = self.ctx.catalog.relations().flat_map(|other| &other.foreign_keys);
-        if family.len() > 1 && self.relation.kind != RelationKind::PartitionedTable {
-            Some("the table has inheritance children")
-        } else if family.iter().any(|table| table.has_triggers) {
-            Some("the table has triggers")
-        } else if family.iter().any(|table| table.is_barrier) {
-            Some("the table has row level security")
-        } else if self.relation.is_partition {
-            Some("the table is a partition")
-        } else if keys.any(|key| family.iter().any(|table| key.referenced == table.oid)) {
-            Some("foreign keys refer to it")
-        } else {
-            None
-        }
     }
 
     /// The columns of a row in the stage: all that a new row needs, or those that are changed.
@@ -365,5 +345,25 @@ impl Draft<'_> {
                 Some(ChangeAction::Update { columns: set, moves: moves && keys.iter().any(|key| is_set(key)) })
             }
         }
+    }
+}
+
+/// A row moves by DELETE and INSERT, which nobody may be told of. Why rows must not, unless they stay on their nodes.
+pub(super) fn rooted(ctx: &Context<'_>, name: &RangeVar, relation: &Arc<Relation>) -> Option<&'static str> {
+    // Without ONLY, rows of children too.
+    let family = if name.inh { ctx.family(relation) } else { vec![relation.clone()] };
+    let mut keys = ctx.catalog.relations().flat_map(|other| &other.foreign_keys);
+    if family.len() > 1 && relation.kind != RelationKind::PartitionedTable {
+        Some("the table has inheritance children")
+    } else if family.iter().any(|table| table.has_triggers) {
+        Some("the table has triggers")
+    } else if family.iter().any(|table| table.is_barrier) {
+        Some("the table has row level security")
+    } else if relation.is_partition {
+        Some("the table is a partition")
+    } else if keys.any(|key| family.iter().any(|table| key.referenced == table.oid)) {
+        Some("foreign keys refer to it")
+    } else {
+        None
     }
 }

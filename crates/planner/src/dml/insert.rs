@@ -480,6 +480,7 @@ impl Insert<'_> {
             parameters: self.statement.parameters,
             direct,
             rights_sql: None,
+            through: None,
         })))
     }
 
@@ -536,15 +537,20 @@ impl Insert<'_> {
         }
     }
 
-    /// ON CONFLICT and RETURNING as text: what a bare INSERT with them prints after DEFAULT VALUES.
     fn tail(&self) -> Result<String> {
-        let mut bare = self.insert.clone();
-        bare.cols.clear();
-        bare.select_stmt = None;
-        bare.r#override = OverridingKind::OverridingNotSet as i32;
-        let text = tree::deparse(&NodeEnum::InsertStmt(Box::new(bare)))?;
-        Ok(text.split_once("DEFAULT VALUES").map_or("", |(_, tail)| tail).trim().to_owned())
+        tail_of(self.insert)
     }
+}
+
+/// ON CONFLICT and RETURNING as text: what a bare INSERT with them prints after DEFAULT VALUES.
+pub(super) fn tail_of(insert: &InsertStmt) -> Result<String> {
+    let mut bare = insert.clone();
+    bare.cols.clear();
+    bare.select_stmt = None;
+    bare.with_clause = None;
+    bare.r#override = OverridingKind::OverridingNotSet as i32;
+    let text = tree::deparse(&NodeEnum::InsertStmt(Box::new(bare)))?;
+    Ok(text.split_once("DEFAULT VALUES").map_or("", |(_, tail)| tail).trim().to_owned())
 }
 
 fn is_identity(column: &Column) -> bool {

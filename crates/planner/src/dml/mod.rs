@@ -25,6 +25,7 @@ mod tail;
 mod update;
 mod view;
 mod view_defaults;
+mod view_insert;
 mod whole_row;
 
 pub(crate) use insert::{insert, place_of_insert, width};

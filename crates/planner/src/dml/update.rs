@@ -10,7 +10,7 @@ use pg_query::protobuf::{
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
-use super::change::{Clause, Draft, Kind};
+use super::change::{self, Clause, Draft, Kind};
 use super::{Target, check_same_everywhere, is_replicated, key_names, returning_list};
 use crate::context::Context;
 use crate::functions::{Facts, facts};
@@ -62,7 +62,13 @@ pub(crate) fn update(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         returning: update.returning_clause.as_ref(),
     };
     match target {
-        Target::Table(relation) if moves => write.change(&relation, "the row may have to move"),
+        Target::Table(relation) if moves => {
+            let is_rooted = ctx.gives_way && change::rooted(ctx, name, &relation).is_some();
+            match is_rooted.then(|| crate::ddl::without_key(ctx, &relation)).flatten() {
+                Some(moves) => Ok(Plan::Redistribute(moves)),
+                None => write.change(&relation, "the row may have to move"),
+            }
+        }
         Target::Table(relation) if may_differ => {
             write.change(&relation, "if several rows match, the copies may take different ones")
         }

@@ -10,12 +10,14 @@ use pg_query::protobuf::{Alias, ColumnRef, OnConflictClause, RangeVar, SelectStm
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
+use super::view_insert::{self, Shown};
 use super::{view_defaults, width};
 use crate::code;
 use crate::context::{Context, Named};
 use crate::parse::Statement;
 use crate::plan::Plan;
 use crate::tree::{self, Ref, Walk};
+use crate::views;
 
 /// PostgreSQL has no limit of its own but its stack.
 pub(crate) const VIEW_DEPTH_MAX: usize = 32;
@@ -24,8 +26,8 @@ pub(crate) const VIEW_DEPTH_MAX: usize = 32;
 pub(crate) fn through_view(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Plan>> {
     let Some(original) = statement.node() else { return Ok(None) };
     let mut tree = original.clone();
-    let mut checked = None;
-    let mut depth = 0;
+    let (mut checked, mut outermost) = (None, None);
+    let (mut depth, mut shown) = (0, Shown::default());
     while let Some(view) = target_view(ctx, &tree)? {
         depth += 1;
         if depth > VIEW_DEPTH_MAX {
@@ -34,7 +36,9 @@ pub(crate) fn through_view(ctx: &Context<'_>, statement: &Statement) -> Result<O
         if view.check_option {
             checked = Some(view.clone());
         }
+        outermost.get_or_insert_with(|| view.clone());
         let through = Through::new(ctx, view, &tree)?;
+        shown.under(through.columns.iter().map(|seen| (seen.name.clone(), seen.of.clone())));
         if checked.is_some() && matches!(tree, NodeEnum::InsertStmt(_)) {
             through.check_everywhere(ctx)?;
         }
@@ -46,10 +50,24 @@ pub(crate) fn through_view(ctx: &Context<'_>, statement: &Statement) -> Result<O
     let rewritten = crate::parse::build(&tree::deparse(&tree)?, tree)?;
     let mut plan = crate::plan_in(ctx, &rewritten)?;
     let own = || statement.sql.to_string();
+    let is_temporary = outermost.as_deref().is_some_and(views::is_temporary);
     match &mut plan {
+        // Only the home node knows it.
+        Plan::Forward(_) | Plan::Scatter(_) | Plan::Replicate(_) | Plan::InsertSplit(_) if is_temporary => {
+            if let Some(view) = checked {
+                return Err(refused(&view, "It has CHECK OPTION and is temporary."));
+            }
+        }
         Plan::Forward(forward) if *forward.sql == *rewritten.sql => forward.sql = own(),
         Plan::Scatter(scatter) if *scatter.sql == *rewritten.sql => scatter.sql = own(),
         Plan::Replicate(replicate) if *replicate.sql == *rewritten.sql => replicate.sql = own(),
+        Plan::Redistribute(_) => {}
+        Plan::InsertSplit(split) => view_insert::split(statement, split)?,
+        Plan::InsertStaged(insert) if checked.is_some() && !is_temporary => {
+            let Some(view) = &outermost else { return Err(PgError::internal("a checking view that is none")) };
+            view_insert::staged(statement, view, &shown, insert)?;
+            insert.rights_sql = Some(own());
+        }
         _ if let Some(view) = checked => {
             return Err(refused(&view, "It has CHECK OPTION, and the rows do not stay on the nodes that check them."));
         }
@@ -188,7 +206,7 @@ impl Through {
         match tree {
             NodeEnum::InsertStmt(insert) => {
                 view_defaults::of_insert(&self.view, insert)?;
-                if insert.cols.is_empty() {
+                if insert.cols.is_empty() && insert.select_stmt.is_some() {
                     let query = super::select_of(insert.select_stmt.as_deref());
                     let count = query.and_then(width).unwrap_or(self.columns.len());
                     insert.cols =

@@ -15,10 +15,12 @@ mod cluster_commands;
 mod copy;
 mod distribute;
 mod dump;
+mod executed;
 pub(crate) mod scan;
 mod statement;
 mod system_views;
 
+pub use executed::Executed;
 pub use statement::*;
 
 /// Splits a query string into its statements; empty ones are left out.

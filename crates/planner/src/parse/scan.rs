@@ -30,7 +30,7 @@ impl Token<'_> {
         (self.kind == Kind::Param as i32).then(|| self.text[1..].parse().ok()).flatten()
     }
 
-    fn identifier(&self) -> Option<String> {
+    pub fn identifier(&self) -> Option<String> {
         if self.kind == Kind::Ident as i32 && self.text.starts_with('"') {
             return Some(self.text[1..self.text.len() - 1].replace("\"\"", "\""));
         }

@@ -27,6 +27,8 @@ pub struct DdlPlan {
     pub moves: Vec<Redistribute>,
     /// The statement without our clauses.
     pub node_sql: String,
+    /// What the other nodes run in its place.
+    pub elsewhere: Elsewhere,
     /// Changes of our own metadata, in the same transaction, after `node_sql`.
     pub effects: Vec<Effect>,
     /// WARNING and NOTICE messages for the client.
@@ -35,11 +37,25 @@ pub struct DdlPlan {
     pub temporary: bool,
     /// Cannot run inside a transaction block (VACUUM, CREATE INDEX CONCURRENTLY, …): run it node by node, no two-phase commit.
     pub outside_transaction: bool,
+    /// Undoes what runs outside a transaction, on the nodes that have done it when another one cannot.
+    pub undo: Option<String>,
     /// A statement to plan and run in the same transaction, under the new catalog, once the effects are applied:
     /// `INSERT INTO t <query>` of CREATE TABLE AS, whose row count makes the command tag `SELECT n`.
     pub follow_up: Option<String>,
     /// What the follow-up fills.
     pub fill: Fill,
+}
+
+/// Only the primary datanode has the session's temporary objects, and the rows of materialized views.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Elsewhere {
+    /// The same text.
+    Same,
+    /// The statement without them.
+    Without(String),
+    /// `CREATE TABLE … ()`: between the parentheses go the columns that this table has got on the primary datanode.
+    #[allow(missing_docs)]
+    Copied { table: String, sql: String },
 }
 
 /// What `follow_up` of a [`DdlPlan`] puts rows into.

@@ -121,6 +121,7 @@ fn facts<'a>(path: &'a [String], parameters: &'a [Parameter<'a>], in_transaction
         home: NodeId(0),
         search_path: path,
         temp_relations: &[],
+        temp_views: &[],
         parameters,
         describe: None,
         in_transaction,

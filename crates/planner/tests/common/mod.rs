@@ -207,5 +207,7 @@ pub fn catalog() -> Catalog {
         "looks",
         "BEGIN NEW.n := (SELECT n_name FROM nation WHERE n_key = 1); RETURN NEW; END",
     ));
+    builder.function(trigger(16507, "rounds", "BEGIN NEW.o_total := round(NEW.o_total); RETURN NEW; END"));
+    builder.function(trigger(16508, "renumbers", "BEGIN NEW.o_orderkey := NEW.o_orderkey + 1; RETURN NEW; END"));
     builder.build()
 }

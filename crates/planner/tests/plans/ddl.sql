@@ -339,10 +339,52 @@ CREATE DATABASE d
 ERROR 0A000 CREATE, ALTER or DROP DATABASE is not supported on distributed tables
   hint: A cluster serves one database: use a schema, or start another cluster.
 
-CREATE TRIGGER tr BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION harmless()
+CREATE TRIGGER tr BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION rounds()
 ----
 Ddl Schema on [0 1 2]
-  CREATE TRIGGER tr BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION harmless()
+  CREATE TRIGGER tr BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION rounds()
+
+CREATE TRIGGER tr BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION renumbers()
+----
+ERROR 0A000 a trigger that calls function renumbers() is not supported on distributed tables
+  detail: It may give the row another distribution key, and the row would lie on the wrong node.
+  hint: Compute the key in the statement or in its DEFAULT, or use DISTRIBUTE BY REPLICATION.
+
+DROP TABLE scratch, orders
+----
+Ddl Schema on [0 1 2]
+  DROP TABLE scratch, orders
+  elsewhere DROP TABLE orders
+  ForgetMissing
+
+TRUNCATE scratch, orders
+----
+Ddl Data on [0 1 2]
+  TRUNCATE scratch, orders
+  elsewhere TRUNCATE orders
+
+CREATE TABLE alike (LIKE scratch)
+----
+Ddl Schema on [0 1 2]
+  CREATE TABLE alike (LIKE scratch)
+  elsewhere CREATE TABLE public.alike ()
+  create public.alike: round robin over [0 1 2]
+
+CREATE TABLESPACE fast LOCATION '/fast'
+----
+Ddl Maintenance on [0 1 2], outside a transaction
+  CREATE TABLESPACE fast LOCATION '/fast'
+
+DROP TABLESPACE fast
+----
+Ddl Maintenance on [0 1 2], outside a transaction
+  DROP TABLESPACE fast
+
+CREATE MATERIALIZED VIEW totals AS SELECT count(*) FROM nation
+----
+Ddl Schema on [0 1 2]
+  CREATE MATERIALIZED VIEW totals AS SELECT count(*) FROM nation
+  elsewhere CREATE MATERIALIZED VIEW totals AS SELECT count(*) FROM nation  WITH NO DATA
 
 CREATE TRIGGER tr BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION count_orders()
 ----

@@ -253,7 +253,13 @@ impl Search<'_> {
     }
 
     fn context<'s>(&'s self, state: &'s State) -> Context<'s> {
-        Context { catalog: self.ctx.catalog, session: self.ctx.session, exchanged: &state.tables, copies: None }
+        Context {
+            catalog: self.ctx.catalog,
+            session: self.ctx.session,
+            exchanged: &state.tables,
+            copies: None,
+            gives_way: false,
+        }
     }
 }
 

@@ -191,7 +191,13 @@ impl Search<'_> {
         self.left.set(self.left.get().saturating_sub(1));
         let tables = choice.iter().zip(units).map(|(at, unit)| unit.options[*at].table.clone());
         let exchanged: Vec<Arc<Relation>> = state.tables.iter().cloned().chain(tables).collect();
-        let ctx = Context { catalog: self.ctx.catalog, session: self.ctx.session, exchanged: &exchanged, copies: None };
+        let ctx = Context {
+            catalog: self.ctx.catalog,
+            session: self.ctx.session,
+            exchanged: &exchanged,
+            copies: None,
+            gives_way: false,
+        };
         let mut analyzer = Analyzer::new(&ctx);
         let analysed = analyzer.with_of_query(renamed, &Env::default()).and_then(|env| {
             match renamed.op == SetOperation::SetopNone as i32 {

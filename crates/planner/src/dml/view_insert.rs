@@ -1,0 +1,83 @@
+//! INSERT into a view whose rows are dealt out: each node gets its own through the view, which checks them there.
+
+use catalog::Relation;
+use pg_query::NodeEnum;
+use pg_query::protobuf::InsertStmt;
+use pgerror::Result;
+
+use super::insert::tail_of;
+use super::select_of;
+use super::view::refused;
+use crate::parse::Statement;
+use crate::plan::{InsertSplit, InsertStaged, Through};
+use crate::tree;
+
+/// A view's columns, and those of the table under it that they are.
+#[derive(Default)]
+pub(super) struct Shown(Option<Vec<(String, Option<String>)>>);
+
+impl Shown {
+    /// One view deeper: what a column of the last one is there.
+    pub fn under(&mut self, columns: impl Iterator<Item = (String, Option<String>)>) {
+        let columns: Vec<_> = columns.collect();
+        let Some(shown) = &mut self.0 else {
+            self.0 = Some(columns);
+            return;
+        };
+        for (_, of) in shown {
+            let found = of.as_ref().and_then(|of| columns.iter().find(|(name, _)| name == of));
+            *of = found.and_then(|(_, of)| of.clone());
+        }
+    }
+
+    /// What the view calls a column of the table.
+    fn name_of(&self, column: &str) -> Option<String> {
+        let found = self.0.iter().flatten().find(|(_, of)| of.as_deref() == Some(column));
+        found.map(|(name, _)| name.clone())
+    }
+}
+
+fn original(statement: &Statement) -> Option<&InsertStmt> {
+    match statement.node()? {
+        NodeEnum::InsertStmt(insert) => Some(insert),
+        _ => None,
+    }
+}
+
+/// The rows of each node as the user wrote them.
+pub(super) fn split(statement: &Statement, split: &mut InsertSplit) -> Result<()> {
+    let Some((insert, query)) = original(statement).and_then(|i| Some((i, select_of(i.select_stmt.as_deref())?)))
+    else {
+        return Ok(());
+    };
+    for ((_, sql), places) in split.parts.iter_mut().zip(&split.places) {
+        let mut values = query.clone();
+        values.values_lists = places.iter().filter_map(|row| query.values_lists.get(*row as usize).cloned()).collect();
+        let select_stmt = Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(values)))));
+        *sql = tree::deparse(&NodeEnum::InsertStmt(Box::new(InsertStmt { select_stmt, ..insert.clone() })))?;
+    }
+    Ok(())
+}
+
+/// Rows that the home node has made, if the view shows all that it has made.
+pub(super) fn staged(statement: &Statement, view: &Relation, shown: &Shown, staged: &mut InsertStaged) -> Result<()> {
+    let Some(insert) = original(statement) else { return Ok(()) };
+    let mut columns = Vec::new();
+    for column in &staged.stage.columns {
+        let Some(name) = shown.name_of(&column.name) else {
+            let why = format!(
+                "It has CHECK OPTION and does not show column \"{}\", whose value one node makes.",
+                column.name
+            );
+            return Err(refused(view, &why));
+        };
+        columns.push(name);
+    }
+    let alias = insert.relation.as_ref().and_then(|target| target.alias.as_ref());
+    let alias = alias.map(|alias| format!(" AS {}", catalog::quote_identifier(&alias.aliasname))).unwrap_or_default();
+    staged.target_sql = format!("{}{alias}", view.qualified_name());
+    staged.tail = tail_of(insert)?;
+    staged.direct = None;
+    staged.through = Some(Through { columns });
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! `CREATE TABLE … AS EXECUTE` and `EXPLAIN EXECUTE`: the query of a prepared statement in its place. Which query that is only
+//! the session knows.
+
+use pg_query::protobuf::ExecuteStmt;
+use pg_query::{Node, NodeEnum};
+use pgerror::{PgError, Result, SqlState};
+
+use super::{Statement, StatementKind};
+use crate::tree::{self, Walk};
+
+/// The prepared statement within a statement, and its arguments as SQL.
+pub struct Executed {
+    /// Its name.
+    pub name: String,
+    /// Expressions.
+    pub arguments: Vec<String>,
+}
+
+impl Statement {
+    /// Does it hold an EXECUTE?
+    pub fn executed(&self) -> Result<Option<Executed>> {
+        let Some(execute) = self.node().and_then(held).and_then(|node| execute(node)) else { return Ok(None) };
+        let arguments = execute.params.iter().map(tree::deparse_expression).collect::<Result<_>>()?;
+        Ok(Some(Executed { name: execute.name.clone(), arguments }))
+    }
+
+    /// CREATE TABLE AS … WITH NO DATA of a table that need not be looked for.
+    pub fn skips_data(&self) -> bool {
+        match self.node() {
+            Some(NodeEnum::CreateTableAsStmt(ctas)) => {
+                !ctas.if_not_exists && ctas.into.as_ref().is_some_and(|into| into.skip_data)
+            }
+            _ => false,
+        }
+    }
+
+    /// The statement with the prepared one instead of EXECUTE, and constants instead of its parameters.
+    pub fn with_executed(&self, prepared: &Statement, constants: &[String]) -> Result<Statement> {
+        let constants: Vec<Node> = constants.iter().map(|text| tree::parse_expression(text)).collect::<Result<_>>()?;
+        let (Some(mut outer), Some(mut query)) = (self.node().cloned(), prepared.node().cloned()) else {
+            return Err(PgError::internal("EXECUTE of something else than SQL"));
+        };
+        if prepared.kind != StatementKind::Select && !matches!(outer, NodeEnum::ExplainStmt(_)) {
+            return Err(PgError::new(SqlState::WRONG_OBJECT_TYPE, "prepared statement is not a SELECT"));
+        }
+        query.rewrite(&mut |node: &mut Node| {
+            let Some(NodeEnum::ParamRef(parameter)) = &node.node else { return Ok(true) };
+            let at = usize::try_from(parameter.number - 1).ok();
+            *node =
+                at.and_then(|at| constants.get(at)).cloned().ok_or_else(|| PgError::internal("a missing argument"))?;
+            Ok(false)
+        })?;
+        if let Some(place) = held_mut(&mut outer) {
+            place.node = Some(query);
+        }
+        let rewritten = super::build(&tree::deparse(&outer)?, outer)?;
+        Ok(Statement { clause: self.clause.clone(), ..rewritten })
+    }
+}
+
+/// Where EXECUTE may stand.
+fn held(outer: &NodeEnum) -> Option<&Node> {
+    match outer {
+        NodeEnum::CreateTableAsStmt(ctas) => ctas.query.as_deref(),
+        NodeEnum::ExplainStmt(explain) => match explain.query.as_deref() {
+            Some(Node { node: Some(inner @ NodeEnum::CreateTableAsStmt(_)) }) => held(inner),
+            query => query,
+        },
+        _ => None,
+    }
+}
+
+fn held_mut(outer: &mut NodeEnum) -> Option<&mut Node> {
+    match outer {
+        NodeEnum::CreateTableAsStmt(ctas) => ctas.query.as_deref_mut(),
+        NodeEnum::ExplainStmt(explain) => match explain.query.as_deref_mut() {
+            Some(Node { node: Some(NodeEnum::CreateTableAsStmt(ctas)) }) => ctas.query.as_deref_mut(),
+            query => query,
+        },
+        _ => None,
+    }
+}
+
+fn execute(node: &Node) -> Option<&ExecuteStmt> {
+    match &node.node {
+        Some(NodeEnum::ExecuteStmt(execute)) => Some(execute),
+        _ => None,
+    }
+}
