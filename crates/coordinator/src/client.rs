@@ -159,7 +159,7 @@ impl Client {
             if !self.goes_on(&frame) {
                 self.depart().await?;
             }
-            answered = matches!(frame.tag, tag::QUERY | tag::SYNC);
+            answered = matches!(frame.tag, tag::QUERY | tag::SYNC | tag::FUNCTION_CALL);
             match frame.tag {
                 tag::TERMINATE => return Ok(()),
                 tag::QUERY => {
@@ -170,6 +170,7 @@ impl Client {
                 _ if self.skip_to_sync => {}
                 // What is left of a COPY that failed.
                 tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL => {}
+                tag::FUNCTION_CALL => self.function_call(frame.body).await?,
                 other => self.extended(other, frame.body).await?,
             }
         }

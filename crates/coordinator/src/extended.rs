@@ -28,9 +28,6 @@ impl Client {
             tag::EXECUTE => self.execute_portal(body).await,
             tag::CLOSE => self.close(body),
             tag::FLUSH => self.writer.flush_stream().await,
-            tag::FUNCTION_CALL => {
-                Err(PgError::unsupported("the fast-path function call protocol").hint("Call the function with SELECT."))
-            }
             other => {
                 return Err(PgError::fatal(
                     SqlState::PROTOCOL_VIOLATION,

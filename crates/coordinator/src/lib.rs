@@ -17,6 +17,7 @@ mod commands;
 mod copy;
 mod cursors;
 mod extended;
+mod fastpath;
 mod listener;
 mod prepared;
 mod routines;

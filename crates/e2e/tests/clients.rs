@@ -74,6 +74,32 @@ fn psql_works() {
     assert_eq!(run(&mut base("SELECT count(*) FROM t")), "102\n");
 }
 
+/// By the function call protocol, as libpq and the JDBC driver ask for large objects.
+#[test]
+fn large_objects_work() {
+    let cluster = cluster();
+    let psql = pg_program("psql").expect("psql comes with PostgreSQL");
+    let (from, to) = (cluster.scratch().join("large.in"), cluster.scratch().join("large.out"));
+    let content: Vec<u8> = (0..200_000_u32).map(|i| (i % 7919 % 251) as u8).collect();
+    std::fs::write(&from, &content).expect("a file");
+    let script = format!(
+        "\\lo_import '{}' 'many bytes'\nSELECT length(lo_get(:LASTOID));\n\\lo_export :LASTOID '{}'\n\\lo_list\n\\lo_unlink :LASTOID\n\\lo_unlink :LASTOID\nSELECT 1;\n",
+        from.display(),
+        to.display()
+    );
+    let file = cluster.scratch().join("large.sql");
+    std::fs::write(&file, script).expect("a script");
+    let uri = &cluster.coordinator_uris()[0];
+    let output = Command::new(&psql).args([uri, "-X", "-q", "-A", "-t", "-f"]).arg(&file).output().expect("psql runs");
+    let said = text(&output);
+    assert!(said.contains("200000\n") && said.contains("|postgres|many bytes\n"), "{said}");
+    assert!(
+        said.contains("does not exist") && said.lines().any(|line| line == "1"),
+        "the second time it is gone: {said}"
+    );
+    assert_eq!(std::fs::read(&to).expect("what was exported"), content);
+}
+
 #[test]
 fn pg_dump_works() {
     let cluster = cluster();

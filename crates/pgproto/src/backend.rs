@@ -21,6 +21,7 @@ pub mod tag {
     pub const DATA_ROW: u8 = b'D';
     pub const EMPTY_QUERY: u8 = b'I';
     pub const ERROR: u8 = b'E';
+    pub const FUNCTION_CALL_RESPONSE: u8 = b'V';
     pub const NEGOTIATE_VERSION: u8 = b'v';
     pub const NO_DATA: u8 = b'n';
     pub const NOTICE: u8 = b'N';
@@ -104,6 +105,17 @@ pub fn notice(out: &mut BytesMut, notice: &PgError) {
 /// CommandComplete.
 pub fn command_complete(out: &mut BytesMut, command_tag: &str) {
     put_frame(out, tag::COMMAND_COMPLETE, |out| put_cstr(out, command_tag.as_bytes()));
+}
+
+/// FunctionCallResponse.
+pub fn function_call_response(out: &mut BytesMut, value: Option<&[u8]>) {
+    put_frame(out, tag::FUNCTION_CALL_RESPONSE, |out| match value {
+        Some(value) => {
+            out.put_u32(value.len() as u32);
+            out.extend_from_slice(value);
+        }
+        None => out.put_i32(-1),
+    });
 }
 
 /// RowDescription.

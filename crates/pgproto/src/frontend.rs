@@ -242,17 +242,42 @@ pub fn decode_bind(body: Bytes) -> Result<Bind> {
     let mut cursor = Cursor::new(body);
     let (portal, statement) = (cursor.cstr()?, cursor.cstr()?);
     let parameter_formats = take_formats(&mut cursor)?;
+    let parameters = take_values(&mut cursor)?;
+    let result_formats = take_formats(&mut cursor)?;
+    Ok(Bind { portal, statement, parameter_formats, parameters, result_formats })
+}
+
+/// A FunctionCall message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub struct FunctionCall {
+    /// The function's object id.
+    pub function: u32,
+    /// Of the arguments: none (all text), one for all, or one each.
+    pub formats: Vec<i16>,
+    pub arguments: Vec<Option<Bytes>>,
+    pub result_format: i16,
+}
+
+/// Decodes FunctionCall.
+pub fn decode_function_call(body: Bytes) -> Result<FunctionCall> {
+    let mut cursor = Cursor::new(body);
+    let function = cursor.u32()?;
+    let (formats, arguments) = (take_formats(&mut cursor)?, take_values(&mut cursor)?);
+    Ok(FunctionCall { function, formats, arguments, result_format: cursor.i16()? })
+}
+
+fn take_values(cursor: &mut Cursor) -> Result<Vec<Option<Bytes>>> {
     let count = cursor.i16()? as u16;
-    let mut parameters = Vec::with_capacity(usize::from(count).min(1024));
+    let mut values = Vec::with_capacity(usize::from(count).min(1024));
     for _ in 0..count {
         let length = cursor.i32()?;
-        parameters.push(match usize::try_from(length) {
+        values.push(match usize::try_from(length) {
             Ok(length) => Some(cursor.bytes(length)?),
             Err(_) => None,
         });
     }
-    let result_formats = take_formats(&mut cursor)?;
-    Ok(Bind { portal, statement, parameter_formats, parameters, result_formats })
+    Ok(values)
 }
 
 fn take_formats(cursor: &mut Cursor) -> Result<Vec<i16>> {
