@@ -88,7 +88,7 @@ impl Query<'_> {
         let is_through = is_view && !is_replaced;
         if has_conflict && (!products.is_empty() || has_update_rule) && !is_through {
             let message = "INSERT with ON CONFLICT clause cannot be used with table that has INSERT or UPDATE rules";
-            return Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, message).hint("Drop the rules."));
+            return Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
         }
         let with = match self.tree {
             NodeEnum::InsertStmt(insert) => insert.with_clause.is_some(),
@@ -99,7 +99,7 @@ impl Query<'_> {
         let queries = products.iter().filter(|(tree, _)| !matches!(tree, NodeEnum::NotifyStmt(_))).count();
         if with && queries + usize::from(!is_replaced) > 1 {
             let message = "WITH cannot be used in a query that is rewritten by rules into multiple queries";
-            return Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, message).hint("Leave WITH out."));
+            return Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
         }
         if with && changes_rows_in_with(self.tree)? {
             return Err(self.refused("a WITH that changes rows"));

@@ -172,9 +172,7 @@ fn rewritten(ctx: &Context<'_>, statement: &Statement, tree: &NodeEnum) -> Resul
 /// In PostgreSQL's own words.
 fn no_merge(relation: &Relation) -> PgError {
     let message = format!("cannot execute MERGE on relation \"{}\"", relation.name);
-    PgError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
-        .detail("MERGE is not supported for relations with rules.")
-        .hint("Use INSERT, UPDATE and DELETE.")
+    PgError::new(SqlState::FEATURE_NOT_SUPPORTED, message).detail("MERGE is not supported for relations with rules.")
 }
 
 /// Where a statement comes from.

@@ -120,7 +120,8 @@ impl<'a> Query<'a> {
             return self.default(column);
         }
         // PostgreSQL evaluates it once for each time that a rule names it.
-        if let Some(what) = facts(self.ctx, &query_of(value.clone()))?.volatile {
+        let facts = facts(self.ctx, &query_of(value.clone()))?;
+        if let Some(what) = facts.volatile.or(facts.home) {
             return Err(self.refused(&format!("{what}, which gives column \"{}\" its value,", column.name)));
         }
         self.coerced(value.clone(), column)
@@ -160,7 +161,7 @@ impl<'a> Query<'a> {
         };
         match (column.type_oid, column.type_modifier) {
             (VARCHAR, 0..) => with_length("varchar", "pg_catalog.varchar"),
-            (BPCHAR, 0..) => with_length("bpchar", "pg_catalog.bpchar"),
+            (BPCHAR, 0..) => with_length("bpchar", "bpchar"),
             (of, -1) if !cuts && !BIT.contains(&of) => cast(value, &column.type_name),
             (of, _) if ROUNDED.contains(&of) => cast(value, &column.type_name),
             _ => Err(self.refused(&format!("column \"{}\" of type {}", column.name, column.type_name))),
@@ -260,7 +261,10 @@ impl<'a> Query<'a> {
             Rows::There(_) => return Err(PgError::internal("no INSERT")),
         }
         if columns.is_empty() {
-            return Err(self.refused("DEFAULT VALUES"));
+            let column = self.relation.columns.iter().find(|column| self.default(column).is_ok());
+            let column = column.ok_or_else(|| self.refused("DEFAULT VALUES"))?;
+            columns.push(&column.name);
+            select.target_list.push(tree::target(self.default(column)?, None));
         }
         add(&mut select.where_clause, conditions);
         insert.cols = columns.into_iter().map(tree::target_name_only).collect();
