@@ -93,6 +93,12 @@ impl Builder {
         self
     }
 
+    /// Adds the name of a user's relation that a system catalog bears too.
+    pub fn system_name(&mut self, name: &str) -> &mut Self {
+        self.catalog.system_names.insert(name.to_owned());
+        self
+    }
+
     /// The finished snapshot.
     pub fn build(self) -> Catalog {
         self.catalog

@@ -243,6 +243,7 @@ pub struct Catalog {
     types: HashMap<Oid, UserType>,
     operators: HashMap<String, Vec<Oid>>,
     nondeterministic_collations: HashSet<String>,
+    system_names: HashSet<String>,
     server_version: u32,
     defers_constraints: bool,
     captures: bool,
@@ -376,6 +377,11 @@ impl Catalog {
     /// Has any table or view a rule?
     pub fn has_rules(&self) -> bool {
         self.has_rules
+    }
+
+    /// Is this relation's name one of `pg_catalog` too?
+    pub fn is_system_name(&self, name: &str) -> bool {
+        self.system_names.contains(name)
     }
 
     /// Is there a nondeterministic collation of this name in any schema? With `None`: of any name?

@@ -62,3 +62,21 @@ SELECT o.id FROM owner o ORDER BY o.pets DESC, o.id;
 -- refused: v1 | v3
 SELECT p.call, p.siblings FROM pet p WHERE p.call < 'p12';
 SELECT s.pets FROM (SELECT count(*) AS pets FROM owner) s;
+-- STRICT ones in FROM, of columns.
+CREATE FUNCTION rows_of(b int, more text DEFAULT '') RETURNS TABLE (a int, word text) LANGUAGE sql STRICT STABLE AS $$ SELECT id, t.v || more FROM t WHERE grp = b $$;
+SELECT x.n, r.* FROM (VALUES (1), (NULL), (3)) x (n), rows_of(x.n) r ORDER BY 1, 2;
+SELECT x.n, r.word FROM (VALUES (2), (NULL)) x (n) LEFT JOIN LATERAL rows_of(x.n, '!') r ON r.a < 9 ORDER BY 1, 2;
+SELECT o.k, count(r.a) FROM o LEFT JOIN rows_of(o.t_id) r ON true WHERE o.k < 9 GROUP BY o.k ORDER BY 1;
+SELECT * FROM rows_of(NULL);
+SELECT count(*) FROM rows_of(1, NULL);
+-- params: 2
+SELECT count(*) FROM rows_of($1);
+-- Several of one name, told apart by how many arguments they take.
+CREATE FUNCTION count_in() RETURNS bigint LANGUAGE sql STABLE AS 'SELECT count(*) FROM t';
+CREATE FUNCTION count_in(of_grp int) RETURNS bigint LANGUAGE sql STABLE AS 'SELECT count(*) FROM t WHERE grp = of_grp';
+CREATE FUNCTION count_in(of_grp int, least int, OUT n bigint) LANGUAGE plpgsql AS $$ BEGIN FOR n IN SELECT count(*) FROM t WHERE grp = of_grp AND id >= least LOOP END LOOP; END $$;
+SELECT count_in(), count_in(1);
+SELECT id, count_in(id) FROM t WHERE id < 4 ORDER BY id;
+CREATE FUNCTION count_in(of_grp int, least int, most int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT of_grp + least + most';
+SELECT count_in(1, 10);
+SELECT id, count_in(id, 1, 2) FROM t WHERE id < 3 ORDER BY id;

@@ -51,6 +51,12 @@ INSERT INTO counted_view DEFAULT VALUES;
 INSERT INTO counted_view DEFAULT VALUES RETURNING *;
 INSERT INTO counted_view (note) VALUES ('x');
 SELECT * FROM counted_view ORDER BY id;
+-- Names that look like a system catalog's.
+CREATE TABLE pg_of_mine (id int PRIMARY KEY, v text);
+INSERT INTO pg_of_mine VALUES (1, 'one'), (2, 'two');
+UPDATE pg_of_mine SET v = v || id;
+SELECT * FROM pg_of_mine ORDER BY id;
+DROP TABLE pg_of_mine;
 -- Tablespaces.
 SET allow_in_place_tablespaces = on;
 CREATE TABLESPACE e2e_space LOCATION '';

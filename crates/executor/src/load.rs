@@ -164,6 +164,9 @@ async fn read_all(connection: &mut Connection, own_version: Option<u64>) -> Resu
     for row in connection.query_rows(OPERATORS).await? {
         builder.operator(text(&row, 0)?, number(&row, 1)?);
     }
+    for row in connection.query_rows(SYSTEM_NAMES).await? {
+        builder.system_name(text(&row, 0)?);
+    }
     for row in connection.query_rows(NONDETERMINISTIC_COLLATIONS).await? {
         builder.nondeterministic_collation(text(&row, 0)?);
     }
@@ -452,6 +455,9 @@ const FUNCTIONS: &str = "SELECT p.oid, n.nspname, p.proname, l.lanname, p.provol
 /// Operators whose function has a body that could read tables.
 const OPERATORS: &str = "SELECT o.oprname, p.oid FROM pg_operator o JOIN pg_proc p ON p.oid = o.oprcode \
      JOIN pg_language l ON l.oid = p.prolang WHERE o.oid >= 16384 AND l.lanname NOT IN ('c', 'internal')";
+
+const SYSTEM_NAMES: &str = "SELECT c.relname FROM pg_class c JOIN pg_class s ON s.relname = c.relname \
+     WHERE c.oid >= 16384 AND s.relnamespace = 'pg_catalog'::regnamespace AND c.relnamespace <> s.relnamespace";
 
 const NONDETERMINISTIC_COLLATIONS: &str = "SELECT DISTINCT collname FROM pg_collation WHERE NOT collisdeterministic";
 

@@ -56,8 +56,8 @@ impl Context<'_> {
                 return self.temporary(&name.relname);
             }
             let found = self.session.search_path.iter().find_map(|schema| self.catalog.relation(schema, &name.relname));
-            // pg_catalog comes before the search path, and we do not know all that is in there.
-            if found.is_some() && name.relname.starts_with("pg_") {
+            // Where pg_catalog stands in the search path we do not know.
+            if found.is_some() && self.catalog.is_system_name(&name.relname) {
                 return Err(PgError::new(
                     SqlState::FEATURE_NOT_SUPPORTED,
                     format!("the unqualified name \"{}\" may mean a system catalog", name.relname),

@@ -12,7 +12,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::attributes;
-use crate::bodies::{ends_transactions, plpgsql_bodies, sets_path, sql_bodies};
+use crate::bodies::{ends_transactions, may_take, plpgsql_bodies, sets_path, sql_bodies};
 use crate::builtins::{Class, class_of};
 use crate::code;
 use crate::context::{Context, Named, intersect};
@@ -212,7 +212,10 @@ impl Search<'_> {
         let schema = if call.funcname.len() > 1 { tree::text_of(&call.funcname[0]) } else { None };
         if schema != Some("pg_catalog") {
             let catalog = self.ctx.catalog;
-            for function in catalog.functions(name).iter().filter(|f| schema.is_none_or(|s| s == f.schema)) {
+            let named: Vec<&Function> =
+                catalog.functions(name).iter().filter(|f| schema.is_none_or(|s| s == f.schema)).collect();
+            let is_meant = |f: &&Function| named.len() == 1 || may_take(f, call.args.len());
+            for function in named.iter().copied().filter(is_meant) {
                 self.user_functions(&function.parts)?;
                 self.user_function(function)?;
             }

@@ -76,12 +76,23 @@ fn calls_any(ctx: &Context<'_>, tree: &NodeEnum) -> Result<bool> {
     Ok(found)
 }
 
-/// The one function or procedure of that name, if its body can be read and the nodes cannot run it.
+/// The one function or procedure of that name that takes so many arguments, if its body can be read and the nodes cannot run it.
 pub(crate) fn function<'a>(ctx: &Context<'a>, call: &FuncCall) -> Result<Option<&'a Function>> {
     let Some(name) = call.funcname.last().and_then(tree::text_of) else { return Ok(None) };
     let schema = if call.funcname.len() > 1 { tree::text_of(&call.funcname[0]) } else { None };
-    let mut all = ctx.catalog.functions(name).iter().filter(|f| schema.is_none_or(|s| s == f.schema));
-    let (Some(function), None) = (all.next(), all.next()) else { return Ok(None) };
+    let all: Vec<&Function> =
+        ctx.catalog.functions(name).iter().filter(|f| schema.is_none_or(|s| s == f.schema)).collect();
+    let function = match all.as_slice() {
+        [function] => function,
+        several => {
+            let is_seen = |f: &Function| schema.is_some() || ctx.session.search_path.contains(&f.schema);
+            let mut fitting = several.iter().filter(|f| is_seen(f) && bodies::may_take(f, call.args.len()));
+            match (fitting.next(), fitting.next()) {
+                (Some(function), None) => function,
+                _ => return Ok(None),
+            }
+        }
+    };
     let is_read = ["sql", "plpgsql"].contains(&function.language.as_str()) && matches!(function.kind, 'f' | 'p');
     Ok(match is_read && functions::function_facts(ctx, function)?.refused.is_some() {
         true => Some(function),
@@ -191,10 +202,12 @@ impl Inliner<'_> {
         }
         let Some(routine) = self.routine(call)? else { return Ok(None) };
         let Some(arguments) = routine.arguments(call) else { return Ok(None) };
-        let plain = arguments.iter().all(is_constant);
-        if routine.strict && !(plain && arguments.iter().all(is_known)) {
+        // A STRICT function gives no row for a NULL, or one of NULLs, which no sub-select does.
+        let may_be_null = routine.strict && !arguments.iter().all(is_known);
+        if may_be_null && !routine.set {
             return Ok(None);
         }
+        let plain = !may_be_null && arguments.iter().all(is_constant);
         let name = call.funcname.last().and_then(tree::text_of).unwrap_or_default();
         let shown = item.alias.clone().unwrap_or_else(|| Alias { aliasname: name.to_owned(), colnames: Vec::new() });
         let body = if routine.set { Some(routine.body.clone()) } else { first_row(self.ctx, routine.body.clone())? };
@@ -207,11 +220,13 @@ impl Inliner<'_> {
             return Ok(None);
         }
         let given = format!("loxo_f{}", self.count + 1);
+        let parameter = |at: usize| tree::column(&[&given, &parameter_name(at)]);
         let body = match plain {
             true => routine.with(self.ctx, body, |at| arguments[at].clone())?,
-            false => routine.with(self.ctx, body, |at| tree::column(&[&given, &parameter_name(at)]))?,
+            false => routine.with(self.ctx, body, parameter)?,
         };
         let Some(body) = body else { return Ok(None) };
+        let known = may_be_null.then(|| Box::new(all_known((0..arguments.len()).map(parameter).collect())));
         let mut from = Vec::new();
         if !plain {
             from.push(in_from(values(arguments), &self.alias(), Vec::new()));
@@ -224,7 +239,8 @@ impl Inliner<'_> {
             .map(|(at, (name, of))| tree::target(cast(tree::column(&[&alias, &inner(at)]), of), Some(name)));
         let names = (0..columns.len()).map(|at| tree::string(&inner(at))).collect();
         from.push(beside(!plain, in_from(body, &alias, names)));
-        let outer = SelectStmt { target_list: list.collect(), from_clause: from, ..tree::empty_select() };
+        let outer =
+            SelectStmt { target_list: list.collect(), from_clause: from, where_clause: known, ..tree::empty_select() };
         Ok(Some(beside(!plain, in_from(outer, &shown.aliasname, shown.colnames))))
     }
 }
@@ -529,8 +545,8 @@ fn in_from(query: SelectStmt, alias: &str, colnames: Vec<Node>) -> Node {
     })))
 }
 
-/// `CASE WHEN a IS NOT NULL AND b IS NOT NULL THEN value END`.
-fn unless_null(parameters: Vec<Node>, value: Node) -> Node {
+/// `a IS NOT NULL AND b IS NOT NULL`.
+fn all_known(parameters: Vec<Node>) -> Node {
     let known = |parameter: Node| {
         tree::node(NodeEnum::NullTest(Box::new(NullTest {
             arg: Some(Box::new(parameter)),
@@ -538,12 +554,17 @@ fn unless_null(parameters: Vec<Node>, value: Node) -> Node {
             ..NullTest::default()
         })))
     };
-    let condition = tree::node(NodeEnum::BoolExpr(Box::new(BoolExpr {
+    tree::node(NodeEnum::BoolExpr(Box::new(BoolExpr {
         boolop: BoolExprType::AndExpr as i32,
         args: parameters.into_iter().map(known).collect(),
         ..BoolExpr::default()
-    })));
-    let when = CaseWhen { expr: Some(Box::new(condition)), result: Some(Box::new(value)), ..CaseWhen::default() };
+    })))
+}
+
+/// `CASE WHEN a IS NOT NULL AND b IS NOT NULL THEN value END`.
+fn unless_null(parameters: Vec<Node>, value: Node) -> Node {
+    let when =
+        CaseWhen { expr: Some(Box::new(all_known(parameters))), result: Some(Box::new(value)), ..CaseWhen::default() };
     tree::node(NodeEnum::CaseExpr(Box::new(CaseExpr {
         args: vec![tree::node(NodeEnum::CaseWhen(Box::new(when)))],
         ..CaseExpr::default()
