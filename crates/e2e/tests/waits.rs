@@ -140,12 +140,14 @@ fn prepare_undecided(datanode: &mut Client, node: usize, xid: &str) {
     datanode.run(&format!("PREPARE TRANSACTION '{gid}'")).expect("it is prepared");
 }
 
-/// Rows that look at no other wait for nothing, though they go to one node after the other; their COMMIT waits for what each node
-/// holds prepared.
+/// Rows that look at no other wait for nothing, though they go to one node after the other, or to several nodes at once; their
+/// COMMIT waits for what each node holds prepared.
 fn blind_rows_settle_before_their_commit(test: &Test) {
     let mut blind = test.session(0);
     blind.run("BEGIN").expect("a block");
     insert_each(&mut blind, 101..=110);
+    let mut bulk = test.session(1);
+    bulk.run(&insert_all(121..=130)).expect("rows");
     let datanode = |node| test.cluster.connect_datanode(node).expect("a datanode");
     let mut deciders: Vec<Client> = (0..2).map(datanode).collect();
     for (node, decider) in deciders.iter_mut().enumerate() {
@@ -155,18 +157,23 @@ fn blind_rows_settle_before_their_commit(test: &Test) {
     }
     insert_each(&mut blind, 111..=120);
     blind.send_query("COMMIT").expect("it goes out");
-    let settles = |node| {
-        let sql = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%loxo.settle%' AND wait_event = 'PgSleep'";
-        datanode(node).scalar(sql).expect("a count") == "1"
+    bulk.send_query(&insert_all(131..=140)).expect("it goes out");
+    // The question that is asked behind the rows.
+    let settle = |node| {
+        let sql = "SELECT count(*) FROM pg_stat_activity \
+                   WHERE query LIKE '%if_assigned%loxo.settle%' AND wait_event = 'PgSleep'";
+        datanode(node).scalar(sql).expect("a count") == "2"
     };
-    until("the wait of both nodes", || (0..2).all(settles));
-    let new_rows = |node| datanode(node).scalar("SELECT count(*) FROM t WHERE k > 100").expect("a count");
-    assert!((0..2).all(|node| new_rows(node) == "0"));
+    until("the wait of both sessions on both nodes", || (0..2).all(settle));
+    let new_rows = |node| datanode(node).scalar("SELECT count(*) FROM t WHERE k > 130 OR k BETWEEN 101 AND 120");
+    assert!((0..2).all(|node| new_rows(node).expect("a count") == "0"));
     for decider in &mut deciders {
         decider.run("ROLLBACK").expect("nothing is decided");
     }
-    assert!(blind.wait().expect("an answer").iter().all(|answer| answer.error.is_none()));
-    assert!((0..2).all(|node| new_rows(node) != "0"));
+    for session in [&mut blind, &mut bulk] {
+        assert!(session.wait().expect("an answer").iter().all(|answer| answer.error.is_none()));
+    }
+    assert!((0..2).all(|node| new_rows(node).expect("a count") != "0"));
     blind.run("DELETE FROM t WHERE k > 100").expect("as before");
 }
 
@@ -175,6 +182,12 @@ fn insert_each(client: &mut Client, keys: std::ops::RangeInclusive<u32>) {
     for k in keys {
         client.run(&format!("INSERT INTO t VALUES ({k}, 'blind')")).expect("a row");
     }
+}
+
+/// One statement for all rows.
+fn insert_all(keys: std::ops::RangeInclusive<u32>) -> String {
+    let rows: Vec<String> = keys.map(|k| format!("({k}, 'blind')")).collect();
+    format!("INSERT INTO t VALUES {}", rows.join(", "))
 }
 
 fn what_waits_for_a_connection_can_be_stopped(test: &Test) {
