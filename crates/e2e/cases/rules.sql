@@ -1,7 +1,7 @@
 -- Rules: what a change becomes.
-CREATE TABLE t (id int, v text, n int DEFAULT 5) /*dist: hash(id) | modulo(n) | replication | roundrobin*/;
-CREATE TABLE log (id int, what text, was text, now_is text, who name) /*dist: roundrobin | hash(id) | hash(what) | replication*/;
-CREATE TABLE other (id int, w text, t_id int) /*dist: hash(t_id) | replication | hash(w) | roundrobin*/;
+CREATE TABLE t (id int, v text, n int DEFAULT 5) /*dist: hash(id) | replication*/;
+CREATE TABLE log (id int, what text, was text, now_is text, who name) /*dist: roundrobin | hash(what)*/;
+CREATE TABLE other (id int, w text, t_id int) /*dist: hash(t_id) | hash(w)*/;
 INSERT INTO t SELECT g, 'v' || g, g % 4 FROM generate_series(1, 12) g;
 INSERT INTO other SELECT g, 'w' || g, g % 6 FROM generate_series(1, 12) g;
 -- Nothing, always and sometimes.
@@ -48,6 +48,11 @@ UPDATE t SET (n, v) = (n + 1, 'pair') WHERE id = 3;
 -- params: 4 | four
 UPDATE t SET v = $2 WHERE id = $1;
 DELETE FROM t WHERE id IN (4, 5) RETURNING id;
+CREATE RULE twice AS ON DELETE TO t DO ALSO INSERT INTO log VALUES (old.id, 'out', DEFAULT, old.v), (-old.id, 'out', DEFAULT, NULL);
+CREATE RULE near AS ON UPDATE TO t DO ALSO UPDATE other o SET w = o.w || x.v FROM (SELECT v FROM t WHERE id = old.id) x WHERE o.t_id = old.id;
+DELETE FROM t WHERE id IN (1, 2);
+UPDATE t SET n = 8 WHERE id = 3;
+DROP RULE near ON t;
 SELECT id, what, was, now_is, who = current_user AS mine FROM log ORDER BY id, what, was, now_is;
 SELECT * FROM other ORDER BY id;
 SELECT * FROM t ORDER BY id;
@@ -75,9 +80,10 @@ SELECT id, what, was, now_is FROM log WHERE id > 99 ORDER BY id, what;
 DROP RULE log_in ON t;
 DROP RULE log_up ON t;
 DROP RULE log_out ON t;
+DROP RULE twice ON t;
 -- A view made writable.
-CREATE TABLE base (id int, name varchar(6), city text DEFAULT 'Rome') /*dist: hash(id) | hash(name) | replication | roundrobin*/;
-CREATE TABLE extra (id int, age int) /*dist: hash(id) | replication | hash(age) | roundrobin*/;
+CREATE TABLE base (id int, name varchar(6), city text DEFAULT 'Rome') /*dist: hash(id) | hash(name)*/;
+CREATE TABLE extra (id int, age int) /*dist: hash(id) | roundrobin*/;
 CREATE VIEW people AS SELECT b.id, b.name, b.city, e.age FROM base b LEFT JOIN extra e ON e.id = b.id;
 CREATE RULE people_in AS ON INSERT TO people DO INSTEAD (INSERT INTO base (id, name, city) VALUES (new.id, new.name, coalesce(new.city, 'none')) RETURNING id, name, city, NULL::int; INSERT INTO extra VALUES (new.id, new.age););
 CREATE RULE people_up AS ON UPDATE TO people DO INSTEAD (UPDATE base SET id = new.id, name = new.name, city = new.city WHERE id = old.id; UPDATE extra SET age = new.age WHERE id = old.id;);
@@ -102,8 +108,8 @@ UPDATE few SET city = 'none' WHERE id = 60;
 SELECT id, what FROM log WHERE what = 'some';
 -- Rules about what rules do.
 CREATE TABLE a (x int) /*dist: hash(x) | replication*/;
-CREATE TABLE b (x int, y text) /*dist: hash(x) | roundrobin | hash(y)*/;
-CREATE TABLE c (x int, y text) /*dist: hash(y) | hash(x) | replication*/;
+CREATE TABLE b (x int, y text) /*dist: hash(y) | roundrobin*/;
+CREATE TABLE c (x int, y text) /*dist: hash(x) | replication*/;
 CREATE RULE a1 AS ON INSERT TO a WHERE new.x > 10 DO INSTEAD INSERT INTO b VALUES (new.x, 'from a');
 CREATE RULE a2 AS ON INSERT TO a WHERE new.x > 20 DO ALSO INSERT INTO c VALUES (new.x, 'from a');
 CREATE RULE b1 AS ON INSERT TO b WHERE new.x > 15 DO ALSO INSERT INTO c VALUES (new.x, new.y || ', b');
@@ -124,8 +130,8 @@ CREATE RULE tell AS ON INSERT TO c DO ALSO NOTIFY c_changed;
 INSERT INTO c VALUES (1, 'told');
 -- What a value is, and how often it is made.
 CREATE SEQUENCE s;
-CREATE TABLE made (id int DEFAULT nextval('s'), code char(4), price numeric(6,2), at timestamp(0), twice int GENERATED ALWAYS AS (id * 2) STORED) /*dist: hash(id) | replication | roundrobin | hash(code)*/;
-CREATE TABLE seen (id int, other int, code text, price text, at text) /*dist: hash(id) | hash(code) | roundrobin | replication*/;
+CREATE TABLE made (id int DEFAULT nextval('s'), code char(4), price numeric(6,2), at timestamp(0), twice int GENERATED ALWAYS AS (id * 2) STORED) /*dist: hash(id) | replication*/;
+CREATE TABLE seen (id int, other int, code text, price text, at text) /*dist: hash(code) | roundrobin*/;
 CREATE RULE seen AS ON INSERT TO made DO ALSO INSERT INTO seen VALUES (new.id, new.id, new.code, new.price, new.at);
 INSERT INTO made (code) VALUES ('a');
 INSERT INTO made VALUES (nextval('s'), 'b', 1.005, '2020-01-01 10:11:12.6');
