@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use pg_query::protobuf::{InsertStmt, SelectStmt};
+use pg_query::protobuf::{AStar, Alias, ColumnRef, InsertStmt, List, RangeSubselect, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
 
 use super::Origin;
 use super::query::{Query, ROWS, Which, add};
 use crate::tree::{self, Ref, Walk};
+
+/// What an action of several rows calls them.
+const VALUES: &str = "loxo_values";
 
 /// Puts values in the place of `old.x` and `new.x`, as PostgreSQL prints them.
 pub(super) fn replace<T: Walk>(part: &mut T, value: &mut dyn FnMut(Which, &str) -> Result<Node>) -> Result<()> {
@@ -43,6 +46,9 @@ impl Query<'_> {
         let mut tree = action.clone();
         let mut condition = condition.cloned();
         self.take_returning(&mut tree)?;
+        if let NodeEnum::UpdateStmt(update) = &mut tree {
+            self.keep_key(update)?;
+        }
         let mut needed = BTreeMap::new();
         let mut value = |which, column: &str| self.value(which, column, &mut needed);
         replace(&mut condition, &mut value)?;
@@ -52,10 +58,12 @@ impl Query<'_> {
         match &mut tree {
             NodeEnum::InsertStmt(insert) => self.insert(insert, rows, condition)?,
             NodeEnum::UpdateStmt(update) => {
+                let_see_rows(&mut update.from_clause)?;
                 update.from_clause.splice(0..0, rows);
                 add(&mut update.where_clause, condition);
             }
             NodeEnum::DeleteStmt(delete) => {
+                let_see_rows(&mut delete.using_clause)?;
                 delete.using_clause.splice(0..0, rows);
                 add(&mut delete.where_clause, condition);
             }
@@ -72,13 +80,37 @@ impl Query<'_> {
             return Ok(());
         }
         let mut select = match insert.select_stmt.take().and_then(|node| node.node) {
-            Some(NodeEnum::SelectStmt(select)) => as_query(insert, *select),
+            Some(NodeEnum::SelectStmt(select)) => self.as_query(insert, *select)?,
             _ => return Err(self.refused("a rule with DEFAULT VALUES")),
         };
+        let_see_rows(&mut select.from_clause)?;
         select.from_clause.splice(0..0, rows);
         add(&mut select.where_clause, condition);
         insert.select_stmt = Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(select)))));
         Ok(())
+    }
+
+    /// VALUES as a SELECT; columns that get their default are left out.
+    fn as_query(&self, insert: &mut InsertStmt, select: SelectStmt) -> Result<SelectStmt> {
+        if select.values_lists.is_empty() {
+            return Ok(select);
+        }
+        let mut rows: Vec<Vec<Node>> = select.values_lists.into_iter().filter_map(values_of).collect();
+        let defaults = |column: usize| rows.iter().filter(|row| row.get(column).is_none_or(is_default)).count();
+        let counts: Vec<usize> = (0..insert.cols.len()).map(defaults).collect();
+        if counts.iter().any(|count| *count != 0 && *count != rows.len()) {
+            return Err(self.refused("a rule with DEFAULT for some of its rows"));
+        }
+        let mut keeps = counts.iter().map(|count| *count == 0);
+        insert.cols.retain(|_| keeps.next().unwrap_or(true));
+        rows.iter_mut().for_each(|row| row.retain(|value| !is_default(value)));
+        match <[Vec<Node>; 1]>::try_from(rows) {
+            Ok([row]) => {
+                let target_list = row.into_iter().map(|value| tree::target(value, None)).collect();
+                Ok(SelectStmt { target_list, ..tree::empty_select() })
+            }
+            Err(rows) => Ok(of_values(rows)),
+        }
     }
 
     /// What PostgreSQL refuses of the statement's own clauses.
@@ -108,19 +140,48 @@ impl Query<'_> {
     }
 }
 
-/// `VALUES (…)` as a SELECT; columns that get their default are left out.
-fn as_query(insert: &mut InsertStmt, select: SelectStmt) -> SelectStmt {
-    let row = match select.values_lists.into_iter().next() {
-        Some(Node { node: Some(NodeEnum::List(row)) }) => row.items,
-        _ => return SelectStmt { values_lists: Vec::new(), ..select },
+/// Sub-selects in FROM see OLD and NEW, also without LATERAL.
+fn let_see_rows(items: &mut [Node]) -> Result<()> {
+    for item in items {
+        match &mut item.node {
+            Some(NodeEnum::RangeSubselect(query)) => query.lateral |= mentions_rows(&query.subquery)?,
+            Some(NodeEnum::JoinExpr(join)) => {
+                for side in [&mut join.larg, &mut join.rarg].into_iter().flatten() {
+                    let_see_rows(std::slice::from_mut(side))?;
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn values_of(row: Node) -> Option<Vec<Node>> {
+    match row.node {
+        Some(NodeEnum::List(row)) => Some(row.items),
+        _ => None,
+    }
+}
+
+fn is_default(value: &Node) -> bool {
+    matches!(value.node, Some(NodeEnum::SetToDefault(_)))
+}
+
+/// `SELECT * FROM (VALUES …)`.
+fn of_values(rows: Vec<Vec<Node>>) -> SelectStmt {
+    let list = |items| tree::node(NodeEnum::List(List { items }));
+    let values = SelectStmt { values_lists: rows.into_iter().map(list).collect(), ..tree::empty_select() };
+    let item = RangeSubselect {
+        lateral: false,
+        subquery: Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(values))))),
+        alias: Some(Alias { aliasname: VALUES.to_owned(), colnames: Vec::new() }),
     };
-    let is_default = |value: &Node| matches!(value.node, Some(NodeEnum::SetToDefault(_)));
-    let columns = std::mem::take(&mut insert.cols);
-    let kept = columns.into_iter().zip(row).filter(|(_, value)| !is_default(value));
-    let (columns, values): (Vec<Node>, Vec<Node>) = kept.unzip();
-    insert.cols = columns;
-    let target_list = values.into_iter().map(|value| tree::target(value, None)).collect();
-    SelectStmt { target_list, ..tree::empty_select() }
+    let all = ColumnRef { fields: vec![tree::string(VALUES), tree::node(NodeEnum::AStar(AStar {}))], location: -1 };
+    SelectStmt {
+        target_list: vec![tree::target(tree::node(NodeEnum::ColumnRef(all)), None)],
+        from_clause: vec![tree::node(NodeEnum::RangeSubselect(Box::new(item)))],
+        ..tree::empty_select()
+    }
 }
 
 fn mentions_rows(part: &impl Walk) -> Result<bool> {

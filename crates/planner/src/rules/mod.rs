@@ -25,6 +25,7 @@ use crate::parse::{self, Statement, StatementKind};
 use crate::tree::{self, Ref, Walk};
 
 mod action;
+mod keys;
 mod parsed;
 mod query;
 mod returning;

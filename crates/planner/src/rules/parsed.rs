@@ -48,7 +48,7 @@ pub(crate) fn check_actions(rule: &RuleStmt) -> Result<()> {
                 "rule \"{}\" with {fault} as its action, or in it,",
                 rule.rulename
             ))
-            .hint("INSERT, UPDATE, DELETE, NOTIFY and NOTHING work; write one INSERT for each row."));
+            .hint("INSERT, UPDATE, DELETE, NOTIFY and NOTHING work, also several of them."));
         }
     }
     Ok(())
@@ -60,10 +60,9 @@ fn fault_of_insert(insert: &InsertStmt) -> Option<&'static str> {
         _ => return None,
     };
     let is_set = select.op != tree::empty_select().op;
-    match (insert.with_clause.is_some() || select.with_clause.is_some(), is_set, select.values_lists.len()) {
-        (true, ..) => Some("WITH"),
-        (_, true, _) => Some("UNION, INTERSECT or EXCEPT"),
-        (_, _, 2..) => Some("several rows in VALUES"),
-        _ => None,
+    match (insert.with_clause.is_some() || select.with_clause.is_some(), is_set) {
+        (true, _) => Some("WITH"),
+        (false, true) => Some("UNION, INTERSECT or EXCEPT"),
+        (false, false) => None,
     }
 }

@@ -88,9 +88,8 @@ impl<'a> Query<'a> {
                 self.coerced(tree::column(&[ROWS, &column.name]), column)
             }
             Rows::Many { .. } => self.default(column),
-            Rows::There(set) => {
-                let is_set = which == Which::New && set.iter().any(|(name, _)| *name == column.name);
-                let (prefix, value) = match is_set {
+            Rows::There(_) => {
+                let (prefix, value) = match which == Which::New && self.sets(&column.name) {
                     true => ("n", self.set_value(column)?),
                     false => ("o", tree::column(&[&self.alias, &column.name])),
                 };
@@ -103,12 +102,19 @@ impl<'a> Query<'a> {
 
     /// The same within the statement itself.
     pub fn own_value(&self, which: Which, column: &str) -> Result<Node> {
-        let Rows::There(set) = &self.rows else { return self.value(which, column, &mut BTreeMap::new()) };
+        if !matches!(self.rows, Rows::There(_)) {
+            return self.value(which, column, &mut BTreeMap::new());
+        }
         let column = self.named(which, column)?;
-        match which == Which::New && set.iter().any(|(name, _)| *name == column.name) {
+        match which == Which::New && self.sets(&column.name) {
             true => self.set_value(column),
             false => Ok(tree::column(&[&self.alias, &column.name])),
         }
+    }
+
+    /// Is it an UPDATE of this column?
+    pub fn sets(&self, column: &str) -> bool {
+        matches!(&self.rows, Rows::There(set) if set.iter().any(|(name, _)| name == column))
     }
 
     /// What UPDATE sets a column to.

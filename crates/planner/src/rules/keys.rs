@@ -1,0 +1,73 @@
+//! Distribution keys that an action sets to what they are.
+
+use catalog::{Column, Relation};
+use pg_query::protobuf::{AExprKind, UpdateStmt};
+use pg_query::{Node, NodeEnum};
+use pgerror::Result;
+
+use super::query::Query;
+use crate::context::Named;
+use crate::dml::key_names;
+use crate::tree;
+
+impl Query<'_> {
+    /// `SET key = new.k, … WHERE key = old.k`, as views are made writable, for a statement that sets no `k`: without the
+    /// first assignment no row has to move.
+    pub fn keep_key(&self, update: &mut UpdateStmt) -> Result<()> {
+        let Some(name) = &update.relation else { return Ok(()) };
+        let Named::Distributed(table) = self.ctx.resolve(name)? else { return Ok(()) };
+        // UPDATE OF is about what is set, changed or not.
+        if table.has_triggers {
+            return Ok(());
+        }
+        let own = name.alias.as_ref().map_or(&name.relname, |alias| &alias.aliasname).clone();
+        let condition = update.where_clause.clone();
+        let stays = |target: &Node| self.keeps(&table, &own, target, condition.as_deref());
+        let rest: Vec<Node> = update.target_list.iter().filter(|target| !stays(target)).cloned().collect();
+        if !rest.is_empty() {
+            update.target_list = rest;
+        }
+        Ok(())
+    }
+
+    fn keeps(&self, table: &Relation, own: &str, target: &Node, condition: Option<&Node>) -> bool {
+        let Some(NodeEnum::ResTarget(target)) = &target.node else { return false };
+        let Some(name) = target.val.as_deref().and_then(|value| field(value, "new")) else { return false };
+        let (Some(key), Some(column)) = (table.column(&target.name), self.relation.column(name)) else { return false };
+        let is_alike = key.type_oid == column.type_oid && is_equal_only_to_itself(key);
+        let is_pinned = |node: &&Node| {
+            let Some((left, right)) = equality(node) else { return false };
+            (field(left, own) == Some(&key.name) && field(right, "old") == Some(name))
+                || (field(right, own) == Some(&key.name) && field(left, "old") == Some(name))
+        };
+        key_names(table).contains(&target.name.as_str())
+            && target.indirection.is_empty()
+            && !self.sets(name)
+            && is_alike
+            && tree::conjuncts(condition).iter().any(is_pinned)
+    }
+}
+
+/// Integers, text, bool, date, uuid: 1.0 and 1.00 are equal, too.
+fn is_equal_only_to_itself(column: &Column) -> bool {
+    [20, 21, 23, 25, 1043, 16, 1082, 2950].contains(&column.type_oid) && column.deterministic
+}
+
+fn field<'n>(node: &'n Node, table: &str) -> Option<&'n str> {
+    let Some(NodeEnum::ColumnRef(column)) = &node.node else { return None };
+    match column.fields.as_slice() {
+        [of, name] if tree::text_of(of) == Some(table) => tree::text_of(name),
+        _ => None,
+    }
+}
+
+fn equality(node: &Node) -> Option<(&Node, &Node)> {
+    match &node.node {
+        Some(NodeEnum::AExpr(e))
+            if e.kind == AExprKind::AexprOp as i32 && tree::operator_name(&e.name) == Some("=") =>
+        {
+            Some((e.lexpr.as_deref()?, e.rexpr.as_deref()?))
+        }
+        _ => None,
+    }
+}
