@@ -253,14 +253,15 @@ impl Client {
         let (name, rows_max) = frontend::decode_execute(body)?;
         let rows_max = usize::try_from(rows_max).ok().filter(|max| *max > 0);
         let mut portal = self.portals.remove(&name).ok_or_else(|| no_portal(&name))?;
-        let Some(statement) = portal.prepared.statement.clone() else {
+        let prepared = portal.prepared.clone();
+        let Some(statement) = &prepared.statement else {
             backend::bare(self.writer.buffer(), backend::tag::EMPTY_QUERY);
             self.portals.insert(name, portal);
             return Ok(());
         };
         if portal.suspended.is_none() {
             self.refuse_changed_result(&portal.prepared).await?;
-            self.open_implicit_block(&statement).await?;
+            self.open_implicit_block(statement).await?;
             if rows_max.is_none() && self.wait_for_more(&portal.prepared, &portal.call) {
                 self.portals.insert(name, portal);
                 return Ok(());
@@ -271,7 +272,7 @@ impl Client {
             }
             let mut spool = Spool::of(self.session.work_mem());
             let wanted = rows_max.is_some().then_some(&mut spool);
-            let ended = self.execute(&statement, &portal.call, wanted).await?;
+            let ended = self.execute(statement, &portal.call, wanted).await?;
             match (rows_max, ended) {
                 (Some(_), Completion::Tag(tag)) => portal.suspended = Some((spool, tag)),
                 (_, ended) => {

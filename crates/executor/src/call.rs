@@ -74,10 +74,10 @@ impl Call {
         parameters
     }
 
-    /// Types to declare in Parse; a type of the user's own has another id on each node and is left to be inferred.
+    /// Types to declare in Parse.
     pub(crate) fn declared_types(&self) -> Vec<u32> {
         let types = self.parameters.as_ref().map(|p| p.types.as_slice()).unwrap_or_default();
-        types.iter().map(|oid| if is_node_specific(*oid) { 0 } else { *oid }).collect()
+        types.iter().map(|oid| declared(*oid)).collect()
     }
 
     /// The same for a fragment of the statement. Where it does not mention a parameter whose type is left to be inferred, there
@@ -97,6 +97,11 @@ impl Call {
     fn format_of(&self, parameter: usize) -> i16 {
         self.parameters.as_ref().map_or(0, |parameters| parameters.format_of(parameter))
     }
+}
+
+/// The type to declare for one of the home node's: one of the user's own has another id on each node and is left to be inferred.
+pub(crate) fn declared(oid: u32) -> u32 {
+    if is_node_specific(oid) { 0 } else { oid }
 }
 
 /// Does `$number` stand in the text? Also true of a string that contains it: then its type is left to be inferred.
@@ -224,7 +229,7 @@ impl Held {
     }
 
     /// Queues Parse unless this backend has the statement; gives its name there.
-    fn prepare(&mut self, sql: &str, types: &[u32], catalog_version: u64) -> Bytes {
+    pub(crate) fn prepare(&mut self, sql: &str, types: &[u32], catalog_version: u64) -> Bytes {
         let link = &mut self.link;
         for name in link.statements.expire(catalog_version) {
             frontend::close(link.connection.out(), Target::Statement, &name);

@@ -17,10 +17,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use pgerror::PgError;
-use pgproto::frontend::{self, Bind};
+use pgproto::frontend;
 use planner::Repeated;
 
-use crate::call::{Call, Event, Parameters};
+use crate::call::{Call, Event, Parameters, declared};
 use crate::held::Held;
 use crate::train::{Arrival, Train};
 
@@ -94,26 +94,22 @@ impl Held {
         // None at all say that all are text.
         let are_text = rows.iter().all(|row| row.formats.is_empty());
         let formats = |row: &'_ Parameters| (0..row.values.len()).map(|at| row.format_of(at)).collect::<Vec<i16>>();
-        let parameters = Parameters {
-            types: rows.iter().flat_map(|row| row.types.iter().copied()).collect(),
-            formats: if are_text { Vec::new() } else { rows.iter().flat_map(|row| formats(row)).collect() },
-            values: rows.iter().flat_map(|row| row.values.iter().cloned()).collect(),
-        };
-        let call = Call { parameters: Some(Arc::new(parameters)), ..train.call.clone() };
-        if let Some(parameters) = &call.parameters {
-            self.queue(text, &call, parameters, train.catalog_version);
-        }
+        let formats = if are_text { Vec::new() } else { rows.iter().flat_map(|row| formats(row)).collect() };
+        let types: Vec<u32> = rows.iter().flat_map(|row| &row.types).map(|oid| declared(*oid)).collect();
+        let statement = self.prepare(text, &types, train.catalog_version);
+        let out = self.link.connection.out();
+        frontend::bind_rows(out, &statement, &formats, rows.iter().map(|row| row.values.as_slice()));
+        frontend::execute(out, b"", 0);
     }
 
     /// Queues each of these rows by itself.
     fn queue_each(&mut self, train: &Train, rows: &[Arc<Parameters>]) {
         let Some(first) = rows.first() else { return };
         let typed = Call { parameters: Some(first.clone()), ..train.call.clone() };
-        let mut bind = self.bind(&train.sql, &typed, first, train.catalog_version);
+        let statement = self.prepare(&train.sql, &typed.fragment_types(&train.sql), train.catalog_version);
         for row in rows {
-            bind = Bind { parameter_formats: row.formats.clone(), parameters: row.values.clone(), ..bind };
             let out = self.link.connection.out();
-            frontend::bind(out, &bind);
+            frontend::bind_rows(out, &statement, &row.formats, std::iter::once(row.values.as_slice()));
             frontend::execute(out, b"", 0);
         }
     }

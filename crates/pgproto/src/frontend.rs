@@ -137,17 +137,38 @@ pub fn bind(out: &mut BytesMut, bind: &Bind) {
         put_cstr(out, &bind.statement);
         put_formats(out, &bind.parameter_formats);
         out.put_u16(bind.parameters.len() as u16);
-        for parameter in &bind.parameters {
-            match parameter {
-                None => out.put_i32(-1),
-                Some(value) => {
-                    out.put_i32(value.len() as i32);
-                    out.put_slice(value);
-                }
-            }
-        }
+        put_values(out, &bind.parameters);
         put_formats(out, &bind.result_formats);
     });
+}
+
+/// Bind to the unnamed portal, of the parameters of several rows, for a statement without results.
+pub fn bind_rows<'v>(
+    out: &mut BytesMut,
+    statement: &[u8],
+    formats: &[i16],
+    rows: impl Iterator<Item = &'v [Option<Bytes>]> + Clone,
+) {
+    put_frame(out, tag::BIND, |out| {
+        put_cstr(out, b"");
+        put_cstr(out, statement);
+        put_formats(out, formats);
+        out.put_u16(rows.clone().map(<[_]>::len).sum::<usize>() as u16);
+        rows.for_each(|row| put_values(out, row));
+        put_formats(out, &[]);
+    });
+}
+
+fn put_values(out: &mut BytesMut, values: &[Option<Bytes>]) {
+    for value in values {
+        match value {
+            None => out.put_i32(-1),
+            Some(value) => {
+                out.put_i32(value.len() as i32);
+                out.put_slice(value);
+            }
+        }
+    }
 }
 
 fn put_formats(out: &mut BytesMut, formats: &[i16]) {
