@@ -275,21 +275,21 @@ mod tests {
         let line = |row: u64| match row % 997 {
             0 => format!("{row},\"two\nlines\",2024-02-29\n"),
             1 => format!("{row},in words,29 February 2024\n"),
-            2 => format!("{row},{},2024-02-29\n", "long".repeat(row as usize % 9973 * 10)),
+            2 => format!("{row},{},2024-02-29\n", "long".repeat(row as usize % 997 * 30)),
             _ => format!("{row},word,2024-02-29\n"),
         };
-        let good: String = (0..300_000).map(line).collect();
+        let good: String = (0..200_000).map(line).collect();
         let bad = format!("{good}1,\"a\nb\",2024-02-29\nx,y\n{}", line(3));
         for data in [good, bad] {
             let mut file = tempfile::NamedTempFile::new().expect("a file");
             file.write_all(data.as_bytes()).expect("bytes");
             let (streams, error, rows, batches, ahead) = copy(file.path(), &Cores::of(1)).await;
-            assert_eq!((rows, ahead), (300_000 + u64::from(error.is_some()), 0));
+            assert_eq!((rows, ahead), (200_000 + u64::from(error.is_some()), 0));
             for count in [2, 3, 8] {
                 let cores = Cores::of(count);
                 let seen = copy(file.path(), &cores).await;
                 assert!((&seen.0, &seen.1, seen.2, seen.3) == (&streams, &error, rows, batches), "{count} cores");
-                assert!(seen.4 > 100_000, "{} rows ahead with {count} cores", seen.4);
+                assert!(seen.4 > 80_000, "{} rows ahead with {count} cores", seen.4);
                 assert!(cores.claim_free().is_some(), "a helper has kept its claim");
             }
         }
@@ -307,8 +307,9 @@ mod tests {
         let mut feed = Feed::new(Input::File(chunks), &options, &Cores::of(2));
         let mut router = router(&options);
         let mut outputs = vec![Vec::new(); 3];
-        while router.rows() < 200_000 {
+        loop {
             match router.step(&mut outputs).expect("good rows") {
+                Step::NeedInput if router.rows() == 200_000 => break,
                 Step::NeedInput => match feed.next(&mut router, true).await.expect("bytes") {
                     Fed::Chunk(chunk) => router.push(chunk),
                     Fed::Ahead(ahead) => router.push_ahead(ahead),
