@@ -316,7 +316,7 @@ fn text_lines(plan: &Plan, steps: &[Step], took: Option<Duration>) -> Vec<String
         }
     }
     if let Some(took) = took {
-        lines.push(format!("Bytes Moved: {}", bytes_moved(steps)));
+        lines.extend(bytes_moved(steps).map(|bytes| format!("Bytes Moved: {bytes}")));
         lines.push(format!("Execution Time: {} ms", ms(took)));
     }
     lines
@@ -338,7 +338,8 @@ fn json(plan: &Plan, steps: &[Step], took: Option<Duration>) -> String {
         })
         .collect();
     let took = took.map_or_else(String::new, |took| {
-        format!(",\n    \"Bytes Moved\": {},\n    \"Execution Time\": {}", bytes_moved(steps), ms(took))
+        let bytes = bytes_moved(steps).map_or_else(String::new, |bytes| format!(",\n    \"Bytes Moved\": {bytes}"));
+        format!("{bytes},\n    \"Execution Time\": {}", ms(took))
     });
     let tree: Vec<String> = plan.to_string().lines().map(quoted).collect();
     format!(
@@ -362,8 +363,11 @@ fn quoted(text: &str) -> String {
     out + "\""
 }
 
-fn bytes_moved(steps: &[Step]) -> u64 {
-    steps.iter().flat_map(|step| &step.nodes).filter_map(|node| node.moved.as_ref()).map(|(moved, _)| moved.bytes).sum()
+/// `None` if nobody has counted.
+fn bytes_moved(steps: &[Step]) -> Option<u64> {
+    let nodes = steps.iter().flat_map(|step| &step.nodes);
+    let is_counted = steps.iter().any(|step| !step.nodes.is_empty());
+    is_counted.then(|| nodes.filter_map(|node| node.moved.as_ref()).map(|(moved, _)| moved.bytes).sum())
 }
 
 fn ms(duration: Duration) -> String {
