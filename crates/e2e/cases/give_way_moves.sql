@@ -139,6 +139,9 @@ SELECT * FROM watched WHERE a IN (4, 104);
 SELECT count(*), sum(a) FROM watched;
 CREATE TABLE forebear (aa text);
 CREATE TABLE heir (bb text) INHERITS (forebear);
+CREATE TABLE aunt (cc text) INHERITS (forebear);
+CREATE TABLE cousin (dd text) INHERITS (heir, aunt, forebear);
+INSERT INTO cousin VALUES ('aaax', 'b', 'c', 'd');
 INSERT INTO forebear VALUES ('aaa'), ('aaaa'), ('b');
 INSERT INTO heir SELECT 'aaa' || g, g FROM generate_series(1, 5) g;
 UPDATE forebear SET aa = 'new' WHERE aa LIKE 'aaa%';
@@ -165,3 +168,18 @@ INSERT INTO lowered VALUES ('A', 6) ON CONFLICT (id) DO UPDATE SET n = EXCLUDED.
 SELECT * FROM lowered WHERE id = 'd';
 UPDATE lowered SET n = 7 WHERE id = 'B' RETURNING *;
 SELECT * FROM lowered ORDER BY id;
+CREATE TABLE shouted (word text, n int) PARTITION BY LIST (n);
+CREATE TABLE shouted_one PARTITION OF shouted FOR VALUES IN (1);
+CREATE TABLE shouted_rest PARTITION OF shouted DEFAULT;
+CREATE FUNCTION shout() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.word := upper(NEW.word); RETURN NEW; END';
+CREATE FUNCTION is_loud(text) RETURNS bool LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN length($1) > 3; END';
+CREATE TRIGGER shout BEFORE INSERT ON shouted FOR EACH ROW WHEN (is_loud(NEW.word)) EXECUTE FUNCTION shout();
+INSERT INTO shouted VALUES ('hello', 1), ('you', 2), ('there', 3);
+SELECT * FROM shouted WHERE word = 'HELLO';
+SELECT * FROM shouted ORDER BY n;
+-- Of the copies one speaks.
+CREATE FUNCTION speak() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE NOTICE ''% %'', TG_OP, NEW; RETURN NEW; END';
+CREATE TRIGGER speak BEFORE INSERT OR UPDATE ON lowered FOR EACH ROW EXECUTE FUNCTION speak();
+INSERT INTO lowered VALUES ('E', 8);
+INSERT INTO lowered SELECT 'x' || n, n FROM lowered WHERE n > 6;
+UPDATE lowered SET n = n + 1 WHERE id = 'e';

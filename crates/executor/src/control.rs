@@ -284,6 +284,8 @@ impl Session {
         call: &Call,
     ) -> Result<NodeId> {
         self.reach_for_several().await?;
+        // The next cursor of this name, or the next gathered table, may have other columns.
+        let call = &Call { one_off: true, ..call.clone() };
         let is_read_only = self.is_read_only();
         let place = if is_read_only { KEEPER } else { self.home };
         let fields = self.describe(query, &call.declared_types()).await?.fields.unwrap_or_default();
@@ -315,9 +317,7 @@ impl Session {
             let create = format!("CREATE TEMP TABLE {table} ({}) ON COMMIT DROP AS {sql}", columns.join(", "));
             let version = self.catalog_version;
             let held = self.link(place)?;
-            // The next cursor of this name may have other columns.
-            let call = Call { one_off: true, ..call.with_formats(Vec::new()) };
-            held.start(&create, &call, version);
+            held.start(&create, &call.with_formats(Vec::new()), version);
             held.flush().await?;
             held.finish().await?;
             self.drop_inputs(inputs).await?;

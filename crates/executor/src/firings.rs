@@ -47,6 +47,15 @@ impl Session {
         }
     }
 
+    /// Of what these nodes tell of a change of their copies only firings count: the first copy has told the client the rest.
+    pub(crate) fn keep_firings_only(&mut self, nodes: &[NodeId]) {
+        for node in nodes {
+            let frames = self.held.get_mut(node).map(|held| held.link.connection.take_notices());
+            let firings = frames.unwrap_or_default().into_iter().filter(is_firing);
+            self.firings.extend(firings.map(|frame| (*node, frame)));
+        }
+    }
+
     /// Sets aside what links that are out of the session's hands tell of firings, and leaves the rest with them.
     pub(crate) fn keep_firings(&mut self, links: &mut [(NodeId, Held)]) {
         for (node, held) in links {

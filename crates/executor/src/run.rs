@@ -371,7 +371,9 @@ impl Session {
             self.sight.touch(*node);
             self.link(*node)?.start(sql, call, version);
         }
-        for tag in self.finish_all(others).await? {
+        let tags = self.finish_all(others).await?;
+        self.keep_firings_only(others);
+        for tag in tags {
             if let (Completion::Tag(expected), Some(got)) = (&completion, tag)
                 && *expected != got
             {

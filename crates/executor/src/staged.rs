@@ -211,6 +211,9 @@ impl Session {
         });
         let results = futures_util::future::join_all(work).await;
         self.put_back(links);
+        if let (Route::Replicated { .. }, Some((_, others))) = (&stage.route, nodes.split_first()) {
+            self.keep_firings_only(others);
+        }
         let row = |node, sent: u64| Some(rows_before + batch.places.get(node)?.get(sent.checked_sub(1)? as usize)? + 1);
         let name = &stage.target.name;
         let failures = nodes.iter().zip(results).filter_map(|(node, result)| {
@@ -246,6 +249,9 @@ impl Session {
                 };
                 let completion = self.scatter(Mode::InBlock, vec![(*node, sql)], &chunk_call, &mut output).await;
                 let completion = completion.map_err(without_position)?;
+                if replicated && position > 0 {
+                    self.keep_firings_only(&[*node]);
+                }
                 if let (Completion::Tag(tag), true) = (completion, position == 0 || !replicated) {
                     total += pgproto::backend::split_command_tag(&tag).1.unwrap_or(0);
                 }

@@ -9,10 +9,12 @@ use crate::bodies::text_of_body;
 use crate::dml::key_names;
 use crate::parse::scan::{Token, tokens};
 
-/// May a row of this table get another key by the function? Libraries and PostgreSQL's own functions do what they are made for.
+/// May a row of this table get another key by the function? What a condition of a trigger calls cannot; libraries and
+/// PostgreSQL's own functions do what they are made for.
 pub(crate) fn may_set_key(function: &Function, table: &Relation) -> bool {
     let keys = key_names(table);
-    if keys.is_empty() || function.language != "plpgsql" {
+    let is_of_trigger = function.language == "plpgsql" && function.definition.contains("\n RETURNS trigger\n");
+    if keys.is_empty() || !is_of_trigger {
         return false;
     }
     let Some(body) = text_of_body(&function.definition) else { return true };

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use catalog::{Distribution, Relation};
+use catalog::{Distribution, Oid, Relation};
 use pgerror::Result;
 
 use super::constraints::{self, NewForeignKey, NewTable};
@@ -73,13 +73,13 @@ pub(super) fn check_existing(
 /// The moves, of no row, that leave a table without a distribution key, and all of its kin, if no constraint needs one.
 pub(crate) fn without_key(ctx: &Context<'_>, relation: &Arc<Relation>) -> Option<Vec<Redistribute>> {
     let mut root = relation.clone();
-    while let [parent] = root.parents.as_slice() {
+    while let Some(parent) = root.parents.first() {
         root = ctx.catalog.relation_by_oid(*parent)?.clone();
     }
     let family = ctx.family(&root);
-    let gives_way = |table: &Arc<Relation>| table.by_default && !table.distribution.key().is_empty();
-    let has_one_parent = |table: &Arc<Relation>| table.parents.len() == usize::from(table.oid != root.oid);
-    if !family.iter().all(|table| gives_way(table) && has_one_parent(table)) {
+    let gives_way = |table: &Relation| table.by_default && !table.distribution.key().is_empty();
+    let is_of_family = |oid: &Oid| family.iter().any(|table| table.oid == *oid);
+    if !family.iter().all(|table| gives_way(table) && table.parents.iter().all(is_of_family)) {
         return None;
     }
     redistribute::moved(ctx, &root, &Placement::RoundRobin { nodes: root.distribution.nodes() }, true).ok()

@@ -71,7 +71,7 @@ pub(super) fn create(ctx: &Context<'_>, statement: &Statement, trigger: &CreateT
     Ok(boxed(plan))
 }
 
-/// A table of a key that the trigger may set becomes replicated, if it may.
+/// A table whose key the trigger may set goes on without one, or becomes replicated, if it may.
 fn give_way(ctx: &Context<'_>, trigger: &CreateTrigStmt, table: &Arc<Relation>) -> Result<Vec<Redistribute>> {
     let functions = ctx.catalog.functions(function_name(trigger));
     let is_before = trigger.row && trigger.timing & BEFORE != 0 && trigger.events & (ON_INSERT | ON_UPDATE) != 0;
@@ -80,7 +80,8 @@ fn give_way(ctx: &Context<'_>, trigger: &CreateTrigStmt, table: &Arc<Relation>) 
     }
     let refused = || refused(trigger, code::SETS_KEY, code::KEY_HINT);
     let differs = fault(ctx, trigger, |facts| facts.volatile.clone().or(facts.clock.clone()))?;
-    give_way::replicated(ctx, table).filter(|_| differs.is_none()).ok_or_else(refused)
+    let replicated = || give_way::replicated(ctx, table).filter(|_| differs.is_none());
+    give_way::without_key(ctx, table).or_else(replicated).ok_or_else(refused)
 }
 
 /// The first thing that is wrong with functions of the trigger's name.
