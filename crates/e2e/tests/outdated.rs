@@ -158,6 +158,37 @@ fn fails_in_a_block(cluster: &Cluster, change: &str, sql: &str, rows: usize) {
     assert_eq!(rows_are_found(cluster, &what), rows, "{what}");
 }
 
+/// A rule that is made, or goes, while a statement waits is one for it, too.
+#[test]
+fn a_statement_overtaken_by_a_rule_follows_it() {
+    let cluster = Cluster::start(2, 2).expect("a cluster");
+    if !cluster.is_distributed() {
+        return;
+    }
+    const NOTHING: &str = "CREATE RULE r AS ON DELETE TO t DO INSTEAD NOTHING";
+    const MORE: &str = "CREATE RULE r AS ON INSERT TO t WHERE new.id < 1000 DO INSERT INTO t VALUES (new.id, new.grp)";
+    for sql in ["DELETE FROM t", "DELETE FROM t WHERE id = 7"] {
+        let answer = overtaken(&cluster, NOTHING, "", |session| session.simple(sql).expect("an answer"));
+        assert_eq!((answer.error.is_none(), answer.tag.as_deref()), (true, Some("DELETE 0")), "{sql}: {answer:?}");
+        assert_eq!(rows_are_found(&cluster, sql), ROWS);
+    }
+    // It would be followed for ever.
+    let insert = "INSERT INTO t VALUES (100, 3)";
+    let answer = overtaken(&cluster, MORE, "", |session| session.simple(insert).expect("an answer"));
+    assert_eq!(answer.error.map(|error| error.code().as_str().to_owned()).as_deref(), Some("42P17"));
+    let disabled = format!("{NOTHING}; ALTER TABLE t DISABLE RULE r");
+    let answer = overtaken(&cluster, &disabled, "", |session| session.simple("DELETE FROM t").expect("an answer"));
+    assert_eq!(rows_are_found(&cluster, "DELETE"), 0, "{answer:?}");
+    // In a block there is no second plan.
+    let answer = overtaken(&cluster, NOTHING, "BEGIN", |session| {
+        let answer = session.simple("DELETE FROM t").expect("an answer");
+        session.run("COMMIT").expect("the end");
+        answer
+    });
+    assert_eq!(answer.error.map(|error| error.code().as_str().to_owned()).as_deref(), Some("40001"));
+    assert_eq!(rows_are_found(&cluster, "DELETE"), ROWS);
+}
+
 /// What another table's change does to a statement in a block: nothing.
 #[test]
 fn changes_of_other_tables_are_no_concern() {

@@ -26,9 +26,10 @@ use crate::load::Loaded;
 use crate::session::Session;
 
 const MOVED: &str = "the distribution of table";
+const RULED: &str = "a rule of";
 
 /// The catalog and the text of the present statement's plan.
-pub(crate) struct Basis {
+pub struct Basis {
     loaded: Arc<Loaded>,
     sql: Box<str>,
 }
@@ -60,13 +61,17 @@ impl Basis {
 
     fn compare(&self, now: &Catalog) -> Result<()> {
         let then = &self.loaded.catalog;
-        let moved = then.relations().filter(|relation| has_moved(relation, now));
+        let moved = then.relations().filter(|relation| has_moved(relation, now) || has_other_rules(relation, now));
         let text = self.sql.to_lowercase();
         match moved.map(|relation| relation.as_ref()).find(|relation| mentions(&text, relation, then)) {
             None => Ok(()),
             Some(relation) => Err(PgError::new(
                 SqlState::SERIALIZATION_FAILURE,
-                format!("{MOVED} {} changed while the statement ran", relation.qualified_name()),
+                format!(
+                    "{} {} changed while the statement ran",
+                    if has_moved(relation, now) { MOVED } else { RULED },
+                    relation.qualified_name()
+                ),
             )
             .hint("Run the statement again, or the whole transaction if it was part of one.")),
         }
@@ -75,7 +80,8 @@ impl Basis {
 
 /// Is this the error of a plan that does not hold? The same plan is of no use again.
 pub(crate) fn is_outdated(error: &PgError) -> bool {
-    error.code() == SqlState::SERIALIZATION_FAILURE && error.message().starts_with(MOVED)
+    let message = error.message();
+    error.code() == SqlState::SERIALIZATION_FAILURE && (message.starts_with(MOVED) || message.starts_with(RULED))
 }
 
 /// Another table of that name, or none, counts too. Views have no place of their own.
@@ -86,6 +92,10 @@ fn has_moved(relation: &Relation, now: &Catalog) -> bool {
             && now.distribution.places_like(&relation.distribution)
     };
     !is_view && !now.relation_by_oid(relation.oid).is_some_and(|now| is_as_before(now))
+}
+
+fn has_other_rules(relation: &Relation, now: &Catalog) -> bool {
+    now.relation_by_oid(relation.oid).is_some_and(|now| now.rules != relation.rules)
 }
 
 /// May the statement use the table, by its own name, its parent's, or that of a view or function which does? Found in the
@@ -122,6 +132,19 @@ fn contains_any(text: &str, words: &BTreeSet<String>) -> bool {
 }
 
 impl Session {
+    /// What the present plan was made from, for a plan of several statements, which each have a basis of their own.
+    pub fn basis_of_all<'t>(&self, texts: impl Iterator<Item = &'t str>) -> Option<Arc<Basis>> {
+        let basis = self.basis.as_ref()?;
+        let all = texts.fold(basis.sql.to_string(), |all, text| all + "; " + text);
+        Some(Basis::new(&basis.loaded, &all))
+    }
+
+    /// 40001 if a plan made from this does not hold any more.
+    pub async fn all_held(&mut self, basis: Option<Arc<Basis>>) -> Result<()> {
+        self.basis = basis;
+        self.plan_holds_to_the_end().await
+    }
+
     /// 40001 if the present statement's plan does not hold any more. To be asked when its fragments have run and no answer is on
     /// its way.
     pub(crate) async fn plan_holds(&mut self) -> Result<()> {

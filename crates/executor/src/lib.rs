@@ -88,6 +88,7 @@ mod transaction;
 mod user_prepared;
 mod write;
 
+pub use basis::Basis;
 pub use call::{Call, Parameters};
 pub use cancel::CancelSet;
 pub use context::Context;

@@ -19,6 +19,7 @@ impl Client {
         mut spool: Option<&'s mut Spool>,
     ) -> Pending<'s, Completion> {
         Box::pin(async move {
+            let basis = self.session.basis_of_all(rewritten.steps.iter().map(|step| &*step.statement.sql));
             let call = self.with_types(statement, call).await?;
             self.follows_rules().await?;
             if rewritten.checks_rights {
@@ -31,6 +32,7 @@ impl Client {
                     false => self.aside(&step.statement, &call).await?,
                 }
             }
+            self.session.all_held(basis).await?;
             Ok(ended)
         })
     }

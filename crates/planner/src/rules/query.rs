@@ -33,7 +33,7 @@ enum Rows {
     /// An INSERT of one row: these columns, with these values.
     One(Vec<(String, Node)>),
     /// An INSERT of the rows of a query.
-    Many { columns: Vec<String>, query: SelectStmt },
+    Many { columns: Vec<String>, query: Box<SelectStmt> },
     /// Rows that are there; UPDATE sets some columns, `None` where it does not say to what by an expression of its own.
     There(Vec<(String, Option<Node>)>),
 }
@@ -350,7 +350,7 @@ fn inserted(relation: &Relation, insert: &InsertStmt) -> Result<Rows> {
         _ if insert.with_clause.is_some() && query.with_clause.is_some() => refused("WITH in two places"),
         _ => {
             let with_clause = insert.with_clause.clone().or_else(|| query.with_clause.clone());
-            Ok(Rows::Many { columns, query: SelectStmt { with_clause, ..query.as_ref().clone() } })
+            Ok(Rows::Many { columns, query: Box::new(SelectStmt { with_clause, ..query.as_ref().clone() }) })
         }
     }
 }
