@@ -101,8 +101,8 @@ fn route_by(spec: RouterSpec, mut feed: impl FnMut(&mut Router)) -> Seen {
         seen.lines.push((1..=sent).map(|n| router.line_log().input_line(dest, n)).collect());
     }
     seen.batches = router.batches();
-    let last = seen.lines.iter().flatten().flatten().max().copied().unwrap_or(0);
-    seen.known = [1, last / 2, last].map(|line| router.recent_line(line)).to_vec();
+    let ends = |lines: &Vec<Option<u64>>| [lines.first().copied().flatten(), lines.last().copied().flatten()];
+    seen.known = seen.lines.iter().flat_map(ends).flatten().map(|line| router.recent_line(line)).collect();
     seen
 }
 
