@@ -208,7 +208,8 @@ fn ordinary_rows_are_taken_over() {
         1 => format!("\"a \"\"word\"\" {i}\",{i}\n"),
         _ => format!("word {i},{i}\n"),
     };
-    let text = |i: usize| if i % 50 == 0 { format!("two\\\nlines\t{i}\n") } else { format!("word {i}\t{i}\n") };
+    let text =
+        |i: usize| if i.is_multiple_of(50) { format!("two\\\nlines\t{i}\n") } else { format!("word {i}\t{i}\n") };
     for (format, data) in [
         (Format::Csv, (0..10_000).map(csv).collect::<String>()),
         (Format::Text, (0..10_000).map(text).collect::<String>()),
