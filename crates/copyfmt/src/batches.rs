@@ -89,7 +89,8 @@ mod tests {
 
     #[test]
     fn rows_together_count_as_one_by_one() {
-        let lengths = |seed: usize| (0..5000).map(move |row| (row * seed) % if seed % 2 == 0 { 300 } else { 50 });
+        let lengths =
+            |seed: usize| (0..5000).map(move |row| (row * seed) % if seed.is_multiple_of(2) { 300 } else { 50 });
         for (seed, together) in [(7, 1), (8, 3), (9, 999), (10, 1000), (11, 1001), (12, 5000)] {
             let (mut single, mut several) = (Batches::default(), Batches::default());
             (1..).zip(lengths(seed)).for_each(|(line, bytes)| single.add(line, bytes));

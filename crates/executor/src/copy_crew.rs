@@ -36,7 +36,8 @@ pub(crate) struct Crew {
     open: Arc<AtomicUsize>,
     /// In the order of the input.
     jobs: VecDeque<Job>,
-    /// For more blocks: so they are bounded.
+    /// For more blocks: so they are bounded. They stay in their boxes on the way through all hands.
+    #[expect(clippy::vec_box, reason = "a box is what is handed on")]
     spare: Vec<Box<Ahead>>,
 }
 
@@ -45,7 +46,7 @@ impl Crew {
     pub(crate) fn new(claims: Vec<Claim>, router: &Router) -> Option<Self> {
         // For each helper one in work, those that wait, and one that the router has; as many more are the COPY's own task's.
         let blocks = claims.len() * (1 + BLOCKS_READY) + 2;
-        let spare: Vec<Box<Ahead>> = (0..blocks).map_while(|_| router.ahead()).collect();
+        let spare: Vec<_> = (0..blocks).map_while(|_| router.ahead()).collect();
         if claims.is_empty() || spare.len() < blocks {
             return None;
         }
