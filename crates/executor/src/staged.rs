@@ -7,13 +7,15 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use catalog::{NodeId, quote_identifier};
 use pgerror::{PgError, Result, SqlState};
-use pgproto::frontend;
+use pgproto::{Frame, frontend};
 use planner::{InsertStaged, KeySource, Route, Stage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::call::{Call, Event};
+use crate::firings::is_firing;
 use crate::gather::{text_line, without_position};
+use crate::held::Held;
 use crate::load::{is_node_specific, travels_in_binary};
 use crate::output::{Output, frame_bodies};
 use crate::returning::{Returned, pass_in_order};
@@ -210,6 +212,7 @@ impl Session {
             }
         });
         let results = futures_util::future::join_all(work).await;
+        links.iter_mut().for_each(|(_, held)| tell_of_insert(held));
         self.put_back(links);
         if let (Route::Replicated { .. }, Some((_, others))) = (&stage.route, nodes.split_first()) {
             self.keep_firings_only(others);
@@ -405,6 +408,18 @@ pub(crate) fn without_copy_context(error: PgError) -> PgError {
         true => error.without(pgerror::field::WHERE),
         false => error,
     }
+}
+
+/// The same for what triggers have said meanwhile.
+fn tell_of_insert(held: &mut Held) {
+    let told = |frame: Frame| {
+        let mut body = BytesMut::new();
+        without_copy_context(PgError::decode_body(frame.body)).encode_body(&mut body);
+        Frame { tag: frame.tag, body: body.freeze() }
+    };
+    let notices = held.link.connection.take_notices();
+    let told = notices.into_iter().map(|frame| if is_firing(&frame) { frame } else { told(frame) });
+    held.link.connection.put_back_notices(told.collect());
 }
 
 /// An error about the stage table is meant for the target.

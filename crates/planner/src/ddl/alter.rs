@@ -303,23 +303,20 @@ pub(super) fn rename(ctx: &Context<'_>, statement: &Statement, rename: &RenameSt
     if is_temporary(ctx, name) {
         return Ok(super::temporary(ctx, statement, DdlKind::Schema));
     }
-    match ctx.resolve(name)? {
-        Named::Distributed(relation) => {
-            let (schema, name) = (relation.schema.clone(), relation.name.clone());
-            match kind {
-                ObjectType::ObjectTrigger => trigger::rename(rename, &relation, &mut plan)?,
-                ObjectType::ObjectColumn if key_names(&relation).contains(&rename.subname.as_str()) => {
-                    let (column, new_column) = (rename.subname.clone(), rename.newname.clone());
-                    plan.effects.push(Effect::RenameColumn { schema, name, column, new_column });
-                }
-                ObjectType::ObjectTable => {
-                    let (new_schema, new_name) = (schema.clone(), rename.newname.clone());
-                    plan.effects.push(Effect::RenameTable { schema, name, new_schema, new_name });
-                }
-                _ => {}
+    if let Named::Distributed(relation) = ctx.resolve(name)? {
+        let (schema, name) = (relation.schema.clone(), relation.name.clone());
+        match kind {
+            ObjectType::ObjectTrigger => trigger::rename(rename, &relation, &mut plan)?,
+            ObjectType::ObjectColumn if key_names(&relation).contains(&rename.subname.as_str()) => {
+                let (column, new_column) = (rename.subname.clone(), rename.newname.clone());
+                plan.effects.push(Effect::RenameColumn { schema, name, column, new_column });
             }
+            ObjectType::ObjectTable => {
+                let (new_schema, new_name) = (schema.clone(), rename.newname.clone());
+                plan.effects.push(Effect::RenameTable { schema, name, new_schema, new_name });
+            }
+            _ => {}
         }
-        _ => {}
     }
     Ok(plan)
 }

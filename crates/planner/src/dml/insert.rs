@@ -475,7 +475,7 @@ impl Insert<'_> {
             stage,
             fill: FinalSql { text, types },
             target_sql: self.target_sql(),
-            tail: self.tail()?,
+            tail: tail::text(self.insert)?,
             returns_rows: self.insert.returning_clause.is_some(),
             parameters: self.statement.parameters,
             direct,
@@ -489,7 +489,8 @@ impl Insert<'_> {
         let exchanged = matches!(inputs, [input] if input.dag.is_some()) && self.overridden().is_empty();
         let given: Option<Vec<&Column>> =
             self.given_columns().into_iter().map(|name| self.relation.column(name)).collect();
-        let Some(given) = given.filter(|_| exchanged && self.tail().is_ok_and(|tail| tail.is_empty())) else {
+        let Some(given) = given.filter(|_| exchanged && tail::text(self.insert).is_ok_and(|tail| tail.is_empty()))
+        else {
             return Ok(None);
         };
         let stored = stage::stored_columns(&self.relation);
@@ -536,21 +537,6 @@ impl Insert<'_> {
             None => name,
         }
     }
-
-    fn tail(&self) -> Result<String> {
-        tail_of(self.insert)
-    }
-}
-
-/// ON CONFLICT and RETURNING as text: what a bare INSERT with them prints after DEFAULT VALUES.
-pub(super) fn tail_of(insert: &InsertStmt) -> Result<String> {
-    let mut bare = insert.clone();
-    bare.cols.clear();
-    bare.select_stmt = None;
-    bare.with_clause = None;
-    bare.r#override = OverridingKind::OverridingNotSet as i32;
-    let text = tree::deparse(&NodeEnum::InsertStmt(Box::new(bare)))?;
-    Ok(text.split_once("DEFAULT VALUES").map_or("", |(_, tail)| tail).trim().to_owned())
 }
 
 fn is_identity(column: &Column) -> bool {

@@ -1,7 +1,7 @@
 //! ON CONFLICT and RETURNING of an INSERT: the nodes run them, each with its own rows.
 
 use catalog::{NodeId, Relation};
-use pg_query::protobuf::InsertStmt;
+use pg_query::protobuf::{InsertStmt, OverridingKind};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -10,6 +10,17 @@ use super::update::{assignments, key_change};
 use crate::context::{Context, Named};
 use crate::select::locality::{Analyzer, Env, Not, Part};
 use crate::tree::{self, Ref, Walk};
+
+/// As text: what a bare INSERT with them prints after DEFAULT VALUES.
+pub(super) fn text(insert: &InsertStmt) -> Result<String> {
+    let mut bare = insert.clone();
+    bare.cols.clear();
+    bare.select_stmt = None;
+    bare.with_clause = None;
+    bare.r#override = OverridingKind::OverridingNotSet as i32;
+    let text = tree::deparse(&NodeEnum::InsertStmt(Box::new(bare)))?;
+    Ok(text.split_once("DEFAULT VALUES").map_or("", |(_, tail)| tail).trim().to_owned())
+}
 
 /// DO UPDATE must not move a row. The row that is met has the key of the new one, since every unique key contains the
 /// distribution key: `SET key = EXCLUDED.key` changes nothing.

@@ -5,9 +5,8 @@ use pg_query::NodeEnum;
 use pg_query::protobuf::InsertStmt;
 use pgerror::Result;
 
-use super::insert::tail_of;
-use super::select_of;
 use super::view::refused;
+use super::{select_of, tail};
 use crate::parse::Statement;
 use crate::plan::{InsertSplit, InsertStaged, Through};
 use crate::tree;
@@ -76,7 +75,7 @@ pub(super) fn staged(statement: &Statement, view: &Relation, shown: &Shown, stag
     let alias = insert.relation.as_ref().and_then(|target| target.alias.as_ref());
     let alias = alias.map(|alias| format!(" AS {}", catalog::quote_identifier(&alias.aliasname))).unwrap_or_default();
     staged.target_sql = format!("{}{alias}", view.qualified_name());
-    staged.tail = tail_of(insert)?;
+    staged.tail = tail::text(insert)?;
     staged.direct = None;
     staged.through = Some(Through { columns });
     Ok(())
