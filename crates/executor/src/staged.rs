@@ -404,9 +404,12 @@ fn value_at(body: &[u8], index: usize) -> Result<Option<&[u8]>> {
 
 /// The user wrote INSERT; that the rows went by COPY is our business.
 pub(crate) fn without_copy_context(error: PgError) -> PgError {
-    match error.text(pgerror::field::WHERE).starts_with("COPY ") {
-        true => error.without(pgerror::field::WHERE),
-        false => error,
+    let context = error.text(pgerror::field::WHERE).into_owned();
+    match context.rsplit_once('\n') {
+        // What a trigger says comes from within it.
+        Some((within, last)) if last.starts_with("COPY ") => error.with(pgerror::field::WHERE, within.to_owned()),
+        None if context.starts_with("COPY ") => error.without(pgerror::field::WHERE),
+        _ => error,
     }
 }
 
