@@ -1,6 +1,6 @@
 -- Rules that meet: other rules, sequences, triggers, partitions, schemas.
 CREATE TABLE t (id int, v text, n int DEFAULT 5) /*dist: hash(id)*/;
-CREATE TABLE log (id int, what text, now_is text) /*dist: roundrobin*/;
+CREATE TABLE log (id int, what text, now_is text) /*dist: hash(id)*/;
 INSERT INTO t VALUES (1, 'v1w1', 1), (20, 'new', 5), (21, 'newer', 5), (3, 'three', 3);
 -- Rules about what rules do.
 CREATE TABLE a (x int) /*dist: hash(x)*/;
@@ -85,6 +85,29 @@ CREATE TABLE child (id int REFERENCES away.t ON DELETE CASCADE, v text);
 CREATE RULE kept AS ON DELETE TO child DO INSTEAD NOTHING;
 CREATE RULE kept AS ON INSERT TO child DO INSTEAD NOTHING;
 DROP SCHEMA away CASCADE;
+CREATE VIEW lower AS SELECT * FROM t WHERE n < 100;
+CREATE VIEW upper_one AS SELECT id, v FROM lower WHERE id > 0;
+CREATE RULE gone AS ON DELETE TO lower DO INSTEAD UPDATE t SET v = 'gone' WHERE id = old.id;
+CREATE RULE told AS ON UPDATE TO t WHERE new.v = 'gone' DO ALSO INSERT INTO log VALUES (old.id, 'gone', old.v);
+DELETE FROM upper_one WHERE id = 3;
+UPDATE upper_one SET v = 'gone' WHERE id = 20 RETURNING *;
+DELETE FROM upper_one WHERE id = 21 RETURNING *;
+SELECT id, v FROM t ORDER BY id;
+SELECT * FROM log WHERE what = 'gone' ORDER BY id;
+DROP RULE told ON t;
+CREATE TEMP TABLE passing (x int);
+CREATE TEMP TABLE noted (x int);
+CREATE RULE note AS ON INSERT TO passing DO ALSO INSERT INTO noted VALUES (new.x);
+-- refused
+CREATE RULE elsewhere AS ON INSERT TO passing DO ALSO INSERT INTO t VALUES (new.x);
+-- refused
+CREATE RULE temporary AS ON INSERT TO t DO ALSO INSERT INTO noted VALUES (new.id);
+INSERT INTO passing VALUES (1);
+ALTER RULE note ON passing RENAME TO renamed;
+ALTER TABLE passing DISABLE RULE renamed;
+INSERT INTO passing VALUES (2);
+DROP RULE renamed ON passing;
+SELECT * FROM noted;
 -- Rules that PostgreSQL refuses, and we do.
 CREATE RULE bad AS ON INSERT TO c DO INSTEAD INSERT INTO a VALUES (old.x);
 CREATE RULE bad AS ON INSERT TO nowhere DO INSTEAD NOTHING;

@@ -322,6 +322,10 @@ impl Ddl<'_> {
             return Err(PgError::unsupported("DROP of an object that the cluster does not manage")
                 .hint("Drop it on each datanode."));
         }
+        let is_part = [ObjectType::ObjectRule, ObjectType::ObjectTrigger, ObjectType::ObjectPolicy].contains(&kind);
+        if is_part && drop.objects.iter().filter_map(owner_name).any(|table| is_temporary(self.ctx, &table)) {
+            return Ok(self.temporary(DdlKind::Schema));
+        }
         let is_relation = [
             ObjectType::ObjectTable,
             ObjectType::ObjectView,
@@ -387,6 +391,16 @@ impl Ddl<'_> {
 fn select_of(expression: &Node) -> NodeEnum {
     let target_list = vec![tree::target(expression.clone(), None)];
     NodeEnum::SelectStmt(Box::new(pg_query::protobuf::SelectStmt { target_list, ..tree::empty_select() }))
+}
+
+/// The table in DROP TRIGGER's list of name lists.
+fn owner_name(object: &Node) -> Option<RangeVar> {
+    let Some(NodeEnum::List(list)) = &object.node else { return None };
+    match tree::names_of(&list.items).as_slice() {
+        [table, _] => Some(tree::table("", table, None)),
+        [.., schema, table, _] => Some(tree::table(schema, table, None)),
+        _ => None,
+    }
 }
 
 /// The name in DROP TABLE's list of name lists.
