@@ -199,7 +199,8 @@ impl Ahead {
         self.parts.iter_mut().for_each(Part::clear);
         let length = pieces.iter().map(Bytes::len).sum();
         // The fast lane reads a little behind the last row.
-        let mut block = Vec::with_capacity(length + self.lane.margin());
+        let mut block = self.empty_buffer();
+        block.reserve(length + self.lane.margin());
         pieces.iter().for_each(|piece| block.extend_from_slice(piece));
         block.resize(length + self.lane.margin(), 0);
         self.is_valid = matches!(self.encoding.validate(&block[..length]), Validity::Valid);
@@ -207,6 +208,14 @@ impl Ahead {
             self.convert(&block, length);
         }
         self.block = Bytes::from(block).slice(..length);
+    }
+
+    /// That of the block before, if nobody keeps it any more.
+    fn empty_buffer(&mut self) -> Vec<u8> {
+        let before = std::mem::take(&mut self.block);
+        let mut buffer = if before.is_unique() { Vec::from(before) } else { Vec::new() };
+        buffer.clear();
+        buffer
     }
 
     /// Bytes of the block.
