@@ -73,8 +73,7 @@ fn judge(catalog: &Catalog, relation: &Relation, code: &Code) -> Verdict {
     };
     let ctx = Context { catalog, session: &session, exchanged: &[], copies: None, gives_way: false };
     let judge = Judge { ctx: &ctx, table: &relation.name };
-    // One that reads the clock was there before the table became replicated: see `docs/consistency.md`.
-    let fault = |facts: &Facts| trigger_fault(facts, relation).or_else(|| volatile_copies(facts, relation));
+    let fault = |facts: &Facts| trigger_fault(facts, relation).or_else(|| copies_differ(facts, relation));
     let of_trigger = || judge.first(&code.triggers, "a trigger", TRIGGER_HINT, fault);
     let of_key = || judge.key(&code.triggers, relation);
     let of_expression =
@@ -146,15 +145,7 @@ pub(crate) fn trigger_fault(facts: &Facts, table: &Relation) -> Option<String> {
 
 /// Why the copies of a replicated table would not stay alike: each computes for itself.
 pub(crate) fn copies_differ(facts: &Facts, table: &Relation) -> Option<String> {
-    volatile_copies(facts, table).or_else(|| differ(facts.clock.as_ref(), table))
-}
-
-fn volatile_copies(facts: &Facts, table: &Relation) -> Option<String> {
-    differ(facts.volatile.as_ref(), table)
-}
-
-fn differ(what: Option<&String>, table: &Relation) -> Option<String> {
-    let what = what.filter(|_| !table.distribution.is_partitioned())?;
+    let what = facts.volatile.as_ref().or(facts.clock.as_ref()).filter(|_| !table.distribution.is_partitioned())?;
     Some(format!("It calls {what}, and the copies of the table would differ"))
 }
 
