@@ -2,7 +2,7 @@
 //!
 //! A program sends the same few statements over and over. The first of a shape is only remembered, the second is learned
 //! (see [`planner::Template`]), and from the third on neither PostgreSQL's parser nor the planner is asked: the
-//! constants at the key's places say which node, and the text goes there unchanged. If a simple query's constants are whole
+//! constants at the key's places say which node, or it is all nodes, and the text goes there unchanged. If a simple query's constants are whole
 //! numbers in plain places, they go as parameters of a statement that the datanode has prepared, which spares it the same.
 //!
 //! Invariants: the cache holds templates of one catalog version; the search path is part of the key; a session that sees
