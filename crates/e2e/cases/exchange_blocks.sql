@@ -82,3 +82,10 @@ SELECT count(*) FROM buyer b JOIN sale s ON s.buyer = b.id;
 ROLLBACK;
 SELECT count(*) FROM buyer b JOIN sale s ON s.buyer = b.id;
 COPY (SELECT b.id, s.item FROM buyer b JOIN sale s ON s.buyer = b.id WHERE s.amount > 88 ORDER BY 1, 2) TO STDOUT (FORMAT csv, HEADER);
+-- One row, which comes to one of the target's nodes only.
+SET loxo.few_rows = 0;
+DELETE FROM plain;
+BEGIN;
+INSERT INTO plain SELECT b.id, y.amount, b.name FROM buyer b, (SELECT buyer, amount FROM sale WHERE id = 3) y WHERE b.id = y.buyer;
+COMMIT;
+SELECT * FROM plain;

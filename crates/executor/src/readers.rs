@@ -302,6 +302,10 @@ impl Session {
         let mut ready = self.begin_dag(dag, &call).await?;
         let poured = self.pour_rows(dag, &mut ready, route, copy_sql, binary, &call).await;
         self.end_read(ready.read).await;
+        if poured.is_ok() {
+            // Those that no row came to have still to answer BEGIN: they would be taken for lost.
+            self.opened(&nodes_of(route)).await?;
+        }
         poured
     }
 
