@@ -30,6 +30,8 @@ use crate::cores::{Claim, Cores};
 
 /// Input that has to come without a wait before helpers are called.
 const EAGER_BYTES: usize = 1 << 20;
+/// Smaller pieces, each row in a message of its own say, are not worth a helper: taking them apart is most of the work.
+const PIECE_BYTES_MIN: usize = 4 * 1024;
 /// Helpers of one COPY: what the router does itself leaves no work for more.
 const HELPERS_MAX: usize = 3;
 
@@ -50,7 +52,7 @@ pub(crate) struct Feed<'a> {
     crew: Option<Crew>,
     /// Read, but not by the router.
     waiting: VecDeque<Bytes>,
-    /// Bytes that came without a wait.
+    /// Bytes that came without a wait, in pieces of some size.
     eager_bytes: usize,
     /// How the input ended, if that was found out ahead of the router.
     ended: Option<Result<()>>,
@@ -120,7 +122,7 @@ impl<'a> Feed<'a> {
             None => (next.await?, true),
         };
         let length = read.as_ref().map_or(0, Bytes::len);
-        self.eager_bytes = if waited { 0 } else { self.eager_bytes + length };
+        self.eager_bytes = if waited || length < PIECE_BYTES_MIN { 0 } else { self.eager_bytes + length };
         Ok(read)
     }
 
