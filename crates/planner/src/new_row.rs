@@ -33,9 +33,14 @@ impl Body<'_, '_> {
             if token.is("new") {
                 self.is_set(at) && self.is_about_key(at)
             } else if token.is("into") {
-                self.targets(at + 1).into_iter().any(|target| self.is("new", target) && self.is_about_key(target))
+                let row = |target: usize| {
+                    if self.is_char('.', target + 1) && self.is("new", target + 2) { target + 2 } else { target }
+                };
+                let mut rows = self.targets(at + 1).into_iter().map(row);
+                rows.any(|target| self.is("new", target) && self.is_about_key(target))
             } else {
-                token.is("call") || token.is("return") && !self.gives_row(at + 1)
+                // Under another name it is not followed.
+                token.is("alias") || token.is("call") || token.is("return") && !self.gives_row(at + 1)
             }
         })
     }
@@ -52,7 +57,9 @@ impl Body<'_, '_> {
     fn is_set(&self, at: usize) -> bool {
         const BEFORE: [&str; 6] = ["begin", "then", "else", "loop", "for", "foreach"];
         let Some(before) = at.checked_sub(1) else { return true };
+        // Also by the name of its block, `f.NEW.k := …`; reading it so counts too.
         let starts = self.is_char(';', before)
+            || self.is_char('.', before)
             || self.tokens[before].text == ">>"
             || BEFORE.iter().any(|word| self.is(word, before))
             || self.is("diagnostics", before);
@@ -117,6 +124,9 @@ mod tests {
         assert!(sets("BEGIN SELECT 1, 2 INTO STRICT NEW.n, NEW.id; RETURN NEW; END"));
         assert!(sets("BEGIN NEW := jsonb_populate_record(NEW, '{}'); RETURN NEW; END"));
         assert!(sets("DECLARE r t; BEGIN RETURN r; END"));
+        assert!(sets("DECLARE r ALIAS FOR new; BEGIN r.id := 1; RETURN NEW; END"));
+        assert!(sets("BEGIN f.NEW.id := 1; RETURN NEW; END"));
+        assert!(sets("BEGIN FETCH c INTO n, f.NEW.id; RETURN NEW; END"));
         assert!(sets("BEGIN GET DIAGNOSTICS n = ROW_COUNT, NEW.id = ROW_COUNT; RETURN NEW; END"));
     }
 
