@@ -136,8 +136,8 @@ struct Part {
 
 impl Part {
     #[inline]
-    fn add(&mut self, tuple: &[u8], line: u64) {
-        self.tuples.extend_from_slice(tuple);
+    fn add(&mut self, tuple: &Tuple, length: usize, line: u64) {
+        tuple.append_to(&mut self.tuples, length);
         match self.run.rows {
             0 => self.run.first = line,
             _ => linelog::put_distance(&mut self.distances, line - self.run.last),
@@ -277,10 +277,9 @@ impl Ahead {
             let row = self.lane.row(input, at, self.crlf, &mut self.tuple, &mut self.placer.spans);
             let Some((next, length)) = row else { break };
             debug_assert!(next <= end, "a row ends in the bytes behind its block");
-            let tuple = self.tuple.get(length);
-            let Ok(dest) = self.placer.place(tuple) else { break };
+            let Ok(dest) = self.placer.place(self.tuple.get(length)) else { break };
             line += 1;
-            self.parts[dest].add(tuple, line);
+            self.parts[dest].add(&self.tuple, length, line);
             content += (next - at - 1 - usize::from(self.crlf)) as u32;
             self.contents.push(content);
             at = next;

@@ -15,10 +15,10 @@ use crate::convert::{Codec, Outcome, ShortDecimal};
 use crate::options::{Format, Header};
 use crate::place::Span;
 use crate::scan::Eol;
+use crate::stops::{BLOCK, marks};
 
 /// Bytes that must be readable behind the start of each field; less than that is left to the slow lane.
-const MARGIN: usize = 24;
-const LOW: u64 = 0x0101_0101_0101_0101;
+const MARGIN: usize = BLOCK;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
 /// A column as the fast lane needs it.
@@ -245,6 +245,20 @@ impl Tuple {
         &self.bytes[..length]
     }
 
+    /// Appends the tuple, of this length. A short one is copied as a block of fixed size, which needs no call.
+    #[inline(always)]
+    pub(crate) fn append_to(&self, output: &mut Vec<u8>, length: usize) {
+        const SHORT: usize = 128;
+        match self.bytes.first_chunk::<SHORT>() {
+            Some(block) if length <= SHORT => {
+                let end = output.len() + length;
+                output.extend_from_slice(block);
+                output.truncate(end);
+            }
+            _ => output.extend_from_slice(self.get(length)),
+        }
+    }
+
     fn encode(&mut self, to: usize, codec: Codec, text: &[u8], timezone_is_utc: bool) -> Option<usize> {
         self.value.clear();
         if codec.encode(text, timezone_is_utc, &mut self.value) != Outcome::Done {
@@ -283,7 +297,6 @@ fn text(tuple: &mut [u8], to: usize, input: &[u8], start: usize, stop: usize) ->
 /// Copies a part of the input; gives where it ends. A short one is copied as a block of fixed size, which needs no call.
 #[inline(always)]
 fn copy(tuple: &mut [u8], to: usize, input: &[u8], start: usize, stop: usize) -> Option<usize> {
-    const BLOCK: usize = 32;
     let length = stop - start;
     match input[start..].first_chunk::<BLOCK>() {
         Some(block) if length <= BLOCK => {
@@ -360,26 +373,11 @@ fn eight_digits(word: u64) -> (u64, usize) {
 /// The first of these bytes, or the first carriage return or line feed, from `at` on.
 #[inline(always)]
 fn find(input: &[u8], mut at: usize, stops: [u8; 2]) -> Option<usize> {
-    let patterns = stops.map(|stop| LOW * u64::from(stop));
     loop {
-        let hits = hits(load(input, at)?, patterns);
-        if hits == 0 {
-            at += 8;
-            continue;
+        let marks = marks(input.get(at..)?.first_chunk()?, stops);
+        if marks != 0 {
+            return Some(at + marks.trailing_zeros() as usize);
         }
-        at += (hits.trailing_zeros() / 8) as usize;
-        let byte = input[at];
-        if byte == stops[0] || byte == stops[1] || byte == b'\n' || byte == b'\r' {
-            return Some(at);
-        }
-        at += 1;
+        at += BLOCK;
     }
-}
-
-/// The high bits of the bytes that a pattern repeats, or that are below 0x10 as both newlines are; exact up to the lowest.
-#[inline(always)]
-fn hits(word: u64, patterns: [u64; 2]) -> u64 {
-    let zero_bytes = |word: u64| word.wrapping_sub(LOW) & !word & HIGH;
-    let control = word.wrapping_sub(LOW * 0x10) & !word & HIGH;
-    control | zero_bytes(word ^ patterns[0]) | zero_bytes(word ^ patterns[1])
 }

@@ -45,6 +45,7 @@ mod place;
 mod router;
 mod scan;
 mod spec;
+mod stops;
 mod utf8;
 
 pub use ahead::{Ahead, BLOCK_BYTES, Cutter};

@@ -92,15 +92,20 @@ impl Placer {
     }
 
     /// The destination of the row whose key values stand at [`Placer::spans`] in `row`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn place(&mut self, row: &[u8]) -> Result<usize> {
+        if self.is_bigint
+            && let (Method::Hash(table), Some((start, end))) = (&self.method, self.spans[0])
+            && let Ok(value) = row[start..end].try_into()
+        {
+            let hash = placement::hash_int8(i64::from_be_bytes(value), 0);
+            return Ok(usize::from(table[(hash % BUCKETS as u64) as usize]));
+        }
+        self.place_any(row)
+    }
+
+    fn place_any(&mut self, row: &[u8]) -> Result<usize> {
         match &mut self.method {
-            Method::Hash(table) if self.is_bigint && self.spans[0].is_some_and(|(start, end)| end - start == 8) => {
-                let start = self.spans[0].map_or(0, |(start, _)| start);
-                let bytes = row[start..].first_chunk().copied().unwrap_or_default();
-                let hash = placement::hash_int8(i64::from_be_bytes(bytes), 0);
-                Ok(usize::from(table[(hash % BUCKETS as u64) as usize]))
-            }
             Method::Hash(table) => {
                 let mut hasher = KeyHasher::new();
                 for (part, span) in self.key.iter().zip(&self.spans) {

@@ -373,10 +373,9 @@ impl Router {
             self.rows += 1;
             self.batches.add(self.line, next - at - 1 - usize::from(crlf));
             at = next;
-            let tuple = tuple.get(length);
-            let dest = self.placer.place(tuple)?;
+            let dest = self.placer.place(tuple.get(length))?;
             let output = &mut outputs[dest];
-            output.extend_from_slice(tuple);
+            tuple.append_to(output, length);
             self.log.add(dest, self.line);
             if output.len() >= self.frame_bytes {
                 full = Some(dest);

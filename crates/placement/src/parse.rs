@@ -3,8 +3,11 @@
 //! Every function returns `None` for "ask PostgreSQL": the text may be wrong, or right in a spelling we leave to it.
 //! A `Some` is exactly what the type's input function gives, with no type modifier applied.
 
-/// Days from 2000-01-01, the zero of PostgreSQL's dates, back to 1970-01-01.
-const UNIX_TO_POSTGRES_DAYS: i32 = 10_957;
+mod date;
+
+pub use date::date;
+use date::two_digits;
+
 /// `USECS_PER_DAY` of PostgreSQL's `datatype/timestamp.h`.
 pub const USECS_PER_DAY: i64 = 86_400_000_000;
 const USECS_PER_SEC: i64 = 1_000_000;
@@ -116,42 +119,9 @@ fn is_written_zero(text: &[u8]) -> bool {
     text.iter().take_while(|b| !matches!(b, b'e' | b'E')).all(|b| matches!(b, b'0' | b'.' | b'-' | b'+'))
 }
 
-/// `date_in` for `yyyy-mm-dd`, which every DateStyle reads the same: days since 2000-01-01.
-#[inline]
-pub fn date(text: &[u8]) -> Option<i32> {
-    let text: &[u8; 10] = text.try_into().ok()?;
-    let year = two(text[0], text[1])? * 100 + two(text[2], text[3])?;
-    let (month, day) = (two(text[5], text[6])?, two(text[8], text[9])?);
-    if text[4] != b'-' || text[7] != b'-' || year == 0 || month == 0 || month > 12 || day == 0 {
-        return None;
-    }
-    (day <= days_in_month(year, month)).then(|| days_since_2000(year, month, day))
-}
-
 #[inline]
 fn two(tens: u8, ones: u8) -> Option<u32> {
-    let (tens, ones) = (tens.wrapping_sub(b'0'), ones.wrapping_sub(b'0'));
-    (tens <= 9 && ones <= 9).then(|| u32::from(tens) * 10 + u32::from(ones))
-}
-
-#[inline]
-fn days_in_month(year: u32, month: u32) -> u32 {
-    match month {
-        2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => 29,
-        2 => 28,
-        // 31 days: 1 3 5 7 8 10 12.
-        _ => 30 + ((month + month / 8) & 1),
-    }
-}
-
-/// Days of the proleptic Gregorian calendar (H. Hinnant, "chrono-compatible low-level date algorithms").
-#[inline]
-fn days_since_2000(year: u32, month: u32, day: u32) -> i32 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let (era, year_of_era) = (year / 400, year % 400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    (era * 146_097 + day_of_era) as i32 - 719_468 - UNIX_TO_POSTGRES_DAYS
+    two_digits([tens, ones]).map(u32::from)
 }
 
 /// `time_in` for `hh:mm[:ss[.ffffff]]`: microseconds since midnight.
