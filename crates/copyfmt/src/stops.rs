@@ -1,13 +1,79 @@
-//! Where a field ends: looks for a few bytes in a block of 32 at once.
+//! Where fields end: looks for a few bytes in many at once.
 //!
-//! A field of text is one block or less, as a rule, so that no branch depends on its length.
+//! The ends of a row's fields are known before any of them is read: so the processor can read several at a time, and no
+//! branch depends on how long they are.
 
 /// Bytes that are looked at together.
 pub(crate) const BLOCK: usize = 32;
+/// As many as a word has bits. A narrow row fits.
+pub(crate) const WINDOW: usize = 64;
+
+/// The places of two bytes, and of newlines, one after the other.
+pub(crate) struct Ends<'a> {
+    input: &'a [u8],
+    stops: [u8; 2],
+    /// Where the window is, and what is ahead in it.
+    start: usize,
+    ahead: u64,
+}
+
+impl<'a> Ends<'a> {
+    /// From `start` on. `None` if a window does not fit.
+    #[inline(always)]
+    pub(crate) fn new(input: &'a [u8], start: usize, stops: [u8; 2]) -> Option<Self> {
+        Some(Self { input, stops, start, ahead: window(input, start, stops)? })
+    }
+
+    /// The next one. `None` if there is none as far as windows fit.
+    #[inline(always)]
+    pub(crate) fn next(&mut self) -> Option<usize> {
+        while self.ahead == 0 {
+            self.start += WINDOW;
+            self.ahead = window(self.input, self.start, self.stops)?;
+        }
+        Some(self.start + self.ahead.trailing_zeros() as usize)
+    }
+
+    /// Goes behind what [`Ends::next`] gave.
+    #[inline(always)]
+    pub(crate) fn pass(&mut self) {
+        self.ahead &= self.ahead.wrapping_sub(1);
+    }
+
+    /// Goes on from `at`, which is further on.
+    #[inline]
+    pub(crate) fn go_to(&mut self, at: usize) -> Option<()> {
+        if at - self.start < WINDOW {
+            self.ahead &= u64::MAX << (at - self.start);
+        } else {
+            (self.start, self.ahead) = (at, window(self.input, at, self.stops)?);
+        }
+        Some(())
+    }
+}
+
+#[inline(always)]
+fn window(input: &[u8], start: usize, stops: [u8; 2]) -> Option<u64> {
+    let window: &[u8; WINDOW] = input.get(start..)?.first_chunk()?;
+    let (low, high) = (window.first_chunk()?, window.last_chunk()?);
+    Some(u64::from(marks(low, stops)) | u64::from(marks(high, stops)) << BLOCK)
+}
+
+/// The first of these bytes, or the first newline, from `at` on.
+#[inline(always)]
+pub(crate) fn find(input: &[u8], mut at: usize, stops: [u8; 2]) -> Option<usize> {
+    loop {
+        let marks = marks(input.get(at..)?.first_chunk()?, stops);
+        if marks != 0 {
+            return Some(at + marks.trailing_zeros() as usize);
+        }
+        at += BLOCK;
+    }
+}
 
 /// A bit for each byte of the block that is one of the stops or ends a line, the first byte's lowest.
 #[inline(always)]
-pub(crate) fn marks(block: &[u8; BLOCK], stops: [u8; 2]) -> u32 {
+fn marks(block: &[u8; BLOCK], stops: [u8; 2]) -> u32 {
     let wanted = [stops[0], stops[1], b'\n', b'\r'];
     #[cfg(target_arch = "x86_64")]
     // SAFETY: SSE2 belongs to every x86-64 processor, and is all that the function needs.
@@ -24,9 +90,7 @@ fn one_by_one(block: &[u8; BLOCK], wanted: [u8; 4]) -> u32 {
 
 #[cfg(target_arch = "x86_64")]
 mod sse2 {
-    use std::arch::x86_64::{
-        __m128i, _mm_cmpeq_epi8, _mm_movemask_epi8, _mm_or_si128, _mm_set_epi64x, _mm_set1_epi8,
-    };
+    use std::arch::x86_64::{__m128i, _mm_cmpeq_epi8, _mm_movemask_epi8, _mm_or_si128, _mm_set_epi64x, _mm_set1_epi8};
 
     use super::BLOCK;
 

@@ -8,8 +8,10 @@ pub fn date(text: &[u8]) -> Option<i32> {
     let day = u32::from(two_digits(day.try_into().ok()?)?);
     let is_leap = (if years == 0 { century } else { years }) % 4 == 0;
     let month = MONTHS[usize::from(is_leap)][usize::from(month.min(NO_MONTH))];
-    let is_right = day.wrapping_sub(1) < month.days && (century | years) != 0;
-    is_right.then(|| days_before_year(century, years) + (month.days_before + day) as i32 - 1 - DAYS_BEFORE_2000)
+    if day.wrapping_sub(1) >= month.days || (century | years) == 0 {
+        return None;
+    }
+    Some(days_before_year(century, years) + (month.days_before + day) as i32 - 1 - DAYS_BEFORE_2000)
 }
 
 /// `yyyy-mm-`: century, year of it, month; the month may be up to 99.
@@ -99,7 +101,17 @@ mod tests {
 
     #[test]
     fn nothing_else_is_a_date() {
-        for text in ["0000-01-01", "2024-00-10", "2024-13-10", "2024-16-01", "2024-17-01", "2024-99-01", "24-01-01", "2024-1-010", ""] {
+        for text in [
+            "0000-01-01",
+            "2024-00-10",
+            "2024-13-10",
+            "2024-16-01",
+            "2024-17-01",
+            "2024-99-01",
+            "24-01-01",
+            "2024-1-010",
+            "",
+        ] {
             assert_eq!(date(text.as_bytes()), None, "{text}");
         }
         for place in 0..10 {
