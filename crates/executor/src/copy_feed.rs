@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Work done ahead costs a copy of the rows. So there are helpers only while they make a COPY faster: the input comes as fast as
-//! it is read and the nodes take what they are sent, which means that all wait for the router; and the coordinator has more
-//! cores than COPYs ([`cores`](crate::cores)). When one of these is no longer so, the COPY goes on by itself. Small ones never have helpers.
+//! it is read and the nodes take what they are sent, which means that all wait for the router; and the coordinator's host has a
+//! core to spare ([`cores`](crate::cores)). When one of these is no longer so, the COPY goes on by itself. Small ones never have helpers.
 //!
 //! Rows are held back only while the input does not run dry: an error is told as soon as its line has come.
 
@@ -74,7 +74,8 @@ impl<'a> Feed<'a> {
 
     /// The next piece of the input. `nodes_keep_up`: they take rows as fast as they are sent.
     pub(crate) async fn next(&mut self, router: &mut Router, nodes_keep_up: bool) -> Result<Fed> {
-        let may_help = nodes_keep_up && !self.cores.are_short();
+        let is_worth_it = self.crew.is_some() || self.eager_bytes >= EAGER_BYTES;
+        let may_help = nodes_keep_up && is_worth_it && !self.cores.are_short();
         if let Some(crew) = &mut self.crew {
             crew.take_back(router.spent());
         }

@@ -1,25 +1,30 @@
 //! The cores of a coordinator's host, and who has a claim to one: so that threads are added only where there is a core for them.
+//! Others who work on that host, datanodes say, claim nothing; that they need the cores is seen by what waits for one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::pressure::Pressure;
 
 /// See the module's page.
 pub(crate) struct Cores {
     count: usize,
     claimed: AtomicUsize,
+    /// `None`: nobody else works there.
+    others: Option<Pressure>,
 }
 
 impl Default for Cores {
     fn default() -> Self {
         let count = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { count, claimed: AtomicUsize::new(0) }
+        Self { count, claimed: AtomicUsize::new(0), others: Some(Pressure::default()) }
     }
 }
 
 impl Cores {
     #[cfg(test)]
     pub(crate) fn of(count: usize) -> Arc<Self> {
-        Arc::new(Self { count, claimed: AtomicUsize::new(0) })
+        Arc::new(Self { count, claimed: AtomicUsize::new(0), others: None })
     }
 
     /// Work that is done in any case.
@@ -34,9 +39,9 @@ impl Cores {
         (!self.are_short()).then_some(claim)
     }
 
-    /// Are there more claims than cores?
+    /// Are there more claims than cores, or do tasks wait for one?
     pub(crate) fn are_short(&self) -> bool {
-        self.claimed.load(Ordering::Relaxed) > self.count
+        self.claimed.load(Ordering::Relaxed) > self.count || self.others.as_ref().is_some_and(Pressure::is_high)
     }
 }
 

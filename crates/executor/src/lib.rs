@@ -69,6 +69,7 @@ mod output;
 mod own_settings;
 mod pool;
 mod portals;
+mod pressure;
 mod quick;
 mod read_alone;
 mod readers;
