@@ -58,6 +58,7 @@ const TYPES: &[&str] = &[
     "CREATE FUNCTION public.watch() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
      IF NEW.v = 'bad' THEN RAISE EXCEPTION 'a bad row: %', NEW.k USING HINT = 'Write another.'; END IF; \
      IF NEW.v = 'skip' THEN RETURN NULL; END IF; \
+     IF NEW.v = 'say' THEN RAISE NOTICE 'a row: %', NEW.k; END IF; \
      IF NEW.v = 'fix' THEN NEW.n := 1; END IF; RETURN NEW; END $$",
 ];
 
