@@ -399,14 +399,14 @@ impl Router {
         let eol_before = self.scanner.eol;
         let found = self.input.scan_line(&mut self.scanner);
         let (scan, at) = found.map_err(|e| self.at_unread_line(e, eol_before))?;
+        let is_header = self.line == 0 && self.options.header != Header::No;
         let ends = match scan {
             Scan::More => return Ok(Progress::NeedInput),
             Scan::Line { .. } => false,
             // From a file PostgreSQL goes on behind a marker that ends a line with data.
-            Scan::Marker { .. } => self.source == Source::Client || at.content == 0,
+            Scan::Marker { .. } => is_header || self.source == Source::Client || at.content == 0,
             Scan::Last => true,
         };
-        let is_header = self.line == 0 && self.options.header != Header::No;
         self.line += 1 + u64::from(self.scanner.quoted_lines(eol_before));
         self.done = ends;
         let (quoted_lf, quoted_cr) = (self.scanner.quoted_lf, self.scanner.quoted_cr);

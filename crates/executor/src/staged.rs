@@ -131,16 +131,18 @@ impl Session {
         let binary = stage.columns.iter().all(|column| travels_in_binary(column.type_oid));
         self.open_stage(&stage.read_sql, binary).await?;
         let mut router = RowRouter::new(&stage.route, binary, self.spread).of_encoding(self.foreign_encoding());
-        let mut total = 0;
+        let (mut total, mut fetched) = (0, 0);
         loop {
             let batch = self.fetch_batch(&mut router).await?;
-            if batch.rows == 0 {
+            let rows = batch.rows;
+            if rows == 0 {
                 break;
             }
             total += match tail {
-                None => self.copy_batch(stage, batch, binary, total).await?,
+                None => self.copy_batch(stage, batch, binary, fetched).await?,
                 Some(insert) => self.insert_batch(insert, batch, binary, call, output).await?,
             };
+            fetched += rows;
         }
         self.close_stage().await?;
         Ok(total)
@@ -183,7 +185,7 @@ impl Session {
         failure.map_or(Ok(batch), Err)
     }
 
-    /// An error's CONTEXT names the row by its number in the stage.
+    /// Gives the rows that were stored: a trigger may leave some out. An error's CONTEXT names the row by its number in the stage.
     async fn copy_batch(&mut self, stage: &Stage, batch: Batch, binary: bool, rows_before: u64) -> Result<u64> {
         let copy = match binary {
             true => stage.copy_sql(),
@@ -208,10 +210,16 @@ impl Session {
                 held.link.connection.write_through(&body).await?;
                 frontend::copy_done(held.link.connection.out());
                 held.flush().await?;
-                held.finish().await.map(|_| ())
+                let tag = held.finish().await?;
+                Ok(tag.and_then(|tag| pgproto::backend::split_command_tag(&tag).1).unwrap_or(0))
             }
         });
         let results = futures_util::future::join_all(work).await;
+        let stored = results.iter().flatten();
+        let stored = match &stage.route {
+            Route::Replicated { .. } => stored.take(1).sum(),
+            _ => stored.sum(),
+        };
         links.iter_mut().for_each(|(_, held)| tell_of_insert(held));
         self.put_back(links);
         if let (Route::Replicated { .. }, Some((_, others))) = (&stage.route, nodes.split_first()) {
@@ -224,7 +232,7 @@ impl Session {
             Some(copyfmt::renumber(error, name, |sent| row(node, sent)))
         });
         let first = failures.min_by_key(|error| copyfmt::line_of(error, name).unwrap_or(u64::MAX));
-        first.map_or(Ok(batch.rows), Err)
+        first.map_or(Ok(stored), Err)
     }
 
     async fn insert_batch(

@@ -57,7 +57,7 @@ impl Router {
     fn compare_header(&self, line: &[u8], converted: Option<&[u8]>) -> Result<()> {
         let (mut fields, mut names) = (Fields::default(), Fields::default());
         fields.split(line, &self.options, self.encoding, usize::MAX)?;
-        let encoding = if converted.is_some() { Encoding::Utf8 } else { self.encoding };
+        let encoding = if self.encoding == Encoding::Other { Encoding::Utf8 } else { self.encoding };
         names.split(converted.unwrap_or(line), &self.options, encoding, usize::MAX)?;
         let (count, expected) = (names.len(), self.columns.len());
         if count != expected {

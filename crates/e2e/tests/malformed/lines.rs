@@ -48,6 +48,8 @@ const TEXT: &[Line] = &[
     ("(HEADER)", b""),
     ("(HEADER)", b"\\.\n1\ta\t1\t\\N\n"),
     ("(HEADER)", b"k\r\n1\ta\t1\t\\N\n"),
+    ("(HEADER MATCH, ENCODING 'LATIN1')", b"k\tv\\x00\tn\td\n"),
+    ("(HEADER MATCH, ENCODING 'LATIN1')", b"k\\xff\tv\tn\td\n"),
     ("(HEADER MATCH)", b""),
     ("(HEADER MATCH)", b"k\tv\tn\td\nx\ta\t1\t\\N\n"),
     ("(HEADER MATCH)", b"k\tv\td\tn\n"),
@@ -202,6 +204,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases.extend(huge());
     cases.extend(encodings());
     cases.extend(foreign_headers());
+    cases.extend(markers_in_files());
     cases
 }
 
@@ -319,6 +322,14 @@ fn foreign_headers() -> Vec<Case> {
         case.settings.push(format!("client_encoding = '{encoding}'"));
         case
     };
+    inputs.iter().map(case).collect()
+}
+
+/// In a file a marker behind a row's text does not end the input, but behind a header's it does.
+fn markers_in_files() -> Vec<Case> {
+    let inputs: &[&[u8]] =
+        &[b"k\tv\tn\td\\.\n1\ta\t1\t\\N\n", b"k\\.\n\\.\n", b"k\tv\n1\ta\t1\t\\N\\.\n2\tb\t1\t\\N\n"];
+    let case = |data| Case { from_file: true, ..Case::new("t", "COPY t FROM STDIN (HEADER)", data) };
     inputs.iter().map(case).collect()
 }
 

@@ -162,6 +162,7 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("temporary", "(k, k) FROM STDIN (nonsense)", ""),
     ("temporary", "FROM STDIN (nonsense)", ""),
     ("temporary", "FROM STDIN WHERE nope", ""),
+    ("keyed", "FROM STDIN (ENCODING 'GBK')", "1\ta\n2\tskip\n3\tskip\n4\tb\n"),
     ("keyed", "FROM STDIN", "1\ta\n2\tbad\n1\tb\n"),
     ("keyed", "FROM STDIN", "1\ta\n1\tb\n2\tbad\n"),
     ("keyed", "FROM STDIN", "1\ta\n1\tb\nx\tb\n"),
