@@ -412,11 +412,14 @@ fn value_at(body: &[u8], index: usize) -> Result<Option<&[u8]>> {
 
 /// The user wrote INSERT; that the rows went by COPY is our business.
 pub(crate) fn without_copy_context(error: PgError) -> PgError {
-    let context = error.text(pgerror::field::WHERE).into_owned();
-    match context.rsplit_once('\n') {
+    let context = error.get(pgerror::field::WHERE).unwrap_or_default();
+    match context.iter().rposition(|byte| *byte == b'\n') {
         // What a trigger says comes from within it.
-        Some((within, last)) if last.starts_with("COPY ") => error.with(pgerror::field::WHERE, within.to_owned()),
-        None if context.starts_with("COPY ") => error.without(pgerror::field::WHERE),
+        Some(end) if context[end + 1..].starts_with(b"COPY ") => {
+            let within = context[..end].to_vec();
+            error.with(pgerror::field::WHERE, within)
+        }
+        None if context.starts_with(b"COPY ") => error.without(pgerror::field::WHERE),
         _ => error,
     }
 }
@@ -443,11 +446,23 @@ pub(crate) fn rename(error: PgError, target: &catalog::Relation) -> PgError {
     rename_from(error, "loxo_stage", target)
 }
 
+/// A text in the client's encoding with another name in it.
+fn replaced(text: &[u8], from: &str, to: &str) -> Vec<u8> {
+    let (mut out, mut rest) = (Vec::with_capacity(text.len()), text);
+    while let Some(at) = rest.windows(from.len()).position(|bytes| bytes == from.as_bytes()) {
+        out.extend_from_slice(&rest[..at]);
+        out.extend_from_slice(to.as_bytes());
+        rest = &rest[at + from.len()..];
+    }
+    out.extend_from_slice(rest);
+    out
+}
+
 fn rename_from(error: PgError, stage: &str, target: &catalog::Relation) -> PgError {
     let mut error = error;
     for code in [pgerror::field::MESSAGE, pgerror::field::TABLE, pgerror::field::WHERE] {
-        if error.get(code).is_some() {
-            let text = error.text(code).replace(stage, &target.name);
+        if let Some(text) = error.get(code) {
+            let text = replaced(text, stage, &target.name);
             error = error.with(code, text);
         }
     }

@@ -315,6 +315,8 @@ fn foreign_headers() -> Vec<Case> {
         ("t", "LATIN1", "HEADER", b"k,v\xe4,n,d\n1,a,x,\n"),
         ("umlauts", "LATIN1", "HEADER MATCH", b"k,gr\xf6\xdfe\n1,\xe4\n"),
         ("umlauts", "LATIN1", "HEADER", b"k,v\n1,\xe4\nx,\xe4\n"),
+        ("t", "SJIS", "HEADER", b"k,v\n1,\x83\x5c\n"),
+        ("t", "SHIFT_JIS_2004", "HEADER", b"k,v\n1,\x83\\,x,\n"),
         ("umlauts", "WIN1252", "HEADER", b"k,v\n1,\x81\n"),
     ];
     let case = |(table, encoding, header, data): &(&str, &str, &str, &[u8])| {
