@@ -85,6 +85,11 @@ impl BinarySplitter {
         self.header_done
     }
 
+    /// Whole values of the tuple being read, and the bytes that they take with its count of fields.
+    pub(crate) fn values_read(&self) -> (usize, usize) {
+        if self.at == 0 { (0, 0) } else { (self.fields - self.fields_left, self.at) }
+    }
+
     /// What stands at the start of `bytes`. Until it is complete, call again with the same bytes and more behind them;
     /// `eof` says that nothing follows. A `columns` of `None` accepts any count of fields.
     pub fn next(&mut self, bytes: &[u8], eof: bool, columns: Option<usize>) -> Result<BinaryItem, BinaryError> {

@@ -99,6 +99,11 @@ impl Input {
         self.carry.len() + self.valid_end - self.pos
     }
 
+    /// The start of the row whose end is not here yet.
+    pub(crate) fn unfinished(&self) -> &[u8] {
+        if self.carry.is_empty() { self.rest() } else { &self.carry }
+    }
+
     /// Bytes of the line whose end is not here yet, when all else is read.
     pub(crate) fn unfinished_bytes(&self) -> usize {
         self.unread_bytes() + self.pending.len()

@@ -96,6 +96,8 @@ struct Current {
     column: usize,
     /// A conversion is out.
     waiting: bool,
+    /// The header line: PostgreSQL must say whether it is right in its encoding.
+    is_header: bool,
     /// Line feeds and carriage returns in quotes.
     quoted_lf: u32,
     quoted_cr: u32,
@@ -139,6 +141,10 @@ pub struct Router {
     /// The binary tuple, or the key values, of the current row.
     row: Vec<u8>,
     current: Option<Current>,
+    /// The header line in the server's encoding.
+    header_text: Option<Vec<u8>>,
+    /// A datanode has got the start of a row that ends before its time.
+    is_cut: bool,
     /// Lines read (`cur_lineno`).
     line: u64,
     rows: u64,
@@ -212,6 +218,8 @@ impl Router {
             rows_ahead: 0,
             row: Vec::new(),
             current: None,
+            header_text: None,
+            is_cut: false,
             line: 0,
             rows: 0,
             skipped: 0,
@@ -269,7 +277,7 @@ impl Router {
     }
 
     /// The input failed before its end: gives the error the CONTEXT that PostgreSQL has then, unless the connection is lost.
-    pub fn while_reading(&self, error: PgError) -> PgError {
+    pub fn while_reading(&mut self, error: PgError, outputs: &mut [Vec<u8>]) -> PgError {
         if error.is_fatal() {
             return error;
         }
@@ -278,8 +286,7 @@ impl Router {
         match (is_text, self.done) {
             (true, false) => self.at_unread_line(error, self.scanner.eol),
             (true, true) => context::add(error, &self.relation, self.line, Place::Line),
-            (false, _) if !self.splitter.is_in_tuples() => error,
-            (false, _) => context::add(error, &self.relation, self.line + 1, Place::Line),
+            (false, _) => self.while_reading_tuple(error, outputs),
         }
     }
 
@@ -391,23 +398,21 @@ impl Router {
         let eol_before = self.scanner.eol;
         let found = self.input.scan_line(&mut self.scanner);
         let (scan, at) = found.map_err(|e| self.at_unread_line(e, eol_before))?;
+        let is_header = self.line == 0 && self.options.header != Header::No;
         let ends = match scan {
             Scan::More => return Ok(Progress::NeedInput),
             Scan::Line { .. } => false,
             // From a file PostgreSQL goes on behind a marker that ends a line with data.
-            Scan::Marker { .. } => self.source == Source::Client || at.content == 0,
+            Scan::Marker { .. } => is_header || self.source == Source::Client || at.content == 0,
             Scan::Last => true,
         };
-        let is_first = self.line == 0;
         self.line += 1 + u64::from(self.scanner.quoted_lines(eol_before));
         self.done = ends;
         let (quoted_lf, quoted_cr) = (self.scanner.quoted_lf, self.scanner.quoted_cr);
         self.scanner.reset();
-        let current = Current { at, column: 0, waiting: false, quoted_lf, quoted_cr };
-        if is_first && self.options.header != Header::No {
-            self.check_header(&current)?;
-            self.input.leave(at);
-            return Ok(Progress::Other);
+        let current = Current { at, column: 0, waiting: false, is_header, quoted_lf, quoted_cr };
+        if is_header {
+            return self.read_header(current);
         }
         if at.content == 0 && !matches!(scan, Scan::Line { .. }) {
             self.done = true;
@@ -467,6 +472,9 @@ impl Router {
     /// Converts the columns of the current row that are wanted; gives a value that PostgreSQL must convert.
     fn convert_row(&mut self) -> Result<Option<Conversion>> {
         let Some(mut current) = self.current else { return Ok(None) };
+        if current.is_header {
+            return self.take_header(&mut current);
+        }
         if self.options.format == Format::Binary {
             return self.take_binary_key(&mut current);
         }
@@ -563,7 +571,12 @@ impl Router {
         let Some(current) = self.current.take() else { return Ok(None) };
         let dest = match self.placer.place(&self.row) {
             Ok(dest) => dest,
-            Err(error) => return Err(self.forward_tuple(error, &current, outputs)),
+            Err(error) => {
+                if self.options.format == Format::Binary {
+                    self.forward_tuple(&current, outputs);
+                }
+                return Err(context::add(error, &self.relation, self.line, Place::Line));
+            }
         };
         if self.output == Output::Raw {
             self.append_raw(dest, &current, outputs);
@@ -580,29 +593,5 @@ impl Router {
         self.batches.add(self.line, line_bytes);
         self.input.leave(current.at);
         Ok((outputs[dest].len() >= self.frame_bytes).then_some(dest))
-    }
-
-    /// A binary key of a wrong form: a datanode gets the row, whose word about it goes first.
-    fn forward_tuple(&mut self, error: PgError, current: &Current, outputs: &mut [Vec<u8>]) -> PgError {
-        if self.options.format == Format::Binary {
-            outputs[0].extend_from_slice(self.line_of(current));
-            self.log.add(0, self.line);
-        }
-        context::add(error, &self.relation, self.line, Place::Line)
-    }
-
-    /// The line as it came. The datanode counts quoted newlines as we do, but for its first line it does not know the
-    /// newline style yet.
-    fn append_raw(&mut self, dest: usize, current: &Current, outputs: &mut [Vec<u8>]) {
-        outputs[dest].extend_from_slice(self.line_of(current));
-        // The last line of the input may have no newline; then it is the last for its datanode too.
-        if current.at.next > current.at.content {
-            outputs[dest].extend_from_slice(self.scanner.eol.bytes());
-        }
-        let knows_eol = self.scanner.eol == Eol::Lf && self.log.lines_sent(dest) > 0;
-        let quoted = if knows_eol { current.quoted_lf } else { current.quoted_cr };
-        for before_last in (0..=u64::from(quoted)).rev() {
-            self.log.add(dest, self.line.saturating_sub(before_last));
-        }
     }
 }

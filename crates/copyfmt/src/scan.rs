@@ -114,6 +114,8 @@ impl LineScanner {
                 b'\n' if !self.in_quote => Some(self.line_feed(at)?),
                 b'\r' if !self.in_quote => self.carriage_return(line, eof)?,
                 b'\\' if !self.csv || (at == 0 && !self.strict_marker) => self.backslash(line, eof)?,
+                // In CSV PostgreSQL fetches the byte behind it first, and that may be a wrong one.
+                b'\r' if at + 1 == line.len() && !eof => return Ok(Scan::More),
                 byte => {
                     self.quoted(byte);
                     self.at += 1;

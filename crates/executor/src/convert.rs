@@ -184,11 +184,11 @@ impl Converter {
 
 /// That the value was a parameter of ours is no news for the user.
 fn without_portal(error: PgError) -> PgError {
-    let context = error.text(field::WHERE);
-    match context.strip_suffix("unnamed portal parameter $1").map(str::trim_end) {
-        Some("") => error.without(field::WHERE),
+    let context = error.get(field::WHERE).unwrap_or_default();
+    match context.strip_suffix(b"unnamed portal parameter $1").map(<[u8]>::trim_ascii_end) {
+        Some([]) => error.without(field::WHERE),
         Some(rest) => {
-            let rest = rest.to_owned();
+            let rest = rest.to_vec();
             error.with(field::WHERE, rest)
         }
         None => error,

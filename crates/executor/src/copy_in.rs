@@ -28,6 +28,7 @@ use crate::convert::Converter;
 use crate::copy_feed::Feed;
 use crate::copy_input::{CopySource, Input};
 use crate::copy_pipeline::{Copy, Rejects};
+use crate::encoding;
 use crate::run::Completion;
 use crate::session::{Mode, Session};
 
@@ -122,7 +123,7 @@ impl Session {
         let router = Router::new(spec)?;
 
         let destinations = destinations(&plan.route);
-        let sql = node_copy_sql(plan, options, binary);
+        let sql = node_copy_sql(plan, options, binary, self.foreign_encoding().is_some());
         let nodes: Vec<NodeId> = destinations.iter().flatten().copied().collect();
         if !nodes.contains(&self.home) {
             // What we asked it for may have queued a BEGIN, which no COPY takes along: unread, it would cost the link.
@@ -137,7 +138,8 @@ impl Session {
         let mut feed = Feed::new(input, options, &self.context.cores);
         let (mut links, result) = copy.run(&mut feed).await;
         self.keep_firings(&mut links);
-        copy.take_notices(&mut links).iter().for_each(|notice| self.notice(notice));
+        let notices = copy.take_notices(&mut links, result.as_ref().err());
+        notices.iter().for_each(|notice| self.notice(notice));
         self.put_back(links);
         match result {
             Ok(rows) => Ok(rows),
@@ -317,14 +319,15 @@ fn destinations(route: &Route) -> Vec<Vec<NodeId>> {
     }
 }
 
-/// ` (a, b)`, but nothing for a table without columns.
-pub(crate) fn column_list(plan: &CopyFrom) -> String {
-    let columns: Vec<String> = plan.columns.iter().map(|column| catalog::quote_identifier(&column.name)).collect();
+/// ` (a, b)`, but nothing for a table without columns. `is_foreign`: the statement is read in another encoding than UTF8.
+pub(crate) fn column_list(plan: &CopyFrom, is_foreign: bool) -> String {
+    let quote = if is_foreign { encoding::ascii_identifier } else { catalog::quote_identifier };
+    let columns: Vec<String> = plan.columns.iter().map(|column| quote(&column.name)).collect();
     if columns.is_empty() { String::new() } else { format!(" ({})", columns.join(", ")) }
 }
 
-fn node_copy_sql(plan: &CopyFrom, options: &CopyOptions, binary: bool) -> String {
-    let columns = column_list(plan);
+fn node_copy_sql(plan: &CopyFrom, options: &CopyOptions, binary: bool, is_foreign: bool) -> String {
+    let columns = column_list(plan, is_foreign);
     let mut list = match binary {
         true => "(FORMAT binary)".to_owned(),
         // Rows to leave out never come so far.

@@ -101,7 +101,11 @@ fn is_soft(error: &PgError) -> bool {
 
 /// A unique key, an exclusion constraint, a row too large for an index.
 fn is_of_index(error: &PgError) -> bool {
-    matches!(error.code().as_str(), "23505" | "23P01" | "54000")
+    match error.code().as_str() {
+        "23505" | "23P01" => true,
+        "54000" => error.message().starts_with("index row"),
+        _ => false,
+    }
 }
 
 struct Writer {
@@ -202,7 +206,9 @@ impl Copy {
                         return Err(self.first_of_row(error).await);
                     }
                 },
-                Step::End => return feed.drain().await.map_err(|error| self.router.while_reading(error)),
+                Step::End => {
+                    return feed.drain().await.map_err(|error| self.router.while_reading(error, &mut self.outputs));
+                }
             }
         }
     }
@@ -211,7 +217,7 @@ impl Copy {
     async fn read_on(&mut self, feed: &mut Feed<'_>) -> Result<usize> {
         let nodes_keep_up = self.waits < WAITS_MANY * WAIT_WEIGHT;
         let fed = feed.next(&mut self.router, nodes_keep_up).await;
-        Ok(match fed.map_err(|error| self.router.while_reading(error))? {
+        Ok(match fed.map_err(|error| self.router.while_reading(error, &mut self.outputs))? {
             Fed::Chunk(chunk) => {
                 let bytes = chunk.len();
                 self.router.push(chunk);
@@ -267,8 +273,8 @@ impl Copy {
     }
 
     /// What the nodes and we ourselves have to say, about lines of the input and in their order. Of copies of a row one
-    /// speaks.
-    pub(crate) fn take_notices(&mut self, links: &mut [(NodeId, Held)]) -> Vec<PgError> {
+    /// speaks. Behind the line of the error PostgreSQL would have stored no row.
+    pub(crate) fn take_notices(&mut self, links: &mut [(NodeId, Held)], error: Option<&PgError>) -> Vec<PgError> {
         let mut notices = Vec::new();
         for (node, held) in links {
             let speaks = self.destinations.iter().any(|nodes| nodes.first() == Some(node));
@@ -279,6 +285,8 @@ impl Copy {
             }
         }
         notices.sort_by_key(|notice| self.line_of(notice));
+        let last = error.filter(|error| !is_of_index(error)).map_or(u64::MAX, |error| self.line_of(error));
+        notices.retain(|notice| self.line_of(notice) <= last);
         notices.extend(self.rejects.iter_mut().flat_map(|rejects| rejects.notices.drain(..)));
         notices
     }
@@ -383,7 +391,7 @@ impl Copy {
         }
         self.node_failed = first.is_some();
         match (first, own) {
-            (Some(node), Some(own)) if self.precedes(&own, &node, at_once) => {
+            (Some(node), Some(own)) if self.precedes(&own, &node, at_once) || self.router.is_of_cut(&node, &own) => {
                 self.node_failed = false;
                 own
             }

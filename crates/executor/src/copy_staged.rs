@@ -63,7 +63,7 @@ impl Session {
         let mut sql = format!(
             "COPY pg_temp.{}{} FROM STDIN {}",
             catalog::quote_identifier(&stage.table),
-            column_list(plan),
+            column_list(plan, self.foreign_encoding().is_some()),
             all_options(options, statement)
         );
         if let Some(condition) = &plan.where_sql {

@@ -43,6 +43,19 @@ pub fn is_foreign(encoding: &str) -> bool {
     !matches!(encoding, "UTF8" | "SQL_ASCII")
 }
 
+/// A quoted name that is the same in every encoding.
+pub(crate) fn ascii_identifier(name: &str) -> String {
+    if name.is_ascii() {
+        return catalog::quote_identifier(name);
+    }
+    let escaped = name.chars().map(|character| match character {
+        '"' | '\\' => format!("{character}{character}"),
+        character if character.is_ascii() => character.to_string(),
+        character => format!("\\+{:06x}", u32::from(character)),
+    });
+    format!("U&\"{}\"", escaped.collect::<String>())
+}
+
 /// Can this key value be hashed in the encoding it has come in?
 pub(crate) fn check_key(foreign: Option<&str>, key_type: KeyType, value: Option<&[u8]>) -> Result<()> {
     let is_text = matches!(key_type, KeyType::Text | KeyType::Bpchar | KeyType::Name);

@@ -131,16 +131,18 @@ impl Session {
         let binary = stage.columns.iter().all(|column| travels_in_binary(column.type_oid));
         self.open_stage(&stage.read_sql, binary).await?;
         let mut router = RowRouter::new(&stage.route, binary, self.spread).of_encoding(self.foreign_encoding());
-        let mut total = 0;
+        let (mut total, mut fetched) = (0, 0);
         loop {
             let batch = self.fetch_batch(&mut router).await?;
-            if batch.rows == 0 {
+            let rows = batch.rows;
+            if rows == 0 {
                 break;
             }
             total += match tail {
-                None => self.copy_batch(stage, batch, binary, total).await?,
+                None => self.copy_batch(stage, batch, binary, fetched).await?,
                 Some(insert) => self.insert_batch(insert, batch, binary, call, output).await?,
             };
+            fetched += rows;
         }
         self.close_stage().await?;
         Ok(total)
@@ -183,7 +185,7 @@ impl Session {
         failure.map_or(Ok(batch), Err)
     }
 
-    /// An error's CONTEXT names the row by its number in the stage.
+    /// Gives the rows that were stored: a trigger may leave some out. An error's CONTEXT names the row by its number in the stage.
     async fn copy_batch(&mut self, stage: &Stage, batch: Batch, binary: bool, rows_before: u64) -> Result<u64> {
         let copy = match binary {
             true => stage.copy_sql(),
@@ -208,10 +210,16 @@ impl Session {
                 held.link.connection.write_through(&body).await?;
                 frontend::copy_done(held.link.connection.out());
                 held.flush().await?;
-                held.finish().await.map(|_| ())
+                let tag = held.finish().await?;
+                Ok(tag.and_then(|tag| pgproto::backend::split_command_tag(&tag).1).unwrap_or(0))
             }
         });
         let results = futures_util::future::join_all(work).await;
+        let stored = results.iter().flatten();
+        let stored = match &stage.route {
+            Route::Replicated { .. } => stored.take(1).sum(),
+            _ => stored.sum(),
+        };
         links.iter_mut().for_each(|(_, held)| tell_of_insert(held));
         self.put_back(links);
         if let (Route::Replicated { .. }, Some((_, others))) = (&stage.route, nodes.split_first()) {
@@ -224,7 +232,7 @@ impl Session {
             Some(copyfmt::renumber(error, name, |sent| row(node, sent)))
         });
         let first = failures.min_by_key(|error| copyfmt::line_of(error, name).unwrap_or(u64::MAX));
-        first.map_or(Ok(batch.rows), Err)
+        first.map_or(Ok(stored), Err)
     }
 
     async fn insert_batch(
@@ -404,11 +412,14 @@ fn value_at(body: &[u8], index: usize) -> Result<Option<&[u8]>> {
 
 /// The user wrote INSERT; that the rows went by COPY is our business.
 pub(crate) fn without_copy_context(error: PgError) -> PgError {
-    let context = error.text(pgerror::field::WHERE).into_owned();
-    match context.rsplit_once('\n') {
+    let context = error.get(pgerror::field::WHERE).unwrap_or_default();
+    match context.iter().rposition(|byte| *byte == b'\n') {
         // What a trigger says comes from within it.
-        Some((within, last)) if last.starts_with("COPY ") => error.with(pgerror::field::WHERE, within.to_owned()),
-        None if context.starts_with("COPY ") => error.without(pgerror::field::WHERE),
+        Some(end) if context[end + 1..].starts_with(b"COPY ") => {
+            let within = context[..end].to_vec();
+            error.with(pgerror::field::WHERE, within)
+        }
+        None if context.starts_with(b"COPY ") => error.without(pgerror::field::WHERE),
         _ => error,
     }
 }
@@ -435,11 +446,23 @@ pub(crate) fn rename(error: PgError, target: &catalog::Relation) -> PgError {
     rename_from(error, "loxo_stage", target)
 }
 
+/// A text in the client's encoding with another name in it.
+fn replaced(text: &[u8], from: &str, to: &str) -> Vec<u8> {
+    let (mut out, mut rest) = (Vec::with_capacity(text.len()), text);
+    while let Some(at) = rest.windows(from.len()).position(|bytes| bytes == from.as_bytes()) {
+        out.extend_from_slice(&rest[..at]);
+        out.extend_from_slice(to.as_bytes());
+        rest = &rest[at + from.len()..];
+    }
+    out.extend_from_slice(rest);
+    out
+}
+
 fn rename_from(error: PgError, stage: &str, target: &catalog::Relation) -> PgError {
     let mut error = error;
     for code in [pgerror::field::MESSAGE, pgerror::field::TABLE, pgerror::field::WHERE] {
-        if error.get(code).is_some() {
-            let text = error.text(code).replace(stage, &target.name);
+        if let Some(text) = error.get(code) {
+            let text = replaced(text, stage, &target.name);
             error = error.with(code, text);
         }
     }

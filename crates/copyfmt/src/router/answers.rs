@@ -5,6 +5,7 @@ use pgerror::{PgError, SqlState, field};
 use super::{Conversion, Current, Router};
 use crate::context::{self, Place};
 use crate::options::Format;
+use crate::scan::Eol;
 use crate::spec::Output;
 
 /// Spellings remembered for each column; a date in words often comes again.
@@ -18,6 +19,11 @@ impl Router {
         self.remember(value);
         let Some(current) = &mut self.current else { return };
         debug_assert!(current.waiting, "a value was supplied that nobody asked for");
+        if current.is_header {
+            current.waiting = false;
+            self.header_text = Some(value.unwrap_or_default().to_vec());
+            return;
+        }
         let column = &self.columns[current.column];
         current.waiting = false;
         current.column += 1;
@@ -37,7 +43,7 @@ impl Router {
     /// Keeps a conversion of a text for the next time.
     fn remember(&mut self, value: Option<&[u8]>) {
         let Some(current) = self.current else { return };
-        if self.options.format == Format::Binary {
+        if self.options.format == Format::Binary || current.is_header {
             return;
         }
         let Some(text) = self.text_value(current.column, self.line_of(&current)).map(<[u8]>::to_vec) else {
@@ -94,22 +100,42 @@ impl Router {
 
     /// Adds the CONTEXT of the value being converted.
     fn at_value(&self, error: PgError, current: &Current) -> PgError {
-        let column = &self.columns[current.column];
+        let name = || &self.columns[current.column].name;
         let place = match self.options.format {
-            Format::Binary => Place::Column(&column.name),
-            _ => Place::Value(&column.name, self.text_value(current.column, self.line_of(current))),
+            _ if current.is_header => Place::Line,
+            Format::Binary => Place::Column(name()),
+            _ => Place::Value(name(), self.text_value(current.column, self.line_of(current))),
         };
         let own = context::describe(&self.relation, self.line, place);
         let inner = error.get(field::WHERE).map(|w| [w, b"\n"].concat()).unwrap_or_default();
         error.with(field::WHERE, [inner, own].concat())
     }
 
-    /// In raw mode a row with a bad key may have an error that PostgreSQL would have met before (an earlier column, a
-    /// quote that is not closed): a datanode gets the row, so that its word can go first.
+    /// A row with a bad key that is forwarded as it came may have an error that PostgreSQL would have met before (an earlier
+    /// column, a quote that is not closed): a datanode gets the row, so that its word can go first.
     pub(super) fn forward_refused(&mut self, outputs: &mut [Vec<u8>]) {
-        if let (Output::Raw, Some(current)) = (self.output, self.current) {
-            self.current = None;
-            self.append_raw(0, &current, outputs);
+        let current = self.current.filter(|current| !current.is_header);
+        match (self.options.format, self.output, current) {
+            (Format::Binary, _, Some(current)) => self.forward_tuple(&current, outputs),
+            (Format::Binary, _, None) => self.forward_cut(outputs),
+            (_, Output::Raw, Some(current)) => self.append_raw(0, &current, outputs),
+            _ => return,
+        }
+        self.current = None;
+    }
+
+    /// The line as it came. The datanode counts quoted newlines as we do, but for its first line it does not know the
+    /// newline style yet.
+    pub(super) fn append_raw(&mut self, dest: usize, current: &Current, outputs: &mut [Vec<u8>]) {
+        outputs[dest].extend_from_slice(self.line_of(current));
+        // The last line of the input may have no newline; then it is the last for its datanode too.
+        if current.at.next > current.at.content {
+            outputs[dest].extend_from_slice(self.scanner.eol.bytes());
+        }
+        let knows_eol = self.scanner.eol == Eol::Lf && self.log.lines_sent(dest) > 0;
+        let quoted = if knows_eol { current.quoted_lf } else { current.quoted_cr };
+        for before_last in (0..=u64::from(quoted)).rev() {
+            self.log.add(dest, self.line.saturating_sub(before_last));
         }
     }
 

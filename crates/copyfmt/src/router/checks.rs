@@ -1,49 +1,83 @@
 //! Checks of names: the header line, and the columns that options name.
 
-use pgerror::{PgError, Result, SqlState};
+use pgerror::{PgError, Result, SqlState, field};
 
-use super::{Column, Current, Router};
+use super::{Column, Conversion, Current, Progress, Router};
 use crate::CopyOptions;
 use crate::context::{self, Place};
 use crate::fields::Fields;
 use crate::options::{ForceColumns, Header};
 use crate::scan::bad_format;
+use crate::utf8::Encoding;
+
+const TEXT_OID: u32 = 25;
 
 impl Router {
-    pub(super) fn check_header(&mut self, current: &Current) -> Result<()> {
+    /// The first line has been found, and it is the header.
+    pub(super) fn read_header(&mut self, current: Current) -> Result<Progress> {
+        if self.encoding == Encoding::Other && !self.line_of(&current).is_ascii() {
+            self.current = Some(current);
+            return Ok(Progress::Row);
+        }
+        self.check_header(&current, None)?;
+        self.input.leave(current.at);
+        Ok(Progress::Other)
+    }
+
+    /// A header that the server has to read first: gives what to ask, or checks the answer.
+    pub(super) fn take_header(&mut self, current: &mut Current) -> Result<Option<Conversion>> {
+        if let Some(text) = self.header_text.take() {
+            self.current = None;
+            self.check_header(current, Some(&text))?;
+            self.input.leave(current.at);
+            return Ok(None);
+        }
+        current.waiting = true;
+        self.current = Some(*current);
+        Ok(Some(Conversion {
+            column: 0,
+            type_oid: TEXT_OID,
+            type_modifier: -1,
+            value: Some(self.line_of(current).to_vec()),
+            is_check: false,
+            is_binary: false,
+            is_foreign: true,
+        }))
+    }
+
+    /// `converted`: the line in the server's encoding, if that is another one.
+    fn check_header(&self, current: &Current, converted: Option<&[u8]>) -> Result<()> {
         if self.options.header != Header::Match {
             return Ok(());
         }
-        let mut fields = std::mem::take(&mut self.fields);
         let line = self.line_of(current);
-        let result = fields
-            .split(line, &self.options, self.encoding, usize::MAX)
-            .and_then(|()| self.compare_header(&fields, line))
-            .map_err(|e| context::add(e, &self.relation, self.line, Place::Text(line)));
-        self.fields = fields;
-        result
+        self.compare_header(line, converted).map_err(|e| context::add(e, &self.relation, self.line, Place::Text(line)))
     }
 
-    fn compare_header(&self, fields: &Fields, line: &[u8]) -> Result<()> {
-        let (count, expected) = (fields.len(), self.columns.len());
+    fn compare_header(&self, line: &[u8], converted: Option<&[u8]>) -> Result<()> {
+        let (mut fields, mut names) = (Fields::default(), Fields::default());
+        fields.split(line, &self.options, self.encoding, usize::MAX)?;
+        let encoding = if self.encoding == Encoding::Other { Encoding::Utf8 } else { self.encoding };
+        names.split(converted.unwrap_or(line), &self.options, encoding, usize::MAX)?;
+        let (count, expected) = (names.len(), self.columns.len());
         if count != expected {
             return Err(bad_format(format!("wrong number of fields in header line: got {count}, expected {expected}")));
         }
-        for (index, column) in self.columns.iter().enumerate() {
-            let got = fields.get(index, line);
-            if got == Some(column.name.as_bytes()) {
-                continue;
-            }
-            let got = match got {
-                Some(name) => format!("got \"{}\"", String::from_utf8_lossy(name)),
-                None => format!("got null value (\"{}\")", self.options.null),
-            };
-            let (number, name) = (index + 1, &column.name);
-            return Err(bad_format(format!(
-                "column name mismatch in header line field {number}: {got}, expected \"{name}\""
-            )));
+        let differs = |index: usize, name: &str| names.get(index, converted.unwrap_or(line)) != Some(name.as_bytes());
+        match self.columns.iter().enumerate().find(|(index, column)| differs(*index, &column.name)) {
+            Some((index, column)) => Err(self.other_name(index, &column.name, fields.get(index, line))),
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    fn other_name(&self, index: usize, name: &str, got: Option<&[u8]>) -> PgError {
+        let mut message = format!("column name mismatch in header line field {}: got ", index + 1).into_bytes();
+        match got {
+            Some(got) => message.extend([b"\"", got, b"\""].concat()),
+            None => message.extend_from_slice(format!("null value (\"{}\")", self.options.null).as_bytes()),
+        }
+        message.extend_from_slice(format!(", expected \"{name}\"").as_bytes());
+        bad_format("").with(field::MESSAGE, message)
     }
 }
 

@@ -1,11 +1,14 @@
 //! Binary input: tuples instead of lines.
 
-use pgerror::{PgError, Result};
+use pgerror::{PgError, Result, field};
 
 use super::{Conversion, Current, Progress, Router};
 use crate::binary::{BinaryError, BinaryItem, tuple_fields};
 use crate::context::{self, Place};
 use crate::scan::bad_format;
+
+/// A length that no value has.
+const NO_SIZE: i32 = -2;
 
 impl Router {
     /// Finds the next tuple of a binary COPY.
@@ -22,7 +25,8 @@ impl Router {
             BinaryItem::Tuple(_) => {
                 self.line += 1;
                 self.row.clear();
-                self.current = Some(Current { at, column: 0, waiting: false, quoted_lf: 0, quoted_cr: 0 });
+                self.current =
+                    Some(Current { at, column: 0, waiting: false, is_header: false, quoted_lf: 0, quoted_cr: 0 });
                 return Ok(Progress::Row);
             }
         }
@@ -38,6 +42,43 @@ impl Router {
         }
         self.done = self.input.is_finished();
         Ok(if self.done { Progress::Other } else { Progress::NeedInput })
+    }
+
+    /// A row whose key is wrong: a datanode gets it, whose word about it goes first.
+    pub(super) fn forward_tuple(&mut self, current: &Current, outputs: &mut [Vec<u8>]) {
+        outputs[0].extend_from_slice(self.line_of(current));
+        self.log.add(0, self.line);
+    }
+
+    /// A row that ends before its time: a datanode gets the values before that, of which one may be wrong, and then something
+    /// that it refuses at the same place.
+    pub(super) fn forward_cut(&mut self, outputs: &mut [Vec<u8>]) {
+        let (values, bytes) = self.splitter.values_read();
+        if values > 0 {
+            outputs[0].extend_from_slice(&self.input.unfinished()[..bytes]);
+            outputs[0].extend_from_slice(&NO_SIZE.to_be_bytes());
+            self.log.add(0, self.line + 1);
+            self.is_cut = true;
+        }
+    }
+
+    /// Is this error, of a datanode that has read the values before `own`, only the one that [`Router::step`] gave it?
+    pub fn is_of_cut(&self, error: &PgError, own: &PgError) -> bool {
+        self.is_cut && error.get(field::WHERE) == own.get(field::WHERE)
+    }
+
+    /// The input failed before its end.
+    pub(super) fn while_reading_tuple(&mut self, error: PgError, outputs: &mut [Vec<u8>]) -> PgError {
+        if !self.splitter.is_in_tuples() {
+            return error;
+        }
+        self.forward_cut(outputs);
+        let (values, bytes) = self.splitter.values_read();
+        let place = match self.columns.get(values).filter(|_| bytes > 0) {
+            Some(column) => Place::Column(&column.name),
+            None => Place::Line,
+        };
+        context::add(error, &self.relation, self.line + 1, place)
     }
 
     /// Errors of the header come before PostgreSQL has a context.

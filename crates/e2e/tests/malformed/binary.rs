@@ -47,6 +47,10 @@ pub(crate) fn cases() -> Vec<Case> {
             add(&format!("key{type_number}"), "(k, x)", key(bytes));
         }
     }
+    add("strict", "(k, v)", [HEADER, b"\0\x02\0\0\0\x04\0\0\0\x01\0\0\0\x09too long"].concat());
+    add("strict", "(v, k)", [HEADER, b"\0\x02\0\0\0\x08too long\0\0\0\x09"].concat());
+    add("felt", "(m, k)", [HEADER, b"\0\x02\0\0\0\x04glad\0\0\0\x09"].concat());
+    add("felt", "(m, k)", [HEADER, b"\0\x02\0\0\0\x04glad\0\0\0\x01\0"].concat());
     add("strict", "(k, v)", key(b"too long for v"));
     add("strict", "(k, v)", [HEADER, &tuple(&[Some(&1i32.to_be_bytes()), None]), END].concat());
     add("strict", "(k, v)", [HEADER, &tuple(&[None, Some(b"v")]), END].concat());
@@ -103,6 +107,13 @@ fn frames() -> Vec<Vec<u8>> {
         b"\0\x04\x3f\xff\xff\xff",
         b"\0\x04\x3f\xff\xff\xfe",
         b"\0\x04\0\0\0\x04\0\0\0\x01\x3f\xff\xff\xff",
+        // Wrong values before the cut.
+        b"\0\x04\0\0\0\x02\0\x01\0\0",
+        b"\0\x04\0\0\0\x04\0\0\0\x01\0\0\0\x01\xff\0\0\0\x0c\0",
+        b"\0\x04\0\0\0\x04\0\0\0\x01\0\0\0\x01\xff\xff\xff\xff\xfe",
+        b"\0\x04\0\0\0\x04\0\0\0\x01\0\0\0\x02a\0\x7f\xff\xff\xff",
+        b"\0\x04\0\0\0\x04\0\0\0\x01\xff\xff\xff\xff\0\0\0\x01a\0\0",
+        b"\0\x04\xff\xff\xff\xff\0\0\0\x01a\xff\xff\xff\xff\0\0\0\x04\0",
         b"\xff\xff\0",
         b"\xff\xff\xff\xff",
         b"\xff\xff\n",

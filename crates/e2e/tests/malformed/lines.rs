@@ -48,6 +48,8 @@ const TEXT: &[Line] = &[
     ("(HEADER)", b""),
     ("(HEADER)", b"\\.\n1\ta\t1\t\\N\n"),
     ("(HEADER)", b"k\r\n1\ta\t1\t\\N\n"),
+    ("(HEADER MATCH, ENCODING 'LATIN1')", b"k\tv\\x00\tn\td\n"),
+    ("(HEADER MATCH, ENCODING 'LATIN1')", b"k\\xff\tv\tn\td\n"),
     ("(HEADER MATCH)", b""),
     ("(HEADER MATCH)", b"k\tv\tn\td\nx\ta\t1\t\\N\n"),
     ("(HEADER MATCH)", b"k\tv\td\tn\n"),
@@ -150,6 +152,9 @@ const CSV: &[Line] = &[
     ("", b"1,a,1,\n2,\"x\ny\",1,\n3,\xe4,1,\n"),
     ("", b"\xef\xbb\xbf1,a,1,\n"),
     ("", b"\xef\xbb\xbf\"1\",a,1,\n"),
+    ("", b"1,\"a\n\r\xff\",1,\n"),
+    ("", b"1,\"a\r\r\0\",1,\n"),
+    (", HEADER", b"\"k\r\n\r\xc3"),
     (", HEADER", b"\xef\xbb\xbfk,v,n,d\n1,a,1,\n"),
     (", HEADER", b"\"k\nv\",n,d\n1,a,1,\nx,a,1,\n"),
     (", HEADER", b"\"k,v,n,d\n1,a,1,\nx,a,1,\n"),
@@ -198,6 +203,8 @@ pub(crate) fn cases() -> Vec<Case> {
     cases.extend(late());
     cases.extend(huge());
     cases.extend(encodings());
+    cases.extend(foreign_headers());
+    cases.extend(markers_in_files());
     cases
 }
 
@@ -297,6 +304,35 @@ fn encodings() -> Vec<Case> {
         cases.push(Case::new("felt", format!("COPY felt FROM STDIN (FORMAT csv, ENCODING '{encoding}')"), data));
     }
     cases
+}
+
+/// Header lines and names in other encodings than the server's.
+fn foreign_headers() -> Vec<Case> {
+    let inputs: &[(&str, &str, &str, &[u8])] = &[
+        ("t", "EUC_TW", "HEADER", b"k,\xf0\x8f,n,d\n1,a,1,\n"),
+        ("t", "EUC_TW", "HEADER MATCH", b"k,\xf0\x8f,n,d\n1,a,x,\n"),
+        ("t", "EUC_JP", "HEADER MATCH", b"k,v\xa4\xa2,n,d\n1,a,1,\n"),
+        ("t", "LATIN1", "HEADER", b"k,v\xe4,n,d\n1,a,x,\n"),
+        ("umlauts", "LATIN1", "HEADER MATCH", b"k,gr\xf6\xdfe\n1,\xe4\n"),
+        ("umlauts", "LATIN1", "HEADER", b"k,v\n1,\xe4\nx,\xe4\n"),
+        ("t", "SJIS", "HEADER", b"k,v\n1,\x83\x5c\n"),
+        ("t", "SHIFT_JIS_2004", "HEADER", b"k,v\n1,\x83\\,x,\n"),
+        ("umlauts", "WIN1252", "HEADER", b"k,v\n1,\x81\n"),
+    ];
+    let case = |(table, encoding, header, data): &(&str, &str, &str, &[u8])| {
+        let mut case = Case::new(table, format!("COPY {table} FROM STDIN (FORMAT csv, {header})"), data);
+        case.settings.push(format!("client_encoding = '{encoding}'"));
+        case
+    };
+    inputs.iter().map(case).collect()
+}
+
+/// In a file a marker behind a row's text does not end the input, but behind a header's it does.
+fn markers_in_files() -> Vec<Case> {
+    let inputs: &[&[u8]] =
+        &[b"k\tv\tn\td\\.\n1\ta\t1\t\\N\n", b"k\\.\n\\.\n", b"k\tv\n1\ta\t1\t\\N\\.\n2\tb\t1\t\\N\n"];
+    let case = |data| Case { from_file: true, ..Case::new("t", "COPY t FROM STDIN (HEADER)", data) };
+    inputs.iter().map(case).collect()
 }
 
 /// The option's encoding is another than the session's.

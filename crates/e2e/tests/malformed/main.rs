@@ -30,12 +30,21 @@ struct Case {
     frame_bytes: usize,
     /// `SET` before it.
     settings: Vec<String>,
+    /// Only a server's file shows it.
+    from_file: bool,
 }
 
 impl Case {
     fn new(table: &str, sql: impl Into<String>, data: impl AsRef<[u8]>) -> Self {
         let data = data.as_ref().to_vec();
-        Self { table: table.to_owned(), sql: sql.into(), data, frame_bytes: usize::MAX, settings: Vec::new() }
+        Self {
+            table: table.to_owned(),
+            sql: sql.into(),
+            data,
+            frame_bytes: usize::MAX,
+            settings: Vec::new(),
+            from_file: false,
+        }
     }
 }
 
@@ -58,6 +67,7 @@ const TYPES: &[&str] = &[
     "CREATE FUNCTION public.watch() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
      IF NEW.v = 'bad' THEN RAISE EXCEPTION 'a bad row: %', NEW.k USING HINT = 'Write another.'; END IF; \
      IF NEW.v = 'skip' THEN RETURN NULL; END IF; \
+     IF NEW.v = 'say' THEN RAISE NOTICE 'a row: %', NEW.k; END IF; \
      IF NEW.v = 'fix' THEN NEW.n := 1; END IF; RETURN NEW; END $$",
 ];
 
@@ -181,7 +191,7 @@ fn run_case(client: &mut Client, case: &Case, turn: usize, dir: &TempDir) -> Res
     if in_block {
         client.run("BEGIN")?;
     }
-    let in_file = turn % 11 == 5 && case.sql.contains("FROM STDIN") && !case.data.is_empty();
+    let in_file = (case.from_file || turn % 11 == 5) && case.sql.contains("FROM STDIN") && !case.data.is_empty();
     let sql = match in_file {
         true => case.sql.replacen("STDIN", &format!("'{}'", dir.write("copy.data", &case.data)?.display()), 1),
         false => case.sql.clone(),

@@ -42,6 +42,7 @@ pub(crate) const TABLES: &[Table] = &[
     ("deferred", "k int, v text, UNIQUE (k) DEFERRABLE INITIALLY DEFERRED", &["HASH (k)", "REPLICATION"]),
     ("late", "k int, v text", &["HASH (k)", "REPLICATION"]),
     ("single", "k int", &["HASH (k)", "REPLICATION", "ROUNDROBIN"]),
+    ("umlauts", "k int, größe text", &["HASH (k)", "HASH (größe)", "REPLICATION"]),
     ("Odd \"name\", line 3", "\"the key\" int, \"Value\" date", &["HASH (\"the key\")", "ROUNDROBIN"]),
 ];
 
@@ -132,6 +133,7 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("watched", "FROM STDIN", "1\ta\t1\n2\tbad\t1\n"),
     ("watched", "FROM STDIN", "1\ta\t1\n2\tskip\t-1\n3\tb\t-1\n"),
     ("watched", "FROM STDIN", "1\ta\t1\n2\tfix\t-1\n3\tskip\tx\n"),
+    ("watched", "FROM STDIN", "1\tsay\t1\n2\ta\t-1\n3\tsay\t1\n4\tsay\t1\n5\tsay\t1\n"),
     ("watched", "FROM STDIN (FORMAT csv)", "1,\"a\n\",1\n2,bad,1\n"),
     ("by_domain", "FROM STDIN", "1\ta\t1\n2\tabc\t2\n3\tab \t3\n"),
     ("by_domain", "FROM STDIN", "1\ta\t1\n0\tb\t1\n"),
@@ -160,6 +162,7 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("temporary", "(k, k) FROM STDIN (nonsense)", ""),
     ("temporary", "FROM STDIN (nonsense)", ""),
     ("temporary", "FROM STDIN WHERE nope", ""),
+    ("keyed", "FROM STDIN (ENCODING 'GBK')", "1\ta\n2\tskip\n3\tskip\n4\tb\n"),
     ("keyed", "FROM STDIN", "1\ta\n2\tbad\n1\tb\n"),
     ("keyed", "FROM STDIN", "1\ta\n1\tb\n2\tbad\n"),
     ("keyed", "FROM STDIN", "1\ta\n1\tb\nx\tb\n"),
