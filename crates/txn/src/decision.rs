@@ -17,7 +17,10 @@
 //! Whoever may commit may decide, but only for himself: nobody writes the table but `loxo.announce()`, and that writes no
 //! gid but one with the id of the transaction that calls it. So a gid is no secret.
 //!
-//! The rows are small (one insert in the same round trip that fetches the xid) and short-lived: recovery deletes them
+//! It need not be there before the others are prepared: as long as the commit point's transaction runs nobody ends them, and it ends
+//! with the row or without. (While it waits for a newer generation they wait with it, [`REGISTRATION_MAX`] at most.)
+//!
+//! The rows are small (one insert, while the others are prepared) and short-lived: recovery deletes them
 //! once no node holds a prepared transaction of that gid ([`crate::recovery`]).
 
 use std::time::Duration;
