@@ -23,7 +23,7 @@ use crate::{cpu, sql};
 
 mod report;
 
-pub use report::InsertReport;
+pub use report::{InsertReport, InsertScaling};
 use report::{Line, Side};
 
 /// Rows of a transaction.
@@ -125,7 +125,8 @@ async fn measure(options: &InsertOptions, target: &Target) -> Result<InsertRepor
     for server in [&bench.direct, &bench.cluster] {
         server.drop_tables().await?;
     }
-    Ok(InsertReport { options: options.clone(), version: bench.version.clone(), lines })
+    let datanodes = bench.cluster.postmasters.len();
+    Ok(InsertReport { options: options.clone(), version: bench.version.clone(), datanodes, lines })
 }
 
 /// One of the two sides.
@@ -192,17 +193,16 @@ impl<'a> Bench<'a> {
         }
         let connect = (0..self.options.clients).map(|number| Writer::connect(server, u64::from(number), shape, spread));
         let mut writers = try_join_all(connect).await?;
-        let (servers, coordinators) =
-            (cpu::tree_seconds(&server.postmasters)?, cpu::tree_seconds(&server.coordinators)?);
+        let before = server.processor_seconds()?;
         let begin = Instant::now();
         let until = begin + Duration::from_secs(u64::from(self.options.seconds));
         let counts = try_join_all(writers.iter_mut().map(|writer| writer.write_until(until))).await?;
         let seconds = begin.elapsed().as_secs_f64();
         let rows = ROWS * counts.iter().sum::<u64>();
         side.rows_per_second.push(rows as f64 / seconds);
-        let micros = |before: f64, after: f64| (after - before) * 1e6 / rows.max(1) as f64;
-        side.server_micros.push(micros(servers, cpu::tree_seconds(&server.postmasters)?));
-        side.coordinator_micros.push(micros(coordinators, cpu::tree_seconds(&server.coordinators)?));
+        let after = server.processor_seconds()?;
+        let used = after.iter().zip(&before).map(|(after, before)| (after - before) * 1e6 / rows.max(1) as f64);
+        side.add_micros(&used.collect::<Vec<_>>(), server.postmasters.len());
         let stored = sql::number(&server.client, "SELECT count(*) FROM bench_insert").await?;
         match stored == rows {
             true => Ok(()),
@@ -212,6 +212,12 @@ impl<'a> Bench<'a> {
 }
 
 impl Server {
+    /// Of each postmaster with its backends, then of each coordinator and gtm.
+    fn processor_seconds(&self) -> Result<Vec<f64>> {
+        let roots: Vec<u32> = self.postmasters.iter().chain(&self.coordinators).copied().collect();
+        cpu::each_seconds(&roots)
+    }
+
     async fn make_tables(&self, clause: &str) -> Result<()> {
         self.drop_tables().await?;
         sql::run(&self.client, &format!("CREATE TABLE bench_insert ({COLUMNS}) {clause}")).await?;

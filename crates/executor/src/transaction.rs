@@ -3,6 +3,7 @@
 use catalog::NodeId;
 use pgerror::{PgError, Result, SqlState};
 use pgproto::TransactionStatus;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use txn::Participant;
 
@@ -12,6 +13,9 @@ use crate::session::{Mode, Session};
 
 /// Longest wait of a schema change for a gtm that is away.
 const GTM_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Nodes with something to commit, and the ids of their transactions where they are known.
+type Writers = BTreeMap<NodeId, Option<u64>>;
 
 impl Session {
     /// Commits the block on all its nodes or on none. A failed block is rolled back, as COMMIT does in PostgreSQL; gives
@@ -97,7 +101,7 @@ impl Session {
                 if self.defers_constraints() {
                     self.broadcast(&nodes, "SET CONSTRAINTS ALL IMMEDIATE").await?;
                 }
-                nodes.clone()
+                nodes.iter().map(|node| (*node, None)).collect()
             }
             _ => self.writers(&nodes).await?,
         };
@@ -112,7 +116,8 @@ impl Session {
             .map(|(node, held)| Participant {
                 node: node.0,
                 connection: &mut held.link.connection,
-                wrote: writers.contains(node),
+                wrote: writers.contains_key(node),
+                xid: writers.get(node).copied().flatten(),
             })
             .collect();
         let at = participants.iter().position(|participant| participant.node == commit_point.0).unwrap_or(0);
@@ -145,8 +150,8 @@ impl Session {
         Ok(())
     }
 
-    /// Which nodes have something to commit. They are asked, since any function may have written.
-    async fn writers(&mut self, nodes: &[NodeId]) -> Result<Vec<NodeId>> {
+    /// Which nodes have something to commit, and in which transactions of theirs. They are asked, since any function may have written.
+    async fn writers(&mut self, nodes: &[NodeId]) -> Result<Writers> {
         for node in nodes {
             self.link(*node)?.ask_whether_wrote();
         }
@@ -155,24 +160,25 @@ impl Session {
             held.skip_preamble().await?;
             let (rows, _) = held.link.connection.read_rows().await?;
             held.asked_whether_wrote = false;
+            let xid = rows.first().and_then(|row| row.first()?.as_deref()).map(transaction_id).transpose()?;
             // What cannot be prepared, a cursor WITH HOLD say, must not be done before it is decided.
-            let wrote = held.temp || rows.first().and_then(|row| row.first()?.as_deref()) == Some(b"t");
-            Ok::<_, PgError>(wrote.then_some(*node))
+            let wrote = held.temp || xid.is_some();
+            Ok::<_, PgError>(wrote.then_some((*node, xid)))
         });
         let answers = futures_util::future::join_all(work).await;
         answers.into_iter().filter_map(Result::transpose).collect()
     }
 
     /// The participant that commits without being prepared: one that cannot be prepared, if there is one.
-    fn commit_point(&self, nodes: &[NodeId], writers: &[NodeId]) -> Result<NodeId> {
+    fn commit_point(&self, nodes: &[NodeId], writers: &Writers) -> Result<NodeId> {
         let unpreparable: Vec<NodeId> = self
             .held
             .iter()
-            .filter(|(node, held)| held.temp && writers.contains(node))
+            .filter(|(node, held)| held.temp && writers.contains_key(node))
             .map(|(node, _)| *node)
             .collect();
         match unpreparable.as_slice() {
-            [] => Ok(writers.first().or(nodes.first()).copied().unwrap_or(self.home)),
+            [] => Ok(writers.keys().next().or(nodes.first()).copied().unwrap_or(self.home)),
             [one] => Ok(*one),
             _ => Err(PgError::unsupported("a transaction with temporary objects on several nodes")),
         }
@@ -189,7 +195,12 @@ impl Session {
             };
             held.preamble = 0;
             if settled {
-                participants.push(Participant { node: node.0, connection: &mut held.link.connection, wrote: true });
+                participants.push(Participant {
+                    node: node.0,
+                    connection: &mut held.link.connection,
+                    wrote: true,
+                    xid: None,
+                });
             }
         }
         txn::rollback(&mut participants).await;
@@ -269,6 +280,11 @@ impl Session {
         }
         Ok(loaded)
     }
+}
+
+fn transaction_id(value: &[u8]) -> Result<u64> {
+    let number = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+    number.ok_or_else(|| PgError::internal("a datanode's transaction id is not a number"))
 }
 
 pub(crate) fn unresolved_warning(nodes: &[u16]) -> Option<pgproto::Frame> {

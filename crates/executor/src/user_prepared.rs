@@ -67,7 +67,12 @@ impl Session {
             .held
             .iter_mut()
             .filter(|(_, held)| held.begun)
-            .map(|(node, held)| Participant { node: node.0, connection: &mut held.link.connection, wrote: true })
+            .map(|(node, held)| Participant {
+                node: node.0,
+                connection: &mut held.link.connection,
+                wrote: true,
+                xid: None,
+            })
             .collect();
         let result =
             user_prepared::prepare(&mut participants, &mut registry.connection, self.home.0, &registration, &tools)
@@ -92,7 +97,12 @@ impl Session {
                 let mut links = self.links_to(&found.nodes).await?;
                 let mut participants: Vec<Participant<'_>> = links
                     .iter_mut()
-                    .map(|(node, link)| Participant { node: *node, connection: &mut link.connection, wrote: true })
+                    .map(|(node, link)| Participant {
+                        node: *node,
+                        connection: &mut link.connection,
+                        wrote: true,
+                        xid: None,
+                    })
                     .collect();
                 let registry = &mut registry.connection;
                 let outcome = user_prepared::finish(&found, name, end, registry, &mut participants, &tools).await;

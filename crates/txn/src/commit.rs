@@ -2,15 +2,15 @@
 //!
 //! ```text
 //!              commit point                      other writers                     readers
-//!              INSERT decision, get xid ─ gid ─>                                   COMMIT
-//!                                                PREPARE TRANSACTION gid
+//!              INSERT decision                   PREPARE TRANSACTION gid           COMMIT
 //!  gate ──────────────────────────────────────────────────────────────────
 //!              COMMIT  (the decision)       <─── all prepared
 //!                                                COMMIT PREPARED gid
 //!  ────────────────────────────────────────────────────────────────────────
 //! ```
 //!
-//! Each row of the picture runs on all its nodes at once. With one writer there is only its COMMIT, as on one PostgreSQL, in
+//! Each row of the picture runs on all its nodes at once; the gid names the transaction at the commit point, whose id is known
+//! before ([`Participant::xid`]). With one writer there is only its COMMIT, as on one PostgreSQL, in
 //! the gate ([`crate::gate`]) too. A commit that loses a node leaves the gate, by way of a report to the gtm, before it tries further.
 //! A PREPARE in a failed transaction, or outside of one, gives no error but the tag `ROLLBACK`, so tags are checked.
 
@@ -22,9 +22,9 @@ use pgproto::backend::{self, tag};
 use pgproto::{ConnectOptions, Connection, TransactionStatus};
 
 use crate::control_point;
-use crate::decision::{self, Announced, Fate};
+use crate::decision::{self, Fate, HARDEN};
 use crate::gate::Pass;
-use crate::gid::{Gid, GidSource};
+use crate::gid::{Gid, GidSource, Kind};
 use crate::gtm::GtmClient;
 use crate::interrupt::Interrupt;
 
@@ -44,6 +44,8 @@ pub struct Participant<'a> {
     /// Has the transaction written here, or taken locks that only a writer takes (row locks, advisory locks, LOCK TABLE)? If
     /// false, this node's transaction may end before the decision.
     pub wrote: bool,
+    /// Its `pg_current_xact_id()`, if that has been asked for; a commit point is asked for it otherwise.
+    pub xid: Option<u64>,
 }
 
 /// What a commit needs beside its participants.
@@ -72,7 +74,8 @@ pub struct Outcome {
 
 /// Commits on all participants or on none. `commit_point` is the index of the participant to decide if it wrote (else the
 /// first writer is); it alone may have used temporary objects. Deferred constraints are better checked before, on all nodes:
-/// here the check may wait for rows of a transaction that waits for this one at the gate, which takes [`crate::gate::HOLD`] to end.
+/// here the check may wait for rows of a transaction that waits for this one, prepared somewhere or at the gate, which takes
+/// [`crate::gate::HOLD`] or more to end.
 ///
 /// Errors: the datanode's own error if it refused (everything is then rolled back); 08006 if a connection broke before
 /// the decision (rolled back); that of an interrupt before the decision (rolled back); 57P03 if this coordinator was fenced out and no gtm has registered it since (rolled back); 40003
@@ -110,7 +113,7 @@ pub async fn rollback(participants: &mut [Participant<'_>]) {
 
 /// Why this writer cannot commit, known without asking it.
 pub(crate) fn unfit(participant: &Participant<'_>) -> Option<PgError> {
-    let Participant { node, connection, wrote } = participant;
+    let Participant { node, connection, wrote, .. } = participant;
     if !wrote {
         return None;
     }
@@ -191,9 +194,8 @@ async fn commit_several<'c>(
     mut others: Vec<&mut Participant<'c>>,
     tools: &CommitTools<'_>,
 ) -> Result<Outcome> {
-    let announced = decision::announce(decider.connection, decider.node, tools).await;
-    let Announced { gid, hardened } = match announced {
-        Ok(announced) => announced,
+    let gid = match name(decider, tools).await {
+        Ok(gid) => gid,
         Err(error) => {
             abort(decider, others.into_iter().map(|p| (p, false)), None).await;
             return Err(error);
@@ -201,9 +203,10 @@ async fn commit_several<'c>(
     };
     control_point!("before-prepare");
     let nodes_of_others: Vec<u16> = others.iter().map(|p| p.node).collect();
-    let answers = join_all(others.iter_mut().map(|p| prepare(p, &gid, hardened))).await;
+    let announced = decision::announce(decider.connection, &gid, tools);
+    let (announced, answers) = join(announced, join_all(others.iter_mut().map(|p| prepare(p, &gid)))).await;
     let is_prepared: Vec<bool> = answers.iter().map(|answer| matches!(answer, Answer::Done)).collect();
-    if let Some(error) = worst(nodes_of_others.iter().copied().zip(answers)) {
+    if let Some(error) = announced.err().or_else(|| worst(nodes_of_others.iter().copied().zip(answers))) {
         abort(decider, others.into_iter().zip(is_prepared), Some(&gid)).await;
         return Err(error);
     }
@@ -238,11 +241,18 @@ async fn commit_several<'c>(
     Ok(Outcome { committed: true, unresolved })
 }
 
-async fn prepare(participant: &mut Participant<'_>, gid: &Gid, hardened: bool) -> Answer {
-    // The session asked for weak durability at the commit point, hence here too: a prepared transaction that a failover to
-    // a synchronous standby forgets would break the promise of the others.
-    let before = if hardened { "SET LOCAL synchronous_commit = on; " } else { "" };
-    let sql = format!("{before}PREPARE TRANSACTION '{gid}'");
+/// A name for the transaction that `decider` decides.
+async fn name(decider: &mut Participant<'_>, tools: &CommitTools<'_>) -> Result<Gid> {
+    let xid = match decider.xid {
+        Some(xid) => xid,
+        None => decision::xid(decider.connection).await?,
+    };
+    let (coordinator, counter) = (tools.ids.coordinator(), tools.ids.next_counter());
+    Ok(Gid { kind: Kind::Commit, commit_point: decider.node, xid, coordinator, counter })
+}
+
+async fn prepare(participant: &mut Participant<'_>, gid: &Gid) -> Answer {
+    let sql = format!("{HARDEN}; PREPARE TRANSACTION '{gid}'");
     let answer = command(participant.connection, &sql, "PREPARE TRANSACTION").await;
     control_point!("prepared");
     answer

@@ -8,7 +8,7 @@
 //!   `prepared=abort@2,decided=pause`: `abort` ends the process at once, `pause` says so on stderr and waits for ever, `hold`
 //!   until the file that `LOXO_CONTROL_GO` names is there; `@n` means the n-th visit (1 if absent).
 //!
-//! The points of a commit over several writers, in order: `before-prepare`, `prepared` (once per participant, as its
+//! The points of a commit over several writers, in order: `before-prepare`, `announced` and `prepared` (once per participant, as its
 //! answer comes in), `prepared-all`, `gate-entered` (it has its pass; also with one writer), `decided` (the commit point has
 //! committed), `before-commit-prepared` and `after-commit-prepared` (once per participant), `done`.
 //!

@@ -1,6 +1,6 @@
 //! Where the outcome of a distributed transaction is kept.
 //!
-//! The commit point inserts one row, the gid, into `loxo.decision` in its own transaction, before anyone is prepared. The
+//! The commit point inserts one row, the gid, into `loxo.decision` in its own transaction, while the others are being prepared. The
 //! row is visible exactly if that transaction committed: the decision is an entry of PostgreSQL's commit log, and
 //! the row makes it findable.
 //!
@@ -17,7 +17,10 @@
 //! Whoever may commit may decide, but only for himself: nobody writes the table but `loxo.announce()`, and that writes no
 //! gid but one with the id of the transaction that calls it. So a gid is no secret.
 //!
-//! The rows are small (one insert in the same round trip that fetches the xid) and short-lived: recovery deletes them
+//! It need not be there before the others are prepared: as long as the commit point's transaction runs nobody ends them, and it ends
+//! with the row or without. (While it waits for a newer generation they wait with it, [`REGISTRATION_MAX`] at most.)
+//!
+//! The rows are small (one insert, while the others are prepared) and short-lived: recovery deletes them
 //! once no node holds a prepared transaction of that gid ([`crate::recovery`]).
 
 use std::time::Duration;
@@ -27,6 +30,7 @@ use pgproto::Connection;
 use tokio::time::Instant;
 
 use crate::commit::CommitTools;
+use crate::control_point;
 use crate::gid::{Gid, Kind};
 use crate::user_prepared;
 
@@ -39,36 +43,36 @@ pub const LAYOUT: i32 = 2;
 /// How long a transaction waits for a gtm that registers its coordinator.
 const REGISTRATION_MAX: Duration = Duration::from_secs(10);
 
-/// What an announcement gives.
-pub(crate) struct Announced {
-    pub gid: Gid,
-    /// Was the session's `synchronous_commit` too weak for a decision that others rely on? It is then put right for this
-    /// transaction.
-    pub hardened: bool,
+/// Others rely on what is prepared or decided: a session's weaker setting is put right for this transaction. One that a failover
+/// to a synchronous standby forgets would break the promise of the others.
+pub(crate) const HARDEN: &str = "SELECT pg_catalog.set_config('synchronous_commit', 'on', true) \
+     WHERE pg_catalog.current_setting('synchronous_commit') IN ('off', 'local')";
+
+/// The id of the transaction that is open on a commit point.
+pub(crate) async fn xid(connection: &mut Connection) -> Result<u64> {
+    let rows = connection.query_rows("SELECT pg_catalog.pg_current_xact_id()").await?;
+    let xid = rows.first().and_then(|row| std::str::from_utf8(row.first()?.as_ref()?).ok()?.parse().ok());
+    xid.ok_or_else(|| PgError::internal("the commit point did not tell its transaction id"))
 }
 
-/// Inserts the decision of a transaction on `node` and gives its gid, as soon as this coordinator may decide.
-pub(crate) async fn announce(connection: &mut Connection, node: u16, tools: &CommitTools<'_>) -> Result<Announced> {
-    let (coordinator, counter) = (tools.ids.coordinator(), tools.ids.next_counter());
+/// Inserts the decision that is called `gid` at its commit point, as soon as this coordinator may decide.
+pub(crate) async fn announce(connection: &mut Connection, gid: &Gid, tools: &CommitTools<'_>) -> Result<()> {
+    let Gid { commit_point, xid, coordinator, counter, .. } = *gid;
     // PostgreSQL's bigint has a sign; the bits are the same.
     let bits = coordinator as i64;
     let call = |generation| {
         format!(
-            "SELECT xid, CASE WHEN pg_catalog.current_setting('synchronous_commit') IN ('off', 'local') \
+            "SELECT xid = '{xid}', CASE WHEN pg_catalog.current_setting('synchronous_commit') IN ('off', 'local') \
              THEN pg_catalog.set_config('synchronous_commit', 'on', true) END \
-             FROM loxo.announce({node}::int2, '{bits}'::int8, {counter}, {generation}) AS xid WHERE xid IS NOT NULL"
+             FROM loxo.announce({commit_point}::int2, '{bits}'::int8, {counter}, {generation}) AS xid WHERE xid IS NOT NULL"
         )
     };
-    let rows = under_generation(connection, tools, call).await?;
-    let [Some(xid), hardened] = rows.as_slice() else {
-        return Err(PgError::internal("the commit point did not tell its transaction id"));
-    };
-    let xid = std::str::from_utf8(xid).ok().and_then(|text| text.parse().ok());
-    let xid = xid.ok_or_else(|| PgError::internal("the commit point's transaction id is not a number"))?;
-    Ok(Announced {
-        gid: Gid { kind: Kind::Commit, commit_point: node, xid, coordinator, counter },
-        hardened: hardened.is_some(),
-    })
+    let row = under_generation(connection, tools, call).await?;
+    control_point!("announced");
+    match row.first() {
+        Some(Some(is_ours)) if is_ours.as_ref() == b"t" => Ok(()),
+        _ => Err(PgError::internal("the commit point is in another transaction than it said")),
+    }
 }
 
 /// Returns when the transaction may commit although this coordinator has no lease: no fence can come before its end.

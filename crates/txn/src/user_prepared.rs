@@ -35,7 +35,7 @@ use pgproto::{ConnectOptions, Connection};
 
 use crate::commit::{self, Answer, CommitTools, FINISH_MAX, INQUIRY_MAX, Participant, RETRY_PAUSE};
 use crate::control_point;
-use crate::decision::{self, Fate};
+use crate::decision::{self, Fate, HARDEN};
 use crate::gate::Pass;
 use crate::gid::{GID_BYTES_MAX, Gid, GidSource, Kind};
 
@@ -112,7 +112,7 @@ pub async fn prepare<'c>(
         }
     };
     control_point!("user-registered");
-    let mut registry = Participant { node: registry_node, connection: registry, wrote: true };
+    let mut registry = Participant { node: registry_node, connection: registry, wrote: true, xid: None };
     let answers = join_all(participants.iter_mut().map(|p| prepare_one(p, &gid))).await;
     let is_prepared: Vec<bool> = answers.iter().map(|answer| matches!(answer, Answer::Done)).collect();
     if let Some(error) = commit::worst(at.into_iter().zip(answers)) {
@@ -190,10 +190,6 @@ async fn register(
 async fn begin(registry: &mut Connection) -> Result<()> {
     registry.execute(&format!("BEGIN; {HARDEN}")).await.map(drop)
 }
-
-/// Others rely on what is prepared or decided: the session's weaker setting is put right for this transaction.
-const HARDEN: &str = "SELECT pg_catalog.set_config('synchronous_commit', 'on', true) \
-     WHERE pg_catalog.current_setting('synchronous_commit') IN ('off', 'local')";
 
 async fn prepare_one(participant: &mut Participant<'_>, gid: &Gid) -> Answer {
     let sql = format!("{HARDEN}; PREPARE TRANSACTION '{gid}'");

@@ -11,8 +11,9 @@ use txn::control::{Script, with_script};
 use txn::{GidSource, Outcome, commit, resolve_all, rollback};
 
 /// Every control point of a commit over several writers.
-const POINTS: [&str; 8] = [
+const POINTS: [&str; 9] = [
     "before-prepare",
+    "announced",
     "prepared",
     "prepared-all",
     "gate-entered",
@@ -235,7 +236,7 @@ async fn a_backend_killed_at_any_point_leaves_all_or_nothing() {
             match point {
                 "before-prepare" => assert!(result.is_err(), "{victim}"),
                 "prepared-all" | "gate-entered" => assert_eq!(result.is_err(), victim == 0, "{victim}"),
-                "prepared" => {}
+                "announced" | "prepared" => {}
                 _ => assert!(result.is_ok(), "{point} {victim}: {result:?}"),
             }
         }
@@ -255,7 +256,7 @@ async fn a_coordinator_that_dies_at_any_point_leaves_all_or_nothing() {
             let report = resolve_all(&options).await;
             assert!(std::time::Instant::now() < deadline, "{point}: {report:?}");
         }
-        let is_decided = !["before-prepare", "prepared", "prepared-all", "gate-entered"].contains(&point);
+        let is_decided = !["before-prepare", "announced", "prepared", "prepared-all", "gate-entered"].contains(&point);
         assert_eq!(nodes.count(k).await, if is_decided { 3 } else { 0 }, "{point}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bench::insert::{InsertOptions, Shape};
+use bench::insert::{InsertOptions, InsertScaling, Shape};
 use bench::lineitem::{Columns, Format};
 use bench::power::{Layout, Scaling};
 use bench::{CutOptions, LoadOptions, PowerOptions, SmallOptions, Target, TpcbOptions};
@@ -155,6 +155,7 @@ struct CutArguments {
 #[command(after_help = "Examples:
   loxo bench insert                              2 clients, all shapes, a cluster of its own
   loxo bench insert --shape values --clients 8   only INSERTs of 1,000 rows of constants
+  loxo bench insert --nodes 1,2,4                one cluster after the other, and how work grows and shrinks
   loxo bench insert --dir /data/two --json       the cluster in that directory")]
 struct InsertArguments {
     /// Measure the cluster in this directory [default: a new one of 2 datanodes and 2 coordinators, removed afterwards]
@@ -172,6 +173,10 @@ struct InsertArguments {
     /// values, each, pipeline or select; may be repeated [default: all four]
     #[arg(long = "shape", value_name = "S", value_parser = shape)]
     shapes: Vec<Shape>,
+    /// Datanodes of a new cluster; several numbers, e.g. 1,2,4: one cluster after the other, and how work grows and shrinks
+    #[arg(long, value_delimiter = ',', default_values_t = [DATANODES], conflicts_with = "dir",
+          value_parser = clap::value_parser!(u16).range(1..=64))]
+    nodes: Vec<u16>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -290,11 +295,7 @@ pub async fn run(arguments: Arguments) -> Result<()> {
             let work = async |up| cut(&arguments, up).await;
             super::print(&on_cluster(dir, DATANODES, COORDINATORS, profile, work).await?)
         }
-        Command::Insert(arguments) => {
-            let (dir, profile) = (arguments.dir.clone(), Some(Profile::Default));
-            let work = async |up| insert(&arguments, up).await;
-            super::print(&on_cluster(dir, DATANODES, COORDINATORS, profile, work).await?)
-        }
+        Command::Insert(arguments) => super::print(&insert(&arguments).await?),
         Command::Small(arguments) => {
             let (dir, profile) = (arguments.dir.clone(), Some(Profile::Default));
             let work = async |up| small(&arguments, up).await;
@@ -396,15 +397,26 @@ async fn cut(arguments: &CutArguments, up: UpOptions) -> Result<String> {
     Ok(if arguments.json { format!("{:#}\n", report.to_json()) } else { format!("{report}\n") })
 }
 
-async fn insert(arguments: &InsertArguments, up: UpOptions) -> Result<String> {
+async fn insert(arguments: &InsertArguments) -> Result<String> {
     let InsertArguments { clients, seconds, rounds, shapes, .. } = arguments;
     let shapes = match shapes.as_slice() {
         [] => Shape::NAMED.map(|(_, shape)| shape).to_vec(),
         chosen => chosen.to_vec(),
     };
     let options = InsertOptions { clients: *clients, seconds: *seconds, rounds: usize::from(*rounds), shapes };
-    let report = bench::insert::run(&options, || start(up)).await?;
-    Ok(if arguments.json { format!("{:#}\n", report.to_json()) } else { format!("{report}\n") })
+    let mut reports = Vec::new();
+    for nodes in &arguments.nodes {
+        let measure = async |up| bench::insert::run(&options, || start(up)).await;
+        let (dir, profile) = (arguments.dir.clone(), Some(Profile::Default));
+        reports.push(on_cluster(dir, *nodes, COORDINATORS, profile, measure).await?);
+    }
+    let scaling = InsertScaling(reports);
+    Ok(match (arguments.json, scaling.0.as_slice()) {
+        (true, [one]) => format!("{:#}\n", one.to_json()),
+        (false, [one]) => format!("{one}\n"),
+        (true, _) => format!("{:#}\n", scaling.to_json()),
+        (false, _) => format!("{scaling}\n"),
+    })
 }
 
 async fn small(arguments: &SmallArguments, up: UpOptions) -> Result<String> {

@@ -101,7 +101,7 @@ fn into_home(ctx: &Context<'_>, statement: &Statement, insert: &InsertStmt, fact
     if facts.modifying_cte {
         return Err(PgError::unsupported("a data-modifying WITH").hint("Run the data changes one by one."));
     }
-    let (inputs, source) = select::source_of_insert(ctx, query)?;
+    let (inputs, source) = select::source_of_insert(ctx, query, false)?;
     let mut rewritten = insert.clone();
     rewritten.select_stmt =
         Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(tree::parse_select(&source.text)?)))));
@@ -466,8 +466,9 @@ impl Insert<'_> {
         let mut stage = stage::stage(&self.relation, self.ctx.session.now);
         let is_rows = self.rows().is_some();
         overriding::ignore_values(&self.overridden(), &self.given_columns(), is_rows, &mut fill, &mut stage);
-        let (inputs, types) = self.fill_source(&mut fill)?;
-        let direct = self.direct(&inputs)?;
+        let direct = self.direct();
+        let (inputs, types) = self.fill_source(&mut fill, direct.is_some())?;
+        let direct = direct.filter(|_| matches!(inputs.as_slice(), [input] if input.dag.is_some()));
         let text = tree::deparse(&NodeEnum::InsertStmt(Box::new(fill)))?;
         Ok(Plan::InsertStaged(Box::new(InsertStaged {
             node: self.ctx.home(),
@@ -484,34 +485,31 @@ impl Insert<'_> {
         })))
     }
 
-    /// How exchanged rows may go straight to their nodes: COPY sets no other column, so none may have a default.
-    fn direct(&self, inputs: &[Input]) -> Result<Option<Direct>> {
-        let exchanged = matches!(inputs, [input] if input.dag.is_some()) && self.overridden().is_empty();
+    /// How rows of other nodes may go straight to theirs: COPY sets no other column, so none may have a default.
+    fn direct(&self) -> Option<Direct> {
+        let is_bare = self.overridden().is_empty() && tail::text(self.insert).is_ok_and(|tail| tail.is_empty());
         let given: Option<Vec<&Column>> =
             self.given_columns().into_iter().map(|name| self.relation.column(name)).collect();
-        let Some(given) = given.filter(|_| exchanged && tail::text(self.insert).is_ok_and(|tail| tail.is_empty()))
-        else {
-            return Ok(None);
-        };
+        let given = given.filter(|_| is_bare)?;
         let stored = stage::stored_columns(&self.relation);
         let is_given = |column: &Column| given.iter().any(|other| other.number == column.number);
         let has_default = |column: &Column| column.default.is_some() || is_identity(column);
         let all_stored = given.iter().all(|column| stored.iter().any(|other| other.number == column.number));
         if !all_stored || stored.into_iter().any(|column| !is_given(column) && has_default(column)) {
-            return Ok(None);
+            return None;
         }
         let columns: Vec<RowColumn> = given.into_iter().map(stage::row_column).collect();
         let names: Vec<String> = columns.iter().map(|column| catalog::quote_identifier(&column.name)).collect();
         let target = self.relation.qualified_name();
-        Ok(Some(Direct {
+        Some(Direct {
             route: stage::route(&self.relation, &columns),
             copy_sql: format!("COPY {target} ({}) FROM STDIN (FORMAT binary)", names.join(", ")),
             columns,
-        }))
+        })
     }
 
     /// Plain rows are evaluated as they stand; a query is planned like any other.
-    fn fill_source(&self, fill: &mut InsertStmt) -> Result<(Vec<Input>, Markers)> {
+    fn fill_source(&self, fill: &mut InsertStmt, straight: bool) -> Result<(Vec<Input>, Markers)> {
         let Some(query) = fill.select_stmt.as_deref().and_then(|n| n.node.clone()) else {
             return Ok(Default::default());
         };
@@ -524,7 +522,7 @@ impl Insert<'_> {
         if reads_nothing {
             return Ok(Default::default());
         }
-        let (inputs, source) = select::source_of_insert(self.ctx, &query)?;
+        let (inputs, source) = select::source_of_insert(self.ctx, &query, straight)?;
         let select = tree::parse_select(&source.text)?;
         fill.select_stmt = Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(select)))));
         Ok((inputs, source.types))

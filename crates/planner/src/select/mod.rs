@@ -252,6 +252,11 @@ pub(crate) fn gather_tables(
 /// A query as the source of something else on the home node: `INSERT INTO stage <query>`. Gives inputs and the query's
 /// text over them.
 pub(crate) fn source(ctx: &Context<'_>, query: &NodeEnum) -> Result<(Vec<Input>, FinalSql)> {
+    source_or_rows(ctx, query, false)
+}
+
+/// The same; if `straight`, rows that need nothing more on the home node may come as those of a Dag.
+fn source_or_rows(ctx: &Context<'_>, query: &NodeEnum, straight: bool) -> Result<(Vec<Input>, FinalSql)> {
     if ctx.copies.is_some() {
         let gather = copied(ctx, query)?;
         return Ok((gather.inputs, gather.final_sql));
@@ -264,15 +269,19 @@ pub(crate) fn source(ctx: &Context<'_>, query: &NodeEnum) -> Result<(Vec<Input>,
         Plan::Forward(forward) if forward.nodes.contains(&ctx.home()) => Ok((Vec::new(), FinalSql::plain(forward.sql))),
         // Any one of the nodes has all rows.
         Plan::Forward(forward) => Ok(one_input(forward.nodes[..1].to_vec(), forward.sql, None)),
-        Plan::Scatter(scatter) => Ok(one_input(scatter.nodes, scatter.sql, None)),
+        Plan::Scatter(scatter) => {
+            let may_move = straight && exchange::may_read_beside(ctx, &facts(ctx, query)?);
+            let dag = may_move.then(|| Arc::new(Dag::of_scatter(scatter.clone())));
+            Ok(one_input(scatter.nodes, scatter.sql, dag))
+        }
         _ => Err(PgError::internal("a query without rows")),
     }
 }
 
 /// The same for INSERT. A bare constant of its output list has no type of its own, it takes that of the target's column: so it
-/// must stand in the last text, since a fragment would make it text.
-pub(crate) fn source_of_insert(ctx: &Context<'_>, query: &NodeEnum) -> Result<(Vec<Input>, FinalSql)> {
-    let (inputs, source) = source(ctx, query)?;
+/// must stand in the last text, since a fragment would make it text. `straight`: may rows go to their nodes past the stage?
+pub(crate) fn source_of_insert(ctx: &Context<'_>, query: &NodeEnum, straight: bool) -> Result<(Vec<Input>, FinalSql)> {
+    let (inputs, source) = source_or_rows(ctx, query, straight)?;
     let NodeEnum::SelectStmt(select) = query else { return Ok((inputs, source)) };
     let is_plain = select.op == SetOperation::SetopNone as i32 && select.distinct_clause.is_empty();
     let values: Option<Vec<&Node>> =

@@ -96,10 +96,13 @@ INSERT INTO nation SELECT c_nation, c_name FROM customer
 ----
 InsertStaged into public.nation by way of 0
   INSERT INTO loxo_stage (n_key, n_name) SELECT * FROM loxo_g1
-  loxo_g1 from [0 1 2]
-    SELECT c_nation, c_name FROM customer
+  loxo_g1 from
+    Dag over [0 1 2]
+      Scatter to [0 1 2]
+        SELECT c_nation, c_name FROM customer
   stage: CREATE TEMP TABLE loxo_stage (n_key integer, n_name text) ON COMMIT DROP
   route: all of [0 1 2]
+  or straight: COPY public.nation (n_key, n_name) FROM STDIN (FORMAT binary)
 
 INSERT INTO events VALUES (1, 'a'), (2, 'b')
 ----
@@ -165,10 +168,13 @@ WITH x AS (SELECT l_partkey AS k FROM lineitem) INSERT INTO orders (o_orderkey) 
 ----
 InsertStaged into public.orders by way of 0
   INSERT INTO loxo_stage (o_orderkey) SELECT * FROM loxo_g1
-  loxo_g1 from [0 1 2]
-    WITH x AS (SELECT l_partkey AS k FROM lineitem) SELECT k FROM x
+  loxo_g1 from
+    Dag over [0 1 2]
+      Scatter to [0 1 2]
+        WITH x AS (SELECT l_partkey AS k FROM lineitem) SELECT k FROM x
   stage: CREATE TEMP TABLE loxo_stage (o_orderkey bigint, o_custkey bigint, o_date date, o_total numeric(15,2)) ON COMMIT DROP
   route: hash of column 0 Int8 over [0 1 2]
+  or straight: COPY public.orders (o_orderkey) FROM STDIN (FORMAT binary)
 
 UPDATE orders SET o_total = o_total + 1 WHERE o_orderkey = 5
 ----

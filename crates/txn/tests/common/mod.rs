@@ -248,7 +248,7 @@ async fn registered(nodes: Vec<ConnectOptions>) -> GtmClient {
 
 /// All connections as writers of nodes 0, 1, ….
 pub fn writers(connections: &mut [Connection]) -> Vec<Participant<'_>> {
-    let participant = |(node, connection)| Participant { node: node as u16, connection, wrote: true };
+    let participant = |(node, connection)| Participant { node: node as u16, connection, wrote: true, xid: None };
     connections.iter_mut().enumerate().map(participant).collect()
 }
 

@@ -16,8 +16,9 @@ impl Gate {
 
     /// Nothing of it is announced, visible in part or being taken; so it may say goodbye.
     fn is_idle(&self, state: &State, coordinator: usize) -> bool {
-        let is_announced = |t: usize| state.transactions[t].phase == Phase::Prepared || state.transactions[t].has_pass;
-        let is_busy = (0..self.scenario.writes.len()).any(|t| self.owner(t) == coordinator && is_announced(t));
+        let is_announced = |t: usize| has(state.nodes[self.scenario.writes[t].commit_point].announced, t);
+        let is_under_way = |t: usize| is_announced(t) || state.transactions[t].has_pass;
+        let is_busy = (0..self.scenario.writes.len()).any(|t| self.owner(t) == coordinator && is_under_way(t));
         let is_taking = self.sessions_of(coordinator).any(|s| state.sessions[s].cut.stage != Stage::None);
         !is_busy && !is_taking && state.coordinators[coordinator].shut_for.is_none()
     }

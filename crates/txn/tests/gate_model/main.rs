@@ -18,7 +18,7 @@
 //! that are bound in the closure; reads of one node after the other stand for a statement that goes node by node.
 //!
 //! How two-phase commit and recovery reach their decision is the business of `tests/model.rs`; here a transaction is
-//! prepared in one step.
+//! prepared on all other nodes in one step, and announced at the commit point before or after that.
 
 mod coordinators;
 mod gtms;
@@ -62,9 +62,18 @@ impl Gate {
         use Action::*;
         let Scenario { nodes, coordinators, writes, clients, .. } = *self.scenario;
         for (t, written) in writes.iter().enumerate() {
-            [Prepare(t), SendCommit(t), CommitLands(t), CommitIsLost(t), RollBack(t), Acknowledge(t), Drop(t)]
-                .into_iter()
-                .for_each(&mut visit);
+            [
+                Announce(t),
+                Prepare(t),
+                SendCommit(t),
+                CommitLands(t),
+                CommitIsLost(t),
+                RollBack(t),
+                Acknowledge(t),
+                Drop(t),
+            ]
+            .into_iter()
+            .for_each(&mut visit);
             for node in members(written.nodes & !one(written.commit_point)) {
                 [Finish { transaction: t, node }, Recover { transaction: t, node }].into_iter().for_each(&mut visit);
             }

@@ -162,6 +162,8 @@ pub struct Node {
 pub enum Phase {
     #[default]
     NotBegun,
+    /// Announced, or prepared everywhere but at the commit point.
+    Preparing,
     /// Announced, and prepared everywhere but at the commit point.
     Prepared,
     /// COMMIT is sent.
@@ -318,6 +320,7 @@ pub struct State {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     // Transactions.
+    Announce(usize),
     Prepare(usize),
     SendCommit(usize),
     CommitLands(usize),

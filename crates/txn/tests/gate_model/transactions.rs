@@ -40,14 +40,29 @@ impl Gate {
         self.rules != Rules::PassForSingleNodes || !self.scenario.writes[transaction].is_single()
     }
 
+    /// May it be announced or prepared now, whichever comes first?
+    fn is_preparing(&self, state: &State, t: usize) -> bool {
+        let is_turn = match state.transactions[t].phase {
+            Phase::NotBegun => self.is_due(state, t),
+            Phase::Preparing => !self.is_orphan(state, t),
+            _ => false,
+        };
+        is_turn && !self.scenario.writes[t].is_single()
+    }
+
+    fn is_prepared(&self, state: &State, t: usize) -> bool {
+        let Writes { commit_point, nodes, .. } = self.scenario.writes[t];
+        all_true(members(nodes & !one(commit_point)).map(|node| has(state.nodes[node].prepared, t)))
+    }
+
     pub fn is_transaction_step_enabled(&self, state: &State, action: Action) -> bool {
         let of = |t: usize| (self.scenario.writes[t], state.transactions[t]);
         match action {
-            Action::Prepare(t) => {
-                let (writes, transaction) = of(t);
-                let is_new = transaction.phase == Phase::NotBegun && !writes.is_single();
-                is_new && self.is_due(state, t) && self.may_announce(state, t)
+            Action::Announce(t) => {
+                let is_announced = has(state.nodes[of(t).0.commit_point].announced, t);
+                self.is_preparing(state, t) && !is_announced && self.may_announce(state, t)
             }
+            Action::Prepare(t) => self.is_preparing(state, t) && !self.is_prepared(state, t),
             Action::SendCommit(t) => {
                 let (writes, transaction) = of(t);
                 let is_ready = match writes.is_single() {
@@ -63,7 +78,9 @@ impl Gate {
             }
             Action::CommitLands(t) => of(t).1.is_in_flight,
             Action::CommitIsLost(t) => of(t).1.is_in_flight && self.is_orphan(state, t),
-            Action::RollBack(t) => of(t).1.phase == Phase::Prepared && self.is_orphan(state, t),
+            Action::RollBack(t) => {
+                matches!(of(t).1.phase, Phase::Preparing | Phase::Prepared) && self.is_orphan(state, t)
+            }
             Action::Finish { transaction: t, node } => {
                 let is_decided = of(t).1.phase == Phase::Decided && !self.is_orphan(state, t);
                 is_decided && has(state.nodes[node].prepared, t)
@@ -88,14 +105,16 @@ impl Gate {
 
     pub fn step_transaction(&self, state: &mut State, action: Action) {
         match action {
+            Action::Announce(t) => {
+                state.nodes[self.scenario.writes[t].commit_point].announced |= one(t);
+                self.prepare_further(state, t);
+            }
             Action::Prepare(t) => {
-                let Writes { session, commit_point, nodes } = self.scenario.writes[t];
-                state.nodes[commit_point].announced |= one(t);
+                let Writes { commit_point, nodes, .. } = self.scenario.writes[t];
                 for node in members(nodes & !one(commit_point)) {
                     state.nodes[node].prepared |= one(t);
                 }
-                state.transactions[t].phase = Phase::Prepared;
-                state.transactions[t].past = state.acknowledged | state.sessions[session].seen;
+                self.prepare_further(state, t);
             }
             Action::SendCommit(t) => self.send_commit(state, t),
             Action::CommitLands(t) => self.land(state, t),
@@ -114,6 +133,16 @@ impl Gate {
             Action::Drop(t) => self.give_up(state, t),
             _ => {}
         }
+    }
+
+    /// It has begun, and is ready when it is both announced and prepared.
+    fn prepare_further(&self, state: &mut State, t: usize) {
+        let Writes { session, commit_point, .. } = self.scenario.writes[t];
+        if state.transactions[t].phase == Phase::NotBegun {
+            state.transactions[t].past = state.acknowledged | state.sessions[session].seen;
+        }
+        let is_ready = has(state.nodes[commit_point].announced, t) && self.is_prepared(state, t);
+        state.transactions[t].phase = if is_ready { Phase::Prepared } else { Phase::Preparing };
     }
 
     fn send_commit(&self, state: &mut State, t: usize) {

@@ -47,7 +47,7 @@ use super::{finish, levels, local_plan};
 use crate::context::{Context, Named};
 use crate::functions::Facts;
 use crate::plan::{Dag, Exchange, Plan};
-use crate::session::SessionFacts;
+use crate::session::{Exchanges, SessionFacts};
 use crate::tree::{self, Ref, Walk};
 
 use blocks::BLOCKS_MAX;
@@ -114,6 +114,11 @@ pub(super) fn spread(ctx: &Context<'_>, query: &SelectStmt, facts: &Facts) -> Re
         true => Some(Plan::Dag(Box::new(dag))),
         false => None,
     })
+}
+
+/// Does a session beside the statement's own, whose work is undone, read the same rows?
+pub(super) fn may_read_beside(ctx: &Context<'_>, facts: &Facts) -> bool {
+    is_plain(facts) && matches!(ctx.session.exchanges, Exchanges::Seeing | Exchanges::SeeingBut([]))
 }
 
 /// Nothing in the statement cares where or how often it is evaluated.
