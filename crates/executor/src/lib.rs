@@ -11,7 +11,7 @@
 //! * [`session`]: the connections a session holds and the transaction that ties them; [`held`]: one of them, and what goes to its
 //!   node ahead of a statement; [`transaction`] ends it.
 //! * [`run`]: one node, many nodes, replicated writes; [`gather`]: temp tables on the home node, or, of few rows,
-//!   parameters ([`carried`]); [`exchange`]: temp
+//!   parameters ([`carried`]); [`merged`]: rows that the nodes have sorted, by their keys ([`sort_key`]); [`exchange`]: temp
 //!   tables on all nodes; [`staged`]: INSERT whose
 //!   rows PostgreSQL makes first; [`chain`]: data changes in WITH;
 //!   [`ddl`], [`redistribute`]; [`explain`]; [`copy_in`] from [`copy_input`], [`copy_out`].
@@ -65,6 +65,7 @@ mod keeper;
 mod listen;
 mod load;
 mod locks;
+mod merged;
 mod output;
 mod own_settings;
 mod pool;
@@ -80,6 +81,7 @@ mod session;
 mod settings;
 mod sight;
 mod snapshot;
+mod sort_key;
 mod spool;
 mod staged;
 mod temp_names;
@@ -98,6 +100,7 @@ pub use describe::Description;
 pub use encoding::is_foreign as is_foreign_encoding;
 pub use firings::Firing;
 pub use load::Loaded;
+pub use merged::Order;
 pub use output::Output;
 pub use own_settings::{IDLE_IN_TRANSACTION, IDLE_SESSION, STATEMENT_TIMEOUT, duration, own_setting_name};
 pub use pool::{Address, Identity, Pool};

@@ -61,11 +61,17 @@ impl Merge {
         self.with_first(&keys.join(", "))
     }
 
-    /// The same with all keys in one text, the first column; see [`Merge::PACKED`]. Without keys there is no such column.
+    /// The same with all keys in one text, the column [`Merge::PACKED`] in front. Without keys there is no such column.
     pub fn packed_sql(&self) -> String {
         let hex = |key: &MergeKey| format!("COALESCE(pg_catalog.encode({}, 'hex'), '{}')", key.bytes_sql, Self::NULL);
         let keys: Vec<String> = self.keys.iter().map(hex).collect();
-        self.with_first(&keys.join(&format!(" || '{}' || ", char::from(Self::SEPARATOR))))
+        match keys.is_empty() {
+            true => self.with_first(""),
+            false => {
+                let packed = keys.join(&format!(" || '{}' || ", char::from(Self::SEPARATOR)));
+                self.with_first(&format!("{packed} AS {}", Self::PACKED))
+            }
+        }
     }
 
     fn with_first(&self, keys: &str) -> String {
@@ -73,8 +79,8 @@ impl Merge {
         format!("SELECT {keys}{comma}{}", self.rest)
     }
 
-    /// All that a packed key is made of: hexadecimal digits, [`Merge::NULL`] and [`Merge::SEPARATOR`].
-    pub const PACKED: &[u8] = b"0123456789abcdefnx";
+    /// The name of the column with the packed keys, which are hexadecimal digits, [`Merge::NULL`] and [`Merge::SEPARATOR`].
+    pub const PACKED: &str = "loxo_keys";
     /// Stands for NULL in a packed key.
     pub const NULL: &str = "n";
     /// Between packed keys.
