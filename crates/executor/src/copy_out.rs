@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use catalog::NodeId;
-use copyfmt::{CopyOptions, Format, Header};
+use copyfmt::{CopyOptions, ForceColumns, Format, Header};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use pgerror::{PgError, Result};
@@ -207,8 +207,10 @@ impl Sorted {
         }
         let is_csv = options.format == Format::Csv;
         let may_be_of_key = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        let names_key = matches!(&options.force_quote, ForceColumns::Columns(names) if names.iter().any(|name| name == Merge::PACKED));
         // A line of one column is written otherwise in CSV.
-        if may_be_of_key(options.delimiter) || is_csv && (may_be_of_key(options.quote) || merge.columns == 1) {
+        let is_unclear = is_csv && (may_be_of_key(options.quote) || names_key || merge.columns == 1);
+        if may_be_of_key(options.delimiter) || is_unclear {
             return None;
         }
         let layout = Layout::CopyText { delimiter: options.delimiter, quote: is_csv.then_some(options.quote) };

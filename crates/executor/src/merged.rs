@@ -308,18 +308,19 @@ impl<'l, 'o> Merger<'l, 'o> {
 
     /// Rows in order, as many as there are without waiting; `None` once all are given.
     pub(crate) async fn next_run(&mut self) -> Result<Option<(Bytes, usize)>> {
-        while self.left > 0 {
+        loop {
+            // Also without a row to give: what the rows look like comes before the first.
             while let Some(head) = self.waiting.pop() {
                 self.wait_for(head).await?;
             }
             let (run, count) = self.merge_at_hand()?;
-            match count {
-                0 if self.waiting.is_empty() => break,
-                0 => {}
-                _ => return Ok(Some((run, count))),
+            if count > 0 {
+                return Ok(Some((run, count)));
+            }
+            if self.left == 0 || self.waiting.is_empty() {
+                return Ok(None);
             }
         }
-        Ok(None)
     }
 
     /// Puts the next row of a source among the heads, unless it has none.

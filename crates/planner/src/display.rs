@@ -5,8 +5,8 @@ use std::fmt::{Formatter, Result, Write};
 use catalog::NodeId;
 
 use crate::plan::{
-    Chain, Change, CopySource, Dag, DdlPlan, Effect, Elsewhere, Exchange, Gather, Input, InsertStaged, KeyForm, KeySource,
-    MapRequest, Merge, MergeKey, Placement, Plan, Redistribute, Route, RowCount, Stage,
+    Chain, Change, CopySource, Dag, DdlPlan, Effect, Elsewhere, Exchange, Gather, Input, InsertStaged, KeyForm,
+    KeySource, MapRequest, Merge, MergeKey, Placement, Plan, Redistribute, Route, RowCount, Stage,
 };
 use crate::routine::{Routine, RoutineCall};
 use crate::rules::Step;

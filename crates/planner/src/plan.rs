@@ -22,8 +22,8 @@ use crate::parse::ClusterCommand;
 use crate::routine::Routine;
 use crate::tables::Tables;
 pub use crate::with::plan::{Chain, ChainStep, Kept};
-pub use merge::{KeyForm, Merge, MergeKey, RowCount};
 pub use ddl::{DdlKind, DdlPlan, Effect, Elsewhere, Fill, MapRequest, Placement, Redistribute};
+pub use merge::{KeyForm, Merge, MergeKey, RowCount};
 
 /// One planned statement.
 #[derive(Clone, Debug)]
