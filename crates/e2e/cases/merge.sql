@@ -102,6 +102,7 @@ SELECT id, (SELECT max(i8) FROM m WHERE m.id = l.id) AS x FROM l WHERE k < 30 OR
 -- Empty nodes, no rows, no columns.
 CREATE TABLE e (id int, v text) /*dist: hash(id) | hash(v) | replication | roundrobin*/;
 SELECT * FROM e ORDER BY v, id LIMIT 3;
+-- ordered
 COPY (SELECT * FROM e ORDER BY id) TO STDOUT (FORMAT csv, HEADER);
 INSERT INTO e VALUES (1, 'one');
 SELECT * FROM e ORDER BY v, id;
@@ -110,6 +111,7 @@ SELECT FROM e ORDER BY id;
 BEGIN;
 UPDATE m SET i2 = 2000 - i2 WHERE id BETWEEN 5 AND 9;
 SELECT id, i2 FROM m ORDER BY i2 DESC NULLS LAST, id LIMIT 6;
+-- ordered
 COPY (SELECT id, i2 FROM m ORDER BY i2 DESC NULLS LAST, id LIMIT 6) TO STDOUT;
 ROLLBACK;
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
@@ -126,24 +128,40 @@ SELECT id FROM m ORDER BY 1 / (id - 60);
 SELECT nope FROM m ORDER BY id;
 SELECT id FROM m ORDER BY nope;
 SELECT id FROM m ORDER BY 7;
+-- ordered
 COPY (SELECT 1 / (id - 60) FROM m ORDER BY id) TO STDOUT;
 -- COPY TO: every format; keys of many columns, with NULLs.
+-- ordered
 COPY (SELECT id, i8, tx FROM m ORDER BY i8 DESC, id) TO STDOUT;
+-- ordered
 COPY (SELECT id, n, vc, by FROM m ORDER BY n NULLS FIRST, vc DESC, by, id) TO STDOUT (NULL '', DELIMITER '|');
+-- ordered
 COPY (SELECT id, vc, f8 FROM m ORDER BY f8 DESC, id) TO STDOUT (FORMAT csv, HEADER);
+-- ordered
 COPY (SELECT id AS "a,b", vc AS "c""d" FROM m ORDER BY vc, id) TO STDOUT (FORMAT csv, HEADER, FORCE_QUOTE *);
+-- ordered
 COPY (SELECT id, vc FROM m ORDER BY vc DESC, id LIMIT 9 OFFSET 2) TO STDOUT (FORMAT csv, FORCE_QUOTE (vc), NULL 'n', QUOTE '''', DELIMITER ';');
+-- ordered
 COPY (SELECT id, vc FROM m ORDER BY vc, id LIMIT 5) TO STDOUT (FORMAT csv, DELIMITER 'a');
+-- ordered
 COPY (SELECT id, vc FROM m ORDER BY vc, id LIMIT 5) TO STDOUT (FORMAT csv, QUOTE 'x', FORCE_QUOTE *);
+-- ordered
 COPY (SELECT id, vc FROM m ORDER BY vc, id LIMIT 5) TO STDOUT (DELIMITER '_');
+-- ordered
 COPY (SELECT vc FROM m ORDER BY vc DESC, id) TO STDOUT (FORMAT csv);
+-- ordered
 COPY (SELECT vc FROM m ORDER BY vc DESC, id) TO STDOUT (HEADER);
+-- ordered
 COPY (SELECT id, i2, tx, n FROM m ORDER BY n, d DESC, id) TO STDOUT (FORMAT binary);
+-- ordered
 COPY (SELECT id FROM m WHERE id < 0 ORDER BY id) TO STDOUT (FORMAT binary);
+-- ordered
 COPY (SELECT id, vc FROM m ORDER BY id LIMIT 4) TO STDOUT (ENCODING 'LATIN1');
 COPY (SELECT id FROM e LIMIT 3) TO STDOUT (HEADER);
+-- ordered
 COPY (SELECT id, vc FROM m ORDER BY id) TO STDOUT (FORMAT csv, FORCE_QUOTE (loxo_keys));
 SET client_encoding = 'LATIN1';
+-- ordered
 COPY (SELECT id, tx FROM m WHERE id < 50 ORDER BY tx, id) TO STDOUT (FORMAT csv);
 SELECT id, tx FROM m WHERE id < 50 ORDER BY tx DESC, id;
 RESET client_encoding;

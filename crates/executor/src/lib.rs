@@ -25,7 +25,7 @@
 //! * [`load`]: the catalog, read off the primary datanode; [`basis`]: whether a plan made from it still holds.
 //!
 //! Invariants: no SQL value is ever computed here; rows are moved as bytes and looked into only for their distribution
-//! key; every buffer is bounded; a connection that was not read to the end of an answer is never used again.
+//! key, or for sort keys that the nodes put in front; every buffer is bounded; a connection that was not read to the end of an answer is never used again.
 
 mod alone;
 mod aside;

@@ -230,6 +230,8 @@ pub(crate) struct Merger<'l, 'o> {
     layout: Layout,
     skip: u64,
     left: u64,
+    /// How long the last run was: the next is likely to be as long.
+    run_bytes: usize,
     /// A key on its way from hexadecimal digits.
     scratch: Vec<u8>,
     /// RowDescription, from whichever node it came first.
@@ -258,6 +260,7 @@ impl<'l, 'o> Merger<'l, 'o> {
             layout,
             skip: order.offset,
             left: order.limit,
+            run_bytes: 0,
             scratch: Vec::new(),
             description: None,
         }
@@ -338,7 +341,7 @@ impl<'l, 'o> Merger<'l, 'o> {
 
     /// Merges until a source has to be waited for.
     fn merge_at_hand(&mut self) -> Result<(Bytes, usize)> {
-        let mut out = BytesMut::new();
+        let mut out = BytesMut::with_capacity(self.run_bytes);
         let mut count = 0;
         while self.left > 0
             && out.len() < RUN_BYTES
@@ -357,6 +360,7 @@ impl<'l, 'o> Merger<'l, 'o> {
                 break;
             }
         }
+        self.run_bytes = out.len();
         Ok((out.freeze(), count))
     }
 }

@@ -134,13 +134,6 @@ pub struct Gather {
     pub merge: Option<Box<Merge>>,
 }
 
-impl Gather {
-    /// The merge to run in the place of it.
-    pub fn merged(&self) -> Option<&Merge> {
-        self.merge.as_deref().filter(|_| !self.writes)
-    }
-}
-
 /// See [`Plan::Dag`]. Everything runs in one REPEATABLE READ transaction on each node, which is rolled back at the end:
 /// 1. the shadows; 2. the exchanges in order; a fragment may read the tables of earlier ones by their bare names; 3. `last`.
 ///

@@ -2,7 +2,9 @@
 
 use catalog::NodeId;
 
-/// How a [`Gather`](super::Gather) that only puts rows in order, or cuts them off, does without its temp table.
+use super::{Gather, Plan};
+
+/// How a [`Gather`] that only puts rows in order, or cuts them off, does without its temp table.
 #[derive(Clone, Debug)]
 pub struct Merge {
     /// At least two.
@@ -85,4 +87,21 @@ impl Merge {
     pub const NULL: &str = "n";
     /// Between packed keys.
     pub const SEPARATOR: u8 = b'x';
+}
+
+impl Gather {
+    /// The merge to run in the place of it.
+    pub fn merged(&self) -> Option<&Merge> {
+        self.merge.as_deref().filter(|_| !self.writes)
+    }
+}
+
+impl Plan {
+    /// The same for rows that are not passed on as they come.
+    pub(crate) fn without_merge(self) -> Plan {
+        match self {
+            Plan::Gather(gather) => Plan::Gather(Gather { merge: None, ..gather }),
+            other => other,
+        }
+    }
 }

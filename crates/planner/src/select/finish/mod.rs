@@ -2,8 +2,8 @@
 //! table, one final statement.
 //!
 //! Three ways, cheapest first:
-//! - *rows done*: every node's rows are final, only order and limit are left: each node sorts and cuts, the home node
-//!   does it again;
+//! - *rows done*: every node's rows are final, only order and limit are left: each node sorts and cuts, the coordinator
+//!   merges ([`merged`]) or the home node does it again;
 //! - *partial aggregates*: `count`, `sum`, `min`, … are computed per node and combined;
 //! - *raw columns*: the columns that the upper part of the query mentions travel, everything above WHERE runs at home.
 
