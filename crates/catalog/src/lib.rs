@@ -111,6 +111,8 @@ pub struct Column {
     pub deterministic: bool,
     /// The column's collation, if it has one, is the type's default one.
     pub default_collation: bool,
+    /// Its values are texts that are sorted by their bytes: the collation is C, POSIX or one that gives the same order.
+    pub bytewise: bool,
 }
 
 /// An index or constraint that says "these columns together are unique".

@@ -13,6 +13,7 @@ use crate::cancel::CancelSet;
 use crate::context::Context;
 use crate::held::Held;
 use crate::load::is_node_specific;
+use crate::merged::Order;
 use crate::pool::StatementKey;
 
 /// Parameters of an execution, as the client bound them.
@@ -47,6 +48,8 @@ pub struct Call {
     pub describe: bool,
     /// The text reads temp tables of the statement: keep no prepared statement of it, other tables will bear their names.
     pub one_off: bool,
+    /// Rows of several nodes come merged in this order, and have the keys in front.
+    pub order: Option<Arc<Order>>,
 }
 
 impl Call {
@@ -62,6 +65,7 @@ impl Call {
             result_formats,
             describe: false,
             one_off: self.one_off,
+            order: None,
         }
     }
 

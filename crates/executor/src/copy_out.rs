@@ -2,19 +2,22 @@
 //!
 //! All nodes send at once and their CopyData goes on as it comes. A header line, or the header and trailer of the binary
 //! format, must appear once: the first node's COPY makes the header line, binary streams are stripped and stitched.
+//!
+//! Where an ORDER BY needs nothing but the nodes' sorted rows, these are [`merged`](crate::merged) by keys that come with each row
+//! and are taken off.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use catalog::NodeId;
-use copyfmt::{CopyOptions, Format, Header};
+use copyfmt::{CopyOptions, ForceColumns, Format, Header};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use pgerror::{PgError, Result};
 use pgproto::{FrameWriter, backend};
 use planner::parse::CopyStatement;
-use planner::{CopySource, CopyTo};
+use planner::{CopySource, CopyTo, Merge};
 use tokio::io::AsyncWriteExt;
 use tokio::time::Instant;
 
@@ -22,6 +25,7 @@ use crate::call::{Call, Event};
 use crate::copy_in::copy_options;
 use crate::copy_input::{file_error_code, os_text};
 use crate::held::Held;
+use crate::merged::{Layout, Merger, Order, give_up};
 use crate::output::frame_bodies;
 use crate::portals::not_one_cut;
 use crate::run::Completion;
@@ -59,22 +63,21 @@ impl Session {
     }
 
     async fn copy_out(&mut self, plan: &CopyTo, options: &CopyOptions, sink: CopySink<'_>) -> Result<u64> {
+        if let CopySource::Gather(gather) = &plan.source
+            && let Some(merge) = gather.merged()
+            && let Some(sorted) = Sorted::of(merge, options)
+        {
+            return self.copy_several(&merge.nodes, &sorted.what, Some(&sorted), options, sink).await;
+        }
         match &plan.source {
             CopySource::One { nodes, what } => {
                 let node = self.choose(nodes);
-                self.copy_streams(self.mode(), &[node], what, options, sink).await
+                self.copy_streams(self.mode(), &[node], what, None, options, sink).await
             }
             CopySource::All { nodes, what } if nodes.len() == 1 => {
-                self.copy_streams(self.mode(), nodes, what, options, sink).await
+                self.copy_streams(self.mode(), nodes, what, None, options, sink).await
             }
-            CopySource::All { nodes, what } => {
-                self.reach_for_several().await?;
-                let query = copied_query(what);
-                let read = self.begin_read(nodes, [query.as_str()]).await?;
-                let result = self.copy_streams(Mode::InBlock, nodes, what, options, sink).await;
-                self.end_read(read).await;
-                result
-            }
+            CopySource::All { nodes, what } => self.copy_several(nodes, what, None, options, sink).await,
             CopySource::Dag(dag) => {
                 self.reach_for_several().await?;
                 let call = Call::default();
@@ -82,7 +85,7 @@ impl Session {
                 let result = match self.up_to_last(dag, &mut ready, &call).await {
                     Ok((nodes, sql)) => {
                         let what = format!("({sql})");
-                        self.copy_streams(Mode::InBlock, &nodes, &what, options, sink).await
+                        self.copy_streams(Mode::InBlock, &nodes, &what, None, options, sink).await
                     }
                     Err(error) => Err(error),
                 };
@@ -92,7 +95,7 @@ impl Session {
             CopySource::Gather(gather) if self.gathers_beside(&gather.inputs, &gather.final_sql).await? => {
                 let sql = self.gather_beside(&gather.inputs, &gather.final_sql, &Call::default()).await?;
                 let what = format!("({sql})");
-                let result = self.copy_streams(Mode::InBlock, &[BESIDE], &what, options, sink).await;
+                let result = self.copy_streams(Mode::InBlock, &[BESIDE], &what, None, options, sink).await;
                 self.close_beside().await;
                 result
             }
@@ -113,6 +116,23 @@ impl Session {
         }
     }
 
+    /// The rows of several nodes, all of one state.
+    async fn copy_several(
+        &mut self,
+        nodes: &[NodeId],
+        what: &str,
+        sorted: Option<&Sorted>,
+        options: &CopyOptions,
+        sink: CopySink<'_>,
+    ) -> Result<u64> {
+        self.reach_for_several().await?;
+        let query = copied_query(what);
+        let read = self.begin_read(nodes, [query.as_str()]).await?;
+        let result = self.copy_streams(Mode::InBlock, nodes, what, sorted, options, sink).await;
+        self.end_read(read).await;
+        result
+    }
+
     async fn copy_gathered(
         &mut self,
         gather: &planner::Gather,
@@ -121,7 +141,7 @@ impl Session {
     ) -> Result<u64> {
         let sql = self.fill_all(&gather.inputs, &gather.final_sql, &Call::default()).await?;
         let home = self.sink;
-        let rows = self.copy_streams(Mode::InBlock, &[home], &format!("({sql})"), options, sink).await?;
+        let rows = self.copy_streams(Mode::InBlock, &[home], &format!("({sql})"), None, options, sink).await?;
         if self.sink == self.home {
             self.drop_inputs(&gather.inputs).await?;
         }
@@ -133,6 +153,7 @@ impl Session {
         mode: Mode,
         nodes: &[NodeId],
         what: &str,
+        sorted: Option<&Sorted>,
         options: &CopyOptions,
         sink: CopySink<'_>,
     ) -> Result<u64> {
@@ -154,13 +175,9 @@ impl Session {
         };
         let generation = cut.as_ref().map(txn::Cut::generation);
         let mut links = self.take(nodes)?;
-        let result = stream(&mut links, options, sink, cut).await;
+        let result = stream(&mut links, sorted, options, sink, cut).await;
         if result.is_err() {
-            let running = links.iter().filter(|(_, held)| !held.link.connection.is_settled());
-            let cancels = running.map(|(_, held)| held.link.connection.cancel_key().send());
-            futures_util::future::join_all(cancels).await;
-            let open = links.iter_mut().filter(|(_, held)| !held.link.connection.is_settled());
-            futures_util::future::join_all(open.map(|(_, held)| held.finish())).await;
+            give_up(&mut links).await;
         }
         self.put_back(links);
         let rows = result?;
@@ -168,6 +185,37 @@ impl Session {
             return Err(not_one_cut());
         }
         Ok(rows)
+    }
+}
+
+/// A COPY whose rows are merged.
+struct Sorted {
+    what: String,
+    order: Order,
+    layout: Layout,
+    /// Fields in front of each row that are not the user's.
+    fields: usize,
+}
+
+impl Sorted {
+    /// `None` where the options could make a key look like something else.
+    fn of(merge: &Merge, options: &CopyOptions) -> Option<Self> {
+        let order = Order::of(merge, &Call::default())?;
+        if options.format == Format::Binary {
+            let (what, fields) = (format!("({})", merge.sql()), merge.keys.len());
+            return Some(Self { what, order, layout: Layout::CopyBinary, fields });
+        }
+        let is_csv = options.format == Format::Csv;
+        let may_be_of_key = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        let names_key = matches!(&options.force_quote, ForceColumns::Columns(names) if names.iter().any(|name| name == Merge::PACKED));
+        // A line of one column is written otherwise in CSV.
+        let is_unclear = is_csv && (may_be_of_key(options.quote) || names_key || merge.columns == 1);
+        if may_be_of_key(options.delimiter) || is_unclear {
+            return None;
+        }
+        let layout = Layout::CopyText { delimiter: options.delimiter, quote: is_csv.then_some(options.quote) };
+        let fields = merge.keys.len().min(1);
+        Some(Self { what: format!("({})", merge.packed_sql()), order, layout, fields })
     }
 }
 
@@ -194,11 +242,12 @@ fn node_options(options: &CopyOptions, first: bool) -> String {
 /// Merges the streams of all links into the sink.
 async fn stream(
     links: &mut [(NodeId, Held)],
+    sorted: Option<&Sorted>,
     options: &CopyOptions,
     sink: CopySink<'_>,
     cut: Option<txn::Cut>,
 ) -> Result<u64> {
-    let mut columns = 0;
+    let mut columns: usize = 0;
     let starts = links.iter_mut().map(|(_, held)| async {
         held.flush().await?;
         match held.next().await? {
@@ -213,10 +262,47 @@ async fn stream(
         return Err(not_one_cut());
     }
     let binary = options.format == Format::Binary;
+    columns = columns.saturating_sub(sorted.map_or(0, |sorted| sorted.fields));
     let mut target = Target::open(sink, binary, columns).await?;
     if binary {
         target.bytes(&copyfmt::BINARY_HEADER).await?;
     }
+    let rows = match sorted {
+        Some(sorted) => merge_rows(links, sorted, options, &mut target).await?,
+        None => all_rows(links, options, &mut target).await?,
+    };
+    if binary {
+        target.bytes(&copyfmt::BINARY_TRAILER).await?;
+    }
+    target.close().await?;
+    Ok(rows)
+}
+
+/// Rows in order.
+async fn merge_rows(
+    links: &mut [(NodeId, Held)],
+    sorted: &Sorted,
+    options: &CopyOptions,
+    target: &mut Target<'_>,
+) -> Result<u64> {
+    let mut merger = Merger::new(links, &sorted.order, sorted.layout);
+    if options.header != Header::No
+        && let Some(line) = merger.header().await?
+    {
+        target.run(line).await?;
+    }
+    let mut rows = 0;
+    while let Some((run, count)) = merger.next_run().await? {
+        target.run(run).await?;
+        rows += count as u64;
+    }
+    merger.finish().await?;
+    Ok(rows)
+}
+
+/// Rows as they come.
+async fn all_rows(links: &mut [(NodeId, Held)], options: &CopyOptions, target: &mut Target<'_>) -> Result<u64> {
+    let binary = options.format == Format::Binary;
     let mut rows = 0;
     // A header line is the first thing its node sends: wait for it before the others may speak.
     if options.header != Header::No
@@ -246,10 +332,6 @@ async fn stream(
         }
         steps.push(next(held, at_start));
     }
-    if binary {
-        target.bytes(&copyfmt::BINARY_TRAILER).await?;
-    }
-    target.close().await?;
     Ok(rows)
 }
 

@@ -11,7 +11,7 @@ use bytes::BytesMut;
 use catalog::NodeId;
 use pgerror::{PgError, Result};
 use pgproto::backend::{self, Field};
-use planner::{Dag, Explain, Gather, Plan};
+use planner::{Dag, Explain, Gather, Plan, Scatter};
 
 use crate::call::Call;
 use crate::gather::{Moved, without_position};
@@ -70,6 +70,13 @@ fn is_change(plan: &Plan) -> bool {
     }
 }
 
+/// What the nodes run of a merge.
+fn merged(explain: &Explain) -> Option<Scatter> {
+    let Plan::Gather(gather) = explain.inner.as_ref() else { return None };
+    let merge = gather.merged()?;
+    Some(Scatter { nodes: merge.nodes.clone(), sql: merge.sql(), writes: false, tables: None })
+}
+
 /// The same without what needs ANALYZE.
 fn without_analyze(explain: &Explain) -> Explain {
     const OF_ANALYZE: [&str; 4] = ["analyze", "timing", "wal", "serialize"];
@@ -112,6 +119,10 @@ impl Session {
 
     async fn steps(&mut self, explain: &Explain, call: &Call) -> Result<Vec<Step>> {
         let call = &Call { one_off: true, ..call.clone() };
+        if let Some(scatter) = merged(explain) {
+            let scatter = Explain { inner: Box::new(Plan::Scatter(scatter)), ..explain.clone() };
+            return Box::pin(self.steps(&scatter, call)).await;
+        }
         match explain.inner.as_ref() {
             Plan::Scatter(scatter) if explain.analyze && scatter.writes => {
                 self.atomically(async |this| this.plain_steps(explain, call).await).await

@@ -21,6 +21,7 @@ use planner::{FinalSql, Gather, Input, Route};
 use crate::call::{Call, Event};
 use crate::held::Held;
 use crate::load::travels_in_binary;
+use crate::merged::give_up;
 use crate::output::{Output, frame_bodies};
 use crate::run::Completion;
 use crate::session::{BESIDE, Mode, Session};
@@ -69,6 +70,11 @@ impl Moved {
 impl Session {
     /// See the module's page.
     pub(crate) async fn gather(&mut self, gather: &Gather, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
+        if let Some(merge) = gather.merged()
+            && let Some(completion) = self.run_merge(merge, call, output).await?
+        {
+            return Ok(completion);
+        }
         if !gather.writes && self.gathers_beside(&gather.inputs, &gather.final_sql).await? {
             let sql = self.gather_beside(&gather.inputs, &gather.final_sql, call).await?;
             let result = self.scatter(Mode::InBlock, vec![(BESIDE, sql)], call, output).await;
@@ -305,11 +311,7 @@ impl Session {
             (Ok(_), None) => Err(PgError::internal("the home node's link is missing")),
         };
         if result.is_err() {
-            let running = sources.iter().filter(|(_, held)| !held.link.connection.is_settled());
-            let cancels = running.map(|(_, held)| held.link.connection.cancel_key().send());
-            futures_util::future::join_all(cancels).await;
-            let rest = sources.iter_mut().filter(|(_, held)| !held.link.connection.is_settled());
-            futures_util::future::join_all(rest.map(|(_, held)| held.finish())).await;
+            give_up(&mut sources).await;
         }
         self.put_back(sink);
         self.put_back(sources);

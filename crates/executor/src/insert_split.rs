@@ -58,6 +58,6 @@ impl Session {
                 held.ask_whether_wrote();
             }
         }
-        self.answers_of(&insert.parts, output).await
+        self.answers_of(&insert.parts, call, output).await
     }
 }

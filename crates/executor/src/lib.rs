@@ -11,7 +11,7 @@
 //! * [`session`]: the connections a session holds and the transaction that ties them; [`held`]: one of them, and what goes to its
 //!   node ahead of a statement; [`transaction`] ends it.
 //! * [`run`]: one node, many nodes, replicated writes; [`gather`]: temp tables on the home node, or, of few rows,
-//!   parameters ([`carried`]); [`exchange`]: temp
+//!   parameters ([`carried`]); [`merged`]: rows that the nodes have sorted, by their keys ([`sort_key`]); [`exchange`]: temp
 //!   tables on all nodes; [`staged`]: INSERT whose
 //!   rows PostgreSQL makes first; [`chain`]: data changes in WITH;
 //!   [`ddl`], [`redistribute`]; [`explain`]; [`copy_in`] from [`copy_input`], [`copy_out`].
@@ -25,7 +25,7 @@
 //! * [`load`]: the catalog, read off the primary datanode; [`basis`]: whether a plan made from it still holds.
 //!
 //! Invariants: no SQL value is ever computed here; rows are moved as bytes and looked into only for their distribution
-//! key; every buffer is bounded; a connection that was not read to the end of an answer is never used again.
+//! key, or for sort keys that the nodes put in front; every buffer is bounded; a connection that was not read to the end of an answer is never used again.
 
 mod alone;
 mod aside;
@@ -65,6 +65,7 @@ mod keeper;
 mod listen;
 mod load;
 mod locks;
+mod merged;
 mod output;
 mod own_settings;
 mod pool;
@@ -81,6 +82,7 @@ mod session;
 mod settings;
 mod sight;
 mod snapshot;
+mod sort_key;
 mod spool;
 mod staged;
 mod temp_names;
@@ -99,6 +101,7 @@ pub use describe::Description;
 pub use encoding::is_foreign as is_foreign_encoding;
 pub use firings::Firing;
 pub use load::Loaded;
+pub use merged::Order;
 pub use output::Output;
 pub use own_settings::{IDLE_IN_TRANSACTION, IDLE_SESSION, STATEMENT_TIMEOUT, duration, own_setting_name};
 pub use pool::{Address, Identity, Pool};

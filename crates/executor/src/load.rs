@@ -310,6 +310,7 @@ fn column(row: &Row) -> Result<Column> {
         default_is_stable: flag(row, 10)?,
         deterministic: flag(row, 11)?,
         default_collation: flag(row, 12)?,
+        bytewise: flag(row, 13)?,
     })
 }
 
@@ -482,7 +483,11 @@ const COLUMNS: &str = "SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.att
      a.attidentity = '' AND (d.adbin IS NULL OR NOT EXISTS (SELECT FROM regexp_matches(d.adbin::text, 'funcid ([0-9]+)', 'g') m \
        JOIN pg_proc p ON p.oid = m[1]::oid WHERE p.provolatile = 'v') AND d.adbin::text !~ 'NEXTVALUEEXPR'), \
      coalesce((SELECT collisdeterministic FROM pg_collation l WHERE l.oid = a.attcollation), true), \
-     a.attcollation = 0 OR a.attcollation = (SELECT typcollation FROM pg_type t WHERE t.oid = a.atttypid) \
+     a.attcollation = 0 OR a.attcollation = (SELECT typcollation FROM pg_type t WHERE t.oid = a.atttypid), \
+     a.attcollation = ANY (ARRAY(SELECT l.oid FROM pg_collation l JOIN pg_database b ON b.datname = current_database() \
+       WHERE CASE WHEN l.collprovider = 'd' THEN b.datlocprovider ELSE l.collprovider END = 'b' \
+       OR CASE WHEN l.collprovider = 'd' THEN b.datlocprovider ELSE l.collprovider END = 'c' \
+       AND CASE WHEN l.collprovider = 'd' THEN b.datcollate ELSE l.collcollate END IN ('C', 'POSIX', 'C.UTF-8', 'C.utf8'))) \
      FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace \
      LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum \
      WHERE a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f', 'c') \

@@ -90,10 +90,7 @@ impl Session {
         for node in nodes {
             self.link(*node)?.execute_portal(&portal.name, call.describe);
         }
-        let mut links = self.take(nodes)?;
-        let result = self.merge(&mut links, output).await;
-        self.put_back(links);
-        result
+        self.answers_on(nodes, call, output).await
     }
 
     /// May this gather run through portals and a session beside the home node?

@@ -93,7 +93,7 @@ impl Session {
             return Ok(None);
         }
         self.cut_taken();
-        self.answers_of(parts, output).await.map(Some)
+        self.answers_of(parts, call, output).await.map(Some)
     }
 
     /// BEGIN with the locks, and the closure, at the same time; connections are there before.

@@ -210,18 +210,32 @@ impl Session {
             self.sight.touch(self.place(*node));
             self.link(*node)?.start(sql, call, version);
         }
-        self.answers_of(&parts, output).await
+        self.answers_of(&parts, call, output).await
     }
 
     /// The answers of nodes that have been sent their parts.
     pub(crate) async fn answers_of(
         &mut self,
         parts: &[(NodeId, String)],
+        call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
         let nodes: Vec<NodeId> = parts.iter().map(|(node, _)| *node).collect();
-        let mut links = self.take(&nodes)?;
-        let result = self.merge(&mut links, output).await;
+        self.answers_on(&nodes, call, output).await
+    }
+
+    /// The same, whatever they have been sent.
+    pub(crate) async fn answers_on(
+        &mut self,
+        nodes: &[NodeId],
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        let mut links = self.take(nodes)?;
+        let result = match &call.order {
+            Some(order) => self.merge_sorted(&mut links, order, output).await,
+            None => self.merge(&mut links, output).await,
+        };
         self.put_back(links);
         result
     }
@@ -270,7 +284,7 @@ impl Session {
                 _ if failure.is_some() => Ok(()),
                 _ if holds.is_err() => holds,
                 Event::Rows(run, count) => output.rows(run, count).await,
-                Event::Description(body) => self.describe_rows(body, node, output).await,
+                Event::Description(body) => self.describe_rows(body, node, 0, output).await,
                 Event::Complete(tag) => {
                     total.add(&tag);
                     Ok(())
@@ -301,7 +315,7 @@ impl Session {
                 Ok(Event::Done) => (Ok(()), true),
                 Ok(_) if failure.is_some() => (Ok(()), false),
                 Ok(Event::Rows(run, count)) => (output.rows(run, count).await, false),
-                Ok(Event::Description(body)) => (self.describe_rows(body, node, output).await, false),
+                Ok(Event::Description(body)) => (self.describe_rows(body, node, 0, output).await, false),
                 Ok(Event::Complete(tag)) => {
                     total.add(&tag);
                     (Ok(()), false)
@@ -331,13 +345,20 @@ impl Session {
         }
     }
 
-    /// Passes a RowDescription on. Object ids of another node than the home node mean nothing to the client: types get
-    /// the home node's ids, tables none.
-    async fn describe_rows(&mut self, body: Bytes, node: NodeId, output: &mut Output<'_>) -> Result<()> {
+    /// Passes a RowDescription on, but for the first columns if they are keys of ours. Object ids of another node than the home
+    /// node mean nothing to the client: types get the home node's ids, tables none.
+    pub(crate) async fn describe_rows(
+        &mut self,
+        body: Bytes,
+        node: NodeId,
+        keys: usize,
+        output: &mut Output<'_>,
+    ) -> Result<()> {
         if !output.wants_description() {
             return Ok(());
         }
         let mut fields = backend::decode_row_description(body)?;
+        fields.drain(..keys.min(fields.len()));
         if self.place(node) != self.home {
             for field in fields.iter_mut().filter(|field| is_node_specific(field.table_oid)) {
                 (field.table_oid, field.column_number) = (0, 0);

@@ -114,5 +114,6 @@ fn column(row: &Row) -> Result<Column> {
         generated: catalog::Generated::No,
         deterministic: true,
         default_collation: false,
+        bytewise: false,
     })
 }

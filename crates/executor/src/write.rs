@@ -116,7 +116,7 @@ impl Session {
             let version = self.catalog_version;
             self.link(*node)?.start_gated(sql, call, version, gating.clone());
         }
-        self.answers_of(&parts, output).await
+        self.answers_of(&parts, call, output).await
     }
 
     /// The same text on several nodes.

@@ -5,8 +5,8 @@ use std::fmt::{Formatter, Result, Write};
 use catalog::NodeId;
 
 use crate::plan::{
-    Chain, Change, CopySource, Dag, DdlPlan, Effect, Elsewhere, Exchange, Gather, Input, InsertStaged, KeySource,
-    MapRequest, Placement, Plan, Redistribute, Route, Stage,
+    Chain, Change, CopySource, Dag, DdlPlan, Effect, Elsewhere, Exchange, Gather, Input, InsertStaged, KeyForm,
+    KeySource, MapRequest, Merge, MergeKey, Placement, Plan, Redistribute, Route, RowCount, Stage,
 };
 use crate::routine::{Routine, RoutineCall};
 use crate::rules::Step;
@@ -116,8 +116,39 @@ fn write_dag(f: &mut Formatter<'_>, dag: &Dag, depth: usize) -> Result {
 }
 
 fn write_gather(f: &mut Formatter<'_>, gather: &Gather, pad: &str) -> Result {
+    if let Some(merge) = gather.merged() {
+        return write_merge(f, merge, pad);
+    }
     writeln!(f, "{pad}Gather{} on {}\n{pad}  {}", writes(gather.writes), gather.node.0, gather.final_sql.text)?;
     gather.inputs.iter().try_for_each(|input| write_input(f, input, pad))
+}
+
+fn write_merge(f: &mut Formatter<'_>, merge: &Merge, pad: &str) -> Result {
+    let keys: Vec<String> = merge.keys.iter().map(merge_key).collect();
+    let by = if keys.is_empty() { String::new() } else { format!(" by {}", keys.join(", ")) };
+    let cut = |word: &str, count: Option<RowCount>| match count {
+        None => String::new(),
+        Some(RowCount::Constant(count)) => format!(" {word} {count}"),
+        Some(RowCount::Parameter(number)) => format!(" {word} ${number}"),
+    };
+    let (limit, offset) = (cut("limit", merge.limit), cut("offset", merge.offset));
+    writeln!(f, "{pad}Merge from {}{by}{limit}{offset}\n{pad}  {}", list(&merge.nodes), merge.sql())
+}
+
+fn merge_key(key: &MergeKey) -> String {
+    let form = match key.form {
+        KeyForm::Integer => "integer",
+        KeyForm::Float => "float",
+        KeyForm::Numeric => "numeric",
+        KeyForm::Bytes => "bytes",
+    };
+    let direction = if key.descending { " desc" } else { "" };
+    let nulls = match (key.descending, key.nulls_first) {
+        (false, true) => " nulls first",
+        (true, false) => " nulls last",
+        _ => "",
+    };
+    format!("{form}{direction}{nulls}")
 }
 
 fn write_exchange(f: &mut Formatter<'_>, exchange: &Exchange, pad: &str) -> Result {

@@ -130,7 +130,8 @@ fn plan_inlined(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         }
         Kind::DeclareCursor(declare) => check_cursor(&declare.inner)
             .and_then(|()| plan_in(ctx, &declare.inner))
-            .map(|inner| Plan::DeclareCursor(Box::new(inner))),
+            // Its rows are kept: there is no one to pass them on to yet.
+            .map(|inner| Plan::DeclareCursor(Box::new(inner.without_merge()))),
         Kind::Redistribute(redistribution) => ddl::redistribute(ctx, redistribution),
         Kind::Cluster(command) => Ok(Plan::Cluster(command.clone())),
         Kind::Transaction(_)

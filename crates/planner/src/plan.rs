@@ -9,6 +9,7 @@
 //! - Node lists are in id order and never empty, except where it is said.
 
 mod ddl;
+mod merge;
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use crate::routine::Routine;
 use crate::tables::Tables;
 pub use crate::with::plan::{Chain, ChainStep, Kept};
 pub use ddl::{DdlKind, DdlPlan, Effect, Elsewhere, Fill, MapRequest, Placement, Redistribute};
+pub use merge::{KeyForm, Merge, MergeKey, RowCount};
 
 /// One planned statement.
 #[derive(Clone, Debug)]
@@ -128,6 +130,8 @@ pub struct Gather {
     pub final_sql: FinalSql,
     /// `final_sql` itself changes something on the home node (`INSERT INTO temp_table SELECT …`, `nextval`).
     pub writes: bool,
+    /// The same rows in the same order without the temp table, for whoever passes them on as they come.
+    pub merge: Option<Box<Merge>>,
 }
 
 /// See [`Plan::Dag`]. Everything runs in one REPEATABLE READ transaction on each node, which is rolled back at the end:

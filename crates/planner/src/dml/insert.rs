@@ -106,7 +106,13 @@ fn into_home(ctx: &Context<'_>, statement: &Statement, insert: &InsertStmt, fact
     rewritten.select_stmt =
         Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(tree::parse_select(&source.text)?)))));
     let text = tree::deparse(&NodeEnum::InsertStmt(Box::new(rewritten)))?;
-    Ok(Plan::Gather(Gather { node, inputs, final_sql: FinalSql { text, types: source.types }, writes: true }))
+    Ok(Plan::Gather(Gather {
+        node,
+        inputs,
+        final_sql: FinalSql { text, types: source.types },
+        writes: true,
+        merge: None,
+    }))
 }
 
 struct Insert<'a> {

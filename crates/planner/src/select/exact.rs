@@ -42,6 +42,8 @@ pub(crate) enum Number {
     Integer,
     Bigint,
     Numeric,
+    /// NULL, which takes the type of what stands beside it.
+    Null,
     /// It may be floating point, or no number.
     Other,
 }
@@ -60,6 +62,7 @@ impl Number {
     fn with(self, other: Self) -> Self {
         match (self, other) {
             (Number::Other, _) | (_, Number::Other) => Number::Other,
+            (Number::Null, number) | (number, Number::Null) => number,
             (Number::Numeric, _) | (_, Number::Numeric) => Number::Numeric,
             (Number::Bigint, _) | (_, Number::Bigint) => Number::Bigint,
             (Number::Integer, Number::Integer) => Number::Integer,
@@ -71,7 +74,7 @@ impl Number {
         match self {
             Number::Integer => Number::Bigint,
             Number::Bigint | Number::Numeric => Number::Numeric,
-            Number::Other => Number::Other,
+            Number::Null | Number::Other => Number::Other,
         }
     }
 
@@ -81,7 +84,12 @@ impl Number {
 }
 
 /// Is the value of this expression an integer or numeric?
-pub(crate) fn is_exact(ctx: &Context<'_>, analyzer: &Analyzer<'_>, body: &Body, node: &Node) -> bool {
+pub(crate) fn is_exact(analyzer: &Analyzer<'_>, body: &Body, node: &Node) -> bool {
+    !matches!(of_expression(analyzer, body, node), Number::Null | Number::Other)
+}
+
+/// What kind of number an expression is. A numeric may also be an integer.
+pub(crate) fn of_expression(analyzer: &Analyzer<'_>, body: &Body, node: &Node) -> Number {
     let of_column = |column: &ColumnRef| {
         let Ok(Some((leaf, position))) = super::terms::resolve_here(&analyzer.leaves, &body.scope, column) else {
             return Number::Other;
@@ -89,7 +97,7 @@ pub(crate) fn is_exact(ctx: &Context<'_>, analyzer: &Analyzer<'_>, body: &Body, 
         let column = analyzer.leaves[leaf].columns.as_ref().and_then(|c| c.get(position));
         column.map_or(Number::Other, |column| Number::of_type(column.type_oid))
     };
-    number(ctx, &of_column, node) != Number::Other
+    number(analyzer.ctx, &of_column, node)
 }
 
 /// What kind of number an expression is, if that of each column is known.
@@ -134,7 +142,7 @@ pub(crate) fn number(ctx: &Context<'_>, of_column: &dyn Fn(&ColumnRef) -> Number
 
 fn of_constant(constant: &AConst) -> Number {
     match constant.val {
-        _ if constant.isnull => Number::Integer,
+        _ if constant.isnull => Number::Null,
         Some(a_const::Val::Ival(_)) => Number::Integer,
         Some(a_const::Val::Fval(_)) => Number::Numeric,
         _ => Number::Other,

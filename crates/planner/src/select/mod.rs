@@ -3,7 +3,7 @@
 //! ```text
 //! views expanded ─ facts (functions, locks) ─ locality ─┬─ Free, Whole, Home → Forward
 //!                                                       ├─ Split, nothing left to do → Scatter
-//!                                                       ├─ Split, ORDER BY / LIMIT / aggregates on top → finish: Gather of one fragment,
+//!                                                       ├─ Split, ORDER BY / LIMIT / aggregates on top → finish: Gather of one fragment, which may be a merge,
 //!                                                       │  or, with many rows, exchange: they move by what is grouped → Dag
 //!                                                       └─ anything else ─┬─ exchange: rows move between nodes until it is local → Dag
 //!                                                                         └─ gather: each table comes to the home node → Gather
@@ -116,9 +116,15 @@ fn local_plan(ctx: &Context<'_>, statement: &Statement, select: &SelectStmt, fac
     let reason = unfinished.unwrap_or("ORDER BY or LIMIT over rows of several nodes");
     match finish::finish(ctx, &analyzer, select, &body, &split, unfinished.is_none())? {
         Some(gather) if facts.locking => Ok(Plan::Gather(finish::locked_in_order(gather)?)),
-        Some(gather) => Ok(Plan::Gather(gather)),
+        Some(gather) if may_merge(ctx, facts) => Ok(Plan::Gather(gather)),
+        Some(gather) => Ok(Plan::Gather(Gather { merge: None, ..gather })),
         None => Err(Not::Local(reason.to_owned())),
     }
+}
+
+/// May rows go from the nodes to the client as they are?
+fn may_merge(ctx: &Context<'_>, facts: &Facts) -> bool {
+    !facts.names_table && !facts.writes && ctx.exchanged.is_empty() && ctx.copies.is_none()
 }
 
 /// Everything is on one node, or on each of several.
@@ -236,6 +242,7 @@ pub(crate) fn fallback(ctx: &Context<'_>, query: &NodeEnum, facts: &Facts, reaso
         inputs,
         final_sql: FinalSql::plain(tree::deparse(&rewritten)?),
         writes: facts.writes,
+        merge: None,
     })
 }
 

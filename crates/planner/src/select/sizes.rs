@@ -45,7 +45,7 @@ pub(crate) fn plan(ctx: &Context<'_>, query: &NodeEnum) -> Result<Option<Gather>
         return Ok(None);
     }
     let final_sql = FinalSql::plain(tree::deparse(&rewritten)?);
-    Ok(Some(Gather { node: ctx.home(), inputs, final_sql, writes: false }))
+    Ok(Some(Gather { node: ctx.home(), inputs, final_sql, writes: false, merge: None }))
 }
 
 /// The partitioned table that an argument names as a constant.

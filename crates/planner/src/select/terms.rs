@@ -24,12 +24,14 @@ pub(crate) struct LeafColumn {
     pub key_type: Option<KeyType>,
     /// 0 if not known.
     pub type_oid: Oid,
+    /// As [`Column::bytewise`].
+    pub bytewise: bool,
 }
 
 impl LeafColumn {
     /// A column we know by name only.
     pub fn unknown(name: &str) -> Self {
-        Self { name: name.to_owned(), class: None, key_type: None, type_oid: 0 }
+        Self { name: name.to_owned(), class: None, key_type: None, type_oid: 0, bytewise: false }
     }
 
     fn of(ctx: &Context<'_>, column: &Column) -> Self {
@@ -39,6 +41,7 @@ impl LeafColumn {
             class: key_type.map(KeyType::hash_class),
             key_type,
             type_oid: column.type_oid,
+            bytewise: column.bytewise,
         }
     }
 }

@@ -198,7 +198,7 @@ impl Planner<'_> {
     fn query(&self, ctx: &Context<'_>, query: &NodeEnum) -> Result<Plan> {
         let (inputs, final_sql) = select::source(ctx, query)?;
         let writes = facts(ctx, query)?.writes;
-        Ok(Plan::Gather(Gather { node: ctx.home(), inputs, final_sql, writes }))
+        Ok(Plan::Gather(Gather { node: ctx.home(), inputs, final_sql, writes, merge: None }))
     }
 
     /// Does the part read other parts' rows, or what an earlier one has changed?

@@ -40,6 +40,7 @@ impl Table {
             generated: Generated::No,
             deterministic: true,
             default_collation: true,
+            bytewise: *type_oid == TEXT && *name != "n_name",
         };
         let relation = Relation {
             oid,

@@ -49,10 +49,8 @@ Gather on 0
 
 SELECT * FROM orders ORDER BY o_total DESC NULLS LAST, o_orderkey LIMIT 10 OFFSET 5
 ----
-Gather on 0
-  SELECT loxo_c1 AS o_orderkey, loxo_c2 AS o_custkey, loxo_c3 AS o_date, loxo_c4 AS o_total FROM loxo_g1 ORDER BY loxo_c4 DESC NULLS LAST, loxo_c1 LIMIT 10 OFFSET 5
-  loxo_g1 from [0 1 2]
-    SELECT orders.o_orderkey AS loxo_c1, orders.o_custkey AS loxo_c2, orders.o_date AS loxo_c3, orders.o_total AS loxo_c4 FROM orders ORDER BY 4 DESC NULLS LAST, 1 LIMIT 15
+Merge from [0 1 2] by numeric desc nulls last, integer limit 10 offset 5
+  SELECT pg_catalog.numeric_send(loxo_m.loxo_c4), pg_catalog.int8send(loxo_m.loxo_c1), loxo_m.loxo_c1 AS o_orderkey, loxo_m.loxo_c2 AS o_custkey, loxo_m.loxo_c3 AS o_date, loxo_m.loxo_c4 AS o_total FROM (SELECT orders.o_orderkey AS loxo_c1, orders.o_custkey AS loxo_c2, orders.o_date AS loxo_c3, orders.o_total AS loxo_c4 FROM orders) loxo_m ORDER BY loxo_m.loxo_c4 DESC NULLS LAST, loxo_m.loxo_c1 LIMIT 15
 
 SELECT o_orderkey FROM orders ORDER BY o_date + 1 LIMIT 3
 ----
@@ -70,10 +68,8 @@ Gather on 0
 
 SELECT o_custkey FROM orders LIMIT 5
 ----
-Gather on 0
-  SELECT loxo_c1 AS o_custkey FROM loxo_g1 LIMIT 5
-  loxo_g1 from [0 1 2]
-    SELECT o_custkey AS loxo_c1 FROM orders LIMIT 5
+Merge from [0 1 2] limit 5
+  SELECT loxo_m.loxo_c1 AS o_custkey FROM (SELECT o_custkey AS loxo_c1 FROM orders) loxo_m LIMIT 5
 
 SELECT DISTINCT o_custkey FROM orders ORDER BY o_custkey
 ----
@@ -112,10 +108,8 @@ Gather on 0
 
 SELECT o_orderkey, o_date, count(l_orderkey) FROM orders LEFT JOIN lineitem ON l_orderkey = o_orderkey GROUP BY o_orderkey ORDER BY 3
 ----
-Gather on 0
-  SELECT loxo_c1 AS o_orderkey, loxo_c2 AS o_date, loxo_c3 AS count FROM loxo_g1 ORDER BY loxo_c3
-  loxo_g1 from [0 1 2]
-    SELECT o_orderkey AS loxo_c1, o_date AS loxo_c2, count(l_orderkey) AS loxo_c3 FROM orders LEFT JOIN lineitem ON l_orderkey = o_orderkey GROUP BY o_orderkey
+Merge from [0 1 2] by integer
+  SELECT pg_catalog.int8send(loxo_m.loxo_c3), loxo_m.loxo_c1 AS o_orderkey, loxo_m.loxo_c2 AS o_date, loxo_m.loxo_c3 AS count FROM (SELECT o_orderkey AS loxo_c1, o_date AS loxo_c2, count(l_orderkey) AS loxo_c3 FROM orders LEFT JOIN lineitem ON l_orderkey = o_orderkey GROUP BY o_orderkey) loxo_m ORDER BY loxo_m.loxo_c3
 
 SELECT c_custkey, c_name, sum(o_total) FROM customer JOIN orders ON o_custkey = c_custkey GROUP BY c_custkey
 ----

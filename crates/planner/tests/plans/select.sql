@@ -328,10 +328,8 @@ Gather on 0
 
 SELECT c_custkey, count(o_orderkey) FROM customer LEFT JOIN orders ON c_custkey = o_orderkey AND o_total > 100 GROUP BY c_custkey ORDER BY 1
 ----
-Gather on 0
-  SELECT loxo_c1 AS c_custkey, loxo_c2 AS count FROM loxo_g1 ORDER BY loxo_c1
-  loxo_g1 from [0 1 2]
-    SELECT c_custkey AS loxo_c1, count(o_orderkey) AS loxo_c2 FROM customer LEFT JOIN orders ON c_custkey = o_orderkey AND o_total > 100 GROUP BY c_custkey
+Merge from [0 1 2] by integer
+  SELECT pg_catalog.int8send(loxo_m.loxo_c1), loxo_m.loxo_c1 AS c_custkey, loxo_m.loxo_c2 AS count FROM (SELECT c_custkey AS loxo_c1, count(o_orderkey) AS loxo_c2 FROM customer LEFT JOIN orders ON c_custkey = o_orderkey AND o_total > 100 GROUP BY c_custkey) loxo_m ORDER BY loxo_m.loxo_c1
 
 SELECT n_name, count(*), sum(o_total) FROM orders LEFT JOIN nation ON n_key = o_custkey GROUP BY n_name ORDER BY n_name NULLS FIRST
 ----
@@ -356,10 +354,8 @@ Gather on 0
 
 SELECT o_orderkey FROM orders WHERE o_orderkey = 3 OR o_orderkey = 4 ORDER BY 1
 ----
-Gather on 0
-  SELECT loxo_c1 AS o_orderkey FROM loxo_g1 ORDER BY loxo_c1
-  loxo_g1 from [0 1 2]
-    SELECT o_orderkey AS loxo_c1 FROM orders WHERE o_orderkey = 3 OR o_orderkey = 4
+Merge from [0 1 2] by integer
+  SELECT pg_catalog.int8send(loxo_m.loxo_c1), loxo_m.loxo_c1 AS o_orderkey FROM (SELECT o_orderkey AS loxo_c1 FROM orders WHERE o_orderkey = 3 OR o_orderkey = 4) loxo_m ORDER BY loxo_m.loxo_c1
 
 SELECT a.o_orderkey, b.l_flag FROM orders a LEFT JOIN lineitem b ON a.o_orderkey = b.l_orderkey WHERE a.o_orderkey = 9
 ----
@@ -375,10 +371,8 @@ Gather on 0
 
 SELECT x.o_custkey, y.o_custkey FROM orders x JOIN orders y ON x.o_orderkey = y.o_orderkey AND x.o_total > 2 ORDER BY 1, 2 LIMIT 4
 ----
-Gather on 0
-  SELECT loxo_c1 AS o_custkey, loxo_c2 AS o_custkey FROM loxo_g1 ORDER BY loxo_c1, loxo_c2 LIMIT 4
-  loxo_g1 from [0 1 2]
-    SELECT x.o_custkey AS loxo_c1, y.o_custkey AS loxo_c2 FROM orders x JOIN orders y ON x.o_orderkey = y.o_orderkey AND x.o_total > 2 ORDER BY 1, 2 LIMIT 4
+Merge from [0 1 2] by integer, integer limit 4
+  SELECT pg_catalog.int8send(loxo_m.loxo_c1), pg_catalog.int8send(loxo_m.loxo_c2), loxo_m.loxo_c1 AS o_custkey, loxo_m.loxo_c2 AS o_custkey FROM (SELECT x.o_custkey AS loxo_c1, y.o_custkey AS loxo_c2 FROM orders x JOIN orders y ON x.o_orderkey = y.o_orderkey AND x.o_total > 2) loxo_m ORDER BY loxo_m.loxo_c1, loxo_m.loxo_c2 LIMIT 4
 
 SELECT max(o_total) - min(o_total), count(*) FROM orders WHERE o_orderkey < 0
 ----

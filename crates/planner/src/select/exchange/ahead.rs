@@ -249,7 +249,7 @@ impl Separation<'_> {
                 let type_oid = match number.sum() {
                     Number::Bigint => exact::INT8,
                     Number::Numeric => exact::NUMERIC,
-                    Number::Integer | Number::Other => return Ok(Combined::Impossible),
+                    Number::Integer | Number::Null | Number::Other => return Ok(Combined::Impossible),
                 };
                 let sum = add("sum", type_oid)?;
                 if name == "avg" {

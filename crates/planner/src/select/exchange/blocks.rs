@@ -317,6 +317,7 @@ pub(super) fn unknown_column() -> Column {
         generated: Generated::No,
         deterministic: false,
         default_collation: false,
+        bytewise: false,
     }
 }
 

@@ -2,11 +2,12 @@
 //! table, one final statement.
 //!
 //! Three ways, cheapest first:
-//! - *rows done*: every node's rows are final, only order and limit are left: each node sorts and cuts, the home node
-//!   does it again;
+//! - *rows done*: every node's rows are final, only order and limit are left: each node sorts and cuts, the coordinator
+//!   merges ([`merged`]) or the home node does it again;
 //! - *partial aggregates*: `count`, `sum`, `min`, … are computed per node and combined;
 //! - *raw columns*: the columns that the upper part of the query mentions travel, everything above WHERE runs at home.
 
+mod merged;
 mod upper;
 
 use catalog::NodeId;
@@ -18,7 +19,7 @@ use super::locality::{Analyzer, Body, Split};
 use super::names::{Ctes, Names};
 use super::shape;
 use crate::context::Context;
-use crate::plan::{FinalSql, Gather, Input};
+use crate::plan::{FinalSql, Gather, Input, Merge};
 use crate::tree;
 use upper::Upper;
 
@@ -51,7 +52,7 @@ pub(super) fn separated(
         return Ok(None);
     }
     if rows_done || !needs_all_rows(ctx, select)? {
-        return rows_done_plan(analyzer, select, body);
+        return rows_done_plan(analyzer, select, body, split, rows_done);
     }
     if !shape::sub_links(&upper(select))?.is_empty() {
         return Ok(None);
@@ -75,7 +76,7 @@ pub(crate) fn locked_in_order(gather: Gather) -> Result<Gather> {
     let mut last = tree::parse_select(&gather.final_sql.text)?;
     last.from_clause = rows.from_clause;
     let final_sql = FinalSql { text: tree::deparse_select(&last)?, ..gather.final_sql };
-    Ok(Gather { inputs, final_sql, writes: true, ..gather })
+    Ok(Gather { inputs, final_sql, writes: true, merge: None, ..gather })
 }
 
 /// ORDER BY and LIMIT over a set operation whose branches are final on every node.
@@ -108,7 +109,7 @@ pub(crate) fn finish_set(
     last.target_list =
         outputs.iter().enumerate().map(|(i, name)| tree::target(tree::column(&[&output(i + 1)]), Some(name))).collect();
     last.sort_clause = select.sort_clause.clone();
-    let planned = Planned { fragment, last, types: Vec::new() };
+    let planned = Planned { fragment, last, types: Vec::new(), merge: None };
     planned.gather(ctx, nodes.to_vec()).map(Some)
 }
 
@@ -120,6 +121,8 @@ pub(super) struct Planned {
     pub last: SelectStmt,
     /// Columns of the input whose types the final text names.
     pub types: Vec<(usize, usize)>,
+    /// If the rest is but to put rows in order.
+    pub merge: Option<Merge>,
 }
 
 impl Planned {
@@ -132,6 +135,7 @@ impl Planned {
             inputs: vec![input],
             final_sql: FinalSql { text, types: self.types },
             writes: false,
+            merge: self.merge.map(Box::new),
         })
     }
 }
@@ -180,7 +184,13 @@ fn needs_all_rows(ctx: &Context<'_>, select: &SelectStmt) -> Result<bool> {
 }
 
 /// Every row of the fragment is an output row: sort, distinct and limit on both sides.
-fn rows_done_plan(analyzer: &Analyzer<'_>, select: &SelectStmt, body: &Body) -> Result<Option<Planned>> {
+fn rows_done_plan(
+    analyzer: &Analyzer<'_>,
+    select: &SelectStmt,
+    body: &Body,
+    split: &Split,
+    are_final: bool,
+) -> Result<Option<Planned>> {
     let Some(values) = output_values(analyzer, select, body) else { return Ok(None) };
     let is_input = |name: &str| analyzer.is_input_column(name, body);
     let Some(group) = shape::plain_group(select, is_input) else { return Ok(None) };
@@ -206,10 +216,19 @@ fn rows_done_plan(analyzer: &Analyzer<'_>, select: &SelectStmt, body: &Body) -> 
         let Some(position) = sort_position(by, &values, &mut fragment, select) else { return Ok(None) };
         sort.push((by.clone(), position));
     }
+    let merge = match are_final {
+        true => {
+            let names = values.iter().map(|(_, name)| name.as_str()).collect();
+            let sorted = merged::Sorted { select, rows: &fragment, names, sort: &sort };
+            merged::merge(analyzer, body, &split.nodes, &sorted)?
+        }
+        // What is distinct on each node is not yet so altogether.
+        false => None,
+    };
     fragment.sort_clause = sort.iter().map(|(by, at)| sort_by(by, tree::integer(*at as i64))).collect();
     last.sort_clause = sort.iter().map(|(by, at)| sort_by(by, tree::column(&[&output(*at)]))).collect();
     push_limit(select, &mut fragment);
-    Ok(Some(Planned { fragment, last, types: Vec::new() }))
+    Ok(Some(Planned { fragment, last, types: Vec::new(), merge }))
 }
 
 /// The 1-based output column an ORDER BY item means, made if need be.

@@ -100,7 +100,7 @@ impl<'a> Upper<'a> {
             last.group_clause.extend(extra);
         }
         let fragment = self.fragment(select);
-        Ok(Some(Planned { fragment, last, types: self.types }))
+        Ok(Some(Planned { fragment, last, types: self.types, merge: None }))
     }
 
     fn fragment(&mut self, select: &SelectStmt) -> SelectStmt {
@@ -270,7 +270,7 @@ impl<'a> Upper<'a> {
             && !call.func_variadic
             && self.ctx.catalog.functions(&name).is_empty()
             && (call.agg_star || call.args.len() == 1);
-        let exact = || call.args.first().is_some_and(|a| exact::is_exact(self.ctx, self.analyzer, self.body, a));
+        let exact = || call.args.first().is_some_and(|a| exact::is_exact(self.analyzer, self.body, a));
         let text = match name.as_str() {
             _ if !plain => None,
             "count" => {

@@ -317,7 +317,7 @@ impl<'a> Analyzer<'a> {
             }
             (l, r) => self.meet(l, r, &Equalities::default())?,
         };
-        Ok(Block { part, columns: left.columns })
+        Ok(Block { part, columns: either_side(left.columns, right.columns) })
     }
 
     /// Why the level's grouping, DISTINCT or windows need rows of other nodes; `None` if each node's result is complete.
@@ -379,7 +379,7 @@ impl<'a> Analyzer<'a> {
                 None => {
                     let mut column = LeafColumn::unknown(&name);
                     // Integer or numeric, either will do: only exactness is asked for.
-                    if exact::is_exact(self.ctx, self, body, value) {
+                    if exact::is_exact(self, body, value) {
                         column.type_oid = exact::NUMERIC;
                     }
                     outputs.push((column, None));
@@ -404,6 +404,19 @@ impl<'a> Analyzer<'a> {
             [] => None,
         }
     }
+}
+
+/// Columns of a set operation. Where the sides differ PostgreSQL looks for a type and a collation that do for both.
+fn either_side(left: Option<Vec<LeafColumn>>, right: Option<Vec<LeafColumn>>) -> Option<Vec<LeafColumn>> {
+    let mut columns = left?;
+    for (at, column) in columns.iter_mut().enumerate() {
+        let other = right.as_ref().and_then(|right| right.get(at));
+        if other.is_none_or(|other| other.type_oid != column.type_oid) {
+            column.type_oid = 0;
+        }
+        column.bytewise &= other.is_some_and(|other| other.bytewise);
+    }
+    Some(columns)
 }
 
 fn query_of(sub: &RangeSubselect) -> Local<&SelectStmt> {

@@ -1,0 +1,250 @@
+//! Can rows that every node sorts be merged by the coordinator? Only where it knows the order for sure: of built-in types whose
+//! bytes tell it, of texts where the collation goes by bytes. All else is sorted again on the home node.
+//!
+//! ```text
+//! SELECT int8send(loxo_m.loxo_c1), loxo_m.loxo_c1 AS k, … FROM (the query without ORDER BY and LIMIT) loxo_m ORDER BY loxo_m.loxo_c1 LIMIT …
+//! ```
+//!
+//! The query is a sub-select so that what it computes is computed once: the key is of the value that the user gets.
+
+use catalog::{NodeId, Oid};
+use pg_query::protobuf::{Alias, LimitOption, RangeSubselect, SelectStmt, SortBy, SortByDir, SortByNulls};
+use pg_query::{Node, NodeEnum};
+use pgerror::Result;
+
+use super::{constant, output, sort_by};
+use crate::plan::{KeyForm, Merge, MergeKey, RowCount};
+use crate::select::exact::{self, Number};
+use crate::select::locality::{Analyzer, Body};
+use crate::select::{shape, terms};
+use crate::tree;
+
+const ALIAS: &str = "loxo_m";
+/// PostgreSQL allows 1664 columns in an output list.
+const COLUMNS_MAX: usize = 1600;
+const INT8_MAX: u64 = i64::MAX as u64;
+
+/// What a merge is made of.
+pub(super) struct Sorted<'a> {
+    pub select: &'a SelectStmt,
+    /// Gives `loxo_c1`, `loxo_c2`, …: the user's columns and after them what else is sorted by.
+    pub rows: &'a SelectStmt,
+    /// Names of the user's columns.
+    pub names: Vec<&'a str>,
+    /// ORDER BY with the numbers of its columns.
+    pub sort: &'a [(Box<SortBy>, usize)],
+}
+
+/// The merge that puts rows in order which are final on every node.
+pub(super) fn merge(
+    analyzer: &Analyzer<'_>,
+    body: &Body,
+    nodes: &[NodeId],
+    sorted: &Sorted<'_>,
+) -> Result<Option<Merge>> {
+    let Sorted { select, rows, names, sort } = sorted;
+    let fits = !names.is_empty() && names.len() + sort.len() <= COLUMNS_MAX;
+    if nodes.len() < 2 || !fits || select.limit_option == LimitOption::WithTies as i32 {
+        return Ok(None);
+    }
+    let (Some(limit), Some(offset)) = (row_count(&select.limit_count), row_count(&select.limit_offset)) else {
+        return Ok(None);
+    };
+    let key = |(by, at): &(Box<SortBy>, usize)| {
+        let value = target_value(rows, *at)?;
+        merge_key(by, *at, key_type(analyzer, body, value)?)
+    };
+    let Some(keys) = sort.iter().map(key).collect::<Option<Vec<MergeKey>>>() else { return Ok(None) };
+    let text = tree::deparse_select(&over_rows(sorted, limit, offset)?)?;
+    let rest = text.strip_prefix("SELECT ").unwrap_or(&text).to_owned();
+    Ok(Some(Merge { nodes: nodes.to_vec(), keys, columns: names.len(), offset, limit, rest }))
+}
+
+/// The SELECT of each node but for the keys.
+fn over_rows(sorted: &Sorted<'_>, limit: Option<RowCount>, offset: Option<RowCount>) -> Result<SelectStmt> {
+    let mut rows = sorted.rows.clone();
+    rows.sort_clause.clear();
+    rows.limit_count = None;
+    rows.limit_offset = None;
+    let sub = RangeSubselect {
+        lateral: false,
+        subquery: Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(rows))))),
+        alias: Some(Alias { aliasname: ALIAS.to_owned(), colnames: Vec::new() }),
+    };
+    let value = |at: usize| tree::column(&[ALIAS, &output(at)]);
+    let names = sorted.names.iter().enumerate();
+    let limit_count = rows_of_a_node(limit, offset).map(|text| tree::parse_expression(&text)).transpose()?;
+    Ok(SelectStmt {
+        target_list: names.map(|(i, name)| tree::target(value(i + 1), Some(name))).collect(),
+        from_clause: vec![tree::node(NodeEnum::RangeSubselect(Box::new(sub)))],
+        sort_clause: sorted.sort.iter().map(|(by, at)| sort_by(by, value(*at))).collect(),
+        limit_option: if limit_count.is_some() { LimitOption::Count } else { LimitOption::Default } as i32,
+        limit_count: limit_count.map(Box::new),
+        ..tree::empty_select()
+    })
+}
+
+/// As many rows as the whole statement skips and gives. A limit of NULL is none, an offset of NULL is 0.
+fn rows_of_a_node(limit: Option<RowCount>, offset: Option<RowCount>) -> Option<String> {
+    let bigint = |count: RowCount| match count {
+        RowCount::Constant(count) => format!("{count}::bigint"),
+        RowCount::Parameter(number) => format!("${number}::bigint"),
+    };
+    match (limit?, offset) {
+        (RowCount::Constant(limit), None) => Some(limit.to_string()),
+        (limit, None) => Some(bigint(limit)),
+        (RowCount::Constant(limit), Some(RowCount::Constant(offset))) => {
+            limit.checked_add(offset).filter(|sum| *sum <= INT8_MAX).map(|sum| sum.to_string())
+        }
+        (limit, Some(offset)) => {
+            let (limit, offset) = (bigint(limit), bigint(offset));
+            Some(format!("LEAST({limit}::numeric + COALESCE({offset}, 0), {INT8_MAX})"))
+        }
+    }
+}
+
+/// LIMIT or OFFSET; `None` if it is something else than a number, a parameter or absent.
+fn row_count(clause: &Option<Box<Node>>) -> Option<Option<RowCount>> {
+    match clause.as_deref() {
+        None => Some(None),
+        Some(Node { node: Some(NodeEnum::AConst(value)) }) if value.isnull => Some(None),
+        Some(Node { node: Some(NodeEnum::ParamRef(parameter)) }) => {
+            usize::try_from(parameter.number).ok().map(RowCount::Parameter).map(Some)
+        }
+        Some(node) => constant(node).and_then(|count| u64::try_from(count).ok()).map(RowCount::Constant).map(Some),
+    }
+}
+
+/// The value of the n-th column (1-based) of a list without stars.
+fn target_value(rows: &SelectStmt, position: usize) -> Option<&Node> {
+    match rows.target_list.get(position.checked_sub(1)?)?.node.as_ref()? {
+        NodeEnum::ResTarget(target) => target.val.as_deref(),
+        _ => None,
+    }
+}
+
+fn merge_key(by: &SortBy, at: usize, of: KeyType) -> Option<MergeKey> {
+    let direction = SortByDir::try_from(by.sortby_dir).ok()?;
+    let nulls = SortByNulls::try_from(by.sortby_nulls).ok()?;
+    let descending = match direction {
+        SortByDir::SortbyDefault | SortByDir::SortbyAsc => false,
+        SortByDir::SortbyDesc => true,
+        SortByDir::SortbyUsing | SortByDir::Undefined => return None,
+    };
+    let nulls_first = match nulls {
+        SortByNulls::SortbyNullsDefault => descending,
+        SortByNulls::SortbyNullsFirst => true,
+        SortByNulls::SortbyNullsLast => false,
+        SortByNulls::Undefined => return None,
+    };
+    let (form, bytes_sql) = of.bytes_of(&format!("{ALIAS}.{}", output(at)));
+    Some(MergeKey { bytes_sql, form, descending, nulls_first })
+}
+
+/// A built-in type whose order is known.
+#[derive(Clone, Copy)]
+enum KeyType {
+    /// Sent by this function, which takes nothing of another order.
+    Sent(&'static str, KeyForm),
+    Oid,
+    Bytea,
+    Text,
+}
+
+impl KeyType {
+    fn of_type(type_oid: Oid, bytewise: bool) -> Option<Self> {
+        use KeyForm::{Bytes, Float, Integer, Numeric};
+        Some(match type_oid {
+            16 => KeyType::Sent("boolsend", Integer),
+            17 => KeyType::Bytea,
+            18 => KeyType::Sent("charsend", Bytes),
+            // Of an integer in whose place another stands (a sub-select's column) the width is not sure.
+            exact::INT2 | exact::INT4 | exact::INT8 => KeyType::Sent("int8send", Integer),
+            exact::NUMERIC => KeyType::Sent("numeric_send", Numeric),
+            26 => KeyType::Oid,
+            700 | 701 => KeyType::Sent("float8send", Float),
+            1082 => KeyType::Sent("date_send", Integer),
+            1083 => KeyType::Sent("time_send", Integer),
+            1114 => KeyType::Sent("timestamp_send", Integer),
+            1184 => KeyType::Sent("timestamptz_send", Integer),
+            2950 => KeyType::Sent("uuid_send", Bytes),
+            // name, text, character, character varying.
+            19 | 25 | 1042 | 1043 if bytewise => KeyType::Text,
+            _ => return None,
+        })
+    }
+
+    /// The SQL that makes bytes of a value.
+    fn bytes_of(self, value: &str) -> (KeyForm, String) {
+        match self {
+            KeyType::Sent(function, form) => (form, format!("pg_catalog.{function}({value})")),
+            KeyType::Oid => (KeyForm::Integer, format!("pg_catalog.int8send({value}::bigint)")),
+            KeyType::Bytea => (KeyForm::Bytes, value.to_owned()),
+            // The cast takes the blanks off a character(n), which do not count.
+            KeyType::Text => {
+                let bytes = format!("pg_catalog.convert_to({value}::text, pg_catalog.getdatabaseencoding())");
+                (KeyForm::Bytes, bytes)
+            }
+        }
+    }
+}
+
+/// The type of what is sorted by.
+fn key_type(analyzer: &Analyzer<'_>, body: &Body, value: &Node) -> Option<KeyType> {
+    match &value.node {
+        Some(NodeEnum::ColumnRef(_)) => {
+            // What USING makes of two columns may have a type of its own.
+            let is_merged = |name: &str| body.scope.merged.iter().any(|(merged, _)| merged == name);
+            let column = column(analyzer, body, value).filter(|_| !shape::bare_name(value).is_some_and(is_merged))?;
+            KeyType::of_type(column.type_oid, column.bytewise)
+        }
+        Some(NodeEnum::CollateClause(clause)) => {
+            let column = column(analyzer, body, clause.arg.as_deref()?)?;
+            let collation = clause.collname.last().and_then(tree::text_of)?;
+            KeyType::of_type(column.type_oid, ["C", "POSIX"].contains(&collation))
+                .filter(|of| matches!(of, KeyType::Text))
+        }
+        Some(NodeEnum::TypeCast(cast)) => {
+            let name = cast.type_name.as_ref().filter(|name| !name.setof && name.array_bounds.is_empty())?;
+            let names: Vec<&str> = name.names.iter().filter_map(tree::text_of).collect();
+            KeyType::of_type(type_named(&names)?, false)
+        }
+        _ if body.scope.merged.is_empty() => match exact::of_expression(analyzer, body, value) {
+            Number::Integer | Number::Bigint => KeyType::of_type(exact::INT8, false),
+            Number::Numeric => KeyType::of_type(exact::NUMERIC, false),
+            Number::Null | Number::Other => None,
+        },
+        _ => None,
+    }
+}
+
+fn column<'a>(analyzer: &'a Analyzer<'_>, body: &Body, value: &Node) -> Option<&'a terms::LeafColumn> {
+    let Some(NodeEnum::ColumnRef(column)) = &value.node else { return None };
+    let (leaf, position) = terms::resolve_here(&analyzer.leaves, &body.scope, column).ok()??;
+    analyzer.leaves[leaf].columns.as_ref()?.get(position)
+}
+
+/// The types that the parser knows by these names, and those that nobody calls otherwise.
+fn type_named(names: &[&str]) -> Option<Oid> {
+    let name = match names {
+        ["pg_catalog", name] => name,
+        [name @ ("date" | "uuid" | "bytea")] => name,
+        _ => return None,
+    };
+    Some(match *name {
+        "bool" => 16,
+        "bytea" => 17,
+        "int2" => exact::INT2,
+        "int4" => exact::INT4,
+        "int8" => exact::INT8,
+        "float4" => 700,
+        "float8" => 701,
+        "numeric" => exact::NUMERIC,
+        "date" => 1082,
+        "time" => 1083,
+        "timestamp" => 1114,
+        "timestamptz" => 1184,
+        "uuid" => 2950,
+        _ => return None,
+    })
+}
