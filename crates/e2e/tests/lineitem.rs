@@ -100,9 +100,10 @@ fn an_interrupted_demo_keeps_only_whole_streams() {
 }
 
 #[test]
-fn the_load_benchmark_measures_both_sides() {
+fn the_load_benchmark_measures_both_sides_and_every_other_way() {
     let cluster = cluster();
-    let options = LoadOptions { scale_factor: 0.01, rounds: 1, ..LoadOptions::quick() };
+    let all_ways = cluster.is_distributed().then(|| testkit::loxo_binary().expect("the program is built"));
+    let options = LoadOptions { scale_factor: 0.01, rounds: 1, all_ways, ..LoadOptions::quick() };
     let target = Target {
         coordinators: cluster.coordinator_uris(),
         datanodes: cluster.datanode_uris(),
@@ -116,6 +117,15 @@ fn the_load_benchmark_measures_both_sides() {
         // Loading 60,000 rows takes a stock server some hundredths of a second of CPU, far from 20 s.
         assert!((0.01..20.0).contains(&stock.server_cpu[0]), "{kind}: {report}");
         assert!((0.01..20.0).contains(&cluster.server_cpu[0]), "{kind}: {report}");
+    }
+    assert_eq!(report.ways.len(), if cluster.is_distributed() { 2 } else { 0 });
+    for (kind, ways) in &report.ways {
+        assert_eq!(ways.len(), 6, "{report}");
+        for (way, measured) in ways {
+            let is_loader = way.starts_with("loxo load");
+            assert!((0.01..20.0).contains(&measured.server_cpu[0]), "{kind}, {way}: {report}");
+            assert_eq!(measured.loader_cpu[0] > 0.0, is_loader, "{kind}, {way}: {report}");
+        }
     }
 }
 
