@@ -27,6 +27,10 @@ pub const BLOCK_BYTES: usize = 256 * 1024;
 const STRETCHES_MAX: usize = 1024;
 /// What a stretch has for a destination, at most, and one row more: it goes into the output as one, which must not outgrow its frame.
 const RUN_BYTES_MAX: usize = 32 * 1024;
+/// Of a usual row, and of what becomes of it. Memory for such blocks is there from the start, from the COPY's own thread: what
+/// helpers' threads allocate stays with their heaps.
+const ROW_BYTES: usize = 32;
+const TUPLE_BYTES: usize = 80;
 /// Of all destinations together: there are fewer stretches if they are many.
 const RUNS_MAX: usize = 16 * 1024;
 
@@ -144,6 +148,12 @@ struct Part {
 }
 
 impl Part {
+    /// With room for its part of a usual block.
+    fn for_one_of(destinations: usize) -> Self {
+        let rows = BLOCK_BYTES / ROW_BYTES / destinations.max(1);
+        Part { tuples: Vec::with_capacity(rows * TUPLE_BYTES), distances: Vec::with_capacity(rows), ..Part::default() }
+    }
+
     #[inline]
     fn add(&mut self, tuple: &[u8], line: u64) {
         self.tuples.extend_from_slice(tuple);
@@ -196,15 +206,15 @@ impl Ahead {
         Ahead {
             lane,
             tuple: Tuple::new(),
-            parts: (0..placer.destinations()).map(|_| Part::default()).collect(),
+            parts: (0..placer.destinations()).map(|_| Part::for_one_of(placer.destinations())).collect(),
             placer,
             crlf: scanner.eol() == Eol::CrLf,
             scanner,
             encoding,
-            block: Bytes::new(),
+            block: Bytes::from(Vec::with_capacity(BLOCK_BYTES + BLOCK_BYTES / 4)),
             is_valid: false,
             stretches: Vec::new(),
-            contents: Vec::new(),
+            contents: Vec::with_capacity(BLOCK_BYTES / ROW_BYTES),
         }
     }
 
