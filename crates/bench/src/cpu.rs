@@ -18,6 +18,8 @@ struct Stat {
     parent: u32,
     /// utime + stime + cutime + cstime.
     ticks: u64,
+    /// cutime + cstime.
+    ticks_of_children: u64,
 }
 
 /// CPU seconds of these processes and all their descendants, living or waited for.
@@ -36,6 +38,17 @@ pub fn tree_seconds(roots: &[u32]) -> Result<f64> {
 pub fn each_seconds(roots: &[u32]) -> Result<Vec<f64>> {
     let processes = processes()?;
     Ok(roots.iter().map(|root| tree_seconds_of(&processes, &[*root])).collect())
+}
+
+/// CPU seconds of this process's children that have ended and were waited for.
+///
+/// # Errors
+/// When /proc cannot be read.
+pub fn children_seconds() -> Result<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    parse(&stat)
+        .map(|stat| stat.ticks_of_children as f64 / TICKS_PER_SECOND)
+        .ok_or_else(|| PgError::internal("/proc/self/stat is not what it was"))
 }
 
 /// CPU seconds of all processes of this machine together.
@@ -109,8 +122,9 @@ fn processes() -> Result<HashMap<u32, Stat>> {
 fn parse(stat: &str) -> Option<Stat> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
     let number = |field: usize| fields.get(field)?.parse::<u64>().ok();
-    let ticks = (11..15).map(number).sum::<Option<u64>>()?;
-    Some(Stat { parent: number(1)? as u32, ticks })
+    let own = (11..13).map(number).sum::<Option<u64>>()?;
+    let ticks_of_children = (13..15).map(number).sum::<Option<u64>>()?;
+    Some(Stat { parent: number(1)? as u32, ticks: own + ticks_of_children, ticks_of_children })
 }
 
 #[cfg(test)]
@@ -128,13 +142,14 @@ mod tests {
     #[test]
     fn a_name_with_blanks_and_parentheses() {
         let line = "42 (a b) c) S 7 42 42 0 -1 4194560 1 2 3 4 10 20 30 40 20 0 1 0 5";
-        assert_eq!(parse(line), Some(Stat { parent: 7, ticks: 100 }));
+        assert_eq!(parse(line), Some(Stat { parent: 7, ticks: 100, ticks_of_children: 70 }));
     }
 
     #[test]
     fn our_own_work_and_that_of_an_ended_child_are_counted() {
         let me = std::process::id();
         let before = tree_seconds(&[me]).expect("a reading");
+        let children = children_seconds().expect("a reading");
         let started = Instant::now();
         while started.elapsed() < Duration::from_millis(150) {
             std::hint::black_box(started);
@@ -146,5 +161,7 @@ mod tests {
         assert!(status.success());
         let used = tree_seconds(&[me]).expect("a reading") - before;
         assert!((0.1..20.0).contains(&used), "{used}");
+        let of_children = children_seconds().expect("a reading") - children;
+        assert!(of_children > 0.0 && of_children < used, "{of_children} of {used}");
     }
 }

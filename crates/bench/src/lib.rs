@@ -5,6 +5,7 @@
 //!                                        │
 //!                       progress ◄───────┘                demo::run:  what `loxo demo` shows
 //! files of CSV ──► COPY t FROM '/file' ──► cluster and stock servers in turn   load::run: `loxo bench load`
+//!                                                 and every other way of loading    ways, for `--all-ways`
 //! pgbench ──► coordinator, and straight to one stock server, in turn            tpcb::run:  `loxo bench tpcb`
 //! pgbench writes, one client reads with and without a cut                         cut::run:   `loxo bench cut`
 //! transactions of 1,000 rows, in turn                                             insert::run: `loxo bench insert`
@@ -31,6 +32,7 @@ mod sql;
 mod stock;
 pub mod tpcb;
 pub mod verify;
+mod ways;
 
 pub use copy_in::Cancel;
 pub use cut::{CutOptions, CutReport};

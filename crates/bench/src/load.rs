@@ -2,7 +2,8 @@
 //!
 //! Both sides get the same files, split the same way: part i goes to stock server i directly, and to a coordinator. Sides take
 //! turns (A B A B …), so that a machine that grows slower is slower for both; medians are compared. The stock servers
-//! have the datanodes' programs and settings, and every server checkpoints before a round.
+//! have the datanodes' programs and settings, and every server checkpoints before a round. If all ways of loading are wanted,
+//! [`ways`](crate::ways) takes its turn after these two.
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -17,10 +18,11 @@ use crate::lineitem::{Blocks, Columns, Format};
 use crate::report::{LoadReport, Measured, grouped};
 use crate::stock::{Pattern, StockServer, WorkDir};
 use crate::verify;
+use crate::ways::Ways;
 use crate::{cpu, sql};
 
 /// Not `lineitem`: a benchmark must not drop somebody's demonstration.
-const TABLE: &str = "bench_lineitem";
+pub(crate) const TABLE: &str = "bench_lineitem";
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -41,6 +43,8 @@ pub struct LoadOptions {
     pub logged: bool,
     /// Measure an unlogged table?
     pub unlogged: bool,
+    /// Measure every way of loading, `load` of this program among them, and not only COPY into stock servers and coordinators.
+    pub all_ways: Option<PathBuf>,
     /// Compare the loaded rows with one server's at the end.
     pub verify: bool,
 }
@@ -57,6 +61,7 @@ impl LoadOptions {
             stdin: false,
             logged: true,
             unlogged: true,
+            all_ways: None,
             verify: true,
         }
     }
@@ -94,25 +99,29 @@ pub(crate) async fn interruptible<T>(work: impl Future<Output = Result<T>>) -> R
 }
 
 /// Everything a round needs. Field order is drop order: servers stop before their directory goes.
-struct Bench<'a> {
-    options: &'a LoadOptions,
-    target: &'a Target,
-    stock: Vec<StockServer>,
+pub(crate) struct Bench<'a> {
+    pub(crate) options: &'a LoadOptions,
+    pub(crate) target: &'a Target,
+    pub(crate) stock: Vec<StockServer>,
     stock_clients: Vec<Client>,
-    datanodes: Vec<Client>,
-    datanode_pids: Vec<u32>,
-    coordinator_pids: Vec<u32>,
-    coordinators: Vec<Client>,
+    pub(crate) datanodes: Vec<Client>,
+    pub(crate) datanode_pids: Vec<u32>,
+    pub(crate) coordinator_pids: Vec<u32>,
+    pub(crate) coordinators: Vec<Client>,
     version: String,
-    files: Vec<PathBuf>,
-    rows: u64,
+    pub(crate) files: Vec<PathBuf>,
+    pub(crate) rows: u64,
     bytes: u64,
-    _dir: WorkDir,
+    pub(crate) dir: WorkDir,
 }
 
 async fn measure(options: &LoadOptions, target: &Target) -> Result<LoadReport> {
     let bench = Bench::prepare(options, target).await?;
-    let mut measured = Vec::new();
+    let mut others = match &options.all_ways {
+        Some(program) => Some(Ways::prepare(&bench, program).await?),
+        None => None,
+    };
+    let (mut measured, mut ways) = (Vec::new(), Vec::new());
     for (kind, persistence, wanted) in [("logged", "", options.logged), ("unlogged", "UNLOGGED", options.unlogged)] {
         if !wanted {
             continue;
@@ -123,6 +132,12 @@ async fn measure(options: &LoadOptions, target: &Target) -> Result<LoadReport> {
             bench.cluster_round(persistence, &mut cluster).await?;
             let last = |m: &Measured| grouped((bench.rows as f64 / m.seconds.last().unwrap_or(&1.0)) as u64);
             eprintln!("{kind}, round {round}: stock {} rows/s, cluster {} rows/s", last(&stock), last(&cluster));
+            if let Some(others) = &mut others {
+                others.round(persistence).await?;
+            }
+        }
+        if let Some(others) = &mut others {
+            ways.push((kind, others.take(&stock, &cluster)));
         }
         measured.push((kind, stock, cluster));
     }
@@ -137,6 +152,7 @@ async fn measure(options: &LoadOptions, target: &Target) -> Result<LoadReport> {
         input: if options.stdin { "stdin" } else { "server-side files" },
         server_version: bench.version.clone(),
         measured,
+        ways,
         verified,
     })
 }
@@ -182,37 +198,56 @@ impl<'a> Bench<'a> {
             files,
             rows,
             bytes,
-            _dir: dir,
+            dir,
         })
     }
 
     async fn stock_round(&self, persistence: &str, measured: &mut Measured) -> Result<()> {
         // Several streams may share a server.
         for client in self.stock_clients.iter().take(self.stock.len()) {
-            self.create_table(client, persistence, "").await?;
+            self.create_table(client, persistence).await?;
         }
-        self.checkpoint().await?;
-        let pids: Vec<u32> = self.stock.iter().map(|server| server.postmaster).collect();
-        let before = cpu::tree_seconds(&pids)?;
-        measured.seconds.push(self.copy(&self.stock_clients).await?);
-        measured.server_cpu.push(cpu::tree_seconds(&pids)? - before);
-        measured.coordinator_cpu.push(0.0);
-        Ok(())
+        self.timed(&self.stock_pids(), &[], measured, self.copy(&self.stock_clients)).await
     }
 
     async fn cluster_round(&self, persistence: &str, measured: &mut Measured) -> Result<()> {
-        let clause = if self.target.distributed { "DISTRIBUTE BY HASH (l_orderkey)" } else { "" };
-        self.create_table(&self.coordinators[0], persistence, clause).await?;
+        self.create_distributed(persistence).await?;
+        self.timed(&self.datanode_pids, &self.coordinator_pids, measured, self.copy(&self.coordinators)).await
+    }
+
+    /// Loads behind a checkpoint, and notes how long that took and whose processor time.
+    pub(crate) async fn timed(
+        &self,
+        servers: &[u32],
+        coordinators: &[u32],
+        measured: &mut Measured,
+        load: impl Future<Output = Result<()>>,
+    ) -> Result<()> {
         self.checkpoint().await?;
-        let datanodes = cpu::tree_seconds(&self.datanode_pids)?;
-        let coordinators = cpu::tree_seconds(&self.coordinator_pids)?;
-        measured.seconds.push(self.copy(&self.coordinators).await?);
-        measured.server_cpu.push(cpu::tree_seconds(&self.datanode_pids)? - datanodes);
-        measured.coordinator_cpu.push(cpu::tree_seconds(&self.coordinator_pids)? - coordinators);
+        let before = used(servers, coordinators)?;
+        let started = Instant::now();
+        load.await?;
+        measured.seconds.push(started.elapsed().as_secs_f64());
+        let after = used(servers, coordinators)?;
+        let lists = [&mut measured.server_cpu, &mut measured.coordinator_cpu, &mut measured.loader_cpu];
+        lists.into_iter().enumerate().for_each(|(of, list)| list.push(after[of] - before[of]));
         Ok(())
     }
 
-    async fn create_table(&self, client: &Client, persistence: &str, clause: &str) -> Result<()> {
+    pub(crate) fn stock_pids(&self) -> Vec<u32> {
+        self.stock.iter().map(|server| server.postmaster).collect()
+    }
+
+    pub(crate) async fn create_distributed(&self, persistence: &str) -> Result<()> {
+        let clause = if self.target.distributed { "DISTRIBUTE BY HASH (l_orderkey)" } else { "" };
+        self.create(&self.coordinators[0], persistence, clause).await
+    }
+
+    pub(crate) async fn create_table(&self, client: &Client, persistence: &str) -> Result<()> {
+        self.create(client, persistence, "").await
+    }
+
+    async fn create(&self, client: &Client, persistence: &str, clause: &str) -> Result<()> {
         let columns = self.options.columns.definition();
         sql::run(client, &format!("DROP TABLE IF EXISTS {TABLE}")).await?;
         sql::run(client, &format!("CREATE {persistence} TABLE {TABLE} {columns} {clause}")).await
@@ -225,23 +260,28 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// All files at once, one a client; gives the seconds until the last one is committed.
-    async fn copy(&self, clients: &[Client]) -> Result<f64> {
-        let started = Instant::now();
-        let copies = clients.iter().zip(&self.files).map(|(client, file)| self.copy_one(client, file));
+    /// All files at once, one a client, until the last one is committed.
+    pub(crate) async fn copy(&self, clients: &[Client]) -> Result<()> {
+        self.copy_files(clients, &self.files, self.options.format.options()).await
+    }
+
+    pub(crate) async fn copy_files(&self, clients: &[Client], files: &[PathBuf], options: &str) -> Result<()> {
+        let copies = clients.iter().zip(files).map(|(client, file)| self.copy_one(client, file, options));
         let mut rows = 0;
         for result in join_all(copies).await {
             rows += result?;
         }
-        let seconds = started.elapsed().as_secs_f64();
-        if rows == self.rows {
-            return Ok(seconds);
-        }
-        Err(PgError::internal(format!("{rows} rows were loaded instead of {}", self.rows)))
+        self.must_be_all(rows)
     }
 
-    async fn copy_one(&self, client: &Client, file: &Path) -> Result<u64> {
-        let options = self.options.format.options();
+    pub(crate) fn must_be_all(&self, rows: u64) -> Result<()> {
+        match rows == self.rows {
+            true => Ok(()),
+            false => Err(PgError::internal(format!("{rows} rows were loaded instead of {}", self.rows))),
+        }
+    }
+
+    async fn copy_one(&self, client: &Client, file: &Path, options: &str) -> Result<u64> {
         if self.options.stdin {
             return copy_file(client, &format!("COPY {TABLE} FROM STDIN {options}"), file).await;
         }
@@ -252,15 +292,20 @@ impl<'a> Bench<'a> {
     /// Loads everything into the first stock server and compares.
     async fn verify(&self) -> Result<String> {
         eprintln!("Verifying against one server");
-        self.create_table(&self.stock_clients[0], "UNLOGGED", "").await?;
+        self.create_table(&self.stock_clients[0], "UNLOGGED").await?;
         for file in &self.files {
-            self.copy_one(&self.stock_clients[0], file).await?;
+            self.copy_one(&self.stock_clients[0], file, self.options.format.options()).await?;
         }
         let datanodes = if self.target.distributed { &self.target.datanodes[..] } else { &[] };
         let found = verify::run(TABLE, &self.target.coordinators[0], datanodes, &self.stock[0].uri).await?;
         found.check()?;
         Ok(format!("verified: {found}"))
     }
+}
+
+/// CPU seconds until now: of servers, of coordinators, of children that have ended.
+fn used(servers: &[u32], coordinators: &[u32]) -> Result<[f64; 3]> {
+    Ok([cpu::tree_seconds(servers)?, cpu::tree_seconds(coordinators)?, cpu::children_seconds()?])
 }
 
 /// Polls all futures in this task: they wait for sockets, not for the processor.
@@ -281,7 +326,7 @@ async fn join_all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output>
     pending.into_iter().filter_map(|(_, output)| output).collect()
 }
 
-async fn connect_all(uris: &[String]) -> Result<Vec<Client>> {
+pub(crate) async fn connect_all(uris: &[String]) -> Result<Vec<Client>> {
     let mut clients = Vec::new();
     for uri in uris {
         clients.push(sql::connect(uri).await?);

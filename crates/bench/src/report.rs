@@ -15,6 +15,8 @@ pub struct Measured {
     pub server_cpu: Vec<f64>,
     /// CPU seconds of each round: coordinators (and gtm).
     pub coordinator_cpu: Vec<f64>,
+    /// CPU seconds of each round: `loxo load`.
+    pub loader_cpu: Vec<f64>,
 }
 
 /// The outcome of `loxo bench load`.
@@ -36,6 +38,8 @@ pub struct LoadReport {
     pub server_version: String,
     /// Table kind (`logged` or `unlogged`), stock servers, cluster.
     pub measured: Vec<(&'static str, Measured, Measured)>,
+    /// Table kind, and every way of loading, these two among them; empty unless all were asked for.
+    pub ways: Vec<(&'static str, Vec<(String, Measured)>)>,
     /// What the verification said, if it was asked for.
     pub verified: Option<String>,
 }
@@ -71,6 +75,22 @@ impl LoadReport {
         median(&stock.server_cpu) / cluster.max(1e-9)
     }
 
+    fn table_of_ways(&self) -> Vec<Vec<String>> {
+        let head = ["way", "table", "M rows/s", "CPU s per million rows:", "servers", "coordinators", "loader", "all"];
+        let mut table = vec![head.map(str::to_owned).to_vec()];
+        for (kind, ways) in &self.ways {
+            for (way, measured) in ways {
+                let cpu = [&measured.server_cpu, &measured.coordinator_cpu, &measured.loader_cpu];
+                let cpu = cpu.map(|seconds| self.per_million(seconds));
+                let speed = format!("{:.2}", self.rows_per_second(measured) / 1e6);
+                let mut row = vec![way.clone(), (*kind).to_owned(), speed, String::new()];
+                row.extend(cpu.iter().chain([&cpu.iter().sum()]).map(|seconds| format!("{seconds:.3}")));
+                table.push(row);
+            }
+        }
+        table
+    }
+
     /// The same facts as the text, plus those of every round.
     pub fn to_json(&self) -> Value {
         let side = |m: &Measured| {
@@ -79,9 +99,14 @@ impl LoadReport {
                 "megabytes_per_second": self.bytes as f64 / 1e6 / median(&m.seconds).max(1e-9),
                 "server_cpu_seconds_per_million_rows": self.per_million(&m.server_cpu),
                 "coordinator_cpu_seconds_per_million_rows": self.per_million(&m.coordinator_cpu),
+                "loader_cpu_seconds_per_million_rows": self.per_million(&m.loader_cpu),
                 "seconds": m.seconds, "server_cpu_seconds": m.server_cpu, "coordinator_cpu_seconds": m.coordinator_cpu,
+                "loader_cpu_seconds": m.loader_cpu,
             })
         };
+        let each = |kind: &str, (way, measured): &(String, Measured)| json!({"table": kind, "way": way, "measured": side(measured)});
+        let ways: Vec<Value> =
+            self.ways.iter().flat_map(|(kind, ways)| ways.iter().map(|way| each(kind, way))).collect();
         let tables: Vec<Value> = self
             .measured
             .iter()
@@ -95,7 +120,8 @@ impl LoadReport {
         json!({
             "rows": self.rows, "bytes": self.bytes, "columns": self.columns.count(),
             "kind": self.columns.describe(), "format": self.format.name(), "streams": self.streams, "input": self.input,
-            "server_version": self.server_version, "tables": tables, "verified": self.verified,
+            "server_version": self.server_version, "tables": tables, "ways": ways,
+            "verified": self.verified,
         })
     }
 }
@@ -137,6 +163,9 @@ impl fmt::Display for LoadReport {
             ]);
         }
         write!(f, "\n{}", text_table(&table))?;
+        if !self.ways.is_empty() {
+            write!(f, "\n{}", text_table(&self.table_of_ways()))?;
+        }
         match &self.verified {
             Some(text) => writeln!(f, "\n{text}"),
             None => Ok(()),
@@ -297,8 +326,30 @@ mod tests {
             input: "file",
             server_version: "15".into(),
             measured: vec![("logged", side(&[2.0, 9.0, 2.0]), side(&[1.0, 1.0, 8.0]))],
+            ways: Vec::new(),
             verified: None,
         };
         assert_eq!(report.to_json()["tables"][0]["ratio"], 2.0);
+    }
+
+    #[test]
+    fn processor_time_of_a_way_is_of_all_who_took_part() {
+        let direct =
+            Measured { seconds: vec![4.0], server_cpu: vec![1.0], coordinator_cpu: vec![0.25], loader_cpu: vec![0.5] };
+        let report = LoadReport {
+            rows: 2_000_000,
+            bytes: 1,
+            columns: Columns::Seven,
+            format: Format::Csv,
+            streams: 2,
+            input: "file",
+            server_version: "15".into(),
+            measured: Vec::new(),
+            ways: vec![("unlogged", vec![("a way".to_owned(), direct)])],
+            verified: None,
+        };
+        assert_eq!(report.table_of_ways()[1], ["a way", "unlogged", "0.50", "", "0.500", "0.125", "0.250", "0.875"]);
+        let way = &report.to_json()["ways"][0];
+        assert_eq!((&way["way"], &way["measured"]["loader_cpu_seconds"]), (&json!("a way"), &json!([0.5])));
     }
 }

@@ -25,6 +25,12 @@ use crate::utf8::{Encoding, Validity};
 pub const BLOCK_BYTES: usize = 256 * 1024;
 /// Stretches of a block, at most; where more rows than that are out of the ordinary, the router reads the rest.
 const STRETCHES_MAX: usize = 1024;
+/// What a stretch has for a destination, at most, and one row more: it goes into the output as one, which must not outgrow its frame.
+const RUN_BYTES_MAX: usize = 32 * 1024;
+/// Of a usual row, and of what becomes of it. Memory for such blocks is there from the start, from the COPY's own thread: what
+/// helpers' threads allocate stays with their heaps.
+const ROW_BYTES: usize = 32;
+const TUPLE_BYTES: usize = 80;
 /// Of all destinations together: there are fewer stretches if they are many.
 const RUNS_MAX: usize = 16 * 1024;
 
@@ -110,6 +116,12 @@ pub(crate) struct Stretch {
     pub(crate) rows_end: usize,
 }
 
+/// Where a stretch ended: at a row that is not the fast lane's, unless it was long enough.
+struct Converted {
+    end: usize,
+    is_long: bool,
+}
+
 /// What a stretch has for one destination, behind what those before it have.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Run {
@@ -130,11 +142,18 @@ struct Part {
     distances: Vec<u8>,
     /// One for each stretch.
     runs: Vec<Run>,
-    /// That of the stretch being worked on.
+    /// That of the stretch being worked on, and where its tuples begin.
     run: Run,
+    run_start: usize,
 }
 
 impl Part {
+    /// With room for its part of a usual block.
+    fn for_one_of(destinations: usize) -> Self {
+        let rows = BLOCK_BYTES / ROW_BYTES / destinations.max(1);
+        Part { tuples: Vec::with_capacity(rows * TUPLE_BYTES), distances: Vec::with_capacity(rows), ..Part::default() }
+    }
+
     #[inline]
     fn add(&mut self, tuple: &Tuple, length: usize, line: u64) {
         tuple.append_to(&mut self.tuples, length);
@@ -146,15 +165,22 @@ impl Part {
         self.run.rows += 1;
     }
 
+    #[inline]
+    fn run_is_long(&self) -> bool {
+        self.tuples.len() - self.run_start >= RUN_BYTES_MAX
+    }
+
     fn end_run(&mut self) {
         let run = std::mem::take(&mut self.run);
         self.runs.push(Run { tuples_end: self.tuples.len(), distances_end: self.distances.len(), ..run });
+        self.run_start = self.tuples.len();
     }
 
     fn clear(&mut self) {
         self.tuples.clear();
         self.distances.clear();
         self.runs.clear();
+        self.run_start = 0;
     }
 }
 
@@ -180,15 +206,15 @@ impl Ahead {
         Ahead {
             lane,
             tuple: Tuple::new(),
-            parts: (0..placer.destinations()).map(|_| Part::default()).collect(),
+            parts: (0..placer.destinations()).map(|_| Part::for_one_of(placer.destinations())).collect(),
             placer,
             crlf: scanner.eol() == Eol::CrLf,
             scanner,
             encoding,
-            block: Bytes::new(),
+            block: Bytes::from(Vec::with_capacity(BLOCK_BYTES + BLOCK_BYTES / 4)),
             is_valid: false,
             stretches: Vec::new(),
-            contents: Vec::new(),
+            contents: Vec::with_capacity(BLOCK_BYTES / ROW_BYTES),
         }
     }
 
@@ -257,7 +283,11 @@ impl Ahead {
         let stretches_max = STRETCHES_MAX.min(RUNS_MAX / self.parts.len().max(1));
         let mut at = 0;
         while at < end && self.stretches.len() < stretches_max {
-            at = self.stretch(input, at, end);
+            let stretch = self.stretch(input, at, end);
+            at = stretch.end;
+            if stretch.is_long {
+                continue;
+            }
             // The row that ended the stretch is the router's.
             self.scanner.reset();
             match self.scanner.scan(&input[at..end], false) {
@@ -267,19 +297,20 @@ impl Ahead {
         }
     }
 
-    /// Converts rows until one is not the fast lane's; gives where that one starts.
-    fn stretch(&mut self, input: &[u8], start: usize, end: usize) -> usize {
+    /// Converts rows until one is not the fast lane's, or there are many.
+    fn stretch(&mut self, input: &[u8], start: usize, end: usize) -> Converted {
         let first_row = self.contents.len();
         let mut content = self.contents.last().copied().unwrap_or(0);
-        let (mut at, mut line) = (start, 0);
+        let (mut at, mut line, mut is_long) = (start, 0, false);
         self.placer.begin_turn();
-        while at < end {
+        while at < end && !is_long {
             let row = self.lane.row(input, at, self.crlf, &mut self.tuple, &mut self.placer.spans);
             let Some((next, length)) = row else { break };
             debug_assert!(next <= end, "a row ends in the bytes behind its block");
             let Ok(dest) = self.placer.place(self.tuple.get(length)) else { break };
             line += 1;
             self.parts[dest].add(&self.tuple, length, line);
+            is_long = self.parts[dest].run_is_long();
             content += (next - at - 1 - usize::from(self.crlf)) as u32;
             self.contents.push(content);
             at = next;
@@ -288,6 +319,6 @@ impl Ahead {
             self.stretches.push(Stretch { start, end: at, first_row, rows_end: self.contents.len() });
             self.parts.iter_mut().for_each(Part::end_run);
         }
-        at
+        Converted { end: at, is_long }
     }
 }

@@ -2,12 +2,13 @@
 //! coordinator is killed.
 
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bench::lineitem::{Blocks, Columns, Format};
 use bench::{DemoOptions, LoadOptions, Target};
-use testkit::{Cluster, Server, ServerOptions};
+use testkit::{Cluster, Server, ServerOptions, TempDir};
 
 const SCALE_FACTOR: f64 = 0.05;
 
@@ -100,9 +101,10 @@ fn an_interrupted_demo_keeps_only_whole_streams() {
 }
 
 #[test]
-fn the_load_benchmark_measures_both_sides() {
+fn the_load_benchmark_measures_both_sides_and_every_other_way() {
     let cluster = cluster();
-    let options = LoadOptions { scale_factor: 0.01, rounds: 1, ..LoadOptions::quick() };
+    let all_ways = cluster.is_distributed().then(|| testkit::loxo_binary().expect("the program is built"));
+    let options = LoadOptions { scale_factor: 0.01, rounds: 1, all_ways, ..LoadOptions::quick() };
     let target = Target {
         coordinators: cluster.coordinator_uris(),
         datanodes: cluster.datanode_uris(),
@@ -116,6 +118,15 @@ fn the_load_benchmark_measures_both_sides() {
         // Loading 60,000 rows takes a stock server some hundredths of a second of CPU, far from 20 s.
         assert!((0.01..20.0).contains(&stock.server_cpu[0]), "{kind}: {report}");
         assert!((0.01..20.0).contains(&cluster.server_cpu[0]), "{kind}: {report}");
+    }
+    assert_eq!(report.ways.len(), if cluster.is_distributed() { 2 } else { 0 });
+    for (kind, ways) in &report.ways {
+        assert_eq!(ways.len(), 6, "{report}");
+        for (way, measured) in ways {
+            let is_loader = way.starts_with("loxo load");
+            assert!((0.01..20.0).contains(&measured.server_cpu[0]), "{kind}, {way}: {report}");
+            assert_eq!(measured.loader_cpu[0] > 0.0, is_loader, "{kind}, {way}: {report}");
+        }
     }
 }
 
@@ -225,6 +236,87 @@ fn a_copy_needs_little_memory() {
         assert!(growth < GROWTH_MAX, "{} MiB more", growth >> 20);
     }
     client.run("DROP TABLE thin, fat").expect("no lock is left");
+}
+
+/// One COPY on several cores, of a server-side file and of a client's input: threads convert rows ahead of the router.
+#[test]
+fn helpers_of_a_copy_change_nothing_and_need_little_memory() {
+    const GROWTH_MAX: u64 = 64 << 20;
+    if testkit::self_test() {
+        eprintln!("SKIPPED: a stock server has no helpers");
+        return;
+    }
+    let cluster = cluster();
+    let mut client = cluster.connect(0).expect("a session");
+    client.run("CREATE TABLE helped (k int, v text, d date) DISTRIBUTE BY HASH (k)").expect("a table");
+    let row = |k: u32| match k % 1000 {
+        1 => format!("{k},\"two\nlines\",2024-02-29\n"),
+        2 => format!("{k},{},29 February 2024\n", "long".repeat(5000)),
+        _ => format!("{k},a word or two about number {k},2024-02-29\n"),
+    };
+    let good: String = (0..100_000).map(row).collect();
+    let dir = TempDir::new("copy-helpers").expect("a directory");
+    let write = |name: &str, data: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, data).expect("a file");
+        path.display().to_string()
+    };
+    let (file, bad) = (write("good.csv", &good), write("bad.csv", &format!("{good}x,y,\n1,,\n")));
+    let pids = cluster.coordinator_pids().expect("/proc can be read");
+    let (mut told, mut before) = (Vec::new(), Vec::new());
+    for helpers in [0, 2] {
+        before = pids.iter().map(|pid| reset_peak(*pid)).collect();
+        client.run(&format!("SET loxo.copy_helpers = {helpers}")).expect("a setting");
+        let copied = most_helpers(&pids, || {
+            client.run(&format!("COPY helped FROM '{file}' (FORMAT csv)")).expect("rows");
+        });
+        assert_eq!(copied, helpers, "threads of a COPY from a file");
+        let copied = most_helpers(&pids, || {
+            client.begin_copy("COPY helped FROM STDIN (FORMAT csv)").expect("COPY begins");
+            good.as_bytes().chunks(100_000).for_each(|chunk| client.send_copy(chunk).expect("data go out"));
+            assert_eq!(client.end_copy().expect("an answer").tag.as_deref(), Some("COPY 100000"));
+        });
+        assert!(copied <= helpers, "{copied} threads of a client's COPY");
+        let error = client.run(&format!("COPY helped FROM '{bad}' (FORMAT csv)")).expect_err("a bad row");
+        let sums = "SELECT count(*), count(DISTINCT k), sum(hashtextextended(h::text, 0)::numeric) FROM helped h";
+        told.push((error.text(pgerror::field::WHERE).into_owned(), client.strings(sums).expect("sums")));
+        client.run("TRUNCATE helped").expect("an empty table");
+    }
+    assert_eq!(told[0], told[1]);
+    assert!(told[0].0.contains("COPY helped, line 100101, column k"), "{}", told[0].0);
+    assert_eq!(told[0].1[0][..2], ["200000", "100000"]);
+    for (pid, before) in pids.iter().zip(before) {
+        let growth = memory(*pid, "VmHWM").saturating_sub(before);
+        eprintln!("a coordinator of {} MiB grew by {} MiB", before >> 20, growth >> 20);
+        assert!(growth < GROWTH_MAX, "{} MiB more", growth >> 20);
+    }
+    client.run("DROP TABLE helped").expect("no lock is left");
+}
+
+/// How many helpers these coordinators have had at a time while something was done.
+fn most_helpers(pids: &[u32], work: impl FnOnce()) -> usize {
+    let is_done = AtomicBool::new(false);
+    let now = || pids.iter().map(|pid| threads_named(*pid, "copy helper")).sum::<usize>();
+    std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            let mut most = now();
+            while !is_done.load(Ordering::Relaxed) {
+                most = most.max(now());
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            most
+        });
+        work();
+        is_done.store(true, Ordering::Relaxed);
+        watcher.join().expect("a number")
+    })
+}
+
+fn threads_named(pid: u32, name: &str) -> usize {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("a process");
+    // A thread may end while we look.
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    names.filter(|found| found.trim_end() == name).count()
 }
 
 fn copy_rows(client: &mut testkit::wire::Client, sql: &str, rows: impl Iterator<Item = Vec<u8>>) {

@@ -12,6 +12,8 @@ use tokio::sync::oneshot;
 
 use crate::cores::Claim;
 
+/// As `top -H` shows them.
+const THREAD_NAME: &str = "copy helper";
 /// Blocks waiting for a helper while it works on one.
 const BLOCKS_READY: usize = 1;
 
@@ -42,7 +44,7 @@ pub(crate) struct Crew {
 }
 
 impl Crew {
-    /// One helper for each claim. `None` if nothing can be done ahead yet.
+    /// One helper for each claim. `None` if nothing can be done ahead yet, or there are no threads for it.
     pub(crate) fn new(claims: Vec<Claim>, router: &Router) -> Option<Self> {
         // For each helper one in work, those that wait, and one that the router has; as many more are the COPY's own task's.
         let blocks = claims.len() * (1 + BLOCKS_READY) + 2;
@@ -54,7 +56,7 @@ impl Crew {
         let (inbox, open) = (Arc::new(Mutex::new(inbox)), Arc::new(AtomicUsize::new(0)));
         for _ in &claims {
             let (inbox, open) = (inbox.clone(), open.clone());
-            tokio::task::spawn_blocking(move || help(&inbox, &open));
+            std::thread::Builder::new().name(THREAD_NAME.to_owned()).spawn(move || help(&inbox, &open)).ok()?;
         }
         Some(Self { claims, tasks, open, jobs: VecDeque::new(), spare })
     }

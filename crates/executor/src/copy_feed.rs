@@ -10,6 +10,7 @@
 //! Work done ahead costs a copy of the rows. So there are helpers only while they make a COPY faster: the input comes as fast as
 //! it is read and the nodes take what they are sent, which means that all wait for the router; and the coordinator's host has a
 //! core to spare ([`cores`](crate::cores)). When one of these is no longer so, the COPY goes on by itself. Small ones never have helpers.
+//! `loxo.copy_helpers` names a number instead: then it is only the input that must not run dry.
 //!
 //! Rows are held back only while the input does not run dry: an error is told as soon as its line has come.
 
@@ -33,7 +34,7 @@ const EAGER_BYTES: usize = 1 << 20;
 /// Smaller pieces, each row in a message of its own say, are not worth a helper: taking them apart is most of the work.
 const PIECE_BYTES_MIN: usize = 4 * 1024;
 /// Helpers of one COPY: what the router does itself leaves no work for more.
-const HELPERS_MAX: usize = 3;
+pub(crate) const HELPERS_MAX: usize = 3;
 
 /// What the router is to be given.
 pub(crate) enum Fed {
@@ -48,6 +49,8 @@ pub(crate) struct Feed<'a> {
     /// `None` if rows cannot be found without reading them.
     cutter: Option<Cutter>,
     cores: Arc<Cores>,
+    /// So many, whoever needs cores; `None`: as the page says.
+    helpers: Option<usize>,
     _claim: Claim,
     crew: Option<Crew>,
     /// Read, but not by the router.
@@ -59,12 +62,13 @@ pub(crate) struct Feed<'a> {
 }
 
 impl<'a> Feed<'a> {
-    pub(crate) fn new(input: Input<'a>, options: &CopyOptions, cores: &Arc<Cores>) -> Self {
+    pub(crate) fn new(input: Input<'a>, options: &CopyOptions, cores: &Arc<Cores>, helpers: Option<usize>) -> Self {
         Self {
             input,
             cutter: Cutter::new(options, BLOCK_BYTES),
             _claim: cores.claim(),
             cores: cores.clone(),
+            helpers,
             crew: None,
             waiting: VecDeque::new(),
             eager_bytes: 0,
@@ -75,7 +79,10 @@ impl<'a> Feed<'a> {
     /// The next piece of the input. `nodes_keep_up`: they take rows as fast as they are sent.
     pub(crate) async fn next(&mut self, router: &mut Router, nodes_keep_up: bool) -> Result<Fed> {
         let is_worth_it = self.crew.is_some() || self.eager_bytes >= EAGER_BYTES;
-        let may_help = nodes_keep_up && is_worth_it && !self.cores.are_short();
+        let may_help = match self.helpers {
+            Some(count) => count > 0,
+            None => nodes_keep_up && is_worth_it && !self.cores.are_short(),
+        };
         if let Some(crew) = &mut self.crew {
             crew.take_back(router.spent());
         }
@@ -139,9 +146,12 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// Calls helpers, if there are cores for them.
+    /// Calls helpers, if there are cores for them or they must be.
     fn call_helpers(&mut self, router: &Router) -> bool {
-        let claims = std::iter::from_fn(|| self.cores.claim_free()).take(HELPERS_MAX).collect();
+        let claims = match self.helpers {
+            Some(count) => (0..count).map(|_| self.cores.claim()).collect(),
+            None => std::iter::from_fn(|| self.cores.claim_free()).take(HELPERS_MAX).collect(),
+        };
         self.crew = Crew::new(claims, router);
         self.crew.is_some()
     }
@@ -248,10 +258,14 @@ mod tests {
     }
 
     /// All that can be seen of a COPY, and how many rows were converted ahead.
-    async fn copy(path: &std::path::Path, cores: &Arc<Cores>) -> (Vec<Vec<u8>>, Option<String>, u64, u64, u64) {
+    async fn copy(
+        path: &std::path::Path,
+        cores: &Arc<Cores>,
+        helpers: Option<usize>,
+    ) -> (Vec<Vec<u8>>, Option<String>, u64, u64, u64) {
         let options = CopyOptions::new(Format::Csv);
         let input = Input::open(CopySource::File(path.to_owned()), false, 3).await.expect("a file");
-        let mut feed = Feed::new(input, &options, cores);
+        let mut feed = Feed::new(input, &options, cores, helpers);
         let mut router = router(&options);
         let mut outputs = vec![Vec::new(); 3];
         let mut streams = outputs.clone();
@@ -286,15 +300,16 @@ mod tests {
         for data in [good, bad] {
             let mut file = tempfile::NamedTempFile::new().expect("a file");
             file.write_all(data.as_bytes()).expect("bytes");
-            let (streams, error, rows, batches, ahead) = copy(file.path(), &Cores::of(1)).await;
+            let (streams, error, rows, batches, ahead) = copy(file.path(), &Cores::of(1), None).await;
             assert_eq!((rows, ahead), (200_000 + u64::from(error.is_some()), 0));
-            for count in [2, 3, 8] {
+            for (count, helpers) in [(2, None), (3, None), (8, None), (1, Some(2)), (8, Some(1))] {
                 let cores = Cores::of(count);
-                let seen = copy(file.path(), &cores).await;
+                let seen = copy(file.path(), &cores, helpers).await;
                 assert!((&seen.0, &seen.1, seen.2, seen.3) == (&streams, &error, rows, batches), "{count} cores");
                 assert!(seen.4 > 80_000, "{} rows ahead with {count} cores", seen.4);
                 assert!(cores.claim_free().is_some(), "a helper has kept its claim");
             }
+            assert_eq!(copy(file.path(), &Cores::of(8), Some(0)).await.4, 0);
         }
     }
 
@@ -307,7 +322,7 @@ mod tests {
             sender.send(Ok(rows.clone())).await.expect("room");
         }
         let options = CopyOptions::new(Format::Csv);
-        let mut feed = Feed::new(Input::File(chunks), &options, &Cores::of(2));
+        let mut feed = Feed::new(Input::File(chunks), &options, &Cores::of(2), None);
         let mut router = router(&options);
         let mut outputs = vec![Vec::new(); 3];
         loop {

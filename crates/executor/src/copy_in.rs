@@ -135,7 +135,7 @@ impl Session {
         let links = self.take(&nodes)?;
         let rejects = (options.on_error == OnError::Ignore).then(|| Rejects::new(options));
         let mut copy = Copy::new(router, converter, destinations, links, binary, plan.target.clone(), rejects);
-        let mut feed = Feed::new(input, options, &self.context.cores);
+        let mut feed = Feed::new(input, options, &self.context.cores, self.copy_helpers());
         let (mut links, result) = copy.run(&mut feed).await;
         self.keep_firings(&mut links);
         let notices = copy.take_notices(&mut links, result.as_ref().err());

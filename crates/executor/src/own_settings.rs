@@ -1,5 +1,5 @@
-//! Settings that the coordinator obeys itself: the idle timeouts, `loxo.work_mem`, `loxo.few_rows`, and `statement_timeout`, which the
-//! nodes obey too.
+//! Settings that the coordinator obeys itself: the idle timeouts, `loxo.work_mem`, `loxo.few_rows`, `loxo.copy_helpers`, and
+//! `statement_timeout`, which the nodes obey too.
 //!
 //! A backend knows only how long it has been left alone, not whether the session works on another node meanwhile. Were it
 //! told, it would end a transaction whose client is not idle at all. So nobody but the coordinator counts the time, and
@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use pgerror::{PgError, Result, SqlState};
 
+use crate::copy_feed::HELPERS_MAX;
 use crate::session::{Replay, Session};
 use crate::spool;
 
@@ -28,7 +29,11 @@ const WORK_MEM_DEFAULT: &str = "64MB";
 pub const FEW_ROWS: &str = "loxo.few_rows";
 const FEW_ROWS_DEFAULT: &str = "20000";
 
-pub(crate) const NAMES: [&str; 4] = [IDLE_IN_TRANSACTION, IDLE_SESSION, WORK_MEM, FEW_ROWS];
+/// Threads that convert rows ahead of a COPY's router: so many, or `auto`, as many as help and have a core.
+pub const COPY_HELPERS: &str = "loxo.copy_helpers";
+const COPY_HELPERS_DEFAULT: &str = "auto";
+
+pub(crate) const NAMES: [&str; 5] = [IDLE_IN_TRANSACTION, IDLE_SESSION, WORK_MEM, FEW_ROWS, COPY_HELPERS];
 
 /// The setting of this name, if it is one of these.
 pub fn own_setting_name(name: &str) -> Option<&'static str> {
@@ -73,6 +78,9 @@ impl Session {
         match name {
             WORK_MEM => drop(bytes(&value).ok_or_else(|| invalid_work_mem(&value))?),
             FEW_ROWS => drop(value.parse::<u32>().map_err(|_| invalid_few_rows(&value))?),
+            COPY_HELPERS if value != COPY_HELPERS_DEFAULT => {
+                helpers(&value).ok_or_else(|| invalid_copy_helpers(&value))?;
+            }
             _ => {}
         }
         self.note_own_setting(name, Some(value.clone()));
@@ -92,6 +100,11 @@ impl Session {
         self.own_setting(FEW_ROWS).and_then(|rows| rows.parse().ok()).unwrap_or_default()
     }
 
+    /// See [`COPY_HELPERS`]; `None` is `auto`.
+    pub(crate) fn copy_helpers(&self) -> Option<usize> {
+        self.own_setting(COPY_HELPERS).and_then(helpers)
+    }
+
     /// Notes in the block what one of the coordinator's own settings is from here on.
     pub(crate) fn note_own_setting(&mut self, name: &'static str, value: Option<String>) {
         if let Some(block) = &mut self.block {
@@ -109,6 +122,7 @@ impl Session {
         value.or(match name {
             WORK_MEM => Some(WORK_MEM_DEFAULT),
             FEW_ROWS => Some(FEW_ROWS_DEFAULT),
+            COPY_HELPERS => Some(COPY_HELPERS_DEFAULT),
             _ => None,
         })
     }
@@ -147,6 +161,15 @@ fn invalid_work_mem(value: &str) -> PgError {
 fn invalid_few_rows(value: &str) -> PgError {
     PgError::new(SqlState::INVALID_PARAMETER_VALUE, format!("invalid value for parameter \"{FEW_ROWS}\": \"{value}\""))
         .hint("A number of rows, or 0.")
+}
+
+fn helpers(text: &str) -> Option<usize> {
+    text.parse().ok().filter(|count| *count <= HELPERS_MAX)
+}
+
+fn invalid_copy_helpers(value: &str) -> PgError {
+    let message = format!("invalid value for parameter \"{COPY_HELPERS}\": \"{value}\"");
+    PgError::new(SqlState::INVALID_PARAMETER_VALUE, message).hint(format!("A number from 0 to {HELPERS_MAX}, or auto."))
 }
 
 /// A time as SHOW writes it: a number and its unit. `None` for 0, which means no limit.

@@ -42,7 +42,7 @@ pub async fn create(options: &LoadOptions, distribute_by: Option<&str>) -> Resul
     Ok(Some(sql))
 }
 
-/// Names and types. Names are in small letters, as SQL has them without quotes.
+/// Names and types.
 async fn columns(
     connection: &mut Connection,
     options: &LoadOptions,
@@ -52,7 +52,8 @@ async fn columns(
         return Err(PgError::new(SqlState::INVALID_PARAMETER_VALUE, "no file is named"));
     };
     if let Some(group) = &source.group {
-        return Ok(group.columns.iter().map(|column| (column.name.to_lowercase(), column.sql_type.clone())).collect());
+        let names = group.columns.iter().map(|column| column.name.clone()).collect();
+        return Ok(folded(names).into_iter().zip(group.columns.iter().map(|column| column.sql_type.clone())).collect());
     }
     if source.path.is_none() || source.bytes.is_none() {
         return Err(PgError::unsupported("\"--create\" from what can be read only once")
@@ -77,8 +78,16 @@ async fn columns(
     for row in sample {
         types.iter_mut().zip(&row).for_each(|(guess, value)| guess.add(value.as_deref()));
     }
-    let name = |value: Option<Vec<u8>>| String::from_utf8_lossy(&value.unwrap_or_default()).trim().to_lowercase();
-    Ok(header.into_iter().map(name).zip(types.iter().map(|guess| guess.sql_type().to_owned())).collect())
+    let name = |value: Option<Vec<u8>>| String::from_utf8_lossy(&value.unwrap_or_default()).trim().to_owned();
+    let names = folded(header.into_iter().map(name).collect());
+    Ok(names.into_iter().zip(types.iter().map(|guess| guess.sql_type().to_owned())).collect())
+}
+
+/// In small letters, as SQL has names without quotes; where two would become one, as they are.
+fn folded(names: Vec<String>) -> Vec<String> {
+    let small: Vec<String> = names.iter().map(|name| name.to_lowercase()).collect();
+    let is_alone = |name: &String| small.iter().filter(|other| *other == name).count() == 1;
+    names.into_iter().zip(&small).map(|(name, small)| if is_alone(small) { small.clone() } else { name }).collect()
 }
 
 type Row = Vec<Option<Vec<u8>>>;
@@ -235,6 +244,12 @@ fn number(text: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_small_letters_would_make_one_stay_as_they_are() {
+        let names = ["Id", "b", "B", "a Blank"].map(str::to_owned).to_vec();
+        assert_eq!(folded(names), ["id", "b", "B", "a blank"]);
+    }
 
     #[test]
     fn the_narrowest_type_that_all_values_have() {

@@ -9,7 +9,7 @@
 //! * [`text`](self): one value.
 //!
 //! Invariants: nothing is allocated per row; a batch of [`rows::BATCH_ROWS`](self) rows is in memory, and the pages it is from.
-//! What has no plain column in SQL (lists, maps, structs, intervals, half floats) is refused by name.
+//! What has no plain column in SQL (lists, maps, structs, intervals) is refused by name.
 
 mod rows;
 mod schema;

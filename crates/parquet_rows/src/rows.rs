@@ -145,18 +145,20 @@ impl Values {
         self.levels.clear();
         let levels = self.is_optional.then_some(&mut self.levels);
         let found = match &mut self.reader {
-            Typed::Boolean(column) => column.read(count, levels)?,
-            Typed::Int32(column) => column.read(count, levels)?,
-            Typed::Int64(column) => column.read(count, levels)?,
-            Typed::Int96(column) => column.read(count, levels)?,
-            Typed::Float(column) => column.read(count, levels)?,
-            Typed::Double(column) => column.read(count, levels)?,
-            Typed::Bytes(column) => column.read(count, levels)?,
-            Typed::Fixed(column) => column.read(count, levels)?,
+            Typed::Boolean(column) => column.read(count, levels),
+            Typed::Int32(column) => column.read(count, levels),
+            Typed::Int64(column) => column.read(count, levels),
+            Typed::Int96(column) => column.read(count, levels),
+            Typed::Float(column) => column.read(count, levels),
+            Typed::Double(column) => column.read(count, levels),
+            Typed::Bytes(column) => column.read(count, levels),
+            Typed::Fixed(column) => column.read(count, levels),
         };
-        match found == count {
-            true => Ok(()),
-            false => Err(self.wrong("has fewer values than the row group has rows")),
+        match found {
+            Ok(found) if found == count => Ok(()),
+            Ok(_) => Err(self.wrong("has fewer values than the row group has rows")),
+            Err(ParquetError::General(why)) => Err(self.wrong(&format!("cannot be read: {why}"))),
+            Err(error) => Err(self.wrong(&format!("cannot be read: {error}"))),
         }
     }
 
@@ -234,6 +236,13 @@ fn bytes(out: &mut Vec<u8>, kind: Kind, value: &[u8]) -> bool {
         Kind::Text => text::text(out, value),
         Kind::Bytes => text::bytes(out, value),
         Kind::Uuid => text::hexadecimal(out, value),
+        Kind::Half => match value {
+            [low, high] => {
+                let value = text::half(u16::from_le_bytes([*low, *high]));
+                text::float(out, f64::from(value), value);
+            }
+            _ => return false,
+        },
         Kind::Decimal { scale } => match text::big_endian(value) {
             Some(unscaled) => text::decimal(out, unscaled, scale),
             None => return false,

@@ -2,7 +2,7 @@
 
 use parquet::basic::{ConvertedType, LogicalType, TimeUnit, Type as Physical};
 use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
-use pgerror::{PgError, Result};
+use pgerror::{PgError, Result, SqlState};
 
 /// `i128` holds so many decimal digits.
 const DIGITS_MAX: i32 = 38;
@@ -52,6 +52,8 @@ pub(crate) enum Kind {
         is_signed: bool,
     },
     Float,
+    /// In two bytes with the lowest first.
+    Half,
     Text,
     Bytes,
     Uuid,
@@ -81,13 +83,13 @@ pub(crate) fn columns(schema: &SchemaDescriptor) -> Result<Vec<Column>> {
     };
     let columns: Vec<Column> = (0..schema.num_columns()).map(plain).collect::<Result<_>>()?;
     match columns.is_empty() {
-        true => Err(PgError::unsupported("a Parquet file without columns")),
+        true => Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, "a Parquet file without columns cannot be loaded")),
         false => Ok(columns),
     }
 }
 
 fn refused(column: &str, what: &str) -> PgError {
-    PgError::unsupported(format_args!("Parquet column \"{column}\", which is {what},"))
+    PgError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("Parquet column \"{column}\" is {what}, which is not read"))
         .hint("Write the file without it, or as text (JSON), or load a CSV file.")
 }
 
@@ -121,6 +123,7 @@ fn logical_kind(column: &ColumnDescriptor, logical: &LogicalType) -> Result<(Kin
         LogicalType::Time(time) => (Kind::Time(unit(&time.unit)?), "time".to_owned()),
         LogicalType::Timestamp(stamp) => timestamp_kind(unit(&stamp.unit)?, stamp.is_adjusted_to_u_t_c),
         LogicalType::Uuid => (Kind::Uuid, "uuid".to_owned()),
+        LogicalType::Float16 => (Kind::Half, "real".to_owned()),
         // Nothing but NULLs.
         LogicalType::Unknown => (physical_kind(column).0, "text".to_owned()),
         other => return Err(refused(column.name(), &format!("of type {other:?}"))),

@@ -49,6 +49,18 @@ pub(crate) fn float(out: &mut Vec<u8>, value: f64, shortest: impl std::fmt::Debu
     }
 }
 
+/// A float of 16 bits: a sign, 5 bits of exponent, 10 of the fraction.
+pub(crate) fn half(bits: u16) -> f32 {
+    let (exponent, fraction) = (i32::from(bits >> 10 & 0x1F), f32::from(bits & 0x3FF) / 1024.0);
+    let magnitude = match exponent {
+        0 => fraction * 2f32.powi(-14),
+        31 if fraction == 0.0 => f32::INFINITY,
+        31 => f32::NAN,
+        _ => (1.0 + fraction) * 2f32.powi(exponent - 15),
+    };
+    if bits & 0x8000 == 0 { magnitude } else { -magnitude }
+}
+
 pub(crate) fn decimal(out: &mut Vec<u8>, unscaled: i128, scale: usize) {
     if unscaled < 0 {
         out.push(b'-');
@@ -169,6 +181,17 @@ mod tests {
         assert_eq!(big_endian(&[]), Some(0));
         assert_eq!(big_endian(&[[0].as_slice(), &[0xFF; 16]].concat()), None);
         assert_eq!(big_endian(&[[0xFF].as_slice(), &[0xFF; 16]].concat()), Some(-1));
+    }
+
+    #[test]
+    fn half_floats() {
+        for (bits, value) in
+            [(0x3C00, 1.0), (0xC000, -2.0), (0x7BFF, 65_504.0), (0x0001, 5.960_464_5e-8), (0x8000, -0.0)]
+        {
+            assert_eq!(half(bits).to_bits(), f32::to_bits(value), "{bits:#x}");
+        }
+        assert_eq!(half(0xFC00), f32::NEG_INFINITY);
+        assert!(half(0x7C01).is_nan());
     }
 
     #[test]

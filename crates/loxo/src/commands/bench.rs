@@ -40,6 +40,7 @@ enum Command {
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   loxo bench load --quick                        scale factor 1, a cluster of its own, removed afterwards
+  loxo bench load --all-ways                     and one stock server, split binary files, loxo load with and without --direct
   loxo bench load --columns 16 --rounds 5        all columns of lineitem
   loxo bench load --columns json --format text   wide rows, as COPY's text format
   loxo bench load --dir /data/two --json         the cluster in that directory")]
@@ -68,6 +69,10 @@ struct LoadArguments {
     /// Send the files over the connection instead of naming them in COPY
     #[arg(long)]
     stdin: bool,
+    /// Measure also: one stock server alone, stock servers with rows that are binary and split already, loxo load, and that
+    /// with --direct; all by turns
+    #[arg(long)]
+    all_ways: bool,
     /// Measure logged tables only
     #[arg(long, conflicts_with = "unlogged_only")]
     logged_only: bool,
@@ -367,6 +372,7 @@ async fn load(arguments: &LoadArguments, up: UpOptions) -> Result<String> {
         stdin: arguments.stdin,
         logged: !arguments.unlogged_only,
         unlogged: !arguments.logged_only,
+        all_ways: arguments.all_ways.then(std::env::current_exe).transpose()?,
         ..quick
     };
     let report = bench::load::run(&options, || start(up)).await?;
