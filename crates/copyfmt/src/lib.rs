@@ -59,4 +59,4 @@ pub use options::{CopyOptions, ForceColumns, Format, Header, OnError, OptionValu
 pub use router::{Conversion, Router, Step};
 pub use scan::{Eol, LineScanner, Scan};
 pub use spec::{CopyColumn, KeyPart, KeyValue, Output, RouterSpec, Routing, Source};
-pub use utf8::can_split;
+pub use utf8::{can_split, check_line};

@@ -91,6 +91,11 @@ impl LineScanner {
         if eol == Eol::Lf { self.quoted_lf } else { self.quoted_cr }
     }
 
+    /// Bytes of the current line before the place that was looked at last.
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
     /// The style of the lines so far.
     pub fn eol(&self) -> Eol {
         self.eol

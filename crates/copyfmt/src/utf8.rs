@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use pgerror::{PgError, SqlState};
 
+use crate::CopyOptions;
+
 /// Encodings whose bytes below 0x80 are always themselves, so rows can be split without decoding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Encoding {
@@ -16,6 +18,16 @@ pub(crate) enum Encoding {
 /// Can lines in this encoding be split, and routed, without decoding them? Otherwise PostgreSQL must read them.
 pub fn can_split(encoding: &str) -> bool {
     Encoding::by_name(encoding).is_ok()
+}
+
+/// Are the first `line_bytes` right in the encoding that the options name? Others than UTF8, the default, and SQL_ASCII are not
+/// known here.
+pub fn check_line(bytes: &[u8], line_bytes: usize, options: &CopyOptions) -> Result<(), PgError> {
+    let encoding = options.input_encoding("UTF8")?;
+    match encoding.validate(&bytes[..line_bytes]) {
+        Validity::Valid => Ok(()),
+        Validity::Incomplete(at) | Validity::Invalid(at) => Err(encoding.invalid_sequence(&bytes[at..])),
+    }
 }
 
 /// How far some bytes are valid.

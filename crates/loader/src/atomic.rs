@@ -57,8 +57,7 @@ async fn send_all(streams: Streams, readers: readers::Readers) -> Result<Vec<Loa
     }
     // Otherwise the readers would wait for room in a queue that nobody empties.
     drop(streams);
-    let (loaded, ()) = tokio::try_join!(readers::all(tasks), readers.finish())?;
-    Ok(loaded.into_iter().flatten().collect())
+    Ok(readers.join(tasks).await?.into_iter().flatten().collect())
 }
 
 impl Streams {

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use crate::cut::Piece;
 use crate::journal::Journal;
 use crate::progress::Counters;
-use crate::readers::{self, Queue, Readers};
+use crate::readers::{Queue, Readers};
 use crate::rejects::{self, Rejects};
 use crate::session::{self, CopyIn, CopyTarget};
 
@@ -41,8 +41,7 @@ pub(crate) async fn run(streams: Streams, count: usize, readers: Readers) -> Res
         tasks.spawn(async move { streams.stream(index).await });
     }
     drop(streams);
-    let (rows, ()) = tokio::try_join!(readers::all(tasks), readers.finish())?;
-    Ok(rows.into_iter().sum())
+    Ok(readers.join(tasks).await?.into_iter().sum())
 }
 
 impl Streams {

@@ -125,6 +125,14 @@ impl Rows {
         Ok(item)
     }
 
+    /// Bytes of the line at hand before the place that the scanner has come to.
+    fn line_bytes(&self) -> usize {
+        match self {
+            Rows::Lines(scanner) => scanner.position(),
+            Rows::Binary(_) => 0,
+        }
+    }
+
     fn eol(&self) -> Eol {
         match self {
             Rows::Lines(scanner) => scanner.eol(),
@@ -259,13 +267,22 @@ impl State<'_> {
                 // The reader that has this row from its beginning meets the same error and knows its line.
                 return Ok(false);
             }
-            match item.map_err(|error| self.locate(error))? {
+            let item = match item {
+                Ok(item) => item,
+                Err(error) => {
+                    let error = self.locate(self.first_of_line(error));
+                    self.rows_before_error(emit)?;
+                    return Err(error);
+                }
+            };
+            match item {
                 Item::More => {
                     self.close_block();
                     return Ok(true);
                 }
                 Item::Skip(length) => self.skip(length),
                 Item::Row { length, lines, .. } if self.skip_due => {
+                    self.check_header(length)?;
                     self.skip_due = false;
                     self.lines += lines.file;
                     self.skip(length);
@@ -375,6 +392,29 @@ impl State<'_> {
         if self.done.is_empty() { Ok(false) } else { Err(self.changed()) }
     }
 
+    /// Gives the rows before an error: in them the server may find one that comes first.
+    fn rows_before_error(&mut self, emit: &mut dyn FnMut(Piece) -> bool) -> Result<()> {
+        let is_done = self.done.first().is_some_and(|done| done.start == self.growing.start);
+        if self.growing.rows > 0 && !is_done {
+            self.finish_piece(emit)?;
+        }
+        Ok(())
+    }
+
+    /// The error about the line at hand, unless bytes before its place are wrong in their encoding.
+    fn first_of_line(&self, error: PgError) -> PgError {
+        let line = &self.buffer[self.taken..];
+        copyfmt::check_line(line, self.rows.line_bytes().min(line.len()), self.cutter.options).err().unwrap_or(error)
+    }
+
+    /// No server sees the header.
+    fn check_header(&self, length: usize) -> Result<()> {
+        if self.buffer_at > 0 {
+            return Ok(());
+        }
+        copyfmt::check_line(&self.buffer, length, self.cutter.options).map_err(|error| self.locate(error))
+    }
+
     fn locate(&self, error: PgError) -> PgError {
         lines::locate(error, self.cutter.name, self.lines + 1)
     }
@@ -396,26 +436,38 @@ mod tests {
     use copyfmt::OptionValue;
 
     fn pieces(data: &[u8], format: &str, rows: u64, done: &[Done], block_bytes: usize) -> Result<Vec<Piece>> {
+        let (pieces, error) = pieces_and_error(data, format, (rows, false), done, block_bytes);
+        error.map_or(Ok(pieces), Err)
+    }
+
+    /// What is given before an error too.
+    fn pieces_and_error(
+        data: &[u8],
+        format: &str,
+        (rows, header): (u64, bool),
+        done: &[Done],
+        block_bytes: usize,
+    ) -> (Vec<Piece>, Option<PgError>) {
         let pairs = [("format".to_owned(), OptionValue::Text(format.to_owned()))];
-        let options = CopyOptions::from_pairs(&pairs, true, 150_000)?;
+        let options = CopyOptions::from_pairs(&pairs, true, 150_000).unwrap();
         let limits = Limits { rows, bytes: u64::MAX };
         let cutter = Cutter {
             file: 0,
             name: "f",
             options: &options,
             server_version: 150_000,
-            header: false,
+            header,
             limits,
             block_bytes,
             done,
             part: None,
         };
         let mut pieces = Vec::new();
-        cutter.run(&mut &data[..], &mut |piece| {
+        let result = cutter.run(&mut &data[..], &mut |piece| {
             pieces.push(piece);
             true
-        })?;
-        Ok(pieces)
+        });
+        (pieces, result.err())
     }
 
     fn text(piece: &Piece) -> String {
@@ -433,6 +485,22 @@ mod tests {
             assert_eq!(pieces.iter().map(|piece| piece.unterminated).collect::<Vec<_>>(), [false, false, true]);
             assert!(pieces.windows(2).all(|pair| pair[0].end == pair[1].start));
         }
+    }
+
+    #[test]
+    fn rows_before_an_error_are_given_first() {
+        for (last, message) in
+            [(&b"3,c\r\n"[..], "unquoted carriage return"), (b"3,\xff\r\n", "0xff"), (b"3,\xc3\r\n", "0xc3 0x0d")]
+        {
+            for step in [1, 3, 100] {
+                let (given, error) = pieces_and_error(&[b"1,a\n2,b\n", last].concat(), "csv", (100, false), &[], step);
+                assert_eq!(given.iter().map(text).collect::<Vec<_>>(), ["1,a\n2,b\n"]);
+                let error = error.unwrap();
+                assert!(error.message().starts_with("f:3: ") && error.message().contains(message), "{error:?}");
+            }
+        }
+        let (given, error) = pieces_and_error(b"k,\xff\n1,a\n", "csv", (100, true), &[], 3);
+        assert!(given.is_empty() && error.unwrap().message().starts_with("f:1: invalid byte sequence"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use copyfmt::{CopyOptions, Eol};
 use pgerror::{PgError, Result};
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::cut::{BLOCK_BYTES, Cutter, Done, Limits, Piece};
@@ -32,6 +32,7 @@ pub(crate) struct Plan {
 #[derive(Clone)]
 pub(crate) struct Queue {
     pieces: Arc<Mutex<mpsc::Receiver<Piece>>>,
+    failed: watch::Receiver<bool>,
     counters: Arc<Counters>,
 }
 
@@ -39,7 +40,14 @@ impl Queue {
     /// The next piece; `None` when all files are read, or a reader failed.
     pub(crate) async fn next(&self) -> Option<Piece> {
         let waiting = Instant::now();
-        let piece = self.pieces.lock().await.recv().await;
+        let mut failed = self.failed.clone();
+        let mut pieces = self.pieces.lock().await;
+        let piece = tokio::select! {
+            biased;
+            piece = pieces.recv() => piece,
+            // Other readers may wait for their input for ever.
+            Ok(_) = failed.wait_for(|failed| *failed) => pieces.try_recv().ok(),
+        };
         self.counters.starved(waiting.elapsed());
         piece
     }
@@ -49,25 +57,40 @@ impl Queue {
 pub(crate) struct Readers {
     running: usize,
     results: mpsc::UnboundedReceiver<Result<()>>,
+    failed: watch::Sender<bool>,
 }
 
 impl Readers {
-    /// Waits until all have ended; the first error is returned at once.
-    pub(crate) async fn finish(mut self) -> Result<()> {
+    /// Waits until all have ended, or one has failed.
+    async fn ended(&mut self) -> Result<()> {
         for _ in 0..self.running {
             self.results.recv().await.unwrap_or_else(|| Err(PgError::internal("a reader of files failed")))?;
         }
         Ok(())
+    }
+
+    /// Waits for the streams and the readers; a stream's error is returned at once. When a reader fails, the streams still load
+    /// what was read before, in which the servers may find an error that comes first.
+    pub(crate) async fn join<T: 'static>(mut self, streams: JoinSet<Result<T>>) -> Result<Vec<T>> {
+        let read = async {
+            let read = self.ended().await;
+            self.failed.send_replace(read.is_err());
+            Ok(read)
+        };
+        let (loaded, read) = tokio::try_join!(all(streams), read)?;
+        read.map(|()| loaded)
     }
 }
 
 /// Starts up to `threads` readers, each with a file or a part of one. They end when the files do or nobody holds the queue.
 pub(crate) fn start(plan: Plan, threads: usize, pieces_waiting: usize) -> (Queue, Readers) {
     let (sender, receiver) = mpsc::channel(pieces_waiting);
-    let queue = Queue { pieces: Arc::new(Mutex::new(receiver)), counters: Arc::clone(&plan.counters) };
+    let (failed, has_failed) = watch::channel(false);
+    let counters = Arc::clone(&plan.counters);
+    let queue = Queue { pieces: Arc::new(Mutex::new(receiver)), failed: has_failed.clone(), counters };
     let shares_files = plan.sources.len() < threads;
     let running = if shares_files { threads } else { threads.clamp(1, plan.sources.len()) };
-    let (work, plan) = (Arc::new(Work { shares_files, next: Default::default() }), Arc::new(plan));
+    let (work, plan) = (Arc::new(Work { shares_files, failed: has_failed, next: Default::default() }), Arc::new(plan));
     let (report, results) = mpsc::unbounded_channel();
     for _ in 0..running {
         let (plan, work, sender, report) = (Arc::clone(&plan), Arc::clone(&work), sender.clone(), report.clone());
@@ -76,13 +99,15 @@ pub(crate) fn start(plan: Plan, threads: usize, pieces_waiting: usize) -> (Queue
             let _ = report.send(read_all(&plan, &work, &sender));
         });
     }
-    (queue, Readers { running, results })
+    (queue, Readers { running, results, failed })
 }
 
 /// What nobody has begun to read.
 struct Work {
     /// A large file is read by several.
     shares_files: bool,
+    /// A reader has failed.
+    failed: watch::Receiver<bool>,
     next: std::sync::Mutex<Next>,
 }
 
@@ -139,26 +164,27 @@ fn share(plan: &Plan, index: usize) -> io::Result<Option<Shared>> {
 }
 
 fn read_all(plan: &Plan, work: &Work, pieces: &mpsc::Sender<Piece>) -> Result<()> {
-    while !pieces.is_closed() {
+    let emit = &mut |piece| !*work.failed.borrow() && pieces.blocking_send(piece).is_ok();
+    while !pieces.is_closed() && !*work.failed.borrow() {
         match work.take(plan)? {
             None => break,
             Some(Task::Whole(file)) => {
                 let source = &plan.sources[file];
                 let mut input = input::open(source, Arc::clone(&plan.counters))?;
-                cut(plan, file, source.group.as_ref().map(of_row_group), &mut *input, pieces)?;
+                cut(plan, file, source.group.as_ref().map(of_row_group), &mut *input, emit)?;
             }
-            Some(Task::Range(shared, number)) => read_range(plan, &shared, number, pieces)?,
+            Some(Task::Range(shared, number)) => read_range(plan, &shared, number, emit)?,
         }
     }
     Ok(())
 }
 
-fn read_range(plan: &Plan, shared: &Shared, number: usize, pieces: &mpsc::Sender<Piece>) -> Result<()> {
+fn read_range(plan: &Plan, shared: &Shared, number: usize, emit: &mut dyn FnMut(Piece) -> bool) -> Result<()> {
     let part = shared.ranges.part(&shared.file, number);
     let part = part.map_err(|e| input::unreadable(&plan.sources[shared.source].name, &e))?;
     let Some(part) = part else { return Ok(()) };
     let file = Tail { file: Arc::clone(&shared.file), at: part.start };
-    cut(plan, shared.source, Some(part), &mut input::counted(file, Arc::clone(&plan.counters)), pieces)
+    cut(plan, shared.source, Some(part), &mut input::counted(file, Arc::clone(&plan.counters)), emit)
 }
 
 /// Its rows as text are a stream of their own; lines are counted over the whole file.
@@ -167,7 +193,13 @@ fn of_row_group(group: &RowGroup) -> Part {
     Part { start: 0, end: u64::MAX, eol: Eol::Unknown, in_quote: false, begins_inside_row: false, lines_before }
 }
 
-fn cut(plan: &Plan, file: usize, part: Option<Part>, input: &mut dyn Read, pieces: &mpsc::Sender<Piece>) -> Result<()> {
+fn cut(
+    plan: &Plan,
+    file: usize,
+    part: Option<Part>,
+    input: &mut dyn Read,
+    emit: &mut dyn FnMut(Piece) -> bool,
+) -> Result<()> {
     let source = &plan.sources[file];
     let done = plan.done.get(&*source.key()).map_or(&[][..], Vec::as_slice);
     let begin = |place| done.partition_point(|done| done.start < place);
@@ -182,7 +214,7 @@ fn cut(plan: &Plan, file: usize, part: Option<Part>, input: &mut dyn Read, piece
         done: part.map_or(done, |part| &done[begin(part.start)..begin(part.end)]),
         part,
     };
-    cutter.run(input, &mut |piece| pieces.blocking_send(piece).is_ok())
+    cutter.run(input, emit)
 }
 
 /// Waits for all tasks; the first error ends the others.

@@ -171,6 +171,12 @@ fn an_error_names_file_and_line_and_nothing_is_loaded() {
     fails_saying(&["no_such_table", &small], &["relation \"no_such_table\" does not exist"]);
     let mixed = write(&dir, "mixed.csv", "1,a\n2,b\r\n");
     fails_saying(&["errors", &mixed], &[&format!("{mixed}:2: unquoted carriage return found in data")]);
+    // Of two errors the first counts, whoever finds it.
+    let earlier = write(&dir, "earlier.csv", "1,a\nx,b\n3,c\r\n");
+    for batch in [&[][..], &["--batch", "1"], &["--batch", "100"]] {
+        let place = format!("{earlier}:2: invalid input syntax for type bigint");
+        fails_saying(&[&["errors", &earlier, "--streams", "1"], batch].concat(), &[&place]);
+    }
     let cut = write(&dir, "cut.csv.gz", &gzip(quoted_rows(1, 9000).as_bytes())[..5000]);
     client.run("TRUNCATE errors").unwrap();
     fails_saying(&["errors", &cut], &["could not read"]);
