@@ -3,6 +3,7 @@
 //! The home node evaluates the source into a temp copy of the target (defaults, sequences, casts, `DEFAULT` markers, any
 //! query); the rows are read back in batches through a cursor, hashed on their binary form and written to their nodes.
 //! A batch is held in memory, never the whole: [`BATCH_ROWS`] rows at a time.
+//! Rows that the nodes make by themselves go past the stage if nothing is to be added to them ([`Session::insert_direct`]).
 
 use bytes::{BufMut, Bytes, BytesMut};
 use catalog::{NodeId, quote_identifier};
@@ -81,7 +82,7 @@ impl Session {
         Ok(())
     }
 
-    /// Exchanged rows of the target's own types need no stage; `None` if that is not so.
+    /// Rows of a Dag, which the nodes of the query have, need no stage if they are of the target's own types; `None` if that is not so.
     async fn insert_direct(&mut self, insert: &InsertStaged, call: &Call) -> Result<Option<u64>> {
         let (Some(direct), [input]) = (&insert.direct, insert.inputs.as_slice()) else { return Ok(None) };
         let Some(dag) = &input.dag else { return Ok(None) };
