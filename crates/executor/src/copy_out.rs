@@ -207,15 +207,22 @@ impl Sorted {
         }
         let is_csv = options.format == Format::Csv;
         let may_be_of_key = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-        let names_key = matches!(&options.force_quote, ForceColumns::Columns(names) if names.iter().any(|name| name == Merge::PACKED));
         // A line of one column is written otherwise in CSV.
-        let is_unclear = is_csv && (may_be_of_key(options.quote) || names_key || merge.columns == 1);
+        let is_unclear = is_csv && (may_be_of_key(options.quote) || merge.columns == 1 || quotes_key(options));
         if may_be_of_key(options.delimiter) || is_unclear {
             return None;
         }
         let layout = Layout::CopyText { delimiter: options.delimiter, quote: is_csv.then_some(options.quote) };
         let fields = merge.keys.len().min(1);
         Some(Self { what: format!("({})", merge.packed_sql()), order, layout, fields })
+    }
+}
+
+/// FORCE_QUOTE of a column that only we know.
+fn quotes_key(options: &CopyOptions) -> bool {
+    match &options.force_quote {
+        ForceColumns::Columns(names) => names.iter().any(|name| name == Merge::PACKED),
+        ForceColumns::None | ForceColumns::All => false,
     }
 }
 

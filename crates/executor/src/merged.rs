@@ -274,7 +274,7 @@ impl<'l, 'o> Merger<'l, 'o> {
 
     /// Reads the rest of all answers, without the rows beyond the limit; the first error wins.
     pub(crate) async fn finish(mut self) -> Result<()> {
-        self.read_to_the_end().await.into_iter().map(|ended| ended.map(|_| ())).collect()
+        self.read_to_the_end().await.into_iter().try_for_each(|ended| ended.map(|_| ()))
     }
 
     /// Cancels what still runs and reads its answers to their end.

@@ -3,7 +3,7 @@
 //! ```text
 //! views expanded ─ facts (functions, locks) ─ locality ─┬─ Free, Whole, Home → Forward
 //!                                                       ├─ Split, nothing left to do → Scatter
-//!                                                       ├─ Split, ORDER BY / LIMIT / aggregates on top → finish: Gather of one fragment, which may be a merge,
+//!                                                       ├─ Split, ORDER BY / LIMIT / aggregates on top → finish: Gather of one fragment, or a merge of sorted rows,
 //!                                                       │  or, with many rows, exchange: they move by what is grouped → Dag
 //!                                                       └─ anything else ─┬─ exchange: rows move between nodes until it is local → Dag
 //!                                                                         └─ gather: each table comes to the home node → Gather
