@@ -72,7 +72,7 @@ impl Counters {
 
     fn text(&self) -> String {
         let speed = self.bytes() as f64 / 1e6 / self.elapsed().as_secs_f64().max(1e-3);
-        let nodes = self.monitor.rates(self.elapsed().as_secs_f64());
+        let nodes = self.monitor.rates();
         let nodes = if nodes.is_empty() { nodes } else { format!(" ({nodes})") };
         format!("{} rows, {speed:.0} MB/s{nodes}", HumanCount(self.rows_sent.load(Ordering::Relaxed)))
     }
