@@ -112,7 +112,9 @@ impl Counters {
             let read = self.read.load(Ordering::Relaxed);
             match total {
                 Some(total) => {
-                    let left = total.saturating_sub(read) as f64 * self.elapsed().as_secs_f64() / read.max(1) as f64;
+                    // Readers of one file's ranges see a little of it twice.
+                    let read = read.min(total);
+                    let left = (total - read) as f64 * self.elapsed().as_secs_f64() / read.max(1) as f64;
                     let percent = 100.0 * read as f64 / total.max(1) as f64;
                     eprintln!("{percent:.0}%, {}, {left:.0} s left", self.text());
                 }
