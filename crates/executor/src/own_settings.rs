@@ -78,9 +78,7 @@ impl Session {
         match name {
             WORK_MEM => drop(bytes(&value).ok_or_else(|| invalid_work_mem(&value))?),
             FEW_ROWS => drop(value.parse::<u32>().map_err(|_| invalid_few_rows(&value))?),
-            COPY_HELPERS if value != COPY_HELPERS_DEFAULT => {
-                helpers(&value).ok_or_else(|| invalid_copy_helpers(&value))?;
-            }
+            COPY_HELPERS => check_copy_helpers(&value)?,
             _ => {}
         }
         self.note_own_setting(name, Some(value.clone()));
@@ -167,9 +165,13 @@ fn helpers(text: &str) -> Option<usize> {
     text.parse().ok().filter(|count| *count <= HELPERS_MAX)
 }
 
-fn invalid_copy_helpers(value: &str) -> PgError {
+fn check_copy_helpers(value: &str) -> Result<()> {
+    if value == COPY_HELPERS_DEFAULT || helpers(value).is_some() {
+        return Ok(());
+    }
     let message = format!("invalid value for parameter \"{COPY_HELPERS}\": \"{value}\"");
-    PgError::new(SqlState::INVALID_PARAMETER_VALUE, message).hint(format!("A number from 0 to {HELPERS_MAX}, or auto."))
+    Err(PgError::new(SqlState::INVALID_PARAMETER_VALUE, message)
+        .hint(format!("A number from 0 to {HELPERS_MAX}, or auto.")))
 }
 
 /// A time as SHOW writes it: a number and its unit. `None` for 0, which means no limit.
@@ -202,6 +204,15 @@ mod tests {
         for text in ["", "mb", "5mb", "-1", "99999999999999999999", "9999999999TB"] {
             assert_eq!(bytes(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn helpers_are_a_number_or_auto() {
+        for (value, is_valid) in [("auto", true), ("0", true), ("3", true), ("4", false), ("-1", false), ("on", false)]
+        {
+            assert_eq!(check_copy_helpers(value).is_ok(), is_valid, "{value}");
+        }
+        assert_eq!((helpers("auto"), helpers("2")), (None, Some(2)));
     }
 
     #[test]

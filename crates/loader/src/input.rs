@@ -150,7 +150,19 @@ pub(crate) fn open(source: &Source, counters: Arc<Counters>) -> Result<Box<dyn R
         None => Ok(Box::new(io::stdin())),
         Some(path) => File::open(path).map(|file| Box::new(file) as _),
     };
-    raw.and_then(|inner| decompress(Counted { inner, counters })).map_err(|e| unreadable(&source.name, &e))
+    let plain = raw.and_then(|inner| decompress(Counted { inner, counters }));
+    plain.map_err(|e| unreadable(&source.name, &e)).and_then(|plain| no_parquet(&source.name, plain))
+}
+
+/// Refuses what would be a Parquet file, were it not in a pipe or compressed as a whole.
+fn no_parquet(name: &str, plain: impl Read + 'static) -> Result<Box<dyn Read>> {
+    let (start, all) = start_of(plain).map_err(|e| unreadable(name, &e))?;
+    if start != parquet_rows::MAGIC {
+        return Ok(Box::new(all));
+    }
+    let message = format!("\"{name}\" is a Parquet file that can only be read from its start");
+    Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+        .hint("Such a file is read from its end: name it as a file that is not compressed as a whole."))
 }
 
 fn open_group(path: &Path, bytes: u64, group: &RowGroup, counters: Arc<Counters>) -> Result<Box<dyn Read>> {
@@ -176,12 +188,16 @@ pub(crate) fn counted(inner: impl Read, counters: Arc<Counters>) -> impl Read {
     Counted { inner, counters }
 }
 
-fn decompress(mut raw: impl Read + 'static) -> io::Result<Box<dyn Read>> {
-    // A pipe may give the first bytes one by one.
+/// The first bytes, and all of them, these again.
+fn start_of(mut raw: impl Read) -> io::Result<(Vec<u8>, impl Read)> {
+    // A pipe may give them one by one.
     let mut start = Vec::with_capacity(ZSTD.len());
     raw.by_ref().take(ZSTD.len() as u64).read_to_end(&mut start)?;
-    let kind = start.clone();
-    let all = io::Cursor::new(start).chain(raw);
+    Ok((start.clone(), io::Cursor::new(start).chain(raw)))
+}
+
+fn decompress(raw: impl Read + 'static) -> io::Result<Box<dyn Read>> {
+    let (kind, all) = start_of(raw)?;
     Ok(if kind.starts_with(GZIP) {
         Box::new(MultiGzDecoder::new(BufReader::with_capacity(BUFFER_BYTES, all)))
     } else if kind == ZSTD {
@@ -268,6 +284,15 @@ mod tests {
         assert_eq!(read(whole.clone()).unwrap(), whole);
         assert_eq!(read(b"x".to_vec()).unwrap(), b"x");
         assert_eq!(read(Vec::new()).unwrap(), b"");
+    }
+
+    #[test]
+    fn a_parquet_file_that_cannot_be_read_from_its_end_is_refused() {
+        let open = |bytes: &[u8]| no_parquet("x.gz", decompress(io::Cursor::new(gzip(bytes))).unwrap());
+        assert_eq!(open(b"PAR1 and more").err().unwrap().code(), SqlState::FEATURE_NOT_SUPPORTED);
+        let mut text = String::new();
+        open(b"PAR0,1\n").unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(text, "PAR0,1\n");
     }
 
     #[test]

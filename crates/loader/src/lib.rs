@@ -56,7 +56,7 @@ pub use atomic::finish;
 pub use create::create;
 pub use indexes::restore_indexes;
 pub use load::{Summary, load};
-pub use monitor::{Seen, Wait};
+pub use monitor::{Intake, Seen, Wait};
 pub use options::{BATCH_BYTES_MAX, Batch, Copy, LoadOptions};
 pub use output::Compression;
 pub use unload::{UnloadOptions, Unloaded, unload};

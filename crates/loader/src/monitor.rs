@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pgerror::Result;
 use pgproto::Connection;
@@ -57,8 +57,33 @@ impl Wait {
 pub struct Seen {
     /// How often a COPY was seen at what.
     pub waits: HashMap<Wait, u64>,
-    /// Bytes that COPYs into each node were seen to process; in the nodes' order. A stock server has no name.
-    pub nodes: Vec<(String, u64)>,
+    /// In the nodes' order.
+    pub nodes: Vec<Intake>,
+}
+
+/// What COPYs into one node were seen to process.
+#[derive(Clone, Debug, Default)]
+pub struct Intake {
+    /// A stock server has none.
+    pub name: String,
+    bytes: u64,
+    seconds: f64,
+}
+
+impl Intake {
+    /// Megabytes a second; `None` if no COPY was seen to go on from one look to the next.
+    pub fn rate(&self) -> Option<f64> {
+        (self.seconds > 0.0).then(|| self.bytes as f64 / 1e6 / self.seconds)
+    }
+
+    /// Two looks at a node, so many seconds apart. Where a COPY has begun or ended in between, nobody knows how much it has processed.
+    fn add(&mut self, before: &HashMap<String, u64>, now: &HashMap<String, u64>, seconds: f64) {
+        let goes_on = |(pid, bytes): (&String, &u64)| before.get(pid).is_some_and(|known| known <= bytes);
+        if !now.is_empty() && now.len() == before.len() && now.iter().all(goes_on) {
+            self.bytes += now.values().sum::<u64>() - before.values().sum::<u64>();
+            self.seconds += seconds;
+        }
+    }
 }
 
 impl Seen {
@@ -89,12 +114,12 @@ impl Monitor {
     }
 
     /// `dn1 12, dn2 13` in megabytes a second; empty if nothing is known.
-    pub(crate) fn rates(&self, seconds: f64) -> String {
+    pub(crate) fn rates(&self) -> String {
         let seen = self.seen();
-        let one = |(name, bytes): &(String, u64)| format!("{name} {:.0}", *bytes as f64 / 1e6 / seconds.max(1e-3));
+        let rates = seen.nodes.iter().filter_map(|node| Some(format!("{} {:.0}", node.name, node.rate()?)));
         match seen.nodes.len() {
             0 | 1 => String::new(),
-            _ => seen.nodes.iter().map(one).collect::<Vec<_>>().join(", "),
+            _ => rates.collect::<Vec<_>>().join(", "),
         }
     }
 
@@ -109,31 +134,23 @@ impl Monitor {
 
     async fn look_on(&self, connection: &mut Connection) -> Result<()> {
         let nodes = nodes(connection).await?;
-        // What each backend had processed when it was seen last.
-        let mut before: Vec<HashMap<String, u64>> = vec![HashMap::new(); nodes.len()];
+        self.seen().nodes = nodes.iter().map(|name| Intake { name: name.clone(), ..Intake::default() }).collect();
+        // When each node was looked at last, and what each of its COPYs had processed.
+        let mut before = vec![(Instant::now(), HashMap::new()); nodes.len()];
         let mut tick = tokio::time::interval(EVERY);
         loop {
             tick.tick().await;
             for (index, name) in nodes.iter().enumerate() {
                 let rows = connection.query_rows(&query(name)).await?;
-                let now: Vec<(String, u64, Wait)> = rows
-                    .iter()
-                    .map(|row| {
-                        let bytes = text(row, 1)?.parse().unwrap_or_default();
-                        Ok((text(row, 0)?, bytes, Wait::of(&text(row, 2)?, &text(row, 3)?)))
-                    })
-                    .collect::<Result<_>>()?;
+                let (looked, mut now) = (Instant::now(), HashMap::new());
                 let mut seen = self.seen();
-                if seen.nodes.is_empty() {
-                    seen.nodes = nodes.iter().map(|name| (name.clone(), 0)).collect();
+                for row in &rows {
+                    *seen.waits.entry(Wait::of(&text(row, 2)?, &text(row, 3)?)).or_default() += 1;
+                    now.insert(text(row, 0)?, text(row, 1)?.parse().unwrap_or_default());
                 }
-                for (pid, bytes, wait) in &now {
-                    *seen.waits.entry(*wait).or_default() += 1;
-                    // The next COPY of the same session begins at zero.
-                    let known = before[index].get(pid).copied().filter(|known| known <= bytes).unwrap_or(0);
-                    seen.nodes[index].1 += bytes - known;
-                }
-                before[index] = now.into_iter().map(|(pid, bytes, _)| (pid, bytes)).collect();
+                let (looked_before, known) = &before[index];
+                seen.nodes[index].add(known, &now, (looked - *looked_before).as_secs_f64());
+                before[index] = (looked, now);
             }
         }
     }
@@ -152,5 +169,24 @@ fn query(node: &str) -> String {
     match node.is_empty() {
         true => COPIES.to_owned(),
         false => format!("EXECUTE DIRECT ON ({}) {}", identifier(node), literal(COPIES)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_of_copies_that_went_on() {
+        let looked = |copies: &[(&str, u64)]| copies.iter().map(|(pid, bytes)| (pid.to_string(), *bytes)).collect();
+        let mut node = Intake::default();
+        node.add(&looked(&[]), &looked(&[("1", 9_000_000)]), 1.0);
+        assert_eq!(node.rate(), None);
+        node.add(&looked(&[("1", 9_000_000), ("2", 0)]), &looked(&[("1", 11_000_000), ("2", 1_000_000)]), 0.5);
+        // The next COPY of the same session; one more session; one less.
+        node.add(&looked(&[("1", 11_000_000)]), &looked(&[("1", 5)]), 1.0);
+        node.add(&looked(&[("1", 5)]), &looked(&[("1", 50_000_000), ("3", 5)]), 1.0);
+        node.add(&looked(&[("1", 5), ("3", 5)]), &looked(&[("1", 50_000_000)]), 1.0);
+        assert_eq!(node.rate(), Some(6.0));
     }
 }

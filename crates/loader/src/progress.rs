@@ -72,7 +72,7 @@ impl Counters {
 
     fn text(&self) -> String {
         let speed = self.bytes() as f64 / 1e6 / self.elapsed().as_secs_f64().max(1e-3);
-        let nodes = self.monitor.rates(self.elapsed().as_secs_f64());
+        let nodes = self.monitor.rates();
         let nodes = if nodes.is_empty() { nodes } else { format!(" ({nodes})") };
         format!("{} rows, {speed:.0} MB/s{nodes}", HumanCount(self.rows_sent.load(Ordering::Relaxed)))
     }
@@ -112,7 +112,9 @@ impl Counters {
             let read = self.read.load(Ordering::Relaxed);
             match total {
                 Some(total) => {
-                    let left = total.saturating_sub(read) as f64 * self.elapsed().as_secs_f64() / read.max(1) as f64;
+                    // Readers of one file's ranges see a little of it twice.
+                    let read = read.min(total);
+                    let left = (total - read) as f64 * self.elapsed().as_secs_f64() / read.max(1) as f64;
                     let percent = 100.0 * read as f64 / total.max(1) as f64;
                     eprintln!("{percent:.0}%, {}, {left:.0} s left", self.text());
                 }

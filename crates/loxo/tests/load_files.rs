@@ -203,7 +203,7 @@ fn parquet_files_are_loaded_with_the_values_they_have() {
     let list =
         "message rows { optional group tags (LIST) { repeated group list { optional binary element (STRING); } } }";
     let lists = write_parquet(&dir, "lists.parquet", list, 0);
-    fails_saying(&["parquet_ids", &lists], &["Parquet column \"tags\", which is a list", "hint"]);
+    fails_saying(&["parquet_ids", &lists], &["Parquet column \"tags\" is a list", "hint"]);
     std::fs::write(dir.path().join("broken.parquet"), &std::fs::read(&ids).unwrap()[..60]).unwrap();
     fails_saying(&["parquet_ids", dir.path().join("broken.parquet").to_str().unwrap()], &["could not read"]);
     let empty = write_parquet(&dir, "empty.parquet", "message rows { required int32 a; }", 0);

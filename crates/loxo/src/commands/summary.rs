@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use cluster::local::{Kind, Layout};
-use loader::{Seen, Summary, Wait};
+use loader::{Intake, Seen, Summary, Wait};
 use pgerror::Result;
 
 /// This share of all processor time counts as busy.
@@ -52,8 +52,8 @@ impl Cpu {
 pub fn text(summary: &Summary, used: &Cpu) -> String {
     let seconds = summary.seconds.max(1e-3);
     let mut text = format!(
-        "{} rows in {:.1} s: {:.0} rows/s, {:.0} MB/s, {} over {}\n",
-        summary.rows,
+        "{} in {:.1} s: {:.0} rows/s, {:.0} MB/s, {} over {}\n",
+        rows(summary.rows),
         summary.seconds,
         summary.rows as f64 / seconds,
         summary.bytes as f64 / 1e6 / seconds,
@@ -62,10 +62,11 @@ pub fn text(summary: &Summary, used: &Cpu) -> String {
     );
     // Writing to a String cannot fail.
     if summary.rejected > 0 {
-        let _ = writeln!(text, "{} rows were refused and left out", summary.rejected);
+        let _ = writeln!(text, "{} {} refused and left out", rows(summary.rejected), were(summary.rejected));
     }
     if summary.rows_before > 0 {
-        let _ = writeln!(text, "{} rows of these files were loaded before", summary.rows_before);
+        let (rows, were) = (rows(summary.rows_before), were(summary.rows_before));
+        let _ = writeln!(text, "{rows} of these files {were} loaded before");
     }
     let _ = write!(text, "CPU seconds: this program {:.1}", used.client);
     match used.cluster {
@@ -80,12 +81,24 @@ pub fn text(summary: &Summary, used: &Cpu) -> String {
     if summary.seen.samples() > 0 {
         let _ = writeln!(text, "COPYs on the datanodes: {}", waits(&summary.seen));
     }
-    if let rates @ [_, _, ..] = summary.seen.nodes.as_slice() {
-        let rate = |(name, bytes): &(String, u64)| format!("{name} {:.0} MB/s", *bytes as f64 / 1e6 / seconds);
-        let _ = writeln!(text, "into {}", rates.iter().map(rate).collect::<Vec<_>>().join(", "));
+    let rates: Vec<String> = summary.seen.nodes.iter().filter_map(rate).collect();
+    if rates.len() > 1 {
+        let _ = writeln!(text, "while they copied: into {}", rates.join(", "));
     }
     let _ = writeln!(text, "bottleneck: {}", bottleneck(summary, used));
     text
+}
+
+fn rows(number: u64) -> String {
+    format!("{number} row{}", if number == 1 { "" } else { "s" })
+}
+
+fn were(number: u64) -> &'static str {
+    if number == 1 { "was" } else { "were" }
+}
+
+fn rate(node: &Intake) -> Option<String> {
+    node.rate().map(|rate| format!("{} {rate:.0} MB/s", node.name))
 }
 
 const WAITS: [(Wait, &str); 6] = [
