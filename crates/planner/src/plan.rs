@@ -157,21 +157,6 @@ pub struct Dag {
     pub estimates_wanted: Vec<String>,
 }
 
-impl Dag {
-    /// Nothing has to be moved before the last step.
-    pub(crate) fn of_scatter(scatter: Scatter) -> Self {
-        Dag {
-            nodes: scatter.nodes.clone(),
-            shadows: Vec::new(),
-            exchanges: Vec::new(),
-            last: Plan::Scatter(scatter),
-            last_types: Vec::new(),
-            last_inputs: Vec::new(),
-            estimates_wanted: Vec::new(),
-        }
-    }
-}
-
 /// A fragment, and where its rows go.
 #[derive(Clone, Debug)]
 pub struct Exchange {

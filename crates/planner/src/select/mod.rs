@@ -277,9 +277,8 @@ fn source_or_rows(ctx: &Context<'_>, query: &NodeEnum, straight: bool) -> Result
         // Any one of the nodes has all rows.
         Plan::Forward(forward) => Ok(one_input(forward.nodes[..1].to_vec(), forward.sql, None)),
         Plan::Scatter(scatter) => {
-            let may_move = straight && exchange::may_read_beside(ctx, &facts(ctx, query)?);
-            let dag = may_move.then(|| Arc::new(Dag::of_scatter(scatter.clone())));
-            Ok(one_input(scatter.nodes, scatter.sql, dag))
+            let dag = if straight { exchange::of_scatter(ctx, &facts(ctx, query)?, &scatter) } else { None };
+            Ok(one_input(scatter.nodes, scatter.sql, dag.map(Arc::new)))
         }
         _ => Err(PgError::internal("a query without rows")),
     }

@@ -46,7 +46,7 @@ use super::locality::Not;
 use super::{finish, levels, local_plan};
 use crate::context::{Context, Named};
 use crate::functions::Facts;
-use crate::plan::{Dag, Exchange, Plan};
+use crate::plan::{Dag, Exchange, Plan, Scatter};
 use crate::session::{Exchanges, SessionFacts};
 use crate::tree::{self, Ref, Walk};
 
@@ -116,9 +116,19 @@ pub(super) fn spread(ctx: &Context<'_>, query: &SelectStmt, facts: &Facts) -> Re
     })
 }
 
-/// Does a session beside the statement's own, whose work is undone, read the same rows?
-pub(super) fn may_read_beside(ctx: &Context<'_>, facts: &Facts) -> bool {
-    is_plain(facts) && matches!(ctx.session.exchanges, Exchanges::Seeing | Exchanges::SeeingBut([]))
+/// A query that each node runs for itself as one whose rows can be sent on, if sessions beside the statement's own, whose work is
+/// undone, read the same rows.
+pub(super) fn of_scatter(ctx: &Context<'_>, facts: &Facts, scatter: &Scatter) -> Option<Dag> {
+    let sees = matches!(ctx.session.exchanges, Exchanges::Seeing | Exchanges::SeeingBut([]));
+    (sees && is_plain(facts)).then(|| Dag {
+        nodes: scatter.nodes.clone(),
+        shadows: Vec::new(),
+        exchanges: Vec::new(),
+        last: Plan::Scatter(scatter.clone()),
+        last_types: Vec::new(),
+        last_inputs: Vec::new(),
+        estimates_wanted: Vec::new(),
+    })
 }
 
 /// Nothing in the statement cares where or how often it is evaluated.
