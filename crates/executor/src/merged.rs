@@ -1,7 +1,7 @@
 //! Rows that every node has sorted, merged as they come: nothing is kept but what was read of each socket and not given yet.
 //!
 //! A row has its keys in front, which are taken off again. They become bytes that compare as the values do
-//! ([`sort_key`](crate::sort_key)); a heap of the nodes' first rows says whose is next. Whoever is not next is not read, so its
+//! ([`sort_key`]); a heap of the nodes' first rows says whose is next. Whoever is not next is not read, so its
 //! node waits once its socket is full.
 //!
 //! ```text
