@@ -402,8 +402,13 @@ async fn a_coordinator_that_the_gtm_does_not_know_cannot_commit() {
     for (client, count, k) in attempts {
         commits.push((k, insert(&nodes, client, count, k).await));
     }
+    // The others are prepared while they wait, so all are answered before any is looked at.
+    let mut results = Vec::new();
     for (k, commit) in commits {
-        refused(&nodes, k, within("an answer", commit).await.unwrap()).await;
+        results.push((k, within("an answer", commit).await.unwrap()));
+    }
+    for (k, result) in results {
+        refused(&nodes, k, result).await;
     }
 }
 
