@@ -37,3 +37,4 @@ pub mod fuzz;
 pub mod generator;
 pub mod parity;
 pub mod script;
+pub mod watch;

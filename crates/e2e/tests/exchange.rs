@@ -1,7 +1,6 @@
 //! Exchanges are seen in EXPLAIN, and they stop on all nodes when nobody waits for them any more or there are enough rows.
 
-use std::time::{Duration, Instant};
-
+use e2e::watch::until_at_work;
 use testkit::Cluster;
 use testkit::wire::Client;
 
@@ -21,7 +20,6 @@ const QUERY: &str = "SELECT a.v, count(a.v + b.k) FROM a JOIN b ON a.k = b.v GRO
 const ENDLESS: &str = "SELECT count(*) FROM a JOIN b ON a.k = b.v, generate_series(1, 1000000000) g";
 /// As many rows, of which three are wanted.
 const LIMITED: &str = "SELECT a.v, generate_series(1, 1000000000) FROM a JOIN b ON a.k = b.v LIMIT 3";
-const STOPPED_WITHIN: Duration = Duration::from_secs(20);
 
 #[test]
 fn exchanges_are_explained_and_stop_when_the_client_is_gone() {
@@ -85,9 +83,9 @@ fn stops(cluster: &Cluster, before: &[&str]) {
     let mut client = connected(cluster);
     before.iter().for_each(|sql| drop(client.run(sql).expect(sql)));
     client.send_query(ENDLESS).expect("a query on its way");
-    until(cluster, |at_work| at_work == 2);
+    until_at_work(cluster, |at_work| at_work == 2);
     drop(client);
-    until(cluster, |at_work| at_work == 0);
+    until_at_work(cluster, |at_work| at_work == 0);
 }
 
 /// No node goes on once there are enough rows.
@@ -95,21 +93,7 @@ fn limited(cluster: &Cluster, before: &[&str]) {
     let mut client = connected(cluster);
     before.iter().for_each(|sql| drop(client.run(sql).expect(sql)));
     assert_eq!(client.strings(LIMITED).expect("rows").len(), 3);
-    until(cluster, |at_work| at_work == 0);
-}
-
-fn until(cluster: &Cluster, wanted: impl Fn(usize) -> bool) {
-    const AT_WORK: &str = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%generate_series%' \
-         AND pid <> pg_backend_pid()";
-    let since = Instant::now();
-    loop {
-        let at_work = |node| cluster.connect_datanode(node).and_then(|mut node| node.scalar(AT_WORK)).expect("a count");
-        let nodes = (0..2).filter(|node| at_work(*node) != "0").count();
-        if wanted(nodes) {
-            return;
-        }
-        assert!(since.elapsed() < STOPPED_WITHIN, "{nodes} nodes are at work");
-    }
+    until_at_work(cluster, |at_work| at_work == 0);
 }
 
 /// A change whose parts depend on each other, the tag that ANALYZE tells, and the numbers of rows of `h` and `r` after it.

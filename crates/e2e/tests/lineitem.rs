@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use bench::lineitem::{Blocks, Columns, Format};
 use bench::{DemoOptions, LoadOptions, Target};
+use e2e::watch::{peak, reset_peak};
 use testkit::{Cluster, Server, ServerOptions, TempDir};
 
 const SCALE_FACTOR: f64 = 0.05;
@@ -231,7 +232,7 @@ fn a_copy_needs_little_memory() {
     let json = |k: u32| format!("{k}\t[{}1]\n", "12345, ".repeat(50_000)).into_bytes();
     copy_rows(&mut client, "COPY fat FROM STDIN", (0..80).map(json));
     for (pid, before) in pids.iter().zip(before) {
-        let growth = memory(*pid, "VmHWM").saturating_sub(before);
+        let growth = peak(*pid).saturating_sub(before);
         eprintln!("a coordinator of {} MiB grew by {} MiB", before >> 20, growth >> 20);
         assert!(growth < GROWTH_MAX, "{} MiB more", growth >> 20);
     }
@@ -286,7 +287,7 @@ fn helpers_of_a_copy_change_nothing_and_need_little_memory() {
     assert!(told[0].0.contains("COPY helped, line 100101, column k"), "{}", told[0].0);
     assert_eq!(told[0].1[0][..2], ["200000", "100000"]);
     for (pid, before) in pids.iter().zip(before) {
-        let growth = memory(*pid, "VmHWM").saturating_sub(before);
+        let growth = peak(*pid).saturating_sub(before);
         eprintln!("a coordinator of {} MiB grew by {} MiB", before >> 20, growth >> 20);
         assert!(growth < GROWTH_MAX, "{} MiB more", growth >> 20);
     }
@@ -333,20 +334,6 @@ fn copy_rows(client: &mut testkit::wire::Client, sql: &str, rows: impl Iterator<
     }
     let done = client.end_copy().expect("an answer");
     assert_eq!(done.tag.as_deref(), Some(&*format!("COPY {count}")), "{:?}", done.error);
-}
-
-/// Begins the measurement of a process's highest memory; gives what it has now.
-fn reset_peak(pid: u32) -> u64 {
-    std::fs::write(format!("/proc/{pid}/clear_refs"), "5").expect("the peak is reset");
-    memory(pid, "VmRSS")
-}
-
-/// Bytes that `/proc` names so.
-fn memory(pid: u32, name: &str) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
-    let line = status.lines().find(|line| line.starts_with(name)).expect("a line of it");
-    let kilobytes = line.split_ascii_whitespace().nth(1).and_then(|number| number.parse::<u64>().ok());
-    kilobytes.expect("a number") << 10
 }
 
 fn kill_coordinators(cluster: &Cluster) {

@@ -1,15 +1,13 @@
 //! Rows that the nodes have sorted, merged by the coordinator: seen in EXPLAIN, an error of one node in the middle, a client that hangs
 //! up, and how much memory it takes.
 
-use std::time::{Duration, Instant};
-
+use e2e::watch::{peak, reset_peak, until_at_work};
 use testkit::Cluster;
 use testkit::wire::Client;
 
 const ROWS: u32 = 60_000;
 /// What a coordinator may grow by while rows of many times as much pass through it.
 const GROWTH_MAX: u64 = 40 << 20;
-const STOPPED_WITHIN: Duration = Duration::from_secs(20);
 
 #[test]
 fn sorted_rows_of_all_nodes_are_merged() {
@@ -73,23 +71,9 @@ fn stops(cluster: &Cluster, before: &[&str]) {
     let mut client = cluster.connect(0).expect("a session");
     before.iter().for_each(|sql| drop(client.run(sql).expect(sql)));
     client.send_query("SELECT k, generate_series(1, 1000000000) FROM a OFFSET 5").expect("a query on its way");
-    until(cluster, |at_work| at_work == 2);
+    until_at_work(cluster, |at_work| at_work == 2);
     drop(client);
-    until(cluster, |at_work| at_work == 0);
-}
-
-fn until(cluster: &Cluster, wanted: impl Fn(usize) -> bool) {
-    const AT_WORK: &str = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%generate_series%' \
-         AND pid <> pg_backend_pid()";
-    let since = Instant::now();
-    loop {
-        let at_work = |node| cluster.connect_datanode(node).and_then(|mut node| node.scalar(AT_WORK)).expect("a count");
-        let nodes = (0..2).filter(|node| at_work(*node) != "0").count();
-        if wanted(nodes) {
-            return;
-        }
-        assert!(since.elapsed() < STOPPED_WITHIN, "{nodes} nodes are at work");
-    }
+    until_at_work(cluster, |at_work| at_work == 0);
 }
 
 fn needs_little_memory(cluster: &Cluster, session: &mut Client) {
@@ -102,21 +86,7 @@ fn needs_little_memory(cluster: &Cluster, session: &mut Client) {
     let copied = session.simple(&format!("COPY ({QUERY}) TO STDOUT")).expect("an answer").copied.expect("rows");
     assert!(copied.len() as u32 > ROWS * 1000);
     for (pid, before) in pids.iter().zip(before) {
-        let growth = memory(*pid, "VmHWM").saturating_sub(before);
+        let growth = peak(*pid).saturating_sub(before);
         assert!(growth < GROWTH_MAX, "{} MiB more", growth >> 20);
     }
-}
-
-/// Begins the measurement of a process's highest memory; gives what it has now.
-fn reset_peak(pid: u32) -> u64 {
-    std::fs::write(format!("/proc/{pid}/clear_refs"), "5").expect("the peak is reset");
-    memory(pid, "VmRSS")
-}
-
-/// Bytes that `/proc` names so.
-fn memory(pid: u32, name: &str) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
-    let line = status.lines().find(|line| line.starts_with(name)).expect("a line of it");
-    let kilobytes = line.split_ascii_whitespace().nth(1).and_then(|number| number.parse::<u64>().ok());
-    kilobytes.expect("a number") << 10
 }
