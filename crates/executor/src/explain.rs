@@ -11,7 +11,7 @@ use bytes::BytesMut;
 use catalog::NodeId;
 use pgerror::{PgError, Result};
 use pgproto::backend::{self, Field};
-use planner::{Dag, Explain, Gather, Plan, Scatter};
+use planner::{Dag, Explain, Gather, Merge, Plan, Scatter};
 
 use crate::call::Call;
 use crate::gather::{Moved, without_position};
@@ -73,8 +73,7 @@ fn is_change(plan: &Plan) -> bool {
 /// What the nodes run of a merge.
 fn merged(explain: &Explain) -> Option<Scatter> {
     let Plan::Gather(gather) = explain.inner.as_ref() else { return None };
-    let merge = gather.merged()?;
-    Some(Scatter { nodes: merge.nodes.clone(), sql: merge.sql(), writes: false, tables: None })
+    gather.merged().map(Merge::scatter)
 }
 
 /// The same without what needs ANALYZE.

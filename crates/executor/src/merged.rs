@@ -25,7 +25,7 @@ use futures_util::future::join_all;
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::tag;
 use pgproto::frame::HEADER_BYTES;
-use planner::{Merge, MergeKey, RowCount, Scatter};
+use planner::{Merge, MergeKey, RowCount};
 
 use crate::call::{Call, Event, Parameters};
 use crate::gather::without_position;
@@ -102,7 +102,7 @@ impl Session {
         output: &mut Output<'_>,
     ) -> Result<Option<Completion>> {
         let Some(order) = Order::of(merge, call) else { return Ok(None) };
-        let scatter = Scatter { nodes: merge.nodes.clone(), sql: merge.sql(), writes: false, tables: None };
+        let scatter = merge.scatter();
         let parts = merge.nodes.iter().map(|node| (*node, scatter.sql.clone())).collect();
         let call = call.of_merge(merge, order);
         let result = self.read_several_nodes(&scatter, parts, &call, output).await;

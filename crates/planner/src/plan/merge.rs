@@ -2,7 +2,7 @@
 
 use catalog::NodeId;
 
-use super::{Gather, Plan};
+use super::{Gather, Plan, Scatter};
 
 /// How a [`Gather`] that only puts rows in order, or cuts them off, does without its temp table.
 #[derive(Clone, Debug)]
@@ -63,7 +63,12 @@ impl Merge {
         self.with_first(&keys.join(", "))
     }
 
-    /// The same with all keys in one text, the column [`Merge::PACKED`] in front. Without keys there is no such column.
+    /// [`Merge::sql`] on all nodes.
+    pub fn scatter(&self) -> Scatter {
+        Scatter { nodes: self.nodes.clone(), sql: self.sql(), writes: false, tables: None }
+    }
+
+    /// The text with all keys in one, the column [`Merge::PACKED`] in front. Without keys there is no such column.
     pub fn packed_sql(&self) -> String {
         let hex = |key: &MergeKey| format!("COALESCE(pg_catalog.encode({}, 'hex'), '{}')", key.bytes_sql, Self::NULL);
         let keys: Vec<String> = self.keys.iter().map(hex).collect();
