@@ -10,6 +10,7 @@ use catalog::{NodeId, Oid};
 use pgerror::{PgError, Result, SqlState};
 use txn::gtm::{CatalogState, GtmClient};
 
+use crate::analysis::Analyses;
 use crate::cancel::Registry;
 use crate::cores::Cores;
 use crate::estimates::Estimates;
@@ -44,6 +45,8 @@ pub struct Context {
     doubts: Vec<AtomicU64>,
     types: Mutex<(u64, HashMap<NodeId, Arc<TypeMap>>)>,
     pub(crate) templates: TemplateCache,
+    pub(crate) analyses: Analyses,
+    pub(crate) builtin_types: tokio::sync::OnceCell<HashMap<Oid, String>>,
     pub(crate) estimates: Estimates,
     pub(crate) cores: Arc<Cores>,
     capture_token: tokio::sync::OnceCell<Bytes>,
@@ -80,6 +83,8 @@ impl Context {
             own_versions: AtomicU64::new(OWN_VERSIONS_FIRST),
             types: Mutex::default(),
             templates: TemplateCache::default(),
+            analyses: Analyses::default(),
+            builtin_types: Default::default(),
             estimates: Estimates::default(),
             cores: Arc::default(),
             capture_token: Default::default(),

@@ -37,7 +37,12 @@ impl Session {
 
     /// Plans a statement. An error of the planner about a statement that PostgreSQL would refuse anyway becomes PostgreSQL's.
     pub async fn plan(&mut self, statement: &Statement, call: &Call, known: Option<&Description>) -> Result<Plan> {
-        match self.plan_at_one_moment(statement, call, known).await {
+        let lesson = self.lesson.take();
+        let planned = self.plan_at_one_moment(statement, call, known).await;
+        if let (Ok(_), Some(lesson)) = (&planned, lesson) {
+            Box::pin(self.learn(lesson, call)).await;
+        }
+        match planned {
             Ok(plan @ (Plan::Gather(_) | Plan::Dag(_))) if known.is_none() => {
                 self.describe(&statement.sql, &call.declared_types()).await?;
                 Ok(plan)
@@ -209,6 +214,8 @@ impl Session {
                 };
                 fields.iter().map(column).collect()
             });
+        let analysed = self.analysed(statement, call, known, &loaded.catalog, &search_path, &temporary).await?;
+        let statement = analysed.as_ref().unwrap_or(statement);
         let parameters = parameter_facts(call, known);
         let (mut changed, mut estimated) = (None, false);
         loop {

@@ -28,6 +28,7 @@
 //! key, or for sort keys that the nodes put in front; every buffer is bounded; a connection that was not read to the end of an answer is never used again.
 
 mod alone;
+mod analysis;
 mod aside;
 mod basis;
 mod block;

@@ -1,7 +1,7 @@
 //! The short way to a plan: statements that differ from an earlier one in their constants only.
 //!
 //! A program sends the same few statements over and over. The first of a shape is only remembered, the second is learned
-//! (see [`planner::Template`]), and from the third on neither PostgreSQL's parser nor the planner is asked: the
+//! (see [`planner::Template`]) if the plan by PostgreSQL's analysis is what its words alone say, and from the third on neither PostgreSQL's parser nor the planner is asked: the
 //! constants at the key's places say which node, or it is all nodes, and the text goes there unchanged. If a simple query's constants are whole
 //! numbers in plain places, they go as parameters of a statement that the datanode has prepared, which spares it the same.
 //!
@@ -13,13 +13,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use catalog::{Catalog, NodeId};
-use pgerror::{PgError, SqlState, field};
+use pgerror::{PgError, Result, SqlState, field};
 use planner::{ManyRows, Parameter, Parameterised, Plan, SessionFacts, Shape, Template};
 
 use crate::basis::Basis;
 use crate::call::{Call, Parameters};
 use crate::describe::parameter_facts;
 use crate::session::Session;
+use crate::temp_names::TempNames;
 
 /// The cache is emptied when it has grown to this.
 const SHAPES_MAX: usize = 4096;
@@ -60,6 +61,14 @@ impl TemplateCache {
 pub(crate) struct Scratch {
     shape: Shape,
     rows: ManyRows,
+    key: Vec<u8>,
+}
+
+/// A statement whose shape is to be learned.
+#[derive(Debug)]
+pub(crate) struct Lesson {
+    sql: String,
+    shape: Shape,
     key: Vec<u8>,
 }
 
@@ -110,6 +119,7 @@ impl Session {
         if self.status() == b'E' || !self.is_ordinary() || self.alone_is_serializable() {
             return None;
         }
+        self.lesson = None;
         let loaded = self.context.current_catalog()?;
         let catalog = &loaded.catalog;
         let mut scratch = std::mem::take(&mut self.scratch);
@@ -174,13 +184,7 @@ impl Session {
     }
 
     /// The template for a shape that was met before, learned from this text of it if need be.
-    fn template(
-        &self,
-        sql: &str,
-        scratch: &Scratch,
-        parameters: &[Parameter<'_>],
-        catalog: &Catalog,
-    ) -> Option<Arc<Template>> {
+    fn template(&mut self, sql: &str, scratch: &Scratch, catalog: &Catalog) -> Option<Arc<Template>> {
         let version = catalog.version();
         let templates = &self.context.templates;
         match templates.get(version, &scratch.key) {
@@ -192,14 +196,35 @@ impl Session {
                 None
             }
             _ => {
-                let path = self.known_search_path(catalog);
-                let facts = SessionFacts { search_path: &path, parameters, ..self.bare_facts() };
-                let learned = Template::learn(sql, &scratch.shape, catalog, &facts).map(Arc::new);
-                let entry = learned.clone().map_or(Entry::Never, Entry::Known);
-                templates.insert(version, scratch.key.clone(), entry);
-                learned
+                let (shape, key) = (scratch.shape.clone(), scratch.key.clone());
+                self.lesson = Some(Lesson { sql: sql.to_owned(), shape, key });
+                None
             }
         }
+    }
+
+    /// Learns a template, now that its statement has been planned.
+    pub(crate) async fn learn(&mut self, lesson: Lesson, call: &Call) {
+        let Some(loaded) = self.context.current_catalog() else { return };
+        let learned = self.template_of(&lesson, call, &loaded.catalog).await.ok().flatten();
+        let entry = learned.map_or(Entry::Never, |template| Entry::Known(Arc::new(template)));
+        self.context.templates.insert(loaded.catalog.version(), lesson.key, entry);
+    }
+
+    async fn template_of(&mut self, lesson: &Lesson, call: &Call, catalog: &Catalog) -> Result<Option<Template>> {
+        let statements = planner::parse(&lesson.sql)?;
+        let [statement] = statements.as_slice() else { return Ok(None) };
+        let path = self.known_search_path(catalog);
+        let parameters = parameter_facts(call, None);
+        let facts = SessionFacts { search_path: &path, parameters: &parameters, ..self.bare_facts() };
+        let Some(template) = Template::learn(&lesson.sql, &lesson.shape, catalog, &facts) else { return Ok(None) };
+        let temporary = TempNames::default();
+        let analysed = self.analysed(statement, call, None, catalog, &path, &temporary).await?;
+        let Some(analysed) = analysed else { return Ok(None) };
+        let facts = SessionFacts { search_path: &path, parameters: &parameters, ..self.bare_facts() };
+        let plan = planner::plan(&analysed, catalog, &facts)?;
+        let by_words = template.plan(&lesson.sql, &lesson.shape, &parameters);
+        Ok(by_words.is_some_and(|by_words| plan.does_the_same(&by_words)).then_some(template))
     }
 
     /// Is this what the planner says? Debug builds ask it.
@@ -215,7 +240,7 @@ impl Session {
     /// An INSERT of many rows of constants.
     fn plan_rows(&mut self, sql: &str, scratch: &Scratch, call: &Call, catalog: &Catalog) -> Option<Quick> {
         let parameters = parameter_facts(call, None);
-        let template = self.template(scratch.rows.one(), scratch, &parameters, catalog)?;
+        let template = self.template(scratch.rows.one(), scratch, catalog)?;
         let plan = template.plan_rows(sql, &scratch.rows, &scratch.shape, &parameters)?;
         if !self.may_read_clock(&template, &plan) {
             return None;
@@ -242,7 +267,7 @@ impl Session {
 
     fn plan_by_shape(&mut self, sql: &str, scratch: &Scratch, call: &Call, catalog: &Catalog) -> Option<Quick> {
         let parameters = parameter_facts(call, None);
-        let template = self.template(sql, scratch, &parameters, catalog)?;
+        let template = self.template(sql, scratch, catalog)?;
         let mut plan = template.plan(sql, &scratch.shape, &parameters)?;
         if !self.may_read_clock(&template, &plan) {
             return None;

@@ -146,6 +146,8 @@ pub struct Session {
     pub(crate) search_path: Option<Vec<String>>,
     pub(crate) search_path_was_set: bool,
     pub(crate) scratch: crate::quick::Scratch,
+    /// The present statement's shape, if it is to be learned.
+    pub(crate) lesson: Option<crate::quick::Lesson>,
     /// Executions that wait for more of their kind.
     pub(crate) train: Option<crate::train::Train>,
     pub(crate) listening: Option<Listening>,
@@ -188,6 +190,7 @@ impl Session {
             search_path: None,
             search_path_was_set: false,
             scratch: Default::default(),
+            lesson: None,
             train: None,
             listening: None,
             notified: false,

@@ -2,18 +2,23 @@
 
 use std::sync::Arc;
 
-use catalog::{Catalog, Distribution, NodeId, Relation};
-use pg_query::protobuf::RangeVar;
+use catalog::{Catalog, Distribution, Function, NodeId, Relation};
+use pg_query::Node;
+use pg_query::protobuf::{FuncCall, RangeVar};
 use pgerror::{PgError, Result, SqlState};
 
+use crate::bodies::may_take;
+use crate::parse::Analysis;
 use crate::session::SessionFacts;
-use crate::views;
+use crate::{tree, views};
 
 /// What planning one statement looks at.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     pub catalog: &'a Catalog,
     pub session: &'a SessionFacts<'a>,
+    /// What PostgreSQL has found out about the statement; without it names are looked up by the session's search path.
+    pub analysis: Option<&'a Analysis>,
     /// Tables that exchanges of the plan being made will have filled.
     pub exchanged: &'a [Arc<Relation>],
     /// The statement is a part of one that changes tables: all that it reads is copied first, also what the home node has,
@@ -34,7 +39,48 @@ pub(crate) enum Named {
     Home(Option<Arc<Relation>>),
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
+    /// For the body of a function, which PostgreSQL's analysis of the statement does not look into.
+    pub fn of_body(&self) -> Self {
+        Context { analysis: None, ..*self }
+    }
+
+    /// The functions of the user's that a call may mean; none if it is one of PostgreSQL's own. More than one only where
+    /// overloads take as many arguments.
+    pub fn user_functions(&self, call: &FuncCall) -> Vec<&'a Function> {
+        let named: Vec<&Function> = self.named_functions(&call.funcname).collect();
+        match named.len() {
+            0 | 1 => named,
+            _ => named.into_iter().filter(|function| may_take(function, call.args.len())).collect(),
+        }
+    }
+
+    /// The same without regard to arguments.
+    pub fn named_functions(&self, names: &[Node]) -> impl Iterator<Item = &'a Function> {
+        let name = names.last().and_then(tree::text_of).unwrap_or_default();
+        let schema = if names.len() > 1 { tree::text_of(&names[0]) } else { None };
+        let schema = schema.map(str::to_owned);
+        let catalog: &'a Catalog = self.catalog;
+        let analysis = self.analysis;
+        catalog.functions(name).iter().filter(move |function| match (analysis, schema.as_deref()) {
+            (Some(analysis), Some(schema)) => {
+                function.schema == schema && analysis.uses().functions.contains(&function.oid)
+            }
+            (Some(_), None) => false,
+            (None, schema) => schema.is_none_or(|schema| function.schema == schema),
+        })
+    }
+
+    /// Is it one of PostgreSQL's own functions that such a name means?
+    pub fn is_builtin(&self, names: &[Node]) -> bool {
+        self.named_functions(names).next().is_none()
+    }
+
+    /// May a bare operator be another than PostgreSQL's own?
+    pub fn has_user_operator(&self, name: &str) -> bool {
+        self.analysis.is_none() && self.catalog.has_user_operator(name)
+    }
+
     /// Name of a gathered table.
     pub fn input_table(&self, what: impl std::fmt::Display) -> String {
         format!("{}{what}", self.copies.unwrap_or("loxo_"))
@@ -54,6 +100,9 @@ impl Context<'_> {
             }
             if self.session.temp_relations.contains(&name.relname) {
                 return self.temporary(&name.relname);
+            }
+            if self.analysis.is_some() {
+                return Ok(Named::Home(None));
             }
             let found = self.session.search_path.iter().find_map(|schema| self.catalog.relation(schema, &name.relname));
             // Where pg_catalog stands in the search path we do not know.

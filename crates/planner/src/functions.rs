@@ -12,7 +12,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::attributes;
-use crate::bodies::{ends_transactions, may_take, plpgsql_bodies, sets_path, sql_bodies};
+use crate::bodies::{ends_transactions, plpgsql_bodies, sets_path, sql_bodies};
 use crate::builtins::{Class, class_of};
 use crate::code;
 use crate::context::{Context, Named, intersect};
@@ -65,6 +65,7 @@ pub(crate) fn facts(ctx: &Context<'_>, statement: &impl Walk) -> Result<Facts> {
     let mut search = Search::new(ctx);
     search.tree(statement, true)?;
     search.code_of_tables(statement)?;
+    search.unnamed()?;
     Ok(search.facts)
 }
 
@@ -86,7 +87,7 @@ pub(crate) fn body_facts(ctx: &Context<'_>, language: &str, definition: &str) ->
 const FRAME_OF_ROWS: i32 = 0x4;
 
 struct Search<'a> {
-    ctx: &'a Context<'a>,
+    ctx: Context<'a>,
     facts: Facts,
     visited: HashSet<u32>,
     /// Where `tableoid` stands in a cast to regclass.
@@ -96,8 +97,8 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(ctx: &'a Context<'a>) -> Self {
-        Self { ctx, facts: Facts::default(), visited: HashSet::new(), named: Vec::new(), has_path: false }
+    fn new(ctx: &Context<'a>) -> Self {
+        Self { ctx: *ctx, facts: Facts::default(), visited: HashSet::new(), named: Vec::new(), has_path: false }
     }
 }
 
@@ -109,17 +110,25 @@ impl Search<'_> {
             Ok(true)
         })?;
         if self.facts.order_sensitive.is_none() {
-            self.facts.order_sensitive = exact::adds_in_any_order(self.ctx, statement)?;
+            self.facts.order_sensitive = exact::adds_in_any_order(&self.ctx, statement)?;
         }
-        attributes::called(self.ctx, statement)?.into_iter().try_for_each(|function| self.user_function(function))
+        attributes::called(&self.ctx, statement)?.into_iter().try_for_each(|function| self.user_function(function))
+    }
+
+    /// Functions that the statement uses by casts, which do not name them.
+    fn unnamed(&mut self) -> Result<()> {
+        let Some(analysis) = self.ctx.analysis else { return Ok(()) };
+        let used: Vec<u32> = analysis.uses().functions.iter().copied().collect();
+        let mut used = self.ctx.catalog.functions_by_oid(&used).filter(|function| analysis.calls_unnamed(function));
+        used.try_for_each(|function| self.user_function(function))
     }
 
     /// What the nodes call by themselves when they read and change the statement's tables.
     fn code_of_tables(&mut self, statement: &impl Walk) -> Result<()> {
         statement.walk(&mut |node| {
             let found = match node {
-                Ref::RangeVar(name) => code::check_named(self.ctx, name, code::check_read),
-                _ => code::changed(node).map_or(Ok(()), |name| code::check_named(self.ctx, name, code::check_change)),
+                Ref::RangeVar(name) => code::check_named(&self.ctx, name, code::check_read),
+                _ => code::changed(node).map_or(Ok(()), |name| code::check_named(&self.ctx, name, code::check_change)),
             };
             if let Err(error) = found {
                 self.facts.refused.get_or_insert(error);
@@ -197,7 +206,10 @@ impl Search<'_> {
     /// Which operator of that name it is depends on types: all of them must be harmless.
     fn operator(&mut self, names: &[Node]) -> Result<()> {
         let Some(name) = names.last().and_then(tree::text_of) else { return Ok(()) };
-        self.user_functions(self.ctx.catalog.operator_functions(name))
+        match self.ctx.analysis.is_some() && names.len() == 1 {
+            true => Ok(()),
+            false => self.user_functions(self.ctx.catalog.operator_functions(name)),
+        }
     }
 
     fn user_functions(&mut self, oids: &[u32]) -> Result<()> {
@@ -209,18 +221,15 @@ impl Search<'_> {
 
     fn call(&mut self, call: &FuncCall) -> Result<()> {
         let Some(name) = call.funcname.last().and_then(tree::text_of) else { return Ok(()) };
-        let schema = if call.funcname.len() > 1 { tree::text_of(&call.funcname[0]) } else { None };
-        if schema != Some("pg_catalog") {
-            let catalog = self.ctx.catalog;
-            let named: Vec<&Function> =
-                catalog.functions(name).iter().filter(|f| schema.is_none_or(|s| s == f.schema)).collect();
-            let is_meant = |f: &&Function| named.len() == 1 || may_take(f, call.args.len());
-            for function in named.iter().copied().filter(is_meant) {
-                self.user_functions(&function.parts)?;
-                self.user_function(function)?;
-            }
+        let meant = self.ctx.user_functions(call);
+        for function in &meant {
+            self.user_functions(&function.parts)?;
+            self.user_function(function)?;
         }
-        self.builtin(name, call);
+        // Without PostgreSQL's word for it, it may be one of its own all the same.
+        if meant.is_empty() || self.ctx.analysis.is_none() {
+            self.builtin(name, call);
+        }
         Ok(())
     }
 
@@ -244,7 +253,7 @@ impl Search<'_> {
             Class::OrderSensitive => {}
             Class::Size => {
                 self.facts.home = Some(format!("{name}()"));
-                if let Some(table) = sized_table(self.ctx, call.args.first()) {
+                if let Some(table) = sized_table(&self.ctx, call.args.first()) {
                     self.facts.sizes = true;
                     self.refuse(
                         format!("{name}() of table \"{}\" in this statement", table.name),
@@ -279,9 +288,10 @@ impl Search<'_> {
                 Ok(())
             }
             language => {
-                let outside = std::mem::replace(&mut self.has_path, sets_path(&function.definition));
+                let outside = (self.has_path, self.ctx);
+                (self.has_path, self.ctx) = (sets_path(&function.definition), self.ctx.of_body());
                 let searched = self.body(&format!("function {}()", function.name), language, &function.definition);
-                self.has_path = outside;
+                (self.has_path, self.ctx) = outside;
                 searched
             }
         }

@@ -16,7 +16,7 @@
 
 use std::sync::Arc;
 
-use catalog::{Function, Relation};
+use catalog::{Function, Persistence, Relation};
 use pg_query::protobuf::{
     self, Alias, BoolExpr, BoolExprType, CaseExpr, CaseWhen, FuncCall, FunctionParameterMode, NullTest, NullTestType,
     RangeFunction, RangeSubselect, RangeVar, SelectStmt, SetOperation, SubLink, SubLinkType, TypeCast, TypeName,
@@ -78,20 +78,14 @@ fn calls_any(ctx: &Context<'_>, tree: &NodeEnum) -> Result<bool> {
 
 /// The one function or procedure of that name that takes so many arguments, if its body can be read and the nodes cannot run it.
 pub(crate) fn function<'a>(ctx: &Context<'a>, call: &FuncCall) -> Result<Option<&'a Function>> {
-    let Some(name) = call.funcname.last().and_then(tree::text_of) else { return Ok(None) };
-    let schema = if call.funcname.len() > 1 { tree::text_of(&call.funcname[0]) } else { None };
-    let all: Vec<&Function> =
-        ctx.catalog.functions(name).iter().filter(|f| schema.is_none_or(|s| s == f.schema)).collect();
-    let function = match all.as_slice() {
-        [function] => function,
-        several => {
-            let is_seen = |f: &Function| schema.is_some() || ctx.session.search_path.contains(&f.schema);
-            let mut fitting = several.iter().filter(|f| is_seen(f) && bodies::may_take(f, call.args.len()));
-            match (fitting.next(), fitting.next()) {
-                (Some(function), None) => function,
-                _ => return Ok(None),
-            }
-        }
+    let is_seen = |f: &Function| {
+        ctx.analysis.is_some() || call.funcname.len() > 1 || ctx.session.search_path.contains(&f.schema)
+    };
+    let all = ctx.user_functions(call);
+    let seen: Vec<&Function> = all.iter().copied().filter(|f| is_seen(f)).collect();
+    let function = match (all.as_slice(), seen.as_slice()) {
+        ([function], _) | (_, [function]) => *function,
+        _ => return Ok(None),
     };
     let is_read = ["sql", "plpgsql"].contains(&function.language.as_str()) && matches!(function.kind, 'f' | 'p');
     Ok(match is_read && functions::function_facts(ctx, function)?.refused.is_some() {
@@ -150,7 +144,7 @@ impl Inliner<'_> {
         if function.volatility == 'v' && self.changes {
             return Ok(None);
         }
-        Ok(Routine::of(self.ctx, function))
+        Ok(Routine::of(&self.ctx.of_body(), function))
     }
 
     fn alias(&mut self) -> String {
@@ -320,6 +314,7 @@ impl Routine {
         let shown: Vec<&str> = declared.iter().map(String::as_str).collect();
         let mut body = body_of(ctx, function, &known, &shown)?;
         expand_star(ctx, &mut body);
+        qualify(ctx, &mut body).ok()?;
         let usual =
             body.into_clause.is_none() && body.locking_clause.is_empty() && body.op == SetOperation::SetopNone as i32;
         if !usual || !body.values_lists.is_empty() {
@@ -428,6 +423,31 @@ fn relation_of(ctx: &Context<'_>, name: &RangeVar) -> Option<Arc<Relation>> {
         Named::Distributed(relation) | Named::View(relation) | Named::Home(Some(relation)) => Some(relation),
         Named::Home(None) => None,
     }
+}
+
+/// Puts the schema before the names of a body's tables, so that no WITH item of the caller's catches them.
+fn qualify(ctx: &Context<'_>, body: &mut SelectStmt) -> Result<()> {
+    let mut own = Vec::new();
+    body.walk(&mut |node| {
+        if let Ref::CommonTableExpr(cte) = node {
+            own.push(cte.ctename.clone());
+        }
+        Ok(true)
+    })?;
+    body.rewrite(&mut |node| {
+        if let Some(NodeEnum::RangeVar(name)) = &mut node.node
+            && name.schemaname.is_empty()
+            && !own.contains(&name.relname)
+            && let Named::Distributed(relation) | Named::View(relation) = ctx.resolve(name)?
+            && relation.persistence != Persistence::Temporary
+        {
+            if name.alias.is_none() {
+                name.alias = Some(Alias { aliasname: name.relname.clone(), colnames: Vec::new() });
+            }
+            name.schemaname.clone_from(&relation.schema);
+        }
+        Ok(true)
+    })
 }
 
 /// A type as the catalog prints it.

@@ -55,7 +55,7 @@ use pgerror::{PgError, Result, SqlState};
 
 pub use bodies::sql_statements;
 pub use clock::{at_one_moment, may_read_clock};
-pub use parse::{Statement, StatementKind, parse, parse_for_dump};
+pub use parse::{Analysis, Statement, StatementKind, Uses, parse, parse_for_dump};
 pub use plan::*;
 pub use references::{Place, Reference, References, names_in_from, references};
 pub use routine::{Argument, Routine, RoutineCall, Wanted, call_targets};
@@ -73,7 +73,8 @@ use context::Context;
 /// Errors: 0A000 for what cannot be run correctly, with a hint; others (42P16, 42703, …) where our own clauses are wrong.
 pub fn plan(statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Plan> {
     let gives_way = statement.kind == StatementKind::Update;
-    let ctx = Context { catalog, session, exchanged: &[], copies: None, gives_way };
+    let analysis = statement.analysis.as_ref();
+    let ctx = Context { catalog, session, analysis, exchanged: &[], copies: None, gives_way };
     let inlined = inline::inline(&ctx, statement)?;
     let inlined = inlined.map(|inlined| Statement { is_rewritten: statement.is_rewritten, ..inlined });
     let statement = inlined.as_ref().unwrap_or(statement);

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use pg_query::NodeEnum;
 use pgerror::{PgError, Result, SqlState};
 
+mod analysed;
 mod classify;
 mod cluster_commands;
 mod copy;
@@ -20,6 +21,7 @@ pub(crate) mod scan;
 mod statement;
 mod system_views;
 
+pub use analysed::{Analysis, Uses};
 pub use executed::Executed;
 pub use statement::*;
 
@@ -51,6 +53,7 @@ fn statements(sql: &str) -> Result<Vec<Statement>> {
             clause: None,
             is_rewritten: false,
             tree: None,
+            analysis: None,
         };
         statements.push((range.start, statement));
     }
@@ -85,6 +88,7 @@ pub(crate) fn build(sql: &str, node: NodeEnum) -> Result<Statement> {
         clause: None,
         is_rewritten: false,
         tree: Some(Arc::new(node)),
+        analysis: None,
     })
 }
 

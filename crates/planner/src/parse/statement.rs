@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use pg_query::NodeEnum;
 
+use super::Analysis;
+
 /// One statement of a query string. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Statement {
@@ -21,8 +23,10 @@ pub struct Statement {
     pub(crate) clause: Option<DistributeBy>,
     /// Rules have had their say: it is what they made of another statement.
     pub(crate) is_rewritten: bool,
-    /// PostgreSQL's tree of `node_sql`. Absent for cluster commands.
+    /// PostgreSQL's tree of `node_sql`, or of what its analysis made of that. Absent for cluster commands.
     pub(crate) tree: Option<Arc<NodeEnum>>,
+    /// Where `tree`, or that of the query in it, comes from, if PostgreSQL has analysed the statement.
+    pub(crate) analysis: Option<Analysis>,
 }
 
 /// The classification: every raw statement of PostgreSQL 18's grammar has a place here, or parsing refuses it by name.

@@ -116,7 +116,7 @@ pub(crate) fn number(ctx: &Context<'_>, of_column: &dyn Fn(&ColumnRef) -> Number
             })
         }
         Some(NodeEnum::AExpr(e)) if e.kind == AExprKind::AexprOp as i32 => match tree::operator_name(&e.name) {
-            Some(op) if ["+", "-", "*", "/", "%"].contains(&op) && !ctx.catalog.has_user_operator(op) => {
+            Some(op) if ["+", "-", "*", "/", "%"].contains(&op) && !ctx.has_user_operator(op) => {
                 Number::of_all([&e.lexpr, &e.rexpr].into_iter().flatten().map(|side| number(side)))
             }
             _ => Number::Other,
@@ -131,7 +131,7 @@ pub(crate) fn number(ctx: &Context<'_>, of_column: &dyn Fn(&ColumnRef) -> Number
         }
         Some(NodeEnum::FuncCall(call)) => {
             let name = call.funcname.last().and_then(tree::text_of).unwrap_or_default();
-            if !ctx.catalog.functions(name).is_empty() {
+            if !ctx.is_builtin(&call.funcname) {
                 return Number::Other;
             }
             of_function(name, call, &number)

@@ -373,12 +373,14 @@ impl Level {
                 let builtin = tree::operator_name(&e.name).is_some_and(|op| {
                     ["=", "<>", "<", ">", "<=", ">=", "~~", "!~~", "~~*", "!~~*", "BETWEEN", "NOT BETWEEN"]
                         .contains(&op)
-                        && !ctx.catalog.has_user_operator(op)
+                        && !ctx.has_user_operator(op)
                 });
                 let kind_is_plain = matches!(
                     AExprKind::try_from(e.kind),
                     Ok(AExprKind::AexprOp
                         | AExprKind::AexprIn
+                        | AExprKind::AexprOpAny
+                        | AExprKind::AexprOpAll
                         | AExprKind::AexprLike
                         | AExprKind::AexprIlike
                         | AExprKind::AexprBetween
@@ -406,7 +408,7 @@ impl Level {
             ("extract" | "date_part", [field, value]) => (value, is_part_of_a_date(field)),
             _ => return false,
         };
-        cannot_fail && ctx.catalog.functions(name).is_empty() && self.plain_column(value, tables)
+        cannot_fail && ctx.is_builtin(&call.funcname) && self.plain_column(value, tables)
     }
 
     fn plain_column(&self, node: &Node, tables: &mut Vec<i32>) -> bool {
@@ -520,6 +522,7 @@ fn is_constant(node: &Node) -> bool {
             cast.arg.as_deref().is_some_and(is_constant) && !registry.is_some_and(|t| t.starts_with("reg"))
         }
         Some(NodeEnum::List(list)) => list.items.iter().all(is_constant),
+        Some(NodeEnum::AArrayExpr(array)) => array.elements.iter().all(is_constant),
         Some(NodeEnum::AExpr(e)) => {
             e.kind == AExprKind::AexprOp as i32
                 && matches!(tree::operator_name(&e.name), Some("+" | "-"))

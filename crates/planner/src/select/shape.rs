@@ -78,8 +78,8 @@ pub(crate) fn is_aggregate(ctx: &Context<'_>, call: &FuncCall) -> bool {
         || call.agg_filter.is_some()
         || !call.agg_order.is_empty();
     let Some(name) = call.funcname.last().and_then(tree::text_of) else { return marked };
-    let user = ctx.catalog.functions(name);
-    marked || user.iter().any(|f| f.kind == 'a') || (user.is_empty() && AGGREGATES.contains(&name))
+    let mut user = ctx.named_functions(&call.funcname).peekable();
+    marked || (user.peek().is_none() && AGGREGATES.contains(&name)) || user.any(|function| function.kind == 'a')
 }
 
 /// All parts of a level that hold expressions.

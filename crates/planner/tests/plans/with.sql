@@ -122,7 +122,7 @@ SELECT count_orders()
 ----
 Dag over [0 1 2]
   loxo_x1 from [0 1 2] to node 0
-    SELECT count(*) AS loxo_c1 FROM orders
+    SELECT count(*) AS loxo_c1 FROM public.orders orders
   loxo_x2 from [0] to node 0
     SELECT COALESCE(sum(loxo_c1), 0)::bigint AS count FROM loxo_x1
   Forward to 0
@@ -132,7 +132,7 @@ SELECT harmless(), count_orders() + 1 AS more FROM nation
 ----
 Dag over [0 1 2]
   loxo_x1 from [0 1 2] to node 0
-    SELECT count(*) AS loxo_c1 FROM orders
+    SELECT count(*) AS loxo_c1 FROM public.orders orders
   loxo_x2 from [0] to node 0
     SELECT COALESCE(sum(loxo_c1), 0)::bigint AS count FROM loxo_x1
   Forward to 0
@@ -142,7 +142,7 @@ SELECT * FROM count_orders() AS c (n)
 ----
 Dag over [0 1 2]
   loxo_x1 from [0 1 2] to node 0
-    SELECT count(*) AS loxo_c1 FROM orders
+    SELECT count(*) AS loxo_c1 FROM public.orders orders
   loxo_x2 from [0] to node 0
     SELECT COALESCE(sum(loxo_c1), 0)::bigint AS count FROM loxo_x1
   Forward to 0

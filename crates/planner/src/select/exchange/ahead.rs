@@ -220,7 +220,7 @@ impl Separation<'_> {
 
     fn combined(&self, call: &FuncCall, parts: &mut Vec<Part>) -> Result<Combined> {
         let name = call.funcname.last().and_then(tree::text_of).unwrap_or_default();
-        let is_builtin = self.ctx.catalog.functions(name).is_empty();
+        let is_builtin = self.ctx.is_builtin(&call.funcname);
         let ignores_repeats = ["min", "max", "bool_and", "bool_or", "every", "bit_and", "bit_or"].contains(&name);
         if is_builtin && (call.agg_distinct || ignores_repeats && self.is_of_others(call)?) && call.agg_order.is_empty()
         {

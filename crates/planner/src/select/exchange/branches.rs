@@ -38,7 +38,7 @@ struct Branch {
 impl Search<'_> {
     /// A plan that does a set operation on all nodes, if it has many rows that would otherwise come to one node.
     pub(super) fn branches(&self, query: &SelectStmt, state: &State) -> Result<Option<Found>> {
-        if query.op == SetOperation::SetopNone as i32 || self.ctx.catalog.has_user_operator("=") {
+        if query.op == SetOperation::SetopNone as i32 || self.ctx.has_user_operator("=") {
             return Ok(None);
         }
         let Some(leaves) = leaves(query) else { return Ok(None) };

@@ -271,6 +271,7 @@ impl Search<'_> {
         Context {
             catalog: self.ctx.catalog,
             session: self.ctx.session,
+            analysis: self.ctx.analysis,
             exchanged: &state.tables,
             copies: None,
             gives_way: false,

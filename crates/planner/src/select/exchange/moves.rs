@@ -194,6 +194,7 @@ impl Search<'_> {
         let ctx = Context {
             catalog: self.ctx.catalog,
             session: self.ctx.session,
+            analysis: self.ctx.analysis,
             exchanged: &exchanged,
             copies: None,
             gives_way: false,

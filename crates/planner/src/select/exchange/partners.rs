@@ -20,7 +20,7 @@ type Place = (usize, String);
 /// What an inner level asks for says nothing of the rows of an outer one: a level's equalities, and those of the levels
 /// around it, are used for its own tables only.
 pub(super) fn find(ctx: &Context<'_>, units: &mut [Unit], levels: &[Level]) {
-    if ctx.catalog.has_user_operator("=") {
+    if ctx.has_user_operator("=") {
         return;
     }
     let finder = Finder { ctx, units, levels };

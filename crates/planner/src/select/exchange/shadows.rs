@@ -17,7 +17,7 @@ use crate::plan::Input;
 use crate::select::gather::{self, Needs};
 use crate::select::levels;
 use crate::session::{ChangedTable, Exchanges};
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{Ref, Walk};
 
 /// A table's copy.
 pub(super) struct Shadow {
@@ -64,8 +64,7 @@ fn calls_own_functions(ctx: &Context<'_>, query: &NodeEnum) -> Result<bool> {
     let mut calls = false;
     query.walk(&mut |node| {
         if let Ref::FuncCall(call) = node {
-            let name = call.funcname.last().and_then(tree::text_of).unwrap_or_default();
-            calls |= !ctx.catalog.functions(name).is_empty();
+            calls |= !ctx.is_builtin(&call.funcname);
         }
         Ok(!calls)
     })?;

@@ -201,7 +201,7 @@ fn counts_once(ctx: &Context<'_>, last: &SelectStmt, columns: &[Column]) -> Resu
     const INSENSITIVE: [&str; 7] = ["min", "max", "bool_and", "bool_or", "every", "bit_and", "bit_or"];
     let is_insensitive = |call: &&FuncCall| {
         let name = call.funcname.last().and_then(tree::text_of).unwrap_or_default();
-        let is_known = ctx.catalog.functions(name).is_empty();
+        let is_known = ctx.is_builtin(&call.funcname);
         is_known && (call.agg_distinct || INSENSITIVE.contains(&name)) && !call.agg_within_group
     };
     let looks_alike = |column: &Column| {

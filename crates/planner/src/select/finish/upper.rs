@@ -268,7 +268,7 @@ impl<'a> Upper<'a> {
             && call.agg_order.is_empty()
             && !call.agg_within_group
             && !call.func_variadic
-            && self.ctx.catalog.functions(&name).is_empty()
+            && self.ctx.is_builtin(&call.funcname)
             && (call.agg_star || call.args.len() == 1);
         let exact = || call.args.first().is_some_and(|a| exact::is_exact(self.analyzer, self.body, a));
         let text = match name.as_str() {

@@ -80,7 +80,7 @@ impl Analyzer<'_> {
     }
 
     pub(super) fn learn(&self, conditions: &[Condition<'_>], scope: &Scope, env: &Env<'_>, equal: &mut Equalities) {
-        if self.ctx.catalog.has_user_operator("=") {
+        if self.ctx.has_user_operator("=") {
             return;
         }
         for condition in conditions {

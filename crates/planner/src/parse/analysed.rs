@@ -1,0 +1,280 @@
+//! A statement as PostgreSQL reads it: the user's text, and the tree of what PostgreSQL's own analysis printed of it.
+//!
+//! In that tree every relation, function, operator and type that is not of `pg_catalog` has its schema, every `*` is written
+//! out, every cast is explicit and every column has its table's name; what a name means is not to be found out again. A
+//! bare name is a WITH item, something of `pg_catalog`, or a temporary relation.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use catalog::{Function, Oid};
+use pg_query::protobuf::{SelectStmt, TypeCast, WithClause};
+use pg_query::{Node, NodeEnum};
+use pgerror::{PgError, Result};
+
+use super::statement::{CopySubject, Statement, StatementKind};
+use crate::tree::{self, Ref, Walk};
+
+/// What PostgreSQL has found out about one query or change of rows.
+#[derive(Clone, Debug)]
+pub struct Analysis {
+    /// The statement as `pg_get_function_sqlbody` prints it.
+    tree: Arc<NodeEnum>,
+    uses: Arc<Uses>,
+    /// Schemas and names of functions that are written as calls.
+    called: Arc<HashSet<(String, String)>>,
+}
+
+/// The objects of the user's that a statement names, by their ids on the home node. What functions, views and triggers
+/// use in their turn is not among them.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs)]
+pub struct Uses {
+    pub relations: HashSet<Oid>,
+    /// Also of casts and aggregates.
+    pub functions: HashSet<Oid>,
+    pub operators: HashSet<Oid>,
+    pub types: HashSet<Oid>,
+}
+
+impl Analysis {
+    /// `body` is what `pg_get_function_sqlbody` gives for a function of one statement: `BEGIN ATOMIC … END`.
+    pub fn new(body: &str, uses: Uses) -> Result<Self> {
+        let unreadable = || PgError::internal(format!("an analysed statement that cannot be read: {body}"));
+        let function = format!("CREATE FUNCTION f() RETURNS void {body}");
+        let statements = crate::bodies::sql_bodies(&function).ok_or_else(unreadable)?;
+        let [tree] = <[NodeEnum; 1]>::try_from(statements).map_err(|_| unreadable())?;
+        let mut tree = without_unread_parts(tree)?;
+        as_written(&mut tree)?;
+        let mut called = HashSet::new();
+        tree.walk(&mut |node| {
+            if let Ref::FuncCall(call) = node
+                && let [schema, name] = tree::names_of(&call.funcname).as_slice()
+            {
+                called.insert((schema.clone(), name.clone()));
+            }
+            Ok(true)
+        })?;
+        Ok(Self { tree: Arc::new(tree), uses: Arc::new(uses), called: Arc::new(called) })
+    }
+
+    /// Does the statement use the function by a cast or an operator only?
+    pub(crate) fn calls_unnamed(&self, function: &Function) -> bool {
+        self.uses.functions.contains(&function.oid)
+            && !self.called.contains(&(function.schema.clone(), function.name.clone()))
+    }
+
+    pub(crate) fn uses(&self) -> &Uses {
+        &self.uses
+    }
+}
+
+impl Statement {
+    /// The query or change of rows in this statement that PostgreSQL can be asked to analyse; `None` if there is none.
+    pub fn to_analyse(&self) -> Option<String> {
+        match &self.kind {
+            StatementKind::Select
+            | StatementKind::Insert
+            | StatementKind::Update
+            | StatementKind::Delete
+            | StatementKind::Merge => Some(self.sql.to_string()),
+            StatementKind::Explain(explain) => explain.inner.to_analyse(),
+            StatementKind::DeclareCursor(declare) => declare.inner.to_analyse(),
+            StatementKind::Copy(copy) => match &copy.subject {
+                CopySubject::Query(query) => query.to_analyse(),
+                CopySubject::Relation { .. } => None,
+            },
+            StatementKind::CreateTableAs => self.query_to_describe(),
+            _ => None,
+        }
+    }
+
+    /// May the statement name something temporary? `known` are the relations in the session's `pg_temp`.
+    pub fn names_temporary(&self, known: &[String]) -> bool {
+        match &self.kind {
+            StatementKind::Explain(explain) => return explain.inner.names_temporary(known),
+            StatementKind::DeclareCursor(declare) => return declare.inner.names_temporary(known),
+            StatementKind::Copy(copy) => {
+                return matches!(&copy.subject, CopySubject::Query(query) if query.names_temporary(known));
+            }
+            _ => {}
+        }
+        let is_temporary = |schema: &str| schema.starts_with("pg_temp");
+        let mut found = false;
+        let query = match self.node() {
+            Some(NodeEnum::CreateTableAsStmt(create)) => create.query.as_ref().and_then(|query| query.node.as_ref()),
+            other => other,
+        };
+        let walked = query.map_or(Ok(()), |tree| {
+            tree.walk(&mut |node| {
+                found |= match node {
+                    Ref::RangeVar(name) => {
+                        is_temporary(&name.schemaname) || (name.schemaname.is_empty() && known.contains(&name.relname))
+                    }
+                    Ref::FuncCall(call) => call.funcname.first().and_then(tree::text_of).is_some_and(is_temporary),
+                    Ref::TypeName(of) => {
+                        let first = of.names.first().and_then(tree::text_of);
+                        first.is_some_and(|name| is_temporary(name) || known.iter().any(|known| known == name))
+                    }
+                    _ => false,
+                };
+                Ok(!found)
+            })
+        });
+        found || walked.is_err()
+    }
+
+    /// The same statement, to be planned by what PostgreSQL has found out about the query in it.
+    pub fn analysed(&self, analysis: &Analysis) -> Result<Self> {
+        let mut statement = Self { analysis: Some(analysis.clone()), ..self.clone() };
+        match &mut statement.kind {
+            StatementKind::Explain(explain) => explain.inner = explain.inner.analysed(analysis)?,
+            StatementKind::DeclareCursor(declare) => declare.inner = declare.inner.analysed(analysis)?,
+            StatementKind::Copy(copy) => {
+                if let CopySubject::Query(query) = &mut copy.subject {
+                    **query = query.analysed(analysis)?;
+                }
+            }
+            StatementKind::CreateTableAs => statement.tree = Some(Arc::new(with_query(self, analysis)?)),
+            _ => statement.tree = Some(analysis.tree.clone()),
+        }
+        Ok(statement)
+    }
+}
+
+/// CREATE TABLE AS, or SELECT INTO, of the analysed query.
+fn with_query(statement: &Statement, analysis: &Analysis) -> Result<NodeEnum> {
+    let not_a_query = || PgError::internal("CREATE TABLE AS without a query");
+    match statement.node() {
+        Some(NodeEnum::CreateTableAsStmt(create)) => {
+            let mut create = create.clone();
+            create.query = Some(Box::new(tree::node(analysis.tree.as_ref().clone())));
+            Ok(NodeEnum::CreateTableAsStmt(create))
+        }
+        Some(NodeEnum::SelectStmt(select)) => {
+            let NodeEnum::SelectStmt(query) = analysis.tree.as_ref() else { return Err(not_a_query()) };
+            let into_clause = select.into_clause.clone();
+            Ok(NodeEnum::SelectStmt(Box::new(SelectStmt { into_clause, ..query.as_ref().clone() })))
+        }
+        _ => Err(not_a_query()),
+    }
+}
+
+/// Undoes what PostgreSQL's printing means to itself only: a column that it prints without a name is called `?column?`, and
+/// a constant whose type comes from where it goes is printed as one of type `unknown`.
+fn as_written(statement: &mut NodeEnum) -> Result<()> {
+    statement.rewrite(&mut |node| {
+        match &mut node.node {
+            Some(NodeEnum::ResTarget(target)) if target.name.is_empty() => {
+                let value = target.val.as_deref().and_then(|value| value.node.as_ref());
+                if value.is_some_and(|value| !matches!(value, NodeEnum::ColumnRef(_))) {
+                    target.name = "?column?".to_owned();
+                }
+            }
+            Some(NodeEnum::TypeCast(cast)) if is_unknown(cast) => {
+                if let Some(constant) = cast.arg.take() {
+                    *node = *constant;
+                }
+            }
+            _ => {}
+        }
+        Ok(true)
+    })
+}
+
+fn is_unknown(cast: &TypeCast) -> bool {
+    let name = cast.type_name.as_ref().and_then(|of| of.names.last()).and_then(tree::text_of);
+    name == Some("unknown") && matches!(cast.arg.as_deref().and_then(|a| a.node.as_ref()), Some(NodeEnum::AConst(_)))
+}
+
+/// PostgreSQL does not run a WITH query that nothing reads: neither may a plan.
+fn without_unread_parts(statement: NodeEnum) -> Result<NodeEnum> {
+    let mut whole = tree::node(statement);
+    loop {
+        let read = readings(&whole)?;
+        let mut removed = false;
+        whole.rewrite(&mut |node| {
+            if let Some(with) = with_clause(node) {
+                let before = with.ctes.len();
+                let mut kept = Vec::with_capacity(before);
+                for part in with.ctes.drain(..) {
+                    if is_read(&part, &read)? {
+                        kept.push(part);
+                    }
+                }
+                removed |= kept.len() < before;
+                with.ctes = kept;
+                drop_empty_with(node);
+            }
+            Ok(true)
+        })?;
+        if !removed {
+            return whole.node.ok_or_else(|| PgError::internal("an analysed statement without a tree"));
+        }
+    }
+}
+
+/// How often each bare name stands in FROM.
+fn readings(tree: &impl Walk) -> Result<HashMap<String, usize>> {
+    let mut read = HashMap::new();
+    tree.walk(&mut |node| {
+        if let Ref::RangeVar(name) = node
+            && name.schemaname.is_empty()
+        {
+            *read.entry(name.relname.clone()).or_default() += 1;
+        }
+        Ok(true)
+    })?;
+    Ok(read)
+}
+
+/// Does anything but a WITH item itself read it, or does it change rows?
+fn is_read(part: &Node, read: &HashMap<String, usize>) -> Result<bool> {
+    let Some(NodeEnum::CommonTableExpr(cte)) = &part.node else { return Ok(true) };
+    let is_query = matches!(cte.ctequery.as_deref().and_then(|q| q.node.as_ref()), Some(NodeEnum::SelectStmt(_)));
+    let by_itself = readings(&cte.ctequery)?.get(&cte.ctename).copied().unwrap_or(0);
+    Ok(!is_query || read.get(&cte.ctename).copied().unwrap_or(0) > by_itself)
+}
+
+fn with_of(node: &mut Node) -> Option<&mut Option<WithClause>> {
+    match &mut node.node {
+        Some(NodeEnum::SelectStmt(select)) => Some(&mut select.with_clause),
+        Some(NodeEnum::InsertStmt(insert)) => Some(&mut insert.with_clause),
+        Some(NodeEnum::UpdateStmt(update)) => Some(&mut update.with_clause),
+        Some(NodeEnum::DeleteStmt(delete)) => Some(&mut delete.with_clause),
+        Some(NodeEnum::MergeStmt(merge)) => Some(&mut merge.with_clause),
+        _ => None,
+    }
+}
+
+fn with_clause(node: &mut Node) -> Option<&mut WithClause> {
+    with_of(node)?.as_mut()
+}
+
+fn drop_empty_with(node: &mut Node) {
+    if let Some(with) = with_of(node)
+        && with.as_ref().is_some_and(|with| with.ctes.is_empty())
+    {
+        *with = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn analysed(body: &str) -> String {
+        let analysis = Analysis::new(&format!("BEGIN ATOMIC\n {body};\nEND"), Uses::default()).unwrap();
+        tree::deparse(&analysis.tree).unwrap()
+    }
+
+    #[test]
+    fn queries_that_nothing_reads_are_left_out() {
+        let sql = "WITH a AS (SELECT 1 AS x), b AS (SELECT a.x FROM a), c AS (SELECT 2 AS y) SELECT c.y FROM c";
+        assert_eq!(analysed(sql), "WITH c AS (SELECT 2 AS y) SELECT c.y FROM c");
+        let recursive = "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT r.n FROM r) SELECT 1 AS one";
+        assert_eq!(analysed(recursive), "SELECT 1 AS one");
+        let change = "WITH d AS (DELETE FROM public.t RETURNING t.k) SELECT 1 AS one";
+        assert_eq!(analysed(change), change);
+    }
+}
