@@ -229,6 +229,8 @@ pub struct UserType {
     /// Base type of a domain, element type of an array, else 0.
     pub base: Oid,
     pub array: bool,
+    /// User-defined functions that a domain's own constraints call.
+    pub functions: Vec<Oid>,
 }
 
 /// One consistent view of the cluster's metadata.
@@ -336,6 +338,18 @@ impl Catalog {
     /// A user-defined type by object id on the catalog node.
     pub fn user_type(&self, oid: Oid) -> Option<&UserType> {
         self.types.get(&oid)
+    }
+
+    /// User-defined functions that a value of this type goes through when it is made: those of a domain's constraints, also of
+    /// the domains that it, or an array's elements, are based on.
+    pub fn functions_of_type(&self, oid: Oid) -> Vec<Oid> {
+        let mut functions = Vec::new();
+        let mut next = self.user_type(oid);
+        while let Some(user_type) = next {
+            functions.extend(&user_type.functions);
+            next = self.user_type(user_type.base);
+        }
+        functions
     }
 
     /// All user-defined types.

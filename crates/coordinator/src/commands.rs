@@ -442,6 +442,8 @@ impl Client {
     async fn arguments_of(&mut self, name: &str, arguments: &[String]) -> Result<(Arc<Prepared>, Vec<Option<Bytes>>)> {
         let prepared = self.named_statement(name)?;
         let types = &prepared.description.parameters;
+        // PostgreSQL looks at arguments only if there are parameters.
+        let arguments = if types.is_empty() { &[] } else { arguments };
         if arguments.len() != types.len() {
             return Err(PgError::new(
                 SqlState::SYNTAX_ERROR,

@@ -20,8 +20,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use catalog::{Catalog, NodeId, Oid};
-use pgerror::{PgError, Result};
-use planner::{Analysis, Statement, Uses};
+use pgerror::{PgError, Result, SqlState};
+use planner::{Analysis, Statement, Undeclared, Uses};
 
 use crate::call::Call;
 use crate::context::Context;
@@ -32,6 +32,9 @@ use crate::temp_names::TempNames;
 
 /// Longer texts are planned by their own words: they are lists of constants.
 const TEXT_BYTES_MAX: usize = 64 << 10;
+
+/// Longest wait for a lock on another link than the block's own.
+const BESIDE_LOCK_TIMEOUT_MS: u32 = 100;
 
 /// Analyses that are kept, and the bytes of their texts.
 const KEPT_MAX: usize = 4096;
@@ -117,7 +120,8 @@ impl Session {
     ) -> Result<Option<Statement>> {
         let Some(sql) = statement.to_analyse().filter(|sql| sql.len() <= TEXT_BYTES_MAX) else { return Ok(None) };
         let Some(place) = self.place_of_analysis(statement, temporary) else { return Ok(None) };
-        let is_kept = place != Place::Block && temporary.names.is_empty() && !planner::may_read_clock(&sql);
+        let sees_the_same = temporary.all.is_empty() && !statement.names_temporary(&[]);
+        let is_kept = place != Place::Block && sees_the_same && !statement.has_moving_constant();
         let key = Key {
             user: self.identity().user.clone(),
             search_path: search_path.to_vec(),
@@ -142,8 +146,8 @@ impl Session {
     /// `None`: nowhere.
     fn place_of_analysis(&self, statement: &Statement, temporary: &TempNames) -> Option<Place> {
         let Some(block) = &self.block else { return Some(Place::Home) };
-        let only_here = block.schema_changed || block.ran_ddl || block.locked;
-        if !only_here && !statement.names_temporary(&temporary.names) {
+        let only_here = block.schema_changed || block.ran_ddl || block.locked || block.fills_table;
+        if !only_here && !statement.names_temporary(&temporary.all) {
             return (!self.held.contains_key(&BESIDE)).then_some(Place::Beside);
         }
         (!block.failed && !block.read_only).then_some(Place::Block)
@@ -170,9 +174,18 @@ impl Session {
         catalog: &Catalog,
     ) -> Result<Option<Analysis>> {
         let types = self.types_of_parameters(statement, sql, call, known).await?;
-        let Some(arguments) = self.context.clone().type_names_of(catalog, &types).await? else { return Ok(None) };
-        match self.ask(sql, &arguments, place).await {
-            Ok(rows) => analysis_of(&rows).map(Some),
+        let Some(names) = self.context.clone().type_names_of(catalog, &types).await? else { return Ok(None) };
+        let declared = call.declared_types();
+        let is_undeclared = |at: &usize| declared.get(*at).is_none_or(|oid| *oid == 0);
+        let given = call.parameters.as_ref().map(|parameters| parameters.types.as_slice()).unwrap_or_default();
+        let parameter = |at: usize| Undeclared {
+            number: at as i32 + 1,
+            type_name: names[at].clone(),
+            was_declared: given.get(at).is_some_and(|oid| *oid != 0),
+        };
+        let undeclared: Vec<Undeclared> = (0..names.len()).filter(is_undeclared).map(parameter).collect();
+        match self.ask_beside_or_inside(sql, &names.join(", "), place).await {
+            Ok(rows) => analysis_of(&rows, &undeclared).map(Some),
             Err(error) if is_about_the_statement(&error) => {
                 // In PostgreSQL's words for the user's own text, with the place in it.
                 self.describe(sql, &call.declared_types()).await?;
@@ -201,6 +214,25 @@ impl Session {
         }
     }
 
+    /// A lock that another link waits for may be the block's own, or that of somebody who waits for it: that is seen from
+    /// inside the block only.
+    async fn ask_beside_or_inside(&mut self, sql: &str, arguments: &str, place: Place) -> Result<Vec<Row>> {
+        match self.ask(sql, arguments, place).await {
+            Err(error) if place == Place::Beside && error.code() == SqlState::LOCK_NOT_AVAILABLE => {
+                let is_read_only = self.is_read_only();
+                match is_read_only {
+                    false => self.ask(sql, arguments, Place::Block).await,
+                    true => {
+                        // Waits for the locks where all can see it.
+                        self.describe(sql, &[]).await?;
+                        self.ask(sql, arguments, Place::Beside).await
+                    }
+                }
+            }
+            result => result,
+        }
+    }
+
     async fn ask(&mut self, sql: &str, arguments: &str, place: Place) -> Result<Vec<Row>> {
         let steps = format!(
             "SET LOCAL check_function_bodies = off; \
@@ -213,6 +245,7 @@ impl Session {
             Place::Beside => {
                 let made = self.block.as_ref().map(|block| block.settings_made()).unwrap_or_default();
                 let begin = made.iter().fold(begin.to_owned(), |sql, command| format!("{sql}; {command}"));
+                let begin = format!("{begin}; SET LOCAL lock_timeout = '{BESIDE_LOCK_TIMEOUT_MS}ms'");
                 let result = self.ask_on(BESIDE, &format!("{begin}; {steps}; ROLLBACK"), "ROLLBACK").await;
                 self.let_go(BESIDE);
                 result
@@ -220,7 +253,8 @@ impl Session {
             Place::Block => {
                 let end = "ROLLBACK TO SAVEPOINT loxo_analyse; RELEASE SAVEPOINT loxo_analyse";
                 let result = self.ask_on(self.home, &format!("SAVEPOINT loxo_analyse; {steps}; {end}"), end).await;
-                if let Some(held) = self.held.get_mut(&self.home) {
+                let home = self.home;
+                if let Some(held) = self.held.get_mut(&home) {
                     // A transaction that has used pg_temp cannot be prepared.
                     held.temp = true;
                 }
@@ -254,9 +288,9 @@ impl Session {
 
 impl Context {
     /// Types as they can be written in a list of arguments; `None` if one of them cannot.
-    async fn type_names_of(self: Arc<Self>, catalog: &Catalog, types: &[Oid]) -> Result<Option<String>> {
+    async fn type_names_of(self: Arc<Self>, catalog: &Catalog, types: &[Oid]) -> Result<Option<Vec<String>>> {
         if types.is_empty() {
-            return Ok(Some(String::new()));
+            return Ok(Some(Vec::new()));
         }
         let builtin = self.builtin_types().await?;
         let name = |oid: &Oid| match catalog.user_type(*oid) {
@@ -266,7 +300,7 @@ impl Context {
             }
             None => builtin.get(oid).cloned(),
         };
-        Ok(types.iter().map(name).collect::<Option<Vec<_>>>().map(|names| names.join(", ")))
+        Ok(types.iter().map(name).collect())
     }
 
     /// PostgreSQL's own types that a value can have; they never change.
@@ -281,7 +315,7 @@ impl Context {
     }
 }
 
-fn analysis_of(rows: &[Row]) -> Result<Analysis> {
+fn analysis_of(rows: &[Row], undeclared: &[Undeclared]) -> Result<Analysis> {
     let first = rows.first().ok_or_else(|| PgError::internal("an analysed statement without an answer"))?;
     let mut uses = Uses::default();
     for row in rows.iter().filter(|row| row.get(1).is_some_and(Option::is_some)) {
@@ -295,7 +329,7 @@ fn analysis_of(rows: &[Row]) -> Result<Analysis> {
         };
     }
     let body = optional(first, 0)?.ok_or_else(|| PgError::internal("an analysed statement without a text"))?;
-    Analysis::new(body, uses)
+    Analysis::new(body, uses, undeclared)
 }
 
 /// Not of the server or the session: PostgreSQL has something against the text.

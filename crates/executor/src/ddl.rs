@@ -117,7 +117,7 @@ impl Session {
             self.begin_schema_change(&ddl.node_sql).await.map_err(|error| about(error, &ddl.node_sql))?;
         }
         self.redistribute_in_block(&ddl.moves).await?;
-        let has_temporary = !self.temp_relations().await?.names.is_empty();
+        let has_temporary = !self.temp_relations().await?.all.is_empty();
         let tag = self.run_on(primary, &ddl.node_sql).await?.unwrap_or_default();
         // CASCADE may have taken temporary objects along: such a backend cannot be prepared.
         self.link(primary)?.temp |= has_temporary;

@@ -43,10 +43,6 @@ impl Session {
             Box::pin(self.learn(lesson, call)).await;
         }
         match planned {
-            Ok(plan @ (Plan::Gather(_) | Plan::Dag(_))) if known.is_none() => {
-                self.describe(&statement.sql, &call.declared_types()).await?;
-                Ok(plan)
-            }
             Ok(Plan::Redistribute(moves)) if statement.kind == StatementKind::Update => {
                 Box::pin(self.give_way(&moves)).await?;
                 Box::pin(self.plan(statement, call, known)).await
@@ -215,6 +211,7 @@ impl Session {
                 fields.iter().map(column).collect()
             });
         let analysed = self.analysed(statement, call, known, &loaded.catalog, &search_path, &temporary).await?;
+        let is_unknown = analysed.is_none() && known.is_none();
         let statement = analysed.as_ref().unwrap_or(statement);
         let parameters = parameter_facts(call, known);
         let (mut changed, mut estimated) = (None, false);
@@ -235,6 +232,9 @@ impl Session {
                 few_rows: self.few_rows(),
             };
             let plan = planner::plan(statement, &loaded.catalog, &facts)?;
+            if is_unknown && matches!(plan, Plan::Gather(_) | Plan::Dag(_)) {
+                self.describe(&statement.sql, &call.declared_types()).await?;
+            }
             let Some(dag) = plan.dag() else { return Ok(plan) };
             if changed.is_none() && self.block.as_ref().is_some_and(|block| block.wrote) {
                 changed = Some(self.changed_tables().await?);

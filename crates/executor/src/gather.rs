@@ -128,7 +128,7 @@ impl Session {
 
     /// [`Session::beside`] sees no temp tables of the user's.
     pub(crate) async fn refuse_temp_tables_beside(&mut self, sql: &FinalSql) -> Result<()> {
-        let own: Vec<String> = self.temp_relations().await?.names.iter().map(|name| quote_identifier(name)).collect();
+        let own: Vec<String> = self.temp_relations().await?.all.iter().map(|name| quote_identifier(name)).collect();
         if own.is_empty() {
             return Ok(());
         }

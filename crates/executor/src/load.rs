@@ -146,6 +146,7 @@ async fn read_all(connection: &mut Connection, own_version: Option<u64>) -> Resu
             kind: letter(&row, 3)?,
             base: number(&row, 4)?,
             array: flag(&row, 5)?,
+            functions: numbers(optional(&row, 6)?)?,
         });
     }
     for row in connection.query_rows(FUNCTIONS).await? {
@@ -438,7 +439,11 @@ const VERSION: &str = "SELECT version, current_setting('server_version_num'), \
 const SCHEMAS: &str = "SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_(toast|temp)'";
 
 const TYPES: &str = "SELECT t.oid, n.nspname, t.typname, t.typtype, \
-     CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.typelem END, t.typcategory = 'A' \
+     CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.typelem END, t.typcategory = 'A', \
+     (SELECT array_agg(coalesce(o.oprcode::oid, d.refobjid)) FROM pg_constraint c \
+       JOIN pg_depend d ON d.classid = 'pg_constraint'::regclass AND d.objid = c.oid \
+         AND d.refclassid IN ('pg_proc'::regclass, 'pg_operator'::regclass) AND d.refobjid >= 16384 \
+       LEFT JOIN pg_operator o ON d.refclassid = 'pg_operator'::regclass AND o.oid = d.refobjid WHERE c.contypid = t.oid) \
      FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace \
      WHERE t.oid >= 16384 AND n.nspname <> 'loxo' AND n.nspname !~ '^pg_(toast|temp)'";
 

@@ -12,13 +12,17 @@ use crate::session::Session;
 /// The names, and the definitions as they are under one version of the catalog.
 #[derive(Debug, Default)]
 pub(crate) struct TempNames {
+    /// Of those that a bare name means.
     pub(crate) names: Vec<String>,
+    /// Of all of them.
+    pub(crate) all: Vec<String>,
     pub(crate) views: Vec<Arc<Relation>>,
     version: u64,
 }
 
-const NAMES: &str =
-    "SELECT relname, relkind FROM pg_catalog.pg_class WHERE relnamespace = pg_catalog.pg_my_temp_schema()";
+/// Where `pg_temp` stands at the end of the search path, others hide what is in it.
+const NAMES: &str = "SELECT relname, relkind, pg_catalog.pg_table_is_visible(oid) FROM pg_catalog.pg_class \
+     WHERE relnamespace = pg_catalog.pg_my_temp_schema()";
 
 const VIEWS: &str = "SELECT c.oid, c.relname, pg_catalog.pg_get_viewdef(c.oid), \
      coalesce('security_barrier=true' = ANY (c.reloptions), false), \
@@ -32,6 +36,15 @@ const COLUMNS: &str = "SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.att
      FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid \
      LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum \
      WHERE c.relnamespace = pg_catalog.pg_my_temp_schema() AND c.relkind = 'v' AND a.attnum > 0 ORDER BY a.attnum";
+
+/// Definitions with every name qualified, whatever the session's search path is.
+fn views_sql(in_block: bool) -> String {
+    let (begin, end) = match in_block {
+        true => ("SAVEPOINT loxo_views", "ROLLBACK TO SAVEPOINT loxo_views; RELEASE SAVEPOINT loxo_views"),
+        false => ("BEGIN", "ROLLBACK"),
+    };
+    format!("{begin}; SET LOCAL search_path = ''; {VIEWS}; {end}")
+}
 
 impl TempNames {
     /// The texts of all views: what a statement that reads them depends on.
@@ -51,17 +64,24 @@ impl Session {
             return Ok(known.clone());
         }
         let rows = self.rows_on(self.home, NAMES).await?;
-        let names = rows.iter().map(|row| text(row, 0).map(str::to_owned)).collect::<Result<_>>()?;
+        let (mut names, mut all) = (Vec::new(), Vec::new());
+        for row in &rows {
+            let name = text(row, 0)?;
+            all.push(name.to_owned());
+            if flag(row, 2)? {
+                names.push(name.to_owned());
+            }
+        }
         let has_views = rows.iter().any(|row| row.get(1).and_then(|kind| kind.as_deref()) == Some(b"v"));
         let views = if has_views { self.temp_views().await? } else { Vec::new() };
-        let known = Arc::new(TempNames { names, views, version });
+        let known = Arc::new(TempNames { names, all, views, version });
         self.temp_relations = Some(known.clone());
         Ok(known)
     }
 
     async fn temp_views(&mut self) -> Result<Vec<Arc<Relation>>> {
         let columns = self.rows_on(self.home, COLUMNS).await?;
-        let views = self.rows_on(self.home, VIEWS).await?;
+        let views = self.rows_on(self.home, &views_sql(self.in_block())).await?;
         views.iter().map(|row| view(row, &columns).map(Arc::new)).collect()
     }
 }

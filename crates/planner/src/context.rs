@@ -98,11 +98,9 @@ impl<'a> Context<'a> {
             if let Some(table) = self.exchanged.iter().find(|table| table.name == name.relname) {
                 return self.named(table);
             }
-            if self.session.temp_relations.contains(&name.relname) {
+            // What PostgreSQL leaves bare is temporary, or of pg_catalog.
+            if self.analysis.is_some() || self.session.temp_relations.contains(&name.relname) {
                 return self.temporary(&name.relname);
-            }
-            if self.analysis.is_some() {
-                return Ok(Named::Home(None));
             }
             let found = self.session.search_path.iter().find_map(|schema| self.catalog.relation(schema, &name.relname));
             // Where pg_catalog stands in the search path we do not know.

@@ -16,6 +16,7 @@ use crate::bodies::{ends_transactions, plpgsql_bodies, sets_path, sql_bodies};
 use crate::builtins::{Class, class_of};
 use crate::code;
 use crate::context::{Context, Named, intersect};
+use crate::ddl::is_temporary_schema;
 use crate::select::exact;
 use crate::select::shape::is_table_name;
 use crate::select::sizes::sized_table;
@@ -115,12 +116,14 @@ impl Search<'_> {
         attributes::called(&self.ctx, statement)?.into_iter().try_for_each(|function| self.user_function(function))
     }
 
-    /// Functions that the statement uses by casts, which do not name them.
+    /// Functions that the statement uses without naming them, by casts and domains.
     fn unnamed(&mut self) -> Result<()> {
         let Some(analysis) = self.ctx.analysis else { return Ok(()) };
         let used: Vec<u32> = analysis.uses().functions.iter().copied().collect();
         let mut used = self.ctx.catalog.functions_by_oid(&used).filter(|function| analysis.calls_unnamed(function));
-        used.try_for_each(|function| self.user_function(function))
+        used.try_for_each(|function| self.user_function(function))?;
+        let of_types = analysis.uses().types.iter().flat_map(|of| self.ctx.catalog.functions_of_type(*of));
+        self.user_functions(&of_types.collect::<Vec<_>>())
     }
 
     /// What the nodes call by themselves when they read and change the statement's tables.
@@ -221,6 +224,11 @@ impl Search<'_> {
 
     fn call(&mut self, call: &FuncCall) -> Result<()> {
         let Some(name) = call.funcname.last().and_then(tree::text_of) else { return Ok(()) };
+        if call.funcname.len() > 1 && tree::text_of(&call.funcname[0]).is_some_and(is_temporary_schema) {
+            self.facts.home = Some(format!("the temporary function {name}()"));
+            self.facts.volatile.get_or_insert_with(|| format!("{name}()"));
+            return Ok(());
+        }
         let meant = self.ctx.user_functions(call);
         for function in &meant {
             self.user_functions(&function.parts)?;

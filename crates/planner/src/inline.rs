@@ -14,6 +14,7 @@
 //! reason. A VOLATILE function sees what the very statement that calls it has changed
 //! so far, which no sub-select does: it is put into queries only.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use catalog::{Function, Persistence, Relation};
@@ -49,7 +50,7 @@ pub(crate) fn inline(ctx: &Context<'_>, statement: &Statement) -> Result<Option<
     {
         return Ok(None);
     }
-    let mut inliner = Inliner { ctx, changes, count: 0 };
+    let mut inliner = Inliner { ctx, changes, count: 0, made: HashMap::new() };
     let mut tree = original.clone();
     for _ in 0..DEPTH_MAX {
         let before = inliner.count;
@@ -99,6 +100,8 @@ struct Inliner<'a> {
     /// The statement changes rows.
     changes: bool,
     count: usize,
+    /// What calls have become, by their texts: the same call in GROUP BY and in the select list must stay the same.
+    made: HashMap<String, Node>,
 }
 
 impl Inliner<'_> {
@@ -116,7 +119,7 @@ impl Inliner<'_> {
                     }
                 }
                 Some(NodeEnum::FuncCall(call)) => {
-                    if let Some(value) = self.scalar(call)? {
+                    if let Some(value) = self.value_of(call)? {
                         *node = value;
                         return Ok(false);
                     }
@@ -141,7 +144,7 @@ impl Inliner<'_> {
             && !call.func_variadic
             && !call.args.iter().any(|arg| matches!(arg.node, Some(NodeEnum::NamedArgExpr(_))));
         let Some(function) = function(self.ctx, call)?.filter(|_| plain) else { return Ok(None) };
-        if function.volatility == 'v' && self.changes {
+        if function.volatility == 'v' && (self.changes || functions::function_facts(self.ctx, function)?.volatile.is_some()) {
             return Ok(None);
         }
         Ok(Routine::of(&self.ctx.of_body(), function))
@@ -152,12 +155,29 @@ impl Inliner<'_> {
         format!("loxo_f{}", self.count)
     }
 
+    /// [`Inliner::scalar`], once for each text of a call.
+    fn value_of(&mut self, call: &FuncCall) -> Result<Option<Node>> {
+        if function(self.ctx, call)?.is_none() {
+            return Ok(None);
+        }
+        let text = tree::deparse_expression(&tree::node(NodeEnum::FuncCall(Box::new(call.clone()))))?;
+        if let Some(value) = self.made.get(&text) {
+            self.count += 1;
+            return Ok(Some(value.clone()));
+        }
+        let value = self.scalar(call)?;
+        if let Some(value) = &value {
+            self.made.insert(text, value.clone());
+        }
+        Ok(value)
+    }
+
     /// A call that gives one value.
     fn scalar(&mut self, call: &FuncCall) -> Result<Option<Node>> {
         let Some(routine) = self.routine(call)?.filter(|routine| !routine.set && routine.table.is_none()) else {
             return Ok(None);
         };
-        let Some(arguments) = routine.arguments(call) else { return Ok(None) };
+        let Some(arguments) = routine.arguments(call).filter(|_| !has_window(&call.args)) else { return Ok(None) };
         let Some(body) = first_row(self.ctx, routine.body.clone())? else { return Ok(None) };
         if arguments.iter().all(is_constant) {
             if routine.strict && arguments.iter().any(|argument| !is_known(argument)) {
@@ -239,6 +259,18 @@ impl Inliner<'_> {
     }
 }
 
+/// Is there a window function, which cannot stand in a sub-select's FROM?
+fn has_window(arguments: &[Node]) -> bool {
+    let mut found = false;
+    let walked = arguments.iter().try_for_each(|argument| {
+        argument.walk(&mut |node| {
+            found |= matches!(node, Ref::FuncCall(call) if call.over.is_some());
+            Ok(!found)
+        })
+    });
+    found || walked.is_err()
+}
+
 /// The name of an argument in [`values`].
 fn parameter_name(at: usize) -> String {
     format!("p{}", at + 1)
@@ -296,7 +328,7 @@ impl Routine {
         let (mut parameters, mut table) = (Vec::new(), Vec::new());
         for parameter in &create.parameters {
             let Some(NodeEnum::FunctionParameter(parameter)) = &parameter.node else { return None };
-            let of = parameter.arg_type.clone().filter(is_concrete)?;
+            let of = parameter.arg_type.clone().filter(is_concrete).and_then(of_any_length)?;
             match parameter.mode() {
                 FunctionParameterMode::FuncParamIn | FunctionParameterMode::FuncParamDefault => {
                     parameters.push((parameter.name.clone(), of, parameter.defexpr.as_deref().cloned()));
@@ -306,7 +338,8 @@ impl Routine {
             }
         }
         let declared: Vec<String> = table.iter().map(|(name, _)| name.clone()).collect();
-        let returns = create.return_type.clone().filter(|of| !table.is_empty() || is_concrete(of))?;
+        let returns = create.return_type.clone().filter(|of| !table.is_empty() || is_concrete(of));
+        let returns = returns.and_then(of_any_length)?;
         let set = returns.setof || !table.is_empty();
         let table = if table.is_empty() { row_columns(ctx, &returns) } else { Some(table) };
         let returns = TypeName { setof: false, ..returns };
@@ -522,6 +555,16 @@ fn first_row(ctx: &Context<'_>, mut body: SelectStmt) -> Result<Option<SelectStm
 fn is_concrete(of: &TypeName) -> bool {
     let name = of.names.last().and_then(tree::text_of).unwrap_or_default();
     !name.starts_with("any") && !["record", "void", "trigger", "internal", "cstring", "refcursor"].contains(&name)
+}
+
+/// The type of a parameter or result, which has no length, whatever its name means elsewhere: `character` is `char(1)`.
+fn of_any_length(of: TypeName) -> Option<TypeName> {
+    match of.names.last().and_then(tree::text_of) {
+        Some("bpchar") => Some(TypeName { names: vec![tree::string("bpchar")], typmods: Vec::new(), ..of }),
+        // Without a length it has no name that is no keyword.
+        Some("bit") => None,
+        _ => Some(TypeName { typmods: Vec::new(), ..of }),
+    }
 }
 
 fn is_constant(value: &Node) -> bool {

@@ -9,6 +9,7 @@
 //!                                ├─ dml/     routing of writes
 //!                                ├─ with/    WITH items that change rows
 //!                                └─ ddl/     distribution of new tables, what DDL does to the catalog
+//! text ── (executor: PostgreSQL's analysis) ──> the same statement with every name, cast and column written out
 //! text ── references ──> names that may be variables, for who runs a function's body statement by statement
 //! text ── template ──> the same plan as that of an earlier statement that differs in its constants only
 //! ```
@@ -17,7 +18,9 @@
 //! - *Correct or refused.* Every analysis is conservative: "local" must be proved, whatever is in doubt is gathered to the
 //!   home node, and what cannot be gathered is refused with SQLSTATE 0A000, naming the construct and a way round.
 //! - The planner never evaluates SQL. It hashes literal keys only where [`placement::hash_text`] knows the spelling.
-//! - Statements are taken to be valid: PostgreSQL has accepted them before the planner sees them.
+//! - Statements are taken to be valid: PostgreSQL has accepted them before the planner sees them. Queries and changes of rows
+//!   come as PostgreSQL has understood them ([`Analysis`]): in their trees a bare name of a function, operator or type is
+//!   PostgreSQL's own. Schema changes, bodies of functions and templates are read by their words.
 //! - A statement that needs no rewriting is passed on as the very text the user wrote.
 
 mod attributes;
@@ -55,7 +58,7 @@ use pgerror::{PgError, Result, SqlState};
 
 pub use bodies::sql_statements;
 pub use clock::{at_one_moment, may_read_clock};
-pub use parse::{Analysis, Statement, StatementKind, Uses, parse, parse_for_dump};
+pub use parse::{Analysis, Statement, StatementKind, Undeclared, Uses, parse, parse_for_dump};
 pub use plan::*;
 pub use references::{Place, Reference, References, names_in_from, references};
 pub use routine::{Argument, Routine, RoutineCall, Wanted, call_targets};

@@ -16,8 +16,9 @@ use crate::bodies;
 use crate::select::shape::bare_name;
 use crate::tree::{self, Ref, Walk};
 
-/// Types whose name, as people write it, says everything (no length or precision is lost with it), and PostgreSQL's own name.
-const WHOLE_TYPES: [(&str, &str); 22] = [
+/// Types whose name, as people write it, says everything, and PostgreSQL's own name. The parser drops lengths and precisions, so
+/// types that may have one are not among them.
+const WHOLE_TYPES: [(&str, &str); 19] = [
     ("int2", "int2"),
     ("smallint", "int2"),
     ("int4", "int4"),
@@ -29,13 +30,10 @@ const WHOLE_TYPES: [(&str, &str); 22] = [
     ("real", "float4"),
     ("float8", "float8"),
     ("double precision", "float8"),
-    ("numeric", "numeric"),
     ("text", "text"),
     ("bool", "bool"),
     ("boolean", "bool"),
     ("date", "date"),
-    ("timestamp", "timestamp"),
-    ("timestamptz", "timestamptz"),
     ("uuid", "uuid"),
     ("json", "json"),
     ("jsonb", "jsonb"),

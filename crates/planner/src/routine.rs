@@ -273,7 +273,14 @@ impl<'a> Taker<'a> {
             Some(NodeEnum::AExpr(e)) => Ok(e.kind == protobuf::AExprKind::AexprOp as i32),
             // `(f()).*` calls it once for each column.
             Some(NodeEnum::AIndirection(part)) => {
-                Ok(!part.indirection.iter().any(|step| matches!(step.node, Some(NodeEnum::AStar(_)))))
+                // What comes back of a record has no names.
+                let of_record = match part.arg.as_deref().and_then(|arg| arg.node.as_ref()) {
+                    Some(NodeEnum::FuncCall(call)) => {
+                        self.ours(call)?.is_some_and(|(_, result)| !result.outs.is_empty())
+                    }
+                    _ => false,
+                };
+                Ok(!of_record && !part.indirection.iter().any(|step| matches!(step.node, Some(NodeEnum::AStar(_)))))
             }
             _ => Ok(false),
         }

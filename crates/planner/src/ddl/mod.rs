@@ -98,6 +98,7 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         NodeEnum::AlterPolicyStmt(p) => {
             policy::plan(ctx, statement, p.table.as_ref(), [p.qual.as_deref(), p.with_check.as_deref()]).map(boxed)
         }
+        other if is_in_temporary_schema(other) => Ok(boxed(temporary(ctx, statement, DdlKind::Schema))),
         // The other nodes lack the temporary tables that the body may name; the primary one has checked it.
         NodeEnum::CreateFunctionStmt(_) if !ctx.session.temp_relations.is_empty() => {
             let unchecked = format!("SET LOCAL check_function_bodies = off; {}", statement.node_sql);
@@ -161,6 +162,35 @@ fn as_it_stands(statement: &Statement, nodes: Vec<NodeId>, kind: DdlKind) -> Ddl
         follow_up: None,
         fill: Fill::Table,
     }
+}
+
+/// A function, type or the like that is made or dropped in `pg_temp`, which the home node alone has.
+fn is_in_temporary_schema(node: &NodeEnum) -> bool {
+    let of_names = |names: &[Node]| names.len() > 1 && tree::text_of(&names[0]).is_some_and(is_temporary_schema);
+    let dropped = |object: &Node| match &object.node {
+        Some(NodeEnum::ObjectWithArgs(object)) => of_names(&object.objname),
+        Some(NodeEnum::TypeName(object)) => of_names(&object.names),
+        Some(NodeEnum::List(names)) => of_names(&names.items),
+        _ => false,
+    };
+    match node {
+        NodeEnum::CreateFunctionStmt(create) => of_names(&create.funcname),
+        NodeEnum::CreateEnumStmt(create) => of_names(&create.type_name),
+        NodeEnum::CreateRangeStmt(create) => of_names(&create.type_name),
+        NodeEnum::CreateDomainStmt(create) => of_names(&create.domainname),
+        NodeEnum::DefineStmt(create) => of_names(&create.defnames),
+        NodeEnum::CompositeTypeStmt(create) => {
+            create.typevar.as_ref().is_some_and(|name| is_temporary_schema(&name.schemaname))
+        }
+        NodeEnum::DropStmt(drop) => !drop.objects.is_empty() && drop.objects.iter().all(dropped),
+        NodeEnum::AlterFunctionStmt(alter) => alter.func.as_ref().is_some_and(|object| of_names(&object.objname)),
+        _ => false,
+    }
+}
+
+/// `pg_temp`, or a session's own name for it.
+pub(crate) fn is_temporary_schema(name: &str) -> bool {
+    name.starts_with("pg_temp")
 }
 
 /// A statement about something in `pg_temp`, as it stands.

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use catalog::{Function, Oid};
-use pg_query::protobuf::{SelectStmt, TypeCast, WithClause};
+use pg_query::protobuf::{AConst, SelectStmt, SortBy, SortByNulls, TypeCast, WithClause, a_const};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -23,6 +23,19 @@ pub struct Analysis {
     uses: Arc<Uses>,
     /// Schemas and names of functions that are written as calls.
     called: Arc<HashSet<(String, String)>>,
+    /// The user's text would be understood otherwise by who runs it, without the types of parameters that were declared.
+    text: Option<Arc<str>>,
+}
+
+/// A parameter of a statement whose type is not declared to those who run a part of it.
+#[derive(Clone, Debug)]
+pub struct Undeclared {
+    /// From 1.
+    pub number: i32,
+    /// Its type, as it can be written.
+    pub type_name: String,
+    /// Its user has declared it.
+    pub was_declared: bool,
 }
 
 /// The objects of the user's that a statement names, by their ids on the home node. What functions, views and triggers
@@ -38,14 +51,18 @@ pub struct Uses {
 }
 
 impl Analysis {
-    /// `body` is what `pg_get_function_sqlbody` gives for a function of one statement: `BEGIN ATOMIC … END`.
-    pub fn new(body: &str, uses: Uses) -> Result<Self> {
+    /// `body` is what `pg_get_function_sqlbody` gives for a function of one statement: `BEGIN ATOMIC … END`. The types of
+    /// `undeclared` parameters are written to them, since a part of the statement may not tell.
+    pub fn new(body: &str, uses: Uses, undeclared: &[Undeclared]) -> Result<Self> {
         let unreadable = || PgError::internal(format!("an analysed statement that cannot be read: {body}"));
         let function = format!("CREATE FUNCTION f() RETURNS void {body}");
         let statements = crate::bodies::sql_bodies(&function).ok_or_else(unreadable)?;
         let [tree] = <[NodeEnum; 1]>::try_from(statements).map_err(|_| unreadable())?;
-        let mut tree = without_unread_parts(tree)?;
-        as_written(&mut tree)?;
+        let mut whole = tree::node(tree);
+        leave_out_unread_parts(&mut whole)?;
+        say_plainly(&mut whole)?;
+        cast_parameters(&mut whole, undeclared)?;
+        let tree = whole.node.ok_or_else(unreadable)?;
         let mut called = HashSet::new();
         tree.walk(&mut |node| {
             if let Ref::FuncCall(call) = node
@@ -55,7 +72,11 @@ impl Analysis {
             }
             Ok(true)
         })?;
-        Ok(Self { tree: Arc::new(tree), uses: Arc::new(uses), called: Arc::new(called) })
+        let text = match undeclared.iter().any(|parameter| parameter.was_declared) {
+            true => Some(Arc::from(tree::deparse(&tree)?)),
+            false => None,
+        };
+        Ok(Self { tree: Arc::new(tree), uses: Arc::new(uses), called: Arc::new(called), text })
     }
 
     /// Does the statement use the function by a cast or an operator only?
@@ -89,23 +110,46 @@ impl Statement {
         }
     }
 
+    /// Is there a constant that PostgreSQL may read the clock for (`'today 10:00'::timestamp`), so that it prints another one each
+    /// time it analyses the statement?
+    pub fn has_moving_constant(&self) -> bool {
+        const WORDS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
+        let mut found = false;
+        let walked = self.inner().map_or(Ok(()), |tree| {
+            tree.walk(&mut |node| {
+                if let Ref::AConst(AConst { val: Some(a_const::Val::Sval(text)), .. }) = node {
+                    let text = text.sval.to_ascii_lowercase();
+                    found |= WORDS.iter().any(|word| text.contains(word));
+                }
+                Ok(!found)
+            })
+        });
+        found || walked.is_err()
+    }
+
+    /// The tree of the query or change of rows.
+    fn inner(&self) -> Option<&NodeEnum> {
+        match &self.kind {
+            StatementKind::Explain(explain) => explain.inner.inner(),
+            StatementKind::DeclareCursor(declare) => declare.inner.inner(),
+            StatementKind::Copy(copy) => match &copy.subject {
+                CopySubject::Query(query) => query.inner(),
+                CopySubject::Relation { .. } => None,
+            },
+            _ => match self.node() {
+                Some(NodeEnum::CreateTableAsStmt(create)) => {
+                    create.query.as_ref().and_then(|query| query.node.as_ref())
+                }
+                other => other,
+            },
+        }
+    }
+
     /// May the statement name something temporary? `known` are the relations in the session's `pg_temp`.
     pub fn names_temporary(&self, known: &[String]) -> bool {
-        match &self.kind {
-            StatementKind::Explain(explain) => return explain.inner.names_temporary(known),
-            StatementKind::DeclareCursor(declare) => return declare.inner.names_temporary(known),
-            StatementKind::Copy(copy) => {
-                return matches!(&copy.subject, CopySubject::Query(query) if query.names_temporary(known));
-            }
-            _ => {}
-        }
-        let is_temporary = |schema: &str| schema.starts_with("pg_temp");
+        let is_temporary = crate::ddl::is_temporary_schema;
         let mut found = false;
-        let query = match self.node() {
-            Some(NodeEnum::CreateTableAsStmt(create)) => create.query.as_ref().and_then(|query| query.node.as_ref()),
-            other => other,
-        };
-        let walked = query.map_or(Ok(()), |tree| {
+        let walked = self.inner().map_or(Ok(()), |tree| {
             tree.walk(&mut |node| {
                 found |= match node {
                     Ref::RangeVar(name) => {
@@ -136,7 +180,12 @@ impl Statement {
                 }
             }
             StatementKind::CreateTableAs => statement.tree = Some(Arc::new(with_query(self, analysis)?)),
-            _ => statement.tree = Some(analysis.tree.clone()),
+            _ => {
+                statement.tree = Some(analysis.tree.clone());
+                if let Some(text) = &analysis.text {
+                    (statement.sql, statement.node_sql) = (text.clone(), text.clone());
+                }
+            }
         }
         Ok(statement)
     }
@@ -161,10 +210,14 @@ fn with_query(statement: &Statement, analysis: &Analysis) -> Result<NodeEnum> {
 }
 
 /// Undoes what PostgreSQL's printing means to itself only: a column that it prints without a name is called `?column?`, and
-/// a constant whose type comes from where it goes is printed as one of type `unknown`.
-fn as_written(statement: &mut NodeEnum) -> Result<()> {
+/// a constant whose type comes from where it goes is printed as one of type `unknown`. A row is sorted by its fields, one
+/// after the other, and fields have types that a column can have.
+fn say_plainly(statement: &mut Node) -> Result<()> {
     statement.rewrite(&mut |node| {
         match &mut node.node {
+            Some(NodeEnum::SelectStmt(select)) if select.distinct_clause.is_empty() => {
+                select.sort_clause = select.sort_clause.drain(..).flat_map(by_fields).collect();
+            }
             Some(NodeEnum::ResTarget(target)) if target.name.is_empty() => {
                 let value = target.val.as_deref().and_then(|value| value.node.as_ref());
                 if value.is_some_and(|value| !matches!(value, NodeEnum::ColumnRef(_))) {
@@ -182,16 +235,48 @@ fn as_written(statement: &mut NodeEnum) -> Result<()> {
     })
 }
 
+/// `ORDER BY ROW(a, b) DESC` as `ORDER BY a DESC, b DESC` (`record_cmp` of rowtypes.c, which takes NULL for the greatest).
+fn by_fields(item: Node) -> Vec<Node> {
+    let Some(NodeEnum::SortBy(by)) = &item.node else { return vec![item] };
+    let Some(NodeEnum::RowExpr(row)) = by.node.as_deref().and_then(|value| value.node.as_ref()) else {
+        return vec![item];
+    };
+    if row.args.is_empty() || !by.use_op.is_empty() {
+        return vec![item];
+    }
+    let field = |value: &Node| {
+        let sorted = SortBy {
+            node: Some(Box::new(value.clone())),
+            sortby_nulls: SortByNulls::SortbyNullsDefault as i32,
+            ..by.as_ref().clone()
+        };
+        by_fields(tree::node(NodeEnum::SortBy(Box::new(sorted))))
+    };
+    row.args.iter().flat_map(field).collect()
+}
+
+fn cast_parameters(statement: &mut Node, undeclared: &[Undeclared]) -> Result<()> {
+    if undeclared.is_empty() {
+        return Ok(());
+    }
+    statement.rewrite(&mut |node| {
+        let Some(NodeEnum::ParamRef(parameter)) = &node.node else { return Ok(true) };
+        if let Some(known) = undeclared.iter().find(|known| known.number == parameter.number) {
+            *node = tree::parse_expression(&format!("CAST(${} AS {})", known.number, known.type_name))?;
+        }
+        Ok(false)
+    })
+}
+
 fn is_unknown(cast: &TypeCast) -> bool {
     let name = cast.type_name.as_ref().and_then(|of| of.names.last()).and_then(tree::text_of);
     name == Some("unknown") && matches!(cast.arg.as_deref().and_then(|a| a.node.as_ref()), Some(NodeEnum::AConst(_)))
 }
 
 /// PostgreSQL does not run a WITH query that nothing reads: neither may a plan.
-fn without_unread_parts(statement: NodeEnum) -> Result<NodeEnum> {
-    let mut whole = tree::node(statement);
+fn leave_out_unread_parts(whole: &mut Node) -> Result<()> {
     loop {
-        let read = readings(&whole)?;
+        let read = readings(whole)?;
         let mut removed = false;
         whole.rewrite(&mut |node| {
             if let Some(with) = with_clause(node) {
@@ -209,7 +294,7 @@ fn without_unread_parts(statement: NodeEnum) -> Result<NodeEnum> {
             Ok(true)
         })?;
         if !removed {
-            return whole.node.ok_or_else(|| PgError::internal("an analysed statement without a tree"));
+            return Ok(());
         }
     }
 }
@@ -264,7 +349,7 @@ mod tests {
     use super::*;
 
     fn analysed(body: &str) -> String {
-        let analysis = Analysis::new(&format!("BEGIN ATOMIC\n {body};\nEND"), Uses::default()).unwrap();
+        let analysis = Analysis::new(&format!("BEGIN ATOMIC\n {body};\nEND"), Uses::default(), &[]).unwrap();
         tree::deparse(&analysis.tree).unwrap()
     }
 

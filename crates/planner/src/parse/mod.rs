@@ -21,7 +21,7 @@ pub(crate) mod scan;
 mod statement;
 mod system_views;
 
-pub use analysed::{Analysis, Uses};
+pub use analysed::{Analysis, Undeclared, Uses};
 pub use executed::Executed;
 pub use statement::*;
 
