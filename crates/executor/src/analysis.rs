@@ -51,6 +51,9 @@ const READ_BACK: &str = "SELECT pg_catalog.pg_get_function_sqlbody(p.oid), d.ref
        ON d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.objid = p.oid AND d.refobjid >= 16384 \
      WHERE p.proname = 'loxo_analyse' AND p.pronamespace = pg_catalog.pg_my_temp_schema()";
 
+/// Columns of [`READ_BACK`].
+const COLUMNS: usize = 3;
+
 /// Object ids of PostgreSQL's catalogs, the same on every server.
 const PG_CLASS: Oid = 1259;
 const PG_PROC: Oid = 1255;
@@ -140,7 +143,7 @@ impl Session {
                 analysis
             }
         };
-        analysis.map(|analysis| statement.analysed(&analysis)).transpose()
+        Ok(analysis.map(|analysis| statement.analysed(&analysis)))
     }
 
     /// `None`: nowhere.
@@ -316,6 +319,8 @@ impl Context {
 }
 
 fn analysis_of(rows: &[Row], undeclared: &[Undeclared]) -> Result<Analysis> {
+    // Settings that the block has made may give rows of their own.
+    let rows: Vec<&Row> = rows.iter().filter(|row| row.len() == COLUMNS).collect();
     let first = rows.first().ok_or_else(|| PgError::internal("an analysed statement without an answer"))?;
     let mut uses = Uses::default();
     for row in rows.iter().filter(|row| row.get(1).is_some_and(Option::is_some)) {

@@ -48,6 +48,8 @@ impl Session {
                 Box::pin(self.plan(statement, call, known)).await
             }
             Ok(plan) => Ok(plan),
+            // PostgreSQL has said it already.
+            Err(error) if is_of_postgresql(&error) => Err(error),
             Err(error)
                 if error.code() == SqlState::FEATURE_NOT_SUPPORTED || error.code() == SqlState::UNDEFINED_TABLE =>
             {
@@ -93,6 +95,9 @@ impl Session {
         known: Option<&Description>,
     ) -> Result<Plan> {
         let first = self.plan_once(statement, call, known, None).await;
+        if first.as_ref().is_err_and(is_of_postgresql) {
+            return first;
+        }
         let clock = self.clock();
         if let Ok(Plan::Forward(forward)) = first.as_ref().map(Plan::change)
             && clock.is_none_or(|clock| clock == self.choose(&forward.nodes))
@@ -313,6 +318,11 @@ impl Session {
             .detail(format!("Only roles with privileges of the \"{role}\" role may COPY {what} a file."))
             .hint("Anyone can COPY to stdout or from stdin. psql's \\copy command also works for anyone."))
     }
+}
+
+/// Has a datanode said it? Its errors name the place in its source.
+fn is_of_postgresql(error: &PgError) -> bool {
+    error.get(field::ROUTINE).is_some()
 }
 
 /// May a default that the home node evaluates read the clock?

@@ -79,9 +79,8 @@ fn calls_any(ctx: &Context<'_>, tree: &NodeEnum) -> Result<bool> {
 
 /// The one function or procedure of that name that takes so many arguments, if its body can be read and the nodes cannot run it.
 pub(crate) fn function<'a>(ctx: &Context<'a>, call: &FuncCall) -> Result<Option<&'a Function>> {
-    let is_seen = |f: &Function| {
-        ctx.analysis.is_some() || call.funcname.len() > 1 || ctx.session.search_path.contains(&f.schema)
-    };
+    let is_seen =
+        |f: &Function| ctx.analysis.is_some() || call.funcname.len() > 1 || ctx.session.search_path.contains(&f.schema);
     let all = ctx.user_functions(call);
     let seen: Vec<&Function> = all.iter().copied().filter(|f| is_seen(f)).collect();
     let function = match (all.as_slice(), seen.as_slice()) {
@@ -144,7 +143,9 @@ impl Inliner<'_> {
             && !call.func_variadic
             && !call.args.iter().any(|arg| matches!(arg.node, Some(NodeEnum::NamedArgExpr(_))));
         let Some(function) = function(self.ctx, call)?.filter(|_| plain) else { return Ok(None) };
-        if function.volatility == 'v' && (self.changes || functions::function_facts(self.ctx, function)?.volatile.is_some()) {
+        if function.volatility == 'v'
+            && (self.changes || functions::function_facts(self.ctx, function)?.volatile.is_some())
+        {
             return Ok(None);
         }
         Ok(Routine::of(&self.ctx.of_body(), function))

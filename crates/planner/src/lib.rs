@@ -51,6 +51,7 @@ mod template;
 mod tree;
 mod triggers;
 mod views;
+mod whole_rows;
 mod with;
 
 use catalog::Catalog;
@@ -78,6 +79,8 @@ pub fn plan(statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>
     let gives_way = statement.kind == StatementKind::Update;
     let analysis = statement.analysis.as_ref();
     let ctx = Context { catalog, session, analysis, exchanged: &[], copies: None, gives_way };
+    let spelled = whole_rows::of_columns(&ctx, statement)?;
+    let statement = spelled.as_ref().unwrap_or(statement);
     let inlined = inline::inline(&ctx, statement)?;
     let inlined = inlined.map(|inlined| Statement { is_rewritten: statement.is_rewritten, ..inlined });
     let statement = inlined.as_ref().unwrap_or(statement);

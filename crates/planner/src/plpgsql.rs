@@ -16,9 +16,9 @@ use crate::bodies;
 use crate::select::shape::bare_name;
 use crate::tree::{self, Ref, Walk};
 
-/// Types whose name, as people write it, says everything, and PostgreSQL's own name. The parser drops lengths and precisions, so
-/// types that may have one are not among them.
-const WHOLE_TYPES: [(&str, &str); 19] = [
+/// Types whose name, as people write it, says everything, and PostgreSQL's own name. The parser drops lengths and precisions: see
+/// [`has_length`].
+const WHOLE_TYPES: [(&str, &str); 22] = [
     ("int2", "int2"),
     ("smallint", "int2"),
     ("int4", "int4"),
@@ -30,10 +30,13 @@ const WHOLE_TYPES: [(&str, &str); 19] = [
     ("real", "float4"),
     ("float8", "float8"),
     ("double precision", "float8"),
+    ("numeric", "numeric"),
     ("text", "text"),
     ("bool", "bool"),
     ("boolean", "bool"),
     ("date", "date"),
+    ("timestamp", "timestamp"),
+    ("timestamptz", "timestamptz"),
     ("uuid", "uuid"),
     ("json", "json"),
     ("jsonb", "jsonb"),
@@ -76,6 +79,7 @@ pub(crate) fn as_query(definition: &str, known: &[&str], shown: &[&str]) -> Opti
     }
     match variable {
         None => Some((query, None)),
+        Some(variable) if has_length(definition, &variable) => None,
         Some(variable) => Some((query, Some(type_of(datums, &variable)?))),
     }
 }
@@ -115,6 +119,19 @@ fn last_returned(definition: &str) -> Option<String> {
     };
     let ends_so = word(1)? == "end" && word(2)? == ";" && word(4)? == "return";
     ends_so.then(|| word(3))?
+}
+
+/// Is a variable declared with a length or precision, `x numeric(5,1)`? In doubt it is.
+fn has_length(definition: &str, variable: &str) -> bool {
+    let Some(body) = bodies::text_of_body(definition) else { return true };
+    let Ok(scanned) = pg_query::scan(body) else { return true };
+    let word =
+        |token: &pg_query::protobuf::ScanToken| body[token.start as usize..token.end as usize].to_ascii_lowercase();
+    let words: Vec<String> = scanned.tokens.iter().map(word).collect();
+    let starts = |at: usize| at > 0 && (words[at - 1] == ";" || words[at - 1] == "declare");
+    let Some(at) = (0..words.len()).find(|at| words[*at] == variable && starts(*at)) else { return true };
+    let declared = words[at..].iter().take_while(|word| ![";", ":=", "=", "default"].contains(&word.as_str()));
+    declared.into_iter().any(|word| word == "(")
 }
 
 /// The query of `SELECT … INTO variable`.

@@ -14,6 +14,7 @@ use pgerror::{PgError, Result};
 
 use super::statement::{CopySubject, Statement, StatementKind};
 use crate::tree::{self, Ref, Walk};
+use crate::whole_rows::whole_row;
 
 /// What PostgreSQL has found out about one query or change of rows.
 #[derive(Clone, Debug)]
@@ -23,7 +24,9 @@ pub struct Analysis {
     uses: Arc<Uses>,
     /// Schemas and names of functions that are written as calls.
     called: Arc<HashSet<(String, String)>>,
-    /// The user's text would be understood otherwise by who runs it, without the types of parameters that were declared.
+    has_whole_rows: bool,
+    /// What is sent in place of the user's text: that would be understood otherwise without the types of parameters that were
+    /// declared, or has WITH items that nothing reads, and that a node may not know the tables of.
     text: Option<Arc<str>>,
 }
 
@@ -59,30 +62,39 @@ impl Analysis {
         let statements = crate::bodies::sql_bodies(&function).ok_or_else(unreadable)?;
         let [tree] = <[NodeEnum; 1]>::try_from(statements).map_err(|_| unreadable())?;
         let mut whole = tree::node(tree);
-        leave_out_unread_parts(&mut whole)?;
+        let is_shorter = leave_out_unread_parts(&mut whole)?;
         say_plainly(&mut whole)?;
         cast_parameters(&mut whole, undeclared)?;
         let tree = whole.node.ok_or_else(unreadable)?;
-        let mut called = HashSet::new();
+        let (mut called, mut has_whole_rows) = (HashSet::new(), false);
         tree.walk(&mut |node| {
-            if let Ref::FuncCall(call) = node
-                && let [schema, name] = tree::names_of(&call.funcname).as_slice()
-            {
-                called.insert((schema.clone(), name.clone()));
+            match node {
+                Ref::FuncCall(call) => {
+                    if let [schema, name] = tree::names_of(&call.funcname).as_slice() {
+                        called.insert((schema.clone(), name.clone()));
+                    }
+                }
+                Ref::TypeCast(cast) => has_whole_rows |= whole_row(cast).is_some(),
+                _ => {}
             }
             Ok(true)
         })?;
-        let text = match undeclared.iter().any(|parameter| parameter.was_declared) {
+        let text = match is_shorter || undeclared.iter().any(|parameter| parameter.was_declared) {
             true => Some(Arc::from(tree::deparse(&tree)?)),
             false => None,
         };
-        Ok(Self { tree: Arc::new(tree), uses: Arc::new(uses), called: Arc::new(called), text })
+        Ok(Self { tree: Arc::new(tree), uses: Arc::new(uses), called: Arc::new(called), has_whole_rows, text })
     }
 
     /// Does the statement use the function by a cast or an operator only?
     pub(crate) fn calls_unnamed(&self, function: &Function) -> bool {
         self.uses.functions.contains(&function.oid)
             && !self.called.contains(&(function.schema.clone(), function.name.clone()))
+    }
+
+    /// See [`whole_rows`](crate::whole_rows).
+    pub(crate) fn has_whole_rows(&self) -> bool {
+        self.has_whole_rows
     }
 
     pub(crate) fn uses(&self) -> &Uses {
@@ -115,7 +127,7 @@ impl Statement {
     pub fn has_moving_constant(&self) -> bool {
         const WORDS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
         let mut found = false;
-        let walked = self.inner().map_or(Ok(()), |tree| {
+        let walked = self.query_tree().map_or(Ok(()), |tree| {
             tree.walk(&mut |node| {
                 if let Ref::AConst(AConst { val: Some(a_const::Val::Sval(text)), .. }) = node {
                     let text = text.sval.to_ascii_lowercase();
@@ -127,13 +139,13 @@ impl Statement {
         found || walked.is_err()
     }
 
-    /// The tree of the query or change of rows.
-    fn inner(&self) -> Option<&NodeEnum> {
+    /// The tree of the query or change of rows in it.
+    pub(crate) fn query_tree(&self) -> Option<&NodeEnum> {
         match &self.kind {
-            StatementKind::Explain(explain) => explain.inner.inner(),
-            StatementKind::DeclareCursor(declare) => declare.inner.inner(),
+            StatementKind::Explain(explain) => explain.inner.query_tree(),
+            StatementKind::DeclareCursor(declare) => declare.inner.query_tree(),
             StatementKind::Copy(copy) => match &copy.subject {
-                CopySubject::Query(query) => query.inner(),
+                CopySubject::Query(query) => query.query_tree(),
                 CopySubject::Relation { .. } => None,
             },
             _ => match self.node() {
@@ -149,7 +161,7 @@ impl Statement {
     pub fn names_temporary(&self, known: &[String]) -> bool {
         let is_temporary = crate::ddl::is_temporary_schema;
         let mut found = false;
-        let walked = self.inner().map_or(Ok(()), |tree| {
+        let walked = self.query_tree().map_or(Ok(()), |tree| {
             tree.walk(&mut |node| {
                 found |= match node {
                     Ref::RangeVar(name) => {
@@ -169,17 +181,17 @@ impl Statement {
     }
 
     /// The same statement, to be planned by what PostgreSQL has found out about the query in it.
-    pub fn analysed(&self, analysis: &Analysis) -> Result<Self> {
+    pub fn analysed(&self, analysis: &Analysis) -> Self {
         let mut statement = Self { analysis: Some(analysis.clone()), ..self.clone() };
         match &mut statement.kind {
-            StatementKind::Explain(explain) => explain.inner = explain.inner.analysed(analysis)?,
-            StatementKind::DeclareCursor(declare) => declare.inner = declare.inner.analysed(analysis)?,
+            StatementKind::Explain(explain) => explain.inner = explain.inner.analysed(analysis),
+            StatementKind::DeclareCursor(declare) => declare.inner = declare.inner.analysed(analysis),
             StatementKind::Copy(copy) => {
                 if let CopySubject::Query(query) = &mut copy.subject {
-                    **query = query.analysed(analysis)?;
+                    **query = query.analysed(analysis);
                 }
             }
-            StatementKind::CreateTableAs => statement.tree = Some(Arc::new(with_query(self, analysis)?)),
+            StatementKind::CreateTableAs => statement.tree = with_query(self, analysis.tree.as_ref()),
             _ => {
                 statement.tree = Some(analysis.tree.clone());
                 if let Some(text) = &analysis.text {
@@ -187,25 +199,40 @@ impl Statement {
                 }
             }
         }
-        Ok(statement)
+        statement
+    }
+
+    /// The same with another tree of the query or change of rows in it.
+    pub(crate) fn with_query_tree(&self, tree: NodeEnum) -> Self {
+        let mut statement = self.clone();
+        match &mut statement.kind {
+            StatementKind::Explain(explain) => explain.inner = explain.inner.with_query_tree(tree),
+            StatementKind::DeclareCursor(declare) => declare.inner = declare.inner.with_query_tree(tree),
+            StatementKind::Copy(copy) => {
+                if let CopySubject::Query(query) = &mut copy.subject {
+                    **query = query.with_query_tree(tree);
+                }
+            }
+            StatementKind::CreateTableAs => statement.tree = with_query(self, &tree),
+            _ => statement.tree = Some(Arc::new(tree)),
+        }
+        statement
     }
 }
 
-/// CREATE TABLE AS, or SELECT INTO, of the analysed query.
-fn with_query(statement: &Statement, analysis: &Analysis) -> Result<NodeEnum> {
-    let not_a_query = || PgError::internal("CREATE TABLE AS without a query");
-    match statement.node() {
-        Some(NodeEnum::CreateTableAsStmt(create)) => {
+/// CREATE TABLE AS, or SELECT INTO, of another query.
+fn with_query(statement: &Statement, query: &NodeEnum) -> Option<Arc<NodeEnum>> {
+    match (statement.tree.as_deref(), query) {
+        (Some(NodeEnum::CreateTableAsStmt(create)), query) => {
             let mut create = create.clone();
-            create.query = Some(Box::new(tree::node(analysis.tree.as_ref().clone())));
-            Ok(NodeEnum::CreateTableAsStmt(create))
+            create.query = Some(Box::new(tree::node(query.clone())));
+            Some(Arc::new(NodeEnum::CreateTableAsStmt(create)))
         }
-        Some(NodeEnum::SelectStmt(select)) => {
-            let NodeEnum::SelectStmt(query) = analysis.tree.as_ref() else { return Err(not_a_query()) };
+        (Some(NodeEnum::SelectStmt(select)), NodeEnum::SelectStmt(query)) => {
             let into_clause = select.into_clause.clone();
-            Ok(NodeEnum::SelectStmt(Box::new(SelectStmt { into_clause, ..query.as_ref().clone() })))
+            Some(Arc::new(NodeEnum::SelectStmt(Box::new(SelectStmt { into_clause, ..query.as_ref().clone() }))))
         }
-        _ => Err(not_a_query()),
+        _ => statement.tree.clone(),
     }
 }
 
@@ -273,8 +300,9 @@ fn is_unknown(cast: &TypeCast) -> bool {
     name == Some("unknown") && matches!(cast.arg.as_deref().and_then(|a| a.node.as_ref()), Some(NodeEnum::AConst(_)))
 }
 
-/// PostgreSQL does not run a WITH query that nothing reads: neither may a plan.
-fn leave_out_unread_parts(whole: &mut Node) -> Result<()> {
+/// PostgreSQL does not run a WITH query that nothing reads: neither may a plan. Was there one?
+fn leave_out_unread_parts(whole: &mut Node) -> Result<bool> {
+    let mut is_shorter = false;
     loop {
         let read = readings(whole)?;
         let mut removed = false;
@@ -294,8 +322,9 @@ fn leave_out_unread_parts(whole: &mut Node) -> Result<()> {
             Ok(true)
         })?;
         if !removed {
-            return Ok(());
+            return Ok(is_shorter);
         }
+        is_shorter = true;
     }
 }
 

@@ -1,0 +1,65 @@
+//! Rows as a whole, as PostgreSQL prints them: `t.*::s.t`. Where the table's rows are brought to another place, they are of
+//! another type there, so the row is made of its columns:
+//!
+//! ```text
+//! t.*::s.t   → CASE WHEN t.* IS DISTINCT FROM NULL THEN ROW(t.a, t.b)::s.t END
+//! ```
+//!
+//! The test tells a row that an outer join left out, which is NULL, from a row of NULLs (`transformAExprDistinct` of
+//! parse_expr.c).
+
+use pg_query::protobuf::{TypeCast, TypeName};
+use pg_query::{Node, NodeEnum};
+use pgerror::Result;
+
+use crate::context::Context;
+use crate::parse::Statement;
+use crate::tree::{self, Walk};
+
+/// The statement with such rows made of their columns; `None` if there are none.
+pub(crate) fn of_columns(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Statement>> {
+    if !ctx.analysis.is_some_and(|analysis| analysis.has_whole_rows()) {
+        return Ok(None);
+    }
+    let Some(tree) = statement.query_tree() else { return Ok(None) };
+    let mut whole = tree::node(tree.clone());
+    whole.rewrite(&mut |node| {
+        let made = match &node.node {
+            Some(NodeEnum::TypeCast(cast)) => row_of_columns(ctx, cast)?,
+            _ => None,
+        };
+        match made {
+            Some(made) => {
+                *node = made;
+                Ok(false)
+            }
+            None => Ok(true),
+        }
+    })?;
+    Ok(whole.node.map(|tree| statement.with_query_tree(tree)))
+}
+
+/// The alias of `alias.*` in a cast, and the cast's type.
+pub(crate) fn whole_row(cast: &TypeCast) -> Option<(&str, &TypeName)> {
+    let Some(NodeEnum::ColumnRef(column)) = cast.arg.as_deref()?.node.as_ref() else { return None };
+    match column.fields.as_slice() {
+        [alias, Node { node: Some(NodeEnum::AStar(_)) }] => Some((tree::text_of(alias)?, cast.type_name.as_ref()?)),
+        _ => None,
+    }
+}
+
+fn row_of_columns(ctx: &Context<'_>, cast: &TypeCast) -> Result<Option<Node>> {
+    let Some((alias, of)) = whole_row(cast) else { return Ok(None) };
+    let [schema, name] = of.names.as_slice() else { return Ok(None) };
+    let (Some(schema), Some(name)) = (tree::text_of(schema), tree::text_of(name)) else { return Ok(None) };
+    let Some(relation) = ctx.catalog.relation(schema, name) else { return Ok(None) };
+    let alias = catalog::quote_identifier(alias);
+    let column = |column: &catalog::Column| format!("{alias}.{}", catalog::quote_identifier(&column.name));
+    let columns: Vec<String> = relation.columns.iter().map(column).collect();
+    let row = format!(
+        "CASE WHEN {alias}.* IS DISTINCT FROM NULL THEN CAST(ROW({}) AS {}) END",
+        columns.join(", "),
+        relation.qualified_name()
+    );
+    tree::parse_expression(&row).map(Some)
+}
