@@ -14,8 +14,10 @@ use crate::cancel::Registry;
 use crate::cores::Cores;
 use crate::estimates::Estimates;
 use crate::load::{self, Loaded};
+use crate::login::Logins;
 use crate::pool::{Address, Identity, Link, Pool};
 use crate::quick::TemplateCache;
+use crate::search_path::SearchPaths;
 use crate::settings::Settings;
 
 /// Longest wait for a DDL statement of another session to be settled.
@@ -44,6 +46,8 @@ pub struct Context {
     doubts: Vec<AtomicU64>,
     types: Mutex<(u64, HashMap<NodeId, Arc<TypeMap>>)>,
     pub(crate) templates: TemplateCache,
+    pub(crate) logins: Logins,
+    pub(crate) search_paths: SearchPaths,
     pub(crate) estimates: Estimates,
     pub(crate) cores: Arc<Cores>,
     capture_token: tokio::sync::OnceCell<Bytes>,
@@ -80,6 +84,8 @@ impl Context {
             own_versions: AtomicU64::new(OWN_VERSIONS_FIRST),
             types: Mutex::default(),
             templates: TemplateCache::default(),
+            logins: Logins::default(),
+            search_paths: SearchPaths::default(),
             estimates: Estimates::default(),
             cores: Arc::default(),
             capture_token: Default::default(),
@@ -190,10 +196,9 @@ impl Context {
         connect_options(&self.datanodes, identity)
     }
 
-    /// A link of the service user with a server's own settings: the session that used it last may have been one of the same
-    /// user with a role or a timeout of its own.
+    /// A link of the service user with a server's own settings.
     pub(crate) async fn service_link(&self, node: NodeId) -> Result<Link> {
-        let mut link = self.pool.checkout(node, &self.address(node)?, &self.service).await?;
+        let mut link = self.pool.checkout_for_service(node, &self.address(node)?, &self.service).await?;
         if link.applied_settings != 0 {
             link.connection.execute(&Settings::default().replay()).await?;
             link.applied_settings = 0;

@@ -10,6 +10,7 @@
 //!                                ├─ with/    WITH items that change rows
 //!                                └─ ddl/     distribution of new tables, what DDL does to the catalog
 //! text ── references ──> names that may be variables, for who runs a function's body statement by statement
+//! text ── leavings ──> what the backends may hold afterwards
 //! text ── template ──> the same plan as that of an earlier statement that differs in its constants only
 //! ```
 //!
@@ -33,6 +34,7 @@ mod display;
 mod dml;
 mod functions;
 mod inline;
+mod leavings;
 mod new_row;
 pub mod parse;
 mod plan;
@@ -55,6 +57,7 @@ use pgerror::{PgError, Result, SqlState};
 
 pub use bodies::sql_statements;
 pub use clock::{at_one_moment, may_read_clock};
+pub use leavings::leavings;
 pub use parse::{Statement, StatementKind, parse, parse_for_dump};
 pub use plan::*;
 pub use references::{Place, Reference, References, names_in_from, references};
