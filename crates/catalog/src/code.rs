@@ -1,5 +1,6 @@
 //! Functions of the user's that a datanode calls by itself when it reads or changes the rows of a table, and what policies read.
 
+use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
 use pgerror::PgError;
@@ -55,5 +56,49 @@ impl Captured {
     /// BEFORE.
     pub fn is_before(&self) -> bool {
         self.kind & 2 != 0
+    }
+}
+
+/// What a backend may hold after it has run a piece of code, for as long as its session lasts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Leavings {
+    /// Values of sequences, and what else the home node's backend keeps for PostgreSQL's own functions and tells nobody.
+    pub at_home: bool,
+    /// The same wherever the code runs: what a language or a library keeps.
+    pub hidden: bool,
+    /// Temporary objects, locks, cursors, prepared statements, channels, the role: PostgreSQL tells which.
+    pub told: bool,
+    /// Settings of these names.
+    pub settings: BTreeSet<String>,
+    /// Settings of any name.
+    pub any_setting: bool,
+    /// It may notify.
+    pub notifies: bool,
+}
+
+impl Leavings {
+    /// Those of code that nobody can read.
+    pub fn anything() -> Self {
+        Self { at_home: true, hidden: true, any_setting: true, notifies: true, ..Self::told() }
+    }
+
+    /// What PostgreSQL can be asked about.
+    pub fn told() -> Self {
+        Self { told: true, ..Self::default() }
+    }
+
+    /// Is the backend as it was before?
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Both.
+    pub fn add(&mut self, other: &Self) {
+        self.at_home |= other.at_home;
+        self.hidden |= other.hidden;
+        self.told |= other.told;
+        self.settings.extend(other.settings.iter().cloned());
+        self.any_setting |= other.any_setting;
+        self.notifies |= other.notifies;
     }
 }

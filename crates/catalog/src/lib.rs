@@ -9,7 +9,7 @@
 //! exist for the planner.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use placement::{BucketMap, KeyType};
 
@@ -18,7 +18,7 @@ mod code;
 mod distribution;
 mod rule;
 pub use builder::Builder;
-pub use code::{Captured, Code, Verdict};
+pub use code::{Captured, Code, Leavings, Verdict};
 pub use distribution::{Distribution, KeyColumn, MapId};
 pub use rule::{Rule, RuleEvent, RuleState};
 
@@ -215,6 +215,10 @@ pub struct Function {
     pub definition: String,
     /// Of an aggregate: the user-defined functions that it is made of.
     pub parts: Vec<Oid>,
+    /// PARALLEL SAFE: by its author's word it touches nothing that belongs to the session.
+    pub is_parallel_safe: bool,
+    /// What the planner found.
+    pub leavings: OnceLock<Leavings>,
 }
 
 /// A user-defined type.
@@ -252,6 +256,9 @@ pub struct Catalog {
     defers_constraints: bool,
     captures: bool,
     has_rules: bool,
+    session_functions: HashMap<String, char>,
+    unnamed_functions: HashSet<Oid>,
+    unnamed_leavings: OnceLock<Leavings>,
 }
 
 impl Catalog {
@@ -393,6 +400,29 @@ impl Catalog {
     /// Has any table or view a rule?
     pub fn has_rules(&self) -> bool {
         self.has_rules
+    }
+
+    /// Of PostgreSQL's own volatile function of this name, if it touches what belongs to the session: `pg_proc.proparallel`,
+    /// `u`nsafe or `r`estricted.
+    pub fn session_function(&self, name: &str) -> Option<char> {
+        self.session_functions.get(name).copied()
+    }
+
+    /// User functions that a statement may call without naming them or a table: those of operators, casts, types and operator
+    /// classes.
+    pub fn unnamed_functions(&self) -> &HashSet<Oid> {
+        &self.unnamed_functions
+    }
+
+    /// What these leave: found by `find` when it is asked for first.
+    pub fn unnamed_leavings(&self, find: impl FnOnce() -> Leavings) -> &Leavings {
+        self.unnamed_leavings.get_or_init(find)
+    }
+
+    /// Relations of this name, in any schema.
+    pub fn relations_named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Arc<Relation>> {
+        let oids = self.by_name.values().filter_map(move |names| names.get(name));
+        oids.filter_map(|oid| self.relations.get(oid))
     }
 
     /// Is this relation's name one of `pg_catalog` too?

@@ -252,6 +252,7 @@ impl Client {
             self.session.release();
             self.session.give_up_locks().await;
         }
+        self.ask_left().await;
         self.send_notices();
     }
 
@@ -265,8 +266,18 @@ impl Client {
         pgproto::frame::put_frame(self.writer.buffer(), frame.tag, |out| out.extend_from_slice(&frame.body));
     }
 
+    /// Whatever the statement has left in the backends is seen to. If that fails, they are closed: of the statement there is
+    /// nothing to say any more.
+    async fn ask_left(&mut self) {
+        if let Err(error) = self.session.ask_left().await {
+            self.session.fail();
+            self.session.notice(&PgError::with_severity("WARNING", error.code(), error.message().into_owned()));
+        }
+    }
+
     /// To be called before ReadyForQuery: what others have notified meanwhile, and the session itself.
     pub(crate) async fn deliver_notifications(&mut self) -> Result<()> {
+        self.ask_left().await;
         for frame in self.session.notifications().await? {
             self.send_frame(&frame);
         }

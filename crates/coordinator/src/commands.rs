@@ -70,9 +70,7 @@ impl Client {
             }
             StatementKind::Set(set) => self.set(set, statement).await?,
             StatementKind::Show { name } => self.show(name, statement, call).await?,
-            StatementKind::Select | StatementKind::Insert | StatementKind::Update | StatementKind::Delete
-                if statement.sql.to_ascii_lowercase().contains("set_config") =>
-            {
+            StatementKind::Select | StatementKind::Insert | StatementKind::Update | StatementKind::Delete => {
                 return self.set_config(statement, call).await;
             }
             StatementKind::Constraints => {

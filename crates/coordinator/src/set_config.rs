@@ -1,7 +1,8 @@
 //! `set_config()`: a SET in another form, which must reach all nodes.
 //!
-//! The query runs on the home node, for the client. What it set there is then set like by SET: the session remembers it, and
-//! every other node hears of it before its next statement.
+//! A SELECT that only sets runs on the home node, for the client. What it set there is then set like by SET: the session
+//! remembers it, and every other node hears of it before its next statement. Any other statement is planned like all, and the
+//! backend is asked afterwards what it has set.
 
 use executor::{Call, Completion, STATEMENT_TIMEOUT, Spool, own_setting_name};
 use pgerror::{PgError, Result};
@@ -24,14 +25,19 @@ impl Client {
         let settings = match planner::setting_calls(statement)? {
             SettingCalls::None => return Ok(None),
             SettingCalls::Listed(arguments) => self.settings_of(&arguments, call).await?,
-            SettingCalls::Hidden => {
-                return Err(PgError::unsupported("set_config() other than in the select list of a SELECT of its own")
-                    .hint("Use SET, or SELECT set_config(…) without tables."));
+            // The backend is asked afterwards.
+            SettingCalls::Hidden(Some(names)) => {
+                names.iter().try_for_each(|name| refuse_own(name))?;
+                return Ok(None);
+            }
+            SettingCalls::Hidden(None) => {
+                return Err(PgError::unsupported(
+                    "set_config() of a computed name other than in the select list of a SELECT of its own",
+                )
+                .hint("Write the setting's name as a constant, or SELECT set_config(…) without tables."));
             }
         };
-        if let Some(own) = settings.iter().find(|setting| own_setting_name(&setting.name).is_some()) {
-            return Err(PgError::unsupported(format!("set_config() of {}", own.name)).hint("Use SET."));
-        }
+        settings.iter().try_for_each(|setting| refuse_own(&setting.name))?;
         let completion = self.forward_home(&statement.sql, call).await?;
         for setting in &settings {
             self.remember(setting).await?;
@@ -66,6 +72,14 @@ impl Client {
             self.session.statement_timeout_changed(setting.is_local).await?;
         }
         Ok(())
+    }
+}
+
+/// No node knows those that the coordinator obeys itself.
+fn refuse_own(name: &str) -> Result<()> {
+    match own_setting_name(name) {
+        Some(own) => Err(PgError::unsupported(format!("set_config() of {own}")).hint("Use SET.")),
+        None => Ok(()),
     }
 }
 

@@ -177,12 +177,6 @@ async fn authenticate(
     };
     let (settings, own) = initial_settings(parameters)?;
     let mut session = Session::new(shared.context.clone(), Identity { user, database, secret }, settings);
-    if parameters
-        .iter()
-        .any(|(name, value)| name == "search_path" || (name == "options" && value.contains("search_path")))
-    {
-        session.search_path_changed();
-    }
     let reported = session.start().await?;
     for (name, sql) in own {
         session.set_own(name, &sql, false).await?;

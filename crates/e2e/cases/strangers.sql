@@ -66,7 +66,6 @@ SELECT id, current_setting('my.a') FROM hist WHERE id < 3 ORDER BY id;
 COMMIT;
 SELECT current_setting('my.a'), current_setting('my.b');
 INSERT INTO acc VALUES (900, 'called set_config()', 0) RETURNING owner;
--- refused
 SELECT set_config('my.a', owner, false) FROM acc WHERE id = 3;
 -- A temporary table takes the rows of a distributed one.
 CREATE TABLE seen (k int, v text, n int) /*dist: hash(k) | hash(n) | replication | roundrobin*/;

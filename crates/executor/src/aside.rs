@@ -47,6 +47,10 @@ impl Session {
 
     /// Undoes [`Session::put_aside`].
     pub(crate) fn resume(&mut self, aside: Aside) {
+        // Those that were not let go of: nobody will ask what is left in them.
+        for (node, held) in std::mem::take(&mut self.held) {
+            self.give_back(node, held);
+        }
         *self.settings_mut() = aside.settings;
         self.block = Some(aside.block);
         self.cancel.wake(&aside.held);

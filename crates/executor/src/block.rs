@@ -35,6 +35,7 @@ impl Session {
             catalog: None,
             schema_changed: false,
             names_changed: false,
+            path_changed: false,
             failed: false,
             is_torn: false,
             constraints_set: false,

@@ -209,6 +209,7 @@ impl Session {
     /// To be called before each statement: whatever was to stop was an earlier one.
     pub fn statement_begins(&mut self) {
         self.forget_plan();
+        self.leaves = Default::default();
         self.cancel.statement_begins(self.statement_timeout());
     }
 

@@ -141,6 +141,10 @@ impl Session {
     /// The rows of RETURNING.
     async fn keep_returned(&mut self, keep: &Kept, plan: &Plan, call: &Call) -> Result<Completion> {
         let described = self.describe_kept(&keep.sql, call).await?;
+        if !described.binary {
+            let types = described.columns.iter().map(|column| column.type_oid);
+            self.require_plain_text("RETURNING of values of your own types in WITH", types).await?;
+        }
         let mut spool = Spool::of(self.work_mem());
         let call = call.with_formats(vec![i16::from(described.binary)]);
         let completion = self.run_step(plan, &call, &mut Output::spool(&mut spool)).await?;

@@ -15,8 +15,10 @@ use crate::cancel::Registry;
 use crate::cores::Cores;
 use crate::estimates::Estimates;
 use crate::load::{self, Loaded};
+use crate::login::Logins;
 use crate::pool::{Address, Identity, Link, Pool};
 use crate::quick::TemplateCache;
+use crate::search_path::SearchPaths;
 use crate::settings::Settings;
 
 /// Longest wait for a DDL statement of another session to be settled.
@@ -47,6 +49,8 @@ pub struct Context {
     pub(crate) templates: TemplateCache,
     pub(crate) analyses: Analyses,
     pub(crate) builtin_types: tokio::sync::OnceCell<HashMap<Oid, String>>,
+    pub(crate) logins: Logins,
+    pub(crate) search_paths: SearchPaths,
     pub(crate) estimates: Estimates,
     pub(crate) cores: Arc<Cores>,
     capture_token: tokio::sync::OnceCell<Bytes>,
@@ -85,6 +89,8 @@ impl Context {
             templates: TemplateCache::default(),
             analyses: Analyses::default(),
             builtin_types: Default::default(),
+            logins: Logins::default(),
+            search_paths: SearchPaths::default(),
             estimates: Estimates::default(),
             cores: Arc::default(),
             capture_token: Default::default(),
@@ -195,10 +201,9 @@ impl Context {
         connect_options(&self.datanodes, identity)
     }
 
-    /// A link of the service user with a server's own settings: the session that used it last may have been one of the same
-    /// user with a role or a timeout of its own.
+    /// A link of the service user with a server's own settings.
     pub(crate) async fn service_link(&self, node: NodeId) -> Result<Link> {
-        let mut link = self.pool.checkout(node, &self.address(node)?, &self.service).await?;
+        let mut link = self.pool.checkout_for_service(node, &self.address(node)?, &self.service).await?;
         if link.applied_settings != 0 {
             link.connection.execute(&Settings::default().replay()).await?;
             link.applied_settings = 0;

@@ -23,6 +23,10 @@ impl Session {
         let link = &self.link(self.home)?.link;
         (self.server_isolation, self.server_timeout) = (link.isolation, link.statement_timeout);
         self.note_default_read_only();
+        self.note_defaults().await?;
+        if let Some(loaded) = self.context.current_catalog() {
+            self.search_path(&loaded.catalog).await?;
+        }
         if self.settings().has(STATEMENT_TIMEOUT) {
             self.statement_timeout_changed(false).await?;
         }
@@ -84,10 +88,7 @@ impl Session {
 
     /// After a committed block: links carry the session's new settings already.
     pub(crate) fn settings_committed(&mut self) {
-        let fingerprint = self.settings.fingerprint();
-        for held in self.held.values_mut().filter(|held| held.begun) {
-            held.link.applied_settings = fingerprint;
-        }
+        self.begun().into_iter().for_each(|node| self.has_settings(node));
     }
 
     /// After a rolled back block: settings go back to where they were.
@@ -98,7 +99,7 @@ impl Session {
     }
 
     /// SHOW takes no snapshot.
-    async fn default_isolation_may_have_changed(&mut self, setting: &str) -> Result<()> {
+    pub(crate) async fn default_isolation_may_have_changed(&mut self, setting: &str) -> Result<()> {
         if setting.contains("transaction_isolation") || setting.starts_with("session characteristics") {
             let level = self.show_isolation("default_transaction_isolation").await?;
             self.settings_mut().set_default_isolation(level);
@@ -140,7 +141,7 @@ impl Session {
     }
 
     /// What the home node's backend reports.
-    fn note_default_read_only(&mut self) {
+    pub(crate) fn note_default_read_only(&mut self) {
         let home = self.held.get(&self.home).map(|held| held.link.connection.parameters());
         let value = home.and_then(|parameters| parameters.get("default_transaction_read_only"));
         if let Some(read_only) = value.map(|value| value == "on") {
@@ -165,8 +166,7 @@ impl Session {
         change(self.settings_mut());
         self.note_default_read_only();
         if mode == Mode::Autocommit {
-            let fingerprint = self.settings_mut().fingerprint();
-            self.link(self.home)?.link.applied_settings = fingerprint;
+            self.has_settings(self.home);
         }
         Ok(())
     }
@@ -229,6 +229,7 @@ impl Session {
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
+        self.note_leavings_of(sql);
         let result = self.scatter(self.mode(), vec![(node, sql.to_owned())], call, output).await;
         self.release();
         result
@@ -351,6 +352,9 @@ impl Session {
         let names = self.names_of_types(types).await?;
         let values = expressions.iter().zip(&names).map(|(expression, name)| format!("({expression})::{name}"));
         let sql = format!("SELECT {}", values.collect::<Vec<_>>().join(", "));
+        self.note_leavings_of(&sql);
+        self.hold_to_ask(self.home).await?;
+        self.mark_left(self.home);
         let rows = self.rows_on(self.home, &sql).await?;
         self.release();
         rows.into_iter().next().ok_or_else(|| PgError::internal("the arguments gave no row"))

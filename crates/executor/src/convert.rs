@@ -16,9 +16,11 @@ use pgproto::backend;
 use crate::call::{Call, Event, Parameters};
 use crate::context::Context;
 use crate::held::Held;
+use crate::login::Login;
 use crate::output::frame_bodies;
 use crate::pool::Identity;
 use crate::session::Session;
+use crate::settings::Settings;
 
 const CSTRING_OID: u32 = 2275;
 
@@ -27,7 +29,9 @@ pub(crate) struct Converter {
     context: Arc<Context>,
     identity: Identity,
     node: NodeId,
-    settings: String,
+    login: Arc<Login>,
+    settings: Settings,
+    encoding: Option<String>,
     held: Option<Held>,
     input_functions: HashMap<u32, InputFunction>,
 }
@@ -43,15 +47,13 @@ struct InputFunction {
 
 impl Converter {
     pub(crate) fn new(session: &Session, encoding: Option<&str>) -> Self {
-        let mut settings = session.settings().replay();
-        if let Some(encoding) = encoding {
-            settings.push_str(&format!("; SET client_encoding TO {}", catalog::quote_literal(encoding)));
-        }
         Self {
             context: session.context.clone(),
             identity: session.identity.clone(),
             node: session.home,
-            settings,
+            login: session.login.clone().unwrap_or_default(),
+            settings: session.settings().clone(),
+            encoding: encoding.map(str::to_owned),
             held: None,
             input_functions: HashMap::new(),
         }
@@ -170,9 +172,13 @@ impl Converter {
         let held = match self.held.take() {
             Some(held) if !held.link.connection.is_broken() => held,
             _ => {
-                let address = self.context.address(self.node)?;
-                let mut link = self.context.pool.checkout(self.node, &address, &self.identity).await?;
-                link.connection.execute(&self.settings).await?;
+                let mut link = self.context.link_for(self.node, &self.identity, &self.login).await?;
+                let first = self.login.commands_on(&link.login);
+                link.connection.execute(&self.settings.replay_after(&first)).await?;
+                if let Some(encoding) = &self.encoding {
+                    let encoding = catalog::quote_literal(encoding);
+                    link.connection.execute(&format!("SET client_encoding TO {encoding}")).await?;
+                }
                 // Not the settings of any session: whoever gets this link next sets its own.
                 link.applied_settings = u64::MAX;
                 Held::new(link)

@@ -55,7 +55,6 @@ impl Session {
     ) -> Result<u64> {
         let version = self.catalog().await?.catalog.server_version();
         datanode_can_ignore(options, version)?;
-        self.keep_sequence_state(&stage.create_sql);
         if options.freeze {
             self.check_freeze(plan, &mut source).await?;
         }

@@ -189,6 +189,7 @@ impl Session {
         now: Option<&str>,
     ) -> Result<Plan> {
         let loaded = self.catalog().await?;
+        self.note_leavings(statement, &loaded.catalog);
         let search_path = self.search_path(&loaded.catalog).await?;
         let temporary = self.temp_relations().await?;
         self.basis = Some(match temporary.views.is_empty() {
@@ -281,30 +282,6 @@ impl Session {
             self.fail();
         }
         result
-    }
-
-    /// Schemas that unqualified names are looked up in, as the home node sees them.
-    async fn search_path(&mut self, catalog: &catalog::Catalog) -> Result<Vec<String>> {
-        if let Some(path) = &self.search_path {
-            return Ok(path.clone());
-        }
-        if !self.search_path_was_set {
-            return Ok(self.default_search_path(catalog).map(str::to_owned).collect());
-        }
-        let rows = self.rows_on(self.home, "SELECT pg_catalog.unnest(pg_catalog.current_schemas(false))").await?;
-        let path: Vec<String> = rows
-            .into_iter()
-            .filter_map(|row| row.into_iter().next().flatten())
-            .map(|name| String::from_utf8_lossy(&name).into_owned())
-            .filter(|name| !name.starts_with("pg_temp") && name != "pg_catalog")
-            .collect();
-        self.search_path = Some(path.clone());
-        Ok(path)
-    }
-
-    /// `"$user", public` without asking anyone.
-    pub(crate) fn default_search_path<'a>(&'a self, catalog: &'a catalog::Catalog) -> impl Iterator<Item = &'a str> {
-        [self.identity.user.as_str(), "public"].into_iter().filter(|schema| catalog.has_schema(schema))
     }
 
     /// The role the session acts as and whether it may read or write files of the server.

@@ -19,6 +19,7 @@ use planner::{Dag, Exchange, Plan, Route};
 
 use crate::aside::Aside;
 use crate::call::{Call, Event};
+use crate::fixed_text::{restore, travelling};
 use crate::gather::{BINARY_HEADER, BINARY_TRAILER, FRAME_BYTES, Moved, text_line, without_position};
 use crate::held::Held;
 use crate::load::travels_in_binary;
@@ -79,8 +80,9 @@ impl Session {
         let row_call = call.with_formats(vec![i16::from(binary)]);
         // Bounds are those of binary forms.
         let first = if binary { first_batch(&columns) } else { FIRST_BATCH_ROWS };
+        let sent = travelling(&sql, binary);
         for node in &sources {
-            open_portal(self.link(*node)?, &sql, &types, &row_call, first);
+            open_portal(self.link(*node)?, &sent, &types, &row_call, first);
         }
         // The sources work while the node that keeps its own part makes it.
         let made = self.finish_all(&dag.nodes).await?;
@@ -158,6 +160,7 @@ impl Session {
         let mut router = RowRouter::new(route, binary, self.spread).of_encoding(self.foreign_encoding());
         let (mut asked, mut batch_rows) = (None, to.first);
         let mut moved: Vec<Moved> = sources.iter().map(|node| Moved::nothing(*node)).collect();
+        let all_sources = sources.clone();
         loop {
             let (batches, open) = self.fetch(&sources, asked).await?;
             let mut parcels = Parcels::new(binary);
@@ -175,6 +178,9 @@ impl Session {
             };
             deliver(held, to, &parcels, open.is_empty()).await?;
             if open.is_empty() {
+                if !binary {
+                    self.broadcast(&all_sources, &restore()).await?;
+                }
                 return Ok(moved);
             }
             sources = open;

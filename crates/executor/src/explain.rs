@@ -156,7 +156,6 @@ impl Session {
     async fn account_of_change(&mut self, explain: &Explain, call: &Call) -> Result<Account> {
         let steps = self.steps(&without_analyze(explain), call).await?;
         let began = Instant::now();
-        self.keep_session_state(&explain.inner);
         let text_call = Call { result_formats: Vec::new(), describe: false, ..call.clone() };
         let done = Box::pin(self.dispatch(&explain.inner, &text_call, &mut Output::nowhere())).await;
         let tag = match done.map_err(without_position)? {

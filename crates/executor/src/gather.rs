@@ -19,6 +19,7 @@ use pgproto::frontend;
 use planner::{FinalSql, Gather, Input, Route};
 
 use crate::call::{Call, Event};
+use crate::fixed_text::{restore, travelling};
 use crate::held::Held;
 use crate::load::travels_in_binary;
 use crate::merged::give_up;
@@ -222,6 +223,7 @@ impl Session {
             return Ok((filled, Vec::new()));
         }
         let binary = filled.binary;
+        let sql = travelling(&input.sql, binary);
         let version = self.catalog_version;
         let remotes: Vec<NodeId> = input.nodes.iter().copied().filter(|node| *node != home).collect();
         if input.nodes.contains(&self.place(home)) {
@@ -231,7 +233,7 @@ impl Session {
             self.hold(*node, Mode::InBlock).await?;
             self.sight.touch(*node);
             let held = self.link(*node)?;
-            held.start(&input.sql, &call.with_formats(vec![i16::from(binary)]), version);
+            held.start(&sql, &call.with_formats(vec![i16::from(binary)]), version);
             held.flush().await?;
         }
 
@@ -315,6 +317,9 @@ impl Session {
         }
         self.put_back(sink);
         self.put_back(sources);
+        if result.is_ok() && !binary {
+            self.broadcast(remotes, &restore()).await?;
+        }
         result
     }
 

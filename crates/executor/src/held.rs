@@ -12,6 +12,7 @@
 
 use std::collections::VecDeque;
 
+use catalog::Leavings;
 use pgerror::{PgError, Result, SqlState};
 use pgproto::Connection;
 use pgproto::backend::tag;
@@ -94,6 +95,10 @@ pub(crate) struct Held {
     pub(crate) temp: bool,
     /// Temp tables of ours, that the user knows nothing of, are or were among them.
     pub(crate) gathered: bool,
+    /// What the statements since the backend was asked last may have left there: see the page of `left`.
+    pub(crate) left: Leavings,
+    /// Some of it may be settings that the other nodes of the block have not heard of.
+    pub(crate) asks_settings: bool,
     /// Parses whose success is not known yet, in order.
     pub(crate) parsing: VecDeque<StatementKey>,
     /// The error of the answer being read.
@@ -117,6 +122,8 @@ impl Held {
             asked_whether_wrote: false,
             temp: false,
             gathered: false,
+            left: Leavings::default(),
+            asks_settings: false,
             parsing: VecDeque::new(),
             failure: None,
             copying_out: false,

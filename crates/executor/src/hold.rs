@@ -20,7 +20,9 @@ impl Session {
         if mode == Mode::InBlock {
             self.enter_node(node).await?;
         }
-        self.ready(node, mode, Settling::First, extended).await
+        self.ready(node, mode, Settling::First, extended).await?;
+        self.mark_left(node);
+        Ok(())
     }
 
     /// [`Session::hold_for`] for a statement that looks at nothing but the row it brings. With BEGIN settling costs next to nothing.
@@ -39,7 +41,9 @@ impl Session {
             Some(Isolation::ReadCommitted) => Settling::BeforeCommit,
             _ => Settling::First,
         };
-        self.ready(node, Mode::InBlock, settling, extended).await
+        self.ready(node, Mode::InBlock, settling, extended).await?;
+        self.mark_left(node);
+        Ok(())
     }
 
     /// For what reads no rows of the user's: a SERIALIZABLE transaction may ask one node and run on another.
@@ -100,23 +104,39 @@ impl Session {
     /// A link to `node` that has the session's settings.
     async fn take_link(&mut self, node: NodeId) -> Result<()> {
         if !self.held.contains_key(&node) {
-            let address = self.context.address(self.place(node))?;
-            let checkout = self.context.pool.checkout(node, &address, &self.identity);
+            let login = self.login().await?;
+            let checkout = self.context.link_for(self.place(node), &self.identity, &login);
             let link = self.cancel.interrupt().or(checkout).await??;
             self.cancel.add(node, link.connection.cancel_key());
             self.held.insert(node, Held::new(link));
         }
+        // Inside a block SETs were sent to every link as they came; a link that joins gets the older ones first.
+        let settings = self.block.as_ref().map_or(&self.settings, |block| &block.settings_at_begin);
+        let fingerprint = settings.fingerprint();
         let Some(held) = self.held.get_mut(&node) else { return Err(PgError::internal("a held link is missing")) };
-        if !held.begun {
-            // Inside a block SETs were sent to every link as they came; a link that joins gets the older ones first.
-            let settings = self.block.as_ref().map_or(&self.settings, |block| &block.settings_at_begin);
-            let fingerprint = settings.fingerprint();
-            if held.link.applied_settings != fingerprint {
-                held.link.connection.execute(&settings.replay()).await?;
-                held.link.applied_settings = fingerprint;
-            }
+        if held.begun {
+            return Ok(());
+        }
+        let opened_under = held.link.login.clone();
+        let login = self.login.clone().unwrap_or_else(|| opened_under.clone());
+        let wanted = login.applied(fingerprint, &opened_under);
+        let is_foreign = held.link.left_by.is_some_and(|session| session != self.spread);
+        if held.link.applied_settings != wanted || is_foreign {
+            let settings = settings.replay_after(&login.commands_on(&opened_under));
+            let replay = if is_foreign { format!("DISCARD SEQUENCES; {settings}") } else { settings };
+            held.link.connection.execute(&replay).await?;
+            held.link.applied_settings = wanted;
+            held.link.left_by = held.link.left_by.filter(|_| !is_foreign);
         }
         Ok(())
+    }
+
+    /// Notes that the backend of a held link has the session's settings.
+    pub(crate) fn has_settings(&mut self, node: NodeId) {
+        let fingerprint = self.settings.fingerprint();
+        let Some(held) = self.held.get_mut(&node) else { return };
+        let login = self.login.as_ref().unwrap_or(&held.link.login);
+        held.link.applied_settings = login.applied(fingerprint, &held.link.login);
     }
 
     /// Might the node show less than the session has seen? An open transaction that keeps its snapshot cannot be helped.

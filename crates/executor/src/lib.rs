@@ -15,8 +15,11 @@
 //!   tables on all nodes; [`staged`]: INSERT whose
 //!   rows PostgreSQL makes first; [`chain`]: data changes in WITH;
 //!   [`ddl`], [`redistribute`]; [`explain`]; [`copy_in`] from [`copy_input`], [`copy_out`].
+//! * [`fixed_text`]: rows that travel as text.
 //! * [`snapshot`]: which state of the nodes a statement sees; [`portals`]: the same inside a transaction that has written.
 //!   [`read_alone`]: the shortest way for a SELECT by itself, [`insert_alone`] for an INSERT … SELECT.
+//! * [`pool`]: links to datanodes; [`login`]: what a backend starts with; [`search_path`].
+//! * [`left`]: what statements leave in backends, and what becomes of it.
 //! * [`cancel`]: stopping a session from outside; its part in breaking deadlocks over several nodes.
 //! * [`listen`]: LISTEN and NOTIFY; [`firings`]: triggers that the coordinator is to run.
 //! * [`temp_names`]: what a session has in `pg_temp`.
@@ -57,15 +60,18 @@ mod estimates;
 mod exchange;
 mod explain;
 mod firings;
+mod fixed_text;
 mod gather;
 mod held;
 mod hold;
 mod insert_alone;
 mod insert_split;
 mod keeper;
+mod left;
 mod listen;
 mod load;
 mod locks;
+mod login;
 mod merged;
 mod output;
 mod own_settings;
@@ -78,6 +84,7 @@ mod readers;
 mod redistribute;
 mod returning;
 mod run;
+mod search_path;
 mod serializable;
 mod session;
 mod settings;

@@ -160,7 +160,15 @@ async fn read_all(connection: &mut Connection, own_version: Option<u64>) -> Resu
             is_public: flag(&row, 7)?,
             definition: optional(&row, 6)?.unwrap_or_default().to_owned(),
             parts: numbers(optional(&row, 8)?)?,
+            is_parallel_safe: flag(&row, 9)?,
+            leavings: Default::default(),
         });
+    }
+    for row in connection.query_rows(SESSION_FUNCTIONS).await? {
+        builder.session_function(text(&row, 0)?, letter(&row, 1)?);
+    }
+    for row in connection.query_rows(UNNAMED_FUNCTIONS).await? {
+        builder.unnamed_function(number(&row, 0)?);
     }
     for row in connection.query_rows(OPERATORS).await? {
         builder.operator(text(&row, 0)?, number(&row, 1)?);
@@ -454,9 +462,25 @@ const FUNCTIONS: &str = "SELECT p.oid, n.nspname, p.proname, l.lanname, p.provol
        THEN pg_get_functiondef(p.oid) END, \
      p.proacl IS NULL OR EXISTS (SELECT FROM aclexplode(p.proacl) a WHERE a.grantee = 0 AND a.privilege_type = 'EXECUTE'), \
      (SELECT array_agg(part) FROM pg_aggregate g, unnest(ARRAY[aggtransfn, aggfinalfn, aggcombinefn, aggserialfn, \
-       aggdeserialfn, aggmtransfn, aggminvtransfn, aggmfinalfn]::oid[]) part WHERE g.aggfnoid = p.oid AND part >= 16384) \
+       aggdeserialfn, aggmtransfn, aggminvtransfn, aggmfinalfn]::oid[]) part WHERE g.aggfnoid = p.oid AND part >= 16384), \
+     p.proparallel = 's' \
      FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang \
      WHERE p.oid >= 16384 AND n.nspname <> 'loxo'";
+
+/// PostgreSQL's own functions that touch what belongs to a session: sequences, settings, locks, large objects, …
+const SESSION_FUNCTIONS: &str = "SELECT DISTINCT proname, proparallel FROM pg_proc \
+     WHERE oid < 16384 AND pronamespace = 'pg_catalog'::regnamespace AND provolatile = 'v' AND proparallel <> 's'";
+
+/// What uses a function and is neither another function nor a table's, nor runs in DDL alone: a statement may call it without a
+/// name that says so. Those in C are what types are made of; the parts of aggregates come with these.
+const UNNAMED_FUNCTIONS: &str = "SELECT DISTINCT d.refobjid FROM pg_depend d JOIN pg_proc p ON p.oid = d.refobjid \
+     JOIN pg_language l ON l.oid = p.prolang \
+     WHERE d.refclassid = 'pg_proc'::regclass AND d.refobjid >= 16384 AND l.lanname NOT IN ('c', 'internal') \
+     AND p.pronamespace <> 'loxo'::regnamespace \
+     AND d.classid NOT IN ('pg_proc'::regclass, 'pg_trigger'::regclass, 'pg_attrdef'::regclass, 'pg_policy'::regclass, \
+       'pg_rewrite'::regclass, 'pg_class'::regclass, 'pg_event_trigger'::regclass) \
+     AND NOT (d.classid = 'pg_constraint'::regclass AND EXISTS ( \
+       SELECT FROM pg_constraint c WHERE c.oid = d.objid AND c.conrelid <> 0))";
 
 /// Operators whose function has a body that could read tables.
 const OPERATORS: &str = "SELECT o.oprname, p.oid FROM pg_operator o JOIN pg_proc p ON p.oid = o.oprcode \

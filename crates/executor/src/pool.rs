@@ -4,6 +4,9 @@
 //! more (no transaction, no temp table, no cursor). Links of one user and database are interchangeable: each remembers
 //! which session settings were applied to its backend, and [`crate::Session`] brings it to its own before use.
 //!
+//! A link is also known by the [`Login`] that it was opened under, and says whether its backend may hold something of the
+//! session that had it last ([`Link::left_by`]).
+//!
 //! Invariants: an idle link is settled, outside a transaction and alive as far as the socket tells; there are never more
 //! than [`Pool::connections_max`] links to a node, and who waits longer than [`CHECKOUT_TIMEOUT`] for one gets 53300.
 
@@ -15,9 +18,10 @@ use bytes::Bytes;
 use catalog::NodeId;
 use pgerror::{PgError, Result, SqlState};
 use pgproto::{ConnectOptions, Connection, scram};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::held::Own;
+use crate::login::{Login, SERVICE};
 use crate::own_settings;
 use crate::snapshot::Isolation;
 
@@ -49,6 +53,22 @@ struct Key {
     address: (String, u16),
     user: String,
     database: String,
+    /// [`Login::stamp`].
+    login: u64,
+}
+
+/// The connections to one node.
+struct Limit {
+    permits: Arc<Semaphore>,
+    /// A link has become idle.
+    returned: Notify,
+}
+
+/// What [`Pool::place`] finds.
+pub(crate) enum Place {
+    Idle(Box<Link>),
+    /// A new connection may be opened.
+    Free(OwnedSemaphorePermit),
 }
 
 /// One connection to a datanode with what the session must know of its backend.
@@ -57,6 +77,10 @@ pub struct Link {
     pub connection: Connection,
     /// Which settings the backend has; 0 is a fresh backend.
     pub(crate) applied_settings: u64,
+    /// The session whose statements may have left settings or the values of sequences in the backend.
+    pub(crate) left_by: Option<usize>,
+    /// What the backend started with.
+    pub(crate) login: Arc<Login>,
     pub(crate) statements: StatementCache,
     /// Which doubts about the node ([`crate::Context`]) were settled on this connection; 0 if it never settled.
     pub(crate) settled_at: u64,
@@ -128,7 +152,7 @@ impl StatementCache {
 /// See the module's page.
 pub struct Pool {
     idle: Mutex<HashMap<Key, Vec<Link>>>,
-    limits: Mutex<HashMap<(String, u16), Arc<Semaphore>>>,
+    limits: Mutex<HashMap<(String, u16), Arc<Limit>>>,
     connections_max: usize,
 }
 
@@ -143,19 +167,75 @@ impl Pool {
         self.connections_max
     }
 
-    /// An idle connection, or a new one.
-    pub async fn checkout(&self, node: NodeId, address: &Address, identity: &Identity) -> Result<Link> {
-        let key = Key {
-            address: (address.host.clone(), address.port),
-            user: identity.user.clone(),
-            database: identity.database.clone(),
-        };
-        while let Some(mut link) = self.pop(&key) {
-            if link.connection.looks_alive() {
-                return Ok(link);
+    /// A connection for the coordinator's own needs.
+    pub(crate) async fn checkout_for_service(
+        &self,
+        node: NodeId,
+        address: &Address,
+        identity: &Identity,
+    ) -> Result<Link> {
+        match self.place(node, address, identity, SERVICE).await? {
+            Place::Idle(link) => Ok(*link),
+            Place::Free(permit) => self.open(address, identity, Arc::default(), permit).await,
+        }
+    }
+
+    /// An idle connection that was opened under this login, or the right to open one.
+    pub(crate) async fn place(
+        &self,
+        node: NodeId,
+        address: &Address,
+        identity: &Identity,
+        login: u64,
+    ) -> Result<Place> {
+        let key = Key::new(address, identity, login);
+        let found = tokio::time::timeout(CHECKOUT_TIMEOUT, self.wait_for_place(&key)).await;
+        found.map_err(|_| {
+            PgError::new(
+                SqlState::TOO_MANY_CONNECTIONS,
+                format!("all {} connections to datanode {} are in use", self.connections_max, node.0),
+            )
+            .hint("Raise max_connections of the datanodes and pool_size of the coordinators, or use fewer clients.")
+        })
+    }
+
+    async fn wait_for_place(&self, key: &Key) -> Place {
+        let limit = self.limit(&key.address);
+        loop {
+            let returned = limit.returned.notified();
+            tokio::pin!(returned);
+            returned.as_mut().enable();
+            while let Some(mut link) = self.pop(key) {
+                if link.connection.looks_alive() {
+                    return Place::Idle(Box::new(link));
+                }
+            }
+            if let Ok(permit) = limit.permits.clone().try_acquire_owned() {
+                return Place::Free(permit);
+            }
+            // Idle links of other users count too: close one of them rather than wait.
+            if self.close_one_idle(&key.address) {
+                continue;
+            }
+            tokio::select! {
+                permit = limit.permits.clone().acquire_owned() => {
+                    if let Ok(permit) = permit {
+                        return Place::Free(permit);
+                    }
+                }
+                () = returned => {}
             }
         }
-        let permit = self.permit(node, &key).await?;
+    }
+
+    /// Opens a connection.
+    pub(crate) async fn open(
+        &self,
+        address: &Address,
+        identity: &Identity,
+        login: Arc<Login>,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<Link> {
         let options = ConnectOptions {
             host: address.host.clone(),
             port: address.port,
@@ -182,11 +262,13 @@ impl Pool {
         Ok(Link {
             connection,
             applied_settings: 0,
+            left_by: None,
             statements,
             settled_at: 0,
             isolation,
             statement_timeout,
-            key,
+            key: Key::new(address, identity, login.stamp),
+            login,
             _permit: permit,
         })
     }
@@ -194,7 +276,9 @@ impl Pool {
     /// Takes a link back; one that is not idle is closed.
     pub fn give_back(&self, link: Link) {
         if link.connection.is_idle() {
+            let limit = self.limit(&link.key.address);
             self.lock().entry(link.key.clone()).or_default().push(link);
+            limit.returned.notify_one();
         }
     }
 
@@ -211,30 +295,23 @@ impl Pool {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn permit(&self, node: NodeId, key: &Key) -> Result<OwnedSemaphorePermit> {
-        let limit = {
-            let mut limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
-            limits.entry(key.address.clone()).or_insert_with(|| Arc::new(Semaphore::new(self.connections_max))).clone()
-        };
-        if let Ok(permit) = limit.clone().try_acquire_owned() {
-            return Ok(permit);
-        }
-        // Idle links of other users count too: close one of them rather than wait.
-        self.close_one_idle(&key.address);
-        match tokio::time::timeout(CHECKOUT_TIMEOUT, limit.acquire_owned()).await {
-            Ok(Ok(permit)) => Ok(permit),
-            _ => Err(PgError::new(
-                SqlState::TOO_MANY_CONNECTIONS,
-                format!("all {} connections to datanode {} are in use", self.connections_max, node.0),
-            )
-            .hint("Raise max_connections of the datanodes and pool_size of the coordinators, or use fewer clients.")),
-        }
+    fn limit(&self, address: &(String, u16)) -> Arc<Limit> {
+        let mut limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || Limit { permits: Arc::new(Semaphore::new(self.connections_max)), returned: Notify::new() };
+        limits.entry(address.clone()).or_insert_with(|| Arc::new(new())).clone()
     }
 
-    fn close_one_idle(&self, address: &(String, u16)) {
+    fn close_one_idle(&self, address: &(String, u16)) -> bool {
         let mut idle = self.lock();
         let link = idle.iter_mut().filter(|(key, _)| &key.address == address).find_map(|(_, links)| links.pop());
         drop(idle);
-        drop(link);
+        link.is_some()
+    }
+}
+
+impl Key {
+    fn new(address: &Address, identity: &Identity, login: u64) -> Self {
+        let (user, database) = (identity.user.clone(), identity.database.clone());
+        Self { address: (address.host.clone(), address.port), user, database, login }
     }
 }

@@ -28,6 +28,7 @@ use planner::{FinalSql, Input, Scatter};
 use tokio::time::Instant;
 
 use crate::call::{Call, Parameters};
+use crate::fixed_text::travelling;
 use crate::gather::{Filled, without_position};
 use crate::held::{Held, Own};
 use crate::locks::Locks;
@@ -116,7 +117,8 @@ impl Session {
         let mut portals = Vec::with_capacity(inputs.len());
         for (number, input) in inputs.iter().enumerate() {
             let columns = self.describe_input(self.home, input, call).await?;
-            portals.push(Portal::new(number + 1, &input.nodes, &input.sql, vec![i16::from(columns.binary)]));
+            let sql = travelling(&input.sql, columns.binary);
+            portals.push(Portal::new(number + 1, &input.nodes, &sql, vec![i16::from(columns.binary)]));
             filled.push(columns);
         }
         self.open_beside("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE").await?;
@@ -173,7 +175,8 @@ impl Session {
         self.link(to)?.temp = true;
         let version = self.catalog_version;
         let beside = self.link(BESIDE)?;
-        beside.start(sql, &call.with_formats(vec![i16::from(described.binary)]), version);
+        let sql = travelling(sql, described.binary);
+        beside.start(&sql, &call.with_formats(vec![i16::from(described.binary)]), version);
         beside.flush().await?;
         // The pump goes to the sink: for this once that is the other one.
         self.sink = to;

@@ -175,12 +175,9 @@ impl Session {
             key.push(0);
             key.extend_from_slice(schema.as_bytes());
         };
-        match &self.search_path {
-            Some(path) => path.iter().for_each(|schema| put(schema)),
-            None if self.search_path_was_set => return false,
-            None => self.default_search_path(catalog).for_each(put),
-        }
-        true
+        let path = self.known_search_path(catalog);
+        path.iter().flat_map(|path| path.iter()).for_each(|schema| put(schema));
+        path.is_some()
     }
 
     /// The template for a shape that was met before, learned from this text of it if need be.
@@ -214,7 +211,7 @@ impl Session {
     async fn template_of(&mut self, lesson: &Lesson, call: &Call, catalog: &Catalog) -> Result<Option<Template>> {
         let statements = planner::parse(&lesson.sql)?;
         let [statement] = statements.as_slice() else { return Ok(None) };
-        let path = self.known_search_path(catalog);
+        let Some(path) = self.known_search_path(catalog) else { return Ok(None) };
         let parameters = parameter_facts(call, None);
         let facts = SessionFacts { search_path: &path, parameters: &parameters, ..self.bare_facts() };
         let Some(template) = Template::learn(&lesson.sql, &lesson.shape, catalog, &facts) else { return Ok(None) };
@@ -230,7 +227,7 @@ impl Session {
     /// Is this what the planner says? Debug builds ask it.
     fn must_be_planned_so(&self, plan: &Plan, sql: &str, parameters: &[Parameter<'_>], catalog: &Catalog) {
         if cfg!(debug_assertions) {
-            let path = self.known_search_path(catalog);
+            let path = self.known_search_path(catalog).unwrap_or_default();
             let facts = SessionFacts { search_path: &path, parameters, ..self.bare_facts() };
             let fresh = planner::parse(sql).and_then(|statements| planner::plan(&statements[0], catalog, &facts));
             assert!(fresh.as_ref().is_ok_and(|fresh| fresh.does_the_same(plan)), "{sql}: {plan:?}, not {fresh:?}");
@@ -283,13 +280,6 @@ impl Session {
             forward.sql.clone_from(&text.sql);
         }
         Some(Quick { plan, call, text, template })
-    }
-
-    fn known_search_path(&self, catalog: &Catalog) -> Vec<String> {
-        match &self.search_path {
-            Some(path) => path.clone(),
-            None => self.default_search_path(catalog).map(str::to_owned).collect(),
-        }
     }
 
     /// The facts of a session without temp tables but for search path and parameters.

@@ -23,6 +23,7 @@ use tokio::time::Instant;
 use crate::aside::{Aside, Read};
 use crate::call::Call;
 use crate::exchange::{FIRST_BATCH_ROWS, Target, locks_of, open_portal};
+use crate::fixed_text::{restore, travelling};
 use crate::gather::{Filled, copy_rows, without_position};
 use crate::held::Held;
 use crate::locks::Locks;
@@ -187,7 +188,8 @@ impl Session {
         for (number, shadow) in dag.shadows.iter().enumerate() {
             let filled = self.describe_input(self.home, shadow, call).await.map_err(without_position)?;
             let formats = vec![i16::from(filled.binary)];
-            shadows.push((Portal::new(number + 1, &shadow.nodes, &shadow.sql, formats), filled));
+            let sql = travelling(&shadow.sql, filled.binary);
+            shadows.push((Portal::new(number + 1, &shadow.nodes, &sql, formats), filled));
         }
         let portals: Vec<&Portal> = shadows.iter().map(|(portal, _)| portal).collect();
         self.parse_portals(&portals, call).await?;
@@ -319,9 +321,10 @@ impl Session {
         call: &Call,
     ) -> Result<u64> {
         let (sources, sql) = self.up_to_last(dag, ready, call).await?;
+        let sent = travelling(&sql, binary);
         for node in &sources {
             let held = self.link(*node)?;
-            open_portal(held, &sql, &call.declared_types(), call, FIRST_BATCH_ROWS);
+            open_portal(held, &sent, &call.declared_types(), call, FIRST_BATCH_ROWS);
             held.flush().await?;
         }
         let copy = if binary { copy_sql.to_owned() } else { copy_sql.replace("(FORMAT binary)", "(FORMAT text)") };
@@ -416,5 +419,9 @@ async fn copy_shadow(
         let _ = own.1.link.connection.cancel_key().send().await;
         let _ = own.1.finish().await;
     }
-    copied.map(|_| ())
+    copied?;
+    if !binary {
+        own.1.link.connection.execute(&restore()).await?;
+    }
+    Ok(())
 }

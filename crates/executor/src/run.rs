@@ -41,7 +41,7 @@ impl Completion {
 impl Session {
     /// Runs a planned statement and sends its rows to `output`. On an error the block, if one is open, has failed.
     pub async fn run(&mut self, plan: &Plan, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
-        self.keep_session_state(plan);
+        self.notified |= self.leaves.notifies;
         self.note_write(writes(plan));
         let result = match self.reach_for(plan).await {
             Ok(()) => Box::pin(self.dispatch(plan, call, output)).await,
@@ -50,50 +50,6 @@ impl Session {
         let result = self.conclude(result).await;
         self.note_outdated(result.as_ref().err(), output.is_untouched());
         result
-    }
-
-    /// The home node's backend remembers the last value of a sequence and holds advisory locks: after a statement with either
-    /// it stays with the session and ends with it, so that no other session finds what was left there.
-    pub(crate) fn keep_session_state(&mut self, plan: &Plan) {
-        match plan {
-            Plan::Forward(forward) => self.keep_sequence_state(&forward.sql),
-            Plan::Gather(gather) => self.keep_sequence_state(&gather.final_sql.text),
-            Plan::InsertStaged(insert) => {
-                self.keep_sequence_state(&insert.stage.create_sql);
-                self.keep_sequence_state(&insert.fill.text);
-            }
-            Plan::Change(change) => {
-                self.keep_sequence_state(&change.create_sql);
-                change.fills.iter().for_each(|fill| self.keep_sequence_state(&fill.text));
-            }
-            Plan::Chain(chain) => chain.steps.iter().for_each(|step| self.keep_session_state(&step.plan)),
-            // Nothing that the home node has to evaluate.
-            Plan::Dag(_)
-            | Plan::Scatter(_)
-            | Plan::Replicate(_)
-            | Plan::InsertSplit(_)
-            | Plan::CopyFrom(_)
-            | Plan::CopyHome(_)
-            | Plan::CopyTo(_)
-            | Plan::Explain(_)
-            | Plan::DeclareCursor(_)
-            | Plan::Ddl(_)
-            | Plan::Redistribute(_)
-            | Plan::Cluster(_)
-            | Plan::Routine(_)
-            | Plan::Session => {}
-        }
-    }
-
-    /// See [`Session::keep_session_state`]; for a text that the home node is about to run.
-    pub(crate) fn keep_sequence_state(&mut self, sql: &str) {
-        const FUNCTIONS: [&str; 5] = ["nextval", "currval", "lastval", "setval", "advisory"];
-        let sql = sql.to_ascii_lowercase();
-        self.notified |= sql.contains("pg_notify");
-        if FUNCTIONS.iter().any(|name| sql.contains(name)) {
-            let home = self.home;
-            self.pin(home);
-        }
     }
 
     pub(crate) async fn dispatch(&mut self, plan: &Plan, call: &Call, output: &mut Output<'_>) -> Result<Completion> {

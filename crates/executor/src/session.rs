@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use catalog::NodeId;
+use catalog::{Leavings, NodeId};
 use pgerror::{PgError, Result};
 use pgproto::Frame;
 use pgproto::backend::tag;
@@ -23,7 +23,9 @@ use crate::context::Context;
 use crate::held::Held;
 use crate::listen::{Change, Listening};
 use crate::load::Loaded;
+use crate::login::Login;
 use crate::pool::Identity;
+use crate::search_path::Path;
 use crate::serializable::Reach;
 use crate::settings::Settings;
 use crate::sight::Sight;
@@ -60,8 +62,10 @@ pub(crate) struct Block {
     pub(crate) catalog: Option<Arc<Loaded>>,
     /// The transaction changed the catalog: others must be told at commit.
     pub(crate) schema_changed: bool,
-    /// The search path or the temp objects may be others than before the block.
+    /// The temp objects may be others than before the block.
     pub(crate) names_changed: bool,
+    /// So may the search path.
+    pub(crate) path_changed: bool,
     pub(crate) failed: bool,
     /// A connection with a part of the transaction is gone: nothing but ROLLBACK can end it.
     pub(crate) is_torn: bool,
@@ -142,12 +146,17 @@ pub struct Session {
     pub(crate) sink: NodeId,
     /// Names in `pg_temp`, if known.
     pub(crate) temp_relations: Option<Arc<TempNames>>,
-    /// Effective search path, if known; see [`Session::search_path_changed`].
-    pub(crate) search_path: Option<Vec<String>>,
-    pub(crate) search_path_was_set: bool,
+    /// The open transaction's own search path under this version of the catalog: see the page of `search_path`.
+    pub(crate) search_path: Option<(u64, Path)>,
+    /// Whether texts are exact under these settings: see the page of `fixed_text`.
+    pub(crate) plain_text: Option<(u64, bool)>,
+    /// See [`Session::login`].
+    pub(crate) login: Option<Arc<Login>>,
     pub(crate) scratch: crate::quick::Scratch,
     /// The present statement's shape, if it is to be learned.
     pub(crate) lesson: Option<crate::quick::Lesson>,
+    /// What the present statement may leave in the backends that run it.
+    pub(crate) leaves: Leavings,
     /// Executions that wait for more of their kind.
     pub(crate) train: Option<crate::train::Train>,
     pub(crate) listening: Option<Listening>,
@@ -188,24 +197,19 @@ impl Session {
             sink: home,
             temp_relations: None,
             search_path: None,
-            search_path_was_set: false,
+            plain_text: None,
+            login: None,
             scratch: Default::default(),
             lesson: None,
+            leaves: Leavings::default(),
             train: None,
             listening: None,
             notified: false,
         }
     }
 
-    /// To be called when anything may have changed what unqualified names mean.
-    pub fn search_path_changed(&mut self) {
-        self.search_path_was_set = true;
-        self.names_changed();
-    }
-
-    /// What names mean is asked again; once more when the block ends or goes back, since that may undo it.
+    /// What is in `pg_temp` is asked again; once more when the block ends or goes back, since that may undo it.
     pub(crate) fn names_changed(&mut self) {
-        self.search_path = None;
         self.temp_relations = None;
         if let Some(block) = &mut self.block {
             block.names_changed = true;
@@ -214,8 +218,8 @@ impl Session {
 
     /// After a block has ended or gone back to a savepoint.
     pub(crate) fn names_restored(&mut self) {
+        self.search_path = None;
         if self.block.as_ref().is_some_and(|block| block.names_changed) {
-            self.search_path = None;
             self.temp_relations = None;
         }
     }
@@ -409,7 +413,8 @@ impl Session {
         for node in nodes {
             let held = &self.held[&node];
             let broken = held.link.connection.is_broken() || !held.link.connection.is_settled();
-            if !broken && (keep || self.pinned.contains(&node)) {
+            let is_asked = held.left.is_nothing();
+            if !broken && (keep || self.pinned.contains(&node) || !is_asked) {
                 continue;
             }
             if broken {
@@ -432,9 +437,9 @@ impl Session {
         }
     }
 
-    /// To the pool, unless a cancel may be under way to the backend.
+    /// To the pool, unless a cancel may be under way to the backend, or nobody knows what is left in it.
     pub(crate) fn give_back(&self, node: NodeId, held: Held) {
-        if self.cancel.remove(node) {
+        if self.cancel.remove(node) && held.left.is_nothing() {
             self.context.pool.give_back(held.link);
         }
     }

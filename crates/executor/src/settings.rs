@@ -7,6 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::snapshot::{Isolation, SnapshotMode};
 
+/// Takes a backend to the settings that it started with. RESET ALL leaves out who the session is; ALTER ROLE can set a role.
+const RESET: &str = "RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL";
+
 /// Numbers each SET of a role or user.
 static WHO: AtomicU64 = AtomicU64::new(0);
 
@@ -60,6 +63,11 @@ impl Settings {
     /// `loxo.snapshot` at the connection's start.
     pub fn snapshot_at_start(&self) -> SnapshotMode {
         self.start.as_ref().map(|start| start.snapshot).unwrap_or_default()
+    }
+
+    /// The command that sets this name.
+    pub(crate) fn command(&self, name: &str) -> Option<&str> {
+        self.commands.iter().find(|(known, _)| known == name).map(|(_, command)| command.as_str())
     }
 
     /// Was there a `SET` for this name?
@@ -165,14 +173,30 @@ impl Settings {
         hasher.finish().max(1)
     }
 
+    /// The same of what unqualified names depend on.
+    pub(crate) fn path_fingerprint(&self) -> u64 {
+        let about_names: Vec<_> =
+            self.commands.iter().filter(|(name, _)| is_who(name) || name == "search_path").collect();
+        if about_names.is_empty() {
+            return 0;
+        }
+        let mut hasher = DefaultHasher::new();
+        about_names.hash(&mut hasher);
+        if about_names.iter().any(|(name, _)| is_who(name)) {
+            self.who.hash(&mut hasher);
+        }
+        hasher.finish().max(1)
+    }
+
     /// The statements that bring any idle backend to these settings.
     pub fn replay(&self) -> String {
-        let mut sql = String::from("RESET SESSION AUTHORIZATION; RESET ALL");
-        for (_, command) in &self.commands {
-            sql.push_str("; ");
-            sql.push_str(command);
-        }
-        sql
+        self.replay_after(&[])
+    }
+
+    /// The same with these commands before the session's own.
+    pub(crate) fn replay_after(&self, first: &[String]) -> String {
+        let own = self.commands.iter().map(|(_, command)| command);
+        first.iter().chain(own).fold(RESET.to_owned(), |sql, command| format!("{sql}; {command}"))
     }
 }
 
@@ -201,7 +225,7 @@ mod tests {
         settings.set("a", "SET a = 1".into());
         settings.set("b", "SET b = 1".into());
         settings.set("a", "SET a = 2".into());
-        assert_eq!(settings.replay(), "RESET SESSION AUTHORIZATION; RESET ALL; SET b = 1; SET a = 2");
+        assert_eq!(settings.replay(), "RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; SET b = 1; SET a = 2");
         settings.clear();
         assert_eq!(settings.fingerprint(), 0);
     }
@@ -235,10 +259,13 @@ mod tests {
         settings.set("role", "SET ROLE r".into());
         settings.set("a", "SET a = 1".into());
         settings.reset_all();
-        let both = "RESET SESSION AUTHORIZATION; RESET ALL; SET SESSION AUTHORIZATION u; SET ROLE r";
+        let both = "RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; SET SESSION AUTHORIZATION u; SET ROLE r";
         assert_eq!(settings.replay(), both);
         settings.set("session_authorization", "SET SESSION AUTHORIZATION v".into());
-        assert_eq!(settings.replay(), "RESET SESSION AUTHORIZATION; RESET ALL; SET SESSION AUTHORIZATION v");
+        assert_eq!(
+            settings.replay(),
+            "RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; SET SESSION AUTHORIZATION v"
+        );
         settings.set("role", "SET ROLE r".into());
         settings.reset("session_authorization");
         assert_eq!(settings.fingerprint(), 0);

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use crate::call::{Call, Event};
 use crate::firings::is_firing;
+use crate::fixed_text::{fix, restore};
 use crate::gather::{text_line, without_position};
 use crate::held::Held;
 use crate::load::{is_node_specific, travels_in_binary};
@@ -163,6 +164,9 @@ impl Session {
     pub(crate) async fn fetch_batch(&mut self, router: &mut RowRouter<'_>) -> Result<Batch> {
         let home = self.home;
         let held = self.link(home)?;
+        if !router.is_binary() {
+            held.query_ahead(&fix());
+        }
         held.link.connection.query(format!("FETCH {BATCH_ROWS} FROM {CURSOR}").as_bytes());
         held.flush().await?;
         let mut batch = Batch::default();
@@ -182,6 +186,9 @@ impl Session {
                 }
                 _ => {}
             }
+        }
+        if !router.is_binary() {
+            self.run_on(home, &restore()).await?;
         }
         failure.map_or(Ok(batch), Err)
     }
@@ -336,6 +343,10 @@ pub(crate) struct RowRouter<'a> {
 impl<'a> RowRouter<'a> {
     pub(crate) fn new(route: &'a Route, binary: bool, turn: usize) -> Self {
         Self { route, binary, turn, foreign: None }
+    }
+
+    pub(crate) fn is_binary(&self) -> bool {
+        self.binary
     }
 
     pub(crate) fn of_encoding(mut self, foreign: Option<String>) -> Self {

@@ -121,7 +121,6 @@ impl Session {
         self.basis = Some(train.again.basis.clone());
         self.catalog_version = train.catalog_version;
         self.note_write(true);
-        self.keep_sequence_state(&train.sql);
         let arrival = self.drive(train).await;
         let (arrival, result) = match arrival {
             Ok(arrival) if arrival.error.is_none() => (arrival, Ok(())),

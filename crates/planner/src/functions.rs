@@ -20,6 +20,7 @@ use crate::ddl::is_temporary_schema;
 use crate::select::exact;
 use crate::select::shape::is_table_name;
 use crate::select::sizes::sized_table;
+use crate::setting_calls::constant_name;
 use crate::tree::{self, Ref, Walk};
 
 /// What a walk over a statement found.
@@ -95,11 +96,20 @@ struct Search<'a> {
     named: Vec<*const protobuf::ColumnRef>,
     /// The body that is searched has a search path of its own.
     has_path: bool,
+    /// A body is searched, not the statement itself.
+    is_in_body: bool,
 }
 
 impl<'a> Search<'a> {
     fn new(ctx: &Context<'a>) -> Self {
-        Self { ctx: *ctx, facts: Facts::default(), visited: HashSet::new(), named: Vec::new(), has_path: false }
+        Self {
+            ctx: *ctx,
+            facts: Facts::default(),
+            visited: HashSet::new(),
+            named: Vec::new(),
+            has_path: false,
+            is_in_body: false,
+        }
     }
 }
 
@@ -242,6 +252,13 @@ impl Search<'_> {
     }
 
     fn builtin(&mut self, name: &str, call: &FuncCall) {
+        if self.is_in_body && name == "set_config" && constant_name(call).is_none() {
+            // No node can say afterwards which setting it was.
+            self.refuse(
+                "set_config() of a computed name in a function".to_owned(),
+                "Call the function once, by itself or in FROM, or write the setting's name as a constant.",
+            );
+        }
         match class_of(name, call.args.len()) {
             Class::Anywhere => {}
             Class::Home => self.facts.home = Some(format!("{name}()")),
@@ -320,10 +337,10 @@ impl Search<'_> {
             self.refuse(what.to_owned(), why);
             return Ok(());
         };
-        for statement in texts {
-            self.body_statement(what, &statement)?;
-        }
-        Ok(())
+        let outside = std::mem::replace(&mut self.is_in_body, true);
+        let searched = texts.iter().try_for_each(|statement| self.body_statement(what, statement));
+        self.is_in_body = outside;
+        searched
     }
 
     fn body_statement(&mut self, what: &str, statement: &NodeEnum) -> Result<()> {

@@ -11,6 +11,7 @@
 //!                                └─ ddl/     distribution of new tables, what DDL does to the catalog
 //! text ── (executor: PostgreSQL's analysis) ──> the same statement with every name, cast and column written out
 //! text ── references ──> names that may be variables, for who runs a function's body statement by statement
+//! text ── leavings ──> what the backends may hold afterwards
 //! text ── template ──> the same plan as that of an earlier statement that differs in its constants only
 //! ```
 //!
@@ -36,6 +37,7 @@ mod display;
 mod dml;
 mod functions;
 mod inline;
+mod leavings;
 mod new_row;
 pub mod parse;
 mod plan;
@@ -59,6 +61,7 @@ use pgerror::{PgError, Result, SqlState};
 
 pub use bodies::sql_statements;
 pub use clock::{at_one_moment, may_read_clock};
+pub use leavings::leavings;
 pub use parse::{Analysis, Statement, StatementKind, Undeclared, Uses, parse, parse_for_dump};
 pub use plan::*;
 pub use references::{Place, Reference, References, names_in_from, references};

@@ -5,8 +5,11 @@
 //! SELECT set_config(name, 'x', false) FROM pg_settings WHERE … → SELECT (name)::text, …::text, …::bool FROM pg_settings WHERE …
 //! ```
 
+use std::collections::BTreeSet;
+
+use pg_query::Node;
 use pg_query::NodeEnum;
-use pg_query::protobuf::{FuncCall, RangeVar, SelectStmt};
+use pg_query::protobuf::{AConst, FuncCall, RangeVar, SelectStmt, a_const};
 use pgerror::Result;
 
 use crate::parse::Statement;
@@ -20,17 +23,23 @@ pub enum SettingCalls {
     /// In the select list of a query whose every row makes each call once, and that gives the same however often it runs: a
     /// query of the calls' arguments, three columns for each.
     Listed(String),
-    /// Anywhere else.
-    Hidden,
+    /// Anywhere else; their names, if all of them are constants.
+    Hidden(Option<BTreeSet<String>>),
 }
 
 /// Searches a statement.
 pub fn setting_calls(statement: &Statement) -> Result<SettingCalls> {
     let Some(tree) = statement.node() else { return Ok(SettingCalls::None) };
-    let (mut calls, mut others) = (0, false);
+    let (mut calls, mut others, mut names) = (0, false, Some(BTreeSet::new()));
     tree.walk(&mut |node| {
         match node {
-            Ref::FuncCall(call) if is_named(call, "set_config") => calls += 1,
+            Ref::FuncCall(call) if is_named(call, "set_config") => {
+                calls += 1;
+                match (&mut names, constant_name(call)) {
+                    (Some(names), Some(name)) => drop(names.insert(name)),
+                    _ => names = None,
+                }
+            }
             Ref::FuncCall(call) => others |= !is_named(call, "current_setting"),
             Ref::SubLink(_) | Ref::SqlvalueFunction(_) => others = true,
             _ => {}
@@ -39,8 +48,23 @@ pub fn setting_calls(statement: &Statement) -> Result<SettingCalls> {
     })?;
     match tree {
         _ if calls == 0 => Ok(SettingCalls::None),
-        NodeEnum::SelectStmt(select) if !others && is_plain(select) => listed(select, calls),
-        _ => Ok(SettingCalls::Hidden),
+        NodeEnum::SelectStmt(select) if !others && is_plain(select) => {
+            Ok(listed(select, calls)?.unwrap_or(SettingCalls::Hidden(names)))
+        }
+        _ => Ok(SettingCalls::Hidden(names)),
+    }
+}
+
+/// The setting that a call of `set_config()` names, in lower case, if that can be told from the call itself.
+pub(crate) fn constant_name(call: &FuncCall) -> Option<String> {
+    call.args.first().and_then(string_constant).map(str::to_ascii_lowercase)
+}
+
+fn string_constant(node: &Node) -> Option<&str> {
+    match &node.node {
+        Some(NodeEnum::AConst(AConst { val: Some(a_const::Val::Sval(text)), .. })) => Some(&text.sval),
+        Some(NodeEnum::TypeCast(cast)) => cast.arg.as_deref().and_then(string_constant),
+        _ => None,
     }
 }
 
@@ -62,7 +86,7 @@ fn is_plain(select: &SelectStmt) -> bool {
         }
 }
 
-fn listed(select: &SelectStmt, calls: usize) -> Result<SettingCalls> {
+fn listed(select: &SelectStmt, calls: usize) -> Result<Option<SettingCalls>> {
     let mut columns = Vec::new();
     for target in &select.target_list {
         let Some(NodeEnum::ResTarget(target)) = &target.node else { continue };
@@ -76,12 +100,12 @@ fn listed(select: &SelectStmt, calls: usize) -> Result<SettingCalls> {
         }
     }
     if columns.len() != 3 * calls {
-        return Ok(SettingCalls::Hidden);
+        return Ok(None);
     }
     let mut query = tree::parse_select(&format!("SELECT {}", columns.join(", ")))?;
     query.from_clause = select.from_clause.clone();
     query.where_clause = select.where_clause.clone();
-    tree::deparse_select(&query).map(SettingCalls::Listed)
+    tree::deparse_select(&query).map(SettingCalls::Listed).map(Some)
 }
 
 #[cfg(test)]
@@ -120,8 +144,12 @@ mod tests {
             "SELECT set_config('a.b', 'x', false) LIMIT 0",
             "INSERT INTO t SELECT set_config('a.b', 'x', false)",
         ] {
-            assert_eq!(calls(sql), SettingCalls::Hidden, "{sql}");
+            let hidden = SettingCalls::Hidden(Some(
+                [sql[sql.find('\'').unwrap() + 1..].split('\'').next().unwrap().to_owned()].into(),
+            ));
+            assert_eq!(calls(sql), hidden, "{sql}");
         }
+        assert_eq!(calls("SELECT set_config(a, b, false) FROM t"), SettingCalls::Hidden(None));
         assert_eq!(calls("INSERT INTO t VALUES ('set_config(')"), SettingCalls::None);
     }
 }

@@ -366,7 +366,12 @@ impl Client {
                 Completion::Tag(tag) => tag,
                 Completion::Empty => String::new(),
             };
-            Ok((tag, spool.into_rows()?))
+            let (fields, rows) = spool.into_rows()?;
+            let types: Vec<u32> = fields.iter().flatten().map(|field| field.type_oid).collect();
+            if !rows.is_empty() {
+                self.session.require_plain_text("a function or block that is run by the coordinator,", types).await?;
+            }
+            Ok((tag, (fields, rows)))
         })
     }
 }

@@ -39,6 +39,7 @@ use crate::constant::{self, Constant};
 use crate::context::{Context, Named};
 use crate::dml::{check_key, key_names};
 use crate::functions::facts;
+use crate::leavings::leavings;
 use crate::parse::{self, Statement};
 use crate::plan::{Forward, Plan, Scatter};
 use crate::session::{Parameter, SessionFacts};
@@ -52,9 +53,6 @@ use parameters::Parameters;
 pub use rows::ManyRows;
 pub use shape::Shape;
 use shape::{Literal, LiteralKind};
-
-/// A shape with one of these in its names takes the long way: the session has to do something about it.
-const SESSION_WORDS: [&str; 6] = ["set_config", "nextval", "currval", "lastval", "setval", "advisory"];
 
 /// See the module's page.
 #[derive(Debug)]
@@ -96,7 +94,8 @@ impl Template {
         let ctx = Context { catalog, session, analysis: None, exchanged: &[], copies: None, gives_way: false };
         let statement = single(sql)?;
         let words = String::from_utf8_lossy(shape.text()).to_ascii_lowercase();
-        if !session.temp_relations.is_empty() || SESSION_WORDS.iter().any(|word| words.contains(word)) {
+        // After a statement that leaves something in its backends the session has to do something about it.
+        if !session.temp_relations.is_empty() || !leavings(&statement, catalog).is_nothing() {
             return None;
         }
         let template = Self::of_tree(&ctx, sql, statement.node()?, shape, crate::may_read_clock(&words))?;
