@@ -42,7 +42,7 @@ impl Session {
                 self.describe(&statement.sql, &call.declared_types()).await?;
                 Ok(plan)
             }
-            Ok(Plan::Redistribute(moves)) if statement.kind == StatementKind::Update => {
+            Ok(Plan::GiveWay(moves)) => {
                 Box::pin(self.give_way(&moves)).await?;
                 Box::pin(self.plan(statement, call, known)).await
             }

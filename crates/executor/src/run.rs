@@ -78,6 +78,7 @@ impl Session {
             | Plan::Explain(_)
             | Plan::DeclareCursor(_)
             | Plan::Ddl(_)
+            | Plan::GiveWay(_)
             | Plan::Redistribute(_)
             | Plan::Cluster(_)
             | Plan::Routine(_)
@@ -135,9 +136,12 @@ impl Session {
             Plan::Cluster(command) => self.cluster_command(command, call, output).await,
             Plan::Routine(_) => Err(PgError::unsupported("a function or block that is run by the coordinator, here,")
                 .hint("Run it in a statement of its own and store what it gives.")),
-            Plan::CopyFrom(_) | Plan::CopyHome(_) | Plan::CopyTo(_) | Plan::DeclareCursor(_) | Plan::Session => {
-                Err(PgError::internal("this statement is not run by Session::run"))
-            }
+            Plan::CopyFrom(_)
+            | Plan::CopyHome(_)
+            | Plan::CopyTo(_)
+            | Plan::DeclareCursor(_)
+            | Plan::GiveWay(_)
+            | Plan::Session => Err(PgError::internal("this statement is not run by Session::run")),
         }
     }
 
@@ -508,6 +512,7 @@ fn writes(plan: &Plan) -> bool {
         | Plan::CopyFrom(_)
         | Plan::CopyHome(_)
         | Plan::Ddl(_)
+        | Plan::GiveWay(_)
         | Plan::Redistribute(_) => true,
         // Each of its statements says so itself.
         Plan::Routine(_) => false,

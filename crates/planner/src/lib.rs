@@ -66,28 +66,38 @@ pub use tables::{Tables, gives_plain_values, read_tables, reads_only};
 pub use template::{ManyRows, Parameterised, Repeated, Shape, Template};
 pub use triggers::{OfStatement, Triggered};
 
-use context::Context;
+use context::{Context, GiveWay};
 
 /// Plans one statement.
 ///
 /// Errors: 0A000 for what cannot be run correctly, with a hint; others (42P16, 42703, …) where our own clauses are wrong.
 pub fn plan(statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Plan> {
-    let gives_way = statement.kind == StatementKind::Update;
-    let ctx = Context { catalog, session, exchanged: &[], copies: None, gives_way };
-    let inlined = inline::inline(&ctx, statement)?;
+    let gives_way = GiveWay::default();
+    let may_give_way = statement.kind == StatementKind::Update;
+    let ctx = Context { catalog, session, exchanged: &[], copies: None, gives_way: may_give_way.then_some(&gives_way) };
+    let plan = plan_as_it_stands(&ctx, statement);
+    match gives_way.take() {
+        Some(moves) => Ok(Plan::GiveWay(moves)),
+        None => plan,
+    }
+}
+
+/// The plan, unless it turns out that tables have to give way to it.
+fn plan_as_it_stands(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
+    let inlined = inline::inline(ctx, statement)?;
     let inlined = inlined.map(|inlined| Statement { is_rewritten: statement.is_rewritten, ..inlined });
     let statement = inlined.as_ref().unwrap_or(statement);
-    let expanded = views::without_temporary(&ctx, statement)?;
+    let expanded = views::without_temporary(ctx, statement)?;
     let expanded = expanded.map(|expanded| Statement { is_rewritten: statement.is_rewritten, ..expanded });
     let statement = expanded.as_ref().unwrap_or(statement);
     if !statement.is_rewritten
-        && let Some(rewritten) = rules::plan(&ctx, statement)?
+        && let Some(rewritten) = rules::plan(ctx, statement)?
     {
         return Ok(Plan::Routine(Box::new(Routine::Rewritten(Box::new(rewritten)))));
     }
-    match routine::plan(&ctx, statement)? {
+    match routine::plan(ctx, statement)? {
         Some(routine) => Ok(Plan::Routine(Box::new(routine))),
-        None => plan_inlined(&ctx, statement).and_then(|plan| triggers::with_triggers(&ctx, statement, plan)),
+        None => plan_inlined(ctx, statement).and_then(|plan| triggers::with_triggers(ctx, statement, plan)),
     }
 }
 

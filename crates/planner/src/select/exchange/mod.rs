@@ -273,7 +273,7 @@ impl Search<'_> {
             session: self.ctx.session,
             exchanged: &state.tables,
             copies: None,
-            gives_way: false,
+            gives_way: None,
         }
     }
 }

@@ -196,7 +196,7 @@ impl Search<'_> {
             session: self.ctx.session,
             exchanged: &exchanged,
             copies: None,
-            gives_way: false,
+            gives_way: None,
         };
         let mut analyzer = Analyzer::new(&ctx);
         let analysed = analyzer.with_of_query(renamed, &Env::default()).and_then(|env| {
