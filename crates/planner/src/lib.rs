@@ -55,6 +55,7 @@ use pgerror::{PgError, Result, SqlState};
 
 pub use bodies::sql_statements;
 pub use clock::{at_one_moment, may_read_clock};
+pub use dml::sets_default;
 pub use parse::{Statement, StatementKind, parse, parse_for_dump};
 pub use plan::*;
 pub use references::{Place, Reference, References, names_in_from, references};
@@ -120,6 +121,13 @@ fn plan_in(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
 }
 
 fn plan_inlined(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
+    let Some(written_out) = dml::written_out(ctx, statement)? else { return plan_written_out(ctx, statement) };
+    let mut plan = plan_written_out(ctx, &written_out.statement)?;
+    written_out.give_back(&mut plan, statement);
+    Ok(plan)
+}
+
+fn plan_written_out(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     use StatementKind as Kind;
     if let Some(plan) = with::plan(ctx, statement)? {
         return Ok(plan);

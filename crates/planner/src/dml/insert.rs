@@ -154,6 +154,7 @@ impl Insert<'_> {
         let table = &self.relation.name;
         tail::check_key(self.ctx, self.insert, &self.relation)?;
         tail::check_sub_selects(self.ctx, self.insert, &self.relation)?;
+        tail::check_home(self.ctx, self.insert)?;
         if let Some(conflict) = self.insert.on_conflict_clause.as_ref().filter(|_| is_replicated(&self.relation)) {
             let node = tree::node(NodeEnum::OnConflictClause(conflict.clone()));
             let select = SelectStmt { where_clause: Some(Box::new(node)), ..tree::empty_select() };
@@ -543,7 +544,7 @@ impl Insert<'_> {
     }
 }
 
-fn is_identity(column: &Column) -> bool {
+pub(super) fn is_identity(column: &Column) -> bool {
     matches!(column.generated, Generated::IdentityAlways | Generated::IdentityByDefault)
 }
 

@@ -67,21 +67,18 @@ fn may_grow(select: &SelectStmt) -> bool {
         && select.into_clause.is_none()
 }
 
-/// The same for the `SET column = DEFAULT` of an UPDATE.
+/// The same for the `SET column = DEFAULT` of an UPDATE, which is NULL without a default of the view's.
 pub(super) fn of_update(view: &Relation, targets: &mut [Node]) -> Result<()> {
     let defaults = defaults(view)?;
-    if defaults.is_empty() {
-        return Ok(());
-    }
     for target in targets {
         let Some(NodeEnum::ResTarget(target)) = &mut target.node else { continue };
         let Some(value) = target.val.as_deref_mut() else { continue };
         let default = defaults.iter().find(|(name, _)| *name == target.name);
         match (&value.node, default) {
             (Some(NodeEnum::SetToDefault(_)), Some((_, default))) => *value = default.clone(),
-            (Some(NodeEnum::SetToDefault(_)), None) => {}
+            (Some(NodeEnum::SetToDefault(_)), None) => *value = tree::parse_expression("NULL")?,
             _ if has_default(value)? => {
-                return Err(refused(view, "It has defaults of its own: set one column at a time."));
+                return Err(refused(view, "Its defaults are its own: set one column at a time."));
             }
             _ => {}
         }
