@@ -102,7 +102,8 @@ pub struct Column {
     /// `format_type(atttypid, atttypmod)` with an empty search path: can be put into SQL as it is.
     pub type_name: String,
     pub not_null: bool,
-    /// `pg_get_expr` of the default, with an empty search path; also the expression of a generated column.
+    /// `pg_get_expr` of the default, the column's own or else its type's, with an empty search path; also the expression of a
+    /// generated column.
     pub default: Option<String>,
     /// The default is absent or made of immutable/stable built-ins only (no sequence, no volatile function).
     pub default_is_stable: bool,
@@ -232,9 +233,13 @@ pub struct UserType {
     pub kind: char,
     /// Base type of a domain, element type of an array, else 0.
     pub base: Oid,
+    /// `typtypmod`: what a domain says of its base type, -1 for nothing.
+    pub base_modifier: i32,
     pub array: bool,
     /// User-defined functions that a domain's own constraints call.
     pub functions: Vec<Oid>,
+    /// What a column of the type gets that has no default of its own.
+    pub default: Option<String>,
 }
 
 /// One consistent view of the cluster's metadata.
@@ -439,6 +444,15 @@ impl Catalog {
     /// `server_version_num` of the oldest datanode, e.g. 150018.
     pub fn server_version(&self) -> u32 {
         self.server_version
+    }
+
+    /// The type and modifier of the values that a column holds: of a domain those under it. Where there is a modifier,
+    /// PostgreSQL may store another value than the one that is assigned.
+    pub fn value_type(&self, type_oid: Oid, modifier: i32) -> (Oid, i32) {
+        match self.types.get(&type_oid) {
+            Some(of) if of.kind == 'd' => self.value_type(of.base, of.base_modifier),
+            _ => (type_oid, modifier),
+        }
     }
 
     /// The [`KeyType`] of a type if a column of it may be a distribution key; domains count as their base type.

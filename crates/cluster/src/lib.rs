@@ -19,6 +19,7 @@
 //! - Metadata is created on all datanodes or on none (one two-phase commit).
 //! - Nothing here depends on the planner, the executor or the coordinator: this room only starts their binary.
 
+mod audit;
 mod check;
 mod config;
 mod disk;
@@ -30,6 +31,7 @@ mod progress;
 pub mod settings;
 pub mod sql;
 
+pub use audit::{Audit, audit};
 pub use check::{Finding, Level, check};
 pub use config::{Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, Local};
 pub use init::{METADATA_SQL, init};

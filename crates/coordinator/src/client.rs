@@ -399,6 +399,7 @@ impl Client {
         if makes_temp_table {
             self.session.keep_temp_objects();
         }
+        check_tag(statement, &completion)?;
         Ok(completion)
     }
 
@@ -507,6 +508,16 @@ pub(crate) fn output<'a>(capture: &'a mut Option<executor::Spool>, writer: &'a m
 /// Do the nodes get other texts than the user's?
 fn is_rewritten(plan: &Plan) -> bool {
     matches!(plan, Plan::InsertSplit(_) | Plan::InsertStaged(_) | Plan::Change(_))
+}
+
+/// Was it this statement that was done, and not what a plan of another kind does? The client has not been told yet.
+fn check_tag(statement: &Statement, completion: &Completion) -> Result<()> {
+    let Some(word) = statement.kind.row_command() else { return Ok(()) };
+    match completion {
+        Completion::Tag(tag) if tag.split(' ').next() == Some(word) => Ok(()),
+        Completion::Tag(tag) => Err(PgError::internal(format!("{word} was answered with \"{tag}\""))),
+        Completion::Empty => Err(PgError::internal(format!("{word} was not answered"))),
+    }
 }
 
 fn has_place(error: &PgError) -> bool {

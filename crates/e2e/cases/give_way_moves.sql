@@ -125,3 +125,37 @@ SELECT count(*), sum(a), sum(b) FROM by_a;
 SELECT tableoid::regclass, count(*), sum(c) FROM by_b GROUP BY 1 ORDER BY 1;
 UPDATE by_b SET c = 0 WHERE b = 21;
 SELECT a, b, c FROM of_both WHERE b = 21;
+
+-- Nor is anything else done in the place of an UPDATE that triggers follow.
+CREATE TABLE changes_seen (what text);
+CREATE FUNCTION note_change() RETURNS trigger LANGUAGE plpgsql AS
+  $$ BEGIN INSERT INTO changes_seen VALUES (concat(TG_LEVEL, ' ', TG_OP)); RETURN NULL; END $$;
+CREATE TABLE watched (k int, v int);
+INSERT INTO watched SELECT g, g FROM generate_series(1, 9) g;
+CREATE TRIGGER once AFTER UPDATE ON watched FOR EACH STATEMENT EXECUTE FUNCTION note_change();
+UPDATE watched SET k = k + 10;
+SELECT * FROM watched ORDER BY k;
+CREATE TABLE watched_rows (k int, v int);
+INSERT INTO watched_rows SELECT g, g FROM generate_series(1, 9) g;
+CREATE TRIGGER each AFTER UPDATE ON watched_rows FOR EACH ROW EXECUTE FUNCTION note_change();
+UPDATE watched_rows SET k = k + 10 WHERE v < 4 RETURNING k;
+SELECT * FROM watched_rows ORDER BY k;
+SELECT what, count(*) FROM changes_seen GROUP BY what ORDER BY what;
+CREATE TABLE watched_too (k int, v int);
+INSERT INTO watched_too SELECT g, g FROM generate_series(1, 9) g;
+CREATE TRIGGER before BEFORE UPDATE ON watched_too FOR EACH STATEMENT EXECUTE FUNCTION note_change();
+CREATE VIEW watched_view AS SELECT k AS key, v FROM watched_too WHERE v > 0 WITH CHECK OPTION;
+-- refused
+UPDATE watched_view SET key = key + 10 WHERE v < 4;
+CREATE TABLE watched_in_with (k int, v int);
+INSERT INTO watched_in_with SELECT g, g FROM generate_series(1, 9) g;
+CREATE FUNCTION leave_it() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$;
+CREATE TRIGGER each BEFORE UPDATE ON watched_in_with FOR EACH ROW EXECUTE FUNCTION leave_it();
+WITH gone AS (DELETE FROM watched WHERE v = 1 RETURNING v) UPDATE watched_in_with SET k = k + 10 + (SELECT v FROM gone);
+SELECT * FROM watched_in_with ORDER BY k;
+CREATE TABLE watched_by_rule (k int, v int);
+CREATE TRIGGER once AFTER UPDATE ON watched_by_rule FOR EACH STATEMENT EXECUTE FUNCTION note_change();
+INSERT INTO watched_by_rule SELECT g, g FROM generate_series(1, 9) g;
+CREATE RULE push AS ON UPDATE TO watched_in_with DO ALSO UPDATE watched_by_rule SET k = k + 100 WHERE v = old.v;
+UPDATE watched_in_with SET v = v WHERE v < 3;
+SELECT * FROM watched_by_rule ORDER BY k;

@@ -159,6 +159,7 @@ impl Session {
     /// All that the session has set, and the block so far.
     fn settings_in_force(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
+        self.login.as_ref().map(|login| login.stamp).hash(&mut hasher);
         match &self.block {
             None => self.settings.fingerprint().hash(&mut hasher),
             Some(block) => (block.settings_at_begin.fingerprint(), block.settings_made()).hash(&mut hasher),

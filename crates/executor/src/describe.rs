@@ -43,7 +43,7 @@ impl Session {
             Box::pin(self.learn(lesson, call)).await;
         }
         match planned {
-            Ok(Plan::Redistribute(moves)) if statement.kind == StatementKind::Update => {
+            Ok(Plan::GiveWay(moves)) => {
                 Box::pin(self.give_way(&moves)).await?;
                 Box::pin(self.plan(statement, call, known)).await
             }
@@ -107,13 +107,14 @@ impl Session {
         // What the home node evaluates of its own accord would get another time.
         let elsewhere = clock.is_some_and(|clock| clock != self.home);
         let default_reads_clock = elsewhere && first.as_ref().is_ok_and(default_reads_clock);
+        let default_reads_clock = default_reads_clock || planner::sets_default(statement);
         if !default_reads_clock && !planner::may_read_clock(&statement.sql) {
             return first;
         }
         let now = self.transaction_time(clock.unwrap_or(self.home)).await?;
         let rewritten = planner::at_one_moment(statement, &now)?;
         // Defaults go with what the statement itself says.
-        let now = (elsewhere || rewritten.is_some()).then_some(now.as_str());
+        let now = (default_reads_clock || elsewhere || rewritten.is_some()).then_some(now.as_str());
         match rewritten {
             Some(rewritten) => self.plan_once(&rewritten, call, known, now).await,
             None if default_reads_clock => self.plan_once(statement, call, known, now).await,

@@ -146,7 +146,9 @@ async fn read_all(connection: &mut Connection, own_version: Option<u64>) -> Resu
             kind: letter(&row, 3)?,
             base: number(&row, 4)?,
             array: flag(&row, 5)?,
-            functions: numbers(optional(&row, 6)?)?,
+            base_modifier: number(&row, 6)?,
+            default: optional(&row, 7)?.map(str::to_owned),
+            functions: numbers(optional(&row, 8)?)?,
         });
     }
     for row in connection.query_rows(FUNCTIONS).await? {
@@ -447,7 +449,8 @@ const VERSION: &str = "SELECT version, current_setting('server_version_num'), \
 const SCHEMAS: &str = "SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_(toast|temp)'";
 
 const TYPES: &str = "SELECT t.oid, n.nspname, t.typname, t.typtype, \
-     CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.typelem END, t.typcategory = 'A', \
+     CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.typelem END, t.typcategory = 'A', t.typtypmod, \
+     coalesce(pg_get_expr(t.typdefaultbin, 0), quote_literal(t.typdefault) || '::' || format_type(t.oid, NULL)), \
      (SELECT array_agg(coalesce(o.oprcode::oid, d.refobjid)) FROM pg_constraint c \
        JOIN pg_depend d ON d.classid = 'pg_constraint'::regclass AND d.objid = c.oid \
          AND d.refclassid IN ('pg_proc'::regclass, 'pg_operator'::regclass) AND d.refobjid >= 16384 \
@@ -507,10 +510,13 @@ const RELATIONS: &str = "SELECT c.oid, n.nspname, c.relname, c.relkind, c.relper
      WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f', 'c') \
      AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'loxo') AND n.nspname !~ '^pg_(toast|temp)'";
 
+/// A column without a default has its type's, as in `build_column_default` (PostgreSQL's `rewriteHandler.c`).
 const COLUMNS: &str = "SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod, format_type(a.atttypid, a.atttypmod), \
-     a.attnotnull, pg_get_expr(d.adbin, d.adrelid), a.attgenerated, a.attidentity, \
-     a.attidentity = '' AND (d.adbin IS NULL OR NOT EXISTS (SELECT FROM regexp_matches(d.adbin::text, 'funcid ([0-9]+)', 'g') m \
-       JOIN pg_proc p ON p.oid = m[1]::oid WHERE p.provolatile = 'v') AND d.adbin::text !~ 'NEXTVALUEEXPR'), \
+     a.attnotnull, CASE WHEN d.adbin IS NOT NULL THEN pg_get_expr(d.adbin, d.adrelid) \
+       ELSE coalesce(pg_get_expr(e.bin, 0), quote_literal(e.text) || '::' || format_type(a.atttypid, NULL)) END, \
+     a.attgenerated, a.attidentity, \
+     a.attidentity = '' AND (e.bin IS NULL OR NOT EXISTS (SELECT FROM regexp_matches(e.bin::text, 'funcid ([0-9]+)', 'g') m \
+       JOIN pg_proc p ON p.oid = m[1]::oid WHERE p.provolatile = 'v') AND e.bin::text !~ 'NEXTVALUEEXPR'), \
      coalesce((SELECT collisdeterministic FROM pg_collation l WHERE l.oid = a.attcollation), true), \
      a.attcollation = 0 OR a.attcollation = (SELECT typcollation FROM pg_type t WHERE t.oid = a.atttypid), \
      a.attcollation = ANY (ARRAY(SELECT l.oid FROM pg_collation l JOIN pg_database b ON b.datname = current_database() \
@@ -519,6 +525,8 @@ const COLUMNS: &str = "SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.att
        AND CASE WHEN l.collprovider = 'd' THEN b.datcollate ELSE l.collcollate END IN ('C', 'POSIX', 'C.UTF-8', 'C.utf8'))) \
      FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace \
      LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum \
+     LEFT JOIN pg_type y ON y.oid = a.atttypid AND d.adbin IS NULL AND a.attgenerated = '' AND a.attidentity = '' \
+     CROSS JOIN LATERAL (SELECT coalesce(d.adbin, y.typdefaultbin) AS bin, y.typdefault AS text) e \
      WHERE a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f', 'c') \
      AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'loxo') AND n.nspname !~ '^pg_(toast|temp)' \
      ORDER BY a.attrelid, a.attnum";

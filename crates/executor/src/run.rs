@@ -91,9 +91,12 @@ impl Session {
             Plan::Cluster(command) => self.cluster_command(command, call, output).await,
             Plan::Routine(_) => Err(PgError::unsupported("a function or block that is run by the coordinator, here,")
                 .hint("Run it in a statement of its own and store what it gives.")),
-            Plan::CopyFrom(_) | Plan::CopyHome(_) | Plan::CopyTo(_) | Plan::DeclareCursor(_) | Plan::Session => {
-                Err(PgError::internal("this statement is not run by Session::run"))
-            }
+            Plan::CopyFrom(_)
+            | Plan::CopyHome(_)
+            | Plan::CopyTo(_)
+            | Plan::DeclareCursor(_)
+            | Plan::GiveWay(_)
+            | Plan::Session => Err(PgError::internal("this statement is not run by Session::run")),
         }
     }
 
@@ -464,6 +467,7 @@ fn writes(plan: &Plan) -> bool {
         | Plan::CopyFrom(_)
         | Plan::CopyHome(_)
         | Plan::Ddl(_)
+        | Plan::GiveWay(_)
         | Plan::Redistribute(_) => true,
         // Each of its statements says so itself.
         Plan::Routine(_) => false,

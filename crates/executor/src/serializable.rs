@@ -165,6 +165,7 @@ fn needs_several(plan: &Plan) -> bool {
         | Plan::Change(_)
         | Plan::Chain(_)
         | Plan::Ddl(_)
+        | Plan::GiveWay(_)
         | Plan::Redistribute(_) => true,
         // COPY says so itself, and the statements of a routine come one by one. The rest takes no snapshot, or one node's.
         Plan::Forward(_)

@@ -8,8 +8,9 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use catalog::{NodeId, quote_identifier};
 use pgerror::{PgError, Result, SqlState};
+use pgproto::backend::Field;
 use pgproto::{Frame, frontend};
-use planner::{InsertStaged, KeySource, Route, Stage};
+use planner::{Direct, InsertStaged, KeySource, Route, Stage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -90,7 +91,10 @@ impl Session {
         let given = self.describe_input(self.home, input, call).await.map_err(without_position)?;
         let types = direct.columns.iter().map(|column| column.type_oid);
         let same = given.columns.iter().map(|field| field.type_oid).eq(types);
-        if !same || direct.columns.iter().any(|column| !travels_in_binary(column.type_oid)) {
+        if !same
+            || !has_stored_keys(direct, &given.columns)
+            || direct.columns.iter().any(|column| !travels_in_binary(column.type_oid))
+        {
             return Ok(None);
         }
         let poured = self.pour(dag, &direct.route, &direct.copy_sql, given.binary, call).await;
@@ -297,6 +301,15 @@ impl Session {
     }
 }
 
+/// Are the key's values already what an assignment to the columns makes of them? By PostgreSQL's own rule
+/// (`coerce_type_typmod`): the column has no modifier, or the value has the same.
+fn has_stored_keys(direct: &Direct, given: &[Field]) -> bool {
+    direct.route.key_columns().into_iter().all(|at| match (direct.columns.get(at), given.get(at)) {
+        (Some(column), Some(field)) => column.type_modifier == -1 || column.type_modifier == field.type_modifier,
+        _ => false,
+    })
+}
+
 /// Rows of one batch by node, as DataRow bodies.
 #[derive(Default)]
 pub(crate) struct Batch {
@@ -374,10 +387,7 @@ impl<'a> RowRouter<'a> {
                     match self.binary {
                         true => hasher.binary(*key_type, value).map_err(bad)?,
                         false => {
-                            hasher.text(*key_type, value).ok_or_else(|| {
-                                PgError::unsupported("a key value of this spelling next to a user-defined type")
-                                    .hint("Use an integer or text distribution key in this table.")
-                            })?;
+                            hasher.text(*key_type, value).ok_or_else(unknown_spelling)?;
                         }
                     }
                 }
@@ -394,15 +404,20 @@ impl<'a> RowRouter<'a> {
                         Some(number) => placement::modulo_bucket(number.map_err(bad)?),
                         None => return Err(PgError::internal("a MODULO key of this type")),
                     },
-                    (Some(_), false) => {
-                        return Err(PgError::unsupported("a MODULO key next to a column of a user-defined type")
-                            .hint("Distribute the table by HASH."));
+                    (Some(value), false) => {
+                        let number = key_type.modulo_text(value).ok_or_else(unknown_spelling)?;
+                        placement::modulo_bucket(number)
                     }
                 };
                 Destination::One(NodeId(map.node(bucket)))
             }
         })
     }
+}
+
+fn unknown_spelling() -> PgError {
+    PgError::unsupported("a key value of this spelling next to a user-defined type")
+        .hint("Use an integer or text distribution key in this table.")
 }
 
 /// A column of a DataRow body.

@@ -136,6 +136,20 @@ impl KeyType {
         })
     }
 
+    /// The integer that a `MODULO` key takes modulo, from its text form; `None` means "ask PostgreSQL", or that the type cannot be
+    /// one.
+    pub fn modulo_text(self, text: &[u8]) -> Option<i64> {
+        match self {
+            Self::Bool => parse::boolean(text).map(i64::from),
+            Self::Char => parse::char(text).map(|byte| i64::from(byte as i8)),
+            Self::Int2 => parse::int2(text).map(i64::from),
+            Self::Int4 => parse::int4(text).map(i64::from),
+            Self::Int8 => parse::int8(text),
+            Self::Date => parse::date(text).map(i64::from),
+            _ => None,
+        }
+    }
+
     /// The integer that a `MODULO` key takes modulo, from its binary send format; `None` if the type cannot be one.
     pub fn modulo_value(self, bytes: &[u8]) -> Option<Result<i64, BadKey>> {
         Some(match self {

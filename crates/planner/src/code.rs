@@ -71,7 +71,7 @@ fn judge(catalog: &Catalog, relation: &Relation, code: &Code) -> Verdict {
         estimates: None,
         few_rows: 0.0,
     };
-    let ctx = Context { catalog, session: &session, analysis: None, exchanged: &[], copies: None, gives_way: false };
+    let ctx = Context { catalog, session: &session, analysis: None, exchanged: &[], copies: None, gives_way: None };
     let judge = Judge { ctx: &ctx, table: &relation.name };
     let fault = |facts: &Facts| trigger_fault(facts, relation).or_else(|| copies_differ(facts, relation));
     let of_trigger = || judge.first(&code.triggers, "a trigger", TRIGGER_HINT, fault);

@@ -1,5 +1,6 @@
 //! Names → relations, and small questions that every planning step asks.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use catalog::{Catalog, Distribution, Function, NodeId, Relation};
@@ -9,8 +10,13 @@ use pgerror::{PgError, Result, SqlState};
 
 use crate::bodies::may_take;
 use crate::parse::Analysis;
+use crate::plan::Redistribute;
 use crate::session::SessionFacts;
 use crate::{tree, views};
+
+/// Tables that have to give way to a statement, as [`Plan::GiveWay`](crate::Plan::GiveWay) has them. No part of a plan can be
+/// taken for them.
+pub(crate) type GiveWay = Cell<Option<Vec<Redistribute>>>;
 
 /// What planning one statement looks at.
 #[derive(Clone, Copy)]
@@ -24,8 +30,8 @@ pub(crate) struct Context<'a> {
     /// The statement is a part of one that changes tables: all that it reads is copied first, also what the home node has,
     /// into tables whose names begin so.
     pub copies: Option<&'a str>,
-    /// A table may get another distribution first, and the statement is planned again.
-    pub gives_way: bool,
+    /// Where it is noted which tables are to lose their key before the statement is planned again; `None`: none may.
+    pub gives_way: Option<&'a GiveWay>,
 }
 
 /// Where a name in FROM or after INSERT INTO leads.

@@ -107,7 +107,8 @@ fn query_of(expression: &str) -> Result<NodeEnum> {
     Ok(NodeEnum::SelectStmt(Box::new(tree::parse_select(&format!("SELECT {expression}"))?)))
 }
 
-fn is_literal(node: &pg_query::Node) -> bool {
+/// A constant that is the same whenever it is read.
+pub(crate) fn is_literal(node: &pg_query::Node) -> bool {
     match &node.node {
         Some(NodeEnum::AConst(_)) => true,
         Some(NodeEnum::TypeCast(cast)) => {

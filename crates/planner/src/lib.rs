@@ -61,6 +61,7 @@ use pgerror::{PgError, Result, SqlState};
 
 pub use bodies::sql_statements;
 pub use clock::{at_one_moment, may_read_clock};
+pub use dml::sets_default;
 pub use leavings::leavings;
 pub use parse::{Analysis, Statement, StatementKind, Undeclared, Uses, parse, parse_for_dump};
 pub use plan::*;
@@ -73,31 +74,42 @@ pub use tables::{Tables, gives_plain_values, read_tables, reads_only};
 pub use template::{ManyRows, Parameterised, Repeated, Shape, Template};
 pub use triggers::{OfStatement, Triggered};
 
-use context::Context;
+use context::{Context, GiveWay};
 
 /// Plans one statement.
 ///
 /// Errors: 0A000 for what cannot be run correctly, with a hint; others (42P16, 42703, …) where our own clauses are wrong.
 pub fn plan(statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Plan> {
-    let gives_way = statement.kind == StatementKind::Update;
+    let gives_way = GiveWay::default();
+    let may_give_way = statement.kind == StatementKind::Update;
     let analysis = statement.analysis.as_ref();
-    let ctx = Context { catalog, session, analysis, exchanged: &[], copies: None, gives_way };
-    let spelled = whole_rows::of_columns(&ctx, statement)?;
+    let gives = may_give_way.then_some(&gives_way);
+    let ctx = Context { catalog, session, analysis, exchanged: &[], copies: None, gives_way: gives };
+    let plan = plan_as_it_stands(&ctx, statement);
+    match gives_way.take() {
+        Some(moves) => Ok(Plan::GiveWay(moves)),
+        None => plan,
+    }
+}
+
+/// The plan, unless it turns out that tables have to give way to it.
+fn plan_as_it_stands(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
+    let spelled = whole_rows::of_columns(ctx, statement)?;
     let statement = spelled.as_ref().unwrap_or(statement);
-    let inlined = inline::inline(&ctx, statement)?;
+    let inlined = inline::inline(ctx, statement)?;
     let inlined = inlined.map(|inlined| Statement { is_rewritten: statement.is_rewritten, ..inlined });
     let statement = inlined.as_ref().unwrap_or(statement);
-    let expanded = views::without_temporary(&ctx, statement)?;
+    let expanded = views::without_temporary(ctx, statement)?;
     let expanded = expanded.map(|expanded| Statement { is_rewritten: statement.is_rewritten, ..expanded });
     let statement = expanded.as_ref().unwrap_or(statement);
     if !statement.is_rewritten
-        && let Some(rewritten) = rules::plan(&ctx, statement)?
+        && let Some(rewritten) = rules::plan(ctx, statement)?
     {
         return Ok(Plan::Routine(Box::new(Routine::Rewritten(Box::new(rewritten)))));
     }
-    match routine::plan(&ctx, statement)? {
+    match routine::plan(ctx, statement)? {
         Some(routine) => Ok(Plan::Routine(Box::new(routine))),
-        None => plan_inlined(&ctx, statement).and_then(|plan| triggers::with_triggers(&ctx, statement, plan)),
+        None => plan_inlined(ctx, statement).and_then(|plan| triggers::with_triggers(ctx, statement, plan)),
     }
 }
 
@@ -120,6 +132,13 @@ fn plan_in(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
 }
 
 fn plan_inlined(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
+    let Some(written_out) = dml::written_out(ctx, statement)? else { return plan_written_out(ctx, statement) };
+    let mut plan = plan_written_out(ctx, &written_out.statement)?;
+    written_out.give_back(&mut plan, statement);
+    Ok(plan)
+}
+
+fn plan_written_out(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     use StatementKind as Kind;
     if let Some(plan) = with::plan(ctx, statement)? {
         return Ok(plan);

@@ -58,6 +58,9 @@ pub enum Plan {
     DeclareCursor(Box<Plan>),
     /// Something that runs on all datanodes and may change the catalog: DDL, TRUNCATE, VACUUM, GRANT, …
     Ddl(Box<DdlPlan>),
+    /// No plan of the statement: these tables must lose their key first, then it is planned anew. Only [`plan`](crate::plan) gives
+    /// it, never as a part of another.
+    GiveWay(Vec<Redistribute>),
     /// `ALTER TABLE t DISTRIBUTE BY … | TO NODE … | ADD NODE … | DELETE NODE …`, of a table and all below it.
     Redistribute(Vec<Redistribute>),
     /// `CREATE NODE`, `EXECUTE DIRECT`, `CLEAN CONNECTION`, …: the executor's own commands.
@@ -284,7 +287,8 @@ pub struct InsertStaged {
     pub returns_rows: bool,
     /// Highest `$n` of the statement; the row values of `insert_sql` are numbered after it.
     pub parameters: usize,
-    /// The rows of the only input may go straight to their nodes if they have the types of these columns.
+    /// The rows of the only input may go straight to their nodes if they have the types of these columns and, in the key, their
+    /// modifiers: else a value that is not yet as it will be stored would say where.
     pub direct: Option<Direct>,
     /// A text about a view in whose place this is done: the home node says whether the user may.
     pub rights_sql: Option<String>,
@@ -477,6 +481,19 @@ pub enum Route {
 }
 
 impl Route {
+    /// Positions of the columns that say where a row goes.
+    pub fn key_columns(&self) -> Vec<usize> {
+        let position = |(source, _): &(KeySource, KeyType)| match source {
+            KeySource::Column(at) => Some(*at),
+            KeySource::Null => None,
+        };
+        match self {
+            Route::Hash { key, .. } => key.iter().filter_map(position).collect(),
+            Route::Modulo { key, .. } => position(key).into_iter().collect(),
+            Route::RoundRobin { .. } | Route::Replicated { .. } | Route::Single { .. } => Vec::new(),
+        }
+    }
+
     /// Does it bring every row to the same places?
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {

@@ -1,37 +1,74 @@
 //! `loxo check`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use cluster::{Config, Level};
+use cluster::{Config, Finding, Level, Progress};
 use pgerror::{PgError, Result, SqlState};
 
-/// Say what is wrong with a configuration or with the servers it names
+use super::DirArgument;
+
+/// Say what is wrong with a configuration, with the servers it names, or with the rows on them
 ///
+/// With --data it looks at every row instead: rows on the wrong datanode, keys that are there twice, copies of replicated
+/// tables that differ. It changes nothing. A table that looks wrong is locked against writers while it is looked at again.
 /// Exits with 1 if there is an error; warnings alone exit with 0.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   loxo check --config /etc/loxo.toml
-  loxo check --config ~/.local/share/loxo/cluster.toml    a local cluster's file works as well")]
+  loxo check                                  the local cluster in the default directory
+  loxo check --data --config /etc/loxo.toml   its rows")]
 pub struct Arguments {
-    /// Configuration file
-    #[arg(long, value_name = "F")]
-    config: PathBuf,
+    /// Configuration file, of real hosts or of a local cluster
+    #[arg(long, value_name = "F", conflicts_with = "dir")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    dir: DirArgument,
+    /// Look at all rows
+    #[arg(long)]
+    data: bool,
 }
 
 /// Runs the command.
 pub async fn run(arguments: Arguments) -> Result<()> {
-    let config = Config::load(&arguments.config)?;
-    let findings = cluster::check(&config).await?;
-    for finding in &findings {
+    let path = arguments.config.unwrap_or_else(|| arguments.dir.path().join("cluster.toml"));
+    let config = Config::load(&path)?;
+    match arguments.data {
+        true => data(&config).await,
+        false => servers(&config, &path).await,
+    }
+}
+
+async fn data(config: &Config) -> Result<()> {
+    let audit = cluster::audit(config, &Progress::stderr()).await?;
+    print(&audit.findings)?;
+    let tables = super::count(audit.tables, "table");
+    match audit.findings.len() {
+        0 => super::print(&format!("{tables}: every row is where it belongs\n")),
+        errors => {
+            let text = format!("{} in the rows of {tables}", super::count(errors, "error"));
+            // data_corrupted
+            Err(PgError::new(SqlState::from_bytes(b"XX001").unwrap_or(SqlState::INTERNAL_ERROR), text))
+        }
+    }
+}
+
+fn print(findings: &[Finding]) -> Result<()> {
+    for finding in findings {
         let level = match finding.level {
             Level::Error => "error",
             Level::Warning => "warning",
         };
         super::print(&format!("{level}: {}: {}\n  {}\n", finding.subject, finding.text, finding.hint))?;
     }
+    Ok(())
+}
+
+async fn servers(config: &Config, path: &Path) -> Result<()> {
+    let findings = cluster::check(config).await?;
+    print(&findings)?;
     let errors = findings.iter().filter(|f| f.level == Level::Error).count();
     if errors > 0 {
-        let text = format!("{} in \"{}\" or in its servers", super::count(errors, "error"), arguments.config.display());
+        let text = format!("{} in \"{}\" or in its servers", super::count(errors, "error"), path.display());
         return Err(PgError::new(SqlState::CONFIG_FILE_ERROR, text));
     }
     let datanodes = super::count(config.datanodes.len(), "datanode");

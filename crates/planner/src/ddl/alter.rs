@@ -5,7 +5,7 @@ use std::sync::Arc;
 use catalog::{AttNum, Relation, RelationKind};
 use pg_query::protobuf::{
     AlterObjectSchemaStmt, AlterTableCmd, AlterTableStmt, AlterTableType, ColumnDef, ConstrType, Constraint,
-    ObjectType, RangeVar, RenameStmt, SelectStmt,
+    ObjectType, RangeVar, RenameStmt, SelectStmt, TypeName,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -168,10 +168,24 @@ impl Alter<'_> {
                 (Ok(ConstrType::ConstrDefault), Some(default)) if !self.fills_alike(default)? => {
                     return Ok(Some(Source::Default(default)));
                 }
+                (Ok(ConstrType::ConstrDefault | ConstrType::ConstrGenerated), _) => return Ok(None),
                 _ => {}
             }
         }
+        self.check_type_default(column)?;
         Ok(None)
+    }
+
+    /// What a domain gives the rows that are there must be the same on every node.
+    fn check_type_default(&self, column: &ColumnDef) -> Result<()> {
+        let of = column.type_name.as_ref().and_then(|name| create::user_type(self.ctx, name));
+        let Some(default) = of.and_then(|of| of.default.as_deref()) else { return Ok(()) };
+        if self.fills_alike(&tree::parse_expression(default)?)? {
+            return Ok(());
+        }
+        Err(PgError::unsupported(format!("ADD COLUMN \"{}\" with the default of its type", column.colname))
+            .detail("Its values for the rows that are there must be made in one place.")
+            .hint("Add it with DEFAULT NULL, UPDATE the rows, then ALTER COLUMN … DROP DEFAULT."))
     }
 
     /// Would the nodes fill a new column's rows with what one server would not? A value that is another for each row may be
@@ -253,7 +267,9 @@ impl Alter<'_> {
     fn keeps_places(&self, name: &str, column: &ColumnDef) -> bool {
         let old = self.relation.column(name).and_then(|c| self.ctx.catalog.key_type(c.type_oid));
         let new = column.type_name.as_ref().and_then(|t| create::key_type(self.ctx, t));
-        let has_modifier = column.type_name.as_ref().is_some_and(|t| !t.typmods.is_empty());
+        let of_domain = |t: &TypeName| Some(self.ctx.catalog.value_type(create::user_type(self.ctx, t)?.oid, -1).1);
+        let cuts = |t: &TypeName| !t.typmods.is_empty() || of_domain(t).is_some_and(|modifier| modifier != -1);
+        let has_modifier = column.type_name.as_ref().is_some_and(cuts);
         let same = old.is_some() && old.map(|t| t.hash_class()) == new.map(|t| t.hash_class());
         same && !has_modifier && column.raw_default.is_none() && column.coll_clause.is_none()
     }

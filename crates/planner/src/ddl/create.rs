@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use catalog::{Relation, RelationKind};
+use catalog::{Relation, RelationKind, UserType};
 use pg_query::protobuf::{ColumnDef, CreateStmt, RangeVar, TableLikeClause, TypeName};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
@@ -265,20 +265,22 @@ pub(super) fn key_type(ctx: &Context<'_>, name: &TypeName) -> Option<KeyType> {
         return None;
     }
     let names = tree::names_of(&name.names);
-    let word = match names.as_slice() {
-        [word] => word,
-        [schema, word] if schema == "pg_catalog" => word,
-        [schema, word] => {
-            let domain = ctx.catalog.user_types().find(|t| t.schema == *schema && t.name == *word)?;
-            return ctx.catalog.key_type(domain.oid);
-        }
-        _ => return None,
+    let builtin = match names.as_slice() {
+        [word] => builtin_key_type(word),
+        [schema, word] if schema == "pg_catalog" => builtin_key_type(word),
+        _ => None,
     };
-    builtin_key_type(word).or_else(|| {
-        let domain =
-            ctx.catalog.user_types().find(|t| t.name == *word && ctx.session.search_path.contains(&t.schema))?;
-        ctx.catalog.key_type(domain.oid)
-    })
+    builtin.or_else(|| ctx.catalog.key_type(user_type(ctx, name)?.oid))
+}
+
+/// The user-defined type of this name.
+pub(super) fn user_type<'c>(ctx: &Context<'c>, name: &TypeName) -> Option<&'c UserType> {
+    let named = |schema: &str, word: &str| ctx.catalog.user_types().find(|t| t.schema == schema && t.name == word);
+    match tree::names_of(&name.names).as_slice() {
+        [word] => ctx.session.search_path.iter().find_map(|schema| named(schema, word)),
+        [schema, word] => named(schema, word),
+        _ => None,
+    }
 }
 
 fn builtin_key_type(word: &str) -> Option<KeyType> {

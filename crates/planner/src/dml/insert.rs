@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use catalog::{Column, Distribution, Generated, NodeId, Relation};
+use catalog::{Column, Distribution, Generated, NodeId, Oid, Relation};
 use pg_query::protobuf::{InsertStmt, OverridingKind, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
@@ -154,6 +154,7 @@ impl Insert<'_> {
         let table = &self.relation.name;
         tail::check_key(self.ctx, self.insert, &self.relation)?;
         tail::check_sub_selects(self.ctx, self.insert, &self.relation)?;
+        tail::check_home(self.ctx, self.insert)?;
         if let Some(conflict) = self.insert.on_conflict_clause.as_ref().filter(|_| is_replicated(&self.relation)) {
             let node = tree::node(NodeEnum::OnConflictClause(conflict.clone()));
             let select = SelectStmt { where_clause: Some(Box::new(node)), ..tree::empty_select() };
@@ -352,7 +353,7 @@ impl Insert<'_> {
             let Some(column) = self.relation.column_at(key.number) else { return Ok(false) };
             let Some(position) = given.iter().position(|g| *g == column.name) else { return Ok(false) };
             // Assignment to varchar(n), numeric(p, s), … may change the value.
-            if column.type_modifier != -1 {
+            if self.ctx.catalog.value_type(column.type_oid, column.type_modifier).1 != -1 {
                 return Ok(false);
             }
             positions.push(position);
@@ -402,7 +403,7 @@ impl Insert<'_> {
                     Some(text) => self.constant_default(text)?,
                 },
             };
-            if !fits(&value, column) {
+            if !fits(&value, self.ctx.catalog.value_type(column.type_oid, column.type_modifier)) {
                 return None;
             }
             values.push(value);
@@ -543,7 +544,7 @@ impl Insert<'_> {
     }
 }
 
-fn is_identity(column: &Column) -> bool {
+pub(super) fn is_identity(column: &Column) -> bool {
     matches!(column.generated, Generated::IdentityAlways | Generated::IdentityByDefault)
 }
 
@@ -574,19 +575,23 @@ pub(crate) fn width(query: &SelectStmt) -> Option<usize> {
     (!query.target_list.iter().any(select::shape::is_star)).then_some(query.target_list.len())
 }
 
-/// Does the value surely fit the column's type modifier unchanged?
-fn fits(value: &Constant, column: &Column) -> bool {
-    if column.type_modifier == -1 || *value == Constant::Null {
+/// Does a column whose values are of this type with this modifier surely keep the value as it is?
+fn fits(value: &Constant, (type_oid, modifier): (Oid, i32)) -> bool {
+    if modifier == -1 || *value == Constant::Null {
         return true;
     }
     let (Constant::Untyped(text) | Constant::Number(text) | Constant::Text(_, text)) = value else { return false };
     const VARCHAR: u32 = 1043;
     const BPCHAR: u32 = 1042;
     const NUMERIC: u32 = 1700;
-    match column.type_oid {
-        VARCHAR | BPCHAR => i64::try_from(text.chars().count()).is_ok_and(|n| n <= i64::from(column.type_modifier) - 4),
+    match type_oid {
+        // Blanks at the end are cut off if they are too many, in some encodings by bytes.
+        VARCHAR | BPCHAR => {
+            let most = usize::try_from(i64::from(modifier) - 4).unwrap_or(0);
+            text.len() <= most || (text.chars().count() <= most && !text.ends_with(' '))
+        }
         NUMERIC => {
-            let scale = (column.type_modifier - 4) & 0x7ff;
+            let scale = (modifier - 4) & 0x7ff;
             let plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.' || b == b'-');
             let digits = text.split_once('.').map_or(0, |(_, fraction)| fraction.len());
             plain && scale < 1024 && i32::try_from(digits).is_ok_and(|d| d <= scale)

@@ -9,8 +9,9 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::change::{Clause, Draft, Kind};
-use super::{Target, check_same_everywhere, is_replicated, returning_list, stage, update};
+use super::{Target, check_same_everywhere, insert, is_replicated, returning_list, stage, update};
 use crate::context::Context;
+use crate::copy::is_literal;
 use crate::functions::facts;
 use crate::parse::Statement;
 use crate::plan::{Forward, Gather, Plan, Replicate, Scatter};
@@ -68,11 +69,15 @@ pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         (Target::Table(relation), Ok(Part::Whole(whole))) if is_replicated(&relation) => {
             let nodes = ctx.primary_first(relation.distribution.nodes());
             let is_everywhere = nodes.iter().all(|n| whole.contains(n)) && facts.function_nodes.is_none();
-            match check_same_everywhere(&facts, &relation.name) {
+            let same = check_same_everywhere(&facts, &relation.name);
+            let planned = Merge { ctx, statement, merge, name, relation };
+            match same {
+                Ok(()) if planned.takes_defaults()? => {
+                    planned.by_way_of_home("each copy would make defaults of its own")
+                }
                 Ok(()) if is_everywhere => Ok(Plan::Replicate(Replicate { nodes, sql })),
-                Ok(()) => Merge { ctx, statement, merge, name, relation }
-                    .by_way_of_home("the source is not on every node of the copies"),
-                Err(error) => Merge { ctx, statement, merge, name, relation }.by_way_of_home(&error.message()),
+                Ok(()) => planned.by_way_of_home("the source is not on every node of the copies"),
+                Err(error) => planned.by_way_of_home(&error.message()),
             }
         }
         // Each node would change its copies by its own part of the source.
@@ -108,6 +113,22 @@ struct Merge<'a> {
 }
 
 impl Merge<'_> {
+    /// Does a new row get a default that is more than a constant?
+    fn takes_defaults(&self) -> Result<bool> {
+        let stored = stage::stored_columns(&self.relation);
+        for when in when_clauses(self.merge).filter(|when| when.command_type() == CmdType::CmdInsert) {
+            let given = self.inserted(when)?;
+            let is_given = |name: &str| given.iter().any(|(given, value)| given == name && value.is_some());
+            for column in stored.iter().filter(|column| !is_given(&column.name)) {
+                let default = column.default.as_deref().map(tree::parse_expression).transpose()?;
+                if insert::is_identity(column) || default.is_some_and(|default| !is_literal(&default)) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
     /// `source LEFT JOIN target ON …`, each row of which takes the first WHEN that fits.
     fn by_way_of_home(self, reason: &str) -> Result<Plan> {
         let clauses = when_clauses(self.merge).map(|when| self.clause(when)).collect::<Result<Vec<_>>>()?;

@@ -20,6 +20,7 @@ mod merge;
 mod overriding;
 mod returning;
 pub(crate) mod row_address;
+mod set_default;
 pub(crate) mod stage;
 mod tail;
 mod update;
@@ -30,6 +31,8 @@ mod whole_row;
 
 pub(crate) use insert::{insert, place_of_insert, width};
 pub(crate) use merge::merge;
+pub use set_default::sets_default;
+pub(crate) use set_default::written_out;
 pub(crate) use update::{check_key, delete, update};
 
 pub(crate) use view::{VIEW_DEPTH_MAX, one_view_down, table_under, through_view};

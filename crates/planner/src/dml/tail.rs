@@ -1,13 +1,14 @@
 //! ON CONFLICT and RETURNING of an INSERT: the nodes run them, each with its own rows.
 
 use catalog::{NodeId, Relation};
-use pg_query::protobuf::{InsertStmt, OverridingKind};
+use pg_query::protobuf::{InsertStmt, OverridingKind, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::key_names;
 use super::update::{assignments, key_change};
 use crate::context::{Context, Named};
+use crate::functions::facts;
 use crate::select::locality::{Analyzer, Env, Not, Part};
 use crate::tree::{self, Ref, Walk};
 
@@ -67,6 +68,19 @@ pub(super) fn check_sub_selects(ctx: &Context<'_>, insert: &InsertStmt, relation
         }
     }
     Ok(())
+}
+
+/// The nodes that get the rows would evaluate it: with sequences of their own, say.
+pub(super) fn check_home(ctx: &Context<'_>, insert: &InsertStmt) -> Result<()> {
+    let conflict = insert.on_conflict_clause.clone().map(|clause| tree::node(NodeEnum::OnConflictClause(clause)));
+    let target_list = super::returning_list(insert.returning_clause.as_ref());
+    let tail = SelectStmt { target_list, where_clause: conflict.map(Box::new), ..tree::empty_select() };
+    match facts(ctx, &tail)?.home {
+        Some(what) => Err(PgError::unsupported(format!("{what} in ON CONFLICT or RETURNING"))
+            .detail("Only the home node can evaluate it, and the rows may lie on others.")
+            .hint("Compute the value first and send it as a constant.")),
+        None => Ok(()),
+    }
 }
 
 fn is_whole(ctx: &Context<'_>, select: &Node, nodes: &[NodeId]) -> Result<bool> {

@@ -63,11 +63,13 @@ pub(crate) fn update(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     };
     match target {
         Target::Table(relation) if moves => {
-            let is_rooted = ctx.gives_way && change::rooted(ctx, name, &relation).is_some();
-            match is_rooted.then(|| crate::ddl::without_key(ctx, &relation)).flatten() {
-                Some(moves) => Ok(Plan::Redistribute(moves)),
-                None => write.change(&relation, "the row may have to move"),
+            let is_rooted = || change::rooted(ctx, name, &relation).is_some();
+            if let Some(noted) = ctx.gives_way.filter(|_| is_rooted())
+                && let Some(moves) = crate::ddl::without_key(ctx, &relation)
+            {
+                noted.set(Some(moves));
             }
+            write.change(&relation, "the row may have to move")
         }
         Target::Table(relation) if may_differ => {
             write.change(&relation, "if several rows match, the copies may take different ones")

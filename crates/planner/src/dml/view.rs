@@ -61,7 +61,6 @@ pub(crate) fn through_view(ctx: &Context<'_>, statement: &Statement) -> Result<O
         Plan::Forward(forward) if *forward.sql == *rewritten.sql => forward.sql = own(),
         Plan::Scatter(scatter) if *scatter.sql == *rewritten.sql => scatter.sql = own(),
         Plan::Replicate(replicate) if *replicate.sql == *rewritten.sql => replicate.sql = own(),
-        Plan::Redistribute(_) => {}
         Plan::InsertSplit(split) => view_insert::split(statement, split)?,
         Plan::InsertStaged(insert) if checked.is_some() && !is_temporary => {
             let Some(view) = &outermost else { return Err(PgError::internal("a checking view that is none")) };

@@ -1,7 +1,8 @@
-//! Defaults that a view's columns have of their own, `ALTER VIEW … ALTER COLUMN … SET DEFAULT`: they go before the table's.
+//! Defaults that a view's columns have of their own, by `ALTER VIEW … ALTER COLUMN … SET DEFAULT` or by their type: they go
+//! before the table's.
 
 use catalog::Relation;
-use pg_query::protobuf::{InsertStmt, List, SelectStmt};
+use pg_query::protobuf::{InsertStmt, List, SelectStmt, SetOperation};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -33,6 +34,11 @@ pub(super) fn of_insert(view: &Relation, insert: &mut InsertStmt) -> Result<()> 
     let rows = match &mut query.node {
         Some(NodeEnum::SelectStmt(select)) if !select.values_lists.is_empty() => &mut select.values_lists,
         _ if missing.is_empty() => return Ok(()),
+        Some(NodeEnum::SelectStmt(select)) if may_grow(select) => {
+            select.target_list.extend(missing.iter().map(|(_, value)| tree::target(value.clone(), None)));
+            insert.cols = names(&given, &missing);
+            return Ok(());
+        }
         _ => return Err(refused(view, "It has defaults of its own, and a query gives its rows.")),
     };
     for row in rows {
@@ -45,26 +51,34 @@ pub(super) fn of_insert(view: &Relation, insert: &mut InsertStmt) -> Result<()> 
         }
         row.items.extend(missing.iter().map(|(_, value)| value.clone()));
     }
-    let names = given.iter().chain(missing.iter().map(|(name, _)| name));
-    insert.cols = names.map(|name| tree::target_name_only(name)).collect();
+    insert.cols = names(&given, &missing);
     Ok(())
 }
 
-/// The same for the `SET column = DEFAULT` of an UPDATE.
+fn names(given: &[String], missing: &[&(String, Node)]) -> Vec<Node> {
+    given.iter().chain(missing.iter().map(|(name, _)| name)).map(|name| tree::target_name_only(name)).collect()
+}
+
+/// Does a query give the same rows if it has one more column?
+fn may_grow(select: &SelectStmt) -> bool {
+    select.op == SetOperation::SetopNone as i32
+        && select.distinct_clause.is_empty()
+        && select.values_lists.is_empty()
+        && select.into_clause.is_none()
+}
+
+/// The same for the `SET column = DEFAULT` of an UPDATE, which is NULL without a default of the view's.
 pub(super) fn of_update(view: &Relation, targets: &mut [Node]) -> Result<()> {
     let defaults = defaults(view)?;
-    if defaults.is_empty() {
-        return Ok(());
-    }
     for target in targets {
         let Some(NodeEnum::ResTarget(target)) = &mut target.node else { continue };
         let Some(value) = target.val.as_deref_mut() else { continue };
         let default = defaults.iter().find(|(name, _)| *name == target.name);
         match (&value.node, default) {
             (Some(NodeEnum::SetToDefault(_)), Some((_, default))) => *value = default.clone(),
-            (Some(NodeEnum::SetToDefault(_)), None) => {}
+            (Some(NodeEnum::SetToDefault(_)), None) => *value = tree::parse_expression("NULL")?,
             _ if has_default(value)? => {
-                return Err(refused(view, "It has defaults of its own: set one column at a time."));
+                return Err(refused(view, "Its defaults are its own: set one column at a time."));
             }
             _ => {}
         }

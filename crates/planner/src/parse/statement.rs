@@ -391,6 +391,20 @@ pub enum CleanTarget {
     All,
 }
 
+impl StatementKind {
+    /// The first word of the command tag of a statement that reads or changes rows.
+    pub fn row_command(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Select => "SELECT",
+            Self::Insert => "INSERT",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+            Self::Merge => "MERGE",
+            _ => return None,
+        })
+    }
+}
+
 impl PartialEq for Statement {
     /// Same text, same meaning.
     fn eq(&self, other: &Self) -> bool {

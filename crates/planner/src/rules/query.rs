@@ -144,10 +144,10 @@ impl<'a> Query<'a> {
     /// What a column gets that the statement does not name.
     fn default(&self, column: &Column) -> Result<Node> {
         let is_plain = column.generated == Generated::No;
-        let is_domain = self.ctx.catalog.user_type(column.type_oid).is_some_and(|of| of.kind == 'd');
         match column.default.as_deref() {
             Some(default) if is_plain => tree::parse_expression(default),
-            None if is_plain && !is_domain => self.coerced(null(), column),
+            // Nothing of NULL can be cut off.
+            None if is_plain => cast(null(), &column.type_name),
             _ => Err(self.refused(&format!("the default of column \"{}\"", column.name))),
         }
     }
@@ -159,8 +159,9 @@ impl<'a> Query<'a> {
         const BIT: [u32; 2] = [1560, 1562];
         // timestamp, timestamptz, time, timetz, interval, numeric: a cast does what an assignment does.
         const ROUNDED: [u32; 6] = [1114, 1184, 1083, 1266, 1186, 1700];
-        let base = self.ctx.catalog.user_type(column.type_oid).filter(|of| of.kind == 'd').map(|of| of.base);
-        let cuts = base.is_some_and(|base| [VARCHAR, BPCHAR].contains(&base) || BIT.contains(&base));
+        let (base, modifier) = self.ctx.catalog.value_type(column.type_oid, column.type_modifier);
+        let is_domain = base != column.type_oid;
+        let cuts = is_domain && modifier != -1 && ([VARCHAR, BPCHAR].contains(&base) || BIT.contains(&base));
         let with_length = |function: &str, of: &str| {
             let arguments = vec![cast(value.clone(), of)?, tree::integer(column.type_modifier.into()), boolean(false)];
             Ok(call(function, arguments))

@@ -91,9 +91,13 @@ enum KeySource {
 impl Template {
     /// The template of a statement that has this shape, if it can have one.
     pub fn learn(sql: &str, shape: &Shape, catalog: &Catalog, session: &SessionFacts<'_>) -> Option<Self> {
-        let ctx = Context { catalog, session, analysis: None, exchanged: &[], copies: None, gives_way: false };
+        let ctx = Context { catalog, session, analysis: None, exchanged: &[], copies: None, gives_way: None };
         let statement = single(sql)?;
         let words = String::from_utf8_lossy(shape.text()).to_ascii_lowercase();
+        // A default may read the clock.
+        if crate::sets_default(&statement) {
+            return None;
+        }
         // After a statement that leaves something in its backends the session has to do something about it.
         if !session.temp_relations.is_empty() || !leavings(&statement, catalog).is_nothing() {
             return None;
@@ -139,7 +143,7 @@ impl Template {
             is_constant_free: shape.is_constant_free(),
             repeated: OnceLock::new(),
         };
-        let places = Places { relation: &relation, shape };
+        let places = Places { catalog: ctx.catalog, relation: &relation, shape };
         Some(match &target.rows {
             Rows::Inserted(insert) => Self {
                 place: Place::Key(places.in_values(insert)?),
@@ -150,7 +154,8 @@ impl Template {
             },
             Rows::Copied(copied) => {
                 let source = keyed(ctx, copied.source)?;
-                let place = Places { relation: &source, shape }.of_source(copied, &relation, tree)?;
+                let place =
+                    Places { catalog: ctx.catalog, relation: &source, shape }.of_source(copied, &relation, tree)?;
                 Self { relation: source, place, ..template }
             }
             Rows::Matching(condition) => match condition.and_then(|c| places.in_condition(target.name, c)) {
@@ -315,6 +320,7 @@ fn only_table(select: &SelectStmt) -> Option<&RangeVar> {
 }
 
 struct Places<'a> {
+    catalog: &'a Catalog,
     relation: &'a Relation,
     shape: &'a Shape,
 }
@@ -330,7 +336,8 @@ impl Places<'_> {
             let mut positions = given.iter().enumerate().filter(|(_, name)| **name == column.name);
             let (position, _) = positions.next()?;
             // A value may have to be cut to fit varchar(n).
-            let is_kept = column.type_modifier == -1 && positions.next().is_none();
+            let (_, modifier) = self.catalog.value_type(column.type_oid, column.type_modifier);
+            let is_kept = modifier == -1 && positions.next().is_none();
             is_kept.then(|| self.source(row.items.get(position)?)).flatten()
         };
         self.relation.distribution.key().iter().map(|key| source(key.number)).collect()

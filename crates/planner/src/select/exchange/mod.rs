@@ -274,7 +274,7 @@ impl Search<'_> {
             analysis: self.ctx.analysis,
             exchanged: &state.tables,
             copies: None,
-            gives_way: false,
+            gives_way: None,
         }
     }
 }

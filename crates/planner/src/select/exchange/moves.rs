@@ -197,7 +197,7 @@ impl Search<'_> {
             analysis: self.ctx.analysis,
             exchanged: &exchanged,
             copies: None,
-            gives_way: false,
+            gives_way: None,
         };
         let mut analyzer = Analyzer::new(&ctx);
         let analysed = analyzer.with_of_query(renamed, &Env::default()).and_then(|env| {

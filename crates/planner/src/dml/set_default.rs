@@ -1,0 +1,171 @@
+//! `SET column = DEFAULT` with the default written out, wherever it matters who evaluates it.
+//!
+//! A node knows a column's default and would evaluate it by itself: a sequence is its own there, and the clock and
+//! `gen_random_uuid()` give each copy another value. As an expression of the statement a default is seen by all that decides
+//! where a statement runs, and a moment can be put into it.
+//!
+//! Plain constants stay as they are. So does the user's text if, after all, the nodes run the statement as it stands.
+
+use catalog::{Column, Generated, Relation, quote_literal};
+use pg_query::protobuf::{CmdType, ResTarget};
+use pg_query::{Node, NodeEnum};
+use pgerror::{PgError, Result};
+
+use crate::clock;
+use crate::context::{Context, Named};
+use crate::copy::is_literal;
+use crate::parse::Statement;
+use crate::plan::Plan;
+use crate::tree::{self, Ref, Walk};
+
+/// A statement without those DEFAULTs.
+pub(crate) struct WrittenOut {
+    pub statement: Statement,
+    /// A moment stands in its text.
+    is_timed: bool,
+}
+
+/// Does a data change, in WITH too, set a column to DEFAULT?
+pub fn sets_default(statement: &Statement) -> bool {
+    let mut found = false;
+    let looked = statement.node().filter(|_| statement.kind.row_command().is_some()).map(|tree| {
+        tree.walk(&mut |node| {
+            found |= match node {
+                Ref::UpdateStmt(update) => has_default(&update.target_list),
+                Ref::OnConflictClause(conflict) => has_default(&conflict.target_list),
+                Ref::MergeWhenClause(when) => has_default(&when.target_list),
+                _ => false,
+            };
+            Ok(!found)
+        })
+    });
+    found && looked.is_some_and(|looked| looked.is_ok())
+}
+
+/// The statement with its DEFAULTs written out; `None` if there are none that need it.
+pub(crate) fn written_out(ctx: &Context<'_>, statement: &Statement) -> Result<Option<WrittenOut>> {
+    let Some(tree) = statement.node().filter(|_| sets_default(statement)) else { return Ok(None) };
+    let mut writer = Writer { ctx, is_timed: false, has_written: false };
+    let mut whole = tree::node(tree.clone());
+    whole.rewrite(&mut |node: &mut Node| writer.statement(node).map(|()| true))?;
+    let Some(tree) = whole.node.filter(|_| writer.has_written) else { return Ok(None) };
+    let rewritten = crate::parse::build(&tree::deparse(&tree)?, tree)?;
+    let statement = Statement { is_rewritten: statement.is_rewritten, ..rewritten };
+    Ok(Some(WrittenOut { statement, is_timed: writer.is_timed }))
+}
+
+impl WrittenOut {
+    /// Gives the nodes the user's text where it does the same.
+    pub(crate) fn give_back(&self, plan: &mut Plan, own: &Statement) {
+        let give_back = |sql: &mut String| {
+            if !self.is_timed && **sql == *self.statement.sql {
+                *sql = own.sql.to_string();
+            }
+        };
+        match plan {
+            Plan::Forward(forward) => give_back(&mut forward.sql),
+            Plan::Scatter(scatter) => give_back(&mut scatter.sql),
+            Plan::Replicate(replicate) => give_back(&mut replicate.sql),
+            Plan::Change(change) => change.original = own.sql.to_string(),
+            _ => {}
+        }
+    }
+}
+
+struct Writer<'a> {
+    ctx: &'a Context<'a>,
+    is_timed: bool,
+    has_written: bool,
+}
+
+impl Writer<'_> {
+    fn statement(&mut self, node: &mut Node) -> Result<()> {
+        let (name, lists) = match &mut node.node {
+            Some(NodeEnum::UpdateStmt(update)) => (&update.relation, vec![&mut update.target_list]),
+            Some(NodeEnum::InsertStmt(insert)) => {
+                (&insert.relation, insert.on_conflict_clause.iter_mut().map(|clause| &mut clause.target_list).collect())
+            }
+            Some(NodeEnum::MergeStmt(merge)) => {
+                let lists = merge.merge_when_clauses.iter_mut().filter_map(|when| match &mut when.node {
+                    Some(NodeEnum::MergeWhenClause(when)) if when.command_type() == CmdType::CmdUpdate => {
+                        Some(&mut when.target_list)
+                    }
+                    _ => None,
+                });
+                (&merge.relation, lists.collect())
+            }
+            _ => return Ok(()),
+        };
+        // A view's target is named when it is taken apart.
+        let Some(Named::Distributed(relation)) = name.as_ref().map(|name| self.ctx.resolve(name)).transpose()? else {
+            return Ok(());
+        };
+        lists.into_iter().filter(|list| has_default(list)).try_for_each(|list| self.targets(&relation, list))
+    }
+
+    fn targets(&mut self, relation: &Relation, targets: &mut [Node]) -> Result<()> {
+        for target in targets {
+            let Some(NodeEnum::ResTarget(target)) = &mut target.node else { continue };
+            take_apart(target);
+            let is_default = matches!(target.val.as_deref(), Some(Node { node: Some(NodeEnum::SetToDefault(_)) }));
+            if let Some(column) = relation.column(&target.name).filter(|_| is_default)
+                && let Some(value) = self.default(relation, column)?
+            {
+                target.val = Some(Box::new(value));
+                self.has_written = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// A default that is no plain constant.
+    fn default(&mut self, relation: &Relation, column: &Column) -> Result<Option<Node>> {
+        match (column.generated, &column.default) {
+            (Generated::IdentityAlways, _) => {
+                Err(PgError::unsupported(format!("SET of identity column \"{}\" to DEFAULT", column.name))
+                    .hint("Make it GENERATED BY DEFAULT."))
+            }
+            (Generated::IdentityByDefault, _) => {
+                let (table, name) = (quote_literal(&relation.qualified_name()), quote_literal(&column.name));
+                let sequence = format!("pg_catalog.pg_get_serial_sequence({table}, {name})");
+                tree::parse_expression(&format!("pg_catalog.nextval({sequence})")).map(Some)
+            }
+            (Generated::No, Some(text)) => {
+                let at = self.ctx.session.now.and_then(|now| clock::expression_at(text, now));
+                self.is_timed |= at.is_some();
+                let value = tree::parse_expression(at.as_ref().unwrap_or(text))?;
+                Ok((at.is_some() || !is_literal(&value)).then_some(value))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// `(a, b) = (1, DEFAULT)` is `a = 1, b = DEFAULT`.
+fn take_apart(target: &mut ResTarget) {
+    let Some(NodeEnum::MultiAssignRef(several)) = target.val.as_deref().and_then(|value| value.node.as_ref()) else {
+        return;
+    };
+    if let Some(NodeEnum::RowExpr(row)) = several.source.as_deref().and_then(|source| source.node.as_ref())
+        && let Ok(count) = usize::try_from(several.ncolumns)
+        && row.args.len() == count
+        && let Some(value) = usize::try_from(several.colno - 1).ok().and_then(|at| row.args.get(at)).cloned()
+    {
+        target.val = Some(Box::new(value));
+    }
+}
+
+fn has_default(targets: &[Node]) -> bool {
+    let is_default = |node: &Node| matches!(node.node, Some(NodeEnum::SetToDefault(_)));
+    targets.iter().any(|target| {
+        let Some(NodeEnum::ResTarget(target)) = &target.node else { return false };
+        let Some(value) = target.val.as_deref() else { return false };
+        match &value.node {
+            Some(NodeEnum::MultiAssignRef(several)) => match several.source.as_deref().and_then(|s| s.node.as_ref()) {
+                Some(NodeEnum::RowExpr(row)) => row.args.iter().any(is_default),
+                _ => false,
+            },
+            _ => is_default(value),
+        }
+    })
+}
