@@ -76,7 +76,8 @@ async fn prepare_all(nodes: &[Node<'_>], config: &Config, cluster_id: &str, toke
     for node in nodes {
         let script = format!(
             "BEGIN;\nSET LOCAL client_min_messages = warning;\n{METADATA_SQL}\n{SCHEMA_SQL}\n{rows}\n\
-             INSERT INTO loxo.identity VALUES ({}, {}, {LAYOUT});\nINSERT INTO loxo.capture_token (token) VALUES ({});\n\
+             INSERT INTO loxo.identity (node_id, cluster_id, layout, system_identifier)\n\
+             SELECT {}, {}, {LAYOUT}, system_identifier FROM pg_catalog.pg_control_system();\nINSERT INTO loxo.capture_token (token) VALUES ({});\n\
              PREPARE TRANSACTION '{GID_PREFIX}{cluster_id}';",
             node.id,
             literal(cluster_id),

@@ -63,8 +63,9 @@ impl Context {
         gids: txn::GidSource,
     ) -> Self {
         let doubts = datanodes.iter().map(|_| AtomicU64::new(1)).collect();
-        let registry = Arc::new(Registry::new(connect_options(&datanodes, &service)));
+        let registry = Arc::new(Registry::new(connect_options(&datanodes, &service, pool.roster())));
         gtm.set_sessions(registry.clone());
+        pool.roster().follow(gtm.clone());
         Self {
             pool,
             gids,
@@ -187,7 +188,7 @@ impl Context {
 
     /// How to reach every datanode as somebody.
     pub(crate) fn connect_options(&self, identity: &Identity) -> Vec<pgproto::ConnectOptions> {
-        connect_options(&self.datanodes, identity)
+        connect_options(&self.datanodes, identity, self.pool.roster())
     }
 
     /// A link of the service user with a server's own settings: the session that used it last may have been one of the same
@@ -302,14 +303,20 @@ fn is_worth_a_retry(error: &PgError) -> bool {
     ![SqlState::CONNECTION_FAILURE, SqlState::LOCK_NOT_AVAILABLE].contains(&error.code())
 }
 
-fn connect_options(datanodes: &[Address], identity: &Identity) -> Vec<pgproto::ConnectOptions> {
-    let options = |address: &Address| pgproto::ConnectOptions {
+/// By node id.
+pub fn connect_options(
+    datanodes: &[Address],
+    identity: &Identity,
+    roster: &Arc<txn::Roster>,
+) -> Vec<pgproto::ConnectOptions> {
+    let options = |(node, address): (usize, &Address)| pgproto::ConnectOptions {
         host: address.host.clone(),
         port: address.port,
         user: identity.user.clone(),
         database: identity.database.clone(),
         secret: identity.secret.clone(),
         parameters: Vec::new(),
+        proof: Some(roster.proof(node as u16)),
     };
-    datanodes.iter().map(options).collect()
+    datanodes.iter().enumerate().map(options).collect()
 }

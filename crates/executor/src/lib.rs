@@ -94,7 +94,7 @@ mod write;
 pub use basis::Basis;
 pub use call::{Call, Parameters};
 pub use cancel::CancelSet;
-pub use context::Context;
+pub use context::{Context, connect_options};
 pub use copy_input::CopySource;
 pub use copy_out::CopySink;
 pub use describe::Description;

@@ -16,6 +16,7 @@ use catalog::NodeId;
 use pgerror::{PgError, Result, SqlState};
 use pgproto::{ConnectOptions, Connection, scram};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use txn::Roster;
 
 use crate::held::Own;
 use crate::own_settings;
@@ -130,12 +131,18 @@ pub struct Pool {
     idle: Mutex<HashMap<Key, Vec<Link>>>,
     limits: Mutex<HashMap<(String, u16), Arc<Semaphore>>>,
     connections_max: usize,
+    roster: Arc<Roster>,
 }
 
 impl Pool {
-    /// A pool that opens at most `connections_max` connections to each node.
-    pub fn new(connections_max: usize) -> Self {
-        Self { idle: Mutex::default(), limits: Mutex::default(), connections_max }
+    /// A pool that opens at most `connections_max` connections to each node, to no servers but those of this roster.
+    pub fn new(connections_max: usize, roster: Arc<Roster>) -> Self {
+        Self { idle: Mutex::default(), limits: Mutex::default(), connections_max, roster }
+    }
+
+    /// Which servers the datanodes are.
+    pub(crate) fn roster(&self) -> &Arc<Roster> {
+        &self.roster
     }
 
     /// Most connections to one node.
@@ -167,12 +174,14 @@ impl Pool {
                 // A backend in the middle of a statement notices that its coordinator has died, and lets go of its locks.
                 ("client_connection_check_interval".into(), "500ms".into()),
             ],
+            proof: Some(self.roster.proof(node.0)),
         };
-        let mut connection = Connection::connect(&options).await?;
-        Own::prepare_all(&mut connection);
-        // A role or a database can have its own.
-        connection.query(b"SHOW default_transaction_isolation; SHOW statement_timeout");
-        connection.flush().await?;
+        let prepare = |connection: &mut Connection| {
+            Own::prepare_all(connection);
+            // A role or a database can have its own.
+            connection.query(b"SHOW default_transaction_isolation; SHOW statement_timeout");
+        };
+        let mut connection = Connection::connect_and(&options, prepare).await?;
         connection.read_rows().await?;
         let (rows, _) = connection.read_rows().await?;
         let mut values = rows.into_iter().map(|row| row.into_iter().next().flatten().unwrap_or_default());

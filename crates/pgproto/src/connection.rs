@@ -11,6 +11,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::{self, tag};
@@ -18,7 +19,7 @@ use crate::dial;
 use crate::frame::{Cursor, Frame, FrameReader, FrameWriter};
 use crate::{frontend, scram};
 use bytes::{Bytes, BytesMut};
-use pgerror::{PgError, Result, SqlState};
+use pgerror::{PgError, Result, SqlState, field};
 
 /// Where and as whom to connect.
 #[derive(Clone, Debug)]
@@ -32,6 +33,25 @@ pub struct ConnectOptions {
     pub secret: Option<scram::Secret>,
     /// Further startup parameters, e.g. `application_name`.
     pub parameters: Vec<(String, String)>,
+    /// How the server shows that it is the one meant; `None` takes any.
+    pub proof: Option<Arc<dyn Proof>>,
+}
+
+/// Tells whether a server that was reached is the one meant. Asked on every new connection, before anything else is read.
+pub trait Proof: Send + Sync + std::fmt::Debug {
+    /// What to ask in this database.
+    fn question(&self, database: &str) -> Question;
+}
+
+/// Values as text.
+pub type Rows = Vec<Vec<Option<Bytes>>>;
+
+/// One query, and what its answer has to be.
+pub struct Question {
+    /// By the simple protocol.
+    pub sql: String,
+    /// An error: this is another server.
+    pub judge: Box<dyn FnOnce(Result<Rows>) -> Result<()> + Send>,
 }
 
 /// Longest wait for a datanode to accept and authenticate.
@@ -96,10 +116,19 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects and authenticates.
+    /// Connects, authenticates, and has the server show that it is the one meant.
     pub async fn connect(options: &ConnectOptions) -> Result<Self> {
+        Self::connect_and(options, |_| {}).await
+    }
+
+    /// The same; what `queue` queues travels with the question about the server, and its answers are the caller's to read.
+    pub async fn connect_and(options: &ConnectOptions, queue: impl FnOnce(&mut Self) + Send) -> Result<Self> {
         let place = dial::place(&options.host, options.port);
-        match tokio::time::timeout(CONNECT_TIMEOUT, Self::connect_inner(options)).await {
+        let attempt = async {
+            let mut this = Self::connect_inner(options).await?;
+            this.prove(options, &place, queue).await.map(|()| this)
+        };
+        match tokio::time::timeout(CONNECT_TIMEOUT, attempt).await {
             Ok(Ok(connection)) => Ok(connection),
             Ok(Err(error)) if error.code() == SqlState::CONNECTION_FAILURE => {
                 Err(PgError::connection(format!("could not connect to the datanode at {place}: {}", error.message()))
@@ -146,6 +175,24 @@ impl Connection {
                 other => return Err(unexpected(other, "startup")),
             }
         }
+    }
+
+    async fn prove(&mut self, options: &ConnectOptions, place: &str, queue: impl FnOnce(&mut Self)) -> Result<()> {
+        let question = options.proof.as_ref().map(|proof| proof.question(&options.database));
+        if let Some(question) = &question {
+            self.query(question.sql.as_bytes());
+        }
+        queue(self);
+        self.flush().await?;
+        let Some(Question { judge, .. }) = question else { return Ok(()) };
+        let answer = self.read_rows().await.map(|(rows, _)| rows);
+        if let (Err(error), true) = (&answer, self.broken) {
+            return Err(error.clone());
+        }
+        judge(answer).map_err(|error| {
+            let message = format!("the server at {place} {}", error.message());
+            error.with(field::MESSAGE, message)
+        })
     }
 
     async fn authenticate(&mut self, options: &ConnectOptions) -> Result<()> {

@@ -80,9 +80,20 @@ impl Gate {
             (0..GTMS).for_each(|gtm| visit(ClearUnresolved { gtm, transaction: t }));
         }
         for x in 0..coordinators {
-            [Shut(x), LosePatience(x), HoldIsOver(x), Report(x), LeaseEnds(x), Kill(x), CutLink(x), Goodbye(x)]
-                .into_iter()
-                .for_each(&mut visit);
+            [
+                Shut(x),
+                LosePatience(x),
+                HoldIsOver(x),
+                Report(x),
+                Tell(x),
+                ExtendLease(x),
+                LeaseEnds(x),
+                Kill(x),
+                CutLink(x),
+                Goodbye(x),
+            ]
+            .into_iter()
+            .for_each(&mut visit);
             for gtm in 0..GTMS {
                 [Register { coordinator: x, gtm }, NoticeLoss { gtm, coordinator: x }].into_iter().for_each(&mut visit);
             }

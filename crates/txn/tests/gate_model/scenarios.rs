@@ -7,8 +7,15 @@ use crate::state::*;
 impl Scenario {
     pub fn start(&self) -> State {
         let registered = (one(self.coordinators) - 1) & !self.late;
-        let fence = if self.is_fence_needed { Fence::Needed } else { Fence::Done };
-        let gtm = Gtm { role: Role::Leading, generation: 1, fence, registered, ..idle_gtm() };
+        let in_force = u8::from(!self.is_fence_needed);
+        let gtm = Gtm {
+            role: Role::Leading,
+            generation: 1,
+            in_force,
+            wants_fence: self.is_fence_needed,
+            registered,
+            ..idle_gtm()
+        };
         let mut state = State {
             nodes: [Node { generation: 1, ..Node::default() }; NODES],
             coordinators: [Coordinator::default(); COORDINATORS],
@@ -22,8 +29,13 @@ impl Scenario {
             broken: Broken::default(),
         };
         for x in members(registered) {
-            state.coordinators[x] =
-                Coordinator { link: Some(0), generation: Some(1), has_lease: true, ..Coordinator::default() };
+            state.coordinators[x] = Coordinator {
+                link: Some(0),
+                generation: Some(1),
+                is_told: true,
+                has_lease: true,
+                ..Coordinator::default()
+            };
         }
         state
     }
@@ -265,6 +277,7 @@ pub const WITHOUT: &[(Rules, &Scenario, &str)] = &[
     (Rules::NumberUnderTheLock, &START, SPLIT),
     (Rules::NumbersOnlyGrow, &START_SINGLE, PAST),
     (Rules::LeasesUnderTheLock, &STALE, PAST),
+    (Rules::LeaseAfterGeneration, &STALE, PAST),
     (Rules::Settle, &NODE_BY_NODE, BACK),
 ];
 
