@@ -41,6 +41,8 @@ pub mod client;
 pub mod cut;
 mod cuts;
 mod deadlock;
+#[doc(hidden)]
+pub mod driver;
 mod keeper;
 mod leader;
 pub mod message;

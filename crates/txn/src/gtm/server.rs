@@ -147,7 +147,7 @@ pub(super) enum Event {
 
 /// How a connection ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum End {
+pub enum End {
     /// The coordinator has said goodbye.
     Goodbye,
     /// The coordinator closed it; a lease it gives up before that.
@@ -258,7 +258,7 @@ struct Invalidation {
 }
 
 /// All state of the gtm.
-struct Hub {
+pub(super) struct Hub {
     lease: Duration,
     clients: HashMap<ClientId, Client>,
     invalidations: BTreeMap<u64, Invalidation>,
@@ -281,7 +281,7 @@ struct Hub {
 }
 
 impl Hub {
-    fn new(lease: Duration, orders: watch::Sender<Order>, looks: watch::Sender<u64>) -> Self {
+    pub fn new(lease: Duration, orders: watch::Sender<Order>, looks: watch::Sender<u64>) -> Self {
         Self {
             lease,
             clients: HashMap::new(),
@@ -302,10 +302,7 @@ impl Hub {
 
     async fn run(mut self, mut inbox: mpsc::Receiver<Event>) {
         loop {
-            self.drop_stuck();
-            self.answer_ready();
-            self.advance_cuts().await;
-            self.drop_deaf();
+            self.go_on().await;
             let wake = self.next_deadline();
             tokio::select! {
                 event = inbox.recv() => match event {
@@ -315,6 +312,14 @@ impl Hub {
                 () = async { sleep_until(wake.unwrap_or_else(Instant::now)).await }, if wake.is_some() => {}
             }
         }
+    }
+
+    /// Does what can be done now without another event.
+    pub async fn go_on(&mut self) {
+        self.drop_stuck();
+        self.answer_ready();
+        self.advance_cuts().await;
+        self.drop_deaf();
     }
 
     async fn advance_cuts(&mut self) {
@@ -348,7 +353,7 @@ impl Hub {
         self.orders.send_if_modified(|known| std::mem::replace(known, order) != order);
     }
 
-    fn handle(&mut self, event: Event) {
+    pub fn handle(&mut self, event: Event) {
         match event {
             Event::Joined { client, name, outbox } => {
                 self.arriving.push((client, Client { name, outbox, last_pong: Instant::now() }));

@@ -17,11 +17,14 @@
 //! A cut stands for every statement over several nodes, whether it reads in REPEATABLE READ transactions or through portals
 //! that are bound in the closure; reads of one node after the other stand for a statement that goes node by node.
 //!
+//! [`replay`] compares the model with the code of the gtm, in both directions.
+//!
 //! How two-phase commit and recovery reach their decision is the business of `tests/model.rs`; here a transaction is
 //! prepared on all other nodes in one step, and announced at the commit point before or after that.
 
 mod coordinators;
 mod gtms;
+mod replay;
 mod scenarios;
 mod sessions;
 mod state;
