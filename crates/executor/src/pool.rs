@@ -5,7 +5,7 @@
 //! which session settings were applied to its backend, and [`crate::Session`] brings it to its own before use.
 //!
 //! Invariants: an idle link is settled, outside a transaction and alive as far as the socket tells; there are never more
-//! than [`Pool::connections_max`] links to a node, and who waits longer than [`CHECKOUT_TIMEOUT`] for one gets 53300.
+//! than [`Pool::connections_max`] links to a node, a tenth more for the moment (see [`crate::admission`]), and who waits longer than [`CHECKOUT_TIMEOUT`] for one gets 53300.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,6 +24,9 @@ use crate::snapshot::Isolation;
 
 /// Longest wait for a free connection to a node.
 const CHECKOUT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// For each so many connections to a node there is one more that sessions' first ones do not count against, and one for all.
+const PER_EXTRA: usize = 10;
 
 /// Prepared statements kept on one connection.
 const STATEMENTS_MAX: usize = 256;
@@ -65,6 +68,7 @@ pub struct Link {
     pub(crate) isolation: Isolation,
     /// `statement_timeout` as the backend started.
     pub(crate) statement_timeout: Option<Duration>,
+    node: NodeId,
     key: Key,
     _permit: OwnedSemaphorePermit,
 }
@@ -123,6 +127,13 @@ impl StatementCache {
         }
         self.catalog_version = catalog_version;
         self.names.drain().map(|(_, (name, _))| name).collect()
+    }
+}
+
+impl Link {
+    /// Which datanode it leads to.
+    pub(crate) fn node(&self) -> NodeId {
+        self.node
     }
 }
 
@@ -195,6 +206,7 @@ impl Pool {
             settled_at: 0,
             isolation,
             statement_timeout,
+            node,
             key,
             _permit: permit,
         })
@@ -223,7 +235,12 @@ impl Pool {
     async fn permit(&self, node: NodeId, key: &Key) -> Result<OwnedSemaphorePermit> {
         let limit = {
             let mut limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
-            limits.entry(key.address.clone()).or_insert_with(|| Arc::new(Semaphore::new(self.connections_max))).clone()
+            limits
+                .entry(key.address.clone())
+                .or_insert_with(|| {
+                    Arc::new(Semaphore::new(self.connections_max + self.connections_max / PER_EXTRA + 1))
+                })
+                .clone()
         };
         if let Ok(permit) = limit.clone().try_acquire_owned() {
             return Ok(permit);

@@ -99,6 +99,10 @@ impl CancelKey {
     }
 }
 
+fn closed() -> PgError {
+    PgError::connection("the datanode closed the connection unexpectedly")
+}
+
 /// Most bytes of notices and notifications that are kept until somebody takes them.
 const NOTICE_BYTES_MAX: usize = 256 << 20;
 
@@ -280,9 +284,7 @@ impl Connection {
     /// The next message other than notices, notifications and parameter reports. Cancel-safe.
     pub async fn recv(&mut self) -> Result<Frame> {
         loop {
-            let result = self.reader.next().await.and_then(|frame| {
-                frame.ok_or_else(|| PgError::connection("the datanode closed the connection unexpectedly"))
-            });
+            let result = self.reader.next().await.and_then(|frame| frame.ok_or_else(closed));
             let frame = self.note(result)?;
             if let Some(frame) = self.sort(frame)? {
                 return Ok(frame);
@@ -294,9 +296,7 @@ impl Connection {
     /// An error if that is the end of the session. Cancel-safe.
     pub async fn hear(&mut self) -> Result<()> {
         while self.notices.is_empty() {
-            let result = self.reader.next().await.and_then(|frame| {
-                frame.ok_or_else(|| PgError::connection("the datanode closed the connection unexpectedly"))
-            });
+            let result = self.reader.next().await.and_then(|frame| frame.ok_or_else(closed));
             let frame = self.note(result)?;
             if let Some(frame) = self.sort(frame)? {
                 self.broken = true;
@@ -326,7 +326,7 @@ impl Connection {
             let filled = self.reader.fill().await;
             if self.note(filled)? == 0 {
                 self.broken = true;
-                return Err(PgError::connection("the datanode closed the connection unexpectedly"));
+                return Err(closed());
             }
         }
     }
@@ -446,6 +446,31 @@ impl Connection {
         let read = std::pin::pin!(self.reader.fill()).poll(&mut context);
         self.broken |= read.is_ready();
         !self.broken
+    }
+
+    /// For a connection with nothing under way: why it is gone, if the server has said or done that already. Does not wait.
+    pub fn last_words(&mut self) -> Option<PgError> {
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        let read = match std::pin::pin!(self.reader.fill()).poll(&mut context) {
+            std::task::Poll::Pending => return None,
+            std::task::Poll::Ready(read) => read,
+        };
+        if read.as_ref().is_ok_and(|bytes| *bytes > 0) {
+            while let Ok(Some(frame)) = self.reader.try_next() {
+                let is_error = frame.tag == tag::ERROR;
+                match self.sort(frame) {
+                    Ok(Some(frame)) if is_error => {
+                        self.broken = true;
+                        return Some(PgError::decode_body(frame.body));
+                    }
+                    Ok(None) => {}
+                    _ => self.broken = true,
+                }
+            }
+            return self.broken.then(closed);
+        }
+        self.broken = true;
+        Some(closed())
     }
 
     /// Must this connection be thrown away?
