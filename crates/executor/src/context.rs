@@ -10,6 +10,7 @@ use catalog::{NodeId, Oid};
 use pgerror::{PgError, Result, SqlState};
 use txn::gtm::{CatalogState, GtmClient};
 
+use crate::admission::Admission;
 use crate::cancel::Registry;
 use crate::cores::Cores;
 use crate::estimates::Estimates;
@@ -30,6 +31,7 @@ const LOAD_RETRIES: usize = 2;
 /// See the module's page.
 pub struct Context {
     pub(crate) pool: Pool,
+    pub(crate) admission: Arc<Admission>,
     pub(crate) gids: txn::GidSource,
     pub(crate) gtm: GtmClient,
     datanodes: Vec<Address>,
@@ -67,6 +69,7 @@ impl Context {
         gtm.set_sessions(registry.clone());
         pool.roster().follow(gtm.clone());
         Self {
+            admission: Admission::new(pool.connections_max()),
             pool,
             gids,
             doubts,

@@ -100,8 +100,9 @@ impl Session {
     /// A link to `node` that has the session's settings.
     async fn take_link(&mut self, node: NodeId) -> Result<()> {
         if !self.held.contains_key(&node) {
+            self.be_admitted(node).await?;
             let address = self.context.address(self.place(node))?;
-            let checkout = self.context.pool.checkout(node, &address, &self.identity);
+            let checkout = self.context.pool.checkout(self.place(node), &address, &self.identity);
             let link = self.cancel.interrupt().or(checkout).await??;
             self.cancel.add(node, link.connection.cancel_key());
             self.held.insert(node, Held::new(link));

@@ -27,6 +27,7 @@
 //! Invariants: no SQL value is ever computed here; rows are moved as bytes and looked into only for their distribution
 //! key, or for sort keys that the nodes put in front; every buffer is bounded; a connection that was not read to the end of an answer is never used again.
 
+mod admission;
 mod alone;
 mod aside;
 mod basis;
