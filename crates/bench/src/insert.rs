@@ -357,5 +357,6 @@ fn connect_options(uri: &str) -> Result<ConnectOptions> {
         database: config.get_dbname().unwrap_or("postgres").to_owned(),
         secret: None,
         parameters: Vec::new(),
+        proof: None,
     })
 }

@@ -48,10 +48,11 @@ COMMENT ON TABLE loxo.catalog_version IS 'One row; grows with every DDL statemen
 CREATE TABLE loxo.identity (
     node_id    int2 NOT NULL,
     cluster_id uuid NOT NULL,
-    layout     int4 NOT NULL
+    layout     int4 NOT NULL,
+    system_identifier int8 NOT NULL
 );
 CREATE UNIQUE INDEX identity_is_one_row ON loxo.identity ((true));
-COMMENT ON TABLE loxo.identity IS 'One row: which node of which cluster this server is, and how schema loxo is laid out.';
+COMMENT ON TABLE loxo.identity IS 'One row: which node of which cluster this server is, how schema loxo is laid out, and the server''s pg_control_system().';
 
 CREATE VIEW loxo.prepared AS
     SELECT gid, transaction AS local_xid, prepared, owner, database

@@ -47,6 +47,9 @@ pub struct Config {
 #[allow(missing_docs)]
 pub struct ClusterSection {
     pub name: String,
+    /// As `loxo init` has printed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
     #[serde(default = "postgres")]
     pub database: String,
     #[serde(default = "postgres")]

@@ -76,7 +76,8 @@ async fn prepare_all(nodes: &[Node<'_>], config: &Config, cluster_id: &str, toke
     for node in nodes {
         let script = format!(
             "BEGIN;\nSET LOCAL client_min_messages = warning;\n{METADATA_SQL}\n{SCHEMA_SQL}\n{rows}\n\
-             INSERT INTO loxo.identity VALUES ({}, {}, {LAYOUT});\nINSERT INTO loxo.capture_token (token) VALUES ({});\n\
+             INSERT INTO loxo.identity (node_id, cluster_id, layout, system_identifier)\n\
+             SELECT {}, {}, {LAYOUT}, system_identifier FROM pg_catalog.pg_control_system();\nINSERT INTO loxo.capture_token (token) VALUES ({});\n\
              PREPARE TRANSACTION '{GID_PREFIX}{cluster_id}';",
             node.id,
             literal(cluster_id),
@@ -187,7 +188,7 @@ mod tests {
         let text = METADATA_SQL.bytes().chain(SCHEMA_SQL.bytes()).fold(0xcbf2_9ce4_8422_2325, fnv);
         assert_eq!(
             (LAYOUT, text),
-            (2, 13_360_170_602_083_067_494),
+            (3, 5_263_655_825_318_379_679),
             "the metadata have changed: raise LAYOUT, and put both numbers here"
         );
     }

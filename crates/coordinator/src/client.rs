@@ -22,7 +22,7 @@ use crate::simple::text;
 const READ_AHEAD_BYTES: usize = 1024 * 1024;
 
 /// Plans that a statement gets, one after the other, while schema changes of others make each of them void.
-const NEW_PLANS_MAX: usize = 5;
+const NEW_PLANS_MAX: usize = 10;
 
 /// A client that has authenticated.
 pub(crate) struct Client {

@@ -37,6 +37,7 @@ pub struct CoordinatorOptions {
     /// `host:port`.
     pub gtms: Vec<String>,
     /// Connections to each datanode.
+    pub cluster_id: Option<String>,
     pub pool_size: usize,
     pub clients_max: usize,
 }
@@ -60,18 +61,20 @@ pub struct Coordinator {
 }
 
 impl Coordinator {
-    /// Binds the port and starts to talk to the gtm. Datanodes are reached when they are needed.
+    /// Binds the port and starts to talk to the gtm. Datanodes are reached when they are needed, or to learn which cluster this is.
     pub async fn bind(options: CoordinatorOptions) -> Result<Self> {
         let listener = TcpListener::bind(options.listen).await.map_err(|error| {
             PgError::new(SqlState::CANNOT_CONNECT_NOW, format!("could not listen on {}: {error}", options.listen))
                 .hint("Another program uses this port: stop it or choose another port.")
         })?;
+        let roster = txn::Roster::new(options.cluster_id, options.service.database.clone());
+        roster.survey(&executor::connect_options(&options.datanodes, &options.service, &roster)).await?;
         let gtm = txn::GtmClient::connect(options.gtms, &options.name);
         let context = Context::new(
             options.datanodes,
             options.primary,
             options.service,
-            Pool::new(options.pool_size),
+            Pool::new(options.pool_size, roster),
             gtm,
             txn::GidSource::new(),
         );

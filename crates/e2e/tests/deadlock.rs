@@ -315,6 +315,77 @@ fn a_plain_wait_is_left_alone() {
     assert_eq!([value("patient", keys[0]), value("patient", keys[1])], ["2", "1"]);
 }
 
+/// A statement has several sessions on a node, one of them behind somebody who waits for another of them.
+#[test]
+fn a_statement_does_not_wait_for_itself() {
+    for (name, statement) in [
+        (
+            "own_insert",
+            "INSERT INTO own_insert_too SELECT a.k + 1000, a.v FROM own_insert a JOIN own_insert b ON a.v = b.k - 1",
+        ),
+        (
+            "own_table",
+            "CREATE TABLE own_table_new AS SELECT a.k, b.v FROM own_table a JOIN own_table b ON a.v = b.k - 1",
+        ),
+        ("own_count", "SELECT count(*) FROM own_count a JOIN own_count b ON a.v = b.k - 1"),
+    ] {
+        table(name);
+        table(&format!("{name}_too"));
+        let (mut first, mut statements, mut third) = (session(0), session(1), session(0));
+        first.run(&format!("BEGIN; LOCK TABLE {name}")).expect("the lock");
+        statements.send_query(statement).expect("sent");
+        until_waited_for(name);
+        third.send_query(&format!("TRUNCATE {name}")).expect("sent");
+        std::thread::sleep(Duration::from_millis(100));
+        first.run("COMMIT").expect("the end");
+        goes_on(&mut statements);
+        goes_on(&mut third);
+    }
+}
+
+/// On one PostgreSQL none of these can wait for each other in a circle.
+#[test]
+fn statements_that_stand_alone_never_give_way() {
+    table("alone");
+    let end = Instant::now() + Duration::from_secs(4);
+    std::thread::scope(|scope| {
+        for number in 0..4 {
+            scope.spawn(move || {
+                let mut client = session(number % 2);
+                let mut from = 100 + 1_000_000 * number as i32;
+                while Instant::now() < end {
+                    from += 8;
+                    let values: Vec<String> = (from..from + 8).map(|k| format!("({k}, {number})")).collect();
+                    let sql = match number {
+                        0 | 1 => format!("INSERT INTO alone VALUES {}", values.join(", ")),
+                        2 => "TRUNCATE alone".to_owned(),
+                        _ => "CREATE INDEX alone_v ON alone (v); DROP INDEX alone_v".to_owned(),
+                    };
+                    for statement in sql.split("; ") {
+                        client.run(statement).expect("no deadlock");
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// A block that has read on one node, and goes on to the others, has the right of way.
+#[test]
+fn a_block_that_reads_on_lets_nobody_give_way() {
+    let keys = table("read_on");
+    let (mut reader, mut alone) = (session(0), session(1));
+    for key in keys {
+        reader.run("BEGIN").expect("a block");
+        reader.run(&format!("SELECT v FROM read_on WHERE k = {key}")).expect("a row");
+        alone.send_query("TRUNCATE read_on").expect("sent");
+        until_waited_for("read_on");
+        reader.run("SELECT count(*) FROM read_on").expect("all rows");
+        reader.run("COMMIT").expect("the end");
+        goes_on(&mut alone);
+    }
+}
+
 fn copy(client: &mut Client, table: &str, lines: &str) {
     let input = CopyInput { frames: &[lines.as_bytes()], fail: false };
     let answer = client.simple_copy(&format!("COPY {table} FROM STDIN"), input).expect("an answer");

@@ -74,6 +74,10 @@ fn nobody_waits_longer_than_he_wants() {
     blind_rows_settle_before_their_commit(&test);
     what_waits_for_the_gtm_can_be_stopped(&test);
     what_waits_for_a_connection_can_be_stopped(&test);
+    more_sessions_than_connections_go_on(&test);
+    a_cancel_hits_nobody_else(&test);
+    a_transaction_that_was_idle_too_long_is_known_to_be_rolled_back(&test);
+    a_statement_that_may_be_committed_says_so(&test);
     schema_changes_go_side_by_side(&test);
     deferred_checks_hold_nobody_up(&test);
     rights_on_columns_are_enough(&test);
@@ -205,6 +209,117 @@ fn what_waits_for_a_connection_can_be_stopped(test: &Test) {
     }
     drop(sessions);
     until("a free connection", || late[0].run("SELECT pg_backend_pid()").is_ok());
+}
+
+/// Each holds a connection to one node while it waits for one to the other, half of them the other way round.
+fn more_sessions_than_connections_go_on(test: &Test) {
+    let end = Instant::now() + Duration::from_secs(3);
+    let sum = || test.session(0).scalar("SELECT count(*) FROM t WHERE v = 'crowd'").expect("a count");
+    let sessions: Vec<Client> = (0..2 * POOL + 10).map(|_| test.session(0)).collect();
+    let committed: usize = std::thread::scope(|scope| {
+        let spawn = |(number, mut client): (usize, Client)| {
+            scope.spawn(move || {
+                let (mut done, mut key) = (0, 10_000 + 1000 * number);
+                while Instant::now() < end {
+                    let started = Instant::now();
+                    client.run("BEGIN").expect("a block");
+                    for _ in 0..3 {
+                        client.run(&format!("INSERT INTO t VALUES ({key}, 'crowd')")).expect("a row");
+                        key += 1;
+                    }
+                    client.run("COMMIT").expect("the end");
+                    assert!(started.elapsed() < 3 * SOON, "{:?}", started.elapsed());
+                    done += 3;
+                }
+                done
+            })
+        };
+        let threads: Vec<_> = sessions.into_iter().enumerate().map(spawn).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no error")).sum()
+    });
+    assert_eq!(sum(), committed.to_string());
+    test.session(0).run("DELETE FROM t WHERE v = 'crowd'").expect("no more of it");
+}
+
+/// Requests come at every moment of short statements, and long after them.
+fn a_cancel_hits_nobody_else(test: &Test) {
+    let end = Instant::now() + Duration::from_secs(3);
+    let port = test.cluster.coordinators()[0];
+    let mut victim = test.session(0);
+    let key = victim.backend_key;
+    let canceled = std::thread::scope(|scope| {
+        for _ in 0..3 {
+            let mut bystander = test.session(0);
+            scope.spawn(move || {
+                while Instant::now() < end {
+                    bystander.run("SELECT count(*) FROM t").expect("nobody has cancelled it");
+                    bystander.run("SELECT v FROM t WHERE k = 3").expect("nor this");
+                }
+            });
+        }
+        scope.spawn(move || {
+            while Instant::now() < end {
+                Client::cancel(port, key).expect("the request goes out");
+            }
+        });
+        let mut canceled = 0;
+        while Instant::now() < end {
+            if let Err(error) = victim.run("SELECT count(*) FROM t").and(victim.run("SELECT v FROM t WHERE k = 3")) {
+                assert_eq!(error.code().as_str(), "57014", "{error}");
+                canceled += 1;
+            }
+        }
+        canceled
+    });
+    assert!(canceled > 0);
+}
+
+fn a_transaction_that_was_idle_too_long_is_known_to_be_rolled_back(test: &Test) {
+    let mut admin = test.session(0);
+    admin.run("CREATE ROLE sleepy LOGIN").expect("a role");
+    admin.run("GRANT ALL ON t TO sleepy").expect("rights");
+    for node in 0..2 {
+        let mut datanode = test.cluster.connect_datanode(node).expect("a datanode");
+        datanode.run("ALTER ROLE sleepy SET idle_in_transaction_session_timeout = '200ms'").expect("a setting");
+    }
+    let user = [("user", "sleepy"), ("database", "postgres")];
+    let mut client = Client::connect_with(test.cluster.coordinators()[0], &user).expect("a session");
+    client.run("BEGIN").expect("a block");
+    client.run("INSERT INTO t VALUES (30001, 'sleepy')").expect("a row");
+    std::thread::sleep(Duration::from_millis(600));
+    let error = client.run("COMMIT").expect_err("the datanode has ended it");
+    assert_eq!(error.code().as_str(), "25P03", "{error}");
+    assert_eq!(admin.scalar("SELECT count(*) FROM t WHERE k = 30001").expect("a count"), "0");
+    drop(client);
+    admin.run("DROP OWNED BY sleepy").expect("no more of it");
+    admin.run("DROP ROLE sleepy").expect("no more of it");
+}
+
+/// Its datanode has committed it, and waits for a standby that there is not; then the connection breaks.
+fn a_statement_that_may_be_committed_says_so(test: &Test) {
+    let mut client = test.session(0);
+    client.run("SET synchronous_commit = on").expect("a setting");
+    let key = |node: usize| {
+        let sql = "SELECT min(k) FROM t WHERE k < 21";
+        test.cluster.connect_datanode(node).expect("a datanode").scalar(sql).expect("a key")
+    };
+    let mut datanode = test.cluster.connect_datanode(1).expect("a datanode");
+    let mut standby = |names: &str| {
+        datanode.run(&format!("ALTER SYSTEM SET synchronous_standby_names = '{names}'")).expect("a setting");
+        datanode.run("SELECT pg_reload_conf()").expect("it is read");
+    };
+    for sql in ["UPDATE t SET v = 'maybe' WHERE k = $key", "UPDATE t SET v = v || '!' WHERE k = $key RETURNING v"] {
+        standby("nobody");
+        client.send_query(&sql.replace("$key", &key(1))).expect("it goes out");
+        let mut other = test.cluster.connect_datanode(1).expect("a datanode");
+        let terminate = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
+             WHERE wait_event = 'SyncRep' AND application_name = 'loxo' AND query LIKE 'UPDATE%'";
+        until("the wait for a standby", || other.scalar(terminate).expect("a count") != "0");
+        let error = client.wait().expect("an answer").pop().and_then(|answer| answer.error).expect("an error");
+        assert_eq!(error.code().as_str(), "40003", "{error}");
+        standby("");
+    }
+    assert_eq!(client.scalar(&format!("SELECT v FROM t WHERE k = {}", key(1))).expect("a value"), "maybe!");
 }
 
 fn schema_changes_go_side_by_side(test: &Test) {

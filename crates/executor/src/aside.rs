@@ -1,6 +1,7 @@
 //! A session's transaction and its connections while others work for it on the same nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use catalog::NodeId;
 
@@ -21,6 +22,7 @@ pub(crate) struct Aside {
     settings: crate::Settings,
     pub(crate) held: BTreeMap<NodeId, Held>,
     pinned: BTreeSet<NodeId>,
+    _counted: Arc<()>,
 }
 
 impl Session {
@@ -42,7 +44,7 @@ impl Session {
         self.settings_mut().go_back_to(block.settings_at_begin());
         self.cancel.rest(&self.held);
         let pinned = std::mem::take(&mut self.pinned);
-        Box::new(Aside { block, settings, held: std::mem::take(&mut self.held), pinned })
+        Box::new(Aside { block, settings, held: std::mem::take(&mut self.held), pinned, _counted: self.asides.clone() })
     }
 
     /// Undoes [`Session::put_aside`].
@@ -52,15 +54,24 @@ impl Session {
             self.give_back(node, held);
         }
         *self.settings_mut() = aside.settings;
+        // What is left of the others is closed.
+        self.held.keys().for_each(|node| _ = self.cancel.remove(*node));
         self.block = Some(aside.block);
         self.cancel.wake(&aside.held);
         self.held = aside.held;
         self.pinned = aside.pinned;
     }
 
+    /// Does the session hold connections that rest?
+    pub(crate) fn has_put_aside(&self) -> bool {
+        Arc::strong_count(&self.asides) > 1
+    }
+
     /// What rests works, and the other way round. No link joins either until they are swapped back.
     pub(crate) fn swap(&mut self, aside: &mut Aside) {
         std::mem::swap(&mut self.held, &mut aside.held);
+        self.cancel.rest(&aside.held);
+        self.cancel.wake(&self.held);
         std::mem::swap(&mut self.pinned, &mut aside.pinned);
         std::mem::swap(self.settings_mut(), &mut aside.settings);
         if let Some(block) = &mut self.block {

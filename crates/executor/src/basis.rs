@@ -197,11 +197,13 @@ impl Session {
     }
 
     /// Notes how a statement ended of which this much has gone to the client.
-    pub(crate) fn note_outdated(&mut self, error: Option<&PgError>, is_untouched: bool) {
-        self.must_replan = is_untouched && error.is_some_and(is_outdated);
+    pub(crate) fn note_failure(&mut self, error: Option<&PgError>, is_untouched: bool) {
+        let may_help = |error: &PgError| is_outdated(error) || self.may_try_again(error);
+        self.must_replan = is_untouched && error.is_some_and(may_help);
     }
 
-    /// Has the last statement failed because its plan did not hold, before any of its answer was sent?
+    /// Has the last statement failed because its plan did not hold, or to break a deadlock, before any of its answer was sent? One
+    /// that stands alone can be run again.
     pub fn must_replan(&self) -> bool {
         self.must_replan
     }

@@ -227,9 +227,19 @@ impl Held {
                 .hint("Run the statement again."));
             }
             frontend::sync(self.link.connection.out());
+            self.committing = commits;
             self.flush().await?;
         }
         Ok(())
+    }
+
+    /// An error after which the link is of no use.
+    fn lost(&mut self, error: PgError) -> PgError {
+        self.pass = None;
+        match self.link.connection.is_broken() && std::mem::take(&mut self.committing) {
+            true => txn::commit::unknown(self.link.node().0).detail(format!("The last word was: {}.", error.message())),
+            false => error,
+        }
     }
 
     /// Queues Parse unless this backend has the statement; gives its name there.
@@ -260,6 +270,11 @@ impl Held {
     /// The next step of the answer. An error is given once everything up to ReadyForQuery is read, so the link is settled
     /// then. Cancel-safe, but for a gated statement: that is only ever given up together with its connection.
     pub(crate) async fn next(&mut self) -> Result<Event> {
+        let event = self.read_event().await;
+        event.map_err(|error| self.lost(error))
+    }
+
+    async fn read_event(&mut self) -> Result<Event> {
         self.skip_preamble().await?;
         loop {
             let run_tag = if self.copying_out { tag::COPY_DATA } else { tag::DATA_ROW };
@@ -302,13 +317,12 @@ impl Held {
                     };
                     self.failure.get_or_insert(error);
                     if self.link.connection.is_broken() {
-                        self.pass = None;
                         return Err(self.failure.take().unwrap_or_else(|| PgError::connection("the datanode is gone")));
                     }
                     self.sync_gated(false).await?;
                 }
                 tag::READY_FOR_QUERY => {
-                    self.pass = None;
+                    (self.pass, self.committing) = (None, false);
                     self.ahead = 0;
                     for key in self.parsing.drain(..) {
                         self.link.statements.remove(&key);

@@ -13,11 +13,14 @@
 //! waits in the coordinator, cancels what runs on datanodes, and leaves the error. Each datanode counts for itself too; this one
 //! counts the statement as a whole.
 //!
+//! A cancel request of the client's is sent under the same lock, which is held until the datanodes' servers have closed the
+//! connections that brought it.
+//!
 //! Invariant: between 1 and the end of 2 neither can the session start its next statement nor another session get the backend,
 //! so the cancel can hit nothing but the statement that was in the circle.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
@@ -33,26 +36,37 @@ use crate::session::{BESIDE, KEEPER, Session};
 /// A breaker that has no connection by then gives up; the gtm will ask again.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 
-/// Marks the backend of a node that rests while another one works there.
-const RESTING: u16 = 1 << 14;
-
-fn resting(node: NodeId) -> NodeId {
-    NodeId(node.0 ^ RESTING)
-}
+/// A cancel request that has not been answered by then may still come to the backend at any time.
+const CANCEL_MAX: Duration = Duration::from_secs(5);
 
 /// A backend while a session holds it.
 struct Working {
     key: CancelKey,
     /// The session's transaction is open on it.
     in_transaction: bool,
+    /// Another backend works for the session on the same node meanwhile.
+    rests: bool,
+    /// A cancel request may be under way to it.
+    may_be_cancelled: bool,
 }
+
+impl Working {
+    fn new(key: &CancelKey, in_transaction: bool) -> Self {
+        Self { key: key.clone(), in_transaction, rests: false, may_be_cancelled: false }
+    }
+}
+
+/// Where a backend works, and its process id: while some rest a session has several on a node.
+type Place = (NodeId, i32);
 
 /// See the module's page.
 pub struct CancelSet {
     home: NodeId,
-    working: Mutex<BTreeMap<NodeId, Working>>,
+    working: Mutex<BTreeMap<Place, Working>>,
     /// In µs since 1970.
     began_us: AtomicU64,
+    /// The statement under way is a transaction by itself, and could be run again.
+    is_alone: AtomicBool,
     /// Locked while a breaker is at work; what it leaves is the error of a statement that had to give way.
     judgment: tokio::sync::Mutex<Option<PgError>>,
     /// For what waits in the coordinator itself.
@@ -68,6 +82,7 @@ impl CancelSet {
             home,
             working: Mutex::default(),
             began_us: AtomicU64::new(0),
+            is_alone: AtomicBool::new(false),
             judgment: Default::default(),
             interrupt: Interrupt::new(),
             statement: AtomicU64::new(0),
@@ -75,9 +90,11 @@ impl CancelSet {
         }
     }
 
-    /// Cancels whatever runs. Nodes are asked at the same time; the answer comes through the statement itself.
+    /// Cancels whatever runs. Nodes are asked at the same time; the answer comes through the statement itself. Under the judgment
+    /// lock, so that no backend is another session's when the request comes to it.
     pub async fn cancel(&self) {
         self.interrupt.raise(PgError::new(SqlState::QUERY_CANCELED, "canceling statement due to user request"));
+        let _judgment = self.judgment.lock().await;
         self.cancel_backends().await;
     }
 
@@ -119,49 +136,70 @@ impl CancelSet {
         self.cancel_backends().await;
     }
 
+    /// The lock on the judgment is held until the servers have closed the requests' connections: each has sent its signal then, or
+    /// nobody knows, and the backend is nobody else's ever.
     async fn cancel_backends(&self) {
-        let keys: Vec<CancelKey> = self.lock().values().map(|working| working.key.clone()).collect();
-        let requests = keys.iter().map(CancelKey::send);
-        futures_util::future::join_all(requests).await;
-    }
-
-    /// The session has got a backend, not in its transaction yet.
-    pub(crate) fn add(&self, node: NodeId, key: &CancelKey) {
-        self.lock().insert(node, Working { key: key.clone(), in_transaction: false });
-    }
-
-    /// The session's transaction is, or is no longer, open on the backend.
-    pub(crate) fn set_in_transaction(&self, node: NodeId, in_transaction: bool) {
-        if let Some(working) = self.lock().get_mut(&node) {
-            working.in_transaction = in_transaction;
-        }
-    }
-
-    /// These backends rest, or no longer do, while others work for the session on the same nodes.
-    pub(crate) fn rest(&self, held: &BTreeMap<NodeId, Held>) {
-        for (node, held) in held {
-            let working = Working { key: held.link.connection.cancel_key().clone(), in_transaction: held.begun };
-            let mut all = self.lock();
-            all.remove(node);
-            all.insert(resting(*node), working);
-        }
-    }
-
-    pub(crate) fn wake(&self, held: &BTreeMap<NodeId, Held>) {
-        for node in held.keys() {
-            let mut all = self.lock();
-            if let Some(working) = all.remove(&resting(*node)) {
-                all.insert(*node, working);
+        let keys: Vec<(Place, CancelKey)> =
+            self.lock().iter().map(|(place, working)| (*place, working.key.clone())).collect();
+        let request = |(place, key): (Place, CancelKey)| async move {
+            let sent = tokio::time::timeout(CANCEL_MAX, key.send()).await;
+            (!matches!(sent, Ok(Ok(())))).then_some(place)
+        };
+        let unanswered = futures_util::future::join_all(keys.into_iter().map(request)).await;
+        for place in unanswered.into_iter().flatten() {
+            if let Some(working) = self.lock().get_mut(&place) {
+                working.may_be_cancelled = true;
             }
         }
     }
 
-    /// The session gives the backend up. False if a breaker is at work: then nobody else may get it.
+    /// The session has got a backend, not in its transaction yet.
+    pub(crate) fn add(&self, node: NodeId, key: &CancelKey) {
+        let mut all = self.lock();
+        // One that was thrown away meanwhile.
+        all.retain(|(at, _), working| *at != node || working.rests);
+        all.insert((node, key.process_id), Working::new(key, false));
+    }
+
+    /// The session's transaction is, or is no longer, open on the backend that works on the node.
+    pub(crate) fn set_in_transaction(&self, node: NodeId, in_transaction: bool) {
+        let mut all = self.lock();
+        if let Some((_, working)) = all.iter_mut().find(|((at, _), working)| *at == node && !working.rests) {
+            working.in_transaction = in_transaction;
+        }
+    }
+
+    /// These backends rest while others work for the session on the same nodes.
+    pub(crate) fn rest(&self, held: &BTreeMap<NodeId, Held>) {
+        self.set_rests(held, true);
+    }
+
+    /// They work again.
+    pub(crate) fn wake(&self, held: &BTreeMap<NodeId, Held>) {
+        self.set_rests(held, false);
+    }
+
+    fn set_rests(&self, held: &BTreeMap<NodeId, Held>, rests: bool) {
+        let mut all = self.lock();
+        for (node, held) in held {
+            let key = held.link.connection.cancel_key();
+            let working = all.entry((*node, key.process_id)).or_insert_with(|| Working::new(key, held.begun));
+            working.rests = rests;
+        }
+    }
+
+    /// The session gives the backend up that works on the node. False if a breaker is at work, or a cancel request under way: then
+    /// nobody else may get it.
     #[must_use]
     pub(crate) fn remove(&self, node: NodeId) -> bool {
-        self.lock().remove(&node);
+        let mut is_clean = true;
+        self.lock().retain(|(at, _), working| {
+            let is_it = *at == node && !working.rests;
+            is_clean &= !(is_it && working.may_be_cancelled);
+            !is_it
+        });
         // A breaker that takes the lock after this does not find the backend any more.
-        self.judgment.try_lock().is_ok()
+        is_clean && self.judgment.try_lock().is_ok()
     }
 
     /// A transaction, or a statement by itself, begins.
@@ -170,17 +208,14 @@ impl CancelSet {
         self.began_us.store(since.as_micros() as u64, Ordering::Relaxed);
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<NodeId, Working>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Place, Working>> {
         self.working.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn backends(&self) -> Vec<(Backend, bool)> {
-        let place = |node: NodeId| match NodeId(node.0 & !RESTING) {
-            node if [BESIDE, KEEPER].map(|node| node.0 & !RESTING).contains(&node.0) => self.home.0,
-            node => node.0,
-        };
-        let backend = |(node, working): (&NodeId, &Working)| {
-            (Backend { node: place(*node), pid: working.key.process_id }, working.in_transaction)
+        let at = |node: NodeId| if [BESIDE, KEEPER].contains(&node) { self.home.0 } else { node.0 };
+        let backend = |((node, pid), working): (&Place, &Working)| {
+            (Backend { node: at(*node), pid: *pid }, working.in_transaction)
         };
         self.lock().iter().map(backend).collect()
     }
@@ -210,7 +245,33 @@ impl Session {
     pub fn statement_begins(&mut self) {
         self.forget_plan();
         self.leaves = Default::default();
+        self.cancel.is_alone.store(self.lets_go_of_all(), Ordering::Relaxed);
         self.cancel.statement_begins(self.statement_timeout());
+    }
+
+    /// Does the session hold no lock once a statement has failed? It may have advisory locks in a backend that it keeps.
+    fn lets_go_of_all(&self) -> bool {
+        !self.in_block() && self.pinned.is_empty()
+    }
+
+    /// Can a statement be run again that has failed like this, and of which nothing has gone to the client, because it had to give way?
+    pub(crate) fn may_try_again(&self, error: &PgError) -> bool {
+        error.code() == SqlState::DEADLOCK_DETECTED && self.lets_go_of_all()
+    }
+
+    /// The present statement takes from, or gives to, the client what it could not take or give again.
+    pub(crate) fn cannot_be_repeated(&self) {
+        self.cancel.is_alone.store(false, Ordering::Relaxed);
+    }
+
+    /// The error of a statement that stands alone: if it had to give way to break a deadlock, it says so, and it may be run again.
+    pub(crate) async fn with_verdict(&self, error: PgError) -> PgError {
+        if error.code() != SqlState::QUERY_CANCELED {
+            return error;
+        }
+        let mut judgment = self.cancel.judgment.lock().await;
+        let is_deadlock = |verdict: &mut PgError| verdict.code() == SqlState::DEADLOCK_DETECTED;
+        judgment.take_if(is_deadlock).unwrap_or(error)
     }
 
     /// The result of a statement, once no cancel of it can be under way any more: of one that had to give way to break a
@@ -274,7 +335,11 @@ impl Sessions for Registry {
             let session = session.upgrade()?;
             let mut backends = session.backends();
             backends.retain(|(backend, _)| asked.contains(backend));
-            let began_us = session.began_us.load(Ordering::Relaxed);
+            // What stands alone can be run again by itself: it counts as the youngest.
+            let began_us = match session.is_alone.load(Ordering::Relaxed) {
+                true => u64::MAX,
+                false => session.began_us.load(Ordering::Relaxed),
+            };
             (!backends.is_empty()).then_some(Owner { session: *number, began_us, backends })
         };
         self.lock().iter().filter_map(owner).collect()

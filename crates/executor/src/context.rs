@@ -10,6 +10,7 @@ use catalog::{NodeId, Oid};
 use pgerror::{PgError, Result, SqlState};
 use txn::gtm::{CatalogState, GtmClient};
 
+use crate::admission::Admission;
 use crate::analysis::Analyses;
 use crate::cancel::Registry;
 use crate::cores::Cores;
@@ -33,6 +34,7 @@ const LOAD_RETRIES: usize = 2;
 /// See the module's page.
 pub struct Context {
     pub(crate) pool: Pool,
+    pub(crate) admission: Arc<Admission>,
     pub(crate) gids: txn::GidSource,
     pub(crate) gtm: GtmClient,
     datanodes: Vec<Address>,
@@ -70,9 +72,11 @@ impl Context {
         gids: txn::GidSource,
     ) -> Self {
         let doubts = datanodes.iter().map(|_| AtomicU64::new(1)).collect();
-        let registry = Arc::new(Registry::new(connect_options(&datanodes, &service)));
+        let registry = Arc::new(Registry::new(connect_options(&datanodes, &service, pool.roster())));
         gtm.set_sessions(registry.clone());
+        pool.roster().follow(gtm.clone());
         Self {
+            admission: Admission::new(pool.connections_max()),
             pool,
             gids,
             doubts,
@@ -198,7 +202,7 @@ impl Context {
 
     /// How to reach every datanode as somebody.
     pub(crate) fn connect_options(&self, identity: &Identity) -> Vec<pgproto::ConnectOptions> {
-        connect_options(&self.datanodes, identity)
+        connect_options(&self.datanodes, identity, self.pool.roster())
     }
 
     /// A link of the service user with a server's own settings.
@@ -312,14 +316,20 @@ fn is_worth_a_retry(error: &PgError) -> bool {
     ![SqlState::CONNECTION_FAILURE, SqlState::LOCK_NOT_AVAILABLE].contains(&error.code())
 }
 
-fn connect_options(datanodes: &[Address], identity: &Identity) -> Vec<pgproto::ConnectOptions> {
-    let options = |address: &Address| pgproto::ConnectOptions {
+/// By node id.
+pub fn connect_options(
+    datanodes: &[Address],
+    identity: &Identity,
+    roster: &Arc<txn::Roster>,
+) -> Vec<pgproto::ConnectOptions> {
+    let options = |(node, address): (usize, &Address)| pgproto::ConnectOptions {
         host: address.host.clone(),
         port: address.port,
         user: identity.user.clone(),
         database: identity.database.clone(),
         secret: identity.secret.clone(),
         parameters: Vec::new(),
+        proof: Some(roster.proof(node as u16)),
     };
-    datanodes.iter().map(options).collect()
+    datanodes.iter().enumerate().map(options).collect()
 }

@@ -44,6 +44,7 @@ impl Session {
         sql: &str,
         source: CopySource<'_>,
     ) -> Result<Completion> {
+        self.cannot_be_repeated();
         let version = self.catalog().await?.catalog.server_version();
         self.note_write(true);
         // Whoever is told to read a file might do so.

@@ -49,6 +49,7 @@ impl Session {
         sql: &str,
         sink: CopySink<'_>,
     ) -> Result<Completion> {
+        self.cannot_be_repeated();
         let version = self.catalog().await?.catalog.server_version();
         // Whoever is told to write a file might do so.
         let sql = matches!(sink, CopySink::Client(_)).then_some(sql);

@@ -96,6 +96,7 @@ impl Session {
         sql: &str,
         mut source: CopySource<'_>,
     ) -> Result<Completion> {
+        self.cannot_be_repeated();
         let version = self.catalog().await?.catalog.server_version();
         let options = copy_options(statement, true, version);
         let sql = match (&source, &options) {

@@ -109,6 +109,8 @@ pub(crate) struct Held {
     pub(crate) gate: Option<Gating>,
     /// Held from before Sync until its answer.
     pub(crate) pass: Option<txn::Pass>,
+    /// Sync of a statement that commits by itself was sent: until its answer is there nobody knows whether it did.
+    pub(crate) committing: bool,
 }
 
 impl Held {
@@ -129,6 +131,7 @@ impl Held {
             copying_out: false,
             gate: None,
             pass: None,
+            committing: false,
         }
     }
 

@@ -104,6 +104,7 @@ impl Session {
     /// A link to `node` that has the session's settings.
     async fn take_link(&mut self, node: NodeId) -> Result<()> {
         if !self.held.contains_key(&node) {
+            self.be_admitted(node).await?;
             let login = self.login().await?;
             let checkout = self.context.link_for(self.place(node), &self.identity, &login);
             let link = self.cancel.interrupt().or(checkout).await??;

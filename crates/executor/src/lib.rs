@@ -30,6 +30,7 @@
 //! Invariants: no SQL value is ever computed here; rows are moved as bytes and looked into only for their distribution
 //! key, or for sort keys that the nodes put in front; every buffer is bounded; a connection that was not read to the end of an answer is never used again.
 
+mod admission;
 mod alone;
 mod analysis;
 mod aside;
@@ -102,7 +103,7 @@ mod write;
 pub use basis::Basis;
 pub use call::{Call, Parameters};
 pub use cancel::CancelSet;
-pub use context::Context;
+pub use context::{Context, connect_options};
 pub use copy_input::CopySource;
 pub use copy_out::CopySink;
 pub use describe::Description;

@@ -158,7 +158,7 @@ impl Context {
                 Place::Free(_) => self.login(&identity.user).await?,
             };
             let Place::Free(permit) = place else { break };
-            let link = self.pool.open(&address, identity, now.clone(), permit).await?;
+            let link = self.pool.open(node, &address, identity, now.clone(), permit).await?;
             // Had it been changed meanwhile, nobody could say what the backend has.
             if self.login(&identity.user).await?.stamp == now.stamp {
                 return Ok(link);

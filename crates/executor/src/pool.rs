@@ -8,7 +8,7 @@
 //! session that had it last ([`Link::left_by`]).
 //!
 //! Invariants: an idle link is settled, outside a transaction and alive as far as the socket tells; there are never more
-//! than [`Pool::connections_max`] links to a node, and who waits longer than [`CHECKOUT_TIMEOUT`] for one gets 53300.
+//! than [`Pool::connections_max`] links to a node, a tenth more for the moment (see [`crate::admission`]), and who waits longer than [`CHECKOUT_TIMEOUT`] for one gets 53300.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,6 +19,7 @@ use catalog::NodeId;
 use pgerror::{PgError, Result, SqlState};
 use pgproto::{ConnectOptions, Connection, scram};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use txn::Roster;
 
 use crate::held::Own;
 use crate::login::{Login, SERVICE};
@@ -27,6 +28,9 @@ use crate::snapshot::Isolation;
 
 /// Longest wait for a free connection to a node.
 const CHECKOUT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// For each so many connections to a node there is one more that sessions' first ones do not count against, and one for all.
+const PER_EXTRA: usize = 10;
 
 /// Prepared statements kept on one connection.
 const STATEMENTS_MAX: usize = 256;
@@ -88,6 +92,7 @@ pub struct Link {
     pub(crate) isolation: Isolation,
     /// `statement_timeout` as the backend started.
     pub(crate) statement_timeout: Option<Duration>,
+    node: NodeId,
     key: Key,
     _permit: OwnedSemaphorePermit,
 }
@@ -149,17 +154,30 @@ impl StatementCache {
     }
 }
 
+impl Link {
+    /// Which datanode it leads to.
+    pub(crate) fn node(&self) -> NodeId {
+        self.node
+    }
+}
+
 /// See the module's page.
 pub struct Pool {
     idle: Mutex<HashMap<Key, Vec<Link>>>,
     limits: Mutex<HashMap<(String, u16), Arc<Limit>>>,
     connections_max: usize,
+    roster: Arc<Roster>,
 }
 
 impl Pool {
-    /// A pool that opens at most `connections_max` connections to each node.
-    pub fn new(connections_max: usize) -> Self {
-        Self { idle: Mutex::default(), limits: Mutex::default(), connections_max }
+    /// A pool that opens at most `connections_max` connections to each node, to no servers but those of this roster.
+    pub fn new(connections_max: usize, roster: Arc<Roster>) -> Self {
+        Self { idle: Mutex::default(), limits: Mutex::default(), connections_max, roster }
+    }
+
+    /// Which servers the datanodes are.
+    pub(crate) fn roster(&self) -> &Arc<Roster> {
+        &self.roster
     }
 
     /// Most connections to one node.
@@ -176,7 +194,7 @@ impl Pool {
     ) -> Result<Link> {
         match self.place(node, address, identity, SERVICE).await? {
             Place::Idle(link) => Ok(*link),
-            Place::Free(permit) => self.open(address, identity, Arc::default(), permit).await,
+            Place::Free(permit) => self.open(node, address, identity, Arc::default(), permit).await,
         }
     }
 
@@ -231,6 +249,7 @@ impl Pool {
     /// Opens a connection.
     pub(crate) async fn open(
         &self,
+        node: NodeId,
         address: &Address,
         identity: &Identity,
         login: Arc<Login>,
@@ -247,12 +266,14 @@ impl Pool {
                 // A backend in the middle of a statement notices that its coordinator has died, and lets go of its locks.
                 ("client_connection_check_interval".into(), "500ms".into()),
             ],
+            proof: Some(self.roster.proof(node.0)),
         };
-        let mut connection = Connection::connect(&options).await?;
-        Own::prepare_all(&mut connection);
-        // A role or a database can have its own.
-        connection.query(b"SHOW default_transaction_isolation; SHOW statement_timeout");
-        connection.flush().await?;
+        let prepare = |connection: &mut Connection| {
+            Own::prepare_all(connection);
+            // A role or a database can have its own.
+            connection.query(b"SHOW default_transaction_isolation; SHOW statement_timeout");
+        };
+        let mut connection = Connection::connect_and(&options, prepare).await?;
         connection.read_rows().await?;
         let (rows, _) = connection.read_rows().await?;
         let mut values = rows.into_iter().map(|row| row.into_iter().next().flatten().unwrap_or_default());
@@ -267,6 +288,7 @@ impl Pool {
             settled_at: 0,
             isolation,
             statement_timeout,
+            node,
             key: Key::new(address, identity, login.stamp),
             login,
             _permit: permit,
@@ -297,7 +319,8 @@ impl Pool {
 
     fn limit(&self, address: &(String, u16)) -> Arc<Limit> {
         let mut limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = || Limit { permits: Arc::new(Semaphore::new(self.connections_max)), returned: Notify::new() };
+        let most = self.connections_max + self.connections_max / PER_EXTRA + 1;
+        let new = || Limit { permits: Arc::new(Semaphore::new(most)), returned: Notify::new() };
         limits.entry(address.clone()).or_insert_with(|| Arc::new(new())).clone()
     }
 

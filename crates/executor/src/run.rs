@@ -47,8 +47,11 @@ impl Session {
             Ok(()) => Box::pin(self.dispatch(plan, call, output)).await,
             Err(error) => Err(error),
         };
-        let result = self.conclude(result).await;
-        self.note_outdated(result.as_ref().err(), output.is_untouched());
+        let result = match self.conclude(result).await {
+            Err(error) if !self.in_block() => Err(self.with_verdict(error).await),
+            result => result,
+        };
+        self.note_failure(result.as_ref().err(), output.is_untouched());
         result
     }
 

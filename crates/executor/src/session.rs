@@ -16,6 +16,7 @@ use pgerror::{PgError, Result};
 use pgproto::Frame;
 use pgproto::backend::tag;
 
+use crate::admission::Ticket;
 use crate::aside::Aside;
 use crate::basis::Basis;
 use crate::cancel::{CancelSet, Entry};
@@ -118,6 +119,10 @@ pub struct Session {
     _entry: Entry,
     /// State lives in these nodes' backends: keep them until the session ends.
     pub(crate) pinned: std::collections::BTreeSet<NodeId>,
+    /// While it holds connections.
+    pub(crate) ticket: Option<Ticket>,
+    /// Counts what is put aside.
+    pub(crate) asides: Arc<()>,
     /// Sessions whose snapshots are those of the open block, until they are needed.
     pub(crate) readers: Option<Box<Aside>>,
     /// NoticeResponses for the client that came beside the answers.
@@ -182,6 +187,8 @@ impl Session {
             cancel,
             _entry,
             pinned: Default::default(),
+            ticket: None,
+            asides: Arc::default(),
             readers: None,
             notices: Vec::new(),
             firings: Vec::new(),
@@ -428,6 +435,7 @@ impl Session {
                 self.give_back(node, held);
             }
         }
+        self.leave_if_empty();
     }
 
     /// Gives a link back that no transaction is open on.

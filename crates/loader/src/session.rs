@@ -66,6 +66,7 @@ fn parse(uri: &str) -> Result<ConnectOptions> {
         user,
         secret: password.map(Secret::Password),
         parameters,
+        proof: None,
     })
 }
 

@@ -1,8 +1,9 @@
 //! The way of real hosts: a configuration file, servers that somebody else made, `loxo check` and `loxo init`.
 
+use std::io::Read as _;
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use testkit::wire::Client;
@@ -158,4 +159,112 @@ fn load_directly(setup: &Setup) {
     gtm.wait().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(setup.value(0, "SELECT string_agg(name, ',' ORDER BY id) FROM people").unwrap(), "one,two");
+}
+
+/// A gtm and a coordinator over a configuration, in which lines may be wrong.
+struct Daemons(Vec<Child>);
+
+impl Daemons {
+    /// Ends them as they are dropped. Writes a configuration of these servers, in this order.
+    fn start(dir: &TempDir, id: Option<&str>, ports: &[u16]) -> (Self, u16) {
+        let free = testkit::free_ports(&[0, 1]).unwrap();
+        let id = id.map(|id| format!("id = \"{id}\"\n")).unwrap_or_default();
+        let mut text = format!("[cluster]\nname = \"test\"\n{id}[gtm]\nhost = \"127.0.0.1\"\nport = {}\n", free + 1);
+        text += &format!("[[coordinator]]\nname = \"coord1\"\nlisten = \"127.0.0.1:{free}\"\nauth = \"trust\"\n");
+        for (i, port) in ports.iter().enumerate() {
+            text += &format!("[[datanode]]\nname = \"dn{}\"\nhost = \"127.0.0.1\"\nport = {port}\n", i + 1);
+        }
+        let config = dir.write(&format!("{free}.toml"), text.as_bytes()).unwrap();
+        let daemon = |what| {
+            let mut loxo = Command::new(env!("CARGO_BIN_EXE_loxo"));
+            loxo.arg(what).arg("--config").arg(&config).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        (Self(vec![daemon("gtm"), daemon("coordinator")]), free)
+    }
+
+    /// A client, as soon as there is a coordinator.
+    fn client(&self, port: u16) -> Client {
+        Self::wait_for(port);
+        Client::connect(port).unwrap()
+    }
+
+    /// The error of a statement, or of the connection that it needs.
+    fn error(&self, port: u16, sql: &str) -> String {
+        Self::wait_for(port);
+        let error = Client::connect(port).and_then(|mut client| client.run(sql)).unwrap_err();
+        let detail = error.get(pgerror::field::DETAIL).unwrap_or_default();
+        format!("{} {}", error.message(), String::from_utf8_lossy(detail))
+    }
+
+    fn wait_for(port: u16) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(Instant::now() < deadline, "there is no coordinator");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// What the coordinator says before it gives up.
+    fn refusal(mut self) -> String {
+        let mut text = String::new();
+        self.0[1].stderr.take().unwrap().read_to_string(&mut text).unwrap();
+        assert!(!self.0[1].wait().unwrap().success());
+        text
+    }
+}
+
+impl Drop for Daemons {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn a_server_that_is_not_the_datanode_meant_is_left_alone() {
+    let (ours, others) = (Setup::new(&[&[PREPARED], &[PREPARED]]), Setup::new(&[&[PREPARED], &[PREPARED]]));
+    for setup in [&ours, &others] {
+        setup.says("init", 0, &["2 datanodes initialised", "Add id ="]);
+    }
+    let [one, two] = [0, 1].map(|server| ours.servers[server].port());
+    let foreign = [0, 1].map(|server| others.servers[server].port());
+    let id = ours.value(0, "SELECT cluster_id FROM loxo.identity").unwrap();
+    {
+        let (daemons, port) = Daemons::start(&ours.dir, None, &[one, two]);
+        let mut client = daemons.client(port);
+        client.run("CREATE TABLE t (k int) DISTRIBUTE BY HASH (k)").unwrap();
+        client.run("INSERT INTO t SELECT generate_series(1, 100)").unwrap();
+        assert_eq!(client.scalar("SELECT count(*) FROM t").unwrap(), "100");
+    }
+    let rows = || [0, 1].map(|server| ours.value(server, "SELECT count(*) FROM t").unwrap());
+    let before = rows();
+
+    // Two lines are swapped; the second is another cluster's node of the same number; a copy of the first.
+    let copy = ours.value(0, "SELECT system_identifier FROM loxo.identity").unwrap();
+    others.servers[0].connect().unwrap().run("BEGIN; UPDATE loxo.identity SET node_id = 0; COMMIT").unwrap();
+    for (ports, words) in [
+        ([two, one], ["is not the datanode that was expected", "found was node 1 of"]),
+        ([one, foreign[1]], ["is not the datanode that was expected", "found was node 1 of"]),
+        ([foreign[0], two], ["is not the datanode that was expected", "found was node 0 of"]),
+    ] {
+        let (daemons, port) = Daemons::start(&ours.dir, Some(&id), &ports);
+        for sql in ["INSERT INTO t SELECT generate_series(1, 100)", "SELECT count(*) FROM t", "CREATE TABLE u (k int)"]
+        {
+            let text = daemons.error(port, sql);
+            assert!(words.iter().all(|word| text.contains(word)), "{ports:?}, {sql}: {text}");
+        }
+    }
+    // Nobody has said which of the two clusters it is.
+    let refusal = Daemons::start(&ours.dir, None, &[one, foreign[1]]).0.refusal();
+    assert!(refusal.contains("belong to different clusters"), "{refusal}");
+    // A dump of it that was restored elsewhere says that it is the same node of the same cluster.
+    let imitate = format!("UPDATE loxo.identity SET node_id = 0, cluster_id = '{id}', system_identifier = {copy}");
+    others.servers[0].connect().unwrap().run(&imitate).unwrap();
+    let (daemons, port) = Daemons::start(&ours.dir, Some(&id), &[foreign[0], two]);
+    let text = daemons.error(port, "SELECT count(*) FROM t");
+    assert!(text.contains("is a copy of a datanode"), "{text}");
+    assert_eq!(rows(), before);
+    assert_eq!(others.value(0, "SELECT to_regclass('u') IS NULL AND to_regclass('t') IS NULL").unwrap(), "t");
 }

@@ -11,6 +11,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::{self, tag};
@@ -18,7 +19,7 @@ use crate::dial;
 use crate::frame::{Cursor, Frame, FrameReader, FrameWriter};
 use crate::{frontend, scram};
 use bytes::{Bytes, BytesMut};
-use pgerror::{PgError, Result, SqlState};
+use pgerror::{PgError, Result, SqlState, field};
 
 /// Where and as whom to connect.
 #[derive(Clone, Debug)]
@@ -32,6 +33,25 @@ pub struct ConnectOptions {
     pub secret: Option<scram::Secret>,
     /// Further startup parameters, e.g. `application_name`.
     pub parameters: Vec<(String, String)>,
+    /// How the server shows that it is the one meant; `None` takes any.
+    pub proof: Option<Arc<dyn Proof>>,
+}
+
+/// Tells whether a server that was reached is the one meant. Asked on every new connection, before anything else is read.
+pub trait Proof: Send + Sync + std::fmt::Debug {
+    /// What to ask in this database.
+    fn question(&self, database: &str) -> Question;
+}
+
+/// Values as text.
+pub type Rows = Vec<Vec<Option<Bytes>>>;
+
+/// One query, and what its answer has to be.
+pub struct Question {
+    /// By the simple protocol.
+    pub sql: String,
+    /// An error: this is another server.
+    pub judge: Box<dyn FnOnce(Result<Rows>) -> Result<()> + Send>,
 }
 
 /// Longest wait for a datanode to accept and authenticate.
@@ -79,6 +99,10 @@ impl CancelKey {
     }
 }
 
+fn closed() -> PgError {
+    PgError::connection("the datanode closed the connection unexpectedly")
+}
+
 /// Most bytes of notices and notifications that are kept until somebody takes them.
 const NOTICE_BYTES_MAX: usize = 256 << 20;
 
@@ -96,10 +120,19 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects and authenticates.
+    /// Connects, authenticates, and has the server show that it is the one meant.
     pub async fn connect(options: &ConnectOptions) -> Result<Self> {
+        Self::connect_and(options, |_| {}).await
+    }
+
+    /// The same; what `queue` queues travels with the question about the server, and its answers are the caller's to read.
+    pub async fn connect_and(options: &ConnectOptions, queue: impl FnOnce(&mut Self) + Send) -> Result<Self> {
         let place = dial::place(&options.host, options.port);
-        match tokio::time::timeout(CONNECT_TIMEOUT, Self::connect_inner(options)).await {
+        let attempt = async {
+            let mut this = Self::connect_inner(options).await?;
+            this.prove(options, &place, queue).await.map(|()| this)
+        };
+        match tokio::time::timeout(CONNECT_TIMEOUT, attempt).await {
             Ok(Ok(connection)) => Ok(connection),
             Ok(Err(error)) if error.code() == SqlState::CONNECTION_FAILURE => {
                 Err(PgError::connection(format!("could not connect to the datanode at {place}: {}", error.message()))
@@ -146,6 +179,24 @@ impl Connection {
                 other => return Err(unexpected(other, "startup")),
             }
         }
+    }
+
+    async fn prove(&mut self, options: &ConnectOptions, place: &str, queue: impl FnOnce(&mut Self)) -> Result<()> {
+        let question = options.proof.as_ref().map(|proof| proof.question(&options.database));
+        if let Some(question) = &question {
+            self.query(question.sql.as_bytes());
+        }
+        queue(self);
+        self.flush().await?;
+        let Some(Question { judge, .. }) = question else { return Ok(()) };
+        let answer = self.read_rows().await.map(|(rows, _)| rows);
+        if let (Err(error), true) = (&answer, self.broken) {
+            return Err(error.clone());
+        }
+        judge(answer).map_err(|error| {
+            let message = format!("the server at {place} {}", error.message());
+            error.with(field::MESSAGE, message)
+        })
     }
 
     async fn authenticate(&mut self, options: &ConnectOptions) -> Result<()> {
@@ -233,9 +284,7 @@ impl Connection {
     /// The next message other than notices, notifications and parameter reports. Cancel-safe.
     pub async fn recv(&mut self) -> Result<Frame> {
         loop {
-            let result = self.reader.next().await.and_then(|frame| {
-                frame.ok_or_else(|| PgError::connection("the datanode closed the connection unexpectedly"))
-            });
+            let result = self.reader.next().await.and_then(|frame| frame.ok_or_else(closed));
             let frame = self.note(result)?;
             if let Some(frame) = self.sort(frame)? {
                 return Ok(frame);
@@ -247,9 +296,7 @@ impl Connection {
     /// An error if that is the end of the session. Cancel-safe.
     pub async fn hear(&mut self) -> Result<()> {
         while self.notices.is_empty() {
-            let result = self.reader.next().await.and_then(|frame| {
-                frame.ok_or_else(|| PgError::connection("the datanode closed the connection unexpectedly"))
-            });
+            let result = self.reader.next().await.and_then(|frame| frame.ok_or_else(closed));
             let frame = self.note(result)?;
             if let Some(frame) = self.sort(frame)? {
                 self.broken = true;
@@ -279,7 +326,7 @@ impl Connection {
             let filled = self.reader.fill().await;
             if self.note(filled)? == 0 {
                 self.broken = true;
-                return Err(PgError::connection("the datanode closed the connection unexpectedly"));
+                return Err(closed());
             }
         }
     }
@@ -399,6 +446,31 @@ impl Connection {
         let read = std::pin::pin!(self.reader.fill()).poll(&mut context);
         self.broken |= read.is_ready();
         !self.broken
+    }
+
+    /// For a connection with nothing under way: why it is gone, if the server has said or done that already. Does not wait.
+    pub fn last_words(&mut self) -> Option<PgError> {
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        let read = match std::pin::pin!(self.reader.fill()).poll(&mut context) {
+            std::task::Poll::Pending => return None,
+            std::task::Poll::Ready(read) => read,
+        };
+        if read.as_ref().is_ok_and(|bytes| *bytes > 0) {
+            while let Ok(Some(frame)) = self.reader.try_next() {
+                let is_error = frame.tag == tag::ERROR;
+                match self.sort(frame) {
+                    Ok(Some(frame)) if is_error => {
+                        self.broken = true;
+                        return Some(PgError::decode_body(frame.body));
+                    }
+                    Ok(None) => {}
+                    _ => self.broken = true,
+                }
+            }
+            return self.broken.then(closed);
+        }
+        self.broken = true;
+        Some(closed())
     }
 
     /// Must this connection be thrown away?

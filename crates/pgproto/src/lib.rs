@@ -23,7 +23,7 @@ pub mod frontend;
 pub mod scram;
 mod unix;
 
-pub use connection::{CancelKey, ConnectOptions, Connection, TransactionStatus};
+pub use connection::{CancelKey, ConnectOptions, Connection, Proof, Question, Rows, TransactionStatus};
 pub use frame::{Frame, FrameReader, FrameWriter};
 
 /// An object id as it stands in messages.

@@ -17,7 +17,7 @@
 use std::time::Duration;
 
 use futures_util::future::{join, join_all};
-use pgerror::{PgError, Result, SqlState};
+use pgerror::{PgError, Result, SqlState, field};
 use pgproto::backend::{self, tag};
 use pgproto::{ConnectOptions, Connection, TransactionStatus};
 
@@ -160,16 +160,31 @@ async fn commit_one(writer: &mut Participant<'_>, tools: &CommitTools<'_>) -> Re
         }
     };
     control_point!("gate-entered");
+    if let Some(error) = writer.connection.last_words() {
+        return Err(ended_before(error));
+    }
     let answer = command(writer.connection, "COMMIT", "COMMIT").await;
     drop(pass);
     match answer {
         Answer::Done => Ok(Outcome { committed: true, unresolved: Vec::new() }),
+        // It was said before COMMIT was read.
+        Answer::Lost(error) if error.code() == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT => {
+            Err(ended_before(error))
+        }
         Answer::Lost(_) => Err(unknown(writer.node)),
         refused => {
             roll_back_one(writer.connection).await;
             Err(refused.into_error(writer.node))
         }
     }
+}
+
+/// The error of a transaction whose session the server had ended when it was to be committed: it is rolled back.
+fn ended_before(error: PgError) -> PgError {
+    error
+        .with(field::SEVERITY, &b"ERROR"[..])
+        .with(field::SEVERITY_LOCALIZED, &b"ERROR"[..])
+        .detail("The datanode had ended the session before the transaction was committed: it is rolled back.")
 }
 
 /// A pass while a gtm counts on this coordinator's gate, or else one that no fence has made worthless.
@@ -430,7 +445,8 @@ pub(crate) fn lost(node: u16, cause: Option<PgError>) -> PgError {
     }
 }
 
-pub(crate) fn unknown(node: u16) -> PgError {
+/// 40003 for a commit at this node.
+pub fn unknown(node: u16) -> PgError {
     PgError::new(
         SqlState::STATEMENT_COMPLETION_UNKNOWN,
         format!("the connection to datanode {node} was lost while it committed, so the outcome is not known"),

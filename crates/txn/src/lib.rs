@@ -13,6 +13,7 @@
 //! * [`recovery`]: resolves in-doubt transactions from the datanodes alone. Its page argues why that is race-free.
 //! * [`gate`]: has commits wait for the moment in which a statement takes its snapshots on several nodes.
 //! * [`deadlock`]: circles of waits over several datanodes, found by the gtm and broken by a coordinator.
+//! * [`identity`]: whether a server that was reached is the datanode it should be.
 //! * [`Interrupt`]: what ends a wait in the coordinator before its time.
 //! * [`gtm`]: server and client of the gtm; soft state only.
 //!
@@ -24,6 +25,7 @@
 //!   of its coordinator, and recovery puts it right.
 //! * An outcome is only reported when it is known; otherwise the error is 40003.
 
+mod clock;
 pub mod commit;
 pub mod control;
 pub mod deadlock;
@@ -31,6 +33,7 @@ pub mod decision;
 pub mod gate;
 pub mod gid;
 pub mod gtm;
+pub mod identity;
 mod interrupt;
 pub mod recovery;
 pub mod user_prepared;
@@ -39,5 +42,6 @@ pub use commit::{CommitTools, Outcome, Participant, commit, rollback};
 pub use gate::{Gate, Pass};
 pub use gid::{Gid, GidSource};
 pub use gtm::{CatalogState, Cut, GtmClient, GtmOptions, InvalidationGuard, SETTLE_SQL, SNAPSHOT_SQL};
+pub use identity::Roster;
 pub use interrupt::Interrupt;
 pub use recovery::{InDoubt, Report, resolve_all};

@@ -192,6 +192,21 @@ async fn a_ddl_coordinator_that_dies_is_settled_by_the_gtm() {
 }
 
 #[tokio::test]
+async fn one_that_dies_as_soon_as_it_has_asked_holds_nobody_up() {
+    let (_gtm, address) = start("127.0.0.1:0").await;
+    let other = connect(address, "other").await;
+    for request in 0..50 {
+        let mut dying = RawClient::connect(address, PROTOCOL_VERSION).await;
+        assert!(matches!(dying.hear().await, Some(Message::Welcome { .. })));
+        dying.say(Message::Invalidate(request)).await;
+    }
+    // Whatever was announced to the others was taken back behind that.
+    within(PATIENCE, "ready", other.invalidate_catalogs()).await.unwrap().finish();
+    within(PATIENCE, "settled", other.settled()).await;
+    valid_epoch(&other).await;
+}
+
+#[tokio::test]
 async fn a_gtm_that_restarts_is_found_again_and_trusts_nobody_at_first() {
     let (gtm, address) = start("127.0.0.1:0").await;
     let client = connect(address, "c").await;

@@ -85,6 +85,7 @@ impl Layout {
         let config = Config {
             cluster: ClusterSection {
                 name: "local".to_owned(),
+                id: None,
                 database: "postgres".to_owned(),
                 user: "postgres".to_owned(),
                 password_file: None,

@@ -247,15 +247,23 @@ impl Run {
     }
 
     async fn bring_up(&self, dead: &[Part]) -> Result<()> {
-        let file = self.layout.config_file();
-        disk::write(&file, &self.layout.config().to_toml()?)?;
-        datanode::own(&file, self.user.as_ref())?;
+        self.write_configuration()?;
         let datanodes: Vec<Part> = dead.iter().filter(|p| p.kind == Kind::Datanode).cloned().collect();
         self.make_datanodes(&datanodes).await?;
         self.start_datanodes(&datanodes).await?;
         self.initialise().await?;
+        self.write_configuration()?;
         self.note_standby().await?;
         self.start_daemons(dead).await
+    }
+
+    /// With the cluster's id as soon as it has one.
+    fn write_configuration(&self) -> Result<()> {
+        let mut config = self.layout.config().clone();
+        config.cluster.id = self.layout.cluster_id().or(config.cluster.id);
+        let file = self.layout.config_file();
+        disk::write(&file, &config.to_toml()?)?;
+        datanode::own(&file, self.user.as_ref())
     }
 
     async fn make_datanodes(&self, dead: &[Part]) -> Result<()> {

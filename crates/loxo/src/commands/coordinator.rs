@@ -69,6 +69,7 @@ pub fn options(
         primary: catalog::NodeId(config.datanodes.iter().position(|node| node.primary).unwrap_or(0) as u16),
         service: super::service_identity(config)?,
         gtms: config.gtm_addresses(),
+        cluster_id: config.cluster.id.clone(),
         pool_size,
         clients_max: CLIENTS_MAX,
     })

@@ -36,18 +36,22 @@ pub async fn run(arguments: Arguments) -> Result<()> {
             .hint("Another program uses this port: stop it or choose another port.")
     })?;
     let service = super::service_identity(&config)?;
-    let datanodes = config
+    let roster = txn::Roster::new(config.cluster.id.clone(), service.database.clone());
+    let datanodes: Vec<_> = config
         .datanodes
         .iter()
-        .map(|node| pgproto::ConnectOptions {
+        .enumerate()
+        .map(|(id, node)| pgproto::ConnectOptions {
             host: node.host.clone(),
             port: node.port,
             user: service.user.clone(),
             database: service.database.clone(),
             secret: service.secret.clone(),
             parameters: vec![("application_name".into(), "loxo gtm".into())],
+            proof: Some(roster.proof(id as u16)),
         })
         .collect();
+    roster.survey(&datanodes).await?;
     tokio::select! {
         ended = txn::gtm::serve(listener, txn::GtmOptions::new(datanodes)) => ended,
         () = super::asked_to_stop() => Ok(()),

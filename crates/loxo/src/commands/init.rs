@@ -25,5 +25,9 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     let config = Config::load(&arguments.config)?;
     let id = cluster::init(&config).await?;
     let datanodes = super::count(config.datanodes.len(), "datanode");
-    super::print(&format!("{datanodes} initialised; the cluster's id is {id}\n"))
+    super::print(&format!(
+        "{datanodes} initialised; the cluster's id is {id}\n\
+        Add id = \"{id}\" to [cluster] of {}: nothing then takes another cluster's servers for these.\n",
+        arguments.config.display()
+    ))
 }

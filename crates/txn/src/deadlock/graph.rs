@@ -71,6 +71,17 @@ impl Graph {
         graph
     }
 
+    /// Without the sessions that give way in these: what is left of their waits at the next look is none to break again. All others are
+    /// remembered, however many circles there are elsewhere.
+    pub(crate) fn without_victims(mut self, found: &[Deadlock]) -> Self {
+        let victims: BTreeSet<Vertex> = found
+            .iter()
+            .map(|deadlock| Vertex::Session { client: deadlock.client, session: deadlock.verdict.session })
+            .collect();
+        self.edges.retain(|edge| !victims.contains(&edge.from) && !victims.contains(&edge.to));
+        self
+    }
+
     /// Those circles that `earlier` had already, each with a victim: the transaction that began last. Each circle has one
     /// victim, and none a second that the first one's end would spare.
     pub(crate) fn deadlocks(&self, earlier: &Graph) -> Vec<Deadlock> {

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use futures_util::future::select_ok;
 use pgerror::{PgError, Result, SqlState};
 use pgproto::{FrameReader, FrameWriter};
 use tokio::net::TcpStream;
@@ -19,6 +20,7 @@ use tracing::{debug, info, warn};
 use super::PING_INTERVAL;
 use super::cut::Answer;
 use super::message::{Message, PROTOCOL_VERSION};
+use crate::clock;
 use crate::control_point;
 use crate::deadlock::Sessions;
 use crate::deadlock::word::Word;
@@ -64,9 +66,7 @@ pub struct InvalidationGuard {
 pub(super) struct Shared {
     /// All gtms, "host:port".
     addresses: Vec<String>,
-    /// Zero of this client's clock.
-    origin: Instant,
-    /// End of the lease, in µs since `origin`.
+    /// End of the lease, in µs of [`clock`].
     lease_until_us: AtomicU64,
     pub(super) next_request: AtomicU64,
     /// For the gtm's questions about deadlocks.
@@ -100,7 +100,6 @@ impl GtmClient {
         let (commands, inbox) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             addresses,
-            origin: Instant::now(),
             lease_until_us: AtomicU64::new(0),
             next_request: AtomicU64::new(1),
             sessions: OnceLock::new(),
@@ -129,6 +128,11 @@ impl GtmClient {
     /// out, as [`commit`](crate::commit()) does.
     pub fn has_lease(&self) -> bool {
         self.shared.now_us() < self.shared.lease_until_us.load(Ordering::Acquire)
+    }
+
+    /// The newest generation that a gtm has told; 0 for none. Every datanode had it by then.
+    pub fn known_generation(&self) -> u64 {
+        self.view.borrow().generation
     }
 
     /// The generation under which this coordinator may decide, once it is above `known`; 57P03 if none is told in time.
@@ -200,7 +204,7 @@ impl Drop for InvalidationGuard {
 
 impl Shared {
     fn now_us(&self) -> u64 {
-        self.origin.elapsed().as_micros() as u64
+        clock::now().as_micros() as u64
     }
 
     /// 57P03; `why` says what cannot be done.
@@ -277,28 +281,29 @@ impl Task {
     async fn run(mut self) {
         let (mut backoff, mut told) = (BACKOFF_MIN, String::new());
         loop {
-            for address in self.shared.addresses.clone() {
-                let trouble = match timeout(CONNECT_MAX, self.open(&address)).await {
-                    Ok(Ok(mut link)) => {
-                        backoff = BACKOFF_MIN;
-                        info!(gtm = address, "connected to the gtm");
-                        let ended = self.attend(&mut link).await;
-                        self.disconnect();
-                        drop(link);
-                        match ended {
-                            Ok(Over) => return,
-                            Err(error) => format!("lost the gtm at {address}: {}", error.message()),
-                        }
+            let shared = self.shared.clone();
+            let found = find_leader(&shared, &self.name).await;
+            let trouble = match found {
+                Ok(welcome) => {
+                    backoff = BACKOFF_MIN;
+                    let Welcome { mut link, pending, address } = welcome;
+                    info!(gtm = address, "connected to the gtm");
+                    self.connected(pending);
+                    let ended = self.attend(&mut link).await;
+                    self.disconnect();
+                    drop(link);
+                    match ended {
+                        Ok(Over) => return,
+                        Err(error) => format!("lost the gtm at {address}: {}", error.message()),
                     }
-                    Ok(Err(error)) => format!("could not connect to the gtm at {address}: {}", error.message()),
-                    Err(_) => format!("the gtm at {address} does not answer"),
-                };
-                if trouble == told {
-                    debug!("{trouble}");
-                } else {
-                    warn!("{trouble}");
-                    told = trouble;
                 }
+                Err(error) => error.message().into_owned(),
+            };
+            if trouble == told {
+                debug!("{trouble}");
+            } else {
+                warn!("{trouble}");
+                told = trouble;
             }
             if let Some(Over) = self.pause(backoff).await {
                 return;
@@ -307,29 +312,12 @@ impl Task {
         }
     }
 
-    /// Connects and is welcomed.
-    async fn open(&mut self, address: &str) -> Result<Link> {
-        let stream = TcpStream::connect(address).await?;
-        stream.set_nodelay(true)?;
-        let (read, write) = stream.into_split();
-        let (reader, writer) = (FrameReader::new(read), FrameWriter::new(write));
-        let shared = self.shared.clone();
-        let mut link = Link { shared, reader, writer, lease: Duration::ZERO, last_heard: Instant::now() };
-        link.send(Message::Hello { version: PROTOCOL_VERSION, name: self.name.clone() }).await?;
-        match link.next().await? {
-            Message::Welcome { lease_ms, pending } => {
-                link.lease = Duration::from_millis(lease_ms);
-                self.view.send_modify(|view| {
-                    view.epoch += 1;
-                    view.connected = true;
-                    view.pending = pending.into_iter().collect();
-                });
-                Ok(link)
-            }
-            Message::Standby => Err(PgError::protocol("it stands by for another gtm")),
-            Message::Refused(text) => Err(PgError::protocol(text)),
-            _ => Err(PgError::protocol("the gtm did not say welcome")),
-        }
+    fn connected(&self, pending: Vec<u64>) {
+        self.view.send_modify(|view| {
+            view.epoch += 1;
+            view.connected = true;
+            view.pending = pending.into_iter().collect();
+        });
     }
 
     /// Serves an open connection until it breaks.
@@ -382,7 +370,12 @@ impl Task {
                     let _ = ready.send(Ok(()));
                 }
             }
-            Message::Generation(generation) => self.view.send_modify(|view| view.generation = generation),
+            Message::Generation(generation) => {
+                self.view.send_modify(|view| view.generation = generation);
+                // There may be a lease from now on.
+                link.send(Message::Ping(self.shared.now_us())).await?;
+            }
+            Message::Alive => {}
             Message::Close(number) => {
                 let (core, seal) = (self.core.clone(), self.core.shut());
                 let drained = Box::pin(async move { core.drained().await });
@@ -498,6 +491,50 @@ impl Task {
             }
         }
     }
+}
+
+/// A gtm that leads.
+struct Welcome<'a> {
+    link: Link,
+    pending: Vec<u64>,
+    address: &'a str,
+}
+
+/// Asks all gtms at once: one that stands still must not hold up the way to the one that leads.
+async fn find_leader<'a>(shared: &'a Arc<Shared>, name: &str) -> Result<Welcome<'a>> {
+    if shared.addresses.is_empty() {
+        return Err(PgError::connection("no gtm is configured"));
+    }
+    let attempts = shared.addresses.iter().map(|address| Box::pin(open(shared, address, name)));
+    select_ok(attempts).await.map(|(welcome, _)| welcome)
+}
+
+/// Connects and is welcomed, within [`CONNECT_MAX`].
+async fn open<'a>(shared: &Arc<Shared>, address: &'a str, name: &str) -> Result<Welcome<'a>> {
+    let attempt = async {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        let (read, write) = stream.into_split();
+        let (reader, writer) = (FrameReader::new(read), FrameWriter::new(write));
+        let mut link =
+            Link { shared: shared.clone(), reader, writer, lease: Duration::ZERO, last_heard: Instant::now() };
+        link.send(Message::Hello { version: PROTOCOL_VERSION, name: name.to_owned() }).await?;
+        match link.next().await? {
+            Message::Welcome { lease_ms, pending } => {
+                link.lease = Duration::from_millis(lease_ms);
+                Ok(Welcome { link, pending, address })
+            }
+            Message::Standby => Err(PgError::protocol("it stands by for another gtm")),
+            Message::Refused(text) => Err(PgError::protocol(text)),
+            _ => Err(PgError::protocol("the gtm did not say welcome")),
+        }
+    };
+    let error = match timeout(CONNECT_MAX, attempt).await {
+        Ok(Ok(welcome)) => return Ok(welcome),
+        Ok(Err(error)) => format!("could not connect to the gtm at {address}: {}", error.message()),
+        Err(_) => format!("the gtm at {address} does not answer"),
+    };
+    Err(PgError::connection(error))
 }
 
 /// Comes when the closure's gate is drained. Cancel-safe.

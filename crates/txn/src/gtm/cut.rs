@@ -8,6 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::client::{Command, GtmClient};
+use crate::clock;
 use crate::gate::CUT_MAX;
 
 /// Takes the snapshot of a `BEGIN ISOLATION LEVEL REPEATABLE READ`, and gives the generation that must be the cut's.
@@ -36,7 +37,8 @@ pub struct Cut {
     _taken: Taken,
     generation: i64,
     unresolved: Vec<u16>,
-    deadline: Instant,
+    /// By [`clock`].
+    deadline: Duration,
 }
 
 /// Says Taken when it is dropped.
@@ -57,14 +59,14 @@ impl GtmClient {
     pub async fn cut(&self) -> Result<Cut> {
         let deadline = Instant::now() + WAIT_MAX;
         loop {
-            let asked = Instant::now();
+            let asked = clock::now();
             let request = self.shared.next_request.fetch_add(1, Ordering::Relaxed);
             let (sender, answer) = oneshot::channel();
             let _ = self.commands.send(Command::Cut { request, answer: sender });
             // Made now, so that a caller which is cancelled while it waits gives the request up.
             let taken = Taken { request, commands: self.commands.clone() };
             match timeout_at(deadline, answer).await {
-                Ok(Ok(Answer::Granted { generation, unresolved })) if asked.elapsed() <= GRANT_AGE_MAX => {
+                Ok(Ok(Answer::Granted { generation, unresolved })) if clock::now() <= asked + GRANT_AGE_MAX => {
                     let generation =
                         i64::try_from(generation).map_err(|_| PgError::internal("a generation is too large"))?;
                     return Ok(Cut { _taken: taken, generation, unresolved, deadline: asked + CUT_MAX });
@@ -104,6 +106,6 @@ impl Cut {
 
     /// To be called when the last snapshot's answer is there. True: the snapshots are of one moment. False: ask for another cut.
     pub fn complete(self) -> bool {
-        Instant::now() < self.deadline
+        clock::now() < self.deadline
     }
 }

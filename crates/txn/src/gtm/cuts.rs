@@ -132,6 +132,11 @@ impl Cuts {
         self.tell_generation();
     }
 
+    /// Has the coordinator been told a generation that is, or was, in force since this gtm leads?
+    pub fn is_told(&self, client: ClientId) -> bool {
+        matches!(self.clients.get(&client), Some(Some(_)))
+    }
+
     /// A coordinator is gone. Unless it did so in good order it must be fenced out. `lease_until`: the end of a lease that it may hold.
     pub fn leave(&mut self, client: ClientId, in_good_order: bool, lease_until: Option<Instant>) {
         if self.clients.remove(&client).is_none() {

@@ -46,7 +46,7 @@ pub(super) async fn watch(datanodes: Vec<ConnectOptions>, hub: mpsc::Sender<Even
         let deadlocks = graph.deadlocks(&earlier);
         // A circle that is seen for the first time is worth a second look soon.
         let pause = if graph.deadlocks(&graph).is_empty() { LOOK_INTERVAL } else { CONFIRM_PAUSE };
-        earlier = if deadlocks.is_empty() { graph } else { Graph::default() };
+        earlier = graph.without_victims(&deadlocks);
         for found in deadlocks {
             let (client, verdict) = (found.client, found.verdict);
             info!(client, session = verdict.session, detail = verdict.detail, "breaking a deadlock");

@@ -37,6 +37,8 @@ use crate::recovery::{Passes, Report};
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// See the module's page; in milliseconds.
 const LOCK_WAIT_MAX_MS: u32 = 500;
+/// A gtm that stands still in the middle of a fence loses its locks after this time; in milliseconds.
+const STANDSTILL_MAX_MS: u32 = 4000;
 /// Whoever holds up a fence for longer is ended: a coordinator that stands still in the middle of a commit.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// A node that does not answer within this time counts as down.
@@ -162,6 +164,7 @@ fn at(node: usize, error: &PgError) -> PgError {
 async fn lock(node: &ConnectOptions) -> Result<(Connection, u64)> {
     let sql = format!(
         "BEGIN; SET LOCAL lock_timeout = {LOCK_WAIT_MAX_MS}; SET LOCAL synchronous_commit = on; \
+         SET LOCAL idle_in_transaction_session_timeout = {STANDSTILL_MAX_MS}; \
          LOCK TABLE loxo.fence IN EXCLUSIVE MODE; SELECT last_value FROM loxo.generation"
     );
     let attempt = async {

@@ -1,6 +1,8 @@
 //! Which of several gtms leads: the one whose session on the primary datanode holds an advisory lock. The session is the
 //! leadership: what is executed in it is executed by the leader, so new generations are drawn there.
 //!
+//! A leader that stands still loses the session too: the server ends it when nothing was said in it for a while.
+//!
 //! A leader that is cut off from the primary datanode may go on to believe in itself for a moment. Nothing is wrong by that:
 //! * the next leader raises the generation everywhere before it grants anything, and a cut with an old generation does not count;
 //! * leases are extended, and schema changes let through, only after a look at the lock that began after they were asked for:
@@ -23,13 +25,14 @@ const TRY_INTERVAL: Duration = Duration::from_millis(250);
 const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(1000);
 /// A primary datanode that does not answer within this time is lost.
 const ANSWER_MAX: Duration = Duration::from_millis(2000);
-/// Has the server notice within about 3 s that the leader's machine is gone; a process that dies it notices at once.
+/// Has the server notice within about 3 s that the leader's machine is gone, and within 4 s that the leader stands still (a stopped
+/// process, whose kernel goes on answering for it): it says something every second. A process that dies it notices at once.
 const SESSION_SETTINGS: [(&str, &str); 5] = [
     ("tcp_keepalives_idle", "1"),
     ("tcp_keepalives_interval", "1"),
     ("tcp_keepalives_count", "2"),
     ("tcp_user_timeout", "3000"),
-    ("idle_session_timeout", "0"),
+    ("idle_session_timeout", "4000"),
 ];
 /// "loxo" in ASCII, and a number of its own; see [`crate::decision`] for the fence's.
 const LOCK_SQL: &str = "SELECT pg_catalog.pg_try_advisory_lock(1819244655, 2)";

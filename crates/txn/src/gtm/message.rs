@@ -13,7 +13,7 @@ use crate::deadlock::word::Word;
 use crate::gate::Exposed;
 
 /// Both sides must speak the same version; a cluster runs one version of loxo.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;
 
 /// Everything that is said, in both directions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,8 +36,10 @@ pub enum Message {
     Refused(String),
     /// Coordinator: asks to extend its lease; the number is its own clock when it sent this.
     Ping(u64),
-    /// The gtm: echoes a Ping.
+    /// The gtm: echoes a Ping, which extends the lease.
     Pong(u64),
+    /// The gtm, to a Ping: it is heard, but there is no generation yet under which leases are given.
+    Alive,
     /// Coordinator: wants all catalogs dropped; the number is its own.
     Invalidate(u64),
     /// The gtm: the invalidation of this number is done, the DDL may commit.
@@ -89,6 +91,7 @@ pub enum Message {
 
 mod tag {
     pub const ACK: u8 = b'A';
+    pub const ALIVE: u8 = b'a';
     pub const ASK_ROLE: u8 = b'q';
     pub const CLOSE: u8 = b'c';
     pub const CLOSED: u8 = b'd';
@@ -139,6 +142,7 @@ impl Message {
             Message::Deadlock(word) => put_frame(out, tag::DEADLOCK, |body| word.encode(body)),
             Message::Goodbye => put_frame(out, tag::GOODBYE, |_| {}),
             Message::Standby => put_frame(out, tag::STANDBY, |_| {}),
+            Message::Alive => put_frame(out, tag::ALIVE, |_| {}),
             Message::AskRole => put_frame(out, tag::ASK_ROLE, |_| {}),
             Message::Granted { request, generation, unresolved } => put_frame(out, tag::GRANTED, |body| {
                 body.put_u64(*request);
@@ -185,6 +189,7 @@ impl Message {
             tag::DEADLOCK => Message::Deadlock(Word::decode(&mut body).ok_or_else(malformed)?),
             tag::GOODBYE => Message::Goodbye,
             tag::STANDBY => Message::Standby,
+            tag::ALIVE => Message::Alive,
             tag::ASK_ROLE => Message::AskRole,
             tag::GRANTED => {
                 let (request, generation) = (number(&mut body)?, number(&mut body)?);
@@ -260,6 +265,7 @@ mod tests {
             Message::Settled(8),
             Message::Deadlock(Word::Who { look: 9, backends: vec![] }),
             Message::Goodbye,
+            Message::Alive,
             Message::Standby,
             Message::AskRole,
             Message::Role(1),

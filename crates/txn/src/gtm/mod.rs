@@ -15,7 +15,7 @@
 //! A cached catalog counts only while its coordinator holds a **lease**. The coordinator pings; the gtm's pong extends the
 //! lease to `lease` after the moment the *ping was sent*, so a pong that lay in a socket buffer while the coordinator was
 //! stopped extends nothing. Hence, of a coordinator that does not ack within `lease + MARGIN` its lease is over, and the gtm
-//! need not wait for it. The same holds for one whose connection broke, and after a restart of the gtm for all those it
+//! need not wait for it. Leases are given only to coordinators that were told a generation, see below. The same holds for one whose connection broke, and after a restart of the gtm for all those it
 //! cannot know: until `lease + MARGIN` have passed, no invalidation is answered.
 //!
 //! # The contract with the loader of catalogs
@@ -41,6 +41,8 @@ pub mod client;
 pub mod cut;
 mod cuts;
 mod deadlock;
+#[doc(hidden)]
+pub mod driver;
 mod keeper;
 mod leader;
 pub mod message;

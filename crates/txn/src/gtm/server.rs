@@ -147,7 +147,7 @@ pub(super) enum Event {
 
 /// How a connection ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum End {
+pub enum End {
     /// The coordinator has said goodbye.
     Goodbye,
     /// The coordinator closed it; a lease it gives up before that.
@@ -258,7 +258,7 @@ struct Invalidation {
 }
 
 /// All state of the gtm.
-struct Hub {
+pub(super) struct Hub {
     lease: Duration,
     clients: HashMap<ClientId, Client>,
     invalidations: BTreeMap<u64, Invalidation>,
@@ -276,10 +276,12 @@ struct Hub {
     looked: u64,
     /// Where coordinators' answers to the last question about sessions go.
     owners: Option<Answers>,
+    /// They could not be told something. They leave when everybody has been told.
+    deaf: Vec<ClientId>,
 }
 
 impl Hub {
-    fn new(lease: Duration, orders: watch::Sender<Order>, looks: watch::Sender<u64>) -> Self {
+    pub fn new(lease: Duration, orders: watch::Sender<Order>, looks: watch::Sender<u64>) -> Self {
         Self {
             lease,
             clients: HashMap::new(),
@@ -294,14 +296,13 @@ impl Hub {
             looks,
             looked: 0,
             owners: None,
+            deaf: Vec::new(),
         }
     }
 
     async fn run(mut self, mut inbox: mpsc::Receiver<Event>) {
         loop {
-            self.drop_stuck();
-            self.answer_ready();
-            self.advance_cuts().await;
+            self.go_on().await;
             let wake = self.next_deadline();
             tokio::select! {
                 event = inbox.recv() => match event {
@@ -311,6 +312,14 @@ impl Hub {
                 () = async { sleep_until(wake.unwrap_or_else(Instant::now)).await }, if wake.is_some() => {}
             }
         }
+    }
+
+    /// Does what can be done now without another event.
+    pub async fn go_on(&mut self) {
+        self.drop_stuck();
+        self.answer_ready();
+        self.advance_cuts().await;
+        self.drop_deaf();
     }
 
     async fn advance_cuts(&mut self) {
@@ -344,7 +353,7 @@ impl Hub {
         self.orders.send_if_modified(|known| std::mem::replace(known, order) != order);
     }
 
-    fn handle(&mut self, event: Event) {
+    pub fn handle(&mut self, event: Event) {
         match event {
             Event::Joined { client, name, outbox } => {
                 self.arriving.push((client, Client { name, outbox, last_pong: Instant::now() }));
@@ -372,14 +381,19 @@ impl Hub {
         *self.looks.borrow()
     }
 
-    /// Extends the leases that were asked for before the look of this number.
+    /// Extends the leases that were asked for before the look of this number: of those who were told a generation. Others would
+    /// commit on single nodes unchecked, while a former leader, which does not know of them, may still grant cuts under the generation
+    /// that the nodes have.
     fn pong(&mut self, look: u64) {
         self.looked = look;
         let answered = self.pings.partition_point(|(number, ..)| *number <= look);
         for (_, client, clock) in self.pings.drain(..answered).collect::<Vec<_>>() {
-            if let Some(known) = self.clients.get_mut(&client) {
+            let Some(known) = self.clients.get_mut(&client) else { continue };
+            if self.cuts.is_told(client) {
                 known.last_pong = Instant::now();
                 self.tell(client, Message::Pong(clock));
+            } else {
+                self.tell(client, Message::Alive);
             }
         }
     }
@@ -389,7 +403,7 @@ impl Hub {
         self.clients.insert(id, client);
         let pending = self.invalidations.keys().copied().collect();
         self.tell(id, Message::Welcome { lease_ms: self.lease.as_millis() as u64, pending });
-        if self.clients.contains_key(&id) {
+        if !self.deaf.contains(&id) {
             self.cuts.join(id);
         }
     }
@@ -428,7 +442,6 @@ impl Hub {
         self.next_invalidation += 1;
         let waiting: HashSet<ClientId> = self.clients.keys().copied().collect();
         let deadline = Instant::now() + self.lease + MARGIN;
-        // Entered before anyone is told: a client that is dropped while being told is then no longer waited for.
         self.invalidations.insert(
             id,
             Invalidation { owner, request, waiting: waiting.clone(), deadline, look: None, answered: false },
@@ -496,10 +509,17 @@ impl Hub {
         invalidation.chain(self.cuts.next_deadline()).min()
     }
 
-    /// Queues a message; a client with a full queue is dropped.
+    /// Queues a message; a client with a full queue, or gone, is dropped. Not at once: its leaving tells the others things of which
+    /// they may have to be told something else first, as that an invalidation is settled of which they do not know yet.
     fn tell(&mut self, client: ClientId, message: Message) {
         let Some(known) = self.clients.get(&client) else { return };
         if known.outbox.try_send(message).is_err() {
+            self.deaf.push(client);
+        }
+    }
+
+    fn drop_deaf(&mut self) {
+        while let Some(client) = self.deaf.pop() {
             self.leave(client, End::ByUs);
         }
     }

@@ -104,6 +104,7 @@ impl Server {
             database: "postgres".into(),
             secret: None,
             parameters: Vec::new(),
+            proof: None,
         }
     }
 

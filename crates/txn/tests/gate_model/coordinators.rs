@@ -29,6 +29,18 @@ impl Gate {
         is_on && state.coordinators[coordinator].link == Some(gtm) && state.gtms[gtm].role == Role::Leading
     }
 
+    fn is_between_closures(&self, state: &State, gtm: usize) -> bool {
+        let Gtm { role, closure, .. } = state.gtms[gtm];
+        role == Role::Leading && (closure.is_none() || self.rules == Rules::RegisterBetweenClosures)
+    }
+
+    /// Do its pings extend its lease?
+    fn is_extended(&self, state: &State, coordinator: usize) -> bool {
+        let Coordinator { link, is_told, .. } = state.coordinators[coordinator];
+        let is_counted_on = is_told || self.rules == Rules::LeaseAfterGeneration;
+        is_counted_on && link.is_some_and(|gtm| self.extends_leases(state, gtm))
+    }
+
     pub fn is_coordinator_step_enabled(&self, state: &State, action: Action) -> bool {
         let left = &state.left;
         let of = |coordinator: usize| state.coordinators[coordinator];
@@ -41,10 +53,7 @@ impl Gate {
             }
             Action::Report(x) => of(x).unreported != 0 && of(x).link.is_some(),
             // A pong extends a lease only after the gtm has looked whether it still holds its lock.
-            Action::LeaseEnds(x) => {
-                let is_extended = of(x).link.is_some_and(|gtm| self.extends_leases(state, gtm));
-                of(x).has_lease && !is_extended
-            }
+            Action::LeaseEnds(x) => of(x).has_lease && !self.is_extended(state, x),
             Action::Kill(x) => left.kills > 0 && !of(x).is_dead,
             Action::CutLink(x) => left.cut_links > 0 && of(x).link.is_some(),
             Action::Goodbye(x) => {
@@ -52,16 +61,15 @@ impl Gate {
                 left.goodbyes > 0 && of(x).link.is_some() && may
             }
             Action::Register { coordinator: x, gtm } => {
-                let Gtm { role, fence, registered, closure, .. } = state.gtms[gtm];
-                let is_free = closure.is_none() || self.rules == Rules::RegisterBetweenClosures;
-                let is_fenced = match fence {
-                    Fence::Done => true,
-                    Fence::Raising(done) => done != 0 && self.rules == Rules::TellWhenAllAreFenced,
-                    Fence::Needed => false,
-                };
-                let may = role == Role::Leading && is_fenced && is_free && !has(registered, x);
+                let may = self.is_between_closures(state, gtm) && !has(state.gtms[gtm].registered, x);
                 may && of(x).link.is_none() && !of(x).is_dead
             }
+            Action::Tell(x) => of(x).link.is_some_and(|gtm| {
+                let in_force = state.gtms[gtm].in_force;
+                let is_new = !of(x).is_told || of(x).generation != Some(in_force);
+                in_force != 0 && is_new && self.is_between_closures(state, gtm)
+            }),
+            Action::ExtendLease(x) => !of(x).has_lease && self.is_extended(state, x),
             _ => false,
         }
     }
@@ -111,9 +119,14 @@ impl Gate {
                 state.gtms[gtm].registered |= one(x);
                 let coordinator = &mut state.coordinators[x];
                 coordinator.link = Some(gtm);
-                coordinator.generation = Some(state.gtms[gtm].generation);
-                coordinator.has_lease = gtm == state.leader;
+                coordinator.is_told = false;
             }
+            Action::Tell(x) => {
+                let Some(gtm) = state.coordinators[x].link else { return };
+                state.coordinators[x].generation = Some(state.gtms[gtm].in_force);
+                state.coordinators[x].is_told = true;
+            }
+            Action::ExtendLease(x) => state.coordinators[x].has_lease = true,
             _ => {}
         }
     }
@@ -145,6 +158,7 @@ impl Gate {
     pub fn lose_link(&self, state: &mut State, x: usize) {
         let coordinator = &mut state.coordinators[x];
         coordinator.link = None;
+        coordinator.is_told = false;
         coordinator.unreported = 0;
         if self.rules == Rules::ClosureOutlivesLink {
             coordinator.shut_for = None;

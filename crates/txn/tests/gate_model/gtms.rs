@@ -57,8 +57,7 @@ impl Gate {
         let leads = |gtm: usize| state.gtms[gtm].role == Role::Leading;
         match action {
             Action::Close(g) => {
-                let Gtm { fence, closure, .. } = state.gtms[g];
-                leads(g) && fence == Fence::Done && closure.is_none() && self.requests_at(state, g) != 0
+                leads(g) && self.is_free(state, g) && state.gtms[g].closure.is_none() && self.requests_at(state, g) != 0
             }
             Action::Grant(g) => {
                 state.gtms[g].closure.is_some_and(|closure| leads(g) && closure.waits_for == 0 && !closure.is_granted)
@@ -77,7 +76,10 @@ impl Gate {
             Action::StartFence(g) => {
                 // The number comes from the session that holds the lock, so only the true leader gets one.
                 let has_lock = state.leader == g || self.rules == Rules::NumberUnderTheLock;
-                leads(g) && state.gtms[g].fence == Fence::Needed && state.gtms[g].closure.is_none() && has_lock
+                let Gtm { fence, wants_fence, .. } = state.gtms[g];
+                // One after the other; the recovery of the one before may be left out.
+                let is_next = matches!(fence, Fence::Idle) || fence == Fence::Raising(self.all_nodes());
+                leads(g) && wants_fence && is_next && has_lock
             }
             Action::Raise { gtm, node } => {
                 let Fence::Raising(done) = state.gtms[gtm].fence else { return false };
@@ -106,8 +108,7 @@ impl Gate {
             Action::StartFence(g) => self.start_fence(state, g),
             Action::Raise { gtm, node } => self.raise(state, gtm, node),
             Action::EndFence(g) => {
-                state.gtms[g].fence = Fence::Done;
-                self.tell_generation(state, g);
+                state.gtms[g].fence = Fence::Idle;
             }
             Action::KillGtm => {
                 state.left.gtm_kills -= 1;
@@ -149,7 +150,7 @@ impl Gate {
             if cut.stage != Stage::Closing || cut.closure != id {
                 continue;
             }
-            cut.generation = state.gtms[g].generation;
+            cut.generation = state.gtms[g].in_force;
             cut.unresolved_nodes = unresolved;
             let is_denied = unresolved & wanted != 0 && self.rules != Rules::UnresolvedStayOut;
             cut.stage = if is_denied { Stage::Denied } else { Stage::Granted };
@@ -216,13 +217,11 @@ impl Gate {
 
     fn notice_loss(&self, state: &mut State, g: usize, x: usize) {
         state.gtms[g].registered &= !one(x);
-        if state.gtms[g].fence == Fence::Done && self.rules != Rules::FenceAfterLoss {
-            state.gtms[g].fence = Fence::Needed;
-        }
+        state.gtms[g].wants_fence |= self.rules != Rules::FenceAfterLoss;
         self.forget_requests_of(state, g, x);
         let Some(closure) = &mut state.gtms[g].closure else { return };
         closure.waits_for &= !one(x);
-        if !closure.is_granted && state.gtms[g].fence == Fence::Needed {
+        if !closure.is_granted && state.gtms[g].wants_fence {
             // Nobody was granted anything yet: the closure fails at once.
             let id = (g, closure.number);
             self.fail_requests(state, id);
@@ -251,8 +250,9 @@ impl Gate {
         state.last_generation = generation.max(state.last_generation);
         state.gtms[g].generation = generation;
         state.gtms[g].fence = Fence::Raising(0);
+        state.gtms[g].wants_fence = false;
         if self.rules == Rules::TellWhenAllAreFenced {
-            self.tell_generation(state, g);
+            state.gtms[g].in_force = generation;
         }
     }
 
@@ -263,18 +263,17 @@ impl Gate {
             return self.switch_off(state, g);
         }
         node.generation = generation;
-        if let Fence::Raising(done) = &mut state.gtms[g].fence {
-            *done |= one(n);
+        let Fence::Raising(done) = &mut state.gtms[g].fence else { return };
+        *done |= one(n);
+        if *done == self.all_nodes() {
+            state.gtms[g].in_force = generation;
         }
     }
 
-    fn tell_generation(&self, state: &mut State, g: usize) {
-        let generation = state.gtms[g].generation;
-        for x in members(state.gtms[g].registered) {
-            if state.coordinators[x].link == Some(g) {
-                state.coordinators[x].generation = Some(generation);
-            }
-        }
+    /// Nobody but those registered can commit unseen.
+    fn is_free(&self, state: &State, g: usize) -> bool {
+        let Gtm { fence, wants_fence, in_force, .. } = state.gtms[g];
+        fence == Fence::Idle && !wants_fence && in_force != 0
     }
 
     fn switch_off(&self, state: &mut State, g: usize) {
@@ -296,7 +295,9 @@ pub fn idle_gtm() -> Gtm {
     Gtm {
         role: Role::Standby,
         generation: 0,
-        fence: Fence::Needed,
+        in_force: 0,
+        fence: Fence::Idle,
+        wants_fence: true,
         registered: 0,
         closure: None,
         closures: 0,

@@ -17,11 +17,14 @@
 //! A cut stands for every statement over several nodes, whether it reads in REPEATABLE READ transactions or through portals
 //! that are bound in the closure; reads of one node after the other stand for a statement that goes node by node.
 //!
+//! [`replay`] compares the model with the code of the gtm, in both directions.
+//!
 //! How two-phase commit and recovery reach their decision is the business of `tests/model.rs`; here a transaction is
 //! prepared on all other nodes in one step, and announced at the commit point before or after that.
 
 mod coordinators;
 mod gtms;
+mod replay;
 mod scenarios;
 mod sessions;
 mod state;
@@ -80,9 +83,20 @@ impl Gate {
             (0..GTMS).for_each(|gtm| visit(ClearUnresolved { gtm, transaction: t }));
         }
         for x in 0..coordinators {
-            [Shut(x), LosePatience(x), HoldIsOver(x), Report(x), LeaseEnds(x), Kill(x), CutLink(x), Goodbye(x)]
-                .into_iter()
-                .for_each(&mut visit);
+            [
+                Shut(x),
+                LosePatience(x),
+                HoldIsOver(x),
+                Report(x),
+                Tell(x),
+                ExtendLease(x),
+                LeaseEnds(x),
+                Kill(x),
+                CutLink(x),
+                Goodbye(x),
+            ]
+            .into_iter()
+            .for_each(&mut visit);
             for gtm in 0..GTMS {
                 [Register { coordinator: x, gtm }, NoticeLoss { gtm, coordinator: x }].into_iter().for_each(&mut visit);
             }

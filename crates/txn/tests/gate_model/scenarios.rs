@@ -7,8 +7,15 @@ use crate::state::*;
 impl Scenario {
     pub fn start(&self) -> State {
         let registered = (one(self.coordinators) - 1) & !self.late;
-        let fence = if self.is_fence_needed { Fence::Needed } else { Fence::Done };
-        let gtm = Gtm { role: Role::Leading, generation: 1, fence, registered, ..idle_gtm() };
+        let in_force = u8::from(!self.is_fence_needed);
+        let gtm = Gtm {
+            role: Role::Leading,
+            generation: 1,
+            in_force,
+            wants_fence: self.is_fence_needed,
+            registered,
+            ..idle_gtm()
+        };
         let mut state = State {
             nodes: [Node { generation: 1, ..Node::default() }; NODES],
             coordinators: [Coordinator::default(); COORDINATORS],
@@ -22,8 +29,13 @@ impl Scenario {
             broken: Broken::default(),
         };
         for x in members(registered) {
-            state.coordinators[x] =
-                Coordinator { link: Some(0), generation: Some(1), has_lease: true, ..Coordinator::default() };
+            state.coordinators[x] = Coordinator {
+                link: Some(0),
+                generation: Some(1),
+                is_told: true,
+                has_lease: true,
+                ..Coordinator::default()
+            };
         }
         state
     }
@@ -164,6 +176,13 @@ const STALE: Scenario = Scenario {
     ..START_SINGLE
 };
 
+const NEWCOMER: Scenario = Scenario {
+    name: "a coordinator comes to a gtm that has just begun to lead",
+    late: 0b01,
+    is_fence_needed: false,
+    ..START_SINGLE
+};
+
 const NODE_BY_NODE: Scenario = Scenario {
     name: "a session goes from node to node",
     writes: &[on_both(0)],
@@ -190,6 +209,29 @@ const STRAYS: Scenario = Scenario {
     ..WORLD
 };
 
+/// For walks: whatever may become of gtms, and of links to them.
+pub const CUTS_ONLY: Scenario = Scenario {
+    name: "cuts, and nothing else",
+    late: 0b11,
+    is_fence_needed: true,
+    clients: &[client(0, &[Cut(AB); 20]), client(1, &[Cut(AB); 20])],
+    accidents: Accidents { cut_links: 4, goodbyes: 2, holds: 2, stale_gtms: 1, ..NONE },
+    ..WORLD
+};
+
+pub const THREE_COORDINATORS: Scenario = Scenario {
+    coordinators: 3,
+    late: 0b111,
+    clients: &[
+        client(0, &[Cut(AB); 20]),
+        client(1, &[Cut(AB); 20]),
+        client(1, &[Cut(AB); 20]),
+        client(2, &[Cut(AB); 20]),
+    ],
+    accidents: Accidents { cut_links: 6, goodbyes: 1, gtm_kills: 1, ..NONE },
+    ..CUTS_ONLY
+};
+
 pub const SCENARIOS: &[&Scenario] = &[
     &TRANSFER,
     &TWO_TRANSFERS,
@@ -204,6 +246,7 @@ pub const SCENARIOS: &[&Scenario] = &[
     &START,
     &START_SINGLE,
     &STALE,
+    &NEWCOMER,
     &READ_THEN_WRITE,
 ];
 
@@ -265,6 +308,7 @@ pub const WITHOUT: &[(Rules, &Scenario, &str)] = &[
     (Rules::NumberUnderTheLock, &START, SPLIT),
     (Rules::NumbersOnlyGrow, &START_SINGLE, PAST),
     (Rules::LeasesUnderTheLock, &STALE, PAST),
+    (Rules::LeaseAfterGeneration, &NEWCOMER, PAST),
     (Rules::Settle, &NODE_BY_NODE, BACK),
 ];
 

@@ -60,7 +60,7 @@ impl Gate {
                 let (_, session) = of(s);
                 let link = state.coordinators[self.scenario.clients[s].coordinator].link;
                 let is_news = |gtm: usize| match session.cut.is_foreign {
-                    true => state.gtms[gtm].generation != session.cut.generation,
+                    true => state.gtms[gtm].in_force != session.cut.generation,
                     false => state.gtms[gtm].unresolved == 0,
                 };
                 session.cut.stage == Stage::Denied && link.is_none_or(is_news)

@@ -55,7 +55,7 @@ pub enum Rules {
     ClosureOutlivesLink,
     /// A requester whose link broke counts as one that has its snapshots.
     LostRequesterKeepsClosure,
-    /// A coordinator may register, and commit, while a closure is on.
+    /// A coordinator may register, and be told the generation, while a closure is on.
     RegisterBetweenClosures,
     /// A coordinator says goodbye while it commits.
     GoodbyeWhenIdle,
@@ -77,6 +77,8 @@ pub enum Rules {
     CheckWithoutLease,
     /// A gtm that has lost its lock extends leases as before.
     LeasesUnderTheLock,
+    /// A lease is given before a generation is in force.
+    LeaseAfterGeneration,
     /// The fence does not wait for leases of coordinators that it does not know.
     FenceWaitsForLeases,
 }
@@ -195,6 +197,8 @@ pub struct Coordinator {
     pub link: Option<usize>,
     /// The generation it was told last.
     pub generation: Option<u8>,
+    /// … by the gtm that it is connected to.
+    pub is_told: bool,
     /// It may take it that the gtm knows of it.
     pub has_lease: bool,
     pub shut_for: Option<ClosureId>,
@@ -258,10 +262,10 @@ pub enum Role {
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Fence {
-    Needed,
+    /// None is under way.
+    Idle,
     /// These nodes have the new generation.
     Raising(Set),
-    Done,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -277,8 +281,13 @@ pub struct Closure {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Gtm {
     pub role: Role,
+    /// Drawn last.
     pub generation: u8,
+    /// All nodes have it; 0 before the first fence.
+    pub in_force: u8,
     pub fence: Fence,
+    /// Another fence is to be made.
+    pub wants_fence: bool,
     pub registered: Set,
     pub closure: Option<Closure>,
     pub closures: u8,
@@ -340,6 +349,8 @@ pub enum Action {
     CutLink(usize),
     Goodbye(usize),
     Register { coordinator: usize, gtm: usize },
+    Tell(usize),
+    ExtendLease(usize),
     // Gtms.
     Close(usize),
     Grant(usize),
