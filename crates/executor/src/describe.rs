@@ -272,7 +272,7 @@ impl Session {
     }
 
     /// Schemas that unqualified names are looked up in, as the home node sees them.
-    async fn search_path(&mut self, catalog: &catalog::Catalog) -> Result<Vec<String>> {
+    pub(crate) async fn search_path(&mut self, catalog: &catalog::Catalog) -> Result<Vec<String>> {
         if let Some(path) = &self.search_path {
             return Ok(path.clone());
         }

@@ -15,8 +15,10 @@
 //!   tables on all nodes; [`staged`]: INSERT whose
 //!   rows PostgreSQL makes first; [`chain`]: data changes in WITH;
 //!   [`ddl`], [`redistribute`]; [`explain`]; [`copy_in`] from [`copy_input`], [`copy_out`].
+//!   [`apart`]: in which session a block's temp tables are.
 //! * [`snapshot`]: which state of the nodes a statement sees; [`portals`]: the same inside a transaction that has written.
 //!   [`read_alone`]: the shortest way for a SELECT by itself, [`insert_alone`] for an INSERT … SELECT.
+//! * [`locked`]: rows of several nodes that a SELECT locks.
 //! * [`cancel`]: stopping a session from outside; its part in breaking deadlocks over several nodes.
 //! * [`listen`]: LISTEN and NOTIFY; [`firings`]: triggers that the coordinator is to run.
 //! * [`temp_names`]: what a session has in `pg_temp`.
@@ -28,6 +30,7 @@
 //! key, or for sort keys that the nodes put in front; every buffer is bounded; a connection that was not read to the end of an answer is never used again.
 
 mod alone;
+mod apart;
 mod aside;
 mod basis;
 mod block;
@@ -64,6 +67,7 @@ mod insert_split;
 mod keeper;
 mod listen;
 mod load;
+mod locked;
 mod locks;
 mod merged;
 mod output;

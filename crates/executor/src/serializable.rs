@@ -164,6 +164,7 @@ fn needs_several(plan: &Plan) -> bool {
         | Plan::InsertStaged(_)
         | Plan::Change(_)
         | Plan::Chain(_)
+        | Plan::Locked(_)
         | Plan::Ddl(_)
         | Plan::Redistribute(_) => true,
         // COPY says so itself, and the statements of a routine come one by one. The rest takes no snapshot, or one node's.

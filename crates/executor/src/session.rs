@@ -63,6 +63,8 @@ pub(crate) struct Block {
     /// The search path or the temp objects may be others than before the block.
     pub(crate) names_changed: bool,
     pub(crate) failed: bool,
+    /// It was made for one statement of a session that has none.
+    pub(crate) is_own: bool,
     /// A connection with a part of the transaction is gone: nothing but ROLLBACK can end it.
     pub(crate) is_torn: bool,
     /// SET CONSTRAINTS was run.

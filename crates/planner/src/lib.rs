@@ -20,6 +20,7 @@
 //! - Statements are taken to be valid: PostgreSQL has accepted them before the planner sees them.
 //! - A statement that needs no rewriting is passed on as the very text the user wrote.
 
+mod apart;
 mod attributes;
 mod bodies;
 mod builtins;
@@ -33,6 +34,7 @@ mod display;
 mod dml;
 mod functions;
 mod inline;
+mod lifted;
 mod new_row;
 pub mod parse;
 mod plan;
@@ -47,14 +49,18 @@ mod tables;
 mod template;
 mod tree;
 mod triggers;
+mod used;
 mod views;
 mod with;
 
 use catalog::Catalog;
 use pgerror::{PgError, Result, SqlState};
 
+pub use apart::runs_apart;
 pub use bodies::sql_statements;
 pub use clock::{at_one_moment, may_read_clock};
+pub use dml::Drawn;
+pub use lifted::Lifted;
 pub use parse::{Statement, StatementKind, parse, parse_for_dump};
 pub use plan::*;
 pub use references::{Place, Reference, References, names_in_from, references};
@@ -65,6 +71,7 @@ pub use setting_calls::{SettingCalls, setting_calls};
 pub use tables::{Tables, gives_plain_values, read_tables, reads_only};
 pub use template::{ManyRows, Parameterised, Repeated, Shape, Template};
 pub use triggers::{OfStatement, Triggered};
+pub use used::may_use;
 
 use context::Context;
 
@@ -84,6 +91,15 @@ pub fn plan(statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>
         && let Some(rewritten) = rules::plan(&ctx, statement)?
     {
         return Ok(Plan::Routine(Box::new(Routine::Rewritten(Box::new(rewritten)))));
+    }
+    if let Some(drawn) = dml::drawn(&ctx, statement)? {
+        return Ok(Plan::Routine(Box::new(Routine::Drawn(drawn))));
+    }
+    if lifted::locks_below(statement)?
+        && !matches!(plan_inlined(&ctx, statement), Ok(Plan::Forward(_) | Plan::Scatter(_)))
+        && let Some(lifted) = lifted::lifted(&ctx, statement)?
+    {
+        return Ok(Plan::Routine(Box::new(Routine::Lifted(lifted))));
     }
     match routine::plan(&ctx, statement)? {
         Some(routine) => Ok(Plan::Routine(Box::new(routine))),
