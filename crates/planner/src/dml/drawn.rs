@@ -12,7 +12,7 @@ use pgerror::{PgError, Result};
 
 use super::insert::Insert;
 use super::stage;
-use crate::context::Context;
+use crate::context::{Context, Named};
 use crate::parse::{self, Statement};
 use crate::tree;
 
@@ -32,7 +32,7 @@ pub struct Drawn {
 /// `None` if the statement needs another way.
 pub(crate) fn drawn(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Drawn>> {
     let Some(NodeEnum::InsertStmt(insert)) = statement.node() else { return Ok(None) };
-    if insert.with_clause.is_some() {
+    if insert.with_clause.is_some() || !may_draw(ctx, insert)? {
         return Ok(None);
     }
     let insert = with_rows(insert);
@@ -40,6 +40,17 @@ pub(crate) fn drawn(ctx: &Context<'_>, statement: &Statement) -> Result<Option<D
         Some(insert) => insert.drawn(),
         None => Ok(None),
     }
+}
+
+/// Has the table a column that a sequence might fill? Told first, since most have none.
+fn may_draw(ctx: &Context<'_>, insert: &InsertStmt) -> Result<bool> {
+    let named = insert.relation.as_ref().map(|name| ctx.resolve(name)).transpose()?;
+    let Some(Named::Distributed(relation)) = named else { return Ok(false) };
+    let draws = |column: &Column| match column.generated {
+        Generated::IdentityAlways | Generated::IdentityByDefault => true,
+        _ => column.default.is_some() && !column.default_is_stable,
+    };
+    Ok(relation.columns.iter().any(draws))
 }
 
 /// DEFAULT VALUES is a row without values.
