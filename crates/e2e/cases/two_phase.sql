@@ -150,7 +150,7 @@ UPDATE tp SET v = (SELECT max(v) FROM tp) WHERE k < 3;
 UPDATE tp SET v = b.v FROM tp b WHERE b.v = tp.k AND tp.k = 3;
 DECLARE two CURSOR FOR SELECT a.k FROM tp a JOIN tp b ON a.v = b.k ORDER BY a.k, b.k;
 FETCH 2 FROM two;
-WITH d AS (DELETE FROM tp WHERE k = 1 RETURNING k, v) SELECT * FROM d;
+DELETE FROM tp WHERE k = 1 RETURNING k, v;
 PREPARE TRANSACTION 'collected';
 COMMIT PREPARED 'collected';
 SELECT * FROM tp ORDER BY k;

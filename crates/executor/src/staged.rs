@@ -73,7 +73,9 @@ impl Session {
         let mut types = call.own_parameters(insert.parameters).types;
         types.extend(insert.stage.columns.iter().map(|column| column.type_oid));
         types.iter_mut().filter(|oid| is_node_specific(**oid)).for_each(|oid| *oid = 0);
-        let home = self.link(self.sink)?;
+        // In the block's own session: describing takes the lock of a writer.
+        self.hold(self.home, Mode::InBlock).await?;
+        let home = self.link(self.home)?;
         home.start_describe(&insert.insert_sql(1), &types);
         home.flush().await?;
         if let Some(fields) = home.read_description().await?.1 {

@@ -70,6 +70,10 @@ impl Apart<'_> {
             chain.steps.iter().flat_map(|step| &step.keep).map(|keep| keep.table.clone()).collect();
         self.made.extend(kept.iter().cloned());
         for step in &chain.steps {
+            // To describe a data change takes locks that the block's own may conflict with.
+            if step.keep.is_some() && !matches!(step.plan, Plan::Gather(_)) {
+                return Ok(false);
+            }
             let is_apart = match &step.plan {
                 Plan::Forward(forward) => !reads_any(&forward.sql, &kept)?,
                 Plan::Scatter(scatter) => !reads_any(&scatter.sql, &kept)?,
