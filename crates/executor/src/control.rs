@@ -277,6 +277,7 @@ impl Session {
 
     /// Gathers the result of `query` into a temp table on the home node and declares a cursor over that; gives the session
     /// there that has it.
+    #[allow(clippy::too_many_arguments)]
     pub async fn declare_gathered(
         &mut self,
         inputs: &[Input],

@@ -37,6 +37,9 @@ const SKIPPING_ROUNDS_MAX: usize = 5;
 /// Rows that one text locks.
 const BATCH_ROWS: usize = 1000;
 
+/// The number of a row, and what it was when it was found.
+type Numbered<'p> = (usize, &'p str);
+
 /// What a round has found.
 struct Found {
     fields: Option<Vec<Field>>,
@@ -200,7 +203,7 @@ impl Session {
         rows: &[usize],
         locks: bool,
     ) -> Result<HashSet<usize>> {
-        let mut of_node: BTreeMap<(NodeId, Option<&str>), Vec<(usize, &str)>> = BTreeMap::new();
+        let mut of_node: BTreeMap<(NodeId, Option<&str>), Vec<Numbered<'_>>> = BTreeMap::new();
         for row in rows {
             let place = places[*row].get(number).map(String::as_str).unwrap_or_default();
             let (node, table, is) = parse(target, place)?;
