@@ -37,7 +37,7 @@ impl Client {
                 let of = ClientHost { client: self }.find_type(field.type_oid, field.type_modifier).await?;
                 let name = catalog::quote_identifier(&String::from_utf8_lossy(&field.name));
                 let column = values.iter().map(|row| row.get(at).and_then(Option::as_deref));
-                add(&mut parameters, array_text(column).into());
+                add(&mut parameters, array_text(column));
                 columns.push((name, of.name, parameters.values.len()));
             }
             rows.push(rows_sql(&columns, values.len()));
