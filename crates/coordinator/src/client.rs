@@ -348,6 +348,11 @@ impl Client {
     /// value that is none of its type.
     async fn placed_by_home(&mut self, sql: &str, plan: &Plan, error: PgError) -> PgError {
         let error = if let Plan::InsertSplit(_) = plan { error.without(field::POSITION) } else { error };
+        self.placed(sql, error).await
+    }
+
+    /// The same for an error whose place, if it has one, is in the user's text.
+    pub(crate) async fn placed(&mut self, sql: &str, error: PgError) -> PgError {
         match error.code().as_str().starts_with("22") && !has_place(&error) {
             true => self.session.as_read_by_home(sql, error).await,
             false => error,

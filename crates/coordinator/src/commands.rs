@@ -103,12 +103,13 @@ impl Client {
     pub(crate) async fn transaction(&mut self, transaction: &Transaction) -> Result<Completion> {
         match transaction {
             Transaction::Begin(modes) => {
-                if self.session.in_block() && !self.implicit_block {
+                let is_open = self.session.in_block();
+                if is_open && !std::mem::take(&mut self.implicit_block) {
                     self.warn(SqlState::ACTIVE_SQL_TRANSACTION, "there is already a transaction in progress");
-                    return Ok(Completion::tag("BEGIN"));
                 }
-                if !std::mem::take(&mut self.implicit_block) {
-                    self.begin(modes);
+                match is_open {
+                    true => self.set_modes(modes).await?,
+                    false => self.begin(modes),
                 }
                 Ok(Completion::tag("BEGIN"))
             }
@@ -149,6 +150,26 @@ impl Client {
             sql.push_str(" DEFERRABLE");
         }
         self.session.begin(isolation, &sql, modes.read_only);
+    }
+
+    /// The modes of a BEGIN inside a block are those of SET TRANSACTION.
+    async fn set_modes(&mut self, modes: &TransactionModes) -> Result<()> {
+        let mut words: Vec<String> = modes.isolation.iter().map(|level| format!("ISOLATION LEVEL {level}")).collect();
+        words.extend(modes.read_only.map(|only| format!("READ {}", if only { "ONLY" } else { "WRITE" })));
+        words.extend(modes.deferrable.map(|may| format!("{}DEFERRABLE", if may { "" } else { "NOT " })));
+        match words.is_empty() {
+            true => Ok(()),
+            false => self.set_transaction(&format!("SET TRANSACTION {}", words.join(", ")), modes).await,
+        }
+    }
+
+    async fn set_transaction(&mut self, sql: &str, modes: &TransactionModes) -> Result<()> {
+        self.session.set_in_block(sql).await?;
+        self.session.isolation_may_have_changed().await?;
+        if let Some(read_only) = modes.read_only {
+            self.session.set_read_only(read_only);
+        }
+        Ok(())
     }
 
     async fn end_transaction(&mut self, commit: bool, chain: bool) -> Result<Completion> {
@@ -274,13 +295,7 @@ impl Client {
                 return Err(PgError::unsupported("SET TRANSACTION SNAPSHOT")
                     .hint("A snapshot is exported by one datanode and means nothing on another."));
             }
-            SetStatement::Transaction(modes) => {
-                self.session.set_in_block(&statement.sql).await?;
-                self.session.isolation_may_have_changed().await?;
-                if let Some(read_only) = modes.read_only {
-                    self.session.set_read_only(read_only);
-                }
-            }
+            SetStatement::Transaction(modes) => self.set_transaction(&statement.sql, modes).await?,
             SetStatement::Value { name, .. } | SetStatement::Default { name, .. }
                 if name == "transaction_isolation" =>
             {

@@ -89,6 +89,7 @@ impl Client {
                 all_of(whole(nodes, sql, Some(Arc::new(*dag))))
             }
             Plan::Gather(gather) => (gather.inputs, gather.final_sql),
+            plan @ Plan::Locked(_) => return self.declare_locked(declare, &plan, call).await,
             _ => {
                 return Err(
                     PgError::unsupported("a cursor over this statement").hint("Run the statement without a cursor.")
@@ -103,7 +104,29 @@ impl Client {
         }
         let (prefix, name, query) = (declaration(declare), &declare.name, &declare.inner.sql);
         let cancel = self.session.cancel_set();
-        let work = self.session.declare_gathered(&inputs, &final_sql, &prefix, name, query, call);
+        let work = self.session.declare_gathered(&inputs, &final_sql, &prefix, name, query, declare.hold, call);
+        let node = watched(&mut self.reader, &cancel, work).await?;
+        Ok(self.made(declare, node, true))
+    }
+
+    /// One that locks its rows, which are all locked at once.
+    async fn declare_locked(&mut self, declare: &DeclareCursor, plan: &Plan, call: &Call) -> Result<Cursor> {
+        let refuse = |what: &str, must: &str| {
+            Err(PgError::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                format!("DECLARE {what} ... FOR UPDATE is not supported"),
+            )
+            .detail(format!("{must} cursors must be READ ONLY.")))
+        };
+        if declare.hold {
+            return refuse("CURSOR WITH HOLD", "Holdable");
+        }
+        if declare.scroll == Some(true) {
+            return refuse("SCROLL CURSOR", "Scrollable");
+        }
+        let (prefix, name, query) = (declaration(declare), &declare.name, &declare.inner.sql);
+        let cancel = self.session.cancel_set();
+        let work = self.session.declare_rows(plan, &prefix, name, query, call);
         let node = watched(&mut self.reader, &cancel, work).await?;
         Ok(self.made(declare, node, true))
     }

@@ -13,7 +13,6 @@
 //!
 //! Invariant: nothing is committed outside a block, and no statement of a block succeeds, by a plan that was not found to hold.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use catalog::{Catalog, Distribution, Relation};
@@ -62,8 +61,7 @@ impl Basis {
     fn compare(&self, now: &Catalog) -> Result<()> {
         let then = &self.loaded.catalog;
         let moved = then.relations().filter(|relation| has_moved(relation, now) || has_other_rules(relation, now));
-        let text = self.sql.to_lowercase();
-        match moved.map(|relation| relation.as_ref()).find(|relation| mentions(&text, relation, then)) {
+        match moved.map(|relation| relation.as_ref()).find(|relation| planner::may_use(&self.sql, relation, then)) {
             None => Ok(()),
             Some(relation) => Err(PgError::new(
                 SqlState::SERIALIZATION_FAILURE,
@@ -96,39 +94,6 @@ fn has_moved(relation: &Relation, now: &Catalog) -> bool {
 
 fn has_other_rules(relation: &Relation, now: &Catalog) -> bool {
     now.relation_by_oid(relation.oid).is_some_and(|now| now.rules != relation.rules)
-}
-
-/// May the statement use the table, by its own name, its parent's, or that of a view or function which does? Found in the
-/// texts, so sometimes true of a statement that has only a word in common with it.
-fn mentions(text: &str, relation: &Relation, catalog: &Catalog) -> bool {
-    // What is written with escapes may be any name.
-    if text.contains("u&\"") {
-        return true;
-    }
-    let mut words = BTreeSet::from([word(&relation.name)]);
-    loop {
-        let uses = |definition: &str| contains_any(&definition.to_lowercase(), &words);
-        let views = catalog.relations().filter(|view| view.view_definition.as_deref().is_some_and(uses));
-        let is_child = |relation: &&Arc<Relation>| words.contains(&word(&relation.name));
-        let parents = catalog.relations().filter(is_child).flat_map(|child| &child.parents);
-        let parents = parents.filter_map(|parent| catalog.relation_by_oid(*parent));
-        let functions = catalog.all_functions().filter(|function| uses(&function.definition));
-        let relations = views.chain(parents).map(|relation| word(&relation.name));
-        let more: BTreeSet<String> = relations.chain(functions.map(|function| word(&function.name))).collect();
-        if more.is_subset(&words) {
-            return contains_any(text, &words);
-        }
-        words.extend(more);
-    }
-}
-
-/// A name as it is looked for: in small letters, and up to a quote, which a text doubles.
-fn word(name: &str) -> String {
-    name.split('"').next().unwrap_or_default().to_lowercase()
-}
-
-fn contains_any(text: &str, words: &BTreeSet<String>) -> bool {
-    words.iter().any(|word| text.contains(word.as_str()))
 }
 
 impl Session {

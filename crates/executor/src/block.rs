@@ -12,7 +12,7 @@ impl Session {
     pub fn begin(&mut self, isolation: Option<Isolation>, modes: &str, read_only: Option<bool>) {
         let read_only = read_only.unwrap_or(self.settings.default_read_only());
         let isolation = isolation.unwrap_or_else(|| self.default_isolation());
-        self.open_block(modes.to_owned(), isolation, read_only, Vec::new());
+        self.open_block(modes.to_owned(), isolation, read_only, Vec::new(), false);
     }
 
     /// Opens a block for one statement of a session that has none. One that reads may make temp tables for it, whatever
@@ -20,10 +20,10 @@ impl Session {
     pub(crate) fn begin_own(&mut self, isolation: Isolation, settings: Vec<String>, reads: bool) {
         let replay = settings.into_iter().map(Replay::Set).collect();
         let modes = if reads { " READ WRITE" } else { "" };
-        self.open_block(modes.to_owned(), isolation, false, replay);
+        self.open_block(modes.to_owned(), isolation, false, replay, true);
     }
 
-    fn open_block(&mut self, modes: String, isolation: Isolation, read_only: bool, replay: Vec<Replay>) {
+    fn open_block(&mut self, modes: String, isolation: Isolation, read_only: bool, replay: Vec<Replay>, is_own: bool) {
         debug_assert!(self.block.is_none());
         let reach = self.reach_of(isolation);
         self.cancel.begins();
@@ -37,6 +37,7 @@ impl Session {
             names_changed: false,
             path_changed: false,
             failed: false,
+            is_own,
             is_torn: false,
             constraints_set: false,
             version_raised: false,

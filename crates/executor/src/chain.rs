@@ -41,7 +41,8 @@ impl Session {
                 this.keep_writers_off(&chain.nodes, &chain.written).await?;
                 this.statement_finished();
             }
-            this.chain_in_block(chain, call, output).await
+            let plan = || Plan::Chain(Box::new(chain.clone()));
+            this.apart(plan, async |this| this.chain_in_block(chain, call, output).await).await
         })
         .await
     }
@@ -128,13 +129,13 @@ impl Session {
         let columns = column_list(&described.columns);
         let create = format!("CREATE TEMP TABLE {}{columns} ON COMMIT DROP AS {text}", keep.table);
         let version = self.catalog_version;
-        let home = self.link(self.home)?;
-        (home.temp, home.gathered) = (true, true);
-        home.start(&create, &call.with_formats(Vec::new()), version);
-        home.flush().await?;
-        home.finish().await?;
+        let sink = self.link(self.sink)?;
+        (sink.temp, sink.gathered) = (true, true);
+        sink.start(&create, &call.with_formats(Vec::new()), version);
+        sink.flush().await?;
+        sink.finish().await?;
         self.drop_inputs(&gather.inputs).await?;
-        self.run_on(self.home, &format!("ANALYZE pg_temp.{}", keep.table)).await?;
+        self.run_on(self.sink, &format!("ANALYZE pg_temp.{}", keep.table)).await?;
         Ok(Completion::Empty)
     }
 
@@ -154,23 +155,23 @@ impl Session {
             .zip(types)
             .map(|(name, of)| format!("{} {of}", quote_identifier(&name)))
             .collect();
-        self.run_on(self.home, &format!("CREATE TEMP TABLE {} ({}) ON COMMIT DROP", keep.table, list.join(", ")))
+        self.run_on(self.sink, &format!("CREATE TEMP TABLE {} ({}) ON COMMIT DROP", keep.table, list.join(", ")))
             .await?;
-        let home = self.link(self.home)?;
-        (home.temp, home.gathered) = (true, true);
+        let sink = self.link(self.sink)?;
+        (sink.temp, sink.gathered) = (true, true);
         self.put_rows(&keep.table, spool, described.binary).await?;
-        self.run_on(self.home, &format!("ANALYZE pg_temp.{}", keep.table)).await?;
+        self.run_on(self.sink, &format!("ANALYZE pg_temp.{}", keep.table)).await?;
         Ok(completion)
     }
 
     async fn describe_kept(&mut self, sql: &str, call: &Call) -> Result<Filled> {
         let input =
             Input { table: String::new(), nodes: Vec::new(), sql: sql.to_owned(), after_create: Vec::new(), dag: None };
-        self.describe_input(self.home, &input, call).await
+        self.describe_input(self.sink, &input, call).await
     }
 
-    async fn put_rows(&mut self, table: &str, mut spool: Spool, binary: bool) -> Result<()> {
-        let home = self.link(self.home)?;
+    pub(crate) async fn put_rows(&mut self, table: &str, mut spool: Spool, binary: bool) -> Result<()> {
+        let home = self.link(self.sink)?;
         let format = if binary { "binary" } else { "text" };
         home.link.connection.query(format!("COPY pg_temp.{table} FROM STDIN (FORMAT {format})").as_bytes());
         home.flush().await?;
@@ -223,7 +224,7 @@ impl Session {
             return Ok(());
         }
         let tables: Vec<String> = tables.iter().map(|table| format!("pg_temp.{}", quote_identifier(table))).collect();
-        self.run_on(self.home, &format!("DROP TABLE {}", tables.join(", "))).await.map(|_| ())
+        self.run_on(self.sink, &format!("DROP TABLE {}", tables.join(", "))).await.map(|_| ())
     }
 }
 

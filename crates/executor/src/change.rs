@@ -15,7 +15,7 @@ use bytes::Bytes;
 use catalog::NodeId;
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::Field;
-use planner::{Change, ChangeAction, Input, Route, RowColumn};
+use planner::{Change, ChangeAction, Input, Plan, Route, RowColumn};
 
 use crate::call::Call;
 use crate::gather::without_position;
@@ -78,7 +78,8 @@ impl Session {
                 this.keep_writers_off(&change.target.distribution.nodes(), std::slice::from_ref(&target)).await?;
                 this.statement_finished();
             }
-            this.change_in_block(change, call, output).await
+            let plan = || Plan::Change(Box::new(change.clone()));
+            this.apart(plan, async |this| this.change_in_block(change, call, output).await).await
         })
         .await
     }
@@ -98,9 +99,9 @@ impl Session {
         {
             output.description(&columns);
         }
-        self.run_on(self.home, &change.create_sql).await.map_err(without_position)?;
-        let home = self.link(self.home)?;
-        (home.temp, home.gathered) = (true, true);
+        self.run_on(self.sink, &change.create_sql).await.map_err(without_position)?;
+        let sink = self.link(self.sink)?;
+        (sink.temp, sink.gathered) = (true, true);
         let call = Call { one_off: true, ..call.clone() };
         let filled = self.fill_stage(change, &call).await;
         let change = &filled.map_err(|error| rename(without_position(error), &change.target))?;
@@ -119,7 +120,7 @@ impl Session {
         let tables =
             std::iter::once("loxo_stage").chain(change.inputs.iter().map(|input: &Input| input.table.as_str()));
         let tables: Vec<String> = tables.map(|table| format!("pg_temp.{table}")).collect();
-        self.run_on(self.home, &format!("DROP TABLE {}", tables.join(", "))).await?;
+        self.run_on(self.sink, &format!("DROP TABLE {}", tables.join(", "))).await?;
         Ok(Completion::Tag(format!("{} {total}", change.command)))
     }
 
@@ -148,13 +149,13 @@ impl Session {
         let change = Change { returned: self.add_returned(change, call).await?, ..change.clone() };
         let version = self.catalog_version;
         for fill in &change.fills {
-            let home = self.link(self.home)?;
+            let home = self.link(self.sink)?;
             home.start(&fill.text, &call.with_formats(Vec::new()), version);
             home.flush().await?;
             home.finish().await?;
         }
         for fill in &change.copy_fills {
-            self.run_on(self.home, fill).await?;
+            self.run_on(self.sink, fill).await?;
         }
         Ok(change)
     }
@@ -164,7 +165,7 @@ impl Session {
         if change.returned.is_empty() {
             return Ok(Vec::new());
         }
-        let home = self.link(self.home)?;
+        let home = self.link(self.sink)?;
         home.start_describe(&change.returned_sql, &call.declared_types());
         home.flush().await?;
         let fields = home.read_description().await?.1.unwrap_or_default();
@@ -174,11 +175,11 @@ impl Session {
             (column.type_oid, column.type_modifier) =
                 (if unknown { TEXT } else { field.type_oid }, field.type_modifier);
             let (oid, modifier) = (column.type_oid, column.type_modifier);
-            let name = self.rows_on(self.home, &format!("SELECT pg_catalog.format_type({oid}, {modifier})")).await?;
+            let name = self.rows_on(self.sink, &format!("SELECT pg_catalog.format_type({oid}, {modifier})")).await?;
             let name = name.into_iter().next().and_then(|row| row.into_iter().next().flatten()).unwrap_or_default();
             column.type_name = String::from_utf8_lossy(&name).into_owned();
             let add = format!("ALTER TABLE pg_temp.loxo_stage ADD COLUMN {} {}", column.name, column.type_name);
-            self.run_on(self.home, &add).await?;
+            self.run_on(self.sink, &add).await?;
         }
         Ok(returned)
     }
@@ -187,7 +188,7 @@ impl Session {
     async fn check_once(&mut self) -> Result<()> {
         let twice = "SELECT 1 FROM pg_temp.loxo_stage WHERE loxo_node IS NOT NULL \
                      GROUP BY loxo_node, loxo_table, loxo_ctid HAVING count(*) > 1 LIMIT 1";
-        if self.rows_on(self.home, twice).await?.is_empty() {
+        if self.rows_on(self.sink, twice).await?.is_empty() {
             return Ok(());
         }
         let code = SqlState::from_bytes(b"21000").unwrap_or(SqlState::INTERNAL_ERROR);

@@ -6,14 +6,17 @@ use bytes::Bytes;
 use catalog::NodeId;
 use pgerror::{PgError, Result};
 use pgproto::backend::Field;
-use planner::{FinalSql, Input};
+use planner::{FinalSql, Gather, Input, Plan};
 
 use crate::call::Call;
+use crate::gather::Filled;
+use crate::load::travels_in_binary;
 use crate::output::Output;
 use crate::own_settings::{self, STATEMENT_TIMEOUT};
 use crate::run::Completion;
 use crate::session::{KEEPER, Mode, Replay, Session};
 use crate::snapshot::Isolation;
+use crate::spool::Spool;
 
 impl Session {
     /// Connects to the home node, which checks user and settings; gives the parameters a client is told at its start.
@@ -275,6 +278,7 @@ impl Session {
 
     /// Gathers the result of `query` into a temp table on the home node and declares a cursor over that; gives the session
     /// there that has it.
+    #[allow(clippy::too_many_arguments)]
     pub async fn declare_gathered(
         &mut self,
         inputs: &[Input],
@@ -282,13 +286,24 @@ impl Session {
         declaration: &str,
         cursor: &str,
         query: &str,
+        hold: bool,
         call: &Call,
     ) -> Result<NodeId> {
         self.reach_for_several().await?;
         // The next cursor of this name, or the next gathered table, may have other columns.
         let call = &Call { one_off: true, ..call.clone() };
         let is_read_only = self.is_read_only();
-        let place = if is_read_only { KEEPER } else { self.home };
+        // PostgreSQL keeps the rows of one WITH HOLD in the session's own backend.
+        let may_keep = !hold && self.stays_clean();
+        let gather = Gather {
+            node: self.home,
+            inputs: inputs.to_vec(),
+            final_sql: final_sql.clone(),
+            writes: false,
+            merge: None,
+        };
+        let is_apart = may_keep && self.goes_apart(&Plan::Gather(gather)).await?;
+        let place = if is_read_only || is_apart { KEEPER } else { self.home };
         let fields = self.describe(query, &call.declared_types()).await?.fields.unwrap_or_default();
         let table = catalog::quote_identifier(&format!("loxo_cursor_{cursor}"));
         // The columns of a query may share a name, those of a table may not.
@@ -306,6 +321,12 @@ impl Session {
             let brought = self.bring_from_beside(&sql, place, &table, &columns, call).await;
             self.close_beside().await;
             brought?;
+        } else if is_apart {
+            let keep = async |this: &mut Self| {
+                let sql = this.fill_all(inputs, final_sql, call).await?;
+                this.bring_from_beside(&sql, place, &table, &columns, call).await
+            };
+            self.beside_it(keep).await?;
         } else if is_read_only {
             self.refuse_temp_tables_beside(final_sql).await?;
             let keep = async |this: &mut Self| {
@@ -318,11 +339,53 @@ impl Session {
             let create = format!("CREATE TEMP TABLE {table} ({}) ON COMMIT DROP AS {sql}", columns.join(", "));
             let version = self.catalog_version;
             let held = self.link(place)?;
+            held.temp = true;
             held.start(&create, &call.with_formats(Vec::new()), version);
             held.flush().await?;
             held.finish().await?;
             self.drop_inputs(inputs).await?;
         }
+        self.command_on(place, &format!("{declaration}SELECT {} FROM pg_temp.{table}", outputs.join(", "))).await?;
+        Ok(place)
+    }
+
+    /// Keeps the rows of a plan in a temp table and declares a cursor over that; gives the session there that has it.
+    pub async fn declare_rows(
+        &mut self,
+        plan: &Plan,
+        declaration: &str,
+        cursor: &str,
+        query: &str,
+        call: &Call,
+    ) -> Result<NodeId> {
+        let place = if self.is_read_only() || self.stays_clean() { KEEPER } else { self.home };
+        let fields = self.describe(query, &call.declared_types()).await?.fields.unwrap_or_default();
+        let binary = fields.iter().all(|field| travels_in_binary(field.type_oid));
+        let mut spool = Spool::of(self.work_mem());
+        self.note_write(true);
+        let call = Call { one_off: true, ..call.with_formats(vec![i16::from(binary)]) };
+        self.run_plan(plan, &call, &mut Output::spool(&mut spool)).await?;
+        let outputs: Vec<String> = fields
+            .iter()
+            .enumerate()
+            .map(|(at, field)| {
+                let name = String::from_utf8_lossy(&field.name).into_owned();
+                format!("loxo_c{} AS {}", at + 1, catalog::quote_identifier(&name))
+            })
+            .collect();
+        let types = self.type_names(&Filled { columns: fields, binary }).await?;
+        let columns: Vec<String> = types.iter().enumerate().map(|(at, of)| format!("loxo_c{} {of}", at + 1)).collect();
+        if place == KEEPER {
+            self.open_keeper().await?;
+        }
+        let table = catalog::quote_identifier(&format!("loxo_cursor_{cursor}"));
+        self.run_on(place, &format!("CREATE TEMP TABLE {table} ({}) ON COMMIT DROP", columns.join(", "))).await?;
+        let link = self.link(place)?;
+        (link.temp, link.gathered) = (true, true);
+        let sink = std::mem::replace(&mut self.sink, place);
+        let put = self.put_rows(&table, spool, binary).await;
+        self.sink = sink;
+        put?;
         self.command_on(place, &format!("{declaration}SELECT {} FROM pg_temp.{table}", outputs.join(", "))).await?;
         Ok(place)
     }

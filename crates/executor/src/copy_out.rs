@@ -17,7 +17,7 @@ use futures_util::stream::FuturesUnordered;
 use pgerror::{PgError, Result};
 use pgproto::{FrameWriter, backend};
 use planner::parse::CopyStatement;
-use planner::{CopySource, CopyTo, Merge};
+use planner::{CopySource, CopyTo, Merge, Plan};
 use tokio::io::AsyncWriteExt;
 use tokio::time::Instant;
 
@@ -102,14 +102,17 @@ impl Session {
             }
             CopySource::Gather(gather) => {
                 self.reach_for_several().await?;
-                if self.is_read_only() {
+                let is_apart = self.goes_apart(&Plan::Gather(gather.clone())).await?;
+                if self.is_read_only() && !is_apart {
                     self.refuse_temp_tables_beside(&gather.final_sql).await?;
                 }
                 let nodes = self.gathered_nodes(&gather.inputs);
                 let read = self.begin_read(&nodes, gather.inputs.iter().map(|input| input.sql.as_str())).await?;
-                let result = match self.is_read_only() {
-                    true => self.beside(async |this| this.copy_gathered(gather, options, sink).await).await,
-                    false => self.copy_gathered(gather, options, sink).await,
+                // A read of its own has put the block aside.
+                let result = match (is_apart && self.stays_clean(), self.is_read_only()) {
+                    (true, _) => self.beside_it(async |this| this.copy_gathered(gather, options, sink).await).await,
+                    (_, true) => self.beside(async |this| this.copy_gathered(gather, options, sink).await).await,
+                    (_, false) => self.copy_gathered(gather, options, sink).await,
                 };
                 self.end_read(read).await;
                 result

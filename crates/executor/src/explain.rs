@@ -65,6 +65,7 @@ fn is_change(plan: &Plan) -> bool {
         | Plan::InsertStaged(_)
         | Plan::Change(_)
         | Plan::Chain(_)
+        | Plan::Locked(_)
         | Plan::Ddl(_) => true,
         _ => false,
     }
@@ -132,13 +133,20 @@ impl Session {
                 self.end_read(read).await;
                 steps
             }
+            Plan::Locked(locked) => {
+                let inner = Box::new(locked.query.clone());
+                Box::pin(self.steps(&Explain { inner, ..explain.clone() }, call)).await
+            }
             Plan::Dag(dag) => self.dag_steps(dag, explain, call).await,
             Plan::Gather(gather) if !gather.writes => {
                 let nodes = self.gathered_nodes(&gather.inputs);
                 let read = self.begin_read(&nodes, gather.inputs.iter().map(|input| input.sql.as_str())).await?;
                 let steps = match self.is_read_only() {
                     true => self.beside(async |this| this.gather_steps(gather, explain, call).await).await,
-                    false => self.gather_steps_and_drop(gather, explain, call).await,
+                    false => {
+                        let plan = || Plan::Gather(gather.clone());
+                        self.apart(plan, async |this| this.gather_steps_and_drop(gather, explain, call).await).await
+                    }
                 };
                 self.end_read(read).await;
                 steps

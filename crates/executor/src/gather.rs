@@ -16,7 +16,7 @@ use futures_util::stream::FuturesUnordered;
 use pgerror::{PgError, Result, field};
 use pgproto::backend::Field;
 use pgproto::frontend;
-use planner::{FinalSql, Gather, Input, Route};
+use planner::{FinalSql, Gather, Input, Plan, Route};
 
 use crate::call::{Call, Event};
 use crate::fixed_text::{restore, travelling};
@@ -71,6 +71,12 @@ impl Moved {
 impl Session {
     /// See the module's page.
     pub(crate) async fn gather(&mut self, gather: &Gather, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
+        if self.sink != self.home {
+            // A part of a statement whose temp tables are beside the block already.
+            let completion = self.gather_in_block(gather, call, output).await?;
+            self.drop_inputs(&gather.inputs).await?;
+            return Ok(completion);
+        }
         if let Some(merge) = gather.merged()
             && let Some(completion) = self.run_merge(merge, call, output).await?
         {
@@ -114,6 +120,9 @@ impl Session {
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
+        if self.stays_clean() && self.goes_apart(&Plan::Gather(gather.clone())).await? {
+            return self.beside_it(async |this| this.gather_in_block(gather, call, output).await).await;
+        }
         if self.is_read_only() {
             if gather.writes {
                 let what = "a change that gathers rows, in a READ ONLY transaction";

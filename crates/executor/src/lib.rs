@@ -15,9 +15,11 @@
 //!   tables on all nodes; [`staged`]: INSERT whose
 //!   rows PostgreSQL makes first; [`chain`]: data changes in WITH;
 //!   [`ddl`], [`redistribute`]; [`explain`]; [`copy_in`] from [`copy_input`], [`copy_out`].
+//!   [`apart`]: in which session a block's temp tables are.
 //! * [`fixed_text`]: rows that travel as text.
 //! * [`snapshot`]: which state of the nodes a statement sees; [`portals`]: the same inside a transaction that has written.
 //!   [`read_alone`]: the shortest way for a SELECT by itself, [`insert_alone`] for an INSERT … SELECT.
+//! * [`locked`]: rows of several nodes that a SELECT locks.
 //! * [`pool`]: links to datanodes; [`login`]: what a backend starts with; [`search_path`].
 //! * [`left`]: what statements leave in backends, and what becomes of it.
 //! * [`cancel`]: stopping a session from outside; its part in breaking deadlocks over several nodes.
@@ -33,6 +35,7 @@
 mod admission;
 mod alone;
 mod analysis;
+mod apart;
 mod aside;
 mod basis;
 mod block;
@@ -71,6 +74,7 @@ mod keeper;
 mod left;
 mod listen;
 mod load;
+mod locked;
 mod locks;
 mod login;
 mod merged;

@@ -22,7 +22,7 @@ use crate::session::Session;
 /// Links that are opened while somebody changes the user's settings again and again.
 const OPENED_MAX: usize = 5;
 
-/// Between two settings in [`LOGIN`]'s answer: it cannot be in one.
+/// Between two settings in what a datanode answers: it cannot be in one.
 const SEPARATOR: char = '\u{1}';
 
 /// The stamp of links that only the coordinator itself uses.
@@ -64,7 +64,7 @@ impl Logins {
 }
 
 impl Login {
-    /// From the answer to [`LOGIN`]; of no row: such a user does not exist.
+    /// From what a datanode answers; of no row: such a user does not exist.
     fn of(row: Option<Vec<Option<bytes::Bytes>>>) -> Self {
         let mut values = row.unwrap_or_default().into_iter().map(|value| {
             let value = value.unwrap_or_default();

@@ -98,7 +98,7 @@ impl Session {
     pub(crate) async fn gathers_beside(&mut self, inputs: &[Input], final_sql: &FinalSql) -> Result<bool> {
         let nodes = self.gathered_nodes(inputs);
         let has_ddl = self.block.as_ref().is_some_and(|block| block.ran_ddl);
-        if has_ddl || !self.binds(&nodes) || inputs.iter().any(|input| input.dag.is_some()) {
+        if has_ddl || self.sink != self.home || !self.binds(&nodes) || inputs.iter().any(|input| input.dag.is_some()) {
             return Ok(false);
         }
         let loaded = self.catalog().await?;

@@ -302,8 +302,11 @@ impl Session {
         }
         let call = Call { one_off: true, ..call.with_formats(vec![i16::from(binary)]) };
         let mut ready = self.begin_dag(dag, &call).await?;
+        // The readers have temp tables of their own.
+        let sink = std::mem::replace(&mut self.sink, self.home);
         let poured = self.pour_rows(dag, &mut ready, route, copy_sql, binary, &call).await;
         self.end_read(ready.read).await;
+        self.sink = sink;
         if poured.is_ok() {
             // Those that no row came to have still to answer BEGIN: they would be taken for lost.
             self.opened(&nodes_of(route)).await?;

@@ -84,6 +84,7 @@ impl Session {
             Plan::Change(change) => self.write_change(change, call, output).await,
             Plan::Chain(chain) => self.write_chain(chain, call, output).await,
             Plan::Dag(dag) => self.dag(dag, call, output).await,
+            Plan::Locked(locked) => Box::pin(self.locked(locked, call, output)).await,
             Plan::Explain(explain) => self.explain(explain, call, output).await,
             Plan::Ddl(ddl) => {
                 // It changes what would be compared. What it reads is planned later.
@@ -399,6 +400,18 @@ impl Session {
         Ok(held.link.connection.read_rows().await?.0)
     }
 
+    /// Numbers of sequences, which the session's own backend remembers as its last; each expression so many times.
+    pub async fn draw(&mut self, draws: &[(String, usize)]) -> Result<Vec<Option<Bytes>>> {
+        self.pin(self.home);
+        self.note_write(true);
+        let mut numbers = Vec::new();
+        for (draw, count) in draws {
+            let sql = format!("SELECT {draw} FROM pg_catalog.generate_series(1, {count})");
+            numbers.extend(self.rows_on(self.home, &sql).await?.into_iter().flatten());
+        }
+        Ok(numbers)
+    }
+
     /// Takes links out of the session for work that borrows several at once. Work that is dropped half-way (the client is
     /// gone) drops them, which closes the connections.
     pub(crate) fn take(&mut self, nodes: &[NodeId]) -> Result<Vec<(NodeId, Held)>> {
@@ -467,6 +480,7 @@ fn writes(plan: &Plan) -> bool {
         | Plan::InsertStaged(_)
         | Plan::Change(_)
         | Plan::Chain(_)
+        | Plan::Locked(_)
         | Plan::CopyFrom(_)
         | Plan::CopyHome(_)
         | Plan::Ddl(_)

@@ -164,6 +164,7 @@ fn needs_several(plan: &Plan) -> bool {
         | Plan::InsertStaged(_)
         | Plan::Change(_)
         | Plan::Chain(_)
+        | Plan::Locked(_)
         | Plan::Ddl(_)
         | Plan::GiveWay(_)
         | Plan::Redistribute(_) => true,

@@ -68,6 +68,8 @@ pub(crate) struct Block {
     /// So may the search path.
     pub(crate) path_changed: bool,
     pub(crate) failed: bool,
+    /// It was made for one statement of a session that has none.
+    pub(crate) is_own: bool,
     /// A connection with a part of the transaction is gone: nothing but ROLLBACK can end it.
     pub(crate) is_torn: bool,
     /// SET CONSTRAINTS was run.

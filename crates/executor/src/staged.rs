@@ -50,12 +50,12 @@ impl Session {
         if let Some(rows) = self.insert_direct(insert, call).await? {
             return Ok(Completion::Tag(format!("INSERT 0 {rows}")));
         }
-        self.run_on(self.home, &insert.stage.create_sql).await.map_err(without_position)?;
-        let home = self.link(self.home)?;
-        (home.temp, home.gathered) = (true, true);
+        self.run_on(self.sink, &insert.stage.create_sql).await.map_err(without_position)?;
+        let sink = self.link(self.sink)?;
+        (sink.temp, sink.gathered) = (true, true);
         let fill = self.fill_all(&insert.inputs, &insert.fill, call).await?;
         let version = self.catalog_version;
-        let held = self.link(self.home)?;
+        let held = self.link(self.sink)?;
         held.start(&fill, &call.with_formats(Vec::new()), version);
         held.flush().await?;
         held.finish().await.map_err(|error| rename_stage(without_position(error), &insert.stage))?;
@@ -75,6 +75,8 @@ impl Session {
         let mut types = call.own_parameters(insert.parameters).types;
         types.extend(insert.stage.columns.iter().map(|column| column.type_oid));
         types.iter_mut().filter(|oid| is_node_specific(**oid)).for_each(|oid| *oid = 0);
+        // In the block's own session: describing takes the lock of a writer.
+        self.hold(self.home, Mode::InBlock).await?;
         let home = self.link(self.home)?;
         home.start_describe(&insert.insert_sql(1), &types);
         home.flush().await?;
@@ -104,7 +106,7 @@ impl Session {
     async fn drop_stage(&mut self, stage: &Stage, inputs: &[planner::Input]) -> Result<()> {
         let mut tables = vec![format!("pg_temp.{}", quote_identifier(&stage.table))];
         tables.extend(inputs.iter().map(|input| format!("pg_temp.{}", quote_identifier(&input.table))));
-        self.run_on(self.home, &format!("DROP TABLE {}", tables.join(", "))).await?;
+        self.run_on(self.sink, &format!("DROP TABLE {}", tables.join(", "))).await?;
         Ok(())
     }
 
@@ -118,8 +120,8 @@ impl Session {
     ) -> Result<u64> {
         // Rows that do not come from or go to the client can be moved in any encoding.
         let mut nodes = if tail.is_none() { stage.target.distribution.nodes() } else { Vec::new() };
-        if tail.is_none() && !nodes.contains(&self.home) {
-            nodes.push(self.home);
+        if tail.is_none() && !nodes.contains(&self.sink) {
+            nodes.push(self.sink);
         }
         let encoding = self.begin_plain_texts(&nodes).await?;
         let rows = self.drain(stage, tail, call, output).await?;
@@ -158,16 +160,16 @@ impl Session {
     pub(crate) async fn open_stage(&mut self, read_sql: &str, binary: bool) -> Result<()> {
         let kind = if binary { "BINARY " } else { "" };
         let declare = format!("DECLARE {CURSOR} {kind}NO SCROLL CURSOR FOR {read_sql}");
-        self.run_on(self.home, &declare).await.map(|_| ())
+        self.run_on(self.sink, &declare).await.map(|_| ())
     }
 
     pub(crate) async fn close_stage(&mut self) -> Result<()> {
-        self.run_on(self.home, &format!("CLOSE {CURSOR}")).await.map(|_| ())
+        self.run_on(self.sink, &format!("CLOSE {CURSOR}")).await.map(|_| ())
     }
 
     pub(crate) async fn fetch_batch(&mut self, router: &mut RowRouter<'_>) -> Result<Batch> {
-        let home = self.home;
-        let held = self.link(home)?;
+        let sink = self.sink;
+        let held = self.link(sink)?;
         if !router.is_binary() {
             held.query_ahead(&fix());
         }
@@ -192,7 +194,7 @@ impl Session {
             }
         }
         if !router.is_binary() {
-            self.run_on(home, &restore()).await?;
+            self.run_on(sink, &restore()).await?;
         }
         failure.map_or(Ok(batch), Err)
     }

@@ -49,7 +49,7 @@ fn views_sql(in_block: bool) -> String {
 impl TempNames {
     /// The texts of all views: what a statement that reads them depends on.
     pub(crate) fn definitions(&self) -> String {
-        self.views.iter().flat_map(|view| [" ", view.view_definition.as_deref().unwrap_or_default()]).collect()
+        self.views.iter().flat_map(|view| ["; ", view.view_definition.as_deref().unwrap_or_default()]).collect()
     }
 }
 

@@ -16,7 +16,7 @@
 
 use catalog::NodeId;
 use pgerror::{Result, SqlState};
-use planner::{Chain, Change, DdlPlan, Gather, InsertStaged, Route, Scatter, Tables};
+use planner::{Chain, Change, DdlPlan, Gather, InsertStaged, Plan, Route, Scatter, Tables};
 
 use crate::basis::is_outdated;
 use crate::call::{Call, Gating};
@@ -174,7 +174,8 @@ impl Session {
                 Some(first) => this.join_writers(first, &target).await?,
                 None => {}
             }
-            this.insert_staged(insert, call, output).await
+            let plan = || Plan::InsertStaged(Box::new(insert.clone()));
+            this.apart(plan, async |this| this.insert_staged(insert, call, output).await).await
         })
         .await
     }

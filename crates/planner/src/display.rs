@@ -68,6 +68,14 @@ fn write_at(f: &mut Formatter<'_>, plan: &Plan, depth: usize) -> Result {
         Plan::Ddl(p) => write_ddl(f, p, &pad),
         Plan::Redistribute(moves) | Plan::GiveWay(moves) => write_moves(f, moves, &pad),
         Plan::Cluster(command) => writeln!(f, "{pad}Cluster {command:?}"),
+        Plan::Locked(locked) => {
+            writeln!(f, "{pad}Locked")?;
+            write_at(f, &locked.query, depth + 1)?;
+            locked
+                .targets
+                .iter()
+                .try_for_each(|target| writeln!(f, "{pad}  rows of {}: {}", target.table, target.lock_sql("{…}", None)))
+        }
         Plan::Routine(routine) => write_routine(f, routine, depth),
         Plan::Session => writeln!(f, "{pad}Session"),
     }
@@ -91,6 +99,14 @@ fn write_routine(f: &mut Formatter<'_>, routine: &Routine, depth: usize) -> Resu
             let answers = |step: &Step| if step.answers { " (answers)" } else { "" };
             let step = |step: &Step| (step.statement.sql.clone(), answers(step));
             rewritten.steps.iter().map(step).try_for_each(|(sql, answers)| writeln!(f, "{pad}  {sql}{answers}"))
+        }
+        Routine::Lifted(lifted) => {
+            lifted.parts.iter().try_for_each(|part| writeln!(f, "{pad}  {part}"))?;
+            writeln!(f, "{pad}  then {}", lifted.rest)
+        }
+        Routine::Drawn(drawn) => {
+            drawn.draws.iter().try_for_each(|(draw, count)| writeln!(f, "{pad}  {draw}, {count} times"))?;
+            writeln!(f, "{pad}  then {}", drawn.rest.sql)
         }
         Routine::Change(change) => {
             let once = |f: &mut Formatter<'_>, one: &OfStatement| {

@@ -24,6 +24,7 @@
 //!   PostgreSQL's own. Schema changes, bodies of functions and templates are read by their words.
 //! - A statement that needs no rewriting is passed on as the very text the user wrote.
 
+mod apart;
 mod attributes;
 mod bodies;
 mod builtins;
@@ -38,6 +39,7 @@ mod dml;
 mod functions;
 mod inline;
 mod leavings;
+mod lifted;
 mod new_row;
 pub mod parse;
 mod plan;
@@ -52,6 +54,7 @@ mod tables;
 mod template;
 mod tree;
 mod triggers;
+mod used;
 mod views;
 mod whole_rows;
 mod with;
@@ -59,10 +62,12 @@ mod with;
 use catalog::Catalog;
 use pgerror::{PgError, Result, SqlState};
 
+pub use apart::runs_apart;
 pub use bodies::sql_statements;
 pub use clock::{at_one_moment, may_read_clock};
-pub use dml::sets_default;
+pub use dml::{Drawn, sets_default};
 pub use leavings::leavings;
+pub use lifted::Lifted;
 pub use parse::{Analysis, Statement, StatementKind, Undeclared, Uses, parse, parse_for_dump};
 pub use plan::*;
 pub use references::{Place, Reference, References, names_in_from, references};
@@ -73,6 +78,7 @@ pub use setting_calls::{SettingCalls, setting_calls};
 pub use tables::{Tables, gives_plain_values, read_tables, reads_only};
 pub use template::{ManyRows, Parameterised, Repeated, Shape, Template};
 pub use triggers::{OfStatement, Triggered};
+pub use used::may_use;
 
 use context::{Context, GiveWay};
 
@@ -106,6 +112,15 @@ fn plan_as_it_stands(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         && let Some(rewritten) = rules::plan(ctx, statement)?
     {
         return Ok(Plan::Routine(Box::new(Routine::Rewritten(Box::new(rewritten)))));
+    }
+    if let Some(drawn) = dml::drawn(ctx, statement)? {
+        return Ok(Plan::Routine(Box::new(Routine::Drawn(drawn))));
+    }
+    if lifted::locks_below(statement)?
+        && !matches!(plan_inlined(ctx, statement), Ok(Plan::Forward(_) | Plan::Scatter(_)))
+        && let Some(lifted) = lifted::lifted(ctx, statement)?
+    {
+        return Ok(Plan::Routine(Box::new(Routine::Lifted(lifted))));
     }
     match routine::plan(ctx, statement)? {
         Some(routine) => Ok(Plan::Routine(Box::new(routine))),

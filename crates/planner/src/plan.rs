@@ -9,6 +9,7 @@
 //! - Node lists are in id order and never empty, except where it is said.
 
 mod ddl;
+mod locked;
 mod merge;
 
 use std::fmt;
@@ -23,6 +24,7 @@ use crate::routine::Routine;
 use crate::tables::Tables;
 pub use crate::with::plan::{Chain, ChainStep, Kept};
 pub use ddl::{DdlKind, DdlPlan, Effect, Elsewhere, Fill, MapRequest, Placement, Redistribute};
+pub use locked::{LockTarget, LockWait, Locked, LockedBy};
 pub use merge::{KeyForm, Merge, MergeKey, RowCount};
 
 /// One planned statement.
@@ -36,6 +38,8 @@ pub enum Plan {
     Replicate(Replicate),
     /// Rows are gathered into temp tables on the home node, where the rest of the statement runs.
     Gather(Gather),
+    /// Rows of several nodes are found, and then locked.
+    Locked(Box<Locked>),
     /// Rows are exchanged between the nodes first; then a plan over what they have now.
     Dag(Box<Dag>),
     /// `INSERT … VALUES` whose rows go to several nodes, split by the planner.

@@ -20,8 +20,10 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::context::Context;
+use crate::dml::Drawn;
 use crate::functions;
 use crate::inline;
+use crate::lifted::Lifted;
 use crate::parse::{self, Statement, StatementKind};
 use crate::rules::Rewritten;
 use crate::tree::{self, Ref, Walk};
@@ -41,6 +43,10 @@ pub enum Routine {
     Change(Box<Triggered>),
     /// What rules make of a change.
     Rewritten(Box<Rewritten>),
+    /// An INSERT that needs numbers of sequences first.
+    Drawn(Drawn),
+    /// Sub-selects that lock rows, and then the statement over theirs.
+    Lifted(Lifted),
 }
 
 /// A call.

@@ -98,6 +98,8 @@ pub trait Host: Send {
     fn depth(&self) -> usize;
     /// Names of the variables that stand for the columns which CALL gives; `None` for other arguments.
     fn call_targets<'a>(&'a mut self, call: &'a str) -> Pending<'a, Vec<Option<Vec<String>>>>;
+    /// The next statement is a CALL; may its body end the transaction?
+    fn calls(&mut self, may_end: bool);
     /// Makes a cursor; gives its name.
     fn open(&mut self, opening: Opening) -> Pending<'_, String>;
 }

@@ -258,6 +258,10 @@ impl Host for ClientHost<'_> {
         })
     }
 
+    fn calls(&mut self, may_end: bool) {
+        self.client.routines.call_may_end = may_end;
+    }
+
     fn open(&mut self, opening: Opening) -> Pending<'_, String> {
         Box::pin(self.open_cursor(opening))
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use executor::{Call, Completion, Isolation, Parameters, Rows, Spool};
-use pgerror::{PgError, Result, SqlState};
+use pgerror::{PgError, Result, SqlState, field};
 use planner::{Argument, RoutineCall, Statement};
 use routine::{Ended, Pending, Type, array_text};
 
@@ -18,6 +18,7 @@ use crate::client::Client;
 use crate::stack;
 
 mod host;
+mod lifted;
 mod rules;
 mod signature;
 mod triggers;
@@ -44,6 +45,8 @@ pub(crate) struct Routines {
     pub(crate) wanted: Option<Box<Wanted>>,
     /// Cursors without a name so far.
     portals: usize,
+    /// The statement to be run is a CALL in a body that may end transactions.
+    call_may_end: bool,
 }
 
 impl Routines {
@@ -69,7 +72,7 @@ impl Wanted {
 /// Where a routine is called from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Caller {
-    /// A statement of the client's own that opened no transaction before: the body may end transactions.
+    /// A statement of the client's own that opened no transaction before, or CALL in the body of such a one: the body may end transactions.
     Alone,
     Inside,
 }
@@ -84,6 +87,9 @@ impl Client {
         spool: Option<&'s mut Spool>,
     ) -> Pending<'s, Completion> {
         Box::pin(async move {
+            if let planner::Routine::Drawn(drawn) = routine {
+                return self.drawn(drawn, statement, call, spool).await;
+            }
             let is_alone = !self.session.in_block();
             if is_alone {
                 self.session.begin(isolation(routine), "", None);
@@ -93,7 +99,9 @@ impl Client {
                 let portals = self.routines.portals;
                 self.routines = Routines { portals, ..Routines::default() };
             }
-            let caller = if is_alone { Caller::Alone } else { Caller::Inside };
+            let may_end = std::mem::take(&mut self.routines.call_may_end);
+            let is_call = matches!(routine, planner::Routine::Call(_));
+            let caller = if is_alone || (may_end && is_call) { Caller::Alone } else { Caller::Inside };
             let outcome = match self.session.reach_for_body().await {
                 Ok(()) => self.bodies(routine, statement, call, caller).await,
                 Err(error) => Err(error),
@@ -108,6 +116,28 @@ impl Client {
             }
             outcome
         })
+    }
+
+    /// An INSERT whose numbers of sequences are drawn first. As in PostgreSQL they are used up, whatever becomes of it.
+    async fn drawn(
+        &mut self,
+        drawn: &planner::Drawn,
+        statement: &Statement,
+        call: &Call,
+        spool: Option<&mut Spool>,
+    ) -> Result<Completion> {
+        self.accepted(statement, call).await?;
+        let mut parameters = own_parameters(call, statement.parameters);
+        let numbers = self.session.draw(&drawn.draws).await?;
+        parameters.types.extend(numbers.iter().map(|_| 0));
+        parameters.formats.extend(numbers.iter().map(|_| 0));
+        parameters.values.extend(numbers);
+        let with = Call { parameters: Some(Arc::new(parameters)), ..call.clone() };
+        match self.run_rest(&drawn.rest, &with, spool).await {
+            // Positions are those of another text.
+            Err(error) => Err(self.placed(&statement.sql, error.without(field::POSITION)).await),
+            done => done,
+        }
     }
 
     async fn end_alone(&mut self, outcome: Result<Completion>) -> Result<Completion> {
@@ -148,6 +178,11 @@ impl Client {
                 }
                 planner::Routine::Change(change) => Ok(Rest::Change(change.clone())),
                 planner::Routine::Rewritten(rewritten) => Ok(Rest::Rewritten(rewritten.clone())),
+                planner::Routine::Lifted(lifted) => {
+                    let (rest, call) = self.lifted(lifted, statement, call).await?;
+                    Ok(Rest::Whole(rest, call))
+                }
+                planner::Routine::Drawn(_) => Err(PgError::internal("numbers are drawn without a body")),
                 planner::Routine::Inside { calls, rest } => {
                     self.accepted(statement, call).await?;
                     // What is bound beyond the statement's own parameters stands for nothing.
@@ -187,6 +222,10 @@ impl Client {
                     let call = Call { parameters: Some(Arc::new(parameters)), ..call.clone() };
                     self.forward_home(&sql, &call).await?;
                     Ok(Completion::tag("CALL"))
+                }
+                Rest::Whole(rest, with) => {
+                    let with = Call { describe: call.describe, result_formats: call.result_formats.clone(), ..with };
+                    self.run_rest(&rest, &with, spool).await.map_err(|error| error.without(field::POSITION))
                 }
                 Rest::Statement(rest, with) => {
                     let plan = self.session.plan(&rest, &with, None).await?;
@@ -382,6 +421,8 @@ enum Rest {
     /// The values of a procedure's OUT parameters.
     Row(Signature, Ended),
     Statement(Statement, Call),
+    /// A statement that may need as much as the first.
+    Whole(Statement, Call),
     /// A change of rows, and its triggers after it.
     Change(Box<planner::Triggered>),
     /// What rules made of a change.

@@ -88,7 +88,7 @@ impl Draft<'_> {
             return Err(self.refused("It calls a function that reads tables, or changes rows in WITH."));
         }
         // A replicated target is gathered too, for the addresses of its rows.
-        let gathers_all = has_addresses || self.first_copy().is_some();
+        let gathers_all = has_addresses || self.first_copy().is_some() || self.ctx.session.in_transaction;
         let copies = self.ctx.copies.or(gathers_all.then_some("loxo_"));
         let gathering = Context { copies, ..*self.ctx };
         let mut inputs = select::gather_tables(&gathering, &mut query, &facts, self.reason)?;

@@ -12,7 +12,7 @@ use placement::KeyType;
 use super::{Target, check_same_everywhere, has_sub_link, is_replicated, select_of};
 use super::{overriding, stage, tail};
 use crate::constant::{self, Constant};
-use crate::context::Context;
+use crate::context::{Context, Named};
 use crate::functions::{Facts, facts};
 use crate::parse::Statement;
 use crate::plan::{
@@ -115,11 +115,11 @@ fn into_home(ctx: &Context<'_>, statement: &Statement, insert: &InsertStmt, fact
     }))
 }
 
-struct Insert<'a> {
-    ctx: &'a Context<'a>,
-    statement: &'a Statement,
-    insert: &'a InsertStmt,
-    relation: Arc<Relation>,
+pub(super) struct Insert<'a> {
+    pub(super) ctx: &'a Context<'a>,
+    pub(super) statement: &'a Statement,
+    pub(super) insert: &'a InsertStmt,
+    pub(super) relation: Arc<Relation>,
     facts: Facts,
 }
 
@@ -130,6 +130,22 @@ type Markers = Vec<(usize, usize)>;
 enum Value<'a> {
     Expression(&'a Node),
     Default,
+}
+
+impl<'a> Insert<'a> {
+    /// An INSERT into a distributed table; `None` if its target is something else, or refused.
+    pub(super) fn of_table(
+        ctx: &'a Context<'a>,
+        statement: &'a Statement,
+        insert: &'a InsertStmt,
+    ) -> Result<Option<Self>> {
+        let Some(Named::Distributed(relation)) = insert.relation.as_ref().map(|name| ctx.resolve(name)).transpose()?
+        else {
+            return Ok(None);
+        };
+        let facts = facts(ctx, &NodeEnum::InsertStmt(Box::new(insert.clone())))?;
+        Ok(facts.refused.is_none().then_some(Self { ctx, statement, insert, relation, facts }))
+    }
 }
 
 impl Insert<'_> {
@@ -164,10 +180,17 @@ impl Insert<'_> {
     }
 
     /// Something only the home node may evaluate: sequences, catalog look-ups, defaults that are not the same everywhere.
-    fn needs_home(&self) -> bool {
-        if self.facts.home.is_some() || !self.overridden().is_empty() {
-            return true;
-        }
+    pub(super) fn needs_home(&self) -> bool {
+        !self.needs_only_defaults() || !self.unsafe_columns().is_empty()
+    }
+
+    /// Is there nothing for the home node but defaults?
+    pub(super) fn needs_only_defaults(&self) -> bool {
+        self.facts.home.is_none() && self.overridden().is_empty()
+    }
+
+    /// Columns with defaults that only the home node may evaluate, where the statement uses them.
+    pub(super) fn unsafe_columns(&self) -> Vec<&Column> {
         let given = self.given_columns();
         let replicated = is_replicated(&self.relation);
         let is_safe = |column: &Column| {
@@ -178,15 +201,19 @@ impl Insert<'_> {
                     Some(_) => column.default_is_stable,
                 }
         };
-        let omitted = stage::stored_columns(&self.relation).into_iter().filter(|c| !given.contains(&c.name.as_str()));
-        let mut all_safe = omitted.into_iter().all(is_safe);
-        for row in self.rows().unwrap_or_default() {
-            for (name, value) in given.iter().zip(row) {
-                let column = self.relation.column(name);
-                all_safe &= !matches!(value, Value::Default) || column.is_none_or(is_safe);
-            }
-        }
-        !all_safe
+        let rows = self.rows().unwrap_or_default();
+        let is_used = |column: &&Column| match given.iter().position(|name| *name == column.name) {
+            None => true,
+            Some(at) => rows.iter().any(|row| matches!(row.get(at), Some(Value::Default))),
+        };
+        let stored = stage::stored_columns(&self.relation).into_iter();
+        stored.filter(is_used).filter(|column| !is_safe(column)).collect()
+    }
+
+    /// The columns of bare rows of values.
+    pub(super) fn known_columns(&self) -> Option<Vec<String>> {
+        self.rows()?;
+        Some(self.given_columns().into_iter().map(str::to_owned).collect())
     }
 
     /// The columns that the statement gives values for, in order.
@@ -226,7 +253,7 @@ impl Insert<'_> {
     }
 
     /// Rows of different lengths, which PostgreSQL refuses.
-    fn is_ragged(&self) -> bool {
+    pub(super) fn is_ragged(&self) -> bool {
         self.rows().is_some_and(|rows| rows.windows(2).any(|pair| pair[0].len() != pair[1].len()))
     }
 
@@ -438,7 +465,7 @@ impl Insert<'_> {
     }
 
     /// `rewriteTargetListIU` (PostgreSQL's `rewriteHandler.c`): the stage would take such a value, the table does not.
-    fn check_identity(&self) -> Result<()> {
+    pub(super) fn check_identity(&self) -> Result<()> {
         if self.insert.r#override != OverridingKind::OverridingNotSet as i32 {
             return Ok(());
         }
@@ -548,7 +575,7 @@ pub(super) fn is_identity(column: &Column) -> bool {
     matches!(column.generated, Generated::IdentityAlways | Generated::IdentityByDefault)
 }
 
-pub(super) fn target_column(target: &Node) -> Option<&str> {
+pub(crate) fn target_column(target: &Node) -> Option<&str> {
     match &target.node {
         Some(NodeEnum::ResTarget(target)) => Some(&target.name),
         _ => None,

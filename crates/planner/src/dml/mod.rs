@@ -14,6 +14,7 @@ use crate::tree::{Ref, Walk};
 mod change;
 mod change_sql;
 mod copies;
+mod drawn;
 mod insert;
 mod lock;
 mod merge;
@@ -29,7 +30,9 @@ mod view_defaults;
 mod view_insert;
 mod whole_row;
 
-pub(crate) use insert::{insert, place_of_insert, width};
+pub use drawn::Drawn;
+pub(crate) use drawn::drawn;
+pub(crate) use insert::{insert, place_of_insert, target_column as target_name, width};
 pub(crate) use merge::merge;
 pub use set_default::sets_default;
 pub(crate) use set_default::written_out;

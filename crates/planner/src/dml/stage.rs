@@ -47,12 +47,7 @@ pub(super) fn definition(relation: &Relation, column: &Column, now: Option<&str>
     let name = quote_identifier(&column.name);
     let default = match (column.generated, &column.default) {
         (Generated::IdentityAlways | Generated::IdentityByDefault, _) => {
-            let sequence = format!(
-                "pg_catalog.pg_get_serial_sequence({}, {})",
-                quote_literal(&relation.qualified_name()),
-                quote_literal(&column.name)
-            );
-            format!(" DEFAULT pg_catalog.nextval({sequence})")
+            format!(" DEFAULT {}", identity(relation, column))
         }
         (Generated::Stored | Generated::Virtual, Some(expression)) => {
             format!(" GENERATED ALWAYS AS ({expression}) STORED")
@@ -64,6 +59,12 @@ pub(super) fn definition(relation: &Relation, column: &Column, now: Option<&str>
         (_, None) => String::new(),
     };
     format!("{name} {}{default}", column.type_name)
+}
+
+/// What gives the next number of an identity column.
+pub(super) fn identity(relation: &Relation, column: &Column) -> String {
+    let (table, name) = (quote_literal(&relation.qualified_name()), quote_literal(&column.name));
+    format!("pg_catalog.nextval(pg_catalog.pg_get_serial_sequence({table}, {name}))")
 }
 
 /// How rows of these columns find their node.

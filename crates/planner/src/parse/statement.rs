@@ -413,6 +413,11 @@ impl PartialEq for Statement {
 }
 
 impl Statement {
+    /// The statement as what is left of another.
+    pub fn in_place_of(self, whole: &Statement) -> Self {
+        Self { is_rewritten: whole.is_rewritten, ..self }
+    }
+
     /// The query of CREATE TABLE AS, SELECT INTO, EXPLAIN, DECLARE or PREPARE: what a datanode has to describe to give
     /// the column types of [`SessionFacts::describe`](crate::SessionFacts). `None` for other statements.
     pub fn query_to_describe(&self) -> Option<String> {

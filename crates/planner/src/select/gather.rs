@@ -12,7 +12,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::locality::{Analyzer, Env, Part};
-use super::{levels, table_ids};
+use super::{levels, locked, table_ids};
 use crate::context::{Context, Named};
 use crate::dml::row_address;
 use crate::functions::Facts;
@@ -230,6 +230,9 @@ pub(super) fn input(
     }
     if needs.names.contains(table_ids::COLUMN) {
         select.target_list.push(tree::target(table_ids::value()?, Some(table_ids::COLUMN)));
+    }
+    if needs.names.contains(locked::COLUMN) {
+        select.target_list.push(tree::target(locked::gathered_place(ctx, name, relation)?, Some(locked::COLUMN)));
     }
     let columns = needs.columns(relation);
     Ok(Input {

@@ -29,6 +29,7 @@ mod finish;
 mod gather;
 pub(crate) mod levels;
 pub(crate) mod locality;
+mod locked;
 mod names;
 mod outer_aggregates;
 pub(crate) mod shape;
@@ -59,7 +60,14 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         let tree = NodeEnum::SelectStmt(Box::new(grouped));
         return plan(ctx, &crate::parse::build(&tree::deparse(&tree)?, tree)?);
     }
-    match local_plan(ctx, statement, select, &facts) {
+    let local = local_plan(ctx, statement, select, &facts);
+    if facts.locking
+        && !matches!(&local, Ok(Plan::Forward(_)))
+        && let Some(locked) = locked::plan(ctx, &statement.sql, select, &facts)?
+    {
+        return Ok(locked);
+    }
+    match local {
         Ok(Plan::Gather(gather)) => match exchange::spread(ctx, select, &facts)? {
             Some(better) => Ok(better),
             None => Ok(Plan::Gather(gather)),
@@ -273,12 +281,22 @@ fn source_or_rows(ctx: &Context<'_>, query: &NodeEnum, straight: bool) -> Result
     match plan(ctx, &statement)? {
         Plan::Dag(dag) => Ok(one_input(dag.nodes.clone(), sql, Some(Arc::from(dag)))),
         Plan::Gather(gather) => Ok((gather.inputs, gather.final_sql)),
+        // Inside a block the home node's part may run beside the session that reads these rows.
+        Plan::Forward(forward)
+            if forward.nodes.contains(&ctx.home()) && ctx.session.in_transaction && !forward.writes =>
+        {
+            Ok(one_input(vec![ctx.home()], forward.sql, None))
+        }
         Plan::Forward(forward) if forward.nodes.contains(&ctx.home()) => Ok((Vec::new(), FinalSql::plain(forward.sql))),
         // Any one of the nodes has all rows.
         Plan::Forward(forward) => Ok(one_input(forward.nodes[..1].to_vec(), forward.sql, None)),
         Plan::Scatter(scatter) => {
             let dag = if straight { exchange::of_scatter(ctx, &facts(ctx, query)?, &scatter) } else { None };
             Ok(one_input(scatter.nodes, scatter.sql, dag.map(Arc::new)))
+        }
+        Plan::Locked(_) => {
+            Err(PgError::unsupported("FOR UPDATE or FOR SHARE of several nodes' rows in this statement")
+                .hint("Lock the rows in a statement of its own first."))
         }
         _ => Err(PgError::internal("a query without rows")),
     }

@@ -36,7 +36,7 @@ const TEMPLATED: [&str; 22] = [
     "INSERT INTO orders SELECT o_orderkey, 7 FROM orders WHERE o_custkey = 3 AND o_total < 1.5",
     "INSERT INTO orders SELECT orders.* FROM orders",
     "SELECT o_total + 5 FROM orders WHERE o_custkey = 12",
-    "SELECT * FROM pairs WHERE p_c IN (1, 2) FOR UPDATE",
+    "SELECT * FROM pairs WHERE p_c IN (1, 2)",
     "UPDATE orders SET o_total = 5 WHERE o_custkey = $1",
     "DELETE FROM modded WHERE m_text = 'x'",
 ];

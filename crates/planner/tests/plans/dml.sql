@@ -47,11 +47,9 @@ ERROR 0A000 a change of distribution column "o_orderkey" of table "orders" is no
 
 INSERT INTO accounts (a_name) VALUES ('x') RETURNING a_id
 ----
-InsertStaged into public.accounts by way of 0
-  INSERT INTO loxo_stage (a_name) VALUES ('x')
-  stage: CREATE TEMP TABLE loxo_stage (a_id bigint DEFAULT nextval('public.accounts_a_id_seq'::regclass), a_name text) ON COMMIT DROP
-  route: hash of column 0 Int8 over [0 1 2]
-  tail: RETURNING a_id
+Routine
+  nextval('public.accounts_a_id_seq'::regclass), 1 times
+  then INSERT INTO accounts (a_name, a_id) VALUES ('x', $1) RETURNING a_id
 
 INSERT INTO accounts (a_id, a_name) VALUES (5, 'x')
 ----
@@ -60,18 +58,15 @@ Forward (write) to 0
 
 INSERT INTO accounts (a_id, a_name) VALUES (DEFAULT, 'x'), (DEFAULT, 'y') ON CONFLICT DO NOTHING
 ----
-InsertStaged into public.accounts by way of 0
-  INSERT INTO loxo_stage (a_id, a_name) VALUES (DEFAULT, 'x'), (DEFAULT, 'y')
-  stage: CREATE TEMP TABLE loxo_stage (a_id bigint DEFAULT nextval('public.accounts_a_id_seq'::regclass), a_name text) ON COMMIT DROP
-  route: hash of column 0 Int8 over [0 1 2]
-  tail: ON CONFLICT DO NOTHING
+Routine
+  nextval('public.accounts_a_id_seq'::regclass), 2 times
+  then INSERT INTO accounts (a_id, a_name) VALUES ($1, 'x'), ($2, 'y') ON CONFLICT DO NOTHING
 
 INSERT INTO accounts DEFAULT VALUES
 ----
-InsertStaged into public.accounts by way of 0
-  INSERT INTO loxo_stage DEFAULT VALUES
-  stage: CREATE TEMP TABLE loxo_stage (a_id bigint DEFAULT nextval('public.accounts_a_id_seq'::regclass), a_name text) ON COMMIT DROP
-  route: hash of column 0 Int8 over [0 1 2]
+Routine
+  nextval('public.accounts_a_id_seq'::regclass), 1 times
+  then INSERT INTO accounts (a_id) VALUES ($1)
 
 INSERT INTO nation VALUES (1, 'a')
 ----

@@ -128,14 +128,10 @@ Gather on 0
 
 SELECT o_orderkey FROM orders ORDER BY o_orderkey FOR UPDATE
 ----
-Gather (write) on 0
-  SELECT loxo_c1 AS o_orderkey FROM ((SELECT * FROM loxo_g1_0 UNION ALL SELECT * FROM loxo_g1_1) UNION ALL SELECT * FROM loxo_g1_2) loxo_g1 ORDER BY loxo_c1
-  loxo_g1_0 from [0]
-    SELECT o_orderkey AS loxo_c1 FROM orders ORDER BY 1 FOR UPDATE
-  loxo_g1_1 from [1]
-    SELECT o_orderkey AS loxo_c1 FROM orders ORDER BY 1 FOR UPDATE
-  loxo_g1_2 from [2]
-    SELECT o_orderkey AS loxo_c1 FROM orders ORDER BY 1 FOR UPDATE
+Locked
+  Merge from [0 1 2] by integer
+    SELECT pg_catalog.int8send(loxo_m.loxo_c1), loxo_m.loxo_c1 AS o_orderkey, loxo_m.loxo_c2 AS loxo_place_1 FROM (SELECT o_orderkey AS loxo_c1, pg_catalog.concat_ws(' ', (SELECT node_id::pg_catalog.text FROM loxo.identity), orders.ctid, orders.xmin) AS loxo_c2 FROM orders) loxo_m ORDER BY loxo_m.loxo_c1
+  rows of public.orders: SELECT pg_catalog.concat_ws(' ', loxo_l.ctid, loxo_l.xmin) FROM public.orders AS loxo_l WHERE loxo_l.ctid = ANY ('{…}'::pg_catalog.tid[]) FOR UPDATE OF loxo_l
 
 INSERT INTO scratch SELECT o_orderkey FROM orders ORDER BY o_orderkey LIMIT 3
 ----

@@ -200,8 +200,10 @@ Forward (write) to 0
 
 SELECT * FROM orders FOR UPDATE
 ----
-Scatter (write) to [0 1 2]
-  SELECT * FROM orders FOR UPDATE
+Locked
+  Scatter to [0 1 2]
+    SELECT *, pg_catalog.concat_ws(' ', (SELECT node_id::pg_catalog.text FROM loxo.identity), orders.ctid, orders.xmin) AS loxo_place_1 FROM orders
+  rows of public.orders: SELECT pg_catalog.concat_ws(' ', loxo_l.ctid, loxo_l.xmin) FROM public.orders AS loxo_l WHERE loxo_l.ctid = ANY ('{…}'::pg_catalog.tid[]) FOR UPDATE OF loxo_l
 
 SELECT * FROM nation FOR UPDATE
 ----
@@ -210,14 +212,10 @@ Forward (write) to 0
 
 SELECT * FROM orders ORDER BY o_total FOR UPDATE
 ----
-Gather (write) on 0
-  SELECT loxo_c1 AS o_orderkey, loxo_c2 AS o_custkey, loxo_c3 AS o_date, loxo_c4 AS o_total FROM ((SELECT * FROM loxo_g1_0 UNION ALL SELECT * FROM loxo_g1_1) UNION ALL SELECT * FROM loxo_g1_2) loxo_g1 ORDER BY loxo_c4
-  loxo_g1_0 from [0]
-    SELECT orders.o_orderkey AS loxo_c1, orders.o_custkey AS loxo_c2, orders.o_date AS loxo_c3, orders.o_total AS loxo_c4 FROM orders ORDER BY 4 FOR UPDATE
-  loxo_g1_1 from [1]
-    SELECT orders.o_orderkey AS loxo_c1, orders.o_custkey AS loxo_c2, orders.o_date AS loxo_c3, orders.o_total AS loxo_c4 FROM orders ORDER BY 4 FOR UPDATE
-  loxo_g1_2 from [2]
-    SELECT orders.o_orderkey AS loxo_c1, orders.o_custkey AS loxo_c2, orders.o_date AS loxo_c3, orders.o_total AS loxo_c4 FROM orders ORDER BY 4 FOR UPDATE
+Locked
+  Merge from [0 1 2] by numeric
+    SELECT pg_catalog.numeric_send(loxo_m.loxo_c4), loxo_m.loxo_c1 AS o_orderkey, loxo_m.loxo_c2 AS o_custkey, loxo_m.loxo_c3 AS o_date, loxo_m.loxo_c4 AS o_total, loxo_m.loxo_c5 AS loxo_place_1 FROM (SELECT orders.o_orderkey AS loxo_c1, orders.o_custkey AS loxo_c2, orders.o_date AS loxo_c3, orders.o_total AS loxo_c4, pg_catalog.concat_ws(' ', (SELECT node_id::pg_catalog.text FROM loxo.identity), orders.ctid, orders.xmin) AS loxo_c5 FROM orders) loxo_m ORDER BY loxo_m.loxo_c4
+  rows of public.orders: SELECT pg_catalog.concat_ws(' ', loxo_l.ctid, loxo_l.xmin) FROM public.orders AS loxo_l WHERE loxo_l.ctid = ANY ('{…}'::pg_catalog.tid[]) FOR UPDATE OF loxo_l
 
 SELECT nextval('s') FROM orders
 ----

@@ -107,6 +107,7 @@ impl<'a> Run<'a> {
 
     /// CALL: what the procedure gives goes into the arguments that are OUT or INOUT.
     async fn call(&mut self, sql: &Sql) -> Result<()> {
+        self.host.calls(!self.routine.is_atomic && self.savepoints == 0);
         let answer = self.statement(sql, Some(&shown(sql))).await?;
         let (Some(columns), Some(row)) = (&answer.columns, answer.rows.first()) else { return Ok(()) };
         let targets = self.host.call_targets(&sql.text).await?;

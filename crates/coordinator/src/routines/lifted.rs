@@ -1,0 +1,103 @@
+//! Sub-selects that lock rows, run before their statement: see [`planner::Lifted`].
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use executor::{Call, Completion, Parameters, Spool};
+use pgerror::{PgError, Result, SqlState};
+use planner::{Lifted, Statement};
+use routine::array_text;
+
+use super::host::ClientHost;
+use super::own_parameters;
+use crate::client::Client;
+
+impl Client {
+    /// Runs the sub-selects; gives the statement over their rows.
+    pub(super) async fn lifted(
+        &mut self,
+        lifted: &Lifted,
+        statement: &Statement,
+        call: &Call,
+    ) -> Result<(Statement, Call)> {
+        let mut parameters = own_parameters(call, lifted.parameters);
+        let known = self.session.describe(&statement.sql, &parameters.types).await?.parameters;
+        // A part need not mention all of them.
+        for (of, known) in parameters.types.iter_mut().zip(known) {
+            *of = if *of == 0 { known } else { *of };
+        }
+        let mut rows: Vec<String> = Vec::with_capacity(lifted.parts.len());
+        for part in &lifted.parts {
+            let sql = with_rows(part, &rows);
+            self.session.describe(&sql, &parameters.types).await.map_err(outside)?;
+            let with = Call { parameters: Some(Arc::new(parameters.clone())), describe: true, ..Call::default() };
+            let (_, (fields, values)) = self.captured(&sql, &with).await?;
+            let mut columns = Vec::new();
+            for (at, field) in fields.unwrap_or_default().iter().enumerate() {
+                let of = ClientHost { client: self }.find_type(field.type_oid, field.type_modifier).await?;
+                let name = catalog::quote_identifier(&String::from_utf8_lossy(&field.name));
+                let column = values.iter().map(|row| row.get(at).and_then(Option::as_deref));
+                add(&mut parameters, array_text(column));
+                columns.push((name, of.name, parameters.values.len()));
+            }
+            rows.push(rows_sql(&columns, values.len()));
+        }
+        let sql = with_rows(&lifted.rest, &rows);
+        let rest = planner::parse(&sql)?.into_iter().next();
+        let rest = rest.ok_or_else(|| PgError::internal("a statement is lost with its sub-selects"))?;
+        Ok((rest.in_place_of(statement), Call { parameters: Some(Arc::new(parameters)), ..call.clone() }))
+    }
+
+    /// What is left of a statement, which may need bodies or more steps itself.
+    pub(super) async fn run_rest(
+        &mut self,
+        rest: &Statement,
+        call: &Call,
+        mut spool: Option<&mut Spool>,
+    ) -> Result<Completion> {
+        match Box::pin(self.execute_unguarded(rest, call, spool.as_deref_mut())).await {
+            Ok(_) if self.routines.wanted.is_some() => self.run_wanted(spool).await,
+            done => done,
+        }
+    }
+}
+
+fn add(parameters: &mut Parameters, value: Bytes) {
+    parameters.types.push(0);
+    parameters.formats.push(0);
+    parameters.values.push(Some(value));
+}
+
+/// A query that gives rows which are parameters, one array for each column.
+fn rows_sql(columns: &[(String, String, usize)], rows: usize) -> String {
+    if columns.is_empty() {
+        return format!("SELECT FROM pg_catalog.generate_series(1, {rows})");
+    }
+    let values = columns.iter().enumerate().map(|(at, (name, of, _))| format!("CAST(v.v{at} AS {of}) AS {name}"));
+    let arrays =
+        columns.iter().map(|(_, _, number)| format!("pg_catalog.unnest(CAST(${number} AS pg_catalog.text[]))"));
+    let names = (0..columns.len()).map(|at| format!("v{at}"));
+    let list = |items: Vec<String>| items.join(", ");
+    format!(
+        "SELECT {} FROM ROWS FROM ({}) AS v ({})",
+        list(values.collect()),
+        list(arrays.collect()),
+        list(names.collect())
+    )
+}
+
+/// The text with the rows of the parts so far in their places; the last first, whose number may begin with another's.
+fn with_rows(text: &str, rows: &[String]) -> String {
+    let each = rows.iter().enumerate().rev();
+    each.fold(text.to_owned(), |text, (part, rows)| text.replace(&Lifted::marker(part), rows))
+}
+
+/// By itself the sub-select is not valid: it refers to the statement it is in.
+fn outside(error: PgError) -> PgError {
+    let refers = matches!(error.code(), SqlState::UNDEFINED_COLUMN | SqlState::UNDEFINED_TABLE);
+    match refers {
+        true => PgError::unsupported("FOR UPDATE or FOR SHARE in a sub-select that refers to the query around it")
+            .hint("Lock the rows in a statement of their own first."),
+        false => error.without(pgerror::field::POSITION),
+    }
+}

@@ -1,0 +1,144 @@
+//! May the home node's part of a plan run in another session than the writing one?
+//!
+//! A transaction that has touched temp tables cannot be PREPAREd. So inside a transaction block a plan's temp tables belong to a
+//! session beside it, if what runs over them reads nothing else, changes nothing, and asks nothing that only the block's own session knows.
+
+use std::collections::HashSet;
+
+use catalog::{Catalog, Generated, Relation};
+use pg_query::NodeEnum;
+use pgerror::Result;
+
+use crate::context::Context;
+use crate::dml::stage;
+use crate::functions::facts;
+use crate::plan::{Chain, Change, Gather, Input, InsertStaged, Plan};
+use crate::session::SessionFacts;
+use crate::tables::Tables;
+use crate::tree::{Ref, Walk};
+
+/// See the module's page; false in doubt.
+pub fn runs_apart(plan: &Plan, catalog: &Catalog, session: &SessionFacts<'_>) -> bool {
+    let ctx = Context { catalog, session, analysis: None, exchanged: &[], copies: None, gives_way: None };
+    let mut apart = Apart { ctx, made: HashSet::from([stage::TABLE.to_owned()]) };
+    apart.plan(plan).unwrap_or(false)
+}
+
+struct Apart<'a> {
+    ctx: Context<'a>,
+    /// Temp tables of the plan.
+    made: HashSet<String>,
+}
+
+impl Apart<'_> {
+    fn plan(&mut self, plan: &Plan) -> Result<bool> {
+        match plan {
+            Plan::Gather(gather) => self.gather(gather),
+            Plan::InsertStaged(insert) => self.staged(insert),
+            Plan::Change(change) => self.change(change),
+            Plan::Chain(chain) => self.chain(chain),
+            _ => Ok(false),
+        }
+    }
+
+    fn add(&mut self, inputs: &[Input]) {
+        self.made.extend(inputs.iter().map(|input| input.table.clone()));
+    }
+
+    fn gather(&mut self, gather: &Gather) -> Result<bool> {
+        self.add(&gather.inputs);
+        Ok(!gather.writes && self.text(&gather.final_sql.text)?)
+    }
+
+    fn staged(&mut self, insert: &InsertStaged) -> Result<bool> {
+        self.add(&insert.inputs);
+        Ok(self.text(&insert.fill.text)? && self.defaults(&insert.stage.target, &insert.fill.text)?)
+    }
+
+    fn change(&mut self, change: &Change) -> Result<bool> {
+        self.add(&change.inputs);
+        for text in change.fills.iter().map(|fill| &fill.text).chain(&change.copy_fills) {
+            if !self.text(text)? || !self.defaults(&change.target, text)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn chain(&mut self, chain: &Chain) -> Result<bool> {
+        let kept: HashSet<String> =
+            chain.steps.iter().flat_map(|step| &step.keep).map(|keep| keep.table.clone()).collect();
+        self.made.extend(kept.iter().cloned());
+        for step in &chain.steps {
+            // To describe a data change takes locks that the block's own may conflict with.
+            if step.keep.is_some() && !matches!(step.plan, Plan::Gather(_)) {
+                return Ok(false);
+            }
+            let is_apart = match &step.plan {
+                Plan::Forward(forward) => !reads_any(&forward.sql, &kept)?,
+                Plan::Scatter(scatter) => !reads_any(&scatter.sql, &kept)?,
+                Plan::Replicate(replicate) => !reads_any(&replicate.sql, &kept)?,
+                Plan::InsertSplit(_) => true,
+                plan => self.plan(plan)?,
+            };
+            if !is_apart {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// A query or INSERT over the plan's tables.
+    fn text(&self, sql: &str) -> Result<bool> {
+        let statements = crate::parse(sql)?;
+        let Some(node) = statements.first().and_then(|statement| statement.node()) else { return Ok(false) };
+        let facts = facts(&self.ctx, node)?;
+        let is_pure = !facts.writes
+            && !facts.locking
+            && facts.home.is_none()
+            // The block's `now()` is not that of a transaction begun later.
+            && facts.clock.is_none()
+            && facts.function_nodes.is_none()
+            && facts.refused.is_none();
+        let is_made = |name: &String| self.made.iter().any(|made| catalog::quote_identifier(made) == bare(name));
+        Ok(is_pure && Tables::in_text(sql)?.read.iter().all(is_made))
+    }
+
+    /// The defaults that an INSERT into the stage of this table uses.
+    fn defaults(&self, relation: &Relation, fill: &str) -> Result<bool> {
+        let statements = crate::parse(fill)?;
+        let Some(NodeEnum::InsertStmt(insert)) = statements.first().and_then(|statement| statement.node()) else {
+            return Ok(false);
+        };
+        let mut marked = false;
+        insert.walk(&mut |node| {
+            if let Ref::List(list) = node {
+                marked |= list.items.iter().any(|item| matches!(item.node, Some(NodeEnum::SetToDefault(_))));
+            }
+            Ok(true)
+        })?;
+        let given: Vec<&str> = insert.cols.iter().filter_map(crate::dml::target_name).collect();
+        for column in &relation.columns {
+            if !marked && given.contains(&column.name.as_str()) {
+                continue;
+            }
+            if matches!(column.generated, Generated::IdentityAlways | Generated::IdentityByDefault) {
+                return Ok(false);
+            }
+            let Some(default) = &column.default else { continue };
+            if !self.text(&format!("SELECT {default}"))? && column.generated == Generated::No {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn bare(name: &str) -> &str {
+    name.strip_prefix("pg_temp.").unwrap_or(name)
+}
+
+fn reads_any(sql: &str, tables: &HashSet<String>) -> Result<bool> {
+    let read = Tables::in_text(sql)?.read;
+    Ok(read.iter().any(|name| tables.iter().any(|table| catalog::quote_identifier(table) == bare(name))))
+}

@@ -1,0 +1,162 @@
+//! INSERT of rows that lack nothing but numbers of sequences: these are drawn first, by the session's own backend on the home
+//! node, and become parameters of a statement that is routed like any other. No stage is needed then.
+//!
+//! ```text
+//! INSERT INTO t (v) VALUES ($1), ($2)   →   nextval twice;   INSERT INTO t (v, id) VALUES ($1, $3), ($2, $4)
+//! ```
+
+use catalog::{Column, Generated};
+use pg_query::protobuf::{InsertStmt, OverridingKind, ParamRef, SelectStmt, a_const};
+use pg_query::{Node, NodeEnum};
+use pgerror::{PgError, Result};
+
+use super::insert::Insert;
+use super::stage;
+use crate::context::{Context, Named};
+use crate::parse::{self, Statement};
+use crate::tree;
+
+/// Further parameters of one statement; its multi-row INSERT goes on by the stage.
+const DRAWN_MAX: usize = 20_000;
+
+/// See the module's page.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Drawn {
+    /// For each sequence the expression that draws a number, and how often; in the order of the further parameters.
+    pub draws: Vec<(String, usize)>,
+    /// The INSERT with these parameters.
+    pub rest: Box<Statement>,
+}
+
+/// `None` if the statement needs another way.
+pub(crate) fn drawn(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Drawn>> {
+    let Some(NodeEnum::InsertStmt(insert)) = statement.node() else { return Ok(None) };
+    if insert.with_clause.is_some() || !may_draw(ctx, insert)? {
+        return Ok(None);
+    }
+    let insert = with_rows(insert);
+    match Insert::of_table(ctx, statement, &insert)? {
+        Some(insert) => insert.drawn(),
+        None => Ok(None),
+    }
+}
+
+/// Has the table a column that a sequence might fill? Told first, since most have none.
+fn may_draw(ctx: &Context<'_>, insert: &InsertStmt) -> Result<bool> {
+    let named = insert.relation.as_ref().map(|name| ctx.resolve(name)).transpose()?;
+    let Some(Named::Distributed(relation)) = named else { return Ok(false) };
+    let draws = |column: &Column| match column.generated {
+        Generated::IdentityAlways | Generated::IdentityByDefault => true,
+        _ => column.default.is_some() && !column.default_is_stable,
+    };
+    Ok(relation.columns.iter().any(draws))
+}
+
+/// DEFAULT VALUES is a row without values.
+fn with_rows(insert: &InsertStmt) -> InsertStmt {
+    let mut insert = insert.clone();
+    if insert.select_stmt.is_none() {
+        let row = tree::node(NodeEnum::List(pg_query::protobuf::List { items: Vec::new() }));
+        let values = SelectStmt { values_lists: vec![row], ..tree::empty_select() };
+        insert.select_stmt = Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(values)))));
+    }
+    insert
+}
+
+impl Insert<'_> {
+    fn drawn(&self) -> Result<Option<Drawn>> {
+        if self.is_ragged() || !self.needs_home() || !self.needs_only_defaults() {
+            return Ok(None);
+        }
+        let Some(given) = self.known_columns() else { return Ok(None) };
+        let unsafe_columns: Vec<&Column> = self.unsafe_columns();
+        let sequences: Option<Vec<(&Column, String)>> =
+            unsafe_columns.iter().map(|column| Some((*column, self.draw_of(column)?))).collect();
+        let Some(sequences) = sequences else { return Ok(None) };
+        self.check_identity()?;
+        self.with_parameters(given, &sequences)
+    }
+
+    /// The expression that draws a column's number, if it is nothing but that.
+    fn draw_of(&self, column: &Column) -> Option<String> {
+        match column.generated {
+            Generated::IdentityAlways | Generated::IdentityByDefault => {
+                let default = stage::identity(&self.relation, column);
+                Some(default)
+            }
+            Generated::No => {
+                let default = column.default.as_deref()?;
+                let node = tree::parse_expression(default).ok()?;
+                is_draw(&node).then(|| default.to_owned())
+            }
+            _ => None,
+        }
+    }
+
+    fn with_parameters(&self, given: Vec<String>, sequences: &[(&Column, String)]) -> Result<Option<Drawn>> {
+        let lost = || PgError::internal("an INSERT of rows without rows");
+        let mut insert = self.insert.clone();
+        let Some(NodeEnum::SelectStmt(values)) = insert.select_stmt.as_deref_mut().and_then(|n| n.node.as_mut()) else {
+            return Err(lost());
+        };
+        let mut number = self.statement.parameters;
+        let mut next = || {
+            number += 1;
+            tree::node(NodeEnum::ParamRef(ParamRef { number: i32::try_from(number).unwrap_or(i32::MAX), location: -1 }))
+        };
+        let mut draws = Vec::with_capacity(sequences.len());
+        let mut names = given.clone();
+        for (column, draw) in sequences {
+            let place = given.iter().position(|name| *name == column.name);
+            let mut count = 0;
+            for row in &mut values.values_lists {
+                let Some(NodeEnum::List(row)) = &mut row.node else { return Err(lost()) };
+                match place {
+                    None => {
+                        row.items.push(next());
+                        count += 1;
+                    }
+                    Some(at) => {
+                        let item = row.items.get_mut(at).ok_or_else(lost)?;
+                        if matches!(item.node, Some(NodeEnum::SetToDefault(_))) {
+                            *item = next();
+                            count += 1;
+                        }
+                    }
+                }
+            }
+            if place.is_none() {
+                names.push(column.name.clone());
+            }
+            draws.push((draw.clone(), count));
+        }
+        if number > self.statement.parameters + DRAWN_MAX {
+            return Ok(None);
+        }
+        insert.cols = names.iter().map(|name| tree::target_name_only(name)).collect();
+        if sequences.iter().any(|(column, _)| column.generated == Generated::IdentityAlways) {
+            insert.r#override = OverridingKind::OverridingSystemValue as i32;
+        }
+        let node = NodeEnum::InsertStmt(Box::new(insert));
+        let rest =
+            Statement { is_rewritten: self.statement.is_rewritten, ..parse::build(&tree::deparse(&node)?, node)? };
+        Ok(Some(Drawn { draws, rest: Box::new(rest) }))
+    }
+}
+
+/// `nextval('s'::regclass)`.
+fn is_draw(node: &Node) -> bool {
+    let Some(NodeEnum::FuncCall(call)) = &node.node else { return false };
+    let names: Vec<&str> = call.funcname.iter().filter_map(tree::text_of).collect();
+    let is_name = |arg: &Node| match &arg.node {
+        Some(NodeEnum::TypeCast(cast)) => matches!(
+            cast.arg.as_deref().and_then(|arg| arg.node.as_ref()),
+            Some(NodeEnum::AConst(constant)) if matches!(constant.val, Some(a_const::Val::Sval(_)))
+        ),
+        _ => false,
+    };
+    matches!(names.as_slice(), ["nextval"] | ["pg_catalog", "nextval"])
+        && call.args.len() == 1
+        && call.args.iter().all(is_name)
+}

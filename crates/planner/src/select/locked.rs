@@ -1,0 +1,345 @@
+//! FOR UPDATE and its kin over rows of several nodes.
+//!
+//! A node that runs the user's text locks what it finds: too many rows if there is a LIMIT, since no node knows of the others', and not
+//! those that have come from another node after it was asked. So the rows are found first, without locks, by a query that is planned
+//! like any other and says for each row where it lies; then they are locked one after the other, by their addresses, in
+//! the order of the query. A row that is not what it was when it was found has the whole done again ([`Locked`]). Where one node has all
+//! rows nothing of this is needed.
+//!
+//! The address is computed where the row is: in the text of a node, if the query is local, else in the fragment that gathers
+//! the table.
+
+use catalog::{Distribution, Relation};
+use pg_query::protobuf::{LimitOption, LockClauseStrength, LockWaitPolicy, LockingClause, RangeVar, SelectStmt};
+use pg_query::{Node, NodeEnum};
+use pgerror::Result;
+
+use super::{fallback, levels};
+use crate::context::{Context, Named};
+use crate::functions::{Facts, facts};
+use crate::parse;
+use crate::plan::{FinalSql, Gather, LockTarget, LockWait, Locked, LockedBy, Merge, Plan, Scatter};
+use crate::tree::{self, Ref, Walk};
+
+/// The column of a gathered table that says where its rows are.
+pub(super) const COLUMN: &str = "loxo_place";
+
+/// Stands for the node's number in a text that is still to be planned.
+const HERE: &str = "loxo_this_node";
+
+/// Rows that are asked for beyond LIMIT: as many may be locked by others before all have to be asked for.
+const SPARE_ROWS: usize = 50;
+
+/// A table of FROM that the query locks.
+struct Target {
+    alias: String,
+    plan: LockTarget,
+}
+
+/// The plan; `None` if the query is not of this kind.
+pub(super) fn plan(ctx: &Context<'_>, original: &str, select: &SelectStmt, facts: &Facts) -> Result<Option<Plan>> {
+    let is_plain = select.op == pg_query::protobuf::SetOperation::SetopNone as i32
+        && select.limit_option != LimitOption::WithTies as i32
+        && !facts.writes
+        && !facts.modifying_cte
+        && facts.volatile.is_none()
+        && facts.system_column.is_none()
+        && nested(select)? == 0;
+    if !is_plain {
+        return Ok(None);
+    }
+    let Some(targets) = targets(ctx, select)? else { return Ok(None) };
+    let skips = targets.iter().any(|target| target.plan.wait == LockWait::Skip);
+    let unlimited = SelectStmt { limit_count: None, limit_offset: None, ..select.clone() };
+    let is_limited = select.limit_count.is_some();
+    let spare = if skips { SPARE_ROWS } else { 0 };
+    let limited = if is_limited { with_limit(select, spare as i64) } else { unlimited.clone() };
+    let Some(query) = query(ctx, &limited, &targets)? else { return Ok(None) };
+    let all = if is_limited && skips { self::query(ctx, &unlimited, &targets)? } else { None };
+    let text = |node: &Option<Box<Node>>| node.as_deref().map(tree::deparse_expression).transpose();
+    Ok(Some(Plan::Locked(Box::new(Locked {
+        original: original.to_owned(),
+        query,
+        all,
+        spare,
+        limit: text(&select.limit_count)?,
+        offset: text(&select.limit_offset)?,
+        targets: targets.into_iter().map(|target| target.plan).collect(),
+    }))))
+}
+
+/// Locking clauses below the top level.
+fn nested(select: &SelectStmt) -> Result<usize> {
+    let mut found = 0;
+    select.walk(&mut |node| {
+        found += usize::from(matches!(node, Ref::LockingClause(_)));
+        Ok(true)
+    })?;
+    Ok(found - select.locking_clause.len())
+}
+
+/// The tables to be locked; `None` if rows of something else are.
+fn targets(ctx: &Context<'_>, select: &SelectStmt) -> Result<Option<Vec<Target>>> {
+    let clauses: Vec<&LockingClause> = select
+        .locking_clause
+        .iter()
+        .filter_map(|node| match &node.node {
+            Some(NodeEnum::LockingClause(clause)) => Some(clause),
+            _ => None,
+        })
+        .collect();
+    let ctes = levels::cte_names(&NodeEnum::SelectStmt(Box::new(select.clone())))?;
+    let (mut tables, mut others) = (Vec::new(), Vec::new());
+    select.from_clause.iter().for_each(|item| items(item, &mut tables, &mut others));
+    let names = |clause: &LockingClause| -> Vec<String> {
+        clause
+            .locked_rels
+            .iter()
+            .filter_map(|node| match &node.node {
+                Some(NodeEnum::RangeVar(name)) => Some(name.relname.clone()),
+                _ => None,
+            })
+            .collect()
+    };
+    let locks = |clause: &LockingClause, alias: &str| {
+        let names = names(clause);
+        names.is_empty() || names.iter().any(|name| name == alias)
+    };
+    if others.iter().any(|alias| clauses.iter().any(|clause| locks(clause, alias))) {
+        return Ok(None);
+    }
+    let mut targets = Vec::new();
+    for name in tables {
+        let alias = name.alias.as_ref().map_or(&name.relname, |alias| &alias.aliasname).clone();
+        let meant: Vec<&&LockingClause> = clauses.iter().filter(|clause| locks(clause, &alias)).collect();
+        // One of WITH is not locked.
+        if meant.is_empty() || (name.schemaname.is_empty() && ctes.contains(&name.relname)) {
+            continue;
+        }
+        let Named::Distributed(relation) = ctx.resolve(name)? else { return Ok(None) };
+        let Some(by) = by(ctx, name, &relation) else { return Ok(None) };
+        let plan = LockTarget {
+            table: if name.inh { relation.qualified_name() } else { format!("ONLY {}", relation.qualified_name()) },
+            strength: strength(&meant),
+            wait: wait(&meant),
+            by,
+        };
+        targets.push(Target { alias, plan });
+    }
+    Ok((!targets.is_empty()).then_some(targets))
+}
+
+/// The tables of FROM, and the names of what else is there.
+fn items<'s>(item: &'s Node, tables: &mut Vec<&'s RangeVar>, others: &mut Vec<String>) {
+    match &item.node {
+        Some(NodeEnum::RangeVar(name)) => tables.push(name),
+        Some(NodeEnum::JoinExpr(join)) => {
+            [&join.larg, &join.rarg].into_iter().flatten().for_each(|side| items(side, tables, others));
+        }
+        Some(NodeEnum::RangeSubselect(sub)) => {
+            others.push(sub.alias.as_ref().map(|alias| alias.aliasname.clone()).unwrap_or_default());
+        }
+        // Rows of functions are not locked.
+        _ => {}
+    }
+}
+
+fn by(ctx: &Context<'_>, name: &RangeVar, relation: &Relation) -> Option<LockedBy> {
+    let Distribution::Replicated { nodes } = &relation.distribution else {
+        return Some(LockedBy::Address { names_table: name.inh && relation.has_children });
+    };
+    let key = relation.unique_keys.iter().find(|key| key.primary)?;
+    let [number] = key.columns.as_slice() else { return None };
+    let column = relation.column_at(*number)?;
+    let node = ctx.primary_first(nodes.clone()).first().copied()?;
+    Some(LockedBy::Key { node, column: column.name.clone(), type_name: column.type_name.clone() })
+}
+
+/// The strongest one counts.
+fn strength(clauses: &[&&LockingClause]) -> &'static str {
+    let strongest = clauses.iter().map(|clause| clause.strength).max().unwrap_or_default();
+    match LockClauseStrength::try_from(strongest) {
+        Ok(LockClauseStrength::LcsForkeyshare) => "KEY SHARE",
+        Ok(LockClauseStrength::LcsForshare) => "SHARE",
+        Ok(LockClauseStrength::LcsFornokeyupdate) => "NO KEY UPDATE",
+        _ => "UPDATE",
+    }
+}
+
+/// NOWAIT counts before SKIP LOCKED.
+fn wait(clauses: &[&&LockingClause]) -> LockWait {
+    let has = |policy| clauses.iter().any(|clause| clause.wait_policy() == policy);
+    if has(LockWaitPolicy::LockWaitError) {
+        LockWait::Error
+    } else if has(LockWaitPolicy::LockWaitSkip) {
+        LockWait::Skip
+    } else {
+        LockWait::Block
+    }
+}
+
+/// LIMIT counts what OFFSET leaves out, and what may be skipped.
+fn with_limit(select: &SelectStmt, spare: i64) -> SelectStmt {
+    let mut limited = SelectStmt { limit_offset: None, ..select.clone() };
+    let count = |node: &Node| match &node.node {
+        Some(NodeEnum::AConst(constant)) => match constant.val.as_ref() {
+            Some(pg_query::protobuf::a_const::Val::Ival(number)) => Some(i64::from(number.ival)),
+            _ => None,
+        },
+        _ => None,
+    };
+    let Some(limit) = select.limit_count.as_deref() else { return limited };
+    let offset = select.limit_offset.as_deref();
+    let sum = match (count(limit), offset.map(count)) {
+        (Some(limit), None) => limit.checked_add(spare),
+        (Some(limit), Some(Some(offset))) => limit.checked_add(offset).and_then(|sum| sum.checked_add(spare)),
+        _ => None,
+    };
+    // What is not known here is not limited: few such statements lock much.
+    limited.limit_count = sum.filter(|sum| *sum >= 0).map(|sum| Box::new(tree::integer(sum)));
+    if limited.limit_count.is_none() {
+        limited.limit_option = LimitOption::Default as i32;
+    }
+    limited
+}
+
+/// The query without locks, with a column for each target.
+fn query(ctx: &Context<'_>, select: &SelectStmt, targets: &[Target]) -> Result<Option<Plan>> {
+    let plain = SelectStmt { locking_clause: Vec::new(), ..select.clone() };
+    let mut local = plain.clone();
+    for (number, target) in targets.iter().enumerate() {
+        let here = catalog::quote_literal(HERE);
+        let place = tree::parse_expression(&place(&target.alias, &target.plan.by, &here))?;
+        local.target_list.push(tree::target(place, Some(&format!("{COLUMN}_{}", number + 1))));
+    }
+    if let Some(plan) = local_query(ctx, local)? {
+        return Ok(Some(plan));
+    }
+    let Some(target_list) = without_stars(ctx, &plain)? else { return Ok(None) };
+    let mut gathered = SelectStmt { target_list, ..plain };
+    for (number, target) in targets.iter().enumerate() {
+        let column = tree::column(&[&target.alias, COLUMN]);
+        gathered.target_list.push(tree::target(column, Some(&format!("{COLUMN}_{}", number + 1))));
+    }
+    let query = NodeEnum::SelectStmt(Box::new(gathered));
+    let facts = facts(ctx, &query)?;
+    let gathering = Context { copies: Some("loxo_"), ..*ctx };
+    fallback(&gathering, &query, &facts, "its rows are locked").map(Plan::Gather).map(Some)
+}
+
+/// The output with every `*` written out: gathered tables have a column more. `None` if that takes more than the tables' columns.
+fn without_stars(ctx: &Context<'_>, select: &SelectStmt) -> Result<Option<Vec<Node>>> {
+    let star = |entry: &Node| -> Option<Option<String>> {
+        let Some(NodeEnum::ResTarget(target)) = &entry.node else { return None };
+        let Some(NodeEnum::ColumnRef(column)) = target.val.as_deref()?.node.as_ref() else { return None };
+        let is_star = matches!(column.fields.last()?.node, Some(NodeEnum::AStar(_)));
+        is_star.then(|| column.fields.iter().rev().nth(1).and_then(tree::text_of).map(str::to_owned))
+    };
+    let mut list = Vec::new();
+    for entry in &select.target_list {
+        let Some(of) = star(entry) else {
+            list.push(entry.clone());
+            continue;
+        };
+        let (mut tables, mut others) = (Vec::new(), Vec::new());
+        select.from_clause.iter().for_each(|item| items(item, &mut tables, &mut others));
+        let is_plain = others.is_empty() && !merges_columns(&select.from_clause)?;
+        if of.is_none() && (!is_plain || select.from_clause.iter().any(is_function)) {
+            return Ok(None);
+        }
+        let before = list.len();
+        for name in tables {
+            let alias = name.alias.as_ref().map_or(&name.relname, |alias| &alias.aliasname);
+            if of.as_ref().is_some_and(|of| of != alias) {
+                continue;
+            }
+            let has_names = name.alias.as_ref().is_some_and(|alias| !alias.colnames.is_empty());
+            let Named::Distributed(relation) = ctx.resolve(name)? else { return Ok(None) };
+            if has_names {
+                return Ok(None);
+            }
+            list.extend(relation.columns.iter().map(|column| tree::target(tree::column(&[alias, &column.name]), None)));
+        }
+        if list.len() == before {
+            return Ok(None);
+        }
+    }
+    Ok(Some(list))
+}
+
+/// Is there a join whose columns of the same name are one?
+fn merges_columns(from: &[Node]) -> Result<bool> {
+    let mut found = false;
+    for item in from {
+        item.walk(&mut |node| {
+            if let Ref::JoinExpr(join) = node {
+                found |= join.is_natural || !join.using_clause.is_empty();
+            }
+            Ok(!found)
+        })?;
+    }
+    Ok(found)
+}
+
+fn is_function(item: &Node) -> bool {
+    match &item.node {
+        Some(NodeEnum::RangeVar(_) | NodeEnum::RangeSubselect(_)) => false,
+        Some(NodeEnum::JoinExpr(join)) => [&join.larg, &join.rarg].into_iter().flatten().any(|side| is_function(side)),
+        _ => true,
+    }
+}
+
+/// The plan if each node finds its rows by itself, with its number in the texts.
+fn local_query(ctx: &Context<'_>, select: SelectStmt) -> Result<Option<Plan>> {
+    let query = NodeEnum::SelectStmt(Box::new(select));
+    let statement = parse::build(&tree::deparse(&query)?, query)?;
+    let here = catalog::quote_literal(HERE);
+    let numbered = |sql: &str| sql.replace(&here, NODE);
+    match super::plan(ctx, &statement) {
+        Ok(Plan::Scatter(scatter)) => {
+            Ok(Some(Plan::Scatter(Scatter { sql: numbered(&scatter.sql), tables: None, ..scatter })))
+        }
+        Ok(Plan::Gather(gather)) if is_of_rows(&gather, &here) => {
+            let inputs = gather.inputs.into_iter().map(|input| crate::Input { sql: numbered(&input.sql), ..input });
+            let merge = gather.merge.map(|merge| Box::new(Merge { rest: numbered(&merge.rest), ..*merge }));
+            Ok(Some(Plan::Gather(Gather { inputs: inputs.collect(), merge, ..gather })))
+        }
+        Ok(_) => Ok(None),
+        Err(error) if error.code() == pgerror::SqlState::FEATURE_NOT_SUPPORTED => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Does every row come with its place from its node?
+fn is_of_rows(gather: &Gather, here: &str) -> bool {
+    let FinalSql { text, .. } = &gather.final_sql;
+    let [input] = gather.inputs.as_slice() else { return false };
+    input.dag.is_none() && !text.contains(here) && input.sql.contains(here)
+}
+
+/// The node's own number.
+const NODE: &str = "(SELECT node_id::pg_catalog.text FROM loxo.identity)";
+
+/// Says where a row is.
+fn place(alias: &str, by: &LockedBy, node: &str) -> String {
+    let alias = catalog::quote_identifier(alias);
+    match by {
+        LockedBy::Address { names_table: false } => {
+            format!("pg_catalog.concat_ws(' ', {node}, {alias}.ctid, {alias}.xmin)")
+        }
+        LockedBy::Address { names_table: true } => format!(
+            "pg_catalog.concat_ws(' ', {node}, {alias}.ctid, {alias}.xmin, {alias}.tableoid::pg_catalog.regclass)"
+        ),
+        LockedBy::Key { column, .. } => format!(
+            "pg_catalog.concat_ws(' ', pg_catalog.md5({alias}::pg_catalog.text), {alias}.{})",
+            catalog::quote_identifier(column)
+        ),
+    }
+}
+
+/// [`COLUMN`] of a gathered table.
+pub(super) fn gathered_place(ctx: &Context<'_>, name: &RangeVar, relation: &Relation) -> Result<Node> {
+    let alias = name.alias.as_ref().map_or(&name.relname, |alias| &alias.aliasname);
+    let by = by(ctx, name, relation).unwrap_or(LockedBy::Address { names_table: name.inh && relation.has_children });
+    tree::parse_expression(&place(alias, &by, NODE))
+}
