@@ -93,6 +93,12 @@ impl Builder {
         self
     }
 
+    /// See [`Catalog::builtins`].
+    pub fn builtins(&mut self, builtins: crate::Builtins) -> &mut Self {
+        self.catalog.builtins = builtins.into();
+        self
+    }
+
     /// Adds the name of a user's relation that a system catalog bears too.
     pub fn system_name(&mut self, name: &str) -> &mut Self {
         self.catalog.system_names.insert(name.to_owned());

@@ -14,9 +14,11 @@ use std::sync::Arc;
 use placement::{BucketMap, KeyType};
 
 mod builder;
+mod builtins;
 mod code;
 mod distribution;
 mod rule;
+pub use builtins::{BuiltinOperator, BuiltinType, Builtins};
 pub use builder::Builder;
 pub use code::{Captured, Code, Verdict};
 pub use distribution::{Distribution, KeyColumn, MapId};
@@ -246,6 +248,7 @@ pub struct Catalog {
     operators: HashMap<String, Vec<Oid>>,
     nondeterministic_collations: HashSet<String>,
     system_names: HashSet<String>,
+    builtins: Arc<Builtins>,
     server_version: u32,
     defers_constraints: bool,
     captures: bool,
@@ -351,6 +354,11 @@ impl Catalog {
     /// Is there a user-defined operator of this name in any schema?
     pub fn has_user_operator(&self, name: &str) -> bool {
         self.operators.contains_key(name)
+    }
+
+    /// What is PostgreSQL's own.
+    pub fn builtins(&self) -> &Builtins {
+        &self.builtins
     }
 
     /// The functions behind all user-defined operators of this name.

@@ -56,6 +56,7 @@ mod estimates;
 mod exchange;
 mod explain;
 mod firings;
+mod first_copy;
 mod gather;
 mod held;
 mod hold;

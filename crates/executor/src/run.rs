@@ -67,6 +67,7 @@ impl Session {
                 change.fills.iter().for_each(|fill| self.keep_sequence_state(&fill.text));
             }
             Plan::Chain(chain) => chain.steps.iter().for_each(|step| self.keep_session_state(&step.plan)),
+            Plan::FirstCopy(first) => self.keep_session_state(&first.plan),
             // Nothing that the home node has to evaluate.
             Plan::Dag(_)
             | Plan::Scatter(_)
@@ -119,6 +120,7 @@ impl Session {
                 }
             }
             Plan::InsertSplit(insert) => self.insert_split(insert, call, output).await,
+            Plan::FirstCopy(plan) => self.write_first_copy(plan, call, output).await,
             Plan::Replicate(replicate) => self.write_copies(&replicate.nodes, &replicate.sql, call, output).await,
             Plan::Gather(gather) => self.gather(gather, call, output).await,
             Plan::InsertStaged(insert) => self.write_staged(insert, call, output).await,
@@ -500,7 +502,8 @@ fn writes(plan: &Plan) -> bool {
         Plan::Gather(gather) => gather.writes,
         Plan::Explain(explain) => explain.analyze && writes(&explain.inner),
         Plan::DeclareCursor(inner) => writes(inner),
-        Plan::Replicate(_)
+        Plan::FirstCopy(_)
+        | Plan::Replicate(_)
         | Plan::InsertSplit(_)
         | Plan::InsertStaged(_)
         | Plan::Change(_)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use catalog::{Catalog, Distribution, NodeId, Relation};
+use catalog::{Catalog, Distribution, NodeId, Oid, Relation};
 use pg_query::protobuf::RangeVar;
 use pgerror::{PgError, Result, SqlState};
 
@@ -19,6 +19,9 @@ pub(crate) struct Context<'a> {
     /// The statement is a part of one that changes tables: all that it reads is copied first, also what the home node has,
     /// into tables whose names begin so.
     pub copies: Option<&'a str>,
+    /// Replicated tables that are changed on their first copy alone: all of their rows are taken to be there. None: it is to be
+    /// found out whether there are any ([`first_copy`](crate::first_copy)).
+    pub on_first: Option<&'a [Oid]>,
     /// A table may get another distribution first, and the statement is planned again.
     pub gives_way: bool,
 }
@@ -80,7 +83,19 @@ impl Context<'_> {
         }
     }
 
+    /// A table as the statement is to take it: see [`Context::on_first`].
+    pub fn as_taken(&self, relation: &Arc<Relation>) -> Arc<Relation> {
+        match &relation.distribution {
+            Distribution::Replicated { nodes } if self.on_first.is_some_and(|tables| tables.contains(&relation.oid)) => {
+                let nodes = self.primary_first(nodes.clone()).into_iter().take(1).collect();
+                Arc::new(Relation { distribution: Distribution::Replicated { nodes }, ..relation.as_ref().clone() })
+            }
+            _ => relation.clone(),
+        }
+    }
+
     fn named(&self, relation: &Arc<Relation>) -> Result<Named> {
+        let relation = &self.as_taken(relation);
         Ok(match &relation.distribution {
             Distribution::Hash { .. }
             | Distribution::Modulo { .. }

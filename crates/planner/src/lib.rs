@@ -31,6 +31,7 @@ mod copy;
 mod ddl;
 mod display;
 mod dml;
+mod first_copy;
 mod functions;
 mod inline;
 mod new_row;
@@ -73,7 +74,7 @@ use context::Context;
 /// Errors: 0A000 for what cannot be run correctly, with a hint; others (42P16, 42703, …) where our own clauses are wrong.
 pub fn plan(statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Plan> {
     let gives_way = statement.kind == StatementKind::Update;
-    let ctx = Context { catalog, session, exchanged: &[], copies: None, gives_way };
+    let ctx = Context { catalog, session, exchanged: &[], copies: None, on_first: None, gives_way };
     let inlined = inline::inline(&ctx, statement)?;
     let inlined = inlined.map(|inlined| Statement { is_rewritten: statement.is_rewritten, ..inlined });
     let statement = inlined.as_ref().unwrap_or(statement);
@@ -87,7 +88,7 @@ pub fn plan(statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>
     }
     match routine::plan(&ctx, statement)? {
         Some(routine) => Ok(Plan::Routine(Box::new(routine))),
-        None => plan_inlined(&ctx, statement).and_then(|plan| triggers::with_triggers(&ctx, statement, plan)),
+        None => first_copy::plan(&ctx, statement).and_then(|plan| triggers::with_triggers(&ctx, statement, plan)),
     }
 }
 
@@ -106,7 +107,7 @@ fn plan_in(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     let inlined = inline::inline(ctx, statement)?;
     let statement = inlined.as_ref().unwrap_or(statement);
     let expanded = views::without_temporary(ctx, statement)?;
-    plan_inlined(ctx, expanded.as_ref().unwrap_or(statement))
+    first_copy::plan(ctx, expanded.as_ref().unwrap_or(statement))
 }
 
 fn plan_inlined(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {

@@ -239,6 +239,12 @@ impl Insert<'_> {
     fn replicated(self) -> Result<Plan> {
         let nodes = self.ctx.primary_first(self.relation.distribution.nodes());
         let same = self.facts.volatile.is_none() && self.facts.clock.is_none() && self.facts.order_sensitive.is_none();
+        if !is_replicated(&self.relation) {
+            return match self.source_is_on(&nodes)? {
+                true => Ok(Plan::Replicate(Replicate { nodes, sql: self.statement.sql.to_string() })),
+                false => self.staged(),
+            };
+        }
         // A query may give each copy another order of rows or, over floats, other last digits: evaluate it once.
         if !(same && self.rows().is_some() && self.source_is_on(&nodes)?) {
             return self.staged();
@@ -547,7 +553,7 @@ fn is_identity(column: &Column) -> bool {
     matches!(column.generated, Generated::IdentityAlways | Generated::IdentityByDefault)
 }
 
-pub(super) fn target_column(target: &Node) -> Option<&str> {
+pub(crate) fn target_column(target: &Node) -> Option<&str> {
     match &target.node {
         Some(NodeEnum::ResTarget(target)) => Some(&target.name),
         _ => None,

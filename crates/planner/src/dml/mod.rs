@@ -13,7 +13,6 @@ use crate::tree::{Ref, Walk};
 
 mod change;
 mod change_sql;
-mod copies;
 mod insert;
 mod lock;
 mod merge;
@@ -28,7 +27,7 @@ mod view_defaults;
 mod view_insert;
 mod whole_row;
 
-pub(crate) use insert::{insert, place_of_insert, width};
+pub(crate) use insert::{insert, place_of_insert, target_column, width};
 pub(crate) use merge::merge;
 pub(crate) use update::{check_key, delete, update};
 
@@ -59,6 +58,13 @@ fn target(ctx: &Context<'_>, name: &RangeVar, facts: &Facts) -> Result<Target> {
         return Err(PgError::unsupported("a data-modifying WITH").hint("Run the data changes one by one."));
     }
     Ok(Target::Table(relation))
+}
+
+/// It is planned anew, on the first of the copies: see [`first_copy`](crate::first_copy).
+fn several_copies(relation: &Relation, what: &str) -> PgError {
+    PgError::unsupported(format!("{what} in a change of replicated table \"{}\"", relation.name))
+        .detail("Its copies could come to differ.")
+        .hint("Write one statement after the other.")
 }
 
 /// A replicated table must get the same values everywhere.
@@ -104,8 +110,9 @@ pub(crate) fn key_names(relation: &Relation) -> Vec<&str> {
     relation.distribution.key().iter().filter_map(|k| relation.column_at(k.number)).map(|c| c.name.as_str()).collect()
 }
 
-fn is_replicated(relation: &Relation) -> bool {
-    matches!(relation.distribution, Distribution::Replicated { .. })
+/// On several nodes, so that a change has to be the same on each.
+pub(crate) fn is_replicated(relation: &Relation) -> bool {
+    matches!(&relation.distribution, Distribution::Replicated { nodes } if nodes.len() > 1)
 }
 
 fn select_of(node: Option<&Node>) -> Option<&pg_query::protobuf::SelectStmt> {

@@ -93,7 +93,7 @@ enum KeySource {
 impl Template {
     /// The template of a statement that has this shape, if it can have one.
     pub fn learn(sql: &str, shape: &Shape, catalog: &Catalog, session: &SessionFacts<'_>) -> Option<Self> {
-        let ctx = Context { catalog, session, exchanged: &[], copies: None, gives_way: false };
+        let ctx = Context { catalog, session, exchanged: &[], copies: None, on_first: None, gives_way: false };
         let statement = single(sql)?;
         let words = String::from_utf8_lossy(shape.text()).to_ascii_lowercase();
         if !session.temp_relations.is_empty() || SESSION_WORDS.iter().any(|word| words.contains(word)) {

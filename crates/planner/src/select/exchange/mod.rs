@@ -273,6 +273,7 @@ impl Search<'_> {
             session: self.ctx.session,
             exchanged: &state.tables,
             copies: None,
+            on_first: None,
             gives_way: false,
         }
     }

@@ -196,6 +196,7 @@ impl Search<'_> {
             session: self.ctx.session,
             exchanged: &exchanged,
             copies: None,
+            on_first: None,
             gives_way: false,
         };
         let mut analyzer = Analyzer::new(&ctx);
