@@ -94,8 +94,14 @@ impl Builder {
     }
 
     /// See [`Catalog::builtins`].
-    pub fn builtins(&mut self, builtins: crate::Builtins) -> &mut Self {
-        self.catalog.builtins = builtins.into();
+    pub fn builtins(&mut self, builtins: std::sync::Arc<crate::Builtins>) -> &mut Self {
+        self.catalog.builtins = builtins;
+        self
+    }
+
+    /// An operator of a user's that takes PostgreSQL's own types.
+    pub fn own_operator(&mut self, name: &str) -> &mut Self {
+        self.catalog.own_operators.insert(name.to_owned());
         self
     }
 

@@ -1,6 +1,6 @@
 //! PostgreSQL's own types, operators and functions, as far as the same arguments give the same value on every node.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use crate::Oid;
 
@@ -10,10 +10,8 @@ pub struct Builtins {
     types: HashMap<Oid, BuiltinType>,
     type_names: HashMap<String, Oid>,
     operators: HashMap<String, Vec<BuiltinOperator>>,
-    /// Functions all of whose variants are IMMUTABLE, with the type they all give, if it is one.
-    functions: HashMap<String, Option<Oid>>,
-    /// Names of operators that users have made for PostgreSQL's own types.
-    shadowed: HashSet<String>,
+    /// Functions all of whose variants are IMMUTABLE.
+    functions: HashMap<String, Vec<BuiltinFunction>>,
 }
 
 /// A row of `pg_type`.
@@ -38,10 +36,18 @@ pub struct BuiltinOperator {
     pub is_immutable: bool,
 }
 
+/// A row of `pg_proc`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct BuiltinFunction {
+    pub result: Oid,
+    pub arguments: Vec<Oid>,
+}
+
 impl Builtins {
     /// From lines of fields between tabs: `t`ype (name, oid, category, `t` if it reads alike), `o`perator (name, left, right,
-    /// result, `t` if it is immutable), immutable `f`unction (name, result or 0), operator of a `u`ser's (name). `None` if a
-    /// line is none of these.
+    /// result, `t` if it is immutable), immutable `f`unction (name, result, arguments between blanks). `None` if a line is
+    /// none of these.
     pub fn from_lines(lines: &str) -> Option<Self> {
         let mut all = Self::default();
         for line in lines.lines() {
@@ -62,12 +68,10 @@ impl Builtins {
                     };
                     all.operators.entry((*name).to_owned()).or_default().push(operator);
                 }
-                ["f", name, result] => {
-                    let result: Oid = result.parse().ok()?;
-                    all.functions.insert((*name).to_owned(), (result != 0).then_some(result));
-                }
-                ["u", name] => {
-                    all.shadowed.insert((*name).to_owned());
+                ["f", name, result, arguments] => {
+                    let arguments = arguments.split_whitespace().map(|oid| oid.parse().ok()).collect::<Option<_>>()?;
+                    let function = BuiltinFunction { result: result.parse().ok()?, arguments };
+                    all.functions.entry((*name).to_owned()).or_default().push(function);
                 }
                 _ => return None,
             }
@@ -85,16 +89,13 @@ impl Builtins {
         self.type_names.get(name).and_then(|oid| self.type_of(*oid))
     }
 
-    /// The operators of a name; none if users have made others of that name for the same types.
+    /// The operators of a name.
     pub fn operators(&self, name: &str) -> &[BuiltinOperator] {
-        match self.shadowed.contains(name) {
-            true => &[],
-            false => self.operators.get(name).map_or(&[], Vec::as_slice),
-        }
+        self.operators.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// Is every function of this name IMMUTABLE? Then what they give, if they all give the same type.
-    pub fn immutable_function(&self, name: &str) -> Option<Option<Oid>> {
-        self.functions.get(name).copied()
+    /// The functions of a name, if all of them are IMMUTABLE.
+    pub fn immutable_functions(&self, name: &str) -> &[BuiltinFunction] {
+        self.functions.get(name).map_or(&[], Vec::as_slice)
     }
 }

@@ -18,8 +18,8 @@ mod builtins;
 mod code;
 mod distribution;
 mod rule;
-pub use builtins::{BuiltinOperator, BuiltinType, Builtins};
 pub use builder::Builder;
+pub use builtins::{BuiltinFunction, BuiltinOperator, BuiltinType, Builtins};
 pub use code::{Captured, Code, Verdict};
 pub use distribution::{Distribution, KeyColumn, MapId};
 pub use rule::{Rule, RuleEvent, RuleState};
@@ -249,6 +249,8 @@ pub struct Catalog {
     nondeterministic_collations: HashSet<String>,
     system_names: HashSet<String>,
     builtins: Arc<Builtins>,
+    /// Names of operators that users have made for PostgreSQL's own types.
+    own_operators: HashSet<String>,
     server_version: u32,
     defers_constraints: bool,
     captures: bool,
@@ -359,6 +361,11 @@ impl Catalog {
     /// What is PostgreSQL's own.
     pub fn builtins(&self) -> &Builtins {
         &self.builtins
+    }
+
+    /// PostgreSQL's own operators of a name; none if users have made others for the same types.
+    pub fn builtin_operators(&self, name: &str) -> &[BuiltinOperator] {
+        if self.own_operators.contains(name) { &[] } else { self.builtins.operators(name) }
     }
 
     /// The functions behind all user-defined operators of this name.

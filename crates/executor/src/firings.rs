@@ -90,8 +90,7 @@ impl Session {
 
     /// The firings since the last call: node by node, in their order on each. Of the copies of a row one speaks.
     pub async fn take_firings(&mut self) -> Result<Vec<Firing>> {
-        self.collect_notices();
-        self.firings.retain(|(_, frame)| !is_of_row(frame));
+        self.forget_rows_told();
         if self.firings.is_empty() {
             return Ok(Vec::new());
         }
@@ -125,6 +124,12 @@ impl Session {
         Ok(firings)
     }
 
+    /// Forgets what was told of rows by a statement that has failed.
+    pub(crate) fn forget_rows_told(&mut self) {
+        self.collect_notices();
+        self.firings.retain(|(_, frame)| !is_of_row(frame));
+    }
+
     /// What the first copy has told of rows, in the order in which they changed.
     pub(crate) async fn take_rows_told(&mut self, first: NodeId) -> Result<Vec<RowTold>> {
         self.collect_notices();
@@ -151,8 +156,7 @@ impl Session {
 
     /// Forgets the firings of a statement that has failed. An error if one that has not left any: its triggers would not run.
     pub fn no_firings(&mut self, failed: bool) -> Result<()> {
-        self.collect_notices();
-        self.firings.retain(|(_, frame)| !is_of_row(frame));
+        self.forget_rows_told();
         match std::mem::take(&mut self.firings).is_empty() || failed {
             true => Ok(()),
             false => Err(PgError::unsupported("a trigger that reads or writes tables, fired by this statement,")

@@ -12,13 +12,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use catalog::{
-    Builder, Builtins, Captured, Catalog, Code, Column, Distribution, FIRST_USER_OID, ForeignKey, Function, Generated, Group,
-    KeyColumn, MapId, Node, NodeId, Oid, Persistence, Relation, RelationKind, Rule, RuleEvent, RuleState, UniqueKey,
-    UserType,
+    Builder, Builtins, Captured, Catalog, Code, Column, Distribution, FIRST_USER_OID, ForeignKey, Function, Generated,
+    Group, KeyColumn, MapId, Node, NodeId, Oid, Persistence, Relation, RelationKind, Rule, RuleEvent, RuleState,
+    UniqueKey, UserType,
 };
 use pgerror::{PgError, Result, SqlState};
 use pgproto::Connection;
 use placement::BucketMap;
+use tokio::sync::OnceCell;
 use txn::decision::LAYOUT;
 
 /// A catalog and what goes with it.
@@ -85,8 +86,12 @@ const FOR_LOADING: &str = "SET LOCAL search_path = ''; SET LOCAL jit = off; SET 
 /// very load: a circle which nobody sees, for the connection is not that session's.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL lock_timeout = '30s'";
 
-/// Reads everything. `own_version`: the connection has a transaction open whose own changes are to be seen, under this version.
-pub(crate) async fn load(connection: &mut Connection, own_version: Option<u64>) -> Result<Catalog> {
+/// Reads everything but what is `known`. `own_version`: the connection has a transaction open whose own changes are to be seen, under this version.
+pub(crate) async fn load(
+    connection: &mut Connection,
+    own_version: Option<u64>,
+    known: &OnceCell<Arc<Builtins>>,
+) -> Result<Catalog> {
     let in_transaction = own_version.is_some();
     if in_transaction {
         connection.execute(&format!("SAVEPOINT loxo_load; {FOR_LOADING}")).await?;
@@ -98,7 +103,7 @@ pub(crate) async fn load(connection: &mut Connection, own_version: Option<u64>) 
         // change, which has locked tables that are looked at below.
         connection.execute(&format!("SELECT pg_catalog.pg_advisory_unlock_shared({COMMIT_LOCK})")).await?;
     }
-    let result = read_all(connection, own_version).await;
+    let result = read_all(connection, own_version, known).await;
     let end = if in_transaction { "ROLLBACK TO loxo_load; RELEASE loxo_load" } else { "ROLLBACK" };
     if result.is_err() {
         let ended = connection.execute(end).await;
@@ -126,7 +131,11 @@ fn other_layout() -> PgError {
         .hint("Use the loxo that made the cluster; to move on, dump with pg_dump through it and restore into a new cluster.")
 }
 
-async fn read_all(connection: &mut Connection, own_version: Option<u64>) -> Result<Catalog> {
+async fn read_all(
+    connection: &mut Connection,
+    own_version: Option<u64>,
+    known: &OnceCell<Arc<Builtins>>,
+) -> Result<Catalog> {
     let version = connection.query_rows(VERSION).await?;
     let row = version.first().ok_or_else(|| PgError::internal("loxo.catalog_version is empty"))?;
     if number::<i32>(row, 3)? != LAYOUT {
@@ -134,6 +143,7 @@ async fn read_all(connection: &mut Connection, own_version: Option<u64>) -> Resu
     }
     let mut builder = Builder::new(own_version.map_or_else(|| number(row, 0), Ok)?, number(row, 1)?);
     builder.defers_constraints(flag(row, 2)?);
+    builder.builtins(known.get_or_try_init(|| read_builtins(connection)).await?.clone());
     read_nodes(connection, &mut builder).await?;
     for row in connection.query_rows(SCHEMAS).await? {
         builder.schema(text(&row, 0)?);
@@ -167,14 +177,21 @@ async fn read_all(connection: &mut Connection, own_version: Option<u64>) -> Resu
     for row in connection.query_rows(SYSTEM_NAMES).await? {
         builder.system_name(text(&row, 0)?);
     }
-    if let Some(row) = connection.query_rows(BUILTINS).await?.first() {
-        let builtins = Builtins::from_lines(text(row, 0)?);
-        builder.builtins(builtins.ok_or_else(|| PgError::internal("a line about PostgreSQL's own objects is none"))?);
+    for row in connection.query_rows(OWN_OPERATORS).await? {
+        builder.own_operator(text(&row, 0)?);
     }
     for row in connection.query_rows(NONDETERMINISTIC_COLLATIONS).await? {
         builder.nondeterministic_collation(text(&row, 0)?);
     }
     read_relations(connection, builder).await
+}
+
+/// What never changes, so that it is read once.
+async fn read_builtins(connection: &mut Connection) -> Result<Arc<Builtins>> {
+    let rows = connection.query_rows(BUILTINS).await?;
+    let lines = rows.first().map(|row| text(row, 0)).transpose()?.unwrap_or_default();
+    let builtins = Builtins::from_lines(lines);
+    builtins.map(Arc::new).ok_or_else(|| PgError::internal("a line about PostgreSQL's own objects cannot be read"))
 }
 
 async fn read_nodes(connection: &mut Connection, builder: &mut Builder) -> Result<()> {
@@ -476,12 +493,13 @@ const BUILTINS: &str = "SELECT string_agg(line, E'\n') FROM (\
      UNION ALL SELECT concat_ws(E'\t', 'o', o.oprname, o.oprleft::oid, o.oprright::oid, o.oprresult::oid, \
        CASE p.provolatile WHEN 'i' THEN 't' ELSE 'f' END) \
      FROM pg_operator o JOIN pg_proc p ON p.oid = o.oprcode WHERE o.oid < 16384 \
-     UNION ALL SELECT concat_ws(E'\t', 'f', proname, CASE WHEN min(prorettype) = max(prorettype) THEN min(prorettype) ELSE 0 END) \
-     FROM pg_proc WHERE oid < 16384 AND pronamespace = 'pg_catalog'::regnamespace \
-     GROUP BY proname HAVING bool_and(provolatile = 'i' AND prokind = 'f' AND NOT proretset \
-       AND NOT 'internal'::regtype = ANY (proargtypes)) \
-     UNION ALL SELECT DISTINCT concat_ws(E'\t', 'u', oprname) FROM pg_operator \
-     WHERE oid >= 16384 AND oprleft < 16384 AND oprright < 16384) AS x";
+     UNION ALL SELECT concat_ws(E'\t', 'f', proname, prorettype::oid, proargtypes::text) \
+     FROM (SELECT *, bool_and(provolatile = 'i' AND prokind = 'f' AND NOT proretset \
+       AND NOT 'internal'::regtype = ANY (proargtypes)) OVER (PARTITION BY proname) AS is_alike \
+       FROM pg_proc WHERE oid < 16384 AND pronamespace = 'pg_catalog'::regnamespace) AS p WHERE is_alike) AS x";
+
+const OWN_OPERATORS: &str =
+    "SELECT DISTINCT oprname FROM pg_operator WHERE oid >= 16384 AND oprleft < 16384 AND oprright < 16384";
 
 const NONDETERMINISTIC_COLLATIONS: &str = "SELECT DISTINCT collname FROM pg_collation WHERE NOT collisdeterministic";
 

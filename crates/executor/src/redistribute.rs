@@ -80,7 +80,8 @@ impl Session {
             self.on_every_node(&format!("ALTER TABLE {table} {enable} TRIGGER {name}")).await?;
         }
         if !triggers.is_empty() {
-            self.on_every_node(&format!("SELECT loxo.tend_copy({}::pg_catalog.regclass)", quote_literal(&table))).await?;
+            self.on_every_node(&format!("SELECT loxo.tend_copy({}::pg_catalog.regclass)", quote_literal(&table)))
+                .await?;
         }
         self.schema_changed();
         Ok(())

@@ -92,8 +92,14 @@ impl Write<'_> {
             Write::Change(_) => locks.alone(),
             Write::Chain(chain) if changes_by_address(chain) => locks.writing(&chain.written).alone(),
             Write::Chain(chain) => locks.writing(&chain.written),
-            // Written on the first copy and then on the others: who comes between would wait in another order.
-            Write::FirstCopy(first) => locks.writing(&first.written).alone(),
+            Write::FirstCopy(first) => {
+                let locks = locks.writing(&first.written);
+                match &first.plan {
+                    Plan::Change(_) => locks.alone(),
+                    Plan::Chain(chain) if changes_by_address(chain) => locks.alone(),
+                    _ => locks,
+                }
+            }
             _ => locks,
         }
     }

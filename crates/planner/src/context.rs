@@ -86,7 +86,9 @@ impl Context<'_> {
     /// A table as the statement is to take it: see [`Context::on_first`].
     pub fn as_taken(&self, relation: &Arc<Relation>) -> Arc<Relation> {
         match &relation.distribution {
-            Distribution::Replicated { nodes } if self.on_first.is_some_and(|tables| tables.contains(&relation.oid)) => {
+            Distribution::Replicated { nodes }
+                if self.on_first.is_some_and(|tables| tables.contains(&relation.oid)) =>
+            {
                 let nodes = self.primary_first(nodes.clone()).into_iter().take(1).collect();
                 Arc::new(Relation { distribution: Distribution::Replicated { nodes }, ..relation.as_ref().clone() })
             }

@@ -77,6 +77,9 @@ impl Session {
 
     /// Has the first copy tell of the rows that change there, or stop that.
     pub(crate) async fn tell_rows(&mut self, first: NodeId, wanted: bool) -> Result<()> {
+        if wanted {
+            self.forget_rows_told();
+        }
         self.run_on(first, &format!("SELECT loxo.tell_rows({wanted})")).await.map(|_| ())
     }
 

@@ -179,7 +179,10 @@ mod tests {
     #[test]
     fn rows_are_taken_apart() {
         let some = |text: &str| Some(text.to_owned());
-        assert_eq!(values("(1,,\"\",\"a \"\"b\"\" \\\\ (c),d\",)", 5), [some("1"), None, some(""), some("a \"b\" \\ (c),d"), None]);
+        assert_eq!(
+            values("(1,,\"\",\"a \"\"b\"\" \\\\ (c),d\",)", 5),
+            [some("1"), None, some(""), some("a \"b\" \\ (c),d"), None]
+        );
         assert_eq!(values("(x)", 1), [some("x")]);
         assert_eq!(values("()", 1), [None]);
         assert!(values_of_row(b"(1,2)", 3).is_err());

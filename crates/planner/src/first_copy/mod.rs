@@ -145,7 +145,11 @@ fn does_the_same(ctx: &Context<'_>, statement: &Statement, tables: &[Arc<Relatio
             Some((NodeEnum::InsertStmt(insert), table)) => proof::conflict_does_the_same(ctx, insert, table),
             _ => !matches!(statement.node(), Some(NodeEnum::InsertStmt(insert)) if insert.on_conflict_clause.is_some()),
         },
-        Plan::Chain(chain) => chain.steps.iter().all(|step| !matches!(step.plan, Plan::Replicate(_))),
+        Plan::Chain(chain) => chain.steps.iter().all(|step| match &step.plan {
+            Plan::Replicate(_) => false,
+            Plan::InsertStaged(insert) => insert.tail.is_empty() || !is_replicated(&insert.stage.target),
+            _ => true,
+        }),
         _ => true,
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! Types are followed as far as that takes: a doubt about one ends in "no", which costs some round trips.
 
-use catalog::{BuiltinOperator, BuiltinType, Oid, Relation};
+use catalog::{BuiltinFunction, BuiltinOperator, BuiltinType, Oid, Relation};
 use pg_query::protobuf::{
     AConst, AExpr, AExprKind, FuncCall, InsertStmt, OnConflictClause, ParamRef, TypeCast, UpdateStmt, a_const,
 };
@@ -253,12 +253,10 @@ impl Proof<'_> {
             };
             left_fits && self.of_type(operator.right) == Some(right)
         };
-        let meant: Vec<&BuiltinOperator> =
-            self.ctx.catalog.builtins().operators(name).iter().filter(takes).collect();
+        let meant: Vec<&BuiltinOperator> = self.ctx.catalog.builtin_operators(name).iter().filter(takes).collect();
         let result = self.of_type(meant.first()?.result)?;
-        let is_alike = |operator: &&BuiltinOperator| {
-            operator.is_immutable && self.of_type(operator.result) == Some(result)
-        };
+        let is_alike =
+            |operator: &&BuiltinOperator| operator.is_immutable && self.of_type(operator.result) == Some(result);
         meant.iter().all(is_alike).then_some(result)
     }
 
@@ -302,11 +300,18 @@ impl Proof<'_> {
             && !call.agg_star
             && !call.agg_distinct
             && !call.func_variadic;
-        // An argument may be cast on its way, and casts between dates and times read the time zone.
-        let is_sure = |value: &Value| !matches!(value, Value::Of(of) if "DT".contains(of.category));
-        let arguments = self.values(&call.args).filter(|values| is_plain && values.iter().all(is_sure))?;
-        debug_assert_eq!(arguments.len(), call.args.len());
-        self.of_type(self.ctx.catalog.builtins().immutable_function(name)??)
+        let arguments = self.values(&call.args).filter(|_| is_plain)?;
+        // Of another type an argument might be cast on its way.
+        let fits = |(value, oid): (&Value, &Oid)| match self.of_type(*oid) {
+            Some(wanted) if matches!(value, Value::Untyped(_)) => self.becomes(*value, wanted).is_some(),
+            wanted => wanted == Some(*value),
+        };
+        let takes = |function: &&BuiltinFunction| {
+            function.arguments.len() == arguments.len() && arguments.iter().zip(&function.arguments).all(fits)
+        };
+        let mut results = self.ctx.catalog.builtins().immutable_functions(name).iter().filter(takes);
+        let result = self.of_type(results.next()?.result)?;
+        results.all(|other| self.of_type(other.result) == Some(result)).then_some(result)
     }
 }
 
