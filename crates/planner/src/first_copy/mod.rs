@@ -68,6 +68,10 @@ fn on_first(ctx: &Context<'_>, plan: Plan, copies: Copies, written: Vec<String>)
                 Plan::Replicate(Replicate { nodes, sql }) => {
                     Plan::Forward(Forward { nodes, sql, writes: true, is_blind: false })
                 }
+                Plan::Chain(mut chain) => {
+                    chain.copies = Some(copies.clone());
+                    Plan::Chain(chain)
+                }
                 other => other,
             };
             let is_alone = matches!(plan, Plan::Forward(_));
