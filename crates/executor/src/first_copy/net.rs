@@ -9,6 +9,9 @@ use pgerror::{PgError, Result};
 
 use crate::firings::RowTold;
 
+/// A row's text as it was and as it is.
+pub(super) type Texts = (Option<Bytes>, Option<Bytes>);
+
 /// A row's values as texts, generated columns' too.
 pub(super) type Values = Vec<Option<Bytes>>;
 
@@ -41,7 +44,7 @@ pub(super) struct Changed {
 }
 
 impl Changed {
-    pub(super) fn of(table: &Arc<Relation>, rows: Vec<(Option<Bytes>, Option<Bytes>)>) -> Result<Self> {
+    pub(super) fn of(table: &Arc<Relation>, rows: Vec<Texts>) -> Result<Self> {
         let count = table.columns.len();
         let values = |text: Option<Bytes>| text.map(|text| values_of_row(&text, count)).transpose();
         let is_stored = |at: &usize| !matches!(table.columns[*at].generated, Generated::Stored | Generated::Virtual);
@@ -75,7 +78,7 @@ impl Changed {
 }
 
 /// One entry for each row that is not as it was, by table.
-pub(super) fn net(told: Vec<RowTold>) -> Vec<(String, String, Vec<(Option<Bytes>, Option<Bytes>)>)> {
+pub(super) fn net(told: Vec<RowTold>) -> Vec<(String, String, Vec<Texts>)> {
     let mut tables: Vec<(String, String, Net)> = Vec::new();
     for row in told {
         let known = tables.iter().position(|(schema, table, _)| *schema == row.schema && *table == row.table);
@@ -85,14 +88,14 @@ pub(super) fn net(told: Vec<RowTold>) -> Vec<(String, String, Vec<(Option<Bytes>
         });
         tables[at].2.add(row.old, row.new);
     }
-    let is_change = |(old, new): &(Option<Bytes>, Option<Bytes>)| old != new;
+    let is_change = |(old, new): &Texts| old != new;
     let nets = tables.into_iter();
     nets.map(|(schema, table, net)| (schema, table, net.rows.into_iter().filter(is_change).collect())).collect()
 }
 
 #[derive(Default)]
 struct Net {
-    rows: Vec<(Option<Bytes>, Option<Bytes>)>,
+    rows: Vec<Texts>,
     /// Where the rows that look so now are among them. Of equal ones any will do.
     current: HashMap<Bytes, Vec<usize>>,
 }
