@@ -107,6 +107,18 @@ impl Builder {
         self
     }
 
+    /// See [`Catalog::builtins`].
+    pub fn builtins(&mut self, builtins: std::sync::Arc<crate::Builtins>) -> &mut Self {
+        self.catalog.builtins = builtins;
+        self
+    }
+
+    /// An operator of a user's that takes PostgreSQL's own types.
+    pub fn own_operator(&mut self, name: &str) -> &mut Self {
+        self.catalog.own_operators.insert(name.to_owned());
+        self
+    }
+
     /// Adds the name of a user's relation that a system catalog bears too.
     pub fn system_name(&mut self, name: &str) -> &mut Self {
         self.catalog.system_names.insert(name.to_owned());

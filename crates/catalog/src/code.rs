@@ -21,6 +21,8 @@ pub struct Code {
     pub policy_tables: Vec<Oid>,
     /// Among all these triggers there are some that the coordinator runs.
     pub captures: bool,
+    /// Among them there are some BEFORE … FOR EACH ROW that nodes fire: what they make of a row may be another on each node.
+    pub makes_rows: bool,
     /// What the planner found.
     pub verdict: OnceLock<Verdict>,
 }

@@ -14,10 +14,12 @@ use std::sync::{Arc, OnceLock};
 use placement::{BucketMap, KeyType};
 
 mod builder;
+mod builtins;
 mod code;
 mod distribution;
 mod rule;
 pub use builder::Builder;
+pub use builtins::{BuiltinFunction, BuiltinOperator, BuiltinType, Builtins};
 pub use code::{Captured, Code, Leavings, Verdict};
 pub use distribution::{Distribution, KeyColumn, MapId};
 pub use rule::{Rule, RuleEvent, RuleState};
@@ -257,6 +259,9 @@ pub struct Catalog {
     operators: HashMap<String, Vec<Oid>>,
     nondeterministic_collations: HashSet<String>,
     system_names: HashSet<String>,
+    builtins: Arc<Builtins>,
+    /// Names of operators that users have made for PostgreSQL's own types.
+    own_operators: HashSet<String>,
     server_version: u32,
     defers_constraints: bool,
     captures: bool,
@@ -377,6 +382,16 @@ impl Catalog {
     /// Is there a user-defined operator of this name in any schema?
     pub fn has_user_operator(&self, name: &str) -> bool {
         self.operators.contains_key(name)
+    }
+
+    /// What is PostgreSQL's own.
+    pub fn builtins(&self) -> &Builtins {
+        &self.builtins
+    }
+
+    /// PostgreSQL's own operators of a name; none if users have made others for the same types.
+    pub fn builtin_operators(&self, name: &str) -> &[BuiltinOperator] {
+        if self.own_operators.contains(name) { &[] } else { self.builtins.operators(name) }
     }
 
     /// The functions behind all user-defined operators of this name.

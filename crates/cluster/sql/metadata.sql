@@ -133,6 +133,8 @@ CREATE FUNCTION loxo.register_table(
         relation regclass, locator "char", key_columns name[], map_id int4, nodes int2[], by_default bool DEFAULT false) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
+DECLARE
+    followed bool := loxo.follows(relation);
 BEGIN
     IF NOT pg_has_role(session_user, (SELECT c.relowner FROM pg_class c WHERE c.oid = relation), 'MEMBER') THEN
         RAISE insufficient_privilege USING MESSAGE = format('must be owner of table %s', relation);
@@ -154,6 +156,7 @@ BEGIN
                      FROM unnest(register_table.key_columns) WITH ORDINALITY AS u (name, place)
                      JOIN pg_attribute a ON a.attrelid = relation AND a.attname = u.name), '{}'),
            register_table.map_id, register_table.nodes, coalesce(register_table.by_default, false);
+    PERFORM loxo.tend_copy(relation, followed);
 END
 $$;
 COMMENT ON FUNCTION loxo.register_table(regclass, "char", name[], int4, int2[], bool) IS
@@ -279,6 +282,90 @@ END
 $$;
 COMMENT ON FUNCTION loxo.capture() IS 'Tells the coordinator of a row for whose sake a trigger has to run.';
 
+-- A change of a replicated table that may come out differently on each copy is made on the first copy alone. There a trigger says
+-- which rows have become what, and the coordinator gives the other copies these rows as plain values. So the user's triggers fire
+-- on the first copy only: on the others they are to PostgreSQL triggers for replicas.
+
+CREATE FUNCTION loxo.follows(relation regclass) RETURNS bool
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+    SELECT coalesce((
+        SELECT own.node_id = ANY (k.nodes) AND own.node_id <> coalesce(
+                   (SELECT n.id FROM loxo.node AS n WHERE n.is_primary AND n.type = 'D' AND n.id = ANY (k.nodes)), k.nodes[1])
+        FROM loxo.class AS k, loxo.identity AS own
+        WHERE k.relid = relation AND k.locator = 'R'), false)
+$$;
+COMMENT ON FUNCTION loxo.follows(regclass) IS 'Is the table here a copy of a replicated one, but not the first?';
+
+CREATE FUNCTION loxo.tell_row() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    SET datestyle = 'ISO, YMD' SET intervalstyle = 'postgres' SET extra_float_digits = 1 SET bytea_output = 'hex'
+    AS $$
+BEGIN
+    RAISE INFO USING ERRCODE = 'LX002', MESSAGE = TG_NAME, COLUMN = TG_OP,
+        SCHEMA = TG_TABLE_SCHEMA, TABLE = TG_TABLE_NAME, DETAIL = format('%s', OLD), HINT = format('%s', NEW),
+        CONSTRAINT = (SELECT t.token FROM loxo.capture_token AS t);
+    RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION loxo.tell_row() IS 'Tells the coordinator what has become of a row of a replicated table.';
+
+CREATE FUNCTION loxo.tell_rows(wanted bool) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    IF wanted AND current_setting('session_replication_role') = 'replica' THEN
+        RAISE feature_not_supported USING
+            MESSAGE = 'this change of a replicated table, with session_replication_role = replica, is not supported',
+            HINT = 'SET session_replication_role TO origin.';
+    END IF;
+    PERFORM set_config('loxo.tell_rows', CASE WHEN wanted THEN 'on' ELSE '' END, true);
+END
+$$;
+COMMENT ON FUNCTION loxo.tell_rows(bool) IS 'Has loxo.tell_row() speak, up to the end of the transaction, or be silent.';
+
+-- Called wherever a table becomes replicated, ceases to be, or gets a trigger. A partition has its own trigger, not its parent's.
+CREATE FUNCTION loxo.tend_copy(relation regclass, followed bool DEFAULT false) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    is_copy bool := EXISTS (
+        SELECT FROM loxo.class AS k WHERE k.relid = relation AND k.locator = 'R' AND cardinality(k.nodes) > 1);
+    tells bool := EXISTS (
+        SELECT FROM pg_trigger AS t WHERE t.tgrelid = relation AND t.tgfoid = 'loxo.tell_row()'::regprocedure);
+    follows bool := loxo.follows(relation);
+    kind "char";
+    name name;
+    part regclass;
+BEGIN
+    SELECT c.relkind INTO kind FROM pg_class AS c
+    WHERE c.oid = relation AND pg_has_role(session_user, c.relowner, 'MEMBER');
+    IF kind IS NULL THEN
+        RAISE insufficient_privilege USING MESSAGE = format('must be owner of table %s', relation);
+    END IF;
+    IF kind = 'r' AND is_copy AND NOT tells THEN
+        EXECUTE format($sql$CREATE TRIGGER "loxo.tell_row" AFTER INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW
+            WHEN (pg_catalog.current_setting('loxo.tell_rows', true) OPERATOR(pg_catalog.=) 'on')
+            EXECUTE FUNCTION loxo.tell_row()$sql$, relation);
+    ELSIF tells AND NOT is_copy THEN
+        EXECUTE format('DROP TRIGGER "loxo.tell_row" ON %s', relation);
+    END IF;
+    FOR name IN
+        SELECT t.tgname FROM pg_trigger AS t
+        WHERE t.tgrelid = relation AND NOT t.tgisinternal
+          AND t.tgfoid NOT IN ('loxo.tell_row()'::regprocedure, 'loxo.capture()'::regprocedure)
+          AND CASE WHEN follows THEN t.tgenabled IN ('O', 'A') ELSE followed AND t.tgenabled = 'R' END
+    LOOP
+        EXECUTE format('ALTER TABLE %s ENABLE %s TRIGGER %I', relation, CASE WHEN follows THEN 'REPLICA' ELSE '' END, name);
+    END LOOP;
+    FOR part IN SELECT i.inhrelid FROM pg_inherits AS i WHERE i.inhparent = relation AND kind = 'p' LOOP
+        PERFORM loxo.tend_copy(part, followed);
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION loxo.tend_copy(regclass, bool) IS
+    'Has a table tell of its rows if it is replicated, and the triggers of users fire on its first copy only.';
+
 CREATE FUNCTION loxo.tie_capture(relation regclass, trigger name) RETURNS void
     LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
@@ -303,7 +390,7 @@ CREATE FUNCTION loxo.pg_trigger() RETURNS TABLE (
     FROM pg_catalog.pg_trigger AS t
     LEFT JOIN pg_catalog.pg_trigger AS c
         ON c.tgrelid = t.tgrelid AND c.tgname = 'loxo:' || t.tgname AND c.tgfoid = 'loxo.capture()'::pg_catalog.regprocedure
-    WHERE t.tgfoid <> 'loxo.capture()'::pg_catalog.regprocedure
+    WHERE t.tgfoid NOT IN ('loxo.capture()'::pg_catalog.regprocedure, 'loxo.tell_row()'::pg_catalog.regprocedure)
 $$;
 COMMENT ON FUNCTION loxo.pg_trigger() IS
     'The triggers as users made them. Coordinators read it wherever a query names pg_trigger.';
@@ -323,6 +410,7 @@ COMMENT ON FUNCTION loxo.pg_rewrite() IS
     'The rules as users made them. Coordinators read it wherever a query names pg_rewrite.';
 
 CREATE VIEW loxo.triggers AS
-    SELECT * FROM information_schema.triggers WHERE action_statement <> 'EXECUTE FUNCTION loxo.capture()';
+    SELECT * FROM information_schema.triggers
+    WHERE action_statement NOT IN ('EXECUTE FUNCTION loxo.capture()', 'EXECUTE FUNCTION loxo.tell_row()');
 COMMENT ON VIEW loxo.triggers IS 'The same for information_schema.triggers.';
 GRANT SELECT ON loxo.triggers TO PUBLIC;

@@ -512,7 +512,10 @@ pub(crate) fn output<'a>(capture: &'a mut Option<executor::Spool>, writer: &'a m
 
 /// Do the nodes get other texts than the user's?
 fn is_rewritten(plan: &Plan) -> bool {
-    matches!(plan, Plan::InsertSplit(_) | Plan::InsertStaged(_) | Plan::Change(_))
+    match plan {
+        Plan::FirstCopy(first) => is_rewritten(&first.plan),
+        _ => matches!(plan, Plan::InsertSplit(_) | Plan::InsertStaged(_) | Plan::Change(_)),
+    }
 }
 
 /// Was it this statement that was done, and not what a plan of another kind does? The client has not been told yet.

@@ -73,6 +73,9 @@ impl Session {
             if step.is_main {
                 completion = done;
             }
+            if let Some(copies) = &chain.copies {
+                self.pass_rows_on(copies).await?;
+            }
             self.statement_finished();
         }
         self.drop_copies(chain).await?;

@@ -154,9 +154,6 @@ impl Session {
             home.flush().await?;
             home.finish().await?;
         }
-        for fill in &change.copy_fills {
-            self.run_on(self.sink, fill).await?;
-        }
         Ok(change)
     }
 
@@ -207,20 +204,8 @@ impl Session {
         let mut total = 0;
         let mut nodes = all.change.target.distribution.nodes();
         nodes.retain(|_| has_part);
-        if let Some(first) = all.change.first_copy.filter(|_| has_part) {
-            nodes.retain(|node| *node != first);
-            total += self.apply_share(Share { source: Some(first), ..all }, call, output).await?;
-            self.statement_finished();
-        }
-        let silent = Change { returning: String::new(), ..all.change.clone() };
         for node in nodes {
-            let share = Share { source: Some(node), ..all };
-            let copy = Share { change: &silent, ..share };
-            match all.change.first_copy {
-                Some(_) if self.apply_share(copy, call, &mut Output::nowhere()).await? == total => {}
-                Some(_) => return Err(PgError::internal("the copies of a replicated table are not alike")),
-                None => total += self.apply_share(share, call, output).await?,
-            }
+            total += self.apply_share(Share { source: Some(node), ..all }, call, output).await?;
             // The next node is not to know less than this one has shown.
             self.statement_finished();
         }
@@ -242,12 +227,7 @@ impl Session {
                 break;
             }
             for (place, rows) in batch.per_node {
-                // A new row of a replicated table is on all nodes, and answers once.
-                let counts = share.source.is_some() || share.change.first_copy.is_none_or(|first| first == place);
-                match counts {
-                    true => total += self.apply_rows(share, place, &rows, call, output).await?,
-                    false => drop(self.apply_rows(share, place, &rows, call, &mut Output::nowhere()).await?),
-                }
+                total += self.apply_rows(share, place, &rows, call, output).await?;
             }
         }
         self.close_stage().await?;

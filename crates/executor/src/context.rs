@@ -56,6 +56,8 @@ pub struct Context {
     pub(crate) estimates: Estimates,
     pub(crate) cores: Arc<Cores>,
     capture_token: tokio::sync::OnceCell<Bytes>,
+    /// What is PostgreSQL's own.
+    pub(crate) builtins: Arc<tokio::sync::OnceCell<Arc<catalog::Builtins>>>,
 }
 
 /// Object ids of user-defined types on a datanode → on the home node.
@@ -98,6 +100,7 @@ impl Context {
             estimates: Estimates::default(),
             cores: Arc::default(),
             capture_token: Default::default(),
+            builtins: Arc::default(),
         }
     }
 
@@ -290,12 +293,12 @@ impl Context {
 
     async fn load(&self, epoch: Option<u64>) -> Result<Arc<Loaded>> {
         let mut link = self.service_link(self.primary).await?;
-        let mut result = load::load(&mut link.connection, None).await;
+        let mut result = load::load(&mut link.connection, None, &self.builtins).await;
         // Functions that print definitions look at the present, not at the snapshot: an object dropped meanwhile makes them fail.
         for _ in 0..LOAD_RETRIES {
             match &result {
                 Err(error) if is_worth_a_retry(error) && link.connection.is_idle() => {
-                    result = load::load(&mut link.connection, None).await;
+                    result = load::load(&mut link.connection, None, &self.builtins).await;
                 }
                 _ => break,
             }

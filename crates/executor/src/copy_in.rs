@@ -68,13 +68,24 @@ impl Session {
         server_version: u32,
     ) -> Result<u64> {
         self.reach_for_several().await?;
-        self.atomically(async |this| match &plan.stage {
-            Some(stage) => this.copy_staged(plan, stage, statement, options, source).await,
-            None if !this.can_split(options).await? => {
-                let stage = Stage::of(&plan.target);
-                this.copy_staged(plan, &stage, statement, options, source).await
+        self.atomically(async |this| {
+            if let Some(copies) = &plan.copies {
+                this.join_writers(copies.first, &plan.target.qualified_name()).await?;
+                this.tell_rows(copies.first, true).await?;
             }
-            None => this.copy_routed(plan, options, source, server_version).await,
+            let rows = match &plan.stage {
+                Some(stage) => this.copy_staged(plan, stage, statement, options, source).await?,
+                None if !this.can_split(options).await? => {
+                    let stage = Stage::of(&plan.target);
+                    this.copy_staged(plan, &stage, statement, options, source).await?
+                }
+                None => this.copy_routed(plan, options, source, server_version).await?,
+            };
+            if let Some(copies) = &plan.copies {
+                this.tell_rows(copies.first, false).await?;
+                this.pass_rows_on(copies).await?;
+            }
+            Ok(rows)
         })
         .await
     }

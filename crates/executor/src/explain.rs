@@ -60,7 +60,8 @@ impl Account {
 fn is_change(plan: &Plan) -> bool {
     match plan {
         Plan::Gather(gather) => gather.writes,
-        Plan::Replicate(_)
+        Plan::FirstCopy(_)
+        | Plan::Replicate(_)
         | Plan::InsertSplit(_)
         | Plan::InsertStaged(_)
         | Plan::Change(_)
@@ -452,6 +453,8 @@ fn fragments(plan: &Plan) -> Vec<(Vec<NodeId>, String)> {
     };
     match plan {
         Plan::Scatter(scatter) => vec![(scatter.nodes.clone(), scatter.sql.clone())],
+        Plan::FirstCopy(first) => fragments(&first.plan),
+        Plan::Forward(forward) => vec![(forward.nodes.clone(), forward.sql.clone())],
         Plan::Replicate(replicate) => vec![(replicate.nodes.clone(), replicate.sql.clone())],
         Plan::Gather(gather) => of_inputs(&gather.inputs),
         Plan::InsertStaged(insert) => of_inputs(&insert.inputs),

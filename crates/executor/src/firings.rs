@@ -16,6 +16,8 @@ use crate::session::Session;
 
 /// The messages' SQLSTATE, as it stands in them.
 const CODE: &[u8] = b"CLX001\0";
+/// Of messages about rows of replicated tables: see [`first_copy`](crate::first_copy).
+const ROW_CODE: &[u8] = b"CLX002\0";
 
 /// A row for whose sake a trigger is to run.
 #[derive(Clone, Debug)]
@@ -31,9 +33,29 @@ pub struct Firing {
     pub new: Option<Bytes>,
 }
 
-/// Is it one of these messages?
+/// What has become of a row of a replicated table.
+pub(crate) struct RowTold {
+    pub(crate) schema: String,
+    pub(crate) table: String,
+    /// The text of the row.
+    pub(crate) old: Option<Bytes>,
+    pub(crate) new: Option<Bytes>,
+}
+
+/// Is it one of these messages, or one about a row of a replicated table?
 pub(crate) fn is_firing(frame: &Frame) -> bool {
-    frame.tag == tag::NOTICE && frame.body.windows(CODE.len()).any(|part| part == CODE)
+    has_code(frame, CODE) || is_of_row(frame)
+}
+
+fn is_of_row(frame: &Frame) -> bool {
+    has_code(frame, ROW_CODE)
+}
+
+/// The fields before it are short.
+fn has_code(frame: &Frame, code: &[u8]) -> bool {
+    const BYTES_BEFORE_MAX: usize = 64;
+    let start = &frame.body[..frame.body.len().min(BYTES_BEFORE_MAX)];
+    frame.tag == tag::NOTICE && start.windows(code.len()).any(|part| part == code)
 }
 
 impl Session {
@@ -68,7 +90,7 @@ impl Session {
 
     /// The firings since the last call: node by node, in their order on each. Of the copies of a row one speaks.
     pub async fn take_firings(&mut self) -> Result<Vec<Firing>> {
-        self.collect_notices();
+        self.forget_rows_told();
         if self.firings.is_empty() {
             return Ok(Vec::new());
         }
@@ -102,9 +124,39 @@ impl Session {
         Ok(firings)
     }
 
+    /// Forgets what was told of rows by a statement that has failed.
+    pub(crate) fn forget_rows_told(&mut self) {
+        self.collect_notices();
+        self.firings.retain(|(_, frame)| !is_of_row(frame));
+    }
+
+    /// What the first copy has told of rows, in the order in which they changed.
+    pub(crate) async fn take_rows_told(&mut self, first: NodeId) -> Result<Vec<RowTold>> {
+        self.collect_notices();
+        let (told, others) = std::mem::take(&mut self.firings).into_iter().partition(|(_, frame)| is_of_row(frame));
+        self.firings = others;
+        let told: Vec<(NodeId, Frame)> = told;
+        if told.is_empty() {
+            return Ok(Vec::new());
+        }
+        let token = self.context.capture_token().await?;
+        let messages = told.into_iter().filter(|(node, _)| *node == first);
+        let messages = messages.map(|(_, frame)| PgError::decode_body(frame.body));
+        let row = |message: &PgError, code| message.get(code).filter(|row| !row.is_empty()).map(Bytes::copy_from_slice);
+        Ok(messages
+            .filter(|message| message.get(field::CONSTRAINT) == Some(token.as_ref()))
+            .map(|message| RowTold {
+                schema: message.text(field::SCHEMA).into_owned(),
+                table: message.text(field::TABLE).into_owned(),
+                old: row(&message, field::DETAIL),
+                new: row(&message, field::HINT),
+            })
+            .collect())
+    }
+
     /// Forgets the firings of a statement that has failed. An error if one that has not left any: its triggers would not run.
     pub fn no_firings(&mut self, failed: bool) -> Result<()> {
-        self.collect_notices();
+        self.forget_rows_told();
         match std::mem::take(&mut self.firings).is_empty() || failed {
             true => Ok(()),
             false => Err(PgError::unsupported("a trigger that reads or writes tables, fired by this statement,")

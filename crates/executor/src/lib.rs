@@ -64,6 +64,7 @@ mod estimates;
 mod exchange;
 mod explain;
 mod firings;
+mod first_copy;
 mod fixed_text;
 mod gather;
 mod held;

@@ -12,13 +12,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use catalog::{
-    Builder, Captured, Catalog, Code, Column, Distribution, FIRST_USER_OID, ForeignKey, Function, Generated, Group,
-    KeyColumn, MapId, Node, NodeId, Oid, Persistence, Relation, RelationKind, Rule, RuleEvent, RuleState, UniqueKey,
-    UserType,
+    Builder, Builtins, Captured, Catalog, Code, Column, Distribution, FIRST_USER_OID, ForeignKey, Function, Generated,
+    Group, KeyColumn, MapId, Node, NodeId, Oid, Persistence, Relation, RelationKind, Rule, RuleEvent, RuleState,
+    UniqueKey, UserType,
 };
 use pgerror::{PgError, Result, SqlState};
 use pgproto::Connection;
 use placement::BucketMap;
+use tokio::sync::OnceCell;
 use txn::decision::LAYOUT;
 
 /// A catalog and what goes with it.
@@ -85,8 +86,12 @@ const FOR_LOADING: &str = "SET LOCAL search_path = ''; SET LOCAL jit = off; SET 
 /// very load: a circle which nobody sees, for the connection is not that session's.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL lock_timeout = '30s'";
 
-/// Reads everything. `own_version`: the connection has a transaction open whose own changes are to be seen, under this version.
-pub(crate) async fn load(connection: &mut Connection, own_version: Option<u64>) -> Result<Catalog> {
+/// Reads everything but what is `known`. `own_version`: the connection has a transaction open whose own changes are to be seen, under this version.
+pub(crate) async fn load(
+    connection: &mut Connection,
+    own_version: Option<u64>,
+    known: &OnceCell<Arc<Builtins>>,
+) -> Result<Catalog> {
     let in_transaction = own_version.is_some();
     if in_transaction {
         connection.execute(&format!("SAVEPOINT loxo_load; {FOR_LOADING}")).await?;
@@ -98,7 +103,7 @@ pub(crate) async fn load(connection: &mut Connection, own_version: Option<u64>) 
         // change, which has locked tables that are looked at below.
         connection.execute(&format!("SELECT pg_catalog.pg_advisory_unlock_shared({COMMIT_LOCK})")).await?;
     }
-    let result = read_all(connection, own_version).await;
+    let result = read_all(connection, own_version, known).await;
     let end = if in_transaction { "ROLLBACK TO loxo_load; RELEASE loxo_load" } else { "ROLLBACK" };
     if result.is_err() {
         let ended = connection.execute(end).await;
@@ -126,7 +131,11 @@ fn other_layout() -> PgError {
         .hint("Use the loxo that made the cluster; to move on, dump with pg_dump through it and restore into a new cluster.")
 }
 
-async fn read_all(connection: &mut Connection, own_version: Option<u64>) -> Result<Catalog> {
+async fn read_all(
+    connection: &mut Connection,
+    own_version: Option<u64>,
+    known: &OnceCell<Arc<Builtins>>,
+) -> Result<Catalog> {
     let version = connection.query_rows(VERSION).await?;
     let row = version.first().ok_or_else(|| PgError::internal("loxo.catalog_version is empty"))?;
     if number::<i32>(row, 3)? != LAYOUT {
@@ -134,6 +143,7 @@ async fn read_all(connection: &mut Connection, own_version: Option<u64>) -> Resu
     }
     let mut builder = Builder::new(own_version.map_or_else(|| number(row, 0), Ok)?, number(row, 1)?);
     builder.defers_constraints(flag(row, 2)?);
+    builder.builtins(known.get_or_try_init(|| read_builtins(connection)).await?.clone());
     read_nodes(connection, &mut builder).await?;
     for row in connection.query_rows(SCHEMAS).await? {
         builder.schema(text(&row, 0)?);
@@ -178,10 +188,21 @@ async fn read_all(connection: &mut Connection, own_version: Option<u64>) -> Resu
     for row in connection.query_rows(SYSTEM_NAMES).await? {
         builder.system_name(text(&row, 0)?);
     }
+    for row in connection.query_rows(OWN_OPERATORS).await? {
+        builder.own_operator(text(&row, 0)?);
+    }
     for row in connection.query_rows(NONDETERMINISTIC_COLLATIONS).await? {
         builder.nondeterministic_collation(text(&row, 0)?);
     }
     read_relations(connection, builder).await
+}
+
+/// What never changes, so that it is read once.
+async fn read_builtins(connection: &mut Connection) -> Result<Arc<Builtins>> {
+    let rows = connection.query_rows(BUILTINS).await?;
+    let lines = rows.first().map(|row| text(row, 0)).transpose()?.unwrap_or_default();
+    let builtins = Builtins::from_lines(lines);
+    builtins.map(Arc::new).ok_or_else(|| PgError::internal("a line about PostgreSQL's own objects cannot be read"))
 }
 
 async fn read_nodes(connection: &mut Connection, builder: &mut Builder) -> Result<()> {
@@ -375,6 +396,10 @@ fn called(rows: &[Row]) -> Result<Arc<Code>> {
                 code.captures = true;
                 continue;
             }
+            'm' => {
+                code.makes_rows = true;
+                continue;
+            }
             't' => &mut code.triggers,
             'p' => &mut code.policies,
             'r' => &mut code.policy_tables,
@@ -492,6 +517,22 @@ const OPERATORS: &str = "SELECT o.oprname, p.oid FROM pg_operator o JOIN pg_proc
 const SYSTEM_NAMES: &str = "SELECT c.relname FROM pg_class c JOIN pg_class s ON s.relname = c.relname \
      WHERE c.oid >= 16384 AND s.relnamespace = 'pg_catalog'::regnamespace AND c.relnamespace <> s.relnamespace";
 
+/// See [`Builtins::from_lines`]. What is not IMMUTABLE in one variant is left out, and aggregates are.
+const BUILTINS: &str = "SELECT string_agg(line, E'\n') FROM (\
+     SELECT concat_ws(E'\t', 't', t.typname, t.oid, t.typcategory, CASE p.provolatile WHEN 'i' THEN 't' ELSE 'f' END) AS line \
+     FROM pg_type t JOIN pg_proc p ON p.oid = t.typinput WHERE t.oid < 16384 AND t.typnamespace = 'pg_catalog'::regnamespace \
+       AND t.typtype = 'b' \
+     UNION ALL SELECT concat_ws(E'\t', 'o', o.oprname, o.oprleft::oid, o.oprright::oid, o.oprresult::oid, \
+       CASE p.provolatile WHEN 'i' THEN 't' ELSE 'f' END) \
+     FROM pg_operator o JOIN pg_proc p ON p.oid = o.oprcode WHERE o.oid < 16384 \
+     UNION ALL SELECT concat_ws(E'\t', 'f', proname, prorettype::oid, proargtypes::text) \
+     FROM (SELECT *, bool_and(provolatile = 'i' AND prokind = 'f' AND NOT proretset \
+       AND NOT 'internal'::regtype = ANY (proargtypes)) OVER (PARTITION BY proname) AS is_alike \
+       FROM pg_proc WHERE oid < 16384 AND pronamespace = 'pg_catalog'::regnamespace) AS p WHERE is_alike) AS x";
+
+const OWN_OPERATORS: &str =
+    "SELECT DISTINCT oprname FROM pg_operator WHERE oid >= 16384 AND oprleft < 16384 AND oprright < 16384";
+
 const NONDETERMINISTIC_COLLATIONS: &str = "SELECT DISTINCT collname FROM pg_collation WHERE NOT collisdeterministic";
 
 /// Relations of users: not ours, not PostgreSQL's own, not other sessions' temp tables.
@@ -501,7 +542,8 @@ const RELATIONS: &str = "SELECT c.oid, n.nspname, c.relname, c.relkind, c.relper
      (SELECT array_agg(i.inhparent ORDER BY i.inhseqno) FROM pg_inherits i WHERE i.inhrelid = c.oid), \
      c.relispartition, \
      c.relhassubclass AND EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid), \
-     EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal), \
+     EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal \
+       AND t.tgfoid <> 'loxo.tell_row()'::regprocedure), \
      c.reltuples * CASE WHEN k.locator IN ('H', 'M', 'N') THEN (SELECT count(*) FROM loxo.node WHERE type = 'D') ELSE 1 END, \
      k.locator, k.key_columns, k.map_id, k.nodes, \
      coalesce(c.reloptions && ARRAY['check_option=local', 'check_option=cascaded'], false), coalesce(k.by_default, false), \
@@ -553,7 +595,7 @@ const RULES: &str = "SELECT r.ev_class, r.rulename, r.ev_type, r.ev_enabled, pg_
      ORDER BY r.ev_class, r.rulename";
 
 /// User functions that a node calls by itself for the rows of a table: of `t`riggers, in `p`olicies, in other `e`xpressions;
-/// what policies `r`ead; and that there are `c`aptured triggers.
+/// what policies `r`ead; that there are `c`aptured triggers, and others that may `m`ake other rows of those that come.
 /// A change of a table goes on to its children and along cascading foreign keys.
 const CODE: &str = "WITH RECURSIVE used(classid, objid, function) AS (\
        SELECT classid, objid, refobjid FROM pg_depend WHERE refclassid = 'pg_proc'::regclass AND refobjid >= 16384 \
@@ -566,9 +608,12 @@ const CODE: &str = "WITH RECURSIVE used(classid, objid, function) AS (\
        UNION SELECT t.oid, o.function FROM of_type o JOIN pg_type t ON o.type IN (t.typbasetype, t.typelem)), \
      own(relid, kind, function) AS (\
        SELECT tgrelid, CASE tgfoid WHEN 'loxo.capture()'::regprocedure THEN 'c' ELSE 't' END, tgfoid FROM pg_trigger \
-       WHERE NOT tgisinternal AND tgenabled <> 'D' AND tgfoid >= 16384 \
+       WHERE NOT tgisinternal AND tgenabled <> 'D' AND tgfoid >= 16384 AND tgfoid <> 'loxo.tell_row()'::regprocedure \
+       UNION SELECT tgrelid, 'm', 0 FROM pg_trigger \
+       WHERE NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 3 = 3 AND tgfoid <> 'loxo.capture()'::regprocedure \
        UNION SELECT t.tgrelid, 't', u.function FROM used u JOIN pg_trigger t ON t.oid = u.objid \
-       WHERE u.classid = 'pg_trigger'::regclass AND u.function <> 'loxo.capture()'::regprocedure \
+       WHERE u.classid = 'pg_trigger'::regclass \
+       AND u.function NOT IN ('loxo.capture()'::regprocedure, 'loxo.tell_row()'::regprocedure) \
        AND NOT t.tgisinternal AND t.tgenabled <> 'D' \
        UNION SELECT c.conrelid, 'e', u.function FROM used u JOIN pg_constraint c ON c.oid = u.objid \
        WHERE u.classid = 'pg_constraint'::regclass AND c.conrelid <> 0 \

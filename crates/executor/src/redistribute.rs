@@ -79,6 +79,10 @@ impl Session {
         for (name, enable) in &triggers {
             self.on_every_node(&format!("ALTER TABLE {table} {enable} TRIGGER {name}")).await?;
         }
+        if !triggers.is_empty() {
+            self.on_every_node(&format!("SELECT loxo.tend_copy({}::pg_catalog.regclass)", quote_literal(&table)))
+                .await?;
+        }
         self.schema_changed();
         Ok(())
     }
@@ -152,7 +156,8 @@ impl Session {
     async fn triggers_of(&mut self, table: &str) -> Result<Vec<(String, &'static str)>> {
         let sql = format!(
             "SELECT pg_catalog.quote_ident(tgname), tgenabled FROM pg_catalog.pg_trigger \
-             WHERE tgrelid = {}::pg_catalog.regclass AND NOT tgisinternal AND tgenabled <> 'D' ORDER BY tgname",
+             WHERE tgrelid = {}::pg_catalog.regclass AND NOT tgisinternal AND tgenabled <> 'D' \
+             AND tgfoid <> 'loxo.tell_row()'::pg_catalog.regprocedure ORDER BY tgname",
             quote_literal(table)
         );
         let text = |value: Option<bytes::Bytes>| String::from_utf8_lossy(&value.unwrap_or_default()).into_owned();

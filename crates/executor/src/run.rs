@@ -78,6 +78,7 @@ impl Session {
                 }
             }
             Plan::InsertSplit(insert) => self.insert_split(insert, call, output).await,
+            Plan::FirstCopy(plan) => self.write_first_copy(plan, call, output).await,
             Plan::Replicate(replicate) => self.write_copies(&replicate.nodes, &replicate.sql, call, output).await,
             Plan::Gather(gather) => self.gather(gather, call, output).await,
             Plan::InsertStaged(insert) => self.write_staged(insert, call, output).await,
@@ -475,7 +476,8 @@ fn writes(plan: &Plan) -> bool {
         Plan::Gather(gather) => gather.writes,
         Plan::Explain(explain) => explain.analyze && writes(&explain.inner),
         Plan::DeclareCursor(inner) => writes(inner),
-        Plan::Replicate(_)
+        Plan::FirstCopy(_)
+        | Plan::Replicate(_)
         | Plan::InsertSplit(_)
         | Plan::InsertStaged(_)
         | Plan::Change(_)

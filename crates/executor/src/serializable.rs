@@ -159,7 +159,8 @@ fn needs_several(plan: &Plan) -> bool {
         Plan::InsertSplit(insert) => insert.parts.len() > 1,
         Plan::Explain(explain) => needs_several(&explain.inner),
         Plan::DeclareCursor(inner) => needs_several(inner),
-        Plan::Gather(_)
+        Plan::FirstCopy(_)
+        | Plan::Gather(_)
         | Plan::Dag(_)
         | Plan::InsertStaged(_)
         | Plan::Change(_)

@@ -273,7 +273,8 @@ impl Session {
         let held = self.link(home)?;
         held.flush().await?;
         held.skip_preamble().await?;
-        let catalog = load::load(&mut held.link.connection, Some(version)).await?;
+        let builtins = self.context.builtins.clone();
+        let catalog = load::load(&mut self.link(home)?.link.connection, Some(version), &builtins).await?;
         let loaded = Arc::new(Loaded { catalog: Arc::new(catalog), epoch });
         if let Some(block) = &mut self.block {
             block.catalog = Some(loaded.clone());

@@ -16,7 +16,7 @@
 
 use catalog::NodeId;
 use pgerror::{Result, SqlState};
-use planner::{Chain, Change, DdlPlan, Gather, InsertStaged, Plan, Route, Scatter, Tables};
+use planner::{Chain, Change, DdlPlan, FirstCopy, Gather, InsertStaged, Plan, Route, Scatter, Tables};
 
 use crate::basis::is_outdated;
 use crate::call::{Call, Gating};
@@ -47,6 +47,8 @@ pub(crate) enum Write<'a> {
     Chain(&'a Chain),
     /// A new table with rows.
     Table(&'a DdlPlan),
+    /// What the first copy of a table makes of it.
+    FirstCopy(&'a FirstCopy),
 }
 
 impl Write<'_> {
@@ -57,6 +59,10 @@ impl Write<'_> {
             Write::Staged(insert) => exchanged(&insert.inputs),
             Write::Gathered(gather) => exchanged(&gather.inputs),
             Write::Table(ddl) => ddl.follow_up.is_some(),
+            Write::FirstCopy(first) => match &first.plan {
+                Plan::InsertStaged(insert) => exchanged(&insert.inputs),
+                _ => false,
+            },
             Write::InOrder(_) | Write::Copies(..) | Write::Change(_) | Write::Chain(_) => false,
         }
     }
@@ -72,6 +78,13 @@ impl Write<'_> {
             Write::Change(change) => inputs(&change.inputs),
             Write::Chain(chain) => vec![chain.original.clone()],
             Write::Table(_) => Vec::new(),
+            Write::FirstCopy(first) => match &first.plan {
+                Plan::Forward(forward) => vec![forward.sql.clone()],
+                Plan::InsertStaged(insert) => inputs(&insert.inputs),
+                Plan::Change(change) => inputs(&change.inputs),
+                Plan::Chain(chain) => vec![chain.original.clone()],
+                _ => Vec::new(),
+            },
         };
         let locks = Locks::of(written, texts.iter().map(String::as_str));
         match self {
@@ -79,6 +92,14 @@ impl Write<'_> {
             Write::Change(_) => locks.alone(),
             Write::Chain(chain) if changes_by_address(chain) => locks.writing(&chain.written).alone(),
             Write::Chain(chain) => locks.writing(&chain.written),
+            Write::FirstCopy(first) => {
+                let locks = locks.writing(&first.written);
+                match &first.plan {
+                    Plan::Change(_) => locks.alone(),
+                    Plan::Chain(chain) if changes_by_address(chain) => locks.alone(),
+                    _ => locks,
+                }
+            }
             _ => locks,
         }
     }
@@ -182,7 +203,7 @@ impl Session {
 
     /// Comes to the first copy before the others, where rows then go at the same time: who keeps writers off takes the copies one
     /// after the other.
-    async fn join_writers(&mut self, first: NodeId, target: &str) -> Result<()> {
+    pub(crate) async fn join_writers(&mut self, first: NodeId, target: &str) -> Result<()> {
         let target = catalog::quote_literal(target);
         self.run_on(first, &format!("SELECT loxo.join_writers({target}::pg_catalog.regclass)")).await?;
         self.statement_finished();
@@ -215,7 +236,7 @@ impl Session {
 
     /// Keeps other writers off the table, and off those that the statement reads, for the rest of the transaction: each of
     /// them has to come to the first copy.
-    async fn lock_copies(&mut self, first: NodeId, target: &str, sources: &[String]) -> Result<()> {
+    pub(crate) async fn lock_copies(&mut self, first: NodeId, target: &str, sources: &[String]) -> Result<()> {
         let keep_off = |table: &str, from_writing_too: bool| {
             let table = catalog::quote_literal(table);
             format!("SELECT loxo.keep_writers_off({table}::pg_catalog.regclass, {from_writing_too})")
@@ -303,6 +324,7 @@ impl Session {
             Write::Change(change) => self.change_in_block(change, call, output).await,
             Write::Chain(chain) => self.chain_in_block(chain, call, output).await,
             Write::Table(ddl) => Box::pin(self.ddl_in_block(ddl)).await,
+            Write::FirstCopy(first) => self.first_copy_in_block(first, call, output).await,
         }
     }
 

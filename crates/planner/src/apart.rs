@@ -19,7 +19,8 @@ use crate::tree::{Ref, Walk};
 
 /// See the module's page; false in doubt.
 pub fn runs_apart(plan: &Plan, catalog: &Catalog, session: &SessionFacts<'_>) -> bool {
-    let ctx = Context { catalog, session, analysis: None, exchanged: &[], copies: None, gives_way: None };
+    let ctx =
+        Context { catalog, session, analysis: None, exchanged: &[], copies: None, on_first: None, gives_way: None };
     let mut apart = Apart { ctx, made: HashSet::from([stage::TABLE.to_owned()]) };
     apart.plan(plan).unwrap_or(false)
 }
@@ -57,7 +58,7 @@ impl Apart<'_> {
 
     fn change(&mut self, change: &Change) -> Result<bool> {
         self.add(&change.inputs);
-        for text in change.fills.iter().map(|fill| &fill.text).chain(&change.copy_fills) {
+        for text in change.fills.iter().map(|fill| &fill.text) {
             if !self.text(text)? || !self.defaults(&change.target, text)? {
                 return Ok(false);
             }
@@ -117,7 +118,7 @@ impl Apart<'_> {
             }
             Ok(true)
         })?;
-        let given: Vec<&str> = insert.cols.iter().filter_map(crate::dml::target_name).collect();
+        let given: Vec<&str> = insert.cols.iter().filter_map(crate::dml::target_column).collect();
         for column in &relation.columns {
             if !marked && given.contains(&column.name.as_str()) {
                 continue;

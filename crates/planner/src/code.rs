@@ -71,9 +71,17 @@ fn judge(catalog: &Catalog, relation: &Relation, code: &Code) -> Verdict {
         estimates: None,
         few_rows: 0.0,
     };
-    let ctx = Context { catalog, session: &session, analysis: None, exchanged: &[], copies: None, gives_way: None };
+    let ctx = Context {
+        catalog,
+        session: &session,
+        analysis: None,
+        exchanged: &[],
+        copies: None,
+        on_first: None,
+        gives_way: None,
+    };
     let judge = Judge { ctx: &ctx, table: &relation.name };
-    let fault = |facts: &Facts| trigger_fault(facts, relation).or_else(|| copies_differ(facts, relation));
+    let fault = |facts: &Facts| trigger_fault(catalog, facts, relation);
     let of_trigger = || judge.first(&code.triggers, "a trigger", TRIGGER_HINT, fault);
     let of_key = || judge.key(&code.triggers, relation);
     let of_expression =
@@ -134,19 +142,18 @@ impl Judge<'_> {
     }
 }
 
-/// Why a node that holds a row of this table cannot run a trigger's function for it. Rows of partitioned tables are changed
-/// once, so the function may read what every node has; copies of a row might see that at different moments.
-pub(crate) fn trigger_fault(facts: &Facts, table: &Relation) -> Option<String> {
-    if table.distribution.is_partitioned() && facts.refused.is_none() && facts.home.is_none() && !facts.locking {
+/// Why a node that holds a row of this table cannot run a trigger's function for it. It does so once for a row, so the function
+/// may read what every node has. Of a replicated table the first copy does it, which is on the primary datanode if any is:
+/// there the function may use what only that node has.
+pub(crate) fn trigger_fault(catalog: &Catalog, facts: &Facts, table: &Relation) -> Option<String> {
+    let is_on_primary = || match &table.distribution {
+        Distribution::Replicated { nodes } => nodes.contains(&catalog.primary()),
+        _ => false,
+    };
+    if facts.refused.is_none() && !facts.locking && (facts.home.is_none() || is_on_primary()) {
         return facts.reads_part.clone();
     }
     judge_policy(facts)
-}
-
-/// Why the copies of a replicated table would not stay alike: each computes for itself.
-pub(crate) fn copies_differ(facts: &Facts, table: &Relation) -> Option<String> {
-    let what = facts.volatile.as_ref().or(facts.clock.as_ref()).filter(|_| !table.distribution.is_partitioned())?;
-    Some(format!("It calls {what}, and the copies of the table would differ"))
 }
 
 /// Does a change of this table, or what it leads to, make the coordinator run a trigger?

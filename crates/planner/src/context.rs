@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use catalog::{Catalog, Distribution, Function, NodeId, Relation};
+use catalog::{Catalog, Distribution, Function, NodeId, Oid, Relation};
 use pg_query::Node;
 use pg_query::protobuf::{FuncCall, RangeVar};
 use pgerror::{PgError, Result, SqlState};
@@ -30,6 +30,9 @@ pub(crate) struct Context<'a> {
     /// The statement is a part of one that changes tables: all that it reads is copied first, also what the home node has,
     /// into tables whose names begin so.
     pub copies: Option<&'a str>,
+    /// Replicated tables that are changed on their first copy alone: all of their rows are taken to be there. None: it is to be
+    /// found out whether there are any ([`first_copy`](crate::first_copy)).
+    pub on_first: Option<&'a [Oid]>,
     /// Where it is noted which tables are to lose their key before the statement is planned again; `None`: none may.
     pub gives_way: Option<&'a GiveWay>,
 }
@@ -133,7 +136,21 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// A table as the statement is to take it: see [`Context::on_first`].
+    pub fn as_taken(&self, relation: &Arc<Relation>) -> Arc<Relation> {
+        match &relation.distribution {
+            Distribution::Replicated { nodes }
+                if self.on_first.is_some_and(|tables| tables.contains(&relation.oid)) =>
+            {
+                let nodes = self.primary_first(nodes.clone()).into_iter().take(1).collect();
+                Arc::new(Relation { distribution: Distribution::Replicated { nodes }, ..relation.as_ref().clone() })
+            }
+            _ => relation.clone(),
+        }
+    }
+
     fn named(&self, relation: &Arc<Relation>) -> Result<Named> {
+        let relation = &self.as_taken(relation);
         Ok(match &relation.distribution {
             Distribution::Hash { .. }
             | Distribution::Modulo { .. }

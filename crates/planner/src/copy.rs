@@ -57,6 +57,7 @@ fn from(ctx: &Context<'_>, copy: &CopyStatement, schema: Option<&str>, name: &st
         stage,
         node: ctx.home(),
         where_sql: copy.where_sql.clone(),
+        copies: None,
     };
     Ok(Plan::CopyFrom(Box::new(plan)))
 }

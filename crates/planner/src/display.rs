@@ -22,6 +22,10 @@ fn write_at(f: &mut Formatter<'_>, plan: &Plan, depth: usize) -> Result {
         Plan::Forward(p) => writeln!(f, "{pad}Forward{} to {}\n{pad}  {}", writes(p.writes), one_of(&p.nodes), p.sql),
         Plan::Scatter(p) => writeln!(f, "{pad}Scatter{} to {}\n{pad}  {}", writes(p.writes), list(&p.nodes), p.sql),
         Plan::Replicate(p) => writeln!(f, "{pad}Replicate to {}\n{pad}  {}", list(&p.nodes), p.sql),
+        Plan::FirstCopy(p) => {
+            writeln!(f, "{pad}FirstCopy, rows to {}", list(&p.copies.others))?;
+            write_at(f, &p.plan, depth + 1)
+        }
         Plan::Gather(p) => write_gather(f, p, &pad),
         Plan::Dag(p) => write_dag(f, p, depth),
         Plan::InsertSplit(p) => {
@@ -37,6 +41,9 @@ fn write_at(f: &mut Formatter<'_>, plan: &Plan, depth: usize) -> Result {
             writeln!(f, "{pad}  route: {}", route(&p.route))?;
             if let Some(text) = &p.where_sql {
                 writeln!(f, "{pad}  where: {text}")?;
+            }
+            if let Some(copies) = &p.copies {
+                writeln!(f, "{pad}  rows to {}", list(&copies.others))?;
             }
             p.stage.as_ref().map_or(Ok(()), |stage| write_stage(f, stage, &pad))
         }
@@ -205,7 +212,6 @@ fn write_change(f: &mut Formatter<'_>, plan: &Change, pad: &str) -> Result {
     for (fill, action) in plan.fills.iter().zip(&plan.actions) {
         writeln!(f, "{pad}  {action:?}: {}", fill.text)?;
     }
-    plan.copy_fills.iter().try_for_each(|fill| writeln!(f, "{pad}  copies: {fill}"))?;
     writeln!(f, "{pad}  route: {}", route(&plan.route))?;
     plan.rooted.iter().try_for_each(|why| writeln!(f, "{pad}  no row may move: {why}"))?;
     if !plan.returning.is_empty() {

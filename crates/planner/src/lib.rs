@@ -36,6 +36,7 @@ mod copy;
 mod ddl;
 mod display;
 mod dml;
+mod first_copy;
 mod functions;
 mod inline;
 mod leavings;
@@ -90,7 +91,7 @@ pub fn plan(statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>
     let may_give_way = statement.kind == StatementKind::Update;
     let analysis = statement.analysis.as_ref();
     let gives = may_give_way.then_some(&gives_way);
-    let ctx = Context { catalog, session, analysis, exchanged: &[], copies: None, gives_way: gives };
+    let ctx = Context { catalog, session, analysis, exchanged: &[], copies: None, on_first: None, gives_way: gives };
     let plan = plan_as_it_stands(&ctx, statement);
     match gives_way.take() {
         Some(moves) => Ok(Plan::GiveWay(moves)),
@@ -124,7 +125,7 @@ fn plan_as_it_stands(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     }
     match routine::plan(ctx, statement)? {
         Some(routine) => Ok(Plan::Routine(Box::new(routine))),
-        None => plan_inlined(ctx, statement).and_then(|plan| triggers::with_triggers(ctx, statement, plan)),
+        None => first_copy::plan(ctx, statement).and_then(|plan| triggers::with_triggers(ctx, statement, plan)),
     }
 }
 
@@ -143,7 +144,7 @@ fn plan_in(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     let inlined = inline::inline(ctx, statement)?;
     let statement = inlined.as_ref().unwrap_or(statement);
     let expanded = views::without_temporary(ctx, statement)?;
-    plan_inlined(ctx, expanded.as_ref().unwrap_or(statement))
+    first_copy::plan(ctx, expanded.as_ref().unwrap_or(statement))
 }
 
 fn plan_inlined(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {

@@ -36,6 +36,8 @@ pub enum Plan {
     Scatter(Scatter),
     /// A write to a replicated table: the same text on every copy, rows and count from the first.
     Replicate(Replicate),
+    /// A change of replicated tables that one copy makes; the others get the rows that came of it.
+    FirstCopy(Box<FirstCopy>),
     /// Rows are gathered into temp tables on the home node, where the rest of the statement runs.
     Gather(Gather),
     /// Rows of several nodes are found, and then locked.
@@ -62,7 +64,7 @@ pub enum Plan {
     DeclareCursor(Box<Plan>),
     /// Something that runs on all datanodes and may change the catalog: DDL, TRUNCATE, VACUUM, GRANT, …
     Ddl(Box<DdlPlan>),
-    /// No plan of the statement: these tables must lose their key first, then it is planned anew. Only [`plan`](crate::plan) gives
+    /// No plan of the statement: these tables must lose their key first, then it is planned anew. Only [`plan`](crate::plan()) gives
     /// it, never as a part of another.
     GiveWay(Vec<Redistribute>),
     /// `ALTER TABLE t DISTRIBUTE BY … | TO NODE … | ADD NODE … | DELETE NODE …`, of a table and all below it.
@@ -124,6 +126,31 @@ pub struct Replicate {
     pub nodes: Vec<NodeId>,
     /// The text for every node.
     pub sql: String,
+}
+
+/// See [`Plan::FirstCopy`].
+#[derive(Clone, Debug)]
+pub struct FirstCopy {
+    /// The change, in which the tables are on `copies.first` alone.
+    pub plan: Plan,
+    /// Where the rows go then.
+    pub copies: Copies,
+    /// All nodes that may take part.
+    pub nodes: Vec<NodeId>,
+    /// The tables, qualified.
+    pub written: Vec<String>,
+}
+
+/// Where the copies of tables are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Copies {
+    /// The copy that is changed first.
+    pub first: NodeId,
+    /// The others.
+    pub others: Vec<NodeId>,
+    /// The tables that the statement changes, partitions and children too, as schema and name. Others are changed by what
+    /// foreign keys do on every copy.
+    pub tables: Vec<(String, String)>,
 }
 
 /// See [`Plan::Gather`]. The executor makes every input's temp table, then runs `final_sql` on `node`.
@@ -377,10 +404,6 @@ pub struct Change {
     pub create_sql: String,
     /// `INSERT INTO loxo_stage …`, one for each action.
     pub fills: Vec<FinalSql>,
-    /// Of a replicated table, run after the fills: the rows as they lie on the other copies.
-    pub copy_fills: Vec<String>,
-    /// The copy that the rows are read from, and whose answer counts.
-    pub first_copy: Option<NodeId>,
     /// By their number.
     pub actions: Vec<ChangeAction>,
     /// The columns of the stage after the first four.
@@ -537,6 +560,8 @@ pub struct CopyFrom {
     pub node: NodeId,
     /// The text after WHERE. Each node may apply it itself.
     pub where_sql: Option<String>,
+    /// Only the first copy of a replicated table gets the lines; the others get the rows that came of them.
+    pub copies: Option<Copies>,
 }
 
 /// See [`Plan::CopyHome`]. The input goes there as it is.
@@ -586,9 +611,10 @@ impl Plan {
     pub fn change(&self) -> &Plan {
         match self {
             Plan::Routine(routine) => match routine.as_ref() {
-                Routine::Change(change) => &change.plan,
+                Routine::Change(change) => change.plan.change(),
                 _ => self,
             },
+            Plan::FirstCopy(first) => &first.plan,
             _ => self,
         }
     }

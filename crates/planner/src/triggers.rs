@@ -56,7 +56,7 @@ pub(crate) fn with_triggers(ctx: &Context<'_>, statement: &Statement, plan: Plan
 }
 
 /// The tables that a statement changes, with the nodes of the tree that say so.
-fn changed(statement: &Statement) -> Result<Vec<(&RangeVar, Vec<Event>)>> {
+pub(crate) fn changed(statement: &Statement) -> Result<Vec<(&RangeVar, Vec<Event>)>> {
     use StatementKind::{Delete, Insert, Merge, Select, Update};
     let mut found = Vec::new();
     match (&statement.kind, statement.node()) {
@@ -85,7 +85,7 @@ fn captures(ctx: &Context<'_>, statement: &Statement) -> Result<bool> {
 }
 
 /// What is done to a table, and of an UPDATE to which columns.
-struct Event {
+pub(crate) struct Event {
     operation: &'static str,
     columns: Vec<String>,
 }

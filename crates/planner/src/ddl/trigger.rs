@@ -15,6 +15,7 @@ use pgerror::{PgError, Result};
 use super::{as_it_stands, boxed, everywhere, give_way, is_temporary, temporary};
 use crate::code;
 use crate::context::{Context, Named};
+use crate::dml::is_replicated;
 use crate::functions::{self, Facts};
 use crate::new_row::may_set_key;
 use crate::parse::Statement;
@@ -56,7 +57,7 @@ pub(super) fn create(ctx: &Context<'_>, statement: &Statement, trigger: &CreateT
     plan.moves = give_way(ctx, trigger, &table)?;
     let fires_on_each = !trigger.row && table.distribution.is_partitioned();
     let of_each = fires_on_each.then(|| "It would fire once on every node".to_owned());
-    let table_fault = |facts: &Facts| code::trigger_fault(facts, &table).or_else(|| code::copies_differ(facts, &table));
+    let table_fault = |facts: &Facts| code::trigger_fault(ctx.catalog, facts, &table);
     match fault(ctx, trigger, table_fault)?.or(of_each) {
         Some(fault) => {
             check_captured(ctx, trigger, &table, &fault)?;
@@ -68,7 +69,16 @@ pub(super) fn create(ctx: &Context<'_>, statement: &Statement, trigger: &CreateT
         }
         None => {}
     }
+    tend_copies(&table, &mut plan);
     Ok(boxed(plan))
+}
+
+/// Triggers of a replicated table fire on its first copy: see [`first_copy`](crate::first_copy).
+fn tend_copies(table: &Relation, plan: &mut DdlPlan) {
+    if is_replicated(table) || !plan.moves.is_empty() {
+        let table = quote_literal(&table.qualified_name());
+        plan.effects.push(Effect::Run(format!("SELECT loxo.tend_copy({table}::pg_catalog.regclass)")));
+    }
 }
 
 /// A table whose key the trigger may set goes on without one, or becomes replicated, if it may.
@@ -79,8 +89,7 @@ fn give_way(ctx: &Context<'_>, trigger: &CreateTrigStmt, table: &Arc<Relation>) 
         return Ok(Vec::new());
     }
     let refused = || refused(trigger, code::SETS_KEY, code::KEY_HINT);
-    let differs = fault(ctx, trigger, |facts| facts.volatile.clone().or(facts.clock.clone()))?;
-    let replicated = || give_way::replicated(ctx, table).filter(|_| differs.is_none());
+    let replicated = || give_way::replicated(ctx, table);
     give_way::without_key(ctx, table).or_else(replicated).ok_or_else(refused)
 }
 
@@ -188,10 +197,14 @@ fn captured_name(name: &str) -> Result<String> {
 pub(super) fn switch(alter: &AlterTableStmt, table: &Relation, plan: &mut DdlPlan) -> Result<()> {
     use AlterTableType as Type;
     let mut alter = alter.clone();
-    let mut is_changed = false;
+    let (mut is_changed, mut switches) = (false, false);
     for command in alter.cmds.iter_mut().filter_map(command_mut) {
         let kind = AlterTableType::try_from(command.subtype).unwrap_or(Type::Undefined);
         let is_captured = is_captured(table, &command.name);
+        switches |= matches!(
+            kind,
+            Type::AtEnableTrig | Type::AtEnableAlwaysTrig | Type::AtEnableTrigAll | Type::AtEnableTrigUser
+        );
         match kind {
             Type::AtEnableTrig | Type::AtDisableTrig if is_captured => {
                 command.name = captured_name(&command.name)?;
@@ -208,6 +221,9 @@ pub(super) fn switch(alter: &AlterTableStmt, table: &Relation, plan: &mut DdlPla
             }
             _ => {}
         }
+    }
+    if switches {
+        tend_copies(table, plan);
     }
     if is_changed {
         plan.node_sql = tree::deparse(&NodeEnum::AlterTableStmt(alter))?;

@@ -9,8 +9,8 @@
 //! The statement becomes a query over gathered rows (see [`gather`](crate::select)), in which the target is a sub-select of
 //! all nodes' rows with two more columns. What the query gives for a row goes through a temp table with the target's
 //! columns, so that values are cast as an assignment casts them. A row's address is its node, the table it lies in (the target
-//! or one of its children) and its `ctid`. Of a replicated table the rows of the first copy are worked out; on the others they
-//! have other addresses: see [`copies`](super::copies).
+//! or one of its children) and its `ctid`. Of replicated tables there is one copy here: see
+//! [`first_copy`](crate::first_copy).
 //!
 //! Invariants: a row's `ctid` holds from the moment it is read to the moment it is used (one snapshot, or other writers kept
 //! off: the executor's part); a row is changed at most once; what a node does to its rows on its own (constraints, triggers,
@@ -23,10 +23,9 @@ use pg_query::protobuf::{RangeVar, ReturningClause, SelectStmt, WithClause};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
-use super::copies::{Copies, address, read_of};
 use super::returning::Returning;
 use super::whole_row::WholeRow;
-use super::{key_names, lock, row_address, stage};
+use super::{is_replicated, key_names, lock, row_address, several_copies, stage};
 use crate::context::Context;
 use crate::functions::facts;
 use crate::parse::Statement;
@@ -88,12 +87,13 @@ impl Draft<'_> {
             return Err(self.refused("It calls a function that reads tables, or changes rows in WITH."));
         }
         // A replicated target is gathered too, for the addresses of its rows.
-        let gathers_all = has_addresses || self.first_copy().is_some() || self.ctx.session.in_transaction;
+        let is_replicated = matches!(self.relation.distribution, Distribution::Replicated { .. });
+        let gathers_all = has_addresses || is_replicated || self.ctx.session.in_transaction;
         let copies = self.ctx.copies.or(gathers_all.then_some("loxo_"));
         let gathering = Context { copies, ..*self.ctx };
         let mut inputs = select::gather_tables(&gathering, &mut query, &facts, self.reason)?;
         let NodeEnum::SelectStmt(mut query) = query else { return Err(PgError::internal("a query that is none")) };
-        let copy_fills = self.read_target(&mut query, &mut inputs, &columns)?;
+        self.read_target(&mut query, &mut inputs)?;
 
         let mut fills = Vec::new();
         let mut actions = Vec::new();
@@ -110,8 +110,6 @@ impl Draft<'_> {
             inputs,
             create_sql: self.create_sql(&columns),
             fills,
-            copy_fills,
-            first_copy: self.first_copy(),
             actions,
             route: stage::route(&self.relation, &rows),
             columns: rows,
@@ -132,16 +130,14 @@ impl Draft<'_> {
             .hint("Join on the distribution keys, pin the key by a constant, or use replicated tables.")
     }
 
-    /// How rows of a replicated table are known on other nodes.
-    fn copies(&self, rows: &SelectStmt) -> Result<Option<Copies>> {
-        self.first_copy().map(|first| Copies::of(&self.relation, first, rows)).transpose()
-    }
-
     pub(super) fn alias(&self) -> &str {
         self.name.alias.as_ref().map_or(&self.name.relname, |alias| &alias.aliasname)
     }
 
     fn check(&self) -> Result<()> {
+        if is_replicated(&self.relation) {
+            return Err(several_copies(&self.relation, self.reason));
+        }
         let mut search = WholeRow::new(self.ctx, self.alias());
         let is_column = search.is_column_of(&self.from)?;
         self.from.iter().chain(&self.condition).try_for_each(|node| search.look(node, is_column))?;
@@ -161,14 +157,6 @@ impl Draft<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Of a replicated table: the copy whose rows are read.
-    fn first_copy(&self) -> Option<NodeId> {
-        match &self.relation.distribution {
-            Distribution::Replicated { nodes } => self.ctx.primary_first(nodes.clone()).first().copied(),
-            _ => None,
-        }
     }
 
     /// Does an UPDATE set a column of the key?
@@ -224,8 +212,8 @@ impl Draft<'_> {
         }
     }
 
-    /// Replaces the target's gathered table by one that says where each row lies; gives the texts that find other copies' rows.
-    fn read_target(&self, query: &mut SelectStmt, inputs: &mut Vec<Input>, columns: &[Column]) -> Result<Vec<String>> {
+    /// Replaces the target's gathered table by one that says where each row lies.
+    fn read_target(&self, query: &mut SelectStmt, inputs: &mut Vec<Input>) -> Result<()> {
         let lost = || PgError::internal("the target of a change was not gathered");
         let item = query.from_clause.first_mut().ok_or_else(lost)?;
         let place = match &mut item.node {
@@ -237,23 +225,16 @@ impl Draft<'_> {
         let at = inputs.iter().position(|input| input.table == gathered).ok_or_else(lost)?;
         let input = inputs[at].clone();
 
-        let nodes = self.first_copy().map_or(input.nodes, |first| vec![first]);
         let rows = tree::parse_select(&input.sql)?;
-        let copies = self.copies(&rows)?;
         let mut parts = Vec::new();
-        for node in &nodes {
+        for node in &input.nodes {
             let mut select = rows.clone();
             select.target_list.extend(address());
             select.target_list.push(tree::target(tree::integer(i64::from(node.0)), Some("loxo_node")));
-            select.target_list.extend(copies.iter().flat_map(|copies| copies.identity.clone()));
             let table = self.ctx.input_table(format_args!("t{}", node.0));
             parts.push(format!("SELECT * FROM {table}"));
             inputs.push(read_of(table, *node, &select)?);
         }
-        let copy_fills = match copies {
-            Some(copies) => copies.fills(self, rows, inputs, columns)?,
-            None => Vec::new(),
-        };
         let alias = catalog::quote_identifier(self.alias());
         let mut rows = tree::parse_select(&format!("SELECT 1 FROM ({}) AS {alias}", parts.join(" UNION ALL ")))?;
         *place = rows.from_clause.pop().ok_or_else(lost)?;
@@ -266,7 +247,7 @@ impl Draft<'_> {
         if !read_elsewhere {
             inputs.remove(at);
         }
-        Ok(copy_fills)
+        Ok(())
     }
 
     /// `INSERT INTO loxo_stage … SELECT …` for one clause.
@@ -366,4 +347,18 @@ pub(super) fn rooted(ctx: &Context<'_>, name: &RangeVar, relation: &Arc<Relation
     } else {
         None
     }
+}
+
+/// Where a row lies on its node.
+fn address() -> [Node; 2] {
+    ["tableoid", "ctid"].map(|column| {
+        let name = if column == "ctid" { "loxo_ctid" } else { "loxo_table" };
+        tree::target(tree::column(&[column]), Some(name))
+    })
+}
+
+/// One node's rows.
+fn read_of(table: String, node: NodeId, select: &SelectStmt) -> Result<Input> {
+    let sql = tree::deparse_select(select)?;
+    Ok(Input { table, nodes: vec![node], sql, after_create: Vec::new(), dag: None })
 }

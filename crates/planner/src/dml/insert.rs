@@ -267,6 +267,12 @@ impl Insert<'_> {
     fn replicated(self) -> Result<Plan> {
         let nodes = self.ctx.primary_first(self.relation.distribution.nodes());
         let same = self.facts.volatile.is_none() && self.facts.clock.is_none() && self.facts.order_sensitive.is_none();
+        if !is_replicated(&self.relation) {
+            return match self.source_is_on(&nodes)? {
+                true => Ok(Plan::Replicate(Replicate { nodes, sql: self.statement.sql.to_string() })),
+                false => self.staged(),
+            };
+        }
         // A query may give each copy another order of rows or, over floats, other last digits: evaluate it once.
         if !(same && self.rows().is_some() && self.source_is_on(&nodes)?) {
             return self.staged();

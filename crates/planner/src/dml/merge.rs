@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use catalog::Relation;
+use catalog::{Distribution, Relation};
 use pg_query::protobuf::{CmdType, JoinExpr, JoinType, MergeMatchKind, MergeStmt, MergeWhenClause, SelectStmt};
 use pg_query::protobuf::{OverridingKind, RangeVar};
 use pg_query::{Node, NodeEnum};
@@ -85,6 +85,13 @@ pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             .by_way_of_home("the source is not whole on every node of the copies"),
         (Target::Table(_), Ok(Part::Split(split))) if each_alone => {
             Ok(Plan::Scatter(Scatter { nodes: split.nodes, sql, writes: true, tables: None }))
+        }
+        (Target::Table(relation), Ok(Part::Whole(nodes)))
+            if matches!(relation.distribution, Distribution::Replicated { .. })
+                && facts.function_nodes.is_none()
+                && (facts.home.is_none() || nodes[0] == ctx.home()) =>
+        {
+            Ok(Plan::Forward(Forward { nodes: nodes[..1].to_vec(), sql, writes: true, is_blind: false }))
         }
         (Target::Table(_), Ok(Part::Whole(nodes))) if each_alone => {
             Ok(Plan::Forward(Forward { nodes: nodes[..1].to_vec(), sql, writes: true, is_blind: false }))

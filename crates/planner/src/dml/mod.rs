@@ -13,7 +13,6 @@ use crate::tree::{Ref, Walk};
 
 mod change;
 mod change_sql;
-mod copies;
 mod drawn;
 mod insert;
 mod lock;
@@ -32,7 +31,7 @@ mod whole_row;
 
 pub use drawn::Drawn;
 pub(crate) use drawn::drawn;
-pub(crate) use insert::{insert, place_of_insert, target_column as target_name, width};
+pub(crate) use insert::{insert, place_of_insert, target_column, width};
 pub(crate) use merge::merge;
 pub use set_default::sets_default;
 pub(crate) use set_default::written_out;
@@ -65,6 +64,13 @@ fn target(ctx: &Context<'_>, name: &RangeVar, facts: &Facts) -> Result<Target> {
         return Err(PgError::unsupported("a data-modifying WITH").hint("Run the data changes one by one."));
     }
     Ok(Target::Table(relation))
+}
+
+/// It is planned anew, on the first of the copies: see [`first_copy`](crate::first_copy).
+fn several_copies(relation: &Relation, what: &str) -> PgError {
+    PgError::unsupported(format!("{what} in a change of replicated table \"{}\"", relation.name))
+        .detail("Its copies could come to differ.")
+        .hint("Write one statement after the other.")
 }
 
 /// A replicated table must get the same values everywhere.
@@ -110,8 +116,9 @@ pub(crate) fn key_names(relation: &Relation) -> Vec<&str> {
     relation.distribution.key().iter().filter_map(|k| relation.column_at(k.number)).map(|c| c.name.as_str()).collect()
 }
 
-fn is_replicated(relation: &Relation) -> bool {
-    matches!(relation.distribution, Distribution::Replicated { .. })
+/// On several nodes, so that a change has to be the same on each.
+pub(crate) fn is_replicated(relation: &Relation) -> bool {
+    matches!(&relation.distribution, Distribution::Replicated { nodes } if nodes.len() > 1)
 }
 
 fn select_of(node: Option<&Node>) -> Option<&pg_query::protobuf::SelectStmt> {

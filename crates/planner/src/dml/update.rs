@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use catalog::Relation;
+use catalog::{Distribution, Relation};
 use pg_query::protobuf::{
     AExprKind, Alias, MultiAssignRef, RangeSubselect, RangeVar, ReturningClause, SelectStmt, SubLink, SubLinkType,
     WithClause,
@@ -223,7 +223,8 @@ impl Write<'_> {
                 _ => self.change(&relation, "it reads tables that are not on every node of the copies"),
             };
         }
-        if let Some(what) = &facts.home {
+        let is_home = matches!(&part, Part::Whole(nodes) if nodes[0] == home && matches!(relation.distribution, Distribution::Replicated { .. }));
+        if let Some(what) = facts.home.as_ref().filter(|_| !is_home) {
             return self.change(&relation, &format!("only the home node can evaluate {what}"));
         }
         match part {

@@ -91,7 +91,8 @@ enum KeySource {
 impl Template {
     /// The template of a statement that has this shape, if it can have one.
     pub fn learn(sql: &str, shape: &Shape, catalog: &Catalog, session: &SessionFacts<'_>) -> Option<Self> {
-        let ctx = Context { catalog, session, analysis: None, exchanged: &[], copies: None, gives_way: None };
+        let ctx =
+            Context { catalog, session, analysis: None, exchanged: &[], copies: None, on_first: None, gives_way: None };
         let statement = single(sql)?;
         let words = String::from_utf8_lossy(shape.text()).to_ascii_lowercase();
         // A default may read the clock.

@@ -59,6 +59,7 @@ pub(super) fn chain(ctx: &Context<'_>, statement: &Statement, with: &WithClause,
         steps,
         written,
         nodes: planner.nodes.into_iter().collect(),
+        copies: None,
     })))
 }
 

@@ -2,7 +2,7 @@
 
 use catalog::NodeId;
 
-use crate::plan::Plan;
+use crate::plan::{Copies, Plan};
 
 /// See [`Plan::Chain`]. Steps of the executor, all in one transaction under one cut:
 /// 1. have `original` described; 2. fill the inputs of every step that works on copies; 3. the steps in order; rows that others
@@ -21,6 +21,9 @@ pub struct Chain {
     pub written: Vec<String>,
     /// Every node that takes part.
     pub nodes: Vec<NodeId>,
+    /// Replicated tables that steps change on their first copy alone: the others get the rows after each step, since other
+    /// nodes' rows may refer to them.
+    pub copies: Option<Copies>,
 }
 
 /// A part of a [`Chain`].

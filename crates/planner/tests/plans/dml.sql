@@ -221,35 +221,21 @@ Replicate to [0 1 2]
 
 UPDATE nation SET n_name = (SELECT max(c_name) FROM customer)
 ----
-Change public.nation by way of 0
-  loxo_g1 from [0 1 2]
-    SELECT c_name FROM public.customer
-  loxo_t0 from [0]
-    SELECT n_key, tableoid AS loxo_table, ctid AS loxo_ctid, 0 AS loxo_node, n_key AS loxo_is1 FROM public.nation
-  loxo_t1 from [1]
-    SELECT tableoid AS loxo_table, ctid AS loxo_ctid, n_key AS loxo_is1 FROM public.nation
-  loxo_t2 from [2]
-    SELECT tableoid AS loxo_table, ctid AS loxo_ctid, n_key AS loxo_is1 FROM public.nation
-  stage: CREATE TEMP TABLE loxo_stage (loxo_action int4, loxo_node int4, loxo_table oid, loxo_ctid tid, n_name text) ON COMMIT DROP
-  Update { columns: [0], moves: false }: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid, n_name) SELECT 0, nation.loxo_node, nation.loxo_table, nation.loxo_ctid, (SELECT max(c_name) FROM loxo_g1 customer) FROM (SELECT * FROM loxo_t0) nation
-  copies: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid, n_name) SELECT s.loxo_action, 1, c.loxo_table, c.loxo_ctid, s.n_name FROM loxo_stage AS s JOIN loxo_t0 AS f ON f.loxo_table = s.loxo_table AND f.loxo_ctid = s.loxo_ctid JOIN loxo_t1 AS c ON c.loxo_is1 = f.loxo_is1 WHERE s.loxo_node = 0
-  copies: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid, n_name) SELECT s.loxo_action, 2, c.loxo_table, c.loxo_ctid, s.n_name FROM loxo_stage AS s JOIN loxo_t0 AS f ON f.loxo_table = s.loxo_table AND f.loxo_ctid = s.loxo_ctid JOIN loxo_t2 AS c ON c.loxo_is1 = f.loxo_is1 WHERE s.loxo_node = 0
-  route: all of [0 1 2]
+FirstCopy, rows to [1 2]
+  Change public.nation by way of 0
+    loxo_g1 from [0 1 2]
+      SELECT c_name FROM public.customer
+    loxo_t0 from [0]
+      SELECT n_key, tableoid AS loxo_table, ctid AS loxo_ctid, 0 AS loxo_node FROM public.nation
+    stage: CREATE TEMP TABLE loxo_stage (loxo_action int4, loxo_node int4, loxo_table oid, loxo_ctid tid, n_name text) ON COMMIT DROP
+    Update { columns: [0], moves: false }: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid, n_name) SELECT 0, nation.loxo_node, nation.loxo_table, nation.loxo_ctid, (SELECT max(c_name) FROM loxo_g1 customer) FROM (SELECT * FROM loxo_t0) nation
+    route: all of [0]
 
 UPDATE nation SET n_name = random()::text
 ----
-Change public.nation by way of 0
-  loxo_t0 from [0]
-    SELECT n_key, tableoid AS loxo_table, ctid AS loxo_ctid, 0 AS loxo_node, n_key AS loxo_is1 FROM public.nation
-  loxo_t1 from [1]
-    SELECT tableoid AS loxo_table, ctid AS loxo_ctid, n_key AS loxo_is1 FROM public.nation
-  loxo_t2 from [2]
-    SELECT tableoid AS loxo_table, ctid AS loxo_ctid, n_key AS loxo_is1 FROM public.nation
-  stage: CREATE TEMP TABLE loxo_stage (loxo_action int4, loxo_node int4, loxo_table oid, loxo_ctid tid, n_name text) ON COMMIT DROP
-  Update { columns: [0], moves: false }: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid, n_name) SELECT 0, nation.loxo_node, nation.loxo_table, nation.loxo_ctid, random()::text FROM (SELECT * FROM loxo_t0) nation
-  copies: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid, n_name) SELECT s.loxo_action, 1, c.loxo_table, c.loxo_ctid, s.n_name FROM loxo_stage AS s JOIN loxo_t0 AS f ON f.loxo_table = s.loxo_table AND f.loxo_ctid = s.loxo_ctid JOIN loxo_t1 AS c ON c.loxo_is1 = f.loxo_is1 WHERE s.loxo_node = 0
-  copies: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid, n_name) SELECT s.loxo_action, 2, c.loxo_table, c.loxo_ctid, s.n_name FROM loxo_stage AS s JOIN loxo_t0 AS f ON f.loxo_table = s.loxo_table AND f.loxo_ctid = s.loxo_ctid JOIN loxo_t2 AS c ON c.loxo_is1 = f.loxo_is1 WHERE s.loxo_node = 0
-  route: all of [0 1 2]
+FirstCopy, rows to [1 2]
+  Forward (write) to 0
+    UPDATE nation SET n_name = random()::text
 
 UPDATE orders SET o_total = (SELECT sum(l_price) FROM lineitem WHERE l_orderkey = o_orderkey)
 ----
@@ -369,64 +355,33 @@ Session
 
 UPDATE people SET x_weight = (SELECT avg(x_weight) FROM people)
 ----
-Change public.people by way of 0
-  loxo_g1 from [0]
-    SELECT x_weight FROM public.people
-  loxo_t0 from [0]
-    SELECT x_weight, tableoid AS loxo_table, ctid AS loxo_ctid, 0 AS loxo_node, x_key AS loxo_is1 FROM public.people
-  loxo_t1 from [1]
-    SELECT tableoid AS loxo_table, ctid AS loxo_ctid, x_key AS loxo_is1 FROM public.people
-  loxo_t2 from [2]
-    SELECT tableoid AS loxo_table, ctid AS loxo_ctid, x_key AS loxo_is1 FROM public.people
-  stage: CREATE TEMP TABLE loxo_stage (loxo_action int4, loxo_node int4, loxo_table oid, loxo_ctid tid, x_weight double precision) ON COMMIT DROP
-  Update { columns: [0], moves: false }: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid, x_weight) SELECT 0, people.loxo_node, people.loxo_table, people.loxo_ctid, (SELECT avg(x_weight) FROM loxo_g1 people) FROM (SELECT * FROM loxo_t0) people
-  copies: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid, x_weight) SELECT s.loxo_action, 1, c.loxo_table, c.loxo_ctid, s.x_weight FROM loxo_stage AS s JOIN loxo_t0 AS f ON f.loxo_table = s.loxo_table AND f.loxo_ctid = s.loxo_ctid JOIN loxo_t1 AS c ON c.loxo_is1 = f.loxo_is1 WHERE s.loxo_node = 0
-  copies: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid, x_weight) SELECT s.loxo_action, 2, c.loxo_table, c.loxo_ctid, s.x_weight FROM loxo_stage AS s JOIN loxo_t0 AS f ON f.loxo_table = s.loxo_table AND f.loxo_ctid = s.loxo_ctid JOIN loxo_t2 AS c ON c.loxo_is1 = f.loxo_is1 WHERE s.loxo_node = 0
-  route: all of [0 1 2]
+FirstCopy, rows to [1 2]
+  Forward (write) to 0
+    UPDATE people SET x_weight = (SELECT avg(x_weight) FROM people)
 
 UPDATE people SET x_age = (SELECT avg(x_age) FROM people)
 ----
-Replicate to [0 1 2]
-  UPDATE people SET x_age = (SELECT avg(x_age) FROM people)
+FirstCopy, rows to [1 2]
+  Forward (write) to 0
+    UPDATE people SET x_age = (SELECT avg(x_age) FROM people)
 
 UPDATE people SET x_name = (SELECT string_agg(n_name, ',' ORDER BY n_key) FROM nation)
 ----
-Change public.people by way of 0
-  loxo_g1 from [0]
-    SELECT n_key, n_name FROM public.nation
-  loxo_t0 from [0]
-    SELECT x_key, tableoid AS loxo_table, ctid AS loxo_ctid, 0 AS loxo_node, x_key AS loxo_is1 FROM public.people
-  loxo_t1 from [1]
-    SELECT tableoid AS loxo_table, ctid AS loxo_ctid, x_key AS loxo_is1 FROM public.people
-  loxo_t2 from [2]
-    SELECT tableoid AS loxo_table, ctid AS loxo_ctid, x_key AS loxo_is1 FROM public.people
-  stage: CREATE TEMP TABLE loxo_stage (loxo_action int4, loxo_node int4, loxo_table oid, loxo_ctid tid, x_name text) ON COMMIT DROP
-  Update { columns: [0], moves: false }: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid, x_name) SELECT 0, people.loxo_node, people.loxo_table, people.loxo_ctid, (SELECT string_agg(n_name, ',' ORDER BY n_key) FROM loxo_g1 nation) FROM (SELECT * FROM loxo_t0) people
-  copies: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid, x_name) SELECT s.loxo_action, 1, c.loxo_table, c.loxo_ctid, s.x_name FROM loxo_stage AS s JOIN loxo_t0 AS f ON f.loxo_table = s.loxo_table AND f.loxo_ctid = s.loxo_ctid JOIN loxo_t1 AS c ON c.loxo_is1 = f.loxo_is1 WHERE s.loxo_node = 0
-  copies: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid, x_name) SELECT s.loxo_action, 2, c.loxo_table, c.loxo_ctid, s.x_name FROM loxo_stage AS s JOIN loxo_t0 AS f ON f.loxo_table = s.loxo_table AND f.loxo_ctid = s.loxo_ctid JOIN loxo_t2 AS c ON c.loxo_is1 = f.loxo_is1 WHERE s.loxo_node = 0
-  route: all of [0 1 2]
+FirstCopy, rows to [1 2]
+  Forward (write) to 0
+    UPDATE people SET x_name = (SELECT string_agg(n_name, ',' ORDER BY n_key) FROM nation)
 
 UPDATE people SET x_name = (SELECT string_agg(n_name, ',' ORDER BY n_name) FROM nation)
 ----
-Replicate to [0 1 2]
-  UPDATE people SET x_name = (SELECT string_agg(n_name, ',' ORDER BY n_name) FROM nation)
+FirstCopy, rows to [1 2]
+  Forward (write) to 0
+    UPDATE people SET x_name = (SELECT string_agg(n_name, ',' ORDER BY n_name) FROM nation)
 
 UPDATE people SET x_age = (SELECT max(n) FROM (SELECT sum(n_key) OVER (ORDER BY n_name ROWS 1 PRECEDING) AS n FROM nation) s)
 ----
-Change public.people by way of 0
-  loxo_g1 from [0]
-    SELECT n_key, n_name FROM public.nation
-  loxo_t0 from [0]
-    SELECT x_key, tableoid AS loxo_table, ctid AS loxo_ctid, 0 AS loxo_node, x_key AS loxo_is1 FROM public.people
-  loxo_t1 from [1]
-    SELECT tableoid AS loxo_table, ctid AS loxo_ctid, x_key AS loxo_is1 FROM public.people
-  loxo_t2 from [2]
-    SELECT tableoid AS loxo_table, ctid AS loxo_ctid, x_key AS loxo_is1 FROM public.people
-  stage: CREATE TEMP TABLE loxo_stage (loxo_action int4, loxo_node int4, loxo_table oid, loxo_ctid tid, x_age integer) ON COMMIT DROP
-  Update { columns: [0], moves: false }: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid, x_age) SELECT 0, people.loxo_node, people.loxo_table, people.loxo_ctid, (SELECT max(n) FROM (SELECT sum(n_key) OVER (ORDER BY n_name ROWS 1 PRECEDING) AS n FROM loxo_g1 nation) s) FROM (SELECT * FROM loxo_t0) people
-  copies: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid, x_age) SELECT s.loxo_action, 1, c.loxo_table, c.loxo_ctid, s.x_age FROM loxo_stage AS s JOIN loxo_t0 AS f ON f.loxo_table = s.loxo_table AND f.loxo_ctid = s.loxo_ctid JOIN loxo_t1 AS c ON c.loxo_is1 = f.loxo_is1 WHERE s.loxo_node = 0
-  copies: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid, x_age) SELECT s.loxo_action, 2, c.loxo_table, c.loxo_ctid, s.x_age FROM loxo_stage AS s JOIN loxo_t0 AS f ON f.loxo_table = s.loxo_table AND f.loxo_ctid = s.loxo_ctid JOIN loxo_t2 AS c ON c.loxo_is1 = f.loxo_is1 WHERE s.loxo_node = 0
-  route: all of [0 1 2]
+FirstCopy, rows to [1 2]
+  Forward (write) to 0
+    UPDATE people SET x_age = (SELECT max(n) FROM (SELECT sum(n_key) OVER (ORDER BY n_name ROWS 1 PRECEDING) AS n FROM nation) s)
 
 UPDATE orders SET o_orderkey = $2, o_total = 0 WHERE o_total > 1 AND $2 = o_orderkey
 ----

@@ -274,6 +274,7 @@ impl Search<'_> {
             analysis: self.ctx.analysis,
             exchanged: &state.tables,
             copies: None,
+            on_first: None,
             gives_way: None,
         }
     }

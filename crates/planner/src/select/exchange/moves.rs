@@ -197,6 +197,7 @@ impl Search<'_> {
             analysis: self.ctx.analysis,
             exchanged: &exchanged,
             copies: None,
+            on_first: None,
             gives_way: None,
         };
         let mut analyzer = Analyzer::new(&ctx);

@@ -107,8 +107,8 @@ impl Analyzer<'_> {
             let same_space = Space::of(&child.distribution) == Space::of(&parent.distribution);
             !same_space || child.distribution.nodes() != parent.distribution.nodes()
         };
-        let mut children = self.ctx.catalog.relations().filter(|r| r.parents.contains(&parent.oid));
-        match children.find(|child| differs(child)) {
+        let children = self.ctx.catalog.relations().filter(|r| r.parents.contains(&parent.oid));
+        match children.map(|child| self.ctx.as_taken(child)).find(|child| differs(child)) {
             None => Ok(()),
             Some(child) => {
                 let what =
