@@ -147,10 +147,14 @@ fn prepare_undecided(datanode: &mut Client, node: usize, xid: &str) {
 /// Rows that look at no other wait for nothing, though they go to one node after the other, or to several nodes at once; their
 /// COMMIT waits for what each node holds prepared.
 fn blind_rows_settle_before_their_commit(test: &Test) {
-    let mut blind = test.session(0);
     // Only a statement of a known shape is known to look at no other row.
-    insert_each(&mut blind, 51..=53);
-    blind.run("DELETE FROM t WHERE k > 50").expect("as before");
+    for coordinator in 0..2 {
+        let mut teacher = test.session(coordinator);
+        insert_each(&mut teacher, 51..=53);
+        teacher.run(&insert_all(54..=63)).expect("rows");
+        teacher.run("DELETE FROM t WHERE k > 50").expect("as before");
+    }
+    let mut blind = test.session(0);
     blind.run("BEGIN").expect("a block");
     insert_each(&mut blind, 101..=110);
     let mut bulk = test.session(1);

@@ -20,7 +20,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use catalog::{Catalog, NodeId, Oid};
-use pgerror::{PgError, Result, SqlState};
+use pgerror::{PgError, Result, SqlState, field};
 use planner::{Analysis, Statement, Undeclared, Uses};
 
 use crate::call::Call;
@@ -34,7 +34,7 @@ use crate::temp_names::TempNames;
 const TEXT_BYTES_MAX: usize = 64 << 10;
 
 /// Longest wait for a lock on another link than the block's own.
-const BESIDE_LOCK_TIMEOUT_MS: u32 = 100;
+const BESIDE_LOCK_TIMEOUT_MS: u32 = 20;
 
 /// Analyses that are kept, and the bytes of their texts.
 const KEPT_MAX: usize = 4096;
@@ -43,7 +43,7 @@ const KEPT_BYTES_MAX: usize = 16 << 20;
 /// What PostgreSQL prints so is read alike under all settings.
 const PRINTING: &str = "SET LOCAL search_path = ''; SET LOCAL datestyle = 'ISO'; SET LOCAL intervalstyle = 'postgres'; \
      SET LOCAL extra_float_digits = 1; SET LOCAL bytea_output = 'hex'; SET LOCAL quote_all_identifiers = off; \
-     SET LOCAL lc_monetary = 'C'";
+     SET LOCAL lc_monetary = 'C'; SET LOCAL client_encoding = 'UTF8'";
 
 /// The statement, then each object of the user's that it depends on: its catalog and its id.
 const READ_BACK: &str = "SELECT pg_catalog.pg_get_function_sqlbody(p.oid), d.refclassid::pg_catalog.oid, d.refobjid \
@@ -137,7 +137,7 @@ impl Session {
             Some(analysis) => analysis,
             None => {
                 let analysis = self.analyse(statement, &key.sql, place, call, known, catalog).await?;
-                if is_kept {
+                if is_kept && analysis.is_some() {
                     self.context.analyses.insert(catalog.version(), key, analysis.clone());
                 }
                 analysis
@@ -188,11 +188,14 @@ impl Session {
             was_declared: given.get(at).is_some_and(|oid| *oid != 0),
         };
         let undeclared: Vec<Undeclared> = (0..names.len()).filter(is_undeclared).map(parameter).collect();
-        match self.ask_beside_or_inside(sql, &names.join(", "), place).await {
+        match self.ask(sql, &names.join(", "), place).await {
             Ok(rows) => analysis_of(&rows, &undeclared).map(Some),
+            // The lock may be the block's own, or that of somebody who waits for it: the statement goes by its words.
+            Err(error) if place == Place::Beside && error.code() == SqlState::LOCK_NOT_AVAILABLE => Ok(None),
             Err(error) if is_about_the_statement(&error) => {
                 // In PostgreSQL's words for the user's own text, with the place in it.
-                self.describe(sql, &call.declared_types()).await?;
+                let described = self.describe(sql, &call.declared_types()).await;
+                described.map_err(|error| placed(error, &statement.sql, sql))?;
                 tracing::debug!(%error, "planned without analysis");
                 Ok(None)
             }
@@ -215,25 +218,6 @@ impl Session {
             Some(known) if known.parameters.len() >= statement.parameters => Ok(known.parameters.clone()),
             _ if declared.len() >= statement.parameters && !declared.contains(&0) => Ok(declared),
             _ => Ok(self.describe(sql, &call.declared_types()).await?.parameters),
-        }
-    }
-
-    /// A lock that another link waits for may be the block's own, or that of somebody who waits for it: that is seen from
-    /// inside the block only.
-    async fn ask_beside_or_inside(&mut self, sql: &str, arguments: &str, place: Place) -> Result<Vec<Row>> {
-        match self.ask(sql, arguments, place).await {
-            Err(error) if place == Place::Beside && error.code() == SqlState::LOCK_NOT_AVAILABLE => {
-                let is_read_only = self.is_read_only();
-                match is_read_only {
-                    false => self.ask(sql, arguments, Place::Block).await,
-                    true => {
-                        // Waits for the locks where all can see it.
-                        self.describe(sql, &[]).await?;
-                        self.ask(sql, arguments, Place::Beside).await
-                    }
-                }
-            }
-            result => result,
         }
     }
 
@@ -336,6 +320,14 @@ fn analysis_of(rows: &[Row], undeclared: &[Undeclared]) -> Result<Analysis> {
     }
     let body = optional(first, 0)?.ok_or_else(|| PgError::internal("an analysed statement without a text"))?;
     Analysis::new(body, uses, undeclared)
+}
+
+/// An error about a part of a statement, with its place in the whole.
+fn placed(error: PgError, whole: &str, part: &str) -> PgError {
+    match (whole.find(part), error.text(field::POSITION).parse::<usize>()) {
+        (Some(at), Ok(position)) if at > 0 => error.position(whole[..at].chars().count() + position),
+        _ => error,
+    }
 }
 
 /// Not of the server or the session: PostgreSQL has something against the text.
