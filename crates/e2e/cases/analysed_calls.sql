@@ -11,6 +11,7 @@ SELECT of_code('c3'), length(of_code('c5')), of_code('c33');
 SELECT id FROM o WHERE of_code(c) = 'c2';
 CREATE FUNCTION rounded(a numeric) RETURNS numeric LANGUAGE plpgsql STABLE AS $$
 DECLARE r numeric(5,1); BEGIN SELECT sum(k) / a INTO r FROM t; RETURN r; END $$;
+-- refused: mixed | v1 | v2 | v4
 SELECT rounded(7), rounded(k) FROM t WHERE k < 4 ORDER BY k;
 SELECT rounded(7.0);
 
@@ -23,6 +24,7 @@ WITH t AS (SELECT g AS k, 0 AS v FROM generate_series(1, 2) g) SELECT how_many()
 -- Aggregates and window functions as arguments.
 SELECT least_of(min(v)), least_of(max(v)) FROM t;
 SELECT v, least_of(max(v)::int) FROM t GROUP BY v ORDER BY v;
+-- refused: mixed | v1 | v2 | v4
 SELECT k, least_of((row_number() OVER (ORDER BY k) % 4)::int) FROM t ORDER BY k;
 
 -- Overloads.
@@ -30,6 +32,7 @@ CREATE FUNCTION pick(a int) RETURNS text LANGUAGE sql STABLE AS $$ SELECT 'int '
 CREATE FUNCTION pick(a text) RETURNS text LANGUAGE sql IMMUTABLE AS $$ SELECT 'text ' || a $$;
 CREATE FUNCTION pick(a numeric) RETURNS text LANGUAGE sql STABLE AS $$ SELECT 'numeric ' || sum(n) || a FROM s $$;
 INSERT INTO s VALUES (1), (2);
+-- refused: mixed | v1 | v2 | v4
 SELECT pick('a'), pick(3), pick(3.5);
 SELECT pick('a'::text) FROM t WHERE k = 1;
 SELECT pick(id) FROM o ORDER BY id LIMIT 2;
@@ -50,11 +53,17 @@ SELECT count(*), sum(n) FROM s;
 CREATE TYPE pair AS (a int, b int);
 CREATE FUNCTION as_pair(text) RETURNS pair LANGUAGE sql STABLE AS 'SELECT row(min(k), max(k))::pair FROM t WHERE v = length($1)';
 CREATE CAST (text AS pair) WITH FUNCTION as_pair(text);
+-- refused: mixed | v1 | v2 | v4
 SELECT ('xx'::text)::pair;
+-- refused: mixed | v1 | v2 | v4
 SELECT (c::text)::pair FROM o WHERE id = 1;
 CREATE FUNCTION is_known(a int) RETURNS boolean LANGUAGE sql STABLE AS 'SELECT EXISTS (SELECT 1 FROM t WHERE k = a)';
 CREATE DOMAIN known_k AS int CHECK (is_known(value));
+-- refused: mixed | v1 | v2 | v4
 SELECT 3::known_k;
+-- refused: mixed | v1 | v2 | v4
 SELECT 300::known_k;
+-- refused: mixed | v1 | v2 | v4
 SELECT id::known_k FROM o ORDER BY id;
+-- refused: mixed | v1 | v2 | v4
 SELECT (v + 100)::known_k FROM t WHERE k = 1;

@@ -55,11 +55,8 @@ CREATE FUNCTION siblings(pet) RETURNS bigint STABLE LANGUAGE sql AS 'SELECT coun
 CREATE FUNCTION pets(owner) RETURNS bigint STABLE LANGUAGE sql AS 'SELECT count(*) FROM pet p WHERE p.owner = $1.id';
 SELECT o.id, o.shouted FROM owner o;
 SELECT o.total FROM owner o WHERE o.shouted < 'O4';
--- refused: v1 | v3
 SELECT o.id, o.pets FROM owner o;
--- refused: v1 | v3
 SELECT o.id FROM owner o ORDER BY o.pets DESC, o.id;
--- refused: v1 | v3
 SELECT p.call, p.siblings FROM pet p WHERE p.call < 'p12';
 SELECT s.pets FROM (SELECT count(*) AS pets FROM owner) s;
 -- STRICT ones in FROM, of columns.

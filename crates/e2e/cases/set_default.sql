@@ -65,7 +65,6 @@ INSERT INTO d (k, v, n) VALUES (1, 0, 1), (21, 0, 2) ON CONFLICT (k) DO UPDATE S
 INSERT INTO d (k, v, n) VALUES (31, 0, 1), (32, 0, 2) RETURNING k, nextval('numbers');
 INSERT INTO d (k, v, n) VALUES (1, 0, 1), (2, 0, 2), (3, 0, 3) ON CONFLICT (k) DO UPDATE SET at = DEFAULT, day = DEFAULT, z = 1;
 SELECT count(DISTINCT at) FROM d WHERE z = 1;
--- refused: v2
 INSERT INTO d (k, v, n) SELECT k, 0, 0 FROM d ON CONFLICT (k) DO UPDATE SET u = DEFAULT, v = d.v + 1;
 SELECT count(DISTINCT u), count(*) FROM d;
 
