@@ -3,7 +3,13 @@ CREATE TABLE t (a int, b text DEFAULT 'x', c numeric(10,2) NOT NULL DEFAULT 1.5)
 CREATE TABLE t (a int);
 CREATE TABLE IF NOT EXISTS t (a int) /*dist: hash(a) | replication | roundrobin | modulo(a)*/;
 INSERT INTO t (a) VALUES (1), (2), (3);
-INSERT INTO t (a) VALUES (1), (2);
+-- Rows on every node, however they are placed: each of them refuses what they violate.
+COPY t (a) FROM STDIN;
+-1
+-2
+-3
+-4
+\.
 INSERT INTO t VALUES (4, 'y', 2);
 SELECT * FROM t ORDER BY a;
 ALTER TABLE t ADD COLUMN d date;
@@ -19,7 +25,12 @@ ALTER TABLE t ALTER COLUMN e TYPE bigint;
 ALTER TABLE t ALTER COLUMN e SET DEFAULT 8;
 ALTER TABLE t ALTER COLUMN e DROP NOT NULL;
 INSERT INTO t (a, e) VALUES (5, DEFAULT), (6, NULL);
-INSERT INTO t (a, e) VALUES (6, NULL);
+COPY t (a, e) FROM STDIN;
+16	\N
+17	\N
+18	\N
+19	\N
+\.
 SELECT a, e FROM t ORDER BY a;
 ALTER TABLE t ALTER COLUMN e SET NOT NULL;
 UPDATE t SET e = 0 WHERE e IS NULL;

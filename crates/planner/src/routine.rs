@@ -278,16 +278,8 @@ impl<'a> Taker<'a> {
             }
             Some(NodeEnum::AExpr(e)) => Ok(e.kind == protobuf::AExprKind::AexprOp as i32),
             // `(f()).*` calls it once for each column.
-            Some(NodeEnum::AIndirection(part)) => {
-                // What comes back of a record has no names.
-                let of_record = match part.arg.as_deref().and_then(|arg| arg.node.as_ref()) {
-                    Some(NodeEnum::FuncCall(call)) => {
-                        self.ours(call)?.is_some_and(|(_, result)| !result.outs.is_empty())
-                    }
-                    _ => false,
-                };
-                Ok(!of_record && !part.indirection.iter().any(|step| matches!(step.node, Some(NodeEnum::AStar(_)))))
-            }
+            Some(NodeEnum::AIndirection(part)) => Ok(!self.is_of_record(part)?
+                && !part.indirection.iter().any(|step| matches!(step.node, Some(NodeEnum::AStar(_))))),
             _ => Ok(false),
         }
     }
@@ -350,6 +342,11 @@ impl<'a> Taker<'a> {
             if let Some(NodeEnum::ResTarget(_)) = &node.node {
                 name_target(node);
             }
+            if let Some(NodeEnum::AIndirection(part)) = &node.node
+                && self.is_of_record(part)?
+            {
+                return Ok(false);
+            }
             if let Some(NodeEnum::FuncCall(call)) = &node.node
                 && let Some((function, _)) = self.ours(call)?
                 && function.volatility != 'v'
@@ -359,6 +356,14 @@ impl<'a> Taker<'a> {
                 return Ok(false);
             }
             Ok(!matches!(&node.node, Some(NodeEnum::RangeFunction(_))))
+        })
+    }
+
+    /// Is it a field of a record that a call gives? What comes back of such a call has no names.
+    fn is_of_record(&self, part: &protobuf::AIndirection) -> Result<bool> {
+        Ok(match part.arg.as_deref().and_then(|arg| arg.node.as_ref()) {
+            Some(NodeEnum::FuncCall(call)) => self.ours(call)?.is_some_and(|(_, result)| !result.outs.is_empty()),
+            _ => false,
         })
     }
 
