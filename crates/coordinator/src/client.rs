@@ -104,6 +104,13 @@ pub(crate) async fn finished<T>(
     Err(gone.with(field::SEVERITY, "FATAL"))
 }
 
+/// Messages that PostgreSQL knows; any other ends the session, even among those that are skipped.
+fn is_known(message: u8) -> bool {
+    let simple = matches!(message, tag::QUERY | tag::FUNCTION_CALL | tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL);
+    let extended = matches!(message, tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE | tag::FLUSH);
+    simple || extended
+}
+
 impl Client {
     pub(crate) fn new(
         shared: Arc<Shared>,
@@ -159,15 +166,14 @@ impl Client {
             if !self.goes_on(&frame) {
                 self.depart().await?;
             }
-            answered = matches!(frame.tag, tag::QUERY | tag::SYNC | tag::FUNCTION_CALL);
+            // After an error of the extended protocol nothing counts until Sync, whatever it is.
+            let is_skipped = self.skip_to_sync && is_known(frame.tag);
+            answered = frame.tag == tag::SYNC || matches!(frame.tag, tag::QUERY | tag::FUNCTION_CALL) && !is_skipped;
             match frame.tag {
                 tag::TERMINATE => return Ok(()),
-                tag::QUERY => {
-                    self.skip_to_sync = false;
-                    self.query(frame.body).await?;
-                }
                 tag::SYNC => self.sync().await?,
-                _ if self.skip_to_sync => {}
+                _ if is_skipped => {}
+                tag::QUERY => self.query(frame.body).await?,
                 // What is left of a COPY that failed.
                 tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL => {}
                 tag::FUNCTION_CALL => self.function_call(frame.body).await?,
