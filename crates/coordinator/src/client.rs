@@ -426,10 +426,10 @@ impl Client {
     /// The statements of a text.
     pub(crate) async fn parsed(&mut self, sql: &[u8]) -> Result<Arc<Vec<Statement>>> {
         let sql = text(sql)?;
-        let parsed = match self.is_dump {
+        let parsed = executor::lengthy(sql.len(), || match self.is_dump {
             true => planner::parse_for_dump(sql).map(Arc::new),
             false => self.shared.statements.parse(sql),
-        };
+        });
         match parsed {
             Err(error) if error.code() == SqlState::SYNTAX_ERROR => Err(self.session.as_read_by_home(sql, error).await),
             parsed => parsed,
