@@ -1,5 +1,7 @@
-//! What a server must bear: statements that are deep, wide or long.
+//! What a server must bear: statements that are deep, wide or long, strangers that say nothing.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use pgerror::field;
@@ -92,6 +94,50 @@ fn long_statements(cluster: &Cluster, client: &mut Client) {
     assert_eq!(client.scalar("SELECT count(*) FROM deep").expect("a count"), "39994");
 }
 
+fn strangers(cluster: &Cluster) {
+    let address = ("127.0.0.1", cluster.coordinators()[0]);
+    let silent: Vec<TcpStream> = (0..700).map(|_| TcpStream::connect(address).expect("a connection")).collect();
+    cluster.connect(0).expect("room for whoever says who he is").run("SELECT 1").expect("an answer");
+    drop(silent);
+    // A message of 1 GiB of somebody unknown is not waited for.
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    stream.write_all(&0x3fff_ffff_u32.to_be_bytes()).expect("sent");
+    stream.set_read_timeout(Some(Duration::from_secs(5))).expect("a limit");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("an answer");
+    assert!(String::from_utf8_lossy(&answer).contains("invalid length of startup packet"));
+}
+
+/// Refused logins leave a line in the log.
+fn refused_logins(cluster: &Cluster) {
+    let parameters = [("user", "nobody knows"), ("database", "postgres")];
+    let refused = Client::connect_with(cluster.coordinators()[0], &parameters).expect_err("no such role");
+    assert_eq!(refused.code().as_str(), "28000");
+    let log = std::fs::read_to_string(cluster.dir().join("log").join("coord1.log")).expect("a log");
+    let line = log.lines().find(|line| line.contains("login refused")).expect("a line");
+    assert!(line.contains("nobody knows") && line.contains("28000") && line.contains("127.0.0.1"), "{line}");
+}
+
+/// The last places are for superusers.
+fn full_house(cluster: &Cluster) {
+    let connect = |user| Client::connect_with(cluster.coordinators()[0], &[("user", user), ("database", "postgres")]);
+    let mut admin = cluster.connect(0).expect("a session");
+    admin.run("CREATE ROLE guest LOGIN").expect("a role");
+    let mut guests = Vec::new();
+    let refused = loop {
+        match connect("guest") {
+            Ok(guest) => guests.push(guest),
+            Err(error) => break error,
+        }
+        assert!(guests.len() < 1000);
+    };
+    assert_eq!(refused.code().as_str(), "53300", "{refused:?}");
+    assert!(refused.message().contains("reserved"), "{refused:?}");
+    connect("postgres").expect("room for a superuser").run("SELECT 1").expect("an answer");
+    drop(guests);
+    admin.run("DROP ROLE guest").expect("dropped");
+}
+
 #[test]
 fn a_coordinator_bears_what_a_server_must_bear() {
     let cluster = Cluster::start(2, 1).expect("a cluster");
@@ -99,4 +145,8 @@ fn a_coordinator_bears_what_a_server_must_bear() {
     deep_statements(&mut client);
     wide_statements(&mut client);
     long_statements(&cluster, &mut client);
+    drop(client);
+    strangers(&cluster);
+    refused_logins(&cluster);
+    full_house(&cluster);
 }
