@@ -114,6 +114,9 @@ pub async fn check(config: &Config) -> Result<Vec<Finding>> {
         };
         let fact = facts_of(&session).await?;
         check_server(node, &fact, &mut report);
+        if let Some((text, hint)) = pool_shortage(config, fact.max_connections) {
+            report.warning(&node.name, text, hint);
+        }
         if fact.superuser
             && let Some(line) = session.value(TRUST_SQL).await?
         {
@@ -135,6 +138,43 @@ pub async fn check(config: &Config) -> Result<Vec<Finding>> {
         report.error("cluster", text, "Remove the foreign servers from the configuration.");
     }
     Ok(report.findings)
+}
+
+/// Connections to a datanode beside the pools: of the gtms, of listening sessions, and PostgreSQL's own reserve for superusers.
+const OTHER_CONNECTIONS: usize = 15;
+
+/// What is wrong, and what to do, if a datanode takes fewer connections than the coordinators may open.
+fn pool_shortage(config: &Config, max_connections: u32) -> Option<(String, String)> {
+    let pools: usize = config.coordinators.iter().map(|coordinator| coordinator.pool_size).sum();
+    let needed = pools + OTHER_CONNECTIONS;
+    if needed <= max_connections as usize {
+        return None;
+    }
+    let text = format!(
+        "max_connections = {max_connections}, but the coordinators may open {pools} connections (pool_size), and \
+         {OTHER_CONNECTIONS} more are needed for other things"
+    );
+    let each = (max_connections as usize).saturating_sub(OTHER_CONNECTIONS) / config.coordinators.len().max(1);
+    let hint = format!(
+        "Set max_connections to {needed} or more and restart the server, or set pool_size to {each} or less for each coordinator."
+    );
+    Some((text, hint))
+}
+
+/// Warnings about datanodes that take fewer connections than the coordinators may open. A server that does not answer has none.
+pub async fn pool_warnings(config: &Config) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for node in &config.datanodes {
+        let asked = async {
+            let session = Session::connect(&config.endpoint(&node.host, node.port)?).await?;
+            session.value("SHOW max_connections").await
+        };
+        let limit = asked.await.ok().flatten().and_then(|value| value.parse().ok());
+        if let Some((text, hint)) = limit.and_then(|limit| pool_shortage(config, limit)) {
+            warnings.push(format!("datanode {}: {text}. {hint}", node.name));
+        }
+    }
+    warnings
 }
 
 fn check_configuration(config: &Config, report: &mut Report) {

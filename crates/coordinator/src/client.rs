@@ -40,6 +40,8 @@ pub(crate) struct Client {
     pub(crate) implicit_block: bool,
     /// After an error in the extended protocol messages are skipped up to Sync.
     pub(crate) skip_to_sync: bool,
+    /// True once the coordinator is told to end.
+    stopping: tokio::sync::watch::Receiver<bool>,
     /// Executions that wait for more of their kind.
     pub(crate) waiting: crate::train::Waiting,
     /// Rows of statements go here, not to the client: they are those of a function's body.
@@ -104,6 +106,10 @@ pub(crate) async fn finished<T>(
     Err(gone.with(field::SEVERITY, "FATAL"))
 }
 
+fn stopped() -> PgError {
+    PgError::fatal(SqlState::ADMIN_SHUTDOWN, "terminating connection due to administrator command")
+}
+
 /// Messages that PostgreSQL knows; any other ends the session, even among those that are skipped.
 fn is_known(message: u8) -> bool {
     let simple = matches!(message, tag::QUERY | tag::FUNCTION_CALL | tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL);
@@ -123,6 +129,7 @@ impl Client {
         backend::backend_key_data(writer.buffer(), key.0, key.1);
         backend::ready_for_query(writer.buffer(), b'I');
         Self {
+            stopping: shared.stopping.subscribe(),
             shared,
             reader,
             writer,
@@ -185,6 +192,9 @@ impl Client {
     async fn next_frame(&mut self, is_idle: bool) -> Result<Option<pgproto::Frame>> {
         let timeout = if is_idle { self.idle_timeout() } else { None };
         loop {
+            if *self.stopping.borrow() {
+                return Err(stopped());
+            }
             if let Some(frame) = self.reader.try_next()? {
                 return Ok(Some(frame));
             }
@@ -203,6 +213,8 @@ impl Client {
                     None => std::future::pending().await,
                 }
             };
+            let stopping = &mut self.stopping;
+            let told_to_stop = async { drop(stopping.wait_for(|stops| *stops).await) };
             let filled = tokio::select! {
                 biased;
                 filled = self.reader.fill() => filled,
@@ -211,6 +223,7 @@ impl Client {
                     continue;
                 }
                 error = idle => return Err(error),
+                () = told_to_stop => return Err(stopped()),
             };
             if filled? == 0 {
                 return Ok(None);

@@ -4,12 +4,13 @@ use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use catalog::NodeId;
 use executor::{Address, CancelSet, Context, Identity, Pool};
 use pgerror::{PgError, Result, SqlState};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::prepared::{DescriptionCache, StatementCache};
 use crate::startup::{self, Opening};
@@ -18,6 +19,8 @@ use crate::startup::{self, Opening};
 const STRANGERS_MAX: usize = 500;
 /// Of the clients that may be connected, those that only superusers may be (`superuser_reserved_connections`).
 const SUPERUSERS_RESERVED: usize = 3;
+/// How long sessions may take to end.
+const STOP_MAX: Duration = Duration::from_secs(5);
 
 /// How clients prove who they are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,7 +61,11 @@ pub(crate) struct Shared {
     next_process_id: AtomicI32,
     clients: AtomicUsize,
     clients_max: usize,
+    /// A client has gone.
+    departed: Notify,
     strangers: Mutex<VecDeque<Arc<Notify>>>,
+    /// True from the moment when the coordinator is told to end.
+    pub(crate) stopping: watch::Sender<bool>,
 }
 
 /// A coordinator that is ready to accept.
@@ -94,7 +101,9 @@ impl Coordinator {
             next_process_id: AtomicI32::new(1),
             clients: AtomicUsize::new(0),
             clients_max: options.clients_max,
+            departed: Notify::new(),
             strangers: Mutex::default(),
+            stopping: watch::Sender::new(false),
         };
         Ok(Self { listener, shared: Arc::new(shared) })
     }
@@ -105,6 +114,11 @@ impl Coordinator {
     /// The operating system's.
     pub fn address(&self) -> Result<SocketAddr> {
         Ok(self.listener.local_addr()?)
+    }
+
+    /// What ends the sessions once nobody serves new ones.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(self.shared.clone())
     }
 
     /// Serves clients until the future is dropped.
@@ -222,11 +236,35 @@ impl Drop for Stranger {
     }
 }
 
+/// Ends the sessions of a coordinator.
+pub struct Stopper(Arc<Shared>);
+
+impl Stopper {
+    /// Tells all clients that the coordinator ends (57P01): those that are idle at once, others when their statement has
+    /// been cancelled. Returns when all are gone, or have had [`STOP_MAX`] for it; a commit under way is then left to recovery.
+    pub async fn stop(&self) {
+        self.0.stopping.send_replace(true);
+        let cancels: Vec<_> = self.0.cancels().values().cloned().collect();
+        let gone = async {
+            for cancel in cancels {
+                cancel.cancel().await;
+            }
+            while self.0.clients.load(Ordering::Acquire) > 0 {
+                self.0.departed.notified().await;
+            }
+        };
+        if tokio::time::timeout(STOP_MAX, gone).await.is_err() {
+            tracing::warn!("sessions that do not end in time are cut off");
+        }
+    }
+}
+
 /// Counts a client while it lives.
 pub(crate) struct Admitted(Arc<Shared>);
 
 impl Drop for Admitted {
     fn drop(&mut self) {
-        self.0.clients.fetch_sub(1, Ordering::Relaxed);
+        self.0.clients.fetch_sub(1, Ordering::Release);
+        self.0.departed.notify_one();
     }
 }

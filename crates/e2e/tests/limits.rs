@@ -1,7 +1,8 @@
-//! What a server must bear: statements that are deep, wide or long, strangers that say nothing.
+//! What a server must bear: statements that are deep, wide or long, strangers that say nothing, signals.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use pgerror::field;
@@ -138,6 +139,22 @@ fn full_house(cluster: &Cluster) {
     admin.run("DROP ROLE guest").expect("dropped");
 }
 
+fn signal(pids: &[u32], signal: &str) {
+    let status = Command::new("kill").arg(signal).args(pids.iter().map(u32::to_string)).status();
+    assert!(status.expect("kill runs").success());
+}
+
+fn signals(cluster: &Cluster) {
+    let mut client = cluster.connect(0).expect("a session");
+    let pids = [cluster.pids("coordinator").expect("coordinators"), cluster.pids("gtm").expect("gtms")].concat();
+    signal(&pids, "-HUP");
+    signal(&pids, "-USR1");
+    client.run("SELECT 1").expect("it lives");
+    client.run("SELECT count(*) FROM deep").expect("the gtm lives");
+    signal(&cluster.pids("coordinator").expect("coordinators"), "-TERM");
+    assert_eq!(client.last_words().expect("a reason").code().as_str(), "57P01");
+}
+
 #[test]
 fn a_coordinator_bears_what_a_server_must_bear() {
     let cluster = Cluster::start(2, 1).expect("a cluster");
@@ -149,4 +166,5 @@ fn a_coordinator_bears_what_a_server_must_bear() {
     strangers(&cluster);
     refused_logins(&cluster);
     full_house(&cluster);
+    signals(&cluster);
 }
