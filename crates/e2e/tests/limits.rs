@@ -155,6 +155,20 @@ fn signals(cluster: &Cluster) {
     assert_eq!(client.last_words().expect("a reason").code().as_str(), "57P01");
 }
 
+/// Passwords set through a coordinator are stored alike everywhere.
+fn passwords(cluster: &Cluster) {
+    let mut client = cluster.connect(0).expect("a session");
+    client.run("CREATE ROLE keyed LOGIN PASSWORD 'first'").expect("a role");
+    client.run("ALTER ROLE keyed PASSWORD 'second'").expect("another password");
+    let stored = |node| {
+        let sql = "SELECT rolpassword FROM pg_authid WHERE rolname = 'keyed'";
+        cluster.connect_datanode(node).expect("a datanode").scalar(sql).expect("a verifier")
+    };
+    assert_eq!(stored(0), stored(1));
+    assert!(stored(0).starts_with("SCRAM-SHA-256$4096:"));
+    client.run("DROP ROLE keyed").expect("dropped");
+}
+
 #[test]
 fn a_coordinator_bears_what_a_server_must_bear() {
     let cluster = Cluster::start(2, 1).expect("a cluster");
@@ -162,6 +176,7 @@ fn a_coordinator_bears_what_a_server_must_bear() {
     deep_statements(&mut client);
     wide_statements(&mut client);
     long_statements(&cluster, &mut client);
+    passwords(&cluster);
     drop(client);
     strangers(&cluster);
     refused_logins(&cluster);
