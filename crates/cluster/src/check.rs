@@ -58,6 +58,11 @@ const TRUST_SQL: &str = "
     WHERE auth_method = 'trust' AND type <> 'local' AND address NOT IN ('127.0.0.1', '::1', 'localhost', 'samehost')
     ORDER BY line_number LIMIT 1";
 
+/// What is stored of each role's password; for superusers.
+const PASSWORDS_SQL: &str = "
+    SELECT string_agg(rolname || ' ' || md5(rolpassword), E'\\n' ORDER BY rolname COLLATE \"C\")
+    FROM pg_catalog.pg_authid WHERE (oid >= 16384 OR oid = 10) AND rolpassword IS NOT NULL";
+
 struct Facts {
     major: u32,
     version: String,
@@ -72,6 +77,8 @@ struct Facts {
     collation: String,
     superuser: bool,
     roles: String,
+    /// Lines of role and hash of the verifier.
+    passwords: String,
     initialised: bool,
     statement_timeout: String,
     read_only: bool,
@@ -112,8 +119,14 @@ pub async fn check(config: &Config) -> Result<Vec<Finding>> {
                 continue;
             }
         };
-        let fact = facts_of(&session).await?;
+        let mut fact = facts_of(&session).await?;
+        if fact.superuser {
+            fact.passwords = session.value(PASSWORDS_SQL).await?.unwrap_or_default();
+        }
         check_server(node, &fact, &mut report);
+        if let Some((text, hint)) = pool_shortage(config, fact.max_connections) {
+            report.warning(&node.name, text, hint);
+        }
         if fact.superuser
             && let Some(line) = session.value(TRUST_SQL).await?
         {
@@ -128,6 +141,7 @@ pub async fn check(config: &Config) -> Result<Vec<Finding>> {
         facts.push((node, fact));
     }
     check_equal(&facts, &mut report);
+    check_passwords(&facts, &mut report);
     if cluster_ids.len() > 1 {
         let members: Vec<String> =
             cluster_ids.iter().map(|(id, nodes)| format!("{id}: {}", nodes.join(", "))).collect();
@@ -135,6 +149,43 @@ pub async fn check(config: &Config) -> Result<Vec<Finding>> {
         report.error("cluster", text, "Remove the foreign servers from the configuration.");
     }
     Ok(report.findings)
+}
+
+/// Connections to a datanode beside the pools: of the gtms, of listening sessions, and PostgreSQL's own reserve for superusers.
+const OTHER_CONNECTIONS: usize = 15;
+
+/// What is wrong, and what to do, if a datanode takes fewer connections than the coordinators may open.
+fn pool_shortage(config: &Config, max_connections: u32) -> Option<(String, String)> {
+    let pools: usize = config.coordinators.iter().map(|coordinator| coordinator.pool_size).sum();
+    let needed = pools + OTHER_CONNECTIONS;
+    if needed <= max_connections as usize {
+        return None;
+    }
+    let text = format!(
+        "max_connections = {max_connections}, but the coordinators may open {pools} connections (pool_size), and \
+         {OTHER_CONNECTIONS} more are needed for other things"
+    );
+    let each = (max_connections as usize).saturating_sub(OTHER_CONNECTIONS) / config.coordinators.len().max(1);
+    let hint = format!(
+        "Set max_connections to {needed} or more and restart the server, or set pool_size to {each} or less for each coordinator."
+    );
+    Some((text, hint))
+}
+
+/// Warnings about datanodes that take fewer connections than the coordinators may open. A server that does not answer has none.
+pub async fn pool_warnings(config: &Config) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for node in &config.datanodes {
+        let asked = async {
+            let session = Session::connect(&config.endpoint(&node.host, node.port)?).await?;
+            session.value("SHOW max_connections").await
+        };
+        let limit = asked.await.ok().flatten().and_then(|value| value.parse().ok());
+        if let Some((text, hint)) = limit.and_then(|limit| pool_shortage(config, limit)) {
+            warnings.push(format!("datanode {}: {text}. {hint}", node.name));
+        }
+    }
+    warnings
 }
 
 fn check_configuration(config: &Config, report: &mut Report) {
@@ -184,6 +235,7 @@ async fn facts_of(session: &Session) -> Result<Facts> {
         collation: text(),
         superuser: text() == "t",
         roles: text(),
+        passwords: String::new(),
         initialised: text() == "t",
         statement_timeout: text(),
         read_only: text() == "on",
@@ -251,6 +303,23 @@ async fn check_identity(
     }
     cluster_ids.entry(cluster_id.clone()).or_default().push(node.name.clone());
     Ok(())
+}
+
+/// A client logs in to every datanode with what it has proved to a coordinator, which is about one verifier.
+fn check_passwords(facts: &[(&Datanode, Facts)], report: &mut Report) {
+    let Some(((_, first), others)) = facts.split_first() else { return };
+    let differs = |line: &&str| others.iter().any(|(_, fact)| !fact.passwords.lines().any(|other| other == *line));
+    let roles: Vec<&str> =
+        first.passwords.lines().filter(differs).filter_map(|line| Some(line.rsplit_once(' ')?.0)).collect();
+    if !roles.is_empty() {
+        let text =
+            format!("the stored passwords of these roles differ from datanode to datanode: {}", roles.join(", "));
+        report.warning(
+            "datanodes",
+            text,
+            "Set them by ALTER ROLE … PASSWORD through a coordinator: it sends all the same.",
+        );
+    }
 }
 
 fn check_equal(facts: &[(&Datanode, Facts)], report: &mut Report) {

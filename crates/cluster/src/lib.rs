@@ -32,7 +32,7 @@ pub mod settings;
 pub mod sql;
 
 pub use audit::{Audit, audit};
-pub use check::{Finding, Level, check};
+pub use check::{Finding, Level, check, pool_warnings};
 pub use config::{Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, Local};
 pub use init::{METADATA_SQL, init};
 pub use proc::detach;

@@ -40,6 +40,8 @@ pub(crate) struct Client {
     pub(crate) implicit_block: bool,
     /// After an error in the extended protocol messages are skipped up to Sync.
     pub(crate) skip_to_sync: bool,
+    /// True once the coordinator is told to end.
+    stopping: tokio::sync::watch::Receiver<bool>,
     /// Executions that wait for more of their kind.
     pub(crate) waiting: crate::train::Waiting,
     /// Rows of statements go here, not to the client: they are those of a function's body.
@@ -104,6 +106,17 @@ pub(crate) async fn finished<T>(
     Err(gone.with(field::SEVERITY, "FATAL"))
 }
 
+fn stopped() -> PgError {
+    PgError::fatal(SqlState::ADMIN_SHUTDOWN, "terminating connection due to administrator command")
+}
+
+/// Messages that PostgreSQL knows; any other ends the session, even among those that are skipped.
+fn is_known(message: u8) -> bool {
+    let simple = matches!(message, tag::QUERY | tag::FUNCTION_CALL | tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL);
+    let extended = matches!(message, tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE | tag::FLUSH);
+    simple || extended
+}
+
 impl Client {
     pub(crate) fn new(
         shared: Arc<Shared>,
@@ -116,6 +129,7 @@ impl Client {
         backend::backend_key_data(writer.buffer(), key.0, key.1);
         backend::ready_for_query(writer.buffer(), b'I');
         Self {
+            stopping: shared.stopping.subscribe(),
             shared,
             reader,
             writer,
@@ -159,15 +173,14 @@ impl Client {
             if !self.goes_on(&frame) {
                 self.depart().await?;
             }
-            answered = matches!(frame.tag, tag::QUERY | tag::SYNC | tag::FUNCTION_CALL);
+            // After an error of the extended protocol nothing counts until Sync, whatever it is.
+            let is_skipped = self.skip_to_sync && is_known(frame.tag);
+            answered = frame.tag == tag::SYNC || matches!(frame.tag, tag::QUERY | tag::FUNCTION_CALL) && !is_skipped;
             match frame.tag {
                 tag::TERMINATE => return Ok(()),
-                tag::QUERY => {
-                    self.skip_to_sync = false;
-                    self.query(frame.body).await?;
-                }
                 tag::SYNC => self.sync().await?,
-                _ if self.skip_to_sync => {}
+                _ if is_skipped => {}
+                tag::QUERY => self.query(frame.body).await?,
                 // What is left of a COPY that failed.
                 tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL => {}
                 tag::FUNCTION_CALL => self.function_call(frame.body).await?,
@@ -179,6 +192,9 @@ impl Client {
     async fn next_frame(&mut self, is_idle: bool) -> Result<Option<pgproto::Frame>> {
         let timeout = if is_idle { self.idle_timeout() } else { None };
         loop {
+            if *self.stopping.borrow() {
+                return Err(stopped());
+            }
             if let Some(frame) = self.reader.try_next()? {
                 return Ok(Some(frame));
             }
@@ -197,6 +213,8 @@ impl Client {
                     None => std::future::pending().await,
                 }
             };
+            let stopping = &mut self.stopping;
+            let told_to_stop = async { drop(stopping.wait_for(|stops| *stops).await) };
             let filled = tokio::select! {
                 biased;
                 filled = self.reader.fill() => filled,
@@ -205,6 +223,7 @@ impl Client {
                     continue;
                 }
                 error = idle => return Err(error),
+                () = told_to_stop => return Err(stopped()),
             };
             if filled? == 0 {
                 return Ok(None);
@@ -420,10 +439,10 @@ impl Client {
     /// The statements of a text.
     pub(crate) async fn parsed(&mut self, sql: &[u8]) -> Result<Arc<Vec<Statement>>> {
         let sql = text(sql)?;
-        let parsed = match self.is_dump {
+        let parsed = executor::lengthy(sql.len(), || match self.is_dump {
             true => planner::parse_for_dump(sql).map(Arc::new),
             false => self.shared.statements.parse(sql),
-        };
+        });
         match parsed {
             Err(error) if error.code() == SqlState::SYNTAX_ERROR => Err(self.session.as_read_by_home(sql, error).await),
             parsed => parsed,

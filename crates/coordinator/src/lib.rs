@@ -27,5 +27,5 @@ mod stack;
 mod startup;
 mod train;
 
-pub use listener::{Authentication, Coordinator, CoordinatorOptions};
+pub use listener::{Authentication, Coordinator, CoordinatorOptions, Stopper};
 pub use stack::note_stack_base;

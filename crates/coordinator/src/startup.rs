@@ -1,27 +1,30 @@
 //! From the first byte of a connection to its first ReadyForQuery.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use executor::{Identity, Session, Settings, SnapshotMode, own_setting_name};
 use pgerror::{PgError, Result, SqlState};
-use pgproto::frame::Cursor;
+use pgproto::frame::{Cursor, FRAME_BYTES_MAX};
 use pgproto::frontend::{self, request};
 use pgproto::{FrameReader, FrameWriter, backend, scram};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 use crate::client::Client;
-use crate::listener::{Authentication, Shared};
+use crate::listener::{Admitted, Authentication, Shared};
 
 /// A client has this long to authenticate (`authentication_timeout`).
 const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(60);
 /// `MAX_STARTUP_PACKET_LENGTH` of PostgreSQL.
 const STARTUP_BYTES_MAX: usize = 10_000;
+/// Of any message of a client that is not authenticated yet (`PQ_SMALL_MESSAGE_LIMIT`).
+const MESSAGE_BYTES_MAX: usize = 10_000;
 
 /// What a connection turned out to be.
 pub(crate) enum Opening {
-    Session(Box<Client>),
+    Session(Box<Client>, Admitted),
     /// The stream is closed once the cancel has been passed on: that is what the client waits for.
     Cancel {
         process_id: i32,
@@ -33,14 +36,21 @@ pub(crate) enum Opening {
 }
 
 /// Answers the startup packet and authenticates.
-pub(crate) async fn open(shared: &Arc<Shared>, read: OwnedReadHalf, write: OwnedWriteHalf) -> Result<Opening> {
+pub(crate) async fn open(
+    shared: &Arc<Shared>,
+    read: OwnedReadHalf,
+    write: OwnedWriteHalf,
+    peer: SocketAddr,
+) -> Result<Opening> {
     let mut reader = FrameReader::new(read);
+    reader.limit(MESSAGE_BYTES_MAX);
     let mut writer = FrameWriter::new(write);
-    let opened = tokio::time::timeout(AUTHENTICATION_TIMEOUT, negotiate(shared, &mut reader, &mut writer)).await;
+    let opened = tokio::time::timeout(AUTHENTICATION_TIMEOUT, negotiate(shared, &mut reader, &mut writer, peer)).await;
     let error = match opened {
-        Ok(Ok(First::Session { session, is_dump })) => {
+        Ok(Ok(First::Session { session, admitted, is_dump })) => {
+            reader.limit(FRAME_BYTES_MAX);
             let client = Client::new(shared.clone(), reader, writer, session, is_dump);
-            return Ok(Opening::Session(Box::new(client)));
+            return Ok(Opening::Session(Box::new(client), admitted));
         }
         Ok(Ok(First::Cancel { process_id, secret })) => {
             return Ok(Opening::Cancel { process_id, secret, stream: (reader, writer) });
@@ -57,12 +67,17 @@ pub(crate) async fn open(shared: &Arc<Shared>, read: OwnedReadHalf, write: Owned
 }
 
 enum First {
-    Session { session: Box<Session>, is_dump: bool },
+    Session { session: Box<Session>, admitted: Admitted, is_dump: bool },
     Cancel { process_id: i32, secret: i32 },
     Nothing,
 }
 
-async fn negotiate(shared: &Arc<Shared>, reader: &mut FrameReader, writer: &mut FrameWriter) -> Result<First> {
+async fn negotiate(
+    shared: &Arc<Shared>,
+    reader: &mut FrameReader,
+    writer: &mut FrameWriter,
+    peer: SocketAddr,
+) -> Result<First> {
     loop {
         let Some(packet) = startup_packet(reader).await? else { return Ok(First::Nothing) };
         let mut cursor = Cursor::new(packet);
@@ -79,8 +94,9 @@ async fn negotiate(shared: &Arc<Shared>, reader: &mut FrameReader, writer: &mut 
                 let parameters = startup_parameters(&mut cursor)?;
                 negotiate_version(version, &parameters, writer);
                 let is_dump = parameters.iter().any(|(name, value)| name == "application_name" && value == "pg_dump");
-                let session = Box::new(authenticate(shared, &parameters, reader, writer).await?);
-                return Ok(First::Session { session, is_dump });
+                let opened = authenticate(shared, &parameters, reader, writer).await;
+                let (session, admitted) = opened.inspect_err(|error| log_failure(&parameters, peer, error))?;
+                return Ok(First::Session { session: Box::new(session), admitted, is_dump });
             }
             version => {
                 return Err(PgError::fatal(
@@ -94,6 +110,13 @@ async fn negotiate(shared: &Arc<Shared>, reader: &mut FrameReader, writer: &mut 
             }
         }
     }
+}
+
+/// An attack on passwords shows in the log.
+fn log_failure(parameters: &[(String, String)], peer: SocketAddr, error: &PgError) {
+    let user = parameters.iter().find(|(name, _)| name == "user").map_or("", |(_, user)| user);
+    let (code, message) = (error.code(), error.message());
+    tracing::warn!(?user, %peer, code = code.as_str(), "login refused: {message}");
 }
 
 async fn startup_packet(reader: &mut FrameReader) -> Result<Option<Bytes>> {
@@ -149,8 +172,7 @@ async fn authenticate(
     parameters: &[(String, String)],
     reader: &mut FrameReader,
     writer: &mut FrameWriter,
-) -> Result<Session> {
-    shared.check_room()?;
+) -> Result<(Session, Admitted)> {
     let find = |wanted: &str| parameters.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone());
     let user = find("user").filter(|user| !user.is_empty()).ok_or_else(|| {
         PgError::fatal(SqlState::INVALID_AUTHORIZATION, "no PostgreSQL user name specified in startup packet")
@@ -178,6 +200,8 @@ async fn authenticate(
     let (settings, own) = initial_settings(parameters)?;
     let mut session = Session::new(shared.context.clone(), Identity { user, database, secret }, settings);
     let reported = session.start().await?;
+    let is_superuser = reported.get("is_superuser").is_some_and(|value| value == "on");
+    let admitted = shared.admit(is_superuser)?;
     for (name, sql) in own {
         session.set_own(name, &sql, false).await?;
         session.release();
@@ -188,7 +212,7 @@ async fn authenticate(
     for (name, value) in &reported {
         backend::parameter_status(out, name, value);
     }
-    Ok(session)
+    Ok((session, admitted))
 }
 
 /// Startup parameters other than the connection's own are settings, as are `-c name=value` in `options`.

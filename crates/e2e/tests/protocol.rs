@@ -139,12 +139,18 @@ fn pipelines(pair: &mut Pair) {
     create(pair, "piped");
     let insert = |k: usize| statement(&format!("INSERT INTO piped VALUES ({k}, 'v{k}')"));
     let sync = || vec![(b'S', Vec::new())];
-    let pipelines: [Vec<Vec<Message>>; 4] = [
+    let query = |sql: &str| vec![(b'Q', [sql.as_bytes(), b"\0"].concat())];
+    // The function with the object id 1397, abs(integer), without arguments.
+    let call = || vec![(b'F', [&1397_i32.to_be_bytes()[..], &[0; 6]].concat())];
+    let pipelines: [Vec<Vec<Message>>; 6] = [
         vec![insert(1), insert(2), statement("SELECT count(*) FROM piped"), sync()],
         // An error undoes everything since the last Sync and skips all up to the next one.
         vec![insert(3), statement("SELECT 1/0"), insert(4), sync()],
         vec![statement("SELECT count(*) FROM piped"), sync()],
         vec![insert(5), statement("SELECT * FROM nosuch"), sync()],
+        // Neither a simple Query nor a function call ends the skipping, and neither is answered.
+        vec![statement("SELECT 1/0"), query("DELETE FROM piped"), call(), query("DROP TABLE piped"), insert(6), sync()],
+        vec![statement("SELECT * FROM nosuch"), query("INSERT INTO piped VALUES (7, 'v7')"), sync()],
     ];
     for (number, pipeline) in pipelines.iter().enumerate() {
         let messages: Vec<(u8, &[u8])> = pipeline.iter().flatten().map(|(tag, body)| (*tag, body.as_slice())).collect();

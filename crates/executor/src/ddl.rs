@@ -12,6 +12,7 @@ use std::borrow::Cow;
 
 use catalog::{Distribution, NodeId, quote_identifier, quote_literal};
 use pgerror::{PgError, Result, SqlState};
+use pgproto::scram::Verifier;
 use planner::{DdlKind, DdlPlan, Effect, Elsewhere, Fill, MapRequest, Placement, Plan};
 
 use crate::call::Call;
@@ -111,6 +112,8 @@ impl Session {
     }
 
     pub(crate) async fn ddl_in_block(&mut self, ddl: &DdlPlan) -> Result<Completion> {
+        let with_verifier = self.with_one_verifier(ddl).await?;
+        let ddl = with_verifier.as_ref().unwrap_or(ddl);
         let schema_change = ddl.kind == DdlKind::Schema;
         let (primary, others) = split_primary(&ddl.nodes, self.home);
         if schema_change {
@@ -136,6 +139,17 @@ impl Session {
             self.schema_changed();
         }
         self.follow_up(ddl, tag).await
+    }
+
+    /// CREATE or ALTER ROLE with a password: all nodes get the same verifier.
+    async fn with_one_verifier(&mut self, ddl: &DdlPlan) -> Result<Option<DdlPlan>> {
+        let Some(node_sql) = planner::with_verifier(&ddl.node_sql, Verifier::text_of)? else { return Ok(None) };
+        let rows = self.rows_on(self.home, "SHOW password_encryption").await?;
+        // What md5 makes of a password is the same everywhere.
+        match rows.first().and_then(|row| row.first()?.as_deref()) {
+            Some(b"scram-sha-256") => Ok(Some(DdlPlan { node_sql, ..ddl.clone() })),
+            _ => Ok(None),
+        }
     }
 
     /// What the nodes but the primary run.

@@ -7,6 +7,7 @@ use planner::{OutputColumn, Parameter, ParameterValue, Plan, SessionFacts, State
 
 use crate::basis::Basis;
 use crate::call::Call;
+use crate::lengthy::lengthy;
 use crate::output::Output;
 use crate::run::Completion;
 use crate::session::{BESIDE, Mode, Session};
@@ -238,7 +239,7 @@ impl Session {
                 estimates: Some(&estimates),
                 few_rows: self.few_rows(),
             };
-            let plan = planner::plan(statement, &loaded.catalog, &facts)?;
+            let plan = lengthy(statement.sql.len(), || planner::plan(statement, &loaded.catalog, &facts))?;
             if is_unknown && matches!(plan, Plan::Gather(_) | Plan::Dag(_)) {
                 self.describe(&statement.sql, &call.declared_types()).await?;
             }

@@ -19,6 +19,7 @@ use planner::{ManyRows, Parameter, Parameterised, Plan, SessionFacts, Shape, Tem
 use crate::basis::Basis;
 use crate::call::{Call, Parameters};
 use crate::describe::parameter_facts;
+use crate::lengthy::lengthy;
 use crate::session::Session;
 use crate::temp_names::TempNames;
 
@@ -116,6 +117,10 @@ impl Session {
     /// The plan of one statement (no semicolon, no blanks round it), if one of its shape was planned before and the plan
     /// is sure to be the same; [`Session::plan`] otherwise.
     pub fn plan_quickly(&mut self, sql: &str, call: &Call) -> Option<Quick> {
+        lengthy(sql.len(), || self.plan_by_one_like_it(sql, call))
+    }
+
+    fn plan_by_one_like_it(&mut self, sql: &str, call: &Call) -> Option<Quick> {
         if self.status() == b'E' || !self.is_ordinary() || self.alone_is_serializable() {
             return None;
         }

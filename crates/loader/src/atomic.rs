@@ -205,20 +205,25 @@ async fn settle(connection: &mut Connection, journal: &Journal) -> Result<Decisi
     Ok(decision)
 }
 
-async fn finish_prepared(connection: &mut Connection, journal: &Journal, decision: Decision) -> Result<()> {
+/// Names of the transactions of the load that are prepared.
+async fn prepared(connection: &mut Connection, journal: &Journal) -> Result<Vec<String>> {
     let mark = format!("{}_", journal.load());
     let sql = format!(
         "SELECT gid FROM pg_prepared_xacts WHERE left(gid, {}) = {} AND database = current_database()",
         mark.len(),
         literal(&mark)
     );
+    let names = connection.query_rows(&sql).await?.into_iter().flatten().flatten();
+    Ok(names.map(|name| String::from_utf8_lossy(&name).into_owned()).collect())
+}
+
+async fn finish_prepared(connection: &mut Connection, journal: &Journal, decision: Decision) -> Result<()> {
     let verb = match decision {
         Decision::Commit => "COMMIT",
         Decision::GiveUp => "ROLLBACK",
     };
-    for row in connection.query_rows(&sql).await? {
-        let Some(Some(gid)) = row.first() else { continue };
-        let sql = format!("{verb} PREPARED {}", literal(&String::from_utf8_lossy(gid)));
+    for name in prepared(connection, journal).await? {
+        let sql = format!("{verb} PREPARED {}", literal(&name));
         match connection.execute(&sql).await {
             // Somebody else was faster.
             Err(error) if error.code() == SqlState::UNDEFINED_OBJECT => {}
@@ -236,6 +241,14 @@ pub async fn finish(table: &str, to: &[String], name: &str) -> Result<bool> {
     let uri = to.first().ok_or_else(|| PgError::connection("no coordinator is named"))?;
     let mut connection = session::connect(uri).await?;
     let (schema, _) = crate::load::resolve(&mut connection, table).await?;
+    // A name that is mistyped must not be noted as that of a load that was given up.
+    let journal = Journal::named(&schema, name.to_owned());
+    let is_decided = journal.exists(&mut connection).await? && journal.decision(&mut connection).await?.is_some();
+    if !is_decided && prepared(&mut connection, &journal).await?.is_empty() {
+        let message = format!("no load named \"{name}\" waits to be finished");
+        return Err(PgError::new(SqlState::UNDEFINED_OBJECT, message)
+            .hint("A load prints its name at its start. Nothing was changed."));
+    }
     let journal = Journal::open(&mut connection, &schema, name.to_owned()).await?;
     Ok(settle(&mut connection, &journal).await? == Decision::Commit)
 }

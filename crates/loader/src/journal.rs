@@ -43,9 +43,8 @@ impl Decision {
 impl Journal {
     /// Of the load of this name, in this schema; makes the table if it is missing.
     pub(crate) async fn open(connection: &mut Connection, schema: &str, load: String) -> Result<Self> {
-        let journal = Self { table: format!("{}.{TABLE}", identifier(schema)), load };
-        let exists = format!("SELECT to_regclass({}) IS NOT NULL", literal(&journal.table));
-        if session::value(connection, &exists).await? == "t" {
+        let journal = Self::named(schema, load);
+        if journal.exists(connection).await? {
             return Ok(journal);
         }
         let create = format!(
@@ -55,10 +54,20 @@ impl Journal {
         );
         match connection.execute(&create).await {
             // Another load made it at the same moment.
-            Err(error) if session::value(connection, &exists).await.is_ok_and(|answer| answer == "t") => drop(error),
+            Err(error) if journal.exists(connection).await.is_ok_and(|exists| exists) => drop(error),
             made => drop(made?),
         }
         Ok(journal)
+    }
+
+    /// The same; the table may be missing.
+    pub(crate) fn named(schema: &str, load: String) -> Self {
+        Self { table: format!("{}.{TABLE}", identifier(schema)), load }
+    }
+
+    pub(crate) async fn exists(&self, connection: &mut Connection) -> Result<bool> {
+        let sql = format!("SELECT to_regclass({}) IS NOT NULL", literal(&self.table));
+        Ok(session::value(connection, &sql).await? == "t")
     }
 
     /// The load's name.

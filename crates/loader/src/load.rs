@@ -59,11 +59,12 @@ pub async fn load(options: &LoadOptions) -> Result<Summary> {
     let job = Job::prepare(options).await?;
     let counters = Arc::clone(&job.counters);
     let total = job.sources.iter().map(|source| source.bytes).sum::<Option<u64>>();
+    let is_guess = options.copy.format.is_none() && format_of(&job.sources) == "text";
     let silence = std::future::pending();
     let show = async { if options.progress { counters.show(total).await } else { silence.await } };
     let (watched, indexes) = (Arc::clone(&counters), job.indexes.clone());
     tokio::select! {
-        summary = job.run_without_indexes() => summary,
+        summary = job.run_without_indexes() => summary.map_err(|error| if is_guess { taken_for_text(error) } else { error }),
         never = show => match never {},
         never = watched.monitor.watch(&options.to[0]) => match never {},
         () = interrupted(&counters) => {
@@ -284,6 +285,17 @@ fn go_on(error: PgError) -> PgError {
             error.hint(format!("{own} {hint}"))
         }
         None => error.hint(hint),
+    }
+}
+
+/// Nobody has said what the input is.
+fn taken_for_text(error: PgError) -> PgError {
+    let is_about_form = [SqlState::BAD_COPY_FILE_FORMAT, SqlState::INVALID_TEXT_REPRESENTATION].contains(&error.code());
+    match is_about_form && error.get(field::HINT).is_none() {
+        true => {
+            error.hint("It was read in COPY's text format, since no name says .csv. Add --format csv if it is CSV.")
+        }
+        false => error,
     }
 }
 

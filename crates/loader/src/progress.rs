@@ -100,7 +100,14 @@ impl Counters {
             tick.tick().await;
             let read = self.read.load(Ordering::Relaxed);
             bar.0.set_position(total.map_or(read, |total| read.min(total)));
-            bar.0.set_message(self.text());
+            // What is read may still be on its way, be committed, or indexed: how long that takes nobody knows.
+            let done = if total.is_some_and(|total| read >= total) { ", waiting for the datanodes" } else { "" };
+            if !done.is_empty()
+                && let Ok(style) = ProgressStyle::with_template("loading  {wide_bar}  {msg}  {elapsed}")
+            {
+                bar.0.set_style(style);
+            }
+            bar.0.set_message(format!("{}{done}", self.text()));
         }
     }
 
@@ -111,6 +118,7 @@ impl Counters {
             tick.tick().await;
             let read = self.read.load(Ordering::Relaxed);
             match total {
+                Some(total) if read >= total => eprintln!("all read, {}, waiting for the datanodes", self.text()),
                 Some(total) => {
                     // Readers of one file's ranges see a little of it twice.
                     let read = read.min(total);

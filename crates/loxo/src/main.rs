@@ -40,8 +40,9 @@ enum Command {
     Gtm(commands::gtm::Arguments),
 }
 
-/// Of a worker thread: a statement's future polls many others inside each other, in debug builds with large frames.
-const STACK_BYTES: usize = 8 << 20;
+/// Of a worker thread: a statement's future polls many others inside each other, in debug builds with large frames, and the tree
+/// of a statement is walked to its full depth (`planner::parse`). What is not used costs address space only.
+const STACK_BYTES: usize = 256 << 20;
 
 fn main() -> std::process::ExitCode {
     let command = Arguments::parse().command;

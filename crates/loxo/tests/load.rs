@@ -138,6 +138,17 @@ fn stdin_and_columns() {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(client.scalar("SELECT string_agg(note, ',' ORDER BY id) FROM from_stdin").unwrap(), "one,two");
+    // Nobody says that this is CSV.
+    let mut child = load_command(cluster(), &["load", "from_stdin", "-"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(&gzip(b"3,three\n4,four\n")).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--format csv"), "{output:?}");
+    assert_eq!(client.scalar("SELECT count(*) FROM from_stdin").unwrap(), "2");
 }
 
 #[test]
@@ -399,9 +410,15 @@ fn streams_do_not_wait_for_each_other_for_ever() {
 
 #[test]
 fn a_decision_stands() {
-    let mut client = client();
+    let (mut client, dir) = (client(), TempDir::new("load-stands").unwrap());
     table(&mut client, "stands");
-    loads(&["stands", "--finish", "stands_unknown"]);
+    // Makes the table of decisions.
+    loads(&["stands", &write(&dir, "one.csv", "1,x\n"), "--batch", "1"]);
+    for _ in 0..2 {
+        fails_saying(&["stands", "--finish", "stands_unknown"], &["no load named \"stands_unknown\"", "hint"]);
+    }
+    let noted = "SELECT count(*) FROM loxo_load_progress WHERE load = 'stands_unknown'";
+    assert_eq!(client.scalar(noted).unwrap(), "0");
     for (name, decided) in [("stands_a", true), ("stands_b", false)] {
         client.run("TRUNCATE stands").unwrap();
         client.run("BEGIN").unwrap();

@@ -27,12 +27,23 @@ pub struct FrameReader {
     io: Box<dyn AsyncRead + Send + Sync + Unpin>,
     buffer: BytesMut,
     ended: bool,
+    frame_bytes_max: usize,
 }
 
 impl FrameReader {
     /// Wraps the reading half of a stream.
     pub fn new(io: impl AsyncRead + Send + Sync + Unpin + 'static) -> Self {
-        Self { io: Box::new(io), buffer: BytesMut::with_capacity(READ_BYTES), ended: false }
+        Self {
+            io: Box::new(io),
+            buffer: BytesMut::with_capacity(READ_BYTES),
+            ended: false,
+            frame_bytes_max: FRAME_BYTES_MAX,
+        }
+    }
+
+    /// Refuses longer frames from here on: of a peer that nobody knows yet, say.
+    pub fn limit(&mut self, frame_bytes_max: usize) {
+        self.frame_bytes_max = frame_bytes_max.min(FRAME_BYTES_MAX);
     }
 
     /// Reads more bytes; 0 at the end of the stream. Cancel-safe: bytes that were read are in the buffer.
@@ -117,7 +128,7 @@ impl FrameReader {
     fn complete_frame_bytes(&mut self, at: usize) -> Result<Option<usize>> {
         let Some(header) = self.buffer.get(at..at + HEADER_BYTES) else { return Ok(None) };
         let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]) as usize;
-        if !(4..=FRAME_BYTES_MAX).contains(&length) {
+        if !(4..=self.frame_bytes_max).contains(&length) {
             return Err(PgError::fatal(SqlState::PROTOCOL_VIOLATION, "invalid message length"));
         }
         let total = length + 1;

@@ -123,7 +123,7 @@ pub fn parse(out: &mut BytesMut, name: &[u8], sql: &[u8], parameter_types: &[Oid
     put_frame(out, tag::PARSE, |out| {
         put_cstr(out, name);
         put_cstr(out, sql);
-        out.put_i16(parameter_types.len() as i16);
+        out.put_u16(parameter_types.len() as u16);
         for oid in parameter_types {
             out.put_u32(*oid);
         }
@@ -172,7 +172,7 @@ fn put_values(out: &mut BytesMut, values: &[Option<Bytes>]) {
 }
 
 fn put_formats(out: &mut BytesMut, formats: &[i16]) {
-    out.put_i16(formats.len() as i16);
+    out.put_u16(formats.len() as u16);
     for format in formats {
         out.put_i16(*format);
     }
@@ -253,7 +253,8 @@ pub fn decode_query(body: Bytes) -> Result<Bytes> {
 pub fn decode_parse(body: Bytes) -> Result<Parse> {
     let mut cursor = Cursor::new(body);
     let (name, sql) = (cursor.cstr()?, cursor.cstr()?);
-    let count = cursor.i16()?.max(0);
+    // PostgreSQL reads counts without a sign: up to 65,535 parameters.
+    let count = cursor.i16()? as u16;
     let parameter_types = (0..count).map(|_| cursor.u32()).collect::<Result<_>>()?;
     Ok(Parse { name, sql, parameter_types })
 }
@@ -302,7 +303,7 @@ fn take_values(cursor: &mut Cursor) -> Result<Vec<Option<Bytes>>> {
 }
 
 fn take_formats(cursor: &mut Cursor) -> Result<Vec<i16>> {
-    let count = cursor.i16()?.max(0);
+    let count = cursor.i16()? as u16;
     (0..count).map(|_| cursor.i16()).collect()
 }
 

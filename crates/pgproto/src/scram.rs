@@ -16,6 +16,8 @@ use sha2::{Digest, Sha256};
 pub const MECHANISM: &str = "SCRAM-SHA-256";
 /// More rounds than this in a server's challenge would only burn our time.
 const ITERATIONS_MAX: u32 = 1_000_000;
+/// PostgreSQL's own number for new verifiers.
+const ITERATIONS: u32 = 4096;
 const NONCE_BYTES: usize = 18;
 
 type Key = [u8; 32];
@@ -23,7 +25,7 @@ type Key = [u8; 32];
 /// What proves an identity to a server.
 #[derive(Clone)]
 pub enum Secret {
-    /// The password itself. It is used as it is: for ASCII, SASLprep changes nothing.
+    /// The password itself.
     Password(String),
     /// Keys recovered from a client's proof.
     Keys(Keys),
@@ -34,6 +36,15 @@ pub enum Secret {
 pub struct Keys {
     client_key: Key,
     server_key: Key,
+}
+
+impl Keys {
+    /// As PostgreSQL does, a password that SASLprep refuses is used as it is.
+    fn of_password(password: &str, salt: &[u8], iterations: u32) -> Self {
+        let prepared = stringprep::saslprep(password).unwrap_or(password.into());
+        let salted = salted_password(prepared.as_bytes(), salt, iterations);
+        Self { client_key: hmac(&salted, &[b"Client Key"]), server_key: hmac(&salted, &[b"Server Key"]) }
+    }
 }
 
 impl std::fmt::Debug for Secret {
@@ -127,10 +138,7 @@ impl Client {
         }
         let keys = match &self.secret {
             Secret::Keys(keys) => keys.clone(),
-            Secret::Password(password) => {
-                let salted = salted_password(password.as_bytes(), &salt, iterations);
-                Keys { client_key: hmac(&salted, &[b"Client Key"]), server_key: hmac(&salted, &[b"Server Key"]) }
-            }
+            Secret::Password(password) => Keys::of_password(password, &salt, iterations),
         };
         let without_proof = format!("c=biws,r={nonce}");
         self.auth_message = format!("{},{text},{without_proof}", self.client_first_bare).into_bytes();
@@ -173,6 +181,16 @@ impl Verifier {
             stored_key: key(stored)?,
             server_key: key(server)?,
         })
+    }
+
+    /// A new verifier of a password, as PostgreSQL writes it.
+    pub fn text_of(password: &str) -> String {
+        let mut salt = [0; 16];
+        rand::rng().fill_bytes(&mut salt);
+        let keys = Keys::of_password(password, &salt, ITERATIONS);
+        let stored = sha256(&keys.client_key);
+        let [salt, stored, server] = [&salt[..], &stored[..], &keys.server_key[..]].map(|bytes| BASE64.encode(bytes));
+        format!("{MECHANISM}${ITERATIONS}:{salt}${stored}:{server}")
     }
 
     /// A verifier nobody can satisfy, for unknown users: the exchange then fails at its end like a wrong password.
@@ -272,6 +290,14 @@ mod tests {
     fn a_wrong_password_is_28p01() {
         let error = exchange(Secret::Password("wrong".into()), verifier("s3cret")).err().unwrap();
         assert_eq!(error.code(), SqlState::INVALID_PASSWORD);
+    }
+
+    #[test]
+    fn a_verifier_that_is_made_here_is_one_of_the_password() {
+        let verifier = || Verifier::parse(&Verifier::text_of("se\u{a0}cret")).unwrap();
+        assert!(exchange(Secret::Password("se cret".into()), verifier()).is_ok());
+        assert!(exchange(Secret::Password("wrong".into()), verifier()).is_err());
+        assert_ne!(Verifier::text_of("x"), Verifier::text_of("x"));
     }
 
     #[test]

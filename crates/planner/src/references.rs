@@ -107,9 +107,10 @@ pub fn references(sql: &str) -> Result<References> {
 }
 
 fn only_statement(sql: &str) -> Result<NodeEnum> {
-    let mut parsed = pg_query::parse(sql, 0).map_err(|error| match error {
-        pg_query::Error::Parse(message) => PgError::new(SqlState::SYNTAX_ERROR, message),
-        other => PgError::new(SqlState::SYNTAX_ERROR, other.to_string()),
+    let mut parsed = pg_query::parse(sql, 0).map_err(|error| match (tree::too_deep(&error), error) {
+        (Some(too_deep), _) => too_deep,
+        (None, pg_query::Error::Parse(message)) => PgError::new(SqlState::SYNTAX_ERROR, message),
+        (None, other) => PgError::new(SqlState::SYNTAX_ERROR, other.to_string()),
     })?;
     match (parsed.protobuf.stmts.pop().and_then(|raw| raw.stmt?.node), parsed.protobuf.stmts.is_empty()) {
         (Some(node), true) => Ok(node),

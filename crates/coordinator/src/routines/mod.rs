@@ -268,8 +268,7 @@ impl Client {
     fn enter<'s>(&'s mut self, routine: &'s routine::Routine, body: &'s routine::ast::Body) -> Pending<'s, Ended> {
         Box::pin(async move {
             if self.routines.depth >= DEPTH_MAX || stack::used() > STACK_BYTES_MAX {
-                let code = SqlState::from_bytes(b"54001").unwrap_or(SqlState::PROGRAM_LIMIT_EXCEEDED);
-                return Err(PgError::new(code, "stack depth limit exceeded")
+                return Err(PgError::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded")
                     .detail(format!("{} bodies are under way in each other.", self.routines.depth))
                     .hint("Use a loop instead of recursion."));
             }

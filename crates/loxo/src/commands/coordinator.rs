@@ -46,9 +46,16 @@ pub async fn run(arguments: Arguments) -> Result<()> {
         address.host = config.shortest_way(node);
     }
     let coordinator = Coordinator::bind(options).await?;
+    tokio::spawn(async move {
+        cluster::pool_warnings(&config).await.into_iter().for_each(|warning| tracing::warn!("{warning}"))
+    });
+    let stopper = coordinator.stopper();
     tokio::select! {
         ended = coordinator.serve() => ended,
-        () = super::asked_to_stop() => Ok(()),
+        () = super::asked_to_stop() => {
+            stopper.stop().await;
+            Ok(())
+        }
     }
 }
 

@@ -88,7 +88,7 @@ pub struct CopyArguments {
     /// csv, text or binary [default: csv if the files' names say so, else text]
     #[arg(long)]
     format: Option<String>,
-    /// The first line of each file names columns
+    /// The first line of each file is left out; columns are taken in the table's order, whatever names it gives (but for --create)
     #[arg(long)]
     header: bool,
     /// Between columns [default: a comma, in text a tab]

@@ -82,5 +82,25 @@ async fn asked_to_stop() {
     tokio::select! {
         _ = terminate.recv() => {}
         _ = tokio::signal::ctrl_c() => {}
+        never = outlive_other_signals() => match never {},
+    }
+}
+
+/// Log rotation and the like send them to servers. There is nothing to read again.
+async fn outlive_other_signals() -> std::convert::Infallible {
+    use tokio::signal::unix::{SignalKind, signal};
+    let [mut hangup, mut first, mut second] =
+        [SignalKind::hangup(), SignalKind::user_defined1(), SignalKind::user_defined2()].map(|kind| signal(kind).ok());
+    let next = async |signal: &mut Option<tokio::signal::unix::Signal>| match signal {
+        Some(signal) => signal.recv().await,
+        None => std::future::pending().await,
+    };
+    loop {
+        let name = tokio::select! {
+            _ = next(&mut hangup) => "SIGHUP",
+            _ = next(&mut first) => "SIGUSR1",
+            _ = next(&mut second) => "SIGUSR2",
+        };
+        tracing::info!("{name} is ignored: the configuration is read at the start only");
     }
 }

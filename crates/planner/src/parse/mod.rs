@@ -27,6 +27,10 @@ pub use statement::*;
 
 /// Splits a query string into its statements; empty ones are left out.
 ///
+/// Trees are decoded, walked, changed, printed and dropped by functions that call themselves. How deep one can be libpg_query says,
+/// which gives up (54001) where PostgreSQL would with its default `max_stack_depth`; `loxo` gives its threads the stack for
+/// all below that.
+///
 /// Errors: 42601 with PostgreSQL's message and the position in characters; 0A000 for statements we do not know.
 pub fn parse(sql: &str) -> Result<Vec<Statement>> {
     let redirected = system_views::redirect(sql);
@@ -169,6 +173,9 @@ fn highest_parameter(sql: &str) -> usize {
 /// PostgreSQL's message. libpg_query's Rust binding drops the position, so it is found again: the parser fails at the
 /// first token that no viable prefix can have, hence at the shortest run of tokens that fails other than by its end.
 fn syntax_error(sql: &str, error: pg_query::Error) -> PgError {
+    if let Some(too_deep) = crate::tree::too_deep(&error) {
+        return too_deep;
+    }
     let message = match error {
         pg_query::Error::Parse(message) => message,
         other => return PgError::new(SqlState::SYNTAX_ERROR, other.to_string()),
@@ -180,16 +187,23 @@ fn syntax_error(sql: &str, error: pg_query::Error) -> PgError {
     let Some(tokens) = scan::tokens(sql).filter(|t| !t.is_empty() && message.contains("at or near")) else {
         return error;
     };
-    let fails = |count: usize| match pg_query::parse(&sql[..tokens[count].end], 0) {
-        Err(pg_query::Error::Parse(message)) => !message.ends_with("at end of input"),
+    // This reads the text, but makes no tree of it.
+    let fails = |token: &scan::Token<'_>| match pg_query::is_utility_stmt(&sql[..token.end]) {
+        Err(pg_query::Error::IsUtility(message)) => !message.ends_with("at end of input"),
         _ => false,
     };
-    let (mut low, mut high) = (0, tokens.len() - 1);
-    while low < high {
-        let middle = (low + high) / 2;
-        if fails(middle) { high = middle } else { low = middle + 1 }
+    let named = message.split_once("at or near \"").map_or("", |(_, named)| named);
+    let (mut candidates, mut rest): (Vec<_>, Vec<_>) =
+        tokens.iter().partition(|token| !token.text.is_empty() && named.starts_with(token.text));
+    // The last candidate fails, unless the message names something else.
+    if candidates.last().is_none_or(|last| !fails(last)) {
+        std::mem::swap(&mut candidates, &mut rest);
     }
-    error.position(characters(sql, tokens[low].start) + 1)
+    let first = candidates.partition_point(|token| !fails(token)).min(candidates.len().saturating_sub(1));
+    match candidates.get(first) {
+        Some(token) => error.position(characters(sql, token.start) + 1),
+        None => error,
+    }
 }
 
 /// The query of CREATE TABLE AS or SELECT INTO.
@@ -220,6 +234,39 @@ mod tests {
         assert_eq!(position("SELECT 1; SELECT (2"), "20");
         assert_eq!(position("CREATE TABLE t (a int) DISTRIBUTE BY HASH a"), "43");
         assert_eq!(position("CREATE TABLE é (a int,) DISTRIBUTE BY HASH (a)"), "23");
+    }
+
+    /// Statements of the same shape, deeper and deeper, until one is too deep: what is read can be printed and dropped.
+    fn deepest(shape: impl Fn(usize) -> String) -> usize {
+        let mut read = 0;
+        for levels in (6..).map(|power| 1 << power) {
+            match parse(&shape(levels)) {
+                Ok(statements) => {
+                    let printed = crate::tree::deparse(statements[0].tree.as_ref().unwrap());
+                    assert!(printed.is_ok() || printed.is_err_and(|error| error.code().as_str() == "54001"));
+                    read = levels;
+                }
+                Err(error) => {
+                    assert_eq!(error.code().as_str(), "54001", "{levels} levels: {error:?}");
+                    return read;
+                }
+            }
+        }
+        unreachable!()
+    }
+
+    #[test]
+    fn deep_statements_are_read_and_too_deep_ones_refused() {
+        let run = || {
+            let sum = deepest(|levels| format!("SELECT {}", vec!["1"; levels].join(" + ")));
+            let union = deepest(|levels| vec!["SELECT 1, 2"; levels].join(" UNION "));
+            let nested = deepest(|levels| format!("SELECT {}1{}", "f(".repeat(levels), ")".repeat(levels)));
+            let selects = deepest(|levels| format!("{}SELECT 1{}", "SELECT (".repeat(levels), ")".repeat(levels)));
+            let found = [sum, union, nested, selects];
+            println!("levels that are read: {found:?}");
+            assert!(found.iter().all(|levels| *levels >= 128), "{found:?}");
+        };
+        std::thread::Builder::new().stack_size(256 << 20).spawn(run).unwrap().join().unwrap();
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use pg_query::protobuf::{self, AConst, Alias, ColumnRef, RangeVar, ResTarget, SelectStmt, a_const};
 use pg_query::{Node, NodeEnum};
-use pgerror::{PgError, Result};
+use pgerror::{PgError, Result, SqlState};
 
 mod names;
 mod walk;
@@ -16,9 +16,29 @@ pub(crate) fn kind_name(node: &NodeEnum) -> String {
     text.split(['(', ' ', '{']).next().unwrap_or_default().to_owned()
 }
 
+/// 54001 if libpg_query gave up a tree since it is too deep; the two other messages are how its protobuf library says so.
+pub(crate) fn too_deep(error: &pg_query::Error) -> Option<PgError> {
+    const MESSAGES: [&str; 3] = [
+        "stack depth limit exceeded",
+        "parse tree is nested too deeply to serialize to protobuf",
+        "could not parse protobuf",
+    ];
+    // libpg_query measures by PostgreSQL's default, which cannot be set there.
+    matches!(error, pg_query::Error::Parse(message) if MESSAGES.contains(&message.as_str())).then(|| {
+        PgError::new(SqlState::STATEMENT_TOO_COMPLEX, MESSAGES[0])
+            .detail("Coordinators read statements with PostgreSQL's default of this limit, whatever the datanodes' is.")
+            .hint(
+                "Increase the configuration parameter \"max_stack_depth\" (currently 2048kB), after ensuring the \
+                 platform's stack depth limit is adequate.",
+            )
+    })
+}
+
 /// The SQL text of a statement.
 pub(crate) fn deparse(node: &NodeEnum) -> Result<String> {
-    node.deparse(Default::default()).map_err(|e| PgError::internal(format!("cannot print a statement: {e}")))
+    node.deparse(Default::default()).map_err(|error| {
+        too_deep(&error).unwrap_or_else(|| PgError::internal(format!("cannot print a statement: {error}")))
+    })
 }
 
 /// The SQL text of a SELECT.
@@ -145,7 +165,9 @@ pub(crate) fn parse_expression(text: &str) -> Result<Node> {
 
 /// Parses a SELECT that PostgreSQL or we made, e.g. a view definition.
 pub(crate) fn parse_select(text: &str) -> Result<SelectStmt> {
-    let parsed = pg_query::parse(text, 0).map_err(|e| PgError::internal(format!("cannot parse {text:?}: {e}")))?;
+    let parsed = pg_query::parse(text, 0).map_err(|error| {
+        too_deep(&error).unwrap_or_else(|| PgError::internal(format!("cannot parse {text:?}: {error}")))
+    })?;
     match parsed.protobuf.stmts.into_iter().next().and_then(|s| s.stmt).and_then(|s| s.node) {
         Some(NodeEnum::SelectStmt(select)) => Ok(*select),
         _ => Err(PgError::internal(format!("not a query: {text}"))),
