@@ -1,7 +1,8 @@
 //! The short way to a plan: statements that differ from an earlier one in their constants only.
 //!
 //! A program sends the same few statements over and over. The first of a shape is only remembered, the second is learned
-//! (see [`planner::Template`]) if the plan by PostgreSQL's analysis is what its words alone say, and from the third on neither PostgreSQL's parser nor the planner is asked: the
+//! (see [`planner::Template`]) if the plan by PostgreSQL's analysis is what its words alone say, and from the third on neither
+//! PostgreSQL's parser nor the planner is asked: the
 //! constants at the key's places say which node, or it is all nodes, and the text goes there unchanged. If a simple query's constants are whole
 //! numbers in plain places, they go as parameters of a statement that the datanode has prepared, which spares it the same.
 //!
