@@ -70,7 +70,7 @@ pub(crate) struct Analyses {
 struct Kept {
     catalog_version: u64,
     bytes: usize,
-    by_key: HashMap<Key, Option<Analysis>>,
+    by_key: HashMap<Key, Analysis>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -83,12 +83,12 @@ struct Key {
 }
 
 impl Analyses {
-    fn get(&self, catalog_version: u64, key: &Key) -> Option<Option<Analysis>> {
+    fn get(&self, catalog_version: u64, key: &Key) -> Option<Analysis> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.catalog_version == catalog_version { kept.by_key.get(key).cloned() } else { None }
     }
 
-    fn insert(&self, catalog_version: u64, key: Key, analysis: Option<Analysis>) {
+    fn insert(&self, catalog_version: u64, key: Key, analysis: Analysis) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let is_full = kept.by_key.len() >= KEPT_MAX || kept.bytes + key.sql.len() > KEPT_BYTES_MAX;
         if kept.catalog_version != catalog_version || is_full {
@@ -136,14 +136,15 @@ impl Session {
         let analysis = match kept {
             Some(analysis) => analysis,
             None => {
-                let analysis = self.analyse(statement, &key.sql, place, call, known, catalog).await?;
-                if is_kept && analysis.is_some() {
+                let asked = self.analyse(statement, &key.sql, place, call, known, catalog).await?;
+                let Some(analysis) = asked else { return Ok(None) };
+                if is_kept {
                     self.context.analyses.insert(catalog.version(), key, analysis.clone());
                 }
                 analysis
             }
         };
-        Ok(analysis.map(|analysis| statement.analysed(&analysis)))
+        Ok(Some(statement.analysed(&analysis)))
     }
 
     /// `None`: nowhere.
