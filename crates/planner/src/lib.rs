@@ -44,6 +44,7 @@ mod lifted;
 mod new_row;
 pub mod parse;
 mod passwords;
+mod per_row;
 mod plan;
 mod plpgsql;
 mod references;
@@ -62,6 +63,7 @@ mod whole_rows;
 mod with;
 
 use catalog::Catalog;
+use pg_query::NodeEnum;
 use pgerror::{PgError, Result, SqlState};
 
 pub use apart::runs_apart;
@@ -72,6 +74,7 @@ pub use leavings::leavings;
 pub use lifted::Lifted;
 pub use parse::{Analysis, Statement, StatementKind, Undeclared, Uses, parse, parse_for_dump};
 pub use passwords::with_verifier;
+pub use per_row::{Enough, PerRow, RowCall};
 pub use plan::*;
 pub use references::{Place, Reference, References, names_in_from, references};
 pub use routine::{Argument, Routine, RoutineCall, Wanted, call_targets};
@@ -125,10 +128,31 @@ fn plan_as_it_stands(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     {
         return Ok(Plan::Routine(Box::new(Routine::Lifted(lifted))));
     }
+    if returns_sub_select(statement)?
+        && first_copy::plan(ctx, statement).is_err()
+        && let Some(routine) = per_row::sub_selects(ctx, statement)?
+    {
+        return Ok(Plan::Routine(Box::new(routine)));
+    }
     match routine::plan(ctx, statement)? {
         Some(routine) => Ok(Plan::Routine(Box::new(routine))),
         None => first_copy::plan(ctx, statement).and_then(|plan| triggers::with_triggers(ctx, statement, plan)),
     }
+}
+
+/// Is it a change with a sub-select in RETURNING?
+fn returns_sub_select(statement: &Statement) -> Result<bool> {
+    let clause = match statement.node() {
+        Some(NodeEnum::InsertStmt(insert)) => &insert.returning_clause,
+        Some(NodeEnum::UpdateStmt(update)) => &update.returning_clause,
+        Some(NodeEnum::DeleteStmt(delete)) => &delete.returning_clause,
+        _ => return Ok(false),
+    };
+    let mut found = false;
+    for target in clause.iter().flat_map(|clause| &clause.exprs) {
+        found = found || select::shape::has_sub_select(target)?;
+    }
+    Ok(found)
 }
 
 /// PostgreSQL's own refusal of a cursor over data changes.

@@ -82,11 +82,17 @@ pub(crate) fn lifted(ctx: &Context<'_>, statement: &Statement) -> Result<Option<
     if parts.is_empty() || clauses(&tree)? > top_clauses(&tree) {
         return Ok(None);
     }
-    let with = with_of(&tree).cloned();
+    of_parts(parts, &tree, statement.parameters)
+}
+
+/// What is left of a statement whose parts have been taken out, with the items of WITH that they read; `None` if these change
+/// rows.
+pub(crate) fn of_parts(parts: Vec<SelectStmt>, tree: &NodeEnum, parameters: usize) -> Result<Option<Lifted>> {
+    let with = with_of(tree).cloned();
     let parts = parts.into_iter().map(|part| with_items(part, with.as_ref())).collect::<Result<Option<Vec<_>>>>()?;
     let Some(parts) = parts else { return Ok(None) };
     let parts = parts.iter().map(tree::deparse_select).collect::<Result<_>>()?;
-    Ok(Some(Lifted { parts, rest: tree::deparse(&tree)?, parameters: statement.parameters }))
+    Ok(Some(Lifted { parts, rest: tree::deparse(tree)?, parameters }))
 }
 
 fn with_of(tree: &NodeEnum) -> Option<&WithClause> {

@@ -62,8 +62,11 @@ impl Client {
     }
 }
 
+const TEXT_ARRAY: u32 = 1009;
+
+/// With its type: not every part mentions it.
 fn add(parameters: &mut Parameters, value: Bytes) {
-    parameters.types.push(0);
+    parameters.types.push(TEXT_ARRAY);
     parameters.formats.push(0);
     parameters.values.push(Some(value));
 }

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use executor::{Call, Completion, Isolation, Parameters, Rows, Spool};
+use executor::{Call, Completion, Isolation, Parameters, Spool};
 use pgerror::{PgError, Result, SqlState, field};
 use planner::{Argument, RoutineCall, Statement};
 use routine::{Ended, Pending, Type, array_text};
@@ -19,6 +19,7 @@ use crate::stack;
 
 mod host;
 mod lifted;
+mod per_row;
 mod rules;
 mod signature;
 mod triggers;
@@ -47,6 +48,8 @@ pub(crate) struct Routines {
     portals: usize,
     /// The statement to be run is a CALL in a body that may end transactions.
     call_may_end: bool,
+    /// Calls are made for the rows of a statement.
+    rows: Option<Rows>,
 }
 
 impl Routines {
@@ -54,6 +57,18 @@ impl Routines {
     pub(crate) fn depth(&self) -> usize {
         self.depth
     }
+
+    /// Is the call that is to be made one for a row?
+    fn of_rows(&mut self) -> Option<&mut Rows> {
+        self.rows.as_mut().filter(|rows| rows.depth == self.depth)
+    }
+}
+
+/// What calls for the rows of one statement share.
+struct Rows {
+    /// How many bodies were under way when the first was made: calls of bodies are none of them.
+    depth: usize,
+    signatures: HashMap<u32, Arc<Signature>>,
 }
 
 /// A plan whose bodies are to be run.
@@ -87,6 +102,10 @@ impl Client {
         spool: Option<&'s mut Spool>,
     ) -> Pending<'s, Completion> {
         Box::pin(async move {
+            if call.parameters.is_none() && statement.parameters > 0 {
+                // PostgreSQL says that there is no such parameter.
+                return self.forward_home(&statement.sql, call).await;
+            }
             if let planner::Routine::Drawn(drawn) = routine {
                 return self.drawn(drawn, statement, call, spool).await;
             }
@@ -95,7 +114,7 @@ impl Client {
                 self.session.begin(isolation(routine), "", None);
             }
             let captured = self.capture.take();
-            if self.routines.depth == 0 {
+            if self.routines.depth == 0 && self.routines.rows.is_none() {
                 let portals = self.routines.portals;
                 self.routines = Routines { portals, ..Routines::default() };
             }
@@ -182,6 +201,10 @@ impl Client {
                     let (rest, call) = self.lifted(lifted, statement, call).await?;
                     Ok(Rest::Whole(rest, call))
                 }
+                planner::Routine::PerRow(plan) => {
+                    let (rest, call, tag) = self.per_row(plan, statement, call).await?;
+                    Ok(Rest::Tagged(rest, call, tag))
+                }
                 planner::Routine::Drawn(_) => Err(PgError::internal("numbers are drawn without a body")),
                 planner::Routine::Inside { calls, rest } => {
                     self.accepted(statement, call).await?;
@@ -198,8 +221,11 @@ impl Client {
         })
     }
 
-    /// PostgreSQL finds the function by its name and arguments, or says why not.
+    /// PostgreSQL finds the function by its name and arguments, or says why not. It has been asked about calls for rows.
     async fn accepted(&mut self, statement: &Statement, call: &Call) -> Result<()> {
+        if self.routines.of_rows().is_some() {
+            return Ok(());
+        }
         let types = call.parameters.as_ref().map(|parameters| parameters.types.clone()).unwrap_or_default();
         self.session.describe(&statement.sql, &types).await.map(drop)
     }
@@ -227,13 +253,17 @@ impl Client {
                     let with = Call { describe: call.describe, result_formats: call.result_formats.clone(), ..with };
                     self.run_rest(&rest, &with, spool).await.map_err(|error| error.without(field::POSITION))
                 }
+                Rest::Tagged(rest, with, tag) => {
+                    let with = Call { describe: call.describe, result_formats: call.result_formats.clone(), ..with };
+                    self.run_tagged(&rest, &with, tag, spool).await
+                }
                 Rest::Statement(rest, with) => {
                     let plan = self.session.plan(&rest, &with, None).await?;
                     let with = Call { describe: call.describe, result_formats: call.result_formats.clone(), ..with };
                     match &plan {
                         planner::Plan::Routine(routine) => match routine.as_ref() {
                             planner::Routine::Change(change) => self.change(change, &rest, &with, spool).await,
-                            _ => Err(PgError::internal("a body is left after the bodies")),
+                            routine => self.run_routine(routine, &rest, &with, spool).await,
                         },
                         plan => Box::pin(self.run_plan(plan, &rest, &with, spool)).await,
                     }
@@ -288,9 +318,9 @@ impl Client {
         one: &'s RoutineCall,
         call: &'s Call,
         caller: Caller,
-    ) -> Pending<'s, (Signature, Ended)> {
+    ) -> Pending<'s, (Arc<Signature>, Ended)> {
         Box::pin(async move {
-            let signature = self.signature(one).await?;
+            let signature = self.known_signature(one).await?;
             signature.check(one, self.session.keeps_snapshot())?;
             let values = self.arguments(&signature, &one.arguments, call).await?;
             if signature.is_strict && signature.has_null(&values) {
@@ -310,6 +340,18 @@ impl Client {
             self.set_for(&before).await?;
             Ok((signature, ended))
         })
+    }
+
+    async fn known_signature(&mut self, one: &RoutineCall) -> Result<Arc<Signature>> {
+        let known = self.routines.of_rows().and_then(|rows| rows.signatures.get(&one.function).cloned());
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let signature = Arc::new(self.signature(one).await?);
+        if let Some(rows) = self.routines.of_rows() {
+            rows.signatures.insert(one.function, signature.clone());
+        }
+        Ok(signature)
     }
 
     /// SET clauses of a function; gives what the settings were. After an error the transaction takes them back.
@@ -387,7 +429,7 @@ impl Client {
     }
 
     /// Runs a text as any other of the session; gives its rows.
-    fn captured<'s>(&'s mut self, sql: &'s str, call: &'s Call) -> Pending<'s, (String, Rows)> {
+    fn captured<'s>(&'s mut self, sql: &'s str, call: &'s Call) -> Pending<'s, (String, executor::Rows)> {
         Box::pin(async move {
             let statements = self.parsed(sql.as_bytes()).await?;
             let before = self.capture.replace(Spool::default().described());
@@ -418,10 +460,12 @@ impl Client {
 enum Rest {
     Tag(&'static str),
     /// The values of a procedure's OUT parameters.
-    Row(Signature, Ended),
+    Row(Arc<Signature>, Ended),
     Statement(Statement, Call),
     /// A statement that may need as much as the first.
     Whole(Statement, Call),
+    /// The same, with the command tag of the whole if it is another.
+    Tagged(Statement, Call, Option<String>),
     /// A change of rows, and its triggers after it.
     Change(Box<planner::Triggered>),
     /// What rules made of a change.
@@ -438,6 +482,7 @@ fn isolation(routine: &planner::Routine) -> Option<Isolation> {
         planner::Routine::Inside { calls, .. } if calls.iter().all(|call| !call.is_volatile) => {
             Some(Isolation::RepeatableRead)
         }
+        planner::Routine::PerRow(plan) if !plan.is_volatile && !plan.changes_first => Some(Isolation::RepeatableRead),
         _ => None,
     }
 }
