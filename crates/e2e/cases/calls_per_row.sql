@@ -91,7 +91,12 @@ CREATE FUNCTION listed(x int) RETURNS TABLE (one int, other text) LANGUAGE plpgs
 CREATE FUNCTION whole(x int) RETURNS SETOF t LANGUAGE plpgsql AS $$ BEGIN RETURN QUERY UPDATE t SET v = v + 1 WHERE k = x RETURNING *; END $$;
 CREATE FUNCTION nothing(x int) RETURNS void LANGUAGE plpgsql AS $$ BEGIN INSERT INTO log (what, a) VALUES ('nothing', x); END $$;
 -- ordered
-SELECT k, paired(k), outs(k) FROM t ORDER BY k;
+SELECT k, paired(k) FROM t ORDER BY k;
+-- ordered
+SELECT outs(k), k FROM t ORDER BY k;
+-- ordered
+-- refused: v2
+SELECT outs(k), put(k) > 0 FROM t ORDER BY k;
 -- ordered
 SELECT (paired(k)).b, (outs(k)).a + 1, (paired(k)).* FROM t ORDER BY k;
 -- ordered
@@ -123,16 +128,17 @@ TRUNCATE log;
 INSERT INTO log (what, a) VALUES ('one', total(1)::int), ('two', total(3)::int), ('three', NULL);
 SELECT what, a FROM log ORDER BY what;
 -- The second row's number depends on the first.
--- refused
+-- refused: v1 | v2
 INSERT INTO u (k, n) VALUES (30, total(100)), (31, total(100));
 INSERT INTO u (k, n) SELECT 30 + k, total(100) FROM t WHERE k < 4 ORDER BY k;
 SELECT k, round(n) FROM u WHERE k > 30 ORDER BY k;
 INSERT INTO log (what, a) VALUES ('x', 2) RETURNING a, word(a);
-INSERT INTO u (k, n) VALUES (7, 8), (9, 10) RETURNING k, outs(k);
+-- refused
+INSERT INTO u (k, n) VALUES (7, 8), (9, 10) RETURNING k, paired(k);
 INSERT INTO log (what, a) SELECT word(k), k FROM t WHERE tell(k);
 -- refused
 UPDATE t SET w = word(k) || '!' WHERE k < 3;
--- refused
+-- refused: v1 | v2
 UPDATE u SET n = total(1) WHERE k = 7;
 UPDATE t SET v = total(k)::int, w = w || '?' WHERE tell(k) RETURNING k, v, w;
 SELECT * FROM t ORDER BY k;

@@ -584,10 +584,12 @@ const OTHER_UNIQUE: &str = "SELECT i.indrelid, \
      FROM pg_index i WHERE i.indisunique AND i.indrelid >= 16384 \
      AND (i.indpred IS NOT NULL OR 0 = ANY (i.indkey::int2[]))";
 
-/// The triggers that the coordinator runs.
+/// The triggers that the coordinator runs, and all of views.
 const CAPTURED: &str = "SELECT t.tgrelid, t.tgname, t.tgtype, coalesce(t.tgoldtable, t.tgnewtable) IS NOT NULL, \
      c.tgenabled <> 'D', t.tgattr FROM pg_trigger t JOIN pg_trigger c ON c.tgrelid = t.tgrelid AND c.tgname = 'loxo:' || t.tgname \
-     WHERE c.tgfoid = 'loxo.capture()'::regprocedure";
+     WHERE c.tgfoid = 'loxo.capture()'::regprocedure \
+     UNION ALL SELECT t.tgrelid, t.tgname, t.tgtype, false, t.tgenabled <> 'D', t.tgattr FROM pg_trigger t \
+     JOIN pg_class v ON v.oid = t.tgrelid WHERE v.relkind = 'v' AND NOT t.tgisinternal";
 
 const RULES: &str = "SELECT r.ev_class, r.rulename, r.ev_type, r.ev_enabled, pg_get_ruledef(r.oid), c.relkind \
      FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class JOIN pg_namespace n ON n.oid = c.relnamespace \

@@ -118,6 +118,10 @@ fn write_routine(f: &mut Formatter<'_>, routine: &Routine, depth: usize) -> Resu
             per_row.calls.iter().try_for_each(|call| writeln!(f, "{pad}  for each {}{}", call.sql, when(call)))?;
             writeln!(f, "{pad}  then {}", per_row.rest)
         }
+        Routine::Instead(change) => {
+            writeln!(f, "{pad}  {}", change.fill)?;
+            change.triggers.iter().try_for_each(|name| writeln!(f, "{pad}  {name} of {} for each", change.view))
+        }
         Routine::Drawn(drawn) => {
             drawn.draws.iter().try_for_each(|(draw, count)| writeln!(f, "{pad}  {draw}, {count} times"))?;
             writeln!(f, "{pad}  then {}", drawn.rest.sql)

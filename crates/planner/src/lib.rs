@@ -39,6 +39,7 @@ mod dml;
 mod first_copy;
 mod functions;
 mod inline;
+mod instead;
 mod leavings;
 mod lifted;
 mod new_row;
@@ -70,6 +71,7 @@ pub use apart::runs_apart;
 pub use bodies::sql_statements;
 pub use clock::{at_one_moment, may_read_clock};
 pub use dml::{Drawn, sets_default};
+pub use instead::Instead;
 pub use leavings::leavings;
 pub use lifted::Lifted;
 pub use parse::{Analysis, Statement, StatementKind, Undeclared, Uses, parse, parse_for_dump};
@@ -119,6 +121,9 @@ fn plan_as_it_stands(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     {
         return Ok(Plan::Routine(Box::new(Routine::Rewritten(Box::new(rewritten)))));
     }
+    if let Some(routine) = instead::plan(ctx, statement)? {
+        return Ok(Plan::Routine(Box::new(routine)));
+    }
     if let Some(drawn) = dml::drawn(ctx, statement)? {
         return Ok(Plan::Routine(Box::new(Routine::Drawn(drawn))));
     }
@@ -136,7 +141,13 @@ fn plan_as_it_stands(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     }
     match routine::plan(ctx, statement)? {
         Some(routine) => Ok(Plan::Routine(Box::new(routine))),
-        None => first_copy::plan(ctx, statement).and_then(|plan| triggers::with_triggers(ctx, statement, plan)),
+        None => {
+            let plan = first_copy::plan(ctx, statement)?;
+            match per_row::of_filled(ctx, statement, &plan)? {
+                Some(routine) => Ok(Plan::Routine(Box::new(routine))),
+                None => triggers::with_triggers(ctx, statement, plan),
+            }
+        }
     }
 }
 

@@ -23,6 +23,7 @@ use crate::context::Context;
 use crate::dml::Drawn;
 use crate::functions;
 use crate::inline;
+use crate::instead::Instead;
 use crate::lifted::Lifted;
 use crate::parse::{self, Statement, StatementKind};
 use crate::per_row::{self, PerRow};
@@ -50,6 +51,8 @@ pub enum Routine {
     Lifted(Lifted),
     /// Calls for each row.
     PerRow(PerRow),
+    /// A change of a view with INSTEAD OF triggers.
+    Instead(Box<Instead>),
 }
 
 /// A call.

@@ -18,6 +18,7 @@ use crate::client::Client;
 use crate::stack;
 
 mod host;
+mod instead;
 mod lifted;
 mod per_row;
 mod rules;
@@ -205,6 +206,13 @@ impl Client {
                     let (rest, call, tag) = self.per_row(plan, statement, call).await?;
                     Ok(Rest::Tagged(rest, call, tag))
                 }
+                planner::Routine::Instead(change) => {
+                    let (rest, tag) = self.instead(change, statement, call).await?;
+                    Ok(match rest {
+                        Some((rest, call)) => Rest::Tagged(rest, call, Some(tag)),
+                        None => Rest::Done(tag),
+                    })
+                }
                 planner::Routine::Drawn(_) => Err(PgError::internal("numbers are drawn without a body")),
                 planner::Routine::Inside { calls, rest } => {
                     self.accepted(statement, call).await?;
@@ -243,6 +251,7 @@ impl Client {
                 Rest::Change(change) => self.change(&change, statement, call, spool).await,
                 Rest::Rewritten(rewritten) => self.rewritten(&rewritten, statement, call, spool).await,
                 Rest::Tag(tag) => Ok(Completion::tag(tag)),
+                Rest::Done(tag) => Ok(Completion::Tag(tag)),
                 Rest::Row(signature, ended) => {
                     let (sql, parameters) = signature.row(ended);
                     let call = Call { parameters: Some(Arc::new(parameters)), ..call.clone() };
@@ -459,6 +468,8 @@ impl Client {
 /// What follows the bodies.
 enum Rest {
     Tag(&'static str),
+    /// Nothing: this is the command tag.
+    Done(String),
     /// The values of a procedure's OUT parameters.
     Row(Arc<Signature>, Ended),
     Statement(Statement, Call),

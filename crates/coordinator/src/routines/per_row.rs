@@ -15,6 +15,8 @@ use crate::client::Client;
 
 const TEXT: u32 = 25;
 const TEXT_ARRAY: u32 = 1009;
+const RECORD: u32 = 2249;
+const RECORD_ARRAY: u32 = 2287;
 
 /// The texts with the names of types in them.
 struct Texts {
@@ -178,6 +180,10 @@ impl Client {
     }
 
     async fn name_of(&mut self, field: &pgproto::backend::Field) -> Result<String> {
+        if [RECORD, RECORD_ARRAY].contains(&field.type_oid) {
+            return Err(PgError::unsupported("a record without a type beside a function called for each row")
+                .hint("Cast it to a type, or give its fields one by one."));
+        }
         let of = ClientHost { client: self }.find_type(field.type_oid, field.type_modifier).await?;
         Ok(of.name)
     }

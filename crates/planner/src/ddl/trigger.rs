@@ -31,6 +31,7 @@ const NOT_AFTER: i32 = 2 | 64;
 
 /// `TRIGGER_TYPE_…` of `pg_trigger.h`.
 const BEFORE: i32 = 2;
+const INSTEAD: i32 = 64;
 const ON_INSERT: i32 = 4;
 const ON_UPDATE: i32 = 16;
 const ON_TRUNCATE: i32 = 32;
@@ -47,6 +48,14 @@ pub(super) fn create(ctx: &Context<'_>, statement: &Statement, trigger: &CreateT
         Named::Distributed(table) => table,
         // There is no such table, as PostgreSQL will say.
         Named::Home(None) => return Ok(boxed(plan)),
+        // The coordinator runs it.
+        Named::View(_) if trigger.timing & INSTEAD != 0 => {
+            let functions = ctx.catalog.functions(function_name(trigger));
+            return match functions.iter().any(|function| function.language != "plpgsql") {
+                true => Err(refused(trigger, "It is not in PL/pgSQL", "Write the function in PL/pgSQL.")),
+                false => Ok(boxed(plan)),
+            };
+        }
         Named::View(_) | Named::Home(Some(_)) => {
             return match fault(ctx, trigger, node_local_fault)? {
                 Some(fault) => Err(refused(trigger, &fault, "It may compute, but not read or write tables.")),
@@ -179,7 +188,7 @@ fn keep_off(name: &str, table: &str) -> Effect {
 }
 
 fn is_captured(table: &Relation, trigger: &str) -> bool {
-    table.captured.iter().any(|one| one.name == trigger)
+    table.kind != RelationKind::View && table.captured.iter().any(|one| one.name == trigger)
 }
 
 fn captured_name(name: &str) -> Result<String> {

@@ -14,6 +14,7 @@ use pgerror::Result;
 
 use super::effects::{may_touch, read_only};
 use super::expression::{Place, and_then, equal};
+use super::has_one_row;
 use super::select::{self, name_target, split_conditions};
 use super::slots::{Draft, rows_item};
 use crate::context::Named;
@@ -27,10 +28,7 @@ pub(super) fn insert(draft: &mut Draft<'_>, insert: &InsertStmt) -> Result<Split
     if let Some(split) = returning(draft, insert.returning_clause.as_ref(), |clause| {
         NodeEnum::InsertStmt(Box::new(InsertStmt { returning_clause: Some(clause), ..insert.clone() }))
     })? {
-        let is_one = matches!(insert.select_stmt.as_deref().and_then(|source| source.node.as_ref()),
-            Some(NodeEnum::SelectStmt(select)) if select.values_lists.len() == 1)
-            || insert.select_stmt.is_none();
-        draft.fails |= !is_one && touches(draft, target)?;
+        draft.fails |= !has_one_row(insert) && touches(draft, target)?;
         return Ok(Some(split));
     }
     if draft.calls_in(&insert.on_conflict_clause)? || insert.with_clause.is_some() {

@@ -29,10 +29,12 @@ mod select;
 mod slots;
 
 use pg_query::NodeEnum;
-use pgerror::Result;
+use pg_query::protobuf::InsertStmt;
+use pgerror::{PgError, Result};
 
 use crate::context::Context;
 use crate::parse::{Statement, StatementKind};
+use crate::plan::Plan;
 use crate::routine::Routine;
 use slots::Draft;
 
@@ -88,6 +90,38 @@ impl PerRow {
     /// What a text has in place of the name of a slot's type, counted from 0.
     pub fn type_marker(slot: usize) -> String {
         format!("loxo_type_of_slot_{slot}_")
+    }
+}
+
+/// An INSERT whose rows are all made before the first is stored, though a VOLATILE function may read the table: it is called row
+/// by row, or the statement is refused.
+pub(crate) fn of_filled(ctx: &Context<'_>, statement: &Statement, plan: &Plan) -> Result<Option<Routine>> {
+    let Some(NodeEnum::InsertStmt(insert)) = statement.node() else { return Ok(None) };
+    let (Some(target), true) = (&insert.relation, ctx.analysis.is_some()) else { return Ok(None) };
+    if !matches!(plan.change(), Plan::InsertStaged(_)) || has_one_row(insert) {
+        return Ok(None);
+    }
+    let mut draft = Draft::new(ctx, statement.parameters);
+    draft.filled = Some(target.clone());
+    if !draft.calls_in(&insert.select_stmt)? {
+        return Ok(None);
+    }
+    let split = if statement.is_rewritten { None } else { change::insert(&mut draft, insert)? };
+    match split {
+        Some((rows, rest)) if !draft.fails => draft.finish(rows, rest).map(|plan| Some(Routine::PerRow(plan))),
+        _ => Err(PgError::unsupported("an INSERT of rows from a VOLATILE function that may read the table")
+            .detail("In PostgreSQL it sees the rows that are there before its own.")
+            .hint("Declare the function STABLE if it is, or insert the rows one by one.")),
+    }
+}
+
+/// One row of VALUES, or of defaults.
+fn has_one_row(insert: &InsertStmt) -> bool {
+    match insert.select_stmt.as_deref().and_then(|source| source.node.as_ref()) {
+        Some(NodeEnum::SelectStmt(select)) => {
+            select.values_lists.len() == 1 || (select.values_lists.is_empty() && select.from_clause.is_empty())
+        }
+        _ => true,
     }
 }
 

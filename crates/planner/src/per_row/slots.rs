@@ -1,10 +1,11 @@
 //! Slots and calls so far, and how they are written into the three texts.
 
 use catalog::Function;
-use pg_query::protobuf::{FuncCall, List, RangeFunction, SelectStmt};
+use pg_query::protobuf::{FuncCall, List, RangeFunction, RangeVar, SelectStmt};
 use pg_query::{Node, NodeEnum, protobuf};
 use pgerror::Result;
 
+use super::effects::may_touch;
 use super::{Enough, PerRow, RowCall};
 use crate::context::Context;
 use crate::functions;
@@ -74,6 +75,9 @@ pub(super) struct Draft<'a> {
     pub enough: Option<(Option<Node>, Node)>,
     pub changes_first: bool,
     pub one_by_one: bool,
+    /// The table that an INSERT fills whose rows are made before they are stored: VOLATILE functions that may read it are called
+    /// here too, each after the rows before it.
+    pub filled: Option<RangeVar>,
     /// The functions that are called.
     pub functions: Vec<&'a Function>,
     /// Something cannot be taken apart.
@@ -91,6 +95,7 @@ impl<'a> Draft<'a> {
             enough: None,
             changes_first: false,
             one_by_one: false,
+            filled: None,
             functions: Vec::new(),
             fails: false,
         }
@@ -230,7 +235,11 @@ impl<'a> Draft<'a> {
         let meant = self.ctx.user_functions(call);
         for function in &meant {
             let is_read = ["sql", "plpgsql"].contains(&function.language.as_str()) && function.kind == 'f';
-            if is_read && functions::function_facts(self.ctx, function)?.refused.is_some() {
+            let sees_rows = match &self.filled {
+                Some(filled) => may_touch(self.ctx, &[function], filled)?,
+                None => false,
+            };
+            if is_read && (sees_rows || functions::function_facts(self.ctx, function)?.refused.is_some()) {
                 return Ok(meant);
             }
         }
