@@ -182,6 +182,33 @@ CREATE FUNCTION steady(x int) RETURNS numeric LANGUAGE plpgsql STABLE AS $$ DECL
 SELECT k, steady(k), steady(k + 1) - steady(k) FROM t ORDER BY k;
 SELECT max(steady(k)) FROM t WHERE steady(k) > 1;
 
+-- On other roads.
+CREATE VIEW words AS SELECT k, word(k) AS w FROM t;
+SELECT count(*), max(w) FROM words WHERE k > 1;
+PREPARE p(int) AS SELECT k, word(k + $1 - $1) FROM t WHERE k < $1 ORDER BY k;
+EXECUTE p(4);
+DO $$ DECLARE r record; BEGIN FOR r IN SELECT k, word(k) AS w FROM t ORDER BY k LOOP RAISE NOTICE '% %', r.k, r.w; END LOOP; PERFORM put(k) FROM t; END $$;
+WITH x AS (DELETE FROM log RETURNING a, what) SELECT what, word(a) FROM x WHERE a > 1 ORDER BY a, what;
+SELECT i, word(i) FROM generate_series(1, 3) AS i;
+SELECT word(k), k FROM t ORDER BY 2 FETCH FIRST 1 ROW WITH TIES;
+SELECT word(NULL), word(k) IS NULL FROM t WHERE k = 2;
+CREATE FUNCTION of_row(r t) RETURNS text LANGUAGE plpgsql AS $$ BEGIN RETURN r.w || (SELECT count(*) FROM t); END $$;
+-- ordered
+SELECT of_row(t), t FROM t ORDER BY k;
+-- ordered
+SELECT t.of_row, length(of_row(t.*)) FROM t ORDER BY t.k;
+CREATE FUNCTION between_of(a int, b int DEFAULT 1) RETURNS bigint LANGUAGE plpgsql AS $$ DECLARE r bigint; BEGIN FOR r IN SELECT sum(k) FROM t WHERE k BETWEEN b AND a LOOP RETURN r; END LOOP; END $$;
+-- ordered
+SELECT k, between_of(k), between_of(b => 3, a => k), between_of(b => v, a => 6) FROM t ORDER BY k;
+-- refused
+SELECT k, (SELECT word(t.k)) FROM t ORDER BY k;
+-- refused
+SELECT k FROM t GROUP BY k HAVING word(k) > 'w2' ORDER BY k;
+-- refused
+SELECT t.k FROM t JOIN u ON word(t.k) = 'w' || u.k ORDER BY 1;
+-- refused
+CREATE TABLE made AS SELECT k, word(k) AS w FROM t;
+
 -- Jobs.
 CREATE TABLE jobs (id bigserial PRIMARY KEY, queue text, payload jsonb, locked_at timestamptz, attempts int NOT NULL DEFAULT 0) /*dist: hash(id) | replication*/;
 CREATE FUNCTION send(q text, body jsonb) RETURNS bigint LANGUAGE plpgsql AS $$ DECLARE r bigint; BEGIN EXECUTE format('INSERT INTO %I (queue, payload) VALUES ($1, $2) RETURNING id', 'jobs') INTO r USING q, body; RETURN r; END $$;

@@ -106,7 +106,8 @@ impl Session {
             return first;
         }
         // What the home node evaluates of its own accord would get another time.
-        let elsewhere = clock.is_some_and(|clock| clock != self.home);
+        // Temp tables of a block that may be PREPAREd are filled by another transaction.
+        let elsewhere = clock.is_some_and(|clock| clock != self.home) || self.stays_clean();
         let default_reads_clock = elsewhere && first.as_ref().is_ok_and(default_reads_clock);
         let default_reads_clock = default_reads_clock || planner::sets_default(statement);
         if !default_reads_clock && !planner::may_read_clock(&statement.sql) {

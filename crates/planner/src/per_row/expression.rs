@@ -87,7 +87,7 @@ impl Draft<'_> {
             return Ok(node.clone());
         }
         if is_whole_row(node) {
-            return Ok(self.fail(node));
+            return self.whole_row(node);
         }
         if !place.only_columns || place.group.iter().any(|by| tree::same_expression(by, node)) {
             return Ok(self.column(node));
@@ -104,12 +104,25 @@ impl Draft<'_> {
                 _ => place.group.iter().any(|by| tree::same_expression(by, child)),
             };
             if is_column {
-                self.fails |= is_whole_row(child);
-                *child = self.column(child);
+                *child = if is_whole_row(child) { self.whole_row(child)? } else { self.column(child) };
             }
             Ok(!is_column)
         })?;
         Ok(made)
+    }
+
+    /// `t.*` as a value, with its type.
+    fn whole_row(&mut self, row: &Node) -> Result<Node> {
+        let Some(NodeEnum::ColumnRef(column)) = &row.node else { return Ok(row.clone()) };
+        let of = match column.fields.as_slice() {
+            [alias, _] => tree::text_of(alias).and_then(|alias| self.tables.get(alias)),
+            _ => None,
+        };
+        let Some(of) = of else { return Ok(self.fail(row)) };
+        let of = tree::parse_expression(&format!("CAST(NULL AS {of})"))?;
+        let Some(NodeEnum::TypeCast(mut cast)) = of.node else { return Ok(self.fail(row)) };
+        cast.arg = Some(Box::new(row.clone()));
+        Ok(self.column(&tree::node(NodeEnum::TypeCast(cast))))
     }
 
     /// A call, or a field of the record that it gives.
@@ -119,9 +132,7 @@ impl Draft<'_> {
         let Some(shape) = shape else { return Ok(self.fail(&tree::node(NodeEnum::FuncCall(Box::new(call.clone()))))) };
         self.functions.extend(&functions);
         let mut call = call.clone();
-        for argument in &mut call.args {
-            *argument = self.part(argument, place)?;
-        }
+        self.arguments(&mut call, place)?;
         self.fails |= has_set(&call.args)?;
         let call = tree::node(NodeEnum::FuncCall(Box::new(call)));
         let columns = match field {
@@ -155,6 +166,20 @@ impl Draft<'_> {
                 ..protobuf::RowExpr::default()
             }))),
         })
+    }
+
+    /// Arguments over slots.
+    pub fn arguments(&mut self, call: &mut FuncCall, place: Place<'_>) -> Result<()> {
+        for argument in &mut call.args {
+            let value = match &mut argument.node {
+                Some(NodeEnum::NamedArgExpr(named)) => named.arg.as_deref_mut(),
+                _ => Some(argument),
+            };
+            if let Some(value) = value {
+                *value = self.part(value, place)?;
+            }
+        }
+        Ok(())
     }
 
     /// Notes a call; gives the number of its first slot.

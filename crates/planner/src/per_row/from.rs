@@ -121,9 +121,7 @@ fn in_rows(draft: &mut Draft<'_>, item: &RangeFunction, names: &HashSet<String>)
     }
     draft.functions.extend(&functions);
     let mut call = call.clone();
-    for argument in &mut call.args {
-        *argument = draft.part(argument, Place { group: &[], when: None, only_columns: false })?;
-    }
+    draft.arguments(&mut call, Place { group: &[], when: None, only_columns: false })?;
     let call = tree::node(NodeEnum::FuncCall(call));
     let own = Alias { aliasname: "loxo_c".to_owned(), colnames: Vec::new() };
     let query = SelectStmt {

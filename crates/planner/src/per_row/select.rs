@@ -32,6 +32,7 @@ pub(super) fn split(draft: &mut Draft<'_>, query: &SelectStmt) -> Result<Option<
     for target in &mut query.target_list {
         name_target(target);
     }
+    draft.know_tables(&query.from_clause)?;
     if let Some(split) = from::split(draft, &query)? {
         return Ok(Some(split));
     }

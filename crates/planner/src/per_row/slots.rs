@@ -1,5 +1,7 @@
 //! Slots and calls so far, and how they are written into the three texts.
 
+use std::collections::HashMap;
+
 use catalog::Function;
 use pg_query::protobuf::{FuncCall, List, RangeFunction, RangeVar, SelectStmt};
 use pg_query::{Node, NodeEnum, protobuf};
@@ -7,7 +9,7 @@ use pgerror::Result;
 
 use super::effects::may_touch;
 use super::{Enough, PerRow, RowCall};
-use crate::context::Context;
+use crate::context::{Context, Named};
 use crate::functions;
 use crate::routine::Shape;
 use crate::tree::{self, Ref, Walk};
@@ -78,6 +80,8 @@ pub(super) struct Draft<'a> {
     /// The table that an INSERT fills whose rows are made before they are stored: VOLATILE functions that may read it are called
     /// here too, each after the rows before it.
     pub filled: Option<RangeVar>,
+    /// The tables that the rows come from, by their aliases, as types.
+    pub tables: HashMap<String, String>,
     /// The functions that are called.
     pub functions: Vec<&'a Function>,
     /// Something cannot be taken apart.
@@ -96,9 +100,26 @@ impl<'a> Draft<'a> {
             changes_first: false,
             one_by_one: false,
             filled: None,
+            tables: HashMap::new(),
             functions: Vec::new(),
             fails: false,
         }
+    }
+
+    /// Notes the tables among these items of FROM.
+    pub fn know_tables(&mut self, items: &[Node]) -> Result<()> {
+        for item in items {
+            item.walk(&mut |node| {
+                if let Ref::RangeVar(name) = node
+                    && let Named::Distributed(table) | Named::View(table) = self.ctx.resolve(name)?
+                {
+                    let alias = name.alias.as_ref().map_or(&name.relname, |alias| &alias.aliasname);
+                    self.tables.insert(alias.clone(), table.qualified_name());
+                }
+                Ok(!matches!(node, Ref::SelectStmt(_)))
+            })?;
+        }
+        Ok(())
     }
 
     /// The slot of a column that the rows have to have.
