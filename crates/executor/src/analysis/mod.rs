@@ -24,6 +24,7 @@ use pgerror::{PgError, Result, SqlState, field};
 use planner::{Analysis, Marked, SessionFacts, Statement, Undeclared, Uses, WantedBody};
 
 mod kept;
+mod service;
 
 pub(crate) use kept::Analyses;
 use kept::{Key, Pins};
@@ -332,15 +333,12 @@ impl Session {
     }
 
     async fn ask(&mut self, sql: &str, arguments: &str, place: Place) -> Result<Vec<Row>> {
-        let before = format!(
-            "SET LOCAL check_function_bodies = off; \
-             CREATE FUNCTION pg_temp.loxo_analyse({arguments}) RETURNS void LANGUAGE sql BEGIN ATOMIC\n"
-        );
-        let after = format!("\n; END; {PRINTING}; {READ_BACK}");
+        let create = create_function(sql, arguments);
         let (opening, end) = self.frame(place);
-        let whole = format!("{opening}; {before}{sql}{after}; {end}");
+        let opening = format!("{opening}; SET LOCAL check_function_bodies = off; ");
+        let whole = format!("{opening}{create}; {PRINTING}; {READ_BACK}; {end}");
         let node = if place == Place::Beside { BESIDE } else { self.home };
-        let result = self.ask_on(node, &whole, end).await;
+        let mut result = self.ask_on(node, &whole, end).await;
         match place {
             Place::Home => {}
             Place::Beside => self.let_go(BESIDE),
@@ -351,7 +349,16 @@ impl Session {
                 }
             }
         }
-        result.map_err(|error| placed_within(error, opening.chars().count() + "; ".len() + before.chars().count()))
+        let mut before = opening.chars().count();
+        if let Err(error) = &result
+            && error.code() == SqlState::INSUFFICIENT_PRIVILEGE
+            && !self.may_make_temporary(place).await?
+        {
+            result = self.ask_as_service(&create, place).await;
+            before = 0;
+        }
+        let before = before + create.split_once('\n').map_or(0, |(head, _)| head.chars().count() + 1);
+        result.map_err(|error| placed_within(error, before))
     }
 
     /// What opens a transaction to analyse in, and what takes it back.
@@ -440,6 +447,11 @@ fn analysis_of(rows: &[Row], undeclared: &[Undeclared]) -> Result<Analysis> {
     }
     let body = optional(first, 0)?.ok_or_else(|| PgError::internal("an analysed statement without a text"))?;
     Analysis::new(body, uses, undeclared)
+}
+
+/// The text as the body of a function, from its second line on.
+fn create_function(sql: &str, arguments: &str) -> String {
+    format!("CREATE FUNCTION pg_temp.loxo_analyse({arguments}) RETURNS void LANGUAGE sql BEGIN ATOMIC\n{sql}\n; END")
 }
 
 /// An error about a whole text, with its place in what comes after its first `before` characters.
