@@ -126,8 +126,10 @@ fn with_items(mut part: SelectStmt, with: Option<&WithClause>) -> Result<Option<
         return Ok(Some(part));
     }
     if part.with_clause.is_some() {
-        return Err(PgError::unsupported("a sub-select with FOR UPDATE, a WITH of its own and one of the statement's")
-            .hint("Write one WITH clause."));
+        return Err(PgError::unsupported(
+            "a sub-select with FOR UPDATE or calls for each row, a WITH of its own and one of the statement's",
+        )
+        .hint("Write one WITH clause."));
     }
     items.reverse();
     part.with_clause = Some(WithClause { ctes: items, ..with.clone() });

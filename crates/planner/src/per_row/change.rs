@@ -40,6 +40,8 @@ pub(super) fn insert(draft: &mut Draft<'_>, insert: &InsertStmt) -> Result<Split
     };
     let Some((rows, rest)) = select::split(draft, source)? else { return Ok(None) };
     if touches(draft, target)? {
+        // One row that two others meet is an error of the whole statement.
+        draft.fails |= insert.on_conflict_clause.is_some();
         one_by_one(draft, target, insert.returning_clause.as_ref())?;
     }
     let select_stmt = Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(rest)))));

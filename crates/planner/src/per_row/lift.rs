@@ -12,15 +12,12 @@ use crate::select::names::{Ctes, Names};
 use crate::select::shape::has_sub_select;
 use crate::tree::{self, Walk};
 
+use super::effects::may_touch;
 use super::slots::Draft;
 
 /// `None` if there is no such sub-select, or one that refers to the query around it.
 pub(super) fn lifted(ctx: &Context<'_>, statement: &Statement, tree: &NodeEnum) -> Result<Option<Lifted>> {
-    let draft = Draft::new(ctx, statement.parameters);
-    if !draft.calls_in(tree)? {
-        return Ok(None);
-    }
-    let mut lift = Lift { draft, parts: Vec::new(), fails: false };
+    let mut lift = Lift { draft: Draft::new(ctx, statement.parameters), parts: Vec::new(), fails: false };
     let mut tree = tree.clone();
     lift.below(&mut tree)?;
     match lift.parts.is_empty() || lift.fails {
@@ -74,6 +71,14 @@ impl Lift<'_> {
             Some(NodeEnum::SelectStmt(select)) => {
                 self.take(select)?;
                 Ok(false)
+            }
+            // What it takes its rows from sees the rows that it has stored.
+            Some(NodeEnum::InsertStmt(insert)) => {
+                let called = self.draft.functions_in(&insert.select_stmt)?;
+                if let Some(target) = &insert.relation {
+                    self.fails |= may_touch(self.draft.ctx, &called, target)?;
+                }
+                Ok(true)
             }
             // PostgreSQL may never come to what is in it.
             Some(NodeEnum::CaseExpr(_) | NodeEnum::CoalesceExpr(_)) => {

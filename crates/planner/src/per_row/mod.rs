@@ -128,10 +128,13 @@ fn has_one_row(insert: &InsertStmt) -> bool {
 /// How the statement is run if it calls functions for its rows; `None` if it does not, or is not taken apart.
 pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Routine>> {
     let (Some(tree), true) = (statement.node(), ctx.analysis.is_some()) else { return Ok(None) };
+    let mut draft = Draft::new(ctx, statement.parameters);
+    if !draft.calls_in(tree)? {
+        return Ok(None);
+    }
     if let Some(lifted) = lift::lifted(ctx, statement, tree)? {
         return Ok(Some(Routine::Lifted(lifted)));
     }
-    let mut draft = Draft::new(ctx, statement.parameters);
     let split = match (&statement.kind, tree) {
         (StatementKind::Select, NodeEnum::SelectStmt(query)) => select::split(&mut draft, query)?
             .map(|(rows, rest)| (NodeEnum::SelectStmt(Box::new(rows)), NodeEnum::SelectStmt(Box::new(rest)))),

@@ -44,7 +44,8 @@ pub(super) fn split(draft: &mut Draft<'_>, query: &SelectStmt) -> Result<Option<
         true => level.early(draft, &query)?,
         false => level.late(draft, &query)?,
     };
-    Ok(Some(split))
+    // A round that takes nothing out would be followed by the same again.
+    Ok((!draft.calls.is_empty()).then_some(split))
 }
 
 /// An output column keeps the name that its expression gave it.

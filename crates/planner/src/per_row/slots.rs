@@ -279,6 +279,18 @@ impl<'a> Draft<'a> {
         Ok(found)
     }
 
+    /// The functions of all such calls.
+    pub fn functions_in(&self, tree: &impl Walk) -> Result<Vec<&'a Function>> {
+        let mut found = Vec::new();
+        tree.walk(&mut |node| {
+            if let Ref::FuncCall(call) = node {
+                found.extend(self.ours(call)?);
+            }
+            Ok(true)
+        })?;
+        Ok(found)
+    }
+
     /// What the call gives: the same for all that it may mean.
     pub fn shape(&self, functions: &[&Function]) -> Option<Shape> {
         let mut shapes = functions.iter().map(|function| Shape::of(function));
