@@ -111,6 +111,7 @@ pub fn plan(statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>
 fn plan_as_it_stands(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     let spelled = whole_rows::of_columns(ctx, statement)?;
     let statement = spelled.as_ref().unwrap_or(statement);
+    let called = statement;
     let inlined = inline::inline(ctx, statement)?;
     let inlined = inlined.map(|inlined| Statement { is_rewritten: statement.is_rewritten, ..inlined });
     let statement = inlined.as_ref().unwrap_or(statement);
@@ -143,7 +144,14 @@ fn plan_as_it_stands(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     match routine::plan(ctx, statement)? {
         Some(routine) => Ok(Plan::Routine(Box::new(routine))),
         None => {
-            let plan = first_copy::plan(ctx, statement)?;
+            let plan = match first_copy::plan(ctx, statement) {
+                // What a body calls may be out of reach in the place of the call, but not in the body.
+                Err(error) if inlined.is_some() => match routine::plan(ctx, called)? {
+                    Some(routine) => return Ok(Plan::Routine(Box::new(routine))),
+                    None => return Err(error),
+                },
+                plan => plan?,
+            };
             match per_row::of_filled(ctx, statement, &plan)? {
                 Some(routine) => Ok(Plan::Routine(Box::new(routine))),
                 None => triggers::with_triggers(ctx, statement, plan),
