@@ -158,7 +158,6 @@ SELECT * FROM t ORDER BY k;
 -- Errors and NULLs.
 CREATE FUNCTION strict(x int) RETURNS text LANGUAGE plpgsql STRICT AS $$ BEGIN RETURN coalesce(word(x), 'none'); END $$;
 -- ordered
--- refused
 SELECT k, strict(nullif(k, 4)) FROM t ORDER BY k;
 CREATE FUNCTION fails(x int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN INSERT INTO log (what, a) VALUES ('fails', x); IF x > 5 THEN RAISE EXCEPTION 'no %', x; END IF; RETURN x; END $$;
 SELECT fails(k) FROM t ORDER BY k;
