@@ -48,8 +48,10 @@ const PRINTING: &str = "SET LOCAL search_path = ''; SET LOCAL datestyle = 'ISO';
 /// The statement, then each object of the user's that it depends on: its catalog and its id.
 const READ_BACK: &str = "SELECT pg_catalog.pg_get_function_sqlbody(p.oid), d.refclassid::pg_catalog.oid, d.refobjid \
      FROM pg_catalog.pg_proc p LEFT JOIN pg_catalog.pg_depend d \
-       ON d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.objid = p.oid AND d.refobjid >= 16384 \
-     WHERE p.proname = 'loxo_analyse' AND p.pronamespace = pg_catalog.pg_my_temp_schema()";
+       ON d.classid OPERATOR(pg_catalog.=) 1255 AND d.objid OPERATOR(pg_catalog.=) p.oid \
+         AND d.refobjid OPERATOR(pg_catalog.>=) 16384 \
+     WHERE p.proname OPERATOR(pg_catalog.=) 'loxo_analyse' \
+       AND p.pronamespace OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema()";
 
 /// Columns of [`READ_BACK`].
 const COLUMNS: usize = 3;

@@ -189,7 +189,7 @@ impl Session {
     /// As PostgreSQL words it.
     async fn check_once(&mut self) -> Result<()> {
         let twice = "SELECT 1 FROM pg_temp.loxo_stage WHERE loxo_node IS NOT NULL \
-                     GROUP BY loxo_node, loxo_table, loxo_ctid HAVING count(*) > 1 LIMIT 1";
+                     GROUP BY loxo_node, loxo_table, loxo_ctid HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 1 LIMIT 1";
         if self.rows_on(self.sink, twice).await?.is_empty() {
             return Ok(());
         }

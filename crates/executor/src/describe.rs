@@ -177,7 +177,8 @@ impl Session {
 
     /// `now()` of a node.
     async fn transaction_time(&mut self, node: NodeId) -> Result<String> {
-        let sql = "SELECT pg_catalog.to_char(pg_catalog.now() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') || '+00'";
+        let sql = "SELECT pg_catalog.to_char(pg_catalog.now() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') \
+                   OPERATOR(pg_catalog.||) '+00'";
         let rows = self.rows_on(node, sql).await?;
         let value = rows.into_iter().next().and_then(|row| row.into_iter().next().flatten());
         Ok(String::from_utf8_lossy(&value.unwrap_or_default()).into_owned())

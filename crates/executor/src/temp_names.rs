@@ -22,7 +22,7 @@ pub(crate) struct TempNames {
 
 /// Where `pg_temp` stands at the end of the search path, others hide what is in it.
 const NAMES: &str = "SELECT relname, relkind, pg_catalog.pg_table_is_visible(oid) FROM pg_catalog.pg_class \
-     WHERE relnamespace = pg_catalog.pg_my_temp_schema()";
+     WHERE relnamespace OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema()";
 
 const VIEWS: &str = "SELECT c.oid, c.relname, pg_catalog.pg_get_viewdef(c.oid), \
      coalesce('security_barrier=true' = ANY (c.reloptions), false), \
@@ -80,7 +80,7 @@ impl Session {
     }
 
     async fn temp_views(&mut self) -> Result<Vec<Arc<Relation>>> {
-        let columns = self.rows_on(self.home, COLUMNS).await?;
+        let columns = self.rows_on(self.home, &planner::own_text(COLUMNS)?).await?;
         let views = self.rows_on(self.home, &views_sql(self.in_block())).await?;
         views.iter().map(|row| view(row, &columns).map(Arc::new)).collect()
     }
