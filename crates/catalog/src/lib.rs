@@ -269,6 +269,8 @@ pub struct Catalog {
     session_functions: HashMap<String, char>,
     unnamed_functions: HashSet<Oid>,
     unnamed_leavings: OnceLock<Leavings>,
+    /// Views as tables, as far as they were asked for.
+    shown: OnceLock<HashMap<Oid, OnceLock<Option<Arc<Relation>>>>>,
 }
 
 impl Catalog {
@@ -432,6 +434,13 @@ impl Catalog {
     /// classes.
     pub fn unnamed_functions(&self) -> &HashSet<Oid> {
         &self.unnamed_functions
+    }
+
+    /// A view as a table, if each node can show its part of the view's rows by itself. Found out once.
+    pub fn shown(&self, view: Oid, find: impl FnOnce() -> Option<Arc<Relation>>) -> Option<Arc<Relation>> {
+        let views = || self.relations.values().filter(|relation| relation.kind == RelationKind::View);
+        let shown = self.shown.get_or_init(|| views().map(|view| (view.oid, OnceLock::new())).collect());
+        shown.get(&view)?.get_or_init(find).clone()
     }
 
     /// What these leave: found by `find` when it is asked for first.
