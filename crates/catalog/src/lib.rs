@@ -266,6 +266,8 @@ pub struct Catalog {
     defers_constraints: bool,
     captures: bool,
     has_rules: bool,
+    column_grants: HashSet<Oid>,
+    view_owners: HashMap<Oid, String>,
     session_functions: HashMap<String, char>,
     unnamed_functions: HashSet<Oid>,
     unnamed_leavings: OnceLock<Leavings>,
@@ -417,6 +419,16 @@ impl Catalog {
     /// Does a change of any table make the coordinator run a trigger?
     pub fn captures(&self) -> bool {
         self.captures
+    }
+
+    /// With whose rights a view is read; `None` if with those of its reader.
+    pub fn view_owner(&self, view: Oid) -> Option<&str> {
+        self.view_owners.get(&view).map(String::as_str)
+    }
+
+    /// Has somebody been granted rights on some columns of the relation?
+    pub fn has_column_grants(&self, relation: Oid) -> bool {
+        self.column_grants.contains(&relation)
     }
 
     /// Has any table or view a rule?

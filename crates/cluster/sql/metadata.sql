@@ -307,6 +307,42 @@ END
 $$;
 COMMENT ON FUNCTION loxo.join_writers(bytea, regclass) IS 'Locks a replicated table as INSERT does, for those who may insert.';
 
+-- A user who may insert some columns has PostgreSQL fill in the others. Where a coordinator has to bring their values, from a
+-- sequence of the primary datanode, say, it lends him the right for one statement. GRANT would do, but not REVOKE: that takes the
+-- rights on columns too. Two at once would change one row of pg_class.
+CREATE FUNCTION loxo.lend_insert(proof bytea, relation regclass) RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    caller name := CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role') END;
+    before text;
+BEGIN
+    PERFORM loxo.check_proof('lend_insert', proof);
+    IF has_table_privilege(caller, relation, 'INSERT') THEN
+        RETURN NULL;
+    END IF;
+    EXECUTE format('LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE', relation);
+    SELECT coalesce(c.relacl::text, '') INTO before FROM pg_class AS c WHERE c.oid = relation;
+    UPDATE pg_class AS c
+    SET relacl = coalesce(c.relacl, acldefault('r', c.relowner)) || makeaclitem(
+        (SELECT r.oid FROM pg_roles AS r WHERE r.rolname = caller), c.relowner, 'INSERT', false)
+    WHERE c.oid = relation;
+    RETURN before;
+END
+$$;
+COMMENT ON FUNCTION loxo.lend_insert(bytea, regclass) IS
+    'Lets the caller insert into the table, until loxo.take_insert_back(). Gives the rights as they were, or null if he may already.';
+
+CREATE FUNCTION loxo.take_insert_back(proof bytea, relation regclass, before text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    PERFORM loxo.check_proof('take_insert_back', proof);
+    UPDATE pg_class AS c SET relacl = nullif(before, '')::aclitem[] WHERE c.oid = relation;
+END
+$$;
+COMMENT ON FUNCTION loxo.take_insert_back(bytea, regclass, text) IS 'Makes the rights on a table what they were before loxo.lend_insert().';
+
 -- Locked by each SERIALIZABLE transaction before it takes a snapshot, see the executor's serializable.rs. The right to delete
 -- from a table that nobody can fill is the right to lock it.
 CREATE TABLE loxo.serializable ();
@@ -489,6 +525,7 @@ GRANT SELECT ON loxo.triggers TO PUBLIC;
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA loxo FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION loxo.begin_schema_change, loxo.lock_for_commit, loxo.register_table, loxo.keep_writers_off,
     loxo.join_writers, loxo.forget_missing, loxo.open_matview, loxo.close_matview, loxo.tie_capture, loxo.tell_rows,
+    loxo.lend_insert, loxo.take_insert_back,
     loxo.tend_copy(bytea, regclass) TO PUBLIC;
 -- A trigger function is called by triggers only, and those who make one need the right to; the others read what everybody may read.
 GRANT EXECUTE ON FUNCTION loxo.capture, loxo.pg_trigger, loxo.pg_rewrite TO PUBLIC;

@@ -270,6 +270,12 @@ async fn read_relations(connection: &mut Connection, mut builder: Builder) -> Re
     }
     for row in connection.query_rows(RELATIONS).await? {
         let oid: Oid = number(&row, 0)?;
+        if flag(&row, 19)? {
+            builder.column_grants(oid);
+        }
+        if let Some(owner) = optional(&row, 20)? {
+            builder.view_owner(oid, owner.to_owned());
+        }
         let columns = columns.remove(&oid).unwrap_or_default().iter().map(column).collect::<Result<Vec<Column>>>()?;
         let kind = relation_kind(letter(&row, 3)?)?;
         // One table that is not as we left it must not take all others along.
@@ -547,7 +553,8 @@ const NONDETERMINISTIC_COLLATIONS: &str = "SELECT DISTINCT collname FROM pg_coll
 /// Relations of users: not ours, not PostgreSQL's own, not other sessions' temp tables.
 const RELATIONS: &str = "SELECT c.oid, n.nspname, c.relname, c.relkind, c.relpersistence, \
      CASE WHEN c.relkind IN ('v', 'm') THEN pg_get_viewdef(c.oid) END, \
-     c.relrowsecurity OR coalesce('security_barrier=true' = ANY (c.reloptions), false), \
+     c.relrowsecurity OR EXISTS (SELECT FROM pg_options_to_table(c.reloptions) o \
+       WHERE o.option_name = 'security_barrier' AND o.option_value::bool), \
      (SELECT array_agg(i.inhparent ORDER BY i.inhseqno) FROM pg_inherits i WHERE i.inhrelid = c.oid), \
      c.relispartition, \
      c.relhassubclass AND EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid), \
@@ -556,7 +563,10 @@ const RELATIONS: &str = "SELECT c.oid, n.nspname, c.relname, c.relkind, c.relper
      c.reltuples * CASE WHEN k.locator IN ('H', 'M', 'N') THEN (SELECT count(*) FROM loxo.node WHERE type = 'D') ELSE 1 END, \
      k.locator, k.key_columns, k.map_id, k.nodes, \
      coalesce(c.reloptions && ARRAY['check_option=local', 'check_option=cascaded'], false), coalesce(k.by_default, false), \
-     EXISTS (SELECT FROM pg_constraint x WHERE x.conrelid = c.oid AND x.contype = 'x') \
+     EXISTS (SELECT FROM pg_constraint x WHERE x.conrelid = c.oid AND x.contype = 'x'), \
+     EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attacl IS NOT NULL), \
+     CASE WHEN c.relkind = 'v' AND NOT EXISTS (SELECT FROM pg_options_to_table(c.reloptions) o \
+       WHERE o.option_name = 'security_invoker' AND o.option_value::bool) THEN pg_get_userbyid(c.relowner) END \
      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN loxo.class k ON k.relid = c.oid \
      WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f', 'c') \
      AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'loxo') AND n.nspname !~ '^pg_(toast|temp)'";

@@ -25,7 +25,8 @@ const NAMES: &str = "SELECT relname, relkind, pg_catalog.pg_table_is_visible(oid
      WHERE relnamespace OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema()";
 
 const VIEWS: &str = "SELECT c.oid, c.relname, pg_catalog.pg_get_viewdef(c.oid), \
-     coalesce('security_barrier=true' = ANY (c.reloptions), false), \
+     EXISTS (SELECT FROM pg_catalog.pg_options_to_table(c.reloptions) o \
+       WHERE o.option_name = 'security_barrier' AND o.option_value::bool), \
      coalesce(c.reloptions && ARRAY['check_option=local', 'check_option=cascaded'], false), \
      EXISTS (SELECT FROM pg_catalog.pg_trigger t WHERE t.tgrelid = c.oid), \
      EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_class = c.oid AND r.ev_type <> '1') \

@@ -6,17 +6,17 @@
 
 use std::sync::Arc;
 
-use catalog::{Distribution, KeyColumn, Persistence, Relation};
-use pg_query::protobuf::{Alias, RangeSubselect, RangeVar};
+use catalog::{Distribution, KeyColumn, Oid, Persistence, Relation};
+use pg_query::protobuf::{Alias, LimitOption, RangeSubselect, RangeVar, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::context::{Context, Named};
-use crate::functions;
 use crate::parse::{Statement, StatementKind};
 use crate::select::locality::{Analyzer, Env, Part, Split};
 use crate::session::Exchanges;
 use crate::tree::{self, Ref, Walk};
+use crate::{code, functions};
 
 /// PostgreSQL has no limit of its own but its stack; nobody stacks views this deep.
 const VIEW_DEPTH_MAX: usize = 32;
@@ -110,18 +110,118 @@ fn rows(ctx: &Context<'_>, view: &Relation) -> f64 {
     tables.iter().map(|table| table.rows).fold(0.0, f64::max)
 }
 
+/// Views of a statement that a plan which moves their rows replaces by their definitions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Expanded {
+    /// Those that the statement itself reads: the user needs the right to.
+    pub read: Vec<(String, Oid)>,
+    /// What they read with their owners' rights, and the plan with the user's.
+    pub tables: Vec<ReadAs>,
+}
+
+/// A table under a view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct ReadAs {
+    pub view: String,
+    pub owner: String,
+    pub table: Oid,
+    /// Policies say which rows are there.
+    pub has_policies: bool,
+}
+
+/// See [`Expanded`].
+pub(crate) fn expanded(ctx: &Context<'_>, statement: &Statement) -> Result<Expanded> {
+    let mut found = Expanded::default();
+    let Some(tree) = statement.node() else { return Ok(found) };
+    let as_tables = reads_as_tables(ctx, tree)?;
+    let mut targets: Vec<*const RangeVar> = Vec::new();
+    tree.walk(&mut |node| {
+        targets.extend(code::changed(node).map(|name| name as *const RangeVar));
+        Ok(true)
+    })?;
+    let mut views = Vec::new();
+    tree.walk(&mut |node| {
+        if let Ref::RangeVar(name) = node
+            && let Named::View(view) = ctx.resolve(name)?
+        {
+            let is_target = targets.contains(&(name as *const RangeVar));
+            if is_target || !(as_tables && reads_as_table(ctx, &view)?) {
+                views.push((view, is_target));
+            }
+        }
+        Ok(true)
+    })?;
+    let read = views.iter().filter(|(view, is_target)| !is_target && !is_temporary(view));
+    found.read = read.map(|(view, _)| (view.name.clone(), view.oid)).collect();
+    for (view, _) in views {
+        add_tables(&ctx.of_body(), &view, as_tables, 0, &mut found.tables)?;
+    }
+    Ok(found)
+}
+
+fn add_tables(
+    ctx: &Context<'_>,
+    view: &Relation,
+    as_tables: bool,
+    depth: usize,
+    found: &mut Vec<ReadAs>,
+) -> Result<()> {
+    let body = NodeEnum::SelectStmt(Box::new(definition(view)?));
+    if let Some(owner) = ctx.catalog.view_owner(view.oid) {
+        found.extend(tables(ctx, &body)?.into_iter().map(|table| ReadAs {
+            view: view.name.clone(),
+            owner: owner.to_owned(),
+            table: table.oid,
+            has_policies: table.is_barrier,
+        }));
+    }
+    let mut inner = Vec::new();
+    body.walk(&mut |node| {
+        if let Ref::RangeVar(name) = node
+            && let Named::View(view) = ctx.resolve(name)?
+            && !(as_tables && reads_as_table(ctx, &view)?)
+        {
+            inner.push(view);
+        }
+        Ok(true)
+    })?;
+    let mut deeper = inner.iter().filter(|_| depth < VIEW_DEPTH_MAX);
+    deeper.try_for_each(|view| add_tables(ctx, view, as_tables, depth + 1, found))
+}
+
+/// May this view of the statement be read as a table? Not if the sessions that exchange rows do not see what became of its tables.
+fn reads_as_table(ctx: &Context<'_>, view: &Relation) -> Result<bool> {
+    let changed = match ctx.session.exchanges {
+        Exchanges::SeeingBut(changed) | Exchanges::Blind(changed) => changed,
+        Exchanges::No | Exchanges::Seeing => &[],
+    };
+    if is_temporary(view) || as_table(ctx, view).is_none() {
+        return Ok(false);
+    }
+    if changed.is_empty() {
+        return Ok(true);
+    }
+    let mut body = NodeEnum::SelectStmt(Box::new(definition(view)?));
+    expand_in(&ctx.of_body(), &mut body, |_| true, false, 0)?;
+    let mut is_changed = false;
+    for table in tables(&ctx.of_body(), &body)? {
+        let family = ctx.family(&table);
+        is_changed |=
+            family.iter().any(|of| changed.iter().any(|other| other.schema == of.schema && other.name == of.name));
+    }
+    Ok(!is_changed)
+}
+
 /// May views of this statement be read as tables? Not where one of their tables is to be taken as another than the nodes have it.
 fn reads_as_tables(ctx: &Context<'_>, statement: &NodeEnum) -> Result<bool> {
-    let sees_all = match ctx.session.exchanges {
-        Exchanges::SeeingBut(changed) | Exchanges::Blind(changed) => changed.is_empty(),
-        Exchanges::No | Exchanges::Seeing => true,
-    };
     let mut locks = false;
     statement.walk(&mut |node| {
         locks |= matches!(node, Ref::LockingClause(_));
         Ok(!locks)
     })?;
-    Ok(!locks && sees_all && ctx.on_first.is_none_or(<[_]>::is_empty))
+    Ok(!locks && ctx.on_first.is_none_or(<[_]>::is_empty))
 }
 
 /// The statement with all user views expanded, if there are any.
@@ -191,13 +291,16 @@ fn expand_in(ctx: &Context<'_>, tree: &mut NodeEnum, which: Which, as_tables: bo
         if !which(&view) {
             return Ok(false);
         }
-        if as_tables && !is_temporary(&view) && as_table(ctx, &view).is_some() {
+        if as_tables && reads_as_table(ctx, &view)? {
             name.relpersistence = AS_TABLE.to_owned();
             return Ok(false);
         }
         let mut body = NodeEnum::SelectStmt(Box::new(definition(&view)?));
         expand_in(ctx, &mut body, which, as_tables, depth + 1)?;
         let alias = name.alias.clone();
+        if let (true, NodeEnum::SelectStmt(select)) = (view.is_barrier && as_tables, &mut body) {
+            keep_barrier(select)?;
+        }
         *node = tree::node(NodeEnum::RangeSubselect(Box::new(RangeSubselect {
             lateral: false,
             subquery: Some(Box::new(tree::node(body))),
@@ -205,6 +308,15 @@ fn expand_in(ctx: &Context<'_>, tree: &mut NodeEnum, which: Which, as_tables: bo
         })));
         Ok(false)
     })
+}
+
+/// PostgreSQL evaluates no condition from outside below OFFSET.
+fn keep_barrier(select: &mut SelectStmt) -> Result<()> {
+    if select.limit_offset.is_none() {
+        select.limit_offset = Some(Box::new(tree::parse_expression("0")?));
+        select.limit_option = LimitOption::Count as i32;
+    }
+    Ok(())
 }
 
 fn cte_names(tree: &NodeEnum) -> Result<Vec<String>> {
@@ -218,7 +330,7 @@ fn cte_names(tree: &NodeEnum) -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn definition(view: &Relation) -> Result<pg_query::protobuf::SelectStmt> {
+fn definition(view: &Relation) -> Result<SelectStmt> {
     let text = view.view_definition.as_deref().unwrap_or_default();
     tree::parse_select(text.trim_end().trim_end_matches(';'))
 }
