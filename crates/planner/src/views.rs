@@ -134,7 +134,7 @@ pub struct ReadAs {
 /// See [`Expanded`].
 pub(crate) fn expanded(ctx: &Context<'_>, statement: &Statement) -> Result<Expanded> {
     let mut found = Expanded::default();
-    let Some(tree) = statement.node() else { return Ok(found) };
+    let Some(tree) = statement.node().and_then(rows_of) else { return Ok(found) };
     let as_tables = reads_as_tables(ctx, tree)?;
     let mut targets: Vec<*const RangeVar> = Vec::new();
     tree.walk(&mut |node| {
@@ -159,6 +159,22 @@ pub(crate) fn expanded(ctx: &Context<'_>, statement: &Statement) -> Result<Expan
         add_tables(&ctx.of_body(), &view, as_tables, 0, &mut found.tables)?;
     }
     Ok(found)
+}
+
+/// The query or change whose rows a statement is about.
+fn rows_of(tree: &NodeEnum) -> Option<&NodeEnum> {
+    let inner = match tree {
+        NodeEnum::CopyStmt(copy) => copy.query.as_deref(),
+        NodeEnum::ExplainStmt(explain) => explain.query.as_deref(),
+        NodeEnum::DeclareCursorStmt(declare) => declare.query.as_deref(),
+        NodeEnum::SelectStmt(_)
+        | NodeEnum::InsertStmt(_)
+        | NodeEnum::UpdateStmt(_)
+        | NodeEnum::DeleteStmt(_)
+        | NodeEnum::MergeStmt(_) => return Some(tree),
+        _ => None,
+    };
+    inner.and_then(|inner| inner.node.as_ref()).and_then(rows_of)
 }
 
 fn add_tables(
