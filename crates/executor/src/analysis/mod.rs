@@ -10,7 +10,9 @@
 //!
 //! Invariants:
 //! - It changes nothing and is seen by nobody. A block's own transaction is left alone unless only that knows what the
-//!   names mean (tables it has made or locked, temporary tables), since a function made in it gives it a transaction id.
+//!   names mean (tables it has made or locked, temporary tables), since a function made in it gives it a transaction id, and
+//!   takes away that it can be prepared. A statement that meets a lock on the other link, and names nothing of the user's that could be
+//!   meant otherwise, is planned by its words.
 //! - What is kept is kept for one text, user, search path, settings, parameter types and catalog version; a session that sees
 //!   other objects than its fellows keeps nothing.
 //! - Literals are read under the session's settings, and printed under fixed ones that every setting reads alike.
@@ -125,7 +127,7 @@ impl Session {
         if sql.len() > ROWS_BYTES_MAX && statement.inserts_constants() {
             return Ok(None);
         }
-        let Some(place) = self.place_of_analysis(statement, temporary) else { return Ok(None) };
+        let Some(place) = self.place_of_analysis(statement, catalog, temporary) else { return Ok(None) };
         let sees_the_same = temporary.all.is_empty() && !statement.names_temporary(&[]);
         let is_kept = place != Place::Block && sees_the_same && !statement.has_moving_constant();
         let key = Key {
@@ -141,7 +143,7 @@ impl Session {
             true => self.kept_or_analysed(key, &request).await?,
             false => self.analyse(&request).await?,
         };
-        if matches!(asked, Asked::Locked) && self.can_analyse_inside() {
+        if matches!(asked, Asked::Locked) && self.can_analyse_inside() && !statement.is_plain(catalog) {
             // The lock may be the block's own, or that of somebody who waits for it.
             asked = self.analyse(&Request { place: Place::Block, ..request }).await?;
         }
@@ -245,14 +247,15 @@ impl Session {
     }
 
     /// `None`: nowhere.
-    fn place_of_analysis(&self, statement: &Statement, temporary: &TempNames) -> Option<Place> {
+    fn place_of_analysis(&self, statement: &Statement, catalog: &Catalog, temporary: &TempNames) -> Option<Place> {
         let Some(block) = &self.block else { return Some(Place::Home) };
         let only_here = block.schema_changed || block.ran_ddl || block.locked || block.fills_table;
         let sees_it = only_here || statement.names_temporary(&temporary.all);
         if !sees_it && !self.held.contains_key(&BESIDE) {
             return Some(Place::Beside);
         }
-        self.can_analyse_inside().then_some(Place::Block)
+        let is_needed = sees_it || !statement.is_plain(catalog);
+        (is_needed && self.can_analyse_inside()).then_some(Place::Block)
     }
 
     /// May a function be made in the block's own transaction?

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use catalog::{Function, Oid};
+use catalog::{Catalog, Function, Oid};
 use pg_query::protobuf::{AConst, SelectStmt, SortBy, SortByNulls, TypeCast, WithClause, a_const};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -206,6 +206,38 @@ impl Statement {
             })
         });
         found || walked.is_err()
+    }
+
+    /// Does the statement, by its words, use nothing but what PostgreSQL has by itself, in ways that leave no choice? Then it can
+    /// be planned by them.
+    pub fn is_plain(&self, catalog: &Catalog) -> bool {
+        let is_own_operator = |names: &[Node]| {
+            let name = names.last().and_then(tree::text_of).unwrap_or_default();
+            catalog.has_user_operator(name) || !catalog.operator_functions(name).is_empty()
+        };
+        let is_called = |name: Option<&str>| name.is_some_and(|name| !catalog.functions(name).is_empty());
+        let mut plain = true;
+        let walked = self.query_tree().map_or(Ok(()), |tree| {
+            tree.walk(&mut |node| {
+                plain &= match node {
+                    Ref::FuncCall(call) => !is_called(call.funcname.last().and_then(tree::text_of)),
+                    // `x.f` may be `f(x)`.
+                    Ref::ColumnRef(column) => !is_called(column.fields.last().and_then(tree::text_of)),
+                    Ref::AIndirection(_) | Ref::WithClause(_) => false,
+                    Ref::AExpr(expression) => !is_own_operator(&expression.name),
+                    Ref::SubLink(link) => !is_own_operator(&link.oper_name),
+                    Ref::SortBy(sort) => !is_own_operator(&sort.use_op),
+                    Ref::SelectStmt(select) => select.distinct_clause.iter().all(|item| item.node.is_none()),
+                    Ref::TypeName(of) => {
+                        let name = of.names.last().and_then(tree::text_of);
+                        !catalog.user_types().any(|known| Some(known.name.as_str()) == name)
+                    }
+                    _ => true,
+                };
+                Ok(plain)
+            })
+        });
+        plain && walked.is_ok()
     }
 
     /// The tree of the query or change of rows in it.
