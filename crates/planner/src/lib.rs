@@ -43,6 +43,7 @@ mod instead;
 mod leavings;
 mod lifted;
 mod new_row;
+mod own_text;
 pub mod parse;
 mod passwords;
 mod per_row;
@@ -75,6 +76,7 @@ pub use inline::{WantedBody, wanted_bodies};
 pub use instead::Instead;
 pub use leavings::leavings;
 pub use lifted::Lifted;
+pub use own_text::own_text;
 pub use parse::{Analysis, Marked, Statement, StatementKind, Undeclared, Uses, parse, parse_for_dump};
 pub use passwords::with_verifier;
 pub use per_row::{Enough, PerRow, RowCall};
@@ -88,6 +90,7 @@ pub use tables::{Tables, gives_plain_values, read_tables, reads_only};
 pub use template::{ManyRows, Parameterised, Repeated, Shape, Template};
 pub use triggers::{OfStatement, Triggered};
 pub use used::may_use;
+pub use views::{Expanded, ReadAs};
 
 use context::{Context, GiveWay};
 
@@ -105,6 +108,13 @@ pub fn plan(statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>
         Some(moves) => Ok(Plan::GiveWay(moves)),
         None => plan,
     }
+}
+
+/// The views of a statement that a plan which [moves its rows](Plan::moves_rows) replaces by their definitions.
+pub fn expanded_views(statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Expanded> {
+    let analysis = statement.analysis.as_ref();
+    let ctx = Context { catalog, session, analysis, exchanged: &[], copies: None, on_first: None, gives_way: None };
+    views::expanded(&ctx, statement)
 }
 
 /// The plan, unless it turns out that tables have to give way to it.

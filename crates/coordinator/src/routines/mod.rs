@@ -341,7 +341,7 @@ impl Client {
             let mut routine = signature.routine(values, caller == Caller::Alone, self.routines.context.clone());
             let before = self.set_for(&signature.settings).await?;
             if !before.is_empty() {
-                let sql = format!("SELECT {}::pg_catalog.regprocedure::text", one.function);
+                let sql = format!("SELECT {}::pg_catalog.regprocedure::pg_catalog.text", one.function);
                 let rows = self.asked(&sql).await?;
                 routine.signature = rows.into_iter().flatten().flatten().next().map_or_else(String::new, text);
             }
@@ -371,7 +371,8 @@ impl Client {
             let rows = self.asked(&format!("SELECT pg_catalog.current_setting({name_text})")).await?;
             let old = rows.into_iter().flatten().flatten().next().unwrap_or_default();
             before.push((name.clone(), text(old)));
-            self.captured(&format!("SELECT set_config({name_text}, {value}, true)"), &Call::simple()).await?;
+            self.captured(&format!("SELECT pg_catalog.set_config({name_text}, {value}, true)"), &Call::simple())
+                .await?;
         }
         Ok(before)
     }

@@ -164,7 +164,7 @@ impl Client {
              JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid \
              WHERE n.nspname = {schema} AND c.relname = {table} AND t.tgname = {name}"
         );
-        let rows = self.asked(&sql).await?;
+        let rows = self.asked(&planner::own_text(&sql)?).await?;
         let row = rows.into_iter().next().ok_or_else(|| {
             let message = format!("trigger \"{}\" of table \"{}\" is gone", firing.trigger, firing.table);
             PgError::new(SqlState::UNDEFINED_OBJECT, message)

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use catalog::{Relation, RelationKind, quote_identifier, quote_literal};
+use catalog::{Relation, RelationKind, quote_identifier};
 use pg_query::protobuf::{AlterTableCmd, AlterTableStmt, AlterTableType, CreateTrigStmt, RenameStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -85,8 +85,7 @@ pub(super) fn create(ctx: &Context<'_>, statement: &Statement, trigger: &CreateT
 /// Triggers of a replicated table fire on its first copy: see [`first_copy`](crate::first_copy).
 fn tend_copies(table: &Relation, plan: &mut DdlPlan) {
     if is_replicated(table) || !plan.moves.is_empty() {
-        let table = quote_literal(&table.qualified_name());
-        plan.effects.push(Effect::Run(format!("SELECT loxo.tend_copy({table}::pg_catalog.regclass)")));
+        plan.effects.push(Effect::TendCopy { table: table.qualified_name() });
     }
 }
 
@@ -174,11 +173,7 @@ fn capture(trigger: &CreateTrigStmt, table: &Relation) -> Result<Vec<Effect>> {
     Ok(vec![
         Effect::Run(tree::deparse(&NodeEnum::CreateTrigStmt(Box::new(capture)))?),
         keep_off(name, &table),
-        Effect::Run(format!(
-            "SELECT loxo.tie_capture({}::pg_catalog.regclass, {})",
-            quote_literal(&table),
-            quote_literal(name)
-        )),
+        Effect::TieCapture { table, trigger: name.clone() },
     ])
 }
 
