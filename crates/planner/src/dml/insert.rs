@@ -297,15 +297,22 @@ impl Insert<'_> {
     }
 
     fn round_robin(self) -> Result<Plan> {
-        let nodes = self.relation.distribution.nodes();
+        let mut nodes = self.relation.distribution.nodes();
         let sql = self.statement.sql.to_string();
         if self.source_is_on(&nodes)? {
+            if let Some(clock) = self.ctx.session.clock.filter(|_| self.default_reads_clock()) {
+                if !nodes.contains(&clock) {
+                    return self.staged();
+                }
+                nodes = vec![clock];
+            }
             return Ok(Plan::Forward(Forward { nodes, sql, writes: true, is_blind: false }));
         }
         // Rows that nodes compute on their own may stay where they are.
         if let Some(split) = self.split_source(&Env::default())?
             && split.nodes.iter().all(|n| nodes.contains(n))
             && self.facts.volatile.is_none()
+            && self.is_one_moment(&split.nodes)
         {
             return Ok(Plan::Scatter(Scatter { nodes: split.nodes, sql, writes: true, tables: None }));
         }
@@ -341,11 +348,11 @@ impl Insert<'_> {
         }
         let sql = self.statement.sql.to_string();
         match self.source(&Env::default())? {
-            Some(Part::Split(split)) => {
+            Some(Part::Split(split)) if self.is_one_moment(&split.nodes) => {
                 Ok(Plan::Scatter(Scatter { nodes: split.nodes, sql, writes: true, tables: None }))
             }
             // The source's key is a constant, so it has rows on this node only.
-            Some(Part::Whole(nodes)) if nodes.len() == 1 => {
+            Some(Part::Whole(nodes)) if nodes.len() == 1 && self.is_one_moment(&nodes) => {
                 Ok(Plan::Forward(Forward { nodes, sql, writes: true, is_blind: false }))
             }
             _ => self.staged(),
@@ -354,18 +361,23 @@ impl Insert<'_> {
 
     /// Do all rows get the same `now()`? Each node has its own; one node, or none asked, is fine.
     fn is_one_moment(&self, nodes: &[NodeId]) -> bool {
+        let by_default = self.default_reads_clock();
+        // Other statements of the transaction go to other nodes: one node gives all of them its time.
+        if by_default && self.ctx.session.in_transaction {
+            return nodes.iter().all(|node| *node == nodes[0] && self.ctx.session.clock.is_none_or(|c| c == *node));
+        }
+        nodes.windows(2).all(|pair| pair[0] == pair[1]) || !(self.facts.clock.is_some() || by_default)
+    }
+
+    /// Does a column get a default that reads the clock?
+    fn default_reads_clock(&self) -> bool {
         let given = self.given_columns();
         let uses_default = self.rows().into_iter().flatten().flatten().any(|value| matches!(value, Value::Default));
         let by_default = |column: &Column| {
             (uses_default || !given.contains(&column.name.as_str()))
                 && column.default.as_ref().is_some_and(|text| self.reads_clock(text))
         };
-        let by_default = self.relation.columns.iter().any(by_default);
-        // Other statements of the transaction go to other nodes: one node gives all of them its time.
-        if by_default && self.ctx.session.in_transaction {
-            return nodes.iter().all(|node| *node == nodes[0] && self.ctx.session.clock.is_none_or(|c| c == *node));
-        }
-        nodes.windows(2).all(|pair| pair[0] == pair[1]) || !(self.facts.clock.is_some() || by_default)
+        self.relation.columns.iter().any(by_default)
     }
 
     fn reads_clock(&self, expression: &str) -> bool {

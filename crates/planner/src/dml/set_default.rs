@@ -4,17 +4,19 @@
 //! `gen_random_uuid()` give each copy another value. As an expression of the statement a default is seen by all that decides
 //! where a statement runs, and a moment can be put into it.
 //!
+//! Columns that an INSERT of a query leaves out get the moment too, once that is known, so that every node can insert its rows.
+//!
 //! Plain constants stay as they are. So does the user's text if, after all, the nodes run the statement as it stands.
 
 use catalog::{Column, Generated, Relation, quote_literal};
-use pg_query::protobuf::{CmdType, ResTarget};
+use pg_query::protobuf::{CmdType, InsertStmt, ResTarget, SetOperation};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::clock;
 use crate::context::{Context, Named};
 use crate::copy::is_literal;
-use crate::parse::Statement;
+use crate::parse::{Statement, StatementKind};
 use crate::plan::Plan;
 use crate::tree::{self, Ref, Walk};
 
@@ -44,7 +46,8 @@ pub fn sets_default(statement: &Statement) -> bool {
 
 /// The statement with its DEFAULTs written out; `None` if there are none that need it.
 pub(crate) fn written_out(ctx: &Context<'_>, statement: &Statement) -> Result<Option<WrittenOut>> {
-    let Some(tree) = statement.node().filter(|_| sets_default(statement)) else { return Ok(None) };
+    let is_timed_insert = ctx.session.now.is_some() && statement.kind == StatementKind::Insert;
+    let Some(tree) = statement.node().filter(|_| is_timed_insert || sets_default(statement)) else { return Ok(None) };
     let mut writer = Writer { ctx, is_timed: false, has_written: false };
     let mut whole = tree::node(tree.clone());
     whole.rewrite(&mut |node: &mut Node| writer.statement(node).map(|()| true))?;
@@ -80,6 +83,9 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn statement(&mut self, node: &mut Node) -> Result<()> {
+        if let Some(NodeEnum::InsertStmt(insert)) = &mut node.node {
+            self.left_out(insert)?;
+        }
         let (name, lists) = match &mut node.node {
             Some(NodeEnum::UpdateStmt(update)) => (&update.relation, vec![&mut update.target_list]),
             Some(NodeEnum::InsertStmt(insert)) => {
@@ -101,6 +107,39 @@ impl Writer<'_> {
             return Ok(());
         };
         lists.into_iter().filter(|list| has_default(list)).try_for_each(|list| self.targets(&relation, list))
+    }
+
+    /// Puts the moment into the columns that an INSERT of a plain query leaves out.
+    fn left_out(&mut self, insert: &mut InsertStmt) -> Result<()> {
+        let (Some(now), Some(name)) = (self.ctx.session.now, &insert.relation) else { return Ok(()) };
+        let Named::Distributed(relation) = self.ctx.resolve(name)? else { return Ok(()) };
+        let Some(NodeEnum::SelectStmt(query)) = insert.select_stmt.as_deref_mut().and_then(|query| query.node.as_mut())
+        else {
+            return Ok(());
+        };
+        let is_plain = query.op == SetOperation::SetopNone as i32
+            && query.values_lists.is_empty()
+            && query.target_list.len() == insert.cols.len();
+        if !is_plain {
+            return Ok(());
+        }
+        let given: Vec<String> = insert
+            .cols
+            .iter()
+            .filter_map(|column| match &column.node {
+                Some(NodeEnum::ResTarget(target)) => Some(target.name.clone()),
+                _ => None,
+            })
+            .collect();
+        for column in relation.columns.iter().filter(|column| !given.contains(&column.name)) {
+            let at = column.default.as_ref().filter(|_| column.generated == Generated::No);
+            let Some(at) = at.and_then(|text| clock::expression_at(text, now)) else { continue };
+            let named = ResTarget { name: column.name.clone(), ..ResTarget::default() };
+            insert.cols.push(tree::node(NodeEnum::ResTarget(Box::new(named))));
+            query.target_list.push(tree::target(tree::parse_expression(&at)?, None));
+            (self.is_timed, self.has_written) = (true, true);
+        }
+        Ok(())
     }
 
     fn targets(&mut self, relation: &Relation, targets: &mut [Node]) -> Result<()> {
