@@ -293,7 +293,7 @@ impl Alter<'_> {
     }
 
     /// A child must lie as its parent does. One whose distribution nobody chose moves there.
-    fn join(&self, child: &Arc<Relation>, parent: &Relation, what: &str) -> Result<Vec<Redistribute>> {
+    fn join(&self, child: &Arc<Relation>, parent: &Arc<Relation>, what: &str) -> Result<Vec<Redistribute>> {
         if decide::are_alike(child, parent) {
             return Ok(Vec::new());
         }
@@ -303,7 +303,8 @@ impl Alter<'_> {
         if !child.by_default || !child.parents.is_empty() {
             return Err(objection);
         }
-        redistribute::moved(self.ctx, child, &placement, parent.by_default).map_err(|_| objection)
+        redistribute::moved(self.ctx, child, &placement, parent.by_default)
+            .or_else(|_| give_way::together(self.ctx, child, parent).ok_or(objection))
     }
 }
 
