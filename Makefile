@@ -1,7 +1,7 @@
 # Every target works on a fresh Debian or Ubuntu machine with cargo: what is missing is installed first.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test faults clients fuzz parity bench clean deps
+.PHONY: help demo build test faults clients cases fuzz parity bench clean deps
 
 CARGO ?= cargo
 LOXO  := $(or $(CARGO_TARGET_DIR),target)/release/loxo
@@ -38,6 +38,10 @@ clients: build ## psql, pgbench; drivers and frameworks of eight languages on on
 	$(CARGO) build --release --locked -p e2e --bin clients
 	scripts/install-clients.sh >$(dir $(LOXO))clients.list
 	$(dir $(LOXO))clients $(dir $(LOXO))clients.list $(ONLY)
+
+cases: deps ## every case file in every layout and by both protocols against a stock server
+	$(CARGO) build --locked -p loxo
+	LOXO_E2E_ALL=1 $(CARGO) test --locked -p e2e --test differential -- --nocapture
 
 fuzz: build ## random COPYs, then random statements, against a stock server, for SECONDS=60 each
 	LOXO_FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p e2e --test copy_fuzz -- --nocapture

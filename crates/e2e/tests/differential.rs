@@ -1,5 +1,7 @@
 //! Every file of `cases/` gives on a cluster what it gives on one PostgreSQL: rows, types, tags, notices, errors.
 //!
+//! Each file runs in every layout, by one protocol or the other in turn; `LOXO_E2E_ALL=1` (`make cases`) takes both each time.
+//!
 //! `LOXO_E2E_CASES=join,types` runs only the files whose names contain one of the words; `LOXO_E2E_VERBOSE=1` prints a
 //! line a run; `LOXO_E2E_BLESS=1` writes the `-- refused` lines of the files anew (differences stay failures).
 
@@ -36,12 +38,15 @@ fn cases_answer_like_one_postgresql(part: usize) {
     let reference = Server::start(&options).expect("a stock server");
     let bless = std::env::var_os("LOXO_E2E_BLESS").is_some() && cluster.is_distributed();
     let verbose = std::env::var_os("LOXO_E2E_VERBOSE").is_some();
+    let takes_both = bless || std::env::var_os("LOXO_E2E_ALL").is_some();
     let (mut compared, mut runs, mut differ, mut refused) = (0, 0, Vec::new(), Vec::new());
-    for (file, source) in cases {
+    for (at, (file, source)) in cases.into_iter().enumerate() {
         let variants = script::variants(&script::parse(&source));
         let mut refusals: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
-        for variant in &variants {
-            for protocol in [Protocol::Simple, Protocol::Extended] {
+        for (turn, variant) in variants.iter().enumerate() {
+            let both = [Protocol::Simple, Protocol::Extended];
+            let protocols = if takes_both { both.as_slice() } else { &both[(at + turn) % 2..][..1] };
+            for &protocol in protocols {
                 runs += 1;
                 // New sessions, on the coordinators in turn: what one of them changed the others must see.
                 let mut pair = Pair {

@@ -289,7 +289,7 @@ impl Session {
     }
 
     /// The facts of a session without temp tables but for search path and parameters.
-    fn bare_facts(&self) -> SessionFacts<'static> {
+    pub(crate) fn bare_facts(&self) -> SessionFacts<'static> {
         SessionFacts {
             home: self.home,
             search_path: &[],

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use catalog::{Function, Oid};
+use catalog::{Catalog, Function, Oid};
 use pg_query::protobuf::{AConst, SelectStmt, SortBy, SortByNulls, TypeCast, WithClause, a_const};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -22,6 +22,8 @@ pub struct Analysis {
     /// The statement as `pg_get_function_sqlbody` prints it.
     tree: Arc<NodeEnum>,
     uses: Arc<Uses>,
+    /// Bodies of functions that may have to be put into the statement; `None` for those that PostgreSQL does not take for a query.
+    bodies: Arc<HashMap<Oid, Option<Arc<NodeEnum>>>>,
     /// Schemas and names of functions that are written as calls.
     called: Arc<HashSet<(String, String)>>,
     has_whole_rows: bool,
@@ -83,7 +85,39 @@ impl Analysis {
             true => Some(Arc::from(tree::deparse(&tree)?)),
             false => None,
         };
-        Ok(Self { tree: Arc::new(tree), uses: Arc::new(uses), called: Arc::new(called), has_whole_rows, text })
+        Ok(Self {
+            tree: Arc::new(tree),
+            uses: Arc::new(uses),
+            bodies: Arc::default(),
+            called: Arc::new(called),
+            has_whole_rows,
+            text,
+        })
+    }
+
+    /// The same with the body of a function that it calls: what that uses, the statement uses.
+    #[must_use]
+    pub fn with_body(mut self, function: Oid, body: Option<&Self>) -> Self {
+        Arc::make_mut(&mut self.bodies).insert(function, body.map(|body| body.tree.clone()));
+        if let Some(body) = body {
+            let (uses, others) = (Arc::make_mut(&mut self.uses), body.uses());
+            uses.relations.extend(&others.relations);
+            uses.functions.extend(&others.functions);
+            uses.operators.extend(&others.operators);
+            uses.types.extend(&others.types);
+            Arc::make_mut(&mut self.called).extend(body.called.iter().cloned());
+            self.has_whole_rows |= body.has_whole_rows;
+        }
+        self
+    }
+
+    /// Functions whose bodies PostgreSQL has not been asked about.
+    pub(crate) fn functions_without_body(&self) -> impl Iterator<Item = Oid> {
+        self.uses.functions.iter().copied().filter(|function| !self.bodies.contains_key(function))
+    }
+
+    pub(crate) fn body(&self, function: Oid) -> Option<&NodeEnum> {
+        self.bodies.get(&function)?.as_deref()
     }
 
     /// Does the statement use the function by a cast or an operator only?
@@ -99,6 +133,25 @@ impl Analysis {
 
     pub(crate) fn uses(&self) -> &Uses {
         &self.uses
+    }
+
+    pub(crate) fn tree(&self) -> &NodeEnum {
+        &self.tree
+    }
+
+    /// Do both say the same in the same words?
+    pub fn is_the_same(&self, other: &Self) -> Result<bool> {
+        let is_sent_alike = self.text.is_some() == other.text.is_some();
+        Ok(is_sent_alike && tree::deparse(&self.tree)? == tree::deparse(&other.tree)?)
+    }
+
+    /// The same with other constants.
+    pub(crate) fn with_tree(&self, tree: NodeEnum) -> Result<Self> {
+        let text = match self.text {
+            Some(_) => Some(Arc::from(tree::deparse(&tree)?)),
+            None => None,
+        };
+        Ok(Self { tree: Arc::new(tree), text, ..self.clone() })
     }
 }
 
@@ -122,6 +175,22 @@ impl Statement {
         }
     }
 
+    /// An INSERT of rows of constants: no name is in it but the table's and its columns'.
+    pub fn inserts_constants(&self) -> bool {
+        let Some(NodeEnum::InsertStmt(insert)) = self.node() else { return false };
+        let rows = match insert.select_stmt.as_deref().and_then(|select| select.node.as_ref()) {
+            Some(NodeEnum::SelectStmt(select)) if select.with_clause.is_none() && select.sort_clause.is_empty() => {
+                &select.values_lists
+            }
+            _ => return false,
+        };
+        let is_constant = |value: &Node| matches!(value.node, Some(NodeEnum::AConst(_) | NodeEnum::SetToDefault(_)));
+        let is_plain = |row: &Node| matches!(&row.node, Some(NodeEnum::List(row)) if row.items.iter().all(is_constant));
+        let is_alone =
+            insert.with_clause.is_none() && insert.on_conflict_clause.is_none() && insert.returning_clause.is_none();
+        is_alone && !rows.is_empty() && rows.iter().all(is_plain)
+    }
+
     /// Is there a constant that PostgreSQL may read the clock for (`'today 10:00'::timestamp`), so that it prints another one each
     /// time it analyses the statement?
     pub fn has_moving_constant(&self) -> bool {
@@ -137,6 +206,38 @@ impl Statement {
             })
         });
         found || walked.is_err()
+    }
+
+    /// Does the statement, by its words, use nothing but what PostgreSQL has by itself, in ways that leave no choice? Then it can
+    /// be planned by them.
+    pub fn is_plain(&self, catalog: &Catalog) -> bool {
+        let is_own_operator = |names: &[Node]| {
+            let name = names.last().and_then(tree::text_of).unwrap_or_default();
+            catalog.has_user_operator(name) || !catalog.operator_functions(name).is_empty()
+        };
+        let is_called = |name: Option<&str>| name.is_some_and(|name| !catalog.functions(name).is_empty());
+        let mut plain = true;
+        let walked = self.query_tree().map_or(Ok(()), |tree| {
+            tree.walk(&mut |node| {
+                plain &= match node {
+                    Ref::FuncCall(call) => !is_called(call.funcname.last().and_then(tree::text_of)),
+                    // `x.f` may be `f(x)`.
+                    Ref::ColumnRef(column) => !is_called(column.fields.last().and_then(tree::text_of)),
+                    Ref::AIndirection(_) | Ref::WithClause(_) => false,
+                    Ref::AExpr(expression) => !is_own_operator(&expression.name),
+                    Ref::SubLink(link) => !is_own_operator(&link.oper_name),
+                    Ref::SortBy(sort) => !is_own_operator(&sort.use_op),
+                    Ref::SelectStmt(select) => select.distinct_clause.iter().all(|item| item.node.is_none()),
+                    Ref::TypeName(of) => {
+                        let name = of.names.last().and_then(tree::text_of);
+                        !catalog.user_types().any(|known| Some(known.name.as_str()) == name)
+                    }
+                    _ => true,
+                };
+                Ok(plain)
+            })
+        });
+        plain && walked.is_ok()
     }
 
     /// The tree of the query or change of rows in it.

@@ -17,12 +17,14 @@ mod copy;
 mod distribute;
 mod dump;
 mod executed;
+mod marked;
 pub(crate) mod scan;
 mod statement;
 mod system_views;
 
 pub use analysed::{Analysis, Undeclared, Uses};
 pub use executed::Executed;
+pub use marked::Marked;
 pub use statement::*;
 
 /// Splits a query string into its statements; empty ones are left out.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use catalog::Relation;
-use pg_query::protobuf::a_const;
+use pg_query::protobuf::{Alias, RangeSubselect, SelectStmt, a_const};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -32,6 +32,10 @@ pub(crate) fn plan(ctx: &Context<'_>, query: &NodeEnum) -> Result<Option<Gather>
         {
             target.name = tree::output_name(target);
         }
+        if let Some(value) = call_in_from(node) {
+            *node = value;
+            return Ok(true);
+        }
         let Some(NodeEnum::FuncCall(call)) = &node.node else { return Ok(true) };
         let Some(table) = sized_table(ctx, call.args.first()).filter(|_| asks_size(call)) else { return Ok(true) };
         let sql = format!("SELECT {} AS size", tree::deparse_expression(node)?);
@@ -46,6 +50,28 @@ pub(crate) fn plan(ctx: &Context<'_>, query: &NodeEnum) -> Result<Option<Gather>
     }
     let final_sql = FinalSql::plain(tree::deparse(&rewritten)?);
     Ok(Some(Gather { node: ctx.home(), inputs, final_sql, writes: false, merge: None }))
+}
+
+/// `FROM pg_relation_size('t') AS s` as `FROM (SELECT pg_relation_size('t')) AS s (s)`, where the call is an expression.
+fn call_in_from(item: &Node) -> Option<Node> {
+    let Some(NodeEnum::RangeFunction(item)) = &item.node else { return None };
+    let [Node { node: Some(NodeEnum::List(list)) }] = item.functions.as_slice() else { return None };
+    let call = list.items.first()?;
+    let Some(NodeEnum::FuncCall(function)) = &call.node else { return None };
+    if !asks_size(function) || item.ordinality || !item.coldeflist.is_empty() {
+        return None;
+    }
+    let name = function.funcname.last().and_then(tree::text_of)?;
+    let mut alias = item.alias.clone().unwrap_or_else(|| Alias { aliasname: name.to_owned(), colnames: Vec::new() });
+    if alias.colnames.is_empty() {
+        alias.colnames.push(tree::string(&alias.aliasname));
+    }
+    let select = SelectStmt { target_list: vec![tree::target(call.clone(), Some("size"))], ..tree::empty_select() };
+    Some(tree::node(NodeEnum::RangeSubselect(Box::new(RangeSubselect {
+        lateral: item.lateral,
+        subquery: Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(select))))),
+        alias: Some(alias),
+    }))))
 }
 
 /// The partitioned table that an argument names as a constant.

@@ -51,8 +51,9 @@ use copied::Copied;
 pub use parameters::Parameterised;
 use parameters::Parameters;
 pub use rows::ManyRows;
+use shape::Literal;
+pub(crate) use shape::LiteralKind;
 pub use shape::Shape;
-use shape::{Literal, LiteralKind};
 
 /// See the module's page.
 #[derive(Debug)]

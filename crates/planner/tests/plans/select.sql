@@ -226,13 +226,9 @@ Gather (write) on 0
 
 SELECT count_orders()
 ----
-Dag over [0 1 2]
-  loxo_x1 from [0 1 2] to node 0
-    SELECT count(*) AS loxo_c1 FROM public.orders orders
-  loxo_x2 from [0] to node 0
-    SELECT COALESCE(sum(loxo_c1), 0)::bigint AS count FROM loxo_x1
-  Forward to 0
-    SELECT (SELECT loxo_c1 AS count FROM loxo_x2)::bigint AS count_orders
+Routine
+  count_orders()
+  then SELECT $1::bigint AS count_orders
 
 SELECT count_nations(), o_orderkey FROM orders
 ----

@@ -120,33 +120,20 @@ ERROR 0A000 the WITH item "d", defined twice, beside data changes, is not suppor
 
 SELECT count_orders()
 ----
-Dag over [0 1 2]
-  loxo_x1 from [0 1 2] to node 0
-    SELECT count(*) AS loxo_c1 FROM public.orders orders
-  loxo_x2 from [0] to node 0
-    SELECT COALESCE(sum(loxo_c1), 0)::bigint AS count FROM loxo_x1
-  Forward to 0
-    SELECT (SELECT loxo_c1 AS count FROM loxo_x2)::bigint AS count_orders
+Routine
+  count_orders()
+  then SELECT $1::bigint AS count_orders
 
 SELECT harmless(), count_orders() + 1 AS more FROM nation
 ----
-Dag over [0 1 2]
-  loxo_x1 from [0 1 2] to node 0
-    SELECT count(*) AS loxo_c1 FROM public.orders orders
-  loxo_x2 from [0] to node 0
-    SELECT COALESCE(sum(loxo_c1), 0)::bigint AS count FROM loxo_x1
-  Forward to 0
-    SELECT harmless(), (SELECT loxo_c1 AS count FROM loxo_x2)::bigint + 1 AS more FROM nation
+ERROR 0A000 function count_orders(), which reads table "orders", is not supported on distributed tables
+  hint: Put the function's query into the statement, or call it once, by itself or in FROM.
 
 SELECT * FROM count_orders() AS c (n)
 ----
-Dag over [0 1 2]
-  loxo_x1 from [0 1 2] to node 0
-    SELECT count(*) AS loxo_c1 FROM public.orders orders
-  loxo_x2 from [0] to node 0
-    SELECT COALESCE(sum(loxo_c1), 0)::bigint AS count FROM loxo_x1
-  Forward to 0
-    SELECT * FROM (SELECT loxo_f1.c1::bigint AS c FROM (SELECT loxo_c1 AS count FROM loxo_x2) loxo_f1(c1)) c(n)
+Routine
+  count_orders()
+  then SELECT * FROM (SELECT $1::bigint AS int8) c(n)
 
 UPDATE orders SET o_custkey = count_orders() WHERE o_orderkey = 1
 ----

@@ -1,0 +1,263 @@
+//! Statements that differ in their constants only are analysed once: with marks in the places of the constants, which are then
+//! looked for in what PostgreSQL has printed.
+//!
+//! Only what PostgreSQL's analysis hands on as it stands can be a mark: numbers, and strings whose type keeps any text. A
+//! constant that the analysis uses (`ORDER BY 1`, `numeric(10,2)`, `'2024-02-30'::date`) stays in the text: it has to be
+//! *pinned*, which is found out by trying. Equal constants get the same mark, since whether two expressions are equal decides
+//! what a GROUP BY means.
+
+use std::collections::HashMap;
+
+use pg_query::protobuf::{Float, Integer, a_const};
+use pg_query::{Node, NodeEnum};
+use pgerror::{PgError, Result};
+
+use super::analysed::Analysis;
+use crate::template::{LiteralKind, Shape};
+use crate::tree::{self, Ref, Walk};
+
+/// Marks are numbers from here on, which must not occur in the statement itself.
+const BASE: u32 = 1_986_040_000;
+
+/// The digits that all marks have in common.
+const COMMON: &str = "198604";
+
+/// A text with marks in the places of its constants.
+#[derive(Clone, Debug)]
+pub struct Marked {
+    /// What to analyse. Statements with the same text differ in the marked constants only.
+    pub text: String,
+    constants: Vec<Constant>,
+}
+
+/// A constant of the statement, in its order.
+#[derive(Clone, Debug)]
+struct Constant {
+    /// Where its mark stands in [`Marked::text`].
+    at: usize,
+    /// `None`: pinned.
+    mark: Option<Mark>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Mark {
+    /// What stands in the tree for it: digits, or the text of a string.
+    mark: String,
+    value: Value,
+}
+
+/// What the statement says in the mark's place.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Value {
+    Integer(i32),
+    Decimal(String),
+    Text(String),
+}
+
+impl Marked {
+    /// `None` if there is nothing to mark. `pinned` says for each constant, in order, whether it stays.
+    pub fn of(sql: &str, pinned: &[bool]) -> Option<Self> {
+        let mut shape = Shape::default();
+        if sql.contains(COMMON) || !shape.scan(sql) {
+            return None;
+        }
+        let mut marks: HashMap<Value, Mark> = HashMap::new();
+        let (mut text, mut constants, mut copied) = (String::with_capacity(sql.len()), Vec::new(), 0);
+        for (at, literal) in shape.literals().iter().enumerate() {
+            text.push_str(&sql[copied..literal.range.start]);
+            copied = literal.range.end;
+            let written = &sql[literal.range.clone()];
+            let is_pinned = pinned.get(at).copied().unwrap_or(false);
+            let value = if is_pinned { None } else { value(written, literal.kind) };
+            let next = BASE + marks.len() as u32;
+            let mark = value.map(|value| marks.entry(value.clone()).or_insert_with(|| value.marked(next)).clone());
+            constants.push(Constant { at: text.len(), mark: mark.clone() });
+            match mark {
+                None => text.push_str(written),
+                Some(Mark { mark, value: Value::Text(_) }) => {
+                    text.push('\'');
+                    text.push_str(&mark);
+                    text.push('\'');
+                }
+                Some(Mark { mark, .. }) => text.push_str(&mark),
+            }
+        }
+        text.push_str(&sql[copied..]);
+        constants.iter().any(|constant| constant.mark.is_some()).then_some(Self { text, constants })
+    }
+
+    /// The constants that have no mark.
+    pub fn pinned(&self) -> Vec<bool> {
+        self.constants.iter().map(|constant| constant.mark.is_none()).collect()
+    }
+
+    /// Of a text that PostgreSQL refuses at the byte `at`: the constants that are to be pinned so that it may not. `None` if
+    /// none of them can be the cause.
+    pub fn pinned_at(&self, at: usize) -> Option<Vec<bool>> {
+        let mut pinned = self.pinned();
+        let cause = self.constants.iter().position(|constant| constant.mark.is_some() && constant.at >= at)?;
+        pinned[cause] = true;
+        Some(pinned)
+    }
+
+    /// The constants that are to be pinned since the analysis does not hand them on; `None` if it does.
+    pub fn lost(&self, analysis: &Analysis) -> Result<Option<Vec<bool>>> {
+        let mut found = Vec::new();
+        analysis.tree().walk(&mut |node| {
+            if let Ref::AConst(constant) = node {
+                found.extend(constant.val.as_ref().and_then(digits_of));
+            }
+            Ok(true)
+        })?;
+        let mut pinned = self.pinned();
+        let is_found = |mark: &Mark| found.iter().any(|text| *text == mark.mark || is_negative(text, mark));
+        for (at, constant) in self.constants.iter().enumerate() {
+            pinned[at] |= constant.mark.as_ref().is_some_and(|mark| !is_found(mark));
+        }
+        if pinned != self.pinned() {
+            return Ok(Some(pinned));
+        }
+        // A mark that has become a part of something else is found in the text only.
+        let as_is = tree::deparse(self.written_into(analysis.tree())?.node.as_ref().ok_or_else(nothing)?)?;
+        Ok(as_is.contains(COMMON).then(|| vec![true; pinned.len()]))
+    }
+
+    /// The analysis of the statement itself, from that of the marked text.
+    pub fn filled(&self, analysis: &Analysis) -> Result<Analysis> {
+        analysis.with_tree(self.written_into(analysis.tree())?.node.ok_or_else(nothing)?)
+    }
+
+    fn written_into(&self, tree: &NodeEnum) -> Result<Node> {
+        let marks: HashMap<&str, &Mark> =
+            self.constants.iter().filter_map(|c| c.mark.as_ref()).map(|mark| (mark.mark.as_str(), mark)).collect();
+        let mut whole = tree::node(tree.clone());
+        whole.rewrite(&mut |node| {
+            if let Some(NodeEnum::AConst(constant)) = &mut node.node
+                && let Some(value) = &mut constant.val
+            {
+                fill(value, &marks);
+            }
+            Ok(true)
+        })?;
+        Ok(whole)
+    }
+}
+
+impl Value {
+    fn marked(&self, number: u32) -> Mark {
+        let mark = match self {
+            Self::Integer(_) => number.to_string(),
+            Self::Decimal(_) => format!("{number}.5"),
+            Self::Text(_) => format!("loxo{number}"),
+        };
+        Mark { mark, value: self.clone() }
+    }
+
+    fn written(&self) -> String {
+        match self {
+            Self::Integer(number) => number.to_string(),
+            Self::Decimal(text) | Self::Text(text) => text.clone(),
+        }
+    }
+}
+
+/// `None`: a constant whose type depends on its value, or that may be read in more than one way.
+fn value(written: &str, kind: LiteralKind) -> Option<Value> {
+    match kind {
+        LiteralKind::Integer => written.parse().ok().map(Value::Integer),
+        LiteralKind::Decimal => (!written.ends_with('.')).then(|| Value::Decimal(written.to_owned())),
+        LiteralKind::String { .. } => Some(Value::Text(written[1..written.len() - 1].replace("''", "'"))),
+    }
+}
+
+/// What a constant is written with: PostgreSQL prints a negative number as a string.
+fn digits_of(value: &a_const::Val) -> Option<String> {
+    match value {
+        a_const::Val::Ival(number) => Some(number.ival.to_string()),
+        a_const::Val::Fval(number) => Some(number.fval.clone()),
+        a_const::Val::Sval(text) => Some(text.sval.clone()),
+        _ => None,
+    }
+}
+
+fn is_negative(text: &str, mark: &Mark) -> bool {
+    !matches!(mark.value, Value::Text(_)) && text.strip_prefix('-') == Some(mark.mark.as_str())
+}
+
+fn fill(constant: &mut a_const::Val, marks: &HashMap<&str, &Mark>) {
+    let Some(text) = digits_of(constant) else { return };
+    if let a_const::Val::Sval(string) = constant
+        && let Some(mark) = text.strip_prefix('-').and_then(|digits| marks.get(digits))
+    {
+        string.sval = format!("-{}", mark.value.written());
+        return;
+    }
+    let Some(mark) = marks.get(text.as_str()) else { return };
+    *constant = match (&mark.value, &constant) {
+        (Value::Integer(number), a_const::Val::Ival(_)) => a_const::Val::Ival(Integer { ival: *number }),
+        (Value::Decimal(number), a_const::Val::Fval(_)) => a_const::Val::Fval(Float { fval: number.clone() }),
+        (value, _) => a_const::Val::Sval(pg_query::protobuf::String { sval: value.written() }),
+    };
+}
+
+fn nothing() -> PgError {
+    PgError::internal("an analysed statement without a tree")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::Uses;
+
+    /// As if PostgreSQL printed a text as it stands.
+    fn analysis(body: &str) -> Analysis {
+        Analysis::new(&format!("BEGIN ATOMIC\n {body};\nEND"), Uses::default(), &[]).unwrap()
+    }
+
+    fn filled(marked: &Marked, body: &str) -> String {
+        tree::deparse(marked.filled(&analysis(body)).unwrap().tree()).unwrap()
+    }
+
+    #[test]
+    fn constants_come_back_to_their_places() {
+        let marked = Marked::of("SELECT a FROM t WHERE b > -7 AND c = 2.50 AND d = 'it''s' AND e = 7", &[]).unwrap();
+        assert_eq!(
+            marked.text,
+            "SELECT a FROM t WHERE b > -1986040000 AND c = 1986040001.5 AND d = 'loxo1986040002' AND e = 1986040000"
+        );
+        let printed = "SELECT t.a FROM public.t WHERE t.b > '-1986040000'::integer AND t.c = 1986040001.5 \
+                       AND t.d = 'loxo1986040002'::text AND t.e = 1986040000";
+        assert_eq!(marked.lost(&analysis(printed)).unwrap(), None);
+        assert_eq!(
+            filled(&marked, printed),
+            "SELECT t.a FROM public.t WHERE t.b > '-7'::int AND t.c = 2.50 AND t.d = 'it''s'::text AND t.e = 7"
+        );
+    }
+
+    #[test]
+    fn what_postgresql_does_not_hand_on_is_pinned() {
+        let marked = Marked::of("SELECT 'abc'::\"char\", 5", &[]).unwrap();
+        let pinned = marked.lost(&analysis("SELECT 'l'::\"char\" AS \"char\", 1986040001")).unwrap();
+        assert_eq!(pinned, Some(vec![true, false]));
+        let marked = Marked::of("SELECT 'abc'::\"char\", 5", &[true, false]).unwrap();
+        assert_eq!(marked.text, "SELECT 'abc'::\"char\", 1986040000");
+        // As a part of something else it is found in the text only.
+        let hidden = analysis("SELECT 'x1986040000'::text AS x, 1986040000");
+        assert_eq!(marked.lost(&hidden).unwrap(), Some(vec![true, true]));
+    }
+
+    #[test]
+    fn the_constant_that_is_refused_is_pinned() {
+        let marked = Marked::of("SELECT 1 ORDER BY 2", &[]).unwrap();
+        let at = marked.text.find("1986040001").unwrap();
+        assert_eq!(marked.pinned_at(at), Some(vec![false, true]));
+        assert_eq!(marked.pinned_at(marked.text.len()), None);
+    }
+
+    #[test]
+    fn constants_whose_type_depends_on_them_stay() {
+        assert!(Marked::of("SELECT 3000000000", &[]).is_none());
+        assert!(Marked::of("SELECT a FROM t", &[]).is_none());
+        assert!(Marked::of("SELECT 198604, 1", &[]).is_none());
+    }
+}
