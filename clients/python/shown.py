@@ -1,6 +1,7 @@
 """What all Python programs share: lines of results that do not depend on the server, and errors as lines."""
 
 import datetime
+import re
 import sys
 import traceback
 
@@ -31,7 +32,8 @@ def code_of(error):
         if code:
             primary = getattr(getattr(e, "diag", None), "message_primary", None)
             return f"{code} {primary or str(e).splitlines()[0]}"
-    return f"{type(error).__name__} {str(error).splitlines()[0] if str(error) else ''}"
+    # Object ids differ from run to run.
+    return re.sub(r"\d{5,}", "N", f"{type(error).__name__} {str(error).splitlines()[0] if str(error) else ''}")
 
 
 def attempt(label, work):

@@ -133,7 +133,7 @@ attempt("copy", lambda: copy_both_ways(False))
 attempt("binary copy", lambda: copy_both_ways(True))
 
 
-def two_phase(gather, end):
+def two_phase(gather, end, insert="INSERT INTO sale (item, n) VALUES (1, -1), (2, -1), (3, -1)"):
     other = psycopg.connect(sys.argv[1])
     xid = other.xid(1, f"gtrid {gather} {end}", "branch")
     other.tpc_begin(xid)
@@ -141,7 +141,7 @@ def two_phase(gather, end):
         show("gathered", other.execute("SELECT name, row_number() OVER (ORDER BY price DESC) FROM item ORDER BY 2 LIMIT 3").fetchall())
         show("gathered", other.execute("SELECT a.id, b.id FROM item a JOIN item b ON a.id = b.price::int ORDER BY 1, 2 LIMIT 5").fetchall())
     other.execute("UPDATE item SET ratio = ratio + 1 WHERE id < 20")
-    other.execute("INSERT INTO sale (item, n) SELECT id, -1 FROM item WHERE id < 5")
+    other.execute(insert)
     other.tpc_prepare()
     known = None
     if end == "rollback":
@@ -164,6 +164,8 @@ def two_phase(gather, end):
 for gather in (False, True):
     for end in ("commit", "rollback", "recover"):
         attempt(f"two phases {gather} {end}", lambda: two_phase(gather, end))
+of_query = "INSERT INTO sale (item, n) SELECT id, -1 FROM item WHERE id < 5"
+attempt("two phases of a query's rows", lambda: two_phase(False, "commit", of_query))
 
 
 def notifications():

@@ -38,8 +38,8 @@ async fn main() -> Result<(), Error> {
              CREATE TABLE plank (id int PRIMARY KEY, wood int REFERENCES wood, cm int8)",
         )
         .await?;
-    let insert = client.prepare("INSERT INTO wood (id, name, n) VALUES ($1, $2, $3)").await?;
-    println!("types {:?}", insert.params());
+    let insert = client.prepare("INSERT INTO wood (id, name, n) VALUES ($1, $2, $3::int)").await?;
+    println!("types {:?}", insert.params().iter().map(Type::name).collect::<Vec<_>>());
     for id in 0..40_i32 {
         client.execute(&insert, &[&id, &format!("w{id}"), &id]).await?;
     }
