@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use placement::BucketMap;
 
-use crate::{Catalog, Function, Group, MapId, Node, Relation, UserType};
+use crate::{Catalog, Function, Group, MapId, Node, Oid, Relation, UserType};
 
 /// Collects the parts; [`Builder::build`] freezes them.
 #[derive(Default)]
@@ -66,6 +66,18 @@ impl Builder {
         self.catalog.has_rules |= !relation.rules.is_empty();
         self.catalog.by_name.entry(relation.schema.clone()).or_default().insert(relation.name.clone(), relation.oid);
         self.catalog.relations.insert(relation.oid, Arc::new(relation));
+        self
+    }
+
+    /// Notes with whose rights a view is read.
+    pub fn view_owner(&mut self, view: Oid, owner: String) -> &mut Self {
+        self.catalog.view_owners.insert(view, owner);
+        self
+    }
+
+    /// Notes that somebody has been granted rights on some columns of the relation.
+    pub fn column_grants(&mut self, relation: Oid) -> &mut Self {
+        self.catalog.column_grants.insert(relation);
         self
     }
 

@@ -267,9 +267,13 @@ pub struct Catalog {
     defers_constraints: bool,
     captures: bool,
     has_rules: bool,
+    column_grants: HashSet<Oid>,
+    view_owners: HashMap<Oid, String>,
     session_functions: HashMap<String, char>,
     unnamed_functions: HashSet<Oid>,
     unnamed_leavings: OnceLock<Leavings>,
+    /// Views as tables, as far as they were asked for.
+    shown: OnceLock<HashMap<Oid, OnceLock<Option<Arc<Relation>>>>>,
 }
 
 impl Catalog {
@@ -418,6 +422,16 @@ impl Catalog {
         self.captures
     }
 
+    /// With whose rights a view is read; `None` if with those of its reader.
+    pub fn view_owner(&self, view: Oid) -> Option<&str> {
+        self.view_owners.get(&view).map(String::as_str)
+    }
+
+    /// Has somebody been granted rights on some columns of the relation?
+    pub fn has_column_grants(&self, relation: Oid) -> bool {
+        self.column_grants.contains(&relation)
+    }
+
     /// Has any table or view a rule?
     pub fn has_rules(&self) -> bool {
         self.has_rules
@@ -433,6 +447,13 @@ impl Catalog {
     /// classes.
     pub fn unnamed_functions(&self) -> &HashSet<Oid> {
         &self.unnamed_functions
+    }
+
+    /// A view as a table, if each node can show its part of the view's rows by itself. Found out once.
+    pub fn shown(&self, view: Oid, find: impl FnOnce() -> Option<Arc<Relation>>) -> Option<Arc<Relation>> {
+        let views = || self.relations.values().filter(|relation| relation.kind == RelationKind::View);
+        let shown = self.shown.get_or_init(|| views().map(|view| (view.oid, OnceLock::new())).collect());
+        shown.get(&view)?.get_or_init(find).clone()
     }
 
     /// What these leave: found by `find` when it is asked for first.

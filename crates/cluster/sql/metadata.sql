@@ -1,6 +1,9 @@
 -- The cluster's metadata, the same on every datanode. Run once, inside one transaction, by a superuser, on an empty server.
 -- The rows (nodes, bucket map, identity) follow from the configuration and are inserted by init.rs.
 
+-- Views, defaults and bodies below mean PostgreSQL's own functions and operators, whatever others lie in the search path.
+SET LOCAL search_path = pg_catalog, pg_temp;
+
 CREATE SCHEMA loxo;
 COMMENT ON SCHEMA loxo IS 'Metadata of the Loxodonta cluster. Written by coordinators only.';
 
@@ -97,13 +100,35 @@ SET LOCAL allow_system_table_mods = off;
 GRANT USAGE ON SCHEMA loxo TO PUBLIC;
 GRANT SELECT ON ALL TABLES IN SCHEMA loxo TO PUBLIC;
 
--- What coordinators call, as whatever user runs the DDL: each function checks that this user may do it.
+-- What coordinators call in the transaction of whatever user runs the statement, so that it ends with it. Each function wants a
+-- proof that a coordinator calls it (loxo.check_proof), and checks that this user may do it.
 
-CREATE FUNCTION loxo.begin_schema_change() RETURNS int8
-    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    AS 'UPDATE loxo.catalog_version SET version = version + 1 RETURNING version';
-COMMENT ON FUNCTION loxo.begin_schema_change() IS
+CREATE FUNCTION loxo.begin_schema_change(proof bytea) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    PERFORM loxo.check_proof('begin_schema_change', proof);
+    UPDATE loxo.catalog_version SET version = version + 1;
+END
+$$;
+COMMENT ON FUNCTION loxo.begin_schema_change(bytea) IS
     'Last step of a schema change before its commit: makes the catalog''s version grow, one transaction after the other.';
+
+-- Stands between schema changes that commit and loads of the catalog, see the executor's load.rs.
+CREATE TABLE loxo.committing ();
+REVOKE ALL ON loxo.committing FROM PUBLIC;
+COMMENT ON TABLE loxo.committing IS
+    'Always empty. Locked by a schema change that is about to commit, and by coordinators before they read the catalog.';
+
+CREATE FUNCTION loxo.lock_for_commit(proof bytea) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    PERFORM loxo.check_proof('lock_for_commit', proof);
+    LOCK TABLE loxo.committing IN EXCLUSIVE MODE;
+END
+$$;
+COMMENT ON FUNCTION loxo.lock_for_commit(bytea) IS 'Keeps loads of the catalog off until the schema change has ended.';
 
 CREATE FUNCTION loxo.are_datanodes(ids int2[]) RETURNS bool
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -130,12 +155,17 @@ $$;
 COMMENT ON FUNCTION loxo.can_be_keys(regclass, name[]) IS 'Are these columns of the table, each of a type that a coordinator can hash?';
 
 CREATE FUNCTION loxo.register_table(
-        relation regclass, locator "char", key_columns name[], map_id int4, nodes int2[], by_default bool DEFAULT false) RETURNS void
+        proof bytea, relation regclass, locator "char", key_columns name[], map_id int4, nodes int2[], by_default bool) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     followed bool := loxo.follows(relation);
 BEGIN
+    PERFORM loxo.check_proof('register_table', proof);
+    IF locator IN ('H', 'M') AND map_id IS NULL AND nodes IS NOT NULL THEN
+        map_id := loxo.bucket_map_over(nodes);
+        nodes := NULL;
+    END IF;
     IF NOT pg_has_role(session_user, (SELECT c.relowner FROM pg_class c WHERE c.oid = relation), 'MEMBER') THEN
         RAISE insufficient_privilege USING MESSAGE = format('must be owner of table %s', relation);
     END IF;
@@ -159,8 +189,8 @@ BEGIN
     PERFORM loxo.tend_copy(relation, followed);
 END
 $$;
-COMMENT ON FUNCTION loxo.register_table(regclass, "char", name[], int4, int2[], bool) IS
-    'Notes how a table is distributed; only for its owner.';
+COMMENT ON FUNCTION loxo.register_table(bytea, regclass, "char", name[], int4, int2[], bool) IS
+    'Notes how a table is distributed; only for its owner. With keys and nodes, but no map: over a map of these nodes.';
 
 CREATE FUNCTION loxo.bucket_map_over(wanted int2[]) RETURNS int4
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -187,13 +217,14 @@ COMMENT ON FUNCTION loxo.bucket_map_over(int2[]) IS
     'The bucket map that deals the buckets to these nodes in turn; made if there is none.';
 
 -- LOCK TABLE asks for rights on the whole table; an UPDATE needs them on some columns only, and on what it reads SELECT.
-CREATE FUNCTION loxo.keep_writers_off(relation regclass, writes bool) RETURNS void
+CREATE FUNCTION loxo.keep_writers_off(proof bytea, relation regclass, writes bool) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     caller name := CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role') END;
     wanted text := CASE WHEN writes THEN 'INSERT, UPDATE' ELSE 'SELECT' END;
 BEGIN
+    PERFORM loxo.check_proof('keep_writers_off', proof);
     IF NOT (has_any_column_privilege(caller, relation, wanted) OR writes AND has_table_privilege(caller, relation, 'DELETE')) THEN
         RAISE insufficient_privilege USING
             MESSAGE = format('permission denied for table %s', (SELECT c.relname FROM pg_class AS c WHERE c.oid = relation));
@@ -201,55 +232,116 @@ BEGIN
     EXECUTE format('LOCK TABLE %s IN %s MODE', relation, CASE WHEN writes THEN 'SHARE ROW EXCLUSIVE' ELSE 'SHARE' END);
 END
 $$;
-COMMENT ON FUNCTION loxo.keep_writers_off(regclass, bool) IS
+COMMENT ON FUNCTION loxo.keep_writers_off(bytea, regclass, bool) IS
     'Locks a replicated table that the transaction writes, or reads for that, against other writers.';
 
-CREATE FUNCTION loxo.forget_missing() RETURNS void
-    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    AS 'DELETE FROM loxo.class AS k WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = k.relid)';
-COMMENT ON FUNCTION loxo.forget_missing() IS 'Drops the notes about tables that are no longer there.';
+CREATE FUNCTION loxo.forget_missing(proof bytea) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    PERFORM loxo.check_proof('forget_missing', proof);
+    DELETE FROM loxo.class AS k WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = k.relid);
+END
+$$;
+COMMENT ON FUNCTION loxo.forget_missing(bytea) IS 'Drops the notes about tables that are no longer there.';
 
 -- A materialized view whose rows come from several datanodes is filled by INSERT, which PostgreSQL allows for tables only.
-CREATE FUNCTION loxo.open_matview(relation regclass) RETURNS void
+CREATE FUNCTION loxo.columns_of(relation regclass) RETURNS text
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+    SELECT string_agg(concat_ws(' ', attnum, atttypid, atttypmod, attcollation, attisdropped), ', ' ORDER BY attnum)
+    FROM pg_attribute WHERE attrelid = relation AND attnum > 0
+$$;
+COMMENT ON FUNCTION loxo.columns_of(regclass) IS 'What must not change while a materialized view is a table.';
+
+CREATE FUNCTION loxo.open_matview(proof bytea, relation regclass) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     owner oid := (SELECT c.relowner FROM pg_class AS c WHERE c.oid = relation AND c.relkind = 'm');
 BEGIN
+    PERFORM loxo.check_proof('open_matview', proof);
     IF owner IS NULL OR NOT pg_has_role(session_user, owner, 'MEMBER') THEN
         RAISE insufficient_privilege USING MESSAGE = format('must be owner of materialized view %s', relation);
     END IF;
     -- It changes nothing but locks the view as whatever changes its row in pg_class has to.
     EXECUTE format('ALTER MATERIALIZED VIEW %s OWNER TO %I', relation, pg_get_userbyid(owner));
     UPDATE pg_class SET relkind = 'r', relispopulated = true WHERE oid = relation;
+    RETURN loxo.columns_of(relation);
 END
 $$;
-COMMENT ON FUNCTION loxo.open_matview(regclass) IS
-    'Makes a materialized view a table for the rest of the transaction, or until it is closed; only for its owner.';
+COMMENT ON FUNCTION loxo.open_matview(bytea, regclass) IS
+    'Makes a materialized view a table for the rest of the transaction, or until it is closed; only for its owner. Gives what '
+    'loxo.close_matview() wants.';
 
-CREATE FUNCTION loxo.close_matview(relation regclass) RETURNS void
-    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+-- Its query could not fill columns that a function in the query has changed meanwhile.
+CREATE FUNCTION loxo.close_matview(proof bytea, relation regclass, columns text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
+BEGIN
+    PERFORM loxo.check_proof('close_matview', proof);
+    IF columns IS DISTINCT FROM loxo.columns_of(relation) THEN
+        RAISE object_in_use USING
+            MESSAGE = format('cannot change the columns of materialized view %s while it is being filled', relation);
+    END IF;
     UPDATE pg_class AS c SET relkind = 'm'
     WHERE c.oid = relation AND c.relkind = 'r' AND pg_has_role(session_user, c.relowner, 'MEMBER')
-      AND EXISTS (SELECT FROM pg_rewrite AS r WHERE r.ev_class = c.oid AND r.rulename = '_RETURN')
+      AND EXISTS (SELECT FROM pg_rewrite AS r WHERE r.ev_class = c.oid AND r.rulename = '_RETURN');
+END
 $$;
-COMMENT ON FUNCTION loxo.close_matview(regclass) IS 'Makes it a materialized view again.';
+COMMENT ON FUNCTION loxo.close_matview(bytea, regclass, text) IS 'Makes it a materialized view again.';
 
 -- Who inserts into all copies at once comes to the first one before, as all do who write copies. LOCK TABLE asks for rights on the
 -- whole table.
-CREATE FUNCTION loxo.join_writers(relation regclass) RETURNS void
+CREATE FUNCTION loxo.join_writers(proof bytea, relation regclass) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     caller name := CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role') END;
 BEGIN
+    PERFORM loxo.check_proof('join_writers', proof);
     IF has_any_column_privilege(caller, relation, 'INSERT') THEN
         EXECUTE format('LOCK TABLE %s IN ROW EXCLUSIVE MODE', relation);
     END IF;
 END
 $$;
-COMMENT ON FUNCTION loxo.join_writers(regclass) IS 'Locks a replicated table as INSERT does, for those who may insert.';
+COMMENT ON FUNCTION loxo.join_writers(bytea, regclass) IS 'Locks a replicated table as INSERT does, for those who may insert.';
+
+-- A user who may insert some columns has PostgreSQL fill in the others. Where a coordinator has to bring their values, from a
+-- sequence of the primary datanode, say, it lends him the right for one statement. GRANT would do, but not REVOKE: that takes the
+-- rights on columns too. Two at once would change one row of pg_class.
+CREATE FUNCTION loxo.lend_insert(proof bytea, relation regclass) RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    caller name := CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role') END;
+    before text;
+BEGIN
+    PERFORM loxo.check_proof('lend_insert', proof);
+    IF has_table_privilege(caller, relation, 'INSERT') THEN
+        RETURN NULL;
+    END IF;
+    EXECUTE format('LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE', relation);
+    SELECT coalesce(c.relacl::text, '') INTO before FROM pg_class AS c WHERE c.oid = relation;
+    UPDATE pg_class AS c
+    SET relacl = coalesce(c.relacl, acldefault('r', c.relowner)) || makeaclitem(
+        (SELECT r.oid FROM pg_roles AS r WHERE r.rolname = caller), c.relowner, 'INSERT', false)
+    WHERE c.oid = relation;
+    RETURN before;
+END
+$$;
+COMMENT ON FUNCTION loxo.lend_insert(bytea, regclass) IS
+    'Lets the caller insert into the table, until loxo.take_insert_back(). Gives the rights as they were, or null if he may already.';
+
+CREATE FUNCTION loxo.take_insert_back(proof bytea, relation regclass, before text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    PERFORM loxo.check_proof('take_insert_back', proof);
+    UPDATE pg_class AS c SET relacl = nullif(before, '')::aclitem[] WHERE c.oid = relation;
+END
+$$;
+COMMENT ON FUNCTION loxo.take_insert_back(bytea, regclass, text) IS 'Makes the rights on a table what they were before loxo.lend_insert().';
 
 -- Locked by each SERIALIZABLE transaction before it takes a snapshot, see the executor's serializable.rs. The right to delete
 -- from a table that nobody can fill is the right to lock it.
@@ -310,10 +402,11 @@ END
 $$;
 COMMENT ON FUNCTION loxo.tell_row() IS 'Tells the coordinator what has become of a row of a replicated table.';
 
-CREATE FUNCTION loxo.tell_rows(wanted bool) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+CREATE FUNCTION loxo.tell_rows(proof bytea, wanted bool) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
+    PERFORM loxo.check_proof('tell_rows', proof);
     IF wanted AND current_setting('session_replication_role') = 'replica' THEN
         RAISE feature_not_supported USING
             MESSAGE = 'this change of a replicated table, with session_replication_role = replica, is not supported',
@@ -322,10 +415,10 @@ BEGIN
     PERFORM set_config('loxo.tell_rows', CASE WHEN wanted THEN 'on' ELSE '' END, true);
 END
 $$;
-COMMENT ON FUNCTION loxo.tell_rows(bool) IS 'Has loxo.tell_row() speak, up to the end of the transaction, or be silent.';
+COMMENT ON FUNCTION loxo.tell_rows(bytea, bool) IS 'Has loxo.tell_row() speak, up to the end of the transaction, or be silent.';
 
 -- Called wherever a table becomes replicated, ceases to be, or gets a trigger. A partition has its own trigger, not its parent's.
-CREATE FUNCTION loxo.tend_copy(relation regclass, followed bool DEFAULT false) RETURNS void
+CREATE FUNCTION loxo.tend_copy(relation regclass, followed bool) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
@@ -366,32 +459,45 @@ $$;
 COMMENT ON FUNCTION loxo.tend_copy(regclass, bool) IS
     'Has a table tell of its rows if it is replicated, and the triggers of users fire on its first copy only.';
 
-CREATE FUNCTION loxo.tie_capture(relation regclass, trigger name) RETURNS void
-    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+CREATE FUNCTION loxo.tend_copy(proof bytea, relation regclass) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
+BEGIN
+    PERFORM loxo.check_proof('tend_copy', proof);
+    PERFORM loxo.tend_copy(relation, false);
+END
+$$;
+COMMENT ON FUNCTION loxo.tend_copy(bytea, regclass) IS 'The same for coordinators.';
+
+CREATE FUNCTION loxo.tie_capture(proof bytea, relation regclass, trigger name) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    PERFORM loxo.check_proof('tie_capture', proof);
     INSERT INTO pg_depend (classid, objid, objsubid, refclassid, refobjid, refobjsubid, deptype)
     SELECT 'pg_trigger'::regclass, c.oid, 0, 'pg_trigger'::regclass, t.oid, 0, 'a'
     FROM pg_trigger AS t JOIN pg_trigger AS c ON c.tgrelid = t.tgrelid AND c.tgname = 'loxo:' || t.tgname
     WHERE t.tgrelid = relation AND t.tgname = trigger AND c.tgfoid = 'loxo.capture()'::regprocedure
       AND NOT EXISTS (SELECT FROM pg_depend AS d WHERE d.classid = 'pg_trigger'::regclass AND d.objid = c.oid
-          AND d.refclassid = 'pg_trigger'::regclass AND d.refobjid = t.oid)
+          AND d.refclassid = 'pg_trigger'::regclass AND d.refobjid = t.oid);
+END
 $$;
-COMMENT ON FUNCTION loxo.tie_capture(regclass, name) IS 'Has what captures for a trigger go when the trigger goes.';
+COMMENT ON FUNCTION loxo.tie_capture(bytea, regclass, name) IS 'Has what captures for a trigger go when the trigger goes.';
 
 CREATE FUNCTION loxo.pg_trigger() RETURNS TABLE (
         oid oid, tgrelid oid, tgparentid oid, tgname name, tgfoid oid, tgtype int2, tgenabled "char", tgisinternal bool,
         tgconstrrelid oid, tgconstrindid oid, tgconstraint oid, tgdeferrable bool, tginitdeferred bool, tgnargs int2,
         tgattr int2vector, tgargs bytea, tgqual pg_node_tree, tgoldtable name, tgnewtable name, tableoid oid)
     LANGUAGE sql STABLE
-    AS $$
+    BEGIN ATOMIC
     SELECT t.oid, t.tgrelid, t.tgparentid, t.tgname, t.tgfoid, t.tgtype, coalesce(c.tgenabled, t.tgenabled),
            t.tgisinternal, t.tgconstrrelid, t.tgconstrindid, t.tgconstraint, t.tgdeferrable, t.tginitdeferred, t.tgnargs,
            t.tgattr, t.tgargs, t.tgqual, t.tgoldtable, t.tgnewtable, t.tableoid
     FROM pg_catalog.pg_trigger AS t
     LEFT JOIN pg_catalog.pg_trigger AS c
         ON c.tgrelid = t.tgrelid AND c.tgname = 'loxo:' || t.tgname AND c.tgfoid = 'loxo.capture()'::pg_catalog.regprocedure
-    WHERE t.tgfoid NOT IN ('loxo.capture()'::pg_catalog.regprocedure, 'loxo.tell_row()'::pg_catalog.regprocedure)
-$$;
+    WHERE t.tgfoid NOT IN ('loxo.capture()'::pg_catalog.regprocedure, 'loxo.tell_row()'::pg_catalog.regprocedure);
+    END;
 COMMENT ON FUNCTION loxo.pg_trigger() IS
     'The triggers as users made them. Coordinators read it wherever a query names pg_trigger.';
 
@@ -400,12 +506,12 @@ CREATE FUNCTION loxo.pg_rewrite() RETURNS TABLE (
         oid oid, rulename name, ev_class oid, ev_type "char", ev_enabled "char", is_instead bool, ev_qual pg_node_tree,
         ev_action pg_node_tree, tableoid oid)
     LANGUAGE sql STABLE
-    AS $$
+    BEGIN ATOMIC
     SELECT r.oid, r.rulename, r.ev_class, r.ev_type,
            CASE r.ev_enabled WHEN 'R' THEN 'O' ELSE r.ev_enabled END,
            r.is_instead, r.ev_qual, r.ev_action, r.tableoid
-    FROM pg_catalog.pg_rewrite AS r
-$$;
+    FROM pg_catalog.pg_rewrite AS r;
+    END;
 COMMENT ON FUNCTION loxo.pg_rewrite() IS
     'The rules as users made them. Coordinators read it wherever a query names pg_rewrite.';
 
@@ -414,3 +520,12 @@ CREATE VIEW loxo.triggers AS
     WHERE action_statement NOT IN ('EXECUTE FUNCTION loxo.capture()', 'EXECUTE FUNCTION loxo.tell_row()');
 COMMENT ON VIEW loxo.triggers IS 'The same for information_schema.triggers.';
 GRANT SELECT ON loxo.triggers TO PUBLIC;
+
+-- Everything else in the schema is for superusers: PostgreSQL lets everybody call a new function.
+REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA loxo FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION loxo.begin_schema_change, loxo.lock_for_commit, loxo.register_table, loxo.keep_writers_off,
+    loxo.join_writers, loxo.forget_missing, loxo.open_matview, loxo.close_matview, loxo.tie_capture, loxo.tell_rows,
+    loxo.lend_insert, loxo.take_insert_back,
+    loxo.tend_copy(bytea, regclass) TO PUBLIC;
+-- A trigger function is called by triggers only, and those who make one need the right to; the others read what everybody may read.
+GRANT EXECUTE ON FUNCTION loxo.capture, loxo.pg_trigger, loxo.pg_rewrite TO PUBLIC;

@@ -14,6 +14,9 @@ use crate::sql::{Session, literal};
 /// The schema `loxo` and the views `pgxc_…`, without rows.
 pub const METADATA_SQL: &str = include_str!("../sql/metadata.sql");
 
+/// Two random keys in hexadecimal, one behind the other.
+const KEYS_SQL: &str = "SELECT string_agg(encode(uuid_send(gen_random_uuid()), 'hex'), '') FROM generate_series(1, 8)";
+
 const GID_PREFIX: &str = "loxo_init_";
 
 /// Objects of users: an initialised or an empty server has none of its own.
@@ -59,7 +62,9 @@ pub async fn init(config: &Config) -> Result<String> {
     }
     let cluster_id = nodes[0].session.value("SELECT gen_random_uuid()").await?.unwrap_or_default();
     let token = nodes[0].session.value("SELECT gen_random_uuid()").await?.unwrap_or_default();
-    let outcome = prepare_all(&nodes, config, &cluster_id, &token).await;
+    let keys = nodes[0].session.value(KEYS_SQL).await?.unwrap_or_default();
+    let secrets = Secrets { token, keys };
+    let outcome = prepare_all(&nodes, config, &cluster_id, &secrets).await;
     let decision = if outcome.is_ok() { "COMMIT" } else { "ROLLBACK" };
     for node in &nodes {
         // In an error's wake a node may have nothing prepared; finish_interrupted sees to what stays behind.
@@ -71,17 +76,36 @@ pub async fn init(config: &Config) -> Result<String> {
     outcome.map(|()| cluster_id)
 }
 
-async fn prepare_all(nodes: &[Node<'_>], config: &Config, cluster_id: &str, token: &str) -> Result<()> {
+/// What coordinators prove themselves by, and what is proven to them; the same on every datanode.
+struct Secrets {
+    token: String,
+    keys: String,
+}
+
+impl Secrets {
+    fn sql(&self) -> String {
+        let (inner, outer) = self.keys.split_at(self.keys.len() / 2);
+        format!(
+            "INSERT INTO loxo.capture_token (token) VALUES ({}); \
+             INSERT INTO loxo.seal (inner_key, outer_key) VALUES (decode({}, 'hex'), decode({}, 'hex'));",
+            literal(&self.token),
+            literal(inner),
+            literal(outer)
+        )
+    }
+}
+
+async fn prepare_all(nodes: &[Node<'_>], config: &Config, cluster_id: &str, secrets: &Secrets) -> Result<()> {
     let rows = rows_sql(config);
     for node in nodes {
         let script = format!(
             "BEGIN;\nSET LOCAL client_min_messages = warning;\n{METADATA_SQL}\n{SCHEMA_SQL}\n{rows}\n\
              INSERT INTO loxo.identity (node_id, cluster_id, layout, system_identifier)\n\
-             SELECT {}, {}, {LAYOUT}, system_identifier FROM pg_catalog.pg_control_system();\nINSERT INTO loxo.capture_token (token) VALUES ({});\n\
+             SELECT {}, {}, {LAYOUT}, system_identifier FROM pg_catalog.pg_control_system();\n{}\n\
              PREPARE TRANSACTION '{GID_PREFIX}{cluster_id}';",
             node.id,
             literal(cluster_id),
-            literal(token)
+            secrets.sql()
         );
         if let Err(error) = node.session.run(&script).await {
             // The connection may still be inside the failed transaction.
@@ -188,7 +212,7 @@ mod tests {
         let text = METADATA_SQL.bytes().chain(SCHEMA_SQL.bytes()).fold(0xcbf2_9ce4_8422_2325, fnv);
         assert_eq!(
             (LAYOUT, text),
-            (3, 7_723_449_984_766_356_412),
+            (4, 6_210_410_409_935_835_835),
             "the metadata have changed: raise LAYOUT, and put both numbers here"
         );
     }

@@ -41,6 +41,8 @@ impl Session {
         let place = format!("{}:{}", to.host, to.port);
         let mut config = tokio_postgres::Config::new();
         config.host(&to.host).port(to.port).user(&to.user).dbname(&to.database).application_name("loxo");
+        // What users have made in schemas of a role's or a database's search path must not be called from here.
+        config.options("-c search_path=pg_catalog,pg_temp");
         if let Some(password) = &to.password {
             config.password(password);
         }

@@ -373,7 +373,11 @@ impl Client {
             true => self.session.settings_mut().snapshot().name().to_owned(),
             false => self.session.own_setting(name)?.to_owned(),
         };
-        Some(format!("SELECT {}::text AS {}", catalog::quote_literal(&value), catalog::quote_identifier(name)))
+        Some(format!(
+            "SELECT {}::pg_catalog.text AS {}",
+            catalog::quote_literal(&value),
+            catalog::quote_identifier(name)
+        ))
     }
 
     /// Tells the client which of its reported settings have another value now.

@@ -82,7 +82,7 @@ impl Coordinator {
                 .hint("Another program uses this port: stop it or choose another port.")
         })?;
         let roster = txn::Roster::new(options.cluster_id, options.service.database.clone());
-        roster.survey(&executor::connect_options(&options.datanodes, &options.service, &roster)).await?;
+        roster.survey(&executor::own_options(&options.datanodes, &options.service, &roster)).await?;
         let gtm = txn::GtmClient::connect(options.gtms, &options.name);
         let context = Context::new(
             options.datanodes,

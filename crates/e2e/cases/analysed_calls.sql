@@ -11,7 +11,6 @@ SELECT of_code('c3'), length(of_code('c5')), of_code('c33');
 SELECT id FROM o WHERE of_code(c) = 'c2';
 CREATE FUNCTION rounded(a numeric) RETURNS numeric LANGUAGE plpgsql STABLE AS $$
 DECLARE r numeric(5,1); BEGIN SELECT sum(k) / a INTO r FROM t; RETURN r; END $$;
--- refused: mixed | v1 | v2 | v4
 SELECT rounded(7), rounded(k) FROM t WHERE k < 4 ORDER BY k;
 SELECT rounded(7.0);
 
@@ -24,7 +23,6 @@ WITH t AS (SELECT g AS k, 0 AS v FROM generate_series(1, 2) g) SELECT how_many()
 -- Aggregates and window functions as arguments.
 SELECT least_of(min(v)), least_of(max(v)) FROM t;
 SELECT v, least_of(max(v)::int) FROM t GROUP BY v ORDER BY v;
--- refused: mixed | v1 | v2 | v4
 SELECT k, least_of((row_number() OVER (ORDER BY k) % 4)::int) FROM t ORDER BY k;
 
 -- Overloads.
@@ -32,7 +30,6 @@ CREATE FUNCTION pick(a int) RETURNS text LANGUAGE sql STABLE AS $$ SELECT 'int '
 CREATE FUNCTION pick(a text) RETURNS text LANGUAGE sql IMMUTABLE AS $$ SELECT 'text ' || a $$;
 CREATE FUNCTION pick(a numeric) RETURNS text LANGUAGE sql STABLE AS $$ SELECT 'numeric ' || sum(n) || a FROM s $$;
 INSERT INTO s VALUES (1), (2);
--- refused: mixed | v1 | v2 | v4
 SELECT pick('a'), pick(3), pick(3.5);
 SELECT pick('a'::text) FROM t WHERE k = 1;
 SELECT pick(id) FROM o ORDER BY id LIMIT 2;

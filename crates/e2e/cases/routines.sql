@@ -257,7 +257,6 @@ SELECT fact(2);
 ROLLBACK;
 SELECT count(*) FROM log WHERE at >= 500 AND at < 1000;
 -- A call for each row, and a function that is not VOLATILE in READ COMMITTED, are refused.
--- refused
 SELECT put(id, v) FROM t;
 -- Rights.
 CREATE ROLE e2e_caller;

@@ -161,3 +161,15 @@ INSERT INTO tp SELECT k + 1000, v FROM tp WHERE k < 5;
 PREPARE TRANSACTION 'repeated';
 ROLLBACK PREPARED 'repeated';
 SELECT count(*) FROM tp;
+-- Defaults that read the clock are of the block's time, wherever the rows are made.
+CREATE TABLE tc (k int PRIMARY KEY, v int, at timestamptz DEFAULT now(), d date DEFAULT CURRENT_DATE) /*dist: hash(k) | modulo(k) | replication*/;
+BEGIN;
+INSERT INTO tc (k, v) SELECT k, v FROM tp WHERE k < 1000;
+INSERT INTO tc (k) VALUES (2000), (2001), (2002);
+UPDATE tc SET v = (SELECT count(*) FROM tc), at = DEFAULT WHERE k = 2000;
+DELETE FROM tc USING tp WHERE tp.v = tc.k;
+INSERT INTO tc SELECT k + 3000, count(*) OVER () FROM tp;
+SELECT bool_and(at = now()), bool_and(d = CURRENT_DATE) FROM tc WHERE k >= 2000;
+PREPARE TRANSACTION 'timed';
+COMMIT PREPARED 'timed';
+SELECT count(*), count(DISTINCT at), count(DISTINCT d), sum(k) > 0 FROM tc WHERE k >= 2000;

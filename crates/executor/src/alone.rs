@@ -73,7 +73,7 @@ impl Session {
         let (answers, gave_up) = match tokio::time::timeout(limit, &mut answers).await {
             Ok(answers) => (answers, false),
             Err(_) => {
-                join_all(keys.iter().map(CancelKey::send)).await;
+                join_all(keys.iter().map(CancelKey::cancel)).await;
                 (answers.await, true)
             }
         };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pgerror::{PgError, Result, SqlState, field};
+use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::{self, Field, tag};
 use pgproto::connection::{Run, unexpected};
 use pgproto::frontend::{self, Bind, Target};
@@ -309,10 +309,7 @@ impl Held {
                     let error = PgError::decode_body(frame.body);
                     // That a datanode ends its session is no reason to end the client's.
                     let error = match error.is_fatal() {
-                        true => error
-                            .with(field::SEVERITY, &b"ERROR"[..])
-                            .with(field::SEVERITY_LOCALIZED, &b"ERROR"[..])
-                            .detail("A datanode ended the session that worked for this one."),
+                        true => error.of_a_statement().detail("A datanode ended the session that worked for this one."),
                         false => error,
                     };
                     self.failure.get_or_insert(error);

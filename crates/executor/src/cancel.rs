@@ -36,8 +36,8 @@ use crate::session::{BESIDE, KEEPER, Session};
 /// A breaker that has no connection by then gives up; the gtm will ask again.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 
-/// A cancel request that has not been answered by then may still come to the backend at any time.
-const CANCEL_MAX: Duration = Duration::from_secs(5);
+/// How long after `statement_timeout` a datanode may take to end what it has been told to cancel.
+const OBEY_MAX: Duration = Duration::from_secs(2);
 
 /// A backend while a session holds it.
 struct Working {
@@ -134,6 +134,12 @@ impl CancelSet {
         judgment.get_or_insert(error.clone());
         self.interrupt.raise(error);
         self.cancel_backends().await;
+        drop(judgment);
+        // A backend that has been told and does not end its statement stands still. (At the statement's end this task is aborted.)
+        tokio::time::sleep(OBEY_MAX).await;
+        if self.statement.load(Ordering::Relaxed) == statement {
+            self.lock().values().for_each(|working| working.key.give_up());
+        }
     }
 
     /// The lock on the judgment is held until the servers have closed the requests' connections: each has sent its signal then, or
@@ -141,10 +147,7 @@ impl CancelSet {
     async fn cancel_backends(&self) {
         let keys: Vec<(Place, CancelKey)> =
             self.lock().iter().map(|(place, working)| (*place, working.key.clone())).collect();
-        let request = |(place, key): (Place, CancelKey)| async move {
-            let sent = tokio::time::timeout(CANCEL_MAX, key.send()).await;
-            (!matches!(sent, Ok(Ok(())))).then_some(place)
-        };
+        let request = |(place, key): (Place, CancelKey)| async move { (!key.cancel().await).then_some(place) };
         let unanswered = futures_util::future::join_all(keys.into_iter().map(request)).await;
         for place in unanswered.into_iter().flatten() {
             if let Some(working) = self.lock().get_mut(&place) {
@@ -288,6 +291,12 @@ impl Session {
                 Err(error.with(field::MESSAGE, verdict.message().into_owned()))
             }
             (Err(error), Some(verdict)) if error.code() == SqlState::QUERY_CANCELED => Err(verdict),
+            // It did not take the cancel: the connection was given up, and what it was in the middle of is rolled back.
+            (Err(error), Some(verdict))
+                if error.code() == SqlState::CONNECTION_FAILURE && verdict.code() == SqlState::QUERY_CANCELED =>
+            {
+                Err(verdict.detail(error.message().into_owned()))
+            }
             (result, _) => result,
         }
     }
@@ -363,7 +372,7 @@ mod tests {
     use super::*;
 
     fn key(process_id: i32) -> CancelKey {
-        CancelKey { host: "127.0.0.1".into(), port: 1, process_id, secret: bytes::Bytes::new() }
+        CancelKey::new("127.0.0.1", 1, process_id, bytes::Bytes::new())
     }
 
     #[test]

@@ -170,7 +170,13 @@ impl Session {
     async fn describe_kept(&mut self, sql: &str, call: &Call) -> Result<Filled> {
         let input =
             Input { table: String::new(), nodes: Vec::new(), sql: sql.to_owned(), after_create: Vec::new(), dag: None };
-        self.describe_input(self.sink, &input, call).await
+        let described = self.describe_input(self.sink, &input, call).await?;
+        // RECORD, VOID, RECORD[]: no column of a table has such a type.
+        if described.columns.iter().any(|column| [2249, 2278, 2287].contains(&column.type_oid)) {
+            return Err(PgError::unsupported("a part of WITH that gives records without a type, beside a data change")
+                .hint("Cast ROW(…) to a type, or give its fields one by one."));
+        }
+        Ok(described)
     }
 
     pub(crate) async fn put_rows(&mut self, table: &str, mut spool: Spool, binary: bool) -> Result<()> {

@@ -74,6 +74,7 @@ impl Session {
         }
         self.refuse_serializable(&nodes)?;
         self.atomically(async |this| {
+            this.check_column_rights(change, call).await?;
             if !this.isolation().is_some_and(Isolation::keeps_snapshot) {
                 this.keep_writers_off(&change.target.distribution.nodes(), std::slice::from_ref(&target)).await?;
                 this.statement_finished();
@@ -97,6 +98,7 @@ impl Session {
             return Err(PgError::new(SqlState::READ_ONLY_SQL_TRANSACTION, message));
         }
         let columns = self.complain_of(&change.original, call).await?;
+        self.check_column_rights(change, call).await?;
         self.check_rights(change.rights_sql.as_deref(), call).await?;
         if call.describe
             && output.wants_description()
@@ -136,6 +138,24 @@ impl Session {
         home.start_describe(original, &call.fragment_types(original));
         home.flush().await?;
         home.read_description().await.map(|description| description.1)
+    }
+
+    /// Rows are found again by their `ctid`, and change as a whole: with rights on some columns only PostgreSQL lets nobody do that.
+    async fn check_column_rights(&mut self, change: &Change, call: &Call) -> Result<()> {
+        let (target, loaded) = (&change.target, self.catalog().await?);
+        if !loaded.catalog.has_column_grants(target.oid) || change.rights_sql.is_some() {
+            return Ok(());
+        }
+        let may = |right: &str| format!("pg_catalog.has_table_privilege({}::pg_catalog.oid, '{right}')", target.oid);
+        let changes = if change.command == "MERGE" { "SELECT" } else { change.command };
+        let rights = format!("SELECT {} AND {}", may("SELECT"), may(changes));
+        if self.rows_on(self.home, &rights).await?.first().and_then(|row| row.first()?.as_deref()) == Some(b"t") {
+            return Ok(());
+        }
+        self.check_rights(Some(&change.original), call).await?;
+        let what =
+            format!("this {} by a role with rights on some columns of table \"{}\"", change.command, target.name);
+        Err(PgError::unsupported(what).hint("GRANT the rights on the table, or change rows of one datanode at a time."))
     }
 
     /// PostgreSQL checks rights on what a statement names when it is about to run, and so for EXPLAIN.
@@ -189,7 +209,7 @@ impl Session {
     /// As PostgreSQL words it.
     async fn check_once(&mut self) -> Result<()> {
         let twice = "SELECT 1 FROM pg_temp.loxo_stage WHERE loxo_node IS NOT NULL \
-                     GROUP BY loxo_node, loxo_table, loxo_ctid HAVING count(*) > 1 LIMIT 1";
+                     GROUP BY loxo_node, loxo_table, loxo_ctid HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 1 LIMIT 1";
         if self.rows_on(self.sink, twice).await?.is_empty() {
             return Ok(());
         }

@@ -104,7 +104,11 @@ impl Session {
         if !loaded.catalog.groups().iter().any(|group| group.name == name) {
             return Err(PgError::new(SqlState::UNDEFINED_OBJECT, format!("node group \"{name}\" does not exist")));
         }
-        self.change_metadata(&format!("DELETE FROM loxo.node_group WHERE name = {}", quote_literal(name))).await
+        self.change_metadata(&format!(
+            "DELETE FROM loxo.node_group WHERE name OPERATOR(pg_catalog.=) {}",
+            quote_literal(name)
+        ))
+        .await
     }
 
     /// One change of our own tables, on all nodes.

@@ -20,7 +20,6 @@ use crate::login::Logins;
 use crate::pool::{Address, Identity, Link, Pool};
 use crate::quick::TemplateCache;
 use crate::search_path::SearchPaths;
-use crate::settings::Settings;
 
 /// Longest wait for a DDL statement of another session to be settled.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -58,6 +57,7 @@ pub struct Context {
     capture_token: tokio::sync::OnceCell<Bytes>,
     /// What is PostgreSQL's own.
     pub(crate) builtins: Arc<tokio::sync::OnceCell<Arc<catalog::Builtins>>>,
+    seal: tokio::sync::OnceCell<Arc<txn::Seal>>,
 }
 
 /// Object ids of user-defined types on a datanode → on the home node.
@@ -74,7 +74,7 @@ impl Context {
         gids: txn::GidSource,
     ) -> Self {
         let doubts = datanodes.iter().map(|_| AtomicU64::new(1)).collect();
-        let registry = Arc::new(Registry::new(connect_options(&datanodes, &service, pool.roster())));
+        let registry = Arc::new(Registry::new(own_options(&datanodes, &service, pool.roster())));
         gtm.set_sessions(registry.clone());
         pool.roster().follow(gtm.clone());
         Self {
@@ -101,6 +101,7 @@ impl Context {
             cores: Arc::default(),
             capture_token: Default::default(),
             builtins: Arc::default(),
+            seal: Default::default(),
         }
     }
 
@@ -208,14 +209,14 @@ impl Context {
         connect_options(&self.datanodes, identity, self.pool.roster())
     }
 
-    /// A link of the service user with a server's own settings.
+    /// How to reach every datanode for statements of our own.
+    pub(crate) fn own_options(&self) -> Vec<pgproto::ConnectOptions> {
+        own_options(&self.datanodes, &self.service, self.pool.roster())
+    }
+
+    /// A link of the service user for statements of our own. No session ever gets it, not even one of the same user.
     pub(crate) async fn service_link(&self, node: NodeId) -> Result<Link> {
-        let mut link = self.pool.checkout_for_service(node, &self.address(node)?, &self.service).await?;
-        if link.applied_settings != 0 {
-            link.connection.execute(&Settings::default().replay()).await?;
-            link.applied_settings = 0;
-        }
-        Ok(link)
+        self.pool.checkout_for_service(node, &self.address(node)?, &self.service).await
     }
 
     /// Runs a query as the service user on a node, outside any session.
@@ -234,6 +235,15 @@ impl Context {
             token.ok_or_else(|| PgError::internal("loxo.capture_token is empty"))
         };
         self.capture_token.get_or_try_init(read).await.cloned()
+    }
+
+    /// The keys of the proofs that calls of our own functions bring. They never change.
+    pub async fn seal(&self) -> Result<Arc<txn::Seal>> {
+        let read = async || {
+            let rows = self.query_as_service(self.primary, txn::SEAL_SQL).await?;
+            txn::Seal::read(&rows).map(Arc::new)
+        };
+        self.seal.get_or_try_init(read).await.cloned()
     }
 
     /// The current catalog: from memory as long as the gtm vouches for it, else read (or at least compared by version)
@@ -319,8 +329,19 @@ fn is_worth_a_retry(error: &PgError) -> bool {
     ![SqlState::CONNECTION_FAILURE, SqlState::LOCK_NOT_AVAILABLE].contains(&error.code())
 }
 
+/// By node id, for statements of our own.
+pub fn own_options(
+    datanodes: &[Address],
+    service: &Identity,
+    roster: &Arc<txn::Roster>,
+) -> Vec<pgproto::ConnectOptions> {
+    let mut options = connect_options(datanodes, service, roster);
+    options.iter_mut().for_each(|node| node.parameters = txn::own_parameters("loxo"));
+    options
+}
+
 /// By node id.
-pub fn connect_options(
+fn connect_options(
     datanodes: &[Address],
     identity: &Identity,
     roster: &Arc<txn::Roster>,

@@ -163,7 +163,7 @@ impl Converter {
 
     async fn one_row(&mut self, sql: &str) -> Result<Vec<String>> {
         let held = self.link().await?;
-        let rows = held.link.connection.query_rows(sql).await?;
+        let rows = held.link.connection.query_rows(&planner::own_text(sql)?).await?;
         let row = rows.into_iter().next().ok_or_else(|| PgError::internal("a type is not in pg_type"))?;
         Ok(row.into_iter().map(|v| String::from_utf8_lossy(&v.unwrap_or_default()).into_owned()).collect())
     }

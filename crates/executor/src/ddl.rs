@@ -17,6 +17,7 @@ use planner::{DdlKind, DdlPlan, Effect, Elsewhere, Fill, MapRequest, Placement, 
 
 use crate::call::Call;
 use crate::output::Output;
+use crate::proven::OwnCall;
 use crate::run::Completion;
 use crate::session::{Mode, Session};
 use crate::snapshot::Isolation;
@@ -130,10 +131,7 @@ impl Session {
         let elsewhere = self.elsewhere(ddl, primary).await?;
         self.run_on_all(&others, &elsewhere).await.map_err(from_other_node)?;
         for effect in &ddl.effects {
-            if let Some(sql) = effect_sql(effect) {
-                self.run_on(primary, &sql).await?;
-                self.run_on_all(&others, &sql).await?;
-            }
+            self.apply_effect(effect, primary, &others).await?;
         }
         if schema_change {
             self.schema_changed();
@@ -152,6 +150,17 @@ impl Session {
         }
     }
 
+    /// A change of our own metadata, on the primary first.
+    pub(crate) async fn apply_effect(&mut self, effect: &Effect, primary: NodeId, others: &[NodeId]) -> Result<()> {
+        if let Effect::Run(sql) = effect {
+            self.run_on(primary, sql).await?;
+            return self.run_on_all(others, sql).await;
+        }
+        let Some(call) = effect_call(effect) else { return Ok(()) };
+        self.call_on(primary, std::slice::from_ref(&call)).await?;
+        self.call_on_all(others, &call).await
+    }
+
     /// What the nodes but the primary run.
     async fn elsewhere<'d>(&mut self, ddl: &'d DdlPlan, primary: NodeId) -> Result<Cow<'d, str>> {
         let (table, sql) = match &ddl.elsewhere {
@@ -159,7 +168,7 @@ impl Session {
             Elsewhere::Without(sql) => return Ok(Cow::Borrowed(sql)),
             Elsewhere::Copied { table, sql } => (table, sql),
         };
-        let columns = self.rows_on(primary, &columns_sql(table)).await?;
+        let columns = self.rows_on(primary, &planner::own_text(&columns_sql(table))?).await?;
         let columns = columns.into_iter().next().and_then(|row| row.into_iter().next().flatten()).unwrap_or_default();
         Ok(Cow::Owned(sql.replacen("()", &format!("({})", String::from_utf8_lossy(&columns)), 1)))
     }
@@ -172,7 +181,7 @@ impl Session {
         if !sql.to_ascii_lowercase().contains("cascade") {
             return Ok(());
         }
-        let rows = self.rows_on(primary, LOST).await?;
+        let rows = self.rows_on(primary, &planner::own_text(LOST)?).await?;
         if rows.is_empty() {
             return Ok(());
         }
@@ -194,9 +203,9 @@ impl Session {
     async fn follow_up(&mut self, ddl: &DdlPlan, tag: String) -> Result<Completion> {
         let Some(sql) = &ddl.follow_up else { return Ok(Completion::Tag(tag)) };
         let home = self.home;
+        let mut columns = None;
         if let Fill::MaterializedView(view) = &ddl.fill {
-            let open = format!("SELECT loxo.open_matview({}::pg_catalog.regclass)", quote_literal(view));
-            self.run_on(home, &open).await?;
+            columns = self.call_on(home, &[OwnCall::about("open_matview", view, "")]).await?;
             self.run_on(home, &format!("TRUNCATE {view}")).await?;
         }
         self.set_fills_table(true);
@@ -213,8 +222,9 @@ impl Session {
             self.schema_changed();
         }
         if let Fill::MaterializedView(view) = &ddl.fill {
-            let close = format!("SELECT loxo.close_matview({}::pg_catalog.regclass)", quote_literal(view));
-            self.run_on(home, &close).await?;
+            let columns = String::from_utf8_lossy(&columns.unwrap_or_default()).into_owned();
+            let more = format!(", {}", quote_literal(&columns));
+            self.call_on(home, &[OwnCall::about("close_matview", view, &more)]).await?;
         }
         Ok(match completion {
             _ if ddl.kind == DdlKind::Data || matches!(ddl.fill, Fill::Column { .. }) => Completion::Tag(tag),
@@ -361,34 +371,39 @@ fn from_other_node(error: PgError) -> PgError {
 
 fn node_array(nodes: &[NodeId]) -> String {
     let ids: Vec<String> = nodes.iter().map(|node| node.0.to_string()).collect();
-    format!("'{{{}}}'::int2[]", ids.join(","))
+    format!("'{{{}}}'::pg_catalog.int2[]", ids.join(","))
 }
 
 fn name_array<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
     let names: Vec<String> = names.into_iter().map(|name| quote_literal(name)).collect();
-    format!("ARRAY[{}]::name[]", names.join(", "))
+    format!("ARRAY[{}]::pg_catalog.name[]", names.join(", "))
 }
 
 /// The call that makes a metadata change on one node. Tables are known by object id there, so renaming needs nothing.
-pub(crate) fn effect_sql(effect: &Effect) -> Option<String> {
+fn effect_call(effect: &Effect) -> Option<OwnCall> {
     let (schema, name, distribution, by_default) = match effect {
         Effect::CreateTable { schema, name, distribution, by_default } => (schema, name, distribution, *by_default),
-        Effect::Run(sql) => return Some(sql.clone()),
-        Effect::ForgetMissing => return Some("SELECT loxo.forget_missing()".into()),
-        Effect::RenameTable { .. } | Effect::RenameColumn { .. } | Effect::RenameSchema { .. } => return None,
+        Effect::ForgetMissing => return Some(OwnCall::new("forget_missing", "")),
+        Effect::TendCopy { table } => return Some(OwnCall::about("tend_copy", table, "")),
+        Effect::TieCapture { table, trigger } => {
+            return Some(OwnCall::about("tie_capture", table, &format!(", {}", quote_literal(trigger))));
+        }
+        Effect::Run(_) | Effect::RenameTable { .. } | Effect::RenameColumn { .. } | Effect::RenameSchema { .. } => {
+            return None;
+        }
     };
-    let table = quote_literal(&format!("{}.{}", quote_identifier(schema), quote_identifier(name)));
+    let table = format!("{}.{}", quote_identifier(schema), quote_identifier(name));
     let map = |request: &MapRequest| match request {
-        MapRequest::Existing(id) => id.0.to_string(),
-        MapRequest::Over(nodes) => format!("loxo.bucket_map_over({})", node_array(nodes)),
+        MapRequest::Existing(id) => format!("{}, NULL", id.0),
+        MapRequest::Over(nodes) => format!("NULL, {}", node_array(nodes)),
     };
     let arguments = match distribution {
-        Placement::Hash { columns, map: request } => format!("'H', {}, {}, NULL", name_array(columns), map(request)),
-        Placement::Modulo { column, map: request } => format!("'M', {}, {}, NULL", name_array([column]), map(request)),
+        Placement::Hash { columns, map: request } => format!("'H', {}, {}", name_array(columns), map(request)),
+        Placement::Modulo { column, map: request } => format!("'M', {}, {}", name_array([column]), map(request)),
         Placement::Replicated { nodes } => format!("'R', '{{}}', NULL, {}", node_array(nodes)),
         Placement::RoundRobin { nodes } => format!("'N', '{{}}', NULL, {}", node_array(nodes)),
     };
-    Some(format!("SELECT loxo.register_table({table}::pg_catalog.regclass, {arguments}, {by_default})"))
+    Some(OwnCall::about("register_table", &table, &format!(", {arguments}, {by_default}")))
 }
 
 #[cfg(test)]
@@ -406,10 +421,13 @@ mod tests {
             },
             by_default: false,
         };
+        let call = effect_call(&effect).unwrap();
         assert_eq!(
-            effect_sql(&effect).unwrap(),
-            "SELECT loxo.register_table('s.\"My''T\"'::pg_catalog.regclass, 'H', ARRAY['a']::name[], \
-             loxo.bucket_map_over('{0,2}'::int2[]), NULL, false)"
+            (call.function, call.arguments.as_str()),
+            (
+                "register_table",
+                "'s.\"My''T\"'::pg_catalog.regclass, 'H', ARRAY['a']::pg_catalog.name[], NULL, '{0,2}'::pg_catalog.int2[], false"
+            )
         );
     }
 }

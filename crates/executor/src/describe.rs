@@ -1,9 +1,11 @@
 //! Planning with the session's catalog, and what PostgreSQL says of a statement before it runs.
 
-use catalog::NodeId;
+use catalog::{NodeId, Oid};
 use pgerror::{PgError, Result, SqlState, field};
 use pgproto::backend::Field;
-use planner::{OutputColumn, Parameter, ParameterValue, Plan, SessionFacts, Statement, StatementKind};
+use planner::{
+    Expanded, OutputColumn, Parameter, ParameterValue, Plan, ReadAs, SessionFacts, Statement, StatementKind,
+};
 
 use crate::basis::Basis;
 use crate::call::Call;
@@ -106,7 +108,8 @@ impl Session {
             return first;
         }
         // What the home node evaluates of its own accord would get another time.
-        let elsewhere = clock.is_some_and(|clock| clock != self.home);
+        // Temp tables of a block that may be PREPAREd are filled by another transaction.
+        let elsewhere = clock.is_some_and(|clock| clock != self.home) || self.stays_clean();
         let default_reads_clock = elsewhere && first.as_ref().is_ok_and(default_reads_clock);
         let default_reads_clock = default_reads_clock || planner::sets_default(statement);
         if !default_reads_clock && !planner::may_read_clock(&statement.sql) {
@@ -177,7 +180,8 @@ impl Session {
 
     /// `now()` of a node.
     async fn transaction_time(&mut self, node: NodeId) -> Result<String> {
-        let sql = "SELECT pg_catalog.to_char(pg_catalog.now() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') || '+00'";
+        let sql = "SELECT pg_catalog.to_char(pg_catalog.now() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') \
+                   OPERATOR(pg_catalog.||) '+00'";
         let rows = self.rows_on(node, sql).await?;
         let value = rows.into_iter().next().and_then(|row| row.into_iter().next().flatten());
         Ok(String::from_utf8_lossy(&value.unwrap_or_default()).into_owned())
@@ -240,6 +244,9 @@ impl Session {
                 few_rows: self.few_rows(),
             };
             let plan = lengthy(statement.sql.len(), || planner::plan(statement, &loaded.catalog, &facts))?;
+            if plan.moves_rows() {
+                self.check_views(&planner::expanded_views(statement, &loaded.catalog, &facts)?).await?;
+            }
             if is_unknown && matches!(plan, Plan::Gather(_) | Plan::Dag(_)) {
                 self.describe(&statement.sql, &call.declared_types()).await?;
             }
@@ -275,6 +282,40 @@ impl Session {
             few_rows: 0.0,
         };
         planner::names_in_from(sql, &loaded.catalog, &facts)
+    }
+
+    /// Views that are replaced by their definitions are read with the user's rights. Where these are others than the owner's, the
+    /// answer could be another.
+    async fn check_views(&mut self, views: &Expanded) -> Result<()> {
+        if views.read.is_empty() && views.tables.is_empty() {
+            return Ok(());
+        }
+        let is_closed = |(_, view): &(String, Oid)| {
+            format!("NOT pg_catalog.has_any_column_privilege({view}::pg_catalog.oid, 'SELECT')")
+        };
+        let is_other = |read: &ReadAs| {
+            let (owner, table, policies) = (catalog::quote_literal(&read.owner), read.table, read.has_policies);
+            format!(
+                "(SELECT CURRENT_USER <> {owner} AND (NOT has_any_column_privilege({table}::oid, 'SELECT') OR {policies} \
+                 AND (row_security_active({table}::oid) OR NOT (r.rolsuper OR r.rolbypassrls \
+                   OR pg_has_role(r.oid, c.relowner, 'USAGE') AND NOT c.relforcerowsecurity))) \
+                 FROM pg_catalog.pg_roles r, pg_catalog.pg_class c WHERE r.rolname = {owner} AND c.oid = {table})"
+            )
+        };
+        let questions: Vec<String> =
+            views.read.iter().map(is_closed).chain(views.tables.iter().map(is_other)).collect();
+        let sql = planner::own_text(&format!("SELECT {}", questions.join(", ")))?;
+        let answers = self.rows_on(self.home, &sql).await?.into_iter().next().unwrap_or_default();
+        let Some(at) = answers.iter().position(|answer| answer.as_deref() == Some(b"t")) else { return Ok(()) };
+        if let Some((view, _)) = views.read.get(at) {
+            let message = format!("permission denied for view {view}");
+            return Err(PgError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+        }
+        let Some(ReadAs { view, owner, .. }) = views.tables.get(at - views.read.len()) else { return Ok(()) };
+        Err(PgError::unsupported(format!(
+            "view \"{view}\", which reads tables with the rights of role \"{owner}\", in a query that moves its rows"
+        ))
+        .hint("Read the view in a query that each datanode can answer by itself, or as that role."))
     }
 
     /// Runs a plan of our own inside another statement.

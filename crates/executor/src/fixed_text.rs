@@ -70,8 +70,8 @@ impl Session {
     /// For values of these types that come as text from where the settings cannot be changed between computing and printing
     /// them: are they neither ambiguous nor rounded?
     pub async fn require_plain_text(&mut self, what: &str, types: impl IntoIterator<Item = u32>) -> Result<()> {
-        const ARE_PLAIN: &str = "SELECT pg_catalog.current_setting('DateStyle') LIKE 'ISO%' \
-             AND pg_catalog.current_setting('extra_float_digits')::int > 0";
+        const ARE_PLAIN: &str = "SELECT pg_catalog.starts_with(pg_catalog.current_setting('DateStyle'), 'ISO') \
+             AND pg_catalog.current_setting('extra_float_digits')::int OPERATOR(pg_catalog.>) 0";
         if types.into_iter().all(|of| PLAIN.contains(&of)) {
             return Ok(());
         }

@@ -37,10 +37,10 @@ pub(crate) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
 /// The transaction's id here, if it has something to commit. Deferred constraints run first: they may wait for rows of others, and
 /// a transaction that is prepared somewhere must not wait for anyone.
-const WROTE: &[u8] = b"SET CONSTRAINTS ALL IMMEDIATE; SELECT pg_current_xact_id_if_assigned()";
+const WROTE: &[u8] = b"SET CONSTRAINTS ALL IMMEDIATE; SELECT pg_catalog.pg_current_xact_id_if_assigned()";
 
 /// The same of a node that has to settle first.
-const SETTLED_AND_WROTE: &[u8] = b"SET CONSTRAINTS ALL IMMEDIATE; SELECT pg_current_xact_id_if_assigned(), \
+const SETTLED_AND_WROTE: &[u8] = b"SET CONSTRAINTS ALL IMMEDIATE; SELECT pg_catalog.pg_current_xact_id_if_assigned(), \
     (SELECT loxo.settle() FROM pg_catalog.pg_prepared_xact() LIMIT 1)";
 
 impl Own {

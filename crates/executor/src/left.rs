@@ -20,10 +20,11 @@ use crate::session::{BESIDE, KEEPER, Replay, Session};
 
 /// Whether the backend has what only this backend can have.
 const STATE: &str = "SELECT 's', NULL, NULL WHERE EXISTS (SELECT FROM pg_catalog.pg_depend \
-       WHERE refclassid = 2615 AND refobjid = pg_catalog.pg_my_temp_schema()) \
+       WHERE refclassid OPERATOR(pg_catalog.=) 2615 AND refobjid OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema()) \
      OR EXISTS (SELECT FROM pg_catalog.pg_cursors WHERE is_holdable) \
      OR EXISTS (SELECT FROM pg_catalog.pg_prepared_statements WHERE from_sql) \
-     OR EXISTS (SELECT FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND pid = pg_catalog.pg_backend_pid()) \
+     OR EXISTS (SELECT FROM pg_catalog.pg_locks WHERE locktype OPERATOR(pg_catalog.=) 'advisory' \
+       AND pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid()) \
      UNION ALL SELECT 'c', channel, NULL FROM pg_catalog.pg_listening_channels() channel";
 
 /// A backend's answer.
@@ -239,7 +240,7 @@ impl Answer {
 /// Names and values of the settings that may have been left. A name with a dot in it may be one that PostgreSQL does not list.
 fn settings_sql(left: &Leavings) -> Option<String> {
     const LISTED: &str = "SELECT 'v', pg_catalog.lower(s.name), pg_catalog.current_setting(s.name) \
-        FROM pg_catalog.pg_settings s WHERE s.source = 'session' AND s.name !~ '^transaction_'";
+        FROM pg_catalog.pg_settings s WHERE s.source OPERATOR(pg_catalog.=) 'session' AND s.name OPERATOR(pg_catalog.!~) '^transaction_'";
     let mut names: Vec<&str> = left.settings.iter().map(String::as_str).collect();
     if left.any_setting {
         names.extend(["role", "session_authorization"]);
@@ -258,7 +259,10 @@ fn settings_sql(left: &Leavings) -> Option<String> {
     if left.any_setting {
         parts.push(LISTED.to_owned());
     } else if !listed.is_empty() {
-        parts.push(format!("{LISTED} AND pg_catalog.lower(s.name) IN ({})", list(listed)));
+        parts.push(format!(
+            "{LISTED} AND pg_catalog.lower(s.name) OPERATOR(pg_catalog.=) ANY (ARRAY[{}])",
+            list(listed)
+        ));
     }
     (!parts.is_empty()).then(|| parts.join(" UNION ALL "))
 }

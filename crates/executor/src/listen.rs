@@ -125,7 +125,12 @@ impl Session {
             let (heard, queue) = mpsc::channel(QUEUE);
             let mut ears = Vec::new();
             for options in self.context.connect_options(&self.identity) {
-                let connection = self.cancel.interrupt().or(Connection::connect(&options)).await??;
+                let connection = self
+                    .cancel
+                    .interrupt()
+                    .or(Connection::connect(&options))
+                    .await?
+                    .map_err(PgError::of_a_statement)?;
                 let (ear, orders) = mpsc::channel(1);
                 tokio::spawn(attend(connection, orders, heard.clone()));
                 ears.push(ear);

@@ -1,11 +1,12 @@
 //! Reads the catalog off the primary datanode.
 //!
-//! All queries run in one REPEATABLE READ transaction, so the snapshot is consistent. The search path is empty meanwhile:
+//! All queries run in one REPEATABLE READ transaction, so the snapshot is consistent. The search path is PostgreSQL's own schema:
 //! every name PostgreSQL prints is qualified.
 //!
 //! A load under a new gtm epoch must not miss a schema change whose COMMIT is still on its way to the datanode (its
-//! coordinator may be dead already, so nobody will announce it again). A committing schema change therefore holds an
-//! advisory lock on the primary datanode, [`LOCK_FOR_COMMIT`], and a load waits for it before it takes its snapshot.
+//! coordinator may be dead already, so nobody will announce it again). A committing schema change therefore has
+//! `loxo.committing` locked on the primary datanode (`loxo.lock_for_commit()`), and a load waits for that before it takes its
+//! snapshot. Nobody but a superuser can lock the table, so no user can hold up loads or schema changes by it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -68,23 +69,23 @@ fn numbers<T: std::str::FromStr>(list: Option<&str>) -> Result<Vec<T>> {
         .collect()
 }
 
-/// Key of the advisory lock that stands between committing schema changes and loads: "loxo" in ASCII.
-const COMMIT_LOCK: i64 = 0x6c6f_786f;
-
-/// Run by a schema change on the primary datanode right before it is announced and committed.
-pub(crate) const LOCK_FOR_COMMIT: &str = "SELECT pg_catalog.pg_advisory_xact_lock(1819244655)";
-
 /// The version once no schema change is being committed. The last row of the answer has it.
 pub(crate) const SETTLED_VERSION: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; \
-     SELECT pg_catalog.pg_advisory_xact_lock_shared(1819244655); SELECT version FROM loxo.catalog_version; COMMIT";
+     LOCK TABLE loxo.committing IN SHARE MODE; SELECT version FROM loxo.catalog_version; COMMIT";
 
 /// How the queries below are to run. What they are estimated at grows with the number of tables, far beyond what they touch:
 /// compiling them, or the hash tables that PostgreSQL lays out for as many rows, would take ten times as long as running them.
-const FOR_LOADING: &str = "SET LOCAL search_path = ''; SET LOCAL jit = off; SET LOCAL work_mem = '4MB'";
+const FOR_LOADING: &str =
+    "SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL jit = off; SET LOCAL work_mem = '4MB'";
 
+/// LOCK takes no snapshot, the SELECT behind it does: none is older than the lock. Then the lock has done its work and is given
+/// back. Held longer it would deadlock with a schema change, which has locked tables that are looked at below.
+///
 /// Printing a view's definition waits for whoever has locked the view's tables. That may be a session that waits for this
 /// very load: a circle which nobody sees, for the connection is not that session's.
-const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL lock_timeout = '30s'";
+const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SAVEPOINT loxo_settled; \
+     LOCK TABLE loxo.committing IN SHARE MODE; SELECT 1; ROLLBACK TO SAVEPOINT loxo_settled; RELEASE loxo_settled; \
+     SET LOCAL lock_timeout = '30s'";
 
 /// Reads everything but what is `known`. `own_version`: the connection has a transaction open whose own changes are to be seen, under this version.
 pub(crate) async fn load(
@@ -96,12 +97,11 @@ pub(crate) async fn load(
     if in_transaction {
         connection.execute(&format!("SAVEPOINT loxo_load; {FOR_LOADING}")).await?;
     } else {
-        // The lock is taken in a transaction of its own: waiting inside the second one would be done on an old snapshot.
-        connection.execute(&format!("SELECT pg_catalog.pg_advisory_lock_shared({COMMIT_LOCK})")).await?;
-        connection.execute(&format!("{BEGIN}; {FOR_LOADING}")).await?;
-        // This statement takes the snapshot, so the lock has done its work. Held longer it would deadlock with a schema
-        // change, which has locked tables that are looked at below.
-        connection.execute(&format!("SELECT pg_catalog.pg_advisory_unlock_shared({COMMIT_LOCK})")).await?;
+        let begun = connection.execute(&format!("{BEGIN}; {FOR_LOADING}")).await;
+        if begun.is_err() && connection.is_settled() {
+            connection.execute("ROLLBACK").await?;
+        }
+        begun.map_err(explain)?;
     }
     let result = read_all(connection, own_version, known).await;
     let end = if in_transaction { "ROLLBACK TO loxo_load; RELEASE loxo_load" } else { "ROLLBACK" };
@@ -111,18 +111,27 @@ pub(crate) async fn load(
     }
     match result {
         Ok(catalog) => connection.execute(end).await.map(|_| catalog),
-        Err(error) if error.code() == SqlState::UNDEFINED_TABLE || error.code() == SqlState::INVALID_SCHEMA_NAME => {
-            Err(PgError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, "the datanode has no Loxodonta metadata")
+        Err(error) => Err(explain(error)),
+    }
+}
+
+fn explain(error: PgError) -> PgError {
+    match error.code() {
+        SqlState::UNDEFINED_TABLE | SqlState::INVALID_SCHEMA_NAME if error.message().contains("loxo.committing") => {
+            other_layout().detail(error.message())
+        }
+        SqlState::UNDEFINED_TABLE | SqlState::INVALID_SCHEMA_NAME => {
+            PgError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, "the datanode has no Loxodonta metadata")
                 .detail(error.message())
-                .hint("Prepare the cluster with `loxo up` or `loxo init --config FILE`."))
+                .hint("Prepare the cluster with `loxo up` or `loxo init --config FILE`.")
         }
-        Err(error) if error.code() == SqlState::UNDEFINED_COLUMN => Err(other_layout().detail(error.message())),
-        Err(error) if error.code() == SqlState::LOCK_NOT_AVAILABLE => {
-            Err(PgError::new(SqlState::LOCK_NOT_AVAILABLE, "the catalog could not be read within 30 s")
+        SqlState::UNDEFINED_COLUMN => other_layout().detail(error.message()),
+        SqlState::LOCK_NOT_AVAILABLE => {
+            PgError::new(SqlState::LOCK_NOT_AVAILABLE, "the catalog could not be read within 30 s")
                 .detail("A transaction holds a table locked that a view reads, or that has a rule.")
-                .hint("End the transaction with the ACCESS EXCLUSIVE lock: see pg_locks on the primary datanode."))
+                .hint("End the transaction with the ACCESS EXCLUSIVE lock: see pg_locks on the primary datanode.")
         }
-        Err(error) => Err(error),
+        _ => error,
     }
 }
 
@@ -260,6 +269,12 @@ async fn read_relations(connection: &mut Connection, mut builder: Builder) -> Re
     }
     for row in connection.query_rows(RELATIONS).await? {
         let oid: Oid = number(&row, 0)?;
+        if flag(&row, 19)? {
+            builder.column_grants(oid);
+        }
+        if let Some(owner) = optional(&row, 20)? {
+            builder.view_owner(oid, owner.to_owned());
+        }
         let columns = columns.remove(&oid).unwrap_or_default().iter().map(column).collect::<Result<Vec<Column>>>()?;
         let kind = relation_kind(letter(&row, 3)?)?;
         let (unique_keys, other_unique) = unique_indexes(&unique.remove(&oid).unwrap_or_default())?;
@@ -545,7 +560,8 @@ const NONDETERMINISTIC_COLLATIONS: &str = "SELECT DISTINCT collname FROM pg_coll
 /// Relations of users: not ours, not PostgreSQL's own, not other sessions' temp tables.
 const RELATIONS: &str = "SELECT c.oid, n.nspname, c.relname, c.relkind, c.relpersistence, \
      CASE WHEN c.relkind IN ('v', 'm') THEN pg_get_viewdef(c.oid) END, \
-     c.relrowsecurity OR coalesce('security_barrier=true' = ANY (c.reloptions), false), \
+     c.relrowsecurity OR EXISTS (SELECT FROM pg_options_to_table(c.reloptions) o \
+       WHERE o.option_name = 'security_barrier' AND o.option_value::bool), \
      (SELECT array_agg(i.inhparent ORDER BY i.inhseqno) FROM pg_inherits i WHERE i.inhrelid = c.oid), \
      c.relispartition, \
      c.relhassubclass AND EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid), \
@@ -554,7 +570,10 @@ const RELATIONS: &str = "SELECT c.oid, n.nspname, c.relname, c.relkind, c.relper
      c.reltuples * CASE WHEN k.locator IN ('H', 'M', 'N') THEN (SELECT count(*) FROM loxo.node WHERE type = 'D') ELSE 1 END, \
      k.locator, k.key_columns, k.map_id, k.nodes, \
      coalesce(c.reloptions && ARRAY['check_option=local', 'check_option=cascaded'], false), coalesce(k.by_default, false), \
-     EXISTS (SELECT FROM pg_constraint x WHERE x.conrelid = c.oid AND x.contype = 'x') \
+     EXISTS (SELECT FROM pg_constraint x WHERE x.conrelid = c.oid AND x.contype = 'x'), \
+     EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attacl IS NOT NULL), \
+     CASE WHEN c.relkind = 'v' AND NOT EXISTS (SELECT FROM pg_options_to_table(c.reloptions) o \
+       WHERE o.option_name = 'security_invoker' AND o.option_value::bool) THEN pg_get_userbyid(c.relowner) END \
      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN loxo.class k ON k.relid = c.oid \
      WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f', 'c') \
      AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'loxo') AND n.nspname !~ '^pg_(toast|temp)'";
@@ -596,10 +615,12 @@ const UNIQUE: &str = "SELECT i.indrelid, c.relname, k.columns, i.indisprimary, \
              AND e.amoplefttype = o.opcintype AND e.amoprighttype = o.opcintype))) k \
      WHERE i.indisunique AND i.indrelid >= 16384";
 
-/// The triggers that the coordinator runs.
+/// The triggers that the coordinator runs, and all of views.
 const CAPTURED: &str = "SELECT t.tgrelid, t.tgname, t.tgtype, coalesce(t.tgoldtable, t.tgnewtable) IS NOT NULL, \
      c.tgenabled <> 'D', t.tgattr FROM pg_trigger t JOIN pg_trigger c ON c.tgrelid = t.tgrelid AND c.tgname = 'loxo:' || t.tgname \
-     WHERE c.tgfoid = 'loxo.capture()'::regprocedure";
+     WHERE c.tgfoid = 'loxo.capture()'::regprocedure \
+     UNION ALL SELECT t.tgrelid, t.tgname, t.tgtype, false, t.tgenabled <> 'D', t.tgattr FROM pg_trigger t \
+     JOIN pg_class v ON v.oid = t.tgrelid WHERE v.relkind = 'v' AND NOT t.tgisinternal";
 
 const RULES: &str = "SELECT r.ev_class, r.rulename, r.ev_type, r.ev_enabled, pg_get_ruledef(r.oid), c.relkind \
      FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class JOIN pg_namespace n ON n.oid = c.relnamespace \

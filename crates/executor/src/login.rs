@@ -121,7 +121,8 @@ fn login_sql(user: &str) -> String {
 }
 
 /// The values behind a session's own.
-const DEFAULTS: &str = "SELECT name, reset_val FROM pg_catalog.pg_settings WHERE context IN ('user', 'superuser')";
+const DEFAULTS: &str = "SELECT name, reset_val FROM pg_catalog.pg_settings \
+     WHERE context OPERATOR(pg_catalog.=) ANY (ARRAY['user', 'superuser'])";
 
 impl Context {
     /// How sessions of a user start now.

@@ -149,7 +149,7 @@ impl Session {
 /// Cancels what still runs on links that have been sent nothing else, and reads the answers to their end.
 pub(crate) async fn give_up(links: &mut [(NodeId, Held)]) {
     let running = links.iter().filter(|(_, held)| !held.link.connection.is_settled());
-    join_all(running.map(|(_, held)| held.link.connection.cancel_key().send())).await;
+    join_all(running.map(|(_, held)| held.link.connection.cancel_key().cancel())).await;
     let open = links.iter_mut().filter(|(_, held)| !held.link.connection.is_settled());
     // That they were cancelled is no news.
     join_all(open.map(|(_, held)| held.finish())).await;
@@ -281,7 +281,7 @@ impl<'l, 'o> Merger<'l, 'o> {
     pub(crate) async fn give_up(mut self) {
         let open = self.sources.iter().filter(|source| source.is_open);
         // Waited for: a cancel that comes late would hit the next statement.
-        join_all(open.map(|source| source.held.link.connection.cancel_key().send())).await;
+        join_all(open.map(|source| source.held.link.connection.cancel_key().cancel())).await;
         self.read_to_the_end().await;
     }
 

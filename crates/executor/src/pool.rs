@@ -185,7 +185,7 @@ impl Pool {
         self.connections_max
     }
 
-    /// A connection for the coordinator's own needs.
+    /// A connection for the coordinator's own needs. Its search path is none of the user's.
     pub(crate) async fn checkout_for_service(
         &self,
         node: NodeId,
@@ -255,17 +255,19 @@ impl Pool {
         login: Arc<Login>,
         permit: OwnedSemaphorePermit,
     ) -> Result<Link> {
+        let mut parameters = match login.stamp == SERVICE {
+            true => txn::own_parameters("loxo"),
+            false => vec![("application_name".to_owned(), "loxo".to_owned())],
+        };
+        // A backend in the middle of a statement notices that its coordinator has died, and lets go of its locks.
+        parameters.push(("client_connection_check_interval".into(), "500ms".into()));
         let options = ConnectOptions {
             host: address.host.clone(),
             port: address.port,
             user: identity.user.clone(),
             database: identity.database.clone(),
             secret: identity.secret.clone(),
-            parameters: vec![
-                ("application_name".into(), "loxo".into()),
-                // A backend in the middle of a statement notices that its coordinator has died, and lets go of its locks.
-                ("client_connection_check_interval".into(), "500ms".into()),
-            ],
+            parameters,
             proof: Some(self.roster.proof(node.0)),
         };
         let prepare = |connection: &mut Connection| {
@@ -273,7 +275,7 @@ impl Pool {
             // A role or a database can have its own.
             connection.query(b"SHOW default_transaction_isolation; SHOW statement_timeout");
         };
-        let mut connection = Connection::connect_and(&options, prepare).await?;
+        let mut connection = Connection::connect_and(&options, prepare).await.map_err(PgError::of_a_statement)?;
         connection.read_rows().await?;
         let (rows, _) = connection.read_rows().await?;
         let mut values = rows.into_iter().map(|row| row.into_iter().next().flatten().unwrap_or_default());

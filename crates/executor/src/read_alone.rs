@@ -113,7 +113,7 @@ impl Session {
     /// What runs there is of no use.
     pub(crate) async fn cancel_on(&self, nodes: &[NodeId]) {
         let held = self.held.iter().filter(|(node, _)| nodes.contains(node));
-        join_all(held.map(|(_, held)| CancelKey::send(held.link.connection.cancel_key()))).await;
+        join_all(held.map(|(_, held)| CancelKey::cancel(held.link.connection.cancel_key()))).await;
     }
 
     pub(crate) fn cut_taken(&mut self) {

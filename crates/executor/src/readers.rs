@@ -83,8 +83,9 @@ impl Session {
     /// Tables that the block has changed. Its locks tell, whatever changed them: a statement, a trigger, a function.
     pub(crate) async fn changed_tables(&mut self) -> Result<Vec<ChangedTable>> {
         let mut changed: Vec<ChangedTable> = Vec::new();
+        let sql = planner::own_text(CHANGED_SQL)?;
         for node in self.begun() {
-            for row in self.rows_on(node, CHANGED_SQL).await? {
+            for row in self.rows_on(node, &sql).await? {
                 let text = |at: usize| {
                     row.get(at).cloned().flatten().map(|value| String::from_utf8_lossy(&value).into_owned())
                 };
@@ -419,7 +420,7 @@ async fn copy_shadow(
     let copied = copy_rows(std::slice::from_mut(own), reader, table, binary).await;
     if copied.is_err() && !own.1.link.connection.is_settled() {
         // Waited for: a cancel that comes late would hit the next statement.
-        let _ = own.1.link.connection.cancel_key().send().await;
+        own.1.link.connection.cancel_key().cancel().await;
         let _ = own.1.finish().await;
     }
     copied?;

@@ -15,7 +15,6 @@ use pgerror::{PgError, Result, SqlState};
 use planner::{Effect, Placement, Redistribute};
 
 use crate::call::Call;
-use crate::ddl::effect_sql;
 use crate::output::Output;
 use crate::run::Completion;
 use crate::session::Session;
@@ -80,8 +79,7 @@ impl Session {
             self.on_every_node(&format!("ALTER TABLE {table} {enable} TRIGGER {name}")).await?;
         }
         if !triggers.is_empty() {
-            self.on_every_node(&format!("SELECT loxo.tend_copy({}::pg_catalog.regclass)", quote_literal(&table)))
-                .await?;
+            self.note_effect(&Effect::TendCopy { table: table.clone() }).await?;
         }
         self.schema_changed();
         Ok(())
@@ -107,20 +105,20 @@ impl Session {
         self.note_placement(plan, target.name.clone()).await?;
         let mut back = format!("INSERT INTO {table} ({columns}) OVERRIDING SYSTEM VALUE SELECT {columns} FROM {copy}");
         match rows_of_other_nodes(plan) {
-            Some(condition) => back.push_str(&format!(" WHERE {condition}")),
+            Some(condition) => {
+                let own = planner::own_text(&format!("SELECT WHERE {condition}"))?;
+                back.push_str(own.trim_start_matches("SELECT"));
+            }
             None => self.on_every_node(&format!("TRUNCATE ONLY {table}")).await?,
         }
         self.on_every_node(&back).await?;
         self.on_every_node(&format!("DROP TABLE {copy}")).await?;
-        self.on_every_node("SELECT loxo.forget_missing()").await
+        self.note_effect(&Effect::ForgetMissing).await
     }
 
     async fn note_placement(&mut self, plan: &Redistribute, name: String) -> Result<()> {
         let (schema, distribution) = (plan.target.schema.clone(), plan.placement.clone());
-        match effect_sql(&Effect::CreateTable { schema, name, distribution, by_default: plan.by_default }) {
-            Some(sql) => self.on_every_node(&sql).await,
-            None => Err(PgError::internal("a placement that is not noted")),
-        }
+        self.note_effect(&Effect::CreateTable { schema, name, distribution, by_default: plan.by_default }).await
     }
 
     async fn is_empty_everywhere(&mut self, table: &str) -> Result<bool> {
@@ -130,6 +128,11 @@ impl Session {
             }
         }
         Ok(true)
+    }
+
+    async fn note_effect(&mut self, effect: &Effect) -> Result<()> {
+        let others: Vec<_> = self.context.nodes().into_iter().filter(|node| *node != self.home).collect();
+        self.apply_effect(effect, self.home, &others).await
     }
 
     /// The home node first: schema changes queue up there.
@@ -145,7 +148,7 @@ impl Session {
         let forced = format!(
             "SELECT FROM pg_catalog.pg_class WHERE oid = {table}::pg_catalog.regclass AND relrowsecurity AND relforcerowsecurity"
         );
-        if !self.rows_on(self.home, &forced).await?.is_empty() {
+        if !self.rows_on(self.home, &planner::own_text(&forced)?).await?.is_empty() {
             return Err(PgError::unsupported("redistribution of a table with FORCE ROW LEVEL SECURITY")
                 .hint("ALTER TABLE … NO FORCE ROW LEVEL SECURITY for the time being."));
         }
@@ -161,7 +164,7 @@ impl Session {
             quote_literal(table)
         );
         let text = |value: Option<bytes::Bytes>| String::from_utf8_lossy(&value.unwrap_or_default()).into_owned();
-        let rows = self.rows_on(self.home, &sql).await?;
+        let rows = self.rows_on(self.home, &planner::own_text(&sql)?).await?;
         rows.into_iter()
             .map(|row| {
                 let mut values = row.into_iter().map(text);

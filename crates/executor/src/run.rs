@@ -259,7 +259,7 @@ impl Session {
             if let Err(error) = outcome {
                 failure = Some(error);
                 // Waited for: a cancel that comes late would hit the next statement.
-                let _ = held.link.connection.cancel_key().send().await;
+                held.link.connection.cancel_key().cancel().await;
             }
         }
     }
@@ -297,7 +297,7 @@ impl Session {
             {
                 failure = Some(error);
                 // Waited for: a cancel that comes late would hit the next statement.
-                futures_util::future::join_all(running.values().map(CancelKey::send)).await;
+                futures_util::future::join_all(running.values().map(CancelKey::cancel)).await;
             }
             if !over {
                 steps.push(step(node, held, false));

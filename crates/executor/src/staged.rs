@@ -21,6 +21,7 @@ use crate::gather::{text_line, without_position};
 use crate::held::Held;
 use crate::load::{is_node_specific, travels_in_binary};
 use crate::output::{Output, frame_bodies};
+use crate::proven::OwnCall;
 use crate::returning::{Returned, pass_in_order};
 use crate::run::Completion;
 use crate::session::{Mode, Session};
@@ -47,6 +48,42 @@ impl Session {
             return Err(PgError::new(SqlState::READ_ONLY_SQL_TRANSACTION, message));
         }
         self.check_rights(insert.rights_sql.as_deref(), call).await?;
+        let lent = self.lend_insert(insert).await?;
+        let done = self.insert_with_rights(insert, call, output).await?;
+        self.take_insert_back(&insert.stage.target.qualified_name(), lent).await?;
+        Ok(done)
+    }
+
+    /// Where the user has no right to insert all that the stage brings, a sequence's number beside the columns he named, say, he has it
+    /// until [`Session::take_insert_back`]. Gives the rights as they were on the nodes where he lacked it. Policies would be
+    /// asked as his own; through a view they are the owner's.
+    async fn lend_insert(&mut self, insert: &InsertStaged) -> Result<Vec<(NodeId, String)>> {
+        let target = &insert.stage.target;
+        let mut lent = Vec::new();
+        if insert.rights_sql.is_none() || target.is_barrier && insert.through.is_some() {
+            return Ok(lent);
+        }
+        for node in target.distribution.nodes() {
+            let before = self.call_on(node, &[OwnCall::about("lend_insert", &target.qualified_name(), "")]).await?;
+            lent.extend(before.map(|before| (node, String::from_utf8_lossy(&before).into_owned())));
+        }
+        Ok(lent)
+    }
+
+    async fn take_insert_back(&mut self, target: &str, lent: Vec<(NodeId, String)>) -> Result<()> {
+        for (node, before) in lent {
+            let before = format!(", {}", catalog::quote_literal(&before));
+            self.call_on(node, &[OwnCall::about("take_insert_back", target, &before)]).await?;
+        }
+        Ok(())
+    }
+
+    async fn insert_with_rights(
+        &mut self,
+        insert: &InsertStaged,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
         if let Some(rows) = self.insert_direct(insert, call).await? {
             return Ok(Completion::Tag(format!("INSERT 0 {rows}")));
         }

@@ -22,10 +22,11 @@ pub(crate) struct TempNames {
 
 /// Where `pg_temp` stands at the end of the search path, others hide what is in it.
 const NAMES: &str = "SELECT relname, relkind, pg_catalog.pg_table_is_visible(oid) FROM pg_catalog.pg_class \
-     WHERE relnamespace = pg_catalog.pg_my_temp_schema()";
+     WHERE relnamespace OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema()";
 
 const VIEWS: &str = "SELECT c.oid, c.relname, pg_catalog.pg_get_viewdef(c.oid), \
-     coalesce('security_barrier=true' = ANY (c.reloptions), false), \
+     EXISTS (SELECT FROM pg_catalog.pg_options_to_table(c.reloptions) o \
+       WHERE o.option_name = 'security_barrier' AND o.option_value::bool), \
      coalesce(c.reloptions && ARRAY['check_option=local', 'check_option=cascaded'], false), \
      EXISTS (SELECT FROM pg_catalog.pg_trigger t WHERE t.tgrelid = c.oid), \
      EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_class = c.oid AND r.ev_type <> '1') \
@@ -80,7 +81,7 @@ impl Session {
     }
 
     async fn temp_views(&mut self) -> Result<Vec<Arc<Relation>>> {
-        let columns = self.rows_on(self.home, COLUMNS).await?;
+        let columns = self.rows_on(self.home, &planner::own_text(COLUMNS)?).await?;
         let views = self.rows_on(self.home, &views_sql(self.in_block())).await?;
         views.iter().map(|row| view(row, &columns).map(Arc::new)).collect()
     }

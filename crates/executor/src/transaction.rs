@@ -9,6 +9,7 @@ use txn::Participant;
 
 use crate::held::Held;
 use crate::load::{self, Loaded};
+use crate::proven::OwnCall;
 use crate::session::{Mode, Session};
 
 /// Longest wait of a schema change for a gtm that is away.
@@ -69,18 +70,18 @@ impl Session {
         let nodes: Vec<NodeId> = self.held.iter().filter(|(_, held)| held.begun).map(|(node, _)| *node).collect();
         self.broadcast(&nodes, "SET CONSTRAINTS ALL IMMEDIATE").await?;
         self.raise_version().await?;
-        self.run_on(self.home, load::LOCK_FOR_COMMIT).await?;
+        self.call_on(self.home, &[OwnCall::new("lock_for_commit", "")]).await?;
         self.cancel.interrupt().or(self.context.gtm.invalidate_catalogs()).await?
     }
 
     /// Once a transaction; the home node's row first, and with it the right to be next.
     pub(crate) async fn raise_version(&mut self) -> Result<()> {
-        const RAISE: &str = "SELECT loxo.begin_schema_change()";
+        let raise = OwnCall::new("begin_schema_change", "");
         let Some(block) = self.block.as_mut().filter(|block| !block.version_raised) else { return Ok(()) };
         block.version_raised = true;
-        self.run_on(self.home, RAISE).await?;
+        self.call_on(self.home, std::slice::from_ref(&raise)).await?;
         let others: Vec<NodeId> = self.context.nodes().into_iter().filter(|node| *node != self.home).collect();
-        self.run_on_all(&others, RAISE).await
+        self.call_on_all(&others, &raise).await
     }
 
     async fn commit_participants(&mut self) -> Result<()> {
@@ -107,8 +108,9 @@ impl Session {
         };
         let commit_point = self.commit_point(&nodes, &writers)?;
         let context = self.context.clone();
+        let seal = context.seal().await?;
         // Nobody but a superuser may look at decisions.
-        let inquiry = context.connect_options(context.service());
+        let inquiry = context.own_options();
         let mut participants: Vec<Participant<'_>> = self
             .held
             .iter_mut()
@@ -122,6 +124,7 @@ impl Session {
             .collect();
         let at = participants.iter().position(|participant| participant.node == commit_point.0).unwrap_or(0);
         let tools = txn::CommitTools {
+            seal: &seal,
             ids: &context.gids,
             nodes: &inquiry,
             gtm: &context.gtm,

@@ -58,10 +58,10 @@ impl Session {
         }
         let registration = Registration { name: name.to_owned(), owner, database: self.identity.database.clone() };
         let context = self.context.clone();
-        let inquiry = context.connect_options(context.service());
+        let (inquiry, seal) = (context.own_options(), context.seal().await?);
         let cancel = self.cancel.clone();
         let interrupt = cancel.interrupt();
-        let tools = CommitTools { ids: &context.gids, nodes: &inquiry, gtm: &context.gtm, interrupt };
+        let tools = CommitTools { ids: &context.gids, nodes: &inquiry, gtm: &context.gtm, seal: &seal, interrupt };
         let mut registry = interrupt.or(self.context.service_link(self.home)).await??;
         let mut participants: Vec<Participant<'_>> = self
             .held
@@ -86,10 +86,10 @@ impl Session {
         let (role, is_superuser) = self.role(Mode::Autocommit).await?;
         self.release();
         let context = self.context.clone();
-        let inquiry = context.connect_options(context.service());
+        let (inquiry, seal) = (context.own_options(), context.seal().await?);
         let cancel = self.cancel.clone();
         let interrupt = cancel.interrupt();
-        let tools = CommitTools { ids: &context.gids, nodes: &inquiry, gtm: &context.gtm, interrupt };
+        let tools = CommitTools { ids: &context.gids, nodes: &inquiry, gtm: &context.gtm, seal: &seal, interrupt };
         let mut registry = interrupt.or(self.context.service_link(self.home)).await??;
         let found = user_prepared::find(&mut registry.connection, name, &role, is_superuser).await;
         let outcome = match found {
@@ -125,7 +125,7 @@ impl Session {
         let held = self.link(self.home)?;
         held.flush().await?;
         held.skip_preamble().await?;
-        let sql = "SELECT rolname, rolsuper FROM pg_catalog.pg_roles WHERE rolname = CURRENT_USER";
+        let sql = "SELECT rolname, rolsuper FROM pg_catalog.pg_roles WHERE rolname OPERATOR(pg_catalog.=) CURRENT_USER";
         let rows = held.link.connection.query_rows(sql).await?;
         match rows.first().map(Vec::as_slice) {
             Some([Some(name), Some(is_superuser)]) => {

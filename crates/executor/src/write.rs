@@ -23,6 +23,7 @@ use crate::call::{Call, Gating};
 use crate::chain::changes_by_address;
 use crate::locks::Locks;
 use crate::output::Output;
+use crate::proven::OwnCall;
 use crate::run::{Completion, only_inserts};
 use crate::session::{Mode, Session};
 
@@ -204,8 +205,7 @@ impl Session {
     /// Comes to the first copy before the others, where rows then go at the same time: who keeps writers off takes the copies one
     /// after the other.
     pub(crate) async fn join_writers(&mut self, first: NodeId, target: &str) -> Result<()> {
-        let target = catalog::quote_literal(target);
-        self.run_on(first, &format!("SELECT loxo.join_writers({target}::pg_catalog.regclass)")).await?;
+        self.call_on(first, &[OwnCall::about("join_writers", target, "")]).await?;
         self.statement_finished();
         Ok(())
     }
@@ -238,13 +238,12 @@ impl Session {
     /// them has to come to the first copy.
     pub(crate) async fn lock_copies(&mut self, first: NodeId, target: &str, sources: &[String]) -> Result<()> {
         let keep_off = |table: &str, from_writing_too: bool| {
-            let table = catalog::quote_literal(table);
-            format!("SELECT loxo.keep_writers_off({table}::pg_catalog.regclass, {from_writing_too})")
+            OwnCall::about("keep_writers_off", table, if from_writing_too { ", true" } else { ", false" })
         };
         let target = (!target.is_empty()).then(|| keep_off(target, true));
         let sources = sources.iter().map(|source| keep_off(source, false));
-        let sql: Vec<String> = target.into_iter().chain(sources).collect();
-        self.run_on(first, &sql.join("; ")).await?;
+        let calls: Vec<OwnCall> = target.into_iter().chain(sources).collect();
+        self.call_on(first, &calls).await?;
         self.statement_finished();
         Ok(())
     }

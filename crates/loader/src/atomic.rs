@@ -209,7 +209,8 @@ async fn settle(connection: &mut Connection, journal: &Journal) -> Result<Decisi
 async fn prepared(connection: &mut Connection, journal: &Journal) -> Result<Vec<String>> {
     let mark = format!("{}_", journal.load());
     let sql = format!(
-        "SELECT gid FROM pg_prepared_xacts WHERE left(gid, {}) = {} AND database = current_database()",
+        "SELECT gid FROM pg_catalog.pg_prepared_xacts WHERE pg_catalog.left(gid, {}) OPERATOR(pg_catalog.=) {} \
+         AND database OPERATOR(pg_catalog.=) pg_catalog.current_database()",
         mark.len(),
         literal(&mark)
     );

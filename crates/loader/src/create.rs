@@ -30,7 +30,7 @@ pub async fn create(options: &LoadOptions, distribute_by: Option<&str>) -> Resul
     let sources = input::expand(&options.files)?;
     let uri = options.to.first().ok_or_else(|| PgError::connection("no coordinator is named"))?;
     let mut connection = session::connect(uri).await?;
-    let exists = format!("SELECT to_regclass({}) IS NOT NULL", literal(&options.table));
+    let exists = format!("SELECT pg_catalog.to_regclass({}) IS NOT NULL", literal(&options.table));
     if options.batch.is_some() && session::value(&mut connection, &exists).await? == "t" {
         return Ok(None);
     }

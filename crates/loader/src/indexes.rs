@@ -45,7 +45,7 @@ impl Indexes {
             return Ok(0);
         }
         let create = format!(
-            "CREATE TABLE IF NOT EXISTS {} (relation text, name text, definition text NOT NULL, \
+            "CREATE TABLE IF NOT EXISTS {} (relation pg_catalog.text, name pg_catalog.text, definition pg_catalog.text NOT NULL, \
              PRIMARY KEY (relation, name))",
             self.journal()
         );
@@ -65,14 +65,14 @@ impl Indexes {
     /// Not of constraints, partitions or other objects, and without what a definition does not say.
     fn droppable(&self) -> String {
         format!(
-            "SELECT c.relname, pg_get_indexdef(c.oid) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid \
-             JOIN pg_class t ON t.oid = i.indrelid \
-             WHERE t.oid = {}::regclass AND t.relkind = 'r' AND c.relkind = 'i' AND NOT i.indisunique \
+            "SELECT c.relname, pg_catalog.pg_get_indexdef(c.oid) FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) i.indexrelid \
+             JOIN pg_catalog.pg_class t ON t.oid OPERATOR(pg_catalog.=) i.indrelid \
+             WHERE t.oid OPERATOR(pg_catalog.=) {}::pg_catalog.regclass AND t.relkind OPERATOR(pg_catalog.=) 'r' AND c.relkind OPERATOR(pg_catalog.=) 'i' AND NOT i.indisunique \
              AND NOT i.indisexclusion AND NOT i.indisclustered AND NOT i.indisreplident AND i.indisvalid \
-             AND c.reltablespace = 0 AND obj_description(c.oid, 'pg_class') IS NULL \
-             AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = c.oid) \
-             AND NOT EXISTS (SELECT FROM pg_inherits h WHERE h.inhrelid = c.oid) \
-             AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND coalesce(a.attstattarget, -1) >= 0) \
+             AND c.reltablespace OPERATOR(pg_catalog.=) 0 AND pg_catalog.obj_description(c.oid, 'pg_class') IS NULL \
+             AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d WHERE d.refclassid OPERATOR(pg_catalog.=) 'pg_class'::pg_catalog.regclass AND d.refobjid OPERATOR(pg_catalog.=) c.oid) \
+             AND NOT EXISTS (SELECT FROM pg_catalog.pg_inherits h WHERE h.inhrelid OPERATOR(pg_catalog.=) c.oid) \
+             AND NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid OPERATOR(pg_catalog.=) c.oid AND coalesce(a.attstattarget, -1) OPERATOR(pg_catalog.>=) 0) \
              ORDER BY 1",
             self.target()
         )
@@ -80,12 +80,15 @@ impl Indexes {
 
     /// Names and definitions of those that are dropped now.
     pub(crate) async fn dropped(&self, connection: &mut Connection) -> Result<Vec<(String, String)>> {
-        let exists = format!("SELECT to_regclass({}) IS NOT NULL", literal(&self.journal()));
+        let exists = format!("SELECT pg_catalog.to_regclass({}) IS NOT NULL", literal(&self.journal()));
         if session::value(connection, &exists).await? != "t" {
             return Ok(Vec::new());
         }
         let relation = literal(&self.relation);
-        let sql = format!("SELECT name, definition FROM {} WHERE relation = {relation} ORDER BY name", self.journal());
+        let sql = format!(
+            "SELECT name, definition FROM {} WHERE relation OPERATOR(pg_catalog.=) {relation} ORDER BY name",
+            self.journal()
+        );
         connection.query_rows(&sql).await?.iter().map(|row| Ok((text(row, 0)?, text(row, 1)?))).collect()
     }
 
@@ -109,7 +112,10 @@ impl Indexes {
         for (name, definition) in share {
             connection.execute("BEGIN").await?;
             let (relation, name) = (literal(&self.relation), literal(&name));
-            let take = format!("DELETE FROM {} WHERE relation = {relation} AND name = {name}", self.journal());
+            let take = format!(
+                "DELETE FROM {} WHERE relation OPERATOR(pg_catalog.=) {relation} AND name OPERATOR(pg_catalog.=) {name}",
+                self.journal()
+            );
             if connection.execute(&take).await? == "DELETE 0" {
                 // Another load was faster.
                 connection.execute("ROLLBACK").await?;

@@ -48,7 +48,7 @@ impl Journal {
             return Ok(journal);
         }
         let create = format!(
-            "CREATE TABLE IF NOT EXISTS {} (load text, file text, start_byte bigint, end_byte bigint NOT NULL, \
+            "CREATE TABLE IF NOT EXISTS {} (load pg_catalog.text, file pg_catalog.text, start_byte bigint, end_byte bigint NOT NULL, \
              rows bigint NOT NULL, checksum bigint NOT NULL, PRIMARY KEY (load, file, start_byte))",
             journal.table
         );
@@ -78,7 +78,7 @@ impl Journal {
     /// What is loaded of each file, in order, and the rows of all.
     pub(crate) async fn done(&self, connection: &mut Connection) -> Result<(HashMap<String, Vec<Done>>, u64)> {
         let sql = format!(
-            "SELECT file, start_byte, end_byte, checksum, rows FROM {} WHERE load = {} ORDER BY file, start_byte",
+            "SELECT file, start_byte, end_byte, checksum, rows FROM {} WHERE load OPERATOR(pg_catalog.=) {} ORDER BY file, start_byte",
             self.table,
             literal(&self.load)
         );
@@ -101,7 +101,7 @@ impl Journal {
     /// The rows of this batch if it is committed, by whomever.
     pub(crate) async fn rows_of(&self, connection: &mut Connection, file: &str, piece: &Piece) -> Result<Option<u64>> {
         let sql = format!(
-            "SELECT end_byte, checksum, rows FROM {} WHERE load = {} AND file = {} AND start_byte = {}",
+            "SELECT end_byte, checksum, rows FROM {} WHERE load OPERATOR(pg_catalog.=) {} AND file OPERATOR(pg_catalog.=) {} AND start_byte OPERATOR(pg_catalog.=) {}",
             self.table,
             literal(&self.load),
             literal(file),
@@ -128,7 +128,11 @@ impl Journal {
     }
 
     pub(crate) async fn decision(&self, connection: &mut Connection) -> Result<Option<Decision>> {
-        let sql = format!("SELECT rows FROM {} WHERE load = {} AND file = ''", self.table, literal(&self.load));
+        let sql = format!(
+            "SELECT rows FROM {} WHERE load OPERATOR(pg_catalog.=) {} AND file OPERATOR(pg_catalog.=) ''",
+            self.table,
+            literal(&self.load)
+        );
         match connection.query_rows(&sql).await?.first() {
             None => Ok(None),
             Some(row) if number::<i64>(row, 0)? < 0 => Ok(Some(Decision::GiveUp)),

@@ -94,8 +94,8 @@ pub(crate) async fn server_version(connection: &mut Connection) -> Result<u32> {
 /// Schema and name of a table.
 pub(crate) async fn resolve(connection: &mut Connection, table: &str) -> Result<(String, String)> {
     let sql = format!(
-        "SELECT n.nspname, c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
-         WHERE c.oid = {}::regclass",
+        "SELECT n.nspname, c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace \
+         WHERE c.oid OPERATOR(pg_catalog.=) {}::pg_catalog.regclass",
         literal(table)
     );
     let rows = connection.query_rows(&sql).await?;

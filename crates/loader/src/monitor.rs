@@ -19,8 +19,8 @@ const EVERY: Duration = Duration::from_millis(500);
 
 /// All COPYs into tables of one server, with what each waits for.
 const COPIES: &str = "SELECT p.pid, p.bytes_processed, coalesce(a.wait_event_type, ''), coalesce(a.wait_event, '') \
-                      FROM pg_catalog.pg_stat_progress_copy p JOIN pg_catalog.pg_stat_activity a USING (pid) \
-                      WHERE p.command = 'COPY FROM'";
+                      FROM pg_catalog.pg_stat_progress_copy p JOIN pg_catalog.pg_stat_activity a ON a.pid OPERATOR(pg_catalog.=) p.pid \
+                      WHERE p.command OPERATOR(pg_catalog.=) 'COPY FROM'";
 
 /// What a COPY on a datanode was seen at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -158,10 +158,11 @@ impl Monitor {
 
 /// The datanodes; of a stock server one without a name.
 async fn nodes(connection: &mut Connection) -> Result<Vec<String>> {
-    if session::value(connection, "SELECT to_regclass('pg_catalog.pgxc_node') IS NOT NULL").await? != "t" {
+    if session::value(connection, "SELECT pg_catalog.to_regclass('pg_catalog.pgxc_node') IS NOT NULL").await? != "t" {
         return Ok(vec![String::new()]);
     }
-    let sql = "SELECT node_name FROM pg_catalog.pgxc_node WHERE node_type = 'D' ORDER BY node_name";
+    let sql =
+        "SELECT node_name FROM pg_catalog.pgxc_node WHERE node_type OPERATOR(pg_catalog.=) 'D' ORDER BY node_name";
     connection.query_rows(sql).await?.iter().map(|row| text(row, 0)).collect()
 }
 

@@ -40,7 +40,8 @@ pub(crate) async fn named(
     columns: &[Column],
 ) -> Result<Vec<String>> {
     let sql = format!(
-        "SELECT attname FROM pg_catalog.pg_attribute WHERE attrelid = {}::regclass AND attnum > 0 AND NOT attisdropped",
+        "SELECT attname FROM pg_catalog.pg_attribute \
+         WHERE attrelid OPERATOR(pg_catalog.=) {}::pg_catalog.regclass AND attnum OPERATOR(pg_catalog.>) 0 AND NOT attisdropped",
         literal(&options.table)
     );
     let rows = connection.query_rows(&sql).await?;

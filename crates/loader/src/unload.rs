@@ -117,7 +117,7 @@ async fn per_node(
     block.execute(&format!("LOCK TABLE {} IN ACCESS SHARE MODE", options.what)).await?;
     let mut tasks = JoinSet::new();
     for node in nodes {
-        let export = format!("EXECUTE DIRECT ON ({}) 'SELECT pg_export_snapshot()'", identifier(&node.name));
+        let export = format!("EXECUTE DIRECT ON ({}) 'SELECT pg_catalog.pg_export_snapshot()'", identifier(&node.name));
         let snapshot = session::value(block, &export).await?;
         let output = Output::create(&file(&format!(".{}", node.name)), options)?;
         let (from, sql) = (options.from.clone(), sql.to_owned());
@@ -146,13 +146,14 @@ async fn nodes(connection: &mut Connection, table: &str) -> Result<Vec<Node>> {
         PgError::unsupported(format_args!("\"--per-node\" for \"{table}\", which is no distributed table,"))
             .hint("Leave it out.")
     };
-    let exists = "SELECT to_regclass('pg_catalog.pgxc_class') IS NOT NULL";
+    let exists = "SELECT pg_catalog.to_regclass('pg_catalog.pgxc_class') IS NOT NULL";
     if session::value(connection, exists).await? != "t" {
         return Err(no_cluster());
     }
     let sql = format!(
         "SELECT n.node_name, n.node_host, n.node_port, c.pclocatortype FROM pg_catalog.pgxc_class c \
-         JOIN pg_catalog.pgxc_node n ON n.oid = ANY (c.nodeoids) WHERE c.pcrelid = {}::regclass ORDER BY n.node_name",
+         JOIN pg_catalog.pgxc_node n ON n.oid OPERATOR(pg_catalog.=) ANY (c.nodeoids) \
+         WHERE c.pcrelid OPERATOR(pg_catalog.=) {}::pg_catalog.regclass ORDER BY n.node_name",
         literal(table)
     );
     let rows = connection.query_rows(&sql).await?;

@@ -149,6 +149,15 @@ impl PgError {
         matches!(self.get(field::SEVERITY).or(self.get(field::SEVERITY_LOCALIZED)), Some(b"FATAL" | b"PANIC"))
     }
 
+    /// Ends a statement only: that a datanode ends its session, or does not begin one, is no reason to end the client's.
+    #[must_use]
+    pub fn of_a_statement(self) -> Self {
+        match self.is_fatal() {
+            true => self.with(field::SEVERITY, "ERROR").with(field::SEVERITY_LOCALIZED, "ERROR"),
+            false => self,
+        }
+    }
+
     /// Appends the body of an ErrorResponse / NoticeResponse (without tag and length).
     pub fn encode_body(&self, out: &mut BytesMut) {
         for (code, value) in self.fields.iter() {

@@ -12,6 +12,7 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::backend::{self, tag};
@@ -20,6 +21,7 @@ use crate::frame::{Cursor, Frame, FrameReader, FrameWriter};
 use crate::{frontend, scram};
 use bytes::{Bytes, BytesMut};
 use pgerror::{PgError, Result, SqlState, field};
+use tokio::sync::Notify;
 
 /// Where and as whom to connect.
 #[derive(Clone, Debug)]
@@ -56,6 +58,8 @@ pub struct Question {
 
 /// Longest wait for a datanode to accept and authenticate.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest wait for a server to take a cancel request.
+const CANCEL_MAX: Duration = Duration::from_secs(2);
 /// The status byte of ReadyForQuery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
@@ -84,11 +88,49 @@ pub struct CancelKey {
     pub port: u16,
     pub process_id: i32,
     pub secret: Bytes,
+    given_up: Arc<GivenUp>,
+}
+
+/// Somebody has asked the owner of a connection not to wait for its server any longer.
+#[derive(Debug, Default)]
+struct GivenUp {
+    is_asked: AtomicBool,
+    asked: Notify,
+}
+
+impl GivenUp {
+    async fn comes(&self) -> PgError {
+        while !self.is_asked.load(Ordering::Acquire) {
+            self.asked.notified().await;
+        }
+        PgError::connection("the datanode did not answer when its statement was to be cancelled")
+    }
 }
 
 impl CancelKey {
+    /// Of a backend.
+    pub fn new(host: &str, port: u16, process_id: i32, secret: Bytes) -> Self {
+        Self { host: host.to_owned(), port, process_id, secret, given_up: Arc::default() }
+    }
+
+    /// Asks the server to cancel what that backend is doing. A server that does not even take that in time is given up: its
+    /// connection breaks, so a cancel that comes late can hit nobody else. False if the request may still come to the backend.
+    pub async fn cancel(&self) -> bool {
+        let sent = tokio::time::timeout(CANCEL_MAX, self.send()).await;
+        if sent.is_err() {
+            self.give_up();
+        }
+        matches!(sent, Ok(Ok(())))
+    }
+
+    /// Has whoever waits for an answer on the connection wait no longer (08006).
+    pub fn give_up(&self) {
+        self.given_up.is_asked.store(true, Ordering::Release);
+        self.given_up.asked.notify_one();
+    }
+
     /// Asks the server to cancel what that backend is doing. Errors are of no use to anyone: the statement ends anyway.
-    pub async fn send(&self) -> Result<()> {
+    async fn send(&self) -> Result<()> {
         let (mut reader, mut writer) = dial::open(&self.host, self.port).await?;
         frontend::cancel_request(writer.buffer(), self.process_id, &self.secret);
         writer.flush().await?;
@@ -149,12 +191,7 @@ impl Connection {
             reader,
             writer,
             parameters: HashMap::new(),
-            cancel_key: CancelKey {
-                host: options.host.clone(),
-                port: options.port,
-                process_id: 0,
-                secret: Bytes::new(),
-            },
+            cancel_key: CancelKey::new(&options.host, options.port, 0, Bytes::new()),
             status: TransactionStatus::Idle,
             syncs_owed: 1,
             broken: false,
@@ -271,20 +308,36 @@ impl Connection {
 
     /// Sends what is queued.
     pub async fn flush(&mut self) -> Result<()> {
-        let result = self.writer.flush().await;
+        let given_up = &self.cancel_key.given_up;
+        let result = tokio::select! {
+            biased;
+            result = self.writer.flush() => result,
+            error = given_up.comes() => Err(error),
+        };
         self.note(result)
     }
 
     /// Sends what is queued, then `bytes` (whole frames or a part of one) without copying them.
     pub async fn write_through(&mut self, bytes: &[u8]) -> Result<()> {
-        let result = self.writer.write_through(bytes).await;
+        let given_up = &self.cancel_key.given_up;
+        let result = tokio::select! {
+            biased;
+            result = self.writer.write_through(bytes) => result,
+            error = given_up.comes() => Err(error),
+        };
         self.note(result)
     }
 
     /// The next message other than notices, notifications and parameter reports. Cancel-safe.
     pub async fn recv(&mut self) -> Result<Frame> {
         loop {
-            let result = self.reader.next().await.and_then(|frame| frame.ok_or_else(closed));
+            let given_up = &self.cancel_key.given_up;
+            let result = tokio::select! {
+                biased;
+                result = self.reader.next() => result,
+                error = given_up.comes() => Err(error),
+            };
+            let result = result.and_then(|frame| frame.ok_or_else(closed));
             let frame = self.note(result)?;
             if let Some(frame) = self.sort(frame)? {
                 return Ok(frame);
@@ -323,7 +376,12 @@ impl Connection {
                 }
                 continue;
             }
-            let filled = self.reader.fill().await;
+            let given_up = &self.cancel_key.given_up;
+            let filled = tokio::select! {
+                biased;
+                filled = self.reader.fill() => filled,
+                error = given_up.comes() => Err(error),
+            };
             if self.note(filled)? == 0 {
                 self.broken = true;
                 return Err(closed());

@@ -9,6 +9,7 @@ use catalog::{Catalog, Generated, Relation};
 use pg_query::NodeEnum;
 use pgerror::Result;
 
+use crate::clock::expression_at;
 use crate::context::Context;
 use crate::dml::stage;
 use crate::functions::facts;
@@ -53,13 +54,14 @@ impl Apart<'_> {
 
     fn staged(&mut self, insert: &InsertStaged) -> Result<bool> {
         self.add(&insert.inputs);
-        Ok(self.text(&insert.fill.text)? && self.defaults(&insert.stage.target, &insert.fill.text)?)
+        let (target, made) = (&insert.stage.target, insert.stage.create_sql.as_str());
+        Ok(self.text(&insert.fill.text)? && self.defaults(target, made, &insert.fill.text)?)
     }
 
     fn change(&mut self, change: &Change) -> Result<bool> {
         self.add(&change.inputs);
         for text in change.fills.iter().map(|fill| &fill.text) {
-            if !self.text(text)? || !self.defaults(&change.target, text)? {
+            if !self.text(text)? || !self.defaults(&change.target, &change.create_sql, text)? {
                 return Ok(false);
             }
         }
@@ -107,8 +109,8 @@ impl Apart<'_> {
         Ok(is_pure && Tables::in_text(sql)?.read.iter().all(is_made))
     }
 
-    /// The defaults that an INSERT into the stage of this table uses.
-    fn defaults(&self, relation: &Relation, fill: &str) -> Result<bool> {
+    /// The defaults that an INSERT into the stage of this table uses, which `made` makes.
+    fn defaults(&self, relation: &Relation, made: &str, fill: &str) -> Result<bool> {
         let statements = crate::parse(fill)?;
         let Some(NodeEnum::InsertStmt(insert)) = statements.first().and_then(|statement| statement.node()) else {
             return Ok(false);
@@ -129,6 +131,10 @@ impl Apart<'_> {
                 return Ok(false);
             }
             let Some(default) = &column.default else { continue };
+            // The block's time may stand in it for the clock.
+            let is_written = made.contains(&stage::definition(relation, column, None));
+            let at_a_moment = if is_written { None } else { expression_at(default, "2000-01-01 00:00:00+00") };
+            let default = at_a_moment.as_ref().unwrap_or(default);
             if !self.text(&format!("SELECT {default}"))? && column.generated == Generated::No {
                 return Ok(false);
             }

@@ -98,6 +98,16 @@ impl<'a> Context<'a> {
     /// Resolves a name as PostgreSQL's search path does. The statement was accepted by PostgreSQL, so a name we do not
     /// know is something that only the home node has.
     pub fn resolve(&self, name: &RangeVar) -> Result<Named> {
+        let named = self.resolve_name(name)?;
+        match &named {
+            Named::View(view) if views::is_read_as_table(name) => {
+                Ok(views::as_table(self, view).map_or(named, Named::Distributed))
+            }
+            _ => Ok(named),
+        }
+    }
+
+    fn resolve_name(&self, name: &RangeVar) -> Result<Named> {
         let schema = name.schemaname.as_str();
         if name.relname == "pg_prepared_statements" && matches!(schema, "" | "pg_catalog") {
             return Err(PgError::unsupported("the view pg_prepared_statements")

@@ -4,6 +4,7 @@ use std::fmt::{Formatter, Result, Write};
 
 use catalog::NodeId;
 
+use crate::per_row::RowCall;
 use crate::plan::{
     Chain, Change, CopySource, Dag, DdlPlan, Effect, Elsewhere, Exchange, Gather, Input, InsertStaged, KeyForm,
     KeySource, MapRequest, Merge, MergeKey, Placement, Plan, Redistribute, Route, RowCount, Stage,
@@ -110,6 +111,16 @@ fn write_routine(f: &mut Formatter<'_>, routine: &Routine, depth: usize) -> Resu
         Routine::Lifted(lifted) => {
             lifted.parts.iter().try_for_each(|part| writeln!(f, "{pad}  {part}"))?;
             writeln!(f, "{pad}  then {}", lifted.rest)
+        }
+        Routine::PerRow(per_row) => {
+            let when = |call: &RowCall| call.when.as_ref().map(|when| format!(" when {when}")).unwrap_or_default();
+            writeln!(f, "{pad}  {}", per_row.rows)?;
+            per_row.calls.iter().try_for_each(|call| writeln!(f, "{pad}  for each {}{}", call.sql, when(call)))?;
+            writeln!(f, "{pad}  then {}", per_row.rest)
+        }
+        Routine::Instead(change) => {
+            writeln!(f, "{pad}  {}", change.fill)?;
+            change.triggers.iter().try_for_each(|name| writeln!(f, "{pad}  {name} of {} for each", change.view))
         }
         Routine::Drawn(drawn) => {
             drawn.draws.iter().try_for_each(|(draw, count)| writeln!(f, "{pad}  {draw}, {count} times"))?;

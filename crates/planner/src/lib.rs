@@ -39,11 +39,14 @@ mod dml;
 mod first_copy;
 mod functions;
 mod inline;
+mod instead;
 mod leavings;
 mod lifted;
 mod new_row;
+mod own_text;
 pub mod parse;
 mod passwords;
+mod per_row;
 mod plan;
 mod plpgsql;
 mod references;
@@ -62,6 +65,7 @@ mod whole_rows;
 mod with;
 
 use catalog::Catalog;
+use pg_query::NodeEnum;
 use pgerror::{PgError, Result, SqlState};
 
 pub use apart::runs_apart;
@@ -69,10 +73,13 @@ pub use bodies::sql_statements;
 pub use clock::{at_one_moment, may_read_clock};
 pub use dml::{Drawn, sets_default};
 pub use inline::{WantedBody, wanted_bodies};
+pub use instead::Instead;
 pub use leavings::leavings;
 pub use lifted::Lifted;
+pub use own_text::own_text;
 pub use parse::{Analysis, Marked, Statement, StatementKind, Undeclared, Uses, parse, parse_for_dump};
 pub use passwords::with_verifier;
+pub use per_row::{Enough, PerRow, RowCall};
 pub use plan::*;
 pub use references::{Place, Reference, References, names_in_from, references};
 pub use routine::{Argument, Routine, RoutineCall, Wanted, call_targets};
@@ -83,6 +90,7 @@ pub use tables::{Tables, gives_plain_values, read_tables, reads_only};
 pub use template::{ManyRows, Parameterised, Repeated, Shape, Template};
 pub use triggers::{OfStatement, Triggered};
 pub use used::may_use;
+pub use views::{Expanded, ReadAs};
 
 use context::{Context, GiveWay};
 
@@ -102,10 +110,18 @@ pub fn plan(statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>
     }
 }
 
+/// The views of a statement that a plan which [moves its rows](Plan::moves_rows) replaces by their definitions.
+pub fn expanded_views(statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Expanded> {
+    let analysis = statement.analysis.as_ref();
+    let ctx = Context { catalog, session, analysis, exchanged: &[], copies: None, on_first: None, gives_way: None };
+    views::expanded(&ctx, statement)
+}
+
 /// The plan, unless it turns out that tables have to give way to it.
 fn plan_as_it_stands(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     let spelled = whole_rows::of_columns(ctx, statement)?;
     let statement = spelled.as_ref().unwrap_or(statement);
+    let called = statement;
     let inlined = inline::inline(ctx, statement)?;
     let inlined = inlined.map(|inlined| Statement { is_rewritten: statement.is_rewritten, ..inlined });
     let statement = inlined.as_ref().unwrap_or(statement);
@@ -117,6 +133,9 @@ fn plan_as_it_stands(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     {
         return Ok(Plan::Routine(Box::new(Routine::Rewritten(Box::new(rewritten)))));
     }
+    if let Some(routine) = instead::plan(ctx, statement)? {
+        return Ok(Plan::Routine(Box::new(routine)));
+    }
     if let Some(drawn) = dml::drawn(ctx, statement)? {
         return Ok(Plan::Routine(Box::new(Routine::Drawn(drawn))));
     }
@@ -126,10 +145,44 @@ fn plan_as_it_stands(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     {
         return Ok(Plan::Routine(Box::new(Routine::Lifted(lifted))));
     }
+    if returns_sub_select(statement)?
+        && first_copy::plan(ctx, statement).is_err()
+        && let Some(routine) = per_row::sub_selects(ctx, statement)?
+    {
+        return Ok(Plan::Routine(Box::new(routine)));
+    }
     match routine::plan(ctx, statement)? {
         Some(routine) => Ok(Plan::Routine(Box::new(routine))),
-        None => first_copy::plan(ctx, statement).and_then(|plan| triggers::with_triggers(ctx, statement, plan)),
+        None => {
+            let plan = match first_copy::plan(ctx, statement) {
+                // What a body calls may be out of reach in the place of the call, but not in the body.
+                Err(error) if inlined.is_some() => match routine::plan(ctx, called)? {
+                    Some(routine) => return Ok(Plan::Routine(Box::new(routine))),
+                    None => return Err(error),
+                },
+                plan => plan?,
+            };
+            match per_row::of_filled(ctx, statement, &plan)? {
+                Some(routine) => Ok(Plan::Routine(Box::new(routine))),
+                None => triggers::with_triggers(ctx, statement, plan),
+            }
+        }
     }
+}
+
+/// Is it a change with a sub-select in RETURNING?
+fn returns_sub_select(statement: &Statement) -> Result<bool> {
+    let clause = match statement.node() {
+        Some(NodeEnum::InsertStmt(insert)) => &insert.returning_clause,
+        Some(NodeEnum::UpdateStmt(update)) => &update.returning_clause,
+        Some(NodeEnum::DeleteStmt(delete)) => &delete.returning_clause,
+        _ => return Ok(false),
+    };
+    let mut found = false;
+    for target in clause.iter().flat_map(|clause| &clause.exprs) {
+        found = found || select::shape::has_sub_select(target)?;
+    }
+    Ok(found)
 }
 
 /// PostgreSQL's own refusal of a cursor over data changes.

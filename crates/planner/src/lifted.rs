@@ -82,11 +82,17 @@ pub(crate) fn lifted(ctx: &Context<'_>, statement: &Statement) -> Result<Option<
     if parts.is_empty() || clauses(&tree)? > top_clauses(&tree) {
         return Ok(None);
     }
-    let with = with_of(&tree).cloned();
+    of_parts(parts, &tree, statement.parameters)
+}
+
+/// What is left of a statement whose parts have been taken out, with the items of WITH that they read; `None` if these change
+/// rows.
+pub(crate) fn of_parts(parts: Vec<SelectStmt>, tree: &NodeEnum, parameters: usize) -> Result<Option<Lifted>> {
+    let with = with_of(tree).cloned();
     let parts = parts.into_iter().map(|part| with_items(part, with.as_ref())).collect::<Result<Option<Vec<_>>>>()?;
     let Some(parts) = parts else { return Ok(None) };
     let parts = parts.iter().map(tree::deparse_select).collect::<Result<_>>()?;
-    Ok(Some(Lifted { parts, rest: tree::deparse(&tree)?, parameters: statement.parameters }))
+    Ok(Some(Lifted { parts, rest: tree::deparse(tree)?, parameters }))
 }
 
 fn with_of(tree: &NodeEnum) -> Option<&WithClause> {
@@ -120,8 +126,10 @@ fn with_items(mut part: SelectStmt, with: Option<&WithClause>) -> Result<Option<
         return Ok(Some(part));
     }
     if part.with_clause.is_some() {
-        return Err(PgError::unsupported("a sub-select with FOR UPDATE, a WITH of its own and one of the statement's")
-            .hint("Write one WITH clause."));
+        return Err(PgError::unsupported(
+            "a sub-select with FOR UPDATE or calls for each row, a WITH of its own and one of the statement's",
+        )
+        .hint("Write one WITH clause."));
     }
     items.reverse();
     part.with_clause = Some(WithClause { ctes: items, ..with.clone() });

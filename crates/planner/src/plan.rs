@@ -321,7 +321,8 @@ pub struct InsertStaged {
     /// The rows of the only input may go straight to their nodes if they have the types of these columns and, in the key, their
     /// modifiers: else a value that is not yet as it will be stored would say where.
     pub direct: Option<Direct>,
-    /// A text about a view in whose place this is done: the home node says whether the user may.
+    /// The user's own text, where his rights may be others than those that this takes: on a view, or on some columns. The home node
+    /// says whether he may.
     pub rights_sql: Option<String>,
     /// The target is a view that has to check the rows.
     pub through: Option<Through>,
@@ -346,9 +347,9 @@ pub struct Direct {
 }
 
 impl InsertStaged {
-    /// Must the rows be written by INSERT?
+    /// Must the rows be written by INSERT? COPY does not write to a table whose policies hold for the user.
     pub fn needs_insert(&self) -> bool {
-        !self.tail.is_empty() || self.through.is_some()
+        !self.tail.is_empty() || self.through.is_some() || self.stage.target.is_barrier
     }
 
     /// `COPY target (columns) FROM STDIN (FORMAT binary)`. Only right when no INSERT is needed.
@@ -616,6 +617,19 @@ impl Plan {
             },
             Plan::FirstCopy(first) => &first.plan,
             _ => self,
+        }
+    }
+
+    /// Do rows of tables leave their nodes before the statement is done with them?
+    pub fn moves_rows(&self) -> bool {
+        match self.change() {
+            Plan::Gather(_) | Plan::Dag(_) | Plan::Locked(_) | Plan::InsertStaged(_) | Plan::Change(_) => true,
+            Plan::Chain(_) => true,
+            Plan::CopyTo(CopyTo { source: CopySource::Dag(_) | CopySource::Gather(_) }) => true,
+            Plan::Explain(explain) => explain.inner.moves_rows(),
+            Plan::DeclareCursor(inner) => inner.moves_rows(),
+            Plan::FirstCopy(first) => first.plan.moves_rows(),
+            _ => false,
         }
     }
 

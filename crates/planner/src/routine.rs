@@ -23,8 +23,10 @@ use crate::context::Context;
 use crate::dml::Drawn;
 use crate::functions;
 use crate::inline;
+use crate::instead::Instead;
 use crate::lifted::Lifted;
 use crate::parse::{self, Statement, StatementKind};
+use crate::per_row::{self, PerRow};
 use crate::rules::Rewritten;
 use crate::tree::{self, Ref, Walk};
 use crate::triggers::Triggered;
@@ -45,8 +47,12 @@ pub enum Routine {
     Rewritten(Box<Rewritten>),
     /// An INSERT that needs numbers of sequences first.
     Drawn(Drawn),
-    /// Sub-selects that lock rows, and then the statement over theirs.
+    /// Sub-selects that lock rows or have calls in them, and then the statement over their rows.
     Lifted(Lifted),
+    /// Calls for each row.
+    PerRow(PerRow),
+    /// A change of a view with INSTEAD OF triggers.
+    Instead(Box<Instead>),
 }
 
 /// A call.
@@ -89,7 +95,10 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Ro
         (StatementKind::Do, Some(NodeEnum::DoStmt(block))) => do_block(ctx, statement, block),
         (StatementKind::Call, Some(NodeEnum::CallStmt(call))) => call_procedure(ctx, call),
         (StatementKind::Select | StatementKind::Insert | StatementKind::Update | StatementKind::Delete, Some(tree)) => {
-            calls_inside(ctx, statement, tree)
+            match calls_inside(ctx, statement, tree)? {
+                Some(routine) => Ok(Some(routine)),
+                None => per_row::plan(ctx, statement),
+            }
         }
         _ => Ok(None),
     }
@@ -189,7 +198,7 @@ fn calls_inside(ctx: &Context<'_>, statement: &Statement, tree: &NodeEnum) -> Re
     if before == 0 {
         return Ok(None);
     }
-    let mut taker = Taker { ctx, calls: Vec::new(), parameters: statement.parameters };
+    let mut taker = Taker { ctx, calls: Vec::new(), functions: Vec::new(), parameters: statement.parameters };
     let mut tree = tree.clone();
     match &mut tree {
         NodeEnum::SelectStmt(select) => taker.query(select)?,
@@ -201,11 +210,24 @@ fn calls_inside(ctx: &Context<'_>, statement: &Statement, tree: &NodeEnum) -> Re
         _ => {}
     }
     taker.anywhere(&mut tree)?;
-    if taker.calls.is_empty() || count(ctx, &tree)? > 0 {
+    if taker.calls.is_empty() || count(ctx, &tree)? > 0 || !is_before_all_rows(ctx, &taker, &tree)? {
         return Ok(None);
     }
     let rest = Statement { is_rewritten: statement.is_rewritten, ..parse::build(&tree::deparse(&tree)?, tree)? };
     Ok(Some(Routine::Inside { calls: taker.calls, rest: Box::new(rest) }))
+}
+
+/// Of several rows of VALUES PostgreSQL inserts one before it makes the calls of the next.
+fn is_before_all_rows(ctx: &Context<'_>, taker: &Taker<'_>, tree: &NodeEnum) -> Result<bool> {
+    let NodeEnum::InsertStmt(insert) = tree else { return Ok(true) };
+    let rows = match insert.select_stmt.as_deref().and_then(|source| source.node.as_ref()) {
+        Some(NodeEnum::SelectStmt(select)) => select.values_lists.len(),
+        _ => 0,
+    };
+    match &insert.relation {
+        Some(target) if rows > 1 => Ok(!per_row::may_touch(ctx, &taker.functions, target)?),
+        _ => Ok(true),
+    }
 }
 
 /// Calls that are ours to run.
@@ -224,6 +246,7 @@ fn count(ctx: &Context<'_>, tree: &NodeEnum) -> Result<usize> {
 struct Taker<'a> {
     ctx: &'a Context<'a>,
     calls: Vec<RoutineCall>,
+    functions: Vec<&'a Function>,
     /// Parameters so far.
     parameters: usize,
 }
@@ -238,7 +261,7 @@ impl<'a> Taker<'a> {
         if !is_once {
             return Ok(());
         }
-        if select.from_clause.is_empty() && select.where_clause.is_none() && select.values_lists.len() < 2 {
+        if select.from_clause.is_empty() && select.where_clause.is_none() {
             for target in &mut select.target_list {
                 name_target(target);
                 self.target(target)?;
@@ -392,7 +415,7 @@ impl<'a> Taker<'a> {
     }
 
     /// Notes the call; gives the number of its first parameter. `None` if its arguments depend on rows.
-    fn add(&mut self, function: &Function, call: &FuncCall, wanted: Wanted) -> Result<Option<usize>> {
+    fn add(&mut self, function: &'a Function, call: &FuncCall, wanted: Wanted) -> Result<Option<usize>> {
         let mut depends = false;
         call.args.walk(&mut |node| {
             depends |= matches!(node, Ref::ColumnRef(_) | Ref::SubLink(_));
@@ -404,6 +427,7 @@ impl<'a> Taker<'a> {
             Wanted::Nothing => 0,
             Wanted::Values(count) | Wanted::Arrays(count) => count,
         };
+        self.functions.push(function);
         let (oid, name) = (function.oid, function.name.clone());
         let (is_volatile, is_bare) = (function.volatility == 'v', call.funcname.len() == 1);
         self.calls.push(RoutineCall { function: oid, name, is_volatile, is_bare, arguments, wanted });
@@ -432,19 +456,19 @@ fn rows_of(item: &RangeFunction, alias: Alias, function: Node) -> Node {
 }
 
 /// What a function returns.
-struct Shape {
+pub(crate) struct Shape {
     /// The type after RETURNS, if it is not a record or void.
     returns: Option<TypeName>,
-    is_void: bool,
+    pub is_void: bool,
     is_sql: bool,
-    set: bool,
+    pub set: bool,
     /// OUT parameters and columns of RETURNS TABLE.
     outs: Vec<(String, TypeName)>,
 }
 
 impl Shape {
     /// `None` if it cannot be told from the function alone.
-    fn of(function: &Function) -> Option<Self> {
+    pub fn of(function: &Function) -> Option<Self> {
         let parsed = pg_query::parse(&function.definition, 0).ok()?;
         let create = match parsed.protobuf.stmts.into_iter().next()?.stmt?.node? {
             NodeEnum::CreateFunctionStmt(create) => create,
@@ -485,11 +509,24 @@ impl Shape {
         Some(Self { returns, is_void: word == "void", is_sql: function.language == "sql", set, outs })
     }
 
-    fn columns(&self) -> Vec<TypeName> {
+    pub fn columns(&self) -> Vec<TypeName> {
         match &self.returns {
             Some(of) => vec![of.clone()],
             None => self.outs.iter().map(|(_, of)| of.clone()).collect(),
         }
+    }
+
+    /// Names of the columns that it has in FROM under this alias; `None` if they cannot be told.
+    pub fn names(&self, ctx: &Context<'_>, alias: &str) -> Option<Vec<String>> {
+        let Some(of) = &self.returns else { return Some(self.outs.iter().map(|(name, _)| name.clone()).collect()) };
+        if !self.is_row(ctx) {
+            return Some(vec![alias.to_owned()]);
+        }
+        let relation = match tree::names_of(&of.names).as_slice() {
+            [schema, name] => ctx.catalog.relation(schema, name)?,
+            _ => return None,
+        };
+        Some(relation.columns.iter().map(|column| column.name.clone()).collect())
     }
 
     fn wanted(&self, columns: usize) -> Wanted {

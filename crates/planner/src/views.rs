@@ -1,19 +1,244 @@
-//! Replaces views by their definitions, so that analysis sees tables only.
+//! Views in a query whose rows have to be moved.
+//!
+//! A view whose rows each node can work out from its own rows is read as if it were a table: fragments name the view itself. So
+//! the nodes check its owner's rights, apply the policies that are for the owner, and show rows that the view hides to no function
+//! of the reader's. Other views are replaced by their definitions.
 
-use catalog::{Persistence, Relation};
-use pg_query::protobuf::{Alias, RangeSubselect};
+use std::sync::Arc;
+
+use catalog::{Distribution, KeyColumn, Oid, Persistence, Relation};
+use pg_query::protobuf::{Alias, LimitOption, RangeSubselect, RangeVar, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::context::{Context, Named};
 use crate::parse::{Statement, StatementKind};
+use crate::select::locality::{Analyzer, Env, Part, Split};
+use crate::session::Exchanges;
 use crate::tree::{self, Ref, Walk};
+use crate::{code, functions};
 
 /// PostgreSQL has no limit of its own but its stack; nobody stacks views this deep.
 const VIEW_DEPTH_MAX: usize = 32;
 
 /// Which views.
 type Which = fn(&Relation) -> bool;
+
+/// `RangeVar::relpersistence` of a view that is read as a table. No SQL text says it, so it lasts as long as the tree.
+const AS_TABLE: &str = "v";
+
+/// Is the view of this name read as a table?
+pub(crate) fn is_read_as_table(name: &RangeVar) -> bool {
+    name.relpersistence == AS_TABLE
+}
+
+/// The view as a table: no node shows a row that another one shows, or all show the same.
+pub(crate) fn as_table(ctx: &Context<'_>, view: &Relation) -> Option<Arc<Relation>> {
+    ctx.catalog.shown(view.oid, || {
+        distribution(&ctx.of_body(), view).ok().flatten().map(|distribution| {
+            Arc::new(Relation { distribution, is_barrier: false, rows: rows(ctx, view), ..view.clone() })
+        })
+    })
+}
+
+/// Where the rows of a view are, if each node can show its part of them and it makes no difference which node evaluates what.
+fn distribution(ctx: &Context<'_>, view: &Relation) -> Result<Option<Distribution>> {
+    let mut body = NodeEnum::SelectStmt(Box::new(definition(view)?));
+    expand_in(ctx, &mut body, |_| true, false, 0)?;
+    let facts = functions::facts(ctx, &body)?;
+    let is_alike = facts.home.is_none() && facts.volatile.is_none() && facts.clock.is_none() && !facts.writes;
+    let is_own = facts.function_nodes.is_none() && facts.reads.is_none() && facts.reads_part.is_none();
+    let is_plain = facts.system_column.is_none() && !facts.names_table && !facts.bare_tableoid && !facts.sizes;
+    if !is_alike || !is_own || !is_plain || facts.sample || facts.locking || facts.refused.is_some() {
+        return Ok(None);
+    }
+    let NodeEnum::SelectStmt(select) = &body else { return Ok(None) };
+    let Ok(block) = Analyzer::new(ctx).block(select, &Env::default()) else { return Ok(None) };
+    Ok(match block.part {
+        Part::Free | Part::Home => None,
+        Part::Whole(nodes) => Some(Distribution::Replicated { nodes }),
+        Part::Split(split) => {
+            let by_key = tables(ctx, &body)?.iter().find_map(|table| keyed(view, table, &split));
+            Some(by_key.unwrap_or_else(|| Distribution::RoundRobin { nodes: split.nodes.clone() }))
+        }
+    })
+}
+
+/// The view's rows are placed as those of a table under it.
+fn keyed(view: &Relation, table: &Relation, split: &Split) -> Option<Distribution> {
+    let columns: Option<Vec<KeyColumn>> = (0..table.distribution.key().len())
+        .map(|at| {
+            let key = table.distribution.key()[at];
+            let column = split.output_key(at).and_then(|position| view.columns.get(position))?;
+            let is_same = table.column_at(key.number).is_some_and(|of| of.type_oid == column.type_oid);
+            is_same.then_some(KeyColumn { number: column.number, ..key })
+        })
+        .collect();
+    let columns = columns.filter(|_| split.is_in_space_of(&table.distribution))?;
+    match &table.distribution {
+        Distribution::Hash { map_id, map, .. } => {
+            Some(Distribution::Hash { columns, map_id: *map_id, map: map.clone() })
+        }
+        Distribution::Modulo { map_id, map, .. } => {
+            Some(Distribution::Modulo { column: *columns.first()?, map_id: *map_id, map: map.clone() })
+        }
+        _ => None,
+    }
+}
+
+/// The distributed tables that a query names.
+fn tables(ctx: &Context<'_>, query: &NodeEnum) -> Result<Vec<Arc<Relation>>> {
+    let mut tables = Vec::new();
+    query.walk(&mut |node| {
+        if let Ref::RangeVar(name) = node
+            && let Named::Distributed(table) = ctx.resolve(name)?
+        {
+            tables.push(table);
+        }
+        Ok(true)
+    })?;
+    Ok(tables)
+}
+
+/// An estimate.
+fn rows(ctx: &Context<'_>, view: &Relation) -> f64 {
+    let mut body = match definition(view) {
+        Ok(select) => NodeEnum::SelectStmt(Box::new(select)),
+        Err(_) => return 0.0,
+    };
+    let tables = expand_in(ctx, &mut body, |_| true, false, 0).and_then(|()| tables(ctx, &body)).unwrap_or_default();
+    tables.iter().map(|table| table.rows).fold(0.0, f64::max)
+}
+
+/// Views of a statement that a plan which moves their rows replaces by their definitions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Expanded {
+    /// Those that the statement itself reads: the user needs the right to.
+    pub read: Vec<(String, Oid)>,
+    /// What they read with their owners' rights, and the plan with the user's.
+    pub tables: Vec<ReadAs>,
+}
+
+/// A table under a view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct ReadAs {
+    pub view: String,
+    pub owner: String,
+    pub table: Oid,
+    /// Policies say which rows are there.
+    pub has_policies: bool,
+}
+
+/// See [`Expanded`].
+pub(crate) fn expanded(ctx: &Context<'_>, statement: &Statement) -> Result<Expanded> {
+    let mut found = Expanded::default();
+    let Some(tree) = statement.node().and_then(rows_of) else { return Ok(found) };
+    let as_tables = reads_as_tables(ctx, tree)?;
+    let mut targets: Vec<*const RangeVar> = Vec::new();
+    tree.walk(&mut |node| {
+        targets.extend(code::changed(node).map(|name| name as *const RangeVar));
+        Ok(true)
+    })?;
+    let mut views = Vec::new();
+    tree.walk(&mut |node| {
+        if let Ref::RangeVar(name) = node
+            && let Named::View(view) = ctx.resolve(name)?
+        {
+            let is_target = targets.contains(&(name as *const RangeVar));
+            if is_target || !(as_tables && reads_as_table(ctx, &view)?) {
+                views.push((view, is_target));
+            }
+        }
+        Ok(true)
+    })?;
+    let read = views.iter().filter(|(view, is_target)| !is_target && !is_temporary(view));
+    found.read = read.map(|(view, _)| (view.name.clone(), view.oid)).collect();
+    for (view, _) in views {
+        add_tables(&ctx.of_body(), &view, as_tables, 0, &mut found.tables)?;
+    }
+    Ok(found)
+}
+
+/// The query or change whose rows a statement is about.
+fn rows_of(tree: &NodeEnum) -> Option<&NodeEnum> {
+    let inner = match tree {
+        NodeEnum::CopyStmt(copy) => copy.query.as_deref(),
+        NodeEnum::ExplainStmt(explain) => explain.query.as_deref(),
+        NodeEnum::DeclareCursorStmt(declare) => declare.query.as_deref(),
+        NodeEnum::SelectStmt(_)
+        | NodeEnum::InsertStmt(_)
+        | NodeEnum::UpdateStmt(_)
+        | NodeEnum::DeleteStmt(_)
+        | NodeEnum::MergeStmt(_) => return Some(tree),
+        _ => None,
+    };
+    inner.and_then(|inner| inner.node.as_ref()).and_then(rows_of)
+}
+
+fn add_tables(
+    ctx: &Context<'_>,
+    view: &Relation,
+    as_tables: bool,
+    depth: usize,
+    found: &mut Vec<ReadAs>,
+) -> Result<()> {
+    let body = NodeEnum::SelectStmt(Box::new(definition(view)?));
+    if let Some(owner) = ctx.catalog.view_owner(view.oid) {
+        found.extend(tables(ctx, &body)?.into_iter().map(|table| ReadAs {
+            view: view.name.clone(),
+            owner: owner.to_owned(),
+            table: table.oid,
+            has_policies: table.is_barrier,
+        }));
+    }
+    let mut inner = Vec::new();
+    body.walk(&mut |node| {
+        if let Ref::RangeVar(name) = node
+            && let Named::View(view) = ctx.resolve(name)?
+            && !(as_tables && reads_as_table(ctx, &view)?)
+        {
+            inner.push(view);
+        }
+        Ok(true)
+    })?;
+    let mut deeper = inner.iter().filter(|_| depth < VIEW_DEPTH_MAX);
+    deeper.try_for_each(|view| add_tables(ctx, view, as_tables, depth + 1, found))
+}
+
+/// May this view of the statement be read as a table? Not if the sessions that exchange rows do not see what became of its tables.
+fn reads_as_table(ctx: &Context<'_>, view: &Relation) -> Result<bool> {
+    let changed = match ctx.session.exchanges {
+        Exchanges::SeeingBut(changed) | Exchanges::Blind(changed) => changed,
+        Exchanges::No | Exchanges::Seeing => &[],
+    };
+    if is_temporary(view) || as_table(ctx, view).is_none() {
+        return Ok(false);
+    }
+    if changed.is_empty() {
+        return Ok(true);
+    }
+    let mut body = NodeEnum::SelectStmt(Box::new(definition(view)?));
+    expand_in(&ctx.of_body(), &mut body, |_| true, false, 0)?;
+    let mut is_changed = false;
+    for table in tables(&ctx.of_body(), &body)? {
+        let family = ctx.family(&table);
+        is_changed |=
+            family.iter().any(|of| changed.iter().any(|other| other.schema == of.schema && other.name == of.name));
+    }
+    Ok(!is_changed)
+}
+
+/// May views of this statement be read as tables? Not where one of their tables is to be taken as another than the nodes have it.
+fn reads_as_tables(ctx: &Context<'_>, statement: &NodeEnum) -> Result<bool> {
+    let mut locks = false;
+    statement.walk(&mut |node| {
+        locks |= matches!(node, Ref::LockingClause(_));
+        Ok(!locks)
+    })?;
+    Ok(!locks && ctx.on_first.is_none_or(<[_]>::is_empty))
+}
 
 /// The statement with all user views expanded, if there are any.
 pub(crate) fn expand(ctx: &Context<'_>, statement: &NodeEnum) -> Result<Option<NodeEnum>> {
@@ -61,11 +286,12 @@ fn expand_some(ctx: &Context<'_>, statement: &NodeEnum, which: Which) -> Result<
         return Ok(None);
     }
     let mut expanded = statement.clone();
-    expand_in(ctx, &mut expanded, which, 0)?;
+    let as_tables = reads_as_tables(ctx, statement)?;
+    expand_in(ctx, &mut expanded, which, as_tables, 0)?;
     Ok(Some(expanded))
 }
 
-fn expand_in(ctx: &Context<'_>, tree: &mut NodeEnum, which: Which, depth: usize) -> Result<()> {
+fn expand_in(ctx: &Context<'_>, tree: &mut NodeEnum, which: Which, as_tables: bool, depth: usize) -> Result<()> {
     if depth > VIEW_DEPTH_MAX {
         return Err(PgError::unsupported(format!("a view nested more than {VIEW_DEPTH_MAX} deep"))
             .hint("Use the tables in the query itself."));
@@ -73,7 +299,7 @@ fn expand_in(ctx: &Context<'_>, tree: &mut NodeEnum, which: Which, depth: usize)
     // A name that a WITH clause defines is not a view; hiding one by the other is rare enough to be refused.
     let ctes = cte_names(tree)?;
     tree.rewrite(&mut |node: &mut Node| {
-        let Some(NodeEnum::RangeVar(name)) = &node.node else { return Ok(true) };
+        let Some(NodeEnum::RangeVar(name)) = &mut node.node else { return Ok(true) };
         if name.schemaname.is_empty() && ctes.contains(&name.relname) {
             return Ok(false);
         }
@@ -81,9 +307,16 @@ fn expand_in(ctx: &Context<'_>, tree: &mut NodeEnum, which: Which, depth: usize)
         if !which(&view) {
             return Ok(false);
         }
+        if as_tables && reads_as_table(ctx, &view)? {
+            name.relpersistence = AS_TABLE.to_owned();
+            return Ok(false);
+        }
         let mut body = NodeEnum::SelectStmt(Box::new(definition(&view)?));
-        expand_in(ctx, &mut body, which, depth + 1)?;
+        expand_in(ctx, &mut body, which, as_tables, depth + 1)?;
         let alias = name.alias.clone();
+        if let (true, NodeEnum::SelectStmt(select)) = (view.is_barrier && as_tables, &mut body) {
+            keep_barrier(select)?;
+        }
         *node = tree::node(NodeEnum::RangeSubselect(Box::new(RangeSubselect {
             lateral: false,
             subquery: Some(Box::new(tree::node(body))),
@@ -91,6 +324,15 @@ fn expand_in(ctx: &Context<'_>, tree: &mut NodeEnum, which: Which, depth: usize)
         })));
         Ok(false)
     })
+}
+
+/// PostgreSQL evaluates no condition from outside below OFFSET.
+fn keep_barrier(select: &mut SelectStmt) -> Result<()> {
+    if select.limit_offset.is_none() {
+        select.limit_offset = Some(Box::new(tree::parse_expression("0")?));
+        select.limit_option = LimitOption::Count as i32;
+    }
+    Ok(())
 }
 
 fn cte_names(tree: &NodeEnum) -> Result<Vec<String>> {
@@ -104,7 +346,7 @@ fn cte_names(tree: &NodeEnum) -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn definition(view: &Relation) -> Result<pg_query::protobuf::SelectStmt> {
+fn definition(view: &Relation) -> Result<SelectStmt> {
     let text = view.view_definition.as_deref().unwrap_or_default();
     tree::parse_select(text.trim_end().trim_end_matches(';'))
 }

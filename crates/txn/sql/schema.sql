@@ -1,10 +1,38 @@
 -- What crate txn needs on every datanode, in the database of the tables. Idempotent: `loxo init` runs it on new datanodes, and the
 -- gtm on those that an earlier version has made. To be run by a superuser.
 
+-- Views and defaults below mean PostgreSQL's own functions and operators, whatever others lie in the search path.
+SET search_path = pg_catalog, pg_temp;
+
 CREATE SCHEMA IF NOT EXISTS loxo;
 
--- Outcomes of distributed transactions (page `decision`). Anyone may add one for his own transaction, by loxo.announce(), as
--- anyone may commit; nobody but a superuser reads, changes or deletes them.
+-- What a coordinator does in a transaction of a user it does as that user, so PostgreSQL cannot tell its calls from the user's own.
+-- Therefore a call brings a proof: a code over the backend's process id and the function's name, made with a key that only
+-- superusers can read (page `seal`). It is of no use to another backend, and not for another function.
+CREATE TABLE IF NOT EXISTS loxo.seal (
+    one       bool PRIMARY KEY DEFAULT true CHECK (one),
+    inner_key bytea NOT NULL,
+    outer_key bytea NOT NULL
+);
+COMMENT ON TABLE loxo.seal IS 'One row: the keys with which coordinators prove that a call is theirs.';
+REVOKE ALL ON loxo.seal FROM PUBLIC;
+
+CREATE OR REPLACE FUNCTION loxo.check_proof(function text, proof bytea) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    IF proof IS NULL OR proof IS DISTINCT FROM (
+            SELECT sha256(s.outer_key || sha256(s.inner_key || convert_to(concat(pg_backend_pid(), ' ', function), 'UTF8')))
+            FROM loxo.seal AS s) THEN
+        RAISE insufficient_privilege USING
+            MESSAGE = format('permission denied for function %s', function), HINT = 'Only coordinators call it.';
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION loxo.check_proof(text, bytea) IS 'Fails unless a coordinator calls this function in this backend.';
+
+-- Outcomes of distributed transactions (page `decision`). A coordinator adds one in the transaction of whatever user
+-- commits, by loxo.announce(); nobody but a superuser reads, changes or deletes them.
 CREATE TABLE IF NOT EXISTS loxo.decision (
     gid text NOT NULL,
     at  timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()
@@ -23,21 +51,25 @@ CREATE TABLE IF NOT EXISTS loxo.fence ();
 COMMENT ON TABLE loxo.fence IS 'Always empty. Locked by transactions that decide, and by the gtm that raises the generation.';
 REVOKE ALL ON loxo.fence FROM PUBLIC;
 
-CREATE OR REPLACE FUNCTION loxo.may_commit(expected int8) RETURNS bool
+DROP FUNCTION IF EXISTS loxo.may_commit(int8), loxo.announce(int2, int8, int8, int8);
+CREATE OR REPLACE FUNCTION loxo.may_commit(proof bytea, expected int8) RETURNS bool
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
+    PERFORM loxo.check_proof('may_commit', proof);
     LOCK TABLE loxo.fence IN ROW SHARE MODE;
     RETURN (SELECT last_value = expected FROM loxo.generation);
 END
 $$;
-COMMENT ON FUNCTION loxo.may_commit(int8) IS 'Keeps fences away until the transaction ends; is this the generation?';
+COMMENT ON FUNCTION loxo.may_commit(bytea, int8) IS 'Keeps fences away until the transaction ends; is this the generation?';
 
-CREATE OR REPLACE FUNCTION loxo.announce(node int2, coordinator int8, counter int8, expected int8) RETURNS xid8
+CREATE OR REPLACE FUNCTION loxo.announce(proof bytea, node int2, coordinator int8, counter int8, expected int8) RETURNS xid8
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
-    IF NOT loxo.may_commit(expected) THEN
+    PERFORM loxo.check_proof('announce', proof);
+    LOCK TABLE loxo.fence IN ROW SHARE MODE;
+    IF (SELECT last_value <> expected FROM loxo.generation) THEN
         RETURN NULL;
     END IF;
     INSERT INTO loxo.decision (gid)
@@ -45,7 +77,7 @@ BEGIN
     RETURN pg_current_xact_id();
 END
 $$;
-COMMENT ON FUNCTION loxo.announce(int2, int8, int8, int8) IS
+COMMENT ON FUNCTION loxo.announce(bytea, int2, int8, int8, int8) IS
     'Decides the transaction that calls it, if it commits, and gives its id; null under another generation.';
 
 -- Which of the transactions that users prepared here are being committed (page `user_prepared`): the others stay.
@@ -95,3 +127,18 @@ CREATE OR REPLACE VIEW loxo.pg_prepared_xacts AS
     FROM loxo.prepared_transaction WHERE state = 'prepared';
 COMMENT ON VIEW loxo.pg_prepared_xacts IS 'pg_prepared_xacts of the cluster: the names are those of the users.';
 GRANT SELECT ON loxo.prepared_transaction, loxo.pg_prepared_xacts TO PUBLIC;
+
+-- Which of several gtms leads (page `leader` of the gtm): the one whose session holds this view's lock, for as long as it leads.
+-- A table would stop VACUUM of the whole database. Once it is there it is not touched: COMMENT would wait for the leader.
+DO $$
+BEGIN
+    IF to_regclass('loxo.leader') IS NULL THEN
+        CREATE VIEW loxo.leader AS SELECT true AS is_locked_by_it;
+        COMMENT ON VIEW loxo.leader IS 'Locked by the gtm that leads.';
+        REVOKE ALL ON loxo.leader FROM PUBLIC;
+    END IF;
+END
+$$;
+
+-- settle() waits and changes nothing, so it is for everybody, and what coordinators call wants a proof.
+REVOKE EXECUTE ON FUNCTION loxo.check_proof FROM PUBLIC;

@@ -27,6 +27,7 @@ use crate::gate::Pass;
 use crate::gid::{Gid, GidSource, Kind};
 use crate::gtm::GtmClient;
 use crate::interrupt::Interrupt;
+use crate::seal::Seal;
 
 /// How long a commit asks for the outcome when the commit point's answer is lost, before it gives up with 40003.
 pub(crate) const INQUIRY_MAX: Duration = Duration::from_secs(10);
@@ -57,6 +58,8 @@ pub struct CommitTools<'a> {
     pub nodes: &'a [ConnectOptions],
     /// Its gate.
     pub gtm: &'a GtmClient,
+    /// Proves to datanodes that a coordinator commits.
+    pub seal: &'a Seal,
     /// Ends the waits before the decision.
     pub interrupt: &'a Interrupt,
 }

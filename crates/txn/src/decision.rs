@@ -14,7 +14,7 @@
 //! A coordinator may announce a decision only under the generation that the node has (page [`crate::gtm`]), which is
 //! checked in the same statement, under a lock on `loxo.fence` that keeps fences away until the transaction ends.
 //!
-//! Whoever may commit may decide, but only for himself: nobody writes the table but `loxo.announce()`, and that writes no
+//! Nobody writes the table but `loxo.announce()`, which coordinators alone can call (page [`crate::seal`]) and which writes no
 //! gid but one with the id of the transaction that calls it. So a gid is no secret.
 //!
 //! It need not be there before the others are prepared: as long as the commit point's transaction runs nobody ends them, and it ends
@@ -38,7 +38,7 @@ use crate::user_prepared;
 pub const SCHEMA_SQL: &str = include_str!("../sql/schema.sql");
 
 /// How schema `loxo` is laid out on a datanode, in `loxo.identity`: a coordinator works with its own layout only.
-pub const LAYOUT: i32 = 3;
+pub const LAYOUT: i32 = 4;
 
 /// How long a transaction waits for a gtm that registers its coordinator.
 const REGISTRATION_MAX: Duration = Duration::from_secs(10);
@@ -46,7 +46,7 @@ const REGISTRATION_MAX: Duration = Duration::from_secs(10);
 /// Others rely on what is prepared or decided: a session's weaker setting is put right for this transaction. One that a failover
 /// to a synchronous standby forgets would break the promise of the others.
 pub(crate) const HARDEN: &str = "SELECT pg_catalog.set_config('synchronous_commit', 'on', true) \
-     WHERE pg_catalog.current_setting('synchronous_commit') IN ('off', 'local')";
+     WHERE pg_catalog.current_setting('synchronous_commit') OPERATOR(pg_catalog.=) ANY ('{off,local}'::pg_catalog.text[])";
 
 /// The id of the transaction that is open on a commit point.
 pub(crate) async fn xid(connection: &mut Connection) -> Result<u64> {
@@ -60,14 +60,14 @@ pub(crate) async fn announce(connection: &mut Connection, gid: &Gid, tools: &Com
     let Gid { commit_point, xid, coordinator, counter, .. } = *gid;
     // PostgreSQL's bigint has a sign; the bits are the same.
     let bits = coordinator as i64;
-    let call = |generation| {
+    let announced = |generation| {
         format!(
-            "SELECT xid = '{xid}', CASE WHEN pg_catalog.current_setting('synchronous_commit') IN ('off', 'local') \
-             THEN pg_catalog.set_config('synchronous_commit', 'on', true) END \
-             FROM loxo.announce({commit_point}::int2, '{bits}'::int8, {counter}, {generation}) AS xid WHERE xid IS NOT NULL"
+            "SELECT xid OPERATOR(pg_catalog.=) '{xid}', ({HARDEN}) \
+             FROM loxo.announce($1, {commit_point}::pg_catalog.int2, '{bits}'::pg_catalog.int8, {counter}, {generation}) AS xid \
+             WHERE xid IS NOT NULL"
         )
     };
-    let row = under_generation(connection, tools, call).await?;
+    let row = under_generation(connection, tools, "announce", announced).await?;
     control_point!("announced");
     match row.first() {
         Some(Some(is_ours)) if is_ours.as_ref() == b"t" => Ok(()),
@@ -77,25 +77,34 @@ pub(crate) async fn announce(connection: &mut Connection, gid: &Gid, tools: &Com
 
 /// Returns when the transaction may commit although this coordinator has no lease: no fence can come before its end.
 pub(crate) async fn may_commit(connection: &mut Connection, tools: &CommitTools<'_>) -> Result<()> {
-    let sql = |generation| format!("SELECT WHERE loxo.may_commit({generation})");
-    under_generation(connection, tools, sql).await.map(drop)
+    let sql = |generation: u64| format!("SELECT WHERE loxo.may_commit($1, {generation})");
+    under_generation(connection, tools, "may_commit", sql).await.map(drop)
 }
 
-/// Runs a statement that gives a row if the node has the generation which it names, until it does; gives the row. Fences
+/// Runs a statement with a call of this function, which gives a row if the node has the generation which it names, until it does; gives the row. Fences
 /// have to wait from then on until the transaction ends. While we wait for a newer generation they need not: that is what
 /// the savepoint is for. Deferred constraints are checked before, since the commit's own check, in the gate, could wait for a row
 /// whose owner waits at the gate.
 async fn under_generation(
     connection: &mut Connection,
     tools: &CommitTools<'_>,
+    function: &str,
     statement: impl Fn(u64) -> String,
 ) -> Result<Vec<Option<bytes::Bytes>>> {
     let deadline = Instant::now() + REGISTRATION_MAX;
     let newer = |known| tools.interrupt.or(tools.gtm.generation_above(known, deadline));
     let mut generation = newer(0).await??;
     loop {
-        let sql = format!("SET CONSTRAINTS ALL IMMEDIATE; SAVEPOINT loxo_announcement; {}", statement(generation));
-        let rows = connection.query_rows(&sql).await.map_err(explain)?;
+        connection.query(b"SET CONSTRAINTS ALL IMMEDIATE; SAVEPOINT loxo_announcement");
+        tools.seal.queue(connection, function, &statement(generation));
+        connection.flush().await?;
+        let checked = connection.read_rows().await;
+        let told = connection.take_notices();
+        let answer = connection.read_rows().await;
+        connection.take_notices();
+        connection.put_back_notices(told);
+        checked?;
+        let (rows, _) = answer.map_err(explain)?;
         if let Some(row) = rows.into_iter().next() {
             return Ok(row);
         }

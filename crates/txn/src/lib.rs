@@ -14,6 +14,7 @@
 //! * [`gate`]: has commits wait for the moment in which a statement takes its snapshots on several nodes.
 //! * [`deadlock`]: circles of waits over several datanodes, found by the gtm and broken by a coordinator.
 //! * [`identity`]: whether a server that was reached is the datanode it should be.
+//! * [`seal`]: how a datanode tells a coordinator's calls from a user's.
 //! * [`Interrupt`]: what ends a wait in the coordinator before its time.
 //! * [`gtm`]: server and client of the gtm; soft state only.
 //!
@@ -36,6 +37,7 @@ pub mod gtm;
 pub mod identity;
 mod interrupt;
 pub mod recovery;
+pub mod seal;
 pub mod user_prepared;
 
 pub use commit::{CommitTools, Outcome, Participant, commit, rollback};
@@ -45,3 +47,12 @@ pub use gtm::{CatalogState, Cut, GtmClient, GtmOptions, InvalidationGuard, SETTL
 pub use identity::Roster;
 pub use interrupt::Interrupt;
 pub use recovery::{InDoubt, Report, resolve_all};
+pub use seal::{SEAL_SQL, Seal};
+
+/// What connections for statements of our own start with: names and operators mean PostgreSQL's, whatever users have made in schemas
+/// that a role's or a database's search path names.
+pub fn own_parameters(application_name: &str) -> Vec<(String, String)> {
+    [("application_name", application_name), ("search_path", "pg_catalog, pg_temp")]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .to_vec()
+}

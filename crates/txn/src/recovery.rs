@@ -237,7 +237,7 @@ impl Node {
         let database = self.options.database.clone();
         let sql = format!(
             "SELECT gid, database FROM pg_catalog.pg_prepared_xacts \
-             WHERE starts_with(gid, '{}') OR starts_with(gid, '{}') ORDER BY prepared",
+             WHERE pg_catalog.starts_with(gid, '{}') OR pg_catalog.starts_with(gid, '{}') ORDER BY prepared",
             Kind::Commit.prefix(),
             Kind::User.prefix()
         );

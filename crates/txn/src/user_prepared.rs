@@ -39,8 +39,8 @@ use crate::decision::{self, Fate, HARDEN};
 use crate::gate::Pass;
 use crate::gid::{GID_BYTES_MAX, Gid, GidSource, Kind};
 
-/// First key of the advisory lock on a name while a PREPARE of it is under way ("loxu" in ASCII; fences have another).
-const NAME_LOCK: i32 = 0x6c6f_7875;
+/// Longest wait for another PREPARE under way that has registered the same name; in milliseconds.
+const NAME_WAIT_MAX_MS: u32 = 50;
 
 /// What a PREPARE TRANSACTION is registered as.
 #[derive(Clone, Debug)]
@@ -171,15 +171,15 @@ async fn register(
         "INSERT INTO loxo.prepared_transaction (gid, name, owner, database, nodes) \
          SELECT pg_catalog.concat('{prefix}{node}_', pg_catalog.pg_current_xact_id(), '_{coordinator:016x}_{counter}'), \
          {literal}, {}, {}, '{{{}}}' \
-         WHERE pg_catalog.pg_try_advisory_xact_lock({NAME_LOCK}, pg_catalog.hashtext({literal})) AND NOT EXISTS \
-         (SELECT FROM loxo.prepared_transaction WHERE name = {literal} AND state = 'prepared') RETURNING gid",
+         WHERE NOT EXISTS (SELECT FROM loxo.prepared_transaction WHERE name = {literal} AND state = 'prepared') RETURNING gid",
         quote(owner),
         quote(database),
         at.join(",")
     );
     begin(registry).await?;
+    registry.execute(&format!("SET LOCAL lock_timeout = {NAME_WAIT_MAX_MS}")).await?;
     let rows = registry.query_rows(&sql).await.map_err(|error| match error.code() {
-        SqlState::UNIQUE_VIOLATION => in_use(),
+        SqlState::UNIQUE_VIOLATION | SqlState::LOCK_NOT_AVAILABLE => in_use(),
         SqlState::UNDEFINED_TABLE => error.hint("This table is Loxodonta's own; `loxo up` or `loxo init` makes it."),
         _ => error,
     })?;

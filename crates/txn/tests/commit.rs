@@ -178,14 +178,39 @@ async fn an_ordinary_role_can_commit_but_not_forge() {
         let error = connections[0].execute(forbidden).await.unwrap_err();
         assert_eq!(error.code(), SqlState::INSUFFICIENT_PRIVILEGE);
     }
-    // What a role may say is about its own transaction, whatever numbers it makes up.
-    let announce =
-        "BEGIN; SELECT loxo.announce(0::int2, 255, 1, last_value) = pg_current_xact_id() FROM loxo.generation";
-    assert_eq!(value(&mut connections[0], announce).await, "t");
+    // Nor may it keep fences off, or say anything about its own transaction, without a coordinator's proof for this very call.
+    let mut owner = nodes.servers[0].connect().await;
+    let pids: Vec<i32> = connections.iter().map(|connection| connection.cancel_key().process_id).collect();
+    let proven = proof(&mut owner, pids[0], "announce").await;
+    let others = proof(&mut owner, pids[1], "announce").await;
+    let wrong = proof(&mut owner, pids[0], "may_commit").await;
+    for proof in ["''", "NULL", &others, &wrong] {
+        let call = announcing(proof);
+        let error = connections[0].execute(&call).await.unwrap_err();
+        assert_eq!(error.code(), SqlState::INSUFFICIENT_PRIVILEGE, "{call}: {error}");
+    }
+    for call in ["loxo.may_commit('', 1)", "loxo.check_proof('announce', '')"] {
+        let error = connections[0].execute(&format!("SELECT {call}")).await.unwrap_err();
+        assert_eq!(error.code(), SqlState::INSUFFICIENT_PRIVILEGE, "{call}: {error}");
+    }
+    let announce = format!("BEGIN; {}", announcing(&proven));
+    assert_eq!(value(&mut connections[0], &announce).await, "t");
     let own = "RESET ROLE; SELECT gid = format('loxo_1_0_%s_00000000000000ff_1', pg_current_xact_id()) FROM loxo.decision \
                WHERE xmin = pg_current_xact_id()::xid";
     assert_eq!(value(&mut connections[0], own).await, "t");
     all(&mut connections[..1], "ROLLBACK; SET ROLE plain").await;
+}
+
+/// What a coordinator would send as its proof to this backend, as a literal.
+async fn proof(superuser: &mut Connection, pid: i32, function: &str) -> String {
+    let sql = format!(
+        "SELECT quote_literal(sha256(outer_key || sha256(inner_key || convert_to('{pid} {function}', 'UTF8')))::text) FROM loxo.seal"
+    );
+    value(superuser, &sql).await
+}
+
+fn announcing(proof: &str) -> String {
+    format!("SELECT loxo.announce({proof}, 0::int2, 255, 1, last_value) = pg_current_xact_id() FROM loxo.generation")
 }
 
 /// A script that ends the backends of these processes when `point` is first reached.

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{Nodes, PATIENCE, Paused, all, committed, value, writers};
+use common::{Nodes, PATIENCE, Paused, SEAL, all, committed, value, writers};
 use pgerror::{PgError, SqlState};
 use pgproto::{FrameReader, FrameWriter};
 use tokio::net::TcpListener;
@@ -81,7 +81,13 @@ async fn insert(nodes: &Nodes, gtm: &GtmClient, count: usize, k: i32) -> JoinHan
     connections.truncate(count);
     all(&mut connections, &format!("BEGIN; INSERT INTO t VALUES ({k})")).await;
     tokio::spawn(async move {
-        let tools = CommitTools { ids: &GidSource::new(), nodes: &options, gtm: &gtm, interrupt: &Interrupt::new() };
+        let tools = CommitTools {
+            ids: &GidSource::new(),
+            nodes: &options,
+            gtm: &gtm,
+            seal: &SEAL,
+            interrupt: &Interrupt::new(),
+        };
         commit(&mut writers(&mut connections), 0, &tools).await
     })
 }
@@ -256,7 +262,13 @@ async fn a_coordinator_killed_while_its_commit_becomes_visible_is_fenced_out_fir
                 }
             })
         });
-        let tools = CommitTools { ids: &GidSource::new(), nodes: &options, gtm: &client, interrupt: &Interrupt::new() };
+        let tools = CommitTools {
+            ids: &GidSource::new(),
+            nodes: &options,
+            gtm: &client,
+            seal: &SEAL,
+            interrupt: &Interrupt::new(),
+        };
         with_script(script, commit(&mut writers(&mut connections), 0, &tools)).await
     });
     within("the control point", at_point).await.unwrap();
@@ -303,7 +315,7 @@ async fn whoever_is_told_to_stop_does_not_wait_at_the_gate() {
         all(&mut connections, "BEGIN; INSERT INTO t VALUES (1)").await;
         let cut = clean_cut(&client).await;
         let ids = GidSource::new();
-        let tools = CommitTools { ids: &ids, nodes: &options, gtm: &client, interrupt: &interrupt };
+        let tools = CommitTools { ids: &ids, nodes: &options, gtm: &client, seal: &SEAL, interrupt: &interrupt };
         {
             let mut participants = writers(&mut connections);
             let mut waiting = std::pin::pin!(commit(&mut participants, 0, &tools));
@@ -331,7 +343,7 @@ async fn a_former_leader_s_cut_does_not_count() {
     assert_ne!(leads(&first.address).await.unwrap(), leads(&second.address).await.unwrap());
 
     // The primary datanode ends the leader's session: the lock is free.
-    let end = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objid = 2 AND granted";
+    let end = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE relation = 'loxo.leader'::regclass AND granted";
     all(std::slice::from_mut(&mut nodes.servers[0].connect().await), end).await;
     until("another generation", async || generations(&nodes).await.iter().all(|g| *g != old.generation())).await;
     let new = clean_cut(&y).await;
@@ -460,7 +472,8 @@ async fn a_node_that_is_down_holds_up_a_fence_but_no_commits() {
         connections.push(server.connect().await);
     }
     all(&mut connections, "BEGIN; INSERT INTO t VALUES (1)").await;
-    let tools = CommitTools { ids: &GidSource::new(), nodes: &options, gtm: &x, interrupt: &Interrupt::new() };
+    let tools =
+        CommitTools { ids: &GidSource::new(), nodes: &options, gtm: &x, seal: &SEAL, interrupt: &Interrupt::new() };
     let mut participants: Vec<Participant<'_>> = writers(&mut connections);
     assert_eq!(commit(&mut participants, 1, &tools).await.unwrap(), committed());
 

@@ -5,7 +5,7 @@ mod common;
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 
-use common::{Nodes, all, value, writers};
+use common::{Nodes, SEAL, all, value, writers};
 use pgerror::{Result, SqlState};
 use pgproto::{ConnectOptions, Connection};
 use tokio::sync::oneshot;
@@ -36,7 +36,13 @@ fn prepare(nodes: &Nodes, name: String, k: i32) -> impl Future<Output = Result<(
         let mut connections = connect(&options).await?;
         all(&mut connections, &format!("BEGIN; INSERT INTO t VALUES ({k})")).await;
         let mut registry = Connection::connect(&options[usize::from(REGISTRY)]).await?;
-        let tools = CommitTools { ids: &GidSource::new(), nodes: &options, gtm: &gtm, interrupt: &Interrupt::new() };
+        let tools = CommitTools {
+            ids: &GidSource::new(),
+            nodes: &options,
+            gtm: &gtm,
+            seal: &SEAL,
+            interrupt: &Interrupt::new(),
+        };
         let mut participants = writers(&mut connections);
         user_prepared::prepare(&mut participants, &mut registry, REGISTRY, &registration(&name), &tools).await
     }
@@ -49,7 +55,13 @@ fn finish(nodes: &Nodes, name: String, end: End) -> impl Future<Output = Result<
         let found = user_prepared::find(&mut registry, &name, "postgres", false).await?;
         let mut connections = connect(&options).await?;
         assert_eq!(found.nodes.len(), connections.len(), "it is on all nodes");
-        let tools = CommitTools { ids: &GidSource::new(), nodes: &options, gtm: &gtm, interrupt: &Interrupt::new() };
+        let tools = CommitTools {
+            ids: &GidSource::new(),
+            nodes: &options,
+            gtm: &gtm,
+            seal: &SEAL,
+            interrupt: &Interrupt::new(),
+        };
         let mut participants = writers(&mut connections);
         user_prepared::finish(&found, &name, end, &mut registry, &mut participants, &tools).await
     }

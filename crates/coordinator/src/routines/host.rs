@@ -49,7 +49,7 @@ impl ClientHost<'_> {
              ON a.attrelid = t.typrelid AND t.typrelid <> 0 AND a.attnum > 0 AND NOT a.attisdropped \
              WHERE t.oid = {oid} ORDER BY a.attnum"
         );
-        let rows = self.client.asked(&sql).await?;
+        let rows = self.client.asked(&planner::own_text(&sql)?).await?;
         let text = |row: &Vec<Option<bytes::Bytes>>, at: usize| {
             row.get(at).cloned().flatten().map(|text| String::from_utf8_lossy(&text).into_owned())
         };
@@ -92,14 +92,14 @@ impl ClientHost<'_> {
         // Domains are cast as what they are made of, arrays element by element.
         let sql = format!(
             "WITH b AS (SELECT nth, CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END AS oid \
-               FROM pg_catalog.unnest(ARRAY[{from}, {to}]::oid[]) WITH ORDINALITY u(oid, nth) JOIN pg_catalog.pg_type t USING (oid)), \
+               FROM pg_catalog.unnest(ARRAY[{from}, {to}]::oid[]) WITH ORDINALITY u(oid, nth) JOIN pg_catalog.pg_type t ON t.oid = u.oid), \
              e AS (SELECT b.nth, t.typcategory = 'A' AS is_array, t.typcategory = 'S' AS is_text, \
-               CASE WHEN t.typcategory = 'A' THEN t.typelem ELSE t.oid END AS oid FROM b JOIN pg_catalog.pg_type t USING (oid)) \
+               CASE WHEN t.typcategory = 'A' THEN t.typelem ELSE t.oid END AS oid FROM b JOIN pg_catalog.pg_type t ON t.oid = b.oid) \
              SELECT f.is_array = t.is_array AND (f.oid = t.oid OR t.is_text OR EXISTS (SELECT FROM pg_catalog.pg_cast c \
                WHERE c.castsource = f.oid AND c.casttarget = t.oid AND c.castcontext <> 'e')) \
              FROM e f, e t WHERE f.nth = 1 AND t.nth = 2"
         );
-        let rows = self.client.asked(&sql).await?;
+        let rows = self.client.asked(&planner::own_text(&sql)?).await?;
         let has = rows.first().and_then(|row| row.first()?.as_deref()) == Some(b"t");
         self.client.routines.casts.insert((from, to), has);
         Ok(has)

@@ -62,8 +62,11 @@ impl Client {
     }
 }
 
+const TEXT_ARRAY: u32 = 1009;
+
+/// With its type: not every part mentions it.
 fn add(parameters: &mut Parameters, value: Bytes) {
-    parameters.types.push(0);
+    parameters.types.push(TEXT_ARRAY);
     parameters.formats.push(0);
     parameters.values.push(Some(value));
 }
@@ -96,8 +99,10 @@ fn with_rows(text: &str, rows: &[String]) -> String {
 fn outside(error: PgError) -> PgError {
     let refers = matches!(error.code(), SqlState::UNDEFINED_COLUMN | SqlState::UNDEFINED_TABLE);
     match refers {
-        true => PgError::unsupported("FOR UPDATE or FOR SHARE in a sub-select that refers to the query around it")
-            .hint("Lock the rows in a statement of their own first."),
+        true => PgError::unsupported(
+            "FOR UPDATE, FOR SHARE or a function called for each row in a sub-select that refers to the query around it",
+        )
+            .hint("Lock the rows, or make the calls, in a statement of their own first."),
         false => error.without(pgerror::field::POSITION),
     }
 }

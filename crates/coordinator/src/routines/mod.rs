@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use executor::{Call, Completion, Isolation, Parameters, Rows, Spool};
+use executor::{Call, Completion, Isolation, Parameters, Spool};
 use pgerror::{PgError, Result, SqlState, field};
 use planner::{Argument, RoutineCall, Statement};
 use routine::{Ended, Pending, Type, array_text};
@@ -18,7 +18,9 @@ use crate::client::Client;
 use crate::stack;
 
 mod host;
+mod instead;
 mod lifted;
+mod per_row;
 mod rules;
 mod signature;
 mod triggers;
@@ -47,6 +49,8 @@ pub(crate) struct Routines {
     portals: usize,
     /// The statement to be run is a CALL in a body that may end transactions.
     call_may_end: bool,
+    /// Calls are made for the rows of a statement.
+    rows: Option<Rows>,
 }
 
 impl Routines {
@@ -54,6 +58,18 @@ impl Routines {
     pub(crate) fn depth(&self) -> usize {
         self.depth
     }
+
+    /// Is the call that is to be made one for a row?
+    fn of_rows(&mut self) -> Option<&mut Rows> {
+        self.rows.as_mut().filter(|rows| rows.depth == self.depth)
+    }
+}
+
+/// What calls for the rows of one statement share.
+struct Rows {
+    /// How many bodies were under way when the first was made: calls of bodies are none of them.
+    depth: usize,
+    signatures: HashMap<u32, Arc<Signature>>,
 }
 
 /// A plan whose bodies are to be run.
@@ -87,6 +103,10 @@ impl Client {
         spool: Option<&'s mut Spool>,
     ) -> Pending<'s, Completion> {
         Box::pin(async move {
+            if call.parameters.is_none() && statement.parameters > 0 {
+                // PostgreSQL says that there is no such parameter.
+                return self.forward_home(&statement.sql, call).await;
+            }
             if let planner::Routine::Drawn(drawn) = routine {
                 return self.drawn(drawn, statement, call, spool).await;
             }
@@ -95,7 +115,7 @@ impl Client {
                 self.session.begin(isolation(routine), "", None);
             }
             let captured = self.capture.take();
-            if self.routines.depth == 0 {
+            if self.routines.depth == 0 && self.routines.rows.is_none() {
                 let portals = self.routines.portals;
                 self.routines = Routines { portals, ..Routines::default() };
             }
@@ -182,6 +202,17 @@ impl Client {
                     let (rest, call) = self.lifted(lifted, statement, call).await?;
                     Ok(Rest::Whole(rest, call))
                 }
+                planner::Routine::PerRow(plan) => {
+                    let (rest, call, tag) = self.per_row(plan, statement, call).await?;
+                    Ok(Rest::Tagged(rest, call, tag))
+                }
+                planner::Routine::Instead(change) => {
+                    let (rest, tag) = self.instead(change, statement, call).await?;
+                    Ok(match rest {
+                        Some((rest, call)) => Rest::Tagged(rest, call, Some(tag)),
+                        None => Rest::Done(tag),
+                    })
+                }
                 planner::Routine::Drawn(_) => Err(PgError::internal("numbers are drawn without a body")),
                 planner::Routine::Inside { calls, rest } => {
                     self.accepted(statement, call).await?;
@@ -198,8 +229,11 @@ impl Client {
         })
     }
 
-    /// PostgreSQL finds the function by its name and arguments, or says why not.
+    /// PostgreSQL finds the function by its name and arguments, or says why not. It has been asked about calls for rows.
     async fn accepted(&mut self, statement: &Statement, call: &Call) -> Result<()> {
+        if self.routines.of_rows().is_some() {
+            return Ok(());
+        }
         let types = call.parameters.as_ref().map(|parameters| parameters.types.clone()).unwrap_or_default();
         self.session.describe(&statement.sql, &types).await.map(drop)
     }
@@ -217,6 +251,7 @@ impl Client {
                 Rest::Change(change) => self.change(&change, statement, call, spool).await,
                 Rest::Rewritten(rewritten) => self.rewritten(&rewritten, statement, call, spool).await,
                 Rest::Tag(tag) => Ok(Completion::tag(tag)),
+                Rest::Done(tag) => Ok(Completion::Tag(tag)),
                 Rest::Row(signature, ended) => {
                     let (sql, parameters) = signature.row(ended);
                     let call = Call { parameters: Some(Arc::new(parameters)), ..call.clone() };
@@ -227,13 +262,17 @@ impl Client {
                     let with = Call { describe: call.describe, result_formats: call.result_formats.clone(), ..with };
                     self.run_rest(&rest, &with, spool).await.map_err(|error| error.without(field::POSITION))
                 }
+                Rest::Tagged(rest, with, tag) => {
+                    let with = Call { describe: call.describe, result_formats: call.result_formats.clone(), ..with };
+                    self.run_tagged(&rest, &with, tag, spool).await
+                }
                 Rest::Statement(rest, with) => {
                     let plan = self.session.plan(&rest, &with, None).await?;
                     let with = Call { describe: call.describe, result_formats: call.result_formats.clone(), ..with };
                     match &plan {
                         planner::Plan::Routine(routine) => match routine.as_ref() {
                             planner::Routine::Change(change) => self.change(change, &rest, &with, spool).await,
-                            _ => Err(PgError::internal("a body is left after the bodies")),
+                            routine => self.run_routine(routine, &rest, &with, spool).await,
                         },
                         plan => Box::pin(self.run_plan(plan, &rest, &with, spool)).await,
                     }
@@ -288,9 +327,9 @@ impl Client {
         one: &'s RoutineCall,
         call: &'s Call,
         caller: Caller,
-    ) -> Pending<'s, (Signature, Ended)> {
+    ) -> Pending<'s, (Arc<Signature>, Ended)> {
         Box::pin(async move {
-            let signature = self.signature(one).await?;
+            let signature = self.known_signature(one).await?;
             signature.check(one, self.session.keeps_snapshot())?;
             let values = self.arguments(&signature, &one.arguments, call).await?;
             if signature.is_strict && signature.has_null(&values) {
@@ -302,7 +341,7 @@ impl Client {
             let mut routine = signature.routine(values, caller == Caller::Alone, self.routines.context.clone());
             let before = self.set_for(&signature.settings).await?;
             if !before.is_empty() {
-                let sql = format!("SELECT {}::pg_catalog.regprocedure::text", one.function);
+                let sql = format!("SELECT {}::pg_catalog.regprocedure::pg_catalog.text", one.function);
                 let rows = self.asked(&sql).await?;
                 routine.signature = rows.into_iter().flatten().flatten().next().map_or_else(String::new, text);
             }
@@ -310,6 +349,18 @@ impl Client {
             self.set_for(&before).await?;
             Ok((signature, ended))
         })
+    }
+
+    async fn known_signature(&mut self, one: &RoutineCall) -> Result<Arc<Signature>> {
+        let known = self.routines.of_rows().and_then(|rows| rows.signatures.get(&one.function).cloned());
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let signature = Arc::new(self.signature(one).await?);
+        if let Some(rows) = self.routines.of_rows() {
+            rows.signatures.insert(one.function, signature.clone());
+        }
+        Ok(signature)
     }
 
     /// SET clauses of a function; gives what the settings were. After an error the transaction takes them back.
@@ -320,7 +371,8 @@ impl Client {
             let rows = self.asked(&format!("SELECT pg_catalog.current_setting({name_text})")).await?;
             let old = rows.into_iter().flatten().flatten().next().unwrap_or_default();
             before.push((name.clone(), text(old)));
-            self.captured(&format!("SELECT set_config({name_text}, {value}, true)"), &Call::simple()).await?;
+            self.captured(&format!("SELECT pg_catalog.set_config({name_text}, {value}, true)"), &Call::simple())
+                .await?;
         }
         Ok(before)
     }
@@ -389,7 +441,7 @@ impl Client {
     }
 
     /// Runs a text as any other of the session; gives its rows.
-    fn captured<'s>(&'s mut self, sql: &'s str, call: &'s Call) -> Pending<'s, (String, Rows)> {
+    fn captured<'s>(&'s mut self, sql: &'s str, call: &'s Call) -> Pending<'s, (String, executor::Rows)> {
         Box::pin(async move {
             let statements = self.parsed(sql.as_bytes()).await?;
             let before = self.capture.replace(Spool::default().described());
@@ -427,11 +479,15 @@ fn is_void_parameter(sql: &str, call: &Call) -> bool {
 /// What follows the bodies.
 enum Rest {
     Tag(&'static str),
+    /// Nothing: this is the command tag.
+    Done(String),
     /// The values of a procedure's OUT parameters.
-    Row(Signature, Ended),
+    Row(Arc<Signature>, Ended),
     Statement(Statement, Call),
     /// A statement that may need as much as the first.
     Whole(Statement, Call),
+    /// The same, with the command tag of the whole if it is another.
+    Tagged(Statement, Call, Option<String>),
     /// A change of rows, and its triggers after it.
     Change(Box<planner::Triggered>),
     /// What rules made of a change.
@@ -448,6 +504,7 @@ fn isolation(routine: &planner::Routine) -> Option<Isolation> {
         planner::Routine::Inside { calls, .. } if calls.iter().all(|call| !call.is_volatile) => {
             Some(Isolation::RepeatableRead)
         }
+        planner::Routine::PerRow(plan) if !plan.is_volatile && !plan.changes_first => Some(Isolation::RepeatableRead),
         _ => None,
     }
 }

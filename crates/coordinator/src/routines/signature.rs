@@ -57,7 +57,7 @@ impl Client {
              CASE l.lanname WHEN 'sql' THEN pg_catalog.pg_get_functiondef(p.oid) END \
              FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid = p.prolang WHERE p.oid = {oid}"
         );
-        let rows = self.asked(&sql).await?;
+        let rows = self.asked(&planner::own_text(&sql)?).await?;
         let row = rows.first().ok_or_else(|| PgError::new(SqlState::UNDEFINED_FUNCTION, "the function is gone"))?;
         let text = |at: usize| text_at(row, at);
         let flag = |at: usize| text_at(row, at) == "t";
@@ -87,13 +87,13 @@ impl Client {
 
     async fn declared(&mut self, oid: u32) -> Result<Vec<Declared>> {
         let sql = format!(
-            "SELECT a.type, coalesce(p.proargmodes[a.nth], 'i'), nullif(p.proargnames[a.nth], ''), \
+            "SELECT a.type, coalesce(p.proargmodes[a.nth], 'i'), CASE WHEN p.proargnames[a.nth] <> '' THEN p.proargnames[a.nth] END, \
              pg_catalog.pg_get_function_arg_default(p.oid, a.nth::int) \
              FROM pg_catalog.pg_proc p, \
              pg_catalog.unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) WITH ORDINALITY a(type, nth) \
              WHERE p.oid = {oid} ORDER BY a.nth"
         );
-        let rows = self.asked(&sql).await?;
+        let rows = self.asked(&planner::own_text(&sql)?).await?;
         let mut parameters = Vec::with_capacity(rows.len());
         for row in &rows {
             let mode = text_at(row, 1);

@@ -32,9 +32,10 @@ const TEXT_ARRAY: u32 = 1009;
 /// `TRIGGER_TYPE_ROW` and `TRIGGER_TYPE_BEFORE` of `pg_trigger.h`.
 const FOR_EACH_ROW: u32 = 1;
 const BEFORE: u32 = 2;
+const INSTEAD: u32 = 64;
 
 /// A trigger as the home node knows it, with its function.
-struct Trigger {
+pub(super) struct Trigger {
     table: String,
     schema: String,
     name: String,
@@ -144,14 +145,16 @@ impl Client {
         Ok(())
     }
 
-    async fn run_trigger(&mut self, trigger: &Trigger, firing: Firing) -> Result<()> {
+    /// Gives the row that the function returned.
+    pub(super) async fn run_trigger(&mut self, trigger: &Trigger, firing: Firing) -> Result<Option<Bytes>> {
         let routine = trigger.routine(firing, self.routines.context.clone());
         let before = self.set_for(&trigger.signature.settings).await?;
-        self.enter(&routine, &trigger.body).await?;
-        self.set_for(&before).await.map(drop)
+        let ended = self.enter(&routine, &trigger.body).await?;
+        self.set_for(&before).await?;
+        Ok(ended.rows.into_iter().flatten().flatten().next())
     }
 
-    async fn trigger(&mut self, firing: &Firing) -> Result<Trigger> {
+    pub(super) async fn trigger(&mut self, firing: &Firing) -> Result<Trigger> {
         let quoted = [&firing.schema, &firing.table, &firing.trigger].map(|name| catalog::quote_literal(name));
         let [schema, table, name] = &quoted;
         let sql = format!(
@@ -161,7 +164,7 @@ impl Client {
              JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid \
              WHERE n.nspname = {schema} AND c.relname = {table} AND t.tgname = {name}"
         );
-        let rows = self.asked(&sql).await?;
+        let rows = self.asked(&planner::own_text(&sql)?).await?;
         let row = rows.into_iter().next().ok_or_else(|| {
             let message = format!("trigger \"{}\" of table \"{}\" is gone", firing.trigger, firing.table);
             PgError::new(SqlState::UNDEFINED_OBJECT, message)
@@ -219,6 +222,10 @@ fn reached(firing: &Firing) -> PgError {
 }
 
 impl Trigger {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     fn is_of_row(&self) -> bool {
         self.kind & FOR_EACH_ROW != 0
     }
@@ -235,7 +242,11 @@ impl Trigger {
         let word = |name: &str, value: &str| scalar(name, TEXT, "text", Some(Bytes::from(value.to_owned())));
         let named = |name: &str, value: &str| scalar(name, NAME, "name", Some(Bytes::from(value.to_owned())));
         let level = if self.is_of_row() { "ROW" } else { "STATEMENT" };
-        let when = if self.kind & BEFORE != 0 { "BEFORE" } else { "AFTER" };
+        let when = match (self.kind & INSTEAD != 0, self.kind & BEFORE != 0) {
+            (true, _) => "INSTEAD OF",
+            (false, true) => "BEFORE",
+            (false, false) => "AFTER",
+        };
         let count = Bytes::from(self.arguments.len().to_string());
         let parameters = vec![
             row("new", firing.new),

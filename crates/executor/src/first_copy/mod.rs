@@ -27,6 +27,7 @@ use crate::call::{Call, Parameters};
 use crate::first_copy::net::{Changed, RowChange};
 use crate::first_copy::sql::Texts;
 use crate::output::Output;
+use crate::proven::OwnCall;
 use crate::run::{Completion, only_inserts};
 use crate::session::{Mode, Session};
 use crate::write::Write;
@@ -80,7 +81,7 @@ impl Session {
         if wanted {
             self.forget_rows_told();
         }
-        self.run_on(first, &format!("SELECT loxo.tell_rows({wanted})")).await.map(|_| ())
+        self.call_on(first, &[OwnCall::new("tell_rows", wanted.to_string())]).await.map(drop)
     }
 
     /// Gives the other copies what the first one has told.

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use bytes::Bytes;
-use catalog::{Relation, quote_identifier};
+use catalog::{FIRST_USER_OID, Relation, quote_identifier};
 
 use super::net::{RowChange, Values};
 
@@ -95,16 +95,25 @@ impl<'a> Texts<'a> {
             "(SELECT c.place, w.* FROM (SELECT place, was, {numbered} ORDER BY place) AS nth \
                FROM (SELECT ctid AS place, ({ALIAS}.*)::pg_catalog.text AS was FROM ONLY {table} AS {ALIAS}) AS c) AS c \
              JOIN (SELECT *, {numbered}) AS nth \
-               FROM (SELECT (ROW({keys})::{table})::pg_catalog.text AS was{news} FROM {source}) AS w) AS w USING (was, nth)) AS v",
+               FROM (SELECT (ROW({keys})::{table})::pg_catalog.text AS was{news} FROM {source}) AS w) AS w \
+             ON c.was OPERATOR(pg_catalog.=) w.was AND c.nth OPERATOR(pg_catalog.=) w.nth) AS v",
             table = self.table.qualified_name(),
             keys = keys.join(", "),
         );
-        (source, format!("{ALIAS}.ctid = v.place"))
+        (source, format!("{ALIAS}.ctid OPERATOR(pg_catalog.=) v.place"))
     }
 
     fn same_key(&self, identity: &[usize]) -> String {
-        let same = identity.iter().enumerate().map(|(i, at)| format!("{ALIAS}.{} = v.k{i}", self.name(*at)));
+        let same = identity.iter().enumerate().map(|(i, at)| self.same(*at, i));
         same.collect::<Vec<_>>().join(" AND ")
+    }
+
+    /// A column compared with a value of its own. The operator of PostgreSQL's types is not looked up: another role may have made one
+    /// of that name where this session looks for operators.
+    fn same(&self, at: usize, value: usize) -> String {
+        let is_builtin = self.table.columns[at].type_oid < FIRST_USER_OID;
+        let equals = if is_builtin { "OPERATOR(pg_catalog.=)" } else { "=" };
+        format!("{ALIAS}.{} {equals} v.k{value}", self.name(at))
     }
 
     /// A query for those of the rows that the copy has not.
@@ -119,7 +128,7 @@ impl<'a> Texts<'a> {
         );
         let mut found = vec![is_same];
         let key = self.key.iter().flatten();
-        found.extend(key.map(|at| format!("{ALIAS}.{} = v.k{at}", self.name(*at))));
+        found.extend(key.map(|at| self.same(*at, *at)));
         let sql = format!(
             "SELECT FROM ({}) AS v ({}) WHERE NOT EXISTS (SELECT FROM ONLY {} AS {ALIAS} WHERE {})",
             self.values_list(&all, rows.len()),

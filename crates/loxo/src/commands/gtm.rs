@@ -47,7 +47,7 @@ pub async fn run(arguments: Arguments) -> Result<()> {
             user: service.user.clone(),
             database: service.database.clone(),
             secret: service.secret.clone(),
-            parameters: vec![("application_name".into(), "loxo gtm".into())],
+            parameters: txn::own_parameters("loxo gtm"),
             proof: Some(roster.proof(id as u16)),
         })
         .collect();

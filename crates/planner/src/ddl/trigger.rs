@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use catalog::{Relation, RelationKind, quote_identifier, quote_literal};
+use catalog::{Relation, RelationKind, quote_identifier};
 use pg_query::protobuf::{AlterTableCmd, AlterTableStmt, AlterTableType, CreateTrigStmt, RenameStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -31,6 +31,7 @@ const NOT_AFTER: i32 = 2 | 64;
 
 /// `TRIGGER_TYPE_…` of `pg_trigger.h`.
 const BEFORE: i32 = 2;
+const INSTEAD: i32 = 64;
 const ON_INSERT: i32 = 4;
 const ON_UPDATE: i32 = 16;
 const ON_TRUNCATE: i32 = 32;
@@ -47,6 +48,14 @@ pub(super) fn create(ctx: &Context<'_>, statement: &Statement, trigger: &CreateT
         Named::Distributed(table) => table,
         // There is no such table, as PostgreSQL will say.
         Named::Home(None) => return Ok(boxed(plan)),
+        // The coordinator runs it.
+        Named::View(_) if trigger.timing & INSTEAD != 0 => {
+            let functions = ctx.catalog.functions(function_name(trigger));
+            return match functions.iter().any(|function| function.language != "plpgsql") {
+                true => Err(refused(trigger, "It is not in PL/pgSQL", "Write the function in PL/pgSQL.")),
+                false => Ok(boxed(plan)),
+            };
+        }
         Named::View(_) | Named::Home(Some(_)) => {
             return match fault(ctx, trigger, node_local_fault)? {
                 Some(fault) => Err(refused(trigger, &fault, "It may compute, but not read or write tables.")),
@@ -76,8 +85,7 @@ pub(super) fn create(ctx: &Context<'_>, statement: &Statement, trigger: &CreateT
 /// Triggers of a replicated table fire on its first copy: see [`first_copy`](crate::first_copy).
 fn tend_copies(table: &Relation, plan: &mut DdlPlan) {
     if is_replicated(table) || !plan.moves.is_empty() {
-        let table = quote_literal(&table.qualified_name());
-        plan.effects.push(Effect::Run(format!("SELECT loxo.tend_copy({table}::pg_catalog.regclass)")));
+        plan.effects.push(Effect::TendCopy { table: table.qualified_name() });
     }
 }
 
@@ -165,11 +173,7 @@ fn capture(trigger: &CreateTrigStmt, table: &Relation) -> Result<Vec<Effect>> {
     Ok(vec![
         Effect::Run(tree::deparse(&NodeEnum::CreateTrigStmt(Box::new(capture)))?),
         keep_off(name, &table),
-        Effect::Run(format!(
-            "SELECT loxo.tie_capture({}::pg_catalog.regclass, {})",
-            quote_literal(&table),
-            quote_literal(name)
-        )),
+        Effect::TieCapture { table, trigger: name.clone() },
     ])
 }
 
@@ -179,7 +183,7 @@ fn keep_off(name: &str, table: &str) -> Effect {
 }
 
 fn is_captured(table: &Relation, trigger: &str) -> bool {
-    table.captured.iter().any(|one| one.name == trigger)
+    table.kind != RelationKind::View && table.captured.iter().any(|one| one.name == trigger)
 }
 
 fn captured_name(name: &str) -> Result<String> {

@@ -66,7 +66,9 @@ fn with_rows(insert: &InsertStmt) -> InsertStmt {
 
 impl Insert<'_> {
     fn drawn(&self) -> Result<Option<Drawn>> {
-        if self.is_ragged() || !self.needs_home() || !self.needs_only_defaults() {
+        // The stage knows how to store columns that the user may not write.
+        let is_own_right = !self.ctx.catalog.has_column_grants(self.relation.oid);
+        if !is_own_right || self.is_ragged() || !self.needs_home() || !self.needs_only_defaults() {
             return Ok(None);
         }
         let Some(given) = self.known_columns() else { return Ok(None) };

@@ -520,7 +520,7 @@ impl Insert<'_> {
             returns_rows: self.insert.returning_clause.is_some(),
             parameters: self.statement.parameters,
             direct,
-            rights_sql: None,
+            rights_sql: self.ctx.catalog.has_column_grants(self.relation.oid).then(|| self.statement.sql.to_string()),
             through: None,
         })))
     }
@@ -530,7 +530,7 @@ impl Insert<'_> {
         let is_bare = self.overridden().is_empty() && tail::text(self.insert).is_ok_and(|tail| tail.is_empty());
         let given: Option<Vec<&Column>> =
             self.given_columns().into_iter().map(|name| self.relation.column(name)).collect();
-        let given = given.filter(|_| is_bare)?;
+        let given = given.filter(|_| is_bare && !self.relation.is_barrier)?;
         let stored = stage::stored_columns(&self.relation);
         let is_given = |column: &Column| given.iter().any(|other| other.number == column.number);
         let has_default = |column: &Column| column.default.is_some() || is_identity(column);

@@ -43,7 +43,7 @@ pub(crate) fn stage(relation: &Arc<Relation>, now: Option<&str>) -> Stage {
 }
 
 /// Name, type and default; no constraint.
-pub(super) fn definition(relation: &Relation, column: &Column, now: Option<&str>) -> String {
+pub(crate) fn definition(relation: &Relation, column: &Column, now: Option<&str>) -> String {
     let name = quote_identifier(&column.name);
     let default = match (column.generated, &column.default) {
         (Generated::IdentityAlways | Generated::IdentityByDefault, _) => {

@@ -21,6 +21,8 @@ const BASE: u32 = 1_986_040_000;
 
 /// The digits that all marks have in common.
 const COMMON: &str = "198604";
+/// The same in a constant of type `bytea`, as PostgreSQL prints it.
+const COMMON_IN_HEX: &str = "313938363034";
 
 /// A text with marks in the places of its constants.
 #[derive(Clone, Debug)]
@@ -119,7 +121,8 @@ impl Marked {
         }
         // A mark that has become a part of something else is found in the text only.
         let as_is = tree::deparse(self.written_into(analysis.tree())?.node.as_ref().ok_or_else(nothing)?)?;
-        Ok(as_is.contains(COMMON).then(|| vec![true; pinned.len()]))
+        let is_hidden = as_is.contains(COMMON) || as_is.contains(COMMON_IN_HEX);
+        Ok(is_hidden.then(|| vec![true; pinned.len()]))
     }
 
     /// The analysis of the statement itself, from that of the marked text.
@@ -244,6 +247,10 @@ mod tests {
         // As a part of something else it is found in the text only.
         let hidden = analysis("SELECT 'x1986040000'::text AS x, 1986040000");
         assert_eq!(marked.lost(&hidden).unwrap(), Some(vec![true, true]));
+        // One mark in two places, and only one of them hands it on.
+        let marked = Marked::of("SELECT f('a', 'a')", &[]).unwrap();
+        let bytes = analysis("SELECT f('\\x6c6f786f31393836303430303030'::bytea, 'loxo1986040000'::text)");
+        assert_eq!(marked.lost(&bytes).unwrap(), Some(vec![true, true]));
     }
 
     #[test]

@@ -84,6 +84,10 @@ pub enum Effect {
     RenameSchema { schema: String, new_schema: String },
     /// Something was dropped, perhaps by CASCADE: forget every table that is no longer there.
     ForgetMissing,
+    /// Has the triggers of a replicated table fire on its first copy only.
+    TendCopy { table: String },
+    /// What captures for this trigger of a table goes when the trigger goes.
+    TieCapture { table: String, trigger: String },
     /// This statement runs on all nodes too.
     Run(String),
 }

@@ -30,7 +30,7 @@ mod gather;
 pub(crate) mod levels;
 pub(crate) mod locality;
 mod locked;
-mod names;
+pub(crate) mod names;
 mod outer_aggregates;
 pub(crate) mod shape;
 pub(crate) mod sizes;

@@ -398,7 +398,7 @@ Ddl Schema on [0 1 2]
   CREATE TRIGGER tr AFTER INSERT OR UPDATE OF o_total ON orders FOR EACH ROW WHEN (NEW.o_total > 10) EXECUTE FUNCTION logs('a')
   Run("CREATE TRIGGER \"loxo:tr\" AFTER INSERT OR UPDATE OF o_total ON orders FOR EACH ROW WHEN (new.o_total > 10) EXECUTE FUNCTION loxo.capture()")
   Run("ALTER TABLE public.orders DISABLE TRIGGER tr")
-  Run("SELECT loxo.tie_capture('public.orders'::pg_catalog.regclass, 'tr')")
+  TieCapture { table: "public.orders", trigger: "tr" }
 
 CREATE TRIGGER tr AFTER INSERT ON nation FOR EACH ROW EXECUTE FUNCTION logs()
 ----
@@ -406,8 +406,8 @@ Ddl Schema on [0 1 2]
   CREATE TRIGGER tr AFTER INSERT ON nation FOR EACH ROW EXECUTE FUNCTION logs()
   Run("CREATE TRIGGER \"loxo:tr\" AFTER INSERT ON nation FOR EACH ROW EXECUTE FUNCTION loxo.capture()")
   Run("ALTER TABLE public.nation DISABLE TRIGGER tr")
-  Run("SELECT loxo.tie_capture('public.nation'::pg_catalog.regclass, 'tr')")
-  Run("SELECT loxo.tend_copy('public.nation'::pg_catalog.regclass)")
+  TieCapture { table: "public.nation", trigger: "tr" }
+  TendCopy { table: "public.nation" }
 
 CREATE TRIGGER tr BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION logs()
 ----
@@ -424,7 +424,7 @@ CREATE TRIGGER tr BEFORE INSERT ON nation FOR EACH ROW EXECUTE FUNCTION looks()
 ----
 Ddl Schema on [0 1 2]
   CREATE TRIGGER tr BEFORE INSERT ON nation FOR EACH ROW EXECUTE FUNCTION looks()
-  Run("SELECT loxo.tend_copy('public.nation'::pg_catalog.regclass)")
+  TendCopy { table: "public.nation" }
 
 CREATE TRIGGER tr BEFORE INSERT ON orders EXECUTE FUNCTION harmless()
 ----
@@ -432,7 +432,7 @@ Ddl Schema on [0 1 2]
   CREATE TRIGGER tr BEFORE INSERT ON orders EXECUTE FUNCTION harmless()
   Run("CREATE TRIGGER \"loxo:tr\" BEFORE INSERT ON orders EXECUTE FUNCTION loxo.capture()")
   Run("ALTER TABLE public.orders DISABLE TRIGGER tr")
-  Run("SELECT loxo.tie_capture('public.orders'::pg_catalog.regclass, 'tr')")
+  TieCapture { table: "public.orders", trigger: "tr" }
 
 CREATE TRIGGER tr AFTER UPDATE ON orders REFERENCING NEW TABLE AS fresh EXECUTE FUNCTION logs()
 ----
@@ -440,7 +440,7 @@ Ddl Schema on [0 1 2]
   CREATE TRIGGER tr AFTER UPDATE ON orders REFERENCING NEW TABLE AS fresh EXECUTE FUNCTION logs()
   Run("CREATE TRIGGER \"loxo:tr\" AFTER UPDATE ON orders FOR EACH ROW EXECUTE FUNCTION loxo.capture()")
   Run("ALTER TABLE public.orders DISABLE TRIGGER tr")
-  Run("SELECT loxo.tie_capture('public.orders'::pg_catalog.regclass, 'tr')")
+  TieCapture { table: "public.orders", trigger: "tr" }
 
 CREATE TRIGGER tr AFTER TRUNCATE ON orders EXECUTE FUNCTION harmless()
 ----

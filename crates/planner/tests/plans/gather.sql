@@ -242,9 +242,9 @@ SELECT big_orders.o_total FROM big_orders JOIN customer ON c_custkey = big_order
 ----
 Dag over [0 1 2]
   loxo_x1 from [0 1 2] to all of [0 1 2]
-    SELECT o_orderkey, o_total FROM public.orders WHERE orders.o_total > 1000::numeric
+    SELECT c_custkey FROM public.customer
   Scatter to [0 1 2]
-    SELECT big_orders.o_total FROM (SELECT orders.o_orderkey, orders.o_total FROM loxo_x1 orders) big_orders(o_orderkey, o_total) JOIN customer ON c_custkey = big_orders.o_orderkey % 10
+    SELECT big_orders.o_total FROM big_orders JOIN loxo_x1 customer ON c_custkey = big_orders.o_orderkey % 10
 
 SELECT 2 / avg(l_quantity) - (3 - avg(l_partkey)) FROM lineitem
 ----

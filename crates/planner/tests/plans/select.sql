@@ -272,11 +272,11 @@ SELECT * FROM orders JOIN big_orders USING (o_orderkey) ORDER BY o_date
 ----
 Dag over [0 1 2]
   loxo_x1 from [0 1 2] to node 0
-    SELECT orders.o_orderkey, orders.o_total FROM public.orders WHERE orders.o_total > 1000::numeric
-  loxo_x2 from [0 1 2] to node 0
     SELECT o_orderkey, o_custkey, o_date, o_total FROM public.orders
+  loxo_x2 from [0 1 2] to node 0
+    SELECT o_orderkey, o_total FROM public.big_orders
   Forward to 0
-    SELECT * FROM loxo_x2 orders JOIN (SELECT loxo_c1 AS o_orderkey, loxo_c2 AS o_total FROM loxo_x1) big_orders(o_orderkey, o_total) USING (o_orderkey) ORDER BY o_date
+    SELECT * FROM loxo_x1 orders JOIN loxo_x2 big_orders USING (o_orderkey) ORDER BY o_date
 
 VALUES (1), (2)
 ----

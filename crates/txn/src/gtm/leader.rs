@@ -1,5 +1,9 @@
-//! Which of several gtms leads: the one whose session on the primary datanode holds an advisory lock. The session is the
-//! leadership: what is executed in it is executed by the leader, so new generations are drawn there.
+//! Which of several gtms leads: the one whose session on the primary datanode has `loxo.leader` locked, a view that only
+//! superusers can lock. (Advisory locks are for everybody: any user could keep gtms from leading.) The lock is held by a transaction
+//! that does nothing else and stays open; without an id and a snapshot of its own it holds up no VACUUM.
+//!
+//! New generations are drawn on another connection, as long as that session holds the lock. A draw that comes later than it should
+//! does no harm: whoever draws has locked the fences of all nodes, so of two gtms that do only one can raise anything.
 //!
 //! A leader that stands still loses the session too: the server ends it when nothing was said in it for a while.
 //!
@@ -11,8 +15,8 @@
 
 use std::time::Duration;
 
-use pgerror::{PgError, Result};
-use pgproto::{ConnectOptions, Connection};
+use pgerror::{PgError, Result, SqlState};
+use pgproto::{ConnectOptions, Connection, TransactionStatus};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tracing::{info, warn};
@@ -27,15 +31,18 @@ const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(1000);
 const ANSWER_MAX: Duration = Duration::from_millis(2000);
 /// Has the server notice within about 3 s that the leader's machine is gone, and within 4 s that the leader stands still (a stopped
 /// process, whose kernel goes on answering for it): it says something every second. A process that dies it notices at once.
-const SESSION_SETTINGS: [(&str, &str); 5] = [
+const SESSION_SETTINGS: [(&str, &str); 6] = [
     ("tcp_keepalives_idle", "1"),
     ("tcp_keepalives_interval", "1"),
     ("tcp_keepalives_count", "2"),
     ("tcp_user_timeout", "3000"),
     ("idle_session_timeout", "4000"),
+    ("idle_in_transaction_session_timeout", "4000"),
 ];
-/// "loxo" in ASCII, and a number of its own; see [`crate::decision`] for the fence's.
-const LOCK_SQL: &str = "SELECT pg_catalog.pg_try_advisory_lock(1819244655, 2)";
+/// The transaction lasts as long as the leadership. PostgreSQL 17 has a setting that would end it.
+const LASTING_SQL: &str = "SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings \
+     WHERE name OPERATOR(pg_catalog.=) 'transaction_timeout'";
+const LOCK_SQL: &str = "BEGIN; LOCK TABLE loxo.leader IN EXCLUSIVE MODE NOWAIT";
 
 /// Wants a generation above this one.
 pub(super) struct Draw {
@@ -46,18 +53,19 @@ pub(super) struct Draw {
 /// See the module's page. Without datanodes there is nothing to lead, and whoever asks leads.
 pub(super) struct Leadership {
     session: Option<Connection>,
+    options: Option<ConnectOptions>,
 }
 
 impl Leadership {
     /// Waits until this gtm is the leader.
     pub async fn acquire(primary: Option<&ConnectOptions>) -> Self {
-        let Some(primary) = primary else { return Self { session: None } };
+        let Some(primary) = primary else { return Self { session: None, options: None } };
         let mut options = primary.clone();
         options.parameters.extend(SESSION_SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned())));
         let (mut session, mut told) = (None, String::new());
         loop {
             let state = match timeout(ANSWER_MAX, try_lock(&options, &mut session)).await {
-                Ok(Ok(true)) => return Self { session },
+                Ok(Ok(true)) => return Self { session, options: Some(options) },
                 Ok(Ok(false)) => "another gtm leads; this one stands by".to_owned(),
                 Ok(Err(error)) => format!("no gtm can lead: {}", error.message()),
                 Err(_) => "no gtm can lead: the primary datanode does not answer".to_owned(),
@@ -102,22 +110,29 @@ impl Leadership {
             };
             match (lost, &self.session) {
                 (Err(error), _) => return error,
-                (Ok(()), Some(session)) if !session.is_idle() => return lost_session(),
+                (Ok(()), Some(session)) if session.status() != TransactionStatus::InTransaction => {
+                    return lost_session();
+                }
                 (Ok(()), _) => {}
             }
         }
     }
 
-    /// `setval`, because `nextval` logs ahead, so that a crash would skip values. It is executed by the holder of the lock or by nobody.
+    /// `setval`, because `nextval` logs ahead, so that a crash would skip values. It gives the transaction an id, so it is not done in the
+    /// one that holds the lock.
     async fn draw(&mut self, above: u64) -> Result<u64> {
+        let (Some(session), Some(options)) = (&self.session, &self.options) else { return Ok(above + 1) };
+        let leader = session.cancel_key().process_id;
         let sql = format!(
             "SET synchronous_commit = on; SELECT pg_catalog.setval('loxo.generation', greatest(last_value, {above}) + 1) \
-             FROM loxo.generation"
+             FROM loxo.generation WHERE EXISTS (SELECT FROM pg_catalog.pg_locks AS l WHERE l.pid = {leader} AND l.granted \
+             AND l.relation = 'loxo.leader'::pg_catalog.regclass AND l.mode = 'ExclusiveLock')"
         );
-        match self.ask(&sql).await? {
-            Some(value) => value.parse().map_err(|_| PgError::internal("a generation is not a number")),
-            None => Ok(above + 1),
-        }
+        let draw = async { Connection::connect(options).await?.query_rows(&sql).await };
+        let rows = timeout(ANSWER_MAX, draw).await.unwrap_or_else(|_| Err(lost_session()))?;
+        let value = rows.into_iter().flatten().flatten().next().ok_or_else(lost_session)?;
+        let number = std::str::from_utf8(&value).ok().and_then(|value| value.parse().ok());
+        number.ok_or_else(|| PgError::internal("a generation is not a number"))
     }
 
     /// One value; `None` without a session.
@@ -143,8 +158,21 @@ fn lost_session() -> PgError {
 async fn try_lock(options: &ConnectOptions, session: &mut Option<Connection>) -> Result<bool> {
     let connection = match session {
         Some(connection) => connection,
-        None => session.insert(Connection::connect(options).await?),
+        None => {
+            let connection = session.insert(Connection::connect(options).await?);
+            connection.query_rows(LASTING_SQL).await?;
+            connection
+        }
     };
-    let rows = connection.query_rows(LOCK_SQL).await?;
-    Ok(rows.into_iter().flatten().flatten().next().as_deref() == Some(b"t"))
+    let Err(error) = connection.execute(LOCK_SQL).await else { return Ok(true) };
+    if connection.is_settled() {
+        connection.execute("ROLLBACK").await?;
+    }
+    match error.code() {
+        SqlState::LOCK_NOT_AVAILABLE => Ok(false),
+        SqlState::UNDEFINED_TABLE => {
+            Err(PgError::new(error.code(), "the primary datanode has no metadata of this version of loxo"))
+        }
+        _ => Err(error),
+    }
 }

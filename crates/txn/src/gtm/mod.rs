@@ -20,9 +20,9 @@
 //!
 //! # The contract with the loader of catalogs
 //! A coordinator reads a catalog (on connecting, after each settled) only after it has waited, in share mode, for a lock
-//! that every committing DDL transaction holds exclusively (an advisory lock on the primary datanode). So it cannot read, and keep, a catalog that a DDL
-//! under way is about to replace, even if the gtm or the DDL's coordinator has died in between: a prepared transaction
-//! keeps its locks. That is why the gtm may forget everything, and why the death of a DDL coordinator settles at once.
+//! that every committing DDL transaction holds exclusively (on `loxo.committing`, on the primary datanode). So it cannot
+//! read, and keep, a catalog that a DDL under way is about to replace, even if the gtm or the DDL's coordinator has died in
+//! between: a prepared transaction keeps its locks. That is why the gtm may forget everything, and why the death of a DDL coordinator settles at once.
 //! A catalog is kept under the epoch seen *before* it was read.
 //!
 //! # Cuts and the fence

@@ -8,17 +8,24 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 use pgproto::{ConnectOptions, Connection};
 use tokio::sync::oneshot;
 use txn::control::{Script, with_script};
 use txn::gtm::serve;
+use txn::seal::{KEY_BYTES, Seal};
 use txn::{CommitTools, GidSource, GtmClient, GtmOptions, Interrupt, Outcome, Participant, commit};
 
 /// Nobody raises it.
 static NEVER: Interrupt = Interrupt::new();
+
+/// The keys on all nodes.
+pub static SEAL: LazyLock<Seal> = LazyLock::new(|| {
+    let key = |digit: &str| Some(digit.repeat(2 * KEY_BYTES).into());
+    Seal::read(&[vec![key("1"), key("2")]]).unwrap()
+});
 
 /// A condition that has not come true by then never will.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -180,6 +187,12 @@ impl Nodes {
         for server in &servers {
             let mut connection = server.connect().await;
             connection.execute(txn::decision::SCHEMA_SQL).await.unwrap();
+            let keys = format!(
+                "INSERT INTO loxo.seal (inner_key, outer_key) SELECT decode(repeat('1', {0}), 'hex'), decode(repeat('2', {0}), 'hex')",
+                2 * KEY_BYTES
+            );
+            connection.execute(&keys).await.unwrap();
+            connection.execute("RESET search_path").await.unwrap();
             let table = "CREATE TABLE t (k int, CONSTRAINT t_key UNIQUE (k) DEFERRABLE INITIALLY DEFERRED)";
             connection.execute(table).await.unwrap();
         }
@@ -189,7 +202,7 @@ impl Nodes {
 
     /// What a commit needs; `options` are the nodes'.
     pub fn tools<'a>(&'a self, ids: &'a GidSource, options: &'a [ConnectOptions]) -> CommitTools<'a> {
-        CommitTools { ids, nodes: options, gtm: &self.gtm, interrupt: &NEVER }
+        CommitTools { ids, nodes: options, gtm: &self.gtm, seal: &SEAL, interrupt: &NEVER }
     }
 
     pub fn options(&self) -> Vec<ConnectOptions> {
@@ -294,7 +307,8 @@ impl Paused {
         });
         let coordinator = tokio::spawn(async move {
             let mut participants = writers(&mut connections);
-            let tools = CommitTools { ids: &GidSource::new(), nodes: &options, gtm: &gtm, interrupt: &NEVER };
+            let tools =
+                CommitTools { ids: &GidSource::new(), nodes: &options, gtm: &gtm, seal: &SEAL, interrupt: &NEVER };
             with_script(script, commit(&mut participants, 0, &tools)).await
         });
         at_point.await.unwrap();

@@ -83,6 +83,11 @@ impl Split {
             && self.key.iter().zip(positions).all(|(key, position)| *key == (OUTPUT, *position))
     }
 
+    /// Of a [`Block`]: the output column that is a column of the key.
+    pub fn output_key(&self, at: usize) -> Option<usize> {
+        self.key.get(at).filter(|term| term.0 == OUTPUT).map(|term| term.1)
+    }
+
     /// Is a table of this distribution co-located with these rows, if the keys are equal?
     pub fn is_in_space_of(&self, distribution: &Distribution) -> bool {
         self.space.is_some() && self.space == Space::of(distribution)

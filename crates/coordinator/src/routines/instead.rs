@@ -1,0 +1,105 @@
+//! Changes of views with INSTEAD OF triggers: see [`planner::Instead`].
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use executor::{Call, Firing, Spool};
+use pgerror::{PgError, Result, field};
+use planner::{Instead, Statement};
+use routine::array_text;
+
+use super::own_parameters;
+use super::triggers::Trigger;
+use crate::client::Client;
+
+impl Client {
+    /// Runs the triggers for each row; gives RETURNING, if there is one, and the command tag.
+    pub(super) async fn instead(
+        &mut self,
+        change: &Instead,
+        statement: &Statement,
+        call: &Call,
+    ) -> Result<(Option<(Statement, Call)>, String)> {
+        self.accepted(statement, call).await?;
+        // PostgreSQL checks rights on the view when the statement is about to run, and so for EXPLAIN.
+        self.asked_with(&format!("EXPLAIN {}", statement.sql), call).await?;
+        let rows = self.rows_of_change(change, call).await?;
+        let mut triggers = Vec::with_capacity(change.triggers.len());
+        for name in &change.triggers {
+            triggers.push(self.trigger(&firing(change, name, None, None)).await?);
+        }
+        let mut changed = Vec::new();
+        for mut row in rows {
+            let (new, old) = (row.pop().flatten(), row.pop().flatten());
+            let is_delete = change.operation == "DELETE";
+            let old = old.filter(|_| change.operation != "INSERT");
+            let given = self.run_each(change, &triggers, old.clone(), new.filter(|_| !is_delete)).await?;
+            changed.extend(given.map(|given| if is_delete { old } else { Some(given) }));
+        }
+        let count = changed.len();
+        let tag = match change.operation {
+            "INSERT" => format!("INSERT 0 {count}"),
+            other => format!("{other} {count}"),
+        };
+        let Some(returning) = &change.returning else { return Ok((None, tag)) };
+        let mut parameters = own_parameters(call, change.parameters);
+        parameters.types.push(0);
+        parameters.formats.push(0);
+        parameters.values.push(Some(array_text(changed.iter().map(Option::as_deref))));
+        let rest = planner::parse(returning)?.into_iter().next();
+        let rest = rest.ok_or_else(|| PgError::internal("RETURNING is lost"))?;
+        let call = Call { parameters: Some(Arc::new(parameters)), one_off: true, ..call.clone() };
+        Ok((Some((rest, call)), tag))
+    }
+
+    /// OLD and NEW of each row. The table is gone when the triggers run, which may change such a view themselves.
+    async fn rows_of_change(&mut self, change: &Instead, call: &Call) -> Result<Vec<Vec<Option<Bytes>>>> {
+        for sql in &change.create {
+            self.asked(sql).await?;
+        }
+        self.session.keep_temp_objects();
+        let filling = Call { describe: true, result_formats: Vec::new(), ..call.clone() };
+        self.captured(&change.fill, &filling).await.map_err(|error| error.without(field::POSITION))?;
+        let (_, (_, rows)) = self.captured(&change.read, &Call::simple()).await?;
+        self.asked(&change.drop).await?;
+        self.session.keep_temp_objects();
+        Ok(rows)
+    }
+
+    /// The triggers one after the other, each with the row that the one before it gave; `None` if one gave none.
+    async fn run_each(
+        &mut self,
+        change: &Instead,
+        triggers: &[Trigger],
+        old: Option<Bytes>,
+        mut new: Option<Bytes>,
+    ) -> Result<Option<Bytes>> {
+        let mut given = None;
+        for trigger in triggers {
+            given = self.run_trigger(trigger, firing(change, trigger.name(), old.clone(), new)).await?;
+            let Some(row) = &given else { return Ok(None) };
+            new = (change.operation != "DELETE").then(|| row.clone());
+        }
+        Ok(given)
+    }
+
+    /// Rows of a text on the home node, with the statement's parameters.
+    async fn asked_with(&mut self, sql: &str, call: &Call) -> Result<()> {
+        let before = self.capture.replace(Spool::default().described());
+        let call = Call { describe: true, result_formats: Vec::new(), one_off: true, ..call.clone() };
+        let ended = self.forward_home(sql, &call).await;
+        self.capture = before;
+        ended.map(drop).map_err(|error| error.without(field::POSITION))
+    }
+}
+
+fn firing(change: &Instead, trigger: &str, old: Option<Bytes>, new: Option<Bytes>) -> Firing {
+    Firing {
+        schema: change.schema.clone(),
+        table: change.view.clone(),
+        trigger: trigger.to_owned(),
+        operation: change.operation.to_owned(),
+        old,
+        new,
+    }
+}

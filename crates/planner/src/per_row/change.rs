@@ -1,0 +1,208 @@
+//! Changes of rows with calls in them.
+//!
+//! ```text
+//! INSERT INTO u SELECT f(x) FROM t    the query as any other, the INSERT over what came of it
+//! UPDATE t SET a = f(x) WHERE g(y)    SELECT k, x, y FROM t FOR UPDATE; f and g; UPDATE t … FROM … WHERE t.k = …
+//! DELETE FROM t … RETURNING f(x)      the change with RETURNING x; f; a query over what came of it
+//! ```
+//!
+//! Rows of the table are found again by a unique key.
+
+use pg_query::protobuf::{self, DeleteStmt, InsertStmt, RangeVar, ReturningClause, SelectStmt, UpdateStmt};
+use pg_query::{Node, NodeEnum};
+use pgerror::Result;
+
+use super::effects::{may_touch, read_only};
+use super::expression::{Place, and_then, equal};
+use super::has_one_row;
+use super::select::{self, name_target, split_conditions};
+use super::slots::{Draft, rows_item};
+use crate::context::Named;
+use crate::tree;
+
+/// The statement that gives the rows, and the one over them.
+type Split = Option<(NodeEnum, NodeEnum)>;
+
+pub(super) fn insert(draft: &mut Draft<'_>, insert: &InsertStmt) -> Result<Split> {
+    let Some(target) = &insert.relation else { return Ok(None) };
+    if let Some(split) = returning(draft, insert.returning_clause.as_ref(), |clause| {
+        NodeEnum::InsertStmt(Box::new(InsertStmt { returning_clause: Some(clause), ..insert.clone() }))
+    })? {
+        draft.fails |= !has_one_row(insert) && touches(draft, target)?;
+        return Ok(Some(split));
+    }
+    if draft.calls_in(&insert.on_conflict_clause)? || insert.with_clause.is_some() {
+        return Ok(None);
+    }
+    let Some(NodeEnum::SelectStmt(source)) = insert.select_stmt.as_deref().and_then(|source| source.node.as_ref())
+    else {
+        return Ok(None);
+    };
+    let Some((rows, rest)) = select::split(draft, source)? else { return Ok(None) };
+    if touches(draft, target)? {
+        // One row that two others meet is an error of the whole statement.
+        draft.fails |= insert.on_conflict_clause.is_some();
+        one_by_one(draft, target, insert.returning_clause.as_ref())?;
+    }
+    let select_stmt = Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(rest)))));
+    let rest = NodeEnum::InsertStmt(Box::new(InsertStmt { select_stmt, ..insert.clone() }));
+    Ok(Some((NodeEnum::SelectStmt(Box::new(rows)), rest)))
+}
+
+pub(super) fn update(draft: &mut Draft<'_>, update: &UpdateStmt) -> Result<Split> {
+    let Some(target) = &update.relation else { return Ok(None) };
+    let in_rest = draft.calls_in(&update.target_list)? || draft.calls_in(&update.where_clause)?;
+    if !in_rest {
+        let split = returning(draft, update.returning_clause.as_ref(), |clause| {
+            NodeEnum::UpdateStmt(Box::new(UpdateStmt { returning_clause: Some(clause), ..update.clone() }))
+        })?;
+        draft.fails |= split.is_some() && touches(draft, target)?;
+        return Ok(split);
+    }
+    if !update.from_clause.is_empty() || update.with_clause.is_some() {
+        return Ok(None);
+    }
+    let mut rest = update.clone();
+    let Some(changed) = Changed::of(draft, target, update.where_clause.as_deref())? else { return Ok(None) };
+    for item in &mut rest.target_list {
+        let Some(NodeEnum::ResTarget(item)) = &mut item.node else { continue };
+        draft.fails |= !item.indirection.is_empty();
+        let Some(value) = item.val.as_deref_mut() else { continue };
+        match &value.node {
+            Some(NodeEnum::SetToDefault(_)) => {}
+            Some(NodeEnum::MultiAssignRef(_)) => draft.fails = true,
+            _ => {
+                let place = Place { group: &[], when: changed.when.as_ref(), only_columns: changed.when.is_some() };
+                *value = draft.part(value, place)?;
+            }
+        }
+    }
+    rest.from_clause = vec![rows_item()];
+    rest.where_clause = tree::conjunction(changed.conditions.clone()).map(Box::new);
+    changed.one_by_one(draft, target, update.returning_clause.as_ref())?;
+    Ok(Some((changed.rows(draft, target), NodeEnum::UpdateStmt(Box::new(rest)))))
+}
+
+pub(super) fn delete(draft: &mut Draft<'_>, delete: &DeleteStmt) -> Result<Split> {
+    let Some(target) = &delete.relation else { return Ok(None) };
+    if !draft.calls_in(&delete.where_clause)? {
+        let split = returning(draft, delete.returning_clause.as_ref(), |clause| {
+            NodeEnum::DeleteStmt(Box::new(DeleteStmt { returning_clause: Some(clause), ..delete.clone() }))
+        })?;
+        draft.fails |= split.is_some() && touches(draft, target)?;
+        return Ok(split);
+    }
+    if !delete.using_clause.is_empty() || delete.with_clause.is_some() {
+        return Ok(None);
+    }
+    let Some(changed) = Changed::of(draft, target, delete.where_clause.as_deref())? else { return Ok(None) };
+    let mut rest = delete.clone();
+    rest.using_clause = vec![rows_item()];
+    rest.where_clause = tree::conjunction(changed.conditions.clone()).map(Box::new);
+    changed.one_by_one(draft, target, delete.returning_clause.as_ref())?;
+    Ok(Some((changed.rows(draft, target), NodeEnum::DeleteStmt(Box::new(rest)))))
+}
+
+fn touches(draft: &Draft<'_>, target: &RangeVar) -> Result<bool> {
+    may_touch(draft.ctx, &draft.functions, target)
+}
+
+/// The calls of a row see what was changed for those before it. Triggers would fire too often, or too early.
+fn one_by_one(draft: &mut Draft<'_>, target: &RangeVar, returning: Option<&ReturningClause>) -> Result<()> {
+    let has_triggers = match draft.ctx.resolve(target)? {
+        Named::Distributed(relation) => relation.has_triggers || !relation.captured.is_empty() || relation.has_children,
+        _ => true,
+    };
+    draft.one_by_one = true;
+    draft.fails |= has_triggers || returning.is_some();
+    Ok(())
+}
+
+/// Which rows are changed.
+struct Changed {
+    /// Conditions of the rest: the key, and what calls say.
+    conditions: Vec<Node>,
+    /// Conditions without calls.
+    early: Vec<Node>,
+    /// What calls say, all in one.
+    when: Option<Node>,
+}
+
+impl Changed {
+    fn of(draft: &mut Draft<'_>, target: &RangeVar, condition: Option<&Node>) -> Result<Option<Self>> {
+        let Named::Distributed(relation) = draft.ctx.resolve(target)? else { return Ok(None) };
+        let is_key = |key: &&catalog::UniqueKey| {
+            key.columns.iter().all(|number| relation.column_at(*number).is_some_and(|column| column.not_null))
+        };
+        let mut keys = relation.unique_keys.iter().filter(is_key);
+        let key = keys.clone().find(|key| key.primary).or_else(|| keys.next());
+        let Some(key) = key.filter(|_| !relation.has_children) else { return Ok(None) };
+        let alias = target.alias.as_ref().map_or(&target.relname, |alias| &alias.aliasname);
+        let mut conditions = Vec::new();
+        for column in key.columns.iter().filter_map(|number| relation.column_at(*number)) {
+            let column = tree::column(&[alias, &column.name]);
+            let slot = draft.column(&column);
+            conditions.push(equal(column, slot));
+        }
+        let (early, late) = split_conditions(draft, condition)?;
+        let mut when: Option<Node> = None;
+        for condition in &late {
+            let place = Place { group: &[], when: when.as_ref(), only_columns: when.is_some() };
+            let condition = draft.part(condition, place)?;
+            conditions.push(condition.clone());
+            when = Some(and_then(when, condition));
+        }
+        Ok(Some(Self { conditions, early, when }))
+    }
+
+    /// A function that changes a row that is to be changed is an error in PostgreSQL, which nobody here finds.
+    fn one_by_one(&self, draft: &mut Draft<'_>, target: &RangeVar, returning: Option<&ReturningClause>) -> Result<()> {
+        if touches(draft, target)? {
+            draft.fails |= !read_only(draft.ctx, &draft.functions)?;
+            one_by_one(draft, target, returning)?;
+        }
+        Ok(())
+    }
+
+    /// The rows, which nobody else changes from here on.
+    fn rows(&self, draft: &mut Draft<'_>, target: &RangeVar) -> NodeEnum {
+        let locking = protobuf::LockingClause {
+            locked_rels: Vec::new(),
+            strength: protobuf::LockClauseStrength::LcsForupdate as i32,
+            wait_policy: protobuf::LockWaitPolicy::LockWaitBlock as i32,
+        };
+        NodeEnum::SelectStmt(Box::new(SelectStmt {
+            target_list: draft.targets(),
+            from_clause: vec![tree::node(NodeEnum::RangeVar(target.clone()))],
+            where_clause: tree::conjunction(self.early.clone()).map(Box::new),
+            locking_clause: vec![tree::node(NodeEnum::LockingClause(locking))],
+            ..tree::empty_select()
+        }))
+    }
+}
+
+/// A change whose RETURNING has calls, and nothing else of it.
+fn returning(
+    draft: &mut Draft<'_>,
+    clause: Option<&ReturningClause>,
+    with: impl FnOnce(ReturningClause) -> NodeEnum,
+) -> Result<Split> {
+    let Some(clause) = clause.filter(|clause| clause.options.is_empty()) else { return Ok(None) };
+    if !draft.calls_in(&clause.exprs)? {
+        return Ok(None);
+    }
+    let mut rest = SelectStmt { from_clause: vec![rows_item()], ..tree::empty_select() };
+    for item in &clause.exprs {
+        let mut item = item.clone();
+        name_target(&mut item);
+        if let Some(NodeEnum::ResTarget(item)) = &mut item.node
+            && let Some(value) = item.val.as_deref_mut()
+        {
+            *value = draft.part(value, Place { group: &[], when: None, only_columns: false })?;
+        }
+        rest.target_list.push(item);
+    }
+    draft.changes_first = true;
+    let rows = with(ReturningClause { exprs: draft.targets(), ..clause.clone() });
+    Ok(Some((rows, NodeEnum::SelectStmt(Box::new(rest)))))
+}

@@ -1,0 +1,63 @@
+//! What the functions that are called may do to the tables of the statement that calls them.
+
+use std::collections::HashSet;
+
+use catalog::{Function, Oid};
+use pg_query::NodeEnum;
+use pg_query::protobuf::RangeVar;
+use pgerror::Result;
+
+use crate::bodies::{plpgsql_bodies, sql_bodies};
+use crate::context::{Context, Named};
+use crate::tree::{Ref, Walk};
+use crate::used;
+
+/// May one of the functions change the table, or see what the statement has changed of it? Only VOLATILE ones do.
+pub(crate) fn may_touch(ctx: &Context<'_>, functions: &[&Function], name: &RangeVar) -> Result<bool> {
+    let mut volatile = functions.iter().filter(|function| function.volatility == 'v').peekable();
+    let relation = match ctx.resolve(name)? {
+        Named::Distributed(relation) | Named::Home(Some(relation)) => relation,
+        Named::View(_) | Named::Home(None) => return Ok(volatile.peek().is_some()),
+    };
+    Ok(volatile.any(|function| {
+        let call = format!("SELECT {}()", catalog::quote_identifier(&function.name));
+        bodies(function).is_none() || used::may_use(&call, &relation, ctx.catalog)
+    }))
+}
+
+/// Do all statements of the functions, and of those that they call, surely do nothing but read?
+pub(super) fn read_only(ctx: &Context<'_>, functions: &[&Function]) -> Result<bool> {
+    let ctx = ctx.of_body();
+    let mut seen: HashSet<Oid> = HashSet::new();
+    let mut pending: Vec<&Function> = functions.to_vec();
+    while let Some(function) = pending.pop() {
+        if function.volatility != 'v' || !seen.insert(function.oid) {
+            continue;
+        }
+        let Some(statements) = bodies(function) else { return Ok(false) };
+        for statement in &statements {
+            let mut reads = matches!(statement, NodeEnum::SelectStmt(_));
+            statement.walk(&mut |node| {
+                match node {
+                    Ref::InsertStmt(_) | Ref::UpdateStmt(_) | Ref::DeleteStmt(_) | Ref::MergeStmt(_) => reads = false,
+                    Ref::FuncCall(call) => pending.extend(ctx.user_functions(call)),
+                    _ => {}
+                }
+                Ok(reads)
+            })?;
+            if !reads {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// The statements of a body; `None` if some of them are known only when it runs.
+fn bodies(function: &Function) -> Option<Vec<NodeEnum>> {
+    match function.language.as_str() {
+        "sql" => sql_bodies(&function.definition),
+        "plpgsql" => plpgsql_bodies(&function.definition),
+        _ => None,
+    }
+}

@@ -1,0 +1,369 @@
+//! Expressions with calls in them: the same over slots.
+//!
+//! What has no call in it is computed with the rows, as a whole, if PostgreSQL would come to it for every row. Elsewhere only the
+//! columns in it are, and the rest of it where the expression is.
+
+use pg_query::protobuf::{
+    self, AExprKind, AIndirection, BoolExprType, CaseExpr, CaseWhen, FuncCall, NullTest, NullTestType, SelectStmt,
+};
+use pg_query::{Node, NodeEnum};
+use pgerror::Result;
+
+use super::slots::{Call, Draft, Slot, in_from};
+use crate::select::shape;
+use crate::tree::{self, Ref, Walk};
+
+/// Where an expression stands.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'p> {
+    /// The rows are those of a query that groups by these.
+    pub group: &'p [Node],
+    /// PostgreSQL comes to it only for rows of which this is true, over slots.
+    pub when: Option<&'p Node>,
+    /// What the rows are made for is not all computed for every row: only columns are taken from them.
+    pub only_columns: bool,
+}
+
+impl<'p> Place<'p> {
+    /// Only where another part of the expression allows it.
+    fn under(self, when: Option<&'p Node>) -> Self {
+        Place { when, only_columns: true, ..self }
+    }
+}
+
+impl Draft<'_> {
+    /// The expression over slots.
+    pub fn part(&mut self, node: &Node, place: Place<'_>) -> Result<Node> {
+        if !self.calls_in(node)? {
+            return self.plain(node, place);
+        }
+        let Some(inner) = &node.node else { return Ok(node.clone()) };
+        Ok(match inner {
+            NodeEnum::FuncCall(call) if !self.ours(call)?.is_empty() => self.call(call, None, place)?,
+            NodeEnum::AIndirection(part) => self.indirection(part, place)?,
+            NodeEnum::BoolExpr(e) if e.boolop != BoolExprType::NotExpr as i32 => self.boolean(e, place)?,
+            NodeEnum::CaseExpr(case) => self.case(case, place)?,
+            NodeEnum::CoalesceExpr(coalesce) => self.coalesce(coalesce, place)?,
+            NodeEnum::FuncCall(call) if call.over.is_some() || shape::is_aggregate(self.ctx, call) => self.fail(node),
+            NodeEnum::AExpr(e) if is_by_turns(e) => self.fail(node),
+            NodeEnum::FuncCall(_)
+            | NodeEnum::AExpr(_)
+            | NodeEnum::BoolExpr(_)
+            | NodeEnum::TypeCast(_)
+            | NodeEnum::CollateClause(_)
+            | NodeEnum::MinMaxExpr(_)
+            | NodeEnum::RowExpr(_)
+            | NodeEnum::AArrayExpr(_)
+            | NodeEnum::NullTest(_)
+            | NodeEnum::BooleanTest(_)
+            | NodeEnum::NamedArgExpr(_)
+            | NodeEnum::List(_) => self.children(node, place)?,
+            _ => self.fail(node),
+        })
+    }
+
+    fn fail(&mut self, node: &Node) -> Node {
+        self.fails = true;
+        node.clone()
+    }
+
+    /// The same node over what its children have become: all of them are evaluated.
+    fn children(&mut self, node: &Node, place: Place<'_>) -> Result<Node> {
+        let mut made = node.clone();
+        let mut is_top = true;
+        made.rewrite(&mut |child| {
+            if std::mem::take(&mut is_top) {
+                return Ok(true);
+            }
+            *child = self.part(child, place)?;
+            Ok(false)
+        })?;
+        Ok(made)
+    }
+
+    /// An expression without a call.
+    fn plain(&mut self, node: &Node, place: Place<'_>) -> Result<Node> {
+        if is_constant(node)? {
+            return Ok(node.clone());
+        }
+        if is_whole_row(node) {
+            return self.whole_row(node);
+        }
+        if !place.only_columns || place.group.iter().any(|by| tree::same_expression(by, node)) {
+            return Ok(self.column(node));
+        }
+        let mut made = node.clone();
+        made.rewrite(&mut |child| {
+            let is_column = match &child.node {
+                Some(NodeEnum::ColumnRef(_)) => true,
+                Some(NodeEnum::FuncCall(call)) => call.over.is_some() || shape::is_aggregate(self.ctx, call),
+                Some(NodeEnum::SubLink(_)) => {
+                    self.fails = true;
+                    false
+                }
+                _ => place.group.iter().any(|by| tree::same_expression(by, child)),
+            };
+            if is_column {
+                *child = if is_whole_row(child) { self.whole_row(child)? } else { self.column(child) };
+            }
+            Ok(!is_column)
+        })?;
+        Ok(made)
+    }
+
+    /// `t.*` as a value, with its type.
+    fn whole_row(&mut self, row: &Node) -> Result<Node> {
+        let Some(NodeEnum::ColumnRef(column)) = &row.node else { return Ok(row.clone()) };
+        let of = match column.fields.as_slice() {
+            [alias, _] => tree::text_of(alias).and_then(|alias| self.tables.get(alias)),
+            _ => None,
+        };
+        let Some(of) = of else { return Ok(self.fail(row)) };
+        let of = tree::parse_expression(&format!("CAST(NULL AS {of})"))?;
+        let Some(NodeEnum::TypeCast(mut cast)) = of.node else { return Ok(self.fail(row)) };
+        cast.arg = Some(Box::new(row.clone()));
+        Ok(self.column(&tree::node(NodeEnum::TypeCast(cast))))
+    }
+
+    /// A call, or a field of the record that it gives.
+    fn call(&mut self, call: &FuncCall, field: Option<&str>, place: Place<'_>) -> Result<Node> {
+        let functions = self.ours(call)?;
+        let shape = self.shape(&functions).filter(|_| is_plain_call(call));
+        let Some(shape) = shape else { return Ok(self.fail(&tree::node(NodeEnum::FuncCall(Box::new(call.clone()))))) };
+        self.functions.extend(&functions);
+        let mut call = call.clone();
+        self.arguments(&mut call, place)?;
+        self.fails |= has_set(&call.args)?;
+        let call = tree::node(NodeEnum::FuncCall(Box::new(call)));
+        let columns = match field {
+            Some(_) => 1,
+            None => shape.columns().len().max(1),
+        };
+        self.fails |= columns > 1 && shape.set;
+        let query = match (field, columns) {
+            (None, 1) => SelectStmt { target_list: vec![tree::target(call, Some("c"))], ..tree::empty_select() },
+            (field, _) => {
+                let value = field.map_or_else(star, |field| tree::column(&["loxo_c", field]));
+                let alias = protobuf::Alias { aliasname: "loxo_c".to_owned(), colnames: Vec::new() };
+                SelectStmt {
+                    target_list: vec![tree::target(value, None)],
+                    from_clause: vec![in_from(call, alias)],
+                    ..tree::empty_select()
+                }
+            }
+        };
+        let first = self.add(Call { query, when: place.when.cloned(), columns, is_set: shape.set });
+        let slot = |at: usize| match (shape.is_void, shape.set) {
+            (true, _) => Slot::Void(at),
+            (_, true) => Slot::Set(at),
+            (_, false) => Slot::Value(at),
+        };
+        Ok(match columns {
+            1 => slot(first).node(),
+            _ => tree::node(NodeEnum::RowExpr(Box::new(protobuf::RowExpr {
+                args: (first..first + columns).map(|at| slot(at).node()).collect(),
+                row_format: protobuf::CoercionForm::CoerceExplicitCall as i32,
+                ..protobuf::RowExpr::default()
+            }))),
+        })
+    }
+
+    /// Arguments over slots.
+    pub fn arguments(&mut self, call: &mut FuncCall, place: Place<'_>) -> Result<()> {
+        for argument in &mut call.args {
+            let value = match &mut argument.node {
+                Some(NodeEnum::NamedArgExpr(named)) => named.arg.as_deref_mut(),
+                _ => Some(argument),
+            };
+            if let Some(value) = value {
+                *value = self.part(value, place)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes a call; gives the number of its first slot.
+    pub fn add(&mut self, call: Call) -> usize {
+        let first = self.values;
+        self.values += call.columns;
+        self.calls.push(call);
+        first
+    }
+
+    fn indirection(&mut self, part: &AIndirection, place: Place<'_>) -> Result<Node> {
+        if let (Some(NodeEnum::FuncCall(call)), [field, further @ ..]) =
+            (part.arg.as_deref().and_then(|arg| arg.node.as_ref()), part.indirection.as_slice())
+            && let Some(field) = tree::text_of(field)
+            && !self.ours(call)?.is_empty()
+        {
+            let value = self.call(call, Some(field), place)?;
+            return Ok(match further {
+                [] => value,
+                further => tree::node(NodeEnum::AIndirection(Box::new(AIndirection {
+                    arg: Some(Box::new(value)),
+                    indirection: further.to_vec(),
+                }))),
+            });
+        }
+        let mut made = part.clone();
+        made.arg = part.arg.as_deref().map(|arg| self.part(arg, place)).transpose()?.map(Box::new);
+        for index in &mut made.indirection {
+            if let Some(NodeEnum::AIndices(_)) = &index.node {
+                *index = self.children(index, place)?;
+            }
+        }
+        Ok(tree::node(NodeEnum::AIndirection(Box::new(made))))
+    }
+
+    /// AND and OR stop at the first part that decides.
+    fn boolean(&mut self, e: &protobuf::BoolExpr, place: Place<'_>) -> Result<Node> {
+        let is_and = e.boolop == BoolExprType::AndExpr as i32;
+        let mut made = e.clone();
+        let mut reached = place.when.cloned();
+        for (at, argument) in made.args.iter_mut().enumerate() {
+            *argument = self.part(argument, if at == 0 { place } else { place.under(reached.as_ref()) })?;
+            reached = Some(and_then(reached, undecided(argument.clone(), is_and)));
+        }
+        Ok(tree::node(NodeEnum::BoolExpr(Box::new(made))))
+    }
+
+    fn case(&mut self, case: &CaseExpr, place: Place<'_>) -> Result<Node> {
+        let mut made = case.clone();
+        let tested = case.arg.as_deref().map(|arg| self.part(arg, place)).transpose()?;
+        made.arg = tested.clone().map(Box::new);
+        let mut reached = place.when.cloned();
+        for (at, arm) in made.args.iter_mut().enumerate() {
+            let Some(NodeEnum::CaseWhen(arm)) = &mut arm.node else { continue };
+            let Some(condition) = arm.expr.as_deref_mut() else { continue };
+            *condition = self.part(condition, if at == 0 { place } else { place.under(reached.as_ref()) })?;
+            let holds = match &tested {
+                Some(tested) => equal(tested.clone(), condition.clone()),
+                None => condition.clone(),
+            };
+            let taken = and_then(reached.clone(), holds.clone());
+            if let Some(result) = arm.result.as_deref_mut() {
+                *result = self.part(result, place.under(Some(&taken)))?;
+            }
+            reached = Some(and_then(reached, is_not_true(holds)));
+        }
+        if let Some(result) = made.defresult.as_deref_mut() {
+            *result = self.part(result, place.under(reached.as_ref()))?;
+        }
+        Ok(tree::node(NodeEnum::CaseExpr(Box::new(made))))
+    }
+
+    fn coalesce(&mut self, coalesce: &protobuf::CoalesceExpr, place: Place<'_>) -> Result<Node> {
+        let mut made = coalesce.clone();
+        let mut reached = place.when.cloned();
+        for (at, argument) in made.args.iter_mut().enumerate() {
+            *argument = self.part(argument, if at == 0 { place } else { place.under(reached.as_ref()) })?;
+            reached = Some(and_then(reached, is_null(argument.clone())));
+        }
+        Ok(tree::node(NodeEnum::CoalesceExpr(Box::new(made))))
+    }
+}
+
+/// Is it a condition whose second part is evaluated only if the first is true? With this one the other is never looked at
+/// where it is not.
+pub(super) fn and_then(first: Option<Node>, second: Node) -> Node {
+    let Some(first) = first else { return second };
+    let when = CaseWhen { expr: Some(Box::new(first)), result: Some(Box::new(second)), ..CaseWhen::default() };
+    let otherwise = protobuf::AConst {
+        val: Some(protobuf::a_const::Val::Boolval(protobuf::Boolean { boolval: false })),
+        ..protobuf::AConst::default()
+    };
+    tree::node(NodeEnum::CaseExpr(Box::new(CaseExpr {
+        args: vec![tree::node(NodeEnum::CaseWhen(Box::new(when)))],
+        defresult: Some(Box::new(tree::node(NodeEnum::AConst(otherwise)))),
+        ..CaseExpr::default()
+    })))
+}
+
+fn undecided(argument: Node, is_and: bool) -> Node {
+    use protobuf::BoolTestType::{IsNotFalse, IsNotTrue};
+    boolean_test(argument, if is_and { IsNotFalse } else { IsNotTrue })
+}
+
+fn is_not_true(argument: Node) -> Node {
+    boolean_test(argument, protobuf::BoolTestType::IsNotTrue)
+}
+
+fn boolean_test(argument: Node, test: protobuf::BoolTestType) -> Node {
+    tree::node(NodeEnum::BooleanTest(Box::new(protobuf::BooleanTest {
+        arg: Some(Box::new(argument)),
+        booltesttype: test as i32,
+        ..protobuf::BooleanTest::default()
+    })))
+}
+
+fn is_null(argument: Node) -> Node {
+    tree::node(NodeEnum::NullTest(Box::new(NullTest {
+        arg: Some(Box::new(argument)),
+        nulltesttype: NullTestType::IsNull as i32,
+        ..NullTest::default()
+    })))
+}
+
+pub(super) fn equal(left: Node, right: Node) -> Node {
+    tree::node(NodeEnum::AExpr(Box::new(protobuf::AExpr {
+        kind: AExprKind::AexprOp as i32,
+        name: vec![tree::string("=")],
+        lexpr: Some(Box::new(left)),
+        rexpr: Some(Box::new(right)),
+        ..protobuf::AExpr::default()
+    })))
+}
+
+/// `a IN (b, c)` and its kin may not look at all of their parts.
+fn is_by_turns(e: &protobuf::AExpr) -> bool {
+    use AExprKind::{AexprBetween, AexprBetweenSym, AexprIn, AexprNotBetween, AexprNotBetweenSym};
+    [AexprIn, AexprBetween, AexprNotBetween, AexprBetweenSym, AexprNotBetweenSym]
+        .iter()
+        .any(|kind| e.kind == *kind as i32)
+}
+
+fn is_plain_call(call: &FuncCall) -> bool {
+    call.agg_order.is_empty()
+        && call.agg_filter.is_none()
+        && call.over.is_none()
+        && !call.agg_distinct
+        && !call.agg_star
+        && !call.func_variadic
+}
+
+/// Nothing that has to be computed with the rows.
+fn is_constant(node: &Node) -> Result<bool> {
+    let mut found = false;
+    node.walk(&mut |node| {
+        found |= matches!(node, Ref::ColumnRef(_) | Ref::FuncCall(_) | Ref::SubLink(_) | Ref::SqlvalueFunction(_));
+        Ok(!found)
+    })?;
+    Ok(!found)
+}
+
+/// `t.*` as a value, which a select list would take for all columns.
+fn is_whole_row(node: &Node) -> bool {
+    match &node.node {
+        Some(NodeEnum::ColumnRef(column)) => {
+            matches!(column.fields.last(), Some(Node { node: Some(NodeEnum::AStar(_)) }))
+        }
+        _ => false,
+    }
+}
+
+fn has_set(nodes: &[Node]) -> Result<bool> {
+    let mut found = false;
+    for node in nodes {
+        let mut node = node.clone();
+        node.rewrite(&mut |node| {
+            found |= matches!(Slot::of(node), Some(Slot::Set(_) | Slot::Void(_)));
+            Ok(!found)
+        })?;
+    }
+    Ok(found)
+}
+
+pub(super) fn star() -> Node {
+    let fields = vec![tree::node(NodeEnum::AStar(protobuf::AStar {}))];
+    tree::node(NodeEnum::ColumnRef(protobuf::ColumnRef { fields, location: -1 }))
+}

@@ -1,0 +1,260 @@
+//! Calls in FROM that depend on the items before them: `FROM t, f(t.x) AS a`.
+//!
+//! What stands before the call gives the rows, as far as the query's conditions are about nothing else. In the rest the rows are
+//! in its place, and the arrays that the call gave, unnested, in the call's.
+
+use std::collections::HashSet;
+
+use pg_query::protobuf::{Alias, ColumnRef, JoinType, List, RangeFunction, SelectStmt};
+use pg_query::{Node, NodeEnum};
+use pgerror::Result;
+
+use super::effects::may_touch;
+use super::expression::{Place, star};
+use super::slots::{Call, Draft, Slot, in_from, rows_item};
+use crate::tree::{self, Ref, Walk};
+
+/// The query that gives the rows, and the one over them; `None` if FROM has no such call, or not so.
+pub(super) fn split(draft: &mut Draft<'_>, query: &SelectStmt) -> Result<Option<(SelectStmt, SelectStmt)>> {
+    if !draft.calls_in(&query.from_clause)? {
+        return Ok(None);
+    }
+    let mut rest = query.clone();
+    let Some(at) = first_with_calls(draft, &rest.from_clause)? else { return Ok(None) };
+    let Some(depth) = depth(draft, &rest.from_clause[at])? else { return Ok(None) };
+    let mut before: Vec<Node> = rest.from_clause.drain(..at).collect();
+    let Some(item) = at_depth(&mut rest.from_clause[0], depth) else { return Ok(None) };
+    let call = match &mut item.node {
+        Some(NodeEnum::RangeFunction(function)) => function.clone(),
+        Some(NodeEnum::JoinExpr(join)) => {
+            before.extend(join.larg.take().map(|left| *left));
+            match join.rarg.as_deref().and_then(|right| right.node.as_ref()) {
+                Some(NodeEnum::RangeFunction(function)) => function.clone(),
+                _ => return Ok(None),
+            }
+        }
+        _ => return Ok(None),
+    };
+    if before.is_empty() {
+        return Ok(None);
+    }
+    let names = aliases(&before)?;
+    let Some(unnested) = in_rows(draft, &call, &names)? else { return Ok(None) };
+    match at_depth(&mut rest.from_clause[0], depth).and_then(|item| item.node.as_mut()) {
+        Some(NodeEnum::JoinExpr(join)) => {
+            (join.larg, join.rarg) = (Some(Box::new(rows_item())), Some(Box::new(unnested)));
+        }
+        _ => drop(rest.from_clause.splice(..1, [rows_item(), unnested])),
+    }
+    let mut early = Vec::new();
+    let mut late = Vec::new();
+    for condition in tree::conjuncts(query.where_clause.as_deref()) {
+        match is_about(condition, &names, query)? && !draft.calls_in(condition)? {
+            true => early.push(condition.clone()),
+            false => late.push(condition.clone()),
+        }
+    }
+    rest.where_clause = tree::conjunction(late).map(Box::new);
+    to_slots(draft, &mut rest, &names, false)?;
+    draft.fails |= !query.locking_clause.is_empty() || reads_again(draft, &rest)?;
+    rest.with_clause = None;
+    let rows = SelectStmt {
+        with_clause: query.with_clause.clone(),
+        target_list: draft.targets(),
+        from_clause: before,
+        where_clause: tree::conjunction(early).map(Box::new),
+        ..tree::empty_select()
+    };
+    Ok(Some((rows, rest)))
+}
+
+fn first_with_calls(draft: &Draft<'_>, items: &[Node]) -> Result<Option<usize>> {
+    for (at, item) in items.iter().enumerate() {
+        if draft.calls_in(item)? {
+            return Ok(Some(at));
+        }
+    }
+    Ok(None)
+}
+
+/// How many joins stand above the one whose right side is the first call, in a chain of joins of which the left sides keep all of
+/// their rows: `(t JOIN u …) LEFT JOIN LATERAL f(t.x) … JOIN w`. 0 too if there is no join.
+fn depth(draft: &Draft<'_>, item: &Node) -> Result<Option<usize>> {
+    let join = match &item.node {
+        Some(NodeEnum::RangeFunction(_)) => return Ok(Some(0)),
+        Some(NodeEnum::JoinExpr(join)) => join,
+        _ => return Ok(None),
+    };
+    let keeps_left = [JoinType::JoinInner, JoinType::JoinLeft].iter().any(|kind| join.jointype == *kind as i32);
+    let is_plain = keeps_left && !join.is_natural && join.using_clause.is_empty() && join.alias.is_none();
+    match join.larg.as_deref() {
+        Some(left) if is_plain && draft.calls_in(left)? => Ok(depth(draft, left)?.map(|depth| depth + 1)),
+        Some(_) if is_plain => Ok(Some(0)),
+        _ => Ok(None),
+    }
+}
+
+fn at_depth(item: &mut Node, depth: usize) -> Option<&mut Node> {
+    if depth == 0 {
+        return Some(item);
+    }
+    match &mut item.node {
+        Some(NodeEnum::JoinExpr(join)) => at_depth(join.larg.as_deref_mut()?, depth - 1),
+        _ => None,
+    }
+}
+
+/// The call becomes part of the draft; gives what unnests its rows.
+fn in_rows(draft: &mut Draft<'_>, item: &RangeFunction, names: &HashSet<String>) -> Result<Option<Node>> {
+    let [Node { node: Some(NodeEnum::List(list)) }] = item.functions.as_slice() else { return Ok(None) };
+    let Some(NodeEnum::FuncCall(call)) = list.items.first().and_then(|node| node.node.as_ref()) else {
+        return Ok(None);
+    };
+    let functions = draft.ours(call)?;
+    let Some(shape) = draft.shape(&functions).filter(|_| !item.is_rowsfrom && item.coldeflist.is_empty()) else {
+        return Ok(None);
+    };
+    let (Some(alias), false) = (&item.alias, shape.is_void) else { return Ok(None) };
+    let Some(columns) = shape.names(draft.ctx, &alias.aliasname) else { return Ok(None) };
+    if columns.is_empty() || !only_names(&call.args, names)? {
+        return Ok(None);
+    }
+    draft.functions.extend(&functions);
+    let mut call = call.clone();
+    draft.arguments(&mut call, Place { group: &[], when: None, only_columns: false })?;
+    let call = tree::node(NodeEnum::FuncCall(call));
+    let own = Alias { aliasname: "loxo_c".to_owned(), colnames: Vec::new() };
+    let query = SelectStmt {
+        target_list: vec![tree::target(star(), None)],
+        from_clause: vec![in_from(call, own)],
+        ..tree::empty_select()
+    };
+    let first = draft.add(Call { query, when: None, columns: columns.len(), is_set: true });
+    let mut alias = alias.clone();
+    let given = alias.colnames.len();
+    alias.colnames.extend(columns.iter().skip(given).map(|name| tree::string(name)));
+    let set = |at: usize| {
+        let list = List { items: vec![Slot::Set(at).node(), Node { node: None }] };
+        tree::node(NodeEnum::List(list))
+    };
+    Ok(Some(tree::node(NodeEnum::RangeFunction(RangeFunction {
+        lateral: true,
+        ordinality: item.ordinality,
+        is_rowsfrom: true,
+        functions: (first..first + columns.len()).map(set).collect(),
+        alias: Some(alias),
+        coldeflist: Vec::new(),
+    }))))
+}
+
+/// Names that columns of these items have in front.
+pub(super) fn aliases(items: &[Node]) -> Result<HashSet<String>> {
+    let mut names = HashSet::new();
+    for item in items {
+        item.walk(&mut |node| {
+            let alias = match node {
+                Ref::RangeVar(table) => table.alias.as_ref().map_or(&table.relname, |alias| &alias.aliasname),
+                Ref::RangeSubselect(query) => match &query.alias {
+                    Some(alias) => &alias.aliasname,
+                    None => return Ok(false),
+                },
+                Ref::RangeFunction(function) => match &function.alias {
+                    Some(alias) => &alias.aliasname,
+                    None => return Ok(false),
+                },
+                _ => return Ok(true),
+            };
+            names.insert(alias.clone());
+            Ok(false)
+        })?;
+    }
+    Ok(names)
+}
+
+fn table_of(column: &ColumnRef) -> Option<&str> {
+    match column.fields.as_slice() {
+        [.., table, _] => tree::text_of(table),
+        _ => None,
+    }
+}
+
+/// Do all columns in it belong to these?
+fn only_names(tree: &impl Walk, names: &HashSet<String>) -> Result<bool> {
+    let mut only = true;
+    tree.walk(&mut |node| {
+        if let Ref::ColumnRef(column) = node {
+            only &= table_of(column).is_some_and(|table| names.contains(table));
+        }
+        Ok(only)
+    })?;
+    Ok(only)
+}
+
+/// Is a condition about the rows alone? A sub-select in it may have tables of its own.
+fn is_about(condition: &Node, names: &HashSet<String>, query: &SelectStmt) -> Result<bool> {
+    let others: HashSet<String> = aliases(&query.from_clause)?.difference(names).cloned().collect();
+    let mut about = true;
+    condition.walk(&mut |node| {
+        if let Ref::ColumnRef(column) = node {
+            about &= table_of(column).is_some_and(|table| !others.contains(table));
+        }
+        Ok(about)
+    })?;
+    Ok(about)
+}
+
+/// Columns of the rows become slots, wherever they are; columns without a table in front too, if there is no other table they may
+/// belong to. A query of which a sub-select has a table of one of these names is not taken apart.
+pub(super) fn to_slots(
+    draft: &mut Draft<'_>,
+    rest: &mut SelectStmt,
+    names: &HashSet<String>,
+    with_bare: bool,
+) -> Result<()> {
+    let mut whole = tree::node(NodeEnum::SelectStmt(Box::new(std::mem::take(rest))));
+    let mut seen = 0;
+    whole.rewrite(&mut |node| {
+        match &node.node {
+            Some(NodeEnum::ColumnRef(column)) if Slot::of(node).is_none() => {
+                match table_of(column) {
+                    Some(table) if names.contains(table) => {
+                        draft.fails |= matches!(column.fields.last(), Some(Node { node: Some(NodeEnum::AStar(_)) }));
+                        let value = node.clone();
+                        *node = draft.column(&value);
+                    }
+                    Some(_) => {}
+                    None if with_bare => {
+                        let value = node.clone();
+                        *node = draft.column(&value);
+                    }
+                    // A merged column of JOIN USING.
+                    None => draft.fails = true,
+                }
+                return Ok(false);
+            }
+            Some(NodeEnum::SelectStmt(select)) => {
+                seen += 1;
+                draft.fails |= seen > 1 && !aliases(&select.from_clause)?.is_disjoint(names);
+            }
+            _ => {}
+        }
+        Ok(true)
+    })?;
+    if let Some(NodeEnum::SelectStmt(select)) = whole.node {
+        *rest = *select;
+    }
+    Ok(())
+}
+
+/// Does the rest read what the calls may have changed, or a part of WITH that is computed with the rows?
+fn reads_again(draft: &Draft<'_>, rest: &SelectStmt) -> Result<bool> {
+    let mut read = false;
+    let without = SelectStmt { with_clause: None, ..rest.clone() };
+    without.walk(&mut |node| {
+        if let Ref::RangeVar(name) = node {
+            read = read || name.schemaname.is_empty() || may_touch(draft.ctx, &draft.functions, name)?;
+        }
+        Ok(!read)
+    })?;
+    Ok(read)
+}

@@ -1,0 +1,298 @@
+//! A query whose calls are taken out, in rounds: those in FROM, those that say which rows there are (WHERE, GROUP BY, arguments of
+//! aggregates, DISTINCT, ORDER BY), and those of the select list, which PostgreSQL makes last.
+//!
+//! ```text
+//! SELECT f(x) FROM t WHERE g(y) ORDER BY z LIMIT 3
+//!   first   rows  SELECT y, x, z FROM t             each  g(y)    then  SELECT f(x) FROM … WHERE g ORDER BY z LIMIT 3
+//!   second  rows  SELECT x FROM … WHERE g ORDER BY z LIMIT 3      each  f(x)    then  SELECT f FROM …
+//! ```
+
+use pg_query::protobuf::{self, FuncCall, SelectStmt, SetOperation};
+use pg_query::{Node, NodeEnum};
+use pgerror::Result;
+
+use super::expression::{Place, and_then};
+use super::from;
+use super::slots::{Draft, rows_item};
+use crate::select::shape;
+use crate::tree::{self, Walk};
+
+/// The query that gives the rows, and the one over them; `None` if there are no calls to take out, or not so.
+pub(super) fn split(draft: &mut Draft<'_>, query: &SelectStmt) -> Result<Option<(SelectStmt, SelectStmt)>> {
+    let is_plain = query.op == SetOperation::SetopNone as i32
+        && query.values_lists.is_empty()
+        && query.into_clause.is_none()
+        && !draft.calls_in(&query.with_clause)?
+        && !draft.calls_in(&query.limit_count)?
+        && !draft.calls_in(&query.limit_offset)?;
+    if !is_plain || !draft.calls_in(query)? {
+        return Ok(None);
+    }
+    let mut query = query.clone();
+    for target in &mut query.target_list {
+        name_target(target);
+    }
+    draft.know_tables(&query.from_clause)?;
+    if let Some(split) = from::split(draft, &query)? {
+        return Ok(Some(split));
+    }
+    if draft.calls_in(&query.from_clause)? {
+        return Ok(None);
+    }
+    let level = Level::of(draft, &query)?;
+    let split = match level.has_early_calls {
+        true => level.early(draft, &query)?,
+        false => level.late(draft, &query)?,
+    };
+    // A round that takes nothing out would be followed by the same again.
+    Ok((!draft.calls.is_empty()).then_some(split))
+}
+
+/// An output column keeps the name that its expression gave it.
+pub(super) fn name_target(target: &mut Node) {
+    if let Some(NodeEnum::ResTarget(target)) = &mut target.node
+        && target.name.is_empty()
+        && target.val.is_some()
+    {
+        target.name = tree::output_name(target);
+    }
+}
+
+fn value_mut(target: &mut Node) -> Option<&mut Node> {
+    match &mut target.node {
+        Some(NodeEnum::ResTarget(target)) => target.val.as_deref_mut(),
+        _ => None,
+    }
+}
+
+/// What kind of query it is.
+struct Level {
+    is_grouped: bool,
+    has_windows: bool,
+    has_early_calls: bool,
+    /// Rows come, and calls are made, one after the other.
+    streams: bool,
+}
+
+impl Level {
+    fn of(draft: &Draft<'_>, query: &SelectStmt) -> Result<Self> {
+        let is_grouped = shape::is_aggregated(draft.ctx, query)?;
+        let has_windows = !shape::windows(query)?.is_empty();
+        let is_distinct = !query.distinct_clause.is_empty();
+        let mut has_early_calls = draft.calls_in(&query.where_clause)?
+            || draft.calls_in(&query.group_clause)?
+            || draft.calls_in(&query.sort_clause)?
+            || draft.calls_in(&query.window_clause)?
+            || draft.calls_in(&query.distinct_clause)?
+            || (is_distinct && !shape::has_distinct_on(query));
+        shape::walk_level(query, &mut |node| {
+            if let tree::Ref::FuncCall(call) = node
+                && (call.over.is_some() || shape::is_aggregate(draft.ctx, call))
+            {
+                has_early_calls = has_early_calls || calls_below(draft, call).unwrap_or(true);
+            }
+        })?;
+        let streams = !is_grouped && !has_windows && !is_distinct && query.sort_clause.is_empty();
+        Ok(Self { is_grouped, has_windows, has_early_calls, streams })
+    }
+
+    /// Only the select list has calls.
+    fn late(&self, draft: &mut Draft<'_>, query: &SelectStmt) -> Result<(SelectStmt, SelectStmt)> {
+        draft.fails |= draft.calls_in(&query.having_clause)?;
+        let group = query.group_clause.clone();
+        let place = Place { group: &group, when: None, only_columns: false };
+        let mut rest = SelectStmt { from_clause: vec![rows_item()], ..tree::empty_select() };
+        for target in &query.target_list {
+            let mut target = target.clone();
+            if let Some(value) = value_mut(&mut target) {
+                *value = draft.part(value, place)?;
+            }
+            rest.target_list.push(target);
+        }
+        let mut rows = SelectStmt { target_list: draft.targets(), ..query.clone() };
+        let has_sets = draft.calls.iter().any(|call| call.is_set);
+        if has_sets {
+            // LIMIT counts the rows of the sets.
+            rest.limit_count = rows.limit_count.take();
+            rest.limit_offset = rows.limit_offset.take();
+            rest.limit_option = rows.limit_option;
+            rows.limit_option = tree::empty_select().limit_option;
+            draft.fails |= rest.limit_option == protobuf::LimitOption::WithTies as i32;
+        } else if rows.limit_offset.is_some() {
+            skip_later(draft, &mut rows, &mut rest)?;
+        }
+        Ok((rows, rest))
+    }
+
+    /// The calls that say which rows there are; in a plain query those of the select list too, row by row.
+    fn early(&self, draft: &mut Draft<'_>, query: &SelectStmt) -> Result<(SelectStmt, SelectStmt)> {
+        let mut rest = SelectStmt { with_clause: None, from_clause: vec![rows_item()], ..query.clone() };
+        let (early, late) = split_conditions(draft, query.where_clause.as_deref())?;
+        let mut when: Option<Node> = None;
+        let mut kept = Vec::new();
+        for condition in &late {
+            let place = Place { group: &[], when: when.as_ref(), only_columns: when.is_some() };
+            let condition = draft.part(condition, place)?;
+            when = Some(and_then(when, condition.clone()));
+            kept.push(condition);
+        }
+        rest.where_clause = tree::conjunction(kept).map(Box::new);
+        draft.fails |= !query.locking_clause.is_empty();
+        rest.locking_clause = Vec::new();
+        let mut over = Over { when: when.as_ref(), known: Vec::new() };
+        let is_distinct = !query.distinct_clause.is_empty() && !shape::has_distinct_on(query);
+        for item in rest.group_clause.iter_mut().chain(&mut rest.distinct_clause) {
+            over.whole(draft, item)?;
+        }
+        if !self.is_grouped && !self.has_windows {
+            for item in &mut rest.sort_clause {
+                if let Some(NodeEnum::SortBy(by)) = &mut item.node
+                    && let Some(value) = by.node.as_deref_mut()
+                {
+                    over.whole(draft, value)?;
+                }
+            }
+        }
+        for target in &mut rest.target_list {
+            let Some(value) = value_mut(target) else { continue };
+            match self.streams || is_distinct {
+                true if !self.is_grouped => over.whole(draft, value)?,
+                _ => over.within(draft, value)?,
+            }
+        }
+        over.within(draft, &mut rest.having_clause)?;
+        over.within(draft, &mut rest.window_clause)?;
+        if self.is_grouped || self.has_windows {
+            over.within(draft, &mut rest.sort_clause)?;
+        }
+        if self.streams && rest.limit_count.is_some() && !draft.calls.iter().any(|call| call.is_set) {
+            draft.enough = Some((when.clone(), enough(&rest)?));
+        }
+        let rows = SelectStmt {
+            with_clause: query.with_clause.clone(),
+            target_list: draft.targets(),
+            from_clause: query.from_clause.clone(),
+            where_clause: tree::conjunction(early).map(Box::new),
+            ..tree::empty_select()
+        };
+        Ok((rows, rest))
+    }
+}
+
+/// `count + offset`.
+fn enough(query: &SelectStmt) -> Result<Node> {
+    let count = query.limit_count.as_deref().map(tree::deparse_expression).transpose()?.unwrap_or_default();
+    let offset = query.limit_offset.as_deref().map(tree::deparse_expression).transpose()?;
+    let text = match offset {
+        Some(offset) => format!("({count}) + coalesce({offset}, 0)"),
+        None => count,
+    };
+    tree::parse_expression(&text)
+}
+
+/// PostgreSQL makes the calls for rows that OFFSET leaves out too.
+fn skip_later(draft: &mut Draft<'_>, rows: &mut SelectStmt, rest: &mut SelectStmt) -> Result<()> {
+    draft.fails |= rows.limit_option == protobuf::LimitOption::WithTies as i32;
+    if rows.limit_count.is_some() {
+        rows.limit_count = Some(Box::new(enough(rows)?));
+    }
+    rest.limit_offset = rows.limit_offset.take();
+    rest.limit_option = protobuf::LimitOption::Count as i32;
+    Ok(())
+}
+
+/// The conditions without calls, and those with them: PostgreSQL makes the dear ones last.
+pub(super) fn split_conditions(draft: &Draft<'_>, condition: Option<&Node>) -> Result<(Vec<Node>, Vec<Node>)> {
+    let (mut early, mut late) = (Vec::new(), Vec::new());
+    for condition in tree::conjuncts(condition) {
+        match draft.calls_in(condition)? {
+            false => early.push(condition.clone()),
+            true => late.push(condition.clone()),
+        }
+    }
+    Ok((early, late))
+}
+
+fn calls_below(draft: &Draft<'_>, call: &FuncCall) -> Result<bool> {
+    Ok(draft.calls_in(&call.args)?
+        || draft.calls_in(&call.agg_order)?
+        || draft.calls_in(&call.agg_filter)?
+        || draft.calls_in(&call.over)?)
+}
+
+/// Puts slots into the parts of a query that is computed over the rows.
+struct Over<'w> {
+    /// WHERE, if it has calls.
+    when: Option<&'w Node>,
+    /// Expressions that are computed once, and what they have become.
+    known: Vec<(Node, Node)>,
+}
+
+impl Over<'_> {
+    /// An expression that is computed for each row that WHERE lets through. One that is there already is not computed again.
+    fn whole(&mut self, draft: &mut Draft<'_>, value: &mut Node) -> Result<()> {
+        if let Some((_, made)) = self.known.iter().find(|(known, _)| tree::same_expression(known, value)) {
+            *value = made.clone();
+            return Ok(());
+        }
+        if shape::ordinal(value).is_some() {
+            return Ok(());
+        }
+        let place = Place { group: &[], when: self.when, only_columns: self.when.is_some() };
+        let made = draft.part(value, place)?;
+        self.known.push((std::mem::replace(value, made.clone()), made));
+        Ok(())
+    }
+
+    /// What is computed of groups, or after windows: arguments of aggregates are whole, all else is left as it is.
+    fn within(&mut self, draft: &mut Draft<'_>, tree: &mut impl Walk) -> Result<()> {
+        tree.rewrite(&mut |node| {
+            if let Some((_, made)) = self.known.iter().find(|(known, _)| tree::same_expression(known, node)) {
+                *node = made.clone();
+                return Ok(false);
+            }
+            match &mut node.node {
+                Some(NodeEnum::FuncCall(call)) if call.over.is_some() || shape::is_aggregate(draft.ctx, call) => {
+                    self.aggregate(draft, call)?;
+                    Ok(false)
+                }
+                Some(NodeEnum::ColumnRef(_)) => {
+                    let value = node.clone();
+                    *node = draft.column(&value);
+                    Ok(false)
+                }
+                Some(NodeEnum::SubLink(_)) => {
+                    draft.fails = true;
+                    Ok(false)
+                }
+                _ => Ok(true),
+            }
+        })
+    }
+
+    fn aggregate(&mut self, draft: &mut Draft<'_>, call: &mut FuncCall) -> Result<()> {
+        let filter = match call.agg_filter.as_deref_mut() {
+            Some(filter) => {
+                let place = Place { group: &[], when: self.when, only_columns: self.when.is_some() };
+                *filter = draft.part(filter, place)?;
+                Some(and_then(self.when.cloned(), filter.clone()))
+            }
+            None => self.when.cloned(),
+        };
+        let place = Place { group: &[], when: filter.as_ref(), only_columns: filter.is_some() };
+        for argument in &mut call.args {
+            *argument = draft.part(argument, place)?;
+        }
+        for item in &mut call.agg_order {
+            if let Some(NodeEnum::SortBy(by)) = &mut item.node
+                && let Some(value) = by.node.as_deref_mut()
+            {
+                *value = draft.part(value, place)?;
+            }
+        }
+        match call.over.as_deref_mut() {
+            Some(over) => self.within(draft, over),
+            None => Ok(()),
+        }
+    }
+}
