@@ -106,6 +106,7 @@ fn compare(name: &str, command: &[&str], uris: &[String; 2]) -> Result<Verdict> 
     }
     let changed = found.lines().filter(|line| line.starts_with(['<', '>'])).count();
     Ok(match (found.is_empty(), found == known) {
+        _ if lines == 0 => Verdict { text: "printed nothing".to_owned(), differs: true },
         (true, true) => Verdict { text: format!("{lines} lines, all the same"), differs: false },
         (false, true) => Verdict { text: format!("{lines} lines, {changed} differ as known"), differs: false },
         (..) => {
