@@ -32,9 +32,12 @@ faults: deps ## kill everything everywhere: 20 rounds a control point, then ROUN
 	for seed in $$(seq $(ROUNDS)); do LOXO_FAULTS_SEED=$$seed LOXO_FAULTS_SECONDS=60 \
 	    $(CARGO) test --locked -p faults --test workloads -- --nocapture --test-threads=1 || exit 1; done
 
-clients: build ## psql, pgbench and psycopg against a cluster
+clients: build ## psql, pgbench; drivers and frameworks of eight languages on one server and on a cluster (ONLY=name…)
 	@scripts/install-deps.sh --tests
 	$(CARGO) test --release --locked -p e2e --test clients -- --nocapture
+	$(CARGO) build --release --locked -p e2e --bin clients
+	scripts/install-clients.sh >$(dir $(LOXO))clients.list
+	$(dir $(LOXO))clients $(dir $(LOXO))clients.list $(ONLY)
 
 cases: deps ## every case file in every layout and by both protocols against a stock server
 	$(CARGO) build --locked -p loxo

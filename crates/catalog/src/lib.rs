@@ -163,7 +163,8 @@ pub struct Relation {
     /// A view WITH CHECK OPTION.
     pub check_option: bool,
     pub unique_keys: Vec<UniqueKey>,
-    /// Plain columns of what else keeps rows apart and says less: unique indexes over some of the rows or with expressions.
+    /// Plain columns of what else keeps rows apart and says less: unique indexes over some of the rows, with expressions, or
+    /// under which other values are equal than by the column's own equality.
     pub other_unique: Vec<Vec<AttNum>>,
     pub has_exclusion: bool,
     pub foreign_keys: Vec<ForeignKey>,

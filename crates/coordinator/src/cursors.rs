@@ -9,11 +9,12 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use catalog::NodeId;
 use executor::{Call, Completion};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::Field;
-use planner::parse::{DeclareCursor, Statement};
+use planner::parse::{DeclareCursor, Fetch, Statement};
 use planner::{Dag, Input, Plan};
 
 use crate::client::{Client, output, watched};
@@ -138,8 +139,11 @@ impl Client {
         Cursor { node, hold: declare.hold, is_kept: false, gathered }
     }
 
-    pub(crate) async fn fetch(&mut self, cursor: &str, statement: &Statement, call: &Call) -> Result<Completion> {
-        let node = self.cursor(cursor)?.node;
+    pub(crate) async fn fetch(&mut self, fetch: &Fetch, statement: &Statement, call: &Call) -> Result<Completion> {
+        if let Some(portal) = self.portal_called(&fetch.cursor) {
+            return self.move_portal(&portal, fetch).await;
+        }
+        let node = self.cursor(&fetch.cursor).await?.node;
         let cancel = self.session.cancel_set();
         let mut output = output(&mut self.capture, &mut self.writer);
         // The next cursor of this name may have other columns.
@@ -160,9 +164,19 @@ impl Client {
         Ok(Completion::tag("CLOSE CURSOR"))
     }
 
+    /// A portal that Bind made, which SQL may name.
+    fn portal_called(&self, name: &str) -> Option<Bytes> {
+        let is_declared = self.cursors.contains_key(name);
+        self.portals.keys().find(|portal| !is_declared && !portal.is_empty() && portal[..] == *name.as_bytes()).cloned()
+    }
+
     async fn close_one(&mut self, name: &str) -> Result<()> {
+        if let Some(portal) = self.portal_called(name) {
+            self.portals.remove(&portal);
+            return Ok(());
+        }
         let (node, gathered) = {
-            let cursor = self.cursor(name)?;
+            let cursor = self.cursor(name).await?;
             (cursor.node, cursor.gathered)
         };
         self.session.command_on(node, &format!("CLOSE {}", catalog::quote_identifier(name))).await?;
@@ -175,11 +189,19 @@ impl Client {
 
     /// Result columns of a cursor.
     pub(crate) async fn cursor_fields(&mut self, name: &str) -> Result<Option<Vec<Field>>> {
-        let node = self.cursor(name)?.node;
+        let node = self.cursor(name).await?.node;
         self.session.describe_on(node, &format!("FETCH 0 FROM {}", catalog::quote_identifier(name))).await
     }
 
-    fn cursor(&self, name: &str) -> Result<&Cursor> {
+    /// One that was declared, or that a function has opened on its node.
+    async fn cursor(&mut self, name: &str) -> Result<&Cursor> {
+        if !self.cursors.contains_key(name)
+            && self.session.in_block()
+            && let Some(node) = self.session.node_of_cursor(name).await?
+        {
+            let opened = Cursor { node, hold: false, is_kept: false, gathered: false };
+            self.cursors.insert(name.to_owned(), opened);
+        }
         self.cursors
             .get(name)
             .ok_or_else(|| PgError::new(SqlState::INVALID_CURSOR_NAME, format!("cursor \"{name}\" does not exist")))

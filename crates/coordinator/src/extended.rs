@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use executor::{Call, Completion, Description, Parameters, Spool};
-use pgerror::{PgError, Result, SqlState};
+use pgerror::{PgError, Result, SqlState, field};
 use pgproto::backend::{self, Field};
 use pgproto::frontend::{self, Target, tag};
-use planner::parse::{Statement, StatementKind, Transaction};
+use planner::parse::{Fetch, FetchDirection, Statement, StatementKind, Transaction};
 
 use crate::client::Client;
 use crate::prepared::{DescriptionKey, Portal, Prepared};
@@ -106,7 +106,9 @@ impl Client {
         };
         match now.fields.as_deref().map(shape) == Some(shape(fields)) {
             true => Ok(()),
-            false => Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, "cached plan must not change result type")),
+            // Drivers know by the routine that they may prepare it again.
+            false => Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, "cached plan must not change result type")
+                .with(field::ROUTINE, "RevalidateCachedQuery")),
         }
     }
 
@@ -285,6 +287,32 @@ impl Client {
         let sent = self.send_piece(&mut portal, rows_max.unwrap_or(usize::MAX));
         self.portals.insert(name, portal);
         sent
+    }
+
+    /// MOVE and CLOSE know a portal that Bind made as a cursor, one that goes forward only.
+    pub(crate) async fn move_portal(&mut self, name: &Bytes, fetch: &Fetch) -> Result<Completion> {
+        if !fetch.is_move || fetch.count == 0 {
+            return Err(PgError::unsupported("FETCH from a portal of the extended protocol")
+                .hint("Send Execute for the portal, or use DECLARE."));
+        }
+        let (FetchDirection::Forward, Ok(rows_max)) = (fetch.direction, usize::try_from(fetch.count)) else {
+            let message = "cursor can only scan forward";
+            return Err(PgError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+                .hint("Declare it with SCROLL option to enable backward scan."));
+        };
+        let mut portal = self.portals.remove(name).ok_or_else(|| no_portal(name))?;
+        if portal.suspended.is_none()
+            && let Some(statement) = &portal.prepared.clone().statement
+        {
+            let mut spool = Spool::of(self.session.work_mem());
+            if let Completion::Tag(tag) = Box::pin(self.execute(statement, &portal.call, Some(&mut spool))).await? {
+                portal.suspended = Some((spool, tag));
+            }
+        }
+        let skipped = portal.suspended.as_mut().map(|(spool, _)| spool.take(rows_max, &mut BytesMut::new()));
+        self.portals.insert(name.clone(), portal);
+        let (moved, _) = skipped.transpose()?.unwrap_or_default();
+        Ok(Completion::Tag(format!("MOVE {moved}")))
     }
 
     /// Sends the next rows of a portal that is read in pieces.

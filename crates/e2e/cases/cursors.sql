@@ -144,3 +144,35 @@ CLOSE same;
 DECLARE same CURSOR FOR SELECT v FROM t ORDER BY k;
 FETCH 1 FROM same;
 COMMIT;
+-- Cursors that functions open where they run.
+CREATE TABLE opened (k int, v text) /*dist: hash(k) | replication | roundrobin*/;
+INSERT INTO opened SELECT g, 'v' || g FROM generate_series(1, 20) g;
+CREATE TABLE opened_copies (k int) /*dist: replication*/;
+INSERT INTO opened_copies VALUES (1), (2);
+CREATE FUNCTION open_two() RETURNS SETOF refcursor LANGUAGE plpgsql AS $$
+  DECLARE a refcursor := 'first one'; b refcursor := 'second';
+  BEGIN OPEN a FOR SELECT 1 AS one; RETURN NEXT a; OPEN b FOR SELECT count(*) FROM opened_copies; RETURN NEXT b; END $$;
+CREATE FUNCTION open_rows(c refcursor, low int) RETURNS refcursor LANGUAGE plpgsql AS $$
+  BEGIN OPEN c FOR SELECT k, v FROM opened WHERE k > low ORDER BY k; RETURN c; END $$;
+BEGIN;
+SELECT open_two();
+FETCH ALL FROM "first one";
+MOVE FORWARD 1 IN second;
+FETCH ALL FROM second;
+CLOSE second;
+FETCH ALL FROM second;
+ROLLBACK;
+BEGIN;
+SELECT open_rows('mine', 17);
+FETCH 1 FROM mine;
+FETCH ALL FROM mine;
+COMMIT;
+FETCH ALL FROM mine;
+BEGIN;
+SELECT upper(x::text) FROM open_two() AS x;
+FETCH second;
+SAVEPOINT s;
+FETCH nobody;
+ROLLBACK TO s;
+FETCH "first one";
+COMMIT;

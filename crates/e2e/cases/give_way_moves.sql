@@ -159,3 +159,31 @@ INSERT INTO watched_by_rule SELECT g, g FROM generate_series(1, 9) g;
 CREATE RULE push AS ON UPDATE TO watched_in_with DO ALSO UPDATE watched_by_rule SET k = k + 100 WHERE v = old.v;
 UPDATE watched_in_with SET v = v WHERE v < 3;
 SELECT * FROM watched_by_rule ORDER BY k;
+
+-- A partition with unique keys of its own takes the table that it joins along, with what is below.
+CREATE TABLE job (id uuid DEFAULT gen_random_uuid(), name text NOT NULL, single text, state int DEFAULT 0) PARTITION BY LIST (name) /*dist: default*/;
+ALTER TABLE job ADD PRIMARY KEY (name, id);
+CREATE TABLE job_mail (LIKE job INCLUDING DEFAULTS) /*dist: default*/;
+ALTER TABLE job_mail ADD PRIMARY KEY (name, id);
+INSERT INTO job_mail (name, single) SELECT 'mail', 's' || g FROM generate_series(1, 20) g;
+ALTER TABLE job ATTACH PARTITION job_mail FOR VALUES IN ('mail');
+CREATE TABLE job_once (LIKE job INCLUDING DEFAULTS) /*dist: default*/;
+ALTER TABLE job_once ADD PRIMARY KEY (name, id);
+CREATE UNIQUE INDEX job_once_single ON job_once (name, COALESCE(single, '')) WHERE state = 0;
+ALTER TABLE job_once ADD CONSTRAINT named CHECK (name = 'once');
+INSERT INTO job_once (name, single) VALUES ('once', 'a'), ('once', NULL);
+ALTER TABLE job ATTACH PARTITION job_once FOR VALUES IN ('once');
+INSERT INTO job (name, single) VALUES ('once', 'b'), ('mail', 'b');
+INSERT INTO job (name, single) VALUES ('once', 'a');
+INSERT INTO job (name) VALUES ('once');
+SELECT tableoid::regclass, count(*), count(DISTINCT id), count(DISTINCT single) FROM job GROUP BY 1 ORDER BY 1;
+UPDATE job SET state = 1 WHERE single = 'a' RETURNING name, single;
+INSERT INTO job (name, single) VALUES ('once', 'a') RETURNING name, state;
+DELETE FROM job WHERE name = 'mail' AND single < 's2';
+SELECT name, count(*) FROM job GROUP BY name ORDER BY name;
+DROP TABLE job;
+CREATE TABLE heap (a int, b int) /*dist: hash(a)*/;
+CREATE TABLE heaped (a int, b int UNIQUE) /*dist: default*/;
+-- refused
+ALTER TABLE heaped INHERIT heap;
+DROP TABLE heap, heaped;

@@ -83,3 +83,24 @@ WITH x AS (INSERT INTO c VALUES (5, 'five'), (6, 'six') RETURNING what) INSERT I
 SELECT * FROM p JOIN c ON id = pid ORDER BY what;
 WITH x AS (INSERT INTO p VALUES (7, 'seven') RETURNING id) INSERT INTO c SELECT id, 'of ' || id FROM x RETURNING *;
 WITH x AS (INSERT INTO c VALUES (99, 'none')) SELECT 1;
+-- Jobs taken from a queue: what one item reads, two change; alone and in a block.
+CREATE TABLE jobs (id int PRIMARY KEY, queue int, free boolean DEFAULT true, taken_by text) /*dist: hash(id) | replication | default*/;
+CREATE TABLE queues (id int PRIMARY KEY, free boolean DEFAULT true, taken_by text) /*dist: hash(id) | replication | default*/;
+INSERT INTO jobs SELECT g, CASE WHEN g > 3 THEN g END FROM generate_series(1, 12) g;
+INSERT INTO queues SELECT g FROM generate_series(1, 12) g;
+WITH j AS (SELECT id, queue FROM jobs WHERE free AND (queue IS NULL OR queue IN (SELECT id FROM queues WHERE free FOR UPDATE SKIP LOCKED)) ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED), q AS (UPDATE queues SET taken_by = 'a' FROM j WHERE queues.id = j.queue) UPDATE jobs SET free = false, taken_by = 'a' FROM j WHERE jobs.id = j.id RETURNING jobs.id, jobs.taken_by;
+BEGIN;
+WITH j AS (SELECT id, queue FROM jobs WHERE free AND (queue IS NULL OR queue IN (SELECT id FROM queues WHERE free FOR UPDATE SKIP LOCKED)) ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED), q AS (UPDATE queues SET taken_by = 'b' FROM j WHERE queues.id = j.queue) UPDATE jobs SET free = false, taken_by = 'b' FROM j WHERE jobs.id = j.id RETURNING jobs.id, jobs.taken_by;
+WITH j AS (SELECT id, queue FROM jobs WHERE free AND id > 5 ORDER BY id LIMIT 1), q AS (UPDATE queues SET taken_by = 'c' FROM j WHERE queues.id = j.queue) UPDATE jobs SET free = false, taken_by = 'c' FROM j WHERE jobs.id = j.id RETURNING jobs.id, jobs.taken_by;
+WITH j AS (SELECT id, queue FROM jobs WHERE free AND id > 7 ORDER BY id LIMIT 1), q AS (UPDATE queues SET taken_by = 'd' FROM j WHERE queues.id = j.queue RETURNING queues.id) UPDATE jobs SET free = false, taken_by = 'd' FROM j, q WHERE jobs.id = j.id RETURNING jobs.id, jobs.taken_by;
+COMMIT;
+-- params: e | {9,10}
+WITH j AS (SELECT id, queue FROM jobs WHERE free AND id = ANY ($2::int[]) ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED), q AS (UPDATE queues SET taken_by = $1::text FROM j WHERE queues.id = j.queue) UPDATE jobs SET free = false, taken_by = $1::text FROM j WHERE jobs.id = j.id RETURNING jobs.id, jobs.taken_by;
+BEGIN;
+-- params: f | {9,10}
+WITH j AS (SELECT id, queue FROM jobs WHERE free AND id = ANY ($2::int[]) ORDER BY id LIMIT 1 FOR UPDATE), q AS (UPDATE queues SET taken_by = $1::text FROM j WHERE queues.id = j.queue RETURNING queues.id) UPDATE jobs SET free = false, taken_by = 'f' FROM j, q WHERE jobs.id = j.id RETURNING jobs.id, jobs.taken_by;
+-- params: g | {11,12}
+WITH j AS (SELECT id, queue FROM jobs WHERE free AND id = ANY ($2::int[]) ORDER BY id LIMIT 1) UPDATE jobs SET free = false, taken_by = $1::text FROM j WHERE jobs.id = j.id RETURNING jobs.id, jobs.taken_by;
+COMMIT;
+SELECT * FROM jobs ORDER BY id;
+SELECT * FROM queues ORDER BY id;

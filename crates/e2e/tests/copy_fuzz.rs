@@ -4,12 +4,15 @@
 //! many (default 130, so that every run does the same); `LOXO_FUZZ_SECONDS` runs for that long instead. A failure prints the
 //! seed that runs it again.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use e2e::differential::Pair;
 use e2e::fuzz::{self, Case, Tally};
 use testkit::{Cluster, Server, ServerOptions, TempDir};
 
+/// The rows are looked at after so many cases.
+const AUDITED_CASES: u64 = 5;
 /// Cases of a run that does not say how many.
 const CASES: u64 = 130;
 /// More failures than this add nothing.
@@ -21,7 +24,7 @@ fn number(name: &str) -> Option<u64> {
 
 #[test]
 fn copy_behaves_like_one_postgresql() {
-    let cluster = Cluster::start(2, 2).expect("a cluster");
+    let cluster = Arc::new(Cluster::start(2, 2).expect("a cluster"));
     let options = ServerOptions::like(&mut cluster.connect(0).expect("a session")).expect("its locale");
     let reference = Server::start(&options).expect("a stock server");
     let dir = TempDir::new("fuzz").expect("a directory");
@@ -37,6 +40,7 @@ fn copy_behaves_like_one_postgresql() {
             reference: reference.connect().expect("a session"),
             cluster: cluster.connect(done as usize % 2).expect("a session"),
             distributed: cluster.is_distributed(),
+            audited: Some(cluster.clone()),
         };
         if done == 0 {
             fuzz::set_up(&mut pair).expect("the types of the cases");
@@ -45,6 +49,9 @@ fn copy_behaves_like_one_postgresql() {
             Ok(None) => {}
             Ok(Some(difference)) => failures.push(difference),
             Err(error) => failures.push(format!("seed {seed}: the connection broke: {error:?}")),
+        }
+        if done.is_multiple_of(AUDITED_CASES) {
+            failures.extend(pair.wrong_rows().map(|text| format!("seed {seed} or one before: {text}")));
         }
         done += 1;
     }

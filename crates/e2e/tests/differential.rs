@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use e2e::differential::{Pair, Protocol, Report, run};
 use e2e::script;
@@ -32,7 +33,7 @@ fn cases_answer_like_one_postgresql(part: usize) {
     if cases.is_empty() {
         return;
     }
-    let cluster = Cluster::start(2, 2).expect("a cluster");
+    let cluster = Arc::new(Cluster::start(2, 2).expect("a cluster"));
     let options = ServerOptions::like(&mut cluster.connect(0).expect("a session")).expect("its locale");
     let reference = Server::start(&options).expect("a stock server");
     let bless = std::env::var_os("LOXO_E2E_BLESS").is_some() && cluster.is_distributed();
@@ -52,6 +53,7 @@ fn cases_answer_like_one_postgresql(part: usize) {
                     reference: reference.connect().expect("a session"),
                     cluster: cluster.connect(runs % 2).expect("a session"),
                     distributed: cluster.is_distributed(),
+                    audited: Some(cluster.clone()),
                 };
                 let label = format!("[{protocol:?}, {variant}]");
                 let report = run(&mut pair, &file, &source, variant, protocol).unwrap_or_else(|error| Report {

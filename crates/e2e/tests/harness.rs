@@ -18,7 +18,7 @@ fn report(source: &str) -> Report {
         client.run(&format!("CREATE DATABASE {database}")).expect("a database");
         Client::connect_with(server.port(), &[("user", "postgres"), ("database", database)]).expect("a session")
     };
-    let mut pair = Pair { reference: side("reference"), cluster: side("cluster"), distributed: true };
+    let mut pair = Pair { reference: side("reference"), cluster: side("cluster"), distributed: true, audited: None };
     let variant = Variant::Alternative(0, "default".into());
     run(&mut pair, "harness", source, &variant, Protocol::Simple).expect("both sides answer")
 }

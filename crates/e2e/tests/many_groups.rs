@@ -1,5 +1,7 @@
 //! Many groups are finished on all nodes, if there are enough of both, with the answers of one PostgreSQL.
 
+use std::sync::Arc;
+
 use e2e::differential::{Pair, Protocol, run};
 use e2e::script;
 use testkit::{Cluster, Server, ServerOptions};
@@ -8,7 +10,7 @@ const SOURCE: &str = include_str!("../large/many_groups.sql");
 
 #[test]
 fn four_nodes_finish_many_groups_like_one_postgresql() {
-    let cluster = Cluster::start(4, 1).expect("a cluster");
+    let cluster = Arc::new(Cluster::start(4, 1).expect("a cluster"));
     let options = ServerOptions::like(&mut cluster.connect(0).expect("a session")).expect("its locale");
     let reference = Server::start(&options).expect("a stock server");
     let variants = script::variants(&script::parse(SOURCE));
@@ -17,6 +19,7 @@ fn four_nodes_finish_many_groups_like_one_postgresql() {
             reference: reference.connect().expect("a session"),
             cluster: cluster.connect(0).expect("a session"),
             distributed: cluster.is_distributed(),
+            audited: Some(cluster.clone()),
         };
         let report = run(&mut pair, "many_groups", SOURCE, variant, protocol).expect("a run to its end");
         let unexpected: Vec<&String> = report.refused.iter().filter(|r| !r.expected).map(|r| &r.text).collect();

@@ -22,7 +22,7 @@ impl Both {
     fn pair(&self) -> Pair {
         let (reference, cluster) =
             (self.reference.connect().expect("a session"), self.cluster.connect(0).expect("a session"));
-        Pair { reference, cluster, distributed: self.cluster.is_distributed() }
+        Pair { reference, cluster, distributed: self.cluster.is_distributed(), audited: None }
     }
 }
 
@@ -49,7 +49,9 @@ fn messages_and_sessions_behave_like_one_postgresql() {
     batches(&mut both.pair());
     rows_returned_in_order(&mut both.pair());
     suspended_portals(&mut both.pair());
+    portals_named_in_sql(&mut both.pair());
     changed_result(&mut both.pair());
+    rows_of_copy_in_messages(&mut both.pair());
     copy_given_up(&mut both.pair());
     large_values(&mut both.pair());
     startup(&both);
@@ -269,6 +271,60 @@ fn suspended_portals(pair: &mut Pair) {
         client.send_messages(&again)?;
         client.wait()
     });
+}
+
+/// MOVE and CLOSE find what Bind has made.
+fn portals_named_in_sql(pair: &mut Pair) {
+    create(pair, "moved");
+    let fill = "INSERT INTO moved SELECT g, 'v' || g FROM generate_series(1, 40) g";
+    same(pair, fill, |client| Ok(vec![client.simple(fill)?]));
+    let portal = |sql: &str| {
+        let parse = [b"m\0", sql.as_bytes(), b"\0\0\0"].concat();
+        vec![(b'P', parse), (b'B', b"Por tal\0m\0\0\0\0\0\0\0".to_vec())]
+    };
+    let execute = |rows: u32| vec![(b'E', [&b"Por tal\0"[..], &rows.to_be_bytes()].concat())];
+    let last = |sql: &str| [statement(sql), vec![(b'C', b"Sm\0".to_vec()), (b'S', Vec::new())]].concat();
+    let rows = || portal("SELECT k FROM moved ORDER BY k");
+    let forward = |count: &str| statement(&format!("MOVE FORWARD {count} FROM \"Por tal\""));
+    let close = || vec![(b'C', b"Sm\0".to_vec()), (b'S', Vec::new())];
+    let pipelines: [Vec<Vec<Message>>; 6] = [
+        vec![rows(), execute(3), forward("5"), execute(2), forward("ALL"), forward("1"), close()],
+        vec![rows(), forward("7"), execute(2), statement("MOVE \"Por tal\""), execute(0), close()],
+        vec![portal("SELECT 1"), forward("1"), forward("1"), close()],
+        vec![rows(), execute(3), last("MOVE BACKWARD 1 FROM \"Por tal\"")],
+        vec![rows(), execute(3), last("MOVE 3 FROM por_tal")],
+        vec![rows(), execute(3), statement("CLOSE \"Por tal\""), execute(3), close()],
+    ];
+    for (number, pipeline) in pipelines.iter().enumerate() {
+        let messages: Vec<(u8, &[u8])> = pipeline.iter().flatten().map(|(tag, body)| (*tag, body.as_slice())).collect();
+        same(pair, &format!("portal {number}"), |client| {
+            client.send_messages(&messages)?;
+            let answers = client.wait()?;
+            client.send_messages(&[(b'C', b"Sm\0"), (b'S', b"")])?;
+            client.wait()?;
+            Ok(answers)
+        });
+    }
+}
+
+/// One row a message, the header of the binary format with the first one.
+fn rows_of_copy_in_messages(pair: &mut Pair) {
+    create(pair, "copied");
+    let fill = "INSERT INTO copied SELECT g, repeat('v', g) FROM generate_series(1, 30) g";
+    same(pair, fill, |client| Ok(vec![client.simple(fill)?]));
+    for source in [
+        "(SELECT * FROM copied ORDER BY k)",
+        "(SELECT a.k, b.v FROM copied a JOIN copied b ON length(b.v) = a.k ORDER BY 1)",
+        "(SELECT v FROM copied WHERE k = 7)",
+        "(SELECT v FROM copied WHERE k > 100 ORDER BY v)",
+        "(SELECT v FROM copied WHERE k > 100)",
+    ] {
+        for format in ["text", "binary", "csv, HEADER"] {
+            let sql = format!("COPY {source} TO STDOUT (FORMAT {format})");
+            let frames = |client: &mut Client| client.simple(&sql).expect("an answer").copied_frames;
+            assert_eq!(frames(&mut pair.cluster), frames(&mut pair.reference), "{sql}");
+        }
+    }
 }
 
 /// A prepared statement whose result has other columns than the client was told.

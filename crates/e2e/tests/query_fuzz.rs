@@ -4,6 +4,7 @@
 //! many (default 1, so that every run does the same); `LOXO_FUZZ_SECONDS` runs for that long instead. A failure is printed
 //! as a case for `cases/*.sql`, made as small as is simple, and with the seed that runs it again.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use e2e::differential::Pair;
@@ -21,7 +22,7 @@ fn number(name: &str) -> Option<u64> {
 
 #[test]
 fn statements_answer_like_one_postgresql() {
-    let cluster = Cluster::start(2, 2).expect("a cluster");
+    let cluster = Arc::new(Cluster::start(2, 2).expect("a cluster"));
     let options = ServerOptions::like(&mut cluster.connect(0).expect("a session")).expect("its locale");
     let reference = Server::start(&options).expect("a stock server");
     let started = Instant::now();
@@ -37,9 +38,12 @@ fn statements_answer_like_one_postgresql() {
             reference: reference.connect().expect("a session"),
             cluster: cluster.connect(done as usize % 2).expect("a session"),
             distributed: cluster.is_distributed(),
+            audited: Some(cluster.clone()),
         };
         let found = run(&mut pair, seed, &mut tally)
             .unwrap_or_else(|error| vec![format!("seed {seed}: the connection broke: {error:?}")]);
+        let found: Vec<String> =
+            found.into_iter().chain(pair.wrong_rows().map(|text| format!("seed {seed}: {text}"))).collect();
         for failure in &found {
             eprintln!("{failure}\n  again with LOXO_FUZZ_WORLDS=1 LOXO_FUZZ_SEED={seed}\n");
         }

@@ -37,7 +37,7 @@ impl Both {
     fn pair(&self) -> Pair {
         let (reference, cluster) =
             (self.reference.connect().expect("a session"), self.cluster.connect(0).expect("a session"));
-        Pair { reference, cluster, distributed: self.cluster.is_distributed() }
+        Pair { reference, cluster, distributed: self.cluster.is_distributed(), audited: None }
     }
 }
 

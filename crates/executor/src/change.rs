@@ -135,7 +135,7 @@ impl Session {
     pub(crate) async fn complain_of(&mut self, original: &str, call: &Call) -> Result<Option<Vec<Field>>> {
         self.hold(self.home, Mode::InBlock).await?;
         let home = self.link(self.home)?;
-        home.start_describe(original, &call.declared_types());
+        home.start_describe(original, &call.fragment_types(original));
         home.flush().await?;
         home.read_description().await.map(|description| description.1)
     }
@@ -188,7 +188,7 @@ impl Session {
             return Ok(Vec::new());
         }
         let home = self.link(self.sink)?;
-        home.start_describe(&change.returned_sql, &call.declared_types());
+        home.start_describe(&change.returned_sql, &call.fragment_types(&change.returned_sql));
         home.flush().await?;
         let fields = home.read_description().await?.1.unwrap_or_default();
         let mut returned = change.returned.clone();

@@ -276,6 +276,16 @@ impl Session {
         Ok(names.map(|name| String::from_utf8_lossy(&name).into_owned()).collect())
     }
 
+    /// The node of the block on which a function has opened a cursor of this name.
+    pub async fn node_of_cursor(&mut self, name: &str) -> Result<Option<NodeId>> {
+        for node in self.begun() {
+            if self.cursor_names(node).await?.iter().any(|open| open == name) {
+                return Ok(Some(node));
+            }
+        }
+        Ok(None)
+    }
+
     /// Gathers the result of `query` into a temp table on the home node and declares a cursor over that; gives the session
     /// there that has it.
     #[allow(clippy::too_many_arguments)]

@@ -15,7 +15,8 @@ use copyfmt::{CopyOptions, ForceColumns, Format, Header};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use pgerror::{PgError, Result};
-use pgproto::{FrameWriter, backend};
+use pgproto::backend;
+use pgproto::frame::{FrameWriter, HEADER_BYTES};
 use planner::parse::CopyStatement;
 use planner::{CopySource, CopyTo, Merge, Plan};
 use tokio::io::AsyncWriteExt;
@@ -275,15 +276,12 @@ async fn stream(
     let binary = options.format == Format::Binary;
     columns = columns.saturating_sub(sorted.map_or(0, |sorted| sorted.fields));
     let mut target = Target::open(sink, binary, columns).await?;
-    if binary {
-        target.bytes(&copyfmt::BINARY_HEADER).await?;
-    }
     let rows = match sorted {
         Some(sorted) => merge_rows(links, sorted, options, &mut target).await?,
         None => all_rows(links, options, &mut target).await?,
     };
     if binary {
-        target.bytes(&copyfmt::BINARY_TRAILER).await?;
+        target.message(&copyfmt::BINARY_TRAILER).await?;
     }
     target.close().await?;
     Ok(rows)
@@ -333,10 +331,7 @@ async fn all_rows(links: &mut [(NodeId, Held)], options: &CopyOptions, target: &
     while let Some((held, mut at_start, event)) = steps.next().await {
         match event? {
             Event::Done => continue,
-            Event::CopyData(run) if binary => {
-                let tuples = tuples_only(&run, &mut at_start);
-                target.bytes(&tuples).await?;
-            }
+            Event::CopyData(run) if binary => target.run(tuples_only(run, &mut at_start)).await?,
             Event::CopyData(run) => target.run(run).await?,
             Event::Complete(tag) => rows += backend::split_command_tag(&tag).1.unwrap_or(0),
             _ => {}
@@ -351,46 +346,63 @@ async fn next(held: &mut Held, at_start: bool) -> (&mut Held, bool, Result<Event
     (held, at_start, event)
 }
 
-/// The tuples of a node's binary stream. PostgreSQL puts one tuple into each CopyData, the header before the first and
-/// the trailer into one of its own (`CopySendEndOfRow`).
-fn tuples_only(run: &Bytes, at_start: &mut bool) -> BytesMut {
+/// The tuples of a node's binary stream. PostgreSQL puts one tuple into each CopyData, which clients count on, the header before
+/// the first and the trailer into one of its own (`CopySendEndOfRow`).
+fn tuples_only(run: Bytes, at_start: &mut bool) -> Bytes {
+    let is_last = frame_bodies(&run).last().is_some_and(|body| body.ends_with(&copyfmt::BINARY_TRAILER));
+    if !*at_start && !is_last {
+        return run;
+    }
     let mut out = BytesMut::with_capacity(run.len());
-    for mut body in frame_bodies(run) {
+    for mut body in frame_bodies(&run) {
         if std::mem::take(at_start) {
             body = body.strip_prefix(&copyfmt::BINARY_HEADER).unwrap_or(body);
         }
         if body != copyfmt::BINARY_TRAILER {
+            out.put_slice(&pgproto::frontend::copy_data_header(body.len()));
             out.put_slice(body);
         }
     }
-    out
+    out.freeze()
 }
 
 /// An open sink.
-enum Target<'a> {
+struct Target<'a> {
+    to: Writer<'a>,
+    /// The binary format's, until it has gone ahead of the first tuple, in one message with it.
+    header: &'static [u8],
+}
+
+enum Writer<'a> {
     Client(&'a mut FrameWriter),
     File(tokio::io::BufWriter<tokio::fs::File>),
 }
 
 impl<'a> Target<'a> {
     async fn open(sink: CopySink<'a>, binary: bool, columns: usize) -> Result<Self> {
+        let header: &[u8] = if binary { &copyfmt::BINARY_HEADER } else { &[] };
         match sink {
             CopySink::Client(writer) => {
                 backend::copy_response(writer.buffer(), backend::tag::COPY_OUT, binary, columns);
-                Ok(Target::Client(writer))
+                Ok(Self { to: Writer::Client(writer), header })
             }
             CopySink::File(path) => {
                 let file = tokio::fs::File::create(&path).await.map_err(|error| cannot_create(&path, &error))?;
-                Ok(Target::File(tokio::io::BufWriter::with_capacity(256 * 1024, file)))
+                Ok(Self { to: Writer::File(tokio::io::BufWriter::with_capacity(256 * 1024, file)), header })
             }
         }
     }
 
     /// Whole CopyData frames as a node sent them.
-    async fn run(&mut self, run: Bytes) -> Result<()> {
-        match self {
-            Target::Client(writer) => writer.write_through(&run).await,
-            Target::File(file) => {
+    async fn run(&mut self, mut run: Bytes) -> Result<()> {
+        let first_bytes = frame_bodies(&run).next().map(<[u8]>::len);
+        if let Some(first_bytes) = first_bytes.filter(|_| !self.header.is_empty()) {
+            let first = run.split_to(HEADER_BYTES + first_bytes);
+            self.message(&first[HEADER_BYTES..]).await?;
+        }
+        match &mut self.to {
+            Writer::Client(writer) => writer.write_through(&run).await,
+            Writer::File(file) => {
                 for body in frame_bodies(&run) {
                     file.write_all(body).await.map_err(cannot_write)?;
                 }
@@ -399,27 +411,25 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Bytes that are no frames yet.
-    async fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        match self {
-            Target::Client(writer) => {
+    /// Bytes that are no frame yet.
+    async fn message(&mut self, bytes: &[u8]) -> Result<()> {
+        let bytes = [std::mem::take(&mut self.header), bytes].concat();
+        match &mut self.to {
+            Writer::Client(writer) => {
                 writer.buffer().put_slice(&pgproto::frontend::copy_data_header(bytes.len()));
-                writer.write_through(bytes).await
+                writer.write_through(&bytes).await
             }
-            Target::File(file) => file.write_all(bytes).await.map_err(cannot_write),
+            Writer::File(file) => file.write_all(&bytes).await.map_err(cannot_write),
         }
     }
 
     async fn close(self) -> Result<()> {
-        match self {
-            Target::Client(writer) => {
+        match self.to {
+            Writer::Client(writer) => {
                 backend::bare(writer.buffer(), backend::tag::COPY_DONE);
                 Ok(())
             }
-            Target::File(mut file) => file.flush().await.map_err(cannot_write),
+            Writer::File(mut file) => file.flush().await.map_err(cannot_write),
         }
     }
 }

@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use catalog::{
-    Builder, Builtins, Captured, Catalog, Code, Column, Distribution, FIRST_USER_OID, ForeignKey, Function, Generated,
-    Group, KeyColumn, MapId, Node, NodeId, Oid, Persistence, Relation, RelationKind, Rule, RuleEvent, RuleState,
-    UniqueKey, UserType,
+    AttNum, Builder, Builtins, Captured, Catalog, Code, Column, Distribution, FIRST_USER_OID, ForeignKey, Function,
+    Generated, Group, KeyColumn, MapId, Node, NodeId, Oid, Persistence, Relation, RelationKind, Rule, RuleEvent,
+    RuleState, UniqueKey, UserType,
 };
 use pgerror::{PgError, Result, SqlState};
 use pgproto::Connection;
@@ -256,8 +256,7 @@ fn by_relation(rows: Vec<Row>) -> Result<HashMap<Oid, Vec<Row>>> {
 
 async fn read_relations(connection: &mut Connection, mut builder: Builder) -> Result<Catalog> {
     let mut columns = by_relation(connection.query_rows(COLUMNS).await?)?;
-    let mut unique_keys = by_relation(connection.query_rows(UNIQUE_KEYS).await?)?;
-    let mut other_unique = by_relation(connection.query_rows(OTHER_UNIQUE).await?)?;
+    let mut unique = by_relation(connection.query_rows(UNIQUE).await?)?;
     let mut code = by_relation(connection.query_rows(CODE).await?)?;
     let mut captured = by_relation(connection.query_rows(CAPTURED).await?)?;
     let mut rules = by_relation(connection.query_rows(RULES).await?)?;
@@ -278,6 +277,7 @@ async fn read_relations(connection: &mut Connection, mut builder: Builder) -> Re
         }
         let columns = columns.remove(&oid).unwrap_or_default().iter().map(column).collect::<Result<Vec<Column>>>()?;
         let kind = relation_kind(letter(&row, 3)?)?;
+        let (unique_keys, other_unique) = unique_indexes(&unique.remove(&oid).unwrap_or_default())?;
         // One table that is not as we left it must not take all others along.
         let distribution = distribution(&row, kind, &columns, &domains, &builder)
             .unwrap_or_else(|error| Distribution::Broken(error.message().into_owned()));
@@ -297,14 +297,9 @@ async fn read_relations(connection: &mut Connection, mut builder: Builder) -> Re
             view_definition: optional(&row, 5)?.map(|sql| sql.trim_end().trim_end_matches(';').to_owned()),
             is_barrier: flag(&row, 6)?,
             check_option: flag(&row, 16)?,
-            other_unique: other_unique
-                .remove(&oid)
-                .unwrap_or_default()
-                .iter()
-                .map(|row| numbers(optional(row, 1)?))
-                .collect::<Result<_>>()?,
+            other_unique,
             has_exclusion: flag(&row, 18)?,
-            unique_keys: unique_keys.remove(&oid).unwrap_or_default().iter().map(unique_key).collect::<Result<_>>()?,
+            unique_keys,
             foreign_keys: foreign_keys
                 .remove(&oid)
                 .unwrap_or_default()
@@ -363,6 +358,18 @@ fn column(row: &Row) -> Result<Column> {
 
 fn unique_key(row: &Row) -> Result<UniqueKey> {
     Ok(UniqueKey { name: text(row, 1)?.to_owned(), columns: numbers(optional(row, 2)?)?, primary: flag(row, 3)? })
+}
+
+/// What keeps columns unique together, and the columns of what says less.
+fn unique_indexes(rows: &[Row]) -> Result<(Vec<UniqueKey>, Vec<Vec<AttNum>>)> {
+    let (mut keys, mut others) = (Vec::new(), Vec::new());
+    for row in rows {
+        match flag(row, 4)? {
+            true => keys.push(unique_key(row)?),
+            false => others.push(numbers(optional(row, 2)?)?),
+        }
+    }
+    Ok((keys, others))
 }
 
 fn foreign_key(row: &Row) -> Result<ForeignKey> {
@@ -592,16 +599,21 @@ const COLUMNS: &str = "SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.att
      AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'loxo') AND n.nspname !~ '^pg_(toast|temp)' \
      ORDER BY a.attrelid, a.attnum";
 
-const UNIQUE_KEYS: &str = "SELECT i.indrelid, c.relname, \
-     (SELECT array_agg(k) FROM unnest(i.indkey[0:i.indnkeyatts - 1]) k), i.indisprimary \
-     FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid \
-     WHERE i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indrelid >= 16384 \
-     AND 0 <> ALL (i.indkey::int2[])";
-
-const OTHER_UNIQUE: &str = "SELECT i.indrelid, \
-     (SELECT array_agg(k) FROM unnest(i.indkey[0:i.indnkeyatts - 1]) k WHERE k <> 0) \
-     FROM pg_index i WHERE i.indisunique AND i.indrelid >= 16384 \
-     AND (i.indpred IS NOT NULL OR 0 = ANY (i.indkey::int2[]))";
+/// Columns count that the index keeps apart as their hash does: by plain equality, not by a collation or an operator class of
+/// its own under which other values are equal. Last, whether that is all of the index.
+const UNIQUE: &str = "SELECT i.indrelid, c.relname, k.columns, i.indisprimary, \
+     i.indisvalid AND i.indpred IS NULL AND coalesce(cardinality(k.columns), 0) = i.indnkeyatts \
+     FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid CROSS JOIN LATERAL ( \
+       SELECT array_agg(i.indkey[p] ORDER BY p) AS columns FROM generate_series(0, i.indnkeyatts - 1) p \
+       JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[p] JOIN pg_opclass o ON o.oid = i.indclass[p] \
+       WHERE (a.attcollation = i.indcollation[p] OR 2 = (SELECT count(*) FROM pg_collation l \
+           WHERE l.oid IN (a.attcollation, i.indcollation[p]) AND l.collisdeterministic)) \
+         AND (o.opcdefault OR EXISTS (SELECT FROM pg_amop e JOIN pg_amop f ON f.amopopr = e.amopopr AND f.amopstrategy = 3 \
+           JOIN pg_opclass d ON d.opcfamily = f.amopfamily AND d.opcdefault AND d.opcmethod = o.opcmethod \
+             AND d.opcintype = o.opcintype \
+           WHERE e.amopfamily = o.opcfamily AND e.amopstrategy = 3 \
+             AND e.amoplefttype = o.opcintype AND e.amoprighttype = o.opcintype))) k \
+     WHERE i.indisunique AND i.indrelid >= 16384";
 
 /// The triggers that the coordinator runs, and all of views.
 const CAPTURED: &str = "SELECT t.tgrelid, t.tgname, t.tgtype, coalesce(t.tgoldtable, t.tgnewtable) IS NOT NULL, \

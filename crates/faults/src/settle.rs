@@ -1,4 +1,5 @@
-//! What must be true after a fault and the end of the workload: no transaction stays open or in doubt.
+//! What must be true after a fault and the end of the workload: no transaction stays open or in doubt, no row lies where it
+//! does not belong.
 
 use std::time::{Duration, Instant};
 
@@ -35,12 +36,16 @@ pub fn until_resolved(cluster: &Cluster, limit: Duration) -> Result<Duration> {
 }
 
 /// The same, and that none runs any more. (A client that left in the middle of its commit may be forgotten, its transaction
-/// may still run.)
+/// may still run.) Then every row lies where it belongs.
 ///
 /// # Errors
-/// The same.
+/// The same; what `loxo check --data` finds.
 pub fn until_quiet(cluster: &Cluster, limit: Duration) -> Result<Duration> {
-    wait(cluster, limit, &format!("{PREPARED} UNION ALL {RUNNING}"))
+    let waited = wait(cluster, limit, &format!("{PREPARED} UNION ALL {RUNNING}"))?;
+    match cluster.wrong_rows() {
+        Some(found) => Err(failure(found)),
+        None => Ok(waited),
+    }
 }
 
 const PREPARED: &str = "SELECT gid FROM pg_prepared_xacts";

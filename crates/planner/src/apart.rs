@@ -82,6 +82,8 @@ impl Apart<'_> {
                 Plan::Scatter(scatter) => !reads_any(&scatter.sql, &kept)?,
                 Plan::Replicate(replicate) => !reads_any(&replicate.sql, &kept)?,
                 Plan::InsertSplit(_) => true,
+                // It is described in the block's own session, which does not see these tables.
+                Plan::Change(change) if reads_any(&change.original, &kept)? => false,
                 plan => self.plan(plan)?,
             };
             if !is_apart {

@@ -107,6 +107,12 @@ impl Cluster {
         run(Command::new(loxo).args(arguments).arg("--dir").arg(self.dir()))
     }
 
+    /// What `loxo check --data` finds wrong with the rows; `None` if all of them lie where they belong.
+    pub fn wrong_rows(&self) -> Option<String> {
+        let found = self.loxo(&["check", "--data"]).err()?;
+        Some(String::from_utf8_lossy(found.get(pgerror::field::DETAIL).unwrap_or_default()).into_owned())
+    }
+
     /// False when a stock server plays the cluster: no `DISTRIBUTE BY` then.
     pub fn is_distributed(&self) -> bool {
         matches!(self.backing, Backing::Loxo { .. })

@@ -38,6 +38,8 @@ pub struct Answer {
     pub rows: Vec<Row>,
     /// Bytes of COPY TO STDOUT, frames joined.
     pub copied: Option<Vec<u8>>,
+    /// How many bytes each frame had.
+    pub copied_frames: Vec<usize>,
     /// Command tag; empty for an empty query.
     pub tag: Option<String>,
     /// The error that ended it.
@@ -393,7 +395,10 @@ impl Client {
                     self.send_copy_input(copy, std::mem::take(&mut sync_due))?;
                 }
                 b'H' => current.copied = Some(Vec::new()),
-                b'd' => current.copied.get_or_insert_default().extend_from_slice(&body),
+                b'd' => {
+                    current.copied.get_or_insert_default().extend_from_slice(&body);
+                    current.copied_frames.push(body.len());
+                }
                 b'C' | b'I' | b's' | b'E' => {
                     match tag {
                         b'C' => current.tag = Some(text(&mut body)?),

@@ -384,7 +384,9 @@ impl Client {
         arguments: &[Argument],
         call: &Call,
     ) -> Result<Vec<Option<Bytes>>> {
-        let expressions = signature.expressions(arguments)?;
+        let given: Vec<Argument> =
+            arguments.iter().filter(|argument| !is_void_parameter(&argument.sql, call)).cloned().collect();
+        let expressions = signature.expressions(&given)?;
         if expressions.iter().all(Option::is_none) {
             return Ok(vec![None; expressions.len()]);
         }
@@ -464,6 +466,14 @@ impl Client {
             Ok((tag, (fields, rows)))
         })
     }
+}
+
+/// A parameter of type void stands for what a function gives, and is no argument: the JDBC driver sends such ones
+/// (`ParseFuncOrColumn` in PostgreSQL's `parse_func.c`).
+fn is_void_parameter(sql: &str, call: &Call) -> bool {
+    let number: Option<usize> = sql.strip_prefix('$').and_then(|number| number.parse().ok());
+    let types = call.parameters.as_ref().map(|parameters| parameters.types.as_slice()).unwrap_or_default();
+    number.and_then(|number| types.get(number.checked_sub(1)?)) == Some(&signature::VOID)
 }
 
 /// What follows the bodies.

@@ -42,7 +42,7 @@ struct Declared {
     default: Option<String>,
 }
 
-const VOID: u32 = 2278;
+pub(super) const VOID: u32 = 2278;
 const RECORD: u32 = 2249;
 
 impl Client {

@@ -24,6 +24,13 @@ use crate::tree;
 pub(super) fn alter_table(ctx: &Context<'_>, statement: &Statement, alter: &AlterTableStmt) -> Result<DdlPlan> {
     let Some(name) = &alter.relation else { return Err(PgError::internal("ALTER TABLE without a name")) };
     if is_temporary(ctx, name) {
+        let inherits = alter.cmds.iter().filter_map(|command| match &command.node {
+            Some(NodeEnum::AlterTableCmd(command)) if command.subtype() == AlterTableType::AtAddInherit => {
+                command.def.as_deref()
+            }
+            _ => None,
+        });
+        create::refuse_distributed_parents(ctx, inherits)?;
         return Ok(super::temporary(ctx, statement, DdlKind::Schema));
     }
     let mut plan = as_it_stands(statement, everywhere(ctx), DdlKind::Schema);
@@ -270,7 +277,11 @@ impl Alter<'_> {
         let of_domain = |t: &TypeName| Some(self.ctx.catalog.value_type(create::user_type(self.ctx, t)?.oid, -1).1);
         let cuts = |t: &TypeName| !t.typmods.is_empty() || of_domain(t).is_some_and(|modifier| modifier != -1);
         let has_modifier = column.type_name.as_ref().is_some_and(cuts);
-        let same = old.is_some() && old.map(|t| t.hash_class()) == new.map(|t| t.hash_class());
+        // A domain may have a collation under which other values are equal.
+        let is_of_user = column.type_name.as_ref().is_some_and(|t| create::user_type(self.ctx, t).is_some());
+        let same = old.is_some()
+            && old.map(|t| t.hash_class()) == new.map(|t| t.hash_class())
+            && !(is_of_user && create::unknown_collation(self.ctx, new).is_some());
         same && !has_modifier && column.raw_default.is_none() && column.coll_clause.is_none()
     }
 
@@ -282,7 +293,7 @@ impl Alter<'_> {
     }
 
     /// A child must lie as its parent does. One whose distribution nobody chose moves there.
-    fn join(&self, child: &Arc<Relation>, parent: &Relation, what: &str) -> Result<Vec<Redistribute>> {
+    fn join(&self, child: &Arc<Relation>, parent: &Arc<Relation>, what: &str) -> Result<Vec<Redistribute>> {
         if decide::are_alike(child, parent) {
             return Ok(Vec::new());
         }
@@ -292,7 +303,8 @@ impl Alter<'_> {
         if !child.by_default || !child.parents.is_empty() {
             return Err(objection);
         }
-        redistribute::moved(self.ctx, child, &placement, parent.by_default).map_err(|_| objection)
+        redistribute::moved(self.ctx, child, &placement, parent.by_default)
+            .or_else(|_| give_way::together(self.ctx, child, parent).ok_or(objection))
     }
 }
 

@@ -374,7 +374,7 @@ pub(super) fn create_index(ctx: &Context<'_>, statement: &Statement, index: &Ind
     plan.outside_transaction = index.concurrent;
     match ctx.resolve(name)? {
         Named::Distributed(relation) if index.unique => {
-            let columns: Vec<String> = index.index_params.iter().filter_map(index_column).collect();
+            let columns = index.index_params.iter().filter_map(|param| index_column(ctx, param)).collect();
             let mut table = NewTable::existing(ctx, &relation);
             table.unique.push(NewUnique { columns, primary: false });
             plan.moves = give_way::check_existing(ctx, &relation, &table)?;
@@ -384,9 +384,13 @@ pub(super) fn create_index(ctx: &Context<'_>, statement: &Statement, index: &Ind
     Ok(plan)
 }
 
-fn index_column(param: &Node) -> Option<String> {
-    match &param.node {
-        Some(NodeEnum::IndexElem(element)) if element.expr.is_none() => Some(element.name.clone()),
-        _ => None,
-    }
+/// A column that a unique index keeps apart as the hash of the column does: not by a collation of its own under which other
+/// values are equal, and not by an operator class, whose equality may be any.
+fn index_column(ctx: &Context<'_>, param: &Node) -> Option<String> {
+    let Some(NodeEnum::IndexElem(element)) = &param.node else { return None };
+    let names = tree::names_of(&element.collation);
+    let collation = names.last().map(String::as_str);
+    let is_equal_otherwise = collation.is_some_and(|name| ctx.catalog.has_nondeterministic_collation(Some(name)));
+    let is_plain = element.expr.is_none() && element.opclass.is_empty() && !is_equal_otherwise;
+    is_plain.then(|| element.name.clone())
 }

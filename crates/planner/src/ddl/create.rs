@@ -8,7 +8,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
 use placement::KeyType;
 
-use super::constraints::{NONDETERMINISTIC, NewColumn, NewTable, NewUnique};
+use super::constraints::{NONDETERMINISTIC, NewColumn, NewTable};
 use super::decide::{self, Decision};
 use super::{as_it_stands, everywhere, give_way, is_temporary};
 use crate::context::{Context, Named};
@@ -21,6 +21,7 @@ pub(super) fn create_table(ctx: &Context<'_>, statement: &Statement, create: &Cr
     let Some(name) = &create.relation else { return Err(PgError::internal("CREATE TABLE without a name")) };
     if name.relpersistence == "t" || name.schemaname == "pg_temp" {
         refuse_clause_on_temporary(statement)?;
+        refuse_distributed_parents(ctx, create.inh_relations.iter())?;
         return Ok(super::temporary(ctx, statement, DdlKind::Schema));
     }
     let mut plan = as_it_stands(statement, everywhere(ctx), DdlKind::Schema);
@@ -94,6 +95,20 @@ fn like_clause(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Arc<Re
         Named::Distributed(relation) => Ok(Some(relation)),
         _ => Err(PgError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is not a distributed table"))),
     }
+}
+
+/// The rows of a temporary child would be a part of a table that is read on other nodes, and in other sessions.
+pub(super) fn refuse_distributed_parents<'n>(ctx: &Context<'_>, parents: impl Iterator<Item = &'n Node>) -> Result<()> {
+    for parent in parents {
+        if let Some(NodeEnum::RangeVar(name)) = &parent.node
+            && let Named::Distributed(parent) = ctx.resolve(name)?
+        {
+            return Err(PgError::unsupported(format!("a temporary child of table \"{}\"", parent.name))
+                .detail("Its rows would be on one node only and not be seen as rows of the table.")
+                .hint("Create the child as an ordinary table, or the temporary table with LIKE."));
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn refuse_clause_on_temporary(statement: &Statement) -> Result<()> {
@@ -250,11 +265,9 @@ fn add_like(ctx: &Context<'_>, table: &mut NewTable, clause: &TableLikeClause) -
     debug_assert!(matches!(source.kind, RelationKind::Table | RelationKind::PartitionedTable));
     table.columns.extend(NewTable::existing(ctx, &source).columns);
     if clause.options & INDEXES != 0 {
-        let keys = source.unique_keys.iter().map(|k| NewUnique {
-            columns: k.columns.iter().filter_map(|n| source.column_at(*n)).map(|c| c.name.clone()).collect(),
-            primary: k.primary,
-        });
-        table.unique.extend(keys);
+        let copied = NewTable::with_constraints(ctx, &source);
+        table.unique.extend(copied.unique);
+        table.has_exclusion |= copied.has_exclusion;
     }
     Ok((clause.options == ALL).then_some(source))
 }

@@ -7,6 +7,9 @@
 //! Where an UPDATE sets the key and its rows cannot move to other nodes, a table whose rows no constraint keeps together goes
 //! on without a key.
 //!
+//! A table that joins a family of partitions or children with constraints that the family's distribution does not allow takes all
+//! of it along.
+//!
 //! Invariant: what a moved table refers to is replicated on the same nodes, by then or before.
 
 use std::sync::Arc;
@@ -72,17 +75,34 @@ pub(super) fn check_existing(
 
 /// The moves, of no row, that leave a table without a distribution key, and all of its kin, if no constraint needs one.
 pub(crate) fn without_key(ctx: &Context<'_>, relation: &Arc<Relation>) -> Option<Vec<Redistribute>> {
+    let (root, family) = placed_by_nobody(ctx, relation)?;
+    if family.iter().any(|table| table.distribution.key().is_empty()) {
+        return None;
+    }
+    redistribute::moved(ctx, &root, &Placement::RoundRobin { nodes: root.distribution.nodes() }, true).ok()
+}
+
+/// The moves that make a table, which has constraints of its own, and a family of tables that it joins replicated.
+pub(super) fn together(ctx: &Context<'_>, child: &Arc<Relation>, parent: &Arc<Relation>) -> Option<Vec<Redistribute>> {
+    let (root, _) = placed_by_nobody(ctx, parent)?;
+    let placement = Placement::Replicated { nodes: root.distribution.nodes() };
+    let mut moves = redistribute::moved(ctx, child, &placement, true).ok()?;
+    moves.extend(redistribute::moved(ctx, &root, &placement, true).ok()?);
+    let is_there = |table: &Relation| matches!(table.distribution, Distribution::Replicated { .. });
+    moves.retain(|moved| !is_there(&moved.target));
+    Some(moves)
+}
+
+/// The table at the top of a table's family and all of the family, if nobody has chosen where its rows lie.
+fn placed_by_nobody(ctx: &Context<'_>, relation: &Arc<Relation>) -> Option<(Arc<Relation>, Vec<Arc<Relation>>)> {
     let mut root = relation.clone();
     while let Some(parent) = root.parents.first() {
         root = ctx.catalog.relation_by_oid(*parent)?.clone();
     }
     let family = ctx.family(&root);
-    let gives_way = |table: &Relation| table.by_default && !table.distribution.key().is_empty();
     let is_of_family = |oid: &Oid| family.iter().any(|table| table.oid == *oid);
-    if !family.iter().all(|table| gives_way(table) && table.parents.iter().all(is_of_family)) {
-        return None;
-    }
-    redistribute::moved(ctx, &root, &Placement::RoundRobin { nodes: root.distribution.nodes() }, true).ok()
+    let free = family.iter().all(|table| table.by_default && table.parents.iter().all(is_of_family));
+    free.then_some((root, family))
 }
 
 /// The moves that make a table replicated, if it may be.
