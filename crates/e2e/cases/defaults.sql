@@ -57,3 +57,18 @@ INSERT INTO counted_rows (k, v) OVERRIDING USER VALUE VALUES (6, 'c');
 INSERT INTO counted_rows OVERRIDING USER VALUE SELECT * FROM counted_rows WHERE k = 1;
 INSERT INTO counted_rows (id) OVERRIDING USER VALUE VALUES (7);
 SELECT * FROM counted_rows ORDER BY k, id;
+
+-- One moment for all rows of an INSERT of a query, on whatever nodes they lie.
+CREATE TABLE timed (k int, at timestamptz DEFAULT now(), on_day date DEFAULT CURRENT_DATE, n int DEFAULT 3) /*dist: hash(k) | roundrobin | modulo(k) | replication*/;
+CREATE TABLE timed_source (k int, v int) /*dist: hash(k) | roundrobin | modulo(k) | hash(k)*/;
+INSERT INTO timed_source SELECT g, g % 3 FROM generate_series(1, 12) g;
+INSERT INTO timed (k) SELECT k FROM timed_source;
+SELECT count(*), count(DISTINCT at), count(DISTINCT on_day), min(n) FROM timed;
+INSERT INTO timed (k, n) SELECT k, v FROM timed_source WHERE v > 0 GROUP BY k, v;
+SELECT count(*), count(DISTINCT at) FROM timed;
+BEGIN;
+INSERT INTO timed (k) SELECT k + 100 FROM timed_source WHERE k = 3;
+INSERT INTO timed (k) SELECT k + 100 FROM timed_source WHERE k = 4;
+INSERT INTO timed (k) SELECT DISTINCT k + 200 FROM timed_source;
+SELECT count(*), count(DISTINCT at), bool_and(at = now()) FROM timed WHERE k > 100;
+COMMIT;
