@@ -25,7 +25,7 @@ struct Kept {
     pinned: HashMap<Key, Pins>,
 }
 
-/// What is known of statements that differ in their constants only: see [`Marked`].
+/// What is known of statements that differ in their constants only: see [`planner::Marked`].
 #[derive(Clone)]
 pub(super) enum Pins {
     /// There was one. Most texts of ad-hoc queries never come again.

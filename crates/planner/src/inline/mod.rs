@@ -1,7 +1,7 @@
 //! Functions that read partitioned tables, put into the statement that calls them.
 //!
 //! A node that ran such a function would see its own rows only. If its body is one query, in SQL
-//! or (see [`plpgsql`]) no more than that in PL/pgSQL, a call is that query as a sub-select,
+//! or (see [`plpgsql`](crate::plpgsql)) no more than that in PL/pgSQL, a call is that query as a sub-select,
 //! in which the arguments stand for the parameters, and the sub-select is planned like any other:
 //!
 //! ```text
