@@ -164,6 +164,7 @@ impl Client {
     }
 
     async fn set_transaction(&mut self, sql: &str, modes: &TransactionModes) -> Result<()> {
+        self.session.check_modes(modes.read_only, modes.isolation.as_deref(), modes.deferrable.is_some())?;
         self.session.set_in_block(sql).await?;
         self.session.isolation_may_have_changed().await?;
         if let Some(read_only) = modes.read_only {

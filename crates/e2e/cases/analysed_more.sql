@@ -50,9 +50,7 @@ SELECT (outs(k)).y FROM t WHERE k < 4 ORDER BY k;
 SELECT x, count(*) FROM t, outs(v) GROUP BY x ORDER BY x;
 CREATE FUNCTION reads(a int, OUT n bigint, OUT m int) LANGUAGE sql STABLE AS 'SELECT count(*), max(k) FROM t WHERE v = a';
 SELECT * FROM reads(1);
--- refused: mixed | v1 | v2 | v4
 SELECT (reads(1)).n;
--- refused: mixed | v1 | v2 | v4
 SELECT o.id, r.n FROM o, LATERAL reads(o.x) r ORDER BY o.id;
 
 -- Collations.

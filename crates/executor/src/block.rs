@@ -47,6 +47,7 @@ impl Session {
             reach,
             wrote: false,
             snapshotless: false,
+            has_queried: false,
             locked: false,
             ran_ddl: false,
             ran_ddl_before: false,

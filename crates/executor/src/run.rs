@@ -52,6 +52,10 @@ impl Session {
             result => result,
         };
         self.note_failure(result.as_ref().err(), output.is_untouched());
+        // LOCK TABLE is no query; the home node sees every schema change.
+        if let Some(block) = self.block.as_mut().filter(|_| !matches!(plan, Plan::Ddl(_))) {
+            block.has_queried = true;
+        }
         result
     }
 

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use catalog::{Leavings, NodeId};
-use pgerror::{PgError, Result};
+use pgerror::{PgError, Result, SqlState};
 use pgproto::Frame;
 use pgproto::backend::tag;
 
@@ -84,6 +84,8 @@ pub(crate) struct Block {
     pub(crate) wrote: bool,
     /// What is being run takes no snapshot (SHOW, LOCK TABLE).
     pub(crate) snapshotless: bool,
+    /// A statement was run that takes a snapshot, on whatever links.
+    pub(crate) has_queried: bool,
     /// LOCK TABLE was run before there was a snapshot.
     pub(crate) locked: bool,
     /// It has changed tables or locked them: no other session may look at them.
@@ -380,6 +382,23 @@ impl Session {
             self.give_back(BESIDE, held);
         }
         let _ = self.cancel.remove(BESIDE);
+    }
+
+    /// PostgreSQL's error for modes that a transaction can have only before its first query. The nodes say the same, but may not have
+    /// seen that query: it may have run on links beside the block's own.
+    pub fn check_modes(&self, read_only: Option<bool>, isolation: Option<&str>, deferrable: bool) -> Result<()> {
+        let Some(block) = self.block.as_ref().filter(|block| block.has_queried) else { return Ok(()) };
+        let too_late = |message: &str| Err(PgError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
+        if isolation.is_some_and(|level| Isolation::named(level) != block.isolation) {
+            return too_late("SET TRANSACTION ISOLATION LEVEL must be called before any query");
+        }
+        if read_only == Some(false) && block.read_only && !self.has_savepoints() {
+            return too_late("transaction read-write mode must be set before any query");
+        }
+        if deferrable {
+            return too_late("SET TRANSACTION [NOT] DEFERRABLE must be called before any query");
+        }
+        Ok(())
     }
 
     /// Is the block READ ONLY?

@@ -49,8 +49,10 @@ pub fn until_quiet(cluster: &Cluster, limit: Duration) -> Result<Duration> {
 }
 
 const PREPARED: &str = "SELECT gid FROM pg_prepared_xacts";
-const RUNNING: &str = "SELECT concat_ws(' ', 'session', pid, application_name, state, query) FROM pg_stat_activity \
-    WHERE backend_type = 'client backend' AND xact_start IS NOT NULL AND pid <> pg_backend_pid()";
+/// The transaction by which the leading gtm holds its lock never ends.
+const RUNNING: &str = "SELECT concat_ws(' ', 'session', pid, application_name, state, query) FROM pg_stat_activity AS a \
+    WHERE backend_type = 'client backend' AND xact_start IS NOT NULL AND pid <> pg_backend_pid() \
+    AND NOT EXISTS (SELECT FROM pg_locks WHERE pg_locks.pid = a.pid AND relation = to_regclass('loxo.leader') AND granted)";
 
 fn wait(cluster: &Cluster, limit: Duration, sql: &str) -> Result<Duration> {
     let begin = Instant::now();

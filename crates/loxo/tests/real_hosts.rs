@@ -98,7 +98,7 @@ fn nothing_is_written_unless_all_servers_can_take_it() {
     // The second server holds something.
     let setup = Setup::new(&[&[PREPARED], &[PREPARED, ("fsync", "off"), ("timezone", "Asia/Tokyo")]]);
     setup.servers[1].connect().unwrap().run("CREATE TABLE precious (a int)").unwrap();
-    setup.says("init", 1, &["datanode dn2", "not empty", "relation precious"]);
+    setup.says("init", 1, &["datanode dn2", "not empty", "relation public.precious"]);
     assert_eq!(setup.value(0, "SELECT count(*) FROM pg_namespace WHERE nspname = 'loxo'").unwrap(), "0");
     setup.says("check", 1, &["warning: dn2: fsync = off", "TimeZone differs"]);
 }

@@ -7,12 +7,13 @@
 
 use std::sync::Arc;
 
-use catalog::{Relation, RelationKind, quote_identifier};
+use catalog::{Function, Relation, RelationKind, quote_identifier};
 use pg_query::protobuf::{AlterTableCmd, AlterTableStmt, AlterTableType, CreateTrigStmt, RenameStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::{as_it_stands, boxed, everywhere, give_way, is_temporary, temporary};
+use crate::bodies::may_take;
 use crate::code;
 use crate::context::{Context, Named};
 use crate::dml::is_replicated;
@@ -50,7 +51,7 @@ pub(super) fn create(ctx: &Context<'_>, statement: &Statement, trigger: &CreateT
         Named::Home(None) => return Ok(boxed(plan)),
         // The coordinator runs it.
         Named::View(_) if trigger.timing & INSTEAD != 0 => {
-            let functions = ctx.catalog.functions(function_name(trigger));
+            let functions = meant(ctx, trigger);
             return match functions.iter().any(|function| function.language != "plpgsql") {
                 true => Err(refused(trigger, "It is not in PL/pgSQL", "Write the function in PL/pgSQL.")),
                 false => Ok(boxed(plan)),
@@ -91,7 +92,7 @@ fn tend_copies(table: &Relation, plan: &mut DdlPlan) {
 
 /// A table whose key the trigger may set goes on without one, or becomes replicated, if it may.
 fn give_way(ctx: &Context<'_>, trigger: &CreateTrigStmt, table: &Arc<Relation>) -> Result<Vec<Redistribute>> {
-    let functions = ctx.catalog.functions(function_name(trigger));
+    let functions = meant(ctx, trigger);
     let is_before = trigger.row && trigger.timing & BEFORE != 0 && trigger.events & (ON_INSERT | ON_UPDATE) != 0;
     if !is_before || !functions.iter().any(|function| may_set_key(function, table)) {
         return Ok(Vec::new());
@@ -103,12 +104,28 @@ fn give_way(ctx: &Context<'_>, trigger: &CreateTrigStmt, table: &Arc<Relation>) 
 
 /// The first thing that is wrong with functions of the trigger's name.
 fn fault(ctx: &Context<'_>, trigger: &CreateTrigStmt, of: impl Fn(&Facts) -> Option<String>) -> Result<Option<String>> {
-    for function in ctx.catalog.functions(function_name(trigger)) {
+    for function in meant(ctx, trigger) {
         if let Some(fault) = of(&functions::function_facts(ctx, function)?) {
             return Ok(Some(fault));
         }
     }
     Ok(None)
+}
+
+/// The functions that the trigger may call: they take no arguments, and the first schema of the search path that has one counts.
+fn meant<'a>(ctx: &Context<'a>, trigger: &CreateTrigStmt) -> Vec<&'a Function> {
+    let by_words = ctx.of_body();
+    let named: Vec<&Function> =
+        by_words.named_functions(&trigger.funcname).filter(|function| may_take(function, 0)).collect();
+    if trigger.funcname.len() > 1 {
+        return named;
+    }
+    let in_schema = |schema: &String| {
+        let there: Vec<&Function> = named.iter().copied().filter(|function| function.schema == *schema).collect();
+        (!there.is_empty()).then_some(there)
+    };
+    let found = ctx.session.search_path.iter().find_map(in_schema);
+    found.unwrap_or(named)
 }
 
 fn function_name(trigger: &CreateTrigStmt) -> &str {
@@ -151,7 +168,7 @@ fn check_captured(ctx: &Context<'_>, trigger: &CreateTrigStmt, table: &Relation,
     if !matches!(table.kind, RelationKind::Table | RelationKind::PartitionedTable) {
         return refuse("Create it on a table.");
     }
-    if ctx.catalog.functions(function_name(trigger)).iter().any(|function| function.language != "plpgsql") {
+    if meant(ctx, trigger).iter().any(|function| function.language != "plpgsql") {
         return refuse("Write the function in PL/pgSQL.");
     }
     Ok(())
