@@ -91,11 +91,14 @@ pub(super) struct Needs {
     all: bool,
     names: HashSet<String>,
     grouped: HashSet<String>,
+    /// Used beside a GROUP BY that does not name them: in aggregates, or since they depend on a primary key that it names.
+    beside_groups: HashSet<String>,
 }
 
 impl Needs {
     pub fn of(statement: &NodeEnum) -> Result<Self> {
-        let mut needs = Needs { all: false, names: HashSet::new(), grouped: HashSet::new() };
+        let mut needs =
+            Needs { all: false, names: HashSet::new(), grouped: HashSet::new(), beside_groups: HashSet::new() };
         let mut tables = HashSet::new();
         let mut harmless_stars: Vec<*const ColumnRef> = Vec::new();
         statement.walk(&mut |node| {
@@ -119,6 +122,7 @@ impl Needs {
                     for item in &select.group_clause {
                         needs.group(item)?;
                     }
+                    needs.beside_groups(select)?;
                 }
                 _ => {}
             }
@@ -148,9 +152,30 @@ impl Needs {
 }
 
 impl Needs {
+    fn beside_groups(&mut self, select: &SelectStmt) -> Result<()> {
+        if select.group_clause.is_empty() {
+            return Ok(());
+        }
+        let name_of = |column: &ColumnRef| column.fields.last().and_then(tree::text_of).map(str::to_owned);
+        let itself = |item: &Node| match &item.node {
+            Some(NodeEnum::ColumnRef(column)) => name_of(column),
+            _ => None,
+        };
+        let grouped: HashSet<String> = select.group_clause.iter().filter_map(itself).collect();
+        let parts = select.target_list.iter().chain(&select.sort_clause).chain(select.having_clause.as_deref());
+        parts.chain(&select.window_clause).chain(&select.distinct_clause).try_for_each(|part| {
+            part.walk(&mut |node| {
+                if let Ref::ColumnRef(column) = node {
+                    self.beside_groups.extend(name_of(column).filter(|name| !grouped.contains(name)));
+                }
+                Ok(true)
+            })
+        })
+    }
+
     /// Of nothing.
     pub fn none() -> Self {
-        Needs { all: false, names: HashSet::new(), grouped: HashSet::new() }
+        Needs { all: false, names: HashSet::new(), grouped: HashSet::new(), beside_groups: HashSet::new() }
     }
 
     /// Can it mention all columns, or whole rows?
@@ -278,6 +303,9 @@ pub(super) fn primary_key(relation: &Relation, columns: &[&str], needs: &Needs) 
     let Some(key) = relation.unique_keys.iter().find(|k| k.primary) else { return Vec::new() };
     let names: Vec<&str> = key.columns.iter().filter_map(|n| relation.column_at(*n)).map(|c| c.name.as_str()).collect();
     if names.is_empty() || !names.iter().all(|n| needs.grouped.contains(*n) && columns.contains(n)) {
+        return Vec::new();
+    }
+    if !needs.all && !columns.iter().any(|column| needs.beside_groups.contains(*column)) {
         return Vec::new();
     }
     let list: Vec<String> = names.iter().map(|n| catalog::quote_identifier(n)).collect();
