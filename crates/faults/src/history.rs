@@ -80,8 +80,8 @@ pub fn create(cluster: &Cluster) -> Result<()> {
     cluster.connect(0)?.run(&rows).map(drop)
 }
 
-/// Random transactions for the time asked for, while `meanwhile` runs in this thread. [`finals`] is to be added when all
-/// is quiet.
+/// Random transactions for the time asked for, while `meanwhile` runs in this thread. The [end](History::end) is to be added when
+/// all is quiet.
 pub fn run<T>(cluster: &Cluster, options: &Options, meanwhile: impl FnOnce(Instant) -> T) -> (Recording, T) {
     let begin = Instant::now();
     let end = begin + options.duration;
@@ -99,28 +99,32 @@ pub fn run<T>(cluster: &Cluster, options: &Options, meanwhile: impl FnOnce(Insta
         for number in 0..options.clients {
             let (workload, port) = (&workload, ports[number % ports.len()]);
             let rng = Rng::new(options.seed ^ ((number as u64 + 1) << 40));
-            scope.spawn(move || workload.client(port, rng));
+            scope.spawn(move || workload.client(number, port, rng));
         }
         meanwhile(end)
     });
     (workload.recording.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()), result)
 }
 
-/// The lists as the datanodes hold them.
-///
-/// # Errors
-/// When one cannot be asked, or two hold the same row.
-pub fn finals(cluster: &Cluster) -> Result<BTreeMap<Key, Vec<Element>>> {
-    let mut finals = BTreeMap::new();
-    for node in 0..cluster.datanodes().len() {
-        let rows = cluster.connect_datanode(node)?.strings("SELECT key, elements FROM list WHERE elements <> ''")?;
-        for (key, list) in lists(rows)? {
-            if finals.insert(key, list).is_some() {
-                return Err(failure(format!("row {key} is on two datanodes")));
+impl History {
+    /// Adds the lists as the datanodes hold them.
+    ///
+    /// # Errors
+    /// When one cannot be asked, or two hold the same row.
+    pub fn end(&mut self, cluster: &Cluster) -> Result<()> {
+        for node in 0..cluster.datanodes().len() {
+            let rows = cluster.connect_datanode(node)?.strings("SELECT key, elements FROM list")?;
+            for (key, list) in lists(rows)? {
+                if self.homes.insert(key, node).is_some() {
+                    return Err(failure(format!("row {key} is on two datanodes")));
+                }
+                if !list.is_empty() {
+                    self.finals.insert(key, list);
+                }
             }
         }
+        Ok(())
     }
-    Ok(finals)
 }
 
 fn lists(rows: Vec<Vec<String>>) -> Result<Vec<(Key, Vec<Element>)>> {
@@ -148,15 +152,18 @@ enum Plan {
 }
 
 impl Workload<'_> {
-    fn client(&self, port: u16, mut rng: Rng) {
+    fn client(&self, number: usize, port: u16, mut rng: Rng) {
         let mut session = Session::new(port, self.setup);
         while Instant::now() < self.end && session.connect_until(self.end) {
-            let (transaction, error) = match (rng.below(5), self.level) {
+            let id = number << 32 | session.connections();
+            let (mut transaction, error) = match (rng.below(5), self.level) {
                 (0, level) => self.single(&mut session, &mut rng, level.unwrap_or(Level::ReadCommitted)),
                 (_, Some(level)) => self.block(&mut session, &mut rng, level),
                 (1 | 2, None) => self.block(&mut session, &mut rng, Level::ReadCommitted),
                 (_, None) => self.block(&mut session, &mut rng, Level::RepeatableRead),
             };
+            // One that connected again in the middle is of no session.
+            transaction.session = (id == (number << 32 | session.connections())).then_some(id);
             if transaction.outcome != Outcome::Committed {
                 session.abandon();
             }
@@ -186,12 +193,13 @@ impl Workload<'_> {
         let end = if outcome == Outcome::Unknown { u64::MAX } else { self.now() };
         let span = Span { begin, end };
         statements.iter_mut().for_each(|statement| statement.span = span);
-        (Transaction { level, statements, outcome, commit: span }, error)
+        (Transaction { session: None, level, statements, outcome, commit: span }, error)
     }
 
     fn block(&self, session: &mut Session, rng: &mut Rng, level: Level) -> (Transaction, Option<PgError>) {
         let nothing = Span { begin: self.now(), end: u64::MAX };
-        let mut transaction = Transaction { level, statements: Vec::new(), outcome: Outcome::Refused, commit: nothing };
+        let mut transaction =
+            Transaction { session: None, level, statements: Vec::new(), outcome: Outcome::Refused, commit: nothing };
         if let Err(error) = session.run(&format!("BEGIN ISOLATION LEVEL {}", name(level))) {
             return (transaction, Some(error));
         }

@@ -27,12 +27,13 @@ pub struct Session {
     port: u16,
     setup: String,
     client: Option<Client>,
+    connections: usize,
 }
 
 impl Session {
     /// Not connected yet; `setup` is run on each new connection.
     pub fn new(port: u16, setup: &str) -> Self {
-        Self { port, setup: setup.to_owned(), client: None }
+        Self { port, setup: setup.to_owned(), client: None, connections: 0 }
     }
 
     /// Connects if there is no live connection.
@@ -47,8 +48,14 @@ impl Session {
                 client.run(&self.setup)?;
             }
             self.client = Some(client);
+            self.connections += 1;
         }
         Ok(())
+    }
+
+    /// How often it has connected: a server's session each time.
+    pub fn connections(&self) -> usize {
+        self.connections
     }
 
     /// Connects, trying again until `deadline`; says whether it succeeded.

@@ -13,7 +13,7 @@ const ALWAYS: Span = Span { begin: 0, end: u64::MAX };
 /// A transaction that overlaps all others, unless it gets a span.
 fn transaction(level: Level, steps: Vec<Step>) -> Transaction {
     let statements = steps.into_iter().map(|step| Statement { span: ALWAYS, step }).collect();
-    Transaction { level, statements, outcome: Outcome::Committed, commit: ALWAYS }
+    Transaction { session: None, level, statements, outcome: Outcome::Committed, commit: ALWAYS }
 }
 
 fn rc(steps: Vec<Step>) -> Transaction {
@@ -46,7 +46,13 @@ fn append(keys: &[Key], element: Element) -> Step {
 #[track_caller]
 fn expect(expected: &[Kind], transactions: Vec<Transaction>, finals: &[(Key, &[Element])]) {
     let finals: BTreeMap<_, _> = finals.iter().map(|(key, list)| (*key, list.to_vec())).collect();
-    let anomalies = check(&History { transactions, finals });
+    let homes = BTreeMap::new();
+    expect_of(expected, &History { transactions, finals, homes });
+}
+
+#[track_caller]
+fn expect_of(expected: &[Kind], history: &History) {
+    let anomalies = check(history);
     let mut kinds: Vec<Kind> = anomalies.iter().map(|anomaly| anomaly.kind).collect();
     kinds.sort();
     kinds.dedup();
@@ -61,14 +67,21 @@ fn write_skew_is_no_row_of_transactions() {
         vec![one, other]
     };
     let finals = BTreeMap::from([(1, vec![10]), (2, vec![11])]);
-    let history = |transactions| History { transactions, finals: finals.clone() };
+    let history = |transactions| History { transactions, finals: finals.clone(), ..History::default() };
     let found = check_serializable(&history(skew(Level::Serializable)));
     assert_eq!(found.iter().map(|anomaly| anomaly.kind).collect::<Vec<_>>(), [Kind::WriteSkew], "{found:?}");
     assert_eq!(check(&history(skew(Level::Serializable))), []);
     // One that was refused was shown what it was shown.
     let mut refused = skew(Level::Serializable);
     refused[1] = with(Outcome::Refused, transaction(Level::Serializable, vec![read(&[(1, &[]), (2, &[])])]));
-    assert_eq!(check_serializable(&History { transactions: refused, finals: BTreeMap::from([(1, vec![10])]) }), []);
+    assert_eq!(
+        check_serializable(&History {
+            transactions: refused,
+            finals: BTreeMap::from([(1, vec![10])]),
+            ..History::default()
+        }),
+        []
+    );
 }
 
 #[test]
@@ -140,6 +153,28 @@ fn after_a_row_lock_the_whole_transaction_is_seen() {
     expect(&[Kind::TornRead], waited(rc, blind()), finals);
     expect(&[Kind::TornRead], waited(rr, blind()), finals);
     expect(&[], waited(rc, vec![read(&[(2, &[])]), append(&[1], 11), read(&[(2, &[10])])]), finals);
+}
+
+/// A transaction is shown by the datanode of row 2 already, where another came after it and was acknowledged, and not yet by that
+/// of row 1.
+#[test]
+fn a_read_of_one_datanode_may_miss_what_is_becoming_visible() {
+    let history = |reader: Transaction, between: Vec<Transaction>| {
+        let several = during(0, 50, rc(vec![append(&[1, 2], 10)]));
+        let next = Transaction { session: Some(7), ..during(5, 20, rc(vec![append(&[2], 11)])) };
+        let transactions = [several, next, reader].into_iter().chain(between).collect();
+        let finals = BTreeMap::from([(1, vec![10]), (2, vec![10, 11])]);
+        History { transactions, finals, homes: BTreeMap::from([(1, 0), (2, 1), (3, 1)]) }
+    };
+    let late = || during(30, 40, rc(vec![read(&[(1, &[])])]));
+    expect_of(&[], &history(late(), vec![]));
+    // Not in the session that came after it, nor in a cut, nor when it was acknowledged, nor when a cut has shown it.
+    expect_of(&[Kind::Stale], &history(Transaction { session: Some(7), ..late() }, vec![]));
+    expect_of(&[Kind::Stale], &history(during(30, 40, rr(vec![read(&[(1, &[])])])), vec![]));
+    expect_of(&[Kind::Stale], &history(during(30, 40, rc(vec![read(&[(1, &[]), (3, &[])])])), vec![]));
+    expect_of(&[Kind::Stale], &history(during(60, 70, rc(vec![read(&[(1, &[])])])), vec![]));
+    let cut = during(21, 25, rc(vec![read(&[(1, &[10]), (2, &[10, 11])])]));
+    expect_of(&[Kind::Stale], &history(late(), vec![cut]));
 }
 
 #[test]
@@ -278,7 +313,7 @@ mod second_opinion {
             }
             let commit = Span { begin, end: self.now() };
             let statements = running.steps.into_iter().map(|(span, step)| Statement { span, step }).collect();
-            let transaction = Transaction { level: Level::RepeatableRead, statements, outcome, commit };
+            let transaction = Transaction { session: None, level: Level::RepeatableRead, statements, outcome, commit };
             self.history.transactions.push(transaction);
         }
     }

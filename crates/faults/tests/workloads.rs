@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use faults::checker::{self, Level, Step};
 use faults::processes::Kind;
-use faults::{Outcome, bank, chaos, copies, counters, history, settle};
+use faults::{Outcome, bank, chaos, copies, counters, history, points, processes, settle};
 use testkit::Cluster;
 
 /// In-doubt transactions are resolved so soon after everything runs again.
@@ -162,7 +162,7 @@ fn serializable(cluster: &Cluster, duration: Duration) {
         let options = history::Options::new(duration, seed()).at(level);
         let (mut recording, ()) = history::run(cluster, &options, |_| ());
         settle::until_quiet(cluster, RESOLVED_MAX).expect("nothing is in doubt");
-        recording.history.finals = history::finals(cluster).expect("the datanodes answer");
+        recording.history.end(cluster).expect("the datanodes answer");
         let [committed, refused] = [Outcome::Committed, Outcome::Refused].map(|outcome| recording.count(outcome));
         let (skews, other) = (checker::check_serializable(&recording.history), checker::check(&recording.history));
         eprintln!(
@@ -190,9 +190,26 @@ fn it_does_also_while_processes_die() {
     judge(&cluster, recording);
 }
 
+/// While transactions take long to become visible on their last datanodes, whoever has seen them on the first is about.
+#[test]
+fn it_does_also_while_commits_are_slow() {
+    let cluster = cluster();
+    points::check_binary().expect("a binary with control points");
+    let coordinators_anew = |orders: &[(&str, &str)]| {
+        let mut running = processes::running(&cluster).expect("processes");
+        running.retain(|process| process.kind == Kind::Coordinator);
+        running.iter().for_each(|process| processes::kill(&cluster, process).expect("a coordinator dies"));
+        cluster.up_with(orders).expect("it starts again");
+    };
+    coordinators_anew(&[("LOXO_CONTROL_POINTS", "before-commit-prepared=slow")]);
+    let judged = std::panic::catch_unwind(|| history_in_peace(&cluster, duration()));
+    coordinators_anew(&[]);
+    judged.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+}
+
 fn judge(cluster: &Cluster, mut recording: history::Recording) {
     settle::until_quiet(cluster, RESOLVED_MAX).expect("nothing is in doubt");
-    recording.history.finals = history::finals(cluster).expect("the datanodes answer");
+    recording.history.end(cluster).expect("the datanodes answer");
     let begin = Instant::now();
     let anomalies = checker::check(&recording.history);
     let [committed, refused, unknown] =
@@ -211,6 +228,10 @@ fn judge(cluster: &Cluster, mut recording: history::Recording) {
         assert!(of(level).filter(reads).count() > 20, "too few transactions of {level:?}");
     }
     assert!(!recording.errors.contains_key("58030"), "rows were missing: {:?}", recording.errors);
-    let shown: Vec<String> = anomalies.iter().take(8).map(ToString::to_string).collect();
+    let shown = anomalies.iter().take(8).map(|anomaly| {
+        let transactions: Vec<String> = anomaly.transactions.iter().map(|t| recording.history.tell(*t)).collect();
+        format!("{anomaly}\n    {}", transactions.join("\n    "))
+    });
+    let shown: Vec<String> = shown.collect();
     assert!(anomalies.is_empty(), "{} anomalies:\n{}", anomalies.len(), shown.join("\n"));
 }

@@ -6,7 +6,8 @@
 //!   local to the task, so tests run in parallel);
 //! * in another process, the environment variable `LOXO_CONTROL_POINTS` names points and what to do there, e.g.
 //!   `prepared=abort@2,decided=pause`: `abort` ends the process at once, `pause` says so on stderr and waits for ever, `hold`
-//!   until the file that `LOXO_CONTROL_GO` names is there; `@n` means the n-th visit (1 if absent).
+//!   until the file that `LOXO_CONTROL_GO` names is there; `@n` means the n-th visit (1 if absent). `slow` waits 5 ms at each
+//!   visit from then on.
 //!
 //! The points of a commit over several writers, in order: `before-prepare`, `announced` and `prepared` (once per participant, as its
 //! answer comes in), `prepared-all`, `gate-entered` (it has its pass; also with one writer), `decided` (the commit point has
@@ -61,8 +62,11 @@ mod enabled {
             action.await;
         }
         for order in ORDERS.iter().filter(|order| order.name == name) {
-            if order.visits.fetch_add(1, Ordering::Relaxed) + 1 == order.at_visit {
+            let visit = order.visits.fetch_add(1, Ordering::Relaxed) + 1;
+            if visit == order.at_visit {
                 order.obey().await;
+            } else if visit > order.at_visit && matches!(order.action, Action::Slow) {
+                tokio::time::sleep(SLOW).await;
             }
         }
     }
@@ -79,7 +83,11 @@ mod enabled {
         Abort,
         Pause,
         Hold(PathBuf),
+        Slow,
     }
+
+    /// Many times what a COMMIT PREPARED takes.
+    const SLOW: Duration = Duration::from_millis(5);
 
     /// Between two looks for the file that ends a `hold`.
     const HOLD_POLL: Duration = Duration::from_millis(5);
@@ -98,6 +106,7 @@ mod enabled {
             let action = match action {
                 "pause" => Action::Pause,
                 "abort" => Action::Abort,
+                "slow" => Action::Slow,
                 "hold" => Action::Hold(std::env::var_os("LOXO_CONTROL_GO").expect("LOXO_CONTROL_GO is set").into()),
                 other => panic!("control point \"{entry}\": unknown action \"{other}\""),
             };
@@ -110,6 +119,7 @@ mod enabled {
             match &self.action {
                 Action::Abort => std::process::abort(),
                 Action::Pause => std::future::pending().await,
+                Action::Slow => tokio::time::sleep(SLOW).await,
                 Action::Hold(go) => {
                     while !go.exists() {
                         tokio::time::sleep(HOLD_POLL).await;

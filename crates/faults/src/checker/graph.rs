@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::{Anomaly, Key, Kind, Level, Span, Transaction};
+use crate::session::Outcome;
 
 /// Starting points that are tried for the shortest cycle of a tangle.
 const STARTS_MAX: usize = 200;
@@ -15,6 +16,10 @@ pub enum Link {
     Ww(Key),
     Wr(Key),
     Rw(Key),
+    /// [`Link::Rw`] where the read may miss the write although what came after the write is over already; see the parent.
+    EarlyRw(Key),
+    /// One transaction of a session before the next.
+    Session,
     RealTime,
 }
 
@@ -55,6 +60,7 @@ impl Graph {
         for (number, transaction) in transactions.iter().enumerate() {
             graph.add(number, transaction, &mut spans);
         }
+        graph.sessions(transactions);
         graph.real_time(&spans);
         graph
     }
@@ -101,6 +107,29 @@ impl Graph {
         self.commits.push(commit);
     }
 
+    /// What a session has seen or committed is before what it does next.
+    fn sessions(&mut self, transactions: &[Transaction]) {
+        let mut in_order: Vec<usize> = (0..transactions.len()).collect();
+        in_order.sort_unstable_by_key(|number| {
+            let transaction = &transactions[*number];
+            let begin = transaction.statements.first().map_or(transaction.commit.begin, |first| first.span.begin);
+            (transaction.session, begin)
+        });
+        for pair in in_order.windows(2) {
+            let (before, next) = (pair[0], pair[1]);
+            let is_session = transactions[before].session.is_some();
+            if !is_session || transactions[before].session != transactions[next].session {
+                continue;
+            }
+            let to = self.snapshots[next].first().copied().unwrap_or(self.commits[next]);
+            let committed = transactions[before].outcome == Outcome::Committed;
+            let from = if committed { Some(self.commits[before]) } else { self.snapshots[before].last().copied() };
+            if let Some(from) = from {
+                self.edge(from, to, Link::Session);
+            }
+        }
+    }
+
     /// One chain of barriers instead of an edge for each pair of moments.
     fn real_time(&mut self, spans: &[(usize, Span)]) {
         let mut ended: Vec<(u64, usize)> =
@@ -139,17 +168,18 @@ impl Graph {
     }
 
     /// The snapshot of the reader's statement does not show the writer's commit.
-    pub(super) fn misses(&mut self, reader: usize, statement: usize, writer: usize, key: Key) {
-        self.edge(self.snapshots[reader][statement], self.commits[writer], Link::Rw(key));
+    pub(super) fn misses(&mut self, reader: usize, statement: usize, writer: usize, link: Link) {
+        self.edge(self.snapshots[reader][statement], self.commits[writer], link);
     }
 
     /// One cycle of each tangle, looked for with more and more kinds of edges.
     pub(super) fn cycles(&self) -> Vec<Anomaly> {
-        let stages: [fn(Link) -> bool; 4] = [
+        let stages: [fn(Link) -> bool; 5] = [
             |link| matches!(link, Link::Program | Link::Ww(_)),
             |link| matches!(link, Link::Program | Link::Ww(_) | Link::Wr(_)),
+            |link| !matches!(link, Link::Session | Link::RealTime),
             |link| link != Link::RealTime,
-            |_| true,
+            |link| !matches!(link, Link::EarlyRw(_)),
         ];
         // A tangle of an earlier stage is one of all later stages too.
         let found = stages.iter().map(|allowed| {
@@ -157,7 +187,11 @@ impl Graph {
             tangles.iter().filter_map(|tangle| self.shortest(tangle, *allowed)).collect::<Vec<_>>()
         });
         let cycles = found.into_iter().find(|cycles| !cycles.is_empty()).unwrap_or_default();
-        cycles.iter().map(|cycle| Anomaly { kind: kind(cycle), text: self.describe(cycle) }).collect()
+        let anomaly = |cycle: &Vec<_>| {
+            let transactions = self.transactions(cycle);
+            Anomaly { kind: kind(cycle), text: self.describe(cycle), transactions }
+        };
+        cycles.iter().map(anomaly).collect()
     }
 
     /// Strongly connected components of more than one node (Tarjan's algorithm, without recursion).
@@ -215,7 +249,7 @@ impl Graph {
     ) -> Option<Vec<(usize, Link)>> {
         let mut came_from: HashMap<usize, (usize, Link)> = HashMap::new();
         let leaving = |node: usize| self.edges[node].iter().map(move |edge| (node, *edge));
-        let is_miss = |edge: &Edge| matches!(edge.link, Link::Rw(_));
+        let is_miss = |edge: &Edge| matches!(edge.link, Link::Rw(_) | Link::EarlyRw(_));
         // What can be reached without one more missed write, and with one more.
         let (mut later, now): (Vec<_>, Vec<_>) = leaving(start).partition(|(_, edge)| is_miss(edge));
         let mut queue = VecDeque::from(now);
@@ -239,6 +273,19 @@ impl Graph {
             }
             queue.extend(later.drain(..));
         }
+    }
+
+    fn transactions(&self, cycle: &[(usize, Link)]) -> Vec<usize> {
+        let mut transactions: Vec<usize> = Vec::new();
+        for (node, _) in cycle {
+            match self.moments[*node] {
+                Moment::Snapshot(number, _) | Moment::Commit(number) if !transactions.contains(&number) => {
+                    transactions.push(number);
+                }
+                Moment::Snapshot(..) | Moment::Commit(_) | Moment::Barrier => {}
+            }
+        }
+        transactions
     }
 
     fn describe(&self, cycle: &[(usize, Link)]) -> String {
@@ -268,12 +315,12 @@ fn backwards(start: usize, came_from: &HashMap<usize, (usize, Link)>) -> Vec<(us
 }
 
 fn misses(cycle: &[(usize, Link)]) -> usize {
-    cycle.iter().filter(|(_, link)| matches!(link, Link::Rw(_))).count()
+    cycle.iter().filter(|(_, link)| matches!(link, Link::Rw(_) | Link::EarlyRw(_))).count()
 }
 
 fn kind(cycle: &[(usize, Link)]) -> Kind {
     let has = |wanted: fn(&Link) -> bool| cycle.iter().any(|(_, link)| wanted(link));
-    if has(|link| *link == Link::RealTime) {
+    if has(|link| matches!(link, Link::Session | Link::RealTime)) {
         return Kind::Stale;
     }
     match misses(cycle) {
