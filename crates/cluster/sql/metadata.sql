@@ -321,6 +321,10 @@ BEGIN
     IF has_table_privilege(caller, relation, 'INSERT') THEN
         RETURN NULL;
     END IF;
+    IF NOT has_any_column_privilege(caller, relation, 'INSERT') THEN
+        RAISE insufficient_privilege USING
+            MESSAGE = format('permission denied for table %s', (SELECT c.relname FROM pg_class AS c WHERE c.oid = relation));
+    END IF;
     EXECUTE format('LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE', relation);
     SELECT coalesce(c.relacl::text, '') INTO before FROM pg_class AS c WHERE c.oid = relation;
     UPDATE pg_class AS c

@@ -1,6 +1,7 @@
 //! Nobody gains a right by what he makes in a schema that others search: objects that look like PostgreSQL's operators and
 //! functions are never called by statements of our own, and nothing in schema `loxo` does anything for a user.
 
+use pgerror::field;
 use testkit::Cluster;
 use testkit::wire::Client;
 
@@ -48,7 +49,7 @@ fn make_lookalikes(cluster: &Cluster) {
     }
     // Coordinators read the catalog again.
     let mut client = cluster.connect(0).expect("a session");
-    client.run("CREATE TABLE pg_catalog_changed (a int) DISTRIBUTE BY REPLICATION").expect("a table");
+    client.run("CREATE TABLE public.pg_catalog_changed (a int) DISTRIBUTE BY REPLICATION").expect("a table");
 }
 
 /// Lines of the servers' logs that tell of a call.
@@ -161,6 +162,8 @@ fn nothing_in_our_schema_is_for_users(cluster: &Cluster) {
         "loxo.register_table('', 'mine', 'R', '{}', NULL, '{0}', false)",
         "loxo.keep_writers_off('', 'mine', true)",
         "loxo.join_writers('', 'mine')",
+        "loxo.lend_insert('', 'mine')",
+        "loxo.take_insert_back('', 'mine', '')",
         "loxo.forget_missing('')",
         "loxo.open_matview('', 'own')",
         "loxo.close_matview('', 'own', '')",
@@ -195,6 +198,27 @@ fn nothing_in_our_schema_is_for_users(cluster: &Cluster) {
     advisory_locks_hold_nothing_up(cluster);
 }
 
+/// An error inside a call of ours would tell the call's parameters, the proof among them, to whoever asks for parameters in errors.
+fn errors_do_not_show_a_proof(cluster: &Cluster) {
+    let mut holder = cluster.connect(0).expect("a session");
+    holder.run("CREATE TABLE lent (id serial, v int) DISTRIBUTE BY HASH (v)").expect("a table");
+    holder.run("CREATE TABLE source (k int, v int) DISTRIBUTE BY HASH (k)").expect("a table");
+    holder.run("INSERT INTO source SELECT g, g FROM generate_series(1, 9) g").expect("rows");
+    holder.run("GRANT INSERT (v) ON lent TO plain; GRANT SELECT ON source TO plain").expect("rights");
+    holder.run("GRANT USAGE ON SEQUENCE lent_id_seq TO plain").expect("rights");
+    holder.run("BEGIN; LOCK TABLE lent IN SHARE UPDATE EXCLUSIVE MODE").expect("a lock");
+    let mut client = as_role(cluster, "plain");
+    client.run("SET log_parameter_max_length_on_error = -1; SET lock_timeout = '200ms'").expect("settings");
+    // The right is lent for this statement, by a call that waits for the lock.
+    let error = client.run("INSERT INTO lent (v) SELECT v FROM source").expect_err("a locked table");
+    assert_eq!(error.code().as_str(), "55P03", "{error}");
+    assert_eq!(error.get(field::WHERE), None, "{error}");
+    holder.run("ROLLBACK").expect("no lock");
+    client.run("INSERT INTO lent (v) SELECT v FROM source").expect("rows");
+    let error = client.run("INSERT INTO lent (id) SELECT v FROM source").expect_err("another column");
+    assert_eq!(error.code().as_str(), "42501", "{error}");
+}
+
 /// Keys that earlier versions used, in both forms, held by a user: schema changes, loads of the catalog and PREPARE go on.
 fn advisory_locks_hold_nothing_up(cluster: &Cluster) {
     let mut holder = as_role(cluster, "plain");
@@ -216,5 +240,6 @@ fn users_gain_nothing_by_what_they_make_or_call() {
     client.run("CREATE ROLE plain LOGIN; GRANT CREATE ON SCHEMA public TO plain").expect("a role");
     client.run("GRANT CREATE ON DATABASE postgres TO plain").expect("a right");
     nothing_in_our_schema_is_for_users(&cluster);
+    errors_do_not_show_a_proof(&cluster);
     lookalikes_are_never_called(&cluster);
 }

@@ -58,15 +58,14 @@ impl Session {
     }
 }
 
-/// Reads the answers to calls, and returns the last one's value. What the backend says meanwhile is for nobody's eyes.
+/// Reads the answers to calls, and returns the last one's value.
 async fn answers(held: &mut Held, calls: usize) -> Result<Option<Bytes>> {
     held.link.connection.flush().await?;
     held.skip_preamble().await?;
-    let told = held.link.connection.take_notices();
     let mut outcome = Ok(None);
     for _ in 0..calls {
-        let (rows, _) = match held.link.connection.read_rows().await {
-            Ok(answer) => answer,
+        let rows = match txn::seal::answer(&mut held.link.connection).await {
+            Ok(rows) => rows,
             // Later calls fail because this one has.
             Err(error) => {
                 outcome = outcome.and(Err(error));
@@ -75,7 +74,5 @@ async fn answers(held: &mut Held, calls: usize) -> Result<Option<Bytes>> {
         };
         outcome = outcome.map(|_| rows.into_iter().flatten().next().flatten());
     }
-    held.link.connection.take_notices();
-    held.link.connection.put_back_notices(told);
     outcome
 }

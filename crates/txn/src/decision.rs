@@ -32,7 +32,7 @@ use tokio::time::Instant;
 use crate::commit::CommitTools;
 use crate::control_point;
 use crate::gid::{Gid, Kind};
-use crate::user_prepared;
+use crate::{seal, user_prepared};
 
 /// Makes what this crate needs on a datanode, in the database of the tables; idempotent, to be run by a superuser.
 pub const SCHEMA_SQL: &str = include_str!("../sql/schema.sql");
@@ -81,9 +81,9 @@ pub(crate) async fn may_commit(connection: &mut Connection, tools: &CommitTools<
     under_generation(connection, tools, "may_commit", sql).await.map(drop)
 }
 
-/// Runs a statement with a call of this function, which gives a row if the node has the generation which it names, until it does; gives the row. Fences
-/// have to wait from then on until the transaction ends. While we wait for a newer generation they need not: that is what
-/// the savepoint is for. Deferred constraints are checked before, since the commit's own check, in the gate, could wait for a row
+/// Runs a statement with a call of this function, which gives a row if the node has the generation which it names, until it does;
+/// gives the row. Fences have to wait from then on until the transaction ends. While we wait for a newer generation they need not:
+/// that is what the savepoint is for. Deferred constraints are checked before, since the commit's own check, in the gate, could wait for a row
 /// whose owner waits at the gate.
 async fn under_generation(
     connection: &mut Connection,
@@ -99,12 +99,9 @@ async fn under_generation(
         tools.seal.queue(connection, function, &statement(generation));
         connection.flush().await?;
         let checked = connection.read_rows().await;
-        let told = connection.take_notices();
-        let answer = connection.read_rows().await;
-        connection.take_notices();
-        connection.put_back_notices(told);
+        let answer = seal::answer(connection).await;
         checked?;
-        let (rows, _) = answer.map_err(explain)?;
+        let rows = answer.map_err(explain)?;
         if let Some(row) = rows.into_iter().next() {
             return Ok(row);
         }

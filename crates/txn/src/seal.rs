@@ -6,12 +6,12 @@
 //! `loxo.seal`, made by `loxo init`, which only superusers can read. They are as long as a block of SHA-256, so this is the
 //! construction of HMAC with two keys that do not depend on each other.
 //!
-//! Invariant: a proof holds for one backend and one function, and users do not get to see it. It travels as a parameter in binary:
-//! `pg_stat_activity` shows texts without parameters, and an error does not quote binary ones. What the backend says while
-//! it is called (`debug_print_plan` would print the value) is thrown away.
+//! Invariant: a proof holds for one backend and one function, and users do not get to see it. It travels as a parameter:
+//! `pg_stat_activity` shows texts without parameters. What the backend says meanwhile (`debug_print_plan` would print the value) is
+//! thrown away, and so is the context of an error, which has the parameters in it if `log_parameter_max_length_on_error` says so.
 
 use bytes::Bytes;
-use pgerror::{PgError, Result};
+use pgerror::{PgError, Result, field};
 use pgproto::Connection;
 use pgproto::frontend::{self, Bind};
 use sha2::{Digest, Sha256};
@@ -44,7 +44,7 @@ impl Seal {
     }
 
     /// Queues a statement that calls a function of schema `loxo`; in the text `$1` is the proof. Its answer is read by
-    /// [`Connection::read_rows`] or as that of any statement.
+    /// [`answer`] and by nothing else.
     pub fn queue(&self, connection: &mut Connection, function: &str, sql: &str) {
         let proof = Bytes::copy_from_slice(&self.proof(connection.cancel_key().process_id, function));
         let out = connection.out();
@@ -66,6 +66,15 @@ impl Seal {
         let inner = Sha256::new().chain_update(&self.inner_key).chain_update(message).finalize();
         Sha256::new().chain_update(&self.outer_key).chain_update(inner).finalize().into()
     }
+}
+
+/// Reads the answer to what [`Seal::queue`] has queued, without all that might show the proof.
+pub async fn answer(connection: &mut Connection) -> Result<Vec<Vec<Option<Bytes>>>> {
+    let told = connection.take_notices();
+    let answer = connection.read_rows().await;
+    connection.take_notices();
+    connection.put_back_notices(told);
+    answer.map(|(rows, _)| rows).map_err(|error| error.without(field::WHERE))
 }
 
 impl std::fmt::Debug for Seal {
