@@ -16,7 +16,7 @@ use crate::parse::{Statement, StatementKind};
 use crate::select::locality::{Analyzer, Env, Part, Split};
 use crate::session::Exchanges;
 use crate::tree::{self, Ref, Walk};
-use crate::{code, functions};
+use crate::{code, first_copy, functions};
 
 /// PostgreSQL has no limit of its own but its stack; nobody stacks views this deep.
 const VIEW_DEPTH_MAX: usize = 32;
@@ -35,7 +35,8 @@ pub(crate) fn is_read_as_table(name: &RangeVar) -> bool {
 /// The view as a table: no node shows a row that another one shows, or all show the same.
 pub(crate) fn as_table(ctx: &Context<'_>, view: &Relation) -> Option<Arc<Relation>> {
     ctx.catalog.shown(view.oid, || {
-        distribution(&ctx.of_body(), view).ok().flatten().map(|distribution| {
+        let ctx = &Context { on_first: None, ..ctx.of_body() };
+        distribution(ctx, view).ok().flatten().map(|distribution| {
             Arc::new(Relation { distribution, is_barrier: false, rows: rows(ctx, view), ..view.clone() })
         })
     })
@@ -135,7 +136,9 @@ pub struct ReadAs {
 pub(crate) fn expanded(ctx: &Context<'_>, statement: &Statement) -> Result<Expanded> {
     let mut found = Expanded::default();
     let Some(tree) = statement.node().and_then(rows_of) else { return Ok(found) };
-    let as_tables = reads_as_tables(ctx, tree)?;
+    let on_first = first_copy::may_be_taken(ctx, statement)?;
+    let ctx = &Context { on_first: Some(&on_first), ..*ctx };
+    let as_tables = reads_as_tables(tree)?;
     let mut targets: Vec<*const RangeVar> = Vec::new();
     tree.walk(&mut |node| {
         targets.extend(code::changed(node).map(|name| name as *const RangeVar));
@@ -207,7 +210,8 @@ fn add_tables(
     deeper.try_for_each(|view| add_tables(ctx, view, as_tables, depth + 1, found))
 }
 
-/// May this view of the statement be read as a table? Not if the sessions that exchange rows do not see what became of its tables.
+/// May this view of the statement be read as a table? Not if the sessions that exchange rows do not see what became of its tables,
+/// nor if one of these is to be taken as another than the nodes have it.
 fn reads_as_table(ctx: &Context<'_>, view: &Relation) -> Result<bool> {
     let changed = match ctx.session.exchanges {
         Exchanges::SeeingBut(changed) | Exchanges::Blind(changed) => changed,
@@ -216,28 +220,30 @@ fn reads_as_table(ctx: &Context<'_>, view: &Relation) -> Result<bool> {
     if is_temporary(view) || as_table(ctx, view).is_none() {
         return Ok(false);
     }
-    if changed.is_empty() {
+    let on_first = ctx.on_first.unwrap_or_default();
+    if changed.is_empty() && on_first.is_empty() {
         return Ok(true);
     }
     let mut body = NodeEnum::SelectStmt(Box::new(definition(view)?));
     expand_in(&ctx.of_body(), &mut body, |_| true, false, 0)?;
     let mut is_changed = false;
     for table in tables(&ctx.of_body(), &body)? {
-        let family = ctx.family(&table);
-        is_changed |=
-            family.iter().any(|of| changed.iter().any(|other| other.schema == of.schema && other.name == of.name));
+        let is_one = |of: &Relation| {
+            on_first.contains(&of.oid) || changed.iter().any(|other| other.schema == of.schema && other.name == of.name)
+        };
+        is_changed |= ctx.family(&table).iter().any(|of| is_one(of));
     }
     Ok(!is_changed)
 }
 
-/// May views of this statement be read as tables? Not where one of their tables is to be taken as another than the nodes have it.
-fn reads_as_tables(ctx: &Context<'_>, statement: &NodeEnum) -> Result<bool> {
+/// May views of this statement be read as tables? Not where rows are locked: it is the tables' rows that are.
+fn reads_as_tables(statement: &NodeEnum) -> Result<bool> {
     let mut locks = false;
     statement.walk(&mut |node| {
         locks |= matches!(node, Ref::LockingClause(_));
         Ok(!locks)
     })?;
-    Ok(!locks && ctx.on_first.is_none_or(<[_]>::is_empty))
+    Ok(!locks)
 }
 
 /// The statement with all user views expanded, if there are any.
@@ -286,7 +292,7 @@ fn expand_some(ctx: &Context<'_>, statement: &NodeEnum, which: Which) -> Result<
         return Ok(None);
     }
     let mut expanded = statement.clone();
-    let as_tables = reads_as_tables(ctx, statement)?;
+    let as_tables = reads_as_tables(statement)?;
     expand_in(ctx, &mut expanded, which, as_tables, 0)?;
     Ok(Some(expanded))
 }

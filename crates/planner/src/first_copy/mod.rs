@@ -42,7 +42,7 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             _ => {}
         }
     }
-    let family: Vec<Arc<Relation>> = tables.iter().flat_map(|table| ctx.family(&root(ctx, table))).collect();
+    let family = families(ctx, &tables);
     let oids: Vec<Oid> = family.iter().map(|table| table.oid).collect();
     let plan = crate::plan_inlined(&Context { on_first: Some(&oids), ..*ctx }, statement)?;
     let mut places = tables.iter().map(|table| ctx.primary_first(table.distribution.nodes()));
@@ -83,6 +83,17 @@ fn on_first(ctx: &Context<'_>, plan: Plan, copies: Copies, written: Vec<String>)
             Plan::FirstCopy(Box::new(FirstCopy { plan, copies, nodes, written }))
         }
     }
+}
+
+/// The tables that [`plan`] may take to be on their first copy alone.
+pub(crate) fn may_be_taken(ctx: &Context<'_>, statement: &Statement) -> Result<Vec<Oid>> {
+    let tables = replicated(ctx, statement)?;
+    Ok(families(ctx, &tables).iter().map(|table| table.oid).collect())
+}
+
+/// The tables with all that they inherit from and their partitions and children.
+fn families(ctx: &Context<'_>, tables: &[Arc<Relation>]) -> Vec<Arc<Relation>> {
+    tables.iter().flat_map(|table| ctx.family(&root(ctx, table))).collect()
 }
 
 /// The tables with several copies that a statement changes.
