@@ -455,6 +455,7 @@ impl Session {
 
     /// DISCARD ALL: everything the session left in backends is gone.
     pub async fn discard_all(&mut self) -> Result<()> {
+        self.discard_sequences().await?;
         self.unpin_all();
         self.unlisten(None);
         self.settings_mut().clear();
@@ -462,11 +463,11 @@ impl Session {
         self.start().await.map(|_| ())
     }
 
-    /// DISCARD TEMP and DISCARD SEQUENCES, if the session has a backend of its own there.
-    pub async fn discard_on_home(&mut self, sql: &str) -> Result<()> {
+    /// DISCARD TEMP, if the session has a backend of its own there.
+    pub async fn discard_temp(&mut self) -> Result<()> {
         self.names_changed();
         match self.is_pinned(self.home) {
-            true => self.command_on(self.home, sql).await,
+            true => self.command_on(self.home, "DISCARD TEMP").await,
             false => Ok(()),
         }
     }

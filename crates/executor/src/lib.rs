@@ -59,6 +59,7 @@ mod cores;
 mod coupled;
 mod ddl;
 mod describe;
+mod drawn;
 mod encoding;
 mod estimates;
 mod exchange;

@@ -2,8 +2,8 @@
 //!
 //! Outside a transaction block a link is held for one statement. Inside one it is held, with a transaction open on it,
 //! until the end; a node that joins late gets the block's `BEGIN`, its `SET LOCAL`s and its savepoints replayed. A link
-//! that carries session state PostgreSQL keeps in the backend (temp tables, `currval`, cursors WITH HOLD) is *pinned*
-//! until the session ends.
+//! that carries session state PostgreSQL keeps in the backend (temp tables, cursors WITH HOLD) is *pinned* until the session ends;
+//! of the values of sequences see [`crate::drawn`].
 //!
 //! Invariants: at most one link a node; a link whose answers were not read to the end never goes back to the pool; when
 //! the block has failed nothing but its end (or `ROLLBACK TO`) is sent.
@@ -21,6 +21,7 @@ use crate::aside::Aside;
 use crate::basis::Basis;
 use crate::cancel::{CancelSet, Entry};
 use crate::context::Context;
+use crate::drawn::Drawn;
 use crate::held::Held;
 use crate::listen::{Change, Listening};
 use crate::load::Loaded;
@@ -123,6 +124,10 @@ pub struct Session {
     _entry: Entry,
     /// State lives in these nodes' backends: keep them until the session ends.
     pub(crate) pinned: std::collections::BTreeSet<NodeId>,
+    /// See [`crate::drawn`].
+    pub(crate) drawn: Option<Arc<Drawn>>,
+    /// Earlier ones were.
+    pub(crate) drawn_were_lost: bool,
     /// While it holds connections.
     pub(crate) ticket: Option<Ticket>,
     /// Counts what is put aside.
@@ -191,6 +196,8 @@ impl Session {
             cancel,
             _entry,
             pinned: Default::default(),
+            drawn: None,
+            drawn_were_lost: false,
             ticket: None,
             asides: Arc::default(),
             readers: None,
