@@ -69,6 +69,7 @@ impl Session {
         if self.block.is_none() {
             self.cancel.begins();
         }
+        self.link(node)?.withholds_temp = self.withholds_temp;
         let joins = mode == Mode::InBlock && !self.link(node)?.begun;
         let must_settle = settling != Settling::Never && self.must_settle(node)?;
         let settles = must_settle && settling == Settling::First;

@@ -162,6 +162,10 @@ impl Link {
     pub(crate) fn node(&self) -> NodeId {
         self.node
     }
+
+    pub(crate) fn database(&self) -> &str {
+        &self.key.database
+    }
 }
 
 /// See the module's page.

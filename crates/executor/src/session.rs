@@ -156,6 +156,10 @@ pub struct Session {
     pub(crate) server_timeout: Option<std::time::Duration>,
     /// The catalog that the present statement was planned with has constraints or triggers that are INITIALLY DEFERRED.
     pub(crate) catalog_defers: bool,
+    /// By that catalog, some roles may make no temp tables.
+    pub(crate) withholds_temp: bool,
+    /// Whether this one may, under a version of the catalog and these settings.
+    pub(crate) makes_temp: Option<((u64, u64), bool)>,
     /// Where gathered rows go: the home node, or [`BESIDE`] it.
     pub(crate) sink: NodeId,
     /// Names in `pg_temp`, if known.
@@ -212,6 +216,8 @@ impl Session {
             goes_wide: false,
             server_timeout: None,
             catalog_defers: false,
+            withholds_temp: false,
+            makes_temp: None,
             sink: home,
             temp_relations: None,
             search_path: None,

@@ -44,8 +44,14 @@ pub struct Instead {
     pub operation: &'static str,
     /// The triggers, in the order in which they are run.
     pub triggers: Vec<String>,
-    /// Make the temp table.
-    pub create: Vec<String>,
+    /// The temp table.
+    pub table: &'static str,
+    /// Its columns as CREATE TABLE has them.
+    pub definitions: Vec<String>,
+    /// A query with the same columns.
+    pub shape: String,
+    /// Give it the view's defaults.
+    pub defaults: Vec<String>,
     /// Fills it.
     pub fill: String,
     /// Gives its rows, OLD and NEW.
@@ -87,7 +93,10 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Ro
         schema: view.schema.clone(),
         operation,
         triggers,
-        create: change.create(),
+        table: TABLE,
+        definitions: change.definitions(),
+        shape: format!("SELECT (v.r).*, v.r AS {OLD} FROM (SELECT CAST(NULL AS {}) AS r) AS v", view.qualified_name()),
+        defaults: change.defaults(),
         fill,
         read: format!("SELECT {OLD}, {} FROM pg_temp.{TABLE} ORDER BY ctid", change.whole(TABLE)),
         drop: format!("DROP TABLE pg_temp.{TABLE}"),
@@ -121,14 +130,17 @@ impl Change<'_> {
         format!("CAST(ROW({}) AS {})", columns.join(", "), self.view.qualified_name())
     }
 
-    fn create(&self) -> Vec<String> {
+    fn definitions(&self) -> Vec<String> {
         let view = self.view.qualified_name();
-        let table = format!("CREATE TEMP TABLE {TABLE} (LIKE {view}, {OLD} {view}) ON COMMIT DROP");
+        vec![format!("LIKE {view}"), format!("{OLD} {view}")]
+    }
+
+    fn defaults(&self) -> Vec<String> {
         let default = |column: &catalog::Column| {
             let (name, value) = (quote_identifier(&column.name), column.default.as_ref()?);
             Some(format!("ALTER TABLE pg_temp.{TABLE} ALTER COLUMN {name} SET DEFAULT {value}"))
         };
-        std::iter::once(table).chain(self.view.columns.iter().filter_map(default)).collect()
+        self.view.columns.iter().filter_map(default).collect()
     }
 
     fn fill(&self, tree: &NodeEnum) -> Result<String> {

@@ -71,7 +71,7 @@ use pgerror::{PgError, Result, SqlState};
 pub use apart::runs_apart;
 pub use bodies::sql_statements;
 pub use clock::{at_one_moment, may_read_clock};
-pub use dml::{Drawn, sets_default};
+pub use dml::{Drawn, STAGE, sets_default};
 pub use inline::{WantedBody, wanted_bodies};
 pub use instead::Instead;
 pub use leavings::leavings;

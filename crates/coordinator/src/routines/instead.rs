@@ -54,7 +54,8 @@ impl Client {
 
     /// OLD and NEW of each row. The table is gone when the triggers run, which may change such a view themselves.
     async fn rows_of_change(&mut self, change: &Instead, call: &Call) -> Result<Vec<Vec<Option<Bytes>>>> {
-        for sql in &change.create {
+        self.session.create_temp_like(change.table, &change.definitions, &change.shape).await?;
+        for sql in &change.defaults {
             self.asked(sql).await?;
         }
         self.session.keep_temp_objects();
