@@ -111,7 +111,7 @@ const CUT_OFF: Scenario = Scenario {
     name: "coordinators are cut off from the gtm",
     writes: &[on_both(0)],
     clients: &[client(0, &[Commit(0)]), client(1, &[Cut(AB)])],
-    accidents: Accidents { cut_links: 2, ..NONE },
+    accidents: Accidents { cut_links: 1, ..NONE },
     ..WORLD
 };
 
@@ -142,7 +142,7 @@ const TAKEOVER: Scenario = Scenario {
     name: "a gtm does not know that it leads no more",
     writes: &[on_both(0)],
     clients: &[client(0, &[Commit(0)]), client(1, &[Cut(AB)])],
-    accidents: Accidents { cut_links: 1, stale_gtms: 1, ..NONE },
+    accidents: Accidents { stale_gtms: 1, ..NONE },
     ..WORLD
 };
 
@@ -290,8 +290,9 @@ const OVERDUE: Scenario = Scenario {
 pub const LARGE: &[&Scenario] = &[
     &Scenario { accidents: Accidents { kills: 1, drops: 1, gtm_kills: 1, ..NONE }, ..READ_THEN_WRITE },
     &Scenario { accidents: Accidents { kills: 1, cut_links: 1, holds: 1, ..NONE }, ..TRANSFER },
-    &Scenario { accidents: Accidents { cut_links: 2, holds: 1, ..NONE }, ..CUT_OFF },
+    &Scenario { accidents: Accidents { cut_links: 2, ..NONE }, ..CUT_OFF },
     &Scenario { accidents: Accidents { cut_links: 1, holds: 1, ..NONE }, ..LATE_READER },
+    &Scenario { accidents: Accidents { cut_links: 1, stale_gtms: 1, ..NONE }, ..TAKEOVER },
     &Scenario { accidents: Accidents { kills: 1, drops: 1, holds: 1, ..NONE }, ..TWO_TRANSFERS },
     &Scenario { accidents: Accidents { kills: 1, cut_links: 1, holds: 1, slow: 1, ..NONE }, ..ORDER },
     &Scenario { accidents: Accidents { kills: 1, cut_links: 1, drops: 1, gtm_kills: 1, ..NONE }, ..TAKEOVER },
