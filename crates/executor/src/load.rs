@@ -391,6 +391,7 @@ fn captured_trigger(row: &Row) -> Result<Captured> {
         columns: numbers(optional(row, 5)?)?,
         has_transition_table: flag(row, 3)?,
         is_enabled: flag(row, 4)?,
+        function: number(row, 6)?,
     })
 }
 
@@ -617,9 +618,9 @@ const UNIQUE: &str = "SELECT i.indrelid, c.relname, k.columns, i.indisprimary, \
 
 /// The triggers that the coordinator runs, and all of views.
 const CAPTURED: &str = "SELECT t.tgrelid, t.tgname, t.tgtype, coalesce(t.tgoldtable, t.tgnewtable) IS NOT NULL, \
-     c.tgenabled <> 'D', t.tgattr FROM pg_trigger t JOIN pg_trigger c ON c.tgrelid = t.tgrelid AND c.tgname = 'loxo:' || t.tgname \
+     c.tgenabled <> 'D', t.tgattr, t.tgfoid FROM pg_trigger t JOIN pg_trigger c ON c.tgrelid = t.tgrelid AND c.tgname = 'loxo:' || t.tgname \
      WHERE c.tgfoid = 'loxo.capture()'::regprocedure \
-     UNION ALL SELECT t.tgrelid, t.tgname, t.tgtype, false, t.tgenabled <> 'D', t.tgattr FROM pg_trigger t \
+     UNION ALL SELECT t.tgrelid, t.tgname, t.tgtype, false, t.tgenabled <> 'D', t.tgattr, t.tgfoid FROM pg_trigger t \
      JOIN pg_class v ON v.oid = t.tgrelid WHERE v.relkind = 'v' AND NOT t.tgisinternal";
 
 const RULES: &str = "SELECT r.ev_class, r.rulename, r.ev_type, r.ev_enabled, pg_get_ruledef(r.oid), c.relkind \

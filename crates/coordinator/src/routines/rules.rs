@@ -61,7 +61,7 @@ impl Client {
     }
 
     /// The home node looks whether the user may do what the statement itself says.
-    async fn may_run(&mut self, sql: &str, call: &Call) -> Result<()> {
+    pub(super) async fn may_run(&mut self, sql: &str, call: &Call) -> Result<()> {
         let own = self.capture.replace(Spool::default().described());
         let explained = self.forward_home(&format!("EXPLAIN {sql}"), &for_ourselves(call)).await;
         self.capture = own;
