@@ -183,6 +183,41 @@ INSERT INTO codes (code, seq) VALUES ('Y', 4);
 INSERT INTO codes (code, seq) OVERRIDING SYSTEM VALUE VALUES ('Y', 40);
 SELECT * FROM codes WHERE code = 'abc3?';
 SELECT count(*) FROM codes WHERE code IN ('x3?', 'y3?');
+-- An UPDATE that moves the row, by the statement or by the trigger.
+CREATE TABLE moved (id int PRIMARY KEY, kind text) /*dist: hash(id) | replication*/;
+CREATE FUNCTION moves() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.id := NEW.id + (SELECT count(*) FROM kinds WHERE kind = NEW.kind) * 100; RETURN NEW; END $$;
+CREATE TRIGGER moves BEFORE UPDATE ON moved FOR EACH ROW EXECUTE FUNCTION moves();
+INSERT INTO moved SELECT g, 'none' FROM generate_series(1, 9) g;
+UPDATE moved SET kind = 'a' WHERE id < 4 RETURNING *;
+UPDATE moved SET id = id + 10, kind = 'b' WHERE id IN (5, 6, 7);
+UPDATE moved SET id = id WHERE id = 8 RETURNING *;
+SELECT * FROM moved ORDER BY id;
+SELECT kind FROM moved WHERE id = 102;
+SELECT kind FROM moved WHERE id = 116;
+-- A tree.
+CREATE TABLE tree (id int PRIMARY KEY, parent int REFERENCES tree, depth int) /*dist: replication*/;
+CREATE FUNCTION deep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN SELECT depth + 1 INTO NEW.depth FROM tree WHERE id = NEW.parent; PERFORM FROM kinds; RETURN NEW; END $$;
+CREATE TRIGGER deep BEFORE INSERT ON tree FOR EACH ROW EXECUTE FUNCTION deep();
+INSERT INTO tree VALUES (1, NULL);
+INSERT INTO tree VALUES (2, 1), (3, 2), (4, 3) RETURNING *;
+INSERT INTO tree VALUES (9, 8);
+-- refused
+INSERT INTO tree VALUES (5, 6), (6, 1);
+SELECT * FROM tree ORDER BY id;
+-- A trigger of PostgreSQL's own beside it comes last.
+CREATE TABLE texts (id int PRIMARY KEY, kind text, body text, words tsvector) /*dist: hash(id) | replication*/;
+CREATE FUNCTION described() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.body := (SELECT 'kind ' || kind FROM kinds WHERE kind = NEW.kind); RETURN NEW; END $$;
+CREATE TRIGGER described BEFORE INSERT OR UPDATE ON texts FOR EACH ROW EXECUTE FUNCTION described();
+CREATE TRIGGER words BEFORE INSERT OR UPDATE ON texts FOR EACH ROW EXECUTE FUNCTION tsvector_update_trigger('words', 'pg_catalog.simple', 'body');
+INSERT INTO texts (id, kind) VALUES (1, 'b'), (2, 'c') RETURNING *;
+UPDATE texts SET kind = 'b', body = '' WHERE id = 1;
+UPDATE texts SET body = 'own' WHERE id = 2;
+-- refused
+UPDATE texts SET kind = 'a' WHERE id = 1;
+CREATE TRIGGER a_words BEFORE INSERT ON texts FOR EACH ROW EXECUTE FUNCTION tsvector_update_trigger('words', 'pg_catalog.simple', 'body');
+-- refused
+INSERT INTO texts (id, kind) VALUES (3, 'b');
+SELECT * FROM texts ORDER BY id;
 -- Roads that are not taken.
 -- refused
 MERGE INTO codes USING (VALUES ('m')) v(c) ON codes.code = v.c WHEN NOT MATCHED THEN INSERT (code) VALUES (v.c);
@@ -197,14 +232,24 @@ CREATE VIEW coded_view AS SELECT code, kind FROM codes;
 INSERT INTO coded_view VALUES ('v');
 SELECT count(*) FROM codes;
 CREATE TABLE heap (a int, b text) /*dist: hash(a) | roundrobin*/;
-CREATE FUNCTION told() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO audit (op) VALUES (TG_OP || ' heap'); RETURN coalesce(NEW, OLD); END $$;
+CREATE FUNCTION told() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO audit (op) VALUES (TG_OP || ' told'); RETURN coalesce(NEW, OLD); END $$;
 CREATE TRIGGER told BEFORE INSERT OR UPDATE OR DELETE ON heap FOR EACH ROW EXECUTE FUNCTION told();
 INSERT INTO heap VALUES (1, 'x'), (2, 'y');
+UPDATE heap SET b = 'z' WHERE a = 2 RETURNING *;
+INSERT INTO heap VALUES (1, 'x'), (NULL, NULL), (NULL, NULL), (3, 'y');
+UPDATE heap SET b = b || '!' RETURNING *;
+DELETE FROM heap WHERE a = 1 OR b IS NULL;
 -- refused
-UPDATE heap SET b = 'z';
+DELETE FROM heap USING kinds WHERE b = kind;
+CREATE TRIGGER numbers BEFORE UPDATE ON heap FOR EACH ROW EXECUTE FUNCTION numbers();
+CREATE FUNCTION numbers() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO audit (op) VALUES ('n') RETURNING n INTO NEW.a; RETURN NEW; END $$;
+INSERT INTO heap VALUES (7, 'x'), (7, 'x');
+SELECT * FROM heap ORDER BY a, b;
+CREATE TRIGGER numbers BEFORE UPDATE OF a ON heap FOR EACH ROW EXECUTE FUNCTION numbers();
+UPDATE heap SET a = 3 WHERE a = 2;
 -- refused
-DELETE FROM heap;
-SELECT * FROM heap ORDER BY a;
+UPDATE heap SET a = 3 WHERE a = 7;
+SELECT count(*), count(DISTINCT a) FROM heap;
 -- What a foreign key changes.
 CREATE TABLE owners (id int PRIMARY KEY) /*dist: hash(id)*/;
 CREATE TABLE owned (id int REFERENCES owners ON DELETE CASCADE, n int, PRIMARY KEY (id, n)) /*dist: hash(id)*/;
@@ -218,4 +263,4 @@ DELETE FROM owned WHERE id = 2;
 DELETE FROM owners WHERE id = 2;
 SELECT * FROM owners ORDER BY id;
 SELECT op, count(*) FROM audit GROUP BY op ORDER BY op;
-DROP TABLE items, lines, codes, heap, owned CASCADE;
+DROP TABLE items, lines, codes, heap, owned, moved, tree, texts CASCADE;

@@ -12,7 +12,7 @@
 //! statement, so that these see what they see in PostgreSQL, unless the functions may look at the table itself: then each row
 //! is stored before the triggers of the next are run.
 //!
-//! - Rows to be changed are found again by a key without NULL.
+//! - Rows to be changed are found again by a key without NULL, or by their text: those that are alike must come out alike.
 //! - On every other road to the table `loxo.capture()` of the datanodes refuses the rows; what is known to end there is refused here.
 
 use std::collections::HashSet;
@@ -65,7 +65,7 @@ pub struct BeforeRows {
     pub conflict: Option<Box<Conflict>>,
     /// Columns that an UPDATE sets.
     pub set: Vec<String>,
-    /// Columns by which rows are found again.
+    /// Columns by which rows are found again; without any it is their text.
     pub key: Vec<String>,
     /// Stores the rows of an INSERT, an array that is the first parameter after those of the user.
     insert: String,
@@ -208,7 +208,7 @@ impl<'a> Statements<'a> {
             after: Vec::new(),
             conflict: None,
             set: event.columns().to_vec(),
-            key: if is_insert { Vec::new() } else { key(change)? },
+            key: if is_insert { Vec::new() } else { key(change, tree)? },
             insert: String::new(),
             target: format!("{} AS {}", table.qualified_name(), quote_identifier(change.alias())),
             alias: quote_identifier(change.alias()),
@@ -337,18 +337,23 @@ fn take_update(
 }
 
 /// By which columns rows are found again.
-fn key(change: &Change<'_>) -> Result<Vec<String>> {
+fn key(change: &Change<'_>, tree: &NodeEnum) -> Result<Vec<String>> {
     let table = change.relation;
     let column = |number: &catalog::AttNum| table.column_at(*number).filter(|column| column.not_null);
     let mut keys = table.unique_keys.iter().filter(|key| key.columns.iter().all(|number| column(number).is_some()));
     let key = keys.clone().find(|key| key.primary).or_else(|| keys.next());
-    let key = key.ok_or_else(|| {
-        let what = format!("UPDATE and DELETE of table \"{}\" without a primary key", table.name);
-        PgError::unsupported(what)
-            .detail("It has a trigger BEFORE … FOR EACH ROW that reads or writes tables.")
-            .hint("Give it a primary key, or unique columns that are NOT NULL.")
-    })?;
-    Ok(key.columns.iter().filter_map(column).map(|column| column.name.clone()).collect())
+    let has_others = match tree {
+        NodeEnum::UpdateStmt(update) => !update.from_clause.is_empty(),
+        NodeEnum::DeleteStmt(delete) => !delete.using_clause.is_empty(),
+        _ => false,
+    };
+    match key {
+        Some(key) => Ok(key.columns.iter().filter_map(column).map(|column| column.name.clone()).collect()),
+        None if has_others => {
+            Err(change.refused("It has other tables in FROM or USING, and this table has no primary key."))
+        }
+        None => Ok(Vec::new()),
+    }
 }
 
 /// The name of a column among the rows: of OLD (`o`) or of NEW (`n`).
@@ -357,13 +362,18 @@ fn alias_of(row: char, column: &Column) -> String {
 }
 
 impl BeforeRows {
+    /// Are rows found again by the whole of their text?
+    pub fn by_text(&self) -> bool {
+        self.operation != "INSERT" && (self.checks_old || self.key.is_empty())
+    }
+
     /// Does what stores rows give them?
     pub fn gives_rows(&self) -> bool {
         self.returning.is_some() || self.conflict.is_some()
     }
 
     /// Stores rows. Of an UPDATE or DELETE the parameters are arrays: OLD, NEW if there is one, and OLD once more as
-    /// texts if that is to be checked. An UPDATE sets these columns.
+    /// texts if rows are found by these. An UPDATE sets these columns.
     pub fn store(&self, set: &[String]) -> String {
         let of = self.table.qualified_name();
         let returning = self.returning.as_ref().map_or(String::new(), |_| format!(" RETURNING {}", self.whole));
@@ -393,7 +403,7 @@ impl BeforeRows {
             names.extend(self.table.columns.iter().map(|column| alias_of(*row, column)));
             arrays.push(format!("pg_catalog.unnest(CAST(${} AS {of}[]))", at + 1));
         }
-        if self.checks_old {
+        if self.by_text() {
             names.push("t".to_owned());
             arrays.push(format!("pg_catalog.unnest(CAST(${} AS pg_catalog.text[]))", rows.len() + 1));
         }
@@ -407,7 +417,7 @@ impl BeforeRows {
             Some(format!("{}.{} = {ROWS}.{}", self.alias, quote_identifier(name), alias_of('o', column)))
         };
         let mut conditions: Vec<String> = self.key.iter().filter_map(equal).collect();
-        if self.checks_old {
+        if self.by_text() {
             conditions.push(format!("CAST({} AS pg_catalog.text) = {ROWS}.t", self.whole));
         }
         conditions.join(" AND ")

@@ -1,6 +1,6 @@
 //! Changes of tables with triggers BEFORE … FOR EACH ROW: see [`planner::BeforeRows`].
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -43,6 +43,8 @@ struct Passage {
     /// The user's parameters.
     own: Parameters,
     stored: Stored,
+    /// There is more than one row.
+    are_several: bool,
     /// Keys of rows that ON CONFLICT has inserted or updated.
     met: HashSet<Vec<Option<Bytes>>>,
 }
@@ -92,8 +94,10 @@ impl Client {
     ) -> Result<Stored> {
         let mut passage = self.passage(change, statement, call).await?;
         let rows = distinct(change, rows)?;
-        if change.one_by_one && rows.len() > 1 {
+        passage.are_several = rows.len() > 1;
+        if change.one_by_one && passage.are_several {
             check_one_by_one(change, &passage.beside)?;
+            check_different(change, &rows)?;
         }
         let mut waiting = Vec::new();
         for (old, new) in rows {
@@ -122,7 +126,15 @@ impl Client {
             of_update = self.triggers(&conflict.update).await?;
         }
         let own = self.typed_parameters(change, statement, call).await?;
-        Ok(Passage { triggers, of_update, beside, own, stored: Stored::default(), met: HashSet::new() })
+        Ok(Passage {
+            triggers,
+            of_update,
+            beside,
+            own,
+            stored: Stored::default(),
+            are_several: false,
+            met: HashSet::new(),
+        })
     }
 
     async fn triggers(&mut self, change: &BeforeRows) -> Result<Vec<Trigger>> {
@@ -239,6 +251,8 @@ impl Client {
         passage: &mut Passage,
     ) -> Result<Vec<Option<Bytes>>> {
         let set = columns_to_set(change, &rows, &passage.beside)?;
+        let expected = rows.len() as u64;
+        let rows = alike(change, rows)?;
         let mut parameters = passage.own.clone();
         let old = || array_text(rows.iter().map(|(old, _)| old.as_deref()));
         let new = || array_text(rows.iter().map(|(_, new)| new.as_deref()));
@@ -247,7 +261,7 @@ impl Client {
             "DELETE" => add(&mut parameters, old()),
             _ => add(&mut parameters, new()),
         }
-        if change.checks_old && change.operation != "INSERT" {
+        if change.by_text() {
             add(&mut parameters, old());
         }
         let statement = planner::parse(&change.store(&set))?.into_iter().next();
@@ -257,11 +271,18 @@ impl Client {
         let before = self.capture.replace(Spool::default().described());
         let ended = self.stored(&statement, &call).await;
         let spool = std::mem::replace(&mut self.capture, before).unwrap_or_default();
-        let (tag, firings) = ended.map_err(|error| error.without(field::POSITION))?;
+        let ended = ended.map_err(|error| error.without(field::POSITION));
+        let (tag, firings) = ended.map_err(|error| in_order(change, passage, error))?;
         self.session.let_rows(&change.table, false).await?;
         let count: u64 = tag.rsplit(' ').next().and_then(|count| count.parse().ok()).unwrap_or(0);
-        if change.checks_old && change.operation != "INSERT" && count < rows.len() as u64 {
+        if change.checks_old && count < expected {
             return Err(changed_meanwhile(change.operation));
+        }
+        if change.by_text() && count > expected {
+            return Err(PgError::new(
+                SqlState::SERIALIZATION_FAILURE,
+                "could not serialize access due to concurrent update",
+            ));
         }
         let given: Vec<Option<Bytes>> =
             spool.into_rows()?.1.into_iter().filter_map(|row| row.into_iter().next()).collect();
@@ -345,18 +366,11 @@ fn check_order(change: &BeforeRows, beside: &[Beside]) -> Result<()> {
 /// Constraints and triggers that PostgreSQL comes to when all rows are stored.
 fn check_one_by_one(change: &BeforeRows, beside: &[Beside]) -> Result<()> {
     let table = &change.table;
-    let refused = |what: &str| {
-        Err(PgError::unsupported(format!("several rows of table \"{}\" in one statement", table.name))
-            .detail(format!(
-                "It has {what}, and a trigger BEFORE … FOR EACH ROW whose function may use the table itself."
-            ))
-            .hint("Change the rows one by one."))
-    };
-    if table.foreign_keys.iter().any(|key| key.referenced == table.oid) {
-        return refused("a foreign key to itself");
+    if change.operation != "INSERT" && table.foreign_keys.iter().any(|key| key.referenced == table.oid) {
+        return Err(several(change, "a foreign key to itself"));
     }
     match beside.iter().any(|other| other.kind & FOR_EACH_ROW == 0 && other.kind & bit(change.operation) != 0) {
-        true => refused("a trigger FOR EACH STATEMENT"),
+        true => Err(several(change, "a trigger FOR EACH STATEMENT")),
         false => Ok(()),
     }
 }
@@ -383,8 +397,8 @@ fn columns_to_set(change: &BeforeRows, rows: &[Row], beside: &[Beside]) -> Resul
         let is_set = change.set.contains(&column.name);
         if !is_set && differs && fires_of(change, beside, column.number) {
             return Err(PgError::unsupported(format!("a trigger that sets column \"{}\"", column.name))
-                .detail("Another trigger fires at an UPDATE OF that column.")
-                .hint("Have that one fire at every UPDATE, with a condition."));
+                .detail("Another trigger of the table looks whether an UPDATE sets that column.")
+                .hint("Set the column in the statement, or have the other trigger look at its value."));
         }
         if differs || is_set && !is_key(column) {
             set.push(column.name.clone());
@@ -397,14 +411,16 @@ fn columns_to_set(change: &BeforeRows, rows: &[Row], beside: &[Beside]) -> Resul
     Ok(set)
 }
 
-/// Would a trigger AFTER fire because of this column alone?
+/// Would another trigger fire because of this column alone? What is not in PL/pgSQL may look for itself.
 fn fires_of(change: &BeforeRows, beside: &[Beside], column: i16) -> bool {
     let is_set = |number: &i16| change.table.column_at(*number).is_some_and(|set| change.set.contains(&set.name));
     let fires =
         |kind: u32, columns: &[i16]| kind & ON_UPDATE != 0 && columns.contains(&column) && !columns.iter().any(is_set);
     let captured = change.table.captured.iter().filter(|one| one.is_enabled && !one.is_before_row());
     captured.into_iter().any(|one| fires(u32::from(one.kind.unsigned_abs()), &one.columns))
-        || beside.iter().any(|other| fires(other.kind, &other.columns))
+        || beside
+            .iter()
+            .any(|other| fires(other.kind, &other.columns) || other.kind & (BEFORE | ON_UPDATE) == BEFORE | ON_UPDATE)
 }
 
 /// A row to be changed is changed once, as the first of those that it is joined with says.
@@ -418,11 +434,63 @@ fn distinct(change: &BeforeRows, rows: Vec<Vec<Option<Bytes>>>) -> Result<Vec<Ro
             distinct.push((None, new));
             continue;
         }
-        if seen.insert(fields_of(change, &old, &change.key)?) {
+        // Without a key there are no others that a row is joined with.
+        if change.key.is_empty() || seen.insert(fields_of(change, &old, &change.key)?) {
             distinct.push((old, new));
         }
     }
     Ok(distinct)
+}
+
+/// Rows that are found by their text: of several that are alike one stands for all.
+fn alike(change: &BeforeRows, rows: Vec<Row>) -> Result<Vec<Row>> {
+    if !change.by_text() {
+        return Ok(rows);
+    }
+    let mut seen: HashMap<Option<Bytes>, Option<Bytes>> = HashMap::new();
+    let mut kept = Vec::with_capacity(rows.len());
+    for (old, new) in rows {
+        match seen.get(&old) {
+            None => {
+                seen.insert(old.clone(), new.clone());
+                kept.push((old, new));
+            }
+            Some(known) if *known == new => {}
+            Some(_) => return Err(differ(change)),
+        }
+    }
+    Ok(kept)
+}
+
+/// Rows that are stored one by one, and found by their text, must not be alike.
+fn check_different(change: &BeforeRows, rows: &[Row]) -> Result<()> {
+    let mut seen = HashSet::new();
+    match change.key.is_empty() && change.by_text() && rows.iter().any(|(old, _)| !seen.insert(old)) {
+        true => Err(differ(change)),
+        false => Ok(()),
+    }
+}
+
+fn differ(change: &BeforeRows) -> PgError {
+    PgError::unsupported(format!("this change of rows of table \"{}\" that are alike", change.table.name))
+        .detail("A trigger BEFORE … FOR EACH ROW makes different rows of them, and the table has no primary key.")
+        .hint("Give it a primary key.")
+}
+
+/// A foreign key to the table itself is checked for each row, but PostgreSQL comes to it when all are stored.
+fn in_order(change: &BeforeRows, passage: &Passage, error: PgError) -> PgError {
+    let name = error.text(field::CONSTRAINT).into_owned();
+    let mut own = change.table.foreign_keys.iter().filter(|key| key.referenced == change.table.oid);
+    match passage.are_several && change.one_by_one && own.any(|key| key.name == name) {
+        true => several(change, "a foreign key to itself"),
+        false => error,
+    }
+}
+
+fn several(change: &BeforeRows, what: &str) -> PgError {
+    PgError::unsupported(format!("several rows of table \"{}\" in one statement", change.table.name))
+        .detail(format!("It has {what}, and a trigger BEFORE … FOR EACH ROW whose function may use the table itself."))
+        .hint("Change the rows one by one.")
 }
 
 fn beside_triggers(what: &str) -> PgError {

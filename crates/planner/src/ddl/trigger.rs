@@ -100,9 +100,10 @@ fn is_before_row(trigger: &CreateTrigStmt) -> bool {
 /// Another trigger BEFORE … FOR EACH ROW that the coordinator runs, so that it has to run this one as well. What is not in
 /// PL/pgSQL comes after those that are, or the change is refused.
 fn beside(ctx: &Context<'_>, trigger: &CreateTrigStmt, table: &Relation) -> Option<String> {
-    let is_readable = || meant(ctx, trigger).iter().all(|function| function.language == "plpgsql");
+    let functions = meant(ctx, trigger);
+    let is_readable = !functions.is_empty() && functions.iter().all(|function| function.language == "plpgsql");
     let mut others = table.captured.iter().filter(|one| one.is_before_row() && one.name != trigger.trigname);
-    let other = others.next().filter(|_| is_before_row(trigger) && is_readable())?;
+    let other = others.next().filter(|_| is_before_row(trigger) && is_readable)?;
     Some(format!("The coordinator runs trigger \"{}\" of the same table", other.name))
 }
 
