@@ -378,7 +378,7 @@ BEGIN
             RAISE feature_not_supported USING
                 MESSAGE = format('a trigger BEFORE … FOR EACH ROW that reads or writes tables, "%s" of table "%s", '
                     'fired by this statement, is not supported', substr(TG_NAME, 6), TG_TABLE_NAME),
-                HINT = 'Change the table by an INSERT, UPDATE or DELETE of its own, before others that lead to it.';
+                HINT = 'Change the table by an INSERT, UPDATE, DELETE or COPY of its own, before others that lead to it.';
         END IF;
         IF TG_OP = 'DELETE' THEN
             RETURN OLD;

@@ -218,15 +218,44 @@ CREATE TRIGGER a_words BEFORE INSERT ON texts FOR EACH ROW EXECUTE FUNCTION tsve
 -- refused
 INSERT INTO texts (id, kind) VALUES (3, 'b');
 SELECT * FROM texts ORDER BY id;
+-- COPY.
+COPY codes (code, kind) FROM stdin;
+C	copied
+D	copied
+\.
+COPY codes FROM stdin (FORMAT csv, HEADER);
+code,seq,kind
+E,70,"a ""b"""
+F,71,
+\.
+COPY codes (code, len) FROM stdin;
+G	5
+\.
+COPY codes (code) FROM stdin WHERE code <> 'H';
+H
+I
+\.
+COPY codes (code, seq) FROM stdin;
+J	5
+K	x
+\.
+SELECT code, len, kind FROM codes WHERE kind IS NOT NULL OR code ~ '^[e-k]' ORDER BY code;
+BEGIN;
+COPY codes (code) FROM stdin;
+L
+\.
+SELECT count(*) FROM codes WHERE code = 'l3?';
+ROLLBACK;
+COPY lines (doc, txt) FROM stdin;
+3	one
+3	two
+\.
+SELECT line, txt FROM lines WHERE doc = 3 ORDER BY line;
 -- Roads that are not taken.
 -- refused
 MERGE INTO codes USING (VALUES ('m')) v(c) ON codes.code = v.c WHEN NOT MATCHED THEN INSERT (code) VALUES (v.c);
 -- refused
 WITH w AS (INSERT INTO codes (code) VALUES ('w') RETURNING code) SELECT * FROM w;
--- refused
-COPY codes (code) FROM stdin;
-c
-\.
 CREATE VIEW coded_view AS SELECT code, kind FROM codes;
 -- refused
 INSERT INTO coded_view VALUES ('v');

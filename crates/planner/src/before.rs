@@ -28,7 +28,7 @@ use pgerror::{PgError, Result};
 use crate::context::{Context, Named};
 use crate::dml::{self, VIEW_DEPTH_MAX};
 use crate::made_rows::{Change, MadeRows};
-use crate::parse::{Statement, StatementKind};
+use crate::parse::Statement;
 use crate::per_row::{may_touch, read_only};
 use crate::routine::Routine;
 use crate::tree;
@@ -45,6 +45,8 @@ pub struct BeforeRows {
     pub table: Arc<Relation>,
     /// `INSERT`, `UPDATE` or `DELETE`.
     pub operation: &'static str,
+    /// The same, or `COPY`.
+    pub command: &'static str,
     /// The triggers, in the order in which they are run.
     pub triggers: Vec<String>,
     /// The rows.
@@ -123,7 +125,9 @@ fn fired<'t>(table: &'t Relation, event: &Event) -> Vec<&'t Captured> {
 fn of_table(table: &Relation, what: &str) -> PgError {
     PgError::unsupported(format!("{what} table \"{}\"", table.name))
         .detail("It has a trigger BEFORE … FOR EACH ROW that reads or writes tables.")
-        .hint("Use an INSERT, UPDATE or DELETE of this table by itself, or make the trigger AFTER … FOR EACH ROW.")
+        .hint(
+            "Use an INSERT, UPDATE, DELETE or COPY of this table by itself, or make the trigger AFTER … FOR EACH ROW.",
+        )
 }
 
 /// A change through a view ends at a table that the statement does not name.
@@ -164,8 +168,8 @@ impl<'a> Statements<'a> {
             NodeEnum::InsertStmt(insert) => &insert.returning_clause,
             NodeEnum::UpdateStmt(update) => &update.returning_clause,
             NodeEnum::DeleteStmt(delete) => &delete.returning_clause,
-            _ if self.statement.kind == StatementKind::Merge => return Err(of_table(table, "MERGE into")),
-            _ => return Err(of_table(table, "COPY into")),
+            NodeEnum::CopyStmt(_) => &None,
+            _ => return Err(of_table(table, "MERGE into")),
         };
         if table.has_children || table.is_partition {
             return Err(change.refused("It has parents or children."));
@@ -175,6 +179,11 @@ impl<'a> Statements<'a> {
         let [event, others @ ..] = self.events else { return Err(PgError::internal("a change without an event")) };
         let (before, after) = of_statement(self.ctx, self.statement)?;
         let mut plan = BeforeRows { returning, before, after, ..self.of_event(&change, event, self.tree)? };
+        if let NodeEnum::CopyStmt(_) = self.tree {
+            plan.command = "COPY";
+            let insert = InsertStmt { relation: Some(name.clone()), ..InsertStmt::default() };
+            plan.insert = self.insert(&insert, &change, false)?;
+        }
         if let NodeEnum::InsertStmt(insert) = self.tree {
             let mut insert = insert.as_ref().clone();
             if let Some(event) = others.iter().find(|event| !fired(table, event).is_empty()) {
@@ -198,6 +207,7 @@ impl<'a> Statements<'a> {
         Ok(BeforeRows {
             table: table.clone(),
             operation: event.operation(),
+            command: event.operation(),
             triggers: triggers.iter().map(|one| one.name.clone()).collect(),
             rows: change.made_rows(tree)?,
             one_by_one,

@@ -1,4 +1,4 @@
-//! The rows of an INSERT, UPDATE or DELETE, made before anything is done with them: the coordinator runs triggers for each.
+//! The rows of an INSERT, UPDATE, DELETE or COPY, made before anything is done with them: the coordinator runs triggers for each.
 //!
 //! ```text
 //! UPDATE t SET a = 1 WHERE b > 2
@@ -13,7 +13,9 @@
 use std::sync::Arc;
 
 use catalog::{Column, Generated, Relation, RelationKind, quote_identifier};
-use pg_query::protobuf::{self, Alias, DeleteStmt, InsertStmt, RangeVar, ReturningClause, SelectStmt, UpdateStmt};
+use pg_query::protobuf::{
+    self, Alias, CopyStmt, DeleteStmt, InsertStmt, RangeVar, ReturningClause, SelectStmt, UpdateStmt,
+};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -61,6 +63,9 @@ impl Change<'_> {
     }
 
     pub fn made_rows(&self, tree: &NodeEnum) -> Result<MadeRows> {
+        if let NodeEnum::CopyStmt(copy) = tree {
+            return self.of_copy(copy);
+        }
         Ok(MadeRows {
             create: self.create(),
             fill: tree::deparse(&NodeEnum::InsertStmt(Box::new(self.fill(tree)?)))?,
@@ -96,6 +101,34 @@ impl Change<'_> {
             NodeEnum::DeleteStmt(delete) => self.of_delete(delete),
             _ => Err(PgError::internal("no change of rows")),
         }
+    }
+
+    /// Lines go into a temp table of the same name, so that errors read as they should. It has the generated columns, which
+    /// PostgreSQL does not let them fill.
+    fn of_copy(&self, copy: &CopyStmt) -> Result<MadeRows> {
+        let table = format!("pg_temp.{}", quote_identifier(&self.relation.name));
+        let definitions: Vec<String> =
+            self.relation.columns.iter().map(|column| dml::definition(self.relation, column, None)).collect();
+        let value = |column: &Column| match column.generated {
+            Generated::Stored | Generated::Virtual => "NULL".to_owned(),
+            _ => quote_identifier(&column.name),
+        };
+        let values: Vec<String> = self.relation.columns.iter().map(value).collect();
+        let fill = CopyStmt { relation: Some(tree::table("pg_temp", &self.relation.name, None)), ..copy.clone() };
+        Ok(MadeRows {
+            create: format!(
+                "CREATE TEMP TABLE {} ({}) ON COMMIT DROP",
+                quote_identifier(&self.relation.name),
+                definitions.join(", ")
+            ),
+            fill: tree::deparse(&NodeEnum::CopyStmt(Box::new(fill)))?,
+            read: format!(
+                "SELECT NULL, CAST(ROW({}) AS {}) FROM {table} ORDER BY ctid",
+                values.join(", "),
+                self.relation.qualified_name()
+            ),
+            drop: format!("DROP TABLE {table}"),
+        })
     }
 
     fn table() -> RangeVar {

@@ -67,8 +67,10 @@ impl Client {
         call: &Call,
     ) -> Result<(Option<(Statement, Call)>, String)> {
         self.accepted(statement, call).await?;
-        self.session.may_change(change.operation)?;
-        self.may_run(&statement.sql, call).await?;
+        self.session.may_change(change.command)?;
+        if change.command != "COPY" {
+            self.may_run(&statement.sql, call).await?;
+        }
         for one in &change.before {
             self.once(one, Vec::new()).await?;
         }
@@ -76,7 +78,7 @@ impl Client {
         let stored = self.pass(change, rows, statement, call).await?;
         let Stored { count, rows, firings } = stored;
         self.captured_rows(&change.before, &change.after, firings).await?;
-        let tag = match change.operation {
+        let tag = match change.command {
             "INSERT" => format!("INSERT 0 {count}"),
             other => format!("{other} {count}"),
         };
