@@ -155,6 +155,15 @@ CREATE TRIGGER numbered BEFORE INSERT ON lines FOR EACH ROW EXECUTE FUNCTION num
 INSERT INTO lines (doc, txt) VALUES (1, 'a'), (1, 'b'), (2, 'c'), (1, 'd') RETURNING *;
 INSERT INTO lines (doc, txt) SELECT doc, txt || '!' FROM lines ORDER BY doc, line;
 SELECT * FROM lines ORDER BY doc, line;
+INSERT INTO lines (doc, txt) VALUES (5, 'p'), (5, 'q') ON CONFLICT (doc, line) DO UPDATE SET txt = EXCLUDED.txt RETURNING line;
+CREATE FUNCTION always_first() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.line := 1; RETURN NEW; END $$;
+CREATE TRIGGER zz_first BEFORE INSERT ON lines FOR EACH ROW EXECUTE FUNCTION always_first();
+INSERT INTO lines (doc, txt) VALUES (5, 'r') ON CONFLICT (doc, line) DO UPDATE SET txt = lines.txt || EXCLUDED.txt RETURNING *;
+INSERT INTO lines (doc, txt) VALUES (5, 's'), (5, 't') ON CONFLICT (doc, line) DO UPDATE SET txt = EXCLUDED.txt;
+INSERT INTO lines (doc, txt) VALUES (5, 'u'), (6, 'v') ON CONFLICT DO NOTHING RETURNING *;
+DROP TRIGGER zz_first ON lines;
+-- refused
+EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) DELETE FROM items WHERE id = 5;
 -- And may change other rows of it, but not one that is to be changed.
 CREATE FUNCTION one_top() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -194,6 +203,10 @@ UPDATE moved SET id = id WHERE id = 8 RETURNING *;
 SELECT * FROM moved ORDER BY id;
 SELECT kind FROM moved WHERE id = 102;
 SELECT kind FROM moved WHERE id = 116;
+-- params: none|2|many
+UPDATE moved SET kind = $1 WHERE id = $2 RETURNING id, $3::text AS said;
+-- params: 5|few
+DELETE FROM moved WHERE id < $1 RETURNING $2::text || id AS said;
 -- A tree.
 CREATE TABLE tree (id int PRIMARY KEY, parent int REFERENCES tree, depth int) /*dist: replication*/;
 CREATE FUNCTION deep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN SELECT depth + 1 INTO NEW.depth FROM tree WHERE id = NEW.parent; PERFORM FROM kinds; RETURN NEW; END $$;

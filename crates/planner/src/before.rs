@@ -63,7 +63,7 @@ pub struct BeforeRows {
     pub before: Vec<OfStatement>,
     /// And after it.
     pub after: Vec<OfStatement>,
-    /// What becomes of a row that meets another, if that fires such triggers too.
+    /// What becomes of a row that meets another, if rows are stored one by one or that fires such triggers too.
     pub conflict: Option<Box<Conflict>>,
     /// Columns that an UPDATE sets.
     pub set: Vec<String>,
@@ -186,7 +186,9 @@ impl<'a> Statements<'a> {
         }
         if let NodeEnum::InsertStmt(insert) = self.tree {
             let mut insert = insert.as_ref().clone();
-            if let Some(event) = others.iter().find(|event| !fired(table, event).is_empty()) {
+            // Row by row, none may meet one that is stored already: that is an error of the whole statement.
+            let is_apart = |event: &&Event| plan.one_by_one || !fired(table, event).is_empty();
+            if let Some(event) = others.iter().find(is_apart) {
                 let mut conflict = self.conflict(&change, &mut insert, event)?;
                 conflict.update.returning.clone_from(&plan.returning);
                 plan.one_by_one = true;
@@ -302,7 +304,8 @@ impl<'a> Statements<'a> {
 
 /// The columns by which a row meets another.
 fn arbiter(change: &Change<'_>, infer: Option<&InferClause>) -> Result<Vec<String>> {
-    let refused = || change.refused("Its ON CONFLICT names no plain columns, and a trigger fires at its UPDATE.");
+    let refused =
+        || change.refused("Its ON CONFLICT DO UPDATE names no plain columns, and its rows are stored one by one.");
     let infer = infer.filter(|infer| infer.where_clause.is_none()).ok_or_else(refused)?;
     if !infer.conname.is_empty() {
         let key = change.relation.unique_keys.iter().find(|key| key.name == infer.conname).ok_or_else(refused)?;

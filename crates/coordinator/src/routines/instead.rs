@@ -20,7 +20,7 @@ impl Client {
         statement: &Statement,
         call: &Call,
     ) -> Result<(Option<(Statement, Call)>, String)> {
-        self.accepted(statement, call).await?;
+        let call = &self.with_types(statement, call).await?;
         // PostgreSQL checks rights on the view when the statement is about to run, and so for EXPLAIN.
         self.may_run(&statement.sql, call).await?;
         let rows = self.rows_of_change(&change.rows, call).await?;

@@ -38,7 +38,7 @@ impl Client {
     }
 
     /// PostgreSQL's own errors, and the types of the parameters: a step may name some of them only.
-    async fn with_types(&mut self, statement: &Statement, call: &Call) -> Result<Call> {
+    pub(super) async fn with_types(&mut self, statement: &Statement, call: &Call) -> Result<Call> {
         let mut call = call.clone();
         let types = call.parameters.as_ref().map(|parameters| parameters.types.clone()).unwrap_or_default();
         let described = self.session.describe(&statement.sql, &types).await?;

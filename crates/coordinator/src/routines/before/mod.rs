@@ -1,22 +1,23 @@
 //! Changes of tables with triggers BEFORE … FOR EACH ROW: see [`planner::BeforeRows`].
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use executor::{Call, Completion, Firing, Parameters, Spool};
 use pgerror::{PgError, Result, SqlState, field};
 use planner::{BeforeRows, Conflict, Plan, Routine, Statement};
-use routine::{array_text, row_fields};
+use routine::array_text;
 
+use self::checks::{
+    Beside, alike, beside_triggers, changed_meanwhile, check_different, check_one_by_one, check_order, columns_to_set,
+    distinct, in_order, key_of, met_twice,
+};
 use super::triggers::Trigger;
 use super::{own_parameters, text};
 use crate::client::Client;
 
-/// `TRIGGER_TYPE_…` of `pg_trigger.h`.
-const FOR_EACH_ROW: u32 = 1;
-const BEFORE: u32 = 2;
-const ON_UPDATE: u32 = 16;
+mod checks;
 
 /// How often a row that is met may be gone when it is to be updated.
 const TRIES_MAX: usize = 100;
@@ -49,14 +50,6 @@ struct Passage {
     met: HashSet<Vec<Option<Bytes>>>,
 }
 
-/// Another trigger of the table: the nodes run it.
-struct Beside {
-    name: String,
-    kind: u32,
-    /// UPDATE OF, by number.
-    columns: Vec<i16>,
-}
-
 impl Client {
     /// Makes the rows, runs the triggers for each, and stores what came of it; gives RETURNING, if there is one, and the
     /// command tag.
@@ -66,7 +59,8 @@ impl Client {
         statement: &Statement,
         call: &Call,
     ) -> Result<(Option<(Statement, Call)>, String)> {
-        self.accepted(statement, call).await?;
+        // What is made of the statement need not mention all parameters.
+        let call = &self.with_types(statement, call).await?;
         self.session.may_change(change.command)?;
         if change.command != "COPY" {
             self.may_run(&statement.sql, call).await?;
@@ -75,7 +69,7 @@ impl Client {
             self.once(one, Vec::new()).await?;
         }
         let rows = self.rows_of_change(&change.rows, call).await?;
-        let stored = self.pass(change, rows, statement, call).await?;
+        let stored = self.pass(change, rows, call).await?;
         let Stored { count, rows, firings } = stored;
         self.captured_rows(&change.before, &change.after, firings).await?;
         let tag = match change.command {
@@ -87,14 +81,8 @@ impl Client {
     }
 
     /// The rows pass the triggers and are stored.
-    async fn pass(
-        &mut self,
-        change: &BeforeRows,
-        rows: Vec<Vec<Option<Bytes>>>,
-        statement: &Statement,
-        call: &Call,
-    ) -> Result<Stored> {
-        let mut passage = self.passage(change, statement, call).await?;
+    async fn pass(&mut self, change: &BeforeRows, rows: Vec<Vec<Option<Bytes>>>, call: &Call) -> Result<Stored> {
+        let mut passage = self.passage(change, call).await?;
         let rows = distinct(change, rows)?;
         passage.are_several = rows.len() > 1;
         if change.one_by_one && passage.are_several {
@@ -111,14 +99,14 @@ impl Client {
                 None => waiting.push(row),
             }
         }
-        let fires_without_rows = passage.beside.iter().any(|other| other.kind & FOR_EACH_ROW == 0);
+        let fires_without_rows = passage.beside.iter().any(|other| other.is_of_statement());
         if !waiting.is_empty() || fires_without_rows && passage.stored.count == 0 {
             self.store(change, waiting, &mut passage).await?;
         }
         Ok(passage.stored)
     }
 
-    async fn passage(&mut self, change: &BeforeRows, statement: &Statement, call: &Call) -> Result<Passage> {
+    async fn passage(&mut self, change: &BeforeRows, call: &Call) -> Result<Passage> {
         let beside = self.beside(change).await?;
         check_order(change, &beside)?;
         let triggers = self.triggers(change).await?;
@@ -127,7 +115,10 @@ impl Client {
             check_order(&conflict.update, &beside)?;
             of_update = self.triggers(&conflict.update).await?;
         }
-        let own = self.typed_parameters(change, statement, call).await?;
+        let own = match change.operation {
+            "INSERT" => own_parameters(call, change.parameters),
+            _ => Parameters::default(),
+        };
         Ok(Passage {
             triggers,
             of_update,
@@ -187,24 +178,6 @@ impl Client {
             return updated.map(drop);
         }
         Err(PgError::new(SqlState::SERIALIZATION_FAILURE, "could not serialize access due to concurrent update"))
-    }
-
-    /// The user's parameters, of which what stores the rows need not mention all.
-    async fn typed_parameters(
-        &mut self,
-        change: &BeforeRows,
-        statement: &Statement,
-        call: &Call,
-    ) -> Result<Parameters> {
-        if change.operation != "INSERT" {
-            return Ok(Parameters::default());
-        }
-        let mut own = own_parameters(call, change.parameters);
-        let known = self.session.describe(&statement.sql, &own.types).await?.parameters;
-        for (of, known) in own.types.iter_mut().zip(known) {
-            *of = if *of == 0 { known } else { *of };
-        }
-        Ok(own)
     }
 
     /// The triggers one after the other, each with the row that the one before it gave; `None` if one gave none.
@@ -277,7 +250,8 @@ impl Client {
         let (tag, firings) = ended.map_err(|error| in_order(change, passage, error))?;
         self.session.let_rows(&change.table, false).await?;
         let count: u64 = tag.rsplit(' ').next().and_then(|count| count.parse().ok()).unwrap_or(0);
-        if change.checks_old && count < expected {
+        let are_skipped = passage.beside.iter().any(Beside::is_before_row);
+        if change.operation != "INSERT" && !are_skipped && count < expected {
             return Err(changed_meanwhile(change.operation));
         }
         if change.by_text() && count > expected {
@@ -340,190 +314,6 @@ impl Client {
         });
         Ok(beside.collect())
     }
-}
-
-/// The event's bit in `pg_trigger.tgtype`.
-fn bit(operation: &str) -> u32 {
-    match operation {
-        "INSERT" => 4,
-        "DELETE" => 8,
-        _ => ON_UPDATE,
-    }
-}
-
-/// What the nodes run comes when the row is stored.
-fn check_order(change: &BeforeRows, beside: &[Beside]) -> Result<()> {
-    let of_event = |other: &&Beside| {
-        other.kind & (FOR_EACH_ROW | BEFORE) == FOR_EACH_ROW | BEFORE && other.kind & bit(change.operation) != 0
-    };
-    let last = change.triggers.last();
-    let earlier = |other: &&Beside| last.is_some_and(|last| other.name < *last);
-    match beside.iter().filter(of_event).find(|other| change.checks_old || earlier(other)) {
-        None => Ok(()),
-        Some(other) => Err(beside_triggers(&format!("trigger \"{}\" of table \"{}\"", other.name, change.table.name))
-            .hint("Write its function in PL/pgSQL, or give it a name behind those of the others.")),
-    }
-}
-
-/// Constraints and triggers that PostgreSQL comes to when all rows are stored.
-fn check_one_by_one(change: &BeforeRows, beside: &[Beside]) -> Result<()> {
-    let table = &change.table;
-    if change.operation != "INSERT" && table.foreign_keys.iter().any(|key| key.referenced == table.oid) {
-        return Err(several(change, "a foreign key to itself"));
-    }
-    match beside.iter().any(|other| other.kind & FOR_EACH_ROW == 0 && other.kind & bit(change.operation) != 0) {
-        true => Err(several(change, "a trigger FOR EACH STATEMENT")),
-        false => Ok(()),
-    }
-}
-
-/// The columns of SET, and those that the triggers have changed: these fire no trigger UPDATE OF.
-fn columns_to_set(change: &BeforeRows, rows: &[Row], beside: &[Beside]) -> Result<Vec<String>> {
-    if change.operation != "UPDATE" {
-        return Ok(Vec::new());
-    }
-    let columns = &change.table.columns;
-    let mut differs = vec![false; columns.len()];
-    for (old, new) in rows {
-        let fields = [old, new].map(|row| row_fields(row.as_deref().unwrap_or_default()));
-        let [old, new] = fields;
-        differs.iter_mut().zip(old?.iter().zip(new?.iter())).for_each(|(differs, (old, new))| *differs |= old != new);
-    }
-    let is_stored = |column: &catalog::Column| {
-        !matches!(column.generated, catalog::Generated::Stored | catalog::Generated::Virtual)
-    };
-    let is_key =
-        |column: &catalog::Column| change.table.distribution.key().iter().any(|key| key.number == column.number);
-    let mut set = Vec::new();
-    for (column, differs) in columns.iter().zip(differs).filter(|(column, _)| is_stored(column)) {
-        let is_set = change.set.contains(&column.name);
-        if !is_set && differs && fires_of(change, beside, column.number) {
-            return Err(PgError::unsupported(format!("a trigger that sets column \"{}\"", column.name))
-                .detail("Another trigger of the table looks whether an UPDATE sets that column.")
-                .hint("Set the column in the statement, or have the other trigger look at its value."));
-        }
-        if differs || is_set && !is_key(column) {
-            set.push(column.name.clone());
-        }
-    }
-    // All as it was: the row is written nevertheless.
-    if set.is_empty() {
-        set.extend(change.set.first().cloned().or_else(|| columns.first().map(|column| column.name.clone())));
-    }
-    Ok(set)
-}
-
-/// Would another trigger fire because of this column alone? What is not in PL/pgSQL may look for itself.
-fn fires_of(change: &BeforeRows, beside: &[Beside], column: i16) -> bool {
-    let is_set = |number: &i16| change.table.column_at(*number).is_some_and(|set| change.set.contains(&set.name));
-    let fires =
-        |kind: u32, columns: &[i16]| kind & ON_UPDATE != 0 && columns.contains(&column) && !columns.iter().any(is_set);
-    let captured = change.table.captured.iter().filter(|one| one.is_enabled && !one.is_before_row());
-    captured.into_iter().any(|one| fires(u32::from(one.kind.unsigned_abs()), &one.columns))
-        || beside
-            .iter()
-            .any(|other| fires(other.kind, &other.columns) || other.kind & (BEFORE | ON_UPDATE) == BEFORE | ON_UPDATE)
-}
-
-/// A row to be changed is changed once, as the first of those that it is joined with says.
-fn distinct(change: &BeforeRows, rows: Vec<Vec<Option<Bytes>>>) -> Result<Vec<Row>> {
-    let is_delete = change.operation == "DELETE";
-    let mut seen = HashSet::new();
-    let mut distinct = Vec::with_capacity(rows.len());
-    for mut row in rows {
-        let (new, old) = (row.pop().flatten().filter(|_| !is_delete), row.pop().flatten());
-        if change.operation == "INSERT" {
-            distinct.push((None, new));
-            continue;
-        }
-        // Without a key there are no others that a row is joined with.
-        if change.key.is_empty() || seen.insert(fields_of(change, &old, &change.key)?) {
-            distinct.push((old, new));
-        }
-    }
-    Ok(distinct)
-}
-
-/// Rows that are found by their text: of several that are alike one stands for all.
-fn alike(change: &BeforeRows, rows: Vec<Row>) -> Result<Vec<Row>> {
-    if !change.by_text() {
-        return Ok(rows);
-    }
-    let mut seen: HashMap<Option<Bytes>, Option<Bytes>> = HashMap::new();
-    let mut kept = Vec::with_capacity(rows.len());
-    for (old, new) in rows {
-        match seen.get(&old) {
-            None => {
-                seen.insert(old.clone(), new.clone());
-                kept.push((old, new));
-            }
-            Some(known) if *known == new => {}
-            Some(_) => return Err(differ(change)),
-        }
-    }
-    Ok(kept)
-}
-
-/// Rows that are stored one by one, and found by their text, must not be alike.
-fn check_different(change: &BeforeRows, rows: &[Row]) -> Result<()> {
-    let mut seen = HashSet::new();
-    match change.key.is_empty() && change.by_text() && rows.iter().any(|(old, _)| !seen.insert(old)) {
-        true => Err(differ(change)),
-        false => Ok(()),
-    }
-}
-
-fn differ(change: &BeforeRows) -> PgError {
-    PgError::unsupported(format!("this change of rows of table \"{}\" that are alike", change.table.name))
-        .detail("A trigger BEFORE … FOR EACH ROW makes different rows of them, and the table has no primary key.")
-        .hint("Give it a primary key.")
-}
-
-/// A foreign key to the table itself is checked for each row, but PostgreSQL comes to it when all are stored.
-fn in_order(change: &BeforeRows, passage: &Passage, error: PgError) -> PgError {
-    let name = error.text(field::CONSTRAINT).into_owned();
-    let mut own = change.table.foreign_keys.iter().filter(|key| key.referenced == change.table.oid);
-    match passage.are_several && change.one_by_one && own.any(|key| key.name == name) {
-        true => several(change, "a foreign key to itself"),
-        false => error,
-    }
-}
-
-fn several(change: &BeforeRows, what: &str) -> PgError {
-    PgError::unsupported(format!("several rows of table \"{}\" in one statement", change.table.name))
-        .detail(format!("It has {what}, and a trigger BEFORE … FOR EACH ROW whose function may use the table itself."))
-        .hint("Change the rows one by one.")
-}
-
-fn beside_triggers(what: &str) -> PgError {
-    PgError::unsupported(format!("{what} beside a trigger BEFORE … FOR EACH ROW that reads or writes tables"))
-}
-
-/// By what a stored row meets others.
-fn key_of(conflict: &Conflict, row: &Option<Bytes>) -> Result<Vec<Option<Bytes>>> {
-    fields_of(&conflict.update, row, &conflict.columns)
-}
-
-/// The values of these columns.
-fn fields_of(change: &BeforeRows, row: &Option<Bytes>, names: &[String]) -> Result<Vec<Option<Bytes>>> {
-    let fields = row_fields(row.as_deref().unwrap_or_default())?;
-    let columns = change.table.columns.iter().zip(fields);
-    Ok(columns.filter(|(column, _)| names.contains(&column.name)).map(|(_, field)| field).collect())
-}
-
-/// PostgreSQL's error of a row that is met by two others.
-fn met_twice() -> PgError {
-    let state = SqlState::from_bytes(b"21000").unwrap_or(SqlState::INTERNAL_ERROR);
-    PgError::new(state, "ON CONFLICT DO UPDATE command cannot affect row a second time")
-        .hint("Ensure that no rows proposed for insertion within the same command have duplicate constrained values.")
-}
-
-/// PostgreSQL's error of a row that the triggers' own statements have changed.
-fn changed_meanwhile(operation: &str) -> PgError {
-    let done = if operation == "DELETE" { "deleted" } else { "updated" };
-    let message = format!("tuple to be {done} was already modified by an operation triggered by the current command");
-    PgError::new(SqlState::from_bytes(b"27000").unwrap_or(SqlState::INTERNAL_ERROR), message)
-        .hint("Consider using an AFTER trigger instead of a BEFORE trigger to propagate changes to other rows.")
 }
 
 /// An array whose type the text says.
