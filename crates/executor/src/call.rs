@@ -213,7 +213,9 @@ impl Held {
                 basis.holds(&context, &cancel).await.inspect_err(|_| self.link.connection.mark_broken())?;
             }
             if commits {
-                let entered = cancel.interrupt().or(gtm.gate().enter()).await;
+                let node = [self.link.node().0];
+                let entered = cancel.interrupt().or(gtm.enter(&node, || context.own_options())).await;
+                let entered = entered.and_then(|entered| entered);
                 // Without Sync the backend takes the statement back.
                 self.pass = Some(entered.inspect_err(|_| self.link.connection.mark_broken())?);
             }

@@ -128,6 +128,6 @@ pub use run::Completion;
 pub use session::{Mode, Session};
 pub use settings::Settings;
 pub use snapshot::{Isolation, SnapshotMode};
-pub use spool::{Rows, Spool};
+pub use spool::{Rows, Spool, check_memory};
 pub use train::Arrival;
 pub use txn::user_prepared::End;

@@ -355,7 +355,7 @@ impl Session {
 
     /// Has all answered within the closure, and under its gtm? Then whatever the session sees, all nodes show.
     pub(crate) fn complete(&mut self, cut: txn::Cut, generations: &[Option<i64>]) -> bool {
-        let same = generations.iter().all(|read| *read == Some(cut.generation()));
+        let same = generations.iter().all(|read| read.is_some_and(|value| cut.holds_for(value)));
         let unresolved = cut.unresolved().to_vec();
         let complete = cut.complete() && same;
         if complete {

@@ -33,6 +33,19 @@ pub struct Spool {
 /// Columns, and rows of values.
 pub type Rows = (Option<Vec<Field>>, Vec<Vec<Option<Bytes>>>);
 
+/// May a statement keep so many bytes of rows in memory, all at once?
+///
+/// # Errors
+/// 54000 if they are more than 256 MiB.
+pub fn check_memory(bytes: usize) -> Result<()> {
+    if bytes <= ROWS_BYTES_MAX {
+        return Ok(());
+    }
+    let message = "the rows that a statement of a function has to keep exceed 256 MiB";
+    Err(PgError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)
+        .hint("Read them in smaller pieces, or change them by one statement."))
+}
+
 impl Default for Spool {
     fn default() -> Self {
         Self::of(WORK_MEM)
@@ -55,11 +68,7 @@ impl Spool {
     /// # Errors
     /// 54000 if they are more than 256 MiB.
     pub fn into_rows(mut self) -> Result<Rows> {
-        if self.bytes + self.spilled.as_ref().map_or(0, Spilled::bytes) > ROWS_BYTES_MAX {
-            let message = "the rows that a statement of a function has to keep exceed 256 MiB";
-            return Err(PgError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)
-                .hint("Read them in smaller pieces, or change them by one statement."));
-        }
+        check_memory(self.bytes + self.spilled.as_ref().map_or(0, Spilled::bytes))?;
         let mut rows = Vec::with_capacity(self.rows);
         while let Some((run, _)) = self.next_run()? {
             for body in frame_bodies(&run) {

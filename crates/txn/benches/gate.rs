@@ -30,7 +30,7 @@ async fn round(gtm: &GtmClient, sessions: u32) -> f64 {
             tokio::spawn(async move {
                 for _ in 0..COMMITS / sessions {
                     std::hint::black_box(gtm.has_lease());
-                    let pass = gtm.gate().enter().await;
+                    let pass = gtm.enter(&[], Vec::new).await;
                     std::hint::black_box(gtm.has_lease());
                     drop(pass);
                 }

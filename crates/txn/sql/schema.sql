@@ -43,8 +43,27 @@ GRANT USAGE ON SCHEMA loxo TO PUBLIC;
 
 -- Which coordinators may decide (page `gate`). A sequence, because it is read as it is now, whatever snapshot the reader has.
 CREATE SEQUENCE IF NOT EXISTS loxo.generation;
-COMMENT ON SEQUENCE loxo.generation IS 'Raised by the gtm to shut out coordinators that it does not know of.';
+COMMENT ON SEQUENCE loxo.generation IS 'Raised by the gtm to shut out coordinators that it does not know of; in 2^40, below that a mark.';
 GRANT SELECT ON loxo.generation TO PUBLIC;
+
+CREATE OR REPLACE FUNCTION loxo.generation_of(value int8) RETURNS int8
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN value - value % 1099511627776;
+COMMENT ON FUNCTION loxo.generation_of(int8) IS 'A value of loxo.generation without the mark.';
+
+-- A mark says up to which closure a gate was opened although somebody may still have been taking a snapshot in it. Whoever takes
+-- one later finds the mark, and gives it up.
+CREATE OR REPLACE FUNCTION loxo.mark(closure int8) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    -- One at a time, and not beside a fence, so that the value only grows.
+    LOCK TABLE loxo.fence IN SHARE UPDATE EXCLUSIVE MODE;
+    PERFORM setval('loxo.generation', closure) FROM loxo.generation WHERE last_value < closure;
+END
+$$;
+COMMENT ON FUNCTION loxo.mark(int8) IS 'Makes snapshots worthless that are taken here later for this closure or an earlier one.';
+REVOKE ALL ON FUNCTION loxo.mark(int8) FROM PUBLIC;
 
 -- Its lock keeps fences away from a transaction that decides, until that ends. No role but a superuser can take it otherwise.
 CREATE TABLE IF NOT EXISTS loxo.fence ();
@@ -58,7 +77,7 @@ CREATE OR REPLACE FUNCTION loxo.may_commit(proof bytea, expected int8) RETURNS b
 BEGIN
     PERFORM loxo.check_proof('may_commit', proof);
     LOCK TABLE loxo.fence IN ROW SHARE MODE;
-    RETURN (SELECT last_value = expected FROM loxo.generation);
+    RETURN (SELECT loxo.generation_of(last_value) = expected FROM loxo.generation);
 END
 $$;
 COMMENT ON FUNCTION loxo.may_commit(bytea, int8) IS 'Keeps fences away until the transaction ends; is this the generation?';
@@ -69,7 +88,7 @@ CREATE OR REPLACE FUNCTION loxo.announce(proof bytea, node int2, coordinator int
 BEGIN
     PERFORM loxo.check_proof('announce', proof);
     LOCK TABLE loxo.fence IN ROW SHARE MODE;
-    IF (SELECT last_value <> expected FROM loxo.generation) THEN
+    IF (SELECT loxo.generation_of(last_value) <> expected FROM loxo.generation) THEN
         RETURN NULL;
     END IF;
     INSERT INTO loxo.decision (gid)

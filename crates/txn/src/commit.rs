@@ -155,7 +155,7 @@ async fn end_snapshot(reader: &mut Participant<'_>) {
 }
 
 async fn commit_one(writer: &mut Participant<'_>, tools: &CommitTools<'_>) -> Result<Outcome> {
-    let pass = match pass_for_one(writer.connection, tools).await {
+    let pass = match pass_for_one(writer, tools).await {
         Ok(pass) => pass,
         Err(error) => {
             roll_back_one(writer.connection).await;
@@ -191,15 +191,15 @@ fn ended_before(error: PgError) -> PgError {
 }
 
 /// A pass while a gtm counts on this coordinator's gate, or else one that no fence has made worthless.
-async fn pass_for_one(connection: &mut Connection, tools: &CommitTools<'_>) -> Result<Pass> {
+async fn pass_for_one(writer: &mut Participant<'_>, tools: &CommitTools<'_>) -> Result<Pass> {
     let gtm = tools.gtm;
     let mut is_checked = false;
     loop {
         if !is_checked && !gtm.has_lease() {
-            decision::may_commit(connection, tools).await?;
+            decision::may_commit(writer.connection, tools).await?;
             is_checked = true;
         }
-        let pass = tools.interrupt.or(gtm.gate().enter()).await?;
+        let pass = tools.interrupt.or(gtm.enter(&[writer.node], || tools.nodes)).await??;
         // The lease may have ended in the queue; the check must not be made inside, where it could wait for long.
         if is_checked || gtm.has_lease() {
             return Ok(pass);
@@ -229,14 +229,15 @@ async fn commit_several<'c>(
         return Err(error);
     }
     control_point!("prepared-all");
-    let pass = match tools.interrupt.or(tools.gtm.gate().enter()).await {
+    let writers: Vec<u16> = nodes_of_others.iter().copied().chain([decider.node]).collect();
+    let pass = match tools.interrupt.or(tools.gtm.enter(&writers, || tools.nodes)).await.and_then(|entered| entered) {
         Ok(pass) => pass,
         Err(error) => {
             abort(decider, others.into_iter().zip(is_prepared), Some(&gid)).await;
             return Err(error);
         }
     };
-    pass.expose(gid, nodes_of_others.into_iter().chain([decider.node]).collect());
+    pass.expose(gid, writers);
     control_point!("gate-entered");
     let pass = match decide(decider, &gid, tools.nodes, pass).await {
         Ok(pass) => pass,

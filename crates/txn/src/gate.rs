@@ -12,7 +12,7 @@
 //! before that commit began. Both hold because no visible phase overlaps the cut and no commit begins in it:
 //! * every coordinator's gate is shut, and was drained, before the snapshots are taken; it stays shut for [`HOLD`] by its own
 //!   clock even if nobody says Open. The snapshots count only if they are all there within [`CUT_MAX`] of a moment before any gate
-//!   was shut: only the rates of clocks matter;
+//!   was shut, and on no datanode after something that was let in because this time was over: page [`crate::marks`];
 //! * a coordinator that the gtm does not know of cannot decide: see the fence, page [`crate::gtm`].
 //!
 //! # When a commit does not end
@@ -36,6 +36,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::gid::Gid;
 use crate::gtm::client::Command;
+use crate::marks::Ajar;
 
 /// How long a gate stays shut when nobody opens it.
 pub const HOLD: Duration = Duration::from_millis(1000);
@@ -85,6 +86,7 @@ struct State {
     inside: HashMap<u64, Option<Exposed>>,
     seal: Option<Seal>,
     queue: VecDeque<(oneshot::Sender<Pass>, Pass)>,
+    ajar: Option<Ajar>,
 }
 
 impl Gate {
@@ -92,8 +94,18 @@ impl Gate {
         Self { core, reports }
     }
 
-    /// To be called right before the message that commits. Waits while a closure is on, a second at most.
-    pub async fn enter(&self) -> Pass {
+    /// See [`Core::unmarked`].
+    pub(crate) fn unmarked(&self, generation: u64, nodes: &[u16]) -> Option<(u64, Vec<u16>)> {
+        self.core.unmarked(generation, nodes)
+    }
+
+    /// See [`Core::is_marked`].
+    pub(crate) fn is_marked(&self, closure: u64, node: u16) {
+        self.core.is_marked(closure, node);
+    }
+
+    /// Waits while a closure is on, a second at most.
+    pub(crate) async fn enter(&self) -> Pass {
         loop {
             let queued = {
                 let mut state = self.core.lock();
@@ -176,19 +188,38 @@ impl Core {
         }
     }
 
-    /// Lets everybody in, unless a later closure has taken over.
-    pub(crate) fn open(&self, seal: Seal) {
+    /// Lets everybody in, unless a later closure has taken over. `ajar`: somebody may still be taking snapshots in this closure.
+    pub(crate) fn open(&self, seal: Seal, ajar: Option<u64>) {
         let mut state = self.lock();
         if state.seal != Some(seal) {
             return;
         }
         state.seal = None;
+        if let Some(closure) = ajar {
+            state.ajar = Some(Ajar::new(closure));
+        }
         let queue = std::mem::take(&mut state.queue);
         state.inside.extend(queue.iter().map(|(_, pass)| (pass.id, None)));
         drop(state);
         for (admit, pass) in queue {
             // Who has gone meanwhile gives its pass back by this.
             let _ = admit.send(pass);
+        }
+    }
+}
+
+impl Core {
+    /// The closure in which the gate was opened too early for some reader, and those of these nodes that have no mark of it.
+    pub(crate) fn unmarked(&self, generation: u64, nodes: &[u16]) -> Option<(u64, Vec<u16>)> {
+        let state = self.lock();
+        let ajar = state.ajar.as_ref().filter(|ajar| ajar.closure() > generation)?;
+        Some((ajar.closure(), ajar.unmarked(nodes)))
+    }
+
+    /// The node has been marked.
+    pub(crate) fn is_marked(&self, closure: u64, node: u16) {
+        if let Some(ajar) = &mut self.lock().ajar {
+            ajar.is_marked(closure, node);
         }
     }
 }
@@ -220,16 +251,16 @@ mod tests {
         drop(pass);
         assert_eq!(drained.await, []);
         // Shut again at once: who has queued is in all the same, and the second closure waits for it.
-        gate.core.open(seal);
+        gate.core.open(seal, None);
         let second = gate.core.shut();
         assert!(gate.core.drained().now_or_never().is_none());
         let pass = late.await;
         drop(pass);
         assert_eq!(gate.core.drained().await, []);
         // The first closure's end means nothing now.
-        gate.core.open(seal);
+        gate.core.open(seal, None);
         assert!(gate.enter().now_or_never().is_none());
-        gate.core.open(second);
+        gate.core.open(second, None);
         assert!(gate.enter().now_or_never().is_some());
     }
 
@@ -238,7 +269,7 @@ mod tests {
         let (gate, _inbox) = gate();
         let seal = gate.core.shut();
         assert!(gate.enter().now_or_never().is_none());
-        gate.core.open(seal);
+        gate.core.open(seal, None);
         gate.core.shut();
         assert_eq!(gate.core.drained().now_or_never(), Some(Vec::new()));
     }

@@ -14,6 +14,7 @@
 //! * [`gate`]: has commits wait for the moment in which a statement takes its snapshots on several nodes.
 //! * [`deadlock`]: circles of waits over several datanodes, found by the gtm and broken by a coordinator.
 //! * [`identity`]: whether a server that was reached is the datanode it should be.
+//! * [`marks`]: what has the last word over snapshots that come too late.
 //! * [`seal`]: how a datanode tells a coordinator's calls from a user's.
 //! * [`Interrupt`]: what ends a wait in the coordinator before its time.
 //! * [`gtm`]: server and client of the gtm; soft state only.
@@ -36,6 +37,7 @@ pub mod gid;
 pub mod gtm;
 pub mod identity;
 mod interrupt;
+pub mod marks;
 pub mod recovery;
 pub mod seal;
 pub mod user_prepared;

@@ -300,7 +300,7 @@ async fn decide(
     control_point!("finish-deciding");
     let pass = match end {
         End::Commit => {
-            let pass = tools.interrupt.or(tools.gtm.gate().enter()).await?;
+            let pass = tools.interrupt.or(tools.gtm.enter(&transaction.nodes, || tools.nodes)).await??;
             pass.expose(*gid, transaction.nodes.clone());
             Some(pass)
         }

@@ -296,11 +296,37 @@ async fn a_gtm_killed_in_a_closure_stops_commits_for_a_second_at_most() {
     assert_eq!(within("the commit", commit).await.unwrap().unwrap(), committed());
     let took = asked.elapsed();
     assert!((CUT_MAX..HOLD * 2).contains(&took), "{took:?}");
+    assert_eq!(holds_for(&cut, &nodes).await, [false; 2], "a snapshot taken now would show the commit");
     assert!(!cut.complete(), "its time is over");
     // Commits go on without any gtm, on one node and on several.
     for count in [1, 2] {
         assert_eq!(insert(&nodes, &x, count, 1 + count as i32).await.await.unwrap().unwrap(), committed());
     }
+}
+
+/// Its clock may stand still: what the datanodes answer says that it is too late.
+#[tokio::test]
+async fn a_reader_that_is_late_learns_it_from_the_datanodes() {
+    let nodes = Nodes::start(2).await;
+    let gtm = Gtm::start(&nodes).await;
+    let (x, y) = (gtm.client("x").await, gtm.client("y").await);
+    drop(y.cut().await.unwrap());
+
+    for count in [1, 2] {
+        let cut = clean_cut(&y).await;
+        assert_eq!(holds_for(&cut, &nodes).await, [true; 2]);
+        let commit = insert(&nodes, &x, count, count as i32).await;
+        assert_eq!(within("the commit", commit).await.unwrap().unwrap(), committed());
+        let written = &holds_for(&cut, &nodes).await[..count];
+        assert!(written.iter().all(|holds| !holds), "{count} nodes");
+        let next = clean_cut(&y).await;
+        assert!(next.generation() > cut.generation(), "{count} nodes: no fence");
+        assert!(next.complete());
+    }
+}
+
+async fn holds_for(cut: &Cut, nodes: &Nodes) -> Vec<bool> {
+    generations(nodes).await.into_iter().map(|value| cut.holds_for(value)).collect()
 }
 
 #[tokio::test]

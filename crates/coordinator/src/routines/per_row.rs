@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use executor::{Call, Completion, Parameters, Spool};
+use executor::{Call, Completion, Parameters, Spool, check_memory};
 use pgerror::{PgError, Result, SqlState, field};
 use planner::{Enough, PerRow, RowCall, Statement};
 use routine::array_text;
@@ -71,7 +71,7 @@ impl Client {
         };
         let slots = plan.columns + plan.calls.iter().map(|call| call.columns).sum::<usize>();
         let mut columns: Vec<Vec<Option<Bytes>>> = vec![Vec::with_capacity(rows.len()); slots];
-        let mut passed = 0;
+        let (mut passed, mut bytes) = (0, 0);
         let mut changed = Changed::default();
         for row in rows {
             if limit.is_some_and(|limit| passed >= limit) {
@@ -82,8 +82,11 @@ impl Client {
             if let Some(enough) = &texts.enough {
                 passed += i64::from(self.holds(enough.when.as_deref(), &values, own).await?);
             }
+            bytes += values.iter().flatten().map(Bytes::len).sum::<usize>();
+            check_memory(bytes)?;
             columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
             if plan.one_by_one {
+                bytes = 0;
                 let with = over_rows(own, &columns, &Call::default());
                 changed.add(&self.captured_rest(rest, &with).await.map_err(plain)?);
                 columns.iter_mut().for_each(Vec::clear);

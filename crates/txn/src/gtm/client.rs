@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::select_ok;
 use pgerror::{PgError, Result, SqlState};
-use pgproto::{FrameReader, FrameWriter};
+use pgproto::{ConnectOptions, FrameReader, FrameWriter};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout, timeout_at};
@@ -24,7 +24,8 @@ use crate::clock;
 use crate::control_point;
 use crate::deadlock::Sessions;
 use crate::deadlock::word::Word;
-use crate::gate::{Core, Exposed, Gate, HOLD, Seal};
+use crate::gate::{Core, Exposed, Gate, HOLD, Pass, Seal};
+use crate::marks;
 
 /// Connecting and being welcomed must be over within this time.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
@@ -119,9 +120,38 @@ impl GtmClient {
         Self { shared, view, gate: Gate::new(core, commands.clone()), commands }
     }
 
-    /// Every commit that publishes rows goes through it.
-    pub fn gate(&self) -> &Gate {
-        &self.gate
+    /// Every commit that publishes rows passes the gate: to be called right before the message that commits, with the nodes that
+    /// have written. Waits while a closure is on, a second at most.
+    ///
+    /// # Errors
+    /// When one of them has to be marked ([`crate::marks`]) and cannot. `nodes`: how they are all reached, by node id; asked only then.
+    pub async fn enter<N>(&self, writers: &[u16], nodes: impl Fn() -> N) -> Result<Pass>
+    where
+        N: AsRef<[ConnectOptions]>,
+    {
+        loop {
+            if let Some((closure, unmarked)) = self.unmarked(writers) {
+                self.mark(closure, &unmarked, nodes().as_ref()).await?;
+            }
+            let pass = self.gate.enter().await;
+            // The gate may have been opened too early just now.
+            if self.unmarked(writers).is_none_or(|(_, unmarked)| unmarked.is_empty()) {
+                return Ok(pass);
+            }
+        }
+    }
+
+    fn unmarked(&self, nodes: &[u16]) -> Option<(u64, Vec<u16>)> {
+        self.gate.unmarked(self.known_generation(), nodes)
+    }
+
+    async fn mark(&self, closure: u64, unmarked: &[u16], nodes: &[ConnectOptions]) -> Result<()> {
+        for number in unmarked {
+            let node = nodes.get(usize::from(*number)).ok_or_else(|| PgError::internal("an unknown datanode"))?;
+            marks::mark(node, closure).await?;
+            self.gate.is_marked(closure, *number);
+        }
+        Ok(())
     }
 
     /// Does a gtm count on this coordinator's gate? If not, a commit on a single node, too, must make sure that it is not fenced
@@ -383,11 +413,16 @@ impl Task {
             }
             Message::Open(number) => {
                 if let Some(closing) = self.closing.take_if(|closing| closing.number == number) {
-                    self.core.open(closing.seal);
+                    self.core.open(closing.seal, None);
                 }
             }
-            Message::Granted { request, generation, unresolved } => {
-                self.answer_cut(request, Answer::Granted { generation, unresolved });
+            Message::OpenAjar(number) => {
+                if let Some(closing) = self.closing.take_if(|closing| closing.number == number) {
+                    self.core.open(closing.seal, Some(number));
+                }
+            }
+            Message::Granted { request, generation, closure, unresolved } => {
+                self.answer_cut(request, Answer::Granted { generation, closure, unresolved });
             }
             Message::CutFailed(request) => self.answer_cut(request, Answer::Failed),
             Message::Deadlock(Word::Who { look, backends }) => {
@@ -425,7 +460,7 @@ impl Task {
         let core = self.core.clone();
         tokio::spawn(async move {
             sleep(HOLD).await;
-            core.open(seal);
+            core.open(seal, Some(number));
         });
         link.send(Message::Closed(number)).await?;
         control_point!("closed-sent");
@@ -468,7 +503,7 @@ impl Task {
         self.cuts.clear();
         // What was said to be shut stays shut until its time is over; what was not may open.
         if let Some(Closing { seal, drained: Some(_), .. }) = self.closing.take() {
-            self.core.open(seal);
+            self.core.open(seal, None);
         }
     }
 

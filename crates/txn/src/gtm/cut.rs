@@ -11,7 +11,7 @@ use super::client::{Command, GtmClient};
 use crate::clock;
 use crate::gate::CUT_MAX;
 
-/// Takes the snapshot of a `BEGIN ISOLATION LEVEL REPEATABLE READ`, and gives the generation that must be the cut's.
+/// Takes the snapshot of a `BEGIN ISOLATION LEVEL REPEATABLE READ`, and gives what the [cut](Cut::holds_for) depends on.
 pub const SNAPSHOT_SQL: &str = "SELECT last_value FROM loxo.generation";
 
 /// Waits on a datanode until the distributed transactions that it holds prepared now are resolved, 30 s at most (57P03).
@@ -27,7 +27,7 @@ const GRANT_AGE_MAX: Duration = Duration::from_millis(600);
 
 /// What becomes of a request.
 pub(crate) enum Answer {
-    Granted { generation: u64, unresolved: Vec<u16> },
+    Granted { generation: u64, closure: u64, unresolved: Vec<u16> },
     Failed,
 }
 
@@ -36,6 +36,7 @@ pub(crate) enum Answer {
 pub struct Cut {
     _taken: Taken,
     generation: i64,
+    closure: i64,
     unresolved: Vec<u16>,
     /// By [`clock`].
     deadline: Duration,
@@ -66,10 +67,13 @@ impl GtmClient {
             // Made now, so that a caller which is cancelled while it waits gives the request up.
             let taken = Taken { request, commands: self.commands.clone() };
             match timeout_at(deadline, answer).await {
-                Ok(Ok(Answer::Granted { generation, unresolved })) if clock::now() <= asked + GRANT_AGE_MAX => {
-                    let generation =
-                        i64::try_from(generation).map_err(|_| PgError::internal("a generation is too large"))?;
-                    return Ok(Cut { _taken: taken, generation, unresolved, deadline: asked + CUT_MAX });
+                Ok(Ok(Answer::Granted { generation, closure, unresolved }))
+                    if clock::now() <= asked + GRANT_AGE_MAX =>
+                {
+                    let number =
+                        |number: u64| i64::try_from(number).map_err(|_| PgError::internal("a generation is too large"));
+                    let (generation, closure, deadline) = (number(generation)?, number(closure)?, asked + CUT_MAX);
+                    return Ok(Cut { _taken: taken, generation, closure, unresolved, deadline });
                 }
                 Ok(Ok(Answer::Granted { .. })) => {}
                 Ok(Ok(Answer::Failed) | Err(_)) => sleep(RETRY_PAUSE).await,
@@ -94,9 +98,15 @@ impl GtmClient {
 }
 
 impl Cut {
-    /// What every datanode must answer to [`SNAPSHOT_SQL`]; with any other answer the cut does not count.
+    /// Under which it was granted.
     pub fn generation(&self) -> i64 {
         self.generation
+    }
+
+    /// May a datanode have answered this to [`SNAPSHOT_SQL`]? If not, the cut does not count: there is another leader, or commits were
+    /// let in again before the snapshot was taken ([`crate::marks`]).
+    pub fn holds_for(&self, value: i64) -> bool {
+        (self.generation..self.closure).contains(&value)
     }
 
     /// Datanodes that cannot be in this cut: they hold a prepared part of a transaction that may be visible elsewhere.

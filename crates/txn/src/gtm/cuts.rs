@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  CutRequest ─> waiting ── Close to all ─> closing ── all Closed ─> granted ── all Taken ─> Open to all
-//!                                              └── a loss, or HOLD is over ─> CutFailed, Open ──┘ (HOLD)
+//!                                              └── a loss, or HOLD is over ─> CutFailed, Open ──┘ (HOLD: OpenAjar)
 //! ```
 //!
 //! Invariants:
@@ -11,6 +11,8 @@
 //!   others are fenced out and have no lease ([`Cuts::is_free`]).
 //! * A coordinator is welcomed, and told a generation, between closures only.
 //! * A requester that is lost after the grant may still be taking its snapshots: the closure then lasts its full [`HOLD`].
+//! * Who has still not said Taken then may be taking snapshots later, if its clock stands still. The gates are opened *ajar*: coordinators
+//!   mark the nodes ([`crate::marks`]), and nobody is told the generation of that closure any more, but a new one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -84,6 +86,8 @@ pub(super) struct Cuts {
     fences_done: u64,
     /// In force on all datanodes.
     generation: Option<u64>,
+    /// Gates were opened ajar under it.
+    is_stained: bool,
     /// Until then coordinators that are not connected here may commit on single nodes.
     leases_until: Instant,
     pub outbox: Vec<(ClientId, Message)>,
@@ -112,6 +116,7 @@ impl Cuts {
             order: Order { fences: 1, ..Order::default() },
             fences_done: 0,
             generation: None,
+            is_stained: false,
             leases_until,
             outbox: Vec::new(),
         }
@@ -189,6 +194,7 @@ impl Cuts {
     /// All datanodes have this generation, and no decision under an older one is under way.
     pub fn fence_bumped(&mut self, generation: u64) {
         self.generation = Some(generation);
+        self.is_stained = false;
         self.tell_generation();
     }
 
@@ -239,7 +245,7 @@ impl Cuts {
             return;
         }
         self.last_closure += 1;
-        let number = self.last_closure;
+        let number = self.generation.unwrap_or_default() + self.last_closure;
         let everyone: HashSet<ClientId> = self.clients.keys().copied().collect();
         self.outbox.extend(everyone.iter().map(|client| (*client, Message::Close(number))));
         self.closure = Some(Closure {
@@ -266,7 +272,8 @@ impl Cuts {
         let nodes: BTreeSet<u16> = self.unresolved.values().flat_map(|doubt| doubt.nodes.iter().copied()).collect();
         let unresolved: Vec<u16> = nodes.into_iter().collect();
         self.outbox.extend(closure.requests.iter().map(|(client, request)| {
-            (*client, Message::Granted { request: *request, generation, unresolved: unresolved.clone() })
+            let (request, closure, unresolved) = (*request, closure.number, unresolved.clone());
+            (*client, Message::Granted { request, generation, closure, unresolved })
         }));
     }
 
@@ -278,8 +285,14 @@ impl Cuts {
             let failed = closure.requests.iter().map(|(client, request)| (*client, Message::CutFailed(*request)));
             self.outbox.extend(failed);
         }
-        let open = self.clients.keys().map(|client| (*client, Message::Open(closure.number)));
-        self.outbox.extend(open);
+        let is_ajar = closure.granted && (closure.abandoned || !closure.requests.is_empty());
+        if is_ajar {
+            info!(closure = closure.number, "gates are opened although a reader has not said that it is done");
+            self.order.fences += 1;
+            self.is_stained = true;
+        }
+        let open = if is_ajar { Message::OpenAjar(closure.number) } else { Message::Open(closure.number) };
+        self.outbox.extend(self.clients.keys().map(|client| (*client, open.clone())));
         self.tell_generation();
         match closure.failed || closure.granted {
             true => Vec::new(),
@@ -289,7 +302,7 @@ impl Cuts {
 
     /// A new generation in the middle of a closure would let a coordinator decide that has not shut its gate.
     fn tell_generation(&mut self) {
-        let (Some(generation), true) = (self.generation, self.admits()) else { return };
+        let (Some(generation), true) = (self.generation, self.admits() && !self.is_stained) else { return };
         for (client, told) in self.clients.iter_mut().filter(|(_, told)| **told != Some(generation)) {
             *told = Some(generation);
             self.outbox.push((*client, Message::Generation(generation)));

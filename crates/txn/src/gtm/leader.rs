@@ -22,6 +22,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tracing::{info, warn};
 
 use super::server::Event;
+use crate::marks::GENERATION;
 
 /// Between two tries to become the leader.
 const TRY_INTERVAL: Duration = Duration::from_millis(250);
@@ -121,11 +122,11 @@ impl Leadership {
     /// `setval`, because `nextval` logs ahead, so that a crash would skip values. It gives the transaction an id, so it is not done in the
     /// one that holds the lock.
     async fn draw(&mut self, above: u64) -> Result<u64> {
-        let (Some(session), Some(options)) = (&self.session, &self.options) else { return Ok(above + 1) };
+        let (Some(session), Some(options)) = (&self.session, &self.options) else { return Ok(next_generation(above)) };
         let leader = session.cancel_key().process_id;
         let sql = format!(
-            "SET synchronous_commit = on; SELECT pg_catalog.setval('loxo.generation', greatest(last_value, {above}) + 1) \
-             FROM loxo.generation WHERE EXISTS (SELECT FROM pg_catalog.pg_locks AS l WHERE l.pid = {leader} AND l.granted \
+            "SET synchronous_commit = on; SELECT pg_catalog.setval('loxo.generation', \
+             loxo.generation_of(greatest(last_value, {above})) + {GENERATION}) FROM loxo.generation WHERE EXISTS (SELECT FROM pg_catalog.pg_locks AS l WHERE l.pid = {leader} AND l.granted \
              AND l.relation = 'loxo.leader'::pg_catalog.regclass AND l.mode = 'ExclusiveLock')"
         );
         let draw = async { Connection::connect(options).await?.query_rows(&sql).await };
@@ -149,6 +150,10 @@ impl Leadership {
         let value = rows.into_iter().flatten().flatten().next().ok_or_else(lost_session)?;
         Ok(Some(String::from_utf8_lossy(&value).into_owned()))
     }
+}
+
+fn next_generation(above: u64) -> u64 {
+    above - above % GENERATION + GENERATION
 }
 
 fn lost_session() -> PgError {

@@ -13,7 +13,7 @@ use crate::deadlock::word::Word;
 use crate::gate::Exposed;
 
 /// Both sides must speak the same version; a cluster runs one version of loxo.
-pub const PROTOCOL_VERSION: u32 = 3;
+pub const PROTOCOL_VERSION: u32 = 4;
 
 /// Everything that is said, in both directions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,8 +74,10 @@ pub enum Message {
     Granted {
         /// The coordinator's number.
         request: u64,
-        /// What every datanode of the cut must answer.
+        /// No datanode of the cut may have answered less,
         generation: u64,
+        /// nor as much as this, the closure's number.
+        closure: u64,
         /// Datanodes that cannot be in the cut.
         unresolved: Vec<u16>,
     },
@@ -85,6 +87,8 @@ pub enum Message {
     Taken(u64),
     /// The gtm: the closure of this (the gtm's) number is over.
     Open(u64),
+    /// The same, but somebody may still be taking snapshots in it.
+    OpenAjar(u64),
     /// Coordinator: a transaction may be visible on some nodes and not yet on these.
     Unresolved(Exposed),
 }
@@ -105,6 +109,7 @@ mod tag {
     pub const HELLO: u8 = b'H';
     pub const INVALIDATE: u8 = b'I';
     pub const OPEN: u8 = b'o';
+    pub const OPEN_AJAR: u8 = b'j';
     pub const PENDING: u8 = b'N';
     pub const PING: u8 = b'p';
     pub const PONG: u8 = b'P';
@@ -139,14 +144,16 @@ impl Message {
             Message::CutFailed(request) => number(tag::CUT_FAILED, *request),
             Message::Taken(request) => number(tag::TAKEN, *request),
             Message::Open(closure) => number(tag::OPEN, *closure),
+            Message::OpenAjar(closure) => number(tag::OPEN_AJAR, *closure),
             Message::Deadlock(word) => put_frame(out, tag::DEADLOCK, |body| word.encode(body)),
             Message::Goodbye => put_frame(out, tag::GOODBYE, |_| {}),
             Message::Standby => put_frame(out, tag::STANDBY, |_| {}),
             Message::Alive => put_frame(out, tag::ALIVE, |_| {}),
             Message::AskRole => put_frame(out, tag::ASK_ROLE, |_| {}),
-            Message::Granted { request, generation, unresolved } => put_frame(out, tag::GRANTED, |body| {
+            Message::Granted { request, generation, closure, unresolved } => put_frame(out, tag::GRANTED, |body| {
                 body.put_u64(*request);
                 body.put_u64(*generation);
+                body.put_u64(*closure);
                 unresolved.iter().for_each(|node| body.put_u16(*node));
             }),
             Message::Unresolved(Exposed { gid, nodes }) => put_frame(out, tag::UNRESOLVED, |body| {
@@ -186,15 +193,16 @@ impl Message {
             tag::CUT_FAILED => Message::CutFailed(number(&mut body)?),
             tag::TAKEN => Message::Taken(number(&mut body)?),
             tag::OPEN => Message::Open(number(&mut body)?),
+            tag::OPEN_AJAR => Message::OpenAjar(number(&mut body)?),
             tag::DEADLOCK => Message::Deadlock(Word::decode(&mut body).ok_or_else(malformed)?),
             tag::GOODBYE => Message::Goodbye,
             tag::STANDBY => Message::Standby,
             tag::ALIVE => Message::Alive,
             tag::ASK_ROLE => Message::AskRole,
             tag::GRANTED => {
-                let (request, generation) = (number(&mut body)?, number(&mut body)?);
+                let (request, generation, closure) = (number(&mut body)?, number(&mut body)?, number(&mut body)?);
                 let count = body.len() / 2;
-                Message::Granted { request, generation, unresolved: nodes(&mut body, count)? }
+                Message::Granted { request, generation, closure, unresolved: nodes(&mut body, count)? }
             }
             tag::UNRESOLVED => {
                 let count = usize::from(body.try_get_u16().map_err(|_| malformed())?);
@@ -273,11 +281,12 @@ mod tests {
             Message::CutRequest(10),
             Message::Close(11),
             Message::Closed(12),
-            Message::Granted { request: 13, generation: 14, unresolved: vec![0, u16::MAX] },
-            Message::Granted { request: 13, generation: 14, unresolved: vec![] },
+            Message::Granted { request: 13, generation: 14, closure: 15, unresolved: vec![0, u16::MAX] },
+            Message::Granted { request: 13, generation: 14, closure: 15, unresolved: vec![] },
             Message::CutFailed(15),
             Message::Taken(16),
             Message::Open(17),
+            Message::OpenAjar(18),
             Message::Unresolved(Exposed { gid: "loxo_1_0_700_00000000000000ff_1".parse().unwrap(), nodes: vec![1, 2] }),
         ] {
             assert_eq!(round_trip(&message).unwrap(), message);
@@ -292,7 +301,7 @@ mod tests {
             (tag::GOODBYE, b"x"),
             (b'?', b""),
             (tag::GRANTED, b"12345678"),
-            (tag::GRANTED, b"1234567812345678x"),
+            (tag::GRANTED, b"123456781234567812345678x"),
             (tag::UNRESOLVED, b"\0\x02\0\x01"),
             (tag::UNRESOLVED, b"\0\x01\0\x01not a gid"),
         ] {

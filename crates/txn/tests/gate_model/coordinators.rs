@@ -51,6 +51,9 @@ impl Gate {
                 let may = |id| left.holds > 0 || !self.is_opened_by_gtm(state, x, id);
                 of(x).shut_for.is_some_and(may) && !of(x).is_dead && self.rules != Rules::OpenByItself
             }
+            Action::Mark { coordinator: x, node } => {
+                of(x).ajar > state.nodes[node].mark && self.commits_soon(state, x, node)
+            }
             Action::Report(x) => of(x).unreported != 0 && of(x).link.is_some(),
             // A pong extends a lease only after the gtm has looked whether it still holds its lock.
             Action::LeaseEnds(x) => of(x).has_lease && !self.is_extended(state, x),
@@ -67,7 +70,8 @@ impl Gate {
             Action::Tell(x) => of(x).link.is_some_and(|gtm| {
                 let in_force = state.gtms[gtm].in_force;
                 let is_new = !of(x).is_told || of(x).generation != Some(in_force);
-                in_force != 0 && is_new && self.is_between_closures(state, gtm)
+                let is_stained = state.gtms[gtm].is_stained && self.rules != Rules::NewGenerationAfterAjar;
+                in_force != 0 && is_new && !is_stained && self.is_between_closures(state, gtm)
             }),
             Action::ExtendLease(x) => !of(x).has_lease && self.is_extended(state, x),
             _ => false,
@@ -81,7 +85,9 @@ impl Gate {
                 let Some(closure) = &mut state.gtms[gtm].closure else { return };
                 closure.waits_for &= !one(x);
                 state.coordinators[x].shut_for = Some((gtm, closure.number));
+                state.coordinators[x].shut_under = state.gtms[gtm].in_force;
             }
+            Action::Mark { coordinator: x, node } => state.nodes[node].mark = state.coordinators[x].ajar,
             Action::LosePatience(x) => self.lose_patience(state, x),
             Action::HoldIsOver(x) => self.open_by_itself(state, x),
             Action::Report(x) => {
@@ -114,6 +120,8 @@ impl Gate {
                     state.coordinators[x].generation = None;
                 }
                 state.coordinators[x].has_lease = false;
+                // It may be another process that comes back.
+                state.coordinators[x].ajar = NO_MARK;
             }
             Action::Register { coordinator: x, gtm } => {
                 state.gtms[gtm].registered |= one(x);
@@ -123,8 +131,13 @@ impl Gate {
             }
             Action::Tell(x) => {
                 let Some(gtm) = state.coordinators[x].link else { return };
-                state.coordinators[x].generation = Some(state.gtms[gtm].in_force);
-                state.coordinators[x].is_told = true;
+                let generation = state.gtms[gtm].in_force;
+                let coordinator = &mut state.coordinators[x];
+                (coordinator.generation, coordinator.is_told) = (Some(generation), true);
+                // All nodes have a newer one than the cuts of that closure.
+                if coordinator.ajar.0 < generation {
+                    coordinator.ajar = NO_MARK;
+                }
             }
             Action::ExtendLease(x) => state.coordinators[x].has_lease = true,
             _ => {}
@@ -144,14 +157,15 @@ impl Gate {
         }
     }
 
-    /// HOLD is over at one coordinator, so the time of all cuts of that closure is.
+    /// HOLD is over at one coordinator.
     fn open_by_itself(&self, state: &mut State, x: usize) {
         let Some(id) = state.coordinators[x].shut_for.take() else { return };
+        let under = std::mem::take(&mut state.coordinators[x].shut_under);
+        if self.rules != Rules::OpenedAjarByItself {
+            state.coordinators[x].ajar = (under, id.1);
+        }
         if self.is_opened_by_gtm(state, x, id) {
             state.left.holds -= 1;
-        }
-        if self.rules != Rules::Hold {
-            self.expire_cuts(state, id);
         }
     }
 

@@ -176,12 +176,19 @@ impl Gate {
         }
     }
 
-    /// Open is sent to all that can still be reached.
+    /// Open is sent to all that can still be reached; OpenAjar if somebody has not said that he is done.
     fn open(&self, state: &mut State, g: usize) {
         let Some(closure) = state.gtms[g].closure.take() else { return };
+        let is_ajar = closure.is_granted && closure.requests != 0 && self.rules != Rules::OpenedAjarByGtm;
+        state.gtms[g].wants_fence |= is_ajar;
+        state.gtms[g].is_stained |= is_ajar;
         for coordinator in &mut state.coordinators {
             if coordinator.link == Some(g) && coordinator.shut_for == Some((g, closure.number)) {
                 coordinator.shut_for = None;
+                let under = std::mem::take(&mut coordinator.shut_under);
+                if is_ajar {
+                    coordinator.ajar = (under, closure.number);
+                }
             }
         }
     }
@@ -191,19 +198,8 @@ impl Gate {
         if !self.has_lost_requester(state, g, closure) {
             state.left.holds -= 1;
         }
-        self.expire_cuts(state, (g, closure.number));
         self.fail_requests(state, (g, closure.number));
         self.open(state, g);
-    }
-
-    /// So much time has passed that no cut of this closure can become valid any more.
-    pub fn expire_cuts(&self, state: &mut State, id: ClosureId) {
-        for session in &mut state.sessions {
-            match session.cut.stage {
-                Stage::Granted | Stage::Closing if session.cut.closure == id => session.cut.is_expired = true,
-                _ => {}
-            }
-        }
     }
 
     /// CutFailed: they ask again.
@@ -267,6 +263,7 @@ impl Gate {
         *done |= one(n);
         if *done == self.all_nodes() {
             state.gtms[g].in_force = generation;
+            state.gtms[g].is_stained = false;
         }
     }
 
@@ -298,6 +295,7 @@ pub fn idle_gtm() -> Gtm {
         in_force: 0,
         fence: Fence::Idle,
         wants_fence: true,
+        is_stained: false,
         registered: 0,
         closure: None,
         closures: 0,

@@ -97,6 +97,7 @@ impl Gate {
             ]
             .into_iter()
             .for_each(&mut visit);
+            (0..nodes).for_each(|node| visit(Mark { coordinator: x, node }));
             for gtm in 0..GTMS {
                 [Register { coordinator: x, gtm }, NoticeLoss { gtm, coordinator: x }].into_iter().for_each(&mut visit);
             }
@@ -142,6 +143,7 @@ impl Model for Gate {
         self.step_coordinator(&mut state, action);
         self.step_gtm(&mut state, action);
         self.step_session(&mut state, action);
+        state.forget_marks();
         Some(state)
     }
 

@@ -11,6 +11,7 @@ use txn::gate::HOLD;
 use txn::gtm::MARGIN;
 use txn::gtm::driver::{Driver, End};
 use txn::gtm::message::Message;
+use txn::marks::GENERATION;
 
 use crate::scenarios::{CUTS_ONLY, THREE_COORDINATORS};
 use crate::state::*;
@@ -203,7 +204,7 @@ impl Walk {
             Action::Raise { gtm, .. } if self.state.gtms[gtm].role == Role::Leading => {
                 let in_force = self.state.gtms[gtm].in_force;
                 if in_force != before.gtms[gtm].in_force {
-                    self.gtm(gtm).bumped(u64::from(in_force)).await;
+                    self.gtm(gtm).bumped(u64::from(in_force) * GENERATION).await;
                 }
             }
             Action::EndFence(g) => {
@@ -290,7 +291,7 @@ impl Walk {
         let (name, action, is_done) = match message {
             Message::Welcome { .. } => ("welcome", Some(Action::Register { coordinator: x, gtm: g }), !is_connected),
             Message::Generation(generation) => {
-                let is_it = self.state.gtms[g].in_force == *generation as u8;
+                let is_it = u64::from(self.state.gtms[g].in_force) * GENERATION == *generation;
                 ("generation", is_it.then_some(Action::Tell(x)), !is_connected)
             }
             Message::Pong(_) => {
@@ -305,7 +306,7 @@ impl Walk {
             Message::Granted { request, generation, .. } => {
                 let s = self.requests[request];
                 let cut = self.state.sessions[s].cut;
-                let is_it = cut.stage == Stage::Granted && u64::from(cut.generation) == *generation;
+                let is_it = cut.stage == Stage::Granted && u64::from(cut.generation) * GENERATION == *generation;
                 ("granted", Some(Action::Grant(g)), is_it || !is_connected)
             }
             Message::CutFailed(request) => {
@@ -317,6 +318,10 @@ impl Walk {
                 ("failed", Some(Action::GiveUp(g)), self.state.sessions[s].cut.stage == Stage::None)
             }
             Message::Open(number) => ("open", Some(Action::GiveUp(g)), !self.is_on(g, *number)),
+            Message::OpenAjar(number) => {
+                let is_it = self.state.gtms[g].is_stained;
+                ("open ajar", Some(Action::GiveUp(g)), is_it && !self.is_on(g, *number))
+            }
             _ => return false,
         };
         *self.said.entry(name).or_default() += 1;
@@ -332,7 +337,7 @@ impl Walk {
     }
 
     fn is_on(&self, g: usize, number: u64) -> bool {
-        self.state.gtms[g].closure.is_some_and(|closure| u64::from(closure.number) == number)
+        self.state.gtms[g].closure.is_some_and(|closure| u64::from(closure.number) == number % GENERATION)
     }
 
     /// The model would do nothing more either.
@@ -378,7 +383,7 @@ async fn the_gtm_does_what_the_model_does() {
         walk.said.iter().for_each(|(name, times)| *said.entry(name).or_default() += times);
     }
     println!("{said:?}");
-    for name in ["welcome", "generation", "pong", "alive", "close", "granted", "open"] {
+    for name in ["welcome", "generation", "pong", "alive", "close", "granted", "open", "open ajar"] {
         assert!(said.get(name).copied().unwrap_or_default() > 20, "hardly ever was anything said of this kind: {name}");
     }
 }

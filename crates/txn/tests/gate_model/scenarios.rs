@@ -111,7 +111,7 @@ const CUT_OFF: Scenario = Scenario {
     name: "coordinators are cut off from the gtm",
     writes: &[on_both(0)],
     clients: &[client(0, &[Commit(0)]), client(1, &[Cut(AB)])],
-    accidents: Accidents { cut_links: 2, holds: 1, ..NONE },
+    accidents: Accidents { cut_links: 2, ..NONE },
     ..WORLD
 };
 
@@ -200,6 +200,30 @@ const READ_THEN_WRITE: Scenario = Scenario {
     ..WORLD
 };
 
+/// Nobody waits for a reader that takes its snapshots too late. Its clock may stand still: it need not know.
+const LATE_READER: Scenario = Scenario {
+    name: "a reader is late",
+    writes: &[on_both(0)],
+    clients: &[client(0, &[Commit(0)]), client(1, &[Cut(AB)])],
+    accidents: Accidents { holds: 1, ..NONE },
+    ..WORLD
+};
+
+const LATE_AND_NEWCOMER: Scenario = Scenario {
+    name: "a reader is late, and a coordinator comes or goes",
+    coordinators: 3,
+    late: 0b01,
+    writes: &[on_both(0)],
+    accidents: Accidents { holds: 1, goodbyes: 1, ..NONE },
+    ..LATE_READER
+};
+
+const LATE_WITHOUT_GTM: Scenario = Scenario {
+    name: "a reader is late, and the gtm dies",
+    accidents: Accidents { holds: 1, gtm_kills: 1, ..NONE },
+    ..LATE_READER
+};
+
 /// Two COMMITs of a dead coordinator on single nodes arrive when they like: no fence waits for them.
 const STRAYS: Scenario = Scenario {
     name: "two stray commits and two cuts",
@@ -248,6 +272,9 @@ pub const SCENARIOS: &[&Scenario] = &[
     &STALE,
     &NEWCOMER,
     &READ_THEN_WRITE,
+    &LATE_READER,
+    &LATE_AND_NEWCOMER,
+    &LATE_WITHOUT_GTM,
 ];
 
 /// … or of a living one, which are so slow that a closure does not wait for them.
@@ -263,6 +290,8 @@ const OVERDUE: Scenario = Scenario {
 pub const LARGE: &[&Scenario] = &[
     &Scenario { accidents: Accidents { kills: 1, drops: 1, gtm_kills: 1, ..NONE }, ..READ_THEN_WRITE },
     &Scenario { accidents: Accidents { kills: 1, cut_links: 1, holds: 1, ..NONE }, ..TRANSFER },
+    &Scenario { accidents: Accidents { cut_links: 2, holds: 1, ..NONE }, ..CUT_OFF },
+    &Scenario { accidents: Accidents { cut_links: 1, holds: 1, ..NONE }, ..LATE_READER },
     &Scenario { accidents: Accidents { kills: 1, drops: 1, holds: 1, ..NONE }, ..TWO_TRANSFERS },
     &Scenario { accidents: Accidents { kills: 1, cut_links: 1, holds: 1, slow: 1, ..NONE }, ..ORDER },
     &Scenario { accidents: Accidents { kills: 1, cut_links: 1, drops: 1, gtm_kills: 1, ..NONE }, ..TAKEOVER },
@@ -285,7 +314,6 @@ pub const WITHOUT: &[(Rules, &Scenario, &str)] = &[
     (Rules::FenceAfterLoss, &TRANSFER, SPLIT),
     (Rules::RecoveryInFence, &TRANSFER, SPLIT),
     (Rules::FenceWaitsForAnnounced, &TRANSFER, SPLIT),
-    (Rules::Hold, &TRANSFER, SPLIT),
     (Rules::PassForSingleNodes, &ORDER, PAST),
     (Rules::PassForSingleNodes, &TWO_SINGLES, FORK),
     (Rules::CheckWithoutLease, &ORDER, PAST),
@@ -310,6 +338,10 @@ pub const WITHOUT: &[(Rules, &Scenario, &str)] = &[
     (Rules::LeasesUnderTheLock, &STALE, PAST),
     (Rules::LeaseAfterGeneration, &NEWCOMER, PAST),
     (Rules::Settle, &NODE_BY_NODE, BACK),
+    (Rules::MarkBeforeCommit, &LATE_READER, SPLIT),
+    (Rules::OpenedAjarByGtm, &LATE_READER, SPLIT),
+    (Rules::OpenedAjarByItself, &LATE_WITHOUT_GTM, SPLIT),
+    (Rules::NewGenerationAfterAjar, &LATE_AND_NEWCOMER, SPLIT),
 ];
 
 /// What the protocol does not promise; `docs/consistency.md` says so.

@@ -113,12 +113,13 @@ impl Gate {
                 cut.is_generation_read = true;
             }
             Action::Snapshot { session, node } => {
-                let Node { visible, generation, .. } = state.nodes[node];
+                let Node { visible, generation, mark, .. } = state.nodes[node];
                 let cut = &mut state.sessions[session].cut;
                 cut.taken |= one(node);
                 cut.shown[node] = visible;
                 let is_checked = !matches!(self.rules, Rules::GenerationInCut | Rules::SnapshotBeforeGeneration);
                 cut.is_foreign |= is_checked && generation != cut.generation;
+                cut.is_late |= mark >= (cut.generation, cut.closure.1);
             }
             Action::Complete(s) => self.complete(state, s),
             _ => {}
@@ -158,7 +159,7 @@ impl Gate {
         if cut.is_foreign {
             // The gtm does not lead any more; the session asks again when that one has noticed.
             state.sessions[s].cut = Cut { stage: Stage::Denied, taken: 0, shown: [0; NODES], ..cut };
-        } else if !cut.is_expired {
+        } else if !cut.is_late {
             self.judge(state, s, cut);
         }
         self.end_request(state, s, cut.closure);
@@ -193,5 +194,5 @@ impl Gate {
 
 /// It will not be used, whatever the nodes answer.
 fn is_void(cut: Cut) -> bool {
-    cut.is_foreign || cut.is_expired
+    cut.is_foreign || cut.is_late
 }

@@ -47,8 +47,6 @@ pub enum Rules {
     NumberUnderTheLock,
     /// A gtm sets a node's generation also backwards.
     NumbersOnlyGrow,
-    /// A coordinator opens by itself while a cut of the closure may still become valid.
-    Hold,
     /// A gate that was shut is opened by the gtm or never.
     OpenByItself,
     /// A coordinator that is cut off from the gtm opens its gate.
@@ -81,6 +79,14 @@ pub enum Rules {
     LeaseAfterGeneration,
     /// The fence does not wait for leases of coordinators that it does not know.
     FenceWaitsForLeases,
+    /// A coordinator whose gate was opened ajar commits on nodes that have no mark.
+    MarkBeforeCommit,
+    /// The gtm says Open although not everybody has said Taken.
+    OpenedAjarByGtm,
+    /// A coordinator that opened by itself takes it that everybody was done.
+    OpenedAjarByItself,
+    /// After gates were opened ajar coordinators are still told the old generation.
+    NewGenerationAfterAjar,
 }
 
 /// One transaction that writes.
@@ -153,6 +159,8 @@ pub struct Scenario {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Node {
     pub generation: u8,
+    /// The newest closure, by [`Mark`], in which a gate was opened ajar.
+    pub mark: Mark,
     /// Transactions whose rows a new snapshot shows.
     pub visible: Set,
     pub prepared: Set,
@@ -190,6 +198,10 @@ pub struct Transaction {
 /// Which closure: of this gtm, with this number.
 pub type ClosureId = (usize, u8);
 
+/// A closure by the generation that it was granted under, and its number. (0, 0): none.
+pub type Mark = (u8, u8);
+pub const NO_MARK: Mark = (0, 0);
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Coordinator {
     pub is_dead: bool,
@@ -202,6 +214,10 @@ pub struct Coordinator {
     /// It may take it that the gtm knows of it.
     pub has_lease: bool,
     pub shut_for: Option<ClosureId>,
+    /// The generation then.
+    pub shut_under: u8,
+    /// The last closure in which somebody may have been taking snapshots when the gate was opened.
+    pub ajar: Mark,
     /// Dropped transactions that the gtm has not heard of.
     pub unreported: Set,
 }
@@ -231,8 +247,8 @@ pub struct Cut {
     pub is_generation_read: bool,
     /// A node answered another generation.
     pub is_foreign: bool,
-    /// Its time is over.
-    pub is_expired: bool,
+    /// A node had a mark of its closure, or of a later one.
+    pub is_late: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -288,6 +304,8 @@ pub struct Gtm {
     pub fence: Fence,
     /// Another fence is to be made.
     pub wants_fence: bool,
+    /// Gates were opened ajar under the generation in force.
+    pub is_stained: bool,
     pub registered: Set,
     pub closure: Option<Closure>,
     pub closures: u8,
@@ -326,6 +344,17 @@ pub struct State {
     pub broken: Broken,
 }
 
+impl State {
+    /// Marks that no cut can meet any more make no difference. To take them away saves states.
+    pub fn forget_marks(&mut self) {
+        let is_in_closure = |session: &Session| matches!(session.cut.stage, Stage::Closing | Stage::Granted);
+        if !self.sessions.iter().any(is_in_closure) {
+            self.nodes.iter_mut().for_each(|node| node.mark = NO_MARK);
+            self.coordinators.iter_mut().for_each(|coordinator| coordinator.ajar = NO_MARK);
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     // Transactions.
@@ -343,6 +372,7 @@ pub enum Action {
     Shut(usize),
     LosePatience(usize),
     HoldIsOver(usize),
+    Mark { coordinator: usize, node: usize },
     Report(usize),
     LeaseEnds(usize),
     Kill(usize),

@@ -50,6 +50,33 @@ impl Gate {
         is_turn && !self.scenario.writes[t].is_single()
     }
 
+    /// But for the gate.
+    fn is_ready(&self, state: &State, t: usize) -> bool {
+        let phase = state.transactions[t].phase;
+        let is_ready = match self.scenario.writes[t].is_single() {
+            true => {
+                phase == Phase::NotBegun
+                    && self.is_due(state, t)
+                    && (self.goes_unchecked(state, t) || self.may_announce(state, t))
+            }
+            false => phase == Phase::Prepared,
+        };
+        is_ready && !state.coordinators[self.owner(t)].is_dead
+    }
+
+    /// Is it about to commit there?
+    pub fn commits_soon(&self, state: &State, coordinator: usize, node: usize) -> bool {
+        let mut own = (0..self.scenario.writes.len()).filter(|t| self.owner(*t) == coordinator);
+        own.any(|t| has(self.scenario.writes[t].nodes, node) && self.is_ready(state, t))
+    }
+
+    /// Whoever takes a snapshot later, for a closure that its gate did not wait for, finds a mark on these nodes.
+    fn is_marked(&self, state: &State, t: usize) -> bool {
+        let ajar = state.coordinators[self.owner(t)].ajar;
+        let is_known = |node: usize| state.nodes[node].mark >= ajar || state.nodes[node].generation > ajar.0;
+        self.rules == Rules::MarkBeforeCommit || all_true(members(self.scenario.writes[t].nodes).map(is_known))
+    }
+
     fn is_prepared(&self, state: &State, t: usize) -> bool {
         let Writes { commit_point, nodes, .. } = self.scenario.writes[t];
         all_true(members(nodes & !one(commit_point)).map(|node| has(state.nodes[node].prepared, t)))
@@ -64,17 +91,8 @@ impl Gate {
             }
             Action::Prepare(t) => self.is_preparing(state, t) && !self.is_prepared(state, t),
             Action::SendCommit(t) => {
-                let (writes, transaction) = of(t);
-                let is_ready = match writes.is_single() {
-                    true => {
-                        transaction.phase == Phase::NotBegun
-                            && self.is_due(state, t)
-                            && (self.goes_unchecked(state, t) || self.may_announce(state, t))
-                    }
-                    false => transaction.phase == Phase::Prepared,
-                };
-                let owner = &state.coordinators[self.owner(t)];
-                is_ready && !owner.is_dead && (owner.shut_for.is_none() || !self.takes_pass(t))
+                let is_shut = state.coordinators[self.owner(t)].shut_for.is_some() && self.takes_pass(t);
+                self.is_ready(state, t) && !is_shut && self.is_marked(state, t)
             }
             Action::CommitLands(t) => of(t).1.is_in_flight,
             Action::CommitIsLost(t) => of(t).1.is_in_flight && self.is_orphan(state, t),
