@@ -169,10 +169,11 @@ impl<'a> Statements<'a> {
             NodeEnum::UpdateStmt(update) => &update.returning_clause,
             NodeEnum::DeleteStmt(delete) => &delete.returning_clause,
             NodeEnum::CopyStmt(_) => &None,
-            _ => return Err(of_table(table, "MERGE into")),
+            NodeEnum::MergeStmt(_) => return Err(of_table(table, "MERGE into")),
+            _ => return Err(of_table(table, "a change in WITH of")),
         };
         if table.has_children || table.is_partition {
-            return Err(change.refused("It has parents or children."));
+            return Err(change.refused("It is a partition, or has children."));
         }
         let parameters = self.statement.parameters;
         let returning = returning.as_ref().map(|clause| change.returning(clause, parameters, self.tree)).transpose()?;
