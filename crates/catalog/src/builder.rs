@@ -18,6 +18,12 @@ impl Builder {
         Self { catalog: Catalog { version, server_version, ..Catalog::default() } }
     }
 
+    /// See [`Catalog::withholds_temp`].
+    pub fn withholds_temp(&mut self, withholds: bool) -> &mut Self {
+        self.catalog.withholds_temp = withholds;
+        self
+    }
+
     /// See [`Catalog::defers_constraints`].
     pub fn defers_constraints(&mut self, defers: bool) -> &mut Self {
         self.catalog.defers_constraints = defers;

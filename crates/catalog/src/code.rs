@@ -70,8 +70,12 @@ impl Captured {
 /// What a backend may hold after it has run a piece of code, for as long as its session lasts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leavings {
-    /// Values of sequences, and what else the home node's backend keeps for PostgreSQL's own functions and tells nobody.
+    /// What the home node's backend keeps for PostgreSQL's own functions and tells nobody, but for the values of sequences.
     pub at_home: bool,
+    /// The last values that were drawn from sequences, in the home node's backend.
+    pub drawn: bool,
+    /// It leaves nothing by this, but wants these values.
+    pub reads_drawn: bool,
     /// The same wherever the code runs: what a language or a library keeps.
     pub hidden: bool,
     /// Temporary objects, locks, cursors, prepared statements, channels, the role: PostgreSQL tells which.
@@ -87,7 +91,15 @@ pub struct Leavings {
 impl Leavings {
     /// Those of code that nobody can read.
     pub fn anything() -> Self {
-        Self { at_home: true, hidden: true, any_setting: true, notifies: true, ..Self::told() }
+        Self {
+            at_home: true,
+            drawn: true,
+            reads_drawn: true,
+            hidden: true,
+            any_setting: true,
+            notifies: true,
+            ..Self::told()
+        }
     }
 
     /// What PostgreSQL can be asked about.
@@ -103,6 +115,8 @@ impl Leavings {
     /// Both.
     pub fn add(&mut self, other: &Self) {
         self.at_home |= other.at_home;
+        self.drawn |= other.drawn;
+        self.reads_drawn |= other.reads_drawn;
         self.hidden |= other.hidden;
         self.told |= other.told;
         self.settings.extend(other.settings.iter().cloned());

@@ -267,6 +267,7 @@ pub struct Catalog {
     own_operators: HashSet<String>,
     server_version: u32,
     defers_constraints: bool,
+    withholds_temp: bool,
     captures: bool,
     has_rules: bool,
     column_grants: HashSet<Oid>,
@@ -427,6 +428,11 @@ impl Catalog {
     /// With whose rights a view is read; `None` if with those of its reader.
     pub fn view_owner(&self, view: Oid) -> Option<&str> {
         self.view_owners.get(&view).map(String::as_str)
+    }
+
+    /// Are there roles without the right to make temp tables? A role that was granted it has it all the same.
+    pub fn withholds_temp(&self) -> bool {
+        self.withholds_temp
     }
 
     /// Has somebody been granted rights on some columns of the relation?

@@ -347,6 +347,61 @@ END
 $$;
 COMMENT ON FUNCTION loxo.take_insert_back(bytea, regclass, text) IS 'Makes the rights on a table what they were before loxo.lend_insert().';
 
+-- Temp tables for those who may make none: PostgreSQL needs none for what a coordinator needs them for. Everything else, rows
+-- first of all, is done with the caller's own rights; he owns the table. Nothing is computed here. It lies in the database's
+-- tablespace: he need not have a right to those that his temp_tablespaces names.
+CREATE FUNCTION loxo.make_temp(
+        proof bytea, name name, columns name[], types oid[], modifiers int4[], collations oid[]) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET temp_tablespaces = ''
+    AS $$
+DECLARE
+    caller name := CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role') END;
+    definitions text;
+BEGIN
+    PERFORM loxo.check_proof('make_temp', proof);
+    SELECT string_agg(
+        format('%I %s', u.name, format_type(u.type, u.modifier))
+        || coalesce((SELECT format(' COLLATE %I.%I', n.nspname, c.collname)
+                     FROM pg_collation AS c JOIN pg_namespace AS n ON n.oid = c.collnamespace WHERE c.oid = u.coll), ''),
+        ', ' ORDER BY u.place)
+    INTO definitions
+    FROM unnest(columns, types, modifiers, collations) WITH ORDINALITY AS u (name, type, modifier, coll, place);
+    EXECUTE format('CREATE TEMP TABLE %I (%s) ON COMMIT DROP', name, definitions);
+    EXECUTE format('ALTER TABLE pg_temp.%I OWNER TO %I', name, caller);
+END
+$$;
+COMMENT ON FUNCTION loxo.make_temp(bytea, name, name[], oid[], int4[], oid[]) IS
+    'Makes an empty temp table that is the caller''s and ends with the transaction; a column''s collation is 0 if it has none.';
+
+CREATE FUNCTION loxo.index_temp(proof bytea, name name, columns name[], is_key bool) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    list text := (SELECT string_agg(quote_ident(u.name), ', ' ORDER BY u.place)
+                  FROM unnest(columns) WITH ORDINALITY AS u (name, place));
+BEGIN
+    PERFORM loxo.check_proof('index_temp', proof);
+    EXECUTE format(
+        CASE WHEN is_key THEN 'ALTER TABLE pg_temp.%I ADD PRIMARY KEY (%s)' ELSE 'CREATE INDEX ON pg_temp.%I (%s)' END, name, list);
+END
+$$;
+COMMENT ON FUNCTION loxo.index_temp(bytea, name, name[], bool) IS 'Gives such a table an index, or its primary key.';
+
+-- Where a coordinator has PostgreSQL read a statement as the body of a function, for those who may make none in pg_temp.
+CREATE FUNCTION loxo.make_schema(proof bytea) RETURNS name
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    caller name := CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role') END;
+    schema name := format('loxo_analyse_%s', pg_backend_pid());
+BEGIN
+    PERFORM loxo.check_proof('make_schema', proof);
+    EXECUTE format('CREATE SCHEMA %I AUTHORIZATION %I', schema, caller);
+    RETURN schema;
+END
+$$;
+COMMENT ON FUNCTION loxo.make_schema(bytea) IS 'Makes a schema that is the caller''s, which the coordinator takes back; gives its name.';
+
 -- Locked by each SERIALIZABLE transaction before it takes a snapshot, see the executor's serializable.rs. The right to delete
 -- from a table that nobody can fill is the right to lock it.
 CREATE TABLE loxo.serializable ();
@@ -614,7 +669,7 @@ GRANT SELECT ON loxo.triggers TO PUBLIC;
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA loxo FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION loxo.begin_schema_change, loxo.lock_for_commit, loxo.register_table, loxo.keep_writers_off,
     loxo.join_writers, loxo.forget_missing, loxo.open_matview, loxo.close_matview, loxo.tie_capture, loxo.capture_others, loxo.tell_rows, loxo.let_rows,
-    loxo.lend_insert, loxo.take_insert_back,
+    loxo.lend_insert, loxo.take_insert_back, loxo.make_temp, loxo.index_temp, loxo.make_schema,
     loxo.tend_copy(bytea, regclass) TO PUBLIC;
 -- A trigger function is called by triggers only, and those who make one need the right to; the others read what everybody may read.
 GRANT EXECUTE ON FUNCTION loxo.capture, loxo.pg_trigger, loxo.pg_rewrite TO PUBLIC;

@@ -417,11 +417,11 @@ impl Client {
             }
             Discard::Plans => "DISCARD PLANS",
             Discard::Sequences => {
-                self.session.discard_on_home("DISCARD SEQUENCES").await?;
+                self.session.discard_sequences().await?;
                 "DISCARD SEQUENCES"
             }
             Discard::Temp => {
-                self.session.discard_on_home("DISCARD TEMP").await?;
+                self.session.discard_temp().await?;
                 "DISCARD TEMP"
             }
         };

@@ -232,7 +232,7 @@ const WHOLE: &str = "TABLE pg_temp.loxo_g1";
 
 /// The rows of a query as an input.
 fn whole(nodes: Vec<NodeId>, sql: String, dag: Option<Arc<Dag>>) -> Input {
-    Input { table: "loxo_g1".into(), nodes, sql, after_create: Vec::new(), dag }
+    Input { table: "loxo_g1".into(), nodes, sql, indexes: Vec::new(), dag }
 }
 
 /// `DECLARE name … CURSOR FOR `.

@@ -9,7 +9,9 @@
 //! ```
 //!
 //! Whoever is in a transaction then never waits for a first connection to a node. A statement on one node alone needs no other,
-//! so it counts there only. Who is not admitted waits in line and holds nothing meanwhile.
+//! so it counts there only. Who is not admitted waits in line and holds nothing meanwhile, but for statements that turn out to need
+//! a second node: these wait with the connection that they have, before all others. A part of the slots ([`PER_RESERVED`]) is
+//! not for statements on one node, so that there is always somebody who does not wait.
 //!
 //! The pool has some connections more, for second ones to a node (rows that are exchanged beside a transaction) and for the
 //! coordinator itself: whoever has one of these gives it back with his statement.
@@ -27,6 +29,9 @@ use crate::session::Session;
 
 /// Longest wait in line.
 const WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// Of so many slots one is for sessions that may go to any node, and one at least.
+const PER_RESERVED: usize = 8;
 
 /// What a session is admitted for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,6 +55,8 @@ struct State {
     /// Admitted for one.
     one: HashMap<NodeId, usize>,
     line: VecDeque<(Need, oneshot::Sender<Ticket>)>,
+    /// Those who are admitted for one node and need any.
+    ahead: VecDeque<(NodeId, oneshot::Sender<Ticket>)>,
 }
 
 /// The right to hold connections; the drop gives it back.
@@ -76,13 +83,25 @@ impl Drop for Ticket {
     }
 }
 
+fn reserved(slots: usize) -> usize {
+    (slots / PER_RESERVED).max(1)
+}
+
 impl State {
     fn fits(&self, need: Need, slots: usize) -> bool {
-        let busiest = match need {
-            Need::Any => self.one.values().max().copied(),
-            Need::One(node) => self.one.get(&node).copied(),
-        };
-        self.any + busiest.unwrap_or(0) < slots
+        match need {
+            Need::Any => self.any + self.one.values().max().copied().unwrap_or(0) < slots,
+            Need::One(node) => {
+                let there = self.one.get(&node).copied().unwrap_or(0);
+                self.any + there < slots && there + reserved(slots) < slots
+            }
+        }
+    }
+
+    /// May one of those on this node go to any?
+    fn grows(&self, node: NodeId, slots: usize) -> bool {
+        let but_own = self.one.iter().map(|(of, count)| if *of == node { count.saturating_sub(1) } else { *count });
+        self.any + but_own.max().unwrap_or(0) < slots
     }
 
     fn count(&mut self, need: Need) {
@@ -106,7 +125,15 @@ impl Admission {
     /// Those at the head of the line for whom there is room now, in the order in which they came.
     fn admit(self: &Arc<Self>, state: &mut State) -> Vec<(Ticket, oneshot::Sender<Ticket>)> {
         let mut admitted = Vec::new();
-        while let Some((need, _)) = state.line.front()
+        while let Some((node, _)) = state.ahead.front()
+            && state.grows(*node, self.slots)
+        {
+            let Some((_, waiting)) = state.ahead.pop_front() else { break };
+            state.count(Need::Any);
+            admitted.push((Ticket { admission: self.clone(), need: Need::Any }, waiting));
+        }
+        while state.ahead.is_empty()
+            && let Some((need, _)) = state.line.front()
             && state.fits(*need, self.slots)
         {
             let Some((need, waiting)) = state.line.pop_front() else { break };
@@ -119,7 +146,7 @@ impl Admission {
     async fn enter(self: &Arc<Self>, need: Need) -> Option<Ticket> {
         let waiting = {
             let mut state = self.lock();
-            if state.line.is_empty() && state.fits(need, self.slots) {
+            if state.line.is_empty() && state.ahead.is_empty() && state.fits(need, self.slots) {
                 state.count(need);
                 return Some(Ticket { admission: self.clone(), need });
             }
@@ -131,19 +158,42 @@ impl Admission {
     }
 }
 
+impl Admission {
+    /// For one who is admitted for this node, and stays so until the other ticket is dropped.
+    async fn grow(self: &Arc<Self>, node: NodeId) -> Option<Ticket> {
+        let waiting = {
+            let mut state = self.lock();
+            if state.ahead.is_empty() && state.grows(node, self.slots) {
+                state.count(Need::Any);
+                return Some(Ticket { admission: self.clone(), need: Need::Any });
+            }
+            let (admit, waiting) = oneshot::channel();
+            state.ahead.push_back((node, admit));
+            waiting
+        };
+        waiting.await.ok()
+    }
+}
+
 impl Session {
     /// To be called before a connection to a node is taken.
     pub(crate) async fn be_admitted(&mut self, node: NodeId) -> Result<()> {
         let is_first = self.held.is_empty() && !self.has_put_aside();
-        let need = match self.block.is_none() && is_first {
+        let admission = &self.context.admission;
+        let need = match self.block.is_none() && is_first && reserved(admission.slots) < admission.slots {
             true => Need::One(self.place(node)),
             false => Need::Any,
         };
         if self.ticket.as_ref().is_some_and(|ticket| [Need::Any, need].contains(&ticket.need)) {
             return Ok(());
         }
-        let enter = timeout(WAIT_MAX, self.context.admission.enter(need));
-        match self.cancel.interrupt().or(enter).await? {
+        let enter = async {
+            match self.ticket.as_ref().map(|ticket| ticket.need) {
+                Some(Need::One(node)) if need == Need::Any => admission.grow(node).await,
+                _ => admission.enter(need).await,
+            }
+        };
+        match self.cancel.interrupt().or(timeout(WAIT_MAX, enter)).await? {
             Ok(Some(ticket)) => self.ticket = Some(ticket),
             _ => return Err(self.not_admitted()),
         }
@@ -191,6 +241,35 @@ mod tests {
         assert!(fourth.is_some());
         drop(first);
         assert!(behind.now_or_never().flatten().is_some());
+    }
+
+    #[test]
+    fn statements_that_need_a_second_node_do_not_wait_for_each_other() {
+        let (here, there) = (NodeId(0), NodeId(1));
+        for slots in [2, 3, 4, 60] {
+            let admission = Admission::new(slots);
+            let enter = |need| admission.enter(need).now_or_never().flatten();
+            let each = (0..slots - reserved(slots)).flat_map(|_| [here, there]);
+            let tickets: Vec<Ticket> = each.map(|node| enter(Need::One(node)).expect("a slot")).collect();
+            // All of them need another node, and somebody queues for a first one.
+            let mut behind = Box::pin(admission.enter(Need::One(here)));
+            assert!(behind.as_mut().now_or_never().is_none());
+            let mut waiting: Vec<_> =
+                tickets.into_iter().map(|ticket| (Box::pin(admission.grow(node_of(&ticket))), ticket)).collect();
+            while !waiting.is_empty() {
+                let before = waiting.len();
+                waiting.retain_mut(|(grown, _)| grown.as_mut().now_or_never().is_none());
+                assert!(waiting.len() < before, "{slots} slots: {before} wait for each other");
+            }
+            assert!(behind.now_or_never().flatten().is_some());
+        }
+    }
+
+    fn node_of(ticket: &Ticket) -> NodeId {
+        match ticket.need {
+            Need::One(node) => node,
+            Need::Any => panic!("it is admitted for any"),
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::held::Held;
 use crate::load::is_node_specific;
 use crate::merged::Order;
+use crate::own_temp::said_without_ours;
 use crate::pool::StatementKey;
 
 /// Parameters of an execution, as the client bound them.
@@ -309,6 +310,10 @@ impl Held {
                 tag::ERROR => {
                     self.copying_out = false;
                     let error = PgError::decode_body(frame.body);
+                    let error = match self.withholds_temp {
+                        true => said_without_ours(error, self.link.database()),
+                        false => error,
+                    };
                     // That a datanode ends its session is no reason to end the client's.
                     let error = match error.is_fatal() {
                         true => error.of_a_statement().detail("A datanode ended the session that worked for this one."),

@@ -27,7 +27,7 @@ use planner::{Gather, Input};
 
 use crate::call::{Call, Event, Parameters};
 use crate::estimates::{BYTES_AT_ONCE, Expected};
-use crate::gather::{column_names, without_position};
+use crate::gather::{distinct_names, without_position};
 use crate::held::Held;
 use crate::load::travels_in_binary;
 use crate::output::{Output, frame_bodies};
@@ -88,7 +88,7 @@ impl Session {
         let loaded = self.catalog().await?;
         let may = |input: &Input| {
             input.dag.is_none()
-                && input.after_create.is_empty()
+                && input.indexes.is_empty()
                 && input.nodes.contains(&self.home)
                 && planner::gives_plain_values(&input.sql, &loaded.catalog)
         };
@@ -272,7 +272,8 @@ impl Carried {
         let values = of_each(&|number, of| format!("v{number}::{of}"));
         let arrays = of_each(&|number, of| format!("pg_catalog.unnest(${number}::{of}[])"));
         let names = of_each(&|number, _| format!("v{number}"));
-        let (table, columns) = (quote_identifier(table), column_names(&self.fields).join(", "));
+        let columns: Vec<String> = distinct_names(&self.fields).iter().map(|name| quote_identifier(name)).collect();
+        let (table, columns) = (quote_identifier(table), columns.join(", "));
         format!("{table} ({columns}) AS (SELECT {values} FROM ROWS FROM ({arrays}) AS v ({names}))")
     }
 }

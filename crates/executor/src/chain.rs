@@ -13,8 +13,9 @@ use pgproto::frontend;
 use planner::{Chain, ChainStep, Change, FinalSql, Gather, Input, InsertStaged, Kept, Plan};
 
 use crate::call::{Call, Event};
-use crate::gather::{BINARY_HEADER, BINARY_TRAILER, Filled, column_list, text_line, without_position};
+use crate::gather::{BINARY_HEADER, BINARY_TRAILER, Filled, names_if_twice, text_line, without_position};
 use crate::output::{Output, frame_bodies};
+use crate::own_temp::TempAs;
 use crate::run::Completion;
 use crate::session::Session;
 use crate::snapshot::Isolation;
@@ -129,14 +130,16 @@ impl Session {
     async fn keep_query(&mut self, keep: &Kept, gather: &Gather, call: &Call) -> Result<Completion> {
         let text = self.fill_all(&gather.inputs, &gather.final_sql, call).await?;
         let described = self.describe_kept(&text, call).await?;
-        let columns = column_list(&described.columns);
-        let create = format!("CREATE TEMP TABLE {}{columns} ON COMMIT DROP AS {text}", keep.table);
-        let version = self.catalog_version;
+        let made = TempAs {
+            table: &keep.table,
+            columns: names_if_twice(&described.columns),
+            fields: &described.columns,
+            sql: &text,
+            indexes: &[],
+        };
         let sink = self.link(self.sink)?;
         (sink.temp, sink.gathered) = (true, true);
-        sink.start(&create, &call.with_formats(Vec::new()), version);
-        sink.flush().await?;
-        sink.finish().await?;
+        self.create_temp_as(self.sink, &made, true, call).await?;
         self.drop_inputs(&gather.inputs).await?;
         self.run_on(self.sink, &format!("ANALYZE pg_temp.{}", keep.table)).await?;
         Ok(Completion::Empty)
@@ -158,8 +161,7 @@ impl Session {
             .zip(types)
             .map(|(name, of)| format!("{} {of}", quote_identifier(&name)))
             .collect();
-        self.run_on(self.sink, &format!("CREATE TEMP TABLE {} ({}) ON COMMIT DROP", keep.table, list.join(", ")))
-            .await?;
+        self.create_temp(self.sink, &keep.table, &list).await?;
         let sink = self.link(self.sink)?;
         (sink.temp, sink.gathered) = (true, true);
         self.put_rows(&keep.table, spool, described.binary).await?;
@@ -169,7 +171,7 @@ impl Session {
 
     async fn describe_kept(&mut self, sql: &str, call: &Call) -> Result<Filled> {
         let input =
-            Input { table: String::new(), nodes: Vec::new(), sql: sql.to_owned(), after_create: Vec::new(), dag: None };
+            Input { table: String::new(), nodes: Vec::new(), sql: sql.to_owned(), indexes: Vec::new(), dag: None };
         let described = self.describe_input(self.sink, &input, call).await?;
         // RECORD, VOID, RECORD[]: no column of a table has such a type.
         if described.columns.iter().any(|column| [2249, 2278, 2287].contains(&column.type_oid)) {

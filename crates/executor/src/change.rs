@@ -102,7 +102,7 @@ impl Session {
         {
             output.description(&columns);
         }
-        self.run_on(self.sink, &change.create_sql).await.map_err(without_position)?;
+        self.create_temp(self.sink, planner::STAGE, &change.definitions).await.map_err(without_position)?;
         let sink = self.link(self.sink)?;
         (sink.temp, sink.gathered) = (true, true);
         let call = Call { one_off: true, ..call.clone() };

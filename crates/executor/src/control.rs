@@ -13,6 +13,7 @@ use crate::gather::Filled;
 use crate::load::travels_in_binary;
 use crate::output::Output;
 use crate::own_settings::{self, STATEMENT_TIMEOUT};
+use crate::own_temp::TempAs;
 use crate::run::Completion;
 use crate::session::{KEEPER, Mode, Replay, Session};
 use crate::snapshot::Isolation;
@@ -315,7 +316,7 @@ impl Session {
         let is_apart = may_keep && self.goes_apart(&Plan::Gather(gather)).await?;
         let place = if is_read_only || is_apart { KEEPER } else { self.home };
         let fields = self.describe(query, &call.declared_types()).await?.fields.unwrap_or_default();
-        let table = catalog::quote_identifier(&format!("loxo_cursor_{cursor}"));
+        let table = format!("loxo_cursor_{cursor}");
         // The columns of a query may share a name, those of a table may not.
         let columns: Vec<String> = (1..=fields.len()).map(|i| format!("loxo_c{i}")).collect();
         let outputs: Vec<String> = fields
@@ -346,15 +347,12 @@ impl Session {
             self.beside(keep).await?;
         } else {
             let sql = self.fill_all(inputs, final_sql, call).await?;
-            let create = format!("CREATE TEMP TABLE {table} ({}) ON COMMIT DROP AS {sql}", columns.join(", "));
-            let version = self.catalog_version;
-            let held = self.link(place)?;
-            held.temp = true;
-            held.start(&create, &call.with_formats(Vec::new()), version);
-            held.flush().await?;
-            held.finish().await?;
+            let made = TempAs { table: &table, columns, fields: &fields, sql: &sql, indexes: &[] };
+            self.link(place)?.temp = true;
+            self.create_temp_as(place, &made, true, call).await?;
             self.drop_inputs(inputs).await?;
         }
+        let table = catalog::quote_identifier(&table);
         self.command_on(place, &format!("{declaration}SELECT {} FROM pg_temp.{table}", outputs.join(", "))).await?;
         Ok(place)
     }
@@ -388,8 +386,9 @@ impl Session {
         if place == KEEPER {
             self.open_keeper().await?;
         }
-        let table = catalog::quote_identifier(&format!("loxo_cursor_{cursor}"));
-        self.run_on(place, &format!("CREATE TEMP TABLE {table} ({}) ON COMMIT DROP", columns.join(", "))).await?;
+        let table = format!("loxo_cursor_{cursor}");
+        self.create_temp(place, &table, &columns).await?;
+        let table = catalog::quote_identifier(&table);
         let link = self.link(place)?;
         (link.temp, link.gathered) = (true, true);
         let sink = std::mem::replace(&mut self.sink, place);
@@ -455,6 +454,7 @@ impl Session {
 
     /// DISCARD ALL: everything the session left in backends is gone.
     pub async fn discard_all(&mut self) -> Result<()> {
+        self.discard_sequences().await?;
         self.unpin_all();
         self.unlisten(None);
         self.settings_mut().clear();
@@ -462,11 +462,11 @@ impl Session {
         self.start().await.map(|_| ())
     }
 
-    /// DISCARD TEMP and DISCARD SEQUENCES, if the session has a backend of its own there.
-    pub async fn discard_on_home(&mut self, sql: &str) -> Result<()> {
+    /// DISCARD TEMP, if the session has a backend of its own there.
+    pub async fn discard_temp(&mut self) -> Result<()> {
         self.names_changed();
         match self.is_pinned(self.home) {
-            true => self.command_on(self.home, sql).await,
+            true => self.command_on(self.home, "DISCARD TEMP").await,
             false => Ok(()),
         }
     }

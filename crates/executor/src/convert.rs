@@ -172,7 +172,7 @@ impl Converter {
         let held = match self.held.take() {
             Some(held) if !held.link.connection.is_broken() => held,
             _ => {
-                let mut link = self.context.link_for(self.node, &self.identity, &self.login).await?;
+                let mut link = self.context.link_for(self.node, &self.identity, &self.login, None).await?;
                 let first = self.login.commands_on(&link.login);
                 link.connection.execute(&self.settings.replay_after(&first)).await?;
                 if let Some(encoding) = &self.encoding {

@@ -17,6 +17,14 @@ use crate::session::Session;
 use crate::spool::Spool;
 use crate::staged::without_copy_context;
 
+/// The conditions of a table as actions of ALTER TABLE, in the order in which PostgreSQL checks them.
+const CHECKS: &str = "SELECT (SELECT string_agg(action, ', ' ORDER BY kind, name) FROM ( \
+       SELECT 1, a.attname, format('ALTER %I SET NOT NULL', a.attname) FROM pg_catalog.pg_attribute a \
+       WHERE a.attrelid = t.oid AND a.attnum > 0 AND a.attnotnull AND NOT a.attisdropped \
+       UNION ALL SELECT 2, c.conname, format('ADD CONSTRAINT %I %s', c.conname, pg_get_constraintdef(c.oid)) \
+       FROM pg_catalog.pg_constraint c WHERE c.conrelid = t.oid AND c.contype = 'c' \
+     ) AS actions (kind, name, action)) FROM pg_catalog.pg_class AS t WHERE t.oid =";
+
 impl Session {
     async fn create_copy_stage(&mut self, stage: &Stage) -> Result<()> {
         let home = self.home;
@@ -25,11 +33,28 @@ impl Session {
         let may_read = format!("SELECT pg_catalog.has_table_privilege({target}, 'SELECT')");
         let may_read =
             self.rows_on(home, &may_read).await?.first().and_then(|row| row.first()?.as_deref()) == Some(b"t");
-        let sql = checking_stage(stage).filter(|_| may_read).unwrap_or_else(|| stage.create_sql.clone());
-        self.run_on(home, &sql).await?;
+        match checking_stage(stage).filter(|_| may_read) {
+            Some(sql) if self.makes_temp(home).await? => self.run_on(home, &sql).await.map(drop)?,
+            Some(_) => {
+                self.create_temp(home, &stage.table, &stage.definitions).await?;
+                self.add_checks(stage).await?;
+            }
+            None => self.create_temp(home, &stage.table, &stage.definitions).await?,
+        }
         let held = self.link(home)?;
         (held.temp, held.gathered) = (true, true);
         Ok(())
+    }
+
+    /// Gives a stage the target's conditions.
+    async fn add_checks(&mut self, stage: &Stage) -> Result<()> {
+        let target = catalog::quote_literal(&stage.target.qualified_name());
+        let rows =
+            self.rows_on(self.home, &planner::own_text(&format!("{CHECKS} {target}::pg_catalog.regclass"))?).await?;
+        let Some(checks) = rows.into_iter().flatten().flatten().next() else { return Ok(()) };
+        let table = catalog::quote_identifier(&stage.table);
+        let sql = format!("ALTER TABLE pg_temp.{table} {}", String::from_utf8_lossy(&checks));
+        self.run_on(self.home, &sql).await.map(drop)
     }
 
     /// A COPY of nothing: may the table's rows be frozen? (They are not, since they come by way of the stage.)

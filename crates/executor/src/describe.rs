@@ -347,10 +347,11 @@ fn is_of_postgresql(error: &PgError) -> bool {
 
 /// May a default that the home node evaluates read the clock?
 fn default_reads_clock(plan: &Plan) -> bool {
+    let reads_clock = |definitions: &[String]| definitions.iter().any(|column| planner::may_read_clock(column));
     match plan.change() {
-        Plan::InsertStaged(insert) => planner::may_read_clock(&insert.stage.create_sql),
-        Plan::Change(change) => planner::may_read_clock(&change.create_sql),
-        Plan::CopyFrom(copy) => copy.stage.as_ref().is_some_and(|stage| planner::may_read_clock(&stage.create_sql)),
+        Plan::InsertStaged(insert) => reads_clock(&insert.stage.definitions),
+        Plan::Change(change) => reads_clock(&change.definitions),
+        Plan::CopyFrom(copy) => copy.stage.as_ref().is_some_and(|stage| reads_clock(&stage.definitions)),
         Plan::Chain(chain) => chain.steps.iter().any(|step| default_reads_clock(&step.plan)),
         _ => false,
     }

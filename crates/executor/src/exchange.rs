@@ -15,7 +15,7 @@ use catalog::{NodeId, quote_identifier};
 use pgerror::{PgError, Result};
 use pgproto::backend::Field;
 use pgproto::frontend::{self, Bind};
-use planner::{Dag, Exchange, Plan, Route};
+use planner::{Dag, Exchange, Index, Plan, Route};
 
 use crate::aside::Aside;
 use crate::call::{Call, Event};
@@ -25,6 +25,7 @@ use crate::held::Held;
 use crate::load::travels_in_binary;
 use crate::locks::Locks;
 use crate::output::{Output, frame_bodies};
+use crate::own_temp::TempAs;
 use crate::run::Completion;
 use crate::session::{Mode, Session, take_links};
 use crate::staged::{Destination, RowRouter};
@@ -72,9 +73,7 @@ impl Session {
             Route::Single { node } if exchange.nodes.contains(node) => Some(*node),
             _ => None,
         };
-        for node in &dag.nodes {
-            self.start_on(&[*node], &create_sql(exchange, &sql, stays == Some(*node)), call)?;
-        }
+        let started = self.start_temp_as(&dag.nodes, &temp_as(exchange, &sql, &columns), stays, call).await?;
         let sources: Vec<NodeId> = exchange.nodes.iter().copied().filter(|node| stays != Some(*node)).collect();
         let types = call.fragment_types(&sql);
         let row_call = call.with_formats(vec![i16::from(binary)]);
@@ -84,14 +83,17 @@ impl Session {
         for node in &sources {
             open_portal(self.link(*node)?, &sent, &types, &row_call, first);
         }
+        for node in sources.iter().filter(|node| !started.contains(node)) {
+            self.link(*node)?.flush().await?;
+        }
         // The sources work while the node that keeps its own part makes it.
-        let made = self.finish_all(&dag.nodes).await?;
+        let made = self.finish_all(&started).await?;
         let format = if binary { "binary" } else { "text" };
         let copy = format!("COPY pg_temp.{} FROM STDIN (FORMAT {format})", quote_identifier(&exchange.table));
-        let then = after_fill_sql(&exchange.table, &exchange.after_fill, exchange.is_analysed);
+        let then = self.after_fill_sql(&exchange.table, &exchange.indexes, exchange.is_analysed).await?;
         let to = Target { copy: &copy, then: (!then.is_empty()).then_some((&dag.nodes, then)), first };
         let mut moved = self.move_rows(sources, &exchange.route, binary, &to, None).await?;
-        let stayed = dag.nodes.iter().zip(&made).filter(|(node, _)| stays == Some(**node));
+        let stayed = started.iter().zip(&made).filter(|(node, _)| stays == Some(**node));
         moved.extend(stayed.map(|(node, tag)| Moved::stayed(*node, tag.as_deref())));
         Ok((columns, moved))
     }
@@ -106,8 +108,8 @@ impl Session {
     ) -> Result<(Vec<Field>, Vec<Moved>)> {
         let sql = self.fragment_text(exchange, filled).await?;
         let columns = self.describe_fragment(exchange, &sql, call).await?;
-        self.start_on(&dag.nodes, &create_sql(exchange, &sql, false), call)?;
-        self.finish_all(&dag.nodes).await?;
+        let started = self.start_temp_as(&dag.nodes, &temp_as(exchange, &sql, &columns), None, call).await?;
+        self.finish_all(&started).await?;
         Ok((columns, Vec::new()))
     }
 
@@ -139,12 +141,20 @@ impl Session {
     }
 
     /// Indexes and statistics; on all nodes, since a plan may ask any of them.
-    pub(crate) async fn after_fill(&mut self, table: &str, actions: &[String], dag: &Dag) -> Result<()> {
-        let sql = after_fill_sql(table, actions, true);
+    pub(crate) async fn after_fill(&mut self, table: &str, indexes: &[Index], dag: &Dag) -> Result<()> {
+        let sql = self.after_fill_sql(table, indexes, true).await?;
         for node in &dag.nodes {
             self.link(*node)?.link.connection.query(sql.as_bytes());
         }
         self.finish_all(&dag.nodes).await.map(|_| ())
+    }
+
+    /// Nothing, or what every node does when it has all rows of an exchange.
+    async fn after_fill_sql(&mut self, table: &str, indexes: &[Index], is_analysed: bool) -> Result<String> {
+        let name = quote_identifier(table);
+        let indexes = if self.makes_temp(self.home).await? { indexes } else { &[] };
+        let analyze = is_analysed.then(|| format!("ANALYZE pg_temp.{name}"));
+        Ok(indexes.iter().map(|index| index.create_sql(&name)).chain(analyze).collect::<Vec<_>>().join("; "))
     }
 
     /// Empties the portals of `sources`, the first batch of which is on its way, into tables of the same sessions or of those
@@ -247,12 +257,6 @@ fn bytes_at_most(column: &Field) -> Option<usize> {
     Some(LENGTH + size)
 }
 
-/// Nothing, or what every node does when it has all rows of an exchange.
-fn after_fill_sql(table: &str, actions: &[String], is_analysed: bool) -> String {
-    let analyze = is_analysed.then(|| format!("ANALYZE pg_temp.{}", quote_identifier(table)));
-    actions.iter().cloned().chain(analyze).collect::<Vec<_>>().join("; ")
-}
-
 /// One COPY for each node that gets rows, all at once; with the last one comes what is to be done afterwards.
 async fn deliver(held: &mut BTreeMap<NodeId, Held>, to: &Target<'_>, parcels: &Parcels, is_last: bool) -> Result<()> {
     let then = to.then.as_ref().filter(|_| is_last);
@@ -282,11 +286,8 @@ async fn deliver(held: &mut BTreeMap<NodeId, Held>, to: &Target<'_>, parcels: &P
 /// Runs of rows and the nodes they come from, and the nodes that have more.
 type Batches = (Vec<(NodeId, Bytes)>, Vec<NodeId>);
 
-fn create_sql(exchange: &Exchange, sql: &str, with_rows: bool) -> String {
-    let names: Vec<String> = exchange.columns.iter().map(|name| quote_identifier(name)).collect();
-    let list = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
-    let (table, data) = (quote_identifier(&exchange.table), if with_rows { "" } else { "NO " });
-    format!("CREATE TEMP TABLE {table}{list} ON COMMIT DROP AS {sql} WITH {data}DATA")
+fn temp_as<'a>(exchange: &'a Exchange, sql: &'a str, fields: &'a [Field]) -> TempAs<'a> {
+    TempAs { table: &exchange.table, columns: exchange.columns.clone(), fields, sql, indexes: &exchange.indexes }
 }
 
 /// The tables that the fragments read.

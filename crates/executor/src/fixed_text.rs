@@ -67,6 +67,14 @@ const PLAIN: [u32; 40] = [
 ];
 
 impl Session {
+    /// A number that stands for the settings of the session and its open block.
+    pub(crate) fn settings_now(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        let made = self.block.as_ref().map(Block::settings_made);
+        (self.settings().fingerprint(), made).hash(&mut hasher);
+        hasher.finish()
+    }
+
     /// For values of these types that come as text from where the settings cannot be changed between computing and printing
     /// them: are they neither ambiguous nor rounded?
     pub async fn require_plain_text(&mut self, what: &str, types: impl IntoIterator<Item = u32>) -> Result<()> {
@@ -75,10 +83,7 @@ impl Session {
         if types.into_iter().all(|of| PLAIN.contains(&of)) {
             return Ok(());
         }
-        let mut hasher = DefaultHasher::new();
-        let made = self.block.as_ref().map(Block::settings_made);
-        (self.settings().fingerprint(), made).hash(&mut hasher);
-        let settings = hasher.finish();
+        let settings = self.settings_now();
         let known = self.plain_text.filter(|(under, _)| *under == settings).map(|(_, are_plain)| are_plain);
         let are_plain = match known {
             Some(are_plain) => are_plain,

@@ -24,6 +24,7 @@ use crate::held::Held;
 use crate::load::travels_in_binary;
 use crate::merged::give_up;
 use crate::output::{Output, frame_bodies};
+use crate::own_temp::TempAs;
 use crate::run::Completion;
 use crate::session::{BESIDE, Mode, Session};
 use crate::snapshot::Isolation;
@@ -279,26 +280,21 @@ impl Session {
         with_rows: bool,
         call: &Call,
     ) -> Result<Option<String>> {
-        let here = if with_rows { "" } else { "NO " };
-        let create = format!(
-            "CREATE TEMP TABLE {}{} ON COMMIT DROP AS {} WITH {here}DATA",
-            quote_identifier(&input.table),
-            column_list(&filled.columns),
-            input.sql
-        );
-        let version = self.catalog_version;
+        let made = TempAs {
+            table: &input.table,
+            columns: names_if_twice(&filled.columns),
+            fields: &filled.columns,
+            sql: &input.sql,
+            indexes: &input.indexes,
+        };
         let held = self.link(node)?;
         (held.temp, held.gathered) = (true, true);
-        held.start(&create, &call.with_formats(Vec::new()), version);
-        held.flush().await?;
-        held.finish().await
+        self.create_temp_as(node, &made, with_rows, call).await
     }
 
     /// What is to be done once the rows are there.
     pub(crate) async fn finish_input(&mut self, input: &Input, analyze: bool) -> Result<()> {
-        for sql in &input.after_create {
-            self.run_on(self.sink, sql).await?;
-        }
+        self.index_temp(self.sink, &input.table, &input.indexes).await?;
         if analyze {
             self.run_on(self.sink, &format!("ANALYZE pg_temp.{}", quote_identifier(&input.table))).await?;
         }
@@ -382,20 +378,17 @@ impl Session {
 }
 
 /// A query may give several columns of one name, a table may not have them: the later ones get names of ours. Nobody refers
-/// to them by name, since that would be ambiguous.
-pub(crate) fn column_list(columns: &[Field]) -> String {
+/// to them by name, since that would be ambiguous. None if no name comes twice.
+pub(crate) fn names_if_twice(columns: &[Field]) -> Vec<String> {
     let names: HashSet<&Bytes> = columns.iter().map(|column| &column.name).collect();
-    match names.len() == columns.len() {
-        true => String::new(),
-        false => format!(" ({})", column_names(columns).join(", ")),
-    }
+    if names.len() == columns.len() { Vec::new() } else { distinct_names(columns) }
 }
 
-/// A name for each column, quoted.
-pub(crate) fn column_names(columns: &[Field]) -> Vec<String> {
+/// A name for each column.
+pub(crate) fn distinct_names(columns: &[Field]) -> Vec<String> {
     let mut seen = HashSet::new();
     let name = |(i, column): (usize, &Field)| match seen.insert(column.name.clone()) {
-        true => quote_identifier(&String::from_utf8_lossy(&column.name)),
+        true => String::from_utf8_lossy(&column.name).into_owned(),
         false => format!("loxo_column_{}", i + 1),
     };
     columns.iter().enumerate().map(name).collect()

@@ -95,6 +95,8 @@ pub(crate) struct Held {
     pub(crate) temp: bool,
     /// Temp tables of ours, that the user knows nothing of, are or were among them.
     pub(crate) gathered: bool,
+    /// See [`Session::withholds_temp`](crate::session::Session::withholds_temp).
+    pub(crate) withholds_temp: bool,
     /// What the statements since the backend was asked last may have left there: see the page of `left`.
     pub(crate) left: Leavings,
     /// Some of it may be settings that the other nodes of the block have not heard of.
@@ -124,6 +126,7 @@ impl Held {
             asked_whether_wrote: false,
             temp: false,
             gathered: false,
+            withholds_temp: false,
             left: Leavings::default(),
             asks_settings: false,
             parsing: VecDeque::new(),

@@ -69,6 +69,7 @@ impl Session {
         if self.block.is_none() {
             self.cancel.begins();
         }
+        self.link(node)?.withholds_temp = self.withholds_temp;
         let joins = mode == Mode::InBlock && !self.link(node)?.begun;
         let must_settle = settling != Settling::Never && self.must_settle(node)?;
         let settles = must_settle && settling == Settling::First;
@@ -106,10 +107,11 @@ impl Session {
         if !self.held.contains_key(&node) {
             self.be_admitted(node).await?;
             let login = self.login().await?;
-            let checkout = self.context.link_for(self.place(node), &self.identity, &login);
+            let checkout = self.context.link_for(self.place(node), &self.identity, &login, self.drawn_on(node));
             let link = self.cancel.interrupt().or(checkout).await??;
             self.cancel.add(node, link.connection.cancel_key());
             self.held.insert(node, Held::new(link));
+            self.check_drawn(node)?;
         }
         // Inside a block SETs were sent to every link as they came; a link that joins gets the older ones first.
         let settings = self.block.as_ref().map_or(&self.settings, |block| &block.settings_at_begin);

@@ -5,7 +5,7 @@
 //!
 //! * Settings that a function has made are the session's from then on, on all nodes, and channels it listens to too.
 //! * A backend with temporary objects, cursors, prepared statements or locks stays with the session until its end, and so
-//!   does one that keeps something nobody can ask for (the values of sequences).
+//!   does one that keeps something nobody can ask for. One with values of sequences does not: page [`drawn`](crate::drawn).
 //! * Any other goes back to the pool with a note whose it was: for everybody else it is reset before its next use.
 //!
 //! Invariant: no link gets to the pool that has not been asked ([`Session::give_back`] closes it instead).
@@ -56,7 +56,11 @@ impl Session {
             return;
         }
         let is_home = node == self.home;
-        let leaves = Leavings { at_home: self.leaves.at_home && is_home, notifies: false, ..self.leaves.clone() };
+        if self.leaves.drawn && is_home {
+            self.note_drawn(node);
+        }
+        let at_home = self.leaves.at_home && is_home;
+        let leaves = Leavings { at_home, drawn: false, reads_drawn: false, notifies: false, ..self.leaves.clone() };
         if leaves.is_nothing() {
             return;
         }

@@ -24,7 +24,7 @@
 //! * [`left`]: what statements leave in backends, and what becomes of it.
 //! * [`cancel`]: stopping a session from outside; its part in breaking deadlocks over several nodes.
 //! * [`listen`]: LISTEN and NOTIFY; [`firings`]: triggers that the coordinator is to run.
-//! * [`temp_names`]: what a session has in `pg_temp`.
+//! * [`own_temp`]: how temp tables of ours are made; [`temp_names`]: what a session has in `pg_temp`.
 //! * [`quick`]: plans of statements that differ from earlier ones in their constants only; [`train`]: executions of one INSERT that
 //!   go together, [`coupled`] into statements of many rows.
 //! * [`load`]: the catalog, read off the primary datanode; [`basis`]: whether a plan made from it still holds.
@@ -59,6 +59,7 @@ mod cores;
 mod coupled;
 mod ddl;
 mod describe;
+mod drawn;
 mod encoding;
 mod estimates;
 mod exchange;
@@ -83,6 +84,7 @@ mod login;
 mod merged;
 mod output;
 mod own_settings;
+mod own_temp;
 mod pool;
 mod portals;
 mod pressure;

@@ -151,7 +151,7 @@ async fn read_all(
         return Err(other_layout());
     }
     let mut builder = Builder::new(own_version.map_or_else(|| number(row, 0), Ok)?, number(row, 1)?);
-    builder.defers_constraints(flag(row, 2)?);
+    builder.defers_constraints(flag(row, 2)?).withholds_temp(flag(row, 4)?);
     builder.builtins(known.get_or_try_init(|| read_builtins(connection)).await?.clone());
     read_nodes(connection, &mut builder).await?;
     for row in connection.query_rows(SCHEMAS).await? {
@@ -493,7 +493,8 @@ pub(crate) fn travels_in_binary(oid: Oid) -> bool {
 }
 
 const VERSION: &str = "SELECT version, current_setting('server_version_num'), \
-     EXISTS (SELECT FROM pg_trigger WHERE tginitdeferred), (SELECT layout FROM loxo.identity) FROM loxo.catalog_version";
+     EXISTS (SELECT FROM pg_trigger WHERE tginitdeferred), (SELECT layout FROM loxo.identity), \
+     NOT has_database_privilege('public', current_database(), 'TEMP') FROM loxo.catalog_version";
 
 const SCHEMAS: &str = "SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_(toast|temp)'";
 

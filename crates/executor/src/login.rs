@@ -16,6 +16,7 @@ use pgerror::{PgError, Result, SqlState};
 use txn::gtm::CatalogState;
 
 use crate::context::Context;
+use crate::drawn::Drawn;
 use crate::pool::{Identity, Link, Place};
 use crate::session::Session;
 
@@ -150,9 +151,15 @@ impl Context {
     }
 
     /// A link for a session: one that was opened under its login, or else a new one.
-    pub(crate) async fn link_for(&self, node: NodeId, identity: &Identity, login: &Arc<Login>) -> Result<Link> {
+    pub(crate) async fn link_for(
+        &self,
+        node: NodeId,
+        identity: &Identity,
+        login: &Arc<Login>,
+        drawn: Option<&Arc<Drawn>>,
+    ) -> Result<Link> {
         let address = self.address(node)?;
-        let mut place = self.pool.place(node, &address, identity, login.stamp).await?;
+        let mut place = self.pool.place(node, &address, identity, login.stamp, drawn).await?;
         for _ in 0..OPENED_MAX {
             let now = match place {
                 Place::Idle(link) => return Ok(*link),
@@ -165,7 +172,7 @@ impl Context {
                 return Ok(link);
             }
             drop(link);
-            place = self.pool.place(node, &address, identity, login.stamp).await?;
+            place = self.pool.place(node, &address, identity, login.stamp, drawn).await?;
         }
         Err(PgError::new(
             SqlState::CANNOT_CONNECT_NOW,

@@ -21,6 +21,7 @@ use pgproto::{ConnectOptions, Connection, scram};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use txn::Roster;
 
+use crate::drawn::{Drawn, DrawnHere};
 use crate::held::Own;
 use crate::login::{Login, SERVICE};
 use crate::own_settings;
@@ -83,6 +84,8 @@ pub struct Link {
     pub(crate) applied_settings: u64,
     /// The session whose statements may have left settings or the values of sequences in the backend.
     pub(crate) left_by: Option<usize>,
+    /// Whose values of sequences the backend has.
+    pub(crate) drawn: Option<DrawnHere>,
     /// What the backend started with.
     pub(crate) login: Arc<Login>,
     pub(crate) statements: StatementCache,
@@ -159,6 +162,10 @@ impl Link {
     pub(crate) fn node(&self) -> NodeId {
         self.node
     }
+
+    pub(crate) fn database(&self) -> &str {
+        &self.key.database
+    }
 }
 
 /// See the module's page.
@@ -192,22 +199,24 @@ impl Pool {
         address: &Address,
         identity: &Identity,
     ) -> Result<Link> {
-        match self.place(node, address, identity, SERVICE).await? {
+        match self.place(node, address, identity, SERVICE, None).await? {
             Place::Idle(link) => Ok(*link),
             Place::Free(permit) => self.open(node, address, identity, Arc::default(), permit).await,
         }
     }
 
-    /// An idle connection that was opened under this login, or the right to open one.
+    /// An idle connection that was opened under this login, or the right to open one. If it can be the one that has the session's values
+    /// of sequences, and not one that has another session's.
     pub(crate) async fn place(
         &self,
         node: NodeId,
         address: &Address,
         identity: &Identity,
         login: u64,
+        drawn: Option<&Arc<Drawn>>,
     ) -> Result<Place> {
         let key = Key::new(address, identity, login);
-        let found = tokio::time::timeout(CHECKOUT_TIMEOUT, self.wait_for_place(&key)).await;
+        let found = tokio::time::timeout(CHECKOUT_TIMEOUT, self.wait_for_place(&key, drawn)).await;
         found.map_err(|_| {
             PgError::new(
                 SqlState::TOO_MANY_CONNECTIONS,
@@ -217,19 +226,21 @@ impl Pool {
         })
     }
 
-    async fn wait_for_place(&self, key: &Key) -> Place {
+    async fn wait_for_place(&self, key: &Key, drawn: Option<&Arc<Drawn>>) -> Place {
         let limit = self.limit(&key.address);
         loop {
             let returned = limit.returned.notified();
             tokio::pin!(returned);
             returned.as_mut().enable();
-            while let Some(mut link) = self.pop(key) {
-                if link.connection.looks_alive() {
-                    return Place::Idle(Box::new(link));
-                }
+            if let Some(link) = self.pop_alive(key, |links| best(links, drawn)) {
+                return Place::Idle(Box::new(link));
             }
             if let Ok(permit) = limit.permits.clone().try_acquire_owned() {
                 return Place::Free(permit);
+            }
+            // The one that was given back first.
+            if let Some(link) = self.pop_alive(key, |links| (!links.is_empty()).then_some(0)) {
+                return Place::Idle(Box::new(Link { drawn: None, ..link }));
             }
             // Idle links of other users count too: close one of them rather than wait.
             if self.close_one_idle(&key.address) {
@@ -286,6 +297,7 @@ impl Pool {
             connection,
             applied_settings: 0,
             left_by: None,
+            drawn: None,
             statements,
             settled_at: 0,
             isolation,
@@ -311,8 +323,18 @@ impl Pool {
         self.lock().clear();
     }
 
-    fn pop(&self, key: &Key) -> Option<Link> {
-        self.lock().get_mut(key)?.pop()
+    fn pop_alive(&self, key: &Key, choose: impl Fn(&[Link]) -> Option<usize>) -> Option<Link> {
+        loop {
+            let mut link = {
+                let mut idle = self.lock();
+                let links = idle.get_mut(key)?;
+                let at = choose(links)?;
+                links.remove(at)
+            };
+            if link.connection.looks_alive() {
+                return Some(link);
+            }
+        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Vec<Link>>> {
@@ -332,6 +354,14 @@ impl Pool {
         drop(idle);
         link.is_some()
     }
+}
+
+/// The session's own link, or the last one that has nobody's values.
+fn best(links: &[Link], drawn: Option<&Arc<Drawn>>) -> Option<usize> {
+    let is_own = |link: &Link| link.drawn.as_ref().is_some_and(|here| here.is_of(drawn));
+    let is_free = |link: &Link| !link.drawn.as_ref().is_some_and(DrawnHere::has_owner);
+    let own = drawn.and_then(|_| links.iter().rposition(is_own));
+    own.or_else(|| links.iter().rposition(is_free))
 }
 
 impl Key {

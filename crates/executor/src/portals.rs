@@ -163,15 +163,14 @@ impl Session {
         call: &Call,
     ) -> Result<()> {
         let input =
-            Input { table: String::new(), nodes: Vec::new(), sql: sql.to_owned(), after_create: Vec::new(), dag: None };
+            Input { table: String::new(), nodes: Vec::new(), sql: sql.to_owned(), indexes: Vec::new(), dag: None };
         let described = self.describe_input(BESIDE, &input, call).await?;
         let types = self.type_names(&described).await?;
         let list: Vec<String> = columns.iter().zip(types).map(|(column, of)| format!("{column} {of}")).collect();
         if to == KEEPER {
             self.open_keeper().await?;
         }
-        let create = format!("CREATE TEMP TABLE {table} ({}) ON COMMIT DROP", list.join(", "));
-        let created = self.run_on(to, &create).await;
+        let created = self.create_temp(to, table, &list).await.map(|()| None);
         self.link(to)?.temp = true;
         let version = self.catalog_version;
         let beside = self.link(BESIDE)?;
@@ -180,7 +179,7 @@ impl Session {
         beside.flush().await?;
         // The pump goes to the sink: for this once that is the other one.
         self.sink = to;
-        let pumped = self.pump(&[BESIDE], table, described.binary, created).await;
+        let pumped = self.pump(&[BESIDE], &quote_identifier(table), described.binary, created).await;
         self.sink = BESIDE;
         pumped.map(|_| ())
     }

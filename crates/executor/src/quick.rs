@@ -266,6 +266,7 @@ impl Session {
     fn note_catalog(&mut self, catalog: &Catalog) {
         self.catalog_version = catalog.version();
         self.catalog_defers = catalog.defers_constraints();
+        self.withholds_temp = catalog.withholds_temp();
     }
 
     fn plan_by_shape(&mut self, sql: &str, scratch: &Scratch, call: &Call, catalog: &Catalog) -> Option<Quick> {

@@ -27,6 +27,7 @@ use crate::fixed_text::{restore, travelling};
 use crate::gather::{Filled, copy_rows, without_position};
 use crate::held::Held;
 use crate::locks::Locks;
+use crate::own_temp::TempAs;
 use crate::portals::{self, Portal};
 use crate::serializable::Reach;
 use crate::session::{Mode, Session, take_links};
@@ -253,10 +254,15 @@ impl Session {
             self.link(*node)?.temp = true;
         }
         for (shadow, (portal, filled)) in dag.shadows.iter().zip(std::mem::take(&mut ready.shadows)) {
-            let table = quote_identifier(&shadow.table);
-            let create = format!("CREATE TEMP TABLE {table} ON COMMIT DROP AS {} WITH NO DATA", shadow.sql);
-            self.start_on(&dag.nodes, &create, call)?;
-            self.finish_all(&dag.nodes).await.map_err(without_position)?;
+            let made = TempAs {
+                table: &shadow.table,
+                columns: Vec::new(),
+                fields: &filled.columns,
+                sql: &shadow.sql,
+                indexes: &shadow.indexes,
+            };
+            let started = self.start_temp_as(&dag.nodes, &made, None, call).await.map_err(without_position)?;
+            self.finish_all(&started).await.map_err(without_position)?;
             if with_rows {
                 let filled = self.fill_shadow(dag, shadow, &portal, filled.binary, ready.aside()?).await;
                 filled.map_err(without_position)?;
@@ -285,7 +291,7 @@ impl Session {
         aside.held.extend(own);
         self.put_back(readers);
         copied.into_iter().collect::<Result<()>>()?;
-        self.after_fill(&shadow.table, &shadow.after_create, dag).await
+        self.after_fill(&shadow.table, &shadow.indexes, dag).await
     }
 
     /// Rows of a Dag go to tables of the block's own sessions; gives their number.

@@ -47,6 +47,7 @@ impl Session {
             Ok(()) => Box::pin(self.dispatch(plan, call, output)).await,
             Err(error) => Err(error),
         };
+        let result = result.map_err(|error| self.without_lost(error));
         let result = match self.conclude(result).await {
             Err(error) if !self.in_block() => Err(self.with_verdict(error).await),
             result => result,
@@ -407,12 +408,13 @@ impl Session {
 
     /// Numbers of sequences, which the session's own backend remembers as its last; each expression so many times.
     pub async fn draw(&mut self, draws: &[(String, usize)]) -> Result<Vec<Option<Bytes>>> {
-        self.pin(self.home);
+        self.leaves.drawn = true;
         self.note_write(true);
         let mut numbers = Vec::new();
         for (draw, count) in draws {
             let sql = format!("SELECT {draw} FROM pg_catalog.generate_series(1, {count})");
             numbers.extend(self.rows_on(self.home, &sql).await?.into_iter().flatten());
+            self.note_drawn(self.home);
         }
         Ok(numbers)
     }

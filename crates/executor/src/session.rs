@@ -2,8 +2,8 @@
 //!
 //! Outside a transaction block a link is held for one statement. Inside one it is held, with a transaction open on it,
 //! until the end; a node that joins late gets the block's `BEGIN`, its `SET LOCAL`s and its savepoints replayed. A link
-//! that carries session state PostgreSQL keeps in the backend (temp tables, `currval`, cursors WITH HOLD) is *pinned*
-//! until the session ends.
+//! that carries session state PostgreSQL keeps in the backend (temp tables, cursors WITH HOLD) is *pinned* until the session ends;
+//! of the values of sequences see [`crate::drawn`].
 //!
 //! Invariants: at most one link a node; a link whose answers were not read to the end never goes back to the pool; when
 //! the block has failed nothing but its end (or `ROLLBACK TO`) is sent.
@@ -21,6 +21,7 @@ use crate::aside::Aside;
 use crate::basis::Basis;
 use crate::cancel::{CancelSet, Entry};
 use crate::context::Context;
+use crate::drawn::Drawn;
 use crate::held::Held;
 use crate::listen::{Change, Listening};
 use crate::load::Loaded;
@@ -123,6 +124,10 @@ pub struct Session {
     _entry: Entry,
     /// State lives in these nodes' backends: keep them until the session ends.
     pub(crate) pinned: std::collections::BTreeSet<NodeId>,
+    /// See [`crate::drawn`].
+    pub(crate) drawn: Option<Arc<Drawn>>,
+    /// Earlier ones were.
+    pub(crate) drawn_were_lost: bool,
     /// While it holds connections.
     pub(crate) ticket: Option<Ticket>,
     /// Counts what is put aside.
@@ -151,6 +156,10 @@ pub struct Session {
     pub(crate) server_timeout: Option<std::time::Duration>,
     /// The catalog that the present statement was planned with has constraints or triggers that are INITIALLY DEFERRED.
     pub(crate) catalog_defers: bool,
+    /// By that catalog, some roles may make no temp tables.
+    pub(crate) withholds_temp: bool,
+    /// Whether this one may, under a version of the catalog and these settings.
+    pub(crate) makes_temp: Option<((u64, u64), bool)>,
     /// Where gathered rows go: the home node, or [`BESIDE`] it.
     pub(crate) sink: NodeId,
     /// Names in `pg_temp`, if known.
@@ -191,6 +200,8 @@ impl Session {
             cancel,
             _entry,
             pinned: Default::default(),
+            drawn: None,
+            drawn_were_lost: false,
             ticket: None,
             asides: Arc::default(),
             readers: None,
@@ -205,6 +216,8 @@ impl Session {
             goes_wide: false,
             server_timeout: None,
             catalog_defers: false,
+            withholds_temp: false,
+            makes_temp: None,
             sink: home,
             temp_relations: None,
             search_path: None,

@@ -87,7 +87,8 @@ impl Session {
         if let Some(rows) = self.insert_direct(insert, call).await? {
             return Ok(Completion::Tag(format!("INSERT 0 {rows}")));
         }
-        self.run_on(self.sink, &insert.stage.create_sql).await.map_err(without_position)?;
+        let stage = &insert.stage;
+        self.create_temp(self.sink, &stage.table, &stage.definitions).await.map_err(without_position)?;
         let sink = self.link(self.sink)?;
         (sink.temp, sink.gathered) = (true, true);
         let fill = self.fill_all(&insert.inputs, &insert.fill, call).await?;

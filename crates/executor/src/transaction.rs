@@ -264,6 +264,7 @@ impl Session {
         };
         self.catalog_version = loaded.catalog.version();
         self.catalog_defers = loaded.catalog.defers_constraints();
+        self.withholds_temp = loaded.catalog.withholds_temp();
         Ok(loaded)
     }
 

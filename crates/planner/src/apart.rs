@@ -54,14 +54,14 @@ impl Apart<'_> {
 
     fn staged(&mut self, insert: &InsertStaged) -> Result<bool> {
         self.add(&insert.inputs);
-        let (target, made) = (&insert.stage.target, insert.stage.create_sql.as_str());
+        let (target, made) = (&insert.stage.target, &insert.stage.definitions);
         Ok(self.text(&insert.fill.text)? && self.defaults(target, made, &insert.fill.text)?)
     }
 
     fn change(&mut self, change: &Change) -> Result<bool> {
         self.add(&change.inputs);
         for text in change.fills.iter().map(|fill| &fill.text) {
-            if !self.text(text)? || !self.defaults(&change.target, &change.create_sql, text)? {
+            if !self.text(text)? || !self.defaults(&change.target, &change.definitions, text)? {
                 return Ok(false);
             }
         }
@@ -110,7 +110,7 @@ impl Apart<'_> {
     }
 
     /// The defaults that an INSERT into the stage of this table uses, which `made` makes.
-    fn defaults(&self, relation: &Relation, made: &str, fill: &str) -> Result<bool> {
+    fn defaults(&self, relation: &Relation, made: &[String], fill: &str) -> Result<bool> {
         let statements = crate::parse(fill)?;
         let Some(NodeEnum::InsertStmt(insert)) = statements.first().and_then(|statement| statement.node()) else {
             return Ok(false);

@@ -4,9 +4,10 @@ use std::fmt::{Formatter, Result, Write};
 
 use catalog::NodeId;
 
+use crate::dml::STAGE;
 use crate::per_row::RowCall;
 use crate::plan::{
-    Chain, Change, CopySource, Dag, DdlPlan, Effect, Elsewhere, Exchange, Gather, Input, InsertStaged, KeyForm,
+    Chain, Change, CopySource, Dag, DdlPlan, Effect, Elsewhere, Exchange, Gather, Index, Input, InsertStaged, KeyForm,
     KeySource, MapRequest, Merge, MergeKey, Placement, Plan, Redistribute, Route, RowCount, Stage,
 };
 use crate::routine::{Routine, RoutineCall};
@@ -149,7 +150,7 @@ fn write_dag(f: &mut Formatter<'_>, dag: &Dag, depth: usize) -> Result {
     writeln!(f, "{pad}Dag over {}", list(&dag.nodes))?;
     for shadow in &dag.shadows {
         writeln!(f, "{pad}  {} beside {}\n{pad}    {}", shadow.table, list(&shadow.nodes), shadow.sql)?;
-        shadow.after_create.iter().try_for_each(|sql| writeln!(f, "{pad}    then {sql}"))?;
+        write_indexes(f, &shadow.table, &shadow.indexes, &pad)?;
     }
     dag.exchanges.iter().try_for_each(|exchange| write_exchange(f, exchange, &pad))?;
     write_at(f, &dag.last, depth + 1)
@@ -194,7 +195,7 @@ fn merge_key(key: &MergeKey) -> String {
 fn write_exchange(f: &mut Formatter<'_>, exchange: &Exchange, pad: &str) -> Result {
     writeln!(f, "{pad}  {} from {} to {}", exchange.table, list(&exchange.nodes), route(&exchange.route))?;
     writeln!(f, "{pad}    {}", exchange.sql.text)?;
-    exchange.after_fill.iter().try_for_each(|sql| writeln!(f, "{pad}    then {sql}"))
+    write_indexes(f, &exchange.table, &exchange.indexes, pad)
 }
 
 fn write_input(f: &mut Formatter<'_>, input: &Input, pad: &str) -> Result {
@@ -205,7 +206,11 @@ fn write_input(f: &mut Formatter<'_>, input: &Input, pad: &str) -> Result {
         }
         None => writeln!(f, "{pad}  {} from {}\n{pad}    {}", input.table, list(&input.nodes), input.sql)?,
     }
-    input.after_create.iter().try_for_each(|sql| writeln!(f, "{pad}    then {sql}"))
+    write_indexes(f, &input.table, &input.indexes, pad)
+}
+
+fn write_indexes(f: &mut Formatter<'_>, table: &str, indexes: &[Index], pad: &str) -> Result {
+    indexes.iter().try_for_each(|index| writeln!(f, "{pad}    then {}", index.create_sql(table)))
 }
 
 fn write_staged(f: &mut Formatter<'_>, plan: &InsertStaged, pad: &str) -> Result {
@@ -225,7 +230,7 @@ fn write_staged(f: &mut Formatter<'_>, plan: &InsertStaged, pad: &str) -> Result
 fn write_change(f: &mut Formatter<'_>, plan: &Change, pad: &str) -> Result {
     writeln!(f, "{pad}Change {} by way of {}", plan.target.qualified_name(), plan.node.0)?;
     plan.inputs.iter().try_for_each(|input| write_input(f, input, pad))?;
-    writeln!(f, "{pad}  stage: {}", plan.create_sql)?;
+    writeln!(f, "{pad}  stage: {}", crate::create_temp_table(STAGE, &plan.definitions))?;
     for (fill, action) in plan.fills.iter().zip(&plan.actions) {
         writeln!(f, "{pad}  {action:?}: {}", fill.text)?;
     }
@@ -253,7 +258,7 @@ fn write_chain(f: &mut Formatter<'_>, chain: &Chain, depth: usize) -> Result {
 }
 
 fn write_stage(f: &mut Formatter<'_>, stage: &Stage, pad: &str) -> Result {
-    writeln!(f, "{pad}  stage: {}", stage.create_sql)
+    writeln!(f, "{pad}  stage: {}", crate::create_temp_table(&stage.table, &stage.definitions))
 }
 
 fn write_moves(f: &mut Formatter<'_>, moves: &[Redistribute], pad: &str) -> Result {

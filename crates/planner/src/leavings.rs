@@ -166,6 +166,8 @@ impl<'a> Search<'a> {
             ("pg_notify", ..) => self.found.notifies = true,
             // What it takes from the session is another value each time.
             (_, _, Class::Volatile | Class::VolatileClock) => {}
+            ("nextval" | "setval", ..) => self.found.drawn = true,
+            ("currval" | "lastval", ..) => self.found.reads_drawn = true,
             ("setseed", ..) | (_, 'u', _) => self.found.at_home = true,
             _ => self.found.told = true,
         }
@@ -267,7 +269,7 @@ impl<'a> Search<'a> {
 
     fn defaults_of(&mut self, relation: &Relation, wanted: impl Fn(&str) -> bool) {
         for column in relation.columns.iter().filter(|column| wanted(&column.name)) {
-            self.found.at_home |= matches!(column.generated, Generated::IdentityAlways | Generated::IdentityByDefault);
+            self.found.drawn |= matches!(column.generated, Generated::IdentityAlways | Generated::IdentityByDefault);
             let Some(default) = &column.default else { continue };
             match tree::parse_select(&format!("SELECT {default}")) {
                 Ok(select) => self.tree(&select),
@@ -405,7 +407,7 @@ mod tests {
 
     #[test]
     fn calls_are_found_wherever_they_stand() {
-        assert!(left("SELECT (SELECT nextval('s'))", &[]).at_home);
+        assert!(left("SELECT (SELECT nextval('s'))", &[]).drawn);
         assert!(left("WITH a AS (SELECT pg_catalog.pg_advisory_lock(1)) SELECT * FROM a", &[]).told);
         assert!(left("SELECT pg_notify('a', 'b')", &[]).notifies);
         let set = left("SELECT set_config('App.X'::text, v, true) FROM t", &[]);
@@ -431,7 +433,7 @@ mod tests {
             assert!(!found.hidden && !found.any_setting, "{sql}");
         }
         assert!(left("SELECT makes()", &functions).told);
-        assert!(left("DO $$BEGIN PERFORM nextval('s'); END$$", &functions).at_home);
+        assert!(left("DO $$BEGIN PERFORM nextval('s'); END$$", &functions).drawn);
         for sql in ["SELECT runs()", "SELECT other()"] {
             assert!(left(sql, &functions).hidden, "{sql}");
         }

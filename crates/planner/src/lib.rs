@@ -74,7 +74,7 @@ pub use apart::runs_apart;
 pub use before::{BeforeRows, Conflict, trigger_condition};
 pub use bodies::sql_statements;
 pub use clock::{at_one_moment, may_read_clock};
-pub use dml::{Drawn, sets_default};
+pub use dml::{Drawn, STAGE, sets_default};
 pub use inline::{WantedBody, wanted_bodies};
 pub use instead::Instead;
 pub use leavings::leavings;

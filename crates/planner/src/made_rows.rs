@@ -30,8 +30,10 @@ const OLD: &str = "loxo_old";
 /// Texts that make the rows, to be run in this order.
 #[derive(Clone, Debug)]
 pub struct MadeRows {
-    /// Makes the temp table.
-    pub create: String,
+    /// The temp table.
+    pub table: String,
+    /// Its columns as CREATE TABLE has them.
+    pub definitions: Vec<String>,
     /// Fills it.
     pub fill: String,
     /// Gives its rows, OLD and NEW.
@@ -67,7 +69,8 @@ impl Change<'_> {
             return self.of_copy(copy);
         }
         Ok(MadeRows {
-            create: self.create(),
+            table: TABLE.to_owned(),
+            definitions: self.definitions(),
             fill: tree::deparse(&NodeEnum::InsertStmt(Box::new(self.fill(tree)?)))?,
             read: format!("SELECT {OLD}, {} FROM pg_temp.{TABLE} ORDER BY ctid", self.whole(TABLE)),
             drop: format!("DROP TABLE pg_temp.{TABLE}"),
@@ -82,7 +85,7 @@ impl Change<'_> {
         format!("CAST(ROW({}) AS {})", columns.join(", "), self.relation.qualified_name())
     }
 
-    fn create(&self) -> String {
+    fn definitions(&self) -> Vec<String> {
         let definition = |column: &Column| match column.generated {
             Generated::Stored | Generated::Virtual => {
                 format!("{} {}", quote_identifier(&column.name), column.type_name)
@@ -91,7 +94,7 @@ impl Change<'_> {
         };
         let mut columns: Vec<String> = self.relation.columns.iter().map(definition).collect();
         columns.push(format!("{OLD} {}", self.relation.qualified_name()));
-        format!("CREATE TEMP TABLE {TABLE} ({}) ON COMMIT DROP", columns.join(", "))
+        columns
     }
 
     fn fill(&self, tree: &NodeEnum) -> Result<InsertStmt> {
@@ -116,11 +119,8 @@ impl Change<'_> {
         let values: Vec<String> = self.relation.columns.iter().map(value).collect();
         let fill = CopyStmt { relation: Some(tree::table("pg_temp", &self.relation.name, None)), ..copy.clone() };
         Ok(MadeRows {
-            create: format!(
-                "CREATE TEMP TABLE {} ({}) ON COMMIT DROP",
-                quote_identifier(&self.relation.name),
-                definitions.join(", ")
-            ),
+            table: self.relation.name.clone(),
+            definitions,
             fill: tree::deparse(&NodeEnum::CopyStmt(Box::new(fill)))?,
             read: format!(
                 "SELECT NULL, CAST(ROW({}) AS {}) FROM {table} ORDER BY ctid",

@@ -206,10 +206,36 @@ pub struct Exchange {
     pub inputs: Vec<usize>,
     /// Where the rows go.
     pub route: Route,
-    /// Statements for every node once the rows are there: indexes.
-    pub after_fill: Vec<String>,
+    /// For every node once the rows are there.
+    pub indexes: Vec<Index>,
     /// How the rows are read then depends on what is in them, not just on how many there are.
     pub is_analysed: bool,
+}
+
+/// What makes a temp table of these columns. The names are SQL.
+pub fn create_temp_table(table: &str, definitions: &[String]) -> String {
+    format!("CREATE TEMP TABLE {table} ({}) ON COMMIT DROP", definitions.join(", "))
+}
+
+/// An index of a temp table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Index {
+    /// Names.
+    pub columns: Vec<String>,
+    /// Of the primary key.
+    pub is_key: bool,
+}
+
+impl Index {
+    /// What makes it. The table's name is SQL.
+    pub fn create_sql(&self, table: &str) -> String {
+        let columns =
+            self.columns.iter().map(|column| catalog::quote_identifier(column)).collect::<Vec<_>>().join(", ");
+        match self.is_key {
+            true => format!("ALTER TABLE {table} ADD PRIMARY KEY ({columns})"),
+            false => format!("CREATE INDEX ON {table} ({columns})"),
+        }
+    }
 }
 
 /// One temp table on the home node and the fragment that fills it:
@@ -222,8 +248,8 @@ pub struct Input {
     pub nodes: Vec<NodeId>,
     /// A SELECT, valid on every node, also on the home node even if that is not one of `nodes`.
     pub sql: String,
-    /// Statements to run on the home node once the table is made (`ALTER TABLE loxo_g1 ADD PRIMARY KEY (a)`).
-    pub after_create: Vec<String>,
+    /// For the home node once the rows are there.
+    pub indexes: Vec<Index>,
     /// How to get the rows if `sql` is not to be run on each node: it only says then what they look like.
     pub dag: Option<Arc<Dag>>,
 }
@@ -293,7 +319,7 @@ pub struct InsertSplit {
 }
 
 /// See [`Plan::InsertStaged`]. Steps of the executor:
-/// 1. make and fill `inputs` (as for [`Gather`]) on `node`; 2. run `stage.create_sql` there; 3. run `fill` there;
+/// 1. make and fill `inputs` (as for [`Gather`]) on `node`; 2. make the stage there; 3. run `fill` there;
 /// 4. read `stage.read_sql` (binary) and route each row by `stage.route`; 5. write the rows on their nodes with
 ///    [`InsertStaged::copy_sql`] if there is no tail, else with batches of [`InsertStaged::insert_sql`].
 ///
@@ -382,7 +408,7 @@ impl InsertStaged {
 
 /// See [`Plan::Change`]. Steps of the executor:
 /// 1. have `original` described, so that PostgreSQL's complaints are about the user's own text; 2. make and fill `inputs`
-///    (as for [`Gather`]) on `node`; 3. run `create_sql` and then every one of `fills` there: each row of the stage is one row
+///    (as for [`Gather`]) on `node`; 3. make the stage and run every one of `fills` there: each row of the stage is one row
 ///    to be changed, with the number of its action (`loxo_action`), its node and address (`loxo_node`, `loxo_table`, `loxo_ctid`,
 ///    NULL for new rows) and `columns`; 4. all DELETEs, then all UPDATEs, then all INSERTs.
 ///
@@ -401,8 +427,8 @@ pub struct Change {
     pub target: Arc<Relation>,
     /// What the user's expressions call it.
     pub alias: String,
-    /// `CREATE TEMP TABLE loxo_stage …`.
-    pub create_sql: String,
+    /// The stage's columns as CREATE TABLE has them.
+    pub definitions: Vec<String>,
     /// `INSERT INTO loxo_stage …`, one for each action.
     pub fills: Vec<FinalSql>,
     /// By their number.
@@ -447,8 +473,8 @@ pub enum ChangeAction {
 pub struct Stage {
     /// Bare name of the temp table.
     pub table: String,
-    /// `CREATE TEMP TABLE loxo_stage (…) ON COMMIT DROP`.
-    pub create_sql: String,
+    /// Its columns as CREATE TABLE has them.
+    pub definitions: Vec<String>,
     /// `SELECT <columns> FROM loxo_stage`, in the order of insertion.
     pub read_sql: String,
     /// The real table.

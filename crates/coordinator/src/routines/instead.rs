@@ -47,7 +47,7 @@ impl Client {
 
     /// OLD and NEW of each row. The table is gone when the triggers run, which may change such a view themselves.
     pub(super) async fn rows_of_change(&mut self, rows: &MadeRows, call: &Call) -> Result<Vec<Vec<Option<Bytes>>>> {
-        self.asked(&rows.create).await?;
+        self.session.create_temp_at_home(&rows.table, &rows.definitions).await?;
         self.session.keep_temp_objects();
         let filling = Call { describe: true, result_formats: Vec::new(), ..call.clone() };
         self.captured(&rows.fill, &filling).await.map_err(|error| error.without(field::POSITION))?;

@@ -125,9 +125,11 @@ impl Client {
 
     /// A temp table on the home node with these rows.
     async fn transition_table(&mut self, trigger: &Trigger, name: &str, rows: &[Option<&[u8]>]) -> Result<()> {
-        let (name, of) = (catalog::quote_identifier(name), &trigger.row.name);
-        self.asked(&format!("CREATE TEMP TABLE {name} (LIKE {of}) ON COMMIT DROP")).await?;
+        let of = &trigger.row.name;
+        let shape = format!("SELECT (t.r).* FROM (SELECT CAST(NULL AS {of}) AS r) AS t");
+        self.session.create_temp_like(name, &[format!("LIKE {of}")], &shape).await?;
         self.session.keep_temp_objects();
+        let name = catalog::quote_identifier(name);
         let sql = format!("INSERT INTO pg_temp.{name} SELECT r.* FROM pg_catalog.unnest(CAST($1 AS {of}[])) AS r");
         let rows = Some(array_text(rows.iter().copied()));
         let parameters = Parameters { types: vec![0], formats: Vec::new(), values: vec![rows] };

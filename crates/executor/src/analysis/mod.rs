@@ -26,7 +26,7 @@ use pgerror::{PgError, Result, SqlState, field};
 use planner::{Analysis, Marked, SessionFacts, Statement, Undeclared, Uses, WantedBody};
 
 mod kept;
-mod service;
+mod without_temp;
 
 pub(crate) use kept::Analyses;
 use kept::{Key, Pins};
@@ -49,11 +49,14 @@ const PRINTING: &str = "SET LOCAL search_path = ''; SET LOCAL datestyle = 'ISO';
      SET LOCAL extra_float_digits = 1; SET LOCAL bytea_output = 'hex'; SET LOCAL quote_all_identifiers = off; \
      SET LOCAL lc_monetary = 'C'; SET LOCAL client_encoding = 'UTF8'";
 
-/// The statement, then each object of the user's that it depends on: its catalog and its id.
+/// The statement, then each object of the user's that it depends on: its catalog and its id. Of the function in a schema.
 const READ_BACK: &str = "SELECT pg_catalog.pg_get_function_sqlbody(p.oid), d.refclassid::pg_catalog.oid, d.refobjid \
      FROM pg_catalog.pg_proc p LEFT JOIN pg_catalog.pg_depend d \
        ON d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.objid = p.oid AND d.refobjid >= 16384 \
-     WHERE p.proname = 'loxo_analyse' AND p.pronamespace = pg_catalog.pg_my_temp_schema()";
+     WHERE p.proname = 'loxo_analyse' AND p.pronamespace = ";
+
+/// [`READ_BACK`] of `pg_temp`.
+const MY_TEMP: &str = "pg_catalog.pg_my_temp_schema()";
 
 /// Columns of [`READ_BACK`].
 const COLUMNS: usize = 3;
@@ -73,6 +76,12 @@ enum Place {
     Beside,
     /// Inside the block.
     Block,
+}
+
+impl Place {
+    fn node(self, home: NodeId) -> NodeId {
+        if self == Place::Beside { BESIDE } else { home }
+    }
 }
 
 /// One statement that is to be analysed.
@@ -336,32 +345,48 @@ impl Session {
     }
 
     async fn ask(&mut self, sql: &str, arguments: &str, place: Place) -> Result<Vec<Row>> {
-        let create = create_function(sql, arguments);
+        let create = |schema: &str| create_function(schema, sql, arguments);
+        if self.known_to_make_no_temp() {
+            return self.ask_in_own_schema(create, place).await;
+        }
         let (opening, end) = self.frame(place);
         let opening = format!("{opening}; SET LOCAL check_function_bodies = off; ");
-        let whole = format!("{opening}{create}; {PRINTING}; {READ_BACK}; {end}");
-        let node = if place == Place::Beside { BESIDE } else { self.home };
-        let mut result = self.ask_on(node, &whole, end).await;
+        let in_temp = create("pg_temp");
+        let whole = format!("{opening}{in_temp}; {PRINTING}; {READ_BACK}{MY_TEMP}; {end}");
+        let result = self.ask_on(place.node(self.home), &whole, end).await;
         match place {
-            Place::Home => {}
-            Place::Beside => self.let_go(BESIDE),
+            Place::Home | Place::Beside => self.leave(place),
             Place::Block => {
-                if let Some(held) = self.held.get_mut(&node) {
+                if let Some(held) = self.held.get_mut(&self.home) {
                     // A transaction that has used pg_temp cannot be prepared.
                     held.temp = true;
                 }
             }
         }
-        let mut before = opening.chars().count();
         if let Err(error) = &result
             && error.code() == SqlState::INSUFFICIENT_PRIVILEGE
             && !self.may_make_temporary(place).await?
         {
-            result = self.ask_as_service(&create, place).await;
-            before = 0;
+            return self.ask_in_own_schema(create, place).await;
         }
-        let before = before + create.split_once('\n').map_or(0, |(head, _)| head.chars().count() + 1);
+        result.map_err(|error| placed_within(error, before_body(&opening, &in_temp)))
+    }
+
+    async fn ask_in_own_schema(&mut self, create: impl Fn(&str) -> String, place: Place) -> Result<Vec<Row>> {
+        let asked = self.ask_without_temp(create, place).await;
+        self.leave(place);
+        let (result, before) = asked?;
         result.map_err(|error| placed_within(error, before))
+    }
+
+    /// Gives back what only the analysis needed.
+    fn leave(&mut self, place: Place) {
+        if place == Place::Beside {
+            self.let_go(BESIDE);
+        }
+        if self.block.is_none() {
+            self.release();
+        }
     }
 
     /// What opens a transaction to analyse in, and what takes it back.
@@ -397,9 +422,6 @@ impl Session {
         }
         // Whatever is said about the function is no news to the user.
         held.link.connection.take_notices();
-        if self.block.is_none() {
-            self.release();
-        }
         Ok(result?.0)
     }
 }
@@ -453,8 +475,14 @@ fn analysis_of(rows: &[Row], undeclared: &[Undeclared]) -> Result<Analysis> {
 }
 
 /// The text as the body of a function, from its second line on.
-fn create_function(sql: &str, arguments: &str) -> String {
-    format!("CREATE FUNCTION pg_temp.loxo_analyse({arguments}) RETURNS void LANGUAGE sql BEGIN ATOMIC\n{sql}\n; END")
+fn create_function(schema: &str, sql: &str, arguments: &str) -> String {
+    format!("CREATE FUNCTION {schema}.loxo_analyse({arguments}) RETURNS void LANGUAGE sql BEGIN ATOMIC\n{sql}\n; END")
+}
+
+/// The characters before the user's text.
+fn before_body(opening: &str, create: &str) -> usize {
+    let head = create.split_once('\n').map_or(0, |(head, _)| head.chars().count() + 1);
+    opening.chars().count() + head
 }
 
 /// An error about a whole text, with its place in what comes after its first `before` characters.

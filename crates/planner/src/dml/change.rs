@@ -108,7 +108,7 @@ impl Draft<'_> {
             original: self.statement.sql.to_string(),
             command: self.command,
             inputs,
-            create_sql: self.create_sql(&columns),
+            definitions: self.definitions(&columns),
             fills,
             actions,
             route: stage::route(&self.relation, &rows),
@@ -175,13 +175,13 @@ impl Draft<'_> {
         stage::stored_columns(&self.relation).into_iter().filter(|c| inserts || is_set(c)).cloned().collect()
     }
 
-    fn create_sql(&self, columns: &[Column]) -> String {
+    fn definitions(&self, columns: &[Column]) -> Vec<String> {
         let mut definitions: Vec<String> = ["loxo_action int4", "loxo_node int4", "loxo_table oid", "loxo_ctid tid"]
             .into_iter()
             .map(str::to_owned)
             .collect();
         definitions.extend(columns.iter().map(|c| stage::definition(&self.relation, c, self.ctx.session.now)));
-        format!("CREATE TEMP TABLE {} ({}) ON COMMIT DROP", stage::TABLE, definitions.join(", "))
+        definitions
     }
 
     /// What a clause gives for a column; `None` if the stage's default does.
@@ -360,5 +360,5 @@ fn address() -> [Node; 2] {
 /// One node's rows.
 fn read_of(table: String, node: NodeId, select: &SelectStmt) -> Result<Input> {
     let sql = tree::deparse_select(select)?;
-    Ok(Input { table, nodes: vec![node], sql, after_create: Vec::new(), dag: None })
+    Ok(Input { table, nodes: vec![node], sql, indexes: Vec::new(), dag: None })
 }

@@ -35,6 +35,7 @@ pub(crate) use insert::{insert, place_of_insert, target_column, width};
 pub(crate) use merge::merge;
 pub use set_default::sets_default;
 pub(crate) use set_default::written_out;
+pub use stage::TABLE as STAGE;
 pub(crate) use stage::{definition, identity, stored_columns};
 pub(crate) use update::{check_key, delete, update};
 

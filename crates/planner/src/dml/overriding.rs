@@ -21,8 +21,7 @@ pub(super) fn ignore_values(
             set_to_default(fill, place);
         } else {
             let name = format!("loxo_ignored_{}", column.name);
-            let definition = format!("({} {}, ", quote_identifier(&name), column.type_name);
-            stage.create_sql = stage.create_sql.replacen('(', &definition, 1);
+            stage.definitions.insert(0, format!("{} {}", quote_identifier(&name), column.type_name));
             fill.cols[place] = tree::target_name_only(&name);
         }
     }

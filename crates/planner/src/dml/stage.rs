@@ -6,9 +6,10 @@ use catalog::{Column, Distribution, Generated, Relation, quote_identifier, quote
 use placement::KeyType;
 
 use crate::plan::{KeySource, Route, RowColumn, Stage};
+use crate::tree::{self, Ref, Walk};
 
 /// Name of the temp table.
-pub(crate) const TABLE: &str = "loxo_stage";
+pub const TABLE: &str = "loxo_stage";
 
 /// A column of a row in flight.
 pub(crate) fn row_column(column: &Column) -> RowColumn {
@@ -29,17 +30,37 @@ pub(crate) fn stored_columns(relation: &Relation) -> Vec<&Column> {
 pub(crate) fn stage(relation: &Arc<Relation>, now: Option<&str>) -> Stage {
     let columns = stored_columns(relation);
     // Generated columns too, so that PostgreSQL accepts DEFAULT for them and refuses anything else.
-    let definitions: Vec<String> = relation.columns.iter().map(|c| definition(relation, c, now)).collect();
+    // A column that is added to a table can be computed from those before it only.
+    let (late, others): (Vec<&Column>, Vec<&Column>) =
+        relation.columns.iter().partition(|column| reads_later(relation, column));
+    let definitions = others.into_iter().chain(late).map(|column| definition(relation, column, now)).collect();
     let names: Vec<String> = columns.iter().map(|c| quote_identifier(&c.name)).collect();
     let rows: Vec<RowColumn> = columns.iter().map(|c| row_column(c)).collect();
     Stage {
         table: TABLE.to_owned(),
-        create_sql: format!("CREATE TEMP TABLE {TABLE} ({}) ON COMMIT DROP", definitions.join(", ")),
+        definitions,
         read_sql: format!("SELECT {} FROM {TABLE}", names.join(", ")),
         target: relation.clone(),
         route: route(relation, &rows),
         columns: rows,
     }
+}
+
+/// Is the column computed from one that comes after it? An expression that cannot be read may be.
+fn reads_later(relation: &Relation, column: &Column) -> bool {
+    let (Generated::Stored | Generated::Virtual, Some(expression)) = (column.generated, &column.default) else {
+        return false;
+    };
+    let Ok(expression) = tree::parse_expression(expression) else { return true };
+    let is_later = |name: &str| relation.column(name).is_some_and(|other| other.number > column.number);
+    let mut found = false;
+    let walked = expression.walk(&mut |node| {
+        if let Ref::ColumnRef(read) = node {
+            found |= read.fields.last().and_then(tree::text_of).is_none_or(is_later);
+        }
+        Ok(true)
+    });
+    found || walked.is_err()
 }
 
 /// Name, type and default; no constraint.

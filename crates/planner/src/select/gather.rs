@@ -16,7 +16,7 @@ use super::{levels, locked, table_ids};
 use crate::context::{Context, Named};
 use crate::dml::row_address;
 use crate::functions::Facts;
-use crate::plan::Input;
+use crate::plan::{Index, Input};
 use crate::tree::{self, Ref, Walk};
 
 /// Rewrites a statement to read gathered temp tables; gives the inputs. `reason` says why it is not local.
@@ -81,7 +81,6 @@ fn add(ctx: &Context<'_>, inputs: &mut Vec<Input>, mut input: Input) -> String {
         return same.table.clone();
     }
     input.table = ctx.input_table(format_args!("g{}", inputs.len() + 1));
-    input.after_create.iter_mut().for_each(|action| *action = format!("ALTER TABLE {} {action}", input.table));
     inputs.push(input);
     inputs[inputs.len() - 1].table.clone()
 }
@@ -264,7 +263,7 @@ pub(super) fn input(
         table: String::new(),
         nodes,
         sql: tree::deparse_select(&select)?,
-        after_create: primary_key(relation, &columns, needs),
+        indexes: primary_key(relation, &columns, needs).into_iter().collect(),
         dag: None,
     })
 }
@@ -299,17 +298,16 @@ pub(super) fn nodes_of(ctx: &Context<'_>, select: &SelectStmt) -> Result<Vec<Nod
 }
 
 /// GROUP BY a primary key lets a query use the other columns: then the copy needs the key too.
-pub(super) fn primary_key(relation: &Relation, columns: &[&str], needs: &Needs) -> Vec<String> {
-    let Some(key) = relation.unique_keys.iter().find(|k| k.primary) else { return Vec::new() };
+pub(super) fn primary_key(relation: &Relation, columns: &[&str], needs: &Needs) -> Option<Index> {
+    let key = relation.unique_keys.iter().find(|k| k.primary)?;
     let names: Vec<&str> = key.columns.iter().filter_map(|n| relation.column_at(*n)).map(|c| c.name.as_str()).collect();
     if names.is_empty() || !names.iter().all(|n| needs.grouped.contains(*n) && columns.contains(n)) {
-        return Vec::new();
+        return None;
     }
     if !needs.all && !columns.iter().any(|column| needs.beside_groups.contains(*column)) {
-        return Vec::new();
+        return None;
     }
-    let list: Vec<String> = names.iter().map(|n| catalog::quote_identifier(n)).collect();
-    vec![format!("ADD PRIMARY KEY ({})", list.join(", "))]
+    Some(Index { columns: names.into_iter().map(str::to_owned).collect(), is_key: true })
 }
 
 pub(super) fn replacement(name: &RangeVar, table: &str) -> RangeVar {

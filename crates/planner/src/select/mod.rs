@@ -343,7 +343,7 @@ pub(crate) fn copied(ctx: &Context<'_>, query: &NodeEnum) -> Result<Gather> {
 }
 
 fn one_input(nodes: Vec<NodeId>, sql: String, dag: Option<Arc<Dag>>) -> (Vec<Input>, FinalSql) {
-    let input = Input { table: "loxo_g1".to_owned(), nodes, sql, after_create: Vec::new(), dag };
+    let input = Input { table: "loxo_g1".to_owned(), nodes, sql, indexes: Vec::new(), dag };
     (vec![input], FinalSql::plain("SELECT * FROM loxo_g1"))
 }
 

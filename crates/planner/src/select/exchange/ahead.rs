@@ -143,7 +143,7 @@ impl Search<'_> {
                 sql: FinalSql::plain(tree::deparse_select(fragment)?),
                 inputs: Vec::new(),
                 route: self.by_hash(&[key], &map),
-                after_fill: Vec::new(),
+                indexes: Vec::new(),
                 is_analysed: true,
             };
             let level = SelectStmt {

@@ -138,7 +138,7 @@ impl Search<'_> {
                 sql,
                 inputs,
                 route,
-                after_fill: Vec::new(),
+                indexes: Vec::new(),
                 is_analysed: true,
             };
             let is_single = self.is_single(block)?;
@@ -207,7 +207,7 @@ impl Search<'_> {
                 sql: FinalSql { text: input.sql.clone(), types: markers.types.clone() },
                 inputs: markers.inputs.clone(),
                 route: Route::Single { node: gather.node },
-                after_fill: Vec::new(),
+                indexes: Vec::new(),
                 is_analysed: true,
             };
             state.add(exchange, exchanged_table(None, table, Vec::new(), Distribution::Temporary));

@@ -66,7 +66,7 @@ impl Search<'_> {
                 sql,
                 inputs,
                 route: self.by_hash(&key, &map),
-                after_fill: Vec::new(),
+                indexes: Vec::new(),
                 is_analysed: true,
             };
             state.cost += STEP + branch.rows * width(branch.columns.len());

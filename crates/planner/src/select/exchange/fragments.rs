@@ -10,7 +10,7 @@ use pgerror::Result;
 use super::estimate::{STEP, width};
 use super::moves::{Move, Partner, REDUCTION_MAX, Unit, by_rows, column_of, kept_by, make_distinct};
 use super::{Search, State, exchanged_table};
-use crate::plan::{Exchange, FinalSql, KeySource, Route};
+use crate::plan::{Exchange, FinalSql, Index, KeySource, Route};
 use crate::select::gather::{self, Needs};
 use crate::select::levels::{Found as Owner, Level};
 use crate::select::terms;
@@ -80,25 +80,20 @@ impl Search<'_> {
         let route = self.route(unit, m);
         let columns: Vec<String> = unit.columns.iter().map(|column| column.name.clone()).collect();
         let names: Vec<&str> = columns.iter().map(String::as_str).collect();
-        let after_fill = |table: &str| {
-            let keys = gather::primary_key(&unit.relation, &names, needs);
-            let mut actions: Vec<String> = keys.iter().map(|key| format!("ALTER TABLE {table} {key}")).collect();
-            let index = correlated_columns(unit, levels);
-            actions.extend(index.map(|columns| format!("CREATE INDEX ON {table} ({columns})")));
-            actions
-        };
+        let key = gather::primary_key(&unit.relation, &names, needs);
+        let correlated = correlated_columns(unit, levels).map(|columns| Index { columns, is_key: false });
+        let indexes: Vec<Index> = key.into_iter().chain(correlated).collect();
         let is_same = |made: &&Exchange| {
             made.sql.text == sql
                 && made.nodes == nodes
                 && made.columns == columns
                 && made.route.is_same(&route)
-                && made.after_fill == after_fill(&made.table)
+                && made.indexes == indexes
         };
         if let Some(made) = state.exchanges.iter().find(is_same) {
             return Ok(made.table.clone());
         }
         let table = state.next_table();
-        let after_fill = after_fill(&table);
         let exchange = Exchange {
             table,
             columns: columns.clone(),
@@ -106,7 +101,7 @@ impl Search<'_> {
             sql: FinalSql::plain(sql),
             inputs: Vec::new(),
             route,
-            after_fill,
+            indexes,
             is_analysed: true,
         };
         let made = exchanged_table(Some(&unit.relation), exchange.table.clone(), unit.columns.clone(), distribution);
@@ -210,7 +205,7 @@ impl Search<'_> {
             sql: FinalSql::plain(tree::deparse_select(keys)?),
             inputs: Vec::new(),
             route: Route::Replicated { nodes: self.nodes.clone() },
-            after_fill: Vec::new(),
+            indexes: Vec::new(),
             is_analysed: true,
         };
         let everywhere = Distribution::Replicated { nodes: self.nodes.clone() };
@@ -262,7 +257,7 @@ fn counts_once(search: &Search<'_>, unit: &Unit, levels: &[Level]) -> bool {
 }
 
 /// Columns by which a correlated sub-select looks rows up, for an index.
-fn correlated_columns(unit: &Unit, levels: &[Level]) -> Option<String> {
+fn correlated_columns(unit: &Unit, levels: &[Level]) -> Option<Vec<String>> {
     let level = &levels[unit.level];
     if level.parent.is_none() || level.counts_once {
         return None;
@@ -282,6 +277,5 @@ fn correlated_columns(unit: &Unit, levels: &[Level]) -> Option<String> {
             }
         }
     }
-    let quoted: Vec<String> = columns.iter().map(|column| catalog::quote_identifier(column)).collect();
-    (!quoted.is_empty()).then(|| quoted.join(", "))
+    (!columns.is_empty()).then_some(columns)
 }

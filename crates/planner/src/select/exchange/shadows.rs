@@ -106,7 +106,6 @@ fn add(
         return Ok(same.input.table.clone());
     }
     input.table = format!("loxo_s{}", shadows.len() + 1);
-    input.after_create.iter_mut().for_each(|action| *action = format!("ALTER TABLE {} {action}", input.table));
     let needed = needs.columns(relation);
     let columns = relation.columns.iter().filter(|c| needed.contains(&c.name.as_str())).cloned().collect();
     let table = exchanged_table(Some(relation), input.table.clone(), columns, relation.distribution.clone());

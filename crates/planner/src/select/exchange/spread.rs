@@ -75,7 +75,7 @@ impl Search<'_> {
             sql: FinalSql::plain(tree::deparse_select(&parts.fragment)?),
             inputs: Vec::new(),
             route: self.by_hash(&key, &map),
-            after_fill: Vec::new(),
+            indexes: Vec::new(),
             is_analysed: true,
         };
         let Planned { mut last, types, .. } = parts;

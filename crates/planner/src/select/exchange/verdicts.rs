@@ -196,7 +196,7 @@ impl Search<'_> {
                 sql: FinalSql::plain(tree::deparse_select(&passing)?),
                 inputs: Vec::new(),
                 route,
-                after_fill: Vec::new(),
+                indexes: Vec::new(),
                 is_analysed: false,
             };
             let level_after = asked.decided(level, &exchange.table)?;
@@ -225,7 +225,7 @@ impl Search<'_> {
             sql: FinalSql::plain(tree::deparse_select(&asked.candidates)?),
             inputs: Vec::new(),
             route: Route::Replicated { nodes: asked.nodes.clone() },
-            after_fill: Vec::new(),
+            indexes: Vec::new(),
             is_analysed: false,
         };
         let level = SelectStmt { from_clause: vec![asked.rows_sent(&exchange.table, "")?], ..tree::empty_select() };
