@@ -40,6 +40,7 @@ pub struct Verdict {
 #[allow(missing_docs)]
 pub struct Captured {
     pub name: String,
+    pub function: Oid,
     /// `pg_trigger.tgtype`.
     pub kind: i16,
     /// Columns of UPDATE OF.
@@ -58,6 +59,11 @@ impl Captured {
     /// BEFORE.
     pub fn is_before(&self) -> bool {
         self.kind & 2 != 0
+    }
+
+    /// BEFORE … FOR EACH ROW.
+    pub fn is_before_row(&self) -> bool {
+        self.is_before() && !self.is_of_statement()
     }
 }
 

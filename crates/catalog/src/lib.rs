@@ -174,6 +174,8 @@ pub struct Relation {
     pub has_children: bool,
     /// User triggers (not those of foreign keys).
     pub has_triggers: bool,
+    /// Among them there are others than BEFORE … FOR EACH ROW that the coordinator runs.
+    pub has_other_triggers: bool,
     /// Triggers that the coordinator runs.
     pub captured: Vec<Captured>,
     /// By name, as PostgreSQL takes them.

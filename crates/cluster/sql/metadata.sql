@@ -411,7 +411,8 @@ COMMENT ON TABLE loxo.serializable IS
 
 -- Triggers that no datanode can run by itself, since their functions read or write tables. The coordinator runs them: on the
 -- datanodes such a trigger is disabled, and beside it lies one that calls loxo.capture() at the very same events, by which the
--- coordinator learns of each row. Its name is the other's after "loxo:", so that several fire in order.
+-- coordinator learns of each row. Its name is the other's after "loxo:", so that several fire in order. For a trigger BEFORE … FOR
+-- EACH ROW the coordinator makes the rows first and then stores them: here loxo.capture() lets in such rows only.
 
 CREATE TABLE loxo.capture_token (
     one   bool PRIMARY KEY DEFAULT true CHECK (one),
@@ -424,6 +425,21 @@ CREATE FUNCTION loxo.capture() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
+    IF TG_WHEN = 'BEFORE' AND TG_LEVEL = 'ROW' THEN
+        -- What a foreign key changes comes from a trigger inside the statement, whatever table that is about. Copies get the
+        -- rows that the first one has let in.
+        IF (pg_trigger_depth() > 1 OR current_setting('loxo.rows_made', true) IS DISTINCT FROM
+                (SELECT concat(TG_RELID, ' ', t.token) FROM loxo.capture_token AS t)) AND NOT loxo.follows(TG_RELID) THEN
+            RAISE feature_not_supported USING
+                MESSAGE = format('a trigger BEFORE … FOR EACH ROW that reads or writes tables, "%s" of table "%s", '
+                    'fired by this statement, is not supported', substr(TG_NAME, 6), TG_TABLE_NAME),
+                HINT = 'Change the table by an INSERT, UPDATE, DELETE or COPY of its own, before others that lead to it.';
+        END IF;
+        IF TG_OP = 'DELETE' THEN
+            RETURN OLD;
+        END IF;
+        RETURN NEW;
+    END IF;
     -- INFO is sent whatever client_min_messages says. format() takes the row's own text, not a cast of the user's.
     RAISE INFO USING ERRCODE = 'LX001', MESSAGE = substr(TG_NAME, 6), COLUMN = TG_OP,
         SCHEMA = TG_TABLE_SCHEMA, TABLE = TG_TABLE_NAME, DETAIL = format('%s', OLD), HINT = format('%s', NEW),
@@ -431,7 +447,26 @@ BEGIN
     RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION loxo.capture() IS 'Tells the coordinator of a row for whose sake a trigger has to run.';
+COMMENT ON FUNCTION loxo.capture() IS
+    'Tells the coordinator of a row for whose sake a trigger has to run, or sees to it that one BEFORE the row has run.';
+
+CREATE FUNCTION loxo.let_rows(proof bytea, relation regclass, wanted bool) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    PERFORM loxo.check_proof('let_rows', proof);
+    IF wanted AND current_setting('session_replication_role') = 'replica' THEN
+        RAISE feature_not_supported USING
+            MESSAGE = 'a trigger BEFORE … FOR EACH ROW that reads or writes tables, with session_replication_role = replica, '
+                'is not supported',
+            HINT = 'Use ALTER TABLE … DISABLE TRIGGER.';
+    END IF;
+    PERFORM set_config('loxo.rows_made', CASE WHEN wanted THEN concat(relation::oid, ' ', t.token) ELSE '' END, true)
+    FROM loxo.capture_token AS t;
+END
+$$;
+COMMENT ON FUNCTION loxo.let_rows(bytea, regclass, bool) IS
+    'The rows for this table have passed the triggers BEFORE … FOR EACH ROW that the coordinator runs; up to the end of the transaction.';
 
 -- A change of a replicated table that may come out differently on each copy is made on the first copy alone. There a trigger says
 -- which rows have become what, and the coordinator gives the other copies these rows as plain values. So the user's triggers fire
@@ -528,11 +563,10 @@ END
 $$;
 COMMENT ON FUNCTION loxo.tend_copy(bytea, regclass) IS 'The same for coordinators.';
 
-CREATE FUNCTION loxo.tie_capture(proof bytea, relation regclass, trigger name) RETURNS void
+CREATE FUNCTION loxo.tie(relation regclass, trigger name) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
-    PERFORM loxo.check_proof('tie_capture', proof);
     INSERT INTO pg_depend (classid, objid, objsubid, refclassid, refobjid, refobjsubid, deptype)
     SELECT 'pg_trigger'::regclass, c.oid, 0, 'pg_trigger'::regclass, t.oid, 0, 'a'
     FROM pg_trigger AS t JOIN pg_trigger AS c ON c.tgrelid = t.tgrelid AND c.tgname = 'loxo:' || t.tgname
@@ -541,7 +575,58 @@ BEGIN
           AND d.refclassid = 'pg_trigger'::regclass AND d.refobjid = t.oid);
 END
 $$;
-COMMENT ON FUNCTION loxo.tie_capture(bytea, regclass, name) IS 'Has what captures for a trigger go when the trigger goes.';
+COMMENT ON FUNCTION loxo.tie(regclass, name) IS 'Has what captures for a trigger go when the trigger goes.';
+
+CREATE FUNCTION loxo.tie_capture(proof bytea, relation regclass, trigger name) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    PERFORM loxo.check_proof('tie_capture', proof);
+    PERFORM loxo.tie(relation, trigger);
+END
+$$;
+COMMENT ON FUNCTION loxo.tie_capture(bytea, regclass, name) IS 'The same for coordinators.';
+
+-- Triggers BEFORE … FOR EACH ROW fire in the order of their names, so those in PL/pgSQL beside one that the coordinator runs are
+-- run by it too. What is in another language stays on the nodes, after all others: the planner sees to that.
+CREATE FUNCTION loxo.capture_others(proof bytea, relation regclass) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    one record;
+BEGIN
+    PERFORM loxo.check_proof('capture_others', proof);
+    PERFORM FROM pg_class AS c WHERE c.oid = relation AND pg_has_role(session_user, c.relowner, 'MEMBER');
+    IF NOT FOUND THEN
+        RAISE insufficient_privilege USING MESSAGE = format('must be owner of table %s', relation);
+    END IF;
+    FOR one IN
+        SELECT t.tgname AS name, 'loxo:' || t.tgname AS captured, t.tgenabled AS enabled, concat_ws(' OR ',
+            CASE WHEN t.tgtype & 4 <> 0 THEN 'INSERT' END, CASE WHEN t.tgtype & 8 <> 0 THEN 'DELETE' END,
+            CASE WHEN t.tgtype & 16 <> 0 THEN concat('UPDATE', (
+                SELECT ' OF ' || string_agg(quote_ident(a.attname), ', ') FROM pg_attribute AS a
+                WHERE a.attrelid = t.tgrelid AND a.attnum = ANY (t.tgattr::int2[]))) END) AS events
+        FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid JOIN pg_language AS l ON l.oid = p.prolang
+        WHERE t.tgrelid = relation AND t.tgtype & 67 = 3 AND NOT t.tgisinternal AND l.lanname = 'plpgsql'
+          AND t.tgfoid <> 'loxo.capture()'::regprocedure
+          AND NOT EXISTS (SELECT FROM pg_trigger AS c WHERE c.tgrelid = t.tgrelid AND c.tgname = 'loxo:' || t.tgname)
+    LOOP
+        IF octet_length(one.captured) > 63 OR one.enabled = 'A' OR (one.enabled = 'R' AND NOT loxo.follows(relation)) THEN
+            RAISE feature_not_supported USING
+                MESSAGE = format('trigger "%s" beside one that reads or writes tables is not supported', one.name),
+                HINT = 'Give it a name of at most 58 bytes, and the state of ENABLE TRIGGER.';
+        END IF;
+        EXECUTE format('CREATE TRIGGER %I BEFORE %s ON %s FOR EACH ROW EXECUTE FUNCTION loxo.capture()',
+            one.captured, one.events, relation);
+        IF one.enabled = 'D' THEN
+            EXECUTE format('ALTER TABLE %s DISABLE TRIGGER %I', relation, one.captured);
+        END IF;
+        EXECUTE format('ALTER TABLE %s DISABLE TRIGGER %I', relation, one.name);
+        PERFORM loxo.tie(relation, one.name);
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION loxo.capture_others(bytea, regclass) IS 'Has the coordinator run all triggers BEFORE … FOR EACH ROW of a table.';
 
 CREATE FUNCTION loxo.pg_trigger() RETURNS TABLE (
         oid oid, tgrelid oid, tgparentid oid, tgname name, tgfoid oid, tgtype int2, tgenabled "char", tgisinternal bool,
@@ -583,7 +668,7 @@ GRANT SELECT ON loxo.triggers TO PUBLIC;
 -- Everything else in the schema is for superusers: PostgreSQL lets everybody call a new function.
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA loxo FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION loxo.begin_schema_change, loxo.lock_for_commit, loxo.register_table, loxo.keep_writers_off,
-    loxo.join_writers, loxo.forget_missing, loxo.open_matview, loxo.close_matview, loxo.tie_capture, loxo.tell_rows,
+    loxo.join_writers, loxo.forget_missing, loxo.open_matview, loxo.close_matview, loxo.tie_capture, loxo.capture_others, loxo.tell_rows, loxo.let_rows,
     loxo.lend_insert, loxo.take_insert_back, loxo.make_temp, loxo.index_temp, loxo.make_schema,
     loxo.tend_copy(bytea, regclass) TO PUBLIC;
 -- A trigger function is called by triggers only, and those who make one need the right to; the others read what everybody may read.

@@ -92,11 +92,7 @@ impl Session {
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
-        if self.is_read_only() {
-            // No datanode would say so if there is no row for it.
-            let message = format!("cannot execute {} in a read-only transaction", change.command);
-            return Err(PgError::new(SqlState::READ_ONLY_SQL_TRANSACTION, message));
-        }
+        self.may_change(change.command)?;
         let columns = self.complain_of(&change.original, call).await?;
         self.check_column_rights(change, call).await?;
         self.check_rights(change.rights_sql.as_deref(), call).await?;

@@ -75,6 +75,7 @@ mod insert_split;
 mod keeper;
 mod left;
 mod lengthy;
+mod let_rows;
 mod listen;
 mod load;
 mod locked;

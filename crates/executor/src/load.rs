@@ -310,6 +310,7 @@ async fn read_relations(connection: &mut Connection, mut builder: Builder) -> Re
             is_partition: flag(&row, 8)?,
             has_children: flag(&row, 9)?,
             has_triggers: flag(&row, 10)?,
+            has_other_triggers: flag(&row, 21)?,
             captured: captured.remove(&oid).unwrap_or_default().iter().map(captured_trigger).collect::<Result<_>>()?,
             rules: rules.remove(&oid).unwrap_or_default().iter().map(rule).collect::<Result<_>>()?,
             code: code.remove(&oid).map(|rows| called(&rows)).transpose()?,
@@ -391,6 +392,7 @@ fn captured_trigger(row: &Row) -> Result<Captured> {
         columns: numbers(optional(row, 5)?)?,
         has_transition_table: flag(row, 3)?,
         is_enabled: flag(row, 4)?,
+        function: number(row, 6)?,
     })
 }
 
@@ -574,7 +576,11 @@ const RELATIONS: &str = "SELECT c.oid, n.nspname, c.relname, c.relkind, c.relper
      EXISTS (SELECT FROM pg_constraint x WHERE x.conrelid = c.oid AND x.contype = 'x'), \
      EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attacl IS NOT NULL), \
      CASE WHEN c.relkind = 'v' AND NOT EXISTS (SELECT FROM pg_options_to_table(c.reloptions) o \
-       WHERE o.option_name = 'security_invoker' AND o.option_value::bool) THEN pg_get_userbyid(c.relowner) END \
+       WHERE o.option_name = 'security_invoker' AND o.option_value::bool) THEN pg_get_userbyid(c.relowner) END, \
+     EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal \
+       AND t.tgfoid <> 'loxo.tell_row()'::regprocedure AND (t.tgtype & 3 <> 3 OR NOT EXISTS ( \
+         SELECT FROM pg_trigger p WHERE p.tgrelid = t.tgrelid AND p.tgfoid = 'loxo.capture()'::regprocedure \
+         AND p.tgname IN (t.tgname, 'loxo:' || t.tgname)))) \
      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN loxo.class k ON k.relid = c.oid \
      WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f', 'c') \
      AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'loxo') AND n.nspname !~ '^pg_(toast|temp)'";
@@ -618,9 +624,9 @@ const UNIQUE: &str = "SELECT i.indrelid, c.relname, k.columns, i.indisprimary, \
 
 /// The triggers that the coordinator runs, and all of views.
 const CAPTURED: &str = "SELECT t.tgrelid, t.tgname, t.tgtype, coalesce(t.tgoldtable, t.tgnewtable) IS NOT NULL, \
-     c.tgenabled <> 'D', t.tgattr FROM pg_trigger t JOIN pg_trigger c ON c.tgrelid = t.tgrelid AND c.tgname = 'loxo:' || t.tgname \
+     c.tgenabled <> 'D', t.tgattr, t.tgfoid FROM pg_trigger t JOIN pg_trigger c ON c.tgrelid = t.tgrelid AND c.tgname = 'loxo:' || t.tgname \
      WHERE c.tgfoid = 'loxo.capture()'::regprocedure \
-     UNION ALL SELECT t.tgrelid, t.tgname, t.tgtype, false, t.tgenabled <> 'D', t.tgattr FROM pg_trigger t \
+     UNION ALL SELECT t.tgrelid, t.tgname, t.tgtype, false, t.tgenabled <> 'D', t.tgattr, t.tgfoid FROM pg_trigger t \
      JOIN pg_class v ON v.oid = t.tgrelid WHERE v.relkind = 'v' AND NOT t.tgisinternal";
 
 const RULES: &str = "SELECT r.ev_class, r.rulename, r.ev_type, r.ev_enabled, pg_get_ruledef(r.oid), c.relkind \

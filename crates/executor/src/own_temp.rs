@@ -220,6 +220,11 @@ impl Session {
         self.run_on(node, &format!("ALTER TABLE pg_temp.{name} {}", columns.join(", "))).await.map(drop)
     }
 
+    /// The same on the home node.
+    pub async fn create_temp_at_home(&mut self, table: &str, definitions: &[String]) -> Result<()> {
+        self.create_temp(self.home, table, definitions).await
+    }
+
     /// Makes an empty temp table on the home node that is defined by another relation; `shape` is a query with its columns.
     pub async fn create_temp_like(&mut self, table: &str, definitions: &[String], shape: &str) -> Result<()> {
         let home = self.home;

@@ -115,6 +115,7 @@ fn view(row: &Row, columns: &[Row]) -> Result<Relation> {
         is_partition: false,
         has_children: false,
         has_triggers: flag(row, 5)?,
+        has_other_triggers: flag(row, 5)?,
         captured: Vec::new(),
         rules: Vec::new(),
         code: None,

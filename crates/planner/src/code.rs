@@ -15,8 +15,8 @@ use crate::new_row::may_set_key;
 use crate::session::{Exchanges, SessionFacts};
 use crate::tree::{Ref, Walk};
 
-const TRIGGER_HINT: &str = "Create the trigger again: the coordinator runs those AFTER … FOR EACH ROW, or FOR EACH STATEMENT, \
-     whose functions in PL/pgSQL read or write tables.";
+const TRIGGER_HINT: &str =
+    "Create the trigger again: the coordinator runs those whose functions in PL/pgSQL read or write tables.";
 /// What [`may_set_key`] finds.
 pub(crate) const SETS_KEY: &str =
     "It may give the row another distribution key, and the row would lie on the wrong node";

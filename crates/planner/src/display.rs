@@ -120,8 +120,14 @@ fn write_routine(f: &mut Formatter<'_>, routine: &Routine, depth: usize) -> Resu
             writeln!(f, "{pad}  then {}", per_row.rest)
         }
         Routine::Instead(change) => {
-            writeln!(f, "{pad}  {}", change.fill)?;
+            writeln!(f, "{pad}  {}", change.rows.fill)?;
             change.triggers.iter().try_for_each(|name| writeln!(f, "{pad}  {name} of {} for each", change.view))
+        }
+        Routine::Before(change) => {
+            writeln!(f, "{pad}  {}", change.rows.fill)?;
+            let table = &change.table.name;
+            change.triggers.iter().try_for_each(|name| writeln!(f, "{pad}  {name} of {table} for each"))?;
+            writeln!(f, "{pad}  {}{}", change.store(&change.set), if change.one_by_one { ", one by one" } else { "" })
         }
         Routine::Drawn(drawn) => {
             drawn.draws.iter().try_for_each(|(draw, count)| writeln!(f, "{pad}  {draw}, {count} times"))?;

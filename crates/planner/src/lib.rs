@@ -26,6 +26,7 @@
 
 mod apart;
 mod attributes;
+mod before;
 mod bodies;
 mod builtins;
 mod clock;
@@ -42,6 +43,7 @@ mod inline;
 mod instead;
 mod leavings;
 mod lifted;
+mod made_rows;
 mod new_row;
 mod own_text;
 pub mod parse;
@@ -69,6 +71,7 @@ use pg_query::NodeEnum;
 use pgerror::{PgError, Result, SqlState};
 
 pub use apart::runs_apart;
+pub use before::{BeforeRows, Conflict, trigger_condition};
 pub use bodies::sql_statements;
 pub use clock::{at_one_moment, may_read_clock};
 pub use dml::{Drawn, STAGE, sets_default};
@@ -76,6 +79,7 @@ pub use inline::{WantedBody, wanted_bodies};
 pub use instead::Instead;
 pub use leavings::leavings;
 pub use lifted::Lifted;
+pub use made_rows::MadeRows;
 pub use own_text::own_text;
 pub use parse::{Analysis, Marked, Statement, StatementKind, Undeclared, Uses, parse, parse_for_dump};
 pub use passwords::with_verifier;
@@ -134,6 +138,11 @@ fn plan_as_it_stands(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         return Ok(Plan::Routine(Box::new(Routine::Rewritten(Box::new(rewritten)))));
     }
     if let Some(routine) = instead::plan(ctx, statement)? {
+        return Ok(Plan::Routine(Box::new(routine)));
+    }
+    if !called.stores_rows
+        && let Some(routine) = before::plan(ctx, statement)?
+    {
         return Ok(Plan::Routine(Box::new(routine)));
     }
     if let Some(drawn) = dml::drawn(ctx, statement)? {

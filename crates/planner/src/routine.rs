@@ -19,6 +19,7 @@ use pg_query::protobuf::{
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
+use crate::before::BeforeRows;
 use crate::context::Context;
 use crate::dml::Drawn;
 use crate::functions;
@@ -53,6 +54,8 @@ pub enum Routine {
     PerRow(PerRow),
     /// A change of a view with INSTEAD OF triggers.
     Instead(Box<Instead>),
+    /// A change of a table with triggers BEFORE … FOR EACH ROW.
+    Before(Box<BeforeRows>),
 }
 
 /// A call.

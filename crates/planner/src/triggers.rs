@@ -104,7 +104,7 @@ impl Event {
     }
 
     /// The event's bit in `pg_trigger.tgtype`.
-    fn bit(&self) -> i16 {
+    pub(crate) fn bit(&self) -> i16 {
         match self.operation {
             "INSERT" => 4,
             "DELETE" => 8,
@@ -112,7 +112,15 @@ impl Event {
         }
     }
 
-    fn fires(&self, table: &Relation, trigger: &Captured) -> bool {
+    pub(crate) fn operation(&self) -> &'static str {
+        self.operation
+    }
+
+    pub(crate) fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    pub(crate) fn fires(&self, table: &Relation, trigger: &Captured) -> bool {
         let is_of_columns = self.operation == "UPDATE" && !trigger.columns.is_empty();
         let mut columns = self.columns.iter().filter_map(|name| table.column(name));
         trigger.kind & self.bit() != 0
@@ -155,7 +163,7 @@ fn of_merge(merge: &MergeStmt) -> Vec<Event> {
 }
 
 /// What runs once, before and after.
-fn of_statement(ctx: &Context<'_>, statement: &Statement) -> Result<(Vec<OfStatement>, Vec<OfStatement>)> {
+pub(crate) fn of_statement(ctx: &Context<'_>, statement: &Statement) -> Result<(Vec<OfStatement>, Vec<OfStatement>)> {
     let changed = changed(statement)?;
     let (mut before, mut after) = (Vec::new(), Vec::new());
     for (name, events) in &changed {

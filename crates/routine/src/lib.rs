@@ -31,7 +31,7 @@ use pgerror::{PgError, Result};
 
 pub use parse::{body, compile_only, sql_body};
 pub use run::{Ended, Parameter, Routine, run};
-pub use value::{Type, Typed, array_text};
+pub use value::{Type, Typed, array_text, row_fields};
 
 /// What a host does meanwhile.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;

@@ -175,7 +175,7 @@ pub(crate) fn row_text<'a>(values: impl Iterator<Item = Option<&'a [u8]>>) -> By
 }
 
 /// The fields of a row's text.
-pub(crate) fn row_fields(text: &[u8]) -> Result<Vec<Option<Bytes>>> {
+pub fn row_fields(text: &[u8]) -> Result<Vec<Option<Bytes>>> {
     let inner = text.strip_prefix(b"(").and_then(|text| text.strip_suffix(b")"));
     let inner = inner.ok_or_else(|| PgError::internal("the text of a row has no brackets"))?;
     let (mut fields, mut field, mut is_null, mut quoted) = (Vec::new(), Vec::new(), true, false);

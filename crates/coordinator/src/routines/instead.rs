@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use executor::{Call, Firing, Spool};
+use executor::{Call, Firing};
 use pgerror::{PgError, Result, field};
-use planner::{Instead, Statement};
+use planner::{Instead, MadeRows, Statement};
 use routine::array_text;
 
 use super::own_parameters;
@@ -20,10 +20,10 @@ impl Client {
         statement: &Statement,
         call: &Call,
     ) -> Result<(Option<(Statement, Call)>, String)> {
-        self.accepted(statement, call).await?;
+        let call = &self.with_types(statement, call).await?;
         // PostgreSQL checks rights on the view when the statement is about to run, and so for EXPLAIN.
-        self.asked_with(&format!("EXPLAIN {}", statement.sql), call).await?;
-        let rows = self.rows_of_change(change, call).await?;
+        self.may_run(&statement.sql, call).await?;
+        let rows = self.rows_of_change(&change.rows, call).await?;
         let mut triggers = Vec::with_capacity(change.triggers.len());
         for name in &change.triggers {
             triggers.push(self.trigger(&firing(change, name, None, None)).await?);
@@ -41,30 +41,20 @@ impl Client {
             "INSERT" => format!("INSERT 0 {count}"),
             other => format!("{other} {count}"),
         };
-        let Some(returning) = &change.returning else { return Ok((None, tag)) };
-        let mut parameters = own_parameters(call, change.parameters);
-        parameters.types.push(0);
-        parameters.formats.push(0);
-        parameters.values.push(Some(array_text(changed.iter().map(Option::as_deref))));
-        let rest = planner::parse(returning)?.into_iter().next();
-        let rest = rest.ok_or_else(|| PgError::internal("RETURNING is lost"))?;
-        let call = Call { parameters: Some(Arc::new(parameters)), one_off: true, ..call.clone() };
-        Ok((Some((rest, call)), tag))
+        let Some(clause) = &change.returning else { return Ok((None, tag)) };
+        Ok((Some(returning(clause, change.parameters, &changed, call)?), tag))
     }
 
     /// OLD and NEW of each row. The table is gone when the triggers run, which may change such a view themselves.
-    async fn rows_of_change(&mut self, change: &Instead, call: &Call) -> Result<Vec<Vec<Option<Bytes>>>> {
-        self.session.create_temp_like(change.table, &change.definitions, &change.shape).await?;
-        for sql in &change.defaults {
-            self.asked(sql).await?;
-        }
+    pub(super) async fn rows_of_change(&mut self, rows: &MadeRows, call: &Call) -> Result<Vec<Vec<Option<Bytes>>>> {
+        self.session.create_temp_at_home(&rows.table, &rows.definitions).await?;
         self.session.keep_temp_objects();
         let filling = Call { describe: true, result_formats: Vec::new(), ..call.clone() };
-        self.captured(&change.fill, &filling).await.map_err(|error| error.without(field::POSITION))?;
-        let (_, (_, rows)) = self.captured(&change.read, &Call::simple()).await?;
-        self.asked(&change.drop).await?;
+        self.captured(&rows.fill, &filling).await.map_err(|error| error.without(field::POSITION))?;
+        let (_, (_, made)) = self.captured(&rows.read, &Call::simple()).await?;
+        self.asked(&rows.drop).await?;
         self.session.keep_temp_objects();
-        Ok(rows)
+        Ok(made)
     }
 
     /// The triggers one after the other, each with the row that the one before it gave; `None` if one gave none.
@@ -83,15 +73,23 @@ impl Client {
         }
         Ok(given)
     }
+}
 
-    /// Rows of a text on the home node, with the statement's parameters.
-    async fn asked_with(&mut self, sql: &str, call: &Call) -> Result<()> {
-        let before = self.capture.replace(Spool::default().described());
-        let call = Call { describe: true, result_formats: Vec::new(), one_off: true, ..call.clone() };
-        let ended = self.forward_home(sql, &call).await;
-        self.capture = before;
-        ended.map(drop).map_err(|error| error.without(field::POSITION))
-    }
+/// RETURNING over these rows.
+pub(super) fn returning(
+    sql: &str,
+    parameters: usize,
+    rows: &[Option<Bytes>],
+    call: &Call,
+) -> Result<(Statement, Call)> {
+    let mut parameters = own_parameters(call, parameters);
+    parameters.types.push(0);
+    parameters.formats.push(0);
+    parameters.values.push(Some(array_text(rows.iter().map(Option::as_deref))));
+    let rest = planner::parse(sql)?.into_iter().next();
+    let rest = rest.ok_or_else(|| PgError::internal("RETURNING is lost"))?;
+    let call = Call { parameters: Some(Arc::new(parameters)), one_off: true, ..call.clone() };
+    Ok((rest, call))
 }
 
 fn firing(change: &Instead, trigger: &str, old: Option<Bytes>, new: Option<Bytes>) -> Firing {

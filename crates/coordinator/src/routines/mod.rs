@@ -17,6 +17,7 @@ use routine::{Ended, Pending, Type, array_text};
 use crate::client::Client;
 use crate::stack;
 
+mod before;
 mod host;
 mod instead;
 mod lifted;
@@ -208,6 +209,13 @@ impl Client {
                 }
                 planner::Routine::Instead(change) => {
                     let (rest, tag) = self.instead(change, statement, call).await?;
+                    Ok(match rest {
+                        Some((rest, call)) => Rest::Tagged(rest, call, Some(tag)),
+                        None => Rest::Done(tag),
+                    })
+                }
+                planner::Routine::Before(change) => {
+                    let (rest, tag) = self.before_rows(change, statement, call).await?;
                     Ok(match rest {
                         Some((rest, call)) => Rest::Tagged(rest, call, Some(tag)),
                         None => Rest::Done(tag),

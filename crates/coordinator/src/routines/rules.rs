@@ -38,7 +38,7 @@ impl Client {
     }
 
     /// PostgreSQL's own errors, and the types of the parameters: a step may name some of them only.
-    async fn with_types(&mut self, statement: &Statement, call: &Call) -> Result<Call> {
+    pub(super) async fn with_types(&mut self, statement: &Statement, call: &Call) -> Result<Call> {
         let mut call = call.clone();
         let types = call.parameters.as_ref().map(|parameters| parameters.types.clone()).unwrap_or_default();
         let described = self.session.describe(&statement.sql, &types).await?;
@@ -61,7 +61,7 @@ impl Client {
     }
 
     /// The home node looks whether the user may do what the statement itself says.
-    async fn may_run(&mut self, sql: &str, call: &Call) -> Result<()> {
+    pub(super) async fn may_run(&mut self, sql: &str, call: &Call) -> Result<()> {
         let own = self.capture.replace(Spool::default().described());
         let explained = self.forward_home(&format!("EXPLAIN {sql}"), &for_ourselves(call)).await;
         self.capture = own;

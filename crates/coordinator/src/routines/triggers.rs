@@ -45,6 +45,8 @@ pub(super) struct Trigger {
     /// Names of transition tables, or empty.
     old_table: String,
     new_table: String,
+    /// Of WHEN; PostgreSQL evaluates it where it fires the trigger.
+    condition: Option<String>,
     row: Type,
     signature: Signature,
     body: routine::ast::Body,
@@ -65,23 +67,28 @@ impl Client {
             }
             let completion = Box::pin(self.run_plan(&change.plan, statement, call, spool)).await?;
             let firings = self.session.take_firings().await?;
-            self.captured_rows(change, firings).await?;
+            self.captured_rows(&change.before, &change.after, firings).await?;
             Ok(completion)
         })
     }
 
     /// What the nodes have captured: rows of transition tables, and rows each of which fires a trigger.
-    async fn captured_rows(&mut self, change: &Triggered, firings: Vec<Firing>) -> Result<()> {
+    pub(super) async fn captured_rows(
+        &mut self,
+        before: &[OfStatement],
+        after: &[OfStatement],
+        firings: Vec<Firing>,
+    ) -> Result<()> {
         let is_of = |one: &OfStatement, firing: &Firing| {
             one.trigger == firing.trigger && one.table == firing.table && one.schema == firing.schema
         };
-        let once = |firing: &Firing| change.before.iter().chain(&change.after).any(|one| is_of(one, firing));
+        let once = |firing: &Firing| before.iter().chain(after).any(|one| is_of(one, firing));
         let (collected, of_rows): (Vec<Firing>, Vec<Firing>) = firings.into_iter().partition(once);
         let captured = self.capture.take();
         let fired = self.fire(of_rows).await;
         self.capture = captured;
         fired?;
-        for one in &change.after {
+        for one in after {
             let rows = collected.iter().filter(|firing| is_of(one, firing) && firing.operation == one.operation);
             self.once(one, rows.collect()).await?;
         }
@@ -89,7 +96,7 @@ impl Client {
     }
 
     /// A trigger FOR EACH STATEMENT, with its transition tables.
-    async fn once(&mut self, one: &OfStatement, rows: Vec<&Firing>) -> Result<()> {
+    pub(super) async fn once(&mut self, one: &OfStatement, rows: Vec<&Firing>) -> Result<()> {
         let firing = of_statement(one);
         let trigger = self.trigger(&firing).await?;
         let captured = self.capture.take();
@@ -161,7 +168,7 @@ impl Client {
         let [schema, table, name] = &quoted;
         let sql = format!(
             "SELECT t.tgfoid, p.proname, c.oid, c.reltype, t.tgtype, pg_catalog.encode(t.tgargs, 'hex'), \
-             t.tgoldtable, t.tgnewtable \
+             t.tgoldtable, t.tgnewtable, CASE WHEN t.tgqual IS NOT NULL THEN pg_catalog.pg_get_triggerdef(t.oid) END \
              FROM pg_catalog.pg_trigger t JOIN pg_catalog.pg_class c ON c.oid = t.tgrelid \
              JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid \
              WHERE n.nspname = {schema} AND c.relname = {table} AND t.tgname = {name}"
@@ -175,6 +182,7 @@ impl Client {
         let mut next = || values.next().unwrap_or_default();
         let (function, function_name, relid, row_type) = (number(&next())?, next(), next(), number(&next())?);
         let (kind, arguments, old_table, new_table) = (number(&next())?, next(), next(), next());
+        let definition = next();
         let one = RoutineCall {
             function,
             name: function_name,
@@ -196,6 +204,7 @@ impl Client {
             arguments: arguments_of(&arguments),
             old_table,
             new_table,
+            condition: if definition.is_empty() { None } else { planner::trigger_condition(&definition)? },
             // Whatever the search path: the function may set one.
             row: Type { name: qualified, ..row },
             body: signature.body()?,
@@ -226,6 +235,15 @@ fn reached(firing: &Firing) -> PgError {
 impl Trigger {
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    pub(super) fn condition(&self) -> Option<&str> {
+        self.condition.as_deref()
+    }
+
+    /// The type of its rows, as SQL.
+    pub(super) fn row_type(&self) -> &str {
+        &self.row.name
     }
 
     fn is_of_row(&self) -> bool {

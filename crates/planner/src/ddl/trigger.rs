@@ -1,9 +1,12 @@
 //! Triggers: who runs them.
 //!
 //! A trigger whose function computes runs on the node that holds the row. One whose function reads or writes tables is run by
-//! the coordinator, if it is AFTER … FOR EACH ROW or FOR EACH STATEMENT: on the nodes it is disabled, and beside it lies one
-//! that captures the rows for it (`loxo.capture()` in `metadata.sql`), with the same events, columns and condition. To switch
-//! it on or off is to switch that one.
+//! the coordinator: on the nodes it is disabled, and beside it lies one that captures the rows for it (`loxo.capture()` in
+//! `metadata.sql`), with the same events, columns and condition. To switch it on or off is to switch that one.
+//!
+//! BEFORE … FOR EACH ROW the coordinator makes the rows and runs the triggers, then stores what came of them (see
+//! [`before`](crate::before)); what lies beside such a trigger refuses all other rows. Since they fire in the order of their
+//! names, the coordinator runs all of a table, or none.
 
 use std::sync::Arc;
 
@@ -27,9 +30,6 @@ use crate::tree;
 const PREFIX: &str = "loxo:";
 /// Most bytes of a name in PostgreSQL.
 const NAME_BYTES_MAX: usize = 63;
-/// `TRIGGER_TYPE_BEFORE` and `TRIGGER_TYPE_INSTEAD` of `pg_trigger.h`.
-const NOT_AFTER: i32 = 2 | 64;
-
 /// `TRIGGER_TYPE_…` of `pg_trigger.h`.
 const BEFORE: i32 = 2;
 const INSTEAD: i32 = 64;
@@ -64,14 +64,24 @@ pub(super) fn create(ctx: &Context<'_>, statement: &Statement, trigger: &CreateT
             };
         }
     };
-    plan.moves = give_way(ctx, trigger, &table)?;
     let fires_on_each = !trigger.row && table.distribution.is_partitioned();
     let of_each = fires_on_each.then(|| "It would fire once on every node".to_owned());
     let table_fault = |facts: &Facts| code::trigger_fault(ctx.catalog, facts, &table);
-    match fault(ctx, trigger, table_fault)?.or(of_each) {
+    let mut found = fault(ctx, trigger, table_fault)?.or(of_each).or_else(|| beside(ctx, trigger, &table));
+    if found.is_none() {
+        match give_way(ctx, trigger, &table) {
+            Ok(moves) => plan.moves = moves,
+            Err(refused) if check_captured(ctx, trigger, &table, code::SETS_KEY).is_err() => return Err(refused),
+            Err(_) => found = Some(code::SETS_KEY.to_owned()),
+        }
+    }
+    match found {
         Some(fault) => {
             check_captured(ctx, trigger, &table, &fault)?;
             plan.effects = capture(trigger, &table)?;
+            if is_before_row(trigger) {
+                plan.effects.push(Effect::CaptureOthers { table: table.qualified_name() });
+            }
         }
         None if is_captured(&table, &trigger.trigname) => {
             let name = quote_identifier(&captured_name(&trigger.trigname)?);
@@ -81,6 +91,20 @@ pub(super) fn create(ctx: &Context<'_>, statement: &Statement, trigger: &CreateT
     }
     tend_copies(&table, &mut plan);
     Ok(boxed(plan))
+}
+
+fn is_before_row(trigger: &CreateTrigStmt) -> bool {
+    trigger.row && trigger.timing & BEFORE != 0
+}
+
+/// Another trigger BEFORE … FOR EACH ROW that the coordinator runs, so that it has to run this one as well. What is not in
+/// PL/pgSQL comes after those that are, or the change is refused.
+fn beside(ctx: &Context<'_>, trigger: &CreateTrigStmt, table: &Relation) -> Option<String> {
+    let functions = meant(ctx, trigger);
+    let is_readable = !functions.is_empty() && functions.iter().all(|function| function.language == "plpgsql");
+    let mut others = table.captured.iter().filter(|one| one.is_before_row() && one.name != trigger.trigname);
+    let other = others.next().filter(|_| is_before_row(trigger) && is_readable)?;
+    Some(format!("The coordinator runs trigger \"{}\" of the same table", other.name))
 }
 
 /// Triggers of a replicated table fire on its first copy: see [`first_copy`](crate::first_copy).
@@ -93,8 +117,8 @@ fn tend_copies(table: &Relation, plan: &mut DdlPlan) {
 /// A table whose key the trigger may set goes on without one, or becomes replicated, if it may.
 fn give_way(ctx: &Context<'_>, trigger: &CreateTrigStmt, table: &Arc<Relation>) -> Result<Vec<Redistribute>> {
     let functions = meant(ctx, trigger);
-    let is_before = trigger.row && trigger.timing & BEFORE != 0 && trigger.events & (ON_INSERT | ON_UPDATE) != 0;
-    if !is_before || !functions.iter().any(|function| may_set_key(function, table)) {
+    let makes_rows = is_before_row(trigger) && trigger.events & (ON_INSERT | ON_UPDATE) != 0;
+    if !makes_rows || !functions.iter().any(|function| may_set_key(function, table)) {
         return Ok(Vec::new());
     }
     let refused = || refused(trigger, code::SETS_KEY, code::KEY_HINT);
@@ -147,9 +171,6 @@ fn refused(trigger: &CreateTrigStmt, fault: &str, hint: &str) -> PgError {
 /// Is it one that the coordinator can run?
 fn check_captured(ctx: &Context<'_>, trigger: &CreateTrigStmt, table: &Relation, fault: &str) -> Result<()> {
     let refuse = |hint: &str| Err(refused(trigger, fault, hint));
-    if trigger.row && trigger.timing & NOT_AFTER != 0 {
-        return refuse("Make it AFTER … FOR EACH ROW, or FOR EACH STATEMENT: the coordinator runs such triggers.");
-    }
     if !trigger.row && trigger.events & ON_TRUNCATE != 0 {
         return refuse("Leave TRUNCATE out.");
     }
@@ -157,6 +178,9 @@ fn check_captured(ctx: &Context<'_>, trigger: &CreateTrigStmt, table: &Relation,
         return refuse("Put the condition of WHEN into the function.");
     }
     let is_alone = table.kind == RelationKind::Table && !table.has_children && !table.is_partition;
+    if is_before_row(trigger) && !is_alone {
+        return refuse("Make it AFTER … FOR EACH ROW: BEFORE works for tables without partitions and children.");
+    }
     if !trigger.transition_rels.is_empty() && (trigger.row || !is_alone) {
         return refuse(
             "Leave REFERENCING out: it works FOR EACH STATEMENT, for tables without partitions and children.",

@@ -336,7 +336,7 @@ pub(super) fn rooted(ctx: &Context<'_>, name: &RangeVar, relation: &Arc<Relation
     let mut keys = ctx.catalog.relations().flat_map(|other| &other.foreign_keys);
     if family.len() > 1 && relation.kind != RelationKind::PartitionedTable {
         Some("the table has inheritance children")
-    } else if family.iter().any(|table| table.has_triggers) {
+    } else if family.iter().any(|table| table.has_other_triggers) {
         Some("the table has triggers")
     } else if family.iter().any(|table| table.is_barrier) {
         Some("the table has row level security")

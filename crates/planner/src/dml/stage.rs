@@ -83,7 +83,7 @@ pub(crate) fn definition(relation: &Relation, column: &Column, now: Option<&str>
 }
 
 /// What gives the next number of an identity column.
-pub(super) fn identity(relation: &Relation, column: &Column) -> String {
+pub(crate) fn identity(relation: &Relation, column: &Column) -> String {
     let (table, name) = (quote_literal(&relation.qualified_name()), quote_literal(&column.name));
     format!("pg_catalog.nextval(pg_catalog.pg_get_serial_sequence({table}, {name}))")
 }

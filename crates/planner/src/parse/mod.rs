@@ -58,6 +58,7 @@ fn statements(sql: &str) -> Result<Vec<Statement>> {
             node_sql: Arc::from(&sql[range.clone()]),
             clause: None,
             is_rewritten: false,
+            stores_rows: false,
             tree: None,
             analysis: None,
         };
@@ -93,6 +94,7 @@ pub(crate) fn build(sql: &str, node: NodeEnum) -> Result<Statement> {
         node_sql: Arc::from(sql),
         clause: None,
         is_rewritten: false,
+        stores_rows: false,
         tree: Some(Arc::new(node)),
         analysis: None,
     })

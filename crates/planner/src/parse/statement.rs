@@ -23,6 +23,8 @@ pub struct Statement {
     pub(crate) clause: Option<DistributeBy>,
     /// Rules have had their say: it is what they made of another statement.
     pub(crate) is_rewritten: bool,
+    /// It stores rows for which triggers BEFORE … FOR EACH ROW have run.
+    pub(crate) stores_rows: bool,
     /// PostgreSQL's tree of `node_sql`, or of what its analysis made of that. Absent for cluster commands.
     pub(crate) tree: Option<Arc<NodeEnum>>,
     /// Where `tree`, or that of the query in it, comes from, if PostgreSQL has analysed the statement.
@@ -416,6 +418,11 @@ impl Statement {
     /// The statement as what is left of another.
     pub fn in_place_of(self, whole: &Statement) -> Self {
         Self { is_rewritten: whole.is_rewritten, ..self }
+    }
+
+    /// The statement as one that stores rows for which triggers BEFORE … FOR EACH ROW, and rules, have run.
+    pub fn storing_rows(self) -> Self {
+        Self { is_rewritten: true, stores_rows: true, ..self }
     }
 
     /// The query of CREATE TABLE AS, SELECT INTO, EXPLAIN, DECLARE or PREPARE: what a datanode has to describe to give

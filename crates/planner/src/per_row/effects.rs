@@ -26,7 +26,7 @@ pub(crate) fn may_touch(ctx: &Context<'_>, functions: &[&Function], name: &Range
 }
 
 /// Do all statements of the functions, and of those that they call, surely do nothing but read?
-pub(super) fn read_only(ctx: &Context<'_>, functions: &[&Function]) -> Result<bool> {
+pub(crate) fn read_only(ctx: &Context<'_>, functions: &[&Function]) -> Result<bool> {
     let ctx = ctx.of_body();
     let mut seen: HashSet<Oid> = HashSet::new();
     let mut pending: Vec<&Function> = functions.to_vec();

@@ -38,7 +38,7 @@ use crate::plan::Plan;
 use crate::routine::Routine;
 use slots::Draft;
 
-pub(crate) use effects::may_touch;
+pub(crate) use effects::{may_touch, read_only};
 pub(crate) use returning::sub_selects;
 
 /// See the module's page.

@@ -88,6 +88,8 @@ pub enum Effect {
     TendCopy { table: String },
     /// What captures for this trigger of a table goes when the trigger goes.
     TieCapture { table: String, trigger: String },
+    /// All triggers BEFORE … FOR EACH ROW of a table are captured for.
+    CaptureOthers { table: String },
     /// This statement runs on all nodes too.
     Run(String),
 }

@@ -62,6 +62,7 @@ impl Table {
             is_partition: false,
             has_children: false,
             has_triggers: false,
+            has_other_triggers: false,
             captured: Vec::new(),
             rules: Vec::new(),
             code: None,

@@ -346,9 +346,12 @@ Ddl Schema on [0 1 2]
 
 CREATE TRIGGER tr BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION renumbers()
 ----
-ERROR 0A000 a trigger that calls function renumbers() is not supported on distributed tables
-  detail: It may give the row another distribution key, and the row would lie on the wrong node.
-  hint: Compute the key in the statement or in its DEFAULT, or use DISTRIBUTE BY REPLICATION.
+Ddl Schema on [0 1 2]
+  CREATE TRIGGER tr BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION renumbers()
+  Run("CREATE TRIGGER \"loxo:tr\" BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION loxo.capture()")
+  Run("ALTER TABLE public.orders DISABLE TRIGGER tr")
+  TieCapture { table: "public.orders", trigger: "tr" }
+  CaptureOthers { table: "public.orders" }
 
 DROP TABLE scratch, orders
 ----
@@ -390,7 +393,7 @@ CREATE TRIGGER tr BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION count_or
 ----
 ERROR 0A000 a trigger that calls function count_orders() is not supported on distributed tables
   detail: function count_orders(), which reads table "orders", is not supported on distributed tables.
-  hint: Make it AFTER … FOR EACH ROW, or FOR EACH STATEMENT: the coordinator runs such triggers.
+  hint: Write the function in PL/pgSQL.
 
 CREATE TRIGGER tr AFTER INSERT OR UPDATE OF o_total ON orders FOR EACH ROW WHEN (NEW.o_total > 10) EXECUTE FUNCTION logs('a')
 ----
@@ -411,9 +414,12 @@ Ddl Schema on [0 1 2]
 
 CREATE TRIGGER tr BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION logs()
 ----
-ERROR 0A000 a trigger that calls function logs() is not supported on distributed tables
-  detail: function logs() is not supported on distributed tables.
-  hint: Make it AFTER … FOR EACH ROW, or FOR EACH STATEMENT: the coordinator runs such triggers.
+Ddl Schema on [0 1 2]
+  CREATE TRIGGER tr BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION logs()
+  Run("CREATE TRIGGER \"loxo:tr\" BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION loxo.capture()")
+  Run("ALTER TABLE public.orders DISABLE TRIGGER tr")
+  TieCapture { table: "public.orders", trigger: "tr" }
+  CaptureOthers { table: "public.orders" }
 
 CREATE TRIGGER tr BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION looks()
 ----

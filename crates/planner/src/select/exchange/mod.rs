@@ -328,6 +328,7 @@ fn exchanged_table(
         is_partition: false,
         has_children: false,
         has_triggers: false,
+        has_other_triggers: false,
         captured: Vec::new(),
         rules: Vec::new(),
         code: None,

@@ -1,0 +1,281 @@
+//! The rows of an INSERT, UPDATE, DELETE or COPY, made before anything is done with them: the coordinator runs triggers for each.
+//!
+//! ```text
+//! UPDATE t SET a = 1 WHERE b > 2
+//!   create  CREATE TEMP TABLE loxo_made (a int, b int, loxo_old t)
+//!   fill    INSERT INTO pg_temp.loxo_made (a, b, loxo_old) SELECT 1, t.b, ROW(t.a, t.b)::t FROM t WHERE t.b > 2
+//!   read    SELECT loxo_old, ROW(a, b)::t FROM pg_temp.loxo_made
+//! ```
+//!
+//! The rows go through a temp table like the one that is changed, since values are then converted as in an assignment to it, and left
+//! out columns get its defaults. There are no constraints in it, and generated columns are NULL.
+
+use std::sync::Arc;
+
+use catalog::{Column, Generated, Relation, RelationKind, quote_identifier};
+use pg_query::protobuf::{
+    self, Alias, CopyStmt, DeleteStmt, InsertStmt, RangeVar, ReturningClause, SelectStmt, UpdateStmt,
+};
+use pg_query::{Node, NodeEnum};
+use pgerror::{PgError, Result};
+
+use crate::dml;
+use crate::tree::{self, Ref, Walk};
+
+/// The temp table.
+const TABLE: &str = "loxo_made";
+/// Its column of the row as it is.
+const OLD: &str = "loxo_old";
+
+/// Texts that make the rows, to be run in this order.
+#[derive(Clone, Debug)]
+pub struct MadeRows {
+    /// The temp table.
+    pub table: String,
+    /// Its columns as CREATE TABLE has them.
+    pub definitions: Vec<String>,
+    /// Fills it.
+    pub fill: String,
+    /// Gives its rows, OLD and NEW.
+    pub read: String,
+    /// Drops it.
+    pub drop: String,
+}
+
+/// The change of a table or view.
+pub(crate) struct Change<'a> {
+    pub relation: &'a Arc<Relation>,
+    pub target: &'a RangeVar,
+    pub has_analysis: bool,
+}
+
+impl Change<'_> {
+    pub fn refused(&self, why: &str) -> PgError {
+        let what = if self.relation.kind == RelationKind::View { "view" } else { "table" };
+        let hint = match self.relation.kind {
+            RelationKind::View => "Change the tables themselves, or write a simpler statement.",
+            _ => "Write a simpler statement, or make the trigger AFTER … FOR EACH ROW.",
+        };
+        let error = PgError::unsupported(format!("this change of {what} \"{}\"", self.relation.name));
+        error.detail(why).hint(hint)
+    }
+
+    pub fn alias(&self) -> &str {
+        self.target.alias.as_ref().map_or(&self.target.relname, |alias| &alias.aliasname)
+    }
+
+    pub fn made_rows(&self, tree: &NodeEnum) -> Result<MadeRows> {
+        if let NodeEnum::CopyStmt(copy) = tree {
+            return self.of_copy(copy);
+        }
+        Ok(MadeRows {
+            table: TABLE.to_owned(),
+            definitions: self.definitions(),
+            fill: tree::deparse(&NodeEnum::InsertStmt(Box::new(self.fill(tree)?)))?,
+            read: format!("SELECT {OLD}, {} FROM pg_temp.{TABLE} ORDER BY ctid", self.whole(TABLE)),
+            drop: format!("DROP TABLE pg_temp.{TABLE}"),
+        })
+    }
+
+    /// All columns under an alias as a row.
+    pub fn whole(&self, alias: &str) -> String {
+        let alias = quote_identifier(alias);
+        let column = |column: &Column| format!("{alias}.{}", quote_identifier(&column.name));
+        let columns: Vec<String> = self.relation.columns.iter().map(column).collect();
+        format!("CAST(ROW({}) AS {})", columns.join(", "), self.relation.qualified_name())
+    }
+
+    fn definitions(&self) -> Vec<String> {
+        let definition = |column: &Column| match column.generated {
+            Generated::Stored | Generated::Virtual => {
+                format!("{} {}", quote_identifier(&column.name), column.type_name)
+            }
+            _ => dml::definition(self.relation, column, None),
+        };
+        let mut columns: Vec<String> = self.relation.columns.iter().map(definition).collect();
+        columns.push(format!("{OLD} {}", self.relation.qualified_name()));
+        columns
+    }
+
+    fn fill(&self, tree: &NodeEnum) -> Result<InsertStmt> {
+        match tree {
+            NodeEnum::InsertStmt(insert) => self.of_insert(insert),
+            NodeEnum::UpdateStmt(update) => self.of_update(update),
+            NodeEnum::DeleteStmt(delete) => self.of_delete(delete),
+            _ => Err(PgError::internal("no change of rows")),
+        }
+    }
+
+    /// Lines go into a temp table of the same name, so that errors read as they should. It has the generated columns, which
+    /// PostgreSQL does not let them fill.
+    fn of_copy(&self, copy: &CopyStmt) -> Result<MadeRows> {
+        let table = format!("pg_temp.{}", quote_identifier(&self.relation.name));
+        let definitions: Vec<String> =
+            self.relation.columns.iter().map(|column| dml::definition(self.relation, column, None)).collect();
+        let value = |column: &Column| match column.generated {
+            Generated::Stored | Generated::Virtual => "NULL".to_owned(),
+            _ => quote_identifier(&column.name),
+        };
+        let values: Vec<String> = self.relation.columns.iter().map(value).collect();
+        let fill = CopyStmt { relation: Some(tree::table("pg_temp", &self.relation.name, None)), ..copy.clone() };
+        Ok(MadeRows {
+            table: self.relation.name.clone(),
+            definitions,
+            fill: tree::deparse(&NodeEnum::CopyStmt(Box::new(fill)))?,
+            read: format!(
+                "SELECT NULL, CAST(ROW({}) AS {}) FROM {table} ORDER BY ctid",
+                values.join(", "),
+                self.relation.qualified_name()
+            ),
+            drop: format!("DROP TABLE {table}"),
+        })
+    }
+
+    fn table() -> RangeVar {
+        tree::table("pg_temp", TABLE, None)
+    }
+
+    fn of_insert(&self, insert: &InsertStmt) -> Result<InsertStmt> {
+        let mut insert = InsertStmt {
+            relation: Some(Self::table()),
+            returning_clause: None,
+            on_conflict_clause: None,
+            ..insert.clone()
+        };
+        if insert.cols.is_empty() && insert.select_stmt.is_some() {
+            if !self.has_analysis {
+                return Err(self.refused("It does not name its columns."));
+            }
+            // A value for each column, or PostgreSQL would have named those that have one.
+            insert.cols = self.relation.columns.iter().map(|column| tree::target_name_only(&column.name)).collect();
+        }
+        let is_plain =
+            |node: &Node| matches!(&node.node, Some(NodeEnum::ResTarget(target)) if target.indirection.is_empty());
+        match insert.cols.iter().all(is_plain) {
+            true => Ok(insert),
+            false => Err(self.refused("It assigns to a part of a column.")),
+        }
+    }
+
+    fn of_update(&self, update: &UpdateStmt) -> Result<InsertStmt> {
+        let query = SelectStmt {
+            target_list: self.assigned(&update.target_list)?,
+            where_clause: update.where_clause.clone(),
+            ..tree::empty_select()
+        };
+        self.of_rows(query, &update.from_clause, update.with_clause.clone())
+    }
+
+    fn of_delete(&self, delete: &DeleteStmt) -> Result<InsertStmt> {
+        let query = SelectStmt { where_clause: delete.where_clause.clone(), ..tree::empty_select() };
+        self.of_rows(query, &delete.using_clause, delete.with_clause.clone())
+    }
+
+    /// The rows that a condition chooses, after the columns that `query` has already. Nobody else changes those of a table from
+    /// here on.
+    fn of_rows(
+        &self,
+        mut query: SelectStmt,
+        others: &[Node],
+        with_clause: Option<protobuf::WithClause>,
+    ) -> Result<InsertStmt> {
+        if matches!(query.where_clause.as_deref(), Some(Node { node: Some(NodeEnum::CurrentOfExpr(_)) })) {
+            return Err(self.refused("It has WHERE CURRENT OF."));
+        }
+        let has_new = !query.target_list.is_empty();
+        query.target_list.push(tree::target(tree::parse_expression(&self.whole(self.alias()))?, None));
+        query.from_clause = vec![tree::node(NodeEnum::RangeVar(self.target.clone()))];
+        query.from_clause.extend_from_slice(others);
+        query.with_clause = with_clause;
+        if self.relation.kind != RelationKind::View {
+            query.locking_clause.push(self.locking());
+        }
+        let new = self.relation.columns.iter().filter(|_| has_new).map(|column| column.name.as_str());
+        Ok(InsertStmt {
+            relation: Some(Self::table()),
+            cols: new.chain([OLD]).map(tree::target_name_only).collect(),
+            select_stmt: Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(query))))),
+            r#override: protobuf::OverridingKind::OverridingNotSet as i32,
+            ..InsertStmt::default()
+        })
+    }
+
+    fn locking(&self) -> Node {
+        let alias = RangeVar { inh: true, ..tree::table("", self.alias(), None) };
+        tree::node(NodeEnum::LockingClause(protobuf::LockingClause {
+            locked_rels: vec![tree::node(NodeEnum::RangeVar(alias))],
+            strength: protobuf::LockClauseStrength::LcsForupdate as i32,
+            wait_policy: protobuf::LockWaitPolicy::LockWaitBlock as i32,
+        }))
+    }
+
+    /// The new value of each column; of generated ones none is known yet.
+    fn assigned(&self, targets: &[Node]) -> Result<Vec<Node>> {
+        let kept = |column: &Column| match column.generated {
+            Generated::Stored | Generated::Virtual => tree::parse_expression("NULL"),
+            _ => Ok(tree::column(&[self.alias(), &column.name])),
+        };
+        let mut values: Vec<Node> = self.relation.columns.iter().map(kept).collect::<Result<_>>()?;
+        for target in targets {
+            let Some(NodeEnum::ResTarget(target)) = &target.node else { continue };
+            let at = self.relation.columns.iter().position(|column| column.name == target.name);
+            let (Some(at), Some(value), true) = (at, &target.val, target.indirection.is_empty()) else {
+                return Err(self.refused("It assigns to a part of a column."));
+            };
+            let column = &self.relation.columns[at];
+            match (&value.node, column.generated) {
+                (Some(NodeEnum::MultiAssignRef(_)), _) => {
+                    return Err(self.refused("It assigns several columns from one sub-select."));
+                }
+                (Some(NodeEnum::SetToDefault(_)), Generated::Stored | Generated::Virtual) => {}
+                (Some(NodeEnum::SetToDefault(_)), Generated::No) => {
+                    values[at] = tree::parse_expression(column.default.as_deref().unwrap_or("NULL"))?;
+                }
+                (Some(NodeEnum::SetToDefault(_)), _) => {
+                    values[at] = tree::parse_expression(&dml::identity(self.relation, column))?;
+                }
+                _ => values[at] = value.as_ref().clone(),
+            }
+        }
+        Ok(values.into_iter().map(|value| tree::target(value, None)).collect())
+    }
+
+    /// RETURNING over an array of rows, which is the parameter after those of the user.
+    pub fn returning(&self, clause: &ReturningClause, parameters: usize, tree: &NodeEnum) -> Result<String> {
+        let has_others = match tree {
+            NodeEnum::UpdateStmt(update) => !update.from_clause.is_empty(),
+            NodeEnum::DeleteStmt(delete) => !delete.using_clause.is_empty(),
+            _ => false,
+        };
+        let mut is_more = !clause.options.is_empty();
+        clause.exprs.walk(&mut |node| {
+            is_more |= match node {
+                Ref::SubLink(_) => true,
+                Ref::ColumnRef(column) => self.is_elsewhere(&column.fields, has_others),
+                _ => false,
+            };
+            Ok(!is_more)
+        })?;
+        if is_more {
+            return Err(self.refused("Its RETURNING is more than an expression over the row."));
+        }
+        let of = self.relation.qualified_name();
+        let rows = format!("SELECT FROM pg_catalog.unnest(CAST(${} AS {of}[])) AS r", parameters + 1);
+        let mut query = tree::parse_select(&rows)?;
+        if let Some(Node { node: Some(NodeEnum::RangeFunction(item)) }) = query.from_clause.first_mut() {
+            item.alias = Some(Alias { aliasname: self.alias().to_owned(), colnames: Vec::new() });
+        }
+        query.target_list = clause.exprs.clone();
+        tree::deparse_select(&query)
+    }
+
+    /// Is it a column of another table, as far as one can tell, or one that every table has beside its own?
+    fn is_elsewhere(&self, fields: &[Node], has_others: bool) -> bool {
+        const OF_SYSTEM: [&str; 6] = ["ctid", "tableoid", "xmin", "xmax", "cmin", "cmax"];
+        let name = fields.last().and_then(tree::text_of);
+        let is_of_system = name.is_some_and(|name| OF_SYSTEM.contains(&name) && self.relation.column(name).is_none());
+        let is_ours =
+            fields.len() == 2 && fields.first().and_then(tree::text_of) == Some(self.alias()) && name.is_some();
+        is_of_system || has_others && !is_ours
+    }
+}
