@@ -32,6 +32,8 @@ const STATEMENTS_MAX: usize = 4;
 pub struct Options {
     pub clients: usize,
     pub duration: Duration,
+    /// Not fewer, on a machine that is slow, if ten times the duration is enough for them.
+    pub transactions: u64,
     pub seed: u64,
     /// Run in each session first.
     pub setup: String,
@@ -43,7 +45,7 @@ impl Options {
     /// Six clients over all coordinators.
     pub fn new(duration: Duration, seed: u64) -> Self {
         // Rows are not locked in one order: waits in a circle over several datanodes end by this.
-        Self { clients: 6, duration, seed, setup: "SET lock_timeout = '100ms'".into(), level: None }
+        Self { clients: 6, duration, transactions: 300, seed, setup: "SET lock_timeout = '100ms'".into(), level: None }
     }
 
     /// All transactions of one level, also statements alone. They wait for whole transactions of others.
@@ -90,6 +92,8 @@ pub fn run<T>(cluster: &Cluster, options: &Options, meanwhile: impl FnOnce(Insta
         level: options.level,
         begin,
         end,
+        latest: begin + options.duration * 10,
+        at_least: options.transactions,
         transactions: AtomicU64::new(0),
         elements: AtomicU64::new(1),
         recording: Mutex::new(Recording::default()),
@@ -140,6 +144,8 @@ struct Workload<'a> {
     level: Option<Level>,
     begin: Instant,
     end: Instant,
+    latest: Instant,
+    at_least: u64,
     transactions: AtomicU64,
     elements: AtomicU64,
     recording: Mutex<Recording>,
@@ -154,7 +160,7 @@ enum Plan {
 impl Workload<'_> {
     fn client(&self, number: usize, port: u16, mut rng: Rng) {
         let mut session = Session::new(port, self.setup);
-        while Instant::now() < self.end && session.connect_until(self.end) {
+        while self.goes_on() && session.connect_until(self.latest) {
             let id = number << 32 | session.connections();
             let (mut transaction, error) = match (rng.below(5), self.level) {
                 (0, level) => self.single(&mut session, &mut rng, level.unwrap_or(Level::ReadCommitted)),
@@ -173,6 +179,15 @@ impl Workload<'_> {
                 *recording.errors.entry(error.code().to_string()).or_default() += 1;
             }
         }
+    }
+
+    fn goes_on(&self) -> bool {
+        let now = Instant::now();
+        now < self.end || now < self.latest && self.done() < self.at_least
+    }
+
+    fn done(&self) -> u64 {
+        self.recording.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).history.transactions.len() as u64
     }
 
     /// A statement that is its own transaction.

@@ -210,7 +210,10 @@ async fn proof(superuser: &mut Connection, pid: i32, function: &str) -> String {
 }
 
 fn announcing(proof: &str) -> String {
-    format!("SELECT loxo.announce({proof}, 0::int2, 255, 1, last_value) = pg_current_xact_id() FROM loxo.generation")
+    format!(
+        "SELECT loxo.announce({proof}, 0::int2, 255, 1, loxo.generation_of(last_value)) = pg_current_xact_id() \
+         FROM loxo.generation"
+    )
 }
 
 /// A script that ends the backends of these processes when `point` is first reached.
