@@ -421,6 +421,16 @@ CREATE TABLE loxo.capture_token (
 COMMENT ON TABLE loxo.capture_token IS
     'What loxo.capture() proves itself by: nobody else can make a coordinator run the function of a trigger.';
 
+-- Says that the coordinator has made the rows for a table, in a setting that users can read: so it is of use to nobody, elsewhere or later.
+CREATE FUNCTION loxo.rows_made(relation oid) RETURNS text
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+    SELECT encode(sha256(convert_to(
+        concat_ws(' ', t.token, relation, pg_backend_pid(), pg_current_xact_id()), 'UTF8')), 'hex')
+    FROM loxo.capture_token AS t
+$$;
+COMMENT ON FUNCTION loxo.rows_made(oid) IS 'What loxo.let_rows() says about a table in this transaction.';
+
 CREATE FUNCTION loxo.capture() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
@@ -428,8 +438,8 @@ BEGIN
     IF TG_WHEN = 'BEFORE' AND TG_LEVEL = 'ROW' THEN
         -- What a foreign key changes comes from a trigger inside the statement, whatever table that is about. Copies get the
         -- rows that the first one has let in.
-        IF (pg_trigger_depth() > 1 OR current_setting('loxo.rows_made', true) IS DISTINCT FROM
-                (SELECT concat(TG_RELID, ' ', t.token) FROM loxo.capture_token AS t)) AND NOT loxo.follows(TG_RELID) THEN
+        IF (pg_trigger_depth() > 1 OR current_setting('loxo.rows_made', true) IS DISTINCT FROM loxo.rows_made(TG_RELID))
+                AND NOT loxo.follows(TG_RELID) THEN
             RAISE feature_not_supported USING
                 MESSAGE = format('a trigger BEFORE … FOR EACH ROW that reads or writes tables, "%s" of table "%s", '
                     'fired by this statement, is not supported', substr(TG_NAME, 6), TG_TABLE_NAME),
@@ -461,8 +471,7 @@ BEGIN
                 'is not supported',
             HINT = 'Use ALTER TABLE … DISABLE TRIGGER.';
     END IF;
-    PERFORM set_config('loxo.rows_made', CASE WHEN wanted THEN concat(relation::oid, ' ', t.token) ELSE '' END, true)
-    FROM loxo.capture_token AS t;
+    PERFORM set_config('loxo.rows_made', CASE WHEN wanted THEN loxo.rows_made(relation) ELSE '' END, true);
 END
 $$;
 COMMENT ON FUNCTION loxo.let_rows(bytea, regclass, bool) IS

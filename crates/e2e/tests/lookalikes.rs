@@ -229,6 +229,30 @@ fn errors_do_not_show_a_proof(cluster: &Cluster) {
     assert_eq!(error.code().as_str(), "42501", "{error}");
 }
 
+/// Functions that run while rows are stored see our settings: none tells the word by which datanodes prove what they say.
+fn settings_do_not_show_a_token(cluster: &Cluster) {
+    let mut datanode = cluster.connect_datanode(0).expect("a datanode");
+    let token = datanode.scalar("SELECT token FROM loxo.capture_token").expect("a token");
+    let mut client = as_role(cluster, "plain");
+    for sql in [
+        "CREATE TABLE looked_at (k int, v int) DISTRIBUTE BY HASH (k)",
+        "CREATE FUNCTION tells(int) RETURNS bool LANGUAGE plpgsql AS $$ BEGIN \
+         RAISE EXCEPTION 'seen: %', (SELECT string_agg(setting, ' ') FROM (SELECT current_setting('loxo.rows_made', true) \
+           UNION ALL SELECT current_setting('loxo.tell_rows', true)) AS s (setting)); END $$",
+        "CREATE TABLE guarded (k int, v int CHECK (tells(v))) DISTRIBUTE BY HASH (k)",
+        "CREATE FUNCTION looks() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+         NEW.v := (SELECT count(*) FROM looked_at); RETURN NEW; END $$",
+        "CREATE TRIGGER looks BEFORE INSERT ON guarded FOR EACH ROW EXECUTE FUNCTION looks()",
+    ] {
+        client.run(sql).expect(sql);
+    }
+    let error = client.run("INSERT INTO guarded VALUES (1)").expect_err("the check fails");
+    let message = error.message().into_owned();
+    // It says something of the kind, or the test has lost its object.
+    assert!(message.starts_with("seen: ") && message.len() > 40 && !message.contains(&token), "{message}");
+    client.run("DROP TABLE guarded, looked_at; DROP FUNCTION tells(int), looks()").expect("no more of it");
+}
+
 /// Keys that earlier versions used, in both forms, held by a user: schema changes, loads of the catalog and PREPARE go on.
 fn advisory_locks_hold_nothing_up(cluster: &Cluster) {
     let mut holder = as_role(cluster, "plain");
@@ -251,5 +275,6 @@ fn users_gain_nothing_by_what_they_make_or_call() {
     client.run("GRANT CREATE ON DATABASE postgres TO plain").expect("a right");
     nothing_in_our_schema_is_for_users(&cluster);
     errors_do_not_show_a_proof(&cluster);
+    settings_do_not_show_a_token(&cluster);
     lookalikes_are_never_called(&cluster);
 }

@@ -54,18 +54,15 @@ impl Session {
         self.drawn.as_ref().filter(|_| node == self.home)
     }
 
-    /// The backend of a held link draws values.
+    /// The backend of a held link draws values. What another backend has is of no use from then on: nobody could say which value is
+    /// the later one.
     pub(crate) fn note_drawn(&mut self, node: NodeId) {
-        if self.drawn.as_ref().is_some_and(|drawn| drawn.are_lost()) {
-            self.drawn = None;
-            self.drawn_were_lost = true;
-        }
-        let drawn = self.drawn.get_or_insert_default();
-        if let Some(Held { link, .. }) = self.held.get_mut(&node) {
-            link.left_by = Some(self.spread);
-            if !link.drawn.as_ref().is_some_and(|here| here.is_of(Some(drawn))) {
-                link.drawn = Some(DrawnHere(drawn.clone()));
-            }
+        let Some(Held { link, .. }) = self.held.get_mut(&node) else { return };
+        link.left_by = Some(self.spread);
+        if !link.drawn.as_ref().is_some_and(|here| here.is_of(self.drawn.as_ref())) {
+            let drawn = Arc::<Drawn>::default();
+            link.drawn = Some(DrawnHere(drawn.clone()));
+            self.drawn_were_lost |= self.drawn.replace(drawn).is_some();
         }
     }
 

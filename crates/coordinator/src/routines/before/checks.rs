@@ -202,8 +202,7 @@ fn fields_of(change: &BeforeRows, row: &Option<Bytes>, names: &[String]) -> Resu
 
 /// PostgreSQL's error of a row that is met by two others.
 pub(super) fn met_twice() -> PgError {
-    let state = SqlState::from_bytes(b"21000").unwrap_or(SqlState::INTERNAL_ERROR);
-    PgError::new(state, "ON CONFLICT DO UPDATE command cannot affect row a second time")
+    PgError::new(SqlState::CARDINALITY_VIOLATION, "ON CONFLICT DO UPDATE command cannot affect row a second time")
         .hint("Ensure that no rows proposed for insertion within the same command have duplicate constrained values.")
 }
 
@@ -211,6 +210,6 @@ pub(super) fn met_twice() -> PgError {
 pub(super) fn changed_meanwhile(operation: &str) -> PgError {
     let done = if operation == "DELETE" { "deleted" } else { "updated" };
     let message = format!("tuple to be {done} was already modified by an operation triggered by the current command");
-    PgError::new(SqlState::from_bytes(b"27000").unwrap_or(SqlState::INTERNAL_ERROR), message)
+    PgError::new(SqlState::TRIGGERED_DATA_CHANGE_VIOLATION, message)
         .hint("Consider using an AFTER trigger instead of a BEFORE trigger to propagate changes to other rows.")
 }

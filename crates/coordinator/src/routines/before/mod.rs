@@ -249,7 +249,8 @@ impl Client {
         let ended = ended.map_err(|error| error.without(field::POSITION));
         let (tag, firings) = ended.map_err(|error| in_order(change, passage, error))?;
         self.session.let_rows(&change.table, false).await?;
-        let count: u64 = tag.rsplit(' ').next().and_then(|count| count.parse().ok()).unwrap_or(0);
+        let count = tag.rsplit(' ').next().and_then(|count| count.parse::<u64>().ok());
+        let count = count.ok_or_else(|| PgError::internal(format!("rows were stored by {tag}")))?;
         let are_skipped = passage.beside.iter().any(Beside::is_before_row);
         if change.operation != "INSERT" && !are_skipped && count < expected {
             return Err(changed_meanwhile(change.operation));
@@ -309,10 +310,10 @@ impl Client {
             let mut values = row.into_iter().map(|value| text(value.unwrap_or_default()));
             let mut next = || values.next().unwrap_or_default();
             let (name, kind, columns) = (next(), next(), next());
-            let columns = columns.split(' ').filter_map(|number| number.parse().ok()).collect();
-            Beside { name, kind: kind.parse().unwrap_or(0), columns }
+            let columns: Option<Vec<i16>> = columns.split_whitespace().map(|number| number.parse().ok()).collect();
+            Some(Beside { name, kind: kind.parse().ok()?, columns: columns? })
         });
-        Ok(beside.collect())
+        beside.collect::<Option<_>>().ok_or_else(|| PgError::internal("a trigger that is not described as expected"))
     }
 }
 
