@@ -254,7 +254,9 @@ impl Session {
                         Some(ahead) => planner::views_ahead(statement, &loaded.catalog, &facts, &ahead)?,
                         None => None,
                     };
-                    return ahead.map(|routine| Plan::Routine(Box::new(routine))).ok_or_else(|| with_other_rights(first));
+                    return ahead
+                        .map(|routine| Plan::Routine(Box::new(routine)))
+                        .ok_or_else(|| with_other_rights(first));
                 }
             }
             if is_unknown && matches!(plan, Plan::Gather(_) | Plan::Dag(_)) {
@@ -315,8 +317,7 @@ impl Session {
                  FROM pg_catalog.pg_roles r, pg_catalog.pg_class c WHERE r.rolname = {owner} AND c.oid = {table})"
             )
         };
-        let questions: Vec<String> =
-            views.read.iter().map(is_open).chain(views.tables.iter().map(is_other)).collect();
+        let questions: Vec<String> = views.read.iter().map(is_open).chain(views.tables.iter().map(is_other)).collect();
         let sql = planner::own_text(&format!("SELECT {}", questions.join(", ")))?;
         let answers = self.rows_on(self.home, &sql).await?.into_iter().next().unwrap_or_default();
         let (open, others) = answers.split_at_checked(views.read.len()).unwrap_or_default();

@@ -99,7 +99,9 @@ impl Session {
             let nodes = self.gathered_nodes(&gather.inputs);
             self.lend_on(&nodes).await?;
             let sql = self.gather_beside(&gather.inputs, &gather.final_sql, call).await?;
-            let result = self.scatter(Mode::InBlock, vec![(BESIDE, self.lent_text(BESIDE, &sql).into_owned())], call, output).await;
+            let result = self
+                .scatter(Mode::InBlock, vec![(BESIDE, self.lent_text(BESIDE, &sql).into_owned())], call, output)
+                .await;
             self.close_beside().await;
             let completion = result.map_err(without_position)?;
             return self.take_back_on(&nodes).await.map(|()| completion);

@@ -67,8 +67,10 @@ impl Session {
     pub(crate) async fn lend_on(&mut self, nodes: &[NodeId]) -> Result<()> {
         let Some(lending) = self.lending.clone() else { return Ok(()) };
         if self.is_read_only() {
-            return Err(PgError::unsupported("a view over several nodes with its owner's rights, in this READ ONLY transaction")
-                .hint("Leave READ ONLY out, or read it as its owner."));
+            return Err(PgError::unsupported(
+                "a view over several nodes with its owner's rights, in this READ ONLY transaction",
+            )
+            .hint("Leave READ ONLY out, or read it as its owner."));
         }
         match nodes {
             [BESIDE] => {

@@ -90,8 +90,15 @@ impl Lending {
 
     fn view_on(&mut self, relation: &Arc<Relation>, owner: &str, alone: bool, is_everywhere: bool) -> String {
         let view = format!("{}_{}", self.prefix, self.lent.len() + 1);
-        let lent = Lent { view, prefix: self.prefix.clone(), owner: owner.to_owned(), table: relation.qualified_name(), alone };
-        let is_same = |known: &&Lent| (&known.owner, &known.table, known.alone) == (&lent.owner, &lent.table, lent.alone);
+        let lent = Lent {
+            view,
+            prefix: self.prefix.clone(),
+            owner: owner.to_owned(),
+            table: relation.qualified_name(),
+            alone,
+        };
+        let is_same =
+            |known: &&Lent| (&known.owner, &known.table, known.alone) == (&lent.owner, &lent.table, lent.alone);
         if let Some(known) = self.lent.iter().find(is_same) {
             return known.view.clone();
         }
@@ -194,12 +201,8 @@ fn check(ctx: &Context<'_>, query: &NodeEnum) -> Result<()> {
 
 /// Definitions are written out by PostgreSQL: what has a schema other than `pg_catalog` is a user's.
 fn code_of_users(ctx: &Context<'_>, query: &NodeEnum) -> Result<Option<String>> {
-    let harmless: HashSet<(&str, &str)> = ctx
-        .catalog
-        .user_types()
-        .filter(|of| of.kind == 'e')
-        .map(|of| (of.schema.as_str(), of.name.as_str()))
-        .collect();
+    let harmless: HashSet<(&str, &str)> =
+        ctx.catalog.user_types().filter(|of| of.kind == 'e').map(|of| (of.schema.as_str(), of.name.as_str())).collect();
     let is_users = |names: &[Node]| match names {
         [schema, _] => tree::text_of(schema).is_some_and(|schema| schema != "pg_catalog"),
         _ => false,

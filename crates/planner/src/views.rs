@@ -13,7 +13,7 @@ use pgerror::{PgError, Result};
 
 use crate::context::{Context, Named};
 use crate::lent::Lending;
-use crate::parse::{Statement, StatementKind};
+use crate::parse::{CopySubject, Statement, StatementKind};
 use crate::select::locality::{Analyzer, Env, Part, Split};
 use crate::session::Exchanges;
 use crate::tree::{self, Ref, Walk};
@@ -138,7 +138,7 @@ pub struct ReadAs {
 /// See [`Expanded`].
 pub(crate) fn expanded(ctx: &Context<'_>, statement: &Statement) -> Result<Expanded> {
     let mut found = Expanded::default();
-    let Some(tree) = statement.node().and_then(rows_of) else { return Ok(found) };
+    let Some(tree) = rows_of(statement) else { return Ok(found) };
     let on_first = first_copy::may_be_taken(ctx, statement)?;
     let ctx = &Context { on_first: Some(&on_first), ..*ctx };
     let as_tables = reads_as_tables(tree)?;
@@ -169,19 +169,20 @@ pub(crate) fn expanded(ctx: &Context<'_>, statement: &Statement) -> Result<Expan
 }
 
 /// The query or change whose rows a statement is about.
-fn rows_of(tree: &NodeEnum) -> Option<&NodeEnum> {
-    let inner = match tree {
-        NodeEnum::CopyStmt(copy) => copy.query.as_deref(),
-        NodeEnum::ExplainStmt(explain) => explain.query.as_deref(),
-        NodeEnum::DeclareCursorStmt(declare) => declare.query.as_deref(),
-        NodeEnum::SelectStmt(_)
-        | NodeEnum::InsertStmt(_)
-        | NodeEnum::UpdateStmt(_)
-        | NodeEnum::DeleteStmt(_)
-        | NodeEnum::MergeStmt(_) => return Some(tree),
-        _ => None,
-    };
-    inner.and_then(|inner| inner.node.as_ref()).and_then(rows_of)
+fn rows_of(statement: &Statement) -> Option<&NodeEnum> {
+    match &statement.kind {
+        StatementKind::Explain(explain) => rows_of(&explain.inner),
+        StatementKind::DeclareCursor(declare) => rows_of(&declare.inner),
+        StatementKind::Copy(copy) => match &copy.subject {
+            CopySubject::Query(query) => rows_of(query),
+            CopySubject::Relation { .. } => None,
+        },
+        StatementKind::CreateTableAs => match statement.node()? {
+            NodeEnum::CreateTableAsStmt(create) => create.query.as_ref()?.node.as_ref(),
+            query => Some(query),
+        },
+        kind => kind.row_command().and_then(|_| statement.node()),
+    }
 }
 
 fn add_tables(

@@ -33,7 +33,8 @@ impl Client {
                 true => self.captured_view(&sql).await?,
                 false => {
                     self.session.describe(&sql, &parameters.types).await.map_err(outside)?;
-                    let with = Call { parameters: Some(Arc::new(parameters.clone())), describe: true, ..Call::default() };
+                    let with =
+                        Call { parameters: Some(Arc::new(parameters.clone())), describe: true, ..Call::default() };
                     self.captured(&sql, &with).await?.1
                 }
             };
