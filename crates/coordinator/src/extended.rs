@@ -364,6 +364,7 @@ impl Client {
     /// Sends the next rows of a portal that is read in pieces. As in PostgreSQL, who gets as many as he asked for is not told that they
     /// were the last.
     fn send_piece(&mut self, portal: &mut Portal, rows_max: Option<usize>) -> Result<()> {
+        let gives_rows = portal.prepared.description.fields.is_some();
         let Some((spool, command_tag)) = &mut portal.suspended else { return Ok(()) };
         let (sent, _) = spool.take(rows_max.unwrap_or(usize::MAX), self.writer.buffer())?;
         if rows_max == Some(sent) {
@@ -372,7 +373,7 @@ impl Client {
         }
         let (words, count) = backend::split_command_tag(command_tag);
         let last = match count {
-            Some(_) if words == "SELECT" => format!("SELECT {sent}"),
+            Some(_) if gives_rows => format!("{words} {sent}"),
             _ => command_tag.clone(),
         };
         backend::command_complete(self.writer.buffer(), &last);
