@@ -118,6 +118,10 @@ fn rows(ctx: &Context<'_>, view: &Relation) -> f64 {
 pub struct Expanded {
     /// Those that the statement itself reads: the user needs the right to.
     pub read: Vec<(String, Oid)>,
+    /// Who owns them.
+    pub owners: Vec<String>,
+    /// There are views under them, on which their owners need rights.
+    pub nested: bool,
     /// What they read with their owners' rights, and the plan with the user's.
     pub tables: Vec<ReadAs>,
 }
@@ -163,7 +167,7 @@ pub(crate) fn expanded(ctx: &Context<'_>, statement: &Statement) -> Result<Expan
     found.read = read.map(|(view, _)| (view.name.clone(), view.oid)).collect();
     for (view, is_target) in views {
         let under = (!is_target).then_some(view.oid);
-        add_tables(&ctx.of_body(), &view, under, (as_tables, 0), &mut found.tables)?;
+        add_tables(&ctx.of_body(), &view, under, (as_tables, 0), &mut found)?;
     }
     Ok(found)
 }
@@ -190,11 +194,15 @@ fn add_tables(
     view: &Relation,
     under: Option<Oid>,
     (as_tables, depth): (bool, usize),
-    found: &mut Vec<ReadAs>,
+    found: &mut Expanded,
 ) -> Result<()> {
     let body = NodeEnum::SelectStmt(Box::new(definition(view)?));
+    found.nested |= depth > 0;
     if let Some(owner) = ctx.catalog.view_owner(view.oid) {
-        found.extend(tables(ctx, &body)?.into_iter().map(|table| ReadAs {
+        if !found.owners.iter().any(|known| known == owner) {
+            found.owners.push(owner.to_owned());
+        }
+        found.tables.extend(tables(ctx, &body)?.into_iter().map(|table| ReadAs {
             view: view.name.clone(),
             under,
             owner: owner.to_owned(),

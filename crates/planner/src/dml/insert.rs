@@ -533,6 +533,7 @@ impl Insert<'_> {
             returns_rows: self.insert.returning_clause.is_some(),
             parameters: self.statement.parameters,
             direct,
+            original: self.statement.sql.to_string(),
             rights_sql: self.ctx.catalog.has_column_grants(self.relation.oid).then(|| self.statement.sql.to_string()),
             through: None,
         })))
