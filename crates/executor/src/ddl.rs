@@ -385,6 +385,7 @@ fn effect_call(effect: &Effect) -> Option<OwnCall> {
         Effect::CreateTable { schema, name, distribution, by_default } => (schema, name, distribution, *by_default),
         Effect::ForgetMissing => return Some(OwnCall::new("forget_missing", "")),
         Effect::TendCopy { table } => return Some(OwnCall::about("tend_copy", table, "")),
+        Effect::WatchMoves { table } => return Some(OwnCall::about("watch_moves", table, "")),
         Effect::TieCapture { table, trigger } => {
             return Some(OwnCall::about("tie_capture", table, &format!(", {}", quote_literal(trigger))));
         }

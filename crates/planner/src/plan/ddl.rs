@@ -86,6 +86,8 @@ pub enum Effect {
     ForgetMissing,
     /// Has the triggers of a replicated table fire on its first copy only.
     TendCopy { table: String },
+    /// Has a table tell of rows that a foreign key gives another distribution key, if one can.
+    WatchMoves { table: String },
     /// What captures for this trigger of a table goes when the trigger goes.
     TieCapture { table: String, trigger: String },
     /// All triggers BEFORE … FOR EACH ROW of a table are captured for.
