@@ -77,6 +77,7 @@ impl Session {
                 let tag = this.run_on(home, &ddl.node_sql).await?;
                 this.link(home)?.temp = true;
                 this.pin(home);
+                this.names_changed();
                 this.follow_up(ddl, tag.unwrap_or_default()).await
             })
             .await?;

@@ -42,6 +42,8 @@ pub struct DdlPlan {
     /// A statement to plan and run in the same transaction, under the new catalog, once the effects are applied:
     /// `INSERT INTO t <query>` of CREATE TABLE AS, whose row count makes the command tag `SELECT n`.
     pub follow_up: Option<String>,
+    /// The follow-up without its query: `INSERT INTO t`.
+    pub fills_by: Option<String>,
     /// What the follow-up fills.
     pub fill: Fill,
 }
