@@ -76,6 +76,7 @@ mod keeper;
 mod key_moves;
 mod left;
 mod lengthy;
+mod lent;
 mod let_rows;
 mod listen;
 mod load;

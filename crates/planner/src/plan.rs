@@ -19,6 +19,7 @@ use catalog::{NodeId, Oid, Relation};
 use pgerror::Result;
 use placement::{BucketMap, KeyType};
 
+use crate::lent::Lent;
 use crate::parse::ClusterCommand;
 use crate::routine::Routine;
 use crate::tables::Tables;
@@ -166,6 +167,8 @@ pub struct Gather {
     pub writes: bool,
     /// The same rows in the same order without the temp table, for whoever passes them on as they come.
     pub merge: Option<Box<Merge>>,
+    /// What has to be lent on all of its nodes while it runs.
+    pub lent: Vec<Lent>,
 }
 
 /// See [`Plan::Dag`]. Everything runs in one REPEATABLE READ transaction on each node, which is rolled back at the end:
@@ -347,6 +350,8 @@ pub struct InsertStaged {
     /// The rows of the only input may go straight to their nodes if they have the types of these columns and, in the key, their
     /// modifiers: else a value that is not yet as it will be stored would say where.
     pub direct: Option<Direct>,
+    /// The statement's text.
+    pub original: String,
     /// The user's own text, where his rights may be others than those that this takes: on a view, or on some columns. The home node
     /// says whether he may.
     pub rights_sql: Option<String>,

@@ -112,6 +112,7 @@ fn into_home(ctx: &Context<'_>, statement: &Statement, insert: &InsertStmt, fact
         final_sql: FinalSql { text, types: source.types },
         writes: true,
         merge: None,
+        lent: Vec::new(),
     }))
 }
 
@@ -532,6 +533,7 @@ impl Insert<'_> {
             returns_rows: self.insert.returning_clause.is_some(),
             parameters: self.statement.parameters,
             direct,
+            original: self.statement.sql.to_string(),
             rights_sql: self.ctx.catalog.has_column_grants(self.relation.oid).then(|| self.statement.sql.to_string()),
             through: None,
         })))

@@ -59,6 +59,7 @@ fn statements(sql: &str) -> Result<Vec<Statement>> {
             clause: None,
             is_rewritten: false,
             stores_rows: false,
+            as_owner: None,
             tree: None,
             analysis: None,
         };
@@ -95,6 +96,7 @@ pub(crate) fn build(sql: &str, node: NodeEnum) -> Result<Statement> {
         clause: None,
         is_rewritten: false,
         stores_rows: false,
+        as_owner: None,
         tree: Some(Arc::new(node)),
         analysis: None,
     })
