@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use catalog::{Distribution, KeyColumn, Oid, Persistence, Relation};
+use catalog::{Distribution, KeyColumn, Oid, Persistence, Relation, RelationKind};
 use pg_query::protobuf::{Alias, LimitOption, RangeSubselect, RangeVar, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -198,28 +198,29 @@ fn add_tables(
 ) -> Result<()> {
     let body = NodeEnum::SelectStmt(Box::new(definition(view)?));
     found.nested |= depth > 0;
-    if let Some(owner) = ctx.catalog.view_owner(view.oid) {
-        if !found.owners.iter().any(|known| known == owner) {
-            found.owners.push(owner.to_owned());
-        }
-        found.tables.extend(tables(ctx, &body)?.into_iter().map(|table| ReadAs {
-            view: view.name.clone(),
-            under,
-            owner: owner.to_owned(),
-            table: table.oid,
-            has_policies: table.is_barrier,
-        }));
-    }
+    let mut read = tables(ctx, &body)?;
     let mut inner = Vec::new();
     body.walk(&mut |node| {
         if let Ref::RangeVar(name) = node
             && let Named::View(view) = ctx.resolve(name)?
-            && !(as_tables && reads_as_table(ctx, &view)?)
         {
-            inner.push(view);
+            let is_table = as_tables && reads_as_table(ctx, &view)?;
+            if is_table { read.push(view) } else { inner.push(view) }
         }
         Ok(true)
     })?;
+    if let Some(owner) = ctx.catalog.view_owner(view.oid) {
+        if !found.owners.iter().any(|known| known == owner) {
+            found.owners.push(owner.to_owned());
+        }
+        found.tables.extend(read.into_iter().map(|table| ReadAs {
+            view: view.name.clone(),
+            under,
+            owner: owner.to_owned(),
+            table: table.oid,
+            has_policies: table.is_barrier && table.kind != RelationKind::View,
+        }));
+    }
     let mut deeper = inner.iter().filter(|_| depth < VIEW_DEPTH_MAX);
     deeper.try_for_each(|view| add_tables(ctx, view, under, (as_tables, depth + 1), found))
 }
