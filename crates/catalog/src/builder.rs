@@ -68,7 +68,8 @@ impl Builder {
 
     /// Adds a relation.
     pub fn relation(&mut self, relation: Relation) -> &mut Self {
-        self.catalog.captures |= relation.code.as_ref().is_some_and(|code| code.captures);
+        self.catalog.has_foreign_keys |= !relation.foreign_keys.is_empty();
+        self.catalog.captures |= relation.code.as_ref().is_some_and(|code| code.captures || code.moves);
         self.catalog.has_rules |= !relation.rules.is_empty();
         self.catalog.by_name.entry(relation.schema.clone()).or_default().insert(relation.name.clone(), relation.oid);
         self.catalog.relations.insert(relation.oid, Arc::new(relation));

@@ -21,6 +21,8 @@ pub struct Code {
     pub policy_tables: Vec<Oid>,
     /// Among all these triggers there are some that the coordinator runs.
     pub captures: bool,
+    /// A row of a table that its changes lead to may get another distribution key, and is moved by the coordinator.
+    pub moves: bool,
     /// Among them there are some BEFORE … FOR EACH ROW that nodes fire: what they make of a row may be another on each node.
     pub makes_rows: bool,
     /// What the planner found.

@@ -141,6 +141,9 @@ pub struct ForeignKey {
     pub cascades: bool,
     /// Columns that SET NULL and SET DEFAULT give another value.
     pub resets: Vec<AttNum>,
+    /// `pg_constraint.confdeltype` and `confupdtype`.
+    pub on_delete: char,
+    pub on_update: char,
 }
 
 /// A table, view, sequence, … with what the planner must know of it.
@@ -269,6 +272,7 @@ pub struct Catalog {
     defers_constraints: bool,
     withholds_temp: bool,
     captures: bool,
+    has_foreign_keys: bool,
     has_rules: bool,
     column_grants: HashSet<Oid>,
     view_owners: HashMap<Oid, String>,
@@ -423,6 +427,11 @@ impl Catalog {
     /// Does a change of any table make the coordinator run a trigger?
     pub fn captures(&self) -> bool {
         self.captures
+    }
+
+    /// Has any table a foreign key?
+    pub fn has_foreign_keys(&self) -> bool {
+        self.has_foreign_keys
     }
 
     /// With whose rights a view is read; `None` if with those of its reader.

@@ -595,7 +595,7 @@ BEGIN
     FOR name IN
         SELECT t.tgname FROM pg_trigger AS t
         WHERE t.tgrelid = relation AND NOT t.tgisinternal
-          AND t.tgfoid NOT IN ('loxo.tell_row()'::regprocedure, 'loxo.capture()'::regprocedure)
+          AND t.tgfoid NOT IN ('loxo.tell_row()'::regprocedure, 'loxo.capture()'::regprocedure, 'loxo.tell_move()'::regprocedure)
           AND CASE WHEN follows THEN t.tgenabled IN ('O', 'A') ELSE followed AND t.tgenabled = 'R' END
     LOOP
         EXECUTE format('ALTER TABLE %s ENABLE %s TRIGGER %I', relation, CASE WHEN follows THEN 'REPLICA' ELSE '' END, name);
@@ -617,6 +617,63 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION loxo.tend_copy(bytea, regclass) IS 'The same for coordinators.';
+
+-- What a foreign key does to rows it does where they are. If it gives them another distribution key, they belong to another node: the
+-- coordinator hears of that, and moves them when the statement is done.
+
+CREATE FUNCTION loxo.tell_move() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    key name;
+    differs bool;
+BEGIN
+    FOR key IN
+        SELECT a.attname FROM loxo.class AS k JOIN pg_attribute AS a ON a.attrelid = k.relid AND a.attnum = ANY (k.key_columns)
+        WHERE k.relid = TG_RELID
+    LOOP
+        EXECUTE format('SELECT ($1).%1$I IS DISTINCT FROM ($2).%1$I', key) INTO differs USING OLD, NEW;
+        IF differs THEN
+            RAISE INFO USING ERRCODE = 'LX003', MESSAGE = TG_NAME, SCHEMA = TG_TABLE_SCHEMA, TABLE = TG_TABLE_NAME,
+                CONSTRAINT = (SELECT t.token FROM loxo.capture_token AS t);
+            EXIT;
+        END IF;
+    END LOOP;
+    RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION loxo.tell_move() IS 'Tells the coordinator of a row that has got another distribution key.';
+
+-- Called wherever a table gets a foreign key, another distribution, or its triggers are switched on or off.
+CREATE FUNCTION loxo.watch_moves(proof bytea, relation regclass) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    wanted bool := EXISTS (
+        SELECT FROM pg_constraint AS c JOIN loxo.class AS k ON k.relid = c.conrelid
+            LEFT JOIN loxo.class AS r ON r.relid = c.confrelid
+        WHERE c.conrelid = relation AND c.contype = 'f' AND k.locator IN ('H', 'M') AND (
+            c.confupdtype IN ('n', 'd') AND c.conkey && k.key_columns
+            OR c.confdeltype IN ('n', 'd') AND coalesce(c.confdelsetcols, c.conkey) && k.key_columns
+            OR c.confupdtype = 'c' AND c.conkey && k.key_columns AND r.locator = 'R'));
+    state "char" := (SELECT t.tgenabled FROM pg_trigger AS t
+        WHERE t.tgrelid = relation AND t.tgfoid = 'loxo.tell_move()'::regprocedure);
+BEGIN
+    PERFORM loxo.check_proof('watch_moves', proof);
+    PERFORM FROM pg_class AS c WHERE c.oid = relation AND pg_has_role(session_user, c.relowner, 'MEMBER');
+    IF NOT FOUND THEN
+        RAISE insufficient_privilege USING MESSAGE = format('must be owner of table %s', relation);
+    END IF;
+    IF wanted AND state IS NULL THEN
+        EXECUTE format('CREATE TRIGGER "loxo.tell_move" AFTER UPDATE ON %s FOR EACH ROW EXECUTE FUNCTION loxo.tell_move()', relation);
+    END IF;
+    IF wanted AND state IS DISTINCT FROM 'A' THEN
+        EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER "loxo.tell_move"', relation);
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION loxo.watch_moves(bytea, regclass) IS
+    'Has a table tell of rows with another distribution key, if a foreign key may give them one.';
 
 CREATE FUNCTION loxo.tie(relation regclass, trigger name) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -695,7 +752,8 @@ CREATE FUNCTION loxo.pg_trigger() RETURNS TABLE (
     FROM pg_catalog.pg_trigger AS t
     LEFT JOIN pg_catalog.pg_trigger AS c
         ON c.tgrelid = t.tgrelid AND c.tgname = 'loxo:' || t.tgname AND c.tgfoid = 'loxo.capture()'::pg_catalog.regprocedure
-    WHERE t.tgfoid NOT IN ('loxo.capture()'::pg_catalog.regprocedure, 'loxo.tell_row()'::pg_catalog.regprocedure);
+    WHERE t.tgfoid NOT IN ('loxo.capture()'::pg_catalog.regprocedure, 'loxo.tell_row()'::pg_catalog.regprocedure,
+                           'loxo.tell_move()'::pg_catalog.regprocedure);
     END;
 COMMENT ON FUNCTION loxo.pg_trigger() IS
     'The triggers as users made them. Coordinators read it wherever a query names pg_trigger.';
@@ -716,7 +774,8 @@ COMMENT ON FUNCTION loxo.pg_rewrite() IS
 
 CREATE VIEW loxo.triggers AS
     SELECT * FROM information_schema.triggers
-    WHERE action_statement NOT IN ('EXECUTE FUNCTION loxo.capture()', 'EXECUTE FUNCTION loxo.tell_row()');
+    WHERE action_statement NOT IN ('EXECUTE FUNCTION loxo.capture()', 'EXECUTE FUNCTION loxo.tell_row()',
+                                   'EXECUTE FUNCTION loxo.tell_move()');
 COMMENT ON VIEW loxo.triggers IS 'The same for information_schema.triggers.';
 GRANT SELECT ON loxo.triggers TO PUBLIC;
 
@@ -724,6 +783,7 @@ GRANT SELECT ON loxo.triggers TO PUBLIC;
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA loxo FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION loxo.begin_schema_change, loxo.lock_for_commit, loxo.register_table, loxo.keep_writers_off,
     loxo.join_writers, loxo.forget_missing, loxo.open_matview, loxo.close_matview, loxo.tie_capture, loxo.capture_others, loxo.tell_rows, loxo.let_rows,
+    loxo.watch_moves,
     loxo.lend_insert, loxo.take_insert_back, loxo.lend, loxo.take_back, loxo.make_temp, loxo.index_temp, loxo.make_schema,
     loxo.tend_copy(bytea, regclass) TO PUBLIC;
 -- A trigger function is called by triggers only, and those who make one need the right to; the others read what everybody may read.

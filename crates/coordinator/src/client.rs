@@ -332,6 +332,9 @@ impl Client {
         call: &Call,
         spool: Option<&mut executor::Spool>,
     ) -> Result<Completion> {
+        if changes_rows(&statement.kind) {
+            self.rows_may_change();
+        }
         if spool.is_none()
             && is_plain(&statement.kind)
             && let Some(result) = self.execute_quickly(&statement.sql, call).await
@@ -409,6 +412,7 @@ impl Client {
             Plan::CopyHome(copy) => return self.copy_home(copy, statement).await,
             Plan::CopyTo(copy) => return self.copy_to(copy, statement).await,
             Plan::Routine(routine) => {
+                self.rows_may_change();
                 self.routines.wanted = Some(Wanted::new(routine, statement, call));
                 return Ok(Completion::Empty);
             }
@@ -518,6 +522,22 @@ impl Client {
         let result = self.commit().await.map(|_| ());
         self.transaction_ended(result.is_ok());
         self.session.judged(result).await
+    }
+}
+
+/// May it change rows by itself?
+fn changes_rows(kind: &StatementKind) -> bool {
+    use StatementKind::{
+        CloseCursor, Deallocate, DeclareCursor, Discard, Execute, Explain, Fetch, Listen, Notify, Prepare,
+    };
+    use StatementKind::{Constraints, Select, Set, Show, Unlisten};
+    match kind {
+        Select | Set(_) | Show { .. } | Constraints | Fetch(_) | CloseCursor { .. } | DeclareCursor(_) => false,
+        Prepare { .. } | Execute { .. } | Deallocate { .. } | Listen { .. } | Notify { .. } | Unlisten { .. } => false,
+        StatementKind::Transaction(modes) => matches!(modes, Transaction::RollbackTo { .. }),
+        Explain(explain) => explain.analyze,
+        Discard(_) => false,
+        _ => true,
     }
 }
 

@@ -81,7 +81,7 @@ impl Client {
             StatementKind::Prepare { name, types, inner } => self.prepare_named(name, types, inner).await?,
             StatementKind::Execute { name, arguments } => self.execute_named(name, arguments, call).await?,
             StatementKind::Deallocate { name } => self.deallocate(name.as_deref())?,
-            StatementKind::DeclareCursor(declare) => self.declare_cursor(declare, call).await?,
+            StatementKind::DeclareCursor(declare) => self.declare_cursor(declare, statement, call).await?,
             StatementKind::Fetch(fetch) => self.fetch(fetch, statement, call).await?,
             StatementKind::CloseCursor { name } => self.close_cursor(name.as_deref()).await?,
             StatementKind::Listen { channel } => {

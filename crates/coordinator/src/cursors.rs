@@ -15,7 +15,7 @@ use executor::{Call, Completion};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::Field;
 use planner::parse::{DeclareCursor, Fetch, Statement};
-use planner::{Dag, Input, Plan};
+use planner::{Dag, Input, Plan, Routine};
 
 use crate::client::{Client, output, watched};
 
@@ -27,10 +27,19 @@ pub(crate) struct Cursor {
     is_kept: bool,
     /// It reads a temp table of its own.
     gathered: bool,
+    /// Its rows were computed by functions that see changes of the transaction.
+    sees_changes: bool,
+    /// There has been one since.
+    is_stale: bool,
 }
 
 impl Client {
-    pub(crate) async fn declare_cursor(&mut self, declare: &DeclareCursor, call: &Call) -> Result<Completion> {
+    pub(crate) async fn declare_cursor(
+        &mut self,
+        declare: &DeclareCursor,
+        statement: &Statement,
+        call: &Call,
+    ) -> Result<Completion> {
         let is_alone = !self.session.in_block();
         let in_routine = self.routines.depth() > 0;
         if !declare.hold && (is_alone || self.implicit_block) && !in_routine {
@@ -48,7 +57,7 @@ impl Client {
         if is_alone {
             self.session.begin(None, "", None);
         }
-        let declared = match self.declare(declare, call).await {
+        let declared = match self.declare(declare, statement, call).await {
             Ok(cursor) => self.session.plan_holds_to_the_end().await.map(|()| cursor),
             Err(error) => Err(error),
         };
@@ -70,7 +79,7 @@ impl Client {
     }
 
     /// Makes the cursor where it can live.
-    async fn declare(&mut self, declare: &DeclareCursor, call: &Call) -> Result<Cursor> {
+    async fn declare(&mut self, declare: &DeclareCursor, statement: &Statement, call: &Call) -> Result<Cursor> {
         planner::check_cursor(&declare.inner)?;
         let plan = self.session.plan(&declare.inner, call, None).await?;
         let home = self.session.home();
@@ -91,11 +100,8 @@ impl Client {
             }
             Plan::Gather(gather) => (gather.inputs, gather.final_sql),
             plan @ Plan::Locked(_) => return self.declare_locked(declare, &plan, call).await,
-            _ => {
-                return Err(
-                    PgError::unsupported("a cursor over this statement").hint("Run the statement without a cursor.")
-                );
-            }
+            Plan::Routine(_) => return self.declare_kept(declare, statement, call).await,
+            _ => return Err(refused()),
         };
         if declare.hold && self.session.is_read_only() {
             return Err(PgError::unsupported(
@@ -108,6 +114,27 @@ impl Client {
         let work = self.session.declare_gathered(&inputs, &final_sql, &prefix, name, query, declare.hold, call);
         let node = watched(&mut self.reader, &cancel, work).await?;
         Ok(self.made(declare, node, true))
+    }
+
+    /// One over a query that the coordinator runs in steps: its rows are kept.
+    async fn declare_kept(&mut self, declare: &DeclareCursor, statement: &Statement, call: &Call) -> Result<Cursor> {
+        let of = match self.session.plan(statement, call, None).await? {
+            Plan::Routine(routine) => match *routine {
+                Routine::Rows(of) => of,
+                _ => return Err(refused()),
+            },
+            _ => return Err(refused()),
+        };
+        let rows = self.kept_rows(&of.query, call).await?;
+        let node = self.session.home();
+        let sql = format!("{}{rows}", declaration(declare));
+        let node = self.session.declare_on_node(&[node], &sql, &Call::default()).await?;
+        Ok(Cursor { sees_changes: of.is_volatile, ..self.made(declare, node, false) })
+    }
+
+    /// A statement may change rows: what functions have made of them for a cursor is another thing then.
+    pub(crate) fn rows_may_change(&mut self) {
+        self.cursors.values_mut().for_each(|cursor| cursor.is_stale = cursor.sees_changes);
     }
 
     /// One that locks its rows, which are all locked at once.
@@ -136,14 +163,22 @@ impl Client {
         if declare.hold {
             self.session.keep_cursor(node);
         }
-        Cursor { node, hold: declare.hold, is_kept: false, gathered }
+        Cursor { node, hold: declare.hold, is_kept: false, gathered, sees_changes: false, is_stale: false }
     }
 
     pub(crate) async fn fetch(&mut self, fetch: &Fetch, statement: &Statement, call: &Call) -> Result<Completion> {
         if let Some(portal) = self.portal_called(&fetch.cursor) {
             return self.move_portal(&portal, fetch).await;
         }
-        let node = self.cursor(&fetch.cursor).await?.node;
+        let cursor = self.cursor(&fetch.cursor).await?;
+        if cursor.is_stale && !cursor.is_kept {
+            return Err(PgError::unsupported(
+                "FETCH after a change of rows from a cursor over calls of VOLATILE functions",
+            )
+            .detail("PostgreSQL would call them now, when the rows were computed by DECLARE.")
+            .hint("Declare the functions STABLE, or the cursor after the change."));
+        }
+        let node = cursor.node;
         let cancel = self.session.cancel_set();
         let mut output = output(&mut self.capture, &mut self.writer);
         // The next cursor of this name may have other columns.
@@ -199,7 +234,8 @@ impl Client {
             && self.session.in_block()
             && let Some(node) = self.session.node_of_cursor(name).await?
         {
-            let opened = Cursor { node, hold: false, is_kept: false, gathered: false };
+            let opened =
+                Cursor { node, hold: false, is_kept: false, gathered: false, sees_changes: false, is_stale: false };
             self.cursors.insert(name.to_owned(), opened);
         }
         self.cursors
@@ -225,6 +261,10 @@ impl Client {
         }
         Ok(())
     }
+}
+
+fn refused() -> PgError {
+    PgError::unsupported("a cursor over this statement").hint("Run the statement without a cursor.")
 }
 
 /// Reads all of [`whole`].

@@ -202,11 +202,9 @@ CREATE FUNCTION between_of(a int, b int DEFAULT 1) RETURNS bigint LANGUAGE plpgs
 SELECT k, between_of(k), between_of(b => 3, a => k), between_of(b => v, a => 6) FROM t ORDER BY k;
 -- refused
 SELECT k, (SELECT word(t.k)) FROM t ORDER BY k;
--- refused
 SELECT k FROM t GROUP BY k HAVING word(k) > 'w2' ORDER BY k;
 -- refused
 SELECT t.k FROM t JOIN u ON word(t.k) = 'w' || u.k ORDER BY 1;
--- refused
 CREATE TABLE made AS SELECT k, word(k) AS w FROM t;
 
 -- Jobs.

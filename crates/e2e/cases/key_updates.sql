@@ -16,7 +16,6 @@ CREATE TABLE refers (seen_id int REFERENCES seen ON UPDATE CASCADE, n int) /*dis
 INSERT INTO refers SELECT g % 12 + 1, g FROM generate_series(1, 30) g;
 UPDATE seen SET id = 5, v = 'the same key' WHERE id = 5;
 UPDATE seen SET id = abs(id), v = upper(v) WHERE id > 6 RETURNING id, v;
--- refused
 UPDATE seen SET id = id + 100;
 SELECT s.id, s.v, count(*), sum(r.n) FROM seen s JOIN refers r ON r.seen_id = s.id GROUP BY s.id ORDER BY s.id;
 CREATE FUNCTION note_key() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.v := concat(OLD.id, '>', NEW.id, ' ', NEW.v); RETURN NEW; END $$;

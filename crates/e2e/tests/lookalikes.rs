@@ -183,6 +183,7 @@ fn nothing_in_our_schema_is_for_users(cluster: &Cluster) {
         "loxo.tie('mine', 't')",
         "loxo.capture_others('', 'mine')",
         "loxo.let_rows('', 'mine', true)",
+        "loxo.watch_moves('', 'mine')",
         "loxo.may_commit('', 1)",
         "loxo.announce('', 0::int2, 1, 1, 1)",
         "loxo.check_proof('announce', '')",

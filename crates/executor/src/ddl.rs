@@ -77,6 +77,7 @@ impl Session {
                 let tag = this.run_on(home, &ddl.node_sql).await?;
                 this.link(home)?.temp = true;
                 this.pin(home);
+                this.names_changed();
                 this.follow_up(ddl, tag.unwrap_or_default()).await
             })
             .await?;
@@ -385,6 +386,7 @@ fn effect_call(effect: &Effect) -> Option<OwnCall> {
         Effect::CreateTable { schema, name, distribution, by_default } => (schema, name, distribution, *by_default),
         Effect::ForgetMissing => return Some(OwnCall::new("forget_missing", "")),
         Effect::TendCopy { table } => return Some(OwnCall::about("tend_copy", table, "")),
+        Effect::WatchMoves { table } => return Some(OwnCall::about("watch_moves", table, "")),
         Effect::TieCapture { table, trigger } => {
             return Some(OwnCall::about("tie_capture", table, &format!(", {}", quote_literal(trigger))));
         }

@@ -5,6 +5,8 @@
 //! a statement runs; what comes of them is the coordinator's affair. Only `loxo.capture()` knows the token in them, so that
 //! no function of a user's can make one up.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use catalog::{Distribution, NodeId};
 use pgerror::{PgError, Result, field};
@@ -18,6 +20,9 @@ use crate::session::Session;
 const CODE: &[u8] = b"CLX001\0";
 /// Of messages about rows of replicated tables: see [`first_copy`](crate::first_copy).
 const ROW_CODE: &[u8] = b"CLX002\0";
+
+/// Of messages about rows that belong to another node now: see [`key_moves`](crate::key_moves).
+const MOVE_CODE: &[u8] = b"CLX003\0";
 
 /// A row for whose sake a trigger is to run.
 #[derive(Clone, Debug)]
@@ -42,9 +47,13 @@ pub(crate) struct RowTold {
     pub(crate) new: Option<Bytes>,
 }
 
-/// Is it one of these messages, or one about a row of a replicated table?
+/// Is it one of these messages, or one about a row of a replicated table, or one that belongs to another node?
 pub(crate) fn is_firing(frame: &Frame) -> bool {
-    has_code(frame, CODE) || is_of_row(frame)
+    has_code(frame, CODE) || is_of_row(frame) || is_of_move(frame)
+}
+
+fn is_of_move(frame: &Frame) -> bool {
+    has_code(frame, MOVE_CODE)
 }
 
 fn is_of_row(frame: &Frame) -> bool {
@@ -94,7 +103,10 @@ impl Session {
         if self.firings.is_empty() {
             return Ok(Vec::new());
         }
-        let mut frames = std::mem::take(&mut self.firings);
+        // Rows that nobody has asked for would stay where they are: the statement fails by `no_firings`.
+        let (moves, mut frames) =
+            std::mem::take(&mut self.firings).into_iter().partition(|(_, frame)| is_of_move(frame));
+        self.firings = moves;
         frames.sort_by_key(|(node, _)| *node);
         let token = self.context.capture_token().await?;
         let loaded = self.catalog().await?;
@@ -122,6 +134,22 @@ impl Session {
             });
         }
         Ok(firings)
+    }
+
+    /// The tables, by schema and name, that have told of rows with another distribution key, and on which node.
+    pub(crate) async fn take_moves_told(&mut self) -> Result<BTreeSet<(String, String, NodeId)>> {
+        self.collect_notices();
+        let (told, others): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.firings).into_iter().partition(|(_, frame)| is_of_move(frame));
+        self.firings = others;
+        if told.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let token = self.context.capture_token().await?;
+        let messages = told.into_iter().map(|(node, frame)| (node, PgError::decode_body(frame.body)));
+        let proven = messages.filter(|(_, message)| message.get(field::CONSTRAINT) == Some(token.as_ref()));
+        let text = |message: &PgError, code| message.text(code).into_owned();
+        Ok(proven.map(|(node, message)| (text(&message, field::SCHEMA), text(&message, field::TABLE), node)).collect())
     }
 
     /// Forgets what was told of rows by a statement that has failed.

@@ -73,6 +73,7 @@ mod hold;
 mod insert_alone;
 mod insert_split;
 mod keeper;
+mod key_moves;
 mod left;
 mod lengthy;
 mod lent;

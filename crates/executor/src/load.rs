@@ -382,6 +382,8 @@ fn foreign_key(row: &Row) -> Result<ForeignKey> {
         cascades: flag(row, 5)?,
         resets: numbers(optional(row, 6)?)?,
         acts: flag(row, 7)?,
+        on_delete: letter(row, 8)?,
+        on_update: letter(row, 9)?,
     })
 }
 
@@ -418,6 +420,10 @@ fn called(rows: &[Row]) -> Result<Arc<Code>> {
         let list = match letter(row, 1)? {
             'c' => {
                 code.captures = true;
+                continue;
+            }
+            'k' => {
+                code.moves = true;
                 continue;
             }
             'm' => {
@@ -569,7 +575,7 @@ const RELATIONS: &str = "SELECT c.oid, n.nspname, c.relname, c.relkind, c.relper
      c.relispartition, \
      c.relhassubclass AND EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid), \
      EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal \
-       AND t.tgfoid <> 'loxo.tell_row()'::regprocedure), \
+       AND t.tgfoid NOT IN ('loxo.tell_row()'::regprocedure, 'loxo.tell_move()'::regprocedure)), \
      c.reltuples * CASE WHEN k.locator IN ('H', 'M', 'N') THEN (SELECT count(*) FROM loxo.node WHERE type = 'D') ELSE 1 END, \
      k.locator, k.key_columns, k.map_id, k.nodes, \
      coalesce(c.reloptions && ARRAY['check_option=local', 'check_option=cascaded'], false), coalesce(k.by_default, false), \
@@ -578,7 +584,7 @@ const RELATIONS: &str = "SELECT c.oid, n.nspname, c.relname, c.relkind, c.relper
      CASE WHEN c.relkind = 'v' AND NOT EXISTS (SELECT FROM pg_options_to_table(c.reloptions) o \
        WHERE o.option_name = 'security_invoker' AND o.option_value::bool) THEN pg_get_userbyid(c.relowner) END, \
      EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal \
-       AND t.tgfoid <> 'loxo.tell_row()'::regprocedure AND (t.tgtype & 3 <> 3 OR NOT EXISTS ( \
+       AND t.tgfoid NOT IN ('loxo.tell_row()'::regprocedure, 'loxo.tell_move()'::regprocedure) AND (t.tgtype & 3 <> 3 OR NOT EXISTS ( \
          SELECT FROM pg_trigger p WHERE p.tgrelid = t.tgrelid AND p.tgfoid = 'loxo.capture()'::regprocedure \
          AND p.tgname IN (t.tgname, 'loxo:' || t.tgname)))) \
      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN loxo.class k ON k.relid = c.oid \
@@ -635,7 +641,8 @@ const RULES: &str = "SELECT r.ev_class, r.rulename, r.ev_type, r.ev_enabled, pg_
      ORDER BY r.ev_class, r.rulename";
 
 /// User functions that a node calls by itself for the rows of a table: of `t`riggers, in `p`olicies, in other `e`xpressions;
-/// what policies `r`ead; that there are `c`aptured triggers, and others that may `m`ake other rows of those that come.
+/// what policies `r`ead; that there are `c`aptured triggers, others that may `m`ake other rows of those that come, and those that
+/// tell of rows with another `k`ey.
 /// A change of a table goes on to its children and along cascading foreign keys.
 const CODE: &str = "WITH RECURSIVE used(classid, objid, function) AS (\
        SELECT classid, objid, refobjid FROM pg_depend WHERE refclassid = 'pg_proc'::regclass AND refobjid >= 16384 \
@@ -647,13 +654,14 @@ const CODE: &str = "WITH RECURSIVE used(classid, objid, function) AS (\
        UNION SELECT objid, function FROM used WHERE classid = 'pg_type'::regclass \
        UNION SELECT t.oid, o.function FROM of_type o JOIN pg_type t ON o.type IN (t.typbasetype, t.typelem)), \
      own(relid, kind, function) AS (\
-       SELECT tgrelid, CASE tgfoid WHEN 'loxo.capture()'::regprocedure THEN 'c' ELSE 't' END, tgfoid FROM pg_trigger \
+       SELECT tgrelid, CASE tgfoid WHEN 'loxo.capture()'::regprocedure THEN 'c' WHEN 'loxo.tell_move()'::regprocedure THEN 'k' \
+         ELSE 't' END, tgfoid FROM pg_trigger \
        WHERE NOT tgisinternal AND tgenabled <> 'D' AND tgfoid >= 16384 AND tgfoid <> 'loxo.tell_row()'::regprocedure \
        UNION SELECT tgrelid, 'm', 0 FROM pg_trigger \
        WHERE NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 3 = 3 AND tgfoid <> 'loxo.capture()'::regprocedure \
        UNION SELECT t.tgrelid, 't', u.function FROM used u JOIN pg_trigger t ON t.oid = u.objid \
        WHERE u.classid = 'pg_trigger'::regclass \
-       AND u.function NOT IN ('loxo.capture()'::regprocedure, 'loxo.tell_row()'::regprocedure) \
+       AND u.function NOT IN ('loxo.capture()'::regprocedure, 'loxo.tell_row()'::regprocedure, 'loxo.tell_move()'::regprocedure) \
        AND NOT t.tgisinternal AND t.tgenabled <> 'D' \
        UNION SELECT c.conrelid, 'e', u.function FROM used u JOIN pg_constraint c ON c.oid = u.objid \
        WHERE u.classid = 'pg_constraint'::regclass AND c.conrelid <> 0 \
@@ -677,5 +685,5 @@ const CODE: &str = "WITH RECURSIVE used(classid, objid, function) AS (\
 
 const FOREIGN_KEYS: &str = "SELECT conrelid, conname, conkey, confrelid, confkey, confupdtype = 'c', \
      CASE WHEN confupdtype IN ('n', 'd') THEN conkey WHEN confdeltype IN ('n', 'd') THEN coalesce(confdelsetcols, conkey) END, \
-     confdeltype IN ('c', 'n', 'd') OR confupdtype IN ('c', 'n', 'd') \
+     confdeltype IN ('c', 'n', 'd') OR confupdtype IN ('c', 'n', 'd'), confdeltype, confupdtype \
      FROM pg_constraint WHERE contype = 'f' AND conrelid >= 16384";

@@ -10,7 +10,7 @@
 //! One transaction does it all, so it happens on all nodes or on none and may be rolled back. The table stays the same object,
 //! with its indexes, grants and dependants; its triggers do not fire.
 
-use catalog::{Distribution, Generated, quote_identifier, quote_literal};
+use catalog::{Distribution, Generated, Relation, quote_identifier, quote_literal};
 use pgerror::{PgError, Result, SqlState};
 use planner::{Effect, Placement, Redistribute};
 
@@ -67,6 +67,7 @@ impl Session {
         self.check_dependants(plan).await?;
         if plan.moves_nothing() || self.is_empty_everywhere(&table).await? {
             self.note_placement(plan, plan.target.name.clone()).await?;
+            self.watch_moves(plan).await?;
             self.schema_changed();
             return Ok(());
         }
@@ -81,8 +82,17 @@ impl Session {
         if !triggers.is_empty() {
             self.note_effect(&Effect::TendCopy { table: table.clone() }).await?;
         }
+        self.watch_moves(plan).await?;
         self.schema_changed();
         Ok(())
+    }
+
+    /// The columns of a foreign key may have become those of the distribution key.
+    async fn watch_moves(&mut self, plan: &Redistribute) -> Result<()> {
+        match plan.target.foreign_keys.iter().any(|key| key.acts) {
+            true => self.note_effect(&Effect::WatchMoves { table: plan.target.qualified_name() }).await,
+            false => Ok(()),
+        }
     }
 
     async fn refill(&mut self, plan: &Redistribute, table: &str) -> Result<()> {
@@ -187,8 +197,13 @@ fn rows_of_other_nodes(plan: &Redistribute) -> Option<String> {
     if !target.distribution.nodes().iter().all(|node| nodes.contains(node)) {
         return None;
     }
-    let name = |key: &catalog::KeyColumn| Some(quote_identifier(&target.column_at(key.number)?.name));
-    let (map, bucket) = match &target.distribution {
+    Some(format!("{} <> (SELECT node_id FROM loxo.identity)", node_of_row(target)?))
+}
+
+/// The node that a row of a table belongs to by its key, as SQL over the table's columns.
+pub(crate) fn node_of_row(table: &Relation) -> Option<String> {
+    let name = |key: &catalog::KeyColumn| Some(quote_identifier(&table.column_at(key.number)?.name));
+    let (map, bucket) = match &table.distribution {
         Distribution::Hash { columns, map_id, .. } => {
             let names: Vec<String> = columns.iter().map(name).collect::<Option<_>>()?;
             let key: Vec<_> = columns.iter().zip(&names).map(|(key, name)| (key.key_type, name.as_str())).collect();
@@ -200,8 +215,5 @@ fn rows_of_other_nodes(plan: &Redistribute) -> Option<String> {
         }
         _ => return None,
     };
-    Some(format!(
-        "(SELECT nodes FROM loxo.bucket_map WHERE id = {})[1 + {bucket}] <> (SELECT node_id FROM loxo.identity)",
-        map.0
-    ))
+    Some(format!("(SELECT nodes FROM loxo.bucket_map WHERE id = {})[1 + {bucket}]", map.0))
 }

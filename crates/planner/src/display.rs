@@ -133,6 +133,7 @@ fn write_routine(f: &mut Formatter<'_>, routine: &Routine, depth: usize) -> Resu
             drawn.draws.iter().try_for_each(|(draw, count)| writeln!(f, "{pad}  {draw}, {count} times"))?;
             writeln!(f, "{pad}  then {}", drawn.rest.sql)
         }
+        Routine::Rows(rows) => writeln!(f, "{pad}  {}", rows.query),
         Routine::Change(change) => {
             let once = |f: &mut Formatter<'_>, one: &OfStatement| {
                 writeln!(f, "{pad}  {} of {}.{} once", one.trigger, one.schema, one.table)

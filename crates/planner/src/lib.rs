@@ -41,11 +41,13 @@ mod first_copy;
 mod functions;
 mod inline;
 mod instead;
+mod key_moves;
 mod leavings;
 mod lent;
 mod lifted;
 mod made_rows;
 mod new_row;
+mod of_rows;
 mod own_text;
 pub mod parse;
 mod passwords;
@@ -78,10 +80,12 @@ pub use clock::{at_one_moment, may_read_clock};
 pub use dml::{Drawn, STAGE, sets_default};
 pub use inline::{WantedBody, wanted_bodies};
 pub use instead::Instead;
+pub use key_moves::Movable;
 pub use leavings::leavings;
 pub use lent::Lent;
 pub use lifted::Lifted;
 pub use made_rows::MadeRows;
+pub use of_rows::OfRows;
 pub use own_text::own_text;
 pub use parse::{Analysis, Marked, Statement, StatementKind, Undeclared, Uses, parse, parse_for_dump};
 pub use passwords::with_verifier;
@@ -230,6 +234,14 @@ fn plan_in(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     first_copy::plan(ctx, expanded.as_ref().unwrap_or(statement))
 }
 
+/// The plan of a statement with calls that the coordinator makes.
+fn plan_in_steps(ctx: &Context<'_>, statement: &Statement) -> Option<Plan> {
+    match plan_as_it_stands(ctx, statement) {
+        Ok(Plan::Routine(routine)) if !matches!(*routine, Routine::Rewritten(_)) => Some(Plan::Routine(routine)),
+        _ => None,
+    }
+}
+
 fn plan_inlined(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     let Some(written_out) = dml::written_out(ctx, statement)? else { return plan_written_out(ctx, statement) };
     let mut plan = plan_written_out(ctx, &written_out.statement)?;
@@ -254,7 +266,11 @@ fn plan_written_out(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         Kind::Copy(copy) => copy::copy(ctx, copy),
         Kind::Explain(explain) => {
             let (options, analyze) = (explain.options.clone(), explain.analyze);
-            Ok(Plan::Explain(Explain { options, analyze, inner: Box::new(plan_in(ctx, &explain.inner)?) }))
+            let inner = match (plan_in(ctx, &explain.inner), analyze) {
+                (Err(error), false) => plan_in_steps(ctx, &explain.inner).ok_or(error)?,
+                (inner, _) => inner?,
+            };
+            Ok(Plan::Explain(Explain { options, analyze, inner: Box::new(inner) }))
         }
         Kind::DeclareCursor(declare) => check_cursor(&declare.inner)
             .and_then(|()| plan_in(ctx, &declare.inner))

@@ -26,6 +26,7 @@ use crate::functions;
 use crate::inline;
 use crate::instead::Instead;
 use crate::lifted::Lifted;
+use crate::of_rows::{self, OfRows};
 use crate::parse::{self, Statement, StatementKind};
 use crate::per_row::{self, PerRow};
 use crate::rules::Rewritten;
@@ -52,6 +53,8 @@ pub enum Routine {
     Lifted(Lifted),
     /// Calls for each row.
     PerRow(PerRow),
+    /// A query, and what is done with its rows.
+    Rows(OfRows),
     /// A change of a view with INSTEAD OF triggers.
     Instead(Box<Instead>),
     /// A change of a table with triggers BEFORE … FOR EACH ROW.
@@ -97,13 +100,15 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Ro
     match (&statement.kind, statement.node()) {
         (StatementKind::Do, Some(NodeEnum::DoStmt(block))) => do_block(ctx, statement, block),
         (StatementKind::Call, Some(NodeEnum::CallStmt(call))) => call_procedure(ctx, call),
+        (StatementKind::DeclareCursor(declare), _) => Ok(of_rows::of_cursor(ctx, declare)?.map(Routine::Rows)),
+        (StatementKind::Merge, Some(NodeEnum::MergeStmt(merge))) => per_row::of_merge(ctx, statement, merge),
         (StatementKind::Select | StatementKind::Insert | StatementKind::Update | StatementKind::Delete, Some(tree)) => {
             match calls_inside(ctx, statement, tree)? {
                 Some(routine) => Ok(Some(routine)),
                 None => per_row::plan(ctx, statement),
             }
         }
-        _ => Ok(None),
+        _ => Ok(of_rows::plan(ctx, statement)?.map(Routine::Rows)),
     }
 }
 

@@ -3,6 +3,8 @@
 //! For which rows a trigger fires the nodes say (see [`ddl::trigger`](crate::ddl)). Triggers of whole statements are known from
 //! the statement: no node knows whether another has fired one.
 
+use std::sync::Arc;
+
 use catalog::{Captured, Relation};
 use pg_query::protobuf::{CmdType, MergeStmt, OnConflictAction, RangeVar};
 use pg_query::{Node, NodeEnum};
@@ -10,6 +12,8 @@ use pgerror::{PgError, Result};
 
 use crate::code;
 use crate::context::{Context, Named};
+use crate::dml::{VIEW_DEPTH_MAX, changing_targets, one_view_down};
+use crate::key_moves::{self, Movable};
 use crate::parse::{Statement, StatementKind};
 use crate::plan::Plan;
 use crate::routine::Routine;
@@ -24,6 +28,8 @@ pub struct Triggered {
     pub before: Vec<OfStatement>,
     /// Triggers to be run once, after it and after those of its rows.
     pub after: Vec<OfStatement>,
+    /// Tables whose rows may have to move because of it.
+    pub movable: Vec<Movable>,
 }
 
 /// A trigger FOR EACH STATEMENT.
@@ -36,9 +42,9 @@ pub struct OfStatement {
     pub operation: &'static str,
 }
 
-/// The same plan, or one with the triggers that the coordinator runs.
+/// The same plan, or one with the triggers that the coordinator runs, and the rows that it moves.
 pub(crate) fn with_triggers(ctx: &Context<'_>, statement: &Statement, plan: Plan) -> Result<Plan> {
-    if !ctx.catalog.captures() {
+    if !ctx.catalog.captures() && !ctx.catalog.has_foreign_keys() {
         return Ok(plan);
     }
     match &statement.kind {
@@ -46,12 +52,19 @@ pub(crate) fn with_triggers(ctx: &Context<'_>, statement: &Statement, plan: Plan
             Err(PgError::unsupported("EXPLAIN ANALYZE of a change that fires triggers which the coordinator runs")
                 .hint("Leave ANALYZE out, or disable the triggers meanwhile."))
         }
-        StatementKind::Explain(_) => Ok(plan),
-        _ if captures(ctx, statement)? => {
-            let (before, after) = of_statement(ctx, statement)?;
-            Ok(Plan::Routine(Box::new(Routine::Change(Box::new(Triggered { plan, before, after })))))
+        StatementKind::Explain(explain) if explain.analyze && !movable(ctx, &explain.inner)?.is_empty() => {
+            Err(PgError::unsupported("EXPLAIN ANALYZE of a change that gives rows another distribution key")
+                .hint("Leave ANALYZE out."))
         }
-        _ => Ok(plan),
+        StatementKind::Explain(_) => Ok(plan),
+        _ => {
+            let movable = movable(ctx, statement)?;
+            if movable.is_empty() && !captures(ctx, statement)? {
+                return Ok(plan);
+            }
+            let (before, after) = of_statement(ctx, statement)?;
+            Ok(Plan::Routine(Box::new(Routine::Change(Box::new(Triggered { plan, before, after, movable })))))
+        }
     }
 }
 
@@ -74,6 +87,9 @@ pub(crate) fn changed(statement: &Statement) -> Result<Vec<(&RangeVar, Vec<Event
 
 /// Does the statement change a table whose changes are captured? A view may be one over such a table.
 fn captures(ctx: &Context<'_>, statement: &Statement) -> Result<bool> {
+    if !ctx.catalog.captures() {
+        return Ok(false);
+    }
     for (name, _) in changed(statement)? {
         match ctx.resolve(name)? {
             Named::Distributed(table) if !code::captures(&table) => {}
@@ -84,23 +100,75 @@ fn captures(ctx: &Context<'_>, statement: &Statement) -> Result<bool> {
     Ok(false)
 }
 
+/// The tables with rows that may have to move.
+fn movable(ctx: &Context<'_>, statement: &Statement) -> Result<Vec<Movable>> {
+    let mut found = Vec::new();
+    for (name, events) in changed(statement)? {
+        match ctx.resolve(name)? {
+            Named::Distributed(table) => found.extend(key_moves::movable(ctx.catalog, &table, &events)?),
+            Named::View(view) => found.extend(movable_behind(ctx, statement, &view)?),
+            Named::Home(_) => {}
+        }
+    }
+    found.sort_by_key(|one| one.table.oid);
+    found.dedup_by(|one, kept| {
+        kept.is_target |= one.is_target && one.table.oid == kept.table.oid;
+        one.table.oid == kept.table.oid
+    });
+    Ok(found)
+}
+
+/// The same of a change of a view.
+fn movable_behind(ctx: &Context<'_>, statement: &Statement, view: &Arc<Relation>) -> Result<Vec<Movable>> {
+    let mut next = Some(view.clone());
+    let mut tree = statement.node().cloned();
+    for _ in 0..VIEW_DEPTH_MAX {
+        let (Some(view), Some(tree)) = (next.take(), tree.as_mut()) else { break };
+        if one_view_down(ctx, &view, tree).is_err() {
+            break;
+        }
+        let root = match &*tree {
+            NodeEnum::InsertStmt(insert) => Ref::InsertStmt(insert),
+            NodeEnum::UpdateStmt(update) => Ref::UpdateStmt(update),
+            NodeEnum::DeleteStmt(delete) => Ref::DeleteStmt(delete),
+            _ => break,
+        };
+        let events = events(root);
+        let Some(name) = code::changed(root) else { break };
+        match ctx.resolve(name)? {
+            Named::Distributed(table) => return key_moves::movable(ctx.catalog, &table, &events),
+            Named::View(view) => next = Some(view),
+            Named::Home(_) => return Ok(Vec::new()),
+        }
+    }
+    // A part of WITH, or a change that is refused.
+    Ok(Vec::new())
+}
+
 /// What is done to a table, and of an UPDATE to which columns.
 pub(crate) struct Event {
     operation: &'static str,
     columns: Vec<String>,
+    /// Those of the columns that may get another value than they have.
+    changing: Vec<String>,
 }
 
 impl Event {
     fn of(operation: &'static str) -> Self {
-        Self { operation, columns: Vec::new() }
+        Self { operation, columns: Vec::new(), changing: Vec::new() }
     }
 
     fn update(targets: &[Node]) -> Self {
+        Self::update_of(targets, targets)
+    }
+
+    fn update_of(targets: &[Node], changing: &[Node]) -> Self {
         let name = |target: &Node| match &target.node {
             Some(NodeEnum::ResTarget(target)) => Some(target.name.clone()),
             _ => None,
         };
-        Self { operation: "UPDATE", columns: targets.iter().filter_map(name).collect() }
+        let names = |targets: &[Node]| targets.iter().filter_map(name).collect();
+        Self { operation: "UPDATE", columns: names(targets), changing: names(changing) }
     }
 
     /// The event's bit in `pg_trigger.tgtype`.
@@ -118,6 +186,10 @@ impl Event {
 
     pub(crate) fn columns(&self) -> &[String] {
         &self.columns
+    }
+
+    pub(crate) fn changing(&self) -> &[String] {
+        &self.changing
     }
 
     pub(crate) fn fires(&self, table: &Relation, trigger: &Captured) -> bool {
@@ -138,7 +210,7 @@ fn events(node: Ref<'_>) -> Vec<Event> {
                 .chain(update.map(|clause| Event::update(&clause.target_list)))
                 .collect()
         }
-        Ref::UpdateStmt(update) => vec![Event::update(&update.target_list)],
+        Ref::UpdateStmt(update) => vec![Event::update_of(&update.target_list, &changing_targets(update))],
         Ref::DeleteStmt(_) => vec![Event::of("DELETE")],
         Ref::MergeStmt(merge) => of_merge(merge),
         _ => Vec::new(),

@@ -149,11 +149,13 @@ impl ClientHost<'_> {
         let quoted = catalog::quote_identifier(&name);
         let sql = format!("DECLARE {quoted} {scroll}CURSOR FOR {}", opening.sql);
         let statements = planner::parse(&sql)?;
-        let Some(StatementKind::DeclareCursor(declare)) = statements.first().map(|statement| &statement.kind) else {
+        let Some((statement, StatementKind::DeclareCursor(declare))) =
+            statements.first().map(|statement| (statement, &statement.kind))
+        else {
             return Err(PgError::new(state(b"42P11"), "cannot open this query as cursor"));
         };
         let call = call_with(opening.parameters);
-        self.client.declare_cursor(declare, &Call { describe: false, ..call }).await?;
+        self.client.declare_cursor(declare, statement, &Call { describe: false, ..call }).await?;
         Ok(name)
     }
 }

@@ -21,6 +21,7 @@ mod before;
 mod host;
 mod instead;
 mod lifted;
+mod of_rows;
 mod per_row;
 mod rules;
 mod signature;
@@ -221,6 +222,13 @@ impl Client {
                         None => Rest::Done(tag),
                     })
                 }
+                planner::Routine::Rows(of) => {
+                    let rows = self.kept_rows(&of.query, call).await?;
+                    Ok(match &of.fills {
+                        Some(plan) => Rest::Plan(Box::new(planner::OfRows::filled(plan, &rows))),
+                        None => Rest::Statement(planner::OfRows::copied(statement, &rows)?, Call::simple()),
+                    })
+                }
                 planner::Routine::Drawn(_) => Err(PgError::internal("numbers are drawn without a body")),
                 planner::Routine::Inside { calls, rest } => {
                     self.accepted(statement, call).await?;
@@ -258,6 +266,9 @@ impl Client {
             match rest {
                 Rest::Change(change) => self.change(&change, statement, call, spool).await,
                 Rest::Rewritten(rewritten) => self.rewritten(&rewritten, statement, call, spool).await,
+                Rest::Plan(plan) => {
+                    Box::pin(self.run_plan(&planner::Plan::Ddl(plan), statement, &Call::default(), spool)).await
+                }
                 Rest::Tag(tag) => Ok(Completion::tag(tag)),
                 Rest::Done(tag) => Ok(Completion::Tag(tag)),
                 Rest::Row(signature, ended) => {
@@ -507,6 +518,8 @@ enum Rest {
     Whole(Statement, Call),
     /// The same, with the command tag of the whole if it is another.
     Tagged(Statement, Call, Option<String>),
+    /// A table that is made, and filled with the rows.
+    Plan(Box<planner::DdlPlan>),
     /// A change of rows, and its triggers after it.
     Change(Box<planner::Triggered>),
     /// What rules made of a change.
@@ -523,6 +536,7 @@ fn isolation(routine: &planner::Routine) -> Option<Isolation> {
         planner::Routine::Inside { calls, .. } if calls.iter().all(|call| !call.is_volatile) => {
             Some(Isolation::RepeatableRead)
         }
+        planner::Routine::Rows(of) if !of.is_volatile => Some(Isolation::RepeatableRead),
         planner::Routine::Lifted(lifted) if lifted.of_views => Some(Isolation::RepeatableRead),
         planner::Routine::PerRow(plan) if !plan.is_volatile && !plan.changes_first => Some(Isolation::RepeatableRead),
         _ => None,

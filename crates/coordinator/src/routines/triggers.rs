@@ -62,10 +62,12 @@ impl Client {
         spool: Option<&'s mut Spool>,
     ) -> Pending<'s, Completion> {
         Box::pin(async move {
+            self.session.hold_movable(&change.movable).await?;
             for one in &change.before {
                 self.once(one, Vec::new()).await?;
             }
             let completion = Box::pin(self.run_plan(&change.plan, statement, call, spool)).await?;
+            self.session.follow_keys(&change.movable).await?;
             let firings = self.session.take_firings().await?;
             self.captured_rows(&change.before, &change.after, firings).await?;
             Ok(completion)

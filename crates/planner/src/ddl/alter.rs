@@ -45,6 +45,9 @@ pub(super) fn alter_table(ctx: &Context<'_>, statement: &Statement, alter: &Alte
     rule::switch(alter, &relation, &mut plan)?;
     trigger::switch(alter, &relation, &mut plan)?;
     let alone = alter.cmds.len() == 1;
+    if alter.cmds.iter().any(|command| may_act_on_key(&relation, command)) {
+        plan.effects.push(Effect::WatchMoves { table: relation.qualified_name() });
+    }
     for command in &alter.cmds {
         if let Some(NodeEnum::AlterTableCmd(command)) = &command.node {
             let alter = Alter { ctx, relation: &relation };
@@ -63,6 +66,27 @@ pub(super) fn alter_table(ctx: &Context<'_>, statement: &Statement, alter: &Alte
         }
     }
     Ok(plan)
+}
+
+/// Does it add a foreign key whose actions change rows of the table, or may it switch off what tells of them?
+fn may_act_on_key(relation: &Relation, command: &Node) -> bool {
+    use AlterTableType as Type;
+    let Some(NodeEnum::AlterTableCmd(command)) = &command.node else { return false };
+    let definition = command.def.as_deref().and_then(|definition| definition.node.as_ref());
+    let acts = |constraint: &Constraint| {
+        [&constraint.fk_upd_action, &constraint.fk_del_action]
+            .into_iter()
+            .any(|act| matches!(act.as_str(), "c" | "n" | "d"))
+    };
+    match (command.subtype(), definition) {
+        (Type::AtAddConstraint, Some(NodeEnum::Constraint(constraint))) => acts(constraint),
+        (Type::AtAddColumn, Some(NodeEnum::ColumnDef(column))) => column
+            .constraints
+            .iter()
+            .any(|node| matches!(&node.node, Some(NodeEnum::Constraint(constraint)) if acts(constraint))),
+        (Type::AtDisableTrigAll | Type::AtDisableTrigUser, _) => relation.foreign_keys.iter().any(|key| key.acts),
+        _ => false,
+    }
 }
 
 /// Of several moves of one table that to all nodes suits all commands.

@@ -48,6 +48,15 @@ pub(super) struct NewForeignKey {
     pub cascades: bool,
     /// Columns that SET NULL and SET DEFAULT give another value.
     pub resets: Vec<String>,
+    /// One of these is SET DEFAULT.
+    pub defaults: bool,
+}
+
+impl NewForeignKey {
+    /// Does an action give the table's own columns other values?
+    pub fn changes_keys(&self) -> bool {
+        self.cascades || !self.resets.is_empty()
+    }
 }
 
 /// What placing a table must know of it.
@@ -92,6 +101,7 @@ impl NewTable {
                 referenced_columns: referenced.map(|table| names(table, &key.referenced_columns)).unwrap_or_default(),
                 cascades: key.cascades,
                 resets: names(relation, &key.resets),
+                defaults: [key.on_delete, key.on_update].contains(&'d'),
             }
         });
         Self {
@@ -146,8 +156,18 @@ impl NewTable {
         }
         let cascades = constraint.fk_upd_action == "c";
         let resets = reset_columns(constraint, &columns);
+        let defaults = [&constraint.fk_upd_action, &constraint.fk_del_action].into_iter().any(|action| action == "d");
         let referenced_name = name.relname.clone();
-        Ok(NewForeignKey { columns, is_self, referenced, referenced_name, referenced_columns, cascades, resets })
+        Ok(NewForeignKey {
+            columns,
+            is_self,
+            referenced,
+            referenced_name,
+            referenced_columns,
+            cascades,
+            resets,
+            defaults,
+        })
     }
 }
 
@@ -280,17 +300,35 @@ fn check_unique(table: &NewTable, placement: &Placement, columns: &[String]) -> 
     }
 }
 
-/// A node that follows an action leaves the row where it is: it must not change the row's key.
-fn check_actions(table: &NewTable, placement: &Placement, foreign_key: &NewForeignKey) -> Result<()> {
+/// The first column of the distribution key that an action of the foreign key may give another value, and the action. Rows stay
+/// where they are while the datanodes follow it; then the coordinator moves them.
+fn changed_key<'p>(placement: &'p Placement, foreign_key: &NewForeignKey) -> Option<(&'p String, &'static str)> {
     let is_replicated = |referenced: &Arc<Relation>| matches!(referenced.distribution, Distribution::Replicated { .. });
+    let first_of = |columns: &[String]| key_columns(placement).iter().find(|column| columns.contains(column));
     // With a table beside it a row's new key lies where the referenced row lies.
-    let (what, changed) = match foreign_key.cascades && foreign_key.referenced.as_ref().is_some_and(is_replicated) {
-        true => ("ON UPDATE CASCADE", &foreign_key.columns),
-        false => ("SET NULL or SET DEFAULT", &foreign_key.resets),
+    let cascades = foreign_key.cascades && foreign_key.referenced.as_ref().is_some_and(is_replicated);
+    let by_cascade = first_of(&foreign_key.columns).filter(|_| cascades).map(|column| (column, "ON UPDATE CASCADE"));
+    by_cascade.or_else(|| first_of(&foreign_key.resets).map(|column| (column, "SET NULL or SET DEFAULT")))
+}
+
+/// Would rows have to move for an action of a foreign key? Where nobody has chosen the key, another one is better.
+pub(super) fn may_move_rows(table: &NewTable, placement: &Placement) -> bool {
+    table.foreign_keys.iter().any(|foreign_key| changed_key(placement, foreign_key).is_some())
+}
+
+/// A row that an action has changed must be right where it is until it is moved.
+fn check_actions(table: &NewTable, placement: &Placement, foreign_key: &NewForeignKey) -> Result<()> {
+    let Some((column, what)) = changed_key(placement, foreign_key) else { return Ok(()) };
+    let is_beside = foreign_key.referenced.as_ref().is_some_and(|referenced| !referenced.distribution.key().is_empty());
+    let why = if foreign_key.is_self {
+        "The row would have to move to another node, but rows of the table refer to it."
+    } else if foreign_key.defaults && is_beside {
+        "The row would have to move to another node, and only there is the row that its default refers to."
+    } else {
+        return Ok(());
     };
-    let Some(column) = key_columns(placement).iter().find(|column| changed.contains(column)) else { return Ok(()) };
     Err(PgError::unsupported(format!("{what} of distribution column \"{column}\" of table \"{}\"", table.name))
-        .detail("The row would have to move to another node.")
+        .detail(why)
         .hint("Distribute the table by another column, or replicate it."))
 }
 

@@ -8,7 +8,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
 use placement::KeyType;
 
-use super::constraints::{NONDETERMINISTIC, NewColumn, NewTable};
+use super::constraints::{NONDETERMINISTIC, NewColumn, NewForeignKey, NewTable};
 use super::decide::{self, Decision};
 use super::{as_it_stands, everywhere, give_way, is_temporary};
 use crate::context::{Context, Named};
@@ -34,6 +34,7 @@ pub(super) fn create_table(ctx: &Context<'_>, statement: &Statement, create: &Cr
         plan.elsewhere = elsewhere;
     }
     let (table, like) = describe(ctx, create, &name)?;
+    let acts = table.foreign_keys.iter().any(NewForeignKey::changes_keys);
     let decision = match parents(ctx, create)?.as_slice() {
         parents @ [first, ..] => {
             if statement.clause.as_ref().is_some_and(|c| c.kind.is_some() || c.nodes.is_some()) {
@@ -56,7 +57,11 @@ pub(super) fn create_table(ctx: &Context<'_>, statement: &Statement, create: &Cr
     };
     let Decision { placement: distribution, moves, by_default } = decision;
     plan.moves = moves;
+    let qualified_name = format!("{}.{}", catalog::quote_identifier(&schema), catalog::quote_identifier(&name));
     plan.effects.push(Effect::CreateTable { schema, name, distribution, by_default });
+    if acts {
+        plan.effects.push(Effect::WatchMoves { table: qualified_name });
+    }
     Ok(plan)
 }
 

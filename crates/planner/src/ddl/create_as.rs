@@ -9,7 +9,7 @@ use super::constraints::{NewColumn, NewTable};
 use super::{as_it_stands, boxed, create, decide, everywhere, materialized_view};
 use crate::context::Context;
 use crate::parse::Statement;
-use crate::plan::{DdlKind, Effect, Forward, Gather, Plan};
+use crate::plan::{DdlKind, DdlPlan, Effect, Forward, Gather, Plan};
 use crate::select;
 use crate::tree::{self, Ref, Walk};
 
@@ -43,14 +43,40 @@ pub(super) fn create_table_as(ctx: &Context<'_>, statement: &Statement, node: &N
     let decision = decide::decide(ctx, &table, statement.clause.as_ref(), None)?;
     if !into.skip_data {
         let target = format!("{}.{}", catalog::quote_identifier(&schema), catalog::quote_identifier(&name));
-        plan.follow_up = Some(format!("INSERT INTO {target} {}", tree::deparse(&query)?));
+        let insert = format!("INSERT INTO {target}");
+        plan.follow_up = Some(format!("{insert} {}", tree::deparse(&query)?));
+        plan.fills_by = Some(insert);
     }
     let (distribution, by_default) = (decision.placement, decision.by_default);
     plan.effects.push(Effect::CreateTable { schema, name, distribution, by_default });
     Ok(boxed(plan))
 }
 
-fn normal_form(node: &NodeEnum) -> Result<CreateTableAsStmt> {
+/// The plan of a statement whose query is run by itself, and whose rows are then put in.
+pub(crate) fn filled_apart(ctx: &Context<'_>, statement: &Statement, node: &NodeEnum) -> Result<Option<DdlPlan>> {
+    let ctas = normal_form(node)?;
+    let name = ctas.into.as_ref().and_then(|into| into.rel.as_ref());
+    let name = name.filter(|_| ctas.objtype == ObjectType::ObjectTable as i32);
+    let plan = match name.filter(|name| name.relpersistence == "t" || name.schemaname == "pg_temp") {
+        // PostgreSQL has something to say about that.
+        Some(name) if ctx.session.temp_relations.contains(&name.relname) => return Ok(None),
+        Some(name) => {
+            create::refuse_clause_on_temporary(statement)?;
+            let mut plan = super::temporary(ctx, statement, DdlKind::Schema);
+            plan.node_sql = shell(&ctas)?;
+            plan.fills_by = Some(format!("INSERT INTO pg_temp.{}", catalog::quote_identifier(&name.relname)));
+            plan
+        }
+        None => match create_table_as(ctx, statement, node)? {
+            Plan::Ddl(plan) => *plan,
+            _ => return Ok(None),
+        },
+    };
+    Ok(plan.fills_by.is_some().then_some(plan))
+}
+
+/// All forms as CREATE TABLE AS.
+pub(crate) fn normal_form(node: &NodeEnum) -> Result<CreateTableAsStmt> {
     match node {
         NodeEnum::CreateTableAsStmt(ctas) => Ok((**ctas).clone()),
         NodeEnum::SelectStmt(select) => {
@@ -108,6 +134,12 @@ fn described(ctx: &Context<'_>, into: &IntoClause, name: &str) -> Result<NewTabl
 
 /// A temporary table of the home node, filled from anywhere.
 fn temporary(ctx: &Context<'_>, statement: &Statement, ctas: &CreateTableAsStmt, query: &NodeEnum) -> Result<Plan> {
+    let name = ctas.into.as_ref().and_then(|into| into.rel.as_ref());
+    if name.is_some_and(|name| ctx.session.temp_relations.contains(&name.relname)) {
+        // PostgreSQL says so, before it looks at any row.
+        let is_there = super::temporary(ctx, statement, DdlKind::Schema);
+        return Ok(boxed(DdlPlan { node_sql: shell(ctas)?, ..is_there }));
+    }
     let (inputs, source) = select::source(ctx, query)?;
     let node = ctx.home();
     if inputs.is_empty() {

@@ -103,7 +103,10 @@ pub(super) fn decide(
     let candidates = defaults(ctx, table, &nodes, selection.is_some())?;
     // The first rule whose result the table's own constraints allow; after that, the first for which other tables can give
     // way; the first rule's objection if there is none.
-    if let Some(placement) = candidates.iter().find(|placement| constraints::check(ctx, table, placement).is_ok()) {
+    let is_allowed = |placement: &&Placement| {
+        constraints::check(ctx, table, placement).is_ok() && !constraints::may_move_rows(table, placement)
+    };
+    if let Some(placement) = candidates.iter().find(is_allowed) {
         return Ok(Decision { by_default: true, ..Decision::chosen(placement.clone()) });
     }
     let mut objection = None;

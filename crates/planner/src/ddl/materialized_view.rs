@@ -11,6 +11,7 @@ use pgerror::{PgError, Result};
 use super::create_as::shell;
 use super::{as_it_stands, boxed, create, everywhere};
 use crate::context::{Context, Named};
+use crate::functions::facts;
 use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, Elsewhere, Fill, Plan};
 use crate::select;
@@ -60,11 +61,26 @@ pub(super) fn refresh(ctx: &Context<'_>, statement: &Statement, refresh: &Refres
 }
 
 fn fill(plan: &mut DdlPlan, view: String, query: &str) {
-    plan.follow_up = Some(format!("INSERT INTO {view} {query}"));
+    let insert = format!("INSERT INTO {view}");
+    plan.follow_up = Some(format!("{insert} {query}"));
+    plan.fills_by = Some(insert);
     plan.fill = Fill::MaterializedView(view);
 }
 
-/// Does the home node alone give the right rows?
+/// Does the home node alone give the right rows? Not if the coordinator has to run what the query calls.
 fn is_at_home(ctx: &Context<'_>, query: &NodeEnum) -> Result<bool> {
+    if facts(ctx, query)?.refused.is_some() {
+        return Ok(false);
+    }
     Ok(select::source(ctx, query)?.0.is_empty())
+}
+
+/// The query that REFRESH runs.
+pub(crate) fn refreshed_query(ctx: &Context<'_>, refresh: &RefreshMatViewStmt) -> Result<Option<NodeEnum>> {
+    let Some(name) = &refresh.relation else { return Ok(None) };
+    let Named::Home(Some(view)) = ctx.resolve(name)? else { return Ok(None) };
+    match view.view_definition.as_deref().filter(|_| !refresh.skip_data) {
+        Some(definition) => Ok(Some(NodeEnum::SelectStmt(Box::new(tree::parse_select(definition)?)))),
+        None => Ok(None),
+    }
 }

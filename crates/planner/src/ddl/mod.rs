@@ -28,7 +28,9 @@ mod rule;
 mod schema;
 mod trigger;
 
+pub(crate) use create_as::{filled_apart, normal_form};
 pub(crate) use give_way::without_key;
+pub(crate) use materialized_view::refreshed_query;
 pub(crate) use redistribute::redistribute;
 
 /// Plans a statement that is neither a query nor a change of rows.
@@ -160,6 +162,7 @@ fn as_it_stands(statement: &Statement, nodes: Vec<NodeId>, kind: DdlKind) -> Ddl
         outside_transaction: false,
         undo: None,
         follow_up: None,
+        fills_by: None,
         fill: Fill::Table,
     }
 }

@@ -28,6 +28,7 @@ use super::whole_row::WholeRow;
 use super::{is_replicated, key_names, lock, row_address, several_copies, stage};
 use crate::context::Context;
 use crate::functions::facts;
+use crate::key_moves;
 use crate::parse::Statement;
 use crate::plan::{Change, ChangeAction, FinalSql, Input, Plan};
 use crate::select;
@@ -75,7 +76,7 @@ impl Draft<'_> {
     /// The plan, or why there is none.
     pub fn plan(self) -> Result<Plan> {
         self.check()?;
-        let moves = self.moves();
+        let moves = self.moves() && !key_moves::moves_afterwards(self.ctx.catalog, &self.relation);
         let rooted = if moves { rooted(self.ctx, self.name, &self.relation) } else { None };
         let columns = self.stage_columns(moves);
         let returning = Returning::of(&self, moves)?;

@@ -37,7 +37,7 @@ pub use set_default::sets_default;
 pub(crate) use set_default::written_out;
 pub use stage::TABLE as STAGE;
 pub(crate) use stage::{definition, identity, stored_columns};
-pub(crate) use update::{check_key, delete, update};
+pub(crate) use update::{changing_targets, check_key, delete, update};
 
 pub(crate) use view::{VIEW_DEPTH_MAX, one_view_down, table_under, through_view};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use catalog::{Distribution, Relation};
 use pg_query::protobuf::{
     AExprKind, Alias, MultiAssignRef, RangeSubselect, RangeVar, ReturningClause, SelectStmt, SubLink, SubLinkType,
-    WithClause,
+    UpdateStmt, WithClause,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -14,6 +14,7 @@ use super::change::{self, Clause, Draft, Kind};
 use super::{Target, check_same_everywhere, is_replicated, key_names, returning_list};
 use crate::context::Context;
 use crate::functions::{Facts, facts};
+use crate::key_moves;
 use crate::parse::Statement;
 use crate::plan::{Forward, Gather, Plan, Replicate, Scatter};
 use crate::select::locality::{Analyzer, Env, Not, Part};
@@ -40,11 +41,8 @@ pub(crate) fn update(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     let target = super::target(ctx, name, &facts)?;
     let (mut moves, mut may_differ) = (false, false);
     if let Target::Table(relation) = &target {
-        let condition = update.where_clause.as_deref().filter(|_| update.from_clause.is_empty());
-        let alias = name.alias.as_ref().map_or(&name.relname, |alias| &alias.aliasname);
-        let is_kept = |target: &&Node| is_pinned_alike(target, condition) || is_own_value(target, alias);
-        let changing: Vec<Node> = update.target_list.iter().filter(|target| !is_kept(target)).cloned().collect();
-        moves = check_key(relation, &changing).is_err();
+        moves = check_key(relation, &changing_targets(update)).is_err()
+            && !key_moves::moves_afterwards(ctx.catalog, relation);
         may_differ = is_replicated(relation) && !update.from_clause.is_empty();
     }
     let write = Write {
@@ -76,6 +74,21 @@ pub(crate) fn update(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         }
         target => write.plan(target, &facts),
     }
+}
+
+/// The assignments of an UPDATE that may give a column another value than it has.
+pub(crate) fn changing_targets(update: &UpdateStmt) -> Vec<Node> {
+    let condition = update.where_clause.as_deref().filter(|_| update.from_clause.is_empty());
+    let alias = update.relation.as_ref().map_or("", |name| match &name.alias {
+        Some(alias) => &alias.aliasname,
+        None => &name.relname,
+    });
+    let is_same = |target: &Node| match &target.node {
+        Some(NodeEnum::ResTarget(target)) => target.val.as_deref().and_then(bare_name) == Some(target.name.as_str()),
+        _ => false,
+    };
+    let is_kept = |target: &Node| is_same(target) || is_pinned_alike(target, condition) || is_own_value(target, alias);
+    update.target_list.iter().filter(|target| !is_kept(target)).cloned().collect()
 }
 
 /// Plans a DELETE.

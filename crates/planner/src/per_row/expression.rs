@@ -9,7 +9,9 @@ use pg_query::protobuf::{
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
+use super::effects::read_only;
 use super::slots::{Call, Draft, Slot, in_from};
+use crate::select::names::{Ctes, Names};
 use crate::select::shape;
 use crate::tree::{self, Ref, Walk};
 
@@ -46,6 +48,7 @@ impl Draft<'_> {
             NodeEnum::CoalesceExpr(coalesce) => self.coalesce(coalesce, place)?,
             NodeEnum::FuncCall(call) if call.over.is_some() || shape::is_aggregate(self.ctx, call) => self.fail(node),
             NodeEnum::AExpr(e) if is_by_turns(e) => self.fail(node),
+            NodeEnum::SubLink(link) => self.compared(link, place)?,
             NodeEnum::FuncCall(_)
             | NodeEnum::AExpr(_)
             | NodeEnum::BoolExpr(_)
@@ -213,6 +216,25 @@ impl Draft<'_> {
             }
         }
         Ok(tree::node(NodeEnum::AIndirection(Box::new(made))))
+    }
+
+    /// `f(x) IN (SELECT …)`: what is compared is a value; the sub-select, which may not look at the row, stays. Nothing that is
+    /// called here changes what it reads.
+    fn compared(&mut self, link: &protobuf::SubLink, place: Place<'_>) -> Result<Node> {
+        let node = tree::node(NodeEnum::SubLink(Box::new(link.clone())));
+        let select = match link.subselect.as_deref().and_then(|select| select.node.as_ref()) {
+            Some(NodeEnum::SelectStmt(select)) => select,
+            _ => return Ok(self.fail(&node)),
+        };
+        let Some(compared) = link.testexpr.as_deref().filter(|_| !self.calls_in(select).unwrap_or(true)) else {
+            return Ok(self.fail(&node));
+        };
+        let is_apart = Names { ctx: self.ctx }.is_closed(select, &Ctes::new())?;
+        if !is_apart || !read_only(self.ctx, &self.functions_in(compared)?)? {
+            return Ok(self.fail(&node));
+        }
+        let testexpr = Some(Box::new(self.part(compared, place)?));
+        Ok(tree::node(NodeEnum::SubLink(Box::new(protobuf::SubLink { testexpr, ..link.clone() }))))
     }
 
     /// AND and OR stop at the first part that decides.

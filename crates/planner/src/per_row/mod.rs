@@ -23,19 +23,22 @@ mod change;
 mod effects;
 mod expression;
 mod from;
+mod having;
+mod join;
 mod lift;
 mod returning;
 mod select;
 mod slots;
 
 use pg_query::NodeEnum;
-use pg_query::protobuf::InsertStmt;
+use pg_query::protobuf::{InsertStmt, MergeStmt, SelectStmt};
 use pgerror::{PgError, Result};
 
 use crate::context::Context;
 use crate::parse::{Statement, StatementKind};
 use crate::plan::Plan;
 use crate::routine::Routine;
+use crate::tree;
 use slots::Draft;
 
 pub(crate) use effects::{may_touch, read_only};
@@ -123,6 +126,34 @@ fn has_one_row(insert: &InsertStmt) -> bool {
         }
         _ => true,
     }
+}
+
+/// A MERGE from a sub-select with calls, which is run first. A VOLATILE function sees what the rows before have changed, and the
+/// coordinator does not come to actions in between.
+pub(crate) fn of_merge(ctx: &Context<'_>, statement: &Statement, merge: &MergeStmt) -> Result<Option<Routine>> {
+    let draft = Draft::new(ctx, statement.parameters);
+    let (Some(tree), Some(target), true) = (statement.node(), &merge.relation, ctx.analysis.is_some()) else {
+        return Ok(None);
+    };
+    let called = draft.functions_in(&merge.source_relation)?;
+    let others = SelectStmt { where_clause: merge.join_condition.clone(), ..tree::empty_select() };
+    let calls_elsewhere = draft.calls_in(&merge.merge_when_clauses)? || draft.calls_in(&others)?;
+    if called.is_empty() || calls_elsewhere || may_touch(ctx, &called, target)? {
+        return Ok(None);
+    }
+    Ok(lift::lifted(ctx, statement, tree)?.map(Routine::Lifted))
+}
+
+/// Do all functions that a query calls, and that the coordinator has to run, surely do nothing but read?
+pub(crate) fn only_reads(ctx: &Context<'_>, query: &NodeEnum) -> Result<bool> {
+    let functions = Draft::new(ctx, 0).functions_in(query)?;
+    Ok(!functions.is_empty() && read_only(ctx, &functions)?)
+}
+
+/// Is one of these functions VOLATILE?
+pub(crate) fn calls_volatile(ctx: &Context<'_>, query: &NodeEnum) -> Result<bool> {
+    let functions = Draft::new(ctx, 0).functions_in(query)?;
+    Ok(functions.is_empty() || functions.iter().any(|function| function.volatility == 'v'))
 }
 
 /// How the statement is run if it calls functions for its rows; `None` if it does not, or is not taken apart.

@@ -1,5 +1,5 @@
 //! A query whose calls are taken out, in rounds: those in FROM, those that say which rows there are (WHERE, GROUP BY, arguments of
-//! aggregates, DISTINCT, ORDER BY), and those of the select list, which PostgreSQL makes last.
+//! aggregates, DISTINCT, ORDER BY), those of HAVING, and those of the select list, which PostgreSQL makes last.
 //!
 //! ```text
 //! SELECT f(x) FROM t WHERE g(y) ORDER BY z LIMIT 3
@@ -12,8 +12,8 @@ use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use super::expression::{Place, and_then};
-use super::from;
 use super::slots::{Draft, rows_item};
+use super::{from, having, join};
 use crate::select::shape;
 use crate::tree::{self, Walk};
 
@@ -32,6 +32,7 @@ pub(super) fn split(draft: &mut Draft<'_>, query: &SelectStmt) -> Result<Option<
     for target in &mut query.target_list {
         name_target(target);
     }
+    join::by_where(draft, &mut query)?;
     draft.know_tables(&query.from_clause)?;
     if let Some(split) = from::split(draft, &query)? {
         return Ok(Some(split));
@@ -42,6 +43,7 @@ pub(super) fn split(draft: &mut Draft<'_>, query: &SelectStmt) -> Result<Option<
     let level = Level::of(draft, &query)?;
     let split = match level.has_early_calls {
         true => level.early(draft, &query)?,
+        false if draft.calls_in(&query.having_clause)? => having::split(draft, &query)?,
         false => level.late(draft, &query)?,
     };
     // A round that takes nothing out would be followed by the same again.
@@ -58,7 +60,7 @@ pub(super) fn name_target(target: &mut Node) {
     }
 }
 
-fn value_mut(target: &mut Node) -> Option<&mut Node> {
+pub(super) fn value_mut(target: &mut Node) -> Option<&mut Node> {
     match &mut target.node {
         Some(NodeEnum::ResTarget(target)) => target.val.as_deref_mut(),
         _ => None,
@@ -84,7 +86,7 @@ impl Level {
             || draft.calls_in(&query.sort_clause)?
             || draft.calls_in(&query.window_clause)?
             || draft.calls_in(&query.distinct_clause)?
-            || (is_distinct && !shape::has_distinct_on(query));
+            || (is_distinct && !shape::has_distinct_on(query) && draft.calls_in(&query.target_list)?);
         shape::walk_level(query, &mut |node| {
             if let tree::Ref::FuncCall(call) = node
                 && (call.over.is_some() || shape::is_aggregate(draft.ctx, call))
@@ -98,7 +100,6 @@ impl Level {
 
     /// Only the select list has calls.
     fn late(&self, draft: &mut Draft<'_>, query: &SelectStmt) -> Result<(SelectStmt, SelectStmt)> {
-        draft.fails |= draft.calls_in(&query.having_clause)?;
         let group = query.group_clause.clone();
         let place = Place { group: &group, when: None, only_columns: false };
         let mut rest = SelectStmt { from_clause: vec![rows_item()], ..tree::empty_select() };

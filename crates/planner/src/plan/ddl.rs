@@ -42,6 +42,8 @@ pub struct DdlPlan {
     /// A statement to plan and run in the same transaction, under the new catalog, once the effects are applied:
     /// `INSERT INTO t <query>` of CREATE TABLE AS, whose row count makes the command tag `SELECT n`.
     pub follow_up: Option<String>,
+    /// The follow-up without its query: `INSERT INTO t`.
+    pub fills_by: Option<String>,
     /// What the follow-up fills.
     pub fill: Fill,
 }
@@ -86,6 +88,8 @@ pub enum Effect {
     ForgetMissing,
     /// Has the triggers of a replicated table fire on its first copy only.
     TendCopy { table: String },
+    /// Has a table tell of rows that a foreign key gives another distribution key, if one can.
+    WatchMoves { table: String },
     /// What captures for this trigger of a table goes when the trigger goes.
     TieCapture { table: String, trigger: String },
     /// All triggers BEFORE … FOR EACH ROW of a table are captured for.

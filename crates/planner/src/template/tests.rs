@@ -273,6 +273,8 @@ fn nothing_of_the_user_s_may_happen_at_a_blind_insert() {
     let Some(NodeEnum::InsertStmt(insert)) = statement.node() else { panic!("no INSERT") };
     assert!(blind::is_blind(insert, &orders));
     let key = || ForeignKey {
+        on_delete: 'a',
+        on_update: 'a',
         name: "f".to_owned(),
         columns: vec![2],
         referenced: 1,

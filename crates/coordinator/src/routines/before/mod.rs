@@ -281,14 +281,16 @@ impl Client {
     }
 
     async fn stored_unguarded(&mut self, statement: &Statement, call: &Call) -> Result<(String, Vec<Firing>)> {
-        let plan = match self.session.plan(statement, call, None).await? {
+        let (plan, movable) = match self.session.plan(statement, call, None).await? {
             Plan::Routine(routine) => match *routine {
-                Routine::Change(change) => change.plan,
+                Routine::Change(change) => (change.plan, change.movable),
                 _ => return Err(beside_triggers("what stores the rows calls functions")),
             },
-            plan => plan,
+            plan => (plan, Vec::new()),
         };
+        self.session.hold_movable(&movable).await?;
         let done = Box::pin(self.run_plan(&plan, statement, call, None)).await?;
+        self.session.follow_keys(&movable).await?;
         let firings = self.session.take_firings().await?;
         match done {
             Completion::Tag(tag) => Ok((tag, firings)),

@@ -1,0 +1,131 @@
+//! Statements that do something with the rows of a query, where the coordinator has to run the query itself: COPY … TO, CREATE
+//! TABLE AS, SELECT INTO, materialized views, cursors.
+//!
+//! ```text
+//! COPY (SELECT f(k) FROM t) TO STDOUT
+//!   first   SELECT f(k) FROM t
+//!   then    COPY (SELECT CAST(v.v0 AS int) AS f FROM ROWS FROM (unnest('{…}'::text[])) AS v (v0)) TO STDOUT
+//! ```
+//!
+//! The query is a statement of its own, with all of its steps; its rows stand as constants in what comes after it. What is a
+//! change of rows with RETURNING can be copied in the same way.
+
+use pg_query::NodeEnum;
+use pgerror::{PgError, Result};
+
+use crate::context::Context;
+use crate::functions::facts;
+use crate::parse::{self, CopySubject, DeclareCursor, Statement, StatementKind};
+use crate::per_row;
+use crate::plan::{DdlPlan, Plan};
+use crate::tree;
+use crate::with;
+
+/// See the module's page.
+#[derive(Clone, Debug)]
+pub struct OfRows {
+    /// What gives the rows.
+    pub query: String,
+    /// What is made before it is filled with them; `None`: the statement itself reads them.
+    pub fills: Option<Box<DdlPlan>>,
+    /// A function that is called is VOLATILE: after a change in the same transaction it would give something else.
+    pub is_volatile: bool,
+}
+
+impl OfRows {
+    /// A COPY of the rows that this query gives.
+    pub fn copied(statement: &Statement, rows: &str) -> Result<Statement> {
+        let mut over = Statement { analysis: None, ..statement.clone() };
+        if let StatementKind::Copy(copy) = &mut over.kind {
+            copy.subject = CopySubject::Query(Box::new(only_statement(rows)?));
+        }
+        Ok(over)
+    }
+
+    /// The plan that makes a table and fills it with the rows that this query gives.
+    pub fn filled(plan: &DdlPlan, rows: &str) -> DdlPlan {
+        DdlPlan { follow_up: plan.fills_by.as_ref().map(|insert| format!("{insert} {rows}")), ..plan.clone() }
+    }
+}
+
+fn only_statement(sql: &str) -> Result<Statement> {
+    parse::parse(sql)?.into_iter().next().ok_or_else(|| PgError::internal("a query that is none"))
+}
+
+/// `None`: as any other statement.
+pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<OfRows>> {
+    match (&statement.kind, statement.node()) {
+        (StatementKind::Copy(copy), _) if !copy.is_from => match &copy.subject {
+            CopySubject::Query(query) if is_run_here(ctx, query)? => {
+                Ok(Some(OfRows { query: query.sql.to_string(), fills: None, is_volatile: calls_volatile(ctx, query)? }))
+            }
+            _ => Ok(None),
+        },
+        (StatementKind::CreateTableAs, Some(node)) => {
+            let create = crate::ddl::normal_form(node)?;
+            let query = create.query.as_deref().and_then(|query| query.node.as_ref());
+            match query.filter(|_| create.into.as_ref().is_some_and(|into| !into.skip_data)) {
+                Some(query) if calls_here(ctx, query)? => {
+                    filled(ctx, query, crate::ddl::filled_apart(ctx, statement, node)?)
+                }
+                _ => Ok(None),
+            }
+        }
+        (StatementKind::RefreshMaterializedView, Some(NodeEnum::RefreshMatViewStmt(refresh))) => {
+            match crate::ddl::refreshed_query(ctx, refresh)? {
+                Some(query) if calls_here(ctx, &query)? => match crate::ddl::plan(ctx, statement)? {
+                    Plan::Ddl(plan) => filled(ctx, &query, Some(*plan)),
+                    _ => Ok(None),
+                },
+                _ => Ok(None),
+            }
+        }
+        _ => Ok(None),
+    }
+}
+
+fn filled(ctx: &Context<'_>, query: &NodeEnum, plan: Option<DdlPlan>) -> Result<Option<OfRows>> {
+    let Some(plan) = plan else { return Ok(None) };
+    let is_volatile = per_row::calls_volatile(ctx, query)?;
+    Ok(Some(OfRows { query: tree::deparse(query)?, fills: Some(Box::new(plan)), is_volatile }))
+}
+
+fn calls_volatile(ctx: &Context<'_>, query: &Statement) -> Result<bool> {
+    query.node().map_or(Ok(true), |node| per_row::calls_volatile(ctx, node))
+}
+
+/// Does the coordinator have to run a function that the query calls?
+fn calls_here(ctx: &Context<'_>, query: &NodeEnum) -> Result<bool> {
+    Ok(facts(ctx, query)?.refused.is_some())
+}
+
+/// Is it a statement that the coordinator runs in steps, as one whose rows can be kept until all are there?
+fn is_run_here(ctx: &Context<'_>, query: &Statement) -> Result<bool> {
+    let changes_rows = matches!(
+        query.kind,
+        StatementKind::Insert | StatementKind::Update | StatementKind::Delete | StatementKind::Merge
+    );
+    let may_be = match query.node() {
+        Some(node) if query.kind == StatementKind::Select => with::changes_rows(query) || calls_here(ctx, node)?,
+        _ => changes_rows,
+    };
+    Ok(may_be && crate::plan_in_steps(ctx, query).is_some())
+}
+
+/// The same for a cursor, whose rows are then computed when it is declared. Not if functions may change anything: PostgreSQL
+/// calls them when rows are fetched.
+pub(crate) fn of_cursor(ctx: &Context<'_>, declare: &DeclareCursor) -> Result<Option<OfRows>> {
+    let Some(query) = declare.inner.node() else { return Ok(None) };
+    if !calls_here(ctx, query)? || !is_run_here(ctx, &declare.inner)? {
+        return Ok(None);
+    }
+    match per_row::only_reads(ctx, query)? {
+        true => {
+            let is_volatile = per_row::calls_volatile(ctx, query)?;
+            Ok(Some(OfRows { query: declare.inner.sql.to_string(), fills: None, is_volatile }))
+        }
+        false => Err(PgError::unsupported("a cursor over calls of functions that may change rows")
+            .detail("PostgreSQL calls them when rows are fetched.")
+            .hint("Run the query without a cursor, or declare the functions STABLE if they only read.")),
+    }
+}
