@@ -19,7 +19,7 @@ mod code;
 mod distribution;
 mod rule;
 pub use builder::Builder;
-pub use builtins::{BuiltinFunction, BuiltinOperator, BuiltinType, Builtins};
+pub use builtins::{BuiltinAggregate, BuiltinFunction, BuiltinOperator, BuiltinType, Builtins};
 pub use code::{Captured, Code, Leavings, Verdict};
 pub use distribution::{Distribution, KeyColumn, MapId};
 pub use rule::{Rule, RuleEvent, RuleState};
@@ -272,7 +272,6 @@ pub struct Catalog {
     has_rules: bool,
     column_grants: HashSet<Oid>,
     view_owners: HashMap<Oid, String>,
-    session_functions: HashMap<String, char>,
     unnamed_functions: HashSet<Oid>,
     unnamed_leavings: OnceLock<Leavings>,
     /// Views as tables, as far as they were asked for.
@@ -443,12 +442,6 @@ impl Catalog {
     /// Has any table or view a rule?
     pub fn has_rules(&self) -> bool {
         self.has_rules
-    }
-
-    /// Of PostgreSQL's own volatile function of this name, if it touches what belongs to the session: `pg_proc.proparallel`,
-    /// `u`nsafe or `r`estricted.
-    pub fn session_function(&self, name: &str) -> Option<char> {
-        self.session_functions.get(name).copied()
     }
 
     /// User functions that a statement may call without naming them or a table: those of operators, casts, types and operator

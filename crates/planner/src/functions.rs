@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use catalog::{Distribution, Function, NodeId};
+use catalog::{BuiltinFunction, Distribution, Function, NodeId};
 use pg_query::protobuf::{self, FuncCall, a_const};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -202,7 +202,7 @@ impl Search<'_> {
             && is_table_name(cast)
         {
             self.named.push(std::ptr::from_ref(column));
-        } else if name.starts_with("reg") && is_object_id_type(name) {
+        } else if self.ctx.catalog.builtins().type_named(name).is_some_and(|of| of.is_object_id && !of.reads_alike) {
             self.facts.home = Some(format!("a cast to {name}"));
         }
     }
@@ -246,12 +246,17 @@ impl Search<'_> {
         }
         // Without PostgreSQL's word for it, it may be one of its own all the same.
         if meant.is_empty() || self.ctx.analysis.is_none() {
-            self.builtin(name, call);
+            for function in self.ctx.builtin_functions(call) {
+                self.builtin(name, call, function)?;
+            }
         }
         Ok(())
     }
 
-    fn builtin(&mut self, name: &str, call: &FuncCall) {
+    fn builtin(&mut self, name: &str, call: &FuncCall, function: &BuiltinFunction) -> Result<()> {
+        if !self.visited.insert(function.oid) && function.body.is_some() {
+            return Ok(());
+        }
         if self.is_in_body && name == "set_config" && constant_name(call).is_none() {
             // No node can say afterwards which setting it was.
             self.refuse(
@@ -259,7 +264,7 @@ impl Search<'_> {
                 "Call the function once, by itself or in FROM, or write the setting's name as a constant.",
             );
         }
-        match class_of(name, call.args.len()) {
+        match class_of(self.ctx.catalog.builtins(), name, function) {
             Class::Anywhere => {}
             Class::Home => self.facts.home = Some(format!("{name}()")),
             Class::HomeWrite => {
@@ -287,7 +292,31 @@ impl Search<'_> {
                 }
             }
             Class::Refused(hint) => self.refuse(format!("function {name}()"), hint),
+            Class::Body(body) => return self.builtin_body(name, body),
         }
+        Ok(())
+    }
+
+    fn builtin_body(&mut self, name: &str, body: &str) -> Result<()> {
+        let Some(statements) = sql_bodies(&format!("CREATE FUNCTION f() RETURNS void {body}")) else {
+            self.facts.home = Some(format!("{name}()"));
+            return Ok(());
+        };
+        let body = self.ctx.of_body();
+        let outside = std::mem::replace(&mut self.ctx, body);
+        let mut searched = Ok(());
+        for statement in &statements {
+            searched = searched.and_then(|()| self.tree(statement, true)).and_then(|()| {
+                statement.walk(&mut |node| {
+                    if matches!(node, Ref::RangeVar(_)) {
+                        self.facts.home = Some(format!("{name}()"));
+                    }
+                    Ok(true)
+                })
+            });
+        }
+        self.ctx = outside;
+        searched
     }
 
     fn refuse(&mut self, what: String, hint: &str) {
@@ -444,31 +473,14 @@ fn sorts_arguments(call: &FuncCall) -> bool {
 }
 
 /// Does a call ask for the size of a relation?
-pub(crate) fn asks_size(call: &FuncCall) -> bool {
-    let name = call.funcname.last().and_then(tree::text_of).unwrap_or_default();
-    matches!(class_of(name, call.args.len()), Class::Size)
+pub(crate) fn asks_size(ctx: &Context<'_>, call: &FuncCall) -> bool {
+    let (_, name) = tree::qualified(&call.funcname);
+    let is_size = |function: &BuiltinFunction| class_of(ctx.catalog.builtins(), name, function) == Class::Size;
+    ctx.is_builtin(&call.funcname) && ctx.builtin_functions(call).into_iter().any(is_size)
 }
 
 fn is_system_column(name: &str) -> bool {
     ["ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"].contains(&name)
-}
-
-fn is_object_id_type(name: &str) -> bool {
-    [
-        "regclass",
-        "regproc",
-        "regprocedure",
-        "regoper",
-        "regoperator",
-        "regtype",
-        "regrole",
-        "regnamespace",
-        "regconfig",
-        "regdictionary",
-        "regcollation",
-        "regdatabase",
-    ]
-    .contains(&name)
 }
 
 fn is_clock_value(op: i32) -> bool {

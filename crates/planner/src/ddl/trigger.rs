@@ -139,8 +139,8 @@ fn fault(ctx: &Context<'_>, trigger: &CreateTrigStmt, of: impl Fn(&Facts) -> Opt
 /// The functions that the trigger may call: they take no arguments, and the first schema of the search path that has one counts.
 fn meant<'a>(ctx: &Context<'a>, trigger: &CreateTrigStmt) -> Vec<&'a Function> {
     let by_words = ctx.of_body();
-    let named: Vec<&Function> =
-        by_words.named_functions(&trigger.funcname).filter(|function| may_take(function, 0)).collect();
+    let mut named = by_words.named_functions(&trigger.funcname);
+    named.retain(|function| may_take(function, 0));
     if trigger.funcname.len() > 1 {
         return named;
     }

@@ -53,6 +53,21 @@ pub struct Uses {
     pub functions: HashSet<Oid>,
     pub operators: HashSet<Oid>,
     pub types: HashSet<Oid>,
+    /// PostgreSQL's own functions, of which nothing depends; empty if they are not known.
+    pub builtins: HashSet<Oid>,
+}
+
+impl Uses {
+    /// Takes the functions from an analysed tree in the form that `pg_node_tree` is printed in. What is the user's has its blanks
+    /// escaped there, so it looks like no field.
+    pub fn read_tree(&mut self, tree: &str) {
+        for field in [" :funcid ", " :aggfnoid ", " :winfnoid ", " :opfuncid "] {
+            for (at, _) in tree.match_indices(field) {
+                let number = tree[at + field.len()..].split([' ', '}']).next();
+                self.builtins.extend(number.and_then(|number| number.parse::<Oid>().ok()));
+            }
+        }
+    }
 }
 
 impl Analysis {
@@ -105,6 +120,10 @@ impl Analysis {
             uses.functions.extend(&others.functions);
             uses.operators.extend(&others.operators);
             uses.types.extend(&others.types);
+            // If those of one are not known, neither are those of both.
+            let are_known = !uses.builtins.is_empty() && !others.builtins.is_empty();
+            uses.builtins.extend(&others.builtins);
+            uses.builtins.retain(|_| are_known);
             Arc::make_mut(&mut self.called).extend(body.called.iter().cloned());
             self.has_whole_rows |= body.has_whole_rows;
         }

@@ -193,10 +193,6 @@ pub fn catalog() -> Catalog {
         is_parallel_safe: false,
         leavings: Default::default(),
     };
-    for name in ["nextval", "setval", "currval", "lastval", "set_config"] {
-        builder.session_function(name, 'u');
-    }
-    builder.session_function("pg_advisory_lock", 'r').session_function("random", 'r');
     builder.function(function(16501, "count_orders", "SELECT count(*) FROM orders", "sql"));
     builder.function(function(16502, "count_nations", "SELECT count(*) FROM nation", "sql"));
     builder.function(function(16503, "harmless", "BEGIN RETURN 1 + 1; END", "plpgsql"));
