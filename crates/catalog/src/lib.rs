@@ -223,8 +223,22 @@ pub struct Function {
     pub parts: Vec<Oid>,
     /// PARALLEL SAFE: by its author's word it touches nothing that belongs to the session.
     pub is_parallel_safe: bool,
+    /// It returns `trigger`.
+    pub is_trigger: bool,
+    /// It has a clause SET search_path.
+    pub sets_path: bool,
+    /// With how many arguments it can be called: the fewest, and the most if there is such a number.
+    pub arguments: (usize, Option<usize>),
     /// What the planner found.
     pub leavings: OnceLock<Leavings>,
+}
+
+impl Function {
+    /// May it be called with so many arguments?
+    pub fn takes(&self, count: usize) -> bool {
+        let (least, most) = self.arguments;
+        least <= count && most.is_none_or(|most| count <= most)
+    }
 }
 
 /// A user-defined type.

@@ -182,6 +182,9 @@ async fn read_all(
             definition: optional(&row, 6)?.unwrap_or_default().to_owned(),
             parts: numbers(optional(&row, 8)?)?,
             is_parallel_safe: flag(&row, 9)?,
+            is_trigger: flag(&row, 10)?,
+            sets_path: flag(&row, 11)?,
+            arguments: (number(&row, 12)?, optional(&row, 13)?.map(|_| number(&row, 13)).transpose()?),
             leavings: Default::default(),
         });
     }
@@ -513,8 +516,12 @@ const FUNCTIONS: &str = "SELECT p.oid, n.nspname, p.proname, l.lanname, p.provol
      p.proacl IS NULL OR EXISTS (SELECT FROM aclexplode(p.proacl) a WHERE a.grantee = 0 AND a.privilege_type = 'EXECUTE'), \
      (SELECT array_agg(part) FROM pg_aggregate g, unnest(ARRAY[aggtransfn, aggfinalfn, aggcombinefn, aggserialfn, \
        aggdeserialfn, aggmtransfn, aggminvtransfn, aggmfinalfn]::oid[]) part WHERE g.aggfnoid = p.oid AND part >= 16384), \
-     p.proparallel = 's' \
-     FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang \
+     p.proparallel = 's', p.prorettype = 'trigger'::regtype, \
+     EXISTS (SELECT FROM unnest(p.proconfig) AS c WHERE c LIKE 'search\\_path=%'), \
+     CASE WHEN p.prokind = 'a' THEN 0 ELSE a.most - p.pronargdefaults - (p.provariadic <> 0)::int END, \
+     CASE WHEN p.prokind <> 'a' AND p.provariadic = 0 THEN a.most END \
+     FROM pg_proc p CROSS JOIN LATERAL (\
+       SELECT CASE p.prokind WHEN 'p' THEN coalesce(cardinality(p.proallargtypes), p.pronargs) ELSE p.pronargs END) a(most) JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang \
      WHERE p.oid >= 16384 AND n.nspname <> 'loxo'";
 
 /// What uses a function and is neither another function nor a table's, nor runs in DDL alone: a statement may call it without a

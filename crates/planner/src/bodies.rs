@@ -2,17 +2,9 @@
 
 use std::borrow::Cow;
 
-use catalog::Function;
-use pg_query::protobuf::FunctionParameterMode as Mode;
 use pg_query::{NodeEnum, protobuf};
 
 use crate::tree;
-
-/// Has the function a clause `SET search_path`, as `pg_get_functiondef` prints it?
-pub(crate) fn sets_path(definition: &str) -> bool {
-    let head = definition.split_once("\nAS ").map_or(definition, |(head, _)| head);
-    head.lines().any(|line| line.starts_with(" SET search_path "))
-}
 
 /// The statements of a SQL function, from `pg_get_functiondef` or the bare body.
 pub(crate) fn sql_bodies(definition: &str) -> Option<Vec<NodeEnum>> {
@@ -38,26 +30,6 @@ pub fn sql_statements(definition: &str) -> Option<Vec<String>> {
     let text = function_text(&create)?;
     let statements = pg_query::split_with_parser(&text).ok()?;
     Some(statements.into_iter().map(|statement| statement.trim().to_owned()).filter(|text| !text.is_empty()).collect())
-}
-
-/// May a function be called with so many arguments? In doubt it may.
-pub(crate) fn may_take(function: &Function, count: usize) -> bool {
-    let parsed = pg_query::parse(&function.definition, 0).ok();
-    let first = parsed.and_then(|parsed| parsed.protobuf.stmts.into_iter().next()?.stmt?.node);
-    let Some(NodeEnum::CreateFunctionStmt(create)) = first else { return true };
-    let (mut least, mut most) = (0, 0);
-    for parameter in &create.parameters {
-        let Some(NodeEnum::FunctionParameter(parameter)) = &parameter.node else { return true };
-        match parameter.mode() {
-            Mode::FuncParamVariadic => return true,
-            Mode::FuncParamTable => continue,
-            Mode::FuncParamOut if !create.is_procedure => continue,
-            _ => {}
-        }
-        most += 1;
-        least += usize::from(parameter.defexpr.is_none());
-    }
-    (least..=most).contains(&count)
 }
 
 /// `BEGIN ATOMIC … END` and `RETURN expression`.

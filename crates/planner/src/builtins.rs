@@ -69,6 +69,8 @@ pub(crate) enum Touched {
     Sequences,
     LastValues,
     Seed,
+    /// The text of the statement, as the node has got it.
+    Text,
 }
 
 /// See [`Touched`].
@@ -79,6 +81,7 @@ pub(crate) fn touches(name: &str) -> Option<Touched> {
         "nextval" | "setval" => Touched::Sequences,
         "currval" | "lastval" => Touched::LastValues,
         "setseed" => Touched::Seed,
+        "current_query" => Touched::Text,
         _ => return None,
     })
 }

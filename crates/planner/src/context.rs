@@ -8,7 +8,6 @@ use pg_query::Node;
 use pg_query::protobuf::{FuncCall, RangeVar};
 use pgerror::{PgError, Result, SqlState};
 
-use crate::bodies::may_take;
 use crate::parse::{Analysis, Uses};
 use crate::plan::Redistribute;
 use crate::session::SessionFacts;
@@ -60,7 +59,7 @@ impl<'a> Context<'a> {
         let named = self.named_functions(&call.funcname);
         match named.len() {
             0 | 1 => named,
-            _ => named.into_iter().filter(|function| may_take(function, call.args.len())).collect(),
+            _ => named.into_iter().filter(|function| function.takes(call.args.len())).collect(),
         }
     }
 
@@ -88,14 +87,23 @@ impl<'a> Context<'a> {
         self.named_functions(names).is_empty()
     }
 
+    /// Does the name say that it is one of PostgreSQL's own, or leave it open?
+    pub fn is_of_postgresql(&self, names: &[Node]) -> bool {
+        tree::qualified(names).0.is_none_or(|schema| schema == "pg_catalog")
+    }
+
     /// PostgreSQL's own functions that a call may mean; none if it is one of the user's.
     pub fn builtin_functions(&self, call: &FuncCall) -> Vec<&'a BuiltinFunction> {
-        let (schema, name) = tree::qualified(&call.funcname);
-        if schema.is_some_and(|schema| schema != "pg_catalog") {
+        if !self.is_of_postgresql(&call.funcname) {
             return Vec::new();
         }
-        let takes = |function: &&BuiltinFunction| call.func_variadic || function.takes(call.args.len());
-        let named: Vec<&BuiltinFunction> = self.catalog.builtins().functions(name).iter().filter(takes).collect();
+        let (_, name) = tree::qualified(&call.funcname);
+        let all = self.catalog.builtins().functions(name);
+        let count = call.args.len() + if call.agg_within_group { call.agg_order.len() } else { 0 };
+        let mut named: Vec<&BuiltinFunction> = all.iter().filter(|function| function.takes(count)).collect();
+        if named.is_empty() || call.func_variadic {
+            named = all.iter().collect();
+        }
         let is_used = |function: &BuiltinFunction, uses: &Uses| uses.builtins.contains(&function.oid);
         match self.uses_of_all() {
             Some(uses) if named.iter().any(|function| is_used(function, uses)) => {

@@ -12,8 +12,9 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::attributes;
-use crate::bodies::{ends_transactions, plpgsql_bodies, sets_path, sql_bodies};
+use crate::bodies::{ends_transactions, plpgsql_bodies, sql_bodies};
 use crate::builtins::{Class, class_of};
+use crate::clock::is_moment;
 use crate::code;
 use crate::context::{Context, Named, intersect};
 use crate::ddl::is_temporary_schema;
@@ -209,9 +210,8 @@ impl Search<'_> {
 
     fn constant(&mut self, constant: &protobuf::AConst) {
         if let Some(a_const::Val::Sval(s)) = &constant.val {
-            let word = s.sval.trim().to_ascii_lowercase();
-            if ["now", "today", "tomorrow", "yesterday"].contains(&word.as_str()) {
-                self.facts.clock = Some(format!("'{word}'"));
+            if is_moment(&s.sval) {
+                self.facts.clock = Some(format!("'{}'", s.sval.trim().to_ascii_lowercase()));
             }
         }
     }
@@ -246,9 +246,13 @@ impl Search<'_> {
         }
         // Without PostgreSQL's word for it, it may be one of its own all the same.
         if meant.is_empty() || self.ctx.analysis.is_none() {
-            for function in self.ctx.builtin_functions(call) {
-                self.builtin(name, call, function)?;
+            let functions = self.ctx.builtin_functions(call);
+            if meant.is_empty() && functions.is_empty() && self.ctx.is_of_postgresql(&call.funcname) {
+                // It is nobody's that is known.
+                self.facts.home = Some(format!("{name}()"));
+                self.facts.volatile = Some(format!("{name}()"));
             }
+            functions.into_iter().try_for_each(|function| self.builtin(name, call, function))?;
         }
         Ok(())
     }
@@ -343,7 +347,7 @@ impl Search<'_> {
             }
             language => {
                 let outside = (self.has_path, self.ctx);
-                (self.has_path, self.ctx) = (sets_path(&function.definition), self.ctx.of_body());
+                (self.has_path, self.ctx) = (function.sets_path, self.ctx.of_body());
                 let searched = self.body(&format!("function {}()", function.name), language, &function.definition);
                 (self.has_path, self.ctx) = outside;
                 searched

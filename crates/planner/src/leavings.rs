@@ -172,6 +172,7 @@ impl<'a> Search<'a> {
             Some(Touched::Sequences) => self.found.drawn = true,
             Some(Touched::LastValues) => self.found.reads_drawn = true,
             Some(Touched::Seed) => self.found.at_home = true,
+            Some(Touched::Text) => {}
             None if function.parallel == 'u' => self.found.at_home = true,
             None => self.found.told = true,
         }
@@ -384,6 +385,9 @@ mod tests {
                 ),
                 parts: Vec::new(),
                 is_parallel_safe: false,
+                is_trigger: false,
+                sets_path: false,
+                arguments: (0, None),
                 leavings: Default::default(),
             });
         }

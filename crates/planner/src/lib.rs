@@ -73,7 +73,7 @@ use pgerror::{PgError, Result, SqlState};
 pub use apart::runs_apart;
 pub use before::{BeforeRows, Conflict, trigger_condition};
 pub use bodies::sql_statements;
-pub use clock::{at_one_moment, may_read_clock};
+pub use clock::{at_one_moment, definition_reads_clock, reads_clock};
 pub use dml::{Drawn, STAGE, sets_default};
 pub use inline::{WantedBody, wanted_bodies};
 pub use instead::Instead;
@@ -81,7 +81,9 @@ pub use leavings::leavings;
 pub use lifted::Lifted;
 pub use made_rows::MadeRows;
 pub use own_text::own_text;
-pub use parse::{Analysis, Marked, Statement, StatementKind, Undeclared, Uses, parse, parse_for_dump};
+pub use parse::{
+    Analysis, Marked, Statement, StatementKind, Undeclared, Uses, only_creates, parse, parse_for_dump, sets_transaction,
+};
 pub use passwords::with_verifier;
 pub use per_row::{Enough, PerRow, RowCall};
 pub use plan::*;
@@ -90,7 +92,7 @@ pub use routine::{Argument, Routine, RoutineCall, Wanted, call_targets};
 pub use rules::{Rewritten, Step};
 pub use session::*;
 pub use setting_calls::{SettingCalls, setting_calls};
-pub use tables::{Tables, gives_plain_values, read_tables, reads_only};
+pub use tables::{Clauses, Tables, gives_plain_values, read_tables, reads_only};
 pub use template::{ManyRows, Parameterised, Repeated, Shape, Template};
 pub use triggers::{OfStatement, Triggered};
 pub use used::may_use;

@@ -19,10 +19,7 @@ pub(crate) fn may_touch(ctx: &Context<'_>, functions: &[&Function], name: &Range
         Named::Distributed(relation) | Named::Home(Some(relation)) => relation,
         Named::View(_) | Named::Home(None) => return Ok(volatile.peek().is_some()),
     };
-    Ok(volatile.any(|function| {
-        let call = format!("SELECT {}()", catalog::quote_identifier(&function.name));
-        bodies(function).is_none() || used::may_use(&call, &relation, ctx.catalog)
-    }))
+    Ok(volatile.any(|function| used::function_may_use(function, &relation, ctx.catalog)))
 }
 
 /// Do all statements of the functions, and of those that they call, surely do nothing but read?

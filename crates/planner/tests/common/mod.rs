@@ -191,6 +191,9 @@ pub fn catalog() -> Catalog {
         ),
         parts: Vec::new(),
         is_parallel_safe: false,
+        is_trigger: false,
+        sets_path: false,
+        arguments: (0, Some(0)),
         leavings: Default::default(),
     };
     builder.function(function(16501, "count_orders", "SELECT count(*) FROM orders", "sql"));
@@ -201,6 +204,7 @@ pub fn catalog() -> Catalog {
         definition: format!(
             "CREATE OR REPLACE FUNCTION public.{name}()\n RETURNS trigger\n LANGUAGE plpgsql\nAS $function${body}$function$"
         ),
+        is_trigger: true,
         ..function(oid, name, "", "plpgsql")
     };
     builder.function(trigger(
