@@ -6,6 +6,15 @@ use pg_query::{NodeEnum, protobuf};
 
 use crate::tree;
 
+/// The statements of a body; `None` if some of them are known only when it runs, or to nobody.
+pub(crate) fn statements_of(language: &str, definition: &str) -> Option<Vec<NodeEnum>> {
+    match language {
+        "sql" => sql_bodies(definition),
+        "plpgsql" => plpgsql_bodies(definition),
+        _ => None,
+    }
+}
+
 /// The statements of a SQL function, from `pg_get_functiondef` or the bare body.
 pub(crate) fn sql_bodies(definition: &str) -> Option<Vec<NodeEnum>> {
     let parsed = pg_query::parse(definition, 0).ok()?;
@@ -61,12 +70,8 @@ fn function_text(create: &protobuf::CreateFunctionStmt) -> Option<String> {
 }
 
 /// Every SQL text in a PL/pgSQL function. `None` if there is dynamic SQL or a text we cannot read.
-pub(crate) fn plpgsql_bodies(definition: &str) -> Option<Vec<NodeEnum>> {
-    let tree = match pg_query::parse_plpgsql(&without_trigger(definition)) {
-        Ok(tree) => tree,
-        Err(pg_query::Error::InvalidJson(_)) => return calls_of_plain_body(definition),
-        Err(_) => return None,
-    };
+fn plpgsql_bodies(definition: &str) -> Option<Vec<NodeEnum>> {
+    let tree = pg_query::parse_plpgsql(&without_trigger(definition)).ok()?;
     let mut texts = Vec::new();
     collect_queries(&tree, &mut texts).then_some(())?;
     texts.iter().map(|text| plpgsql_statement(text)).collect()
@@ -130,35 +135,6 @@ fn plpgsql_statement(text: &str) -> Option<NodeEnum> {
         expression(value)
     })?;
     Some(NodeEnum::SelectStmt(Box::new(select)))
-}
-
-/// For a PL/pgSQL body without any SQL statement or sub-select in it: the functions that it calls, each as a SELECT. `None` if
-/// a word occurs that could begin a statement or a query.
-fn calls_of_plain_body(definition: &str) -> Option<Vec<NodeEnum>> {
-    const QUERY_WORDS: &[&str] = &[
-        "select", "insert", "update", "delete", "merge", "perform", "execute", "from", "table", "copy", "call",
-        "truncate", "with", "query", "fetch", "open", "move", "cursor", "lock", "values", "create", "drop", "alter",
-        "do", "foreach", "listen", "notify", "refresh", "commit", "rollback", "set", "reset", "import",
-    ];
-    let body = text_of_body(definition)?;
-    let tokens = pg_query::scan(body).ok()?.tokens;
-    let word = |at: usize| tokens.get(at).map(|token| &body[token.start as usize..token.end as usize]);
-    let mut calls = Vec::new();
-    for at in 0..tokens.len() {
-        let text = word(at)?.to_ascii_lowercase();
-        if QUERY_WORDS.contains(&text.as_str()) {
-            return None;
-        }
-        let is_name = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_' || c == '"');
-        if is_name
-            && word(at + 1) == Some("(")
-            && !["if", "elsif", "and", "or", "not", "in", "case", "when", "return"].contains(&text.as_str())
-        {
-            let call = tree::parse_select(&format!("SELECT {text}()")).ok()?;
-            calls.push(NodeEnum::SelectStmt(Box::new(call)));
-        }
-    }
-    Some(calls)
 }
 
 /// What stands between the dollar quotes of a definition, as `pg_get_functiondef` prints it.

@@ -3,9 +3,9 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use catalog::{BuiltinFunction, Catalog, Distribution, Function, NodeId, Oid, Relation, RelationKind};
+use catalog::{BuiltinFunction, BuiltinType, Catalog, Distribution, Function, NodeId, Oid, Relation, RelationKind};
 use pg_query::Node;
-use pg_query::protobuf::{FuncCall, RangeVar};
+use pg_query::protobuf::{FuncCall, RangeVar, TypeName};
 use pgerror::{PgError, Result, SqlState};
 
 use crate::parse::{Analysis, Uses};
@@ -111,6 +111,16 @@ impl<'a> Context<'a> {
             }
             _ => named,
         }
+    }
+
+    /// The type of PostgreSQL's own that a name means, if it surely means one, and no array.
+    pub fn builtin_type(&self, of: &TypeName) -> Option<BuiltinType> {
+        let (schema, name) = tree::qualified(&of.names);
+        let is_own = match schema {
+            Some(schema) => schema == "pg_catalog",
+            None => self.analysis.is_some() || !self.catalog.user_types().any(|known| known.name == name),
+        };
+        (is_own && !of.setof && of.array_bounds.is_empty()).then(|| self.catalog.builtins().type_named(name)).flatten()
     }
 
     /// May a default that is put into the statement call the function?

@@ -12,7 +12,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::attributes;
-use crate::bodies::{ends_transactions, plpgsql_bodies, sql_bodies};
+use crate::bodies::{ends_transactions, statements_of};
 use crate::builtins::{Class, class_of};
 use crate::clock::is_moment;
 use crate::code;
@@ -121,9 +121,6 @@ impl Search<'_> {
             self.node(node, std::mem::take(&mut at_top))?;
             Ok(true)
         })?;
-        if self.facts.order_sensitive.is_none() {
-            self.facts.order_sensitive = exact::adds_in_any_order(&self.ctx, statement)?;
-        }
         attributes::called(&self.ctx, statement)?.into_iter().try_for_each(|function| self.user_function(function))
     }
 
@@ -209,10 +206,10 @@ impl Search<'_> {
     }
 
     fn constant(&mut self, constant: &protobuf::AConst) {
-        if let Some(a_const::Val::Sval(s)) = &constant.val {
-            if is_moment(&s.sval) {
-                self.facts.clock = Some(format!("'{}'", s.sval.trim().to_ascii_lowercase()));
-            }
+        if let Some(a_const::Val::Sval(s)) = &constant.val
+            && is_moment(&s.sval)
+        {
+            self.facts.clock = Some(format!("'{}'", s.sval.trim().to_ascii_lowercase()));
         }
     }
 
@@ -268,6 +265,9 @@ impl Search<'_> {
                 "Call the function once, by itself or in FROM, or write the setting's name as a constant.",
             );
         }
+        if self.facts.order_sensitive.is_none() && exact::adds_in_any_order(&self.ctx, call) {
+            self.facts.order_sensitive = Some(format!("{name}() of floating point"));
+        }
         match class_of(self.ctx.catalog.builtins(), name, function) {
             Class::Anywhere => {}
             Class::Home => self.facts.home = Some(format!("{name}()")),
@@ -296,31 +296,16 @@ impl Search<'_> {
                 }
             }
             Class::Refused(hint) => self.refuse(format!("function {name}()"), hint),
-            Class::Body(body) => return self.builtin_body(name, body),
+            Class::Body(body) => {
+                let inside = self.ctx.of_body();
+                let outside = std::mem::replace(&mut self.ctx, inside);
+                let definition = format!("CREATE FUNCTION f() RETURNS void {body}");
+                let searched = self.body(&format!("function {name}()"), "sql", &definition);
+                self.ctx = outside;
+                return searched;
+            }
         }
         Ok(())
-    }
-
-    fn builtin_body(&mut self, name: &str, body: &str) -> Result<()> {
-        let Some(statements) = sql_bodies(&format!("CREATE FUNCTION f() RETURNS void {body}")) else {
-            self.facts.home = Some(format!("{name}()"));
-            return Ok(());
-        };
-        let body = self.ctx.of_body();
-        let outside = std::mem::replace(&mut self.ctx, body);
-        let mut searched = Ok(());
-        for statement in &statements {
-            searched = searched.and_then(|()| self.tree(statement, true)).and_then(|()| {
-                statement.walk(&mut |node| {
-                    if matches!(node, Ref::RangeVar(_)) {
-                        self.facts.home = Some(format!("{name}()"));
-                    }
-                    Ok(true)
-                })
-            });
-        }
-        self.ctx = outside;
-        searched
     }
 
     fn refuse(&mut self, what: String, hint: &str) {
@@ -356,12 +341,7 @@ impl Search<'_> {
     }
 
     fn body(&mut self, what: &str, language: &str, definition: &str) -> Result<()> {
-        let texts = match language {
-            "sql" => sql_bodies(definition),
-            "plpgsql" => plpgsql_bodies(definition),
-            _ => None,
-        };
-        let Some(texts) = texts else {
+        let Some(texts) = statements_of(language, definition) else {
             if language == "plpgsql" && ends_transactions(definition) {
                 self.refuse(format!("COMMIT or ROLLBACK inside {what}"), "Send them as statements of their own.");
                 return Ok(());

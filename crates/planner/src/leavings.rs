@@ -15,7 +15,7 @@ use pg_query::protobuf::{CopyStmt, FuncCall, InsertStmt, RangeVar, VariableSetKi
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
-use crate::bodies::{plpgsql_bodies, sql_bodies};
+use crate::bodies::statements_of;
 use crate::builtins::{Class, Touched, class_of, touches};
 use crate::parse::{Statement, StatementKind};
 use crate::setting_calls::constant_name;
@@ -218,12 +218,7 @@ impl<'a> Search<'a> {
     }
 
     fn body(&mut self, language: &str, definition: &str) {
-        let statements = match language {
-            "sql" => sql_bodies(definition),
-            "plpgsql" => plpgsql_bodies(definition),
-            _ => None,
-        };
-        match statements {
+        match statements_of(language, definition) {
             Some(statements) => statements.iter().for_each(|statement| self.statement(statement)),
             None => self.found.add(&Leavings::anything()),
         }

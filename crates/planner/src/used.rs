@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use catalog::{Catalog, Function, Oid, Relation};
 use pg_query::NodeEnum;
 
-use crate::bodies::{plpgsql_bodies, sql_bodies};
+use crate::bodies::statements_of;
 use crate::parse::{CopySubject, Statement, StatementKind, parse};
 use crate::tree::{Ref, Walk, qualified};
 
@@ -53,7 +53,11 @@ fn reach<'c>(
             functions.extend(called.filter(|function| seen.insert(function.oid)));
         }
         match functions.pop() {
-            Some(function) => pending.push(Names::of_body(function)),
+            Some(function) => {
+                let mut names = Names::default();
+                names.body(&function.language, &function.definition);
+                pending.push(names);
+            }
             None if hidden => return None,
             None => return Some(false),
         }
@@ -70,23 +74,11 @@ impl Names {
         names
     }
 
-    fn of_body(function: &Function) -> Self {
-        let mut names = Names::default();
-        names.body(&function.language, &function.definition);
-        names
-    }
-
     fn body(&mut self, language: &str, definition: &str) {
-        let statements = match language {
-            "sql" => sql_bodies(definition),
-            "plpgsql" => plpgsql_bodies(definition),
-            // Libraries that read tables are refused where they are called.
-            "c" | "internal" => Some(Vec::new()),
-            _ => None,
-        };
-        match statements {
+        match statements_of(language, definition) {
             Some(statements) => statements.iter().for_each(|statement| self.tree(statement)),
-            None => self.hidden = true,
+            // Libraries that read tables are refused where they are called.
+            None => self.hidden |= !["c", "internal"].contains(&language),
         }
     }
 

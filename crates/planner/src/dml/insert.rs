@@ -480,7 +480,7 @@ impl Insert<'_> {
             parts.push((node, tree::deparse(&NodeEnum::InsertStmt(Box::new(part)))?));
             places.push(rows.into_iter().map(|row| row as u64).collect());
         }
-        Ok(Plan::InsertSplit(InsertSplit { parts, places, clauses: Clauses::of(&self.insert), is_blind: false }))
+        Ok(Plan::InsertSplit(InsertSplit { parts, places, clauses: Clauses::of(self.insert), is_blind: false }))
     }
 
     /// `rewriteTargetListIU` (PostgreSQL's `rewriteHandler.c`): the stage would take such a value, the table does not.
@@ -530,7 +530,7 @@ impl Insert<'_> {
             fill: FinalSql { text, types },
             target_sql: self.target_sql(),
             tail: tail::text(self.insert)?,
-            clauses: Clauses::of(&self.insert),
+            clauses: Clauses::of(self.insert),
             parameters: self.statement.parameters,
             direct,
             rights_sql: self.ctx.catalog.has_column_grants(self.relation.oid).then(|| self.statement.sql.to_string()),

@@ -1,19 +1,14 @@
 //! Which expressions are surely exact numbers? Only sums of those may be split over nodes, or made by each node for itself:
 //! floating-point addition in another order gives other last digits.
 
-use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
-
-use catalog::{BuiltinFunction, Relation};
+use catalog::BuiltinFunction;
 use pg_query::protobuf::{AConst, AExprKind, ColumnRef, FuncCall, a_const};
 use pg_query::{Node, NodeEnum};
-use pgerror::Result;
 
 use super::locality::{Analyzer, Body};
 use crate::builtins::{self, Combined, adds_floats};
-use crate::context::{Context, Named};
-use crate::tree::{self, Ref, Walk};
+use crate::context::Context;
+use crate::tree;
 
 pub(crate) const INT2: u32 = 21;
 pub(crate) const INT4: u32 = 23;
@@ -102,13 +97,8 @@ pub(crate) fn number(ctx: &Context<'_>, of_column: &dyn Fn(&ColumnRef) -> Number
         Some(NodeEnum::AConst(constant)) => of_constant(constant),
         Some(NodeEnum::ColumnRef(column)) => of_column(column),
         Some(NodeEnum::TypeCast(cast)) => {
-            cast.type_name.as_ref().map_or(Number::Other, |t| match t.names.last().and_then(tree::text_of) {
-                _ if t.setof || !t.array_bounds.is_empty() => Number::Other,
-                Some("int2" | "int4") => Number::Integer,
-                Some("int8") => Number::Bigint,
-                Some("numeric") => Number::Numeric,
-                _ => Number::Other,
-            })
+            let of = cast.type_name.as_ref().and_then(|of| ctx.builtin_type(of));
+            of.map_or(Number::Other, |of| Number::of_type(of.oid))
         }
         Some(NodeEnum::AExpr(e)) if e.kind == AExprKind::AexprOp as i32 => match tree::operator_name(&e.name) {
             Some(op) if ["+", "-", "*", "/", "%"].contains(&op) && !ctx.has_user_operator(op) => {
@@ -163,95 +153,9 @@ fn is_any(ctx: &Context<'_>, type_oid: u32) -> bool {
     ctx.catalog.builtins().type_of(type_oid).is_none()
 }
 
-/// An aggregate or window function whose last digits may depend on the order in which rows are found. Columns go by their names:
-/// what is not known for sure to be exact may be floating point.
-pub(crate) fn adds_in_any_order(ctx: &Context<'_>, statement: &impl Walk) -> Result<Option<String>> {
-    let mut calls: Vec<&FuncCall> = Vec::new();
-    statement.walk(&mut |node| {
-        if let Ref::FuncCall(call) = node
-            && ctx.builtin_functions(call).into_iter().any(adds_floats)
-        {
-            calls.push(call);
-        }
-        Ok(true)
-    })?;
-    if calls.is_empty() {
-        return Ok(None);
-    }
-    let columns = ByName::of(ctx, statement)?;
-    let of_column = |column: &ColumnRef| columns.of_column(column);
-    let found = calls.into_iter().find(|call| meant(ctx, &of_column, call).into_iter().any(adds_floats));
-    Ok(found.map(|call| format!("{}() of floating point", tree::qualified(&call.funcname).1)))
-}
-
-/// All columns that a name may mean somewhere in a statement.
-struct ByName<'a> {
-    ctx: &'a Context<'a>,
-    relations: Vec<Arc<Relation>>,
-    targets: HashMap<&'a str, Vec<&'a Node>>,
-    /// Names given to columns by their position.
-    renamed: HashSet<&'a str>,
-    /// Targets that are being looked at: what refers to itself adds nothing new.
-    open: RefCell<HashSet<String>>,
-}
-
-impl<'a> ByName<'a> {
-    fn of(ctx: &'a Context<'a>, statement: &'a impl Walk) -> Result<Self> {
-        let mut found = Self {
-            ctx,
-            relations: Vec::new(),
-            targets: HashMap::new(),
-            renamed: HashSet::new(),
-            open: RefCell::default(),
-        };
-        statement.walk(&mut |node| {
-            match node {
-                Ref::RangeVar(name) => {
-                    if let Named::Distributed(relation) | Named::View(relation) = ctx.resolve(name)? {
-                        found.relations.push(relation);
-                    }
-                }
-                Ref::SelectStmt(select) => {
-                    for target in &select.target_list {
-                        let Some(NodeEnum::ResTarget(target)) = &target.node else { continue };
-                        found.targets.entry(target.name.as_str()).or_default().extend(target.val.as_deref());
-                    }
-                }
-                Ref::Alias(alias) => {
-                    found.renamed.insert(&alias.aliasname);
-                    found.renamed.extend(alias.colnames.iter().filter_map(tree::text_of));
-                }
-                Ref::CommonTableExpr(cte) => found.renamed.extend(cte.aliascolnames.iter().filter_map(tree::text_of)),
-                _ => {}
-            }
-            Ok(true)
-        })?;
-        Ok(found)
-    }
-
-    fn number(&self, node: &Node) -> Number {
-        number(self.ctx, &|column| self.of_column(column), node)
-    }
-
-    fn of_column(&self, column: &ColumnRef) -> Number {
-        let Some(name) = last_name(column) else { return Number::Other };
-        if self.renamed.contains(name) {
-            return Number::Other;
-        }
-        let of_tables = self.relations.iter().filter_map(|r| r.column(name)).map(|c| Number::of_type(c.type_oid));
-        let mut all: Vec<Number> = of_tables.collect();
-        let targets = self.targets.get(name).map(Vec::as_slice).unwrap_or_default();
-        if self.open.borrow_mut().insert(name.to_owned()) {
-            let shows_it =
-                |value: &Node| matches!(&value.node, Some(NodeEnum::ColumnRef(c)) if last_name(c) == Some(name));
-            let others = targets.iter().filter(|value| !shows_it(value));
-            all.extend(others.map(|value| self.number(value)));
-            self.open.borrow_mut().remove(name);
-        }
-        Number::of_all(all.into_iter())
-    }
-}
-
-fn last_name(column: &ColumnRef) -> Option<&str> {
-    column.fields.last().and_then(tree::text_of)
+/// An aggregate or window function whose last digits may depend on the order in which rows are found. What is not known to be
+/// exact may be floating point.
+pub(crate) fn adds_in_any_order(ctx: &Context<'_>, call: &FuncCall) -> bool {
+    ctx.builtin_functions(call).into_iter().any(adds_floats)
+        && meant(ctx, &|_| Number::Other, call).into_iter().any(adds_floats)
 }

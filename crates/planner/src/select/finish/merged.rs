@@ -200,14 +200,12 @@ fn key_type(analyzer: &Analyzer<'_>, body: &Body, value: &Node) -> Option<KeyTyp
         }
         Some(NodeEnum::CollateClause(clause)) => {
             let column = column(analyzer, body, clause.arg.as_deref()?)?;
-            let collation = clause.collname.last().and_then(tree::text_of)?;
-            KeyType::of_type(column.type_oid, ["C", "POSIX"].contains(&collation))
-                .filter(|of| matches!(of, KeyType::Text))
+            let (schema, collation) = tree::qualified(&clause.collname);
+            let is_bytewise = schema.is_none_or(|schema| schema == "pg_catalog") && ["C", "POSIX"].contains(&collation);
+            KeyType::of_type(column.type_oid, is_bytewise).filter(|of| matches!(of, KeyType::Text))
         }
         Some(NodeEnum::TypeCast(cast)) => {
-            let name = cast.type_name.as_ref().filter(|name| !name.setof && name.array_bounds.is_empty())?;
-            let names: Vec<&str> = name.names.iter().filter_map(tree::text_of).collect();
-            KeyType::of_type(type_named(&names)?, false)
+            KeyType::of_type(analyzer.ctx.builtin_type(cast.type_name.as_ref()?)?.oid, false)
         }
         _ if body.scope.merged.is_empty() => match exact::of_expression(analyzer, body, value) {
             Number::Integer | Number::Bigint => KeyType::of_type(exact::INT8, false),
@@ -222,29 +220,4 @@ fn column<'a>(analyzer: &'a Analyzer<'_>, body: &Body, value: &Node) -> Option<&
     let Some(NodeEnum::ColumnRef(column)) = &value.node else { return None };
     let (leaf, position) = terms::resolve_here(&analyzer.leaves, &body.scope, column).ok()??;
     analyzer.leaves[leaf].columns.as_ref()?.get(position)
-}
-
-/// The types that the parser knows by these names, and those that nobody calls otherwise.
-fn type_named(names: &[&str]) -> Option<Oid> {
-    let name = match names {
-        ["pg_catalog", name] => name,
-        [name @ ("date" | "uuid" | "bytea")] => name,
-        _ => return None,
-    };
-    Some(match *name {
-        "bool" => 16,
-        "bytea" => 17,
-        "int2" => exact::INT2,
-        "int4" => exact::INT4,
-        "int8" => exact::INT8,
-        "float4" => 700,
-        "float8" => 701,
-        "numeric" => exact::NUMERIC,
-        "date" => 1082,
-        "time" => 1083,
-        "timestamp" => 1114,
-        "timestamptz" => 1184,
-        "uuid" => 2950,
-        _ => return None,
-    })
 }
