@@ -347,6 +347,52 @@ END
 $$;
 COMMENT ON FUNCTION loxo.take_insert_back(bytea, regclass, text) IS 'Makes the rights on a table what they were before loxo.lend_insert().';
 
+-- A view that must be gathered is read part by part, and its tables with the rights of its owner, whatever those of the caller. For the
+-- time of that one query, whose text is the view's alone, each table is therefore read through a view of ours: it is the owner's,
+-- and the caller may read it. PostgreSQL does the rest, policies and the owner's rights too. Nobody else sees it: it is dropped before
+-- the transaction ends.
+CREATE FUNCTION loxo.lend(proof bytea, views name[], owners name[], tables text[], alone bool[]) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    caller name := CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role') END;
+    lent record;
+    columns text;
+BEGIN
+    PERFORM loxo.check_proof('lend', proof);
+    FOR lent IN
+        SELECT u.view, u.owner, u.relation::regclass AS relation, u.alone
+        FROM unnest(views, owners, tables, alone) AS u (view, owner, relation, alone)
+    LOOP
+        SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) INTO columns
+        FROM pg_attribute AS a
+        WHERE a.attrelid = lent.relation AND a.attnum > 0 AND NOT a.attisdropped
+            AND has_column_privilege(lent.owner, a.attrelid, a.attnum, 'SELECT');
+        IF columns IS NULL THEN
+            RAISE insufficient_privilege USING MESSAGE = format(
+                'permission denied for table %s', (SELECT c.relname FROM pg_class AS c WHERE c.oid = lent.relation));
+        END IF;
+        EXECUTE format(
+            'CREATE VIEW loxo.%I AS SELECT %s FROM %s%s',
+            lent.view, columns, CASE WHEN lent.alone THEN 'ONLY ' ELSE '' END, lent.relation);
+        EXECUTE format('ALTER VIEW loxo.%I OWNER TO %I', lent.view, lent.owner);
+        EXECUTE format('GRANT SELECT ON loxo.%I TO %I', lent.view, caller);
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION loxo.lend(bytea, name[], name[], text[], bool[]) IS
+    'Lets the caller read tables with the rights of others, by views of these names in schema loxo, until loxo.take_back().';
+
+CREATE FUNCTION loxo.take_back(proof bytea, views name[]) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    PERFORM loxo.check_proof('take_back', proof);
+    EXECUTE (SELECT format('DROP VIEW %s', string_agg(format('loxo.%I', u.view), ', ')) FROM unnest(views) AS u (view));
+END
+$$;
+COMMENT ON FUNCTION loxo.take_back(bytea, name[]) IS 'Drops the views that loxo.lend() has made.';
+
 -- Temp tables for those who may make none: PostgreSQL needs none for what a coordinator needs them for. Everything else, rows
 -- first of all, is done with the caller's own rights; he owns the table. Nothing is computed here. It lies in the database's
 -- tablespace: he need not have a right to those that his temp_tablespaces names.
@@ -678,7 +724,7 @@ GRANT SELECT ON loxo.triggers TO PUBLIC;
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA loxo FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION loxo.begin_schema_change, loxo.lock_for_commit, loxo.register_table, loxo.keep_writers_off,
     loxo.join_writers, loxo.forget_missing, loxo.open_matview, loxo.close_matview, loxo.tie_capture, loxo.capture_others, loxo.tell_rows, loxo.let_rows,
-    loxo.lend_insert, loxo.take_insert_back, loxo.make_temp, loxo.index_temp, loxo.make_schema,
+    loxo.lend_insert, loxo.take_insert_back, loxo.lend, loxo.take_back, loxo.make_temp, loxo.index_temp, loxo.make_schema,
     loxo.tend_copy(bytea, regclass) TO PUBLIC;
 -- A trigger function is called by triggers only, and those who make one need the right to; the others read what everybody may read.
 GRANT EXECUTE ON FUNCTION loxo.capture, loxo.pg_trigger, loxo.pg_rewrite TO PUBLIC;

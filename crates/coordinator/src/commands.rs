@@ -429,16 +429,9 @@ impl Client {
     }
 
     async fn prepare_named(&mut self, name: &str, types: &[String], inner: &Statement) -> Result<Completion> {
-        let key = Bytes::from(name.to_owned());
-        if self.prepared.contains_key(&key) {
-            return Err(PgError::new(
-                SqlState::DUPLICATE_PREPARED_STATEMENT,
-                format!("prepared statement \"{name}\" already exists"),
-            ));
-        }
         let types = self.session.type_oids(types).await?;
         let prepared = self.prepare(Some(inner.clone()), types).await?;
-        self.prepared.insert(key, Arc::new(prepared));
+        self.keep_prepared(Bytes::from(name.to_owned()), prepared)?;
         Ok(Completion::tag("PREPARE"))
     }
 

@@ -15,6 +15,7 @@ use planner::parse::{Fetch, FetchDirection, Statement, StatementKind, Transactio
 
 use crate::client::Client;
 use crate::prepared::{DescriptionKey, Portal, Prepared};
+use crate::simple::text;
 
 impl Client {
     /// Answers one message of the extended protocol other than Sync; an error makes the client's further messages be
@@ -57,13 +58,7 @@ impl Client {
 
     async fn parse(&mut self, body: Bytes) -> Result<()> {
         let parse = frontend::decode_parse(body)?;
-        if !parse.name.is_empty() && self.prepared.contains_key(&parse.name) {
-            let name = String::from_utf8_lossy(&parse.name).into_owned();
-            return Err(PgError::new(
-                SqlState::DUPLICATE_PREPARED_STATEMENT,
-                format!("prepared statement \"{name}\" already exists"),
-            ));
-        }
+        text(&parse.name)?;
         let statements = self.parsed(&parse.sql).await?;
         if statements.len() > 1 {
             return Err(PgError::new(
@@ -71,9 +66,22 @@ impl Client {
                 "cannot insert multiple commands into a prepared statement",
             ));
         }
+        if let Some(statement) = statements.first() {
+            self.refuse_in_failed_block(&statement.kind)?;
+        }
         let prepared = self.prepare(statements.first().cloned(), parse.parameter_types).await?;
-        self.prepared.insert(parse.name, Arc::new(prepared));
+        self.keep_prepared(parse.name, prepared)?;
         backend::bare(self.writer.buffer(), backend::tag::PARSE_COMPLETE);
+        Ok(())
+    }
+
+    /// Keeps a statement under a name that must be new, unless it is empty. PostgreSQL looks at the statement first.
+    pub(crate) fn keep_prepared(&mut self, name: Bytes, prepared: Prepared) -> Result<()> {
+        if !name.is_empty() && self.prepared.contains_key(&name) {
+            let message = format!("prepared statement \"{}\" already exists", String::from_utf8_lossy(&name));
+            return Err(PgError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));
+        }
+        self.prepared.insert(name, Arc::new(prepared));
         Ok(())
     }
 
@@ -163,6 +171,8 @@ impl Client {
 
     async fn bind(&mut self, body: Bytes) -> Result<()> {
         let bind = frontend::decode_bind(body)?;
+        text(&bind.portal)?;
+        text(&bind.statement)?;
         let prepared = self.prepared_statement(&bind.statement)?;
         self.refuse_changed_result(&prepared).await?;
         let expected = prepared.description.parameters.len();
@@ -172,6 +182,11 @@ impl Client {
                 bind.parameters.len(),
                 String::from_utf8_lossy(&bind.statement)
             )));
+        }
+        match &prepared.statement {
+            // A statement with parameters could call functions for their values.
+            Some(statement) if bind.parameters.is_empty() => self.refuse_in_failed_block(&statement.kind)?,
+            _ => self.refuse_in_failed_block(&StatementKind::Select)?,
         }
         if !bind.portal.is_empty() && self.portals.contains_key(&bind.portal) {
             let name = String::from_utf8_lossy(&bind.portal).into_owned();
@@ -214,6 +229,7 @@ impl Client {
 
     async fn describe(&mut self, body: Bytes) -> Result<()> {
         let (target, name) = frontend::decode_target(body)?;
+        text(&name)?;
         if let (Target::Portal, Ok(cursor)) = (target, std::str::from_utf8(&name))
             && !self.portals.contains_key(&name)
             && self.cursors.contains_key(cursor)
@@ -230,6 +246,9 @@ impl Client {
                 (portal.prepared.clone(), portal.call.result_formats.clone())
             }
         };
+        if prepared.description.fields.is_some() {
+            self.refuse_in_failed_block(&StatementKind::Select)?;
+        }
         let out = self.writer.buffer();
         if target == Target::Statement {
             backend::parameter_description(out, &prepared.description.parameters);
@@ -243,6 +262,7 @@ impl Client {
 
     fn close(&mut self, body: Bytes) -> Result<()> {
         let (target, name) = frontend::decode_target(body)?;
+        text(&name)?;
         match target {
             Target::Statement => drop(self.prepared.remove(&name)),
             Target::Portal => drop(self.portals.remove(&name)),
@@ -253,6 +273,7 @@ impl Client {
 
     async fn execute_portal(&mut self, body: Bytes) -> Result<()> {
         let (name, rows_max) = frontend::decode_execute(body)?;
+        text(&name)?;
         let rows_max = usize::try_from(rows_max).ok().filter(|max| *max > 0);
         let mut portal = self.portals.remove(&name).ok_or_else(|| no_portal(&name))?;
         let prepared = portal.prepared.clone();
@@ -261,10 +282,18 @@ impl Client {
             self.portals.insert(name, portal);
             return Ok(());
         };
+        let checked = self.refuse_in_failed_block(&statement.kind).and_then(|()| portal.may_run(&name));
+        if let Err(error) = checked {
+            self.portals.insert(name, portal);
+            return Err(error);
+        }
         if portal.suspended.is_none() {
             self.refuse_changed_result(&portal.prepared).await?;
             self.open_implicit_block(statement).await?;
             if rows_max.is_none() && self.wait_for_more(&portal.prepared, &portal.call) {
+                if portal.prepared.description.fields.is_none() {
+                    portal.suspended = Some((Spool::default(), String::new()));
+                }
                 self.portals.insert(name, portal);
                 return Ok(());
             }
@@ -274,19 +303,36 @@ impl Client {
             }
             let mut spool = Spool::of(self.session.work_mem());
             let wanted = rows_max.is_some().then_some(&mut spool);
-            let ended = self.execute(statement, &portal.call, wanted).await?;
+            let ended = match self.execute(statement, &portal.call, wanted).await {
+                Ok(ended) => ended,
+                Err(error) => {
+                    self.portals.insert(name, portal);
+                    return Err(error);
+                }
+            };
             match (rows_max, ended) {
                 (Some(_), Completion::Tag(tag)) => portal.suspended = Some((spool, tag)),
                 (_, ended) => {
                     self.send_completion(&ended);
-                    self.portals.insert(name, portal);
+                    if let Completion::Tag(tag) = ended {
+                        portal.suspended = Some((Spool::default(), tag));
+                    }
+                    self.keep_portal(name, portal);
                     return Ok(());
                 }
             }
         }
-        let sent = self.send_piece(&mut portal, rows_max.unwrap_or(usize::MAX));
-        self.portals.insert(name, portal);
+        let sent = self.send_piece(&mut portal, rows_max);
+        self.keep_portal(name, portal);
         sent
+    }
+
+    /// All portals end with their transaction.
+    fn keep_portal(&mut self, name: Bytes, portal: Portal) {
+        match self.session.in_block() {
+            true => drop(self.portals.insert(name, portal)),
+            false => self.portals.clear(),
+        }
     }
 
     /// MOVE and CLOSE know a portal that Bind made as a cursor, one that goes forward only.
@@ -315,17 +361,19 @@ impl Client {
         Ok(Completion::Tag(format!("MOVE {moved}")))
     }
 
-    /// Sends the next rows of a portal that is read in pieces.
-    fn send_piece(&mut self, portal: &mut Portal, rows_max: usize) -> Result<()> {
+    /// Sends the next rows of a portal that is read in pieces. As in PostgreSQL, who gets as many as he asked for is not told that they
+    /// were the last.
+    fn send_piece(&mut self, portal: &mut Portal, rows_max: Option<usize>) -> Result<()> {
+        let gives_rows = portal.prepared.description.fields.is_some();
         let Some((spool, command_tag)) = &mut portal.suspended else { return Ok(()) };
-        let (sent, more) = spool.take(rows_max, self.writer.buffer())?;
-        if more {
+        let (sent, _) = spool.take(rows_max.unwrap_or(usize::MAX), self.writer.buffer())?;
+        if rows_max == Some(sent) {
             backend::bare(self.writer.buffer(), backend::tag::PORTAL_SUSPENDED);
             return Ok(());
         }
         let (words, count) = backend::split_command_tag(command_tag);
         let last = match count {
-            Some(_) if words == "SELECT" => format!("SELECT {sent}"),
+            Some(_) if gives_rows => format!("{words} {sent}"),
             _ => command_tag.clone(),
         };
         backend::command_complete(self.writer.buffer(), &last);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use executor::{Call, Description, Spool};
-use pgerror::Result;
+use pgerror::{PgError, Result, SqlState};
 use planner::{Shape, Statement};
 
 /// Parsed texts without constants (BEGIN, COMMIT, statements with parameters), shared by all sessions of a coordinator.
@@ -54,6 +54,17 @@ pub(crate) struct Portal {
     pub(crate) call: Call,
     /// Rows that wait for the next Execute, and the final command tag.
     pub(crate) suspended: Option<(Spool, String)>,
+}
+
+impl Portal {
+    /// What gives no rows runs once (`MarkPortalActive` in PostgreSQL's `portalmem.c`).
+    pub(crate) fn may_run(&self, name: &[u8]) -> Result<()> {
+        if self.suspended.is_none() || self.prepared.description.fields.is_some() {
+            return Ok(());
+        }
+        let message = format!("portal \"{}\" cannot be run", String::from_utf8_lossy(name));
+        Err(PgError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message))
+    }
 }
 
 /// What a description depends on besides the catalog.

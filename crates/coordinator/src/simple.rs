@@ -11,29 +11,46 @@ use crate::client::Client;
 impl Client {
     /// Answers one Query message, ReadyForQuery included.
     pub(crate) async fn query(&mut self, body: Bytes) -> Result<()> {
-        let sql = frontend::decode_query(body)?;
-        self.prepared.remove(&Bytes::new());
-        self.portals.remove(&Bytes::new());
         self.session.statement_begins();
-        if let Some(outcome) = self.query_quickly(&sql).await {
-            return self.answered(outcome).await;
+        let outcome = match frontend::decode_query(body) {
+            Ok(sql) => self.query_text(&sql).await,
+            Err(error) => self.not_understood(error).await,
+        };
+        // It ends the transaction of what the client has sent before, without Sync, too.
+        if let (Ok(()), Err(error)) = (&outcome, self.end_implicit_block().await) {
+            self.send_error(error, 0);
         }
-        let outcome = match self.parsed(&sql).await {
+        if !self.session.in_block() {
+            self.portals.clear();
+        }
+        self.answered(outcome).await
+    }
+
+    async fn query_text(&mut self, sql: &[u8]) -> Result<(), (PgError, usize)> {
+        self.prepared.remove(&Bytes::new());
+        if let Some(outcome) = self.query_quickly(sql).await {
+            self.portals.remove(&Bytes::new());
+            return outcome;
+        }
+        match self.parsed(sql).await {
             Ok(statements) if statements.is_empty() => {
                 backend::bare(self.writer.buffer(), backend::tag::EMPTY_QUERY);
                 Ok(())
             }
-            Ok(statements) => self.statements(&statements).await,
-            Err(error) => {
-                self.session.fail();
-                self.session.give_up_locks().await;
-                Err((error, 0))
+            Ok(statements) => {
+                if self.session.status() != b'E' {
+                    self.portals.remove(&Bytes::new());
+                }
+                self.statements(&statements).await
             }
-        };
-        if let (Ok(()), Err(error)) = (&outcome, self.end_implicit_block().await) {
-            self.send_error(error, 0);
+            Err(error) => self.not_understood(error).await,
         }
-        self.answered(outcome).await
+    }
+
+    async fn not_understood(&mut self, error: PgError) -> Result<(), (PgError, usize)> {
+        self.session.fail();
+        self.session.give_up_locks().await;
+        Err((error, 0))
     }
 
     /// The end of the answer: an error, if there was one, and ReadyForQuery.

@@ -43,11 +43,9 @@ MERGE INTO rep USING v ON v.k = rep.k WHEN MATCHED THEN UPDATE SET n = pay;
 SELECT count(*), sum(n) FROM rep WHERE n > 0;
 ROLLBACK;
 BEGIN;
--- refused: mixed | v1 | v3
 SELECT k, pay FROM v ORDER BY k FOR UPDATE;
 ROLLBACK;
 BEGIN;
--- refused: mixed | v1 | v3
 SELECT k, pay FROM bv WHERE spy(k, who) ORDER BY k FOR UPDATE;
 ROLLBACK;
 BEGIN;
@@ -59,12 +57,10 @@ UPDATE rep SET n = rv.k FROM rv WHERE rv.k + 1 = rep.k;
 SELECT count(*), sum(n) FROM rep WHERE n > 0;
 ROLLBACK;
 BEGIN;
--- refused: v1 | v3
 UPDATE rep SET n = rj.pay FROM rj WHERE rj.k = rep.k;
 SELECT count(*), sum(n) FROM rep WHERE n > 0;
 ROLLBACK;
 BEGIN;
--- refused: v1 | v3
 INSERT INTO rep SELECT k + 100, pay FROM rj;
 SELECT count(*), sum(n) FROM rep;
 ROLLBACK;
@@ -83,7 +79,6 @@ UPDATE emp SET pay = v.pay + 1 FROM v WHERE v.k + 1 = emp.k;
 SELECT count(*), sum(pay) FROM emp;
 ROLLBACK;
 BEGIN;
--- refused: v2
 INSERT INTO emp SELECT k + 10, 'e2e_rc_low', pay FROM v;
 SELECT count(*), sum(pay) FROM emp;
 ROLLBACK;

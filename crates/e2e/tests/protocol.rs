@@ -49,6 +49,7 @@ fn messages_and_sessions_behave_like_one_postgresql() {
     batches(&mut both.pair());
     rows_returned_in_order(&mut both.pair());
     suspended_portals(&mut both.pair());
+    messages_out_of_order(&mut both.pair());
     portals_named_in_sql(&mut both.pair());
     changed_result(&mut both.pair());
     rows_of_copy_in_messages(&mut both.pair());
@@ -271,6 +272,78 @@ fn suspended_portals(pair: &mut Pair) {
         client.send_messages(&again)?;
         client.wait()
     });
+}
+
+/// What no driver sends: PostgreSQL has an answer to it all the same. Each time so many ReadyForQuery are awaited.
+fn messages_out_of_order(pair: &mut Pair) {
+    create(pair, "odd");
+    let parse = |name: &str, sql: &str| vec![(b'P', [name.as_bytes(), b"\0", sql.as_bytes(), b"\0\0\0"].concat())];
+    let bind = |portal: &str, name: &str| {
+        vec![(b'B', [portal.as_bytes(), b"\0", name.as_bytes(), b"\0\0\0\0\0\0\0"].concat())]
+    };
+    let execute = |portal: &str, rows: u32| vec![(b'E', [portal.as_bytes(), b"\0", &rows.to_be_bytes()].concat())];
+    let describe = |what: &str| vec![(b'D', [what.as_bytes(), b"\0"].concat())];
+    let query = |sql: &str| vec![(b'Q', [sql.as_bytes(), b"\0"].concat())];
+    let sync = || vec![(b'S', Vec::new())];
+    let insert = "INSERT INTO odd VALUES (1, 'v')";
+    let count = || query("SELECT count(*) FROM odd");
+    let cases: Vec<(usize, Vec<Vec<Message>>)> = vec![
+        // A simple query ends the transaction of what came before it, and its own is no part of what follows.
+        (2, vec![statement(insert), query("INSERT INTO odd VALUES (2, 'w')"), query("SELEC 1")]),
+        (2, vec![count(), sync()]),
+        (3, vec![statement(insert), query("SELECT 1/0"), statement(insert), sync(), count()]),
+        (2, vec![statement("SELECT 1"), query(insert), statement("SELECT 1/0"), sync()]),
+        (1, vec![count()]),
+        // Portals end with it.
+        (3, vec![parse("o1", "SELECT 1"), bind("p", "o1"), query("SELECT 2"), execute("p", 0), sync(), sync()]),
+        (2, vec![bind("p", "o1"), query("SELECT 1/0"), bind("p", "o1"), execute("p", 0), sync()]),
+        // A name that is taken is the last thing that is wrong with a statement.
+        (1, vec![parse("o1", "SELEC 1"), sync()]),
+        (1, vec![parse("o1", "SELECT * FROM nosuch"), sync()]),
+        (1, vec![parse("o1", "SELECT 1"), sync()]),
+        // As many rows as were asked for, and none after that.
+        (1, vec![bind("p", "o1"), execute("p", 1), execute("p", 1), execute("p", 1), sync()]),
+        (
+            1,
+            vec![
+                parse("", "INSERT INTO odd VALUES (9, 'x') RETURNING k"),
+                bind("p", ""),
+                execute("p", 1),
+                execute("p", 5),
+                sync(),
+            ],
+        ),
+        // What gives no rows runs once.
+        (1, vec![parse("", insert), bind("p", ""), execute("p", 0), execute("p", 0), sync()]),
+        (1, vec![parse("", insert), bind("p", ""), execute("p", 3), execute("p", 3), sync()]),
+        (1, vec![count()]),
+        // A failed block.
+        (1, vec![parse("o2", "ROLLBACK"), sync()]),
+        (1, vec![parse("o3", "SELECT k FROM odd WHERE k = 1"), sync()]),
+        (2, vec![query("BEGIN"), query("SELECT 1/0")]),
+        (1, vec![parse("", "BEGIN"), sync()]),
+        (1, vec![parse("", "SELECT 1"), sync()]),
+        (1, vec![parse("", ""), bind("", ""), sync()]),
+        (1, vec![describe("So3"), sync()]),
+        (1, vec![describe("So2"), sync()]),
+        (1, vec![bind("p", "o3"), sync()]),
+        (1, vec![bind("p", "o2"), describe("Pp"), sync()]),
+        (1, vec![execute("p", 0), execute("p", 0), sync()]),
+        (2, vec![query("BEGIN"), bind("p", "o3"), query("SELECT 1/0")]),
+        (1, vec![execute("p", 0), sync()]),
+        (1, vec![query("ROLLBACK")]),
+        // No string in it.
+        (2, vec![vec![(b'Q', b"SELECT 1".to_vec())], count()]),
+        (1, vec![parse("\u{e4}", "SELECT 1"), describe("S\u{e4}"), sync()]),
+    ];
+    for (number, (answers, case)) in cases.iter().enumerate() {
+        let messages: Vec<(u8, &[u8])> = case.iter().flatten().map(|(tag, body)| (*tag, body.as_slice())).collect();
+        same(pair, &format!("odd messages {number}"), |client| {
+            client.send_messages(&messages)?;
+            let waits: pgerror::Result<Vec<_>> = (0..*answers).map(|_| client.wait()).collect();
+            Ok(waits?.into_iter().flatten().collect())
+        });
+    }
 }
 
 /// MOVE and CLOSE find what Bind has made.

@@ -312,6 +312,7 @@ impl Session {
             final_sql: final_sql.clone(),
             writes: false,
             merge: None,
+            lent: Vec::new(),
         };
         let is_apart = may_keep && self.goes_apart(&Plan::Gather(gather)).await?;
         let place = if is_read_only || is_apart { KEEPER } else { self.home };

@@ -1,5 +1,6 @@
 //! Planning with the session's catalog, and what PostgreSQL says of a statement before it runs.
 
+use bytes::Bytes;
 use catalog::{NodeId, Oid};
 use pgerror::{PgError, Result, SqlState, field};
 use pgproto::backend::Field;
@@ -244,8 +245,19 @@ impl Session {
                 few_rows: self.few_rows(),
             };
             let plan = lengthy(statement.sql.len(), || planner::plan(statement, &loaded.catalog, &facts))?;
-            if plan.moves_rows() {
-                self.check_views(&planner::expanded_views(statement, &loaded.catalog, &facts)?).await?;
+            if plan.moves_rows() && !statement.reads_as_owner() {
+                let views = planner::expanded_views(statement, &loaded.catalog, &facts)?;
+                let others = self.others_views(&views, statement, call).await?;
+                if let Some(first) = others.first() {
+                    let ahead: Option<Vec<Oid>> = others.iter().map(|read| read.under).collect();
+                    let ahead = match ahead.filter(|_| statement.kind.row_command().is_some()) {
+                        Some(ahead) => planner::views_ahead(statement, &loaded.catalog, &facts, &ahead)?,
+                        None => None,
+                    };
+                    return ahead
+                        .map(|routine| Plan::Routine(Box::new(routine)))
+                        .ok_or_else(|| with_other_rights(first));
+                }
             }
             if is_unknown && matches!(plan, Plan::Gather(_) | Plan::Dag(_)) {
                 self.describe(&statement.sql, &call.declared_types()).await?;
@@ -284,38 +296,41 @@ impl Session {
         planner::names_in_from(sql, &loaded.catalog, &facts)
     }
 
-    /// Views that are replaced by their definitions are read with the user's rights. Where these are others than the owner's, the
-    /// answer could be another.
-    async fn check_views(&mut self, views: &Expanded) -> Result<()> {
+    /// Views that are replaced by their definitions are read with the user's rights. Gives what is to be read under them with other
+    /// rights, where the answer could be another.
+    async fn others_views<'v>(
+        &mut self,
+        views: &'v Expanded,
+        statement: &Statement,
+        call: &Call,
+    ) -> Result<Vec<&'v ReadAs>> {
         if views.read.is_empty() && views.tables.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
-        let is_closed = |(_, view): &(String, Oid)| {
-            format!("NOT pg_catalog.has_any_column_privilege({view}::pg_catalog.oid, 'SELECT')")
-        };
+        let is_open = |(_, view): &(String, Oid)| format!("has_table_privilege({view}::oid, 'SELECT')");
         let is_other = |read: &ReadAs| {
             let (owner, table, policies) = (catalog::quote_literal(&read.owner), read.table, read.has_policies);
             format!(
-                "(SELECT CURRENT_USER <> {owner} AND (NOT has_any_column_privilege({table}::oid, 'SELECT') OR {policies} \
+                "(SELECT CURRENT_USER <> {owner} AND (NOT has_table_privilege({table}::oid, 'SELECT') OR {policies} \
                  AND (row_security_active({table}::oid) OR NOT (r.rolsuper OR r.rolbypassrls \
                    OR pg_has_role(r.oid, c.relowner, 'USAGE') AND NOT c.relforcerowsecurity))) \
                  FROM pg_catalog.pg_roles r, pg_catalog.pg_class c WHERE r.rolname = {owner} AND c.oid = {table})"
             )
         };
-        let questions: Vec<String> =
-            views.read.iter().map(is_closed).chain(views.tables.iter().map(is_other)).collect();
+        let questions: Vec<String> = views.read.iter().map(is_open).chain(views.tables.iter().map(is_other)).collect();
         let sql = planner::own_text(&format!("SELECT {}", questions.join(", ")))?;
         let answers = self.rows_on(self.home, &sql).await?.into_iter().next().unwrap_or_default();
-        let Some(at) = answers.iter().position(|answer| answer.as_deref() == Some(b"t")) else { return Ok(()) };
-        if let Some((view, _)) = views.read.get(at) {
-            let message = format!("permission denied for view {view}");
-            return Err(PgError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+        let (open, others) = answers.split_at_checked(views.read.len()).unwrap_or_default();
+        let is_true = |answer: &Option<Bytes>| answer.as_deref() == Some(b"t");
+        let others = views.tables.iter().zip(others).filter(|(_, answer)| is_true(answer)).map(|(read, _)| read);
+        let others: Vec<&ReadAs> = others.collect();
+        // Rights on columns, and those of the views' owners, PostgreSQL looks at when it plans.
+        if (!others.is_empty() || !open.iter().all(is_true))
+            && let Some(sql) = describable(statement)
+        {
+            self.require_rights(&sql, call).await?;
         }
-        let Some(ReadAs { view, owner, .. }) = views.tables.get(at - views.read.len()) else { return Ok(()) };
-        Err(PgError::unsupported(format!(
-            "view \"{view}\", which reads tables with the rights of role \"{owner}\", in a query that moves its rows"
-        ))
-        .hint("Read the view in a query that each datanode can answer by itself, or as that role."))
+        Ok(others)
     }
 
     /// Runs a plan of our own inside another statement.
@@ -338,6 +353,14 @@ impl Session {
             .detail(format!("Only roles with privileges of the \"{role}\" role may COPY {what} a file."))
             .hint("Anyone can COPY to stdout or from stdin. psql's \\copy command also works for anyone."))
     }
+}
+
+fn with_other_rights(read: &ReadAs) -> PgError {
+    let ReadAs { view, owner, .. } = read;
+    PgError::unsupported(format!(
+        "view \"{view}\", which reads tables with the rights of role \"{owner}\", in a statement that moves its rows"
+    ))
+    .hint("Read the view in a query, INSERT, UPDATE or DELETE, or as that role.")
 }
 
 /// Has a datanode said it? Its errors name the place in its source.

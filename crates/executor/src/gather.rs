@@ -72,6 +72,18 @@ impl Moved {
 impl Session {
     /// See the module's page.
     pub(crate) async fn gather(&mut self, gather: &Gather, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
+        match gather.lent.is_empty() {
+            true => self.gather_own(gather, call, output).await,
+            false => self.gather_lent(gather, call, output).await,
+        }
+    }
+
+    pub(crate) async fn gather_own(
+        &mut self,
+        gather: &Gather,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
         if self.sink != self.home {
             // A part of a statement whose temp tables are beside the block already.
             let completion = self.gather_in_block(gather, call, output).await?;
@@ -84,26 +96,43 @@ impl Session {
             return Ok(completion);
         }
         if !gather.writes && self.gathers_beside(&gather.inputs, &gather.final_sql).await? {
+            let nodes = self.gathered_nodes(&gather.inputs);
+            self.lend_on(&nodes).await?;
             let sql = self.gather_beside(&gather.inputs, &gather.final_sql, call).await?;
-            let result = self.scatter(Mode::InBlock, vec![(BESIDE, sql)], call, output).await;
+            let result = self
+                .scatter(Mode::InBlock, vec![(BESIDE, self.lent_text(BESIDE, &sql).into_owned())], call, output)
+                .await;
             self.close_beside().await;
-            return result.map_err(without_position);
+            let completion = result.map_err(without_position)?;
+            return self.take_back_on(&nodes).await.map(|()| completion);
         }
         let nodes = self.gathered_nodes(&gather.inputs);
         match (gather.writes, self.in_block()) {
             (false, _) => {
                 let read = self.begin_read(&nodes, gather.inputs.iter().map(|input| input.sql.as_str())).await?;
-                let result = match self.gather_in_parameters(gather, call, output).await {
-                    Ok(None) => self.gather_in_transaction(gather, call, output).await,
-                    Ok(Some(completion)) => Ok(completion),
-                    Err(error) => Err(error),
-                };
+                let result = self.gather_under_cut(&nodes, gather, call, output).await;
                 self.end_read(read).await;
                 result
             }
             (true, true) => self.gather_in_transaction(gather, call, output).await,
             (true, false) => self.write_under_cut(&nodes, "", Write::Gathered(gather), call, output).await,
         }
+    }
+
+    async fn gather_under_cut(
+        &mut self,
+        nodes: &[NodeId],
+        gather: &Gather,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        self.lend_on(nodes).await?;
+        let completion = match self.gather_in_parameters(gather, call, output).await? {
+            Some(completion) => completion,
+            None => self.gather_in_transaction(gather, call, output).await?,
+        };
+        self.take_back_on(nodes).await?;
+        Ok(completion)
     }
 
     /// All nodes that a gather over these inputs reads.
@@ -199,7 +228,7 @@ impl Session {
         output: &mut Output<'_>,
     ) -> Result<Completion> {
         let sql = self.fill_all(&gather.inputs, &gather.final_sql, call).await?;
-        let part = vec![(self.sink, sql)];
+        let part = vec![(self.sink, self.lent_text(self.sink, &sql).into_owned())];
         // The next statement's inputs bear the same names and may have other types.
         let call = Call { one_off: true, ..call.clone() };
         self.scatter(Mode::InBlock, part, &call, output).await.map_err(without_position)
@@ -263,8 +292,9 @@ impl Session {
     /// The columns of a fragment, as a node that stands for all describes them.
     pub(crate) async fn describe_input(&mut self, node: NodeId, input: &Input, call: &Call) -> Result<Filled> {
         self.hold(node, Mode::InBlock).await?;
+        let sql = self.lent_text(node, &input.sql);
         let held = self.link(node)?;
-        held.start_describe(&input.sql, &call.fragment_types(&input.sql));
+        held.start_describe(&sql, &call.fragment_types(&sql));
         held.flush().await?;
         let columns = held.read_description().await?.1.unwrap_or_default();
         let binary = columns.iter().all(|column| travels_in_binary(column.type_oid));
@@ -284,7 +314,7 @@ impl Session {
             table: &input.table,
             columns: names_if_twice(&filled.columns),
             fields: &filled.columns,
-            sql: &input.sql,
+            sql: &self.lent_text(node, &input.sql),
             indexes: &input.indexes,
         };
         let held = self.link(node)?;

@@ -75,6 +75,7 @@ mod insert_split;
 mod keeper;
 mod left;
 mod lengthy;
+mod lent;
 mod let_rows;
 mod listen;
 mod load;

@@ -23,6 +23,7 @@ use crate::cancel::{CancelSet, Entry};
 use crate::context::Context;
 use crate::drawn::Drawn;
 use crate::held::Held;
+use crate::lent::Lending;
 use crate::listen::{Change, Listening};
 use crate::load::Loaded;
 use crate::login::Login;
@@ -159,6 +160,8 @@ pub struct Session {
     pub(crate) catalog_defers: bool,
     /// By that catalog, some roles may make no temp tables.
     pub(crate) withholds_temp: bool,
+    /// What the query that runs reads with others' rights.
+    pub(crate) lending: Option<Lending>,
     /// Whether this one may, under a version of the catalog and these settings.
     pub(crate) makes_temp: Option<((u64, u64), bool)>,
     /// Where gathered rows go: the home node, or [`BESIDE`] it.
@@ -218,6 +221,7 @@ impl Session {
             server_timeout: None,
             catalog_defers: false,
             withholds_temp: false,
+            lending: None,
             makes_temp: None,
             sink: home,
             temp_relations: None,
@@ -383,7 +387,11 @@ impl Session {
         held.finish().await?;
         self.cancel.set_in_transaction(BESIDE, true);
         self.sink = BESIDE;
-        Ok(())
+        let lent = self.lend_on(&[BESIDE]).await;
+        if lent.is_err() {
+            self.close_beside().await;
+        }
+        lent
     }
 
     /// Undoes [`Session::open_beside`]; a link that cannot be rolled back is thrown away, which has the same effect.

@@ -270,7 +270,8 @@ impl Cursor {
 
     /// A NUL-terminated string without its NUL.
     pub fn cstr(&mut self) -> Result<Bytes> {
-        let end = self.rest.iter().position(|b| *b == 0).ok_or_else(short)?;
+        let end = self.rest.iter().position(|b| *b == 0);
+        let end = end.ok_or_else(|| PgError::protocol("invalid string in message"))?;
         let text = self.rest.split_to(end);
         self.rest.advance(1);
         Ok(text)

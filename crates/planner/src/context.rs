@@ -166,10 +166,10 @@ impl<'a> Context<'a> {
             return Err(PgError::unsupported("the view pg_prepared_statements")
                 .hint("Prepared statements are the coordinator's; a datanode does not know the session's names."));
         }
+        if let Some(table) = self.exchanged.iter().find(|table| table.name == name.relname && table.schema == schema) {
+            return self.named(table);
+        }
         if schema.is_empty() {
-            if let Some(table) = self.exchanged.iter().find(|table| table.name == name.relname) {
-                return self.named(table);
-            }
             // What PostgreSQL leaves bare is temporary, or of pg_catalog.
             if self.analysis.is_some() || self.session.temp_relations.contains(&name.relname) {
                 return self.temporary(&name.relname);

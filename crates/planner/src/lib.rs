@@ -42,6 +42,7 @@ mod functions;
 mod inline;
 mod instead;
 mod leavings;
+mod lent;
 mod lifted;
 mod made_rows;
 mod new_row;
@@ -78,6 +79,7 @@ pub use dml::{Drawn, STAGE, sets_default};
 pub use inline::{WantedBody, wanted_bodies};
 pub use instead::Instead;
 pub use leavings::leavings;
+pub use lent::Lent;
 pub use lifted::Lifted;
 pub use made_rows::MadeRows;
 pub use own_text::own_text;
@@ -123,8 +125,24 @@ pub fn expanded_views(statement: &Statement, catalog: &Catalog, session: &Sessio
     views::expanded(&ctx, statement)
 }
 
+/// The same statement with some of these views read ahead of it, [as their owners](Statement::reading_as_owner); `None` if that cannot be
+/// done.
+pub fn views_ahead(
+    statement: &Statement,
+    catalog: &Catalog,
+    session: &SessionFacts<'_>,
+    views: &[catalog::Oid],
+) -> Result<Option<Routine>> {
+    let analysis = statement.analysis.as_ref();
+    let ctx = Context { catalog, session, analysis, exchanged: &[], copies: None, on_first: None, gives_way: None };
+    Ok(lent::views_ahead(&ctx, statement, views)?.map(Routine::Lifted))
+}
+
 /// The plan, unless it turns out that tables have to give way to it.
 fn plan_as_it_stands(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
+    if let Some(prefix) = &statement.as_owner {
+        return lent::plan(ctx, statement, prefix);
+    }
     let spelled = whole_rows::of_columns(ctx, statement)?;
     let statement = spelled.as_ref().unwrap_or(statement);
     let called = statement;

@@ -26,6 +26,8 @@ pub struct Lifted {
     pub rest: String,
     /// The user's parameters.
     pub parameters: usize,
+    /// The parts are views, to be [read with their owners' rights](Statement::reading_as_owner).
+    pub of_views: bool,
 }
 
 impl Lifted {
@@ -92,7 +94,7 @@ pub(crate) fn of_parts(parts: Vec<SelectStmt>, tree: &NodeEnum, parameters: usiz
     let parts = parts.into_iter().map(|part| with_items(part, with.as_ref())).collect::<Result<Option<Vec<_>>>>()?;
     let Some(parts) = parts else { return Ok(None) };
     let parts = parts.iter().map(tree::deparse_select).collect::<Result<_>>()?;
-    Ok(Some(Lifted { parts, rest: tree::deparse(tree)?, parameters }))
+    Ok(Some(Lifted { parts, rest: tree::deparse(tree)?, parameters, of_views: false }))
 }
 
 fn with_of(tree: &NodeEnum) -> Option<&WithClause> {

@@ -19,6 +19,7 @@ use catalog::{NodeId, Oid, Relation};
 use pgerror::Result;
 use placement::{BucketMap, KeyType};
 
+use crate::lent::Lent;
 use crate::parse::ClusterCommand;
 use crate::routine::Routine;
 use crate::tables::{Clauses, Tables};
@@ -166,6 +167,8 @@ pub struct Gather {
     pub writes: bool,
     /// The same rows in the same order without the temp table, for whoever passes them on as they come.
     pub merge: Option<Box<Merge>>,
+    /// What has to be lent on all of its nodes while it runs.
+    pub lent: Vec<Lent>,
 }
 
 /// See [`Plan::Dag`]. Everything runs in one REPEATABLE READ transaction on each node, which is rolled back at the end:

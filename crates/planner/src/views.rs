@@ -12,7 +12,8 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::context::{Context, Named};
-use crate::parse::{Statement, StatementKind};
+use crate::lent::Lending;
+use crate::parse::{CopySubject, Statement, StatementKind};
 use crate::select::locality::{Analyzer, Env, Part, Split};
 use crate::session::Exchanges;
 use crate::tree::{self, Ref, Walk};
@@ -22,7 +23,7 @@ use crate::{code, first_copy, functions};
 const VIEW_DEPTH_MAX: usize = 32;
 
 /// Which views.
-type Which = fn(&Relation) -> bool;
+pub(crate) type Which = fn(&Relation) -> bool;
 
 /// `RangeVar::relpersistence` of a view that is read as a table. No SQL text says it, so it lasts as long as the tree.
 const AS_TABLE: &str = "v";
@@ -45,7 +46,7 @@ pub(crate) fn as_table(ctx: &Context<'_>, view: &Relation) -> Option<Arc<Relatio
 /// Where the rows of a view are, if each node can show its part of them and it makes no difference which node evaluates what.
 fn distribution(ctx: &Context<'_>, view: &Relation) -> Result<Option<Distribution>> {
     let mut body = NodeEnum::SelectStmt(Box::new(definition(view)?));
-    expand_in(ctx, &mut body, |_| true, false, 0)?;
+    expand_in(ctx, &mut body, |_| true, false)?;
     let facts = functions::facts(ctx, &body)?;
     let is_alike = facts.home.is_none() && facts.volatile.is_none() && facts.clock.is_none() && !facts.writes;
     let is_own = facts.function_nodes.is_none() && facts.reads.is_none() && facts.reads_part.is_none();
@@ -107,7 +108,7 @@ fn rows(ctx: &Context<'_>, view: &Relation) -> f64 {
         Ok(select) => NodeEnum::SelectStmt(Box::new(select)),
         Err(_) => return 0.0,
     };
-    let tables = expand_in(ctx, &mut body, |_| true, false, 0).and_then(|()| tables(ctx, &body)).unwrap_or_default();
+    let tables = expand_in(ctx, &mut body, |_| true, false).and_then(|()| tables(ctx, &body)).unwrap_or_default();
     tables.iter().map(|table| table.rows).fold(0.0, f64::max)
 }
 
@@ -126,6 +127,8 @@ pub struct Expanded {
 #[allow(missing_docs)]
 pub struct ReadAs {
     pub view: String,
+    /// The view of the statement that it is under; none if the statement changes rows by way of that.
+    pub under: Option<Oid>,
     pub owner: String,
     pub table: Oid,
     /// Policies say which rows are there.
@@ -135,7 +138,7 @@ pub struct ReadAs {
 /// See [`Expanded`].
 pub(crate) fn expanded(ctx: &Context<'_>, statement: &Statement) -> Result<Expanded> {
     let mut found = Expanded::default();
-    let Some(tree) = statement.node().and_then(rows_of) else { return Ok(found) };
+    let Some(tree) = rows_of(statement) else { return Ok(found) };
     let on_first = first_copy::may_be_taken(ctx, statement)?;
     let ctx = &Context { on_first: Some(&on_first), ..*ctx };
     let as_tables = reads_as_tables(tree)?;
@@ -158,39 +161,42 @@ pub(crate) fn expanded(ctx: &Context<'_>, statement: &Statement) -> Result<Expan
     })?;
     let read = views.iter().filter(|(view, is_target)| !is_target && !is_temporary(view));
     found.read = read.map(|(view, _)| (view.name.clone(), view.oid)).collect();
-    for (view, _) in views {
-        add_tables(&ctx.of_body(), &view, as_tables, 0, &mut found.tables)?;
+    for (view, is_target) in views {
+        let under = (!is_target).then_some(view.oid);
+        add_tables(&ctx.of_body(), &view, under, (as_tables, 0), &mut found.tables)?;
     }
     Ok(found)
 }
 
 /// The query or change whose rows a statement is about.
-fn rows_of(tree: &NodeEnum) -> Option<&NodeEnum> {
-    let inner = match tree {
-        NodeEnum::CopyStmt(copy) => copy.query.as_deref(),
-        NodeEnum::ExplainStmt(explain) => explain.query.as_deref(),
-        NodeEnum::DeclareCursorStmt(declare) => declare.query.as_deref(),
-        NodeEnum::SelectStmt(_)
-        | NodeEnum::InsertStmt(_)
-        | NodeEnum::UpdateStmt(_)
-        | NodeEnum::DeleteStmt(_)
-        | NodeEnum::MergeStmt(_) => return Some(tree),
-        _ => None,
-    };
-    inner.and_then(|inner| inner.node.as_ref()).and_then(rows_of)
+fn rows_of(statement: &Statement) -> Option<&NodeEnum> {
+    match &statement.kind {
+        StatementKind::Explain(explain) => rows_of(&explain.inner),
+        StatementKind::DeclareCursor(declare) => rows_of(&declare.inner),
+        StatementKind::Copy(copy) => match &copy.subject {
+            CopySubject::Query(query) => rows_of(query),
+            CopySubject::Relation { .. } => None,
+        },
+        StatementKind::CreateTableAs => match statement.node()? {
+            NodeEnum::CreateTableAsStmt(create) => create.query.as_ref()?.node.as_ref(),
+            query => Some(query),
+        },
+        kind => kind.row_command().and_then(|_| statement.node()),
+    }
 }
 
 fn add_tables(
     ctx: &Context<'_>,
     view: &Relation,
-    as_tables: bool,
-    depth: usize,
+    under: Option<Oid>,
+    (as_tables, depth): (bool, usize),
     found: &mut Vec<ReadAs>,
 ) -> Result<()> {
     let body = NodeEnum::SelectStmt(Box::new(definition(view)?));
     if let Some(owner) = ctx.catalog.view_owner(view.oid) {
         found.extend(tables(ctx, &body)?.into_iter().map(|table| ReadAs {
             view: view.name.clone(),
+            under,
             owner: owner.to_owned(),
             table: table.oid,
             has_policies: table.is_barrier,
@@ -207,12 +213,12 @@ fn add_tables(
         Ok(true)
     })?;
     let mut deeper = inner.iter().filter(|_| depth < VIEW_DEPTH_MAX);
-    deeper.try_for_each(|view| add_tables(ctx, view, as_tables, depth + 1, found))
+    deeper.try_for_each(|view| add_tables(ctx, view, under, (as_tables, depth + 1), found))
 }
 
 /// May this view of the statement be read as a table? Not if the sessions that exchange rows do not see what became of its tables,
 /// nor if one of these is to be taken as another than the nodes have it.
-fn reads_as_table(ctx: &Context<'_>, view: &Relation) -> Result<bool> {
+pub(crate) fn reads_as_table(ctx: &Context<'_>, view: &Relation) -> Result<bool> {
     let changed = match ctx.session.exchanges {
         Exchanges::SeeingBut(changed) | Exchanges::Blind(changed) => changed,
         Exchanges::No | Exchanges::Seeing => &[],
@@ -225,7 +231,7 @@ fn reads_as_table(ctx: &Context<'_>, view: &Relation) -> Result<bool> {
         return Ok(true);
     }
     let mut body = NodeEnum::SelectStmt(Box::new(definition(view)?));
-    expand_in(&ctx.of_body(), &mut body, |_| true, false, 0)?;
+    expand_in(&ctx.of_body(), &mut body, |_| true, false)?;
     let mut is_changed = false;
     for table in tables(&ctx.of_body(), &body)? {
         let is_one = |of: &Relation| {
@@ -237,7 +243,7 @@ fn reads_as_table(ctx: &Context<'_>, view: &Relation) -> Result<bool> {
 }
 
 /// May views of this statement be read as tables? Not where rows are locked: it is the tables' rows that are.
-fn reads_as_tables(statement: &NodeEnum) -> Result<bool> {
+pub(crate) fn reads_as_tables(statement: &NodeEnum) -> Result<bool> {
     let mut locks = false;
     statement.walk(&mut |node| {
         locks |= matches!(node, Ref::LockingClause(_));
@@ -293,43 +299,68 @@ fn expand_some(ctx: &Context<'_>, statement: &NodeEnum, which: Which) -> Result<
     }
     let mut expanded = statement.clone();
     let as_tables = reads_as_tables(statement)?;
-    expand_in(ctx, &mut expanded, which, as_tables, 0)?;
+    expand_in(ctx, &mut expanded, which, as_tables)?;
     Ok(Some(expanded))
 }
 
-fn expand_in(ctx: &Context<'_>, tree: &mut NodeEnum, which: Which, as_tables: bool, depth: usize) -> Result<()> {
-    if depth > VIEW_DEPTH_MAX {
-        return Err(PgError::unsupported(format!("a view nested more than {VIEW_DEPTH_MAX} deep"))
-            .hint("Use the tables in the query itself."));
+/// Puts definitions in the place of views.
+pub(crate) struct Expander<'a> {
+    pub(crate) ctx: &'a Context<'a>,
+    pub(crate) which: Which,
+    /// Views may be read as tables.
+    pub(crate) as_tables: bool,
+    /// The tables under views are read with their owners' rights.
+    pub(crate) lending: Option<Lending>,
+}
+
+impl Expander<'_> {
+    pub(crate) fn expand(&mut self, tree: &mut NodeEnum, depth: usize) -> Result<()> {
+        if depth > VIEW_DEPTH_MAX {
+            return Err(PgError::unsupported(format!("a view nested more than {VIEW_DEPTH_MAX} deep"))
+                .hint("Use the tables in the query itself."));
+        }
+        let ctx = self.ctx;
+        // A name that a WITH clause defines is not a view; hiding one by the other is rare enough to be refused.
+        let ctes = cte_names(tree)?;
+        tree.rewrite(&mut |node: &mut Node| {
+            let Some(NodeEnum::RangeVar(name)) = &mut node.node else { return Ok(true) };
+            if name.schemaname.is_empty() && ctes.contains(&name.relname) {
+                return Ok(false);
+            }
+            let Named::View(view) = ctx.resolve(name)? else { return Ok(false) };
+            if !(self.which)(&view) {
+                return Ok(false);
+            }
+            if self.as_tables && reads_as_table(ctx, &view)? {
+                name.relpersistence = AS_TABLE.to_owned();
+                return Ok(false);
+            }
+            let mut body = NodeEnum::SelectStmt(Box::new(definition(&view)?));
+            if let (Some(lending), Some(owner)) = (&mut self.lending, ctx.catalog.view_owner(view.oid)) {
+                lending.lend(ctx, owner, &mut body)?;
+            }
+            self.expand(&mut body, depth + 1)?;
+            let alias = name.alias.clone();
+            if let (true, NodeEnum::SelectStmt(select)) = (view.is_barrier && self.as_tables, &mut body) {
+                keep_barrier(select)?;
+            }
+            *node = in_place_of(&view, alias, body);
+            Ok(false)
+        })
     }
-    // A name that a WITH clause defines is not a view; hiding one by the other is rare enough to be refused.
-    let ctes = cte_names(tree)?;
-    tree.rewrite(&mut |node: &mut Node| {
-        let Some(NodeEnum::RangeVar(name)) = &mut node.node else { return Ok(true) };
-        if name.schemaname.is_empty() && ctes.contains(&name.relname) {
-            return Ok(false);
-        }
-        let Named::View(view) = ctx.resolve(name)? else { return Ok(false) };
-        if !which(&view) {
-            return Ok(false);
-        }
-        if as_tables && reads_as_table(ctx, &view)? {
-            name.relpersistence = AS_TABLE.to_owned();
-            return Ok(false);
-        }
-        let mut body = NodeEnum::SelectStmt(Box::new(definition(&view)?));
-        expand_in(ctx, &mut body, which, as_tables, depth + 1)?;
-        let alias = name.alias.clone();
-        if let (true, NodeEnum::SelectStmt(select)) = (view.is_barrier && as_tables, &mut body) {
-            keep_barrier(select)?;
-        }
-        *node = tree::node(NodeEnum::RangeSubselect(Box::new(RangeSubselect {
-            lateral: false,
-            subquery: Some(Box::new(tree::node(body))),
-            alias: Some(view_alias(&view, alias)),
-        })));
-        Ok(false)
-    })
+}
+
+fn expand_in(ctx: &Context<'_>, tree: &mut NodeEnum, which: Which, as_tables: bool) -> Result<()> {
+    Expander { ctx, which, as_tables, lending: None }.expand(tree, 0)
+}
+
+/// A query where a view was named.
+pub(crate) fn in_place_of(view: &Relation, alias: Option<Alias>, query: NodeEnum) -> Node {
+    tree::node(NodeEnum::RangeSubselect(Box::new(RangeSubselect {
+        lateral: false,
+        subquery: Some(Box::new(tree::node(query))),
+        alias: Some(view_alias(view, alias)),
+    })))
 }
 
 /// PostgreSQL evaluates no condition from outside below OFFSET.
@@ -341,7 +372,7 @@ fn keep_barrier(select: &mut SelectStmt) -> Result<()> {
     Ok(())
 }
 
-fn cte_names(tree: &NodeEnum) -> Result<Vec<String>> {
+pub(crate) fn cte_names(tree: &NodeEnum) -> Result<Vec<String>> {
     let mut names = Vec::new();
     tree.walk(&mut |node| {
         if let Ref::CommonTableExpr(cte) = node {

@@ -1,4 +1,4 @@
-//! Sub-selects that lock rows, run before their statement: see [`planner::Lifted`].
+//! Sub-selects that lock rows, and views read with their owners' rights, run before their statement: see [`planner::Lifted`].
 
 use std::sync::Arc;
 
@@ -29,9 +29,15 @@ impl Client {
         let mut rows: Vec<String> = Vec::with_capacity(lifted.parts.len());
         for part in &lifted.parts {
             let sql = with_rows(part, &rows);
-            self.session.describe(&sql, &parameters.types).await.map_err(outside)?;
-            let with = Call { parameters: Some(Arc::new(parameters.clone())), describe: true, ..Call::default() };
-            let (_, (fields, values)) = self.captured(&sql, &with).await?;
+            let (fields, values) = match lifted.of_views {
+                true => self.captured_view(&sql).await?,
+                false => {
+                    self.session.describe(&sql, &parameters.types).await.map_err(outside)?;
+                    let with =
+                        Call { parameters: Some(Arc::new(parameters.clone())), describe: true, ..Call::default() };
+                    self.captured(&sql, &with).await?.1
+                }
+            };
             let mut columns = Vec::new();
             for (at, field) in fields.unwrap_or_default().iter().enumerate() {
                 let of = ClientHost { client: self }.find_type(field.type_oid, field.type_modifier).await?;
@@ -46,6 +52,16 @@ impl Client {
         let rest = planner::parse(&sql)?.into_iter().next();
         let rest = rest.ok_or_else(|| PgError::internal("a statement is lost with its sub-selects"))?;
         Ok((rest.in_place_of(statement), Call { parameters: Some(Arc::new(parameters)), ..call.clone() }))
+    }
+
+    /// The rows of a view, read with the rights of its owner.
+    async fn captured_view(&mut self, sql: &str) -> Result<executor::Rows> {
+        let prefix = format!("lent_{:032x}", rand::random::<u128>());
+        let statements = self.parsed(sql.as_bytes()).await?;
+        let statements: Vec<Statement> =
+            statements.iter().map(|statement| statement.clone().reading_as_owner(&prefix)).collect();
+        let with = Call { describe: true, ..Call::default() };
+        Ok(self.captured_of(&statements, &with).await?.1)
     }
 
     /// What is left of a statement, which may need bodies or more steps itself.

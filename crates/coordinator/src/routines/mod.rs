@@ -452,6 +452,17 @@ impl Client {
     fn captured<'s>(&'s mut self, sql: &'s str, call: &'s Call) -> Pending<'s, (String, executor::Rows)> {
         Box::pin(async move {
             let statements = self.parsed(sql.as_bytes()).await?;
+            self.captured_of(&statements, call).await
+        })
+    }
+
+    /// The same of statements.
+    fn captured_of<'s>(
+        &'s mut self,
+        statements: &'s [Statement],
+        call: &'s Call,
+    ) -> Pending<'s, (String, executor::Rows)> {
+        Box::pin(async move {
             let before = self.capture.replace(Spool::default().described());
             let mut ended = Ok(Completion::Empty);
             for statement in statements.iter() {
@@ -512,6 +523,7 @@ fn isolation(routine: &planner::Routine) -> Option<Isolation> {
         planner::Routine::Inside { calls, .. } if calls.iter().all(|call| !call.is_volatile) => {
             Some(Isolation::RepeatableRead)
         }
+        planner::Routine::Lifted(lifted) if lifted.of_views => Some(Isolation::RepeatableRead),
         planner::Routine::PerRow(plan) if !plan.is_volatile && !plan.changes_first => Some(Isolation::RepeatableRead),
         _ => None,
     }

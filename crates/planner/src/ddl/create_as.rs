@@ -123,7 +123,7 @@ fn temporary(ctx: &Context<'_>, statement: &Statement, ctas: &CreateTableAsStmt,
     rewritten.query = Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(over_inputs)))));
     let text = tree::deparse(&NodeEnum::CreateTableAsStmt(Box::new(rewritten)))?;
     let final_sql = crate::plan::FinalSql { text, types: source.types };
-    Ok(Plan::Gather(Gather { node, inputs, final_sql, writes: true, merge: None }))
+    Ok(Plan::Gather(Gather { node, inputs, final_sql, writes: true, merge: None, lent: Vec::new() }))
 }
 
 /// Does a query read a temporary table?

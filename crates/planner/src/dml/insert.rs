@@ -113,6 +113,7 @@ fn into_home(ctx: &Context<'_>, statement: &Statement, insert: &InsertStmt, fact
         final_sql: FinalSql { text, types: source.types },
         writes: true,
         merge: None,
+        lent: Vec::new(),
     }))
 }
 

@@ -68,6 +68,7 @@ fn statements(sql: &str, redirected: bool) -> Result<Vec<Statement>> {
             clause: None,
             is_rewritten: false,
             stores_rows: false,
+            as_owner: None,
             tree: None,
             analysis: None,
         };
@@ -104,6 +105,7 @@ pub(crate) fn build(sql: &str, node: NodeEnum) -> Result<Statement> {
         clause: None,
         is_rewritten: false,
         stores_rows: false,
+        as_owner: None,
         tree: Some(Arc::new(node)),
         analysis: None,
     })

@@ -25,6 +25,8 @@ pub struct Statement {
     pub(crate) is_rewritten: bool,
     /// It stores rows for which triggers BEFORE … FOR EACH ROW have run.
     pub(crate) stores_rows: bool,
+    /// It reads a view with the rights of its owner; the beginning of the names of [what lends them](crate::Lent).
+    pub(crate) as_owner: Option<Arc<str>>,
     /// PostgreSQL's tree of `node_sql`, or of what its analysis made of that. Absent for cluster commands.
     pub(crate) tree: Option<Arc<NodeEnum>>,
     /// Where `tree`, or that of the query in it, comes from, if PostgreSQL has analysed the statement.
@@ -430,6 +432,17 @@ impl Statement {
     /// The statement as what is left of another.
     pub fn in_place_of(self, whole: &Statement) -> Self {
         Self { is_rewritten: whole.is_rewritten, ..self }
+    }
+
+    /// The statement, which reads one view and nothing else, as one that does so with the rights of the view's owner, whatever those
+    /// of the user. `prefix` is a name that no other session of the cluster uses at the same time.
+    pub fn reading_as_owner(self, prefix: &str) -> Self {
+        Self { as_owner: Some(Arc::from(prefix)), ..self }
+    }
+
+    /// See [`Statement::reading_as_owner`].
+    pub fn reads_as_owner(&self) -> bool {
+        self.as_owner.is_some()
     }
 
     /// The statement as one that stores rows for which triggers BEFORE … FOR EACH ROW, and rules, have run.

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use catalog::NodeId;
+use catalog::{NodeId, Relation};
 use pg_query::protobuf::{SelectStmt, SetOperation, a_const};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -251,6 +251,7 @@ pub(crate) fn fallback(ctx: &Context<'_>, query: &NodeEnum, facts: &Facts, reaso
         final_sql: FinalSql::plain(tree::deparse(&rewritten)?),
         writes: facts.writes,
         merge: None,
+        lent: Vec::new(),
     })
 }
 
@@ -331,6 +332,12 @@ fn is_bare(value: &Node) -> bool {
         Some(NodeEnum::AConst(constant)) => constant.isnull || matches!(constant.val, Some(a_const::Val::Sval(_))),
         _ => false,
     }
+}
+
+/// Does the query group by the primary key of one of these tables, so that it may use the table's other columns?
+pub(crate) fn groups_by_primary_key(query: &NodeEnum, tables: &[Arc<Relation>]) -> Result<bool> {
+    let needs = gather::Needs::of(query)?;
+    Ok(tables.iter().any(|table| gather::primary_key(table, &needs.columns(table), &needs).is_some()))
 }
 
 /// A query over copies of all tables that it reads.

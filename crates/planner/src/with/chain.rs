@@ -199,7 +199,7 @@ impl Planner<'_> {
     fn query(&self, ctx: &Context<'_>, query: &NodeEnum) -> Result<Plan> {
         let (inputs, final_sql) = select::source(ctx, query)?;
         let writes = facts(ctx, query)?.writes;
-        Ok(Plan::Gather(Gather { node: ctx.home(), inputs, final_sql, writes, merge: None }))
+        Ok(Plan::Gather(Gather { node: ctx.home(), inputs, final_sql, writes, merge: None, lent: Vec::new() }))
     }
 
     /// Does the part read other parts' rows, or what an earlier one has changed?

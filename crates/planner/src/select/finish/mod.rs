@@ -136,6 +136,7 @@ impl Planned {
             final_sql: FinalSql { text, types: self.types },
             writes: false,
             merge: self.merge.map(Box::new),
+            lent: Vec::new(),
         })
     }
 }

@@ -1,0 +1,226 @@
+//! Views whose owners may read what the user may not, in statements that move rows.
+//!
+//! A datanode that reads a view by its name applies its owner's rights and policies. Where the view's rows are those of several
+//! nodes together (groups, joins by other columns), its definition takes its place, and PostgreSQL would check the user's rights on
+//! the tables under it. So the view is read ahead of the statement:
+//!
+//! ```text
+//! SELECT … FROM totals WHERE f(sum) > 3
+//!   →  SELECT * FROM totals;     SELECT … FROM (its rows) totals WHERE f(sum) > 3
+//!      │
+//!      └ over loxo.x_1, loxo.x_2, …: views of ours on the tables, owned by who owns the view that names the table
+//! ```
+//!
+//! Invariants:
+//! - No text of the user's runs while those views of ours exist, neither his query nor a function: he could name them in it. So
+//!   definitions that call functions of users are refused, and no condition of the statement goes into the view.
+//! - Whether the user may read the view, and its owner the tables, PostgreSQL says of the user's own statement.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use catalog::{Oid, Relation};
+use pg_query::protobuf::Alias;
+use pg_query::{Node, NodeEnum};
+use pgerror::{PgError, Result};
+
+use crate::context::{Context, Named};
+use crate::functions::facts;
+use crate::lifted::Lifted;
+use crate::parse::Statement;
+use crate::plan::{Gather, Plan};
+use crate::select;
+use crate::session::{Exchanges, SessionFacts};
+use crate::tree::{self, Ref, Walk};
+use crate::views::{self, Expander};
+
+/// Where our views on tables are.
+const SCHEMA: &str = "loxo";
+
+/// A table that is read with another's rights.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lent {
+    /// The name of our view on it, in schema `loxo`.
+    pub view: String,
+    /// With which the names of all begin.
+    pub prefix: String,
+    /// Whose rights.
+    pub owner: String,
+    /// The table, qualified and quoted.
+    pub table: String,
+    /// As in `FROM ONLY`.
+    pub alone: bool,
+}
+
+/// Notes which tables are lent, and puts our views in their places.
+pub(crate) struct Lending {
+    prefix: String,
+    as_tables: bool,
+    lent: Vec<Lent>,
+    /// Our views, for all that is not the home node's alone.
+    relations: Vec<Arc<Relation>>,
+}
+
+impl Lending {
+    /// For the definition of a view with this owner. Views that it names are left to be expanded.
+    pub(crate) fn lend(&mut self, ctx: &Context<'_>, owner: &str, definition: &mut NodeEnum) -> Result<()> {
+        let ctes = views::cte_names(definition)?;
+        definition.rewrite(&mut |node: &mut Node| {
+            let Some(NodeEnum::RangeVar(name)) = &mut node.node else { return Ok(true) };
+            if name.schemaname.is_empty() && ctes.contains(&name.relname) {
+                return Ok(false);
+            }
+            let (relation, is_everywhere) = match ctx.resolve(name)? {
+                Named::Distributed(table) => (table, true),
+                Named::Home(Some(table)) => (table, false),
+                Named::View(view) if self.as_tables && views::reads_as_table(ctx, &view)? => {
+                    match views::as_table(ctx, &view) {
+                        Some(table) => (table, true),
+                        None => return Ok(false),
+                    }
+                }
+                Named::View(_) | Named::Home(None) => return Ok(false),
+            };
+            let alias = name.alias.clone();
+            let alias = alias.unwrap_or_else(|| Alias { aliasname: name.relname.clone(), colnames: Vec::new() });
+            *name = tree::table(SCHEMA, &self.view_on(&relation, owner, !name.inh, is_everywhere), Some(alias));
+            Ok(false)
+        })
+    }
+
+    fn view_on(&mut self, relation: &Arc<Relation>, owner: &str, alone: bool, is_everywhere: bool) -> String {
+        let view = format!("{}_{}", self.prefix, self.lent.len() + 1);
+        let lent = Lent {
+            view,
+            prefix: self.prefix.clone(),
+            owner: owner.to_owned(),
+            table: relation.qualified_name(),
+            alone,
+        };
+        let is_same =
+            |known: &&Lent| (&known.owner, &known.table, known.alone) == (&lent.owner, &lent.table, lent.alone);
+        if let Some(known) = self.lent.iter().find(is_same) {
+            return known.view.clone();
+        }
+        let view = lent.view.clone();
+        if is_everywhere {
+            self.relations.push(Arc::new(Relation {
+                schema: SCHEMA.to_owned(),
+                name: view.clone(),
+                parents: Vec::new(),
+                has_children: false,
+                is_partition: false,
+                ..relation.as_ref().clone()
+            }));
+        }
+        self.lent.push(lent);
+        view
+    }
+}
+
+/// The statement with these views read ahead of it; `None` if they are not all named in it.
+pub(crate) fn views_ahead(ctx: &Context<'_>, statement: &Statement, wanted: &[Oid]) -> Result<Option<Lifted>> {
+    let Some(tree) = statement.node() else { return Ok(None) };
+    let mut tree = tree.clone();
+    let ctes = views::cte_names(&tree)?;
+    let (mut views, mut parts) = (Vec::new(), Vec::new());
+    tree.rewrite(&mut |node: &mut Node| {
+        let Some(NodeEnum::RangeVar(name)) = &mut node.node else { return Ok(true) };
+        if name.schemaname.is_empty() && ctes.contains(&name.relname) {
+            return Ok(false);
+        }
+        let Named::View(view) = ctx.resolve(name)? else { return Ok(false) };
+        if !wanted.contains(&view.oid) {
+            return Ok(false);
+        }
+        let at = match views.iter().position(|known| *known == view.oid) {
+            Some(at) => at,
+            None => {
+                parts.push(format!("SELECT * FROM {}", view.qualified_name()));
+                views.push(view.oid);
+                views.len() - 1
+            }
+        };
+        let rows = NodeEnum::SelectStmt(Box::new(tree::parse_select(&Lifted::marker(at))?));
+        *node = views::in_place_of(&view, name.alias.clone(), rows);
+        Ok(false)
+    })?;
+    if !wanted.iter().all(|view| views.contains(view)) {
+        return Ok(None);
+    }
+    let rest = tree::deparse(&tree)?;
+    Ok(Some(Lifted { parts, rest, parameters: statement.parameters, of_views: true }))
+}
+
+/// Plans a statement that reads such a view and nothing else.
+pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement, prefix: &str) -> Result<Plan> {
+    let Some(original) = statement.node() else { return Err(PgError::internal("a view's query without a tree")) };
+    let session = SessionFacts { exchanges: Exchanges::No, ..ctx.session.clone() };
+    let ctx = Context { session: &session, ..*ctx };
+    let as_tables = views::reads_as_tables(original)?;
+    let lending = Lending { prefix: prefix.to_owned(), as_tables, lent: Vec::new(), relations: Vec::new() };
+    let mut expander = Expander { ctx: &ctx, which: |_| true, as_tables, lending: Some(lending) };
+    let mut query = original.clone();
+    expander.expand(&mut query, 0)?;
+    let Some(Lending { lent, relations, .. }) = expander.lending else {
+        return Err(PgError::internal("tables of a view were lent to nobody"));
+    };
+    let ctx = Context { exchanged: &relations, ..ctx };
+    check(&ctx, &query)?;
+    // A view of ours has no primary key: grouped by that, a table's columns must come to where it has one.
+    let copies = Context { copies: Some("loxo_"), ..ctx };
+    let gather = match select::groups_by_primary_key(&query, &relations)? {
+        true => select::copied(&copies, &query)?,
+        false => {
+            let (inputs, final_sql) = select::source(&ctx, &query)?;
+            Gather { node: ctx.home(), inputs, final_sql, writes: false, merge: None, lent: Vec::new() }
+        }
+    };
+    Ok(Plan::Gather(Gather { writes: false, merge: None, lent, ..gather }))
+}
+
+/// Nothing of a user's may run in it, and it must give the same whenever it is read.
+fn check(ctx: &Context<'_>, query: &NodeEnum) -> Result<()> {
+    let facts = facts(ctx, query)?;
+    if let Some(error) = facts.refused {
+        return Err(error);
+    }
+    let own = code_of_users(ctx, query)?;
+    let what = own
+        .or(facts.volatile.map(|function| format!("the volatile function {function}")))
+        .or(facts.locking.then(|| "FOR UPDATE or FOR SHARE".to_owned()))
+        .or(facts.sample.then(|| "TABLESAMPLE".to_owned()))
+        .or(facts.system_column.map(|column| format!("system column \"{column}\"")));
+    match what {
+        None => Ok(()),
+        Some(what) => Err(PgError::unsupported(format!("{what} in a view that is read with its owner's rights"))
+            .detail("The view's rows are those of several datanodes together, and the user may not read its tables.")
+            .hint("Read it as its owner, or as a role that may read its tables.")),
+    }
+}
+
+/// Definitions are written out by PostgreSQL: what has a schema other than `pg_catalog` is a user's.
+fn code_of_users(ctx: &Context<'_>, query: &NodeEnum) -> Result<Option<String>> {
+    let harmless: HashSet<(&str, &str)> =
+        ctx.catalog.user_types().filter(|of| of.kind == 'e').map(|of| (of.schema.as_str(), of.name.as_str())).collect();
+    let is_users = |names: &[Node]| match names {
+        [schema, _] => tree::text_of(schema).is_some_and(|schema| schema != "pg_catalog"),
+        _ => false,
+    };
+    let mut found = None;
+    query.walk(&mut |node| {
+        let (what, names) = match node {
+            Ref::FuncCall(call) => ("function", &call.funcname),
+            Ref::AExpr(expression) => ("operator", &expression.name),
+            Ref::TypeName(of) => ("type", &of.names),
+            _ => return Ok(found.is_none()),
+        };
+        let last = names.last().and_then(tree::text_of).unwrap_or_default();
+        let schema = names.first().and_then(tree::text_of).unwrap_or_default();
+        if is_users(names) && !(what == "type" && harmless.contains(&(schema, last))) {
+            found.get_or_insert(format!("{what} {schema}.{last}"));
+        }
+        Ok(found.is_none())
+    })?;
+    Ok(found)
+}
