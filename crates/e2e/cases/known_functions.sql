@@ -9,7 +9,7 @@ CREATE SCHEMA kf_util;
 CREATE FUNCTION kf_util.step(int, int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT greatest($1, $2)';
 CREATE AGGREGATE kf_util.highest(int) (SFUNC = kf_util.step, STYPE = int);
 CREATE FUNCTION kf_util.twice(int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT $1 * 2';
-CREATE FUNCTION kf_util.twice(text) RETURNS bigint LANGUAGE sql STABLE AS 'SELECT count(*) FROM t WHERE x = $1';
+CREATE FUNCTION kf_util.twice(text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT $1 || $1';
 CREATE VIEW kf_highest AS SELECT kf_util.highest(v) AS m FROM t;
 CREATE VIEW kf_filtered AS SELECT kf_util.highest(k) FILTER (WHERE v > 10) AS m, count(*) AS n FROM t;
 CREATE VIEW kf_nested AS SELECT m + 1 AS m FROM kf_highest;
@@ -53,6 +53,46 @@ SELECT count(*) FROM (SELECT DISTINCT pg_postmaster_start_time(), version() FROM
 SELECT count(DISTINCT U&"n\006fw"()) FROM t;
 SELECT count(*) FROM (SELECT DISTINCT U&"n\006fw"() FROM t) s;
 SELECT ts_rewrite('a & b'::tsquery, 'a'::tsquery, 'c'::tsquery) FROM t WHERE k = 1;
+-- refused
 SELECT ts_rewrite('a & b'::tsquery, 'SELECT ''a''::tsquery, ''c''::tsquery');
+-- refused
 SELECT query_to_xml('select 1', true, true, '') IS NOT NULL;
+
+-- A function that reads the clock, or a view, does so once for all rows.
+CREATE VIEW kf_now AS SELECT k, now() AS n, current_timestamp AS c FROM t;
+CREATE VIEW kf_now_above AS SELECT n, count(*) AS rows FROM kf_now GROUP BY n;
+CREATE FUNCTION kf_util.moment() RETURNS timestamptz LANGUAGE sql STABLE AS 'SELECT now()';
+CREATE FUNCTION kf_util.moment_too() RETURNS timestamptz LANGUAGE plpgsql STABLE AS 'BEGIN RETURN current_timestamp; END';
+SELECT count(DISTINCT n), count(DISTINCT c), min(n) = max(c) FROM kf_now;
+SELECT count(*) FROM kf_now_above;
+SELECT count(*) FROM (SELECT n FROM kf_now GROUP BY n) s;
+SELECT count(DISTINCT n) FROM (SELECT kf_util.moment() AS n FROM t) s;
+SELECT min(kf_util.moment()) = max(kf_util.moment()), min(kf_util.moment_too()) = max(kf_util.moment_too()) FROM t;
+SELECT count(*) FROM (SELECT kf_util.moment_too(), count(*) FROM t GROUP BY 1) s;
+SELECT min(statement_timestamp()) = max(statement_timestamp()) FROM t;
+BEGIN;
+SELECT count(DISTINCT n), min(n) = now() FROM kf_now;
+CREATE TEMP VIEW kf_mine AS SELECT now() AS n FROM t;
+SELECT count(DISTINCT n), min(n) = now() FROM kf_mine;
+COMMIT;
+
+-- A collation of the user's may be called as one of PostgreSQL's, and a schema as a setting of the transaction.
+CREATE COLLATION kf_util."C" (provider = icu, locale = 'en-US');
+CREATE TABLE kf_words (w text) /*dist: hash(w) | roundrobin | replication | roundrobin*/;
+INSERT INTO kf_words VALUES ('B'), ('a'), ('C'), ('b'), ('A'), ('c');
+-- ordered
+SELECT w FROM kf_words ORDER BY w COLLATE kf_util."C";
+-- ordered
+SELECT w FROM kf_words ORDER BY w COLLATE "C";
+CREATE SCHEMA transaction_kf;
+CREATE TABLE transaction_kf.t (k int) /*dist: hash(k) | roundrobin | replication | roundrobin*/;
+INSERT INTO transaction_kf.t VALUES (1);
+BEGIN;
+SET LOCAL search_path = transaction_kf;
+SELECT count(*) FROM t;
+SELECT k + 0, count(*) FROM t GROUP BY k + 0;
+UPDATE t SET k = k + 1 WHERE k > 0;
+SELECT max(k), sum(k) FROM t;
+COMMIT;
+DROP SCHEMA transaction_kf CASCADE;
 DROP SCHEMA kf_util CASCADE;

@@ -1,6 +1,7 @@
 //! How the session's transaction begins: its isolation level, and what nodes that join it are told; its savepoints.
 
 use pgerror::{PgError, Result, SqlState};
+use planner::parse::{SetStatement, Statement, StatementKind};
 
 use crate::held::Held;
 use crate::session::{Block, Replay, Session};
@@ -163,8 +164,20 @@ impl Session {
 
 impl Replay {
     pub(crate) fn set(command: String) -> Self {
-        let is_about_itself = planner::sets_transaction(&command);
+        let is_about_itself = planner::parse(&command).is_ok_and(|statements| statements.iter().any(sets_transaction));
         Replay::Set(command, is_about_itself)
+    }
+}
+
+/// Is it about the transaction that it is sent in?
+fn sets_transaction(statement: &Statement) -> bool {
+    let StatementKind::Set(set) = &statement.kind else { return false };
+    match set {
+        SetStatement::Transaction(_) | SetStatement::Snapshot { .. } => true,
+        SetStatement::Value { name, .. } | SetStatement::Default { name, .. } | SetStatement::Reset { name } => {
+            ["transaction_isolation", "transaction_read_only", "transaction_deferrable"].contains(&name.as_str())
+        }
+        SetStatement::SessionCharacteristics(_) | SetStatement::ResetAll => false,
     }
 }
 

@@ -112,7 +112,13 @@ impl Session {
         // Temp tables of a block that may be PREPAREd are filled by another transaction.
         let elsewhere = clock.is_some_and(|clock| clock != self.home) || self.stays_clean();
         let default_reads_clock = elsewhere && first.as_ref().is_ok_and(default_reads_clock);
-        let default_reads_clock = default_reads_clock || planner::sets_default(statement);
+        let default_reads_clock = default_reads_clock
+            || planner::sets_default(statement)
+            || planner::views_read_clock(
+                statement,
+                &self.catalog().await?.catalog,
+                &self.temp_relations().await?.views,
+            );
         if !default_reads_clock && !planner::reads_clock(statement) {
             return first;
         }

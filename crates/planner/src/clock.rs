@@ -3,8 +3,10 @@
 //! Each datanode has its own transaction and so its own `now()`. A statement whose parts run on several nodes, or that is
 //! part of a transaction over several, gets that of one node instead, written into its text.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
+use catalog::{Catalog, Oid, Relation};
 use pg_query::protobuf::{
     AConst, AlterTableCmd, AlterTableStmt, AlterTableType, ConstrType, DropBehavior, ResTarget,
     SqlValueFunctionOp as Op, TypeCast, a_const,
@@ -20,7 +22,8 @@ pub(crate) const MOMENTS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
 
 /// The statement with every `now()`, `transaction_timestamp()`, `CURRENT_TIMESTAMP`, `CURRENT_DATE`, … replaced by a
 /// constant made from `timestamp` (a `timestamptz` as text, with its offset); `None` if there is none, or if it is not a
-/// query, a data change, CREATE TABLE AS, COPY (query) or ALTER TABLE … ADD COLUMN. `clock_timestamp()` and views' own `now()` stay as they are.
+/// query, a data change, CREATE TABLE AS, COPY (query) or ALTER TABLE … ADD COLUMN. `clock_timestamp()` stays as it is; views get
+/// theirs where their definitions are put in.
 pub fn at_one_moment(statement: &Statement, timestamp: &str) -> Result<Option<Statement>> {
     use StatementKind::{AlterTable, Copy, CreateTableAs, Delete, Insert, Merge, Select, Update};
     if !reads_clock(statement) {
@@ -89,8 +92,30 @@ pub(crate) fn expression_at(expression: &str, timestamp: &str) -> Option<String>
     found.then(|| tree::deparse_expression(&node).ok()).flatten()
 }
 
+/// Does a view that the statement reads, perhaps a temporary one, have a place for one?
+pub fn views_read_clock(statement: &Statement, catalog: &Catalog, temporary: &[Arc<Relation>]) -> bool {
+    let mut seen: HashSet<Oid> = HashSet::new();
+    let mut pending: Vec<NodeEnum> = statement.query_tree().cloned().into_iter().collect();
+    while let Some(tree) = pending.pop() {
+        let walked = tree.walk(&mut |node| {
+            let Ref::RangeVar(name) = node else { return Ok(true) };
+            let own = temporary.iter().filter(|view| view.name == name.relname);
+            for view in catalog.relations_named(&name.relname).chain(own) {
+                if let Some(definition) = view.view_definition.as_deref().filter(|_| seen.insert(view.oid)) {
+                    pending.push(NodeEnum::SelectStmt(Box::new(tree::parse_select(definition)?)));
+                }
+            }
+            Ok(true)
+        });
+        if walked.is_err() || pending.iter().any(reads) {
+            return true;
+        }
+    }
+    false
+}
+
 /// Puts the constants in; was there any place for one?
-fn replace(tree: &mut impl Walk, timestamp: &str) -> Result<bool> {
+pub(crate) fn replace(tree: &mut impl Walk, timestamp: &str) -> Result<bool> {
     let mut found = false;
     tree.rewrite(&mut |node: &mut Node| {
         if let Some(NodeEnum::ResTarget(target)) = &mut node.node {
@@ -189,7 +214,7 @@ fn constant(node: &Node, timestamp: &str) -> Option<String> {
     }
 }
 
-fn is_now(name: &[String], arguments: usize) -> bool {
+pub(crate) fn is_now(name: &[String], arguments: usize) -> bool {
     let name: Vec<&str> = name.iter().map(String::as_str).collect();
     arguments == 0
         && matches!(

@@ -7,14 +7,14 @@
 use std::collections::HashSet;
 
 use catalog::{BuiltinFunction, Distribution, Function, NodeId};
-use pg_query::protobuf::{self, FuncCall, a_const};
+use pg_query::protobuf::{self, FuncCall, SqlValueFunctionOp, a_const};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::attributes;
 use crate::bodies::{ends_transactions, statements_of};
 use crate::builtins::{Class, class_of};
-use crate::clock::is_moment;
+use crate::clock::{is_moment, is_now};
 use crate::code;
 use crate::context::{Context, Named, intersect};
 use crate::ddl::is_temporary_schema;
@@ -33,6 +33,8 @@ pub(crate) struct Facts {
     pub volatile: Option<String>,
     /// Depends on the clock or on the transaction: nodes differ a little.
     pub clock: Option<String>,
+    /// Does so where no constant can stand in its place: in a function, or as the time of the statement.
+    pub moving: Option<String>,
     /// May change something (`nextval`, a volatile user function).
     pub writes: bool,
     /// FOR UPDATE and its kin.
@@ -181,7 +183,8 @@ impl Search<'_> {
                 }
             }
             Ref::SqlvalueFunction(f) if is_clock_value(f.op) => {
-                self.facts.clock = Some("the current date or time".to_owned());
+                let is_date = f.op == SqlValueFunctionOp::SvfopCurrentDate as i32;
+                self.clock("the current date or time".to_owned(), self.is_in_body && !is_date);
             }
             Ref::TypeCast(cast) => self.cast(cast),
             Ref::AConst(constant) => self.constant(constant),
@@ -209,7 +212,7 @@ impl Search<'_> {
         if let Some(a_const::Val::Sval(s)) = &constant.val
             && is_moment(&s.sval)
         {
-            self.facts.clock = Some(format!("'{}'", s.sval.trim().to_ascii_lowercase()));
+            self.clock(format!("'{}'", s.sval.trim().to_ascii_lowercase()), self.is_in_body);
         }
     }
 
@@ -276,7 +279,10 @@ impl Search<'_> {
                 self.facts.writes = true;
             }
             Class::Volatile => self.facts.volatile = Some(format!("{name}()")),
-            Class::Clock => self.facts.clock = Some(format!("{name}()")),
+            Class::Clock => {
+                let is_now = is_now(&tree::names_of(&call.funcname), call.args.len());
+                self.clock(format!("{name}()"), self.is_in_body || !is_now);
+            }
             Class::VolatileClock => {
                 self.facts.volatile = Some(format!("{name}()"));
                 self.facts.clock = Some(format!("{name}()"));
@@ -306,6 +312,13 @@ impl Search<'_> {
             }
         }
         Ok(())
+    }
+
+    fn clock(&mut self, what: String, moves: bool) {
+        if moves {
+            self.facts.moving = Some(what.clone());
+        }
+        self.facts.clock = Some(what);
     }
 
     fn refuse(&mut self, what: String, hint: &str) {

@@ -74,7 +74,7 @@ use pgerror::{PgError, Result, SqlState};
 pub use apart::runs_apart;
 pub use before::{BeforeRows, Conflict, trigger_condition};
 pub use bodies::sql_statements;
-pub use clock::{at_one_moment, definition_reads_clock, reads_clock};
+pub use clock::{at_one_moment, definition_reads_clock, reads_clock, views_read_clock};
 pub use dml::{Drawn, STAGE, sets_default};
 pub use inline::{WantedBody, wanted_bodies};
 pub use instead::Instead;
@@ -83,9 +83,7 @@ pub use lent::Lent;
 pub use lifted::Lifted;
 pub use made_rows::MadeRows;
 pub use own_text::own_text;
-pub use parse::{
-    Analysis, Marked, Statement, StatementKind, Undeclared, Uses, only_creates, parse, parse_for_dump, sets_transaction,
-};
+pub use parse::{Analysis, Marked, Statement, StatementKind, Undeclared, Uses, only_creates, parse, parse_for_dump};
 pub use passwords::with_verifier;
 pub use per_row::{Enough, PerRow, RowCall};
 pub use plan::*;

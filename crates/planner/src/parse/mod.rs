@@ -127,12 +127,6 @@ pub fn only_creates(sql: &str) -> bool {
     tokens.first().is_some_and(|token| token.is("create")) && !tokens.get(1).is_some_and(|token| token.is("or"))
 }
 
-/// Is a SET or RESET about the transaction that it is sent in?
-pub fn sets_transaction(sql: &str) -> bool {
-    let statements = parse(sql).unwrap_or_default();
-    statements.iter().any(|statement| matches!(&statement.kind, StatementKind::Set(set) if set.is_of_transaction()))
-}
-
 fn extract(sql: &str) -> Result<Extracted> {
     let Some(tokens) = scan::tokens(sql) else { return Ok(Extracted::default()) };
     let mut extracted = Extracted::default();

@@ -184,18 +184,6 @@ pub enum SetStatement {
     ResetAll,
 }
 
-impl SetStatement {
-    pub(super) fn is_of_transaction(&self) -> bool {
-        match self {
-            SetStatement::Transaction(_) | SetStatement::Snapshot { .. } => true,
-            SetStatement::Value { name, .. } | SetStatement::Default { name, .. } | SetStatement::Reset { name } => {
-                ["transaction_isolation", "transaction_read_only", "transaction_deferrable"].contains(&name.as_str())
-            }
-            SetStatement::SessionCharacteristics(_) | SetStatement::ResetAll => false,
-        }
-    }
-}
-
 /// `DISCARD`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]

@@ -6,6 +6,7 @@ use pg_query::protobuf::{AConst, AExprKind, ColumnRef, FuncCall, a_const};
 use pg_query::{Node, NodeEnum};
 
 use super::locality::{Analyzer, Body};
+use super::terms::LeafColumn;
 use crate::builtins::{self, Combined, adds_floats};
 use crate::context::Context;
 use crate::tree;
@@ -69,11 +70,14 @@ pub(crate) fn of_expression(analyzer: &Analyzer<'_>, body: &Body, node: &Node) -
     number(analyzer.ctx, &|column| of_leaf(analyzer, body, column), node)
 }
 
+/// A column of the level's own FROM.
+pub(crate) fn column_here<'a>(analyzer: &'a Analyzer<'_>, body: &Body, column: &ColumnRef) -> Option<&'a LeafColumn> {
+    let (leaf, position) = super::terms::resolve_here(&analyzer.leaves, &body.scope, column).ok()??;
+    analyzer.leaves[leaf].columns.as_ref()?.get(position)
+}
+
 fn of_leaf(analyzer: &Analyzer<'_>, body: &Body, column: &ColumnRef) -> Number {
-    let Ok(Some((leaf, position))) = super::terms::resolve_here(&analyzer.leaves, &body.scope, column) else {
-        return Number::Other;
-    };
-    let column = analyzer.leaves[leaf].columns.as_ref().and_then(|c| c.get(position));
+    let column = column_here(analyzer, body, column);
     column.map_or(Number::Other, |column| Number::of_type(column.type_oid))
 }
 

@@ -223,7 +223,8 @@ impl Separation<'_> {
         let (_, name) = tree::qualified(&call.funcname);
         let is_builtin = self.ctx.is_builtin(&call.funcname);
         let functions = self.ctx.builtin_functions(call);
-        let ignores_repeats = functions.iter().all(|function| builtins::ignores_repeats(function));
+        let ignores_repeats =
+            !functions.is_empty() && functions.iter().all(|function| builtins::ignores_repeats(function));
         if is_builtin && (call.agg_distinct || ignores_repeats && self.is_of_others(call)?) && call.agg_order.is_empty()
         {
             return Ok(Combined::AsItIs);
