@@ -1,6 +1,6 @@
 //! PostgreSQL's own types, operators, functions and aggregates, as its catalog tells them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::Oid;
 
@@ -11,6 +11,7 @@ pub struct Builtins {
     type_names: HashMap<String, Oid>,
     operators: HashMap<String, Vec<BuiltinOperator>>,
     functions: HashMap<String, Vec<BuiltinFunction>>,
+    server_settings: HashSet<String>,
 }
 
 /// A row of `pg_type`.
@@ -55,7 +56,7 @@ pub struct BuiltinFunction {
     pub defaults: usize,
     pub is_variadic: bool,
     pub aggregate: Option<BuiltinAggregate>,
-    /// What a function in SQL consists of.
+    /// What a function in SQL consists of: its statements, or a statement that makes it of them.
     pub body: Option<String>,
 }
 
@@ -83,7 +84,7 @@ impl BuiltinFunction {
 }
 
 impl Builtins {
-    /// From lines of fields between tabs: `t`ype, `o`perator, `f`unction, as the fields of the structures above are in order.
+    /// From lines of fields between tabs: `t`ype, `o`perator, `f`unction, as the fields of the structures above are in order; `s`etting of the server.
     /// `None` if a line is none of these.
     pub fn from_lines(lines: &str) -> Option<Self> {
         let mut all = Self::default();
@@ -131,6 +132,7 @@ impl Builtins {
                 };
                 self.functions.entry((*name).to_owned()).or_default().push(function);
             }
+            ["s", name] => drop(self.server_settings.insert((*name).to_owned())),
             _ => return None,
         }
         Some(())
@@ -149,6 +151,11 @@ impl Builtins {
     /// The operators of a name.
     pub fn operators(&self, name: &str) -> &[BuiltinOperator] {
         self.operators.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// Is it a setting of the server, which no session can change? Another server may have another value.
+    pub fn is_of_server(&self, setting: &str) -> bool {
+        self.server_settings.contains(setting)
     }
 
     /// The functions of a name.

@@ -50,6 +50,7 @@ SELECT k FROM t WHERE has_table_privilege('pg_class', 'select') AND k < 4 ORDER 
 SELECT pg_sleep_for('1 ms') FROM t WHERE k < 3;
 SELECT obj_description('pg_class'::regclass), count(*) FROM t;
 SELECT count(*) FROM (SELECT DISTINCT pg_postmaster_start_time(), version() FROM t) s;
+SELECT count(DISTINCT n) FROM (SELECT current_setting('port') || current_setting('Data_Directory') AS n FROM t) s;
 SELECT count(DISTINCT U&"n\006fw"()) FROM t;
 SELECT count(*) FROM (SELECT DISTINCT U&"n\006fw"() FROM t) s;
 SELECT ts_rewrite('a & b'::tsquery, 'a'::tsquery, 'c'::tsquery) FROM t WHERE k = 1;

@@ -556,10 +556,13 @@ const BUILTINS: &str = "SELECT string_agg(line, E'\n' ORDER BY line) FROM (\
        concat(p.prokind, p.provolatile, p.proparallel, p.proretset, p.provariadic <> 0), p.prorettype::oid, p.proargtypes::text, \
        p.pronargdefaults, CASE WHEN a.aggfnoid IS NULL THEN '' ELSE concat_ws(' ', a.aggtransfn::oid, a.aggcombinefn::oid, \
          a.aggfinalfn::oid, a.aggtranstype::oid, (a.aggsortop <> 0)::int, (a.agginitval IS NULL)::int) END, \
-       CASE l.lanname WHEN 'sql' THEN translate(coalesce(pg_get_function_sqlbody(p.oid), p.prosrc), E'\t\n', '  ') ELSE '' END) \
+       CASE l.lanname WHEN 'sql' THEN translate(coalesce(\
+         'CREATE FUNCTION f() RETURNS void ' || pg_get_function_sqlbody(p.oid), p.prosrc), E'\t\n', '  ') ELSE '' END) \
      FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang LEFT JOIN pg_aggregate a ON a.aggfnoid = p.oid \
      WHERE p.oid < 16384 AND p.pronamespace = 'pg_catalog'::regnamespace \
-       AND NOT 'internal'::regtype = ANY (p.proargtypes)) AS x";
+       AND NOT 'internal'::regtype = ANY (p.proargtypes) \
+     UNION ALL SELECT concat_ws(E'\t', 's', lower(name)) FROM pg_settings \
+     WHERE context IN ('internal', 'postmaster', 'sighup')) AS x";
 
 const OWN_OPERATORS: &str =
     "SELECT DISTINCT oprname FROM pg_operator WHERE oid >= 16384 AND oprleft < 16384 AND oprright < 16384";

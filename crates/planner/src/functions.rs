@@ -271,7 +271,11 @@ impl Search<'_> {
         if self.facts.order_sensitive.is_none() && exact::adds_in_any_order(&self.ctx, call) {
             self.facts.order_sensitive = Some(format!("{name}() of floating point"));
         }
-        match class_of(self.ctx.catalog.builtins(), name, function) {
+        let builtins = self.ctx.catalog.builtins();
+        if name == "current_setting" && constant_name(call).is_some_and(|setting| builtins.is_of_server(&setting)) {
+            self.facts.home = Some(format!("{name}() of a setting of the server"));
+        }
+        match class_of(builtins, name, function) {
             Class::Anywhere => {}
             Class::Home => self.facts.home = Some(format!("{name}()")),
             Class::HomeWrite => {
@@ -305,8 +309,7 @@ impl Search<'_> {
             Class::Body(body) => {
                 let inside = self.ctx.of_body();
                 let outside = std::mem::replace(&mut self.ctx, inside);
-                let definition = format!("CREATE FUNCTION f() RETURNS void {body}");
-                let searched = self.body(&format!("function {name}()"), "sql", &definition);
+                let searched = self.body(&format!("function {name}()"), "sql", body);
                 self.ctx = outside;
                 return searched;
             }
