@@ -56,6 +56,7 @@ impl Session {
         output: &mut Output<'_>,
     ) -> Result<Completion> {
         let columns = self.complain_of(&chain.original, call).await?;
+        self.check_rights(Some(&chain.original), call).await?;
         if call.describe
             && output.wants_description()
             && let Some(columns) = columns
@@ -120,8 +121,8 @@ impl Session {
     async fn run_step(&mut self, plan: &Plan, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
         match plan {
             Plan::Gather(gather) if gather.inputs.is_empty() => self.gather_in_block(gather, call, output).await,
-            Plan::InsertStaged(insert) => self.insert_staged(insert, call, output).await,
-            Plan::Change(change) => self.change_in_block(change, call, output).await,
+            Plan::InsertStaged(insert) => self.insert_part(insert, call, output).await,
+            Plan::Change(change) => self.change_part(change, call, output).await,
             other => Box::pin(self.dispatch(other, call, output)).await,
         }
     }

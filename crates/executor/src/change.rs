@@ -92,6 +92,21 @@ impl Session {
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
+        let done = self.change_part(change, call, output).await?;
+        if change.rights_sql.is_none() && done.rows() == Some(0) {
+            // No datanode has been asked for more than to read.
+            self.check_rights(Some(&change.original), call).await?;
+        }
+        Ok(done)
+    }
+
+    /// The same for a part of a statement.
+    pub(crate) async fn change_part(
+        &mut self,
+        change: &Change,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
         self.may_change(change.command)?;
         let columns = self.complain_of(&change.original, call).await?;
         self.check_column_rights(change, call).await?;

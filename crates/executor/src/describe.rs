@@ -314,6 +314,7 @@ impl Session {
             return Ok(Vec::new());
         }
         let is_open = |(_, view): &(String, Oid)| format!("has_table_privilege({view}::oid, 'SELECT')");
+        let is_owner = |owner: &String| format!("CURRENT_USER = {}", catalog::quote_literal(owner));
         let is_other = |read: &ReadAs| {
             let (owner, table, policies) = (catalog::quote_literal(&read.owner), read.table, read.has_policies);
             format!(
@@ -323,15 +324,16 @@ impl Session {
                  FROM pg_catalog.pg_roles r, pg_catalog.pg_class c WHERE r.rolname = {owner} AND c.oid = {table})"
             )
         };
-        let questions: Vec<String> = views.read.iter().map(is_open).chain(views.tables.iter().map(is_other)).collect();
+        let questions = views.read.iter().map(is_open).chain(views.owners.iter().map(is_owner));
+        let questions: Vec<String> = questions.chain(views.tables.iter().map(is_other)).collect();
         let sql = planner::own_text(&format!("SELECT {}", questions.join(", ")))?;
         let answers = self.rows_on(self.home, &sql).await?.into_iter().next().unwrap_or_default();
-        let (open, others) = answers.split_at_checked(views.read.len()).unwrap_or_default();
+        let (own, others) = answers.split_at_checked(views.read.len() + views.owners.len()).unwrap_or_default();
         let is_true = |answer: &Option<Bytes>| answer.as_deref() == Some(b"t");
         let others = views.tables.iter().zip(others).filter(|(_, answer)| is_true(answer)).map(|(read, _)| read);
         let others: Vec<&ReadAs> = others.collect();
-        // Rights on columns, and those of the views' owners, PostgreSQL looks at when it plans.
-        if (!others.is_empty() || !open.iter().all(is_true))
+        // Rights on columns, and those of the views' owners, PostgreSQL looks at when a statement is about to run.
+        if (views.nested || !own.iter().all(is_true))
             && let Some(sql) = describable(statement)
         {
             self.require_rights(&sql, call).await?;

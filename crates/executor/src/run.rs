@@ -36,6 +36,14 @@ impl Completion {
     pub fn tag(tag: impl Into<String>) -> Self {
         Completion::Tag(tag.into())
     }
+
+    /// How many rows it says.
+    pub(crate) fn rows(&self) -> Option<u64> {
+        match self {
+            Completion::Tag(tag) => split_command_tag(tag).1,
+            Completion::Empty => None,
+        }
+    }
 }
 
 impl Session {

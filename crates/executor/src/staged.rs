@@ -42,6 +42,21 @@ impl Session {
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
+        let done = self.insert_part(insert, call, output).await?;
+        if insert.rights_sql.is_none() && done.rows() == Some(0) {
+            // No datanode has been asked for more than to read.
+            self.check_rights(Some(&insert.original), call).await?;
+        }
+        Ok(done)
+    }
+
+    /// The same for a part of a statement.
+    pub(crate) async fn insert_part(
+        &mut self,
+        insert: &InsertStaged,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
         if self.is_read_only() {
             // No datanode would say so if there is no row for it.
             let message = "cannot execute INSERT in a read-only transaction";

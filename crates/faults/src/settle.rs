@@ -17,14 +17,13 @@ pub fn user_gid(pair: u64) -> String {
     format!("pair {pair}")
 }
 
-/// Commits, through a coordinator, what writers have prepared under names of [`user_gid`] and lost sight of. A failure shows
-/// in what is left prepared.
-fn finish_users(cluster: &Cluster) {
+/// Commits, through a coordinator, what writers have prepared under names of [`user_gid`] and lost sight of.
+fn finish_users(cluster: &Cluster) -> Result<()> {
     let sql = "SELECT gid FROM pg_prepared_xacts WHERE gid LIKE 'pair %'";
-    let left = cluster.connect(0).and_then(|mut session| session.strings(sql)).unwrap_or_default();
-    for name in left.into_iter().flatten() {
-        let _ = cluster.connect(0).and_then(|mut session| session.run(&format!("COMMIT PREPARED '{name}'")));
-    }
+    let left = cluster.connect(0)?.strings(sql)?;
+    let commit = |name: String| cluster.connect(0)?.run(&format!("COMMIT PREPARED '{name}'")).map(drop);
+    // Each is tried, whatever becomes of the others.
+    left.into_iter().flatten().map(commit).fold(Ok(()), Result::and)
 }
 
 /// Waits until no datanode holds a prepared transaction, and gives how long that took. Those of users are committed meanwhile.
@@ -56,14 +55,18 @@ const RUNNING: &str = "SELECT concat_ws(' ', 'session', pid, application_name, s
 
 fn wait(cluster: &Cluster, limit: Duration, sql: &str) -> Result<Duration> {
     let begin = Instant::now();
+    let mut finished = Ok(());
     loop {
         match unfinished(cluster, sql) {
             Ok(left) if left.is_empty() => return Ok(begin.elapsed()),
             _ if begin.elapsed() < limit => {
-                finish_users(cluster);
+                finished = finish_users(cluster);
                 std::thread::sleep(POLL);
             }
-            Ok(left) => return Err(failure(format!("not finished after {limit:?}: {}", left.join(", ")))),
+            Ok(left) => {
+                let why = finished.err().map(|error| format!(" ({error})")).unwrap_or_default();
+                return Err(failure(format!("not finished after {limit:?}: {}{why}", left.join(", "))));
+            }
             Err(error) => return Err(error),
         }
     }

@@ -47,7 +47,7 @@ fn work(seed: u64, jobs: &Mutex<VecDeque<(&Point, Fault)>>, wrong: &Mutex<Vec<St
                 eprintln!("{round}");
                 judge(&round)
             }
-            Err(error) => vec![error.to_string()],
+            Err(error) => vec![format!("{} ({fault:?}): {error}", point.name)],
         };
         wrong.lock().expect("nobody panicked").extend(found);
     }

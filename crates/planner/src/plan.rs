@@ -352,6 +352,8 @@ pub struct InsertStaged {
     /// The rows of the only input may go straight to their nodes if they have the types of these columns and, in the key, their
     /// modifiers: else a value that is not yet as it will be stored would say where.
     pub direct: Option<Direct>,
+    /// The statement's text.
+    pub original: String,
     /// The user's own text, where his rights may be others than those that this takes: on a view, or on some columns. The home node
     /// says whether he may.
     pub rights_sql: Option<String>,

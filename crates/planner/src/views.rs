@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use catalog::{Distribution, KeyColumn, Oid, Persistence, Relation};
+use catalog::{Distribution, KeyColumn, Oid, Persistence, Relation, RelationKind};
 use pg_query::protobuf::{Alias, LimitOption, RangeSubselect, RangeVar, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -118,6 +118,10 @@ fn rows(ctx: &Context<'_>, view: &Relation) -> f64 {
 pub struct Expanded {
     /// Those that the statement itself reads: the user needs the right to.
     pub read: Vec<(String, Oid)>,
+    /// Who owns them.
+    pub owners: Vec<String>,
+    /// There are views under them, on which their owners need rights.
+    pub nested: bool,
     /// What they read with their owners' rights, and the plan with the user's.
     pub tables: Vec<ReadAs>,
 }
@@ -163,7 +167,7 @@ pub(crate) fn expanded(ctx: &Context<'_>, statement: &Statement) -> Result<Expan
     found.read = read.map(|(view, _)| (view.name.clone(), view.oid)).collect();
     for (view, is_target) in views {
         let under = (!is_target).then_some(view.oid);
-        add_tables(&ctx.of_body(), &view, under, (as_tables, 0), &mut found.tables)?;
+        add_tables(&ctx.of_body(), &view, under, (as_tables, 0), &mut found)?;
     }
     Ok(found)
 }
@@ -190,28 +194,33 @@ fn add_tables(
     view: &Relation,
     under: Option<Oid>,
     (as_tables, depth): (bool, usize),
-    found: &mut Vec<ReadAs>,
+    found: &mut Expanded,
 ) -> Result<()> {
     let body = NodeEnum::SelectStmt(Box::new(definition(view)?));
-    if let Some(owner) = ctx.catalog.view_owner(view.oid) {
-        found.extend(tables(ctx, &body)?.into_iter().map(|table| ReadAs {
-            view: view.name.clone(),
-            under,
-            owner: owner.to_owned(),
-            table: table.oid,
-            has_policies: table.is_barrier,
-        }));
-    }
+    found.nested |= depth > 0;
+    let mut read = tables(ctx, &body)?;
     let mut inner = Vec::new();
     body.walk(&mut |node| {
         if let Ref::RangeVar(name) = node
             && let Named::View(view) = ctx.resolve(name)?
-            && !(as_tables && reads_as_table(ctx, &view)?)
         {
-            inner.push(view);
+            let is_table = as_tables && reads_as_table(ctx, &view)?;
+            if is_table { read.push(view) } else { inner.push(view) }
         }
         Ok(true)
     })?;
+    if let Some(owner) = ctx.catalog.view_owner(view.oid) {
+        if !found.owners.iter().any(|known| known == owner) {
+            found.owners.push(owner.to_owned());
+        }
+        found.tables.extend(read.into_iter().map(|table| ReadAs {
+            view: view.name.clone(),
+            under,
+            owner: owner.to_owned(),
+            table: table.oid,
+            has_policies: table.is_barrier && table.kind != RelationKind::View,
+        }));
+    }
     let mut deeper = inner.iter().filter(|_| depth < VIEW_DEPTH_MAX);
     deeper.try_for_each(|view| add_tables(ctx, view, under, (as_tables, depth + 1), found))
 }

@@ -534,6 +534,7 @@ impl Insert<'_> {
             clauses: Clauses::of(self.insert),
             parameters: self.statement.parameters,
             direct,
+            original: self.statement.sql.to_string(),
             rights_sql: self.ctx.catalog.has_column_grants(self.relation.oid).then(|| self.statement.sql.to_string()),
             through: None,
         })))

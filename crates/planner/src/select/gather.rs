@@ -3,7 +3,7 @@
 //!
 //! What cannot be right that way is refused: row locks, system columns and TABLESAMPLE of tables that are elsewhere.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use catalog::{Distribution, NodeId, Relation};
@@ -85,10 +85,13 @@ fn add(ctx: &Context<'_>, inputs: &mut Vec<Input>, mut input: Input) -> String {
     inputs[inputs.len() - 1].table.clone()
 }
 
-/// Which columns a statement can mention at all, whatever the table: an over-estimate by name.
+/// Which columns a statement can mention at all: an over-estimate by names, that of the table as far as it is there.
 pub(super) struct Needs {
     all: bool,
+    /// Of any table.
     names: HashSet<String>,
+    /// After a table's name, or its alias.
+    qualified: HashMap<String, HashSet<String>>,
     grouped: HashSet<String>,
     /// Used beside a GROUP BY that does not name them: in aggregates, or since they depend on a primary key that it names.
     beside_groups: HashSet<String>,
@@ -96,8 +99,8 @@ pub(super) struct Needs {
 
 impl Needs {
     pub fn of(statement: &NodeEnum) -> Result<Self> {
-        let mut needs =
-            Needs { all: false, names: HashSet::new(), grouped: HashSet::new(), beside_groups: HashSet::new() };
+        let mut needs = Needs::none();
+        let mut joins: Vec<String> = Vec::new();
         let mut tables = HashSet::new();
         let mut harmless_stars: Vec<*const ColumnRef> = Vec::new();
         statement.walk(&mut |node| {
@@ -112,6 +115,7 @@ impl Needs {
                     // The names of a column list go by position.
                     needs.all |= join.is_natural || join.alias.as_ref().is_some_and(|a| !a.colnames.is_empty());
                     needs.names.extend(tree::names_of(&join.using_clause));
+                    joins.extend(join.alias.as_ref().map(|alias| alias.aliasname.clone()));
                 }
                 Ref::RangeVar(name) => {
                     tables.insert(name.alias.as_ref().map_or(&name.relname, |a| &a.aliasname).clone());
@@ -127,6 +131,10 @@ impl Needs {
             }
             Ok(true)
         })?;
+        // What has the name of a join before it may be of any table in that.
+        for join in joins {
+            needs.names.extend(needs.qualified.remove(&join).unwrap_or_default());
+        }
         needs.all |= match statement {
             NodeEnum::SelectStmt(select) => mentions_row(select, &HashSet::new())?,
             _ => needs.names.iter().any(|name| tables.contains(name)),
@@ -136,8 +144,12 @@ impl Needs {
 
     fn column(&mut self, column: &ColumnRef, harmless: bool) {
         self.all |= column.fields.iter().any(|f| matches!(f.node, Some(NodeEnum::AStar(_)))) && !harmless;
-        // Qualifiers are left out unless they are all there is.
-        self.names.extend(column.fields.last().and_then(tree::text_of).map(str::to_owned));
+        let Some((name, qualifiers)) = column.fields.split_last() else { return };
+        let Some(name) = tree::text_of(name).map(str::to_owned) else { return };
+        match qualifiers.last().and_then(tree::text_of) {
+            Some(table) => drop(self.qualified.entry(table.to_owned()).or_default().insert(name)),
+            None => drop(self.names.insert(name)),
+        }
     }
 
     fn group(&mut self, item: &Node) -> Result<()> {
@@ -174,7 +186,18 @@ impl Needs {
 
     /// Of nothing.
     pub fn none() -> Self {
-        Needs { all: false, names: HashSet::new(), grouped: HashSet::new(), beside_groups: HashSet::new() }
+        Needs {
+            all: false,
+            names: HashSet::new(),
+            qualified: HashMap::new(),
+            grouped: HashSet::new(),
+            beside_groups: HashSet::new(),
+        }
+    }
+
+    /// Can it mention this column of a table that it calls so?
+    fn mentions(&self, alias: &str, column: &str) -> bool {
+        self.names.contains(column) || self.qualified.get(alias).is_some_and(|names| names.contains(column))
     }
 
     /// Can it mention all columns, or whole rows?
@@ -187,11 +210,19 @@ impl Needs {
         self.grouped.contains(name)
     }
 
-    /// The needed columns of a table, at least one, in table order.
-    pub fn columns<'r>(&self, relation: &'r Relation) -> Vec<&'r str> {
+    /// The needed columns of a table that the statement calls so, at least one, in table order.
+    pub fn columns<'r>(&self, relation: &'r Relation, alias: &str) -> Vec<&'r str> {
         let all = || relation.columns.iter().map(|c| c.name.as_str());
-        let needed: Vec<&str> = all().filter(|c| self.all || self.names.contains(*c)).collect();
+        let needed: Vec<&str> = all().filter(|c| self.all || self.mentions(alias, c)).collect();
         if needed.is_empty() { all().take(1).collect() } else { needed }
+    }
+
+    /// The same whatever the statement calls it.
+    pub fn columns_by_any_name<'r>(&self, relation: &'r Relation) -> Vec<&'r str> {
+        let is_mentioned = |column: &&str| {
+            self.all || self.names.contains(*column) || self.qualified.values().any(|names| names.contains(*column))
+        };
+        relation.columns.iter().map(|column| column.name.as_str()).filter(is_mentioned).collect()
     }
 }
 
@@ -249,16 +280,17 @@ pub(super) fn input(
 ) -> Result<Input> {
     let mut select = fragment(relation, name, needs, filter);
     let nodes = nodes_of(ctx, &select)?;
-    if needs.names.contains(row_address::COLUMN) {
+    let alias = alias_of(name);
+    if needs.mentions(alias, row_address::COLUMN) {
         select.target_list.push(tree::target(row_address::value()?, Some(row_address::COLUMN)));
     }
-    if needs.names.contains(table_ids::COLUMN) {
+    if needs.mentions(alias, table_ids::COLUMN) {
         select.target_list.push(tree::target(table_ids::value()?, Some(table_ids::COLUMN)));
     }
-    if needs.names.contains(locked::COLUMN) {
+    if needs.mentions(alias, locked::COLUMN) {
         select.target_list.push(tree::target(locked::gathered_place(ctx, name, relation)?, Some(locked::COLUMN)));
     }
-    let columns = needs.columns(relation);
+    let columns = needs.columns(relation, alias);
     Ok(Input {
         table: String::new(),
         nodes,
@@ -268,12 +300,17 @@ pub(super) fn input(
     })
 }
 
+/// What the statement calls a table.
+pub(super) fn alias_of(name: &RangeVar) -> &str {
+    name.alias.as_ref().map_or(&name.relname, |alias| &alias.aliasname)
+}
+
 /// The rows and columns of a table that a statement needs.
 pub(super) fn fragment(relation: &Relation, name: &RangeVar, needs: &Needs, filter: &[Node]) -> SelectStmt {
-    let columns = needs.columns(relation);
+    let alias = alias_of(name).to_owned();
+    let columns = needs.columns(relation, &alias);
     let mut table = name.clone();
     table.schemaname = relation.schema.clone();
-    let alias = name.alias.as_ref().map_or(&name.relname, |a| &a.aliasname).clone();
     table.alias = (alias != relation.name).then(|| Alias { aliasname: alias, colnames: Vec::new() });
     let mut select = SelectStmt {
         target_list: columns.iter().map(|c| tree::target(tree::column(&[c]), None)).collect(),

@@ -340,7 +340,7 @@ fn is_bare(value: &Node) -> bool {
 /// Does the query group by the primary key of one of these tables, so that it may use the table's other columns?
 pub(crate) fn groups_by_primary_key(query: &NodeEnum, tables: &[Arc<Relation>]) -> Result<bool> {
     let needs = gather::Needs::of(query)?;
-    Ok(tables.iter().any(|table| gather::primary_key(table, &needs.columns(table), &needs).is_some()))
+    Ok(tables.iter().any(|table| gather::primary_key(table, &needs.columns_by_any_name(table), &needs).is_some()))
 }
 
 /// A query over copies of all tables that it reads.

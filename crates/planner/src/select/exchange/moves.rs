@@ -252,7 +252,7 @@ impl Search<'_> {
         let needs = Needs::of(&NodeEnum::SelectStmt(Box::new(query.clone())))?;
         let mut units = units.to_vec();
         for (unit, what) in units.iter_mut().zip(moves) {
-            let needed = needs.columns(&unit.relation);
+            let needed = needs.columns(&unit.relation, gather::alias_of(&unit.name));
             unit.columns.retain(|column| needed.contains(&column.name.as_str()));
             let lost = match what {
                 Move::Hash { key, .. } => !unit.columns.iter().any(|column| column.number == key.number),
@@ -290,7 +290,7 @@ impl Search<'_> {
                     true => rows_all,
                     false => self.rows(&table.relation, &table.name, needs, &filter)?.min(rows_all),
                 };
-                let needed = needs.columns(&table.relation);
+                let needed = needs.columns(&table.relation, gather::alias_of(&table.name));
                 units.push(Unit {
                     level: at,
                     number: table.number,

@@ -106,7 +106,7 @@ fn add(
         return Ok(same.input.table.clone());
     }
     input.table = format!("loxo_s{}", shadows.len() + 1);
-    let needed = needs.columns(relation);
+    let needed = needs.columns(relation, gather::alias_of(name));
     let columns = relation.columns.iter().filter(|c| needed.contains(&c.name.as_str())).cloned().collect();
     let table = exchanged_table(Some(relation), input.table.clone(), columns, relation.distribution.clone());
     shadows.push(Shadow { table: Arc::new(Relation { rows: relation.rows, ..table }), input: input.clone() });

@@ -153,7 +153,7 @@ impl Search<'_> {
     fn all_columns(&self, relation: &Relation, key: &[Column], query: &SelectStmt) -> Result<Option<Vec<Column>>> {
         let needs = Needs::of(&NodeEnum::SelectStmt(Box::new(query.clone())))?;
         let mut columns = key.to_vec();
-        for name in needs.columns(relation) {
+        for name in needs.columns_by_any_name(relation) {
             columns.extend(relation.column(name).filter(|column| !key.iter().any(|k| k.name == column.name)).cloned());
         }
         let is_comparable =
