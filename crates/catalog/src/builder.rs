@@ -106,14 +106,6 @@ impl Builder {
         self
     }
 
-    /// See [`Catalog::session_function`].
-    pub fn session_function(&mut self, name: &str, parallel: char) -> &mut Self {
-        // Of several of that name the least safe counts.
-        let known = self.catalog.session_functions.entry(name.to_owned()).or_insert(parallel);
-        *known = if parallel == 'u' { parallel } else { *known };
-        self
-    }
-
     /// See [`Catalog::unnamed_functions`].
     pub fn unnamed_function(&mut self, oid: crate::Oid) -> &mut Self {
         self.catalog.unnamed_functions.insert(oid);

@@ -1,6 +1,6 @@
-//! PostgreSQL's own types, operators and functions, as far as the same arguments give the same value on every node.
+//! PostgreSQL's own types, operators, functions and aggregates, as its catalog tells them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::Oid;
 
@@ -10,8 +10,8 @@ pub struct Builtins {
     types: HashMap<Oid, BuiltinType>,
     type_names: HashMap<String, Oid>,
     operators: HashMap<String, Vec<BuiltinOperator>>,
-    /// Functions all of whose variants are IMMUTABLE.
     functions: HashMap<String, Vec<BuiltinFunction>>,
+    server_settings: HashSet<String>,
 }
 
 /// A row of `pg_type`.
@@ -23,6 +23,8 @@ pub struct BuiltinType {
     pub category: char,
     /// What its input function makes of a text depends on the text alone.
     pub reads_alike: bool,
+    /// It is `oid`, or one that is stored as an `oid` and means an object of one node.
+    pub is_object_id: bool,
 }
 
 /// A row of `pg_operator`.
@@ -40,43 +42,100 @@ pub struct BuiltinOperator {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct BuiltinFunction {
+    pub oid: Oid,
+    /// `prokind`: `f`unction, `a`ggregate, `w`indow function, `p`rocedure.
+    pub kind: char,
+    /// `provolatile`.
+    pub volatility: char,
+    /// `proparallel`.
+    pub parallel: char,
+    pub returns_set: bool,
     pub result: Oid,
     pub arguments: Vec<Oid>,
+    /// How many of the last arguments may be left out.
+    pub defaults: usize,
+    pub is_variadic: bool,
+    pub aggregate: Option<BuiltinAggregate>,
+    /// What a function in SQL consists of: its statements, or a statement that makes it of them.
+    pub body: Option<String>,
+}
+
+/// A row of `pg_aggregate`. 0: it has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct BuiltinAggregate {
+    pub transition: Oid,
+    pub combine: Oid,
+    pub finish: Oid,
+    pub state: Oid,
+    /// It gives the first or the last value in the order of an operator.
+    pub is_extreme: bool,
+    /// Of no rows it is NULL.
+    pub starts_null: bool,
+}
+
+impl BuiltinFunction {
+    /// Can it be called with so many arguments?
+    pub fn takes(&self, count: usize) -> bool {
+        let most = if self.is_variadic { usize::MAX } else { self.arguments.len() };
+        let least = self.arguments.len() - self.defaults - usize::from(self.is_variadic);
+        (least..=most).contains(&count)
+    }
 }
 
 impl Builtins {
-    /// From lines of fields between tabs: `t`ype (name, oid, category, `t` if it reads alike), `o`perator (name, left, right,
-    /// result, `t` if it is immutable), immutable `f`unction (name, result, arguments between blanks). `None` if a line is
-    /// none of these.
+    /// From lines of fields between tabs: `t`ype, `o`perator, `f`unction, as the fields of the structures above are in order; `s`etting of the server.
+    /// `None` if a line is none of these.
     pub fn from_lines(lines: &str) -> Option<Self> {
         let mut all = Self::default();
-        for line in lines.lines() {
-            let fields: Vec<&str> = line.split('\t').collect();
-            match fields.as_slice() {
-                ["t", name, oid, category, alike] => {
-                    let oid = oid.parse().ok()?;
-                    let of = BuiltinType { oid, category: category.chars().next()?, reads_alike: *alike == "t" };
-                    all.types.insert(oid, of);
-                    all.type_names.insert((*name).to_owned(), oid);
-                }
-                ["o", name, left, right, result, immutable] => {
-                    let operator = BuiltinOperator {
-                        left: left.parse().ok()?,
-                        right: right.parse().ok()?,
-                        result: result.parse().ok()?,
-                        is_immutable: *immutable == "t",
-                    };
-                    all.operators.entry((*name).to_owned()).or_default().push(operator);
-                }
-                ["f", name, result, arguments] => {
-                    let arguments = arguments.split_whitespace().map(|oid| oid.parse().ok()).collect::<Option<_>>()?;
-                    let function = BuiltinFunction { result: result.parse().ok()?, arguments };
-                    all.functions.entry((*name).to_owned()).or_default().push(function);
-                }
-                _ => return None,
-            }
-        }
+        lines.lines().try_for_each(|line| all.line(&line.split('\t').collect::<Vec<_>>()))?;
         Some(all)
+    }
+
+    fn line(&mut self, fields: &[&str]) -> Option<()> {
+        match fields {
+            ["t", name, oid, category, alike, object_id] => {
+                let oid = oid.parse().ok()?;
+                let of = BuiltinType {
+                    oid,
+                    category: letter(category)?,
+                    reads_alike: *alike == "t",
+                    is_object_id: *object_id == "t",
+                };
+                self.types.insert(oid, of);
+                self.type_names.insert((*name).to_owned(), oid);
+            }
+            ["o", name, left, right, result, immutable] => {
+                let operator = BuiltinOperator {
+                    left: left.parse().ok()?,
+                    right: right.parse().ok()?,
+                    result: result.parse().ok()?,
+                    is_immutable: *immutable == "t",
+                };
+                self.operators.entry((*name).to_owned()).or_default().push(operator);
+            }
+            ["f", name, oid, kinds, result, arguments, defaults, aggregate, body] => {
+                let [kind, volatility, parallel, set, variadic] =
+                    <[char; 5]>::try_from(kinds.chars().collect::<Vec<_>>()).ok()?;
+                let function = BuiltinFunction {
+                    oid: oid.parse().ok()?,
+                    kind,
+                    volatility,
+                    parallel,
+                    returns_set: set == 't',
+                    result: result.parse().ok()?,
+                    arguments: oids(arguments)?,
+                    defaults: defaults.parse().ok()?,
+                    is_variadic: variadic == 't',
+                    aggregate: of_aggregate(aggregate)?,
+                    body: (!body.is_empty()).then(|| (*body).to_owned()),
+                };
+                self.functions.entry((*name).to_owned()).or_default().push(function);
+            }
+            ["s", name] => drop(self.server_settings.insert((*name).to_owned())),
+            _ => return None,
+        }
+        Some(())
     }
 
     /// The type with this object id.
@@ -94,8 +153,45 @@ impl Builtins {
         self.operators.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// The functions of a name, if all of them are IMMUTABLE.
-    pub fn immutable_functions(&self, name: &str) -> &[BuiltinFunction] {
+    /// Is it a setting of the server, which no session can change? Another server may have another value.
+    pub fn is_of_server(&self, setting: &str) -> bool {
+        self.server_settings.contains(setting)
+    }
+
+    /// The functions of a name.
+    pub fn functions(&self, name: &str) -> &[BuiltinFunction] {
         self.functions.get(name).map_or(&[], Vec::as_slice)
     }
+
+    /// The functions of a name, if all of them are IMMUTABLE and make one value of their arguments.
+    pub fn immutable_functions(&self, name: &str) -> &[BuiltinFunction] {
+        let all = self.functions(name);
+        let is_alike = |f: &BuiltinFunction| f.volatility == 'i' && f.kind == 'f' && !f.returns_set;
+        if all.iter().all(is_alike) { all } else { &[] }
+    }
+}
+
+fn letter(text: &str) -> Option<char> {
+    text.chars().next()
+}
+
+fn oids(text: &str) -> Option<Vec<Oid>> {
+    text.split_whitespace().map(|oid| oid.parse().ok()).collect()
+}
+
+/// `None` if it cannot be read.
+fn of_aggregate(text: &str) -> Option<Option<BuiltinAggregate>> {
+    let numbers = oids(text)?;
+    Some(match *numbers.as_slice() {
+        [] => None,
+        [transition, combine, finish, state, extreme, null] => Some(BuiltinAggregate {
+            transition,
+            combine,
+            finish,
+            state,
+            is_extreme: extreme != 0,
+            starts_null: null != 0,
+        }),
+        _ => return None,
+    })
 }

@@ -19,7 +19,7 @@ mod code;
 mod distribution;
 mod rule;
 pub use builder::Builder;
-pub use builtins::{BuiltinFunction, BuiltinOperator, BuiltinType, Builtins};
+pub use builtins::{BuiltinAggregate, BuiltinFunction, BuiltinOperator, BuiltinType, Builtins};
 pub use code::{Captured, Code, Leavings, Verdict};
 pub use distribution::{Distribution, KeyColumn, MapId};
 pub use rule::{Rule, RuleEvent, RuleState};
@@ -226,8 +226,22 @@ pub struct Function {
     pub parts: Vec<Oid>,
     /// PARALLEL SAFE: by its author's word it touches nothing that belongs to the session.
     pub is_parallel_safe: bool,
+    /// It returns `trigger`.
+    pub is_trigger: bool,
+    /// It has a clause SET search_path.
+    pub sets_path: bool,
+    /// With how many arguments it can be called: the fewest, and the most if there is such a number.
+    pub arguments: (usize, Option<usize>),
     /// What the planner found.
     pub leavings: OnceLock<Leavings>,
+}
+
+impl Function {
+    /// May it be called with so many arguments?
+    pub fn takes(&self, count: usize) -> bool {
+        let (least, most) = self.arguments;
+        least <= count && most.is_none_or(|most| count <= most)
+    }
 }
 
 /// A user-defined type.
@@ -276,7 +290,6 @@ pub struct Catalog {
     has_rules: bool,
     column_grants: HashSet<Oid>,
     view_owners: HashMap<Oid, String>,
-    session_functions: HashMap<String, char>,
     unnamed_functions: HashSet<Oid>,
     unnamed_leavings: OnceLock<Leavings>,
     /// Views as tables, as far as they were asked for.
@@ -452,12 +465,6 @@ impl Catalog {
     /// Has any table or view a rule?
     pub fn has_rules(&self) -> bool {
         self.has_rules
-    }
-
-    /// Of PostgreSQL's own volatile function of this name, if it touches what belongs to the session: `pg_proc.proparallel`,
-    /// `u`nsafe or `r`estricted.
-    pub fn session_function(&self, name: &str) -> Option<char> {
-        self.session_functions.get(name).copied()
     }
 
     /// User functions that a statement may call without naming them or a table: those of operators, casts, types and operator

@@ -61,10 +61,12 @@ fn speaks_of_names(error: &PgError) -> bool {
 }
 
 /// Has the client not been told of columns that a table made anew might not have?
-pub(crate) fn keeps_columns(sql: &str, call: &Call) -> bool {
-    let sql = sql.to_ascii_lowercase();
-    let changes = ["insert", "update", "delete"].iter().any(|word| sql.starts_with(word));
-    call.parameters.is_none() || (changes && !sql.contains("returning"))
+pub(crate) fn keeps_columns(statement: &Statement, call: &Call) -> bool {
+    call.parameters.is_none() || statement.only_changes()
+}
+
+fn is_read_as(sql: &str, is_so: impl Fn(&Statement) -> bool) -> bool {
+    planner::parse(sql).is_ok_and(|statements| statements.iter().all(is_so))
 }
 
 /// Statements that may be planned by their shape.
@@ -315,7 +317,7 @@ impl Client {
         if let Err(error) = &result
             && !self.session.in_block()
             && (quick.is_stale(error)
-                || (self.session.must_replan() && keeps_columns(sql, call))
+                || (self.session.must_replan() && is_read_as(sql, |statement| keeps_columns(statement, call)))
                 || (speaks_of_names(error) && !self.session.is_current(version)))
         {
             self.session.release();
@@ -358,7 +360,7 @@ impl Client {
                     false => self.run_plan(&plan, statement, call, None).await,
                 }
             }
-            Err(_) if may_retry && self.session.must_replan() && keeps_columns(&statement.sql, call) => {
+            Err(_) if may_retry && self.session.must_replan() && keeps_columns(statement, call) => {
                 self.run_anew(statement, call).await
             }
             Err(error) if is_rewritten(&plan) => Err(self.placed_by_home(&statement.sql, &plan, error).await),

@@ -474,7 +474,7 @@ impl Client {
         }
         let plan = self.session.plan(statement, call, None).await?;
         match self.run_plan(&plan, statement, call, None).await {
-            Err(_) if !self.session.in_block() && self.session.must_replan() && keeps_columns(&statement.sql, call) => {
+            Err(_) if !self.session.in_block() && self.session.must_replan() && keeps_columns(statement, call) => {
                 self.run_anew(statement, call).await
             }
             result => result,

@@ -12,11 +12,8 @@ CREATE FUNCTION later(int) RETURNS text LANGUAGE sql AS $$ SELECT 'later ' || $1
 INSERT INTO t VALUES (1, 'a');
 SELECT * FROM t;
 CREATE OR REPLACE FUNCTION later(int) RETURNS text LANGUAGE sql AS $$ SELECT count(*)::text FROM o $$;
--- refused
 INSERT INTO t VALUES (2, 'b');
--- refused
 UPDATE t SET v = 'c' WHERE id = 1;
--- refused
 COPY t FROM stdin;
 3	c
 \.

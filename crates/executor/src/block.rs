@@ -1,6 +1,7 @@
 //! How the session's transaction begins: its isolation level, and what nodes that join it are told; its savepoints.
 
 use pgerror::{PgError, Result, SqlState};
+use planner::parse::{SetStatement, Statement, StatementKind};
 
 use crate::held::Held;
 use crate::session::{Block, Replay, Session};
@@ -18,7 +19,7 @@ impl Session {
     /// Opens a block for one statement of a session that has none. One that reads may make temp tables for it, whatever
     /// `default_transaction_read_only` says; a write is to be refused by that.
     pub(crate) fn begin_own(&mut self, isolation: Isolation, settings: Vec<String>, reads: bool) {
-        let replay = settings.into_iter().map(Replay::Set).collect();
+        let replay = settings.into_iter().map(Replay::set).collect();
         let modes = if reads { " READ WRITE" } else { "" };
         self.open_block(modes.to_owned(), isolation, false, replay, true);
     }
@@ -161,6 +162,25 @@ impl Session {
     }
 }
 
+impl Replay {
+    pub(crate) fn set(command: String) -> Self {
+        let is_about_itself = planner::parse(&command).is_ok_and(|statements| statements.iter().any(sets_transaction));
+        Replay::Set(command, is_about_itself)
+    }
+}
+
+/// Is it about the transaction that it is sent in?
+fn sets_transaction(statement: &Statement) -> bool {
+    let StatementKind::Set(set) = &statement.kind else { return false };
+    match set {
+        SetStatement::Transaction(_) | SetStatement::Snapshot { .. } => true,
+        SetStatement::Value { name, .. } | SetStatement::Default { name, .. } | SetStatement::Reset { name } => {
+            ["transaction_isolation", "transaction_read_only", "transaction_deferrable"].contains(&name.as_str())
+        }
+        SetStatement::SessionCharacteristics(_) | SetStatement::ResetAll => false,
+    }
+}
+
 impl Block {
     /// Has it made objects, or locked tables, that no other session may look at? CREATE TABLE AS reads nothing it has made.
     pub(crate) fn hides_schema(&self) -> bool {
@@ -173,12 +193,12 @@ impl Block {
     pub(crate) fn last_savepoint(&self) -> Option<&str> {
         self.replay.iter().rev().find_map(|step| match step {
             Replay::Savepoint(name, _) => Some(name.as_str()),
-            Replay::Set(_) | Replay::Own(..) | Replay::Listen(_) => None,
+            Replay::Set(..) | Replay::Own(..) | Replay::Listen(_) => None,
         })
     }
 
     pub(crate) fn has_settings(&self) -> bool {
-        self.replay.iter().any(|step| matches!(step, Replay::Set(_)))
+        self.replay.iter().any(|step| matches!(step, Replay::Set(..)))
     }
 
     /// What a node that joins is sent.
@@ -191,7 +211,7 @@ impl Block {
         for step in &self.replay {
             match step {
                 Replay::Savepoint(name, _) => sql.push_str(&savepoint(name)),
-                Replay::Set(command) => {
+                Replay::Set(command, _) => {
                     sql.push_str("; ");
                     sql.push_str(command);
                 }
@@ -205,7 +225,7 @@ impl Block {
     pub(crate) fn savepoints(&self) -> String {
         let commands = self.replay.iter().filter_map(|step| match step {
             Replay::Savepoint(name, _) => Some(savepoint(name)),
-            Replay::Set(_) | Replay::Own(..) | Replay::Listen(_) => None,
+            Replay::Set(..) | Replay::Own(..) | Replay::Listen(_) => None,
         });
         commands.collect()
     }
@@ -217,12 +237,8 @@ impl Block {
 
     /// The settings made in the block but those of the transaction itself, in order.
     pub(crate) fn settings_made(&self) -> Vec<String> {
-        let about_itself = |command: &str| {
-            let command = command.to_ascii_lowercase();
-            command.starts_with("set transaction") || command.contains("transaction_")
-        };
         let commands = self.replay.iter().filter_map(|step| match step {
-            Replay::Set(command) if !about_itself(command) => Some(command.clone()),
+            Replay::Set(command, false) => Some(command.clone()),
             _ => None,
         });
         commands.collect()

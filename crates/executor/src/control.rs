@@ -85,7 +85,7 @@ impl Session {
         let others: Vec<NodeId> = self.begun().into_iter().filter(|node| *node != self.home).collect();
         self.broadcast(&others, sql).await?;
         if let Some(block) = &mut self.block {
-            block.replay.push(Replay::Set(sql.to_owned()));
+            block.replay.push(Replay::set(sql.to_owned()));
         }
         Ok(())
     }

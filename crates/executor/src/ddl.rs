@@ -39,7 +39,7 @@ impl Session {
         if ddl.temporary {
             return self.temporary_ddl(ddl).await;
         }
-        if ddl.node_sql.get(..4).is_some_and(|word| word.eq_ignore_ascii_case("lock")) {
+        if ddl.kind == DdlKind::Lock {
             self.set_snapshotless(true);
             let result = self.ddl_in_block(ddl).await;
             self.set_snapshotless(false);
@@ -98,7 +98,7 @@ impl Session {
     /// To be called before the first change.
     pub(crate) async fn begin_schema_change(&mut self, sql: &str) -> Result<()> {
         let keeps_snapshot = self.isolation().is_some_and(Isolation::keeps_snapshot);
-        if keeps_snapshot || (!only_creates(sql) && self.catalog().await?.catalog.prints_under_locks()) {
+        if keeps_snapshot || (!planner::only_creates(sql) && self.catalog().await?.catalog.prints_under_locks()) {
             self.raise_version().await?;
         }
         Ok(())
@@ -127,7 +127,7 @@ impl Session {
         // CASCADE may have taken temporary objects along: such a backend cannot be prepared.
         self.link(primary)?.temp |= has_temporary;
         if schema_change {
-            self.keys_remain(primary, &ddl.node_sql).await?;
+            self.keys_remain(primary).await?;
         }
         let elsewhere = self.elsewhere(ddl, primary).await?;
         self.run_on_all(&others, &elsewhere).await.map_err(from_other_node)?;
@@ -176,12 +176,9 @@ impl Session {
 
     /// DROP … CASCADE of a type takes the columns of that type along, but a table cannot lose its distribution key. One that
     /// has lost it before is no obstacle.
-    async fn keys_remain(&mut self, primary: NodeId, sql: &str) -> Result<()> {
+    async fn keys_remain(&mut self, primary: NodeId) -> Result<()> {
         const LOST: &str = "SELECT k.relid, k.relid::pg_catalog.regclass FROM loxo.class k JOIN pg_catalog.pg_attribute a \
              ON a.attrelid = k.relid AND a.attnum = ANY (k.key_columns) WHERE a.attisdropped";
-        if !sql.to_ascii_lowercase().contains("cascade") {
-            return Ok(());
-        }
         let rows = self.rows_on(primary, &planner::own_text(LOST)?).await?;
         if rows.is_empty() {
             return Ok(());
@@ -228,7 +225,9 @@ impl Session {
             self.call_on(home, &[OwnCall::about("close_matview", view, &more)]).await?;
         }
         Ok(match completion {
-            _ if ddl.kind == DdlKind::Data || matches!(ddl.fill, Fill::Column { .. }) => Completion::Tag(tag),
+            _ if matches!(ddl.kind, DdlKind::Data | DdlKind::Lock) || matches!(ddl.fill, Fill::Column { .. }) => {
+                Completion::Tag(tag)
+            }
             Completion::Tag(tag) => {
                 Completion::Tag(format!("SELECT {}", pgproto::backend::split_command_tag(&tag).1.unwrap_or(0)))
             }
@@ -344,12 +343,6 @@ fn columns_sql(table: &str) -> String {
          WHERE a.attrelid = {}::pg_catalog.regclass AND a.attnum > 0",
         quote_literal(table)
     )
-}
-
-/// Does the statement lock nothing that is there against readers?
-fn only_creates(sql: &str) -> bool {
-    let mut words = sql.split_ascii_whitespace().map(str::to_ascii_lowercase);
-    words.next().is_some_and(|word| word == "create") && words.next().is_some_and(|word| word != "or")
 }
 
 /// In a read-only transaction already our own first step fails: the user's statement is what cannot be done.

@@ -112,8 +112,14 @@ impl Session {
         // Temp tables of a block that may be PREPAREd are filled by another transaction.
         let elsewhere = clock.is_some_and(|clock| clock != self.home) || self.stays_clean();
         let default_reads_clock = elsewhere && first.as_ref().is_ok_and(default_reads_clock);
-        let default_reads_clock = default_reads_clock || planner::sets_default(statement);
-        if !default_reads_clock && !planner::may_read_clock(&statement.sql) {
+        let default_reads_clock = default_reads_clock
+            || planner::sets_default(statement)
+            || planner::views_read_clock(
+                statement,
+                &self.catalog().await?.catalog,
+                &self.temp_relations().await?.views,
+            );
+        if !default_reads_clock && !planner::reads_clock(statement) {
             return first;
         }
         let now = self.transaction_time(clock.unwrap_or(self.home)).await?;
@@ -372,7 +378,7 @@ fn is_of_postgresql(error: &PgError) -> bool {
 
 /// May a default that the home node evaluates read the clock?
 fn default_reads_clock(plan: &Plan) -> bool {
-    let reads_clock = |definitions: &[String]| definitions.iter().any(|column| planner::may_read_clock(column));
+    let reads_clock = |definitions: &[String]| definitions.iter().any(|column| planner::definition_reads_clock(column));
     match plan.change() {
         Plan::InsertStaged(insert) => reads_clock(&insert.stage.definitions),
         Plan::Change(change) => reads_clock(&change.definitions),

@@ -14,8 +14,7 @@ use pgerror::Result;
 
 use crate::call::Call;
 use crate::output::Output;
-use crate::returning::may_return_rows;
-use crate::run::{Completion, only_inserts};
+use crate::run::Completion;
 use crate::session::{Mode, Session};
 
 impl Session {
@@ -27,11 +26,11 @@ impl Session {
         output: &mut Output<'_>,
     ) -> Result<Completion> {
         let parts = &insert.parts;
-        if parts.iter().any(|(_, sql)| may_return_rows(sql)) {
+        if insert.clauses.returning {
             return self.atomically(async |this| this.insert_returning(insert, call, output).await).await;
         }
-        if !parts.iter().all(|(_, sql)| only_inserts(sql)) {
-            return self.atomically(async |this| this.write_in_order(parts.clone(), call, output).await).await;
+        if !insert.clauses.only_inserts() {
+            return self.atomically(async |this| this.write_in_order(parts.clone(), false, call, output).await).await;
         }
         let is_all = !self.in_block();
         self.atomically(async |this| this.insert_parts(insert, is_all, call, output).await).await

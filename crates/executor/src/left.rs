@@ -116,7 +116,7 @@ impl Session {
         let command = set_command(name, value, true);
         let of_name = set_prefix(name);
         let made = self.block.iter().flat_map(|block| block.replay.iter().rev()).find_map(|step| match step {
-            Replay::Set(known) if known.starts_with(&of_name) => Some(known),
+            Replay::Set(known, _) if known.starts_with(&of_name) => Some(known),
             _ => None,
         });
         if made == Some(&command) || own_setting_name(name).is_some() {
@@ -125,7 +125,7 @@ impl Session {
         let others: Vec<NodeId> = self.begun().into_iter().filter(|node| *node != from).collect();
         self.broadcast(&others, &command).await?;
         if let Some(block) = &mut self.block {
-            block.replay.push(Replay::Set(command));
+            block.replay.push(Replay::set(command));
         }
         self.setting_was_left(name, true).await
     }

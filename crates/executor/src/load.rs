@@ -182,11 +182,11 @@ async fn read_all(
             definition: optional(&row, 6)?.unwrap_or_default().to_owned(),
             parts: numbers(optional(&row, 8)?)?,
             is_parallel_safe: flag(&row, 9)?,
+            is_trigger: flag(&row, 10)?,
+            sets_path: flag(&row, 11)?,
+            arguments: (number(&row, 12)?, optional(&row, 13)?.map(|_| number(&row, 13)).transpose()?),
             leavings: Default::default(),
         });
-    }
-    for row in connection.query_rows(SESSION_FUNCTIONS).await? {
-        builder.session_function(text(&row, 0)?, letter(&row, 1)?);
     }
     for row in connection.query_rows(UNNAMED_FUNCTIONS).await? {
         builder.unnamed_function(number(&row, 0)?);
@@ -522,13 +522,13 @@ const FUNCTIONS: &str = "SELECT p.oid, n.nspname, p.proname, l.lanname, p.provol
      p.proacl IS NULL OR EXISTS (SELECT FROM aclexplode(p.proacl) a WHERE a.grantee = 0 AND a.privilege_type = 'EXECUTE'), \
      (SELECT array_agg(part) FROM pg_aggregate g, unnest(ARRAY[aggtransfn, aggfinalfn, aggcombinefn, aggserialfn, \
        aggdeserialfn, aggmtransfn, aggminvtransfn, aggmfinalfn]::oid[]) part WHERE g.aggfnoid = p.oid AND part >= 16384), \
-     p.proparallel = 's' \
-     FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang \
+     p.proparallel = 's', p.prorettype = 'trigger'::regtype, \
+     EXISTS (SELECT FROM unnest(p.proconfig) AS c WHERE c LIKE 'search\\_path=%'), \
+     CASE WHEN p.prokind = 'a' THEN 0 ELSE a.most - p.pronargdefaults - (p.provariadic <> 0)::int END, \
+     CASE WHEN p.prokind <> 'a' AND p.provariadic = 0 THEN a.most END \
+     FROM pg_proc p CROSS JOIN LATERAL (\
+       SELECT CASE p.prokind WHEN 'p' THEN coalesce(cardinality(p.proallargtypes), p.pronargs) ELSE p.pronargs END) a(most) JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang \
      WHERE p.oid >= 16384 AND n.nspname <> 'loxo'";
-
-/// PostgreSQL's own functions that touch what belongs to a session: sequences, settings, locks, large objects, …
-const SESSION_FUNCTIONS: &str = "SELECT DISTINCT proname, proparallel FROM pg_proc \
-     WHERE oid < 16384 AND pronamespace = 'pg_catalog'::regnamespace AND provolatile = 'v' AND proparallel <> 's'";
 
 /// What uses a function and is neither another function nor a table's, nor runs in DDL alone: a statement may call it without a
 /// name that says so. Those in C are what types are made of; the parts of aggregates come with these.
@@ -549,17 +549,26 @@ const SYSTEM_NAMES: &str = "SELECT c.relname FROM pg_class c JOIN pg_class s ON 
      WHERE c.oid >= 16384 AND s.relnamespace = 'pg_catalog'::regnamespace AND c.relnamespace <> s.relnamespace";
 
 /// See [`Builtins::from_lines`]. What is not IMMUTABLE in one variant is left out, and aggregates are.
-const BUILTINS: &str = "SELECT string_agg(line, E'\n') FROM (\
-     SELECT concat_ws(E'\t', 't', t.typname, t.oid, t.typcategory, CASE p.provolatile WHEN 'i' THEN 't' ELSE 'f' END) AS line \
+const BUILTINS: &str = "SELECT string_agg(line, E'\n' ORDER BY line) FROM (\
+     SELECT concat_ws(E'\t', 't', t.typname, t.oid, t.typcategory, CASE p.provolatile WHEN 'i' THEN 't' ELSE 'f' END, \
+       t.oid = 'oid'::regtype OR p.provolatile <> 'i' AND EXISTS (SELECT FROM pg_cast c WHERE c.castsource = t.oid AND c.casttarget = 'oid'::regtype \
+         AND c.castmethod = 'b')) COLLATE \"C\" AS line \
      FROM pg_type t JOIN pg_proc p ON p.oid = t.typinput WHERE t.oid < 16384 AND t.typnamespace = 'pg_catalog'::regnamespace \
        AND t.typtype = 'b' \
      UNION ALL SELECT concat_ws(E'\t', 'o', o.oprname, o.oprleft::oid, o.oprright::oid, o.oprresult::oid, \
        CASE p.provolatile WHEN 'i' THEN 't' ELSE 'f' END) \
      FROM pg_operator o JOIN pg_proc p ON p.oid = o.oprcode WHERE o.oid < 16384 \
-     UNION ALL SELECT concat_ws(E'\t', 'f', proname, prorettype::oid, proargtypes::text) \
-     FROM (SELECT *, bool_and(provolatile = 'i' AND prokind = 'f' AND NOT proretset \
-       AND NOT 'internal'::regtype = ANY (proargtypes)) OVER (PARTITION BY proname) AS is_alike \
-       FROM pg_proc WHERE oid < 16384 AND pronamespace = 'pg_catalog'::regnamespace) AS p WHERE is_alike) AS x";
+     UNION ALL SELECT concat_ws(E'\t', 'f', p.proname, p.oid, \
+       concat(p.prokind, p.provolatile, p.proparallel, p.proretset, p.provariadic <> 0), p.prorettype::oid, p.proargtypes::text, \
+       p.pronargdefaults, CASE WHEN a.aggfnoid IS NULL THEN '' ELSE concat_ws(' ', a.aggtransfn::oid, a.aggcombinefn::oid, \
+         a.aggfinalfn::oid, a.aggtranstype::oid, (a.aggsortop <> 0)::int, (a.agginitval IS NULL)::int) END, \
+       CASE l.lanname WHEN 'sql' THEN translate(coalesce(\
+         'CREATE FUNCTION f() RETURNS void ' || pg_get_function_sqlbody(p.oid), p.prosrc), E'\t\n', '  ') ELSE '' END) \
+     FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang LEFT JOIN pg_aggregate a ON a.aggfnoid = p.oid \
+     WHERE p.oid < 16384 AND p.pronamespace = 'pg_catalog'::regnamespace \
+       AND NOT 'internal'::regtype = ANY (p.proargtypes) \
+     UNION ALL SELECT concat_ws(E'\t', 's', lower(name)) FROM pg_settings \
+     WHERE context IN ('internal', 'postmaster', 'sighup')) AS x";
 
 const OWN_OPERATORS: &str =
     "SELECT DISTINCT oprname FROM pg_operator WHERE oid >= 16384 AND oprleft < 16384 AND oprright < 16384";

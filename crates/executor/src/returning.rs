@@ -11,17 +11,12 @@ use planner::InsertSplit;
 
 use crate::call::Call;
 use crate::output::Output;
-use crate::run::{Completion, Total, only_inserts};
+use crate::run::{Completion, Total};
 use crate::session::{Mode, Session};
 use crate::spool::Spool;
 
 /// Bytes passed on at once.
 const RUN_BYTES: usize = 64 * 1024;
-
-/// May the statement have RETURNING?
-pub(crate) fn may_return_rows(sql: &str) -> bool {
-    sql.to_ascii_lowercase().contains("returning")
-}
 
 /// What one node has returned, and the places of its rows in the input.
 pub(crate) struct Returned<'a> {
@@ -73,7 +68,7 @@ impl Session {
             {
                 total.add(&tag);
             }
-            if !only_inserts(sql) {
+            if !insert.clauses.only_inserts() {
                 // The next node is not to know less than this one has shown.
                 self.statement_finished();
             }

@@ -151,10 +151,11 @@ impl Session {
     pub(crate) async fn write_in_order(
         &mut self,
         parts: Vec<(NodeId, String)>,
+        only_inserts: bool,
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
-        if parts.iter().all(|(_, sql)| only_inserts(sql)) {
+        if only_inserts {
             return self.scatter(Mode::InBlock, parts, call, output).await;
         }
         let mut total = Total::default();
@@ -449,12 +450,6 @@ async fn step(node: NodeId, held: &mut Held, first: bool) -> (NodeId, &mut Held,
         false => held.next().await,
     };
     (node, held, event)
-}
-
-/// Is this an INSERT that cannot wait for a row lock of another statement for long? (With ON CONFLICT it can.)
-pub(crate) fn only_inserts(sql: &str) -> bool {
-    let sql = sql.to_ascii_lowercase();
-    sql.starts_with("insert") && !sql.contains("conflict")
 }
 
 /// Adds up command tags.

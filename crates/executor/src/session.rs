@@ -105,7 +105,8 @@ pub(crate) struct Block {
 #[derive(Clone, Debug)]
 pub(crate) enum Replay {
     Savepoint(String, Settings),
-    Set(String),
+    /// A command, and whether it is about the transaction itself.
+    Set(String, bool),
     /// A setting that no node is told of, and its value from here on.
     Own(&'static str, Option<String>),
     /// LISTEN or UNLISTEN, which counts from the commit on.

@@ -122,7 +122,7 @@ impl Session {
 
     /// The columns of a RETURNING that no row has reached.
     async fn describe_nothing(&mut self, insert: &InsertStaged, call: &Call, output: &mut Output<'_>) -> Result<()> {
-        if !(insert.returns_rows && call.describe && output.wants_description()) {
+        if !(insert.clauses.returning && call.describe && output.wants_description()) {
             return Ok(());
         }
         let mut types = call.own_parameters(insert.parameters).types;

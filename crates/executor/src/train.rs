@@ -21,7 +21,6 @@ use planner::{Plan, Repeated};
 use crate::call::{Call, Parameters};
 use crate::coupled::Load;
 use crate::quick::Again;
-use crate::run::only_inserts;
 use crate::session::{Mode, Session};
 use crate::snapshot::Isolation;
 
@@ -89,11 +88,11 @@ impl Session {
     /// A train for executions of this statement, still empty, if they may wait.
     fn new_train(&mut self, sql: &Arc<str>, call: &Call) -> Option<Train> {
         let in_read_committed = self.isolation() == Some(Isolation::ReadCommitted) && self.status() == b'T';
-        if !in_read_committed || self.is_read_only() || !only_inserts(sql) {
+        if !in_read_committed || self.is_read_only() {
             return None;
         }
         let quick = self.plan_quickly(sql, call)?;
-        let again = self.again(&quick).filter(|again| again.template.brings_rows())?;
+        let again = self.again(&quick).filter(|again| again.template.only_inserts())?;
         let Plan::Forward(_) = quick.plan else { return None };
         Some(Train {
             sql: sql.clone(),

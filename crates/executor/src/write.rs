@@ -24,7 +24,7 @@ use crate::chain::changes_by_address;
 use crate::locks::Locks;
 use crate::output::Output;
 use crate::proven::OwnCall;
-use crate::run::{Completion, only_inserts};
+use crate::run::Completion;
 use crate::session::{Mode, Session};
 
 /// Attempts in which other writers are not kept off.
@@ -34,8 +34,8 @@ const TRIES_MAX: usize = 20;
 
 /// What is written, and perhaps again.
 pub(crate) enum Write<'a> {
-    /// These texts, node after node.
-    InOrder(&'a [(NodeId, String)]),
+    /// These texts, node after node unless they are INSERTs that do nothing else.
+    InOrder(&'a [(NodeId, String)], bool),
     /// Rows that the home node makes first.
     Staged(&'a InsertStaged),
     /// This text, on every copy of a replicated table.
@@ -64,7 +64,7 @@ impl Write<'_> {
                 Plan::InsertStaged(insert) => exchanged(&insert.inputs),
                 _ => false,
             },
-            Write::InOrder(_) | Write::Copies(..) | Write::Change(_) | Write::Chain(_) => false,
+            Write::InOrder(..) | Write::Copies(..) | Write::Change(_) | Write::Chain(_) => false,
         }
     }
 
@@ -72,7 +72,7 @@ impl Write<'_> {
     fn locks(&self, written: Option<&str>) -> Locks {
         let inputs = |inputs: &[planner::Input]| inputs.iter().map(|input| input.sql.clone()).collect();
         let texts: Vec<String> = match self {
-            Write::InOrder(parts) => parts.iter().take(1).map(|(_, sql)| sql.clone()).collect(),
+            Write::InOrder(parts, _) => parts.iter().take(1).map(|(_, sql)| sql.clone()).collect(),
             Write::Staged(insert) => inputs(&insert.inputs),
             Write::Copies(_, sql) => vec![(*sql).to_owned()],
             Write::Gathered(gather) => inputs(&gather.inputs),
@@ -153,14 +153,16 @@ impl Session {
         // A lock of rows is nothing once an own transaction has ended: such a SELECT is left as it is.
         let Some(target) = tables.written.as_deref().filter(|_| !self.in_block() && self.is_consistent()) else {
             self.refuse_serializable(&scatter.nodes)?;
-            return self.atomically(async |this| this.write_in_order(parts, call, output).await).await;
+            return self
+                .atomically(async |this| this.write_in_order(parts, tables.only_inserts(), call, output).await)
+                .await;
         };
-        if only_inserts(&scatter.sql)
+        if tables.only_inserts()
             && let Some(completion) = self.insert_alone(&parts, &tables, call, output).await?
         {
             return Ok(completion);
         }
-        self.write_under_cut(&scatter.nodes, target, Write::InOrder(&parts), call, output).await
+        self.write_under_cut(&scatter.nodes, target, Write::InOrder(&parts, tables.only_inserts()), call, output).await
     }
 
     /// Rows that the home node makes first.
@@ -187,12 +189,11 @@ impl Session {
             return self.write_under_cut(&all, &target, Write::Staged(insert), call, output).await;
         }
         self.refuse_serializable(&all)?;
-        let conflicts = insert.tail.to_ascii_lowercase().contains("conflict");
         // All who write copies come to the primary datanode's first, if it has one.
         let first = nodes.iter().find(|node| **node == self.home).or(nodes.first()).copied().filter(|_| replicated);
         self.atomically(async |this| {
             match first {
-                Some(first) if conflicts => this.lock_copies(first, &target, &[]).await?,
+                Some(first) if insert.clauses.on_conflict => this.lock_copies(first, &target, &[]).await?,
                 Some(first) => this.join_writers(first, &target).await?,
                 None => {}
             }
@@ -218,9 +219,10 @@ impl Session {
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
-        let Tables { written, read: sources } = Tables::in_text(sql)?;
+        let tables = Tables::in_text(sql)?;
+        let depends_on_rows = !tables.only_inserts() || !tables.read.is_empty();
+        let Tables { written, read: sources, .. } = tables;
         let target = written.unwrap_or_default();
-        let depends_on_rows = !only_inserts(sql) || !sources.is_empty();
         if depends_on_rows && !self.in_block() && self.is_consistent() {
             return self.write_under_cut(nodes, &target, Write::Copies(nodes, sql), call, output).await;
         }
@@ -316,7 +318,9 @@ impl Session {
 
     async fn write_once(&mut self, write: &Write<'_>, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
         match write {
-            Write::InOrder(parts) => self.write_in_order(parts.to_vec(), call, output).await,
+            Write::InOrder(parts, only_inserts) => {
+                self.write_in_order(parts.to_vec(), *only_inserts, call, output).await
+            }
             Write::Staged(insert) => self.insert_staged(insert, call, output).await,
             Write::Copies(nodes, sql) => self.replicate(nodes, sql, call, output).await,
             Write::Gathered(gather) => self.gather_in_block(gather, call, output).await,

@@ -94,7 +94,7 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Ro
     if !ctx.catalog.captures() {
         return Ok(None);
     }
-    let all = changed(statement)?;
+    let all = changed(ctx, statement)?;
     for (name, events) in &all {
         match ctx.resolve(name)? {
             Named::Distributed(table) => {
@@ -249,11 +249,10 @@ impl<'a> Statements<'a> {
         let mut functions = of(triggers);
         let mut seen = HashSet::from([table.oid]);
         let mut next = 0;
-        while let Some(function) = functions.get(next) {
+        while let Some(function) = functions.get(next).copied() {
             next += 1;
-            let call = format!("SELECT {}()", quote_identifier(&function.name));
             for other in catalog.relations().filter(|other| !other.captured.is_empty()) {
-                if !seen.contains(&other.oid) && used::may_use(&call, other, catalog) {
+                if !seen.contains(&other.oid) && used::function_may_use(function, other, catalog) {
                     seen.insert(other.oid);
                     functions.extend(of(&other.captured.iter().collect::<Vec<_>>()));
                 }

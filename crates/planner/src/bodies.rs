@@ -2,16 +2,17 @@
 
 use std::borrow::Cow;
 
-use catalog::Function;
-use pg_query::protobuf::FunctionParameterMode as Mode;
 use pg_query::{NodeEnum, protobuf};
 
 use crate::tree;
 
-/// Has the function a clause `SET search_path`, as `pg_get_functiondef` prints it?
-pub(crate) fn sets_path(definition: &str) -> bool {
-    let head = definition.split_once("\nAS ").map_or(definition, |(head, _)| head);
-    head.lines().any(|line| line.starts_with(" SET search_path "))
+/// The statements of a body; `None` if some of them are known only when it runs, or to nobody.
+pub(crate) fn statements_of(language: &str, definition: &str) -> Option<Vec<NodeEnum>> {
+    match language {
+        "sql" => sql_bodies(definition),
+        "plpgsql" => plpgsql_bodies(definition),
+        _ => None,
+    }
 }
 
 /// The statements of a SQL function, from `pg_get_functiondef` or the bare body.
@@ -38,26 +39,6 @@ pub fn sql_statements(definition: &str) -> Option<Vec<String>> {
     let text = function_text(&create)?;
     let statements = pg_query::split_with_parser(&text).ok()?;
     Some(statements.into_iter().map(|statement| statement.trim().to_owned()).filter(|text| !text.is_empty()).collect())
-}
-
-/// May a function be called with so many arguments? In doubt it may.
-pub(crate) fn may_take(function: &Function, count: usize) -> bool {
-    let parsed = pg_query::parse(&function.definition, 0).ok();
-    let first = parsed.and_then(|parsed| parsed.protobuf.stmts.into_iter().next()?.stmt?.node);
-    let Some(NodeEnum::CreateFunctionStmt(create)) = first else { return true };
-    let (mut least, mut most) = (0, 0);
-    for parameter in &create.parameters {
-        let Some(NodeEnum::FunctionParameter(parameter)) = &parameter.node else { return true };
-        match parameter.mode() {
-            Mode::FuncParamVariadic => return true,
-            Mode::FuncParamTable => continue,
-            Mode::FuncParamOut if !create.is_procedure => continue,
-            _ => {}
-        }
-        most += 1;
-        least += usize::from(parameter.defexpr.is_none());
-    }
-    (least..=most).contains(&count)
 }
 
 /// `BEGIN ATOMIC … END` and `RETURN expression`.
@@ -89,12 +70,8 @@ fn function_text(create: &protobuf::CreateFunctionStmt) -> Option<String> {
 }
 
 /// Every SQL text in a PL/pgSQL function. `None` if there is dynamic SQL or a text we cannot read.
-pub(crate) fn plpgsql_bodies(definition: &str) -> Option<Vec<NodeEnum>> {
-    let tree = match pg_query::parse_plpgsql(&without_trigger(definition)) {
-        Ok(tree) => tree,
-        Err(pg_query::Error::InvalidJson(_)) => return calls_of_plain_body(definition),
-        Err(_) => return None,
-    };
+fn plpgsql_bodies(definition: &str) -> Option<Vec<NodeEnum>> {
+    let tree = pg_query::parse_plpgsql(&without_trigger(definition)).ok()?;
     let mut texts = Vec::new();
     collect_queries(&tree, &mut texts).then_some(())?;
     texts.iter().map(|text| plpgsql_statement(text)).collect()
@@ -158,35 +135,6 @@ fn plpgsql_statement(text: &str) -> Option<NodeEnum> {
         expression(value)
     })?;
     Some(NodeEnum::SelectStmt(Box::new(select)))
-}
-
-/// For a PL/pgSQL body without any SQL statement or sub-select in it: the functions that it calls, each as a SELECT. `None` if
-/// a word occurs that could begin a statement or a query.
-fn calls_of_plain_body(definition: &str) -> Option<Vec<NodeEnum>> {
-    const QUERY_WORDS: &[&str] = &[
-        "select", "insert", "update", "delete", "merge", "perform", "execute", "from", "table", "copy", "call",
-        "truncate", "with", "query", "fetch", "open", "move", "cursor", "lock", "values", "create", "drop", "alter",
-        "do", "foreach", "listen", "notify", "refresh", "commit", "rollback", "set", "reset", "import",
-    ];
-    let body = text_of_body(definition)?;
-    let tokens = pg_query::scan(body).ok()?.tokens;
-    let word = |at: usize| tokens.get(at).map(|token| &body[token.start as usize..token.end as usize]);
-    let mut calls = Vec::new();
-    for at in 0..tokens.len() {
-        let text = word(at)?.to_ascii_lowercase();
-        if QUERY_WORDS.contains(&text.as_str()) {
-            return None;
-        }
-        let is_name = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_' || c == '"');
-        if is_name
-            && word(at + 1) == Some("(")
-            && !["if", "elsif", "and", "or", "not", "in", "case", "when", "return"].contains(&text.as_str())
-        {
-            let call = tree::parse_select(&format!("SELECT {text}()")).ok()?;
-            calls.push(NodeEnum::SelectStmt(Box::new(call)));
-        }
-    }
-    Some(calls)
 }
 
 /// What stands between the dollar quotes of a definition, as `pg_get_functiondef` prints it.

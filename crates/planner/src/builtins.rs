@@ -1,7 +1,21 @@
 //! PostgreSQL's own functions, sorted by what they need.
+//!
+//! `pg_proc` and `pg_aggregate` say most of it: what is IMMUTABLE may run anywhere; what is VOLATILE, or STABLE for another reason
+//! than its arguments' types, only on the home node. What they do not say stands in [`meaning`] and [`touches`], the only
+//! tables of names; whoever looks into them knows that a name is `pg_catalog`'s.
+
+use catalog::{BuiltinAggregate, BuiltinFunction, BuiltinType, Builtins, Oid};
+
+use crate::select::exact::{INT8, NUMERIC, is_float};
+
+const REGCLASS: Oid = 2205;
+const TSVECTOR: Oid = 3614;
+const TSQUERY: Oid = 3615;
+const XML: Oid = 142;
 
 /// What a built-in function needs.
-pub(crate) enum Class {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class<'a> {
     Anywhere,
     Home,
     HomeWrite,
@@ -11,78 +25,158 @@ pub(crate) enum Class {
     OrderSensitive,
     Size,
     Refused(&'static str),
+    /// It is what its body in SQL is.
+    Body(&'a str),
 }
 
-/// Built-in functions by name (pg_proc.dat of PostgreSQL 18). What is not named here computes from its arguments and the
-/// session's settings alone.
-pub(crate) fn class_of(name: &str, arguments: usize) -> Class {
-    const XML_HINT: &str = "It reads tables by name: write the query in SQL and use query results or XMLAGG.";
-    match name {
-        "nextval" | "setval" | "set_config" | "setseed" | "pg_notify" | "loread" | "lowrite" => Class::HomeWrite,
-        "currval"
-        | "lastval"
-        | "version"
-        | "obj_description"
-        | "col_description"
-        | "shobj_description"
-        | "format_type"
-        | "row_security_active"
-        | "currtid2"
-        | "brin_summarize_new_values"
-        | "brin_summarize_range"
-        | "brin_desummarize_range"
-        | "gin_clean_pending_list"
-        | "acldefault"
-        | "makeaclitem"
-        | "aclexplode"
-        | "getdatabaseencoding"
-        | "amvalidate" => Class::Home,
-        "random" | "random_normal" | "gen_random_uuid" | "uuidv4" => Class::Volatile,
-        "now" | "transaction_timestamp" | "statement_timestamp" | "age" if name != "age" || arguments == 1 => {
-            Class::Clock
+/// What becomes of a call of this function in the plan.
+pub(crate) fn class_of<'a>(builtins: &Builtins, name: &str, function: &'a BuiltinFunction) -> Class<'a> {
+    match (function.kind, function.volatility) {
+        ('f' | 'p', 'i') => Class::Anywhere,
+        ('f' | 'p', _) => meaning(name).unwrap_or_else(|| by_facts(builtins, function)),
+        ('a', _) if function.aggregate.is_some_and(|aggregate| ignores_order(builtins, function, aggregate)) => {
+            Class::Anywhere
         }
+        _ => Class::OrderSensitive,
+    }
+}
+
+/// Why a function is not IMMUTABLE, as far as that is not to be seen from its row in `pg_proc`.
+fn meaning(name: &str) -> Option<Class<'static>> {
+    Some(match name {
+        // They read settings, which all nodes have from the session.
+        "to_char" | "to_number" | "current_setting" | "convert" | "convert_from" | "convert_to"
+        | "xml_is_well_formed" => Class::Anywhere,
+        "now" | "transaction_timestamp" | "statement_timestamp" => Class::Clock,
         "clock_timestamp" | "timeofday" | "uuidv7" => Class::VolatileClock,
-        "array_agg" | "string_agg" | "json_agg" | "jsonb_agg" | "json_object_agg" | "jsonb_object_agg" | "xmlagg"
-        | "json_agg_strict" | "jsonb_agg_strict" | "first_value" | "last_value" | "nth_value" | "row_number"
-        | "ntile" | "lag" | "lead" | "any_value" => Class::OrderSensitive,
-        "query_to_xml"
-        | "query_to_xmlschema"
-        | "query_to_xml_and_xmlschema"
-        | "table_to_xml"
-        | "table_to_xmlschema"
-        | "table_to_xml_and_xmlschema"
-        | "schema_to_xml"
-        | "schema_to_xmlschema"
-        | "schema_to_xml_and_xmlschema"
-        | "database_to_xml"
-        | "database_to_xmlschema"
-        | "database_to_xml_and_xmlschema"
-        | "cursor_to_xml"
-        | "cursor_to_xmlschema" => Class::Refused(XML_HINT),
+        "random" | "random_normal" | "gen_random_uuid" | "uuidv4" | "pg_sleep" => Class::Volatile,
+        "currval" | "lastval" => Class::Home,
         "ts_stat" => Class::Refused("It runs a query given as text: aggregate unnest(tsvector) in SQL instead."),
-        "ts_rewrite" if arguments == 2 => Class::Refused("Use ts_rewrite(query, target, substitute)."),
+        "ts_rewrite" => Class::Refused("Use ts_rewrite(query, target, substitute)."),
         "pg_listening_channels" => Class::Refused("A coordinator listens on connections of its own."),
-        "pg_relation_size" | "pg_total_relation_size" | "pg_table_size" | "pg_indexes_size" => Class::Size,
-        "pg_sleep" | "pg_sleep_for" | "pg_sleep_until" => Class::Volatile,
-        "pg_size_pretty"
-        | "pg_size_bytes"
-        | "pg_column_size"
-        | "pg_column_compression"
-        | "pg_typeof"
-        | "pg_client_encoding"
-        | "pg_collation_for"
-        | "pg_input_is_valid"
-        | "pg_input_error_info" => Class::Anywhere,
         "lo_import" | "lo_export" => {
             Class::Refused("It would read or write a file of the datanode's host: use lo_from_bytea(), lo_get().")
         }
-        // Large objects are the primary datanode's, as sequences are.
-        _ if name.starts_with("lo_") => Class::HomeWrite,
-        _ if name.starts_with("pg_") && name.contains("advisory") => Class::HomeWrite,
-        _ if name.starts_with("pg_") || name.starts_with("to_reg") || name.starts_with("txid_") => Class::Home,
-        _ if name.starts_with("inet_server") || name.starts_with("inet_client") || name.starts_with("has_") => {
-            Class::Home
+        _ => return None,
+    })
+}
+
+/// Something of its session that a function reads or changes, if more is to be said than that it does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Touched {
+    Settings,
+    Notifications,
+    Sequences,
+    LastValues,
+    Seed,
+    /// The text of the statement, as the node has got it.
+    Text,
+}
+
+/// See [`Touched`].
+pub(crate) fn touches(name: &str) -> Option<Touched> {
+    Some(match name {
+        "set_config" => Touched::Settings,
+        "pg_notify" => Touched::Notifications,
+        "nextval" | "setval" => Touched::Sequences,
+        "currval" | "lastval" => Touched::LastValues,
+        "setseed" => Touched::Seed,
+        "current_query" => Touched::Text,
+        _ => return None,
+    })
+}
+
+/// Of a function that is STABLE or VOLATILE.
+fn by_facts<'a>(builtins: &Builtins, function: &'a BuiltinFunction) -> Class<'a> {
+    const XML_HINT: &str = "It reads tables by name: write the query in SQL and use query results or XMLAGG.";
+    let is_shared = function.parallel == 's';
+    let is_of_relation = function.arguments.first() == Some(&REGCLASS);
+    match (function.volatility, &function.body) {
+        ('v', _) if is_shared && is_of_relation && function.result == INT8 => Class::Size,
+        (_, Some(body)) => Class::Body(body),
+        _ if function.result == XML && !is_shared => Class::Refused(XML_HINT),
+        ('s', _) if is_shared && reads_settings(builtins, function) => Class::Anywhere,
+        ('s', _) => Class::Home,
+        _ if is_shared => Class::Home,
+        // It touches the session, or what only the primary datanode has, as sequences and large objects.
+        _ => Class::HomeWrite,
+    }
+}
+
+/// Is a STABLE function STABLE because of the types that it is given or makes? What a text means there depends on settings alone.
+fn reads_settings(builtins: &Builtins, function: &BuiltinFunction) -> bool {
+    let known = |oid: &Oid| builtins.type_of(*oid);
+    let by_settings = |of: BuiltinType| !of.reads_alike && of.category != 'A' || [TSVECTOR, TSQUERY].contains(&of.oid);
+    let arguments = &function.arguments;
+    // A pseudo-type stands for any: its values' types decide.
+    let by_arguments = arguments.iter().any(|oid| known(oid).is_none_or(by_settings));
+    let by_result = !arguments.is_empty() && known(&function.result).is_some_and(by_settings);
+    let names_object = arguments.iter().filter_map(known).any(|of| of.is_object_id);
+    let is_any = arguments.iter().any(|oid| known(oid).is_none());
+    let gives_object = !is_any && known(&function.result).is_some_and(|of| of.is_object_id);
+    (by_arguments || by_result) && !names_object && !gives_object
+}
+
+/// Does an aggregate give the same in whatever order rows come? One whose parts can be combined does, unless it adds floating
+/// point or shows what it has collected.
+fn ignores_order(builtins: &Builtins, function: &BuiltinFunction, aggregate: BuiltinAggregate) -> bool {
+    let category = builtins.type_of(function.result).map(|of| of.category);
+    let is_sum = aggregate.combine != 0 && matches!(category, Some('N' | 'T' | 'B' | 'V'));
+    aggregate.is_extreme || is_sum
+}
+
+/// How the results of an aggregate over parts of the rows make that over all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Combined {
+    /// By the same aggregate.
+    Itself,
+    /// By adding them; of no rows it is 0.
+    Count,
+    /// By adding them; the sum has the type of its parts.
+    Sum,
+    /// The parts' sums by their counts.
+    Average,
+}
+
+/// `None`: they cannot be combined, or not exactly.
+pub(crate) fn combined(name: &str, function: &BuiltinFunction) -> Option<Combined> {
+    let aggregate = function.aggregate.filter(|aggregate| aggregate.combine != 0)?;
+    match (aggregate.finish, name, function.result) {
+        (0, ..) if aggregate.combine == aggregate.transition => {
+            (aggregate.is_extreme || !is_float(aggregate.state)).then_some(Combined::Itself)
         }
-        _ => Class::Anywhere,
+        (0, ..) if aggregate.state == INT8 && aggregate.starts_null => Some(Combined::Sum),
+        (0, ..) if aggregate.state == INT8 => Some(Combined::Count),
+        (_, "sum", NUMERIC) => Some(Combined::Sum),
+        // PostgreSQL's int8_avg and numeric_avg divide a numeric sum by the count just so.
+        (_, "avg", NUMERIC) => Some(Combined::Average),
+        _ => None,
+    }
+}
+
+/// Does a value that comes twice count once? It does for the first or the last in an order; what is not known to be that counts.
+pub(crate) fn ignores_repeats(function: &BuiltinFunction) -> bool {
+    function.aggregate.is_some_and(|aggregate| aggregate.is_extreme)
+}
+
+/// Does it add floating point, so that another order of rows gives other last digits?
+pub(crate) fn adds_floats(function: &BuiltinFunction) -> bool {
+    function.aggregate.is_some_and(|aggregate| !aggregate.is_extreme && is_float(aggregate.state))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bodies::statements_of;
+
+    #[test]
+    fn bodies_in_sql_can_be_read() {
+        let lines = include_str!("../tests/common/builtins.tsv");
+        let builtins = Builtins::from_lines(lines).unwrap();
+        for name in lines.lines().filter_map(|line| line.strip_prefix("f\t")?.split('\t').next()) {
+            for body in builtins.functions(name).iter().filter_map(|function| function.body.as_deref()) {
+                assert!(statements_of("sql", body).is_some_and(|statements| !statements.is_empty()), "{name}: {body}");
+            }
+        }
     }
 }

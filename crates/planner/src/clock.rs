@@ -3,11 +3,13 @@
 //! Each datanode has its own transaction and so its own `now()`. A statement whose parts run on several nodes, or that is
 //! part of a transaction over several, gets that of one node instead, written into its text.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
+use catalog::{Catalog, Oid, Relation};
 use pg_query::protobuf::{
-    AlterTableCmd, AlterTableStmt, AlterTableType, ConstrType, DropBehavior, ResTarget, SqlValueFunctionOp as Op,
-    TypeCast, a_const,
+    AConst, AlterTableCmd, AlterTableStmt, AlterTableType, ConstrType, DropBehavior, ResTarget,
+    SqlValueFunctionOp as Op, TypeCast, a_const,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
@@ -15,12 +17,16 @@ use pgerror::Result;
 use crate::parse::{CopyStatement, CopySubject, Statement, StatementKind};
 use crate::tree::{self, Ref, Walk};
 
+/// What PostgreSQL reads the clock for in the text of a date or a time.
+pub(crate) const MOMENTS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
+
 /// The statement with every `now()`, `transaction_timestamp()`, `CURRENT_TIMESTAMP`, `CURRENT_DATE`, … replaced by a
 /// constant made from `timestamp` (a `timestamptz` as text, with its offset); `None` if there is none, or if it is not a
-/// query, a data change, CREATE TABLE AS, COPY (query) or ALTER TABLE … ADD COLUMN. `clock_timestamp()` and views' own `now()` stay as they are.
+/// query, a data change, CREATE TABLE AS, COPY (query) or ALTER TABLE … ADD COLUMN. `clock_timestamp()` stays as it is; views get
+/// theirs where their definitions are put in.
 pub fn at_one_moment(statement: &Statement, timestamp: &str) -> Result<Option<Statement>> {
     use StatementKind::{AlterTable, Copy, CreateTableAs, Delete, Insert, Merge, Select, Update};
-    if !may_read_clock(&statement.sql) {
+    if !reads_clock(statement) {
         return Ok(None);
     }
     match &statement.kind {
@@ -81,16 +87,35 @@ fn with_tree(statement: &Statement, tree: NodeEnum) -> Result<Statement> {
 
 /// The expression of a column default, likewise; `None` if it reads no clock.
 pub(crate) fn expression_at(expression: &str, timestamp: &str) -> Option<String> {
-    if !may_read_clock(expression) {
-        return None;
-    }
     let mut node = tree::parse_expression(expression).ok()?;
     let found = replace(&mut node, timestamp).ok()?;
     found.then(|| tree::deparse_expression(&node).ok()).flatten()
 }
 
+/// Does a view that the statement reads, perhaps a temporary one, have a place for one?
+pub fn views_read_clock(statement: &Statement, catalog: &Catalog, temporary: &[Arc<Relation>]) -> bool {
+    let mut seen: HashSet<Oid> = HashSet::new();
+    let mut pending: Vec<NodeEnum> = statement.query_tree().cloned().into_iter().collect();
+    while let Some(tree) = pending.pop() {
+        let walked = tree.walk(&mut |node| {
+            let Ref::RangeVar(name) = node else { return Ok(true) };
+            let own = temporary.iter().filter(|view| view.name == name.relname);
+            for view in catalog.relations_named(&name.relname).chain(own) {
+                if let Some(definition) = view.view_definition.as_deref().filter(|_| seen.insert(view.oid)) {
+                    pending.push(NodeEnum::SelectStmt(Box::new(tree::parse_select(definition)?)));
+                }
+            }
+            Ok(true)
+        });
+        if walked.is_err() || pending.iter().any(reads) {
+            return true;
+        }
+    }
+    false
+}
+
 /// Puts the constants in; was there any place for one?
-fn replace(tree: &mut impl Walk, timestamp: &str) -> Result<bool> {
+pub(crate) fn replace(tree: &mut impl Walk, timestamp: &str) -> Result<bool> {
     let mut found = false;
     tree.rewrite(&mut |node: &mut Node| {
         if let Some(NodeEnum::ResTarget(target)) = &mut node.node {
@@ -106,29 +131,61 @@ fn replace(tree: &mut impl Walk, timestamp: &str) -> Result<bool> {
     Ok(found)
 }
 
-/// Could the text mention a clock? Cheap, and may be wrong in one direction only.
-pub fn may_read_clock(sql: &str) -> bool {
-    let sql = sql.to_ascii_lowercase();
-    const WORDS: [&str; 7] =
-        ["now", "current_", "localtime", "transaction_timestamp", "today", "tomorrow", "yesterday"];
-    WORDS.iter().any(|word| sql.contains(word))
+/// Has the statement a place for such a constant? In doubt it has.
+pub fn reads_clock(statement: &Statement) -> bool {
+    match &statement.kind {
+        StatementKind::AlterTable => true,
+        StatementKind::CreateTableAs | StatementKind::Copy(_) => statement.query_tree().is_some_and(reads),
+        _ => statement.node().is_some_and(reads),
+    }
+}
+
+/// The same for the definition of a column: what its default reads.
+pub fn definition_reads_clock(definition: &str) -> bool {
+    let parsed = pg_query::parse(&format!("CREATE TABLE f ({definition})"), 0);
+    let first = parsed.ok().and_then(|parsed| parsed.protobuf.stmts.into_iter().next()?.stmt?.node);
+    let Some(NodeEnum::CreateStmt(create)) = first else { return true };
+    create.table_elts.iter().any(|column| match &column.node {
+        Some(NodeEnum::ColumnDef(column)) => column.constraints.iter().any(|constraint| match &constraint.node {
+            Some(NodeEnum::Constraint(constraint)) => reads(&constraint.raw_expr),
+            _ => true,
+        }),
+        _ => true,
+    })
+}
+
+/// The same for an expression. In doubt it reads the clock.
+pub(crate) fn expression_reads(expression: &str) -> bool {
+    tree::parse_expression(expression).map_or(true, |expression| reads(&expression))
+}
+
+fn reads(tree: &impl Walk) -> bool {
+    let mut found = false;
+    let walked = tree.walk(&mut |node| {
+        found |= is_clock(node);
+        Ok(!found)
+    });
+    found || walked.is_err()
+}
+
+fn is_clock(node: Ref<'_>) -> bool {
+    match node {
+        Ref::FuncCall(call) => is_now(&tree::names_of(&call.funcname), call.args.len()),
+        Ref::SqlvalueFunction(function) => cast_of(function.op).is_some(),
+        // Of which type it is may be said further off.
+        Ref::AConst(AConst { val: Some(a_const::Val::Sval(text)), .. }) => is_moment(&text.sval),
+        _ => false,
+    }
+}
+
+/// Is it a word that PostgreSQL reads the clock for, in a date or a time?
+pub(crate) fn is_moment(text: &str) -> bool {
+    MOMENTS.iter().any(|word| text.trim().eq_ignore_ascii_case(word))
 }
 
 /// The column of `SELECT now()` is called `now`, whatever stands there in its place.
 fn keep_name(target: &mut ResTarget) -> Result<()> {
-    let mut reads_clock = false;
-    if let (true, Some(value)) = (target.name.is_empty(), target.val.as_deref()) {
-        value.walk(&mut |node| {
-            reads_clock |= match node {
-                Ref::FuncCall(call) => is_now(&tree::names_of(&call.funcname), call.args.len()),
-                Ref::SqlvalueFunction(function) => cast_of(function.op).is_some(),
-                Ref::TypeCast(cast) => word_of(cast).is_some(),
-                _ => false,
-            };
-            Ok(true)
-        })?;
-    }
-    if reads_clock {
+    if target.name.is_empty() && reads(&target.val) {
         target.name = tree::output_name(target);
     }
     Ok(())
@@ -157,7 +214,7 @@ fn constant(node: &Node, timestamp: &str) -> Option<String> {
     }
 }
 
-fn is_now(name: &[String], arguments: usize) -> bool {
+pub(crate) fn is_now(name: &[String], arguments: usize) -> bool {
     let name: Vec<&str> = name.iter().map(String::as_str).collect();
     arguments == 0
         && matches!(

@@ -3,13 +3,12 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use catalog::{Catalog, Distribution, Function, NodeId, Oid, Relation};
+use catalog::{BuiltinFunction, BuiltinType, Catalog, Distribution, Function, NodeId, Oid, Relation, RelationKind};
 use pg_query::Node;
-use pg_query::protobuf::{FuncCall, RangeVar};
+use pg_query::protobuf::{FuncCall, RangeVar, TypeName};
 use pgerror::{PgError, Result, SqlState};
 
-use crate::bodies::may_take;
-use crate::parse::Analysis;
+use crate::parse::{Analysis, Uses};
 use crate::plan::Redistribute;
 use crate::session::SessionFacts;
 use crate::{tree, views};
@@ -57,32 +56,86 @@ impl<'a> Context<'a> {
     /// The functions of the user's that a call may mean; none if it is one of PostgreSQL's own. More than one only where
     /// overloads take as many arguments.
     pub fn user_functions(&self, call: &FuncCall) -> Vec<&'a Function> {
-        let named: Vec<&Function> = self.named_functions(&call.funcname).collect();
+        let named = self.named_functions(&call.funcname);
         match named.len() {
             0 | 1 => named,
-            _ => named.into_iter().filter(|function| may_take(function, call.args.len())).collect(),
+            _ => named.into_iter().filter(|function| function.takes(call.args.len())).collect(),
         }
     }
 
     /// The same without regard to arguments.
-    pub fn named_functions(&self, names: &[Node]) -> impl Iterator<Item = &'a Function> {
-        let name = names.last().and_then(tree::text_of).unwrap_or_default();
-        let schema = if names.len() > 1 { tree::text_of(&names[0]) } else { None };
-        let schema = schema.map(str::to_owned);
-        let catalog: &'a Catalog = self.catalog;
-        let analysis = self.analysis;
-        catalog.functions(name).iter().filter(move |function| match (analysis, schema.as_deref()) {
-            (Some(analysis), Some(schema)) => {
-                function.schema == schema && analysis.uses().functions.contains(&function.oid)
+    pub fn named_functions(&self, names: &[Node]) -> Vec<&'a Function> {
+        let (schema, name) = tree::qualified(names);
+        let is_meant = |function: &&Function| match schema {
+            Some(schema) => function.schema == schema,
+            None => self.analysis.is_none(),
+        };
+        let named: Vec<&Function> = self.catalog.functions(name).iter().filter(is_meant).collect();
+        let is_used = |function: &Function, uses: &Uses| {
+            uses.functions.contains(&function.oid) || self.is_of_a_default(uses, function.oid)
+        };
+        match self.uses_of_all() {
+            Some(uses) if named.iter().any(|function| is_used(function, uses)) => {
+                named.into_iter().filter(|function| is_used(function, uses)).collect()
             }
-            (Some(_), None) => false,
-            (None, schema) => schema.is_none_or(|schema| function.schema == schema),
-        })
+            _ => named,
+        }
     }
 
     /// Is it one of PostgreSQL's own functions that such a name means?
     pub fn is_builtin(&self, names: &[Node]) -> bool {
-        self.named_functions(names).next().is_none()
+        self.named_functions(names).is_empty()
+    }
+
+    /// Does the name say that it is one of PostgreSQL's own, or leave it open?
+    pub fn is_of_postgresql(&self, names: &[Node]) -> bool {
+        tree::qualified(names).0.is_none_or(|schema| schema == "pg_catalog")
+    }
+
+    /// PostgreSQL's own functions that a call may mean; none if it is one of the user's.
+    pub fn builtin_functions(&self, call: &FuncCall) -> Vec<&'a BuiltinFunction> {
+        if !self.is_of_postgresql(&call.funcname) {
+            return Vec::new();
+        }
+        let (_, name) = tree::qualified(&call.funcname);
+        let all = self.catalog.builtins().functions(name);
+        let count = call.args.len() + if call.agg_within_group { call.agg_order.len() } else { 0 };
+        let mut named: Vec<&BuiltinFunction> = all.iter().filter(|function| function.takes(count)).collect();
+        if named.is_empty() || call.func_variadic {
+            named = all.iter().collect();
+        }
+        let is_used = |function: &BuiltinFunction, uses: &Uses| uses.builtins.contains(&function.oid);
+        match self.uses_of_all() {
+            Some(uses) if named.iter().any(|function| is_used(function, uses)) => {
+                named.into_iter().filter(|function| is_used(function, uses)).collect()
+            }
+            _ => named,
+        }
+    }
+
+    /// The type of PostgreSQL's own that a name means, if it surely means one, and no array.
+    pub fn builtin_type(&self, of: &TypeName) -> Option<BuiltinType> {
+        let (schema, name) = tree::qualified(&of.names);
+        let is_own = match schema {
+            Some(schema) => schema == "pg_catalog",
+            None => self.analysis.is_some() || !self.catalog.user_types().any(|known| known.name == name),
+        };
+        (is_own && !of.setof && of.array_bounds.is_empty()).then(|| self.catalog.builtins().type_named(name)).flatten()
+    }
+
+    /// May a default that is put into the statement call the function?
+    fn is_of_a_default(&self, uses: &Uses, function: Oid) -> bool {
+        let tables = uses.relations.iter().filter_map(|oid| self.catalog.relation_by_oid(*oid));
+        let mut codes = tables.filter_map(|table| table.code.as_deref());
+        codes.any(|code| code.expressions.contains(&function))
+    }
+
+    /// What the statement uses, if nothing comes into it that PostgreSQL has not analysed with it: what views are made of.
+    fn uses_of_all(&self) -> Option<&'a Uses> {
+        let uses = self.analysis?.uses();
+        let is_table =
+            |oid: &Oid| self.catalog.relation_by_oid(*oid).is_some_and(|relation| relation.kind != RelationKind::View);
+        uses.relations.iter().all(is_table).then_some(uses)
     }
 
     /// May a bare operator be another than PostgreSQL's own?

@@ -6,6 +6,7 @@ use catalog::{Column, Distribution, Generated, Relation};
 use pg_query::NodeEnum;
 use pgerror::{PgError, Result, SqlState};
 
+use crate::clock::is_moment;
 use crate::code;
 use crate::context::{Context, Named};
 use crate::dml::stage;
@@ -116,7 +117,7 @@ pub(crate) fn is_literal(node: &pg_query::Node) -> bool {
             let clock = matches!(
                 cast.arg.as_deref().and_then(|a| a.node.as_ref()),
                 Some(NodeEnum::AConst(c)) if matches!(&c.val, Some(pg_query::protobuf::a_const::Val::Sval(s))
-                    if ["now", "today", "tomorrow", "yesterday"].contains(&s.sval.trim().to_lowercase().as_str()))
+                    if is_moment(&s.sval))
             );
             !clock && cast.arg.as_deref().is_some_and(is_literal)
         }
@@ -155,22 +156,11 @@ fn to(ctx: &Context<'_>, schema: Option<&str>, name: &str, columns: &[String]) -
     Ok(Plan::CopyTo(CopyTo { source }))
 }
 
-/// A change of rows without RETURNING.
-fn returns_nothing(query: &Statement) -> bool {
-    match query.tree.as_deref() {
-        Some(NodeEnum::InsertStmt(insert)) => insert.returning_clause.is_none(),
-        Some(NodeEnum::UpdateStmt(update)) => update.returning_clause.is_none(),
-        Some(NodeEnum::DeleteStmt(delete)) => delete.returning_clause.is_none(),
-        Some(NodeEnum::MergeStmt(merge)) => merge.returning_clause.is_none(),
-        _ => false,
-    }
-}
-
 fn to_query(ctx: &Context<'_>, query: &Statement) -> Result<Plan> {
     if query.kind == StatementKind::CreateTableAs {
         return Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, "COPY (SELECT INTO) is not supported"));
     }
-    if returns_nothing(query) {
+    if query.only_changes() {
         return Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, "COPY query must have a RETURNING clause"));
     }
     let source = match crate::plan_in(ctx, query)? {

@@ -6,14 +6,15 @@
 
 use std::collections::HashSet;
 
-use catalog::{Distribution, Function, NodeId};
-use pg_query::protobuf::{self, FuncCall, a_const};
+use catalog::{BuiltinFunction, Distribution, Function, NodeId};
+use pg_query::protobuf::{self, FuncCall, SqlValueFunctionOp, a_const};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::attributes;
-use crate::bodies::{ends_transactions, plpgsql_bodies, sets_path, sql_bodies};
+use crate::bodies::{ends_transactions, statements_of};
 use crate::builtins::{Class, class_of};
+use crate::clock::{is_moment, is_now};
 use crate::code;
 use crate::context::{Context, Named, intersect};
 use crate::ddl::is_temporary_schema;
@@ -32,6 +33,8 @@ pub(crate) struct Facts {
     pub volatile: Option<String>,
     /// Depends on the clock or on the transaction: nodes differ a little.
     pub clock: Option<String>,
+    /// Does so where no constant can stand in its place: in a function, or as the time of the statement.
+    pub moving: Option<String>,
     /// May change something (`nextval`, a volatile user function).
     pub writes: bool,
     /// FOR UPDATE and its kin.
@@ -120,9 +123,6 @@ impl Search<'_> {
             self.node(node, std::mem::take(&mut at_top))?;
             Ok(true)
         })?;
-        if self.facts.order_sensitive.is_none() {
-            self.facts.order_sensitive = exact::adds_in_any_order(&self.ctx, statement)?;
-        }
         attributes::called(&self.ctx, statement)?.into_iter().try_for_each(|function| self.user_function(function))
     }
 
@@ -183,7 +183,8 @@ impl Search<'_> {
                 }
             }
             Ref::SqlvalueFunction(f) if is_clock_value(f.op) => {
-                self.facts.clock = Some("the current date or time".to_owned());
+                let is_date = f.op == SqlValueFunctionOp::SvfopCurrentDate as i32;
+                self.clock("the current date or time".to_owned(), self.is_in_body && !is_date);
             }
             Ref::TypeCast(cast) => self.cast(cast),
             Ref::AConst(constant) => self.constant(constant),
@@ -202,17 +203,16 @@ impl Search<'_> {
             && is_table_name(cast)
         {
             self.named.push(std::ptr::from_ref(column));
-        } else if name.starts_with("reg") && is_object_id_type(name) {
+        } else if self.ctx.catalog.builtins().type_named(name).is_some_and(|of| of.is_object_id && !of.reads_alike) {
             self.facts.home = Some(format!("a cast to {name}"));
         }
     }
 
     fn constant(&mut self, constant: &protobuf::AConst) {
-        if let Some(a_const::Val::Sval(s)) = &constant.val {
-            let word = s.sval.trim().to_ascii_lowercase();
-            if ["now", "today", "tomorrow", "yesterday"].contains(&word.as_str()) {
-                self.facts.clock = Some(format!("'{word}'"));
-            }
+        if let Some(a_const::Val::Sval(s)) = &constant.val
+            && is_moment(&s.sval)
+        {
+            self.clock(format!("'{}'", s.sval.trim().to_ascii_lowercase()), self.is_in_body);
         }
     }
 
@@ -246,12 +246,21 @@ impl Search<'_> {
         }
         // Without PostgreSQL's word for it, it may be one of its own all the same.
         if meant.is_empty() || self.ctx.analysis.is_none() {
-            self.builtin(name, call);
+            let functions = self.ctx.builtin_functions(call);
+            if meant.is_empty() && functions.is_empty() && self.ctx.is_of_postgresql(&call.funcname) {
+                // It is nobody's that is known.
+                self.facts.home = Some(format!("{name}()"));
+                self.facts.volatile = Some(format!("{name}()"));
+            }
+            functions.into_iter().try_for_each(|function| self.builtin(name, call, function))?;
         }
         Ok(())
     }
 
-    fn builtin(&mut self, name: &str, call: &FuncCall) {
+    fn builtin(&mut self, name: &str, call: &FuncCall, function: &BuiltinFunction) -> Result<()> {
+        if !self.visited.insert(function.oid) && function.body.is_some() {
+            return Ok(());
+        }
         if self.is_in_body && name == "set_config" && constant_name(call).is_none() {
             // No node can say afterwards which setting it was.
             self.refuse(
@@ -259,7 +268,14 @@ impl Search<'_> {
                 "Call the function once, by itself or in FROM, or write the setting's name as a constant.",
             );
         }
-        match class_of(name, call.args.len()) {
+        if self.facts.order_sensitive.is_none() && exact::adds_in_any_order(&self.ctx, call) {
+            self.facts.order_sensitive = Some(format!("{name}() of floating point"));
+        }
+        let builtins = self.ctx.catalog.builtins();
+        if name == "current_setting" && constant_name(call).is_some_and(|setting| builtins.is_of_server(&setting)) {
+            self.facts.home = Some(format!("{name}() of a setting of the server"));
+        }
+        match class_of(builtins, name, function) {
             Class::Anywhere => {}
             Class::Home => self.facts.home = Some(format!("{name}()")),
             Class::HomeWrite => {
@@ -267,7 +283,10 @@ impl Search<'_> {
                 self.facts.writes = true;
             }
             Class::Volatile => self.facts.volatile = Some(format!("{name}()")),
-            Class::Clock => self.facts.clock = Some(format!("{name}()")),
+            Class::Clock => {
+                let is_now = is_now(&tree::names_of(&call.funcname), call.args.len());
+                self.clock(format!("{name}()"), self.is_in_body || !is_now);
+            }
             Class::VolatileClock => {
                 self.facts.volatile = Some(format!("{name}()"));
                 self.facts.clock = Some(format!("{name}()"));
@@ -287,7 +306,22 @@ impl Search<'_> {
                 }
             }
             Class::Refused(hint) => self.refuse(format!("function {name}()"), hint),
+            Class::Body(body) => {
+                let inside = self.ctx.of_body();
+                let outside = std::mem::replace(&mut self.ctx, inside);
+                let searched = self.body(&format!("function {name}()"), "sql", body);
+                self.ctx = outside;
+                return searched;
+            }
         }
+        Ok(())
+    }
+
+    fn clock(&mut self, what: String, moves: bool) {
+        if moves {
+            self.facts.moving = Some(what.clone());
+        }
+        self.facts.clock = Some(what);
     }
 
     fn refuse(&mut self, what: String, hint: &str) {
@@ -314,7 +348,7 @@ impl Search<'_> {
             }
             language => {
                 let outside = (self.has_path, self.ctx);
-                (self.has_path, self.ctx) = (sets_path(&function.definition), self.ctx.of_body());
+                (self.has_path, self.ctx) = (function.sets_path, self.ctx.of_body());
                 let searched = self.body(&format!("function {}()", function.name), language, &function.definition);
                 (self.has_path, self.ctx) = outside;
                 searched
@@ -323,12 +357,7 @@ impl Search<'_> {
     }
 
     fn body(&mut self, what: &str, language: &str, definition: &str) -> Result<()> {
-        let texts = match language {
-            "sql" => sql_bodies(definition),
-            "plpgsql" => plpgsql_bodies(definition),
-            _ => None,
-        };
-        let Some(texts) = texts else {
+        let Some(texts) = statements_of(language, definition) else {
             if language == "plpgsql" && ends_transactions(definition) {
                 self.refuse(format!("COMMIT or ROLLBACK inside {what}"), "Send them as statements of their own.");
                 return Ok(());
@@ -444,31 +473,14 @@ fn sorts_arguments(call: &FuncCall) -> bool {
 }
 
 /// Does a call ask for the size of a relation?
-pub(crate) fn asks_size(call: &FuncCall) -> bool {
-    let name = call.funcname.last().and_then(tree::text_of).unwrap_or_default();
-    matches!(class_of(name, call.args.len()), Class::Size)
+pub(crate) fn asks_size(ctx: &Context<'_>, call: &FuncCall) -> bool {
+    let (_, name) = tree::qualified(&call.funcname);
+    let is_size = |function: &BuiltinFunction| class_of(ctx.catalog.builtins(), name, function) == Class::Size;
+    ctx.is_builtin(&call.funcname) && ctx.builtin_functions(call).into_iter().any(is_size)
 }
 
 fn is_system_column(name: &str) -> bool {
     ["ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"].contains(&name)
-}
-
-fn is_object_id_type(name: &str) -> bool {
-    [
-        "regclass",
-        "regproc",
-        "regprocedure",
-        "regoper",
-        "regoperator",
-        "regtype",
-        "regrole",
-        "regnamespace",
-        "regconfig",
-        "regdictionary",
-        "regcollation",
-        "regdatabase",
-    ]
-    .contains(&name)
 }
 
 fn is_clock_value(op: i32) -> bool {

@@ -10,13 +10,13 @@
 
 use std::collections::HashSet;
 
-use catalog::{Catalog, Function, Generated, Leavings, Oid, Relation};
+use catalog::{BuiltinFunction, Catalog, Function, Generated, Leavings, Oid, Relation};
 use pg_query::protobuf::{CopyStmt, FuncCall, InsertStmt, RangeVar, VariableSetKind, VariableSetStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
-use crate::bodies::{plpgsql_bodies, sql_bodies};
-use crate::builtins::{Class, class_of};
+use crate::bodies::statements_of;
+use crate::builtins::{Class, Touched, class_of, touches};
 use crate::parse::{Statement, StatementKind};
 use crate::setting_calls::constant_name;
 use crate::tree::{self, Ref, Walk};
@@ -155,21 +155,26 @@ impl<'a> Search<'a> {
         catalog.functions(name).iter().for_each(|function| self.function(function));
         let schema = if call.funcname.len() > 1 { tree::text_of(&call.funcname[0]) } else { None };
         if schema.is_none_or(|schema| schema == "pg_catalog") {
-            self.system_function(name, call);
+            let functions = catalog.builtins().functions(name).iter();
+            functions.for_each(|function| self.system_function(name, call, function));
         }
     }
 
-    fn system_function(&mut self, name: &str, call: &FuncCall) {
-        let Some(parallel) = self.catalog.session_function(name) else { return };
-        match (name, parallel, class_of(name, call.args.len())) {
-            ("set_config", ..) => self.set_config(call),
-            ("pg_notify", ..) => self.found.notifies = true,
-            // What it takes from the session is another value each time.
-            (_, _, Class::Volatile | Class::VolatileClock) => {}
-            ("nextval" | "setval", ..) => self.found.drawn = true,
-            ("currval" | "lastval", ..) => self.found.reads_drawn = true,
-            ("setseed", ..) | (_, 'u', _) => self.found.at_home = true,
-            _ => self.found.told = true,
+    fn system_function(&mut self, name: &str, call: &FuncCall, function: &BuiltinFunction) {
+        let class = class_of(self.catalog.builtins(), name, function);
+        // What some take from the session is another value each time.
+        if function.volatility != 'v' || function.parallel == 's' || class == Class::Volatile {
+            return;
+        }
+        match touches(name) {
+            Some(Touched::Settings) => self.set_config(call),
+            Some(Touched::Notifications) => self.found.notifies = true,
+            Some(Touched::Sequences) => self.found.drawn = true,
+            Some(Touched::LastValues) => self.found.reads_drawn = true,
+            Some(Touched::Seed) => self.found.at_home = true,
+            Some(Touched::Text) => {}
+            None if function.parallel == 'u' => self.found.at_home = true,
+            None => self.found.told = true,
         }
     }
 
@@ -213,12 +218,7 @@ impl<'a> Search<'a> {
     }
 
     fn body(&mut self, language: &str, definition: &str) {
-        let statements = match language {
-            "sql" => sql_bodies(definition),
-            "plpgsql" => plpgsql_bodies(definition),
-            _ => None,
-        };
-        match statements {
+        match statements_of(language, definition) {
             Some(statements) => statements.iter().for_each(|statement| self.statement(statement)),
             None => self.found.add(&Leavings::anything()),
         }
@@ -364,11 +364,8 @@ mod tests {
 
     fn catalog(functions: &[(&str, &str, &str)]) -> Catalog {
         let mut builder = Builder::new(1, 150_000);
-        for (name, parallel) in
-            [("nextval", 'u'), ("set_config", 'u'), ("pg_advisory_lock", 'r'), ("random", 'r'), ("pg_notify", 'r')]
-        {
-            builder.session_function(name, parallel);
-        }
+        let builtins = catalog::Builtins::from_lines(include_str!("../tests/common/builtins.tsv")).unwrap();
+        builder.builtins(builtins.into());
         for (number, (name, language, body)) in functions.iter().enumerate() {
             builder.function(Function {
                 oid: 16384 + number as Oid,
@@ -383,6 +380,9 @@ mod tests {
                 ),
                 parts: Vec::new(),
                 is_parallel_safe: false,
+                is_trigger: false,
+                sets_path: false,
+                arguments: (0, None),
                 leavings: Default::default(),
             });
         }

@@ -13,8 +13,7 @@ use crate::parse::scan::{Token, tokens};
 /// PostgreSQL's own functions do what they are made for.
 pub(crate) fn may_set_key(function: &Function, table: &Relation) -> bool {
     let keys = key_names(table);
-    let is_of_trigger = function.language == "plpgsql" && function.definition.contains("\n RETURNS trigger\n");
-    if keys.is_empty() || !is_of_trigger {
+    if keys.is_empty() || function.language != "plpgsql" || !function.is_trigger {
         return false;
     }
     let Some(body) = text_of_body(&function.definition) else { return true };

@@ -12,10 +12,6 @@ use crate::tree;
 /// The statement with `verifier` of the password in place of the password; `None` if it sets none, or one that is a verifier
 /// already.
 pub fn with_verifier(sql: &str, verifier: impl FnOnce(&str) -> String) -> Result<Option<String>> {
-    let is_of_role = ["role", "user", "group"].iter().any(|word| sql.to_ascii_lowercase().contains(word));
-    if !is_of_role || !sql.to_ascii_lowercase().contains("password") {
-        return Ok(None);
-    }
     let Ok(parsed) = pg_query::parse(sql, 0) else { return Ok(None) };
     let node = parsed.protobuf.stmts.into_iter().next().and_then(|raw| raw.stmt).and_then(|statement| statement.node);
     let Some(mut node) = node else { return Ok(None) };

@@ -22,7 +22,7 @@ use placement::{BucketMap, KeyType};
 use crate::lent::Lent;
 use crate::parse::ClusterCommand;
 use crate::routine::Routine;
-use crate::tables::Tables;
+use crate::tables::{Clauses, Tables};
 pub use crate::with::plan::{Chain, ChainStep, Kept};
 pub use ddl::{DdlKind, DdlPlan, Effect, Elsewhere, Fill, MapRequest, Placement, Redistribute};
 pub use locked::{LockTarget, LockWait, Locked, LockedBy};
@@ -317,6 +317,8 @@ pub struct InsertSplit {
     pub parts: Vec<(NodeId, String)>,
     /// For each part the numbers (from 0) of its rows in the user's VALUES.
     pub places: Vec<Vec<u64>>,
+    /// Of each part.
+    pub clauses: Clauses,
     /// As [`Forward::is_blind`].
     pub is_blind: bool,
 }
@@ -343,8 +345,8 @@ pub struct InsertStaged {
     pub target_sql: String,
     /// `ON CONFLICT …` and `RETURNING …` in the user's words, empty if there are none.
     pub tail: String,
-    /// The tail has RETURNING: rows come back.
-    pub returns_rows: bool,
+    /// What is in the tail.
+    pub clauses: Clauses,
     /// Highest `$n` of the statement; the row values of `insert_sql` are numbered after it.
     pub parameters: usize,
     /// The rows of the only input may go straight to their nodes if they have the types of these columns and, in the key, their

@@ -8,45 +8,24 @@
 //!
 //! Whatever else a body may hold makes it something that only a server can run.
 
-use pg_query::protobuf::SelectStmt;
+use pg_query::protobuf::{SelectStmt, TypeName};
 use pg_query::{Node, NodeEnum};
 use serde_json::Value;
 
 use crate::bodies;
+use crate::context::Context;
 use crate::select::shape::bare_name;
 use crate::tree::{self, Ref, Walk};
-
-/// Types whose name, as people write it, says everything, and PostgreSQL's own name. The parser drops lengths and precisions: see
-/// [`has_length`].
-const WHOLE_TYPES: [(&str, &str); 22] = [
-    ("int2", "int2"),
-    ("smallint", "int2"),
-    ("int4", "int4"),
-    ("int", "int4"),
-    ("integer", "int4"),
-    ("int8", "int8"),
-    ("bigint", "int8"),
-    ("float4", "float4"),
-    ("real", "float4"),
-    ("float8", "float8"),
-    ("double precision", "float8"),
-    ("numeric", "numeric"),
-    ("text", "text"),
-    ("bool", "bool"),
-    ("boolean", "bool"),
-    ("date", "date"),
-    ("timestamp", "timestamp"),
-    ("timestamptz", "timestamptz"),
-    ("uuid", "uuid"),
-    ("json", "json"),
-    ("jsonb", "jsonb"),
-    ("bytea", "bytea"),
-];
 
 /// The body of a function as one query, if it is no more than that. `known` are the names of its parameters; `shown` those of
 /// the columns of RETURNS TABLE, which are variables too. With the type of the variable that gets the first row's value, if there
 /// is one.
-pub(crate) fn as_query(definition: &str, known: &[&str], shown: &[&str]) -> Option<(SelectStmt, Option<&'static str>)> {
+pub(crate) fn as_query(
+    ctx: &Context<'_>,
+    definition: &str,
+    known: &[&str],
+    shown: &[&str],
+) -> Option<(SelectStmt, Option<TypeName>)> {
     let parsed = pg_query::parse_plpgsql(definition).ok()?;
     let function = parsed.get(0)?.get("PLpgSQL_function")?;
     let block = function.get("action")?.get("PLpgSQL_stmt_block")?;
@@ -80,7 +59,7 @@ pub(crate) fn as_query(definition: &str, known: &[&str], shown: &[&str]) -> Opti
     match variable {
         None => Some((query, None)),
         Some(variable) if has_length(definition, &variable) => None,
-        Some(variable) => Some((query, Some(type_of(datums, &variable)?))),
+        Some(variable) => Some((query, Some(type_of(ctx, datums, &variable)?))),
     }
 }
 
@@ -149,12 +128,15 @@ fn name_of(datum: &Value) -> Option<&str> {
     datum.get("PLpgSQL_var")?.get("refname")?.as_str()
 }
 
-fn type_of(datums: &[Value], variable: &str) -> Option<&'static str> {
+/// A type of PostgreSQL's own. The parser drops lengths and precisions: see [`has_length`].
+fn type_of(ctx: &Context<'_>, datums: &[Value], variable: &str) -> Option<TypeName> {
     let datum = datums.iter().find(|datum| name_of(datum) == Some(variable))?.get("PLpgSQL_var")?;
     let constrained = datum.get("notnull").is_some() || datum.get("isconst").is_some();
     let name = datum.get("datatype")?.get("PLpgSQL_type")?.get("typname")?.as_str()?;
-    let name = name.to_ascii_lowercase();
-    WHOLE_TYPES.iter().find(|(written, _)| *written == name && !constrained).map(|(_, own)| *own)
+    let cast = tree::parse_expression(&format!("CAST(NULL AS {name})")).ok()?;
+    let Some(NodeEnum::TypeCast(cast)) = cast.node else { return None };
+    let of = cast.type_name.filter(|of| of.typmods.is_empty() && !constrained)?;
+    ctx.builtin_type(&of).is_some().then_some(of)
 }
 
 /// Does the query use one of these variables?

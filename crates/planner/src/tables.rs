@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use catalog::{Catalog, Column, FIRST_USER_OID, Oid, Relation};
 use pg_query::NodeEnum;
-use pg_query::protobuf::{RangeVar, TypeName};
+use pg_query::protobuf::{InsertStmt, RangeVar, TypeName};
 use pgerror::Result;
 
 use crate::parse;
@@ -20,6 +20,32 @@ pub struct Tables {
     pub written: Option<String>,
     /// Those that it reads besides: sub-selects, FROM, USING. No WITH items; in order of their names.
     pub read: Vec<String>,
+    /// Of an INSERT.
+    pub clauses: Option<Clauses>,
+}
+
+/// What an INSERT has besides its rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Clauses {
+    pub with: bool,
+    pub on_conflict: bool,
+    pub returning: bool,
+}
+
+impl Clauses {
+    pub(crate) fn of(insert: &InsertStmt) -> Self {
+        Self {
+            with: insert.with_clause.is_some(),
+            on_conflict: insert.on_conflict_clause.is_some(),
+            returning: insert.returning_clause.is_some(),
+        }
+    }
+
+    /// Does the INSERT nothing that waits for a row lock of another statement for long?
+    pub fn only_inserts(self) -> bool {
+        !self.with && !self.on_conflict
+    }
 }
 
 impl Tables {
@@ -48,7 +74,16 @@ impl Tables {
             .collect();
         read.sort_unstable();
         read.dedup();
-        Ok(Self { written: target.map(name), read })
+        let clauses = match node {
+            NodeEnum::InsertStmt(insert) => Some(Clauses::of(insert)),
+            _ => None,
+        };
+        Ok(Self { written: target.map(name), read, clauses })
+    }
+
+    /// Is this an INSERT that does nothing else?
+    pub fn only_inserts(&self) -> bool {
+        self.clauses.is_some_and(Clauses::only_inserts)
     }
 }
 

@@ -69,7 +69,7 @@ pub(crate) fn with_triggers(ctx: &Context<'_>, statement: &Statement, plan: Plan
 }
 
 /// The tables that a statement changes, with the nodes of the tree that say so.
-pub(crate) fn changed(statement: &Statement) -> Result<Vec<(&RangeVar, Vec<Event>)>> {
+pub(crate) fn changed<'s>(ctx: &Context<'_>, statement: &'s Statement) -> Result<Vec<(&'s RangeVar, Vec<Event>)>> {
     use StatementKind::{Delete, Insert, Merge, Select, Update};
     let mut found = Vec::new();
     match (&statement.kind, statement.node()) {
@@ -77,7 +77,7 @@ pub(crate) fn changed(statement: &Statement) -> Result<Vec<(&RangeVar, Vec<Event
             found.extend(copy.relation.iter().map(|name| (name, vec![Event::of("INSERT")])));
         }
         (Select | Insert | Update | Delete | Merge, Some(tree)) => tree.walk(&mut |node| {
-            found.extend(code::changed(node).map(|name| (name, events(node))));
+            found.extend(code::changed(node).map(|name| (name, events(ctx, node))));
             Ok(true)
         })?,
         _ => {}
@@ -90,7 +90,7 @@ fn captures(ctx: &Context<'_>, statement: &Statement) -> Result<bool> {
     if !ctx.catalog.captures() {
         return Ok(false);
     }
-    for (name, _) in changed(statement)? {
+    for (name, _) in changed(ctx, statement)? {
         match ctx.resolve(name)? {
             Named::Distributed(table) if !code::captures(&table) => {}
             Named::Distributed(_) | Named::View(_) => return Ok(true),
@@ -103,7 +103,7 @@ fn captures(ctx: &Context<'_>, statement: &Statement) -> Result<bool> {
 /// The tables with rows that may have to move.
 fn movable(ctx: &Context<'_>, statement: &Statement) -> Result<Vec<Movable>> {
     let mut found = Vec::new();
-    for (name, events) in changed(statement)? {
+    for (name, events) in changed(ctx, statement)? {
         match ctx.resolve(name)? {
             Named::Distributed(table) => found.extend(key_moves::movable(ctx.catalog, &table, &events)?),
             Named::View(view) => found.extend(movable_behind(ctx, statement, &view)?),
@@ -133,7 +133,7 @@ fn movable_behind(ctx: &Context<'_>, statement: &Statement, view: &Arc<Relation>
             NodeEnum::DeleteStmt(delete) => Ref::DeleteStmt(delete),
             _ => break,
         };
-        let events = events(root);
+        let events = events(ctx, root);
         let Some(name) = code::changed(root) else { break };
         match ctx.resolve(name)? {
             Named::Distributed(table) => return key_moves::movable(ctx.catalog, &table, &events),
@@ -201,7 +201,7 @@ impl Event {
 }
 
 /// In the order in which PostgreSQL fires BEFORE triggers; AFTER triggers come the other way round.
-fn events(node: Ref<'_>) -> Vec<Event> {
+fn events(ctx: &Context<'_>, node: Ref<'_>) -> Vec<Event> {
     match node {
         Ref::InsertStmt(insert) => {
             let conflict = insert.on_conflict_clause.as_ref();
@@ -210,7 +210,7 @@ fn events(node: Ref<'_>) -> Vec<Event> {
                 .chain(update.map(|clause| Event::update(&clause.target_list)))
                 .collect()
         }
-        Ref::UpdateStmt(update) => vec![Event::update_of(&update.target_list, &changing_targets(update))],
+        Ref::UpdateStmt(update) => vec![Event::update_of(&update.target_list, &changing_targets(ctx, update))],
         Ref::DeleteStmt(_) => vec![Event::of("DELETE")],
         Ref::MergeStmt(merge) => of_merge(merge),
         _ => Vec::new(),
@@ -236,7 +236,7 @@ fn of_merge(merge: &MergeStmt) -> Vec<Event> {
 
 /// What runs once, before and after.
 pub(crate) fn of_statement(ctx: &Context<'_>, statement: &Statement) -> Result<(Vec<OfStatement>, Vec<OfStatement>)> {
-    let changed = changed(statement)?;
+    let changed = changed(ctx, statement)?;
     let (mut before, mut after) = (Vec::new(), Vec::new());
     for (name, events) in &changed {
         let table = match ctx.resolve(name)? {

@@ -17,7 +17,7 @@ use crate::parse::{CopySubject, Statement, StatementKind};
 use crate::select::locality::{Analyzer, Env, Part, Split};
 use crate::session::Exchanges;
 use crate::tree::{self, Ref, Walk};
-use crate::{code, first_copy, functions};
+use crate::{clock, code, first_copy, functions};
 
 /// PostgreSQL has no limit of its own but its stack; nobody stacks views this deep.
 const VIEW_DEPTH_MAX: usize = 32;
@@ -345,6 +345,9 @@ impl Expander<'_> {
                 return Ok(false);
             }
             let mut body = NodeEnum::SelectStmt(Box::new(definition(&view)?));
+            if let Some(now) = ctx.session.now {
+                clock::replace(&mut body, now)?;
+            }
             if let (Some(lending), Some(owner)) = (&mut self.lending, ctx.catalog.view_owner(view.oid)) {
                 lending.lend(ctx, owner, &mut body)?;
             }

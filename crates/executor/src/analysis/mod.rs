@@ -49,11 +49,13 @@ const PRINTING: &str = "SET LOCAL search_path = ''; SET LOCAL datestyle = 'ISO';
      SET LOCAL extra_float_digits = 1; SET LOCAL bytea_output = 'hex'; SET LOCAL quote_all_identifiers = off; \
      SET LOCAL lc_monetary = 'C'; SET LOCAL client_encoding = 'UTF8'";
 
-/// The statement, then each object of the user's that it depends on: its catalog and its id. Of the function in a schema.
-const READ_BACK: &str = "SELECT pg_catalog.pg_get_function_sqlbody(p.oid), d.refclassid::pg_catalog.oid, d.refobjid \
-     FROM pg_catalog.pg_proc p LEFT JOIN pg_catalog.pg_depend d \
-       ON d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.objid = p.oid AND d.refobjid >= 16384 \
-     WHERE p.proname = 'loxo_analyse' AND p.pronamespace = ";
+/// The statement, its analysed tree if that is not too large, and the objects of the user's that it depends on: of each its
+/// catalog and its id. Of the function in a schema.
+const READ_BACK: &str = "SELECT pg_catalog.pg_get_function_sqlbody(p.oid), \
+       CASE WHEN pg_catalog.pg_column_size(p.prosqlbody) < 65536 THEN p.prosqlbody END, \
+       (SELECT pg_catalog.string_agg(pg_catalog.concat(d.refclassid, ' ', d.refobjid), ',') FROM pg_catalog.pg_depend d \
+        WHERE d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.objid = p.oid AND d.refobjid >= 16384) \
+     FROM pg_catalog.pg_proc p WHERE p.proname = 'loxo_analyse' AND p.pronamespace = ";
 
 /// [`READ_BACK`] of `pg_temp`.
 const MY_TEMP: &str = "pg_catalog.pg_my_temp_schema()";
@@ -460,9 +462,12 @@ fn analysis_of(rows: &[Row], undeclared: &[Undeclared]) -> Result<Analysis> {
     let rows: Vec<&Row> = rows.iter().filter(|row| row.len() == COLUMNS).collect();
     let first = rows.first().ok_or_else(|| PgError::internal("an analysed statement without an answer"))?;
     let mut uses = Uses::default();
-    for row in rows.iter().filter(|row| row.get(1).is_some_and(Option::is_some)) {
-        let object = number(row, 2)?;
-        match number(row, 1)? {
+    uses.read_tree(optional(first, 1)?.unwrap_or_default());
+    let unreadable = || PgError::internal("an analysed statement that depends on something that cannot be read");
+    for used in optional(first, 2)?.into_iter().flat_map(|all| all.split(',')) {
+        let (class, object) = used.split_once(' ').ok_or_else(unreadable)?;
+        let object = object.parse().map_err(|_| unreadable())?;
+        match class.parse().map_err(|_| unreadable())? {
             PG_CLASS => uses.relations.insert(object),
             PG_PROC => uses.functions.insert(object),
             PG_OPERATOR => uses.operators.insert(object),

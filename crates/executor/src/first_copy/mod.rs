@@ -21,14 +21,14 @@ use std::sync::Arc;
 use catalog::{Generated, NodeId, Relation};
 use pgerror::{PgError, Result};
 use pgproto::backend::split_command_tag;
-use planner::{Copies, FirstCopy, Plan};
+use planner::{Copies, FirstCopy, Plan, Tables};
 
 use crate::call::{Call, Parameters};
 use crate::first_copy::net::{Changed, RowChange};
 use crate::first_copy::sql::Texts;
 use crate::output::Output;
 use crate::proven::OwnCall;
-use crate::run::{Completion, only_inserts};
+use crate::run::Completion;
 use crate::session::{Mode, Session};
 use crate::write::Write;
 
@@ -45,7 +45,10 @@ impl Session {
     ) -> Result<Completion> {
         let target = plan.written.first().map(String::as_str).unwrap_or_default();
         let brings_rows = match &plan.plan {
-            Plan::Forward(forward) => only_inserts(&forward.sql) && planner::read_tables(&forward.sql)?.is_empty(),
+            Plan::Forward(forward) => {
+                let tables = Tables::in_text(&forward.sql)?;
+                tables.only_inserts() && tables.read.is_empty()
+            }
             _ => false,
         };
         if !brings_rows && !self.in_block() && self.is_consistent() {

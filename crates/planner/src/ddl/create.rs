@@ -227,7 +227,7 @@ pub(super) fn add_column(ctx: &Context<'_>, table: &mut NewTable, column: &Colum
         // A domain has a collation of its own.
         None => tree::names_of(&type_name.names)
             .last()
-            .filter(|word| builtin_key_type(word).is_none())
+            .filter(|word| builtin_key_type(ctx, word).is_none())
             .and_then(|_| unknown_collation(ctx, key_type)),
     };
     let generated = column.constraints.iter().any(|c| {
@@ -284,8 +284,8 @@ pub(super) fn key_type(ctx: &Context<'_>, name: &TypeName) -> Option<KeyType> {
     }
     let names = tree::names_of(&name.names);
     let builtin = match names.as_slice() {
-        [word] => builtin_key_type(word),
-        [schema, word] if schema == "pg_catalog" => builtin_key_type(word),
+        [word] => builtin_key_type(ctx, word),
+        [schema, word] if schema == "pg_catalog" => builtin_key_type(ctx, word),
         _ => None,
     };
     builtin.or_else(|| ctx.catalog.key_type(user_type(ctx, name)?.oid))
@@ -301,29 +301,12 @@ pub(super) fn user_type<'c>(ctx: &Context<'c>, name: &TypeName) -> Option<&'c Us
     }
 }
 
-fn builtin_key_type(word: &str) -> Option<KeyType> {
-    Some(match word {
-        "bool" => KeyType::Bool,
-        "char" => KeyType::Char,
-        "name" => KeyType::Name,
-        "bytea" => KeyType::Bytea,
-        "int2" | "smallserial" | "serial2" => KeyType::Int2,
-        "int4" | "serial" | "serial4" => KeyType::Int4,
-        "int8" | "bigserial" | "serial8" => KeyType::Int8,
-        "oid" => KeyType::Oid,
-        "text" | "varchar" => KeyType::Text,
-        "bpchar" => KeyType::Bpchar,
-        "float4" => KeyType::Float4,
-        "float8" => KeyType::Float8,
-        "money" => KeyType::Money,
-        "date" => KeyType::Date,
-        "time" => KeyType::Time,
-        "timetz" => KeyType::TimeTz,
-        "timestamp" => KeyType::Timestamp,
-        "timestamptz" => KeyType::TimestampTz,
-        "interval" => KeyType::Interval,
-        "numeric" => KeyType::Numeric,
-        "uuid" => KeyType::Uuid,
-        _ => return None,
-    })
+/// Also of the names that make an integer with a sequence.
+fn builtin_key_type(ctx: &Context<'_>, word: &str) -> Option<KeyType> {
+    match word {
+        "smallserial" | "serial2" => Some(KeyType::Int2),
+        "serial" | "serial4" => Some(KeyType::Int4),
+        "bigserial" | "serial8" => Some(KeyType::Int8),
+        _ => ctx.catalog.key_type(ctx.catalog.builtins().type_named(word)?.oid),
+    }
 }

@@ -48,11 +48,11 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         NodeEnum::DropStmt(drop) => ddl.drop(drop),
         NodeEnum::TruncateStmt(truncate) => {
             let rest = |relations| NodeEnum::TruncateStmt(TruncateStmt { relations, ..truncate.clone() });
-            ddl.on_listed(&truncate.relations, rest).map(boxed)
+            ddl.on_listed(&truncate.relations, DdlKind::Data, rest).map(boxed)
         }
         NodeEnum::LockStmt(lock) => {
             let rest = |relations| NodeEnum::LockStmt(LockStmt { relations, ..lock.clone() });
-            ddl.on_listed(&lock.relations, rest).map(boxed)
+            ddl.on_listed(&lock.relations, DdlKind::Lock, rest).map(boxed)
         }
         NodeEnum::VacuumStmt(vacuum) => {
             let names = vacuum.rels.iter().filter_map(|r| match &r.node {
@@ -281,12 +281,12 @@ impl Ddl<'_> {
     }
 
     /// TRUNCATE and LOCK of a list of tables, some of which may be temporary.
-    fn on_listed(&self, tables: &[Node], rest: impl FnOnce(Vec<Node>) -> NodeEnum) -> Result<DdlPlan> {
+    fn on_listed(&self, tables: &[Node], kind: DdlKind, rest: impl FnOnce(Vec<Node>) -> NodeEnum) -> Result<DdlPlan> {
         let is_other = |table: &&Node| range_var(table).is_some_and(|name| !is_temporary(self.ctx, name));
         let others: Vec<Node> = tables.iter().filter(is_other).cloned().collect();
         let is_mixed = !others.is_empty() && others.len() < tables.len();
         let names: Vec<&RangeVar> = if is_mixed { &others } else { tables }.iter().filter_map(range_var).collect();
-        let plan = self.relations(&names, DdlKind::Data)?;
+        let plan = self.relations(&names, kind)?;
         if is_mixed { beside_temporary(plan, &rest(others.clone())) } else { Ok(plan) }
     }
 

@@ -16,7 +16,6 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::{as_it_stands, boxed, everywhere, give_way, is_temporary, temporary};
-use crate::bodies::may_take;
 use crate::code;
 use crate::context::{Context, Named};
 use crate::dml::is_replicated;
@@ -139,8 +138,8 @@ fn fault(ctx: &Context<'_>, trigger: &CreateTrigStmt, of: impl Fn(&Facts) -> Opt
 /// The functions that the trigger may call: they take no arguments, and the first schema of the search path that has one counts.
 fn meant<'a>(ctx: &Context<'a>, trigger: &CreateTrigStmt) -> Vec<&'a Function> {
     let by_words = ctx.of_body();
-    let named: Vec<&Function> =
-        by_words.named_functions(&trigger.funcname).filter(|function| may_take(function, 0)).collect();
+    let mut named = by_words.named_functions(&trigger.funcname);
+    named.retain(|function| function.takes(0));
     if trigger.funcname.len() > 1 {
         return named;
     }

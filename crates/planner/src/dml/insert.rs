@@ -20,6 +20,7 @@ use crate::plan::{
 };
 use crate::select;
 use crate::select::locality::{Analyzer, Env, Part};
+use crate::tables::Clauses;
 use crate::tree;
 use crate::views;
 
@@ -480,7 +481,7 @@ impl Insert<'_> {
             parts.push((node, tree::deparse(&NodeEnum::InsertStmt(Box::new(part)))?));
             places.push(rows.into_iter().map(|row| row as u64).collect());
         }
-        Ok(Plan::InsertSplit(InsertSplit { parts, places, is_blind: false }))
+        Ok(Plan::InsertSplit(InsertSplit { parts, places, clauses: Clauses::of(self.insert), is_blind: false }))
     }
 
     /// `rewriteTargetListIU` (PostgreSQL's `rewriteHandler.c`): the stage would take such a value, the table does not.
@@ -530,7 +531,7 @@ impl Insert<'_> {
             fill: FinalSql { text, types },
             target_sql: self.target_sql(),
             tail: tail::text(self.insert)?,
-            returns_rows: self.insert.returning_clause.is_some(),
+            clauses: Clauses::of(self.insert),
             parameters: self.statement.parameters,
             direct,
             original: self.statement.sql.to_string(),

@@ -41,7 +41,7 @@ pub(crate) fn update(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     let target = super::target(ctx, name, &facts)?;
     let (mut moves, mut may_differ) = (false, false);
     if let Target::Table(relation) = &target {
-        moves = check_key(relation, &changing_targets(update)).is_err()
+        moves = check_key(relation, &changing_targets(ctx, update)).is_err()
             && !key_moves::moves_afterwards(ctx.catalog, relation);
         may_differ = is_replicated(relation) && !update.from_clause.is_empty();
     }
@@ -77,7 +77,7 @@ pub(crate) fn update(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
 }
 
 /// The assignments of an UPDATE that may give a column another value than it has.
-pub(crate) fn changing_targets(update: &UpdateStmt) -> Vec<Node> {
+pub(crate) fn changing_targets(ctx: &Context<'_>, update: &UpdateStmt) -> Vec<Node> {
     let condition = update.where_clause.as_deref().filter(|_| update.from_clause.is_empty());
     let alias = update.relation.as_ref().map_or("", |name| match &name.alias {
         Some(alias) => &alias.aliasname,
@@ -87,7 +87,8 @@ pub(crate) fn changing_targets(update: &UpdateStmt) -> Vec<Node> {
         Some(NodeEnum::ResTarget(target)) => target.val.as_deref().and_then(bare_name) == Some(target.name.as_str()),
         _ => false,
     };
-    let is_kept = |target: &Node| is_same(target) || is_pinned_alike(target, condition) || is_own_value(target, alias);
+    let is_kept =
+        |target: &Node| is_same(target) || is_pinned_alike(ctx, target, condition) || is_own_value(target, alias);
     update.target_list.iter().filter(|target| !is_kept(target)).cloned().collect()
 }
 
@@ -137,9 +138,10 @@ pub(crate) fn check_key(relation: &Relation, targets: &[Node]) -> Result<()> {
 }
 
 /// `SET key = 5 … WHERE key = 5`, as programs write that save all columns of a row: the row's key is that already.
-fn is_pinned_alike(target: &Node, condition: Option<&Node>) -> bool {
+fn is_pinned_alike(ctx: &Context<'_>, target: &Node, condition: Option<&Node>) -> bool {
     let Some(NodeEnum::ResTarget(target)) = &target.node else { return false };
-    let Some(value) = target.val.as_deref().filter(|value| is_fixed(value) && target.indirection.is_empty()) else {
+    let Some(value) = target.val.as_deref().filter(|value| is_fixed(ctx, value) && target.indirection.is_empty())
+    else {
         return false;
     };
     let is_column = |node: &Node| bare_name(node) == Some(target.name.as_str());
@@ -165,15 +167,13 @@ fn is_own_value(target: &Node, alias: &str) -> bool {
 }
 
 /// A constant or parameter. One cast to a user's type may be equal to other values than itself.
-fn is_fixed(value: &Node) -> bool {
+fn is_fixed(ctx: &Context<'_>, value: &Node) -> bool {
     match &value.node {
         Some(NodeEnum::AConst(constant)) => !constant.isnull,
         Some(NodeEnum::ParamRef(_)) => true,
         Some(NodeEnum::TypeCast(cast)) => {
-            let names = cast.type_name.as_ref().map(|of| tree::names_of(&of.names)).unwrap_or_default();
-            let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            let is_builtin = matches!(names.as_slice(), ["pg_catalog", _] | ["text" | "date" | "uuid" | "timestamptz"]);
-            is_builtin && cast.arg.as_deref().is_some_and(is_fixed)
+            let of = cast.type_name.as_ref().and_then(|of| ctx.builtin_type(of));
+            of.is_some() && cast.arg.as_deref().is_some_and(|value| is_fixed(ctx, value))
         }
         _ => false,
     }

@@ -102,7 +102,7 @@ fn replicated(ctx: &Context<'_>, statement: &Statement) -> Result<Vec<Arc<Relati
         return Ok(Vec::new());
     }
     let mut tables: Vec<Arc<Relation>> = Vec::new();
-    for (name, _) in triggers::changed(statement)? {
+    for (name, _) in triggers::changed(ctx, statement)? {
         if let Some(table) = table(ctx, name)?
             && is_replicated(&table)
             && tables.iter().all(|known| known.oid != table.oid)

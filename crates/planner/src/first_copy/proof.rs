@@ -276,25 +276,15 @@ impl Proof<'_> {
     }
 
     fn cast(&self, cast: &TypeCast) -> Option<Value> {
-        let of = cast.type_name.as_ref().filter(|of| of.array_bounds.is_empty() && !of.setof)?;
-        let names = tree::names_of(&of.names);
-        let name = match names.as_slice() {
-            [schema, name] if schema == "pg_catalog" => name,
-            [name] if !self.ctx.catalog.user_types().any(|of| of.name == *name) => name,
-            _ => return None,
-        };
-        let wanted = self.of_type(self.ctx.catalog.builtins().type_named(name)?.oid)?;
+        let wanted = self.of_type(self.ctx.builtin_type(cast.type_name.as_ref()?)?.oid)?;
         self.becomes(self.value(cast.arg.as_deref()?)?, wanted)
     }
 
     fn call(&self, call: &FuncCall) -> Option<Value> {
-        let names = tree::names_of(&call.funcname);
-        let name = match names.as_slice() {
-            [schema, name] if schema == "pg_catalog" => name,
-            [name] if self.ctx.catalog.functions(name).is_empty() => name,
-            _ => return None,
-        };
-        let is_plain = call.over.is_none()
+        let (_, name) = tree::qualified(&call.funcname);
+        let is_plain = self.ctx.is_builtin(&call.funcname)
+            && self.ctx.is_of_postgresql(&call.funcname)
+            && call.over.is_none()
             && call.agg_order.is_empty()
             && call.agg_filter.is_none()
             && !call.agg_star

@@ -65,7 +65,7 @@ struct Declared {
     /// The query as it is written.
     query: SelectStmt,
     /// The type of the variable that gets the first row's value, in PL/pgSQL.
-    variable: Option<&'static str>,
+    variable: Option<TypeName>,
 }
 
 struct Parameter {
@@ -109,7 +109,7 @@ impl Declared {
         let shown: Vec<&str> = table.iter().map(|(name, _)| name.as_str()).collect();
         let (query, variable) = match function.language.as_str() {
             "sql" => (only_query(&function.definition)?, None),
-            _ => plpgsql::as_query(&function.definition, &known, &shown)?,
+            _ => plpgsql::as_query(ctx, &function.definition, &known, &shown)?,
         };
         let set = returns.setof || !table.is_empty();
         let table = if table.is_empty() { row_columns(ctx, &returns) } else { Some(table) };
@@ -213,12 +213,10 @@ impl Routine {
         if !is_usual || !body.values_lists.is_empty() {
             return Ok(None);
         }
-        if let Some(of) = declared.variable {
-            let (Some(first), Some(of)) = (first_row(ctx, body)?, type_of(&format!("pg_catalog.{of}"))) else {
-                return Ok(None);
-            };
+        if let Some(of) = &declared.variable {
+            let Some(first) = first_row(ctx, body)? else { return Ok(None) };
             body = SelectStmt {
-                target_list: vec![tree::target(cast(sub_select(first), &of), None)],
+                target_list: vec![tree::target(cast(sub_select(first), of), None)],
                 ..tree::empty_select()
             };
         }

@@ -13,6 +13,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::statement::{CopySubject, Statement, StatementKind};
+use crate::clock::MOMENTS;
 use crate::tree::{self, Ref, Walk};
 use crate::whole_rows::whole_row;
 
@@ -53,6 +54,21 @@ pub struct Uses {
     pub functions: HashSet<Oid>,
     pub operators: HashSet<Oid>,
     pub types: HashSet<Oid>,
+    /// PostgreSQL's own functions, of which nothing depends; empty if they are not known.
+    pub builtins: HashSet<Oid>,
+}
+
+impl Uses {
+    /// Takes the functions from an analysed tree in the form that `pg_node_tree` is printed in. What is the user's has its blanks
+    /// escaped there, so it looks like no field.
+    pub fn read_tree(&mut self, tree: &str) {
+        for field in [" :funcid ", " :aggfnoid ", " :winfnoid ", " :opfuncid "] {
+            for (at, _) in tree.match_indices(field) {
+                let number = tree[at + field.len()..].split([' ', '}']).next();
+                self.builtins.extend(number.and_then(|number| number.parse::<Oid>().ok()));
+            }
+        }
+    }
 }
 
 impl Analysis {
@@ -105,6 +121,10 @@ impl Analysis {
             uses.functions.extend(&others.functions);
             uses.operators.extend(&others.operators);
             uses.types.extend(&others.types);
+            // If those of one are not known, neither are those of both.
+            let are_known = !uses.builtins.is_empty() && !others.builtins.is_empty();
+            uses.builtins.extend(&others.builtins);
+            uses.builtins.retain(|_| are_known);
             Arc::make_mut(&mut self.called).extend(body.called.iter().cloned());
             self.has_whole_rows |= body.has_whole_rows;
         }
@@ -175,6 +195,17 @@ impl Statement {
         }
     }
 
+    /// Is it a change of rows without RETURNING?
+    pub fn only_changes(&self) -> bool {
+        match self.node() {
+            Some(NodeEnum::InsertStmt(insert)) => insert.returning_clause.is_none(),
+            Some(NodeEnum::UpdateStmt(update)) => update.returning_clause.is_none(),
+            Some(NodeEnum::DeleteStmt(delete)) => delete.returning_clause.is_none(),
+            Some(NodeEnum::MergeStmt(merge)) => merge.returning_clause.is_none(),
+            _ => false,
+        }
+    }
+
     /// An INSERT of rows of constants: no name is in it but the table's and its columns'.
     pub fn inserts_constants(&self) -> bool {
         let Some(NodeEnum::InsertStmt(insert)) = self.node() else { return false };
@@ -194,13 +225,12 @@ impl Statement {
     /// Is there a constant that PostgreSQL may read the clock for (`'today 10:00'::timestamp`), so that it prints another one each
     /// time it analyses the statement?
     pub fn has_moving_constant(&self) -> bool {
-        const WORDS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
         let mut found = false;
         let walked = self.query_tree().map_or(Ok(()), |tree| {
             tree.walk(&mut |node| {
                 if let Ref::AConst(AConst { val: Some(a_const::Val::Sval(text)), .. }) = node {
                     let text = text.sval.to_ascii_lowercase();
-                    found |= WORDS.iter().any(|word| text.contains(word));
+                    found |= MOMENTS.iter().any(|word| text.contains(word));
                 }
                 Ok(!found)
             })

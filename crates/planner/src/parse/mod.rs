@@ -35,19 +35,28 @@ pub use statement::*;
 ///
 /// Errors: 42601 with PostgreSQL's message and the position in characters; 0A000 for statements we do not know.
 pub fn parse(sql: &str) -> Result<Vec<Statement>> {
-    let redirected = system_views::redirect(sql);
-    statements(redirected.as_deref().unwrap_or(sql))
+    statements(sql, true)
 }
 
 /// The same for a text of pg_dump, which is to see nothing of our own.
 pub fn parse_for_dump(sql: &str) -> Result<Vec<Statement>> {
-    statements(&dump::without_ours(sql))
+    statements(&dump::without_ours(sql), false)
 }
 
-fn statements(sql: &str) -> Result<Vec<Statement>> {
-    let extracted = extract(sql)?;
+/// System views are `redirected`, or read as they are.
+fn statements(sql: &str, redirected: bool) -> Result<Vec<Statement>> {
+    // What PostgreSQL's grammar takes has nothing of ours in it.
+    let first = pg_query::parse(sql, 0);
+    if redirected
+        && let Ok(parsed) = &first
+        && let Some(changed) = system_views::redirect(sql, &parsed.protobuf)
+    {
+        return statements(&changed, false);
+    }
+    let extracted = if first.is_ok() { Extracted::default() } else { extract(sql)? };
+    let parsed = extracted.blanked.as_ref().map_or(first, |blanked| pg_query::parse(blanked, 0));
     let text = extracted.blanked.as_deref().unwrap_or(sql);
-    let parsed = pg_query::parse(text, 0).map_err(|error| syntax_error(text, error))?;
+    let parsed = parsed.map_err(|error| syntax_error(text, error))?;
     let mut statements: Vec<(usize, Statement)> = Vec::new();
     for (range, kind) in extracted.commands {
         let statement = Statement {
@@ -112,13 +121,13 @@ struct Extracted {
     clauses: Vec<(usize, DistributeBy)>,
 }
 
-/// A cheap look first: most texts hold none of our words.
+/// Does the statement make something that was not there? Then it locks nothing against readers.
+pub fn only_creates(sql: &str) -> bool {
+    let tokens = scan::tokens(sql).unwrap_or_default();
+    tokens.first().is_some_and(|token| token.is("create")) && !tokens.get(1).is_some_and(|token| token.is("or"))
+}
+
 fn extract(sql: &str) -> Result<Extracted> {
-    const WORDS: [&str; 8] = ["distribut", "diststyle", "distkey", "direct", "node", "barrier", "pause", "clean"];
-    let lower = sql.to_ascii_lowercase();
-    if !WORDS.iter().any(|word| lower.contains(word)) && !lower.contains("group") {
-        return Ok(Extracted::default());
-    }
     let Some(tokens) = scan::tokens(sql) else { return Ok(Extracted::default()) };
     let mut extracted = Extracted::default();
     let mut blank: Vec<Range<usize>> = Vec::new();

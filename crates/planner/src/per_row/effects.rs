@@ -7,7 +7,7 @@ use pg_query::NodeEnum;
 use pg_query::protobuf::RangeVar;
 use pgerror::Result;
 
-use crate::bodies::{plpgsql_bodies, sql_bodies};
+use crate::bodies::statements_of;
 use crate::context::{Context, Named};
 use crate::tree::{Ref, Walk};
 use crate::used;
@@ -19,10 +19,7 @@ pub(crate) fn may_touch(ctx: &Context<'_>, functions: &[&Function], name: &Range
         Named::Distributed(relation) | Named::Home(Some(relation)) => relation,
         Named::View(_) | Named::Home(None) => return Ok(volatile.peek().is_some()),
     };
-    Ok(volatile.any(|function| {
-        let call = format!("SELECT {}()", catalog::quote_identifier(&function.name));
-        bodies(function).is_none() || used::may_use(&call, &relation, ctx.catalog)
-    }))
+    Ok(volatile.any(|function| used::function_may_use(function, &relation, ctx.catalog)))
 }
 
 /// Do all statements of the functions, and of those that they call, surely do nothing but read?
@@ -34,7 +31,7 @@ pub(crate) fn read_only(ctx: &Context<'_>, functions: &[&Function]) -> Result<bo
         if function.volatility != 'v' || !seen.insert(function.oid) {
             continue;
         }
-        let Some(statements) = bodies(function) else { return Ok(false) };
+        let Some(statements) = statements_of(&function.language, &function.definition) else { return Ok(false) };
         for statement in &statements {
             let mut reads = matches!(statement, NodeEnum::SelectStmt(_));
             statement.walk(&mut |node| {
@@ -51,13 +48,4 @@ pub(crate) fn read_only(ctx: &Context<'_>, functions: &[&Function]) -> Result<bo
         }
     }
     Ok(true)
-}
-
-/// The statements of a body; `None` if some of them are known only when it runs.
-fn bodies(function: &Function) -> Option<Vec<NodeEnum>> {
-    match function.language.as_str() {
-        "sql" => sql_bodies(&function.definition),
-        "plpgsql" => plpgsql_bodies(&function.definition),
-        _ => None,
-    }
 }

@@ -10,8 +10,10 @@ use pgerror::PgError;
 pub enum DdlKind {
     /// The catalog changes: bump its version and tell every coordinator.
     Schema,
-    /// Rows change, the catalog does not (TRUNCATE, REFRESH MATERIALIZED VIEW); also LOCK TABLE.
+    /// Rows change, the catalog does not (TRUNCATE, REFRESH MATERIALIZED VIEW).
     Data,
+    /// LOCK TABLE.
+    Lock,
     /// ANALYZE, VACUUM, REINDEX, CLUSTER, CHECKPOINT.
     Maintenance,
 }

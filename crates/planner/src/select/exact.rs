@@ -1,39 +1,25 @@
 //! Which expressions are surely exact numbers? Only sums of those may be split over nodes, or made by each node for itself:
 //! floating-point addition in another order gives other last digits.
 
-use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
-
-use catalog::Relation;
+use catalog::BuiltinFunction;
 use pg_query::protobuf::{AConst, AExprKind, ColumnRef, FuncCall, a_const};
 use pg_query::{Node, NodeEnum};
-use pgerror::Result;
 
 use super::locality::{Analyzer, Body};
-use crate::context::{Context, Named};
-use crate::tree::{self, Ref, Walk};
+use super::terms::LeafColumn;
+use crate::builtins::{self, Combined, adds_floats};
+use crate::context::Context;
+use crate::tree;
 
 pub(crate) const INT2: u32 = 21;
 pub(crate) const INT4: u32 = 23;
 pub(crate) const INT8: u32 = 20;
 pub(crate) const NUMERIC: u32 = 1700;
 
-/// Aggregates that add. Those of two arguments add floating point whatever they get.
-const ADDING: [&str; 8] = ["sum", "avg", "stddev", "stddev_pop", "stddev_samp", "variance", "var_pop", "var_samp"];
-const ADDING_FLOATS: [&str; 11] = [
-    "corr",
-    "covar_pop",
-    "covar_samp",
-    "regr_avgx",
-    "regr_avgy",
-    "regr_intercept",
-    "regr_r2",
-    "regr_slope",
-    "regr_sxx",
-    "regr_sxy",
-    "regr_syy",
-];
+/// `float4`, `float8`, and arrays of them, which aggregates keep their sums in.
+pub(crate) fn is_float(type_oid: u32) -> bool {
+    matches!(type_oid, 700 | 701 | 1021 | 1022)
+}
 
 /// What kind of number an expression is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -69,15 +55,6 @@ impl Number {
         }
     }
 
-    /// What `sum()` makes of it.
-    pub(crate) fn sum(self) -> Self {
-        match self {
-            Number::Integer => Number::Bigint,
-            Number::Bigint | Number::Numeric => Number::Numeric,
-            Number::Null | Number::Other => Number::Other,
-        }
-    }
-
     fn of_all(numbers: impl Iterator<Item = Self>) -> Self {
         numbers.reduce(Self::with).unwrap_or(Number::Other)
     }
@@ -90,14 +67,31 @@ pub(crate) fn is_exact(analyzer: &Analyzer<'_>, body: &Body, node: &Node) -> boo
 
 /// What kind of number an expression is. A numeric may also be an integer.
 pub(crate) fn of_expression(analyzer: &Analyzer<'_>, body: &Body, node: &Node) -> Number {
-    let of_column = |column: &ColumnRef| {
-        let Ok(Some((leaf, position))) = super::terms::resolve_here(&analyzer.leaves, &body.scope, column) else {
-            return Number::Other;
-        };
-        let column = analyzer.leaves[leaf].columns.as_ref().and_then(|c| c.get(position));
-        column.map_or(Number::Other, |column| Number::of_type(column.type_oid))
-    };
-    number(analyzer.ctx, &of_column, node)
+    number(analyzer.ctx, &|column| of_leaf(analyzer, body, column), node)
+}
+
+/// A column of the level's own FROM.
+pub(crate) fn column_here<'a>(analyzer: &'a Analyzer<'_>, body: &Body, column: &ColumnRef) -> Option<&'a LeafColumn> {
+    let (leaf, position) = super::terms::resolve_here(&analyzer.leaves, &body.scope, column).ok()??;
+    analyzer.leaves[leaf].columns.as_ref()?.get(position)
+}
+
+fn of_leaf(analyzer: &Analyzer<'_>, body: &Body, column: &ColumnRef) -> Number {
+    let column = column_here(analyzer, body, column);
+    column.map_or(Number::Other, |column| Number::of_type(column.type_oid))
+}
+
+/// How results of an aggregate of PostgreSQL's own over parts of the level's rows are combined, if that is sure and exact.
+pub(crate) fn combined(analyzer: &Analyzer<'_>, body: &Body, call: &FuncCall) -> Option<Combined> {
+    combined_of(call, &meant(analyzer.ctx, &|column| of_leaf(analyzer, body, column), call))
+}
+
+/// The same for whatever of these functions it is.
+pub(crate) fn combined_of(call: &FuncCall, meant: &[&BuiltinFunction]) -> Option<Combined> {
+    let (_, name) = tree::qualified(&call.funcname);
+    let mut ways = meant.iter().map(|function| builtins::combined(name, function));
+    let first = ways.next()??;
+    ways.all(|way| way == Some(first)).then_some(first)
 }
 
 /// What kind of number an expression is, if that of each column is known.
@@ -107,13 +101,8 @@ pub(crate) fn number(ctx: &Context<'_>, of_column: &dyn Fn(&ColumnRef) -> Number
         Some(NodeEnum::AConst(constant)) => of_constant(constant),
         Some(NodeEnum::ColumnRef(column)) => of_column(column),
         Some(NodeEnum::TypeCast(cast)) => {
-            cast.type_name.as_ref().map_or(Number::Other, |t| match t.names.last().and_then(tree::text_of) {
-                _ if t.setof || !t.array_bounds.is_empty() => Number::Other,
-                Some("int2" | "int4") => Number::Integer,
-                Some("int8") => Number::Bigint,
-                Some("numeric") => Number::Numeric,
-                _ => Number::Other,
-            })
+            let of = cast.type_name.as_ref().and_then(|of| ctx.builtin_type(of));
+            of.map_or(Number::Other, |of| Number::of_type(of.oid))
         }
         Some(NodeEnum::AExpr(e)) if e.kind == AExprKind::AexprOp as i32 => match tree::operator_name(&e.name) {
             Some(op) if ["+", "-", "*", "/", "%"].contains(&op) && !ctx.has_user_operator(op) => {
@@ -129,12 +118,8 @@ pub(crate) fn number(ctx: &Context<'_>, of_column: &dyn Fn(&ColumnRef) -> Number
             });
             Number::of_all(results.chain(case.defresult.as_deref().map(number)))
         }
-        Some(NodeEnum::FuncCall(call)) => {
-            let name = call.funcname.last().and_then(tree::text_of).unwrap_or_default();
-            if !ctx.is_builtin(&call.funcname) {
-                return Number::Other;
-            }
-            of_function(name, call, &number)
+        Some(NodeEnum::FuncCall(call)) if ctx.is_builtin(&call.funcname) => {
+            Number::of_all(meant(ctx, of_column, call).iter().map(|function| Number::of_type(function.result)))
         }
         _ => Number::Other,
     }
@@ -149,111 +134,32 @@ fn of_constant(constant: &AConst) -> Number {
     }
 }
 
-fn of_function(name: &str, call: &FuncCall, number: &dyn Fn(&Node) -> Number) -> Number {
-    let of_arguments = || Number::of_all(call.args.iter().map(number));
-    match name {
-        "length" | "char_length" => Number::Integer,
-        "count" | "row_number" | "rank" => Number::Bigint,
-        "extract" => Number::Numeric,
-        "min" | "max" | "abs" | "mod" => of_arguments(),
-        "sum" => of_arguments().sum(),
-        // There is none of integers but that of floating point.
-        "round" | "trunc" if call.args.len() == 1 && of_arguments() != Number::Numeric => Number::Other,
-        "avg" | "round" | "trunc" if of_arguments() != Number::Other => Number::Numeric,
-        _ => Number::Other,
-    }
+/// Those of PostgreSQL's own functions of that name that take such arguments, if the types of columns are known as far as
+/// `of_column` tells. A number that has to be cast first is taken by none.
+pub(crate) fn meant<'a>(
+    ctx: &Context<'a>,
+    of_column: &dyn Fn(&ColumnRef) -> Number,
+    call: &FuncCall,
+) -> Vec<&'a BuiltinFunction> {
+    let numbers: Vec<Number> = call.args.iter().map(|argument| number(ctx, of_column, argument)).collect();
+    let takes = |(number, type_oid): (&Number, &u32)| match (number, Number::of_type(*type_oid)) {
+        (Number::Other | Number::Null, _) => true,
+        // It may be an integer in truth.
+        (Number::Numeric, taken) => taken != Number::Other || is_any(ctx, *type_oid),
+        (number, taken) => *number == taken || is_any(ctx, *type_oid),
+    };
+    let mut functions = ctx.builtin_functions(call);
+    functions.retain(|function| numbers.iter().zip(&function.arguments).all(takes));
+    functions
 }
 
-/// An aggregate or window function whose last digits may depend on the order in which rows are found. Columns go by their names:
-/// what is not known for sure to be exact may be floating point.
-pub(crate) fn adds_in_any_order(ctx: &Context<'_>, statement: &impl Walk) -> Result<Option<String>> {
-    let mut calls: Vec<(&str, &FuncCall)> = Vec::new();
-    statement.walk(&mut |node| {
-        if let Ref::FuncCall(call) = node
-            && let Some(name) = call.funcname.last().and_then(tree::text_of)
-            && (ADDING.contains(&name) || ADDING_FLOATS.contains(&name))
-        {
-            calls.push((name, call));
-        }
-        Ok(true)
-    })?;
-    if calls.is_empty() {
-        return Ok(None);
-    }
-    let columns = ByName::of(ctx, statement)?;
-    let is_exact = |call: &FuncCall| call.args.iter().all(|argument| columns.number(argument) != Number::Other);
-    let found = calls.into_iter().find(|(name, call)| ADDING_FLOATS.contains(name) || !is_exact(call));
-    Ok(found.map(|(name, _)| format!("{name}() of floating point")))
+fn is_any(ctx: &Context<'_>, type_oid: u32) -> bool {
+    ctx.catalog.builtins().type_of(type_oid).is_none()
 }
 
-/// All columns that a name may mean somewhere in a statement.
-struct ByName<'a> {
-    ctx: &'a Context<'a>,
-    relations: Vec<Arc<Relation>>,
-    targets: HashMap<&'a str, Vec<&'a Node>>,
-    /// Names given to columns by their position.
-    renamed: HashSet<&'a str>,
-    /// Targets that are being looked at: what refers to itself adds nothing new.
-    open: RefCell<HashSet<String>>,
-}
-
-impl<'a> ByName<'a> {
-    fn of(ctx: &'a Context<'a>, statement: &'a impl Walk) -> Result<Self> {
-        let mut found = Self {
-            ctx,
-            relations: Vec::new(),
-            targets: HashMap::new(),
-            renamed: HashSet::new(),
-            open: RefCell::default(),
-        };
-        statement.walk(&mut |node| {
-            match node {
-                Ref::RangeVar(name) => {
-                    if let Named::Distributed(relation) | Named::View(relation) = ctx.resolve(name)? {
-                        found.relations.push(relation);
-                    }
-                }
-                Ref::SelectStmt(select) => {
-                    for target in &select.target_list {
-                        let Some(NodeEnum::ResTarget(target)) = &target.node else { continue };
-                        found.targets.entry(target.name.as_str()).or_default().extend(target.val.as_deref());
-                    }
-                }
-                Ref::Alias(alias) => {
-                    found.renamed.insert(&alias.aliasname);
-                    found.renamed.extend(alias.colnames.iter().filter_map(tree::text_of));
-                }
-                Ref::CommonTableExpr(cte) => found.renamed.extend(cte.aliascolnames.iter().filter_map(tree::text_of)),
-                _ => {}
-            }
-            Ok(true)
-        })?;
-        Ok(found)
-    }
-
-    fn number(&self, node: &Node) -> Number {
-        number(self.ctx, &|column| self.of_column(column), node)
-    }
-
-    fn of_column(&self, column: &ColumnRef) -> Number {
-        let Some(name) = last_name(column) else { return Number::Other };
-        if self.renamed.contains(name) {
-            return Number::Other;
-        }
-        let of_tables = self.relations.iter().filter_map(|r| r.column(name)).map(|c| Number::of_type(c.type_oid));
-        let mut all: Vec<Number> = of_tables.collect();
-        let targets = self.targets.get(name).map(Vec::as_slice).unwrap_or_default();
-        if self.open.borrow_mut().insert(name.to_owned()) {
-            let shows_it =
-                |value: &Node| matches!(&value.node, Some(NodeEnum::ColumnRef(c)) if last_name(c) == Some(name));
-            let others = targets.iter().filter(|value| !shows_it(value));
-            all.extend(others.map(|value| self.number(value)));
-            self.open.borrow_mut().remove(name);
-        }
-        Number::of_all(all.into_iter())
-    }
-}
-
-fn last_name(column: &ColumnRef) -> Option<&str> {
-    column.fields.last().and_then(tree::text_of)
+/// An aggregate or window function whose last digits may depend on the order in which rows are found. What is not known to be
+/// exact may be floating point.
+pub(crate) fn adds_in_any_order(ctx: &Context<'_>, call: &FuncCall) -> bool {
+    ctx.builtin_functions(call).into_iter().any(adds_floats)
+        && meant(ctx, &|_| Number::Other, call).into_iter().any(adds_floats)
 }

@@ -172,6 +172,9 @@ fn check_split(ctx: &Context<'_>, select: &SelectStmt, facts: &Facts, split: &Sp
     if facts.bare_tableoid && split.nodes.len() > 1 {
         return Err(Not::Local("a table has another object id on each datanode".to_owned()));
     }
+    if let Some(what) = facts.moving.as_ref().filter(|_| split.nodes.len() > 1) {
+        return Err(Not::Local(format!("{what} is another on every node")));
+    }
     if let Some(what) = &facts.volatile
         && volatile_beyond_rows(ctx, select)?
     {

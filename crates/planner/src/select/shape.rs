@@ -9,64 +9,6 @@ use super::{outer_aggregates, terms};
 use crate::context::Context;
 use crate::tree::{self, Ref, Walk};
 
-/// Built-in aggregates (pg_aggregate of PostgreSQL 18), but the hypothetical-set ones, which WITHIN GROUP shows.
-const AGGREGATES: [&str; 54] = [
-    "any_value",
-    "array_agg",
-    "avg",
-    "bit_and",
-    "bit_or",
-    "bit_xor",
-    "bool_and",
-    "bool_or",
-    "corr",
-    "count",
-    "covar_pop",
-    "covar_samp",
-    "cume_dist",
-    "dense_rank",
-    "every",
-    "json_agg",
-    "json_agg_strict",
-    "json_object_agg",
-    "json_object_agg_strict",
-    "json_object_agg_unique",
-    "json_object_agg_unique_strict",
-    "jsonb_agg",
-    "jsonb_agg_strict",
-    "jsonb_object_agg",
-    "jsonb_object_agg_strict",
-    "jsonb_object_agg_unique",
-    "jsonb_object_agg_unique_strict",
-    "max",
-    "min",
-    "mode",
-    "percent_rank",
-    "percentile_cont",
-    "percentile_disc",
-    "range_agg",
-    "range_intersect_agg",
-    "rank",
-    "regr_avgx",
-    "regr_avgy",
-    "regr_count",
-    "regr_intercept",
-    "regr_r2",
-    "regr_slope",
-    "regr_sxx",
-    "regr_sxy",
-    "regr_syy",
-    "stddev",
-    "stddev_pop",
-    "stddev_samp",
-    "string_agg",
-    "sum",
-    "var_pop",
-    "var_samp",
-    "variance",
-    "xmlagg",
-];
-
 /// Is this call an aggregate (not a window function)?
 pub(crate) fn is_aggregate(ctx: &Context<'_>, call: &FuncCall) -> bool {
     if call.over.is_some() {
@@ -77,9 +19,8 @@ pub(crate) fn is_aggregate(ctx: &Context<'_>, call: &FuncCall) -> bool {
         || call.agg_within_group
         || call.agg_filter.is_some()
         || !call.agg_order.is_empty();
-    let Some(name) = call.funcname.last().and_then(tree::text_of) else { return marked };
-    let mut user = ctx.named_functions(&call.funcname).peekable();
-    marked || (user.peek().is_none() && AGGREGATES.contains(&name)) || user.any(|function| function.kind == 'a')
+    let of_users = || ctx.user_functions(call).iter().any(|function| function.kind == 'a');
+    marked || of_users() || ctx.builtin_functions(call).iter().any(|function| function.kind == 'a')
 }
 
 /// All parts of a level that hold expressions.

@@ -32,12 +32,12 @@ pub(crate) fn plan(ctx: &Context<'_>, query: &NodeEnum) -> Result<Option<Gather>
         {
             target.name = tree::output_name(target);
         }
-        if let Some(value) = call_in_from(node) {
+        if let Some(value) = call_in_from(ctx, node) {
             *node = value;
             return Ok(true);
         }
         let Some(NodeEnum::FuncCall(call)) = &node.node else { return Ok(true) };
-        let Some(table) = sized_table(ctx, call.args.first()).filter(|_| asks_size(call)) else { return Ok(true) };
+        let Some(table) = sized_table(ctx, call.args.first()).filter(|_| asks_size(ctx, call)) else { return Ok(true) };
         let sql = format!("SELECT {} AS size", tree::deparse_expression(node)?);
         let name = ctx.input_table(format_args!("g{}", inputs.len() + 1));
         *node = tree::parse_expression(&format!("(SELECT pg_catalog.sum(size)::pg_catalog.int8 FROM {name})"))?;
@@ -53,12 +53,12 @@ pub(crate) fn plan(ctx: &Context<'_>, query: &NodeEnum) -> Result<Option<Gather>
 }
 
 /// `FROM pg_relation_size('t') AS s` as `FROM (SELECT pg_relation_size('t')) AS s (s)`, where the call is an expression.
-fn call_in_from(item: &Node) -> Option<Node> {
+fn call_in_from(ctx: &Context<'_>, item: &Node) -> Option<Node> {
     let Some(NodeEnum::RangeFunction(item)) = &item.node else { return None };
     let [Node { node: Some(NodeEnum::List(list)) }] = item.functions.as_slice() else { return None };
     let call = list.items.first()?;
     let Some(NodeEnum::FuncCall(function)) = &call.node else { return None };
-    if !asks_size(function) || item.ordinality || !item.coldeflist.is_empty() {
+    if !asks_size(ctx, function) || item.ordinality || !item.coldeflist.is_empty() {
         return None;
     }
     let name = function.funcname.last().and_then(tree::text_of)?;

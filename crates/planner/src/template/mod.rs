@@ -35,6 +35,7 @@ use catalog::{Catalog, Distribution, NodeId, Relation};
 use pg_query::protobuf::{AExprKind, InsertStmt, RangeVar, SelectStmt, SetOperation};
 use pg_query::{Node, NodeEnum};
 
+use crate::clock;
 use crate::constant::{self, Constant};
 use crate::context::{Context, Named};
 use crate::dml::{check_key, key_names};
@@ -43,7 +44,7 @@ use crate::leavings::leavings;
 use crate::parse::{self, Statement};
 use crate::plan::{Forward, Plan, Scatter};
 use crate::session::{Parameter, SessionFacts};
-use crate::tables::Tables;
+use crate::tables::{Clauses, Tables};
 use crate::tree::{self, Ref, Walk};
 
 pub use blind::Repeated;
@@ -61,8 +62,8 @@ pub struct Template {
     /// Whose key it is.
     relation: Arc<Relation>,
     place: Place,
-    /// The key is that of a new row.
-    is_insert: bool,
+    /// Of an INSERT: the key is that of a new row.
+    insert: Option<Clauses>,
     is_blind: bool,
     writes: bool,
     reads_clock: bool,
@@ -95,7 +96,6 @@ impl Template {
         let ctx =
             Context { catalog, session, analysis: None, exchanged: &[], copies: None, on_first: None, gives_way: None };
         let statement = single(sql)?;
-        let words = String::from_utf8_lossy(shape.text()).to_ascii_lowercase();
         // A default may read the clock.
         if crate::sets_default(&statement) {
             return None;
@@ -104,7 +104,7 @@ impl Template {
         if !session.temp_relations.is_empty() || !leavings(&statement, catalog).is_nothing() {
             return None;
         }
-        let template = Self::of_tree(&ctx, sql, statement.node()?, shape, crate::may_read_clock(&words))?;
+        let template = Self::of_tree(&ctx, sql, statement.node()?, shape)?;
         // Inside a block and outside of one: a template serves both.
         let agrees = [false, true].into_iter().all(|in_transaction| {
             let session = SessionFacts { in_transaction, clock: None, now: None, ..session.clone() };
@@ -113,7 +113,7 @@ impl Template {
         agrees.then_some(template)
     }
 
-    fn of_tree(ctx: &Context<'_>, sql: &str, tree: &NodeEnum, shape: &Shape, reads_clock: bool) -> Option<Self> {
+    fn of_tree(ctx: &Context<'_>, sql: &str, tree: &NodeEnum, shape: &Shape) -> Option<Self> {
         if has_sub_query(tree)? {
             return None;
         }
@@ -131,16 +131,15 @@ impl Template {
         if !is_plain || sets_key {
             return None;
         }
-        let default_reads_clock =
-            relation.columns.iter().filter_map(|c| c.default.as_deref()).any(crate::may_read_clock);
+        let defaults = || relation.columns.iter().filter_map(|column| column.default.as_deref());
         let inserts = matches!(tree, NodeEnum::InsertStmt(_));
         let template = Self {
             relation: relation.clone(),
             place: Place::Everywhere(Arc::default()),
-            is_insert: false,
+            insert: None,
             is_blind: false,
             writes: !matches!(tree, NodeEnum::SelectStmt(_)) || facts.writes || facts.locking,
-            reads_clock: reads_clock || (inserts && default_reads_clock),
+            reads_clock: facts.clock.is_some() || (inserts && defaults().any(clock::expression_reads)),
             parameters: None,
             is_constant_free: shape.is_constant_free(),
             repeated: OnceLock::new(),
@@ -149,7 +148,7 @@ impl Template {
         Some(match &target.rows {
             Rows::Inserted(insert) => Self {
                 place: Place::Key(places.in_values(insert)?),
-                is_insert: true,
+                insert: Some(Clauses::of(insert)),
                 is_blind: blind::is_blind(insert, &relation),
                 parameters: Parameters::of(tree, sql, shape, &relation),
                 ..template
@@ -214,7 +213,7 @@ impl Template {
         if values.contains(&&Constant::Null) {
             return None;
         }
-        match self.is_insert {
+        match self.insert.is_some() {
             true => constant::node_of_row(&self.relation.distribution, values),
             false => constant::node_of_key(&self.relation.distribution, values),
         }
@@ -227,7 +226,12 @@ impl Template {
 
     /// Is it an INSERT of rows that it brings itself?
     pub fn brings_rows(&self) -> bool {
-        self.is_insert
+        self.insert.is_some()
+    }
+
+    /// Is it one that does nothing else?
+    pub fn only_inserts(&self) -> bool {
+        self.insert.is_some_and(Clauses::only_inserts)
     }
 
     /// Does the statement read the time, so that inside a transaction block it matters whose?

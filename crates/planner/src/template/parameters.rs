@@ -11,7 +11,8 @@ use pg_query::protobuf::{AConst, AExprKind, SelectStmt, a_const};
 use pg_query::{Node, NodeEnum};
 
 use super::shape::{LiteralKind, Shape};
-use crate::tree::{Ref, Walk};
+use crate::builtins::{Touched, touches};
+use crate::tree::{self, Ref, Walk};
 
 /// More digits may be a `bigint`.
 const DIGITS_MAX: usize = 9;
@@ -44,10 +45,24 @@ impl Parameterised {
     }
 }
 
+/// Does a default show the text of the statement?
+fn asks_text(default: &str) -> bool {
+    let mut asks = false;
+    let walked = tree::parse_expression(default).and_then(|default| {
+        default.walk(&mut |node| {
+            if let Ref::FuncCall(call) = node {
+                asks |= touches(tree::qualified(&call.funcname).1) == Some(Touched::Text);
+            }
+            Ok(true)
+        })
+    });
+    asks || walked.is_err()
+}
+
 impl Parameters {
     pub(super) fn of(tree: &NodeEnum, sql: &str, shape: &Shape, relation: &Relation) -> Option<Self> {
-        let asks = |text: &String| text.contains("current_query");
-        if relation.has_triggers || relation.columns.iter().filter_map(|c| c.default.as_ref()).any(asks) {
+        let mut defaults = relation.columns.iter().filter_map(|column| column.default.as_deref());
+        if relation.has_triggers || defaults.any(asks_text) {
             return None;
         }
         if shape.is_constant_free() || shape.text().contains(&b'$') || !is_simple(tree)? {

@@ -149,9 +149,7 @@ impl Template {
             return Some(Plan::Forward(Forward { nodes, sql: sql.to_owned(), writes, is_blind }));
         }
         // Each node has its own time.
-        if !self.is_insert || self.reads_clock {
-            return None;
-        }
+        let clauses = self.insert.filter(|_| !self.reads_clock)?;
         let head = &sql[..rows.rows.first()?.start];
         let tail = &sql[rows.tail..];
         let part = |(node, own): (&NodeId, &Vec<usize>)| {
@@ -170,7 +168,7 @@ impl Template {
         };
         let parts = by_node.iter().map(part).collect();
         let places = by_node.values().map(|own| own.iter().map(|row| *row as u64).collect()).collect();
-        Some(Plan::InsertSplit(InsertSplit { parts, places, is_blind: self.is_blind }))
+        Some(Plan::InsertSplit(InsertSplit { parts, places, clauses, is_blind: self.is_blind }))
     }
 }
 

@@ -6,12 +6,11 @@
 
 use std::ops::Range;
 
+use crate::clock::is_moment;
+
 /// Longer statements are planned anew each time: they are rarely sent twice.
 const SHAPE_BYTES_MAX: usize = 4096;
 const LITERALS_MAX: usize = 128;
-
-/// Strings that PostgreSQL's date types read as the present time.
-const CLOCK_WORDS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
 
 /// What stands in the shape for a constant. None of these bytes is accepted in a statement.
 const INTEGER_MARK: u8 = 1;
@@ -140,7 +139,7 @@ pub(super) fn string(sql: &str, start: usize) -> Option<Literal> {
     };
     let next = bytes[end..].iter().find(|b| !b.is_ascii_whitespace() && **b != 0x0b);
     let value = sql[start + 1..end - 1].trim();
-    if next == Some(&b'\'') || CLOCK_WORDS.iter().any(|word| value.eq_ignore_ascii_case(word)) {
+    if next == Some(&b'\'') || is_moment(value) {
         return None;
     }
     Some(Literal { range: start..end, kind: LiteralKind::String { doubled } })

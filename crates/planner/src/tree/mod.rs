@@ -147,6 +147,12 @@ pub(crate) fn text_of(node: &Node) -> Option<&str> {
     }
 }
 
+/// The schema, if it is written, and the name of a list of String nodes.
+pub(crate) fn qualified(names: &[Node]) -> (Option<&str>, &str) {
+    let schema = if names.len() > 1 { names.first().and_then(text_of) } else { None };
+    (schema, names.last().and_then(text_of).unwrap_or_default())
+}
+
 /// All names of a list of String nodes.
 pub(crate) fn names_of(nodes: &[Node]) -> Vec<String> {
     nodes.iter().filter_map(text_of).map(str::to_owned).collect()

@@ -191,12 +191,11 @@ pub fn catalog() -> Catalog {
         ),
         parts: Vec::new(),
         is_parallel_safe: false,
+        is_trigger: false,
+        sets_path: false,
+        arguments: (0, Some(0)),
         leavings: Default::default(),
     };
-    for name in ["nextval", "setval", "currval", "lastval", "set_config"] {
-        builder.session_function(name, 'u');
-    }
-    builder.session_function("pg_advisory_lock", 'r').session_function("random", 'r');
     builder.function(function(16501, "count_orders", "SELECT count(*) FROM orders", "sql"));
     builder.function(function(16502, "count_nations", "SELECT count(*) FROM nation", "sql"));
     builder.function(function(16503, "harmless", "BEGIN RETURN 1 + 1; END", "plpgsql"));
@@ -205,6 +204,7 @@ pub fn catalog() -> Catalog {
         definition: format!(
             "CREATE OR REPLACE FUNCTION public.{name}()\n RETURNS trigger\n LANGUAGE plpgsql\nAS $function${body}$function$"
         ),
+        is_trigger: true,
         ..function(oid, name, "", "plpgsql")
     };
     builder.function(trigger(

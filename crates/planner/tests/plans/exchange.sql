@@ -439,11 +439,13 @@ SELECT x_age, count(*) FROM people WHERE x_name LIKE 'a%' AND x_age > 40 AND x_a
 ----
 Dag over [0 1 2]
   loxo_x1 from [0] to all of [0 1 2]
-    SELECT people.x_key AS loxo_c1, people.x_name AS loxo_c2, people.x_age AS loxo_c3 FROM people WHERE x_name LIKE 'a%' AND x_age > 40 AND x_age < (SELECT avg(x_age) FROM people)
-  loxo_x2 from [0 1 2] to node 0
-    SELECT people.x_key AS loxo_c1, people.x_name AS loxo_c2, people.x_age AS loxo_c3 FROM (SELECT loxo_c1 AS x_key, loxo_c2 AS x_name, loxo_c3 AS x_age FROM loxo_x1) people WHERE NOT EXISTS (SELECT * FROM clicks WHERE k_user = x_key)
+    SELECT avg(x_age) FROM people
+  loxo_x2 from [0] to all of [0 1 2]
+    SELECT people.x_key AS loxo_c1, people.x_name AS loxo_c2, people.x_age AS loxo_c3 FROM people WHERE x_name LIKE 'a%' AND x_age > 40 AND x_age < (SELECT loxo_c1 AS avg FROM loxo_x1)
+  loxo_x3 from [0 1 2] to node 0
+    SELECT people.x_key AS loxo_c1, people.x_name AS loxo_c2, people.x_age AS loxo_c3 FROM (SELECT loxo_c1 AS x_key, loxo_c2 AS x_name, loxo_c3 AS x_age FROM loxo_x2) people WHERE NOT EXISTS (SELECT * FROM clicks WHERE k_user = x_key)
   Forward to 0
-    SELECT x_age, count(*) FROM (SELECT loxo_c1 AS x_key, loxo_c2 AS x_name, loxo_c3 AS x_age FROM loxo_x2 GROUP BY loxo_c1, loxo_c2, loxo_c3 HAVING pg_catalog.count(*) >= 3) people GROUP BY x_age
+    SELECT x_age, count(*) FROM (SELECT loxo_c1 AS x_key, loxo_c2 AS x_name, loxo_c3 AS x_age FROM loxo_x3 GROUP BY loxo_c1, loxo_c2, loxo_c3 HAVING pg_catalog.count(*) >= 3) people GROUP BY x_age
 
 SELECT x_age, count(*) FROM people WHERE x_name LIKE 'a%' AND NOT EXISTS (SELECT * FROM clicks WHERE k_user = x_key) GROUP BY x_age
 ----
@@ -487,8 +489,11 @@ Dag over [0 1 2]
 
 SELECT c_name FROM customer WHERE c_custkey > (SELECT sum(age) FROM (SELECT x_age * 2 AS age FROM people) p)
 ----
-Scatter to [0 1 2]
-  SELECT c_name FROM customer WHERE c_custkey > (SELECT sum(age) FROM (SELECT x_age * 2 AS age FROM people) p)
+Dag over [0 1 2]
+  loxo_x1 from [0] to all of [0 1 2]
+    SELECT sum(age) FROM (SELECT x_age * 2 AS age FROM people) p
+  Scatter to [0 1 2]
+    SELECT c_name FROM customer WHERE c_custkey > (SELECT loxo_c1 AS sum FROM loxo_x1)
 
 SELECT avg(round(c_nation)), sum(trunc(l_price)), avg(extract(year FROM l_shipdate)) FROM customer, lineitem WHERE c_custkey = l_orderkey
 ----

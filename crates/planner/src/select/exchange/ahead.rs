@@ -27,6 +27,7 @@ use super::moves::make_distinct;
 use super::spread::DISTINCT_MAX;
 use super::verdicts::with_level;
 use super::{Search, State, exchanged_table, strip};
+use crate::builtins::{self, Combined as Way};
 use crate::context::Context;
 use crate::plan::{Exchange, FinalSql};
 use crate::select::exact::{self, Number};
@@ -219,9 +220,11 @@ impl Separation<'_> {
     }
 
     fn combined(&self, call: &FuncCall, parts: &mut Vec<Part>) -> Result<Combined> {
-        let name = call.funcname.last().and_then(tree::text_of).unwrap_or_default();
+        let (_, name) = tree::qualified(&call.funcname);
         let is_builtin = self.ctx.is_builtin(&call.funcname);
-        let ignores_repeats = ["min", "max", "bool_and", "bool_or", "every", "bit_and", "bit_or"].contains(&name);
+        let functions = self.ctx.builtin_functions(call);
+        let ignores_repeats =
+            !functions.is_empty() && functions.iter().all(|function| builtins::ignores_repeats(function));
         if is_builtin && (call.agg_distinct || ignores_repeats && self.is_of_others(call)?) && call.agg_order.is_empty()
         {
             return Ok(Combined::AsItIs);
@@ -232,34 +235,34 @@ impl Separation<'_> {
             && !call.agg_within_group
             && !call.func_variadic;
         let mut add = |name: &str, type_oid: u32| self.part(parts, name, call, type_oid);
-        Ok(match (name, call.args.as_slice()) {
-            _ if !is_plain => Combined::Impossible,
-            ("count", [] | [Node { node: Some(NodeEnum::AConst(AConst { isnull: false, .. })) }]) => {
-                let rows = add("count", exact::INT8)?;
+        let of_column = |column: &ColumnRef| self.number_of(column);
+        let way = exact::combined_of(call, &exact::meant(self.ctx, &of_column, call)).filter(|_| is_plain);
+        Ok(match (way, call.args.as_slice()) {
+            (Some(Way::Count), [] | [Node { node: Some(NodeEnum::AConst(AConst { isnull: false, .. })) }]) => {
+                let rows = add(name, exact::INT8)?;
                 // A row that an outer join has made up counts once.
                 let rows = if self.table.keeps { rows } else { format!("COALESCE({rows}, 1)") };
                 Combined::From(format!("COALESCE(sum({rows}), 0)::bigint"))
             }
-            ("count", [value]) if self.own_column(value).is_some() => {
-                let counted = add("count", exact::INT8)?;
+            (Some(Way::Count), [value]) if self.own_column(value).is_some() => {
+                let counted = add(name, exact::INT8)?;
                 Combined::From(format!("COALESCE(sum({counted}), 0)::bigint"))
             }
-            ("sum" | "avg", [value]) => {
-                let number = self.number(value);
-                let type_oid = match number.sum() {
-                    Number::Bigint => exact::INT8,
-                    Number::Numeric => exact::NUMERIC,
-                    Number::Integer | Number::Null | Number::Other => return Ok(Combined::Impossible),
+            (Some(way @ (Way::Sum | Way::Average)), [value]) => {
+                let type_oid = match self.number(value) {
+                    Number::Integer => exact::INT8,
+                    Number::Bigint | Number::Numeric => exact::NUMERIC,
+                    Number::Null | Number::Other => return Ok(Combined::Impossible),
                 };
                 let sum = add("sum", type_oid)?;
-                if name == "avg" {
+                if way == Way::Average {
                     let counted = add("count", exact::INT8)?;
                     return Ok(Combined::From(format!("sum({sum})::numeric / sum({counted})")));
                 }
                 let of_integers = type_oid == exact::INT8;
                 Combined::From(format!("sum({sum}){}", if of_integers { "::bigint" } else { "" }))
             }
-            ("min" | "max" | "bool_and" | "bool_or" | "every" | "bit_and" | "bit_or", [value]) => {
+            (Some(Way::Itself), [value]) => {
                 let Some(column) = self.own_column(value) else { return Ok(Combined::Impossible) };
                 let made = add(name, column.type_oid)?;
                 Combined::From(format!("{name}({made})"))
@@ -287,13 +290,14 @@ impl Separation<'_> {
 
     /// A sum of it cannot fail, whatever rows there are: a column, or a product or sum of numerics.
     fn number(&self, value: &Node) -> Number {
-        let of_column = |column: &ColumnRef| {
-            let column = self.own_column(&tree::node(NodeEnum::ColumnRef(column.clone())));
-            column.map_or(Number::Other, |column| Number::of_type(column.type_oid))
-        };
-        let number = exact::number(self.ctx, &of_column, value);
+        let number = exact::number(self.ctx, &|column| self.number_of(column), value);
         let is_safe = self.own_column(value).is_some() || number == Number::Numeric && is_product(value);
         if is_safe { number } else { Number::Other }
+    }
+
+    fn number_of(&self, column: &ColumnRef) -> Number {
+        let column = self.own_column(&tree::node(NodeEnum::ColumnRef(column.clone())));
+        column.map_or(Number::Other, |column| Number::of_type(column.type_oid))
     }
 
     fn own_column(&self, value: &Node) -> Option<&Column> {

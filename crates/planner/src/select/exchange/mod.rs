@@ -135,6 +135,7 @@ pub(super) fn of_scatter(ctx: &Context<'_>, facts: &Facts, scatter: &Scatter) ->
 fn is_plain(facts: &Facts) -> bool {
     facts.home.is_none()
         && facts.volatile.is_none()
+        && facts.moving.is_none()
         && facts.system_column.is_none()
         && facts.function_nodes.is_none()
         && !(facts.writes || facts.locking || facts.sample || facts.modifying_cte)

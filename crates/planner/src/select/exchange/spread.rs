@@ -22,6 +22,7 @@ use placement::{BucketMap, KeyType};
 use super::blocks::{rename_table, unknown_column};
 use super::moves::make_distinct;
 use super::{Found, Markers, Search, State, exchanged_table};
+use crate::builtins;
 use crate::context::{Context, Named};
 use crate::plan::{Exchange, FinalSql, KeySource, Plan, Route};
 use crate::select::finish::{self, Planned};
@@ -198,11 +199,10 @@ fn columns_of(analyzer: &Analyzer<'_>, body: &Body, fragment: &SelectStmt) -> Ve
 /// Would the last text say the same if equal rows came once? All aggregates are DISTINCT or of a kind that does not count, and
 /// values of these types that are equal look alike (unlike 1.0 and 1.00).
 fn counts_once(ctx: &Context<'_>, last: &SelectStmt, columns: &[Column]) -> Result<bool> {
-    const INSENSITIVE: [&str; 7] = ["min", "max", "bool_and", "bool_or", "every", "bit_and", "bit_or"];
     let is_insensitive = |call: &&FuncCall| {
-        let name = call.funcname.last().and_then(tree::text_of).unwrap_or_default();
-        let is_known = ctx.is_builtin(&call.funcname);
-        is_known && (call.agg_distinct || INSENSITIVE.contains(&name)) && !call.agg_within_group
+        let functions = ctx.builtin_functions(call);
+        let is_known = ctx.is_builtin(&call.funcname) && !functions.is_empty() && !call.agg_within_group;
+        is_known && (call.agg_distinct || functions.iter().all(|function| builtins::ignores_repeats(function)))
     };
     let looks_alike = |column: &Column| {
         use KeyType::*;

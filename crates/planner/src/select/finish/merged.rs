@@ -16,7 +16,7 @@ use super::{constant, output, sort_by};
 use crate::plan::{KeyForm, Merge, MergeKey, RowCount};
 use crate::select::exact::{self, Number};
 use crate::select::locality::{Analyzer, Body};
-use crate::select::{shape, terms};
+use crate::select::shape;
 use crate::tree;
 
 const ALIAS: &str = "loxo_m";
@@ -192,22 +192,22 @@ impl KeyType {
 /// The type of what is sorted by.
 fn key_type(analyzer: &Analyzer<'_>, body: &Body, value: &Node) -> Option<KeyType> {
     match &value.node {
-        Some(NodeEnum::ColumnRef(_)) => {
+        Some(NodeEnum::ColumnRef(column)) => {
             // What USING makes of two columns may have a type of its own.
             let is_merged = |name: &str| body.scope.merged.iter().any(|(merged, _)| merged == name);
-            let column = column(analyzer, body, value).filter(|_| !shape::bare_name(value).is_some_and(is_merged))?;
+            let column = exact::column_here(analyzer, body, column)
+                .filter(|_| !shape::bare_name(value).is_some_and(is_merged))?;
             KeyType::of_type(column.type_oid, column.bytewise)
         }
         Some(NodeEnum::CollateClause(clause)) => {
-            let column = column(analyzer, body, clause.arg.as_deref()?)?;
-            let collation = clause.collname.last().and_then(tree::text_of)?;
-            KeyType::of_type(column.type_oid, ["C", "POSIX"].contains(&collation))
-                .filter(|of| matches!(of, KeyType::Text))
+            let Some(NodeEnum::ColumnRef(column)) = &clause.arg.as_deref()?.node else { return None };
+            let column = exact::column_here(analyzer, body, column)?;
+            let (schema, collation) = tree::qualified(&clause.collname);
+            let is_bytewise = schema.is_none_or(|schema| schema == "pg_catalog") && ["C", "POSIX"].contains(&collation);
+            KeyType::of_type(column.type_oid, is_bytewise).filter(|of| matches!(of, KeyType::Text))
         }
         Some(NodeEnum::TypeCast(cast)) => {
-            let name = cast.type_name.as_ref().filter(|name| !name.setof && name.array_bounds.is_empty())?;
-            let names: Vec<&str> = name.names.iter().filter_map(tree::text_of).collect();
-            KeyType::of_type(type_named(&names)?, false)
+            KeyType::of_type(analyzer.ctx.builtin_type(cast.type_name.as_ref()?)?.oid, false)
         }
         _ if body.scope.merged.is_empty() => match exact::of_expression(analyzer, body, value) {
             Number::Integer | Number::Bigint => KeyType::of_type(exact::INT8, false),
@@ -216,35 +216,4 @@ fn key_type(analyzer: &Analyzer<'_>, body: &Body, value: &Node) -> Option<KeyTyp
         },
         _ => None,
     }
-}
-
-fn column<'a>(analyzer: &'a Analyzer<'_>, body: &Body, value: &Node) -> Option<&'a terms::LeafColumn> {
-    let Some(NodeEnum::ColumnRef(column)) = &value.node else { return None };
-    let (leaf, position) = terms::resolve_here(&analyzer.leaves, &body.scope, column).ok()??;
-    analyzer.leaves[leaf].columns.as_ref()?.get(position)
-}
-
-/// The types that the parser knows by these names, and those that nobody calls otherwise.
-fn type_named(names: &[&str]) -> Option<Oid> {
-    let name = match names {
-        ["pg_catalog", name] => name,
-        [name @ ("date" | "uuid" | "bytea")] => name,
-        _ => return None,
-    };
-    Some(match *name {
-        "bool" => 16,
-        "bytea" => 17,
-        "int2" => exact::INT2,
-        "int4" => exact::INT4,
-        "int8" => exact::INT8,
-        "float4" => 700,
-        "float8" => 701,
-        "numeric" => exact::NUMERIC,
-        "date" => 1082,
-        "time" => 1083,
-        "timestamp" => 1114,
-        "timestamptz" => 1184,
-        "uuid" => 2950,
-        _ => return None,
-    })
 }

@@ -6,6 +6,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use super::{Planned, is_alias, output, over_input};
+use crate::builtins::Combined;
 use crate::context::Context;
 use crate::plan::FinalSql;
 use crate::select::locality::{Analyzer, Body, Env, Split};
@@ -263,36 +264,34 @@ impl<'a> Upper<'a> {
 
     /// An aggregate as partial results and the expression that combines them.
     fn combined(&mut self, call: &FuncCall) -> Result<Node> {
-        let name = call.funcname.last().and_then(tree::text_of).unwrap_or_default().to_owned();
+        let (_, name) = tree::qualified(&call.funcname);
         let plain = (!call.agg_distinct || !self.has_sets && self.tells_nodes_apart(call))
             && call.agg_order.is_empty()
             && !call.agg_within_group
             && !call.func_variadic
             && self.ctx.is_builtin(&call.funcname)
             && (call.agg_star || call.args.len() == 1);
-        let exact = || call.args.first().is_some_and(|a| exact::is_exact(self.analyzer, self.body, a));
-        let text = match name.as_str() {
-            _ if !plain => None,
-            "count" => {
-                let part = self.partial_call(call, "count")?;
+        let combined = exact::combined(self.analyzer, self.body, call).filter(|_| plain);
+        let text = match combined {
+            None => None,
+            Some(Combined::Count) => {
+                let part = self.partial_call(call, name)?;
                 Some(format!("COALESCE(sum({part}), 0)::bigint"))
             }
-            "sum" if exact() => {
-                let part = self.partial_call(call, "sum")?;
+            Some(Combined::Sum) => {
+                let part = self.partial_call(call, name)?;
                 let column: usize = part.trim_start_matches("loxo_c").parse().unwrap_or(0);
                 self.types.push((1, column));
                 Some(format!("sum({part})::{}", FinalSql::marker(1, column)))
             }
-            // PostgreSQL's int8_avg and numeric_avg divide a numeric sum by the count just so.
-            "avg" if exact() => {
+            Some(Combined::Average) => {
                 let (sum, count) = (self.partial_call(call, "sum")?, self.partial_call(call, "count")?);
                 Some(format!("(sum({sum})::numeric / sum({count}))"))
             }
-            "min" | "max" | "bool_and" | "bool_or" | "every" | "bit_and" | "bit_or" | "bit_xor" | "any_value" => {
-                let part = self.partial_call(call, &name)?;
+            Some(Combined::Itself) => {
+                let part = self.partial_call(call, name)?;
                 Some(format!("{name}({part})"))
             }
-            _ => None,
         };
         match text {
             Some(text) => tree::parse_expression(&text),
