@@ -10,7 +10,7 @@
 
 use std::borrow::Cow;
 
-use catalog::{Distribution, NodeId, quote_identifier, quote_literal};
+use catalog::{NodeId, quote_identifier, quote_literal};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::scram::Verifier;
 use planner::{DdlKind, DdlPlan, Effect, Elsewhere, Fill, MapRequest, Placement, Plan};
@@ -175,26 +175,18 @@ impl Session {
     }
 
     /// DROP … CASCADE of a type takes the columns of that type along, but a table cannot lose its distribution key. One that
-    /// has lost it before is no obstacle.
+    /// has lost it before this transaction is no obstacle: the row of a column that was dropped since is as young as that.
     async fn keys_remain(&mut self, primary: NodeId) -> Result<()> {
-        const LOST: &str = "SELECT k.relid, k.relid::pg_catalog.regclass FROM loxo.class k JOIN pg_catalog.pg_attribute a \
-             ON a.attrelid = k.relid AND a.attnum = ANY (k.key_columns) WHERE a.attisdropped";
+        const LOST: &str = "SELECT k.relid::pg_catalog.regclass FROM loxo.class k JOIN pg_catalog.pg_attribute a \
+             ON a.attrelid = k.relid AND a.attnum = ANY (k.key_columns) WHERE a.attisdropped \
+             AND age(a.xmin) <= age(pg_catalog.pg_current_xact_id()::pg_catalog.xid)";
         let rows = self.rows_on(primary, &planner::own_text(LOST)?).await?;
-        if rows.is_empty() {
+        let Some(table) = rows.into_iter().next().and_then(|row| row.into_iter().next().flatten()) else {
             return Ok(());
-        }
-        let catalog = self.catalog().await?.catalog.clone();
-        let text = |value: Option<&[u8]>| String::from_utf8_lossy(value.unwrap_or_default()).into_owned();
-        for row in &rows {
-            let oid = text(row.first().and_then(|value| value.as_deref())).parse().unwrap_or(0);
-            let before = catalog.relation_by_oid(oid).map(|relation| &relation.distribution);
-            if !matches!(before, Some(Distribution::Broken(_))) {
-                let table = text(row.get(1).and_then(|value| value.as_deref()));
-                return Err(PgError::unsupported(format!("dropping the distribution key of table {table} by CASCADE"))
-                    .hint("Drop the table first, or give the column another type in a new table."));
-            }
-        }
-        Ok(())
+        };
+        let table = String::from_utf8_lossy(&table);
+        Err(PgError::unsupported(format!("dropping the distribution key of table {table} by CASCADE"))
+            .hint("Drop the table first, or give the column another type in a new table."))
     }
 
     /// Fills a table that CREATE TABLE AS made.
