@@ -13,11 +13,14 @@ import os
 import queue
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
 # Crates whose tests take longest: begun first, so that none is left running alone at the end.
 LONGEST_FIRST = ["e2e", "faults", "txn", "loxo"]
+# No binary takes half of this on two cores: one that does hangs, is ended, and its output says in which test.
+SECONDS_MAX = 25 * 60
 # Where the tests' servers listen. Binaries that run at the same time get different parts of it: a port that one has found
 # free would otherwise be another's when its server starts.
 PORTS = range(10_500, 30_500)
@@ -37,17 +40,26 @@ def binaries(messages):
 def run(crate, name, path, directory, parts):
     start = time.monotonic()
     part = parts.get()
-    done = subprocess.run(
-        [path],
-        cwd=directory,
-        env={**os.environ, "LOXO_TEST_PORTS": f"{part.start}-{part.stop}"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        check=False,
-    )
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(
+            [path],
+            cwd=directory,
+            env={**os.environ, "LOXO_TEST_PORTS": f"{part.start}-{part.stop}"},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            code = process.wait(SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            processes = subprocess.run(["ps", "-eo", "pid,ppid,etime,stat,args"], stdout=subprocess.PIPE, check=False).stdout
+            process.kill()
+            code = process.wait()
+            output.write(f"\nnot done after {SECONDS_MAX} s, ended; what ran then:\n".encode() + processes)
+        output.seek(0)
+        printed = output.read()
     parts.put(part)
-    return f"{crate}/{name}", done.returncode, time.monotonic() - start, done.stdout
+    return f"{crate}/{name}", code, time.monotonic() - start, printed
 
 
 def main():

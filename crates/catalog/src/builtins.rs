@@ -2,13 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::Oid;
+use crate::{Meaning, Oid, meaning};
 
 /// What a server says of its own objects. Empty: nothing is known, and nothing can be shown to be the same.
 #[derive(Clone, Debug, Default)]
 pub struct Builtins {
     types: HashMap<Oid, BuiltinType>,
     type_names: HashMap<String, Oid>,
+    pseudo_types: HashSet<String>,
     operators: HashMap<String, Vec<BuiltinOperator>>,
     functions: HashMap<String, Vec<BuiltinFunction>>,
     server_settings: HashSet<String>,
@@ -58,6 +59,8 @@ pub struct BuiltinFunction {
     pub aggregate: Option<BuiltinAggregate>,
     /// What a function in SQL consists of: its statements, or a statement that makes it of them.
     pub body: Option<String>,
+    /// What no catalog tells.
+    pub meaning: Option<Meaning>,
 }
 
 /// A row of `pg_aggregate`. 0: it has none.
@@ -84,11 +87,16 @@ impl BuiltinFunction {
 }
 
 impl Builtins {
-    /// From lines of fields between tabs: `t`ype, `o`perator, `f`unction, as the fields of the structures above are in order; `s`etting of the server.
-    /// `None` if a line is none of these.
+    /// From lines of fields between tabs: `t`ype, `o`perator, `f`unction, as the fields of the structures above are in order;
+    /// `p`seudo-type; `s`etting of the server. `None` if a line is none of these.
     pub fn from_lines(lines: &str) -> Option<Self> {
         let mut all = Self::default();
         lines.lines().try_for_each(|line| all.line(&line.split('\t').collect::<Vec<_>>()))?;
+        let mut functions = std::mem::take(&mut all.functions);
+        for (name, functions) in &mut functions {
+            functions.iter_mut().for_each(|function| function.meaning = meaning::of(&all, name, &function.arguments));
+        }
+        all.functions = functions;
         Some(all)
     }
 
@@ -129,9 +137,11 @@ impl Builtins {
                     is_variadic: variadic == 't',
                     aggregate: of_aggregate(aggregate)?,
                     body: (!body.is_empty()).then(|| (*body).to_owned()),
+                    meaning: None,
                 };
                 self.functions.entry((*name).to_owned()).or_default().push(function);
             }
+            ["p", name] => drop(self.pseudo_types.insert((*name).to_owned())),
             ["s", name] => drop(self.server_settings.insert((*name).to_owned())),
             _ => return None,
         }
@@ -146,6 +156,11 @@ impl Builtins {
     /// The type with this name in `pg_catalog`.
     pub fn type_named(&self, name: &str) -> Option<BuiltinType> {
         self.type_names.get(name).and_then(|oid| self.type_of(*oid))
+    }
+
+    /// Is it a pseudo-type, like `anyelement`, `record` and `void`?
+    pub fn is_pseudo_type(&self, name: &str) -> bool {
+        self.pseudo_types.contains(name)
     }
 
     /// The operators of a name.

@@ -17,11 +17,13 @@ mod builder;
 mod builtins;
 mod code;
 mod distribution;
+pub mod meaning;
 mod rule;
 pub use builder::Builder;
 pub use builtins::{BuiltinAggregate, BuiltinFunction, BuiltinOperator, BuiltinType, Builtins};
 pub use code::{Captured, Code, Leavings, Verdict};
 pub use distribution::{Distribution, KeyColumn, MapId};
+pub use meaning::Meaning;
 pub use rule::{Rule, RuleEvent, RuleState};
 
 /// A datanode's place in [`Catalog::nodes`]; small, dense, stable for the life of a node. Also the value that a

@@ -307,45 +307,75 @@ END
 $$;
 COMMENT ON FUNCTION loxo.join_writers(bytea, regclass) IS 'Locks a replicated table as INSERT does, for those who may insert.';
 
--- A user who may insert some columns has PostgreSQL fill in the others. Where a coordinator has to bring their values, from a
--- sequence of the primary datanode, say, it lends him the right for one statement. GRANT would do, but not REVOKE: that takes the
--- rights on columns too. Two at once would change one row of pg_class.
-CREATE FUNCTION loxo.lend_insert(proof bytea, relation regclass) RETURNS text
+-- A user with rights on some columns has PostgreSQL fill in the others. Where a coordinator has to bring their values, from a
+-- sequence of the primary datanode, say, or from another copy, it lends him the right for one statement, in which no code of users runs
+-- that he did not have run anyway. GRANT would do, but not REVOKE: that takes the rights on columns too. Two at once would change one row
+-- of pg_class.
+CREATE FUNCTION loxo.lend_rights(proof bytea, relation regclass, wanted text[]) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     caller name := CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role') END;
     before text;
 BEGIN
-    PERFORM loxo.check_proof('lend_insert', proof);
-    IF has_table_privilege(caller, relation, 'INSERT') THEN
+    PERFORM loxo.check_proof('lend_rights', proof);
+    IF (SELECT bool_and(has_table_privilege(caller, relation, u.one)) FROM unnest(wanted) AS u (one)) THEN
         RETURN NULL;
-    END IF;
-    IF NOT has_any_column_privilege(caller, relation, 'INSERT') THEN
-        RAISE insufficient_privilege USING
-            MESSAGE = format('permission denied for table %s', (SELECT c.relname FROM pg_class AS c WHERE c.oid = relation));
     END IF;
     EXECUTE format('LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE', relation);
     SELECT coalesce(c.relacl::text, '') INTO before FROM pg_class AS c WHERE c.oid = relation;
     UPDATE pg_class AS c
-    SET relacl = coalesce(c.relacl, acldefault('r', c.relowner)) || makeaclitem(
-        (SELECT r.oid FROM pg_roles AS r WHERE r.rolname = caller), c.relowner, 'INSERT', false)
+    SET relacl = coalesce(c.relacl, acldefault('r', c.relowner)) || ARRAY(
+        SELECT makeaclitem(r.oid, c.relowner, u.one, false)
+        FROM unnest(wanted) AS u (one), pg_roles AS r WHERE r.rolname = caller)
     WHERE c.oid = relation;
     RETURN before;
 END
 $$;
-COMMENT ON FUNCTION loxo.lend_insert(bytea, regclass) IS
-    'Lets the caller insert into the table, until loxo.take_insert_back(). Gives the rights as they were, or null if he may already.';
+COMMENT ON FUNCTION loxo.lend_rights(bytea, regclass, text[]) IS
+    'Gives the caller rights on the table, until loxo.take_rights_back(). Gives those of all as they were, or null if he had them.';
 
-CREATE FUNCTION loxo.take_insert_back(proof bytea, relation regclass, before text) RETURNS void
+CREATE FUNCTION loxo.take_rights_back(proof bytea, relation regclass, before text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
-    PERFORM loxo.check_proof('take_insert_back', proof);
+    PERFORM loxo.check_proof('take_rights_back', proof);
     UPDATE pg_class AS c SET relacl = nullif(before, '')::aclitem[] WHERE c.oid = relation;
 END
 $$;
-COMMENT ON FUNCTION loxo.take_insert_back(bytea, regclass, text) IS 'Makes the rights on a table what they were before loxo.lend_insert().';
+COMMENT ON FUNCTION loxo.take_rights_back(bytea, regclass, text) IS 'Makes the rights on a table what they were before loxo.lend_rights().';
+
+-- A change whose rows several datanodes work out together finds them again by their address, which only those may read who may read all
+-- columns. It tells nothing of a row.
+CREATE FUNCTION loxo.lend_address(proof bytea, relation regclass) RETURNS bool
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    caller name := CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role') END;
+BEGIN
+    PERFORM loxo.check_proof('lend_address', proof);
+    IF has_column_privilege(caller, relation, 'ctid', 'SELECT') AND has_column_privilege(caller, relation, 'tableoid', 'SELECT') THEN
+        RETURN false;
+    END IF;
+    EXECUTE format('LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE', relation);
+    EXECUTE format('GRANT SELECT (ctid, tableoid) ON TABLE %s TO %I', relation, caller);
+    RETURN true;
+END
+$$;
+COMMENT ON FUNCTION loxo.lend_address(bytea, regclass) IS
+    'Lets the caller read where rows of the table lie, until loxo.take_address_back(). False if he may already.';
+
+CREATE FUNCTION loxo.take_address_back(proof bytea, relation regclass) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    caller name := CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role') END;
+BEGIN
+    PERFORM loxo.check_proof('take_address_back', proof);
+    EXECUTE format('REVOKE SELECT (ctid, tableoid) ON TABLE %s FROM %I', relation, caller);
+END
+$$;
+COMMENT ON FUNCTION loxo.take_address_back(bytea, regclass) IS 'Takes back what loxo.lend_address() gave.';
 
 -- A view that must be gathered is read part by part, and its tables with the rights of its owner, whatever those of the caller. For the
 -- time of that one query, whose text is the view's alone, each table is therefore read through a view of ours: it is the owner's,
@@ -784,7 +814,7 @@ REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA loxo FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION loxo.begin_schema_change, loxo.lock_for_commit, loxo.register_table, loxo.keep_writers_off,
     loxo.join_writers, loxo.forget_missing, loxo.open_matview, loxo.close_matview, loxo.tie_capture, loxo.capture_others, loxo.tell_rows, loxo.let_rows,
     loxo.watch_moves,
-    loxo.lend_insert, loxo.take_insert_back, loxo.lend, loxo.take_back, loxo.make_temp, loxo.index_temp, loxo.make_schema,
+    loxo.lend_rights, loxo.take_rights_back, loxo.lend_address, loxo.take_address_back, loxo.lend, loxo.take_back, loxo.make_temp, loxo.index_temp, loxo.make_schema,
     loxo.tend_copy(bytea, regclass) TO PUBLIC;
 -- A trigger function is called by triggers only, and those who make one need the right to; the others read what everybody may read.
 GRANT EXECUTE ON FUNCTION loxo.capture, loxo.pg_trigger, loxo.pg_rewrite TO PUBLIC;

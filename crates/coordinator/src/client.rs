@@ -328,11 +328,24 @@ impl Client {
         Some(result)
     }
 
+    /// A command of the session's own whose rows are to be kept.
+    async fn command_into(
+        &mut self,
+        spool: &mut executor::Spool,
+        statement: &Statement,
+        call: &Call,
+    ) -> Result<Option<Completion>> {
+        let before = self.capture.replace(std::mem::take(spool));
+        let ended = self.command(statement, call).await;
+        *spool = std::mem::replace(&mut self.capture, before).unwrap_or_default();
+        ended
+    }
+
     pub(crate) async fn execute_unguarded(
         &mut self,
         statement: &Statement,
         call: &Call,
-        spool: Option<&mut executor::Spool>,
+        mut spool: Option<&mut executor::Spool>,
     ) -> Result<Completion> {
         if changes_rows(&statement.kind) {
             self.rows_may_change();
@@ -343,7 +356,11 @@ impl Client {
         {
             return result;
         }
-        if let Some(ended) = self.command(statement, call).await? {
+        let ended = match &mut spool {
+            Some(spool) => self.command_into(spool, statement, call).await?,
+            None => self.command(statement, call).await?,
+        };
+        if let Some(ended) = ended {
             return Ok(ended);
         }
         let plan = self.plan(statement, call).await?;

@@ -57,9 +57,7 @@ impl Client {
             return Ok(Some(if counts { Completion::tag("SELECT 0") } else { done }));
         }
         Ok(Some(match &statement.kind {
-            StatementKind::Transaction(transaction @ Transaction::Begin(_))
-                if statement.sql.get(..5).is_some_and(|word| word.eq_ignore_ascii_case("start")) =>
-            {
+            StatementKind::Transaction(transaction @ Transaction::Begin(_)) if statement.is_start_transaction() => {
                 self.transaction(transaction).await?;
                 Completion::tag("START TRANSACTION")
             }

@@ -57,7 +57,7 @@ impl Client {
         if is_alone {
             self.session.begin(None, "", None);
         }
-        let declared = match self.declare(declare, statement, call).await {
+        let declared = match self.declare(declare, statement, is_alone, call).await {
             Ok(cursor) => self.session.plan_holds_to_the_end().await.map(|()| cursor),
             Err(error) => Err(error),
         };
@@ -79,7 +79,13 @@ impl Client {
     }
 
     /// Makes the cursor where it can live.
-    async fn declare(&mut self, declare: &DeclareCursor, statement: &Statement, call: &Call) -> Result<Cursor> {
+    async fn declare(
+        &mut self,
+        declare: &DeclareCursor,
+        statement: &Statement,
+        is_alone: bool,
+        call: &Call,
+    ) -> Result<Cursor> {
         planner::check_cursor(&declare.inner)?;
         let plan = self.session.plan(&declare.inner, call, None).await?;
         let home = self.session.home();
@@ -100,7 +106,7 @@ impl Client {
             }
             Plan::Gather(gather) => (gather.inputs, gather.final_sql),
             plan @ Plan::Locked(_) => return self.declare_locked(declare, &plan, call).await,
-            Plan::Routine(_) => return self.declare_kept(declare, statement, call).await,
+            Plan::Routine(_) => return self.declare_kept(declare, statement, is_alone, call).await,
             _ => return Err(refused()),
         };
         if declare.hold && self.session.is_read_only() {
@@ -116,8 +122,15 @@ impl Client {
         Ok(self.made(declare, node, true))
     }
 
-    /// One over a query that the coordinator runs in steps: its rows are kept.
-    async fn declare_kept(&mut self, declare: &DeclareCursor, statement: &Statement, call: &Call) -> Result<Cursor> {
+    /// One over a query that the coordinator runs in steps: its rows are kept. PostgreSQL does so only with a cursor that outlives
+    /// its transaction, when that ends; functions that may change rows are called when rows are fetched otherwise.
+    async fn declare_kept(
+        &mut self,
+        declare: &DeclareCursor,
+        statement: &Statement,
+        is_alone: bool,
+        call: &Call,
+    ) -> Result<Cursor> {
         let of = match self.session.plan(statement, call, None).await? {
             Plan::Routine(routine) => match *routine {
                 Routine::Rows(of) => of,
@@ -125,6 +138,11 @@ impl Client {
             },
             _ => return Err(refused()),
         };
+        if of.may_write && !(declare.hold && is_alone) {
+            return Err(PgError::unsupported("a cursor over calls of functions that may change rows")
+                .detail("PostgreSQL calls them when rows are fetched.")
+                .hint("Declare the cursor WITH HOLD outside of a transaction block, run the query without a cursor, or declare the functions STABLE if they only read."));
+        }
         let rows = self.kept_rows(&of.query, call).await?;
         let node = self.session.home();
         let sql = format!("{}{rows}", declaration(declare));

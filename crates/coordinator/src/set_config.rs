@@ -4,6 +4,7 @@
 //! remembers it, and every other node hears of it before its next statement. Any other statement is planned like all, and the
 //! backend is asked afterwards what it has set.
 
+use catalog::Meaning;
 use executor::{Call, Completion, STATEMENT_TIMEOUT, Spool, own_setting_name};
 use pgerror::{PgError, Result};
 use planner::{SettingCalls, Statement};
@@ -22,7 +23,11 @@ struct Setting {
 impl Client {
     /// Runs a statement with such calls; `None` if there are none in it.
     pub(crate) async fn set_config(&mut self, statement: &Statement, call: &Call) -> Result<Option<Completion>> {
-        let settings = match planner::setting_calls(statement)? {
+        if planner::setting_calls(statement)? == SettingCalls::None {
+            return Ok(None);
+        }
+        let read = self.session.read_by_postgresql(statement, call, Meaning::SetConfig).await?;
+        let settings = match planner::setting_calls(read.as_ref().unwrap_or(statement))? {
             SettingCalls::None => return Ok(None),
             SettingCalls::Listed(arguments) => self.settings_of(&arguments, call).await?,
             // The backend is asked afterwards.

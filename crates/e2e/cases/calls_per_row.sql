@@ -128,12 +128,20 @@ TRUNCATE log;
 INSERT INTO log (what, a) VALUES ('one', total(1)::int), ('two', total(3)::int), ('three', NULL);
 SELECT what, a FROM log ORDER BY what;
 -- The second row's number depends on the first.
--- refused: v1 | v2 | v3 | mixed
 INSERT INTO u (k, n) VALUES (30, total(100)), (31, total(100));
+INSERT INTO u (k, n, d) VALUES (40, total(100), DEFAULT), (41, 2, date '2026-02-02'), (42, total(100) - 1, NULL), (43, total(42));
+INSERT INTO u (k, n, d) VALUES (44, total(100), DEFAULT), (45, 2, date '2026-02-02'), (46, total(100) - 1, NULL), (47, total(42), DEFAULT);
+SELECT k, n FROM u WHERE k >= 30 ORDER BY k;
+-- params: 48 | 49
+INSERT INTO u (k, n) VALUES ($1, total($2)), ($2, total($1));
+INSERT INTO log (what, a) VALUES ('p', put(1)), ('q', put(2)), ('r', 3), ('s', put(4));
+SELECT what, a FROM log ORDER BY what, a;
+INSERT INTO log (what, a) VALUES ('p', put(5)), ('q', put(6) / 0), ('r', 7);
+SELECT count(*) FROM log WHERE a = 5;
+DELETE FROM u WHERE k >= 30;
 INSERT INTO u (k, n) SELECT 30 + k, total(100) FROM t WHERE k < 4 ORDER BY k;
 SELECT k, round(n) FROM u WHERE k > 30 ORDER BY k;
 INSERT INTO log (what, a) VALUES ('x', 2) RETURNING a, word(a);
--- refused
 INSERT INTO u (k, n) VALUES (7, 8), (9, 10) RETURNING k, paired(k);
 INSERT INTO log (what, a) SELECT word(k), k FROM t WHERE tell(k);
 -- refused

@@ -184,9 +184,7 @@ CREATE VIEW houses AS SELECT id AS number, city FROM house;
 UPDATE houses SET number = 1200 WHERE number = 12;
 UPDATE houses SET city = 'nowhere' WHERE number = 1200;
 WITH m AS (UPDATE house SET id = 777 WHERE id = 77 RETURNING id) SELECT * FROM m;
--- refused: v2
 COPY (UPDATE house SET id = 778 WHERE id = 777 RETURNING id, city) TO STDOUT;
--- refused: v2
 COPY (WITH m AS (UPDATE house SET id = 777 WHERE id = 778 RETURNING id) SELECT id + 1 FROM m) TO STDOUT;
 BEGIN READ ONLY;
 UPDATE house SET id = 1 WHERE id = 777;

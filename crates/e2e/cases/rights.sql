@@ -97,13 +97,9 @@ SELECT a.id FROM emp a JOIN emp b ON a.dept = b.id ORDER BY 1;
 UPDATE emp SET name = 'x' WHERE id = 3;
 UPDATE emp SET name = 'y' WHERE dept = 2;
 UPDATE emp SET name = 'z';
--- refused: mixed | v2
 UPDATE emp SET name = d.title FROM dept d WHERE d.no = emp.dept;
--- refused: mixed | v1 | v2
 UPDATE emp SET name = d.title || b.who FROM dept d, bonus b WHERE d.no = emp.dept AND b.who = emp.id;
--- refused: v1 | v2
 UPDATE emp SET name = (SELECT count(*) FROM bonus b WHERE b.who > emp.id)::text;
--- refused: mixed | v1 | v2
 UPDATE emp SET name = (SELECT max(title) FROM dept WHERE no = emp.dept) WHERE id IN (SELECT who FROM bonus);
 UPDATE emp SET name = 'w' WHERE id = 4 RETURNING id, dept;
 UPDATE emp SET name = 'w' WHERE id = 4 RETURNING name;
@@ -115,7 +111,7 @@ UPDATE emp SET name = 'q' WHERE pay > 100;
 UPDATE bonus SET amount = 5;
 -- refused: v1 | v2
 UPDATE bonus SET amount = who WHERE who = 4;
--- refused
+-- refused: v1 | v2
 UPDATE bonus SET amount = e.dept FROM emp e WHERE e.id = bonus.who;
 DELETE FROM emp WHERE id = 1;
 INSERT INTO seen (who) VALUES (1), (2);

@@ -86,6 +86,69 @@ SELECT count(*) FROM joined;
 COMMIT;
 RESET SESSION AUTHORIZATION;
 
+-- Their rows in statements that do something else with them.
+CREATE TABLE copied (g int, s bigint) /*dist: hash(s) | hash(g) | replication | roundrobin*/;
+GRANT ALL ON SCHEMA e2e_views TO e2e_guest;
+GRANT ALL ON copied TO e2e_guest;
+SET SESSION AUTHORIZATION e2e_guest;
+COPY (SELECT g, s FROM totals ORDER BY g) TO STDOUT;
+COPY (SELECT o.t, t.s FROM totals t JOIN open o USING (g) ORDER BY 1) TO STDOUT (FORMAT csv, HEADER);
+COPY (SELECT count(*) FROM nested) TO STDOUT;
+COPY (SELECT * FROM nested) TO STDOUT;
+COPY (INSERT INTO copied SELECT g, s FROM totals RETURNING g) TO STDOUT;
+SELECT * FROM copied ORDER BY g;
+CREATE TABLE as_table AS SELECT g, s, 'x' || g AS x FROM totals WHERE g > 1;
+SELECT * FROM as_table ORDER BY g;
+CREATE TABLE as_nothing AS SELECT * FROM joined WITH NO DATA;
+SELECT count(*) FROM as_nothing;
+CREATE TABLE as_refused AS SELECT * FROM nested;
+CREATE TEMP TABLE as_temp AS SELECT w, count(*) AS n FROM joined GROUP BY w;
+SELECT count(*), sum(n) FROM as_temp;
+SELECT j.k, t.s INTO into_table FROM joined j JOIN totals t ON t.g = j.k % 5;
+SELECT count(*), sum(s) FROM into_table;
+CREATE MATERIALIZED VIEW kept AS SELECT g, max(s) AS s FROM totals GROUP BY g;
+SELECT * FROM kept ORDER BY g;
+REFRESH MATERIALIZED VIEW kept;
+SELECT * FROM kept ORDER BY g;
+EXPLAIN (COSTS off, ANALYZE) SELECT * FROM nested;
+DO $$ DECLARE r text; BEGIN EXECUTE 'EXPLAIN SELECT * FROM totals' INTO r; EXECUTE 'EXPLAIN DELETE FROM open USING totals t WHERE t.g = open.g' INTO r; END $$;
+DO $$ DECLARE r text; BEGIN EXECUTE 'EXPLAIN SELECT * FROM nested' INTO r; END $$;
+BEGIN;
+DECLARE c SCROLL CURSOR FOR SELECT g, s FROM totals ORDER BY g;
+FETCH 2 FROM c;
+FETCH LAST FROM c;
+DECLARE d CURSOR WITH HOLD FOR SELECT k, w FROM joined ORDER BY k;
+SAVEPOINT a;
+DECLARE e CURSOR FOR SELECT * FROM nested;
+ROLLBACK TO a;
+FETCH BACKWARD 1 FROM c;
+COMMIT;
+FETCH 2 FROM d;
+CLOSE d;
+DO $$ DECLARE r record; n int := 0; BEGIN FOR r IN SELECT g, s FROM totals LOOP n := n + r.s; END LOOP; RAISE NOTICE '%', n; END $$;
+CREATE FUNCTION in_body() RETURNS bigint LANGUAGE sql STABLE AS 'SELECT sum(s)::bigint FROM totals';
+SELECT in_body();
+CREATE FUNCTION in_block() RETURNS bigint LANGUAGE plpgsql STABLE AS $$ BEGIN RETURN (SELECT sum(s) FROM totals); END $$;
+SELECT in_block();
+DROP TABLE IF EXISTS as_table, as_nothing, as_temp, into_table;
+DROP MATERIALIZED VIEW kept;
+RESET SESSION AUTHORIZATION;
+
+-- Functions of users in a definition could look around in the reader's name while the tables are open to him.
+CREATE FUNCTION loud(text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RETURN upper($1); END $$;
+CREATE VIEW calls AS SELECT k % 3 AS r, max(loud(w)) AS w FROM words GROUP BY k % 3;
+CREATE VIEW under AS SELECT k, loud(w) AS w FROM words;
+CREATE VIEW over_under AS SELECT k % 3 AS r, max(w) AS w FROM under GROUP BY k % 3;
+ALTER VIEW calls OWNER TO e2e_keeper;
+ALTER VIEW under OWNER TO e2e_keeper;
+ALTER VIEW over_under OWNER TO e2e_keeper;
+GRANT SELECT ON calls, over_under TO e2e_guest;
+SET SESSION AUTHORIZATION e2e_guest;
+-- refused: mixed | v1 | v2 | v3
+SELECT * FROM calls ORDER BY r;
+-- refused: mixed | v1 | v2 | v3
+SELECT * FROM over_under ORDER BY r;
+RESET SESSION AUTHORIZATION;
 -- Policies: those for the view's owner hold, asked as whom the statement runs.
 ALTER TABLE secret ENABLE ROW LEVEL SECURITY;
 ALTER TABLE secret FORCE ROW LEVEL SECURITY;

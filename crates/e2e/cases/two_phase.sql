@@ -161,7 +161,34 @@ INSERT INTO tp SELECT k + 1000, v FROM tp WHERE k < 5;
 PREPARE TRANSACTION 'repeated';
 ROLLBACK PREPARED 'repeated';
 SELECT count(*) FROM tp;
--- Defaults that read the clock are of the block's time, wherever the rows are made.
+-- Rows of a query get their numbers in the block's own session.
+CREATE SEQUENCE both_of;
+CREATE FUNCTION labelled() RETURNS text LANGUAGE plpgsql AS $$ BEGIN RETURN 'n' || nextval('both_of'); END $$;
+CREATE TABLE ti (n smallint GENERATED ALWAYS AS IDENTITY, k int, l text DEFAULT labelled(), m numeric(8, 2) DEFAULT nextval('both_of')) /*dist: hash(n) | modulo(k) | replication*/;
+BEGIN;
+INSERT INTO ts (v) SELECT v FROM tp WHERE k < 100 ORDER BY k;
+SELECT lastval(), currval('ts_id_seq');
+INSERT INTO ts (v) SELECT count(*) FROM tp RETURNING id, v > 0;
+INSERT INTO ti (k) SELECT a.k FROM tp a JOIN tp b ON a.v = b.k WHERE a.k < 100 ORDER BY a.k;
+INSERT INTO ti (m, k) SELECT 7.125, k FROM tp WHERE k IN (5, 7) ORDER BY k RETURNING n, k, l, m;
+INSERT INTO ti (k) SELECT 1 FROM tp WHERE k < 0;
+INSERT INTO ti OVERRIDING USER VALUE SELECT 77, k FROM tp WHERE k IN (4, 6) ORDER BY k;
+WITH more AS (SELECT a.k FROM tp a JOIN tp b ON a.v = b.k) INSERT INTO ts (v) SELECT k FROM more ORDER BY k;
+SELECT lastval() = currval('ts_id_seq');
+PREPARE TRANSACTION 'numbered';
+COMMIT PREPARED 'numbered';
+SELECT * FROM ti ORDER BY n;
+SELECT count(DISTINCT id), count(*), max(id) FROM ts;
+ALTER SEQUENCE ti_n_seq RESTART WITH 32767;
+BEGIN;
+INSERT INTO ti (k) SELECT k FROM tp WHERE k < 3;
+PREPARE TRANSACTION 'too far';
+SELECT count(*) FROM ti;
+INSERT INTO tp VALUES (3000, 1), (3001, 2);
+-- Defaults that read the clock are of the block's time, wherever the rows are made. What names mean is asked in the block itself
+-- when a function of the user's is named like one of PostgreSQL's and the block has locked the table.
+CREATE SCHEMA tp_lib;
+CREATE FUNCTION tp_lib.count(int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 1';
 CREATE TABLE tc (k int PRIMARY KEY, v int, at timestamptz DEFAULT now(), d date DEFAULT CURRENT_DATE) /*dist: hash(k) | modulo(k) | replication*/;
 BEGIN;
 INSERT INTO tc (k, v) SELECT k, v FROM tp WHERE k < 1000;

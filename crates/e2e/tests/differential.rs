@@ -3,7 +3,8 @@
 //! Each file runs in every layout, by one protocol or the other in turn; `LOXO_E2E_ALL=1` (`make cases`) takes both each time.
 //!
 //! `LOXO_E2E_CASES=join,types` runs only the files whose names contain one of the words; `LOXO_E2E_VERBOSE=1` prints a
-//! line a run; `LOXO_E2E_BLESS=1` writes the `-- refused` lines of the files anew (differences stay failures).
+//! line a run; `LOXO_E2E_BLESS=1` writes the `-- refused` lines of the files anew (differences stay failures);
+//! `LOXO_E2E_DIR=/path` takes the files of another directory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -88,15 +89,19 @@ fn cases_answer_like_one_postgresql(part: usize) {
     assert!(differ == 0 && (bless || refused == 0));
 }
 
+fn case_dir() -> PathBuf {
+    let own = || Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");
+    std::env::var_os("LOXO_E2E_DIR").map_or_else(own, PathBuf::from)
+}
+
 fn case_path(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("cases").join(name).with_extension("sql")
+    case_dir().join(name).with_extension("sql")
 }
 
 fn cases() -> Vec<(String, String)> {
     let words = std::env::var("LOXO_E2E_CASES").unwrap_or_default();
     let wanted = |name: &str| words.is_empty() || words.split(',').any(|word| name.contains(word));
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");
-    let mut cases: Vec<(String, String)> = std::fs::read_dir(dir)
+    let mut cases: Vec<(String, String)> = std::fs::read_dir(case_dir())
         .expect("the cases directory")
         .map(|entry| entry.expect("an entry").path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "sql"))

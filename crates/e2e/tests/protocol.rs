@@ -267,11 +267,40 @@ fn suspended_portals(pair: &mut Pair) {
             client.wait()
         });
     }
+    commands_in_parts(pair);
     let again: [(u8, &[u8]); 2] = [(b'B', bind), (b'S', b"")];
     same(pair, "a closed statement", |client| {
         client.send_messages(&again)?;
         client.wait()
     });
+}
+
+/// The same of commands that give rows.
+fn commands_in_parts(pair: &mut Pair) {
+    let begin = "BEGIN; DECLARE parts CURSOR FOR SELECT k, v FROM portal ORDER BY k; PREPARE ten AS SELECT k FROM portal WHERE k < 11 ORDER BY k";
+    same(pair, begin, |client| client.simple_all(begin, CopyInput::default()));
+    for sql in
+        ["SHOW datestyle", "SHOW loxo.work_mem", "FETCH 5 FROM parts", "EXECUTE ten", "EXPLAIN (COSTS OFF) SELECT 1"]
+    {
+        let parse = [b"\0", sql.as_bytes(), b"\0\0\0"].concat();
+        for rows in [1u32, 2, 0] {
+            let execute = [&b"\0"[..], &rows.to_be_bytes()].concat();
+            let messages: [(u8, &[u8]); 6] = [
+                (b'P', &parse),
+                (b'B', b"\0\0\0\0\0\0\0\0"),
+                (b'E', &execute),
+                (b'E', &execute),
+                (b'E', b"\0\0\0\0\0"),
+                (b'S', b""),
+            ];
+            same(pair, sql, |client| {
+                client.send_messages(&messages)?;
+                client.wait()
+            });
+        }
+    }
+    let end = "COMMIT; DEALLOCATE ten";
+    same(pair, end, |client| client.simple_all(end, CopyInput::default()));
 }
 
 /// What no driver sends: PostgreSQL has an answer to it all the same. Each time so many ReadyForQuery are awaited.

@@ -21,6 +21,7 @@ use crate::call::Call;
 use crate::gather::without_position;
 use crate::load::{is_node_specific, travels_in_binary};
 use crate::output::Output;
+use crate::proven::OwnCall;
 use crate::run::Completion;
 use crate::session::{Mode, Session};
 use crate::snapshot::Isolation;
@@ -74,7 +75,7 @@ impl Session {
         }
         self.refuse_serializable(&nodes)?;
         self.atomically(async |this| {
-            this.check_column_rights(change, call).await?;
+            this.wants_address(change, call).await?;
             if !this.isolation().is_some_and(Isolation::keeps_snapshot) {
                 this.keep_writers_off(&change.target.distribution.nodes(), std::slice::from_ref(&target)).await?;
                 this.statement_finished();
@@ -109,8 +110,9 @@ impl Session {
     ) -> Result<Completion> {
         self.may_change(change.command)?;
         let columns = self.complain_of(&change.original, call).await?;
-        self.check_column_rights(change, call).await?;
+        let lends = self.wants_address(change, call).await?;
         self.check_rights(change.rights_sql.as_deref(), call).await?;
+        let lent = if lends { self.lend_address(change).await? } else { Vec::new() };
         if call.describe
             && output.wants_description()
             && let Some(columns) = columns.filter(|_| !change.returning.is_empty())
@@ -139,6 +141,10 @@ impl Session {
             std::iter::once("loxo_stage").chain(change.inputs.iter().map(|input: &Input| input.table.as_str()));
         let tables: Vec<String> = tables.map(|table| format!("pg_temp.{table}")).collect();
         self.run_on(self.sink, &format!("DROP TABLE {}", tables.join(", "))).await?;
+        for node in lent {
+            let call = OwnCall::about("take_address_back", &change.target.qualified_name(), "");
+            self.call_on(node, &[call]).await?;
+        }
         Ok(Completion::Tag(format!("{} {total}", change.command)))
     }
 
@@ -151,22 +157,40 @@ impl Session {
         home.read_description().await.map(|description| description.1)
     }
 
-    /// Rows are found again by their `ctid`, and change as a whole: with rights on some columns only PostgreSQL lets nobody do that.
-    async fn check_column_rights(&mut self, change: &Change, call: &Call) -> Result<()> {
-        let (target, loaded) = (&change.target, self.catalog().await?);
-        if !loaded.catalog.has_column_grants(target.oid) || change.rights_sql.is_some() {
-            return Ok(());
+    /// Rows are found again by their `ctid`, which PostgreSQL shows to nobody who has rights on some columns only. Has the user to be
+    /// lent it? A row that may move, or is compared with new ones, is read as a whole: then nothing helps.
+    async fn wants_address(&mut self, change: &Change, call: &Call) -> Result<bool> {
+        if change.rights_sql.is_some() {
+            return Ok(false);
         }
+        let target = &change.target;
         let may = |right: &str| format!("pg_catalog.has_table_privilege({}::pg_catalog.oid, '{right}')", target.oid);
         let changes = if change.command == "MERGE" { "SELECT" } else { change.command };
-        let rights = format!("SELECT {} AND {}", may("SELECT"), may(changes));
+        let rights = planner::own_text(&format!("SELECT {} AND {}", may("SELECT"), may(changes)))?;
         if self.rows_on(self.home, &rights).await?.first().and_then(|row| row.first()?.as_deref()) == Some(b"t") {
-            return Ok(());
+            return Ok(false);
         }
         self.check_rights(Some(&change.original), call).await?;
+        let moves = change.actions.iter().any(|action| matches!(action, ChangeAction::Update { moves: true, .. }));
+        let adds = change.actions.len() > 1 && change.actions.contains(&ChangeAction::Insert);
+        if !moves && !adds {
+            return Ok(true);
+        }
         let what =
             format!("this {} by a role with rights on some columns of table \"{}\"", change.command, target.name);
         Err(PgError::unsupported(what).hint("GRANT the rights on the table, or change rows of one datanode at a time."))
+    }
+
+    /// Gives the nodes where the user has it until the statement's end.
+    async fn lend_address(&mut self, change: &Change) -> Result<Vec<NodeId>> {
+        let mut lent = Vec::new();
+        for node in change.target.distribution.nodes() {
+            let call = OwnCall::about("lend_address", &change.target.qualified_name(), "");
+            if self.call_on(node, &[call]).await?.as_deref() == Some(b"t") {
+                lent.push(node);
+            }
+        }
+        Ok(lent)
     }
 
     /// PostgreSQL checks rights on what a statement names when it is about to run, and so for EXPLAIN.

@@ -1,11 +1,11 @@
 //! Planning with the session's catalog, and what PostgreSQL says of a statement before it runs.
 
 use bytes::Bytes;
-use catalog::{NodeId, Oid};
+use catalog::{Meaning, NodeId, Oid};
 use pgerror::{PgError, Result, SqlState, field};
 use pgproto::backend::Field;
 use planner::{
-    Expanded, OutputColumn, Parameter, ParameterValue, Plan, ReadAs, SessionFacts, Statement, StatementKind,
+    Expanded, Moment, OutputColumn, Parameter, ParameterValue, Plan, ReadAs, SessionFacts, Statement, StatementKind,
 };
 
 use crate::basis::Basis;
@@ -112,25 +112,31 @@ impl Session {
         // Temp tables of a block that may be PREPAREd are filled by another transaction.
         let elsewhere = clock.is_some_and(|clock| clock != self.home) || self.stays_clean();
         let default_reads_clock = elsewhere && first.as_ref().is_ok_and(default_reads_clock);
-        let default_reads_clock = default_reads_clock
-            || planner::sets_default(statement)
-            || planner::views_read_clock(
-                statement,
-                &self.catalog().await?.catalog,
-                &self.temp_relations().await?.views,
-            );
+        let default_reads_clock =
+            default_reads_clock || planner::sets_default(statement) || self.parts_read_clock(statement).await?;
         if !default_reads_clock && !planner::reads_clock(statement) {
             return first;
         }
-        let now = self.transaction_time(clock.unwrap_or(self.home)).await?;
-        let rewritten = planner::at_one_moment(statement, &now)?;
+        let now = self.moment(clock.unwrap_or(self.home)).await?;
+        let read = match self.read_by_postgresql(statement, call, Meaning::Now).await? {
+            None => self.read_by_postgresql(statement, call, Meaning::StatementTime).await?,
+            read => read,
+        };
+        let rewritten = planner::at_one_moment(read.as_ref().unwrap_or(statement), &now)?;
         // Defaults go with what the statement itself says.
-        let now = (default_reads_clock || elsewhere || rewritten.is_some()).then_some(now.as_str());
+        let now = (default_reads_clock || elsewhere || rewritten.is_some()).then_some(&now);
         match rewritten {
             Some(rewritten) => self.plan_once(&rewritten, call, known, now).await,
             None if default_reads_clock => self.plan_once(statement, call, known, now).await,
             None => first,
         }
+    }
+
+    /// Do views or functions, which may be put into the statement, read the clock?
+    async fn parts_read_clock(&mut self, statement: &Statement) -> Result<bool> {
+        let loaded = self.catalog().await?;
+        Ok(planner::bodies_read_clock(statement, &loaded.catalog)
+            || planner::views_read_clock(statement, &loaded.catalog, &self.temp_relations().await?.views))
     }
 
     /// An error as the home node has it when it reads the user's own text: with its exact place, and with a hint if there is
@@ -185,13 +191,19 @@ impl Session {
         held.read_description().await.map(|_| ())
     }
 
-    /// `now()` of a node.
-    async fn transaction_time(&mut self, node: NodeId) -> Result<String> {
-        let sql = "SELECT pg_catalog.to_char(pg_catalog.now() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') \
-                   OPERATOR(pg_catalog.||) '+00'";
-        let rows = self.rows_on(node, sql).await?;
-        let value = rows.into_iter().next().and_then(|row| row.into_iter().next().flatten());
-        Ok(String::from_utf8_lossy(&value.unwrap_or_default()).into_owned())
+    /// What a node's clock says: `now()` and `statement_timestamp()`.
+    async fn moment(&mut self, node: NodeId) -> Result<Moment> {
+        let text = |time: &str| {
+            format!(
+                "pg_catalog.to_char(pg_catalog.{time}() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') \
+                 OPERATOR(pg_catalog.||) '+00'"
+            )
+        };
+        let rows = self.rows_on(node, &format!("SELECT {}, {}", text("now"), text("statement_timestamp"))).await?;
+        let mut values =
+            rows.into_iter().flatten().map(|value| String::from_utf8_lossy(&value.unwrap_or_default()).into_owned());
+        let mut next = || values.next().unwrap_or_default();
+        Ok(Moment { transaction: next(), statement: next() })
     }
 
     async fn plan_once(
@@ -199,7 +211,7 @@ impl Session {
         statement: &Statement,
         call: &Call,
         known: Option<&Description>,
-        now: Option<&str>,
+        now: Option<&Moment>,
     ) -> Result<Plan> {
         let loaded = self.catalog().await?;
         self.note_leavings(statement, &loaded.catalog);
@@ -251,18 +263,22 @@ impl Session {
                 few_rows: self.few_rows(),
             };
             let plan = lengthy(statement.sql.len(), || planner::plan(statement, &loaded.catalog, &facts))?;
-            if plan.moves_rows() && !statement.reads_as_owner() {
-                let views = planner::expanded_views(statement, &loaded.catalog, &facts)?;
-                let others = self.others_views(&views, statement, call).await?;
+            if statement.kind == StatementKind::RefreshMaterializedView
+                && let Some(view) = planner::refreshed(statement, &loaded.catalog, &facts)?
+                && let Some(owner) = self.other_owner(view).await?
+            {
+                return planner::refresh_as(&owner, statement, &loaded.catalog, &facts);
+            }
+            if !statement.reads_as_owner() {
+                let views = planner::expanded_views(&plan, statement, &loaded.catalog, &facts)?;
+                let others = self.others_views(&views, call).await?;
                 if let Some(first) = others.first() {
                     let ahead: Option<Vec<Oid>> = others.iter().map(|read| read.under).collect();
-                    let ahead = match ahead.filter(|_| statement.kind.row_command().is_some()) {
+                    let ahead = match ahead {
                         Some(ahead) => planner::views_ahead(statement, &loaded.catalog, &facts, &ahead)?,
                         None => None,
                     };
-                    return ahead
-                        .map(|routine| Plan::Routine(Box::new(routine)))
-                        .ok_or_else(|| with_other_rights(first));
+                    return ahead.ok_or_else(|| with_other_rights(first));
                 }
             }
             if is_unknown && matches!(plan, Plan::Gather(_) | Plan::Dag(_)) {
@@ -304,12 +320,7 @@ impl Session {
 
     /// Views that are replaced by their definitions are read with the user's rights. Gives what is to be read under them with other
     /// rights, where the answer could be another.
-    async fn others_views<'v>(
-        &mut self,
-        views: &'v Expanded,
-        statement: &Statement,
-        call: &Call,
-    ) -> Result<Vec<&'v ReadAs>> {
+    async fn others_views<'v>(&mut self, views: &'v Expanded, call: &Call) -> Result<Vec<&'v ReadAs>> {
         if views.read.is_empty() && views.tables.is_empty() {
             return Ok(Vec::new());
         }
@@ -333,12 +344,21 @@ impl Session {
         let others = views.tables.iter().zip(others).filter(|(_, answer)| is_true(answer)).map(|(read, _)| read);
         let others: Vec<&ReadAs> = others.collect();
         // Rights on columns, and those of the views' owners, PostgreSQL looks at when a statement is about to run.
-        if (views.nested || !own.iter().all(is_true))
-            && let Some(sql) = describable(statement)
-        {
-            self.require_rights(&sql, call).await?;
+        if views.nested || !own.iter().all(is_true) {
+            self.require_rights(&views.sql, call).await?;
         }
         Ok(others)
+    }
+
+    /// The owner of a materialized view, if it is another role than the present one, which may refresh it.
+    async fn other_owner(&mut self, view: Oid) -> Result<Option<String>> {
+        let sql = format!(
+            "SELECT r.rolname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_roles r ON r.oid = c.relowner \
+             WHERE c.oid = {view} AND r.rolname <> CURRENT_USER AND pg_has_role(r.oid, 'USAGE')"
+        );
+        let rows = self.rows_on(self.home, &planner::own_text(&sql)?).await?;
+        let owner = rows.into_iter().next().and_then(|row| row.into_iter().next().flatten());
+        Ok(owner.map(|owner| String::from_utf8_lossy(&owner).into_owned()))
     }
 
     /// Runs a plan of our own inside another statement.
@@ -365,10 +385,17 @@ impl Session {
 
 fn with_other_rights(read: &ReadAs) -> PgError {
     let ReadAs { view, owner, .. } = read;
+    if read.under.is_none() {
+        let what =
+            format!("this change of view \"{view}\", whose table is changed with the rights of role \"{owner}\",");
+        return PgError::unsupported(what)
+            .detail("The datanodes cannot make it each for itself.")
+            .hint("Change rows of one datanode at a time, or change them as that role.");
+    }
     PgError::unsupported(format!(
         "view \"{view}\", which reads tables with the rights of role \"{owner}\", in a statement that moves its rows"
     ))
-    .hint("Read the view in a query, INSERT, UPDATE or DELETE, or as that role.")
+    .hint("Read the view in a query of its own, or as that role.")
 }
 
 /// Has a datanode said it? Its errors name the place in its source.

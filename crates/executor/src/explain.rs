@@ -118,6 +118,25 @@ impl Session {
         Ok(Completion::Tag("EXPLAIN".into()))
     }
 
+    /// ANALYZE of a statement that was run in steps: what came of it, and in which time.
+    pub async fn explain_run(
+        &mut self,
+        explain: &Explain,
+        tag: String,
+        took: Duration,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        let format = format_of(explain)?;
+        let account = Account { steps: Vec::new(), took: Some(took), tag: Some(tag) };
+        let lines = match format {
+            Format::Text => text_lines(&explain.inner, &account),
+            Format::Json => vec![json(&explain.inner, &account)],
+        };
+        self.send_lines(&lines, format, call.describe, output).await?;
+        Ok(Completion::Tag("EXPLAIN".into()))
+    }
+
     async fn steps(&mut self, explain: &Explain, call: &Call) -> Result<Vec<Step>> {
         let call = &Call { one_off: true, ..call.clone() };
         if let Some(scatter) = merged(explain) {

@@ -205,7 +205,7 @@ impl Session {
         if known == Some(command.as_str()) || (known.is_none() && is_start) {
             return Ok(());
         }
-        self.settings_mut().set(name, command);
+        self.settings_mut().adopt(name, command);
         self.has_settings(node);
         self.setting_was_left(name, false).await
     }
@@ -275,8 +275,13 @@ fn set_prefix(name: &str) -> String {
     format!("SELECT pg_catalog.set_config({}, ", quote_literal(name))
 }
 
+/// Who has become another user may not set all that is set, and need not.
 fn set_command(name: &str, value: &str, local: bool) -> String {
-    format!("{}{}, {local})", set_prefix(name), quote_literal(value))
+    let (prefix, name, value) = (set_prefix(name), quote_literal(name), quote_literal(value));
+    format!(
+        "{prefix}{value}, {local}) WHERE \
+         (pg_catalog.current_setting({name}, true) OPERATOR(pg_catalog.=) {value}) IS NOT TRUE"
+    )
 }
 
 #[cfg(test)]

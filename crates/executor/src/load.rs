@@ -567,6 +567,7 @@ const BUILTINS: &str = "SELECT string_agg(line, E'\n' ORDER BY line) FROM (\
      FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang LEFT JOIN pg_aggregate a ON a.aggfnoid = p.oid \
      WHERE p.oid < 16384 AND p.pronamespace = 'pg_catalog'::regnamespace \
        AND NOT 'internal'::regtype = ANY (p.proargtypes) \
+     UNION ALL SELECT concat_ws(E'\t', 'p', typname) FROM pg_type WHERE oid < 16384 AND typtype = 'p' \
      UNION ALL SELECT concat_ws(E'\t', 's', lower(name)) FROM pg_settings \
      WHERE context IN ('internal', 'postmaster', 'sighup')) AS x";
 

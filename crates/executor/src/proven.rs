@@ -4,6 +4,8 @@ use bytes::Bytes;
 use catalog::NodeId;
 use futures_util::future::join_all;
 use pgerror::Result;
+use pgproto::Connection;
+use txn::seal::Seal;
 
 use crate::held::Held;
 use crate::session::{Mode, Session};
@@ -30,6 +32,11 @@ impl OwnCall {
         let separator = if self.arguments.is_empty() { "" } else { ", " };
         format!("SELECT loxo.{}($1{separator}{})", self.function, self.arguments)
     }
+
+    /// The answer is read by [`answers`].
+    pub(crate) fn queue(&self, seal: &Seal, connection: &mut Connection) {
+        seal.queue(connection, self.function, &self.sql());
+    }
 }
 
 impl Session {
@@ -44,13 +51,38 @@ impl Session {
         self.call(nodes, std::slice::from_ref(call)).await.map(drop)
     }
 
+    /// Gives the user rights on a table, until [`Session::take_rights_back`], which wants what this gives: what all had on the
+    /// nodes where the user lacked them.
+    pub(crate) async fn lend_rights(
+        &mut self,
+        nodes: &[NodeId],
+        table: &str,
+        rights: &[&str],
+    ) -> Result<Vec<(NodeId, String)>> {
+        let wanted = format!(", '{{{}}}'::pg_catalog.text[]", rights.join(","));
+        let mut lent = Vec::new();
+        for node in nodes {
+            let before = self.call_on(*node, &[OwnCall::about("lend_rights", table, &wanted)]).await?;
+            lent.extend(before.map(|before| (*node, String::from_utf8_lossy(&before).into_owned())));
+        }
+        Ok(lent)
+    }
+
+    pub(crate) async fn take_rights_back(&mut self, table: &str, lent: Vec<(NodeId, String)>) -> Result<()> {
+        for (node, before) in lent {
+            let before = format!(", {}", catalog::quote_literal(&before));
+            self.call_on(node, &[OwnCall::about("take_rights_back", table, &before)]).await?;
+        }
+        Ok(())
+    }
+
     async fn call(&mut self, nodes: &[NodeId], calls: &[OwnCall]) -> Result<Vec<Option<Bytes>>> {
         let seal = self.context.seal().await?;
         for node in nodes {
             self.hold(*node, Mode::InBlock).await?;
             self.sight.touch(self.place(*node));
             let connection = &mut self.link(*node)?.link.connection;
-            calls.iter().for_each(|call| seal.queue(connection, call.function, &call.sql()));
+            calls.iter().for_each(|call| call.queue(&seal, connection));
         }
         let called = self.held.iter_mut().filter(|(node, _)| nodes.contains(node));
         let answers = join_all(called.map(|(_, held)| answers(held, calls.len()))).await;
@@ -59,7 +91,7 @@ impl Session {
 }
 
 /// Reads the answers to calls, and returns the last one's value.
-async fn answers(held: &mut Held, calls: usize) -> Result<Option<Bytes>> {
+pub(crate) async fn answers(held: &mut Held, calls: usize) -> Result<Option<Bytes>> {
     held.link.connection.flush().await?;
     held.skip_preamble().await?;
     let mut outcome = Ok(None);

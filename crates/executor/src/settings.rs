@@ -41,6 +41,15 @@ impl Settings {
         }
     }
 
+    /// The same for what a backend turned out to have. A name that was set keeps its place among the others: it may have been set
+    /// by another role than the present one, who had the right to.
+    pub(crate) fn adopt(&mut self, name: &str, command: String) {
+        match self.commands.iter_mut().find(|(known, _)| known == name && !is_who(known)) {
+            Some((_, known)) => *known = command,
+            None => self.set(name, command),
+        }
+    }
+
     /// RESET goes back to what is set now.
     pub fn are_the_start(&mut self) {
         self.start = Some(Arc::new(Self { start: None, ..self.clone() }));
@@ -217,6 +226,17 @@ fn is_who(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_backend_has_keeps_its_place() {
+        let mut settings = Settings::default();
+        settings.set("a", "SET a = 1".into());
+        settings.set("role", "SET ROLE r".into());
+        settings.adopt("a", "SET a = 2".into());
+        settings.adopt("b", "SET b = 3".into());
+        let all = "RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; SET a = 2; SET ROLE r; SET b = 3";
+        assert_eq!(settings.replay(), all);
+    }
 
     #[test]
     fn the_last_command_for_a_name_wins() {

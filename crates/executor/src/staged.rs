@@ -21,7 +21,6 @@ use crate::gather::{text_line, without_position};
 use crate::held::Held;
 use crate::load::{is_node_specific, travels_in_binary};
 use crate::output::{Output, frame_bodies};
-use crate::proven::OwnCall;
 use crate::returning::{Returned, pass_in_order};
 use crate::run::Completion;
 use crate::session::{Mode, Session};
@@ -65,32 +64,19 @@ impl Session {
         self.check_rights(insert.rights_sql.as_deref(), call).await?;
         let lent = self.lend_insert(insert).await?;
         let done = self.insert_with_rights(insert, call, output).await?;
-        self.take_insert_back(&insert.stage.target.qualified_name(), lent).await?;
+        self.take_rights_back(&insert.stage.target.qualified_name(), lent).await?;
         Ok(done)
     }
 
     /// Where the user has no right to insert all that the stage brings, a sequence's number beside the columns he named, say, he has it
-    /// until [`Session::take_insert_back`]. Gives the rights as they were on the nodes where he lacked it. Policies would be
+    /// until [`Session::take_rights_back`]. Policies would be
     /// asked as his own; through a view they are the owner's.
     async fn lend_insert(&mut self, insert: &InsertStaged) -> Result<Vec<(NodeId, String)>> {
         let target = &insert.stage.target;
-        let mut lent = Vec::new();
         if insert.rights_sql.is_none() || target.is_barrier && insert.through.is_some() {
-            return Ok(lent);
+            return Ok(Vec::new());
         }
-        for node in target.distribution.nodes() {
-            let before = self.call_on(node, &[OwnCall::about("lend_insert", &target.qualified_name(), "")]).await?;
-            lent.extend(before.map(|before| (node, String::from_utf8_lossy(&before).into_owned())));
-        }
-        Ok(lent)
-    }
-
-    async fn take_insert_back(&mut self, target: &str, lent: Vec<(NodeId, String)>) -> Result<()> {
-        for (node, before) in lent {
-            let before = format!(", {}", catalog::quote_literal(&before));
-            self.call_on(node, &[OwnCall::about("take_insert_back", target, &before)]).await?;
-        }
-        Ok(())
+        self.lend_rights(&target.distribution.nodes(), &target.qualified_name(), &["INSERT"]).await
     }
 
     async fn insert_with_rights(
@@ -103,7 +89,9 @@ impl Session {
             return Ok(Completion::Tag(format!("INSERT 0 {rows}")));
         }
         let stage = &insert.stage;
-        self.create_temp(self.sink, &stage.table, &stage.definitions).await.map_err(without_position)?;
+        let late = self.late_defaults(insert).await?;
+        let definitions = late.as_ref().map_or(&stage.definitions, |late| &late.definitions);
+        self.create_temp(self.sink, &stage.table, definitions).await.map_err(without_position)?;
         let sink = self.link(self.sink)?;
         (sink.temp, sink.gathered) = (true, true);
         let fill = self.fill_all(&insert.inputs, &insert.fill, call).await?;
@@ -111,7 +99,11 @@ impl Session {
         let held = self.link(self.sink)?;
         held.start(&fill, &call.with_formats(Vec::new()), version);
         held.flush().await?;
-        held.finish().await.map_err(|error| rename_stage(without_position(error), &insert.stage))?;
+        let tag = held.finish().await.map_err(|error| rename_stage(without_position(error), &insert.stage))?;
+        if let Some(late) = &late {
+            let rows = tag.and_then(|tag| pgproto::backend::split_command_tag(&tag).1).unwrap_or(0);
+            self.add_late(insert, late, rows, call).await?;
+        }
         self.statement_finished();
         let tail = insert.needs_insert().then_some(insert);
         let rows = self.drain_stage(&insert.stage, tail, call, output).await.map_err(without_copy_context)?;

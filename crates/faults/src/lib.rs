@@ -14,7 +14,7 @@
 //! * [`counters`]: long forks and reads that go back in time.
 //! * [`history`]: random transactions of both isolation levels; [`checker`] looks for an order of all commits and
 //!   snapshots that explains what every statement saw.
-//! * [`chaos`] kills random processes with SIGKILL and starts them again; [`points`] kills at each control point of
+//! * [`links`] breaks links between living processes; [`chaos`] kills random processes with SIGKILL and starts them again; [`points`] kills at each control point of
 //!   crate `txn`, a list read from its source.
 //!
 //! Invariants: nothing is judged by a message or a log, only by rows; an outcome is *unknown* only if the
@@ -26,6 +26,7 @@ pub mod checker;
 pub mod copies;
 pub mod counters;
 pub mod history;
+pub mod links;
 pub mod pairs;
 pub mod points;
 pub mod processes;

@@ -7,6 +7,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use faults::checker::{self, Level, Step};
+use faults::links::Detours;
 use faults::processes::Kind;
 use faults::{Outcome, bank, chaos, copies, counters, history, points, processes, settle};
 use testkit::Cluster;
@@ -77,6 +78,37 @@ fn sums_are_right_while_processes_die() {
     settle::until_quiet(&cluster, RESOLVED_MAX).expect("nothing is in doubt");
     bank::audit(&cluster, &options, &report).expect("what was acknowledged is there");
     report.check().expect("all sums are right");
+}
+
+/// A gtm that has lost its lock and goes on, a coordinator that only the datanodes know of, and the like.
+#[test]
+fn sums_are_right_while_links_break() {
+    let cluster = cluster();
+    let options = bank::Options::new(duration() * 2, seed());
+    bank::create(&cluster, &options).expect("tables");
+    let detours = Detours::start(&cluster).expect("processes behind relays");
+    let (report, broken) = bank::run(&cluster, &options, |end| detours.run(seed(), end));
+    eprintln!("{report}\n{broken:?}");
+    assert!(!broken.faults.is_empty(), "no link was broken");
+    settle::until_quiet(&cluster, RESOLVED_MAX).expect("nothing is in doubt");
+    drop(detours);
+    cluster.up().expect("everything runs");
+    bank::audit(&cluster, &options, &report).expect("what was acknowledged is there");
+    report.check().expect("all sums are right");
+}
+
+#[test]
+fn it_explains_everything_also_while_links_break() {
+    let cluster = cluster();
+    history::create(&cluster).expect("a table");
+    let options = history::Options::new(duration() * 2, seed());
+    let detours = Detours::start(&cluster).expect("processes behind relays");
+    let (recording, broken) = history::run(&cluster, &options, |end| detours.run(seed() + 1, end));
+    eprintln!("{broken:?}");
+    settle::until_quiet(&cluster, RESOLVED_MAX).expect("nothing is in doubt");
+    drop(detours);
+    cluster.up().expect("everything runs");
+    judge(&cluster, recording);
 }
 
 #[test]

@@ -2,10 +2,13 @@
 //!
 //! A transaction that has touched temp tables cannot be PREPAREd. So inside a transaction block a plan's temp tables belong to a
 //! session beside it, if what runs over them reads nothing else, changes nothing, and asks nothing that only the block's own session knows.
+//!
+//! Defaults that do (most draw from a sequence, whose last value is the session's) come to the rows afterwards: the block's own
+//! session computes them, once for each row ([`Late`]).
 
 use std::collections::HashSet;
 
-use catalog::{Catalog, Generated, Relation};
+use catalog::{Catalog, Column, Generated, Relation};
 use pg_query::NodeEnum;
 use pgerror::Result;
 
@@ -24,6 +27,34 @@ pub fn runs_apart(plan: &Plan, catalog: &Catalog, session: &SessionFacts<'_>) ->
         Context { catalog, session, analysis: None, exchanged: &[], copies: None, on_first: None, gives_way: None };
     let mut apart = Apart { ctx, made: HashSet::from([stage::TABLE.to_owned()]) };
     apart.plan(plan).unwrap_or(false)
+}
+
+/// Defaults that the block's own session computes for rows of a stage which has been filled without them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Late {
+    /// The columns' names, quoted, and their defaults.
+    pub defaults: Vec<(String, String)>,
+    /// The stage's columns, as CREATE TABLE has them, without these defaults.
+    pub definitions: Vec<String>,
+}
+
+/// The defaults that an INSERT into a stage leaves to be computed afterwards, if its plan [runs apart](runs_apart).
+pub fn late_defaults(insert: &InsertStaged, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Late> {
+    let ctx =
+        Context { catalog, session, analysis: None, exchanged: &[], copies: None, on_first: None, gives_way: None };
+    let apart = Apart { ctx, made: HashSet::new() };
+    let (target, made) = (&insert.stage.target, &insert.stage.definitions);
+    let late = apart.late(target, made, &insert.fill.text)?.unwrap_or_default();
+    let bare = |column: &Column| format!("{} {}", catalog::quote_identifier(&column.name), column.type_name);
+    let columns: Vec<String> = late.iter().map(|(column, _)| bare(column)).collect();
+    let without = |definition: &String| {
+        let is_of = |column: &&String| definition.starts_with(&format!("{column} DEFAULT "));
+        columns.iter().find(is_of).unwrap_or(definition).clone()
+    };
+    Ok(Late {
+        definitions: made.iter().map(without).collect(),
+        defaults: late.into_iter().map(|(column, value)| (catalog::quote_identifier(&column.name), value)).collect(),
+    })
 }
 
 struct Apart<'a> {
@@ -55,13 +86,14 @@ impl Apart<'_> {
     fn staged(&mut self, insert: &InsertStaged) -> Result<bool> {
         self.add(&insert.inputs);
         let (target, made) = (&insert.stage.target, &insert.stage.definitions);
-        Ok(self.text(&insert.fill.text)? && self.defaults(target, made, &insert.fill.text)?)
+        Ok(self.text(&insert.fill.text)? && self.late(target, made, &insert.fill.text)?.is_some())
     }
 
     fn change(&mut self, change: &Change) -> Result<bool> {
         self.add(&change.inputs);
         for text in change.fills.iter().map(|fill| &fill.text) {
-            if !self.text(text)? || !self.defaults(&change.target, &change.definitions, text)? {
+            let late = self.late(&change.target, &change.definitions, text)?;
+            if !self.text(text)? || late.is_none_or(|late| !late.is_empty()) {
                 return Ok(false);
             }
         }
@@ -109,11 +141,17 @@ impl Apart<'_> {
         Ok(is_pure && Tables::in_text(sql)?.read.iter().all(is_made))
     }
 
-    /// The defaults that an INSERT into the stage of this table uses, which `made` makes.
-    fn defaults(&self, relation: &Relation, made: &[String], fill: &str) -> Result<bool> {
+    /// Of the defaults that an INSERT into the stage of this table uses, which `made` makes, those that only the block's own
+    /// session can compute; `None` if they cannot come afterwards.
+    fn late<'r>(
+        &self,
+        relation: &'r Relation,
+        made: &[String],
+        fill: &str,
+    ) -> Result<Option<Vec<(&'r Column, String)>>> {
         let statements = crate::parse(fill)?;
         let Some(NodeEnum::InsertStmt(insert)) = statements.first().and_then(|statement| statement.node()) else {
-            return Ok(false);
+            return Ok(None);
         };
         let mut marked = false;
         insert.walk(&mut |node| {
@@ -123,23 +161,28 @@ impl Apart<'_> {
             Ok(true)
         })?;
         let given: Vec<&str> = insert.cols.iter().filter_map(crate::dml::target_column).collect();
+        let mut late = Vec::new();
         for column in &relation.columns {
             if !marked && given.contains(&column.name.as_str()) {
                 continue;
             }
             if matches!(column.generated, Generated::IdentityAlways | Generated::IdentityByDefault) {
-                return Ok(false);
+                late.push((column, stage::identity(relation, column)));
+                continue;
             }
             let Some(default) = &column.default else { continue };
             // The block's time may stand in it for the clock.
             let is_written = made.contains(&stage::definition(relation, column, None));
-            let at_a_moment = if is_written { None } else { expression_at(default, "2000-01-01 00:00:00+00") };
-            let default = at_a_moment.as_ref().unwrap_or(default);
-            if !self.text(&format!("SELECT {default}"))? && column.generated == Generated::No {
-                return Ok(false);
+            let at_a_moment = if is_written { None } else { expression_at(default, &crate::clock::some_moment()) };
+            let is_apart = self.text(&format!("SELECT {}", at_a_moment.as_ref().unwrap_or(default)))?;
+            if !is_apart && column.generated == Generated::No {
+                late.push((column, default.clone()));
             }
         }
-        Ok(true)
+        // Rows with DEFAULT in some of them, and what is computed from columns, need the values at once.
+        let is_generated = |column: &Column| matches!(column.generated, Generated::Stored | Generated::Virtual);
+        let may_be_late = !marked && !relation.columns.iter().any(is_generated);
+        Ok((late.is_empty() || may_be_late).then_some(late))
     }
 }
 

@@ -1,8 +1,8 @@
 //! What functions of the user's are made of: the SQL in their bodies, from `pg_get_functiondef` or the statement that makes them.
 
-use std::borrow::Cow;
-
-use pg_query::{NodeEnum, protobuf};
+use pg_query::{Node, NodeEnum, protobuf};
+use plpgsql::Part;
+use plpgsql::ast::{Body, Kind, Sql};
 
 use crate::tree;
 
@@ -59,87 +59,60 @@ fn flatten(body: &NodeEnum) -> Option<Vec<NodeEnum>> {
 
 /// The text between the dollar quotes.
 fn function_text(create: &protobuf::CreateFunctionStmt) -> Option<String> {
-    create.options.iter().find_map(|option| match &option.node {
-        Some(NodeEnum::DefElem(def)) if def.defname == "as" => match &def.arg.as_deref()?.node {
-            Some(NodeEnum::List(list)) => list.items.first().and_then(tree::text_of).map(str::to_owned),
-            Some(NodeEnum::String(s)) => Some(s.sval.clone()),
-            _ => None,
-        },
+    option(&create.options, "as", |value| match value {
+        NodeEnum::List(list) => list.items.first().and_then(tree::text_of).map(str::to_owned),
+        NodeEnum::String(text) => Some(text.sval.clone()),
         _ => None,
     })
 }
 
-/// Every SQL text in a PL/pgSQL function. `None` if there is dynamic SQL or a text we cannot read.
-fn plpgsql_bodies(definition: &str) -> Option<Vec<NodeEnum>> {
-    let tree = pg_query::parse_plpgsql(&without_trigger(definition)).ok()?;
-    let mut texts = Vec::new();
-    collect_queries(&tree, &mut texts).then_some(())?;
-    texts.iter().map(|text| plpgsql_statement(text)).collect()
+fn option(options: &[Node], name: &str, read: impl Fn(&NodeEnum) -> Option<String>) -> Option<String> {
+    options.iter().find_map(|option| match &option.node {
+        Some(NodeEnum::DefElem(def)) if def.defname == name => read(def.arg.as_deref()?.node.as_ref()?),
+        _ => None,
+    })
 }
 
-/// The function of a trigger with the variables that it is given as parameters: for those of a trigger libpg_query prints
-/// broken JSON.
-pub(crate) fn without_trigger(definition: &str) -> Cow<'_, str> {
-    const HEAD: &str = "()\n RETURNS trigger\n";
-    const SAME: &str = "(new record, old record, tg_name name, tg_when text, tg_level text, tg_op text, tg_relid oid, \
-        tg_relname name, tg_table_name name, tg_table_schema name, tg_nargs integer, tg_argv text[])\n RETURNS record\n";
-    match definition.split_once(HEAD) {
-        Some((name, rest)) if !name.contains('\n') => Cow::Owned(format!("{name}{SAME}{rest}")),
-        _ => Cow::Borrowed(definition),
-    }
+/// The body of a PL/pgSQL function or a DO block; `None` if it cannot be read.
+pub(crate) fn plpgsql(definition: &str) -> Option<Body> {
+    let text = match pg_query::parse(definition, 0).ok()?.protobuf.stmts.into_iter().next()?.stmt?.node? {
+        NodeEnum::CreateFunctionStmt(create) => function_text(&create)?,
+        NodeEnum::DoStmt(block) => option(&block.args, "as", |value| match value {
+            NodeEnum::String(text) => Some(text.sval.clone()),
+            _ => None,
+        })?,
+        _ => return None,
+    };
+    plpgsql::body(&text).ok()
+}
+
+/// Every SQL text in a PL/pgSQL function. `None` if there is dynamic SQL or a text we cannot read.
+fn plpgsql_bodies(definition: &str) -> Option<Vec<NodeEnum>> {
+    let body = plpgsql(definition)?;
+    let mut statements = Some(Vec::new());
+    body.block.walk(&mut |part| match part {
+        Part::Statement(kind) if kind.is_dynamic() || matches!(kind, Kind::End { .. }) => statements = None,
+        Part::Sql(sql) => {
+            statements = statements.take().and_then(|mut statements: Vec<NodeEnum>| {
+                statements.push(statement(sql)?);
+                Some(statements)
+            });
+        }
+        Part::Statement(_) | Part::Declaration(_) => {}
+    });
+    statements
+}
+
+fn statement(sql: &Sql) -> Option<NodeEnum> {
+    let text = if sql.is_expression { &format!("SELECT {}", sql.text) } else { &*sql.text };
+    pg_query::parse(text, 0).ok()?.protobuf.stmts.into_iter().next()?.stmt?.node
 }
 
 /// Does a PL/pgSQL text have COMMIT or ROLLBACK in it?
 pub(crate) fn ends_transactions(definition: &str) -> bool {
-    fn has_end(value: &serde_json::Value) -> bool {
-        const ENDS: [&str; 2] = ["PLpgSQL_stmt_commit", "PLpgSQL_stmt_rollback"];
-        match value {
-            serde_json::Value::Object(fields) => {
-                fields.iter().any(|(name, field)| ENDS.contains(&name.as_str()) || has_end(field))
-            }
-            serde_json::Value::Array(items) => items.iter().any(has_end),
-            _ => false,
-        }
+    let mut ends = false;
+    if let Some(body) = plpgsql(definition) {
+        body.block.walk(&mut |part| ends |= matches!(part, Part::Statement(Kind::End { .. })));
     }
-    pg_query::parse_plpgsql(definition).is_ok_and(|tree| has_end(&tree))
-}
-
-/// Gathers the `query` of every PLpgSQL_expr; false on dynamic SQL.
-fn collect_queries(value: &serde_json::Value, texts: &mut Vec<String>) -> bool {
-    const DYNAMIC: [&str; 5] =
-        ["PLpgSQL_stmt_dynexecute", "PLpgSQL_stmt_dynfors", "dynquery", "PLpgSQL_stmt_commit", "PLpgSQL_stmt_rollback"];
-    match value {
-        serde_json::Value::Object(fields) => fields.iter().all(|(name, field)| {
-            if DYNAMIC.contains(&name.as_str()) {
-                return false;
-            }
-            if name == "PLpgSQL_expr" {
-                texts.extend(field.get("query").and_then(|q| q.as_str()).map(str::to_owned));
-            }
-            collect_queries(field, texts)
-        }),
-        serde_json::Value::Array(items) => items.iter().all(|item| collect_queries(item, texts)),
-        _ => true,
-    }
-}
-
-/// A PL/pgSQL text is a statement, an expression, or an assignment `target := expression`.
-fn plpgsql_statement(text: &str) -> Option<NodeEnum> {
-    let whole = pg_query::parse(text, 0).ok().and_then(|p| p.protobuf.stmts.into_iter().next()?.stmt?.node);
-    if whole.is_some() {
-        return whole;
-    }
-    let expression = |text: &str| tree::parse_select(&format!("SELECT {text}")).ok();
-    let select = expression(text).or_else(|| {
-        let (_, value) = text.split_once(":=").or_else(|| text.split_once('='))?;
-        expression(value)
-    })?;
-    Some(NodeEnum::SelectStmt(Box::new(select)))
-}
-
-/// What stands between the dollar quotes of a definition, as `pg_get_functiondef` prints it.
-pub(crate) fn text_of_body(definition: &str) -> Option<&str> {
-    let (_, rest) = definition.split_once("AS $")?;
-    let (tag, rest) = rest.split_once('$')?;
-    rest.rsplit_once(&format!("${tag}$")).map(|(body, _)| body)
+    ends
 }

@@ -1,12 +1,11 @@
 //! PostgreSQL's own functions, sorted by what they need.
 //!
 //! `pg_proc` and `pg_aggregate` say most of it: what is IMMUTABLE may run anywhere; what is VOLATILE, or STABLE for another reason
-//! than its arguments' types, only on the home node. What they do not say stands in [`meaning`] and [`touches`], the only
-//! tables of names; whoever looks into them knows that a name is `pg_catalog`'s.
+//! than its arguments' types, only on the home node. What they do not say is in [`catalog::meaning`].
 
-use catalog::{BuiltinAggregate, BuiltinFunction, BuiltinType, Builtins, Oid};
+use catalog::{BuiltinAggregate, BuiltinFunction, BuiltinType, Builtins, Meaning, Oid};
 
-use crate::select::exact::{INT8, NUMERIC, is_float};
+use crate::select::exact::{INT8, is_float};
 
 const REGCLASS: Oid = 2205;
 const TSVECTOR: Oid = 3614;
@@ -20,6 +19,7 @@ pub(crate) enum Class<'a> {
     Home,
     HomeWrite,
     Volatile,
+    /// The time that a constant can stand for.
     Clock,
     VolatileClock,
     OrderSensitive,
@@ -30,60 +30,23 @@ pub(crate) enum Class<'a> {
 }
 
 /// What becomes of a call of this function in the plan.
-pub(crate) fn class_of<'a>(builtins: &Builtins, name: &str, function: &'a BuiltinFunction) -> Class<'a> {
+pub(crate) fn class_of<'a>(builtins: &Builtins, function: &'a BuiltinFunction) -> Class<'a> {
     match (function.kind, function.volatility) {
         ('f' | 'p', 'i') => Class::Anywhere,
-        ('f' | 'p', _) => meaning(name).unwrap_or_else(|| by_facts(builtins, function)),
+        ('f' | 'p', _) => match function.meaning {
+            Some(Meaning::OfSettings | Meaning::Setting) => Class::Anywhere,
+            Some(Meaning::Now | Meaning::StatementTime) => Class::Clock,
+            Some(Meaning::Time) => Class::VolatileClock,
+            Some(Meaning::Random) => Class::Volatile,
+            Some(Meaning::LastValue) => Class::Home,
+            Some(Meaning::Refused(hint)) => Class::Refused(hint),
+            _ => by_facts(builtins, function),
+        },
         ('a', _) if function.aggregate.is_some_and(|aggregate| ignores_order(builtins, function, aggregate)) => {
             Class::Anywhere
         }
         _ => Class::OrderSensitive,
     }
-}
-
-/// Why a function is not IMMUTABLE, as far as that is not to be seen from its row in `pg_proc`.
-fn meaning(name: &str) -> Option<Class<'static>> {
-    Some(match name {
-        // They read settings, which all nodes have from the session.
-        "to_char" | "to_number" | "current_setting" | "convert" | "convert_from" | "convert_to"
-        | "xml_is_well_formed" => Class::Anywhere,
-        "now" | "transaction_timestamp" | "statement_timestamp" => Class::Clock,
-        "clock_timestamp" | "timeofday" | "uuidv7" => Class::VolatileClock,
-        "random" | "random_normal" | "gen_random_uuid" | "uuidv4" | "pg_sleep" => Class::Volatile,
-        "currval" | "lastval" => Class::Home,
-        "ts_stat" => Class::Refused("It runs a query given as text: aggregate unnest(tsvector) in SQL instead."),
-        "ts_rewrite" => Class::Refused("Use ts_rewrite(query, target, substitute)."),
-        "pg_listening_channels" => Class::Refused("A coordinator listens on connections of its own."),
-        "lo_import" | "lo_export" => {
-            Class::Refused("It would read or write a file of the datanode's host: use lo_from_bytea(), lo_get().")
-        }
-        _ => return None,
-    })
-}
-
-/// Something of its session that a function reads or changes, if more is to be said than that it does.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Touched {
-    Settings,
-    Notifications,
-    Sequences,
-    LastValues,
-    Seed,
-    /// The text of the statement, as the node has got it.
-    Text,
-}
-
-/// See [`Touched`].
-pub(crate) fn touches(name: &str) -> Option<Touched> {
-    Some(match name {
-        "set_config" => Touched::Settings,
-        "pg_notify" => Touched::Notifications,
-        "nextval" | "setval" => Touched::Sequences,
-        "currval" | "lastval" => Touched::LastValues,
-        "setseed" => Touched::Seed,
-        "current_query" => Touched::Text,
-        _ => return None,
-    })
 }
 
 /// Of a function that is STABLE or VOLATILE.
@@ -139,17 +102,16 @@ pub(crate) enum Combined {
 }
 
 /// `None`: they cannot be combined, or not exactly.
-pub(crate) fn combined(name: &str, function: &BuiltinFunction) -> Option<Combined> {
+pub(crate) fn combined(function: &BuiltinFunction) -> Option<Combined> {
     let aggregate = function.aggregate.filter(|aggregate| aggregate.combine != 0)?;
-    match (aggregate.finish, name, function.result) {
+    match (aggregate.finish, function.meaning) {
         (0, ..) if aggregate.combine == aggregate.transition => {
             (aggregate.is_extreme || !is_float(aggregate.state)).then_some(Combined::Itself)
         }
         (0, ..) if aggregate.state == INT8 && aggregate.starts_null => Some(Combined::Sum),
         (0, ..) if aggregate.state == INT8 => Some(Combined::Count),
-        (_, "sum", NUMERIC) => Some(Combined::Sum),
-        // PostgreSQL's int8_avg and numeric_avg divide a numeric sum by the count just so.
-        (_, "avg", NUMERIC) => Some(Combined::Average),
+        (_, Some(Meaning::Sum)) => Some(Combined::Sum),
+        (_, Some(Meaning::Average)) => Some(Combined::Average),
         _ => None,
     }
 }

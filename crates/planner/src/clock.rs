@@ -1,50 +1,57 @@
-//! One moment for all nodes: `now()` and its kin as constants.
+//! One moment for all nodes: `now()`, `statement_timestamp()` and their kin as constants.
 //!
 //! Each datanode has its own transaction and so its own `now()`. A statement whose parts run on several nodes, or that is
-//! part of a transaction over several, gets that of one node instead, written into its text.
+//! part of a transaction over several, gets that of one node instead, written into its text. What a function's body reads cannot
+//! be written there: the home node alone calls it then.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use catalog::{Catalog, Oid, Relation};
+use catalog::{Catalog, Meaning, Oid, Relation, meaning};
 use pg_query::protobuf::{
-    AConst, AlterTableCmd, AlterTableStmt, AlterTableType, ConstrType, DropBehavior, ResTarget,
+    AConst, AlterTableCmd, AlterTableStmt, AlterTableType, ConstrType, DropBehavior, FuncCall, ResTarget,
     SqlValueFunctionOp as Op, TypeCast, a_const,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
-use crate::parse::{CopyStatement, CopySubject, Statement, StatementKind};
+use crate::bodies::statements_of;
+use crate::parse::{CopyStatement, CopySubject, ExplainStatement, Statement, StatementKind};
+use crate::session::Moment;
 use crate::tree::{self, Ref, Walk};
 
 /// What PostgreSQL reads the clock for in the text of a date or a time.
 pub(crate) const MOMENTS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
 
-/// The statement with every `now()`, `transaction_timestamp()`, `CURRENT_TIMESTAMP`, `CURRENT_DATE`, … replaced by a
-/// constant made from `timestamp` (a `timestamptz` as text, with its offset); `None` if there is none, or if it is not a
-/// query, a data change, CREATE TABLE AS, COPY (query) or ALTER TABLE … ADD COLUMN. `clock_timestamp()` stays as it is; views get
-/// theirs where their definitions are put in.
-pub fn at_one_moment(statement: &Statement, timestamp: &str) -> Result<Option<Statement>> {
-    use StatementKind::{AlterTable, Copy, CreateTableAs, Delete, Insert, Merge, Select, Update};
+/// The statement with every `now()`, `statement_timestamp()`, `CURRENT_TIMESTAMP`, `CURRENT_DATE`, … replaced by a
+/// constant; `None` if there is none, or if it is not a query, a data change, EXPLAIN of these, CREATE TABLE AS, COPY (query) or
+/// ALTER TABLE … ADD COLUMN. `clock_timestamp()` stays as it is; views and bodies of functions get theirs where they are put in.
+pub fn at_one_moment(statement: &Statement, moment: &Moment) -> Result<Option<Statement>> {
+    use StatementKind::{AlterTable, Copy, CreateTableAs, Delete, Explain, Insert, Merge, Select, Update};
     if !reads_clock(statement) {
         return Ok(None);
     }
     match &statement.kind {
         Select | Insert | Update | Delete | Merge | CreateTableAs | AlterTable => {}
-        Copy(copy) => return copy_at_one_moment(statement, copy, timestamp),
+        Copy(copy) => return copy_at_one_moment(statement, copy, moment),
+        Explain(explain) => {
+            let Some(inner) = at_one_moment(&explain.inner, moment)? else { return Ok(None) };
+            let explain = ExplainStatement { inner, ..explain.as_ref().clone() };
+            return Ok(Some(Statement { kind: Explain(Box::new(explain)), ..statement.clone() }));
+        }
         _ => return Ok(None),
     }
     let Some(mut tree) = statement.node().cloned() else { return Ok(None) };
     let found = match &mut tree {
-        NodeEnum::CreateTableAsStmt(create) => replace(&mut create.query, timestamp)?,
-        NodeEnum::AlterTableStmt(alter) => replace_defaults(alter, timestamp)?,
-        other => replace(other, timestamp)?,
+        NodeEnum::CreateTableAsStmt(create) => replace(&mut create.query, moment)?,
+        NodeEnum::AlterTableStmt(alter) => replace_defaults(alter, moment)?,
+        other => replace(other, moment)?,
     };
     if found { with_tree(statement, tree).map(Some) } else { Ok(None) }
 }
 
 /// A new column's default is what the rows get that are there, and then what new ones get: the first as a constant.
-fn replace_defaults(alter: &mut AlterTableStmt, timestamp: &str) -> Result<bool> {
+fn replace_defaults(alter: &mut AlterTableStmt, moment: &Moment) -> Result<bool> {
     let mut later = Vec::new();
     for command in &mut alter.cmds {
         let Some(NodeEnum::AlterTableCmd(command)) = &mut command.node else { continue };
@@ -57,7 +64,7 @@ fn replace_defaults(alter: &mut AlterTableStmt, timestamp: &str) -> Result<bool>
         for constraint in &mut column.constraints {
             let Some(NodeEnum::Constraint(constraint)) = &mut constraint.node else { continue };
             let default = constraint.raw_expr.clone();
-            if constraint.contype == ConstrType::ConstrDefault as i32 && replace(&mut constraint.raw_expr, timestamp)? {
+            if constraint.contype == ConstrType::ConstrDefault as i32 && replace(&mut constraint.raw_expr, moment)? {
                 later.push(tree::node(NodeEnum::AlterTableCmd(Box::new(AlterTableCmd {
                     subtype: AlterTableType::AtColumnDefault as i32,
                     name: column.colname.clone(),
@@ -73,9 +80,9 @@ fn replace_defaults(alter: &mut AlterTableStmt, timestamp: &str) -> Result<bool>
     Ok(found)
 }
 
-fn copy_at_one_moment(statement: &Statement, copy: &CopyStatement, timestamp: &str) -> Result<Option<Statement>> {
+fn copy_at_one_moment(statement: &Statement, copy: &CopyStatement, moment: &Moment) -> Result<Option<Statement>> {
     let CopySubject::Query(query) = &copy.subject else { return Ok(None) };
-    let Some(query) = at_one_moment(query, timestamp)? else { return Ok(None) };
+    let Some(query) = at_one_moment(query, moment)? else { return Ok(None) };
     let copy = CopyStatement { subject: CopySubject::Query(Box::new(query)), ..copy.clone() };
     Ok(Some(Statement { kind: StatementKind::Copy(Box::new(copy)), ..statement.clone() }))
 }
@@ -86,10 +93,16 @@ fn with_tree(statement: &Statement, tree: NodeEnum) -> Result<Statement> {
 }
 
 /// The expression of a column default, likewise; `None` if it reads no clock.
-pub(crate) fn expression_at(expression: &str, timestamp: &str) -> Option<String> {
+pub(crate) fn expression_at(expression: &str, moment: &Moment) -> Option<String> {
     let mut node = tree::parse_expression(expression).ok()?;
-    let found = replace(&mut node, timestamp).ok()?;
+    let found = replace(&mut node, moment).ok()?;
     found.then(|| tree::deparse_expression(&node).ok()).flatten()
+}
+
+/// For who wants to know whether there is a place for one.
+pub(crate) fn some_moment() -> Moment {
+    let time = || "2000-01-01 00:00:00+00".to_owned();
+    Moment { transaction: time(), statement: time() }
 }
 
 /// Does a view that the statement reads, perhaps a temporary one, have a place for one?
@@ -114,14 +127,36 @@ pub fn views_read_clock(statement: &Statement, catalog: &Catalog, temporary: &[A
     false
 }
 
+/// May a function that the statement names, or one that it calls, have a body with a place for one? Such a body may be put into
+/// the statement.
+pub fn bodies_read_clock(statement: &Statement, catalog: &Catalog) -> bool {
+    let mut seen: HashSet<Oid> = HashSet::new();
+    let mut pending: Vec<NodeEnum> = statement.query_tree().cloned().into_iter().collect();
+    while let Some(tree) = pending.pop() {
+        let walked = tree.walk(&mut |node| {
+            let Ref::FuncCall(call) = node else { return Ok(true) };
+            for function in catalog.functions(tree::qualified(&call.funcname).1) {
+                if seen.insert(function.oid) {
+                    pending.extend(statements_of(&function.language, &function.definition).unwrap_or_default());
+                }
+            }
+            Ok(true)
+        });
+        if walked.is_err() || pending.iter().any(reads) {
+            return true;
+        }
+    }
+    false
+}
+
 /// Puts the constants in; was there any place for one?
-pub(crate) fn replace(tree: &mut impl Walk, timestamp: &str) -> Result<bool> {
+pub(crate) fn replace(tree: &mut impl Walk, moment: &Moment) -> Result<bool> {
     let mut found = false;
     tree.rewrite(&mut |node: &mut Node| {
         if let Some(NodeEnum::ResTarget(target)) = &mut node.node {
             keep_name(target)?;
         }
-        if let Some(text) = constant(node, timestamp) {
+        if let Some(text) = constant(node, moment) {
             *node = tree::parse_expression(&text)?;
             found = true;
             return Ok(false);
@@ -135,6 +170,7 @@ pub(crate) fn replace(tree: &mut impl Walk, timestamp: &str) -> Result<bool> {
 pub fn reads_clock(statement: &Statement) -> bool {
     match &statement.kind {
         StatementKind::AlterTable => true,
+        StatementKind::Explain(explain) => reads_clock(&explain.inner),
         StatementKind::CreateTableAs | StatementKind::Copy(_) => statement.query_tree().is_some_and(reads),
         _ => statement.node().is_some_and(reads),
     }
@@ -170,7 +206,7 @@ fn reads(tree: &impl Walk) -> bool {
 
 fn is_clock(node: Ref<'_>) -> bool {
     match node {
-        Ref::FuncCall(call) => is_now(&tree::names_of(&call.funcname), call.args.len()),
+        Ref::FuncCall(call) => clock_of(call).is_some(),
         Ref::SqlvalueFunction(function) => cast_of(function.op).is_some(),
         // Of which type it is may be said further off.
         Ref::AConst(AConst { val: Some(a_const::Val::Sval(text)), .. }) => is_moment(&text.sval),
@@ -191,20 +227,25 @@ fn keep_name(target: &mut ResTarget) -> Result<()> {
     Ok(())
 }
 
-fn constant(node: &Node, timestamp: &str) -> Option<String> {
+fn constant(node: &Node, moment: &Moment) -> Option<String> {
+    let now = &moment.transaction;
     match node.node.as_ref()? {
-        NodeEnum::FuncCall(call) if is_now(&tree::names_of(&call.funcname), call.args.len()) => {
-            Some(format!("'{timestamp}'::timestamptz"))
+        NodeEnum::FuncCall(call) => {
+            let time = match clock_of(call)? {
+                Meaning::StatementTime => &moment.statement,
+                _ => &moment.transaction,
+            };
+            Some(format!("'{time}'::timestamptz"))
         }
         NodeEnum::SqlvalueFunction(function) => {
             let name = cast_of(function.op)?;
             let precision = if function.typmod >= 0 { format!("({})", function.typmod) } else { String::new() };
-            Some(format!("('{timestamp}'::timestamptz)::{name}{precision}"))
+            Some(format!("('{now}'::timestamptz)::{name}{precision}"))
         }
         NodeEnum::TypeCast(cast) => {
             let moment = match word_of(cast)? {
-                Word::Now => format!("'{timestamp}'::timestamptz"),
-                Word::Day(days) => format!("('{timestamp}'::timestamptz)::date + ({days})"),
+                Word::Now => format!("'{now}'::timestamptz"),
+                Word::Day(days) => format!("('{now}'::timestamptz)::date + ({days})"),
             };
             let arg = tree::parse_expression(&moment).ok()?;
             let cast = TypeCast { arg: Some(Box::new(arg)), ..(**cast).clone() };
@@ -214,13 +255,13 @@ fn constant(node: &Node, timestamp: &str) -> Option<String> {
     }
 }
 
-pub(crate) fn is_now(name: &[String], arguments: usize) -> bool {
-    let name: Vec<&str> = name.iter().map(String::as_str).collect();
-    arguments == 0
-        && matches!(
-            name.as_slice(),
-            ["now" | "transaction_timestamp"] | ["pg_catalog", "now" | "transaction_timestamp"]
-        )
+/// A time that is the same wherever a statement asks for it. Takes a bare name for one of `pg_catalog`: where it may be another, the
+/// statement is to be read by PostgreSQL first.
+fn clock_of(call: &FuncCall) -> Option<Meaning> {
+    let (schema, name) = tree::qualified(&call.funcname);
+    let is_own = call.args.is_empty() && schema.is_none_or(|schema| schema == "pg_catalog");
+    let meaning = if is_own { meaning::without_arguments(name) } else { None };
+    meaning.filter(|meaning| matches!(meaning, Meaning::Now | Meaning::StatementTime))
 }
 
 /// What PostgreSQL reads the clock for in a constant.
@@ -232,19 +273,30 @@ enum Word {
 
 /// `'now'::timestamptz`, `date 'today'` and the like.
 fn word_of(cast: &TypeCast) -> Option<Word> {
-    let NodeEnum::AConst(constant) = cast.arg.as_deref()?.node.as_ref()? else { return None };
-    let Some(a_const::Val::Sval(text)) = &constant.val else { return None };
+    let text = text_in(cast.arg.as_deref()?)?;
     let of = cast.type_name.as_ref().filter(|of| of.array_bounds.is_empty())?;
     let has_day = match of.names.last().and_then(tree::text_of)? {
         "timestamptz" | "timestamp" | "date" => true,
         "timetz" | "time" => false,
         _ => return None,
     };
-    match text.sval.trim().to_ascii_lowercase().as_str() {
+    match text.trim().to_ascii_lowercase().as_str() {
         "now" => Some(Word::Now),
         "yesterday" if has_day => Some(Word::Day(-1)),
         "today" if has_day => Some(Word::Day(0)),
         "tomorrow" if has_day => Some(Word::Day(1)),
+        _ => None,
+    }
+}
+
+/// A quoted constant, perhaps as a text.
+fn text_in(node: &Node) -> Option<&str> {
+    match node.node.as_ref()? {
+        NodeEnum::AConst(AConst { val: Some(a_const::Val::Sval(text)), .. }) => Some(&text.sval),
+        NodeEnum::TypeCast(cast) => {
+            let of = cast.type_name.as_ref().filter(|of| of.array_bounds.is_empty() && of.typmods.is_empty())?;
+            ["text", "varchar"].contains(&tree::qualified(&of.names).1).then(|| text_in(cast.arg.as_deref()?))?
+        }
         _ => None,
     }
 }
@@ -265,9 +317,13 @@ fn cast_of(op: i32) -> Option<&'static str> {
 mod tests {
     use super::*;
 
+    fn moment() -> Moment {
+        Moment { transaction: "2024-05-06 07:08:09.1+00".to_owned(), statement: "2024-05-06 07:08:10+00".to_owned() }
+    }
+
     fn rewritten(sql: &str) -> Option<String> {
         let statement = crate::parse(sql).unwrap().remove(0);
-        at_one_moment(&statement, "2024-05-06 07:08:09.1+00").unwrap().map(|statement| statement.sql.to_string())
+        at_one_moment(&statement, &moment()).unwrap().map(|statement| statement.sql.to_string())
     }
 
     #[test]
@@ -276,6 +332,8 @@ mod tests {
         assert!(sql.contains("AS now") && sql.contains("::date") && sql.contains("(0)"), "{sql}");
         assert!(!sql.to_lowercase().contains("now()") && !sql.to_lowercase().contains("current_"), "{sql}");
         assert!(rewritten("UPDATE t SET at = now() WHERE k = $1").unwrap().contains("$1"));
+        let sql = rewritten("UPDATE t SET a = now(), b = statement_timestamp()").unwrap();
+        assert!(sql.contains("07:08:09.1+00") && sql.contains("07:08:10+00"), "{sql}");
     }
 
     #[test]
@@ -283,14 +341,15 @@ mod tests {
         let sql = rewritten("SELECT timestamp(2) with time zone 'now', date ' Tomorrow' FROM t").unwrap();
         assert!(sql.contains("AS timestamptz") && sql.contains("(2)") && sql.contains("+ 1"), "{sql}");
         assert!(!sql.contains("'now'") && !sql.contains("Tomorrow"), "{sql}");
+        assert!(rewritten("SELECT 'now'::text::timestamptz FROM t").unwrap().contains("07:08:09.1+00"));
         assert_eq!(rewritten("SELECT 'now'::text, time 'today' FROM t"), None);
     }
 
     #[test]
     fn defaults_can_be_given_a_moment() {
-        let default = expression_at("(now() + '1 day'::interval)", "2024-05-06 07:08:09.1+00").unwrap();
+        let default = expression_at("(now() + '1 day'::interval)", &moment()).unwrap();
         assert!(default.contains("2024-05-06") && !default.contains("now"), "{default}");
-        assert_eq!(expression_at("'know'::text", "2024-05-06 07:08:09.1+00"), None);
+        assert_eq!(expression_at("'know'::text", &moment()), None);
     }
 
     #[test]

@@ -7,8 +7,8 @@ use pg_query::protobuf::{TypeName, a_const};
 use pg_query::{Node, NodeEnum};
 use placement::{BucketMap, KeyType, hash_binary, hash_text};
 
-use crate::session::{Parameter, ParameterValue, SessionFacts};
-use crate::tree;
+use crate::context::Context;
+use crate::session::{Parameter, ParameterValue};
 
 /// A value known while planning.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,7 +27,7 @@ pub(crate) enum Constant {
 
 impl Constant {
     /// Reads a constant expression; `None` if it is not one, or its value is not known yet.
-    pub fn of(node: &Node, session: &SessionFacts<'_>) -> Option<Self> {
+    pub fn of(node: &Node, ctx: &Context<'_>) -> Option<Self> {
         match node.node.as_ref()? {
             NodeEnum::AConst(c) if c.isnull => Some(Self::Null),
             NodeEnum::AConst(c) => match c.val.as_ref()? {
@@ -38,8 +38,8 @@ impl Constant {
                 a_const::Val::Bsval(_) => None,
             },
             NodeEnum::TypeCast(cast) => {
-                let to = type_of_name(cast.type_name.as_ref()?)?;
-                match Self::of(cast.arg.as_deref()?, session)? {
+                let to = key_type_of(ctx, cast.type_name.as_ref()?)?;
+                match Self::of(cast.arg.as_deref()?, ctx)? {
                     Self::Null => Some(Self::Null),
                     Self::Untyped(text) => Some(Self::Text(to, text)),
                     Self::Bool(b) if to == KeyType::Bool => Some(Self::Bool(b)),
@@ -54,7 +54,7 @@ impl Constant {
             }
             NodeEnum::ParamRef(p) => {
                 let index = usize::try_from(p.number).ok()?.checked_sub(1)?;
-                Self::of_parameter(session.parameters.get(index)?)
+                Self::of_parameter(ctx.session.parameters.get(index)?)
             }
             _ => None,
         }
@@ -190,33 +190,11 @@ fn bucket(hash: u64) -> u16 {
     (hash % placement::BUCKETS as u64) as u16
 }
 
-/// The key type that a type name without modifiers and array bounds means.
-pub(crate) fn type_of_name(name: &TypeName) -> Option<KeyType> {
-    if !name.typmods.is_empty() || !name.array_bounds.is_empty() || name.setof || name.pct_type {
-        return None;
-    }
-    let word = match name.names.as_slice() {
-        [word] => tree::text_of(word)?,
-        [schema, word] if tree::text_of(schema)? == "pg_catalog" => tree::text_of(word)?,
-        _ => return None,
+/// The key type that a type's name without modifiers and array bounds means; none if the text of a value is not the value.
+pub(crate) fn key_type_of(ctx: &Context<'_>, name: &TypeName) -> Option<KeyType> {
+    let of = ctx.builtin_type(name).filter(|_| name.typmods.is_empty() && !name.pct_type)?;
+    let changes = |of: &KeyType| {
+        matches!(of, KeyType::Char | KeyType::Bpchar | KeyType::Money | KeyType::TimeTz | KeyType::Interval)
     };
-    Some(match word {
-        "bool" => KeyType::Bool,
-        "bytea" => KeyType::Bytea,
-        "name" => KeyType::Name,
-        "int2" => KeyType::Int2,
-        "int4" => KeyType::Int4,
-        "int8" => KeyType::Int8,
-        "text" | "varchar" => KeyType::Text,
-        "oid" => KeyType::Oid,
-        "float4" => KeyType::Float4,
-        "float8" => KeyType::Float8,
-        "date" => KeyType::Date,
-        "time" => KeyType::Time,
-        "timestamp" => KeyType::Timestamp,
-        "timestamptz" => KeyType::TimestampTz,
-        "numeric" => KeyType::Numeric,
-        "uuid" => KeyType::Uuid,
-        _ => return None,
-    })
+    KeyType::from_oid(of.oid).filter(|of| !changes(of))
 }

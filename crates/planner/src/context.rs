@@ -3,7 +3,9 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use catalog::{BuiltinFunction, BuiltinType, Catalog, Distribution, Function, NodeId, Oid, Relation, RelationKind};
+use catalog::{
+    BuiltinFunction, BuiltinType, Catalog, Distribution, Function, Meaning, NodeId, Oid, Relation, RelationKind,
+};
 use pg_query::Node;
 use pg_query::protobuf::{FuncCall, RangeVar, TypeName};
 use pgerror::{PgError, Result, SqlState};
@@ -111,6 +113,19 @@ impl<'a> Context<'a> {
             }
             _ => named,
         }
+    }
+
+    /// Does a call surely mean one of PostgreSQL's own functions with this meaning?
+    pub fn calls(&self, call: &FuncCall, meaning: Meaning) -> bool {
+        let functions = self.builtin_functions(call);
+        let is_meant = |function: &&BuiltinFunction| function.meaning == Some(meaning);
+        self.is_builtin(&call.funcname) && !functions.is_empty() && functions.iter().all(is_meant)
+    }
+
+    /// Is it a pseudo-type that a type's name means, as `anyelement` and `record`?
+    pub fn is_pseudo_type(&self, of: &TypeName) -> bool {
+        let (schema, name) = tree::qualified(&of.names);
+        schema.is_none_or(|schema| schema == "pg_catalog") && self.catalog.builtins().is_pseudo_type(name)
     }
 
     /// The type of PostgreSQL's own that a name means, if it surely means one, and no array.

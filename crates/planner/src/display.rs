@@ -119,6 +119,7 @@ fn write_routine(f: &mut Formatter<'_>, routine: &Routine, depth: usize) -> Resu
             per_row.calls.iter().try_for_each(|call| writeln!(f, "{pad}  for each {}{}", call.sql, when(call)))?;
             writeln!(f, "{pad}  then {}", per_row.rest)
         }
+        Routine::Each(each) => each.statements.iter().try_for_each(|one| writeln!(f, "{pad}  {}", one.sql)),
         Routine::Instead(change) => {
             writeln!(f, "{pad}  {}", change.rows.fill)?;
             change.triggers.iter().try_for_each(|name| writeln!(f, "{pad}  {name} of {} for each", change.view))
@@ -133,7 +134,9 @@ fn write_routine(f: &mut Formatter<'_>, routine: &Routine, depth: usize) -> Resu
             drawn.draws.iter().try_for_each(|(draw, count)| writeln!(f, "{pad}  {draw}, {count} times"))?;
             writeln!(f, "{pad}  then {}", drawn.rest.sql)
         }
+        Routine::As { owner } => writeln!(f, "{pad}  as {owner}"),
         Routine::Rows(rows) => writeln!(f, "{pad}  {}", rows.query),
+        Routine::Explained(explained) => writeln!(f, "{pad}  {}", explained.statement.sql),
         Routine::Change(change) => {
             let once = |f: &mut Formatter<'_>, one: &OfStatement| {
                 writeln!(f, "{pad}  {} of {}.{} once", one.trigger, one.schema, one.table)

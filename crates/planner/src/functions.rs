@@ -1,12 +1,12 @@
 //! What the functions, casts and clauses of a statement need: may it run anywhere, on the home node only, or not at all?
 //!
-//! Built-in functions are sorted by name; those of the user by their bodies, which are parsed and searched. A body that
+//! Built-in functions are sorted by [`builtins`](crate::builtins); those of the user by their bodies, which are parsed and searched. A body that
 //! touches a partitioned table would see one node's rows only, so it is refused, unless
 //! [`inline`](crate::inline) can put it into the statement.
 
 use std::collections::HashSet;
 
-use catalog::{BuiltinFunction, Distribution, Function, NodeId};
+use catalog::{BuiltinFunction, Distribution, Function, Meaning, NodeId, meaning};
 use pg_query::protobuf::{self, FuncCall, SqlValueFunctionOp, a_const};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -14,7 +14,7 @@ use pgerror::{PgError, Result};
 use crate::attributes;
 use crate::bodies::{ends_transactions, statements_of};
 use crate::builtins::{Class, class_of};
-use crate::clock::{is_moment, is_now};
+use crate::clock::is_moment;
 use crate::code;
 use crate::context::{Context, Named, intersect};
 use crate::ddl::is_temporary_schema;
@@ -33,7 +33,7 @@ pub(crate) struct Facts {
     pub volatile: Option<String>,
     /// Depends on the clock or on the transaction: nodes differ a little.
     pub clock: Option<String>,
-    /// Does so where no constant can stand in its place: in a function, or as the time of the statement.
+    /// Does so where no constant can stand in its place: in a function.
     pub moving: Option<String>,
     /// May change something (`nextval`, a volatile user function).
     pub writes: bool,
@@ -261,7 +261,7 @@ impl Search<'_> {
         if !self.visited.insert(function.oid) && function.body.is_some() {
             return Ok(());
         }
-        if self.is_in_body && name == "set_config" && constant_name(call).is_none() {
+        if self.is_in_body && function.meaning == Some(Meaning::SetConfig) && constant_name(call).is_none() {
             // No node can say afterwards which setting it was.
             self.refuse(
                 "set_config() of a computed name in a function".to_owned(),
@@ -272,10 +272,12 @@ impl Search<'_> {
             self.facts.order_sensitive = Some(format!("{name}() of floating point"));
         }
         let builtins = self.ctx.catalog.builtins();
-        if name == "current_setting" && constant_name(call).is_some_and(|setting| builtins.is_of_server(&setting)) {
+        if function.meaning == Some(Meaning::Setting)
+            && constant_name(call).is_some_and(|setting| builtins.is_of_server(&setting))
+        {
             self.facts.home = Some(format!("{name}() of a setting of the server"));
         }
-        match class_of(builtins, name, function) {
+        match class_of(builtins, function) {
             Class::Anywhere => {}
             Class::Home => self.facts.home = Some(format!("{name}()")),
             Class::HomeWrite => {
@@ -283,10 +285,7 @@ impl Search<'_> {
                 self.facts.writes = true;
             }
             Class::Volatile => self.facts.volatile = Some(format!("{name}()")),
-            Class::Clock => {
-                let is_now = is_now(&tree::names_of(&call.funcname), call.args.len());
-                self.clock(format!("{name}()"), self.is_in_body || !is_now);
-            }
+            Class::Clock => self.clock(format!("{name}()"), self.is_in_body),
             Class::VolatileClock => {
                 self.facts.volatile = Some(format!("{name}()"));
                 self.facts.clock = Some(format!("{name}()"));
@@ -341,7 +340,7 @@ impl Search<'_> {
         match function.language.as_str() {
             // C functions come from extensions, internal ones are PostgreSQL's own.
             "c" | "internal" => {
-                if let Some(hint) = reads_by_itself(function) {
+                if let Some(hint) = meaning::refused_library(function) {
                     self.refuse(format!("function {}()", function.name), hint);
                 }
                 Ok(())
@@ -447,20 +446,6 @@ impl Search<'_> {
     }
 }
 
-/// Why a function in C cannot be called, if its library is one that runs queries: PostgreSQL's own extensions that do.
-fn reads_by_itself(function: &Function) -> Option<&'static str> {
-    match function.definition.rsplit('/').next().unwrap_or_default() {
-        "dblink" => Some("Connect to the coordinator from the client instead."),
-        "tablefunc" if function.name != "normal_rand" => {
-            Some("It runs a query given as text: write aggregates with FILTER, or WITH RECURSIVE.")
-        }
-        "pgxml" if function.name == "xpath_table" => Some("It reads a table by name: use XMLTABLE."),
-        "refint" | "autoinc" => Some("It reads tables by name: use foreign keys and identity columns."),
-        "pgrowlocks" | "pgstattuple" => Some("It looks into one node's files: ask each node by EXECUTE DIRECT."),
-        _ => None,
-    }
-}
-
 /// Does an aggregate sort by all that it collects? Rows that its ORDER BY cannot tell apart come in any order.
 fn sorts_arguments(call: &FuncCall) -> bool {
     let sorts_by = |item: &Node, argument: &Node| match &item.node {
@@ -474,8 +459,7 @@ fn sorts_arguments(call: &FuncCall) -> bool {
 
 /// Does a call ask for the size of a relation?
 pub(crate) fn asks_size(ctx: &Context<'_>, call: &FuncCall) -> bool {
-    let (_, name) = tree::qualified(&call.funcname);
-    let is_size = |function: &BuiltinFunction| class_of(ctx.catalog.builtins(), name, function) == Class::Size;
+    let is_size = |function: &BuiltinFunction| class_of(ctx.catalog.builtins(), function) == Class::Size;
     ctx.is_builtin(&call.funcname) && ctx.builtin_functions(call).into_iter().any(is_size)
 }
 

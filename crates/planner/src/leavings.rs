@@ -10,13 +10,13 @@
 
 use std::collections::HashSet;
 
-use catalog::{BuiltinFunction, Catalog, Function, Generated, Leavings, Oid, Relation};
+use catalog::{BuiltinFunction, Catalog, Function, Generated, Leavings, Meaning, Oid, Relation};
 use pg_query::protobuf::{CopyStmt, FuncCall, InsertStmt, RangeVar, VariableSetKind, VariableSetStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use crate::bodies::statements_of;
-use crate::builtins::{Class, Touched, class_of, touches};
+use crate::builtins::{Class, class_of};
 use crate::parse::{Statement, StatementKind};
 use crate::setting_calls::constant_name;
 use crate::tree::{self, Ref, Walk};
@@ -156,25 +156,25 @@ impl<'a> Search<'a> {
         let schema = if call.funcname.len() > 1 { tree::text_of(&call.funcname[0]) } else { None };
         if schema.is_none_or(|schema| schema == "pg_catalog") {
             let functions = catalog.builtins().functions(name).iter();
-            functions.for_each(|function| self.system_function(name, call, function));
+            functions.for_each(|function| self.system_function(call, function));
         }
     }
 
-    fn system_function(&mut self, name: &str, call: &FuncCall, function: &BuiltinFunction) {
-        let class = class_of(self.catalog.builtins(), name, function);
+    fn system_function(&mut self, call: &FuncCall, function: &BuiltinFunction) {
+        let class = class_of(self.catalog.builtins(), function);
         // What some take from the session is another value each time.
         if function.volatility != 'v' || function.parallel == 's' || class == Class::Volatile {
             return;
         }
-        match touches(name) {
-            Some(Touched::Settings) => self.set_config(call),
-            Some(Touched::Notifications) => self.found.notifies = true,
-            Some(Touched::Sequences) => self.found.drawn = true,
-            Some(Touched::LastValues) => self.found.reads_drawn = true,
-            Some(Touched::Seed) => self.found.at_home = true,
-            Some(Touched::Text) => {}
-            None if function.parallel == 'u' => self.found.at_home = true,
-            None => self.found.told = true,
+        match function.meaning {
+            Some(Meaning::SetConfig) => self.set_config(call),
+            Some(Meaning::Notify) => self.found.notifies = true,
+            Some(Meaning::NextValue | Meaning::SetValue) => self.found.drawn = true,
+            Some(Meaning::LastValue) => self.found.reads_drawn = true,
+            Some(Meaning::Seed) => self.found.at_home = true,
+            Some(Meaning::Text) => {}
+            _ if function.parallel == 'u' => self.found.at_home = true,
+            _ => self.found.told = true,
         }
     }
 

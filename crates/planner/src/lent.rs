@@ -25,10 +25,14 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::context::{Context, Named};
+use crate::ddl;
 use crate::functions::facts;
+use crate::inline;
 use crate::lifted::Lifted;
-use crate::parse::Statement;
-use crate::plan::{Gather, Plan};
+use crate::of_rows;
+use crate::parse::{Statement, StatementKind};
+use crate::plan::{Explain, Gather, Plan};
+use crate::routine::Routine;
 use crate::select;
 use crate::session::{Exchanges, SessionFacts};
 use crate::tree::{self, Ref, Walk};
@@ -118,8 +122,26 @@ impl Lending {
     }
 }
 
+/// How a statement gets these views' rows; `None` if they are not all named in it, or it is none that could.
+pub(crate) fn with_views_ahead(ctx: &Context<'_>, statement: &Statement, wanted: &[Oid]) -> Result<Option<Plan>> {
+    let routine = match &statement.kind {
+        StatementKind::Explain(explain) if !explain.analyze => {
+            let inner = with_views_ahead(ctx, &explain.inner, wanted)?.map(Box::new);
+            return Ok(
+                inner.map(|inner| Plan::Explain(Explain { options: explain.options.clone(), analyze: false, inner }))
+            );
+        }
+        kind if kind.row_command().is_some() => {
+            let inlined = inline::inline(ctx, statement)?;
+            views_ahead(ctx, inlined.as_ref().unwrap_or(statement), wanted)?.map(Routine::Lifted)
+        }
+        _ => of_rows::over_views(ctx, statement)?.map(Routine::Rows),
+    };
+    Ok(routine.map(|routine| Plan::Routine(Box::new(routine))))
+}
+
 /// The statement with these views read ahead of it; `None` if they are not all named in it.
-pub(crate) fn views_ahead(ctx: &Context<'_>, statement: &Statement, wanted: &[Oid]) -> Result<Option<Lifted>> {
+fn views_ahead(ctx: &Context<'_>, statement: &Statement, wanted: &[Oid]) -> Result<Option<Lifted>> {
     let Some(tree) = statement.node() else { return Ok(None) };
     let mut tree = tree.clone();
     let ctes = views::cte_names(&tree)?;
@@ -157,6 +179,8 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement, prefix: &str) -> Re
     let Some(original) = statement.node() else { return Err(PgError::internal("a view's query without a tree")) };
     let session = SessionFacts { exchanges: Exchanges::No, ..ctx.session.clone() };
     let ctx = Context { session: &session, ..*ctx };
+    check(&ctx, original, "a view that is read with its owner's rights")
+        .map_err(|error| error.hint("Read it as its owner, or as a role that may read its tables."))?;
     let as_tables = views::reads_as_tables(original)?;
     let lending = Lending { prefix: prefix.to_owned(), as_tables, lent: Vec::new(), relations: Vec::new() };
     let mut expander = Expander { ctx: &ctx, which: |_| true, as_tables, lending: Some(lending) };
@@ -166,7 +190,6 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement, prefix: &str) -> Re
         return Err(PgError::internal("tables of a view were lent to nobody"));
     };
     let ctx = Context { exchanged: &relations, ..ctx };
-    check(&ctx, &query)?;
     // A view of ours has no primary key: grouped by that, a table's columns must come to where it has one.
     let copies = Context { copies: Some("loxo_"), ..ctx };
     let gather = match select::groups_by_primary_key(&query, &relations)? {
@@ -179,13 +202,24 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement, prefix: &str) -> Re
     Ok(Plan::Gather(Gather { writes: false, merge: None, lent, ..gather }))
 }
 
-/// Nothing of a user's may run in it, and it must give the same whenever it is read.
-fn check(ctx: &Context<'_>, query: &NodeEnum) -> Result<()> {
+/// REFRESH runs the query of a materialized view in a backend that has become the view's owner for it.
+pub(crate) fn check_refresh(ctx: &Context<'_>, statement: &Statement) -> Result<()> {
+    let Some(NodeEnum::RefreshMatViewStmt(refresh)) = statement.node() else { return Ok(()) };
+    let Some(query) = ddl::refreshed_query(ctx, refresh)? else { return Ok(()) };
+    check(ctx, &query, "a materialized view of another role, over several datanodes,")
+        .map_err(|error| error.hint("Refresh it as its owner: SET ROLE."))
+}
+
+/// Nothing of a user's may run in what all views under it come to, and it must give the same whenever it is read.
+fn check(ctx: &Context<'_>, original: &NodeEnum, subject: &str) -> Result<()> {
+    let mut whole = original.clone();
+    Expander { ctx, which: |_| true, as_tables: false, lending: None }.expand(&mut whole, 0)?;
+    let query = &whole;
     let facts = facts(ctx, query)?;
     if let Some(error) = facts.refused {
         return Err(error);
     }
-    let own = code_of_users(ctx, query)?;
+    let own = code_of_users(ctx, query)?.or(code_of_policies(ctx, query)?);
     let what = own
         .or(facts.volatile.map(|function| format!("the volatile function {function}")))
         .or(facts.locking.then(|| "FOR UPDATE or FOR SHARE".to_owned()))
@@ -193,10 +227,23 @@ fn check(ctx: &Context<'_>, query: &NodeEnum) -> Result<()> {
         .or(facts.system_column.map(|column| format!("system column \"{column}\"")));
     match what {
         None => Ok(()),
-        Some(what) => Err(PgError::unsupported(format!("{what} in a view that is read with its owner's rights"))
-            .detail("The view's rows are those of several datanodes together, and the user may not read its tables.")
-            .hint("Read it as its owner, or as a role that may read its tables.")),
+        Some(what) => Err(PgError::unsupported(format!("{what} in {subject}"))),
     }
+}
+
+/// A policy's function runs as the reader, so with what his search path makes of its text.
+fn code_of_policies(ctx: &Context<'_>, query: &NodeEnum) -> Result<Option<String>> {
+    let mut found = None;
+    query.walk(&mut |node| {
+        if let Ref::RangeVar(name) = node
+            && let Named::Distributed(table) | Named::Home(Some(table)) = ctx.resolve(name)?
+            && table.code.as_ref().is_some_and(|code| !code.policies.is_empty())
+        {
+            found.get_or_insert(format!("a policy of table \"{}\" that calls a function,", table.name));
+        }
+        Ok(found.is_none())
+    })?;
+    Ok(found)
 }
 
 /// Definitions are written out by PostgreSQL: what has a schema other than `pg_catalog` is a user's.

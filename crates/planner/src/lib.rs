@@ -53,7 +53,6 @@ pub mod parse;
 mod passwords;
 mod per_row;
 mod plan;
-mod plpgsql;
 mod references;
 mod routine;
 mod rules;
@@ -73,10 +72,10 @@ use catalog::Catalog;
 use pg_query::NodeEnum;
 use pgerror::{PgError, Result, SqlState};
 
-pub use apart::runs_apart;
+pub use apart::{Late, late_defaults, runs_apart};
 pub use before::{BeforeRows, Conflict, trigger_condition};
 pub use bodies::sql_statements;
-pub use clock::{at_one_moment, definition_reads_clock, reads_clock, views_read_clock};
+pub use clock::{at_one_moment, bodies_read_clock, definition_reads_clock, reads_clock, views_read_clock};
 pub use dml::{Drawn, STAGE, sets_default};
 pub use inline::{WantedBody, wanted_bodies};
 pub use instead::Instead;
@@ -89,11 +88,11 @@ pub use of_rows::OfRows;
 pub use own_text::own_text;
 pub use parse::{Analysis, Marked, Statement, StatementKind, Undeclared, Uses, only_creates, parse, parse_for_dump};
 pub use passwords::with_verifier;
-pub use per_row::{Enough, PerRow, RowCall};
+pub use per_row::{Each, Enough, PerRow, RowCall};
 pub use plan::*;
 pub use references::{Place, Reference, References, names_in_from, references};
-pub use routine::{Argument, Routine, RoutineCall, Wanted, call_targets};
-pub use rules::{Rewritten, Step};
+pub use routine::{Argument, Explained, Routine, RoutineCall, Wanted, call_targets};
+pub use rules::{OfOwner, Rewritten, Step};
 pub use session::*;
 pub use setting_calls::{SettingCalls, setting_calls};
 pub use tables::{Clauses, Tables, gives_plain_values, read_tables, reads_only};
@@ -120,24 +119,46 @@ pub fn plan(statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>
     }
 }
 
-/// The views of a statement that a plan which [moves its rows](Plan::moves_rows) replaces by their definitions.
-pub fn expanded_views(statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Expanded> {
+/// The views of a statement that its plan replaces by their definitions, since it moves rows.
+pub fn expanded_views(
+    plan: &Plan,
+    statement: &Statement,
+    catalog: &Catalog,
+    session: &SessionFacts<'_>,
+) -> Result<Expanded> {
     let analysis = statement.analysis.as_ref();
     let ctx = Context { catalog, session, analysis, exchanged: &[], copies: None, on_first: None, gives_way: None };
-    views::expanded(&ctx, statement)
+    views::expanded(&ctx, plan, statement)
 }
 
-/// The same statement with some of these views read ahead of it, [as their owners](Statement::reading_as_owner); `None` if that cannot be
+/// The materialized view that a REFRESH fills otherwise than the home node would by itself.
+pub fn refreshed(statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Option<catalog::Oid>> {
+    let analysis = statement.analysis.as_ref();
+    let ctx = Context { catalog, session, analysis, exchanged: &[], copies: None, on_first: None, gives_way: None };
+    ddl::refreshed(&ctx, statement)
+}
+
+/// How somebody else than its owner refreshes a materialized view: as the owner, as in PostgreSQL.
+///
+/// Errors: 0A000 if code of users would run, which could become the caller again.
+pub fn refresh_as(owner: &str, statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Plan> {
+    let analysis = statement.analysis.as_ref();
+    let ctx = Context { catalog, session, analysis, exchanged: &[], copies: None, on_first: None, gives_way: None };
+    lent::check_refresh(&ctx, statement)?;
+    Ok(Plan::Routine(Box::new(Routine::As { owner: owner.to_owned() })))
+}
+
+/// A plan that reads these views ahead of the statement, [as their owners](Statement::reading_as_owner); `None` if that cannot be
 /// done.
 pub fn views_ahead(
     statement: &Statement,
     catalog: &Catalog,
     session: &SessionFacts<'_>,
     views: &[catalog::Oid],
-) -> Result<Option<Routine>> {
+) -> Result<Option<Plan>> {
     let analysis = statement.analysis.as_ref();
     let ctx = Context { catalog, session, analysis, exchanged: &[], copies: None, on_first: None, gives_way: None };
-    Ok(lent::views_ahead(&ctx, statement, views)?.map(Routine::Lifted))
+    lent::with_views_ahead(&ctx, statement, views)
 }
 
 /// The plan, unless it turns out that tables have to give way to it.

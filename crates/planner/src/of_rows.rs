@@ -18,6 +18,7 @@ use crate::functions::facts;
 use crate::parse::{self, CopySubject, DeclareCursor, Statement, StatementKind};
 use crate::per_row;
 use crate::plan::{DdlPlan, Plan};
+use crate::routine::Routine;
 use crate::tree;
 use crate::with;
 
@@ -30,6 +31,8 @@ pub struct OfRows {
     pub fills: Option<Box<DdlPlan>>,
     /// A function that is called is VOLATILE: after a change in the same transaction it would give something else.
     pub is_volatile: bool,
+    /// One may change rows. It is called for all rows, whoever reads them.
+    pub may_write: bool,
 }
 
 impl OfRows {
@@ -56,8 +59,9 @@ fn only_statement(sql: &str) -> Result<Statement> {
 pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<OfRows>> {
     match (&statement.kind, statement.node()) {
         (StatementKind::Copy(copy), _) if !copy.is_from => match &copy.subject {
-            CopySubject::Query(query) if is_run_here(ctx, query)? => {
-                Ok(Some(OfRows { query: query.sql.to_string(), fills: None, is_volatile: calls_volatile(ctx, query)? }))
+            CopySubject::Query(query) if is_kept(ctx, query)? => {
+                let is_volatile = calls_volatile(ctx, query)?;
+                Ok(Some(OfRows { query: query.sql.to_string(), fills: None, is_volatile, may_write: true }))
             }
             _ => Ok(None),
         },
@@ -84,10 +88,46 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Of
     }
 }
 
+/// The same for a query that reads views [with their owners' rights](crate::lent).
+pub(crate) fn over_views(ctx: &Context<'_>, statement: &Statement) -> Result<Option<OfRows>> {
+    // What the views themselves call is not VOLATILE, or they are not read so.
+    let is_volatile = |query: &NodeEnum| Ok::<_, PgError>(facts(ctx, query)?.volatile.is_some());
+    let inner = |query: &Statement| -> Result<Option<OfRows>> {
+        let is_volatile = query.node().map_or(Ok(true), is_volatile)?;
+        Ok(Some(OfRows { query: query.sql.to_string(), fills: None, is_volatile, may_write: false }))
+    };
+    let filled = |query: &NodeEnum, plan: Option<DdlPlan>| -> Result<Option<OfRows>> {
+        let Some(plan) = plan else { return Ok(None) };
+        let is_volatile = is_volatile(query)?;
+        Ok(Some(OfRows { query: tree::deparse(query)?, fills: Some(Box::new(plan)), is_volatile, may_write: false }))
+    };
+    match (&statement.kind, statement.node()) {
+        (StatementKind::Copy(copy), _) => match &copy.subject {
+            CopySubject::Query(query) => inner(query),
+            CopySubject::Relation { .. } => Ok(None),
+        },
+        (StatementKind::DeclareCursor(declare), _) => inner(&declare.inner),
+        (StatementKind::CreateTableAs, Some(node)) => {
+            let create = crate::ddl::normal_form(node)?;
+            match create.query.as_deref().and_then(|query| query.node.as_ref()) {
+                Some(query) => filled(query, crate::ddl::filled_apart(ctx, statement, node)?),
+                None => Ok(None),
+            }
+        }
+        (StatementKind::RefreshMaterializedView, Some(NodeEnum::RefreshMatViewStmt(refresh))) => {
+            match (crate::ddl::refreshed_query(ctx, refresh)?, crate::ddl::plan(ctx, statement)?) {
+                (Some(query), Plan::Ddl(plan)) => filled(&query, Some(*plan)),
+                _ => Ok(None),
+            }
+        }
+        _ => Ok(None),
+    }
+}
+
 fn filled(ctx: &Context<'_>, query: &NodeEnum, plan: Option<DdlPlan>) -> Result<Option<OfRows>> {
     let Some(plan) = plan else { return Ok(None) };
     let is_volatile = per_row::calls_volatile(ctx, query)?;
-    Ok(Some(OfRows { query: tree::deparse(query)?, fills: Some(Box::new(plan)), is_volatile }))
+    Ok(Some(OfRows { query: tree::deparse(query)?, fills: Some(Box::new(plan)), is_volatile, may_write: true }))
 }
 
 fn calls_volatile(ctx: &Context<'_>, query: &Statement) -> Result<bool> {
@@ -97,6 +137,19 @@ fn calls_volatile(ctx: &Context<'_>, query: &Statement) -> Result<bool> {
 /// Does the coordinator have to run a function that the query calls?
 fn calls_here(ctx: &Context<'_>, query: &NodeEnum) -> Result<bool> {
     Ok(facts(ctx, query)?.refused.is_some())
+}
+
+/// Is it a query, or change with RETURNING, that the nodes cannot give the rows of as it stands?
+fn is_kept(ctx: &Context<'_>, query: &Statement) -> Result<bool> {
+    let is_query = matches!(query.node(), Some(NodeEnum::SelectStmt(_))) && !with::changes_rows(query);
+    if is_query || query.kind.row_command().is_none() || query.only_changes() {
+        return is_run_here(ctx, query);
+    }
+    Ok(match crate::plan_as_it_stands(ctx, query) {
+        Ok(Plan::Forward(_) | Plan::Scatter(_)) | Err(_) => false,
+        Ok(Plan::Routine(routine)) => !matches!(*routine, Routine::Rewritten(_)),
+        Ok(_) => true,
+    })
 }
 
 /// Is it a statement that the coordinator runs in steps, as one whose rows can be kept until all are there?
@@ -112,20 +165,13 @@ fn is_run_here(ctx: &Context<'_>, query: &Statement) -> Result<bool> {
     Ok(may_be && crate::plan_in_steps(ctx, query).is_some())
 }
 
-/// The same for a cursor, whose rows are then computed when it is declared. Not if functions may change anything: PostgreSQL
-/// calls them when rows are fetched.
+/// The same for a cursor, whose rows are then computed when it is declared.
 pub(crate) fn of_cursor(ctx: &Context<'_>, declare: &DeclareCursor) -> Result<Option<OfRows>> {
     let Some(query) = declare.inner.node() else { return Ok(None) };
     if !calls_here(ctx, query)? || !is_run_here(ctx, &declare.inner)? {
         return Ok(None);
     }
-    match per_row::only_reads(ctx, query)? {
-        true => {
-            let is_volatile = per_row::calls_volatile(ctx, query)?;
-            Ok(Some(OfRows { query: declare.inner.sql.to_string(), fills: None, is_volatile }))
-        }
-        false => Err(PgError::unsupported("a cursor over calls of functions that may change rows")
-            .detail("PostgreSQL calls them when rows are fetched.")
-            .hint("Run the query without a cursor, or declare the functions STABLE if they only read.")),
-    }
+    let is_volatile = per_row::calls_volatile(ctx, query)?;
+    let may_write = !per_row::only_reads(ctx, query)?;
+    Ok(Some(OfRows { query: declare.inner.sql.to_string(), fills: None, is_volatile, may_write }))
 }

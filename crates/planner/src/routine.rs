@@ -27,8 +27,9 @@ use crate::inline;
 use crate::instead::Instead;
 use crate::lifted::Lifted;
 use crate::of_rows::{self, OfRows};
-use crate::parse::{self, Statement, StatementKind};
-use crate::per_row::{self, PerRow};
+use crate::parse::{self, ExplainStatement, Statement, StatementKind};
+use crate::per_row::{self, Each, PerRow};
+use crate::plan::Explain;
 use crate::rules::Rewritten;
 use crate::tree::{self, Ref, Walk};
 use crate::triggers::Triggered;
@@ -53,12 +54,27 @@ pub enum Routine {
     Lifted(Lifted),
     /// Calls for each row.
     PerRow(PerRow),
+    /// One statement for each row.
+    Each(Each),
     /// A query, and what is done with its rows.
     Rows(OfRows),
+    /// The statement, planned once more, as this role.
+    #[allow(missing_docs)]
+    As { owner: String },
+    /// EXPLAIN ANALYZE of a statement that is run in steps: it is run, and told of.
+    Explained(Box<Explained>),
     /// A change of a view with INSTEAD OF triggers.
     Instead(Box<Instead>),
     /// A change of a table with triggers BEFORE … FOR EACH ROW.
     Before(Box<BeforeRows>),
+}
+
+/// See [`Routine::Explained`].
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Explained {
+    pub statement: Statement,
+    pub explain: Explain,
 }
 
 /// A call.
@@ -100,6 +116,7 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Ro
     match (&statement.kind, statement.node()) {
         (StatementKind::Do, Some(NodeEnum::DoStmt(block))) => do_block(ctx, statement, block),
         (StatementKind::Call, Some(NodeEnum::CallStmt(call))) => call_procedure(ctx, call),
+        (StatementKind::Explain(explain), _) if explain.analyze => explained(ctx, explain),
         (StatementKind::DeclareCursor(declare), _) => Ok(of_rows::of_cursor(ctx, declare)?.map(Routine::Rows)),
         (StatementKind::Merge, Some(NodeEnum::MergeStmt(merge))) => per_row::of_merge(ctx, statement, merge),
         (StatementKind::Select | StatementKind::Insert | StatementKind::Update | StatementKind::Delete, Some(tree)) => {
@@ -110,6 +127,17 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Ro
         }
         _ => Ok(of_rows::plan(ctx, statement)?.map(Routine::Rows)),
     }
+}
+
+/// `None`: the nodes tell what they did.
+fn explained(ctx: &Context<'_>, explain: &ExplainStatement) -> Result<Option<Routine>> {
+    if crate::plan_in(ctx, &explain.inner).is_ok() {
+        return Ok(None);
+    }
+    let Some(plan) = crate::plan_in_steps(ctx, &explain.inner) else { return Ok(None) };
+    let (options, statement) = (explain.options.clone(), explain.inner.clone());
+    let explain = Explain { options, analyze: true, inner: Box::new(plan) };
+    Ok(Some(Routine::Explained(Box::new(Explained { statement, explain }))))
 }
 
 fn do_block(ctx: &Context<'_>, statement: &Statement, block: &protobuf::DoStmt) -> Result<Option<Routine>> {
@@ -419,7 +447,7 @@ impl<'a> Taker<'a> {
 
     fn ours(&self, call: &FuncCall) -> Result<Option<(&'a Function, Shape)>> {
         let Some(function) = called(self.ctx, call, 'f')? else { return Ok(None) };
-        Ok(Shape::of(function).map(|shape| (function, shape)))
+        Ok(Shape::of(self.ctx, function).map(|shape| (function, shape)))
     }
 
     /// Notes the call; gives the number of its first parameter. `None` if its arguments depend on rows.
@@ -476,7 +504,7 @@ pub(crate) struct Shape {
 
 impl Shape {
     /// `None` if it cannot be told from the function alone.
-    pub fn of(function: &Function) -> Option<Self> {
+    pub fn of(ctx: &Context<'_>, function: &Function) -> Option<Self> {
         let parsed = pg_query::parse(&function.definition, 0).ok()?;
         let create = match parsed.protobuf.stmts.into_iter().next()?.stmt?.node? {
             NodeEnum::CreateFunctionStmt(create) => create,
@@ -506,10 +534,7 @@ impl Shape {
         let word = declared.as_ref().map(&name).unwrap_or_default();
         let returns = declared.filter(|_| !table && outs.is_empty()).map(|of| TypeName { setof: false, ..of });
         let all = returns.iter().chain(outs.iter().map(|(_, of)| of));
-        let is_unclear = |of: &TypeName| {
-            let name = name(of);
-            name.starts_with("any") || ["record", "trigger", "internal", "cstring"].contains(&name.as_str())
-        };
+        let is_unclear = |of: &TypeName| name(of) != "void" && ctx.is_pseudo_type(of);
         let is_nested = |of: &TypeName| set && !of.array_bounds.is_empty();
         if all.clone().any(|of| is_unclear(of) || is_nested(of)) {
             return None;

@@ -25,14 +25,23 @@ pub struct SessionFacts<'a> {
     pub in_transaction: bool,
     /// The node whose `now()` the transaction block uses; `None` as long as it has touched no node.
     pub clock: Option<NodeId>,
-    /// That node's `now()`, to be written into what the home node evaluates in its place: a `timestamptz` as text.
-    pub now: Option<&'a str>,
+    /// That node's `now()`, to be written into what the home node evaluates in its place.
+    pub now: Option<&'a Moment>,
     /// Which sessions may exchange rows for this one.
     pub exchanges: Exchanges<'a>,
     /// How many rows the home node expects of some fragments, by their text; see [`Dag::estimates_wanted`](crate::Dag).
     pub estimates: Option<&'a HashMap<String, f64>>,
     /// So many rows are brought to one node rather than exchanged.
     pub few_rows: f64,
+}
+
+/// What the clock says, each as the text of a `timestamptz` with its offset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// `now()`, `CURRENT_TIMESTAMP`, `'today'`, ….
+    pub transaction: String,
+    /// `statement_timestamp()`.
+    pub statement: String,
 }
 
 /// Whether sessions beside this one may exchange rows for it, and what they do not see (see [`Dag`](crate::Dag)).

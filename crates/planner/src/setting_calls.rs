@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 
+use catalog::{Meaning, meaning};
 use pg_query::Node;
 use pg_query::NodeEnum;
 use pg_query::protobuf::{AConst, FuncCall, RangeVar, SelectStmt, a_const};
@@ -27,20 +28,21 @@ pub enum SettingCalls {
     Hidden(Option<BTreeSet<String>>),
 }
 
-/// Searches a statement.
+/// Searches a statement. A bare name is taken for one of `pg_catalog`: where it may be another, the statement is to be read by
+/// PostgreSQL first.
 pub fn setting_calls(statement: &Statement) -> Result<SettingCalls> {
     let Some(tree) = statement.node() else { return Ok(SettingCalls::None) };
     let (mut calls, mut others, mut names) = (0, false, Some(BTreeSet::new()));
     tree.walk(&mut |node| {
         match node {
-            Ref::FuncCall(call) if is_named(call, "set_config") => {
+            Ref::FuncCall(call) if means(call, Meaning::SetConfig) => {
                 calls += 1;
                 match (&mut names, constant_name(call)) {
                     (Some(names), Some(name)) => drop(names.insert(name)),
                     _ => names = None,
                 }
             }
-            Ref::FuncCall(call) => others |= !is_named(call, "current_setting"),
+            Ref::FuncCall(call) => others |= !means(call, Meaning::Setting),
             Ref::SubLink(_) | Ref::SqlvalueFunction(_) => others = true,
             _ => {}
         }
@@ -68,9 +70,9 @@ fn string_constant(node: &Node) -> Option<&str> {
     }
 }
 
-fn is_named(call: &FuncCall, wanted: &str) -> bool {
-    let names: Vec<Option<&str>> = call.funcname.iter().map(tree::text_of).collect();
-    matches!(names.as_slice(), [Some(name)] | [Some("pg_catalog"), Some(name)] if *name == wanted)
+fn means(call: &FuncCall, meaning: Meaning) -> bool {
+    let (schema, name) = tree::qualified(&call.funcname);
+    schema.is_none_or(|schema| schema == "pg_catalog") && meaning::is_named(name, meaning)
 }
 
 /// Rows of no table or of the settings, each as it is.
@@ -93,7 +95,7 @@ fn listed(select: &SelectStmt, calls: usize) -> Result<Option<SettingCalls>> {
         let Some(NodeEnum::FuncCall(call)) = target.val.as_deref().and_then(|value| value.node.as_ref()) else {
             continue;
         };
-        if let ([name, value, is_local], true) = (call.args.as_slice(), is_named(call, "set_config")) {
+        if let ([name, value, is_local], true) = (call.args.as_slice(), means(call, Meaning::SetConfig)) {
             for (argument, of) in [(name, "text"), (value, "text"), (is_local, "bool")] {
                 columns.push(format!("({})::pg_catalog.{of}", tree::deparse_expression(argument)?));
             }

@@ -13,6 +13,9 @@ use crate::plan::Input;
 use crate::select::levels;
 use crate::tree::{Ref, Walk, text_of};
 
+/// The type whose own collation goes on to a text made of it.
+const NAME: Oid = 19;
+
 /// The tables of a statement, as it names them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tables {
@@ -125,15 +128,16 @@ pub fn gives_plain_values(sql: &str, catalog: &Catalog) -> bool {
                 (table.schemaname.is_empty() && with_items.contains(&table.relname))
                     || has_plain_columns(table, catalog)
             }
-            Ref::FuncCall(call) => {
-                call.funcname.last().and_then(text_of).is_some_and(|name| catalog.functions(name).is_empty())
-            }
+            Ref::FuncCall(call) => call.funcname.last().and_then(text_of).is_some_and(|name| {
+                let of_postgresql = catalog.builtins().functions(name);
+                catalog.functions(name).is_empty() && of_postgresql.iter().all(|function| function.result != NAME)
+            }),
             Ref::TypeName(name) => is_built_in(name, catalog),
             // The operator may be the user's own, and what it gives.
             Ref::AExpr(expression) => {
                 !expression.name.last().and_then(text_of).is_some_and(|name| catalog.has_user_operator(name))
             }
-            // Most give a `name`, whose collation goes on to a text made of it.
+            // Most give a `name`.
             Ref::CollateClause(_) | Ref::SqlvalueFunction(_) => false,
             _ => true,
         };
@@ -143,7 +147,6 @@ pub fn gives_plain_values(sql: &str, catalog: &Catalog) -> bool {
 }
 
 fn has_plain_columns(table: &RangeVar, catalog: &Catalog) -> bool {
-    const NAME: Oid = 19;
     let is_plain =
         |column: &Column| column.type_oid < FIRST_USER_OID && column.type_oid != NAME && column.default_collation;
     let is_meant = |relation: &&Arc<Relation>| {
@@ -155,7 +158,8 @@ fn has_plain_columns(table: &RangeVar, catalog: &Catalog) -> bool {
 
 fn is_built_in(name: &TypeName, catalog: &Catalog) -> bool {
     let bare = name.names.last().and_then(text_of).unwrap_or_default();
-    bare != "name" && !catalog.user_types().any(|known| known.name == bare)
+    let is_name = catalog.builtins().type_named(bare).is_some_and(|of| of.oid == NAME);
+    !is_name && !catalog.user_types().any(|known| known.name == bare)
 }
 
 fn target(node: &NodeEnum) -> Option<&RangeVar> {

@@ -4,6 +4,7 @@
 //! the nodes check its owner's rights, apply the policies that are for the owner, and show rows that the view hides to no function
 //! of the reader's. Other views are replaced by their definitions.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use catalog::{Distribution, KeyColumn, Oid, Persistence, Relation, RelationKind};
@@ -14,10 +15,11 @@ use pgerror::{PgError, Result};
 use crate::context::{Context, Named};
 use crate::lent::Lending;
 use crate::parse::{CopySubject, Statement, StatementKind};
+use crate::plan::Plan;
 use crate::select::locality::{Analyzer, Env, Part, Split};
 use crate::session::Exchanges;
 use crate::tree::{self, Ref, Walk};
-use crate::{clock, code, first_copy, functions};
+use crate::{clock, code, ddl, first_copy, functions, inline};
 
 /// PostgreSQL has no limit of its own but its stack; nobody stacks views this deep.
 const VIEW_DEPTH_MAX: usize = 32;
@@ -124,6 +126,8 @@ pub struct Expanded {
     pub nested: bool,
     /// What they read with their owners' rights, and the plan with the user's.
     pub tables: Vec<ReadAs>,
+    /// The query or change that names them: the statement, or what is in it, with the bodies of functions that the plan puts in.
+    pub sql: String,
 }
 
 /// A table under a view.
@@ -140,15 +144,32 @@ pub struct ReadAs {
 }
 
 /// See [`Expanded`].
-pub(crate) fn expanded(ctx: &Context<'_>, statement: &Statement) -> Result<Expanded> {
+pub(crate) fn expanded(ctx: &Context<'_>, plan: &Plan, statement: &Statement) -> Result<Expanded> {
     let mut found = Expanded::default();
-    let Some(tree) = rows_of(statement) else { return Ok(found) };
-    let on_first = first_copy::may_be_taken(ctx, statement)?;
+    let Some(statement) = rows_of(ctx, statement)? else { return Ok(found) };
+    let moves_rows = match plan {
+        Plan::Ddl(ddl) => ddl.fills_by.is_some() && crate::plan_as_it_stands(ctx, &statement)?.moves_rows(),
+        plan => plan.moves_rows(),
+    };
+    if !moves_rows {
+        return Ok(found);
+    }
+    let statement = inline::inline(ctx, &statement)?.map_or(statement, Cow::Owned);
+    let Some(tree) = statement.node() else { return Ok(found) };
+    found.sql = statement.sql.to_string();
+    let on_first = first_copy::may_be_taken(ctx, &statement)?;
     let ctx = &Context { on_first: Some(&on_first), ..*ctx };
     let as_tables = reads_as_tables(tree)?;
-    let mut targets: Vec<*const RangeVar> = Vec::new();
+    let (mut targets, mut filled): (Vec<*const RangeVar>, Vec<*const RangeVar>) = (Vec::new(), Vec::new());
     tree.walk(&mut |node| {
         targets.extend(code::changed(node).map(|name| name as *const RangeVar));
+        // Nothing is read there, and the right to insert is lent.
+        if let Ref::InsertStmt(insert) = node
+            && insert.returning_clause.is_none()
+            && insert.on_conflict_clause.is_none()
+        {
+            filled.extend(insert.relation.as_ref().map(|name| name as *const RangeVar));
+        }
         Ok(true)
     })?;
     let mut views = Vec::new();
@@ -157,7 +178,8 @@ pub(crate) fn expanded(ctx: &Context<'_>, statement: &Statement) -> Result<Expan
             && let Named::View(view) = ctx.resolve(name)?
         {
             let is_target = targets.contains(&(name as *const RangeVar));
-            if is_target || !(as_tables && reads_as_table(ctx, &view)?) {
+            let is_filled = filled.contains(&(name as *const RangeVar));
+            if !is_filled && (is_target || !(as_tables && reads_as_table(ctx, &view)?)) {
                 views.push((view, is_target));
             }
         }
@@ -173,19 +195,23 @@ pub(crate) fn expanded(ctx: &Context<'_>, statement: &Statement) -> Result<Expan
 }
 
 /// The query or change whose rows a statement is about.
-fn rows_of(statement: &Statement) -> Option<&NodeEnum> {
-    match &statement.kind {
-        StatementKind::Explain(explain) => rows_of(&explain.inner),
-        StatementKind::DeclareCursor(declare) => rows_of(&declare.inner),
-        StatementKind::Copy(copy) => match &copy.subject {
-            CopySubject::Query(query) => rows_of(query),
-            CopySubject::Relation { .. } => None,
+fn rows_of<'s>(ctx: &Context<'_>, statement: &'s Statement) -> Result<Option<Cow<'s, Statement>>> {
+    let built = |query: NodeEnum| crate::parse::build(&tree::deparse(&query)?, query).map(Cow::Owned);
+    match (&statement.kind, statement.node()) {
+        (StatementKind::Explain(explain), _) => rows_of(ctx, &explain.inner),
+        (StatementKind::DeclareCursor(declare), _) => rows_of(ctx, &declare.inner),
+        (StatementKind::Copy(copy), _) => match &copy.subject {
+            CopySubject::Query(query) => rows_of(ctx, query),
+            CopySubject::Relation { .. } => Ok(None),
         },
-        StatementKind::CreateTableAs => match statement.node()? {
-            NodeEnum::CreateTableAsStmt(create) => create.query.as_ref()?.node.as_ref(),
-            query => Some(query),
-        },
-        kind => kind.row_command().and_then(|_| statement.node()),
+        (StatementKind::CreateTableAs, Some(node)) => {
+            let query = ddl::normal_form(node)?.query.and_then(|query| query.node);
+            query.map(built).transpose()
+        }
+        (StatementKind::RefreshMaterializedView, Some(NodeEnum::RefreshMatViewStmt(refresh))) => {
+            ddl::refreshed_query(ctx, refresh)?.map(built).transpose()
+        }
+        (kind, _) => Ok(kind.row_command().map(|_| Cow::Borrowed(statement))),
     }
 }
 

@@ -2,7 +2,7 @@
 //! node has all rows.
 //!
 //! ```text
-//! text ── parse ──> ast::Body ── run ──> Host: SELECT $1 + 1, INSERT …, SAVEPOINT, notices
+//! plpgsql::ast::Body ── run ──> Host: SELECT $1 + 1, INSERT …, SAVEPOINT, notices
 //! ```
 //!
 //! Control flow, variables and error handling are worked out here. Every expression is a SELECT, every statement of SQL a
@@ -15,11 +15,7 @@
 //! Invariants: no SQL is evaluated here, and no value looked into but those of conditions, loop bounds and record literals; what
 //! is not built is refused by name; nothing is kept beyond the run.
 
-pub mod ast;
-mod conditions;
-mod parse;
 mod run;
-mod scan;
 mod value;
 
 use std::collections::HashSet;
@@ -29,7 +25,7 @@ use std::pin::Pin;
 use bytes::Bytes;
 use pgerror::{PgError, Result};
 
-pub use parse::{body, compile_only, sql_body};
+pub use plpgsql::{ast, body, compile_only, sql_body};
 pub use run::{Ended, Parameter, Routine, run};
 pub use value::{Type, Typed, array_text, row_fields};
 

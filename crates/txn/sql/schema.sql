@@ -1,15 +1,15 @@
--- What crate txn needs on every datanode, in the database of the tables. Idempotent: `loxo init` runs it on new datanodes, and the
--- gtm on those that an earlier version has made. To be run by a superuser.
+-- What crate txn needs on every datanode, in the database of the tables. `loxo init` runs it, once, as a superuser.
 
 -- Views and defaults below mean PostgreSQL's own functions and operators, whatever others lie in the search path.
 SET search_path = pg_catalog, pg_temp;
 
+-- The cluster's own tables are there already, but in tests.
 CREATE SCHEMA IF NOT EXISTS loxo;
 
 -- What a coordinator does in a transaction of a user it does as that user, so PostgreSQL cannot tell its calls from the user's own.
 -- Therefore a call brings a proof: a code over the backend's process id and the function's name, made with a key that only
 -- superusers can read (page `seal`). It is of no use to another backend, and not for another function.
-CREATE TABLE IF NOT EXISTS loxo.seal (
+CREATE TABLE loxo.seal (
     one       bool PRIMARY KEY DEFAULT true CHECK (one),
     inner_key bytea NOT NULL,
     outer_key bytea NOT NULL
@@ -17,7 +17,7 @@ CREATE TABLE IF NOT EXISTS loxo.seal (
 COMMENT ON TABLE loxo.seal IS 'One row: the keys with which coordinators prove that a call is theirs.';
 REVOKE ALL ON loxo.seal FROM PUBLIC;
 
-CREATE OR REPLACE FUNCTION loxo.check_proof(function text, proof bytea) RETURNS void
+CREATE FUNCTION loxo.check_proof(function text, proof bytea) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
@@ -33,7 +33,7 @@ COMMENT ON FUNCTION loxo.check_proof(text, bytea) IS 'Fails unless a coordinator
 
 -- Outcomes of distributed transactions (page `decision`). A coordinator adds one in the transaction of whatever user
 -- commits, by loxo.announce(); nobody but a superuser reads, changes or deletes them.
-CREATE TABLE IF NOT EXISTS loxo.decision (
+CREATE TABLE loxo.decision (
     gid text NOT NULL,
     at  timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()
 );
@@ -42,18 +42,18 @@ REVOKE ALL ON loxo.decision FROM PUBLIC;
 GRANT USAGE ON SCHEMA loxo TO PUBLIC;
 
 -- Which coordinators may decide (page `gate`). A sequence, because it is read as it is now, whatever snapshot the reader has.
-CREATE SEQUENCE IF NOT EXISTS loxo.generation;
+CREATE SEQUENCE loxo.generation;
 COMMENT ON SEQUENCE loxo.generation IS 'Raised by the gtm to shut out coordinators that it does not know of; in 2^40, below that a mark.';
 GRANT SELECT ON loxo.generation TO PUBLIC;
 
-CREATE OR REPLACE FUNCTION loxo.generation_of(value int8) RETURNS int8
+CREATE FUNCTION loxo.generation_of(value int8) RETURNS int8
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN value - value % 1099511627776;
 COMMENT ON FUNCTION loxo.generation_of(int8) IS 'A value of loxo.generation without the mark.';
 
 -- A mark says up to which closure a gate was opened although somebody may still have been taking a snapshot in it. Whoever takes
 -- one later finds the mark, and gives it up.
-CREATE OR REPLACE FUNCTION loxo.mark(closure int8) RETURNS void
+CREATE FUNCTION loxo.mark(closure int8) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
@@ -66,12 +66,11 @@ COMMENT ON FUNCTION loxo.mark(int8) IS 'Makes snapshots worthless that are taken
 REVOKE ALL ON FUNCTION loxo.mark(int8) FROM PUBLIC;
 
 -- Its lock keeps fences away from a transaction that decides, until that ends. No role but a superuser can take it otherwise.
-CREATE TABLE IF NOT EXISTS loxo.fence ();
+CREATE TABLE loxo.fence ();
 COMMENT ON TABLE loxo.fence IS 'Always empty. Locked by transactions that decide, and by the gtm that raises the generation.';
 REVOKE ALL ON loxo.fence FROM PUBLIC;
 
-DROP FUNCTION IF EXISTS loxo.may_commit(int8), loxo.announce(int2, int8, int8, int8);
-CREATE OR REPLACE FUNCTION loxo.may_commit(proof bytea, expected int8) RETURNS bool
+CREATE FUNCTION loxo.may_commit(proof bytea, expected int8) RETURNS bool
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
@@ -82,7 +81,7 @@ END
 $$;
 COMMENT ON FUNCTION loxo.may_commit(bytea, int8) IS 'Keeps fences away until the transaction ends; is this the generation?';
 
-CREATE OR REPLACE FUNCTION loxo.announce(proof bytea, node int2, coordinator int8, counter int8, expected int8) RETURNS xid8
+CREATE FUNCTION loxo.announce(proof bytea, node int2, coordinator int8, counter int8, expected int8) RETURNS xid8
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
@@ -100,14 +99,14 @@ COMMENT ON FUNCTION loxo.announce(bytea, int2, int8, int8, int8) IS
     'Decides the transaction that calls it, if it commits, and gives its id; null under another generation.';
 
 -- Which of the transactions that users prepared here are being committed (page `user_prepared`): the others stay.
-CREATE TABLE IF NOT EXISTS loxo.finishing (
+CREATE TABLE loxo.finishing (
     gid text PRIMARY KEY
 );
 COMMENT ON TABLE loxo.finishing IS 'Transactions of users that are being committed: readers wait for them. Cleaned up by the gtm.';
 GRANT SELECT ON loxo.finishing TO PUBLIC;
 
 -- pg_prepared_xact() does not list a transaction any more once a new snapshot shows it.
-CREATE OR REPLACE FUNCTION loxo.settle() RETURNS void
+CREATE FUNCTION loxo.settle() RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
@@ -129,7 +128,7 @@ COMMENT ON FUNCTION loxo.settle() IS 'Waits until the distributed transactions t
 
 -- Transactions that users prepared (page `user_prepared`); rows on the primary datanode only. Written by coordinators and
 -- gtms as superuser. The view shows them as PostgreSQL's view of that name would.
-CREATE TABLE IF NOT EXISTS loxo.prepared_transaction (
+CREATE TABLE loxo.prepared_transaction (
     gid      text PRIMARY KEY,
     name     text NOT NULL,
     owner    name NOT NULL,
@@ -138,26 +137,20 @@ CREATE TABLE IF NOT EXISTS loxo.prepared_transaction (
     state    text NOT NULL DEFAULT 'prepared' CHECK (state IN ('prepared', 'committing', 'aborting')),
     prepared timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()
 );
-CREATE UNIQUE INDEX IF NOT EXISTS prepared_transaction_name ON loxo.prepared_transaction (name) WHERE state = 'prepared';
+CREATE UNIQUE INDEX prepared_transaction_name ON loxo.prepared_transaction (name) WHERE state = 'prepared';
 COMMENT ON TABLE loxo.prepared_transaction IS 'What PREPARE TRANSACTION has prepared, where, and how it is to end.';
 
-CREATE OR REPLACE VIEW loxo.pg_prepared_xacts AS
+CREATE VIEW loxo.pg_prepared_xacts AS
     SELECT pg_catalog.split_part(gid, '_', 5)::xid8::xid AS transaction, name AS gid, prepared, owner, database
     FROM loxo.prepared_transaction WHERE state = 'prepared';
 COMMENT ON VIEW loxo.pg_prepared_xacts IS 'pg_prepared_xacts of the cluster: the names are those of the users.';
 GRANT SELECT ON loxo.prepared_transaction, loxo.pg_prepared_xacts TO PUBLIC;
 
 -- Which of several gtms leads (page `leader` of the gtm): the one whose session holds this view's lock, for as long as it leads.
--- A table would stop VACUUM of the whole database. Once it is there it is not touched: COMMENT would wait for the leader.
-DO $$
-BEGIN
-    IF to_regclass('loxo.leader') IS NULL THEN
-        CREATE VIEW loxo.leader AS SELECT true AS is_locked_by_it;
-        COMMENT ON VIEW loxo.leader IS 'Locked by the gtm that leads.';
-        REVOKE ALL ON loxo.leader FROM PUBLIC;
-    END IF;
-END
-$$;
+-- A table would stop VACUUM of the whole database.
+CREATE VIEW loxo.leader AS SELECT true AS is_locked_by_it;
+COMMENT ON VIEW loxo.leader IS 'Locked by the gtm that leads.';
+REVOKE ALL ON loxo.leader FROM PUBLIC;
 
 -- settle() waits and changes nothing, so it is for everybody, and what coordinators call wants a proof.
 REVOKE EXECUTE ON FUNCTION loxo.check_proof FROM PUBLIC;

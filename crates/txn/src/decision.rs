@@ -34,11 +34,11 @@ use crate::control_point;
 use crate::gid::{Gid, Kind};
 use crate::{seal, user_prepared};
 
-/// Makes what this crate needs on a datanode, in the database of the tables; idempotent, to be run by a superuser.
+/// Makes what this crate needs on a datanode, in the database of the tables. To be run by a superuser, once.
 pub const SCHEMA_SQL: &str = include_str!("../sql/schema.sql");
 
 /// How schema `loxo` is laid out on a datanode, in `loxo.identity`: a coordinator works with its own layout only.
-pub const LAYOUT: i32 = 4;
+pub const LAYOUT: i32 = 5;
 
 /// How long a transaction waits for a gtm that registers its coordinator.
 const REGISTRATION_MAX: Duration = Duration::from_secs(10);

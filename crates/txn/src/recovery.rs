@@ -122,15 +122,6 @@ impl Passes {
         self.troubles = tell_troubles(&report, std::mem::take(&mut self.troubles));
         report
     }
-
-    /// Installs what is missing on the nodes that can be reached.
-    pub(crate) async fn install(&mut self) {
-        for error in
-            join_all(self.recovery.nodes.iter_mut().map(Node::install)).await.into_iter().filter_map(Result::err)
-        {
-            warn!("could not install what transactions need: {}", error.message());
-        }
-    }
 }
 
 /// Logs what is new since the last pass; a transaction in the middle of its commit is no trouble.
@@ -153,7 +144,7 @@ struct Recovery {
 
 impl Recovery {
     fn new(nodes: Vec<ConnectOptions>) -> Self {
-        let node = |(id, options)| Node { id: id as u16, options, connections: HashMap::new(), is_installed: false };
+        let node = |(id, options)| Node { id: id as u16, options, connections: HashMap::new(), has_schema: false };
         Self { nodes: nodes.into_iter().enumerate().map(node).collect() }
     }
 
@@ -203,8 +194,7 @@ impl Recovery {
         }
     }
 
-    /// A pass that also installs what is missing and deletes decisions nobody needs any more; see the module's page for the
-    /// order of its steps.
+    /// A pass that also deletes decisions nobody needs any more; see the module's page for the order of its steps.
     async fn pass_and_clear(&mut self) -> Report {
         let old = join_all(self.nodes.iter_mut().map(Node::old_decisions)).await;
         let ended = self.ended_by_users().await;
@@ -226,7 +216,8 @@ struct Node {
     options: ConnectOptions,
     /// By database: a prepared transaction can only be finished in its own.
     connections: HashMap<String, Connection>,
-    is_installed: bool,
+    /// `loxo init` has been here.
+    has_schema: bool,
 }
 
 type Rows = Vec<Vec<Option<bytes::Bytes>>>;
@@ -270,23 +261,19 @@ impl Node {
         self.query(database, sql).await.map(drop)
     }
 
-    /// Installs what an earlier version's cluster lacks; says whether all is there.
-    async fn install(&mut self) -> Result<bool> {
-        let database = self.options.database.clone();
-        if !self.is_installed {
-            // Not before the cluster's own schema is there: making it is not our business.
-            if self.query(&database, "SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'loxo'").await?.is_empty() {
-                return Ok(false);
-            }
-            self.execute(&database, decision::SCHEMA_SQL).await?;
-            self.is_installed = true;
+    /// A gtm may be there before the cluster is.
+    async fn has_schema(&mut self) -> Result<bool> {
+        if !self.has_schema {
+            let database = self.options.database.clone();
+            let sql = "SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'loxo'";
+            self.has_schema = !self.query(&database, sql).await?.is_empty();
         }
-        Ok(true)
+        Ok(self.has_schema)
     }
 
     /// Gids of decisions older than a minute.
     async fn old_decisions(&mut self) -> Result<Vec<String>> {
-        if !self.install().await? {
+        if !self.has_schema().await? {
             return Ok(Vec::new());
         }
         let database = self.options.database.clone();

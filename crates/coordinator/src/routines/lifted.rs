@@ -44,7 +44,7 @@ impl Client {
                 let name = catalog::quote_identifier(&String::from_utf8_lossy(&field.name));
                 let column = values.iter().map(|row| row.get(at).and_then(Option::as_deref));
                 add(&mut parameters, array_text(column));
-                columns.push((name, of.name, parameters.values.len()));
+                columns.push((name, of.name, format!("${}", parameters.values.len())));
             }
             rows.push(rows_sql(&columns, values.len()));
         }
@@ -87,14 +87,13 @@ fn add(parameters: &mut Parameters, value: Bytes) {
     parameters.values.push(Some(value));
 }
 
-/// A query that gives rows which are parameters, one array for each column.
-fn rows_sql(columns: &[(String, String, usize)], rows: usize) -> String {
+/// A query that gives rows which are in arrays, one for each column: its name, its type, and what gives the array as text.
+pub(super) fn rows_sql(columns: &[(String, String, String)], rows: usize) -> String {
     if columns.is_empty() {
         return format!("SELECT FROM pg_catalog.generate_series(1, {rows})");
     }
     let values = columns.iter().enumerate().map(|(at, (name, of, _))| format!("CAST(v.v{at} AS {of}) AS {name}"));
-    let arrays =
-        columns.iter().map(|(_, _, number)| format!("pg_catalog.unnest(CAST(${number} AS pg_catalog.text[]))"));
+    let arrays = columns.iter().map(|(_, _, array)| format!("pg_catalog.unnest(CAST({array} AS pg_catalog.text[]))"));
     let names = (0..columns.len()).map(|at| format!("v{at}"));
     let list = |items: Vec<String>| items.join(", ");
     format!(

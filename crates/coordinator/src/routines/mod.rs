@@ -7,14 +7,15 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use executor::{Call, Completion, Isolation, Parameters, Spool};
+use executor::{Call, Completion, Isolation, Output, Parameters, Spool};
 use pgerror::{PgError, Result, SqlState, field};
 use planner::{Argument, RoutineCall, Statement};
 use routine::{Ended, Pending, Type, array_text};
 
-use crate::client::Client;
+use crate::client::{Client, output};
 use crate::stack;
 
 mod before;
@@ -208,6 +209,7 @@ impl Client {
                     let (rest, call, tag) = self.per_row(plan, statement, call).await?;
                     Ok(Rest::Tagged(rest, call, tag))
                 }
+                planner::Routine::Each(each) => self.each(each, statement, call).await.map(Rest::Done),
                 planner::Routine::Instead(change) => {
                     let (rest, tag) = self.instead(change, statement, call).await?;
                     Ok(match rest {
@@ -228,6 +230,21 @@ impl Client {
                         Some(plan) => Rest::Plan(Box::new(planner::OfRows::filled(plan, &rows))),
                         None => Rest::Statement(planner::OfRows::copied(statement, &rows)?, Call::simple()),
                     })
+                }
+                planner::Routine::As { owner } => {
+                    let before = self.set_for(&[("role".to_owned(), owner.clone())]).await?;
+                    let completion = self.run_rest(statement, call, None).await?;
+                    self.set_for(&before).await?;
+                    Ok(match completion {
+                        Completion::Tag(tag) => Rest::Done(tag),
+                        Completion::Empty => Rest::Done(String::new()),
+                    })
+                }
+                planner::Routine::Explained(explained) => {
+                    let began = Instant::now();
+                    let with = Call { describe: true, result_formats: Vec::new(), ..call.clone() };
+                    let (tag, _) = self.captured_of(std::slice::from_ref(&explained.statement), &with).await?;
+                    Ok(Rest::Explained(explained.clone(), tag, began.elapsed()))
                 }
                 planner::Routine::Drawn(_) => Err(PgError::internal("numbers are drawn without a body")),
                 planner::Routine::Inside { calls, rest } => {
@@ -268,6 +285,13 @@ impl Client {
                 Rest::Rewritten(rewritten) => self.rewritten(&rewritten, statement, call, spool).await,
                 Rest::Plan(plan) => {
                     Box::pin(self.run_plan(&planner::Plan::Ddl(plan), statement, &Call::default(), spool)).await
+                }
+                Rest::Explained(explained, tag, took) => {
+                    let mut output = match spool {
+                        Some(spool) => Output::spool(spool),
+                        None => output(&mut self.capture, &mut self.writer),
+                    };
+                    self.session.explain_run(&explained.explain, tag, took, call, &mut output).await
                 }
                 Rest::Tag(tag) => Ok(Completion::tag(tag)),
                 Rest::Done(tag) => Ok(Completion::Tag(tag)),
@@ -524,6 +548,8 @@ enum Rest {
     Change(Box<planner::Triggered>),
     /// What rules made of a change.
     Rewritten(Box<planner::Rewritten>),
+    /// The statement has been run: with this tag, in this time.
+    Explained(Box<planner::Explained>, String, Duration),
 }
 
 fn text(bytes: Bytes) -> String {

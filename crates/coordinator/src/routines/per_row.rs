@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use executor::{Call, Completion, Parameters, Spool, check_memory};
 use pgerror::{PgError, Result, SqlState, field};
-use planner::{Enough, PerRow, RowCall, Statement};
+use planner::{Each, Enough, PerRow, RowCall, Statement};
 use routine::array_text;
 
 use super::host::ClientHost;
@@ -93,6 +93,17 @@ impl Client {
             }
         }
         Ok((columns, changed))
+    }
+
+    /// Runs the statements of single rows; gives the command tag of them all.
+    pub(super) async fn each(&mut self, each: &Each, statement: &Statement, call: &Call) -> Result<String> {
+        let call = self.with_types(statement, call).await?;
+        let mut changed = Changed::default();
+        for one in &each.statements {
+            self.session.check_cancel()?;
+            changed.add(&self.captured_rest(one, &call).await.map_err(plain)?);
+        }
+        Ok(changed.tag().unwrap_or_default())
     }
 
     /// Runs the rest for one row; gives its command tag.

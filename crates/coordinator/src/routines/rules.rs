@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use executor::{Call, Completion, Spool};
-use pgerror::{PgError, Result, field};
-use planner::{Rewritten, Statement};
+use pgerror::{PgError, Result, SqlState, field};
+use planner::{OfOwner, Rewritten, Statement};
 use routine::Pending;
 
 use crate::client::Client;
@@ -25,6 +25,7 @@ impl Client {
             if rewritten.checks_rights {
                 self.may_run(&statement.sql, &call).await?;
             }
+            self.has_rights_of_owners(rewritten, &call).await?;
             let mut ended = Completion::tag(rewritten.tag);
             for step in &rewritten.steps {
                 match step.answers {
@@ -46,6 +47,31 @@ impl Client {
             Arc::make_mut(parameters).types = described.parameters;
         }
         Ok(call)
+    }
+
+    /// What rules make of a statement PostgreSQL runs with the rights of their tables' owners, we with the user's.
+    async fn has_rights_of_owners(&mut self, rewritten: &Rewritten, call: &Call) -> Result<()> {
+        if rewritten.of_owners.is_empty() {
+            return Ok(());
+        }
+        let rows = self.asked(&planner::own_text(&rights_asked(&rewritten.of_owners))?).await?;
+        let answers: Vec<bool> = rows.into_iter().flatten().map(|of| of.as_deref() == Some(b"t")).collect();
+        let of_others: Vec<(&str, bool)> = std::iter::zip(&rewritten.of_owners, answers.chunks(2))
+            .filter(|(_, answer)| answer.first() != Some(&true))
+            .map(|(of, answer)| (of.name.as_str(), answer.get(1) == Some(&true)))
+            .collect();
+        let Some((first, _)) = of_others.first() else { return Ok(()) };
+        if let Some((name, _)) = of_others.iter().find(|(_, may)| !may) {
+            return Err(refused(name));
+        }
+        for step in rewritten.steps.iter().filter(|step| step.statement.kind.row_command().is_some()) {
+            let may = self.may_run(&step.statement.sql, call).await;
+            may.map_err(|error| match error.code() == SqlState::INSUFFICIENT_PRIVILEGE {
+                true => refused(first),
+                false => error.without(field::POSITION),
+            })?;
+        }
+        Ok(())
     }
 
     /// A replica follows other rules than those that we have followed.
@@ -81,6 +107,24 @@ impl Client {
         let ended = Box::pin(self.execute(statement, call, spool)).await;
         ended.map_err(|error| error.without(field::POSITION))
     }
+}
+
+/// For each: is the user the owner, and has the owner the rights, with no policies?
+fn rights_asked(of_owners: &[OfOwner]) -> String {
+    let asked = of_owners.iter().map(|of| {
+        let may = |right: &&str| format!("pg_catalog.has_table_privilege(c.relowner, {}::oid, '{right}')", of.on);
+        let may: Vec<String> = of.rights.iter().map(may).chain([(!of.has_policies).to_string()]).collect();
+        let about = format!("FROM pg_catalog.pg_class c WHERE c.oid = {}", of.relation);
+        let is_owner = "pg_catalog.pg_get_userbyid(c.relowner) = CURRENT_USER";
+        format!("(SELECT {is_owner} {about}), (SELECT {} {about})", may.join(" AND "))
+    });
+    format!("SELECT {}", asked.collect::<Vec<_>>().join(", "))
+}
+
+fn refused(name: &str) -> PgError {
+    PgError::unsupported(format!("a change by rules of \"{name}\", which run with the rights of its owner,"))
+        .detail("The user or the owner may not do all that the rules do, or policies may show them different rows.")
+        .hint("GRANT both the rights, or make the change as the owner.")
 }
 
 /// Rows as text, with their description.

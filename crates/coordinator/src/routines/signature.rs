@@ -39,6 +39,7 @@ struct Declared {
     is_in: bool,
     is_out: bool,
     is_variadic: bool,
+    is_polymorphic: bool,
     default: Option<String>,
 }
 
@@ -88,7 +89,8 @@ impl Client {
     async fn declared(&mut self, oid: u32) -> Result<Vec<Declared>> {
         let sql = format!(
             "SELECT a.type, coalesce(p.proargmodes[a.nth], 'i'), CASE WHEN p.proargnames[a.nth] <> '' THEN p.proargnames[a.nth] END, \
-             pg_catalog.pg_get_function_arg_default(p.oid, a.nth::int) \
+             pg_catalog.pg_get_function_arg_default(p.oid, a.nth::int), \
+             EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.oid = a.type AND t.typtype = 'p' AND t.oid <> {RECORD}) \
              FROM pg_catalog.pg_proc p, \
              pg_catalog.unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) WITH ORDINALITY a(type, nth) \
              WHERE p.oid = {oid} ORDER BY a.nth"
@@ -105,6 +107,7 @@ impl Client {
                 is_in: ["i", "b", "v"].contains(&mode.as_str()),
                 is_out: ["o", "b", "t"].contains(&mode.as_str()),
                 is_variadic: mode == "v",
+                is_polymorphic: text_at(row, 4) == "t",
                 default: optional(3),
             });
         }
@@ -174,7 +177,7 @@ impl Signature {
         if !["plpgsql", "sql"].contains(&self.language.as_str()) {
             return refuse(&format!("is in language {}", self.language), "Write it in PL/pgSQL.");
         }
-        if self.parameters.iter().any(|parameter| parameter.is_variadic || parameter.of.name.starts_with("any")) {
+        if self.parameters.iter().any(|parameter| parameter.is_variadic || parameter.is_polymorphic) {
             return refuse("is polymorphic or VARIADIC", "Name the types of its parameters.");
         }
         if !self.is_volatile && !keeps_snapshot {

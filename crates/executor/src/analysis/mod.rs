@@ -10,9 +10,9 @@
 //!
 //! Invariants:
 //! - It changes nothing and is seen by nobody. A block's own transaction is left alone unless only that knows what the
-//!   names mean (tables it has made or locked, temporary tables), since a function made in it gives it a transaction id, and
-//!   takes away that it can be prepared. A statement that meets a lock on the other link, and names nothing of the user's that could be
-//!   meant otherwise, is planned by its words.
+//!   names mean (tables it has made or locked, temporary tables), since a function made in it gives it a transaction id. There
+//!   the function stands in `pg_temp` only if the block cannot be prepared anyway. A statement that meets a lock on the other
+//!   link, and names nothing of the user's that could be meant otherwise, is planned by its words.
 //! - What is kept is kept for one text, user, search path, settings, parameter types and catalog version; a session that sees
 //!   other objects than its fellows keeps nothing.
 //! - Literals are read under the session's settings, and printed under fixed ones that every setting reads alike.
@@ -21,7 +21,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use catalog::{Catalog, NodeId, Oid};
+use catalog::{Catalog, Meaning, NodeId, Oid, meaning};
 use pgerror::{PgError, Result, SqlState, field};
 use planner::{Analysis, Marked, SessionFacts, Statement, Undeclared, Uses, WantedBody};
 
@@ -164,6 +164,23 @@ impl Session {
         }
     }
 
+    /// The same for a statement that names functions of this meaning, if a user's function has such a name too: elsewhere it means
+    /// PostgreSQL's own.
+    pub async fn read_by_postgresql(
+        &mut self,
+        statement: &Statement,
+        call: &Call,
+        meaning: Meaning,
+    ) -> Result<Option<Statement>> {
+        let loaded = self.catalog().await?;
+        if meaning::names(meaning).all(|name| loaded.catalog.functions(name).is_empty()) {
+            return Ok(None);
+        }
+        let search_path = self.search_path(&loaded.catalog).await?;
+        let temporary = self.temp_relations().await?;
+        self.analysed(statement, call, None, &loaded.catalog, &search_path, &temporary).await
+    }
+
     async fn kept_or_analysed(&mut self, key: Key, request: &Request<'_>) -> Result<Asked> {
         let (context, version) = (self.context.clone(), request.catalog.version());
         if let Some(analysis) = context.analyses.get(version, &key) {
@@ -274,6 +291,12 @@ impl Session {
         self.block.as_ref().is_some_and(|block| !block.failed && !block.read_only)
     }
 
+    /// Could the user still say PREPARE TRANSACTION of his block?
+    fn may_be_prepared(&self) -> bool {
+        self.block.as_ref().is_some_and(|block| !block.hides_schema())
+            && self.held.get(&self.home).is_none_or(|held| !held.temp)
+    }
+
     /// All that the session has set, and the block so far.
     fn settings_in_force(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
@@ -348,7 +371,7 @@ impl Session {
 
     async fn ask(&mut self, sql: &str, arguments: &str, place: Place) -> Result<Vec<Row>> {
         let create = |schema: &str| create_function(schema, sql, arguments);
-        if self.known_to_make_no_temp() {
+        if self.known_to_make_no_temp() || (place == Place::Block && self.may_be_prepared()) {
             return self.ask_in_own_schema(create, place).await;
         }
         let (opening, end) = self.frame(place);

@@ -1,4 +1,5 @@
-//! Analysis for a role that may make no temporary objects: the function is made in a schema of its own.
+//! Analysis for a role that may make no temporary objects, or in a transaction that must not touch them: the function is made
+//! in a schema of its own.
 //!
 //! A function that proves a coordinator calls it makes the schema, which is the role's and is taken back with all the rest. So
 //! the statement is still read with the role's own rights, in the transaction that knows what its names mean.

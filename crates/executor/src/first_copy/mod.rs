@@ -35,6 +35,12 @@ use crate::write::Write;
 /// Values of one statement; the protocol's limit is 65,535 parameters.
 const VALUES_MAX: usize = 30_000;
 
+/// Is it a row of a kind?
+type Kind = fn(&RowChange) -> bool;
+
+/// A table, and what [`Session::take_rights_back`] wants.
+type Lent = (String, Vec<(NodeId, String)>);
+
 impl Session {
     /// See the module's page.
     pub(crate) async fn write_first_copy(
@@ -107,6 +113,7 @@ impl Session {
             }
         }
         net::referenced_first(&mut own);
+        let lent = self.lend_copies(copies, own.iter().chain(&led_to)).await?;
         for changed in own.iter().rev() {
             self.pass_on(copies, changed, RowChange::is_deleted).await?;
         }
@@ -120,8 +127,49 @@ impl Session {
         for changed in led_to.iter().rev() {
             self.pass_on_led_to(copies, changed).await?;
         }
+        for (table, lent) in lent {
+            self.take_rights_back(&table, lent).await?;
+        }
         self.statement_finished();
         Ok(())
+    }
+
+    /// Who has rights on some columns, or none on a table that a foreign key has changed, gets those that the other copies want: they
+    /// are given values, and find rows by all that is in them.
+    async fn lend_copies(&mut self, copies: &Copies, tables: impl Iterator<Item = &Changed>) -> Result<Vec<Lent>> {
+        const KINDS: [(&str, Kind); 3] =
+            [("INSERT", RowChange::is_new), ("UPDATE", RowChange::is_updated), ("DELETE", RowChange::is_deleted)];
+        let wanted: Vec<(Arc<Relation>, Vec<&str>)> = tables
+            .map(|changed| {
+                let kinds = KINDS.iter().filter(|(_, which)| changed.has(*which)).map(|(right, _)| *right);
+                (changed.table.clone(), kinds.chain(["SELECT"]).collect())
+            })
+            .collect();
+        let may = |(table, rights): &(Arc<Relation>, Vec<&str>)| {
+            let may =
+                |right: &&str| format!("pg_catalog.has_table_privilege({}::pg_catalog.oid, '{right}')", table.oid);
+            rights.iter().map(may).collect::<Vec<_>>().join(" AND ")
+        };
+        let sql = format!("SELECT {}", wanted.iter().map(may).collect::<Vec<_>>().join(", "));
+        let answers = self.rows_on(copies.first, &planner::own_text(&sql)?).await?;
+        let mut lent = Vec::new();
+        for ((table, rights), may) in wanted.iter().zip(answers.into_iter().flatten()) {
+            if may.as_deref() == Some(b"t") {
+                continue;
+            }
+            if table.is_barrier || table.code.as_ref().is_some_and(|code| !code.expressions.is_empty()) {
+                let what = format!(
+                    "this change of replicated table \"{}\", on which the user has not all rights,",
+                    table.name
+                );
+                return Err(PgError::unsupported(what)
+                    .detail("The other copies get the rows from the first one, and run functions or policies for them.")
+                    .hint("GRANT the rights on the table."));
+            }
+            let name = table.qualified_name();
+            lent.push((name.clone(), self.lend_rights(&copies.others, &name, rights).await?));
+        }
+        Ok(lent)
     }
 
     /// Rows that a foreign key has changed on every copy already.
@@ -131,18 +179,12 @@ impl Session {
         self.pass_on(copies, changed, RowChange::is_new).await
     }
 
-    async fn pass_on(&mut self, copies: &Copies, changed: &Changed, which: fn(&RowChange) -> bool) -> Result<()> {
+    async fn pass_on(&mut self, copies: &Copies, changed: &Changed, which: Kind) -> Result<()> {
         self.change_rows(copies, changed, &Texts::of(&changed.table), which).await
     }
 
     /// The rows in groups that one statement can change.
-    async fn change_rows(
-        &mut self,
-        copies: &Copies,
-        changed: &Changed,
-        texts: &Texts<'_>,
-        which: fn(&RowChange) -> bool,
-    ) -> Result<()> {
+    async fn change_rows(&mut self, copies: &Copies, changed: &Changed, texts: &Texts<'_>, which: Kind) -> Result<()> {
         for rows in changed.groups(which) {
             let Some(first) = rows.first() else { continue };
             let most = (VALUES_MAX / texts.values_of(first).max(1)).max(1);

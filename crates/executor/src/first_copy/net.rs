@@ -65,6 +65,10 @@ impl Changed {
         Ok(Self { table: table.clone(), rows: changes.collect::<Result<_>>()? })
     }
 
+    pub(super) fn has(&self, which: fn(&RowChange) -> bool) -> bool {
+        self.rows.iter().any(which)
+    }
+
     /// Rows of one kind, together if the same columns of them have changed.
     pub(super) fn groups(&self, which: fn(&RowChange) -> bool) -> Vec<Vec<&RowChange>> {
         let mut groups: HashMap<&[usize], Vec<&RowChange>> = HashMap::new();

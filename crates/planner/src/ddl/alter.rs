@@ -222,7 +222,8 @@ impl Alter<'_> {
     /// Would the nodes fill a new column's rows with what one server would not? A value that is another for each row may be
     /// so on every node; `now()` will be one constant.
     fn fills_alike(&self, default: &Node) -> Result<bool> {
-        let at_one_moment = crate::clock::expression_at(&tree::deparse_expression(default)?, "2000-01-01 00:00:00+00");
+        let at_one_moment =
+            crate::clock::expression_at(&tree::deparse_expression(default)?, &crate::clock::some_moment());
         let constant = at_one_moment.map(|text| tree::parse_expression(&text)).transpose()?;
         let facts = self.facts_of(constant.as_ref().unwrap_or(default))?;
         let each_its_own = facts.volatile.is_some() && self.relation.distribution.is_partitioned();

@@ -4,6 +4,7 @@
 //! One over what the home node has is PostgreSQL's own business. Any other is made, or refreshed, empty; then the rows that its
 //! query gives over all nodes are put in, for which it is a table for a moment ([`Fill`]).
 
+use catalog::Oid;
 use pg_query::NodeEnum;
 use pg_query::protobuf::{CreateTableAsStmt, RefreshMatViewStmt};
 use pgerror::{PgError, Result};
@@ -73,6 +74,16 @@ fn is_at_home(ctx: &Context<'_>, query: &NodeEnum) -> Result<bool> {
         return Ok(false);
     }
     Ok(select::source(ctx, query)?.0.is_empty())
+}
+
+/// See [`crate::refreshed`].
+pub(crate) fn refreshed(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Oid>> {
+    let Some(NodeEnum::RefreshMatViewStmt(refresh)) = statement.node() else { return Ok(None) };
+    let (Some(name), Some(query)) = (&refresh.relation, refreshed_query(ctx, refresh)?) else { return Ok(None) };
+    match ctx.resolve(name)? {
+        Named::Home(Some(view)) if !is_at_home(ctx, &query)? => Ok(Some(view.oid)),
+        _ => Ok(None),
+    }
 }
 
 /// The query that REFRESH runs.

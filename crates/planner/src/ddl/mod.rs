@@ -30,7 +30,7 @@ mod trigger;
 
 pub(crate) use create_as::{filled_apart, normal_form};
 pub(crate) use give_way::without_key;
-pub(crate) use materialized_view::refreshed_query;
+pub(crate) use materialized_view::{refreshed, refreshed_query};
 pub(crate) use redistribute::redistribute;
 
 /// Plans a statement that is neither a query nor a change of rows.

@@ -84,7 +84,11 @@ impl Draft<'_> {
         lock::unlock(self.ctx, &self.relation, &mut query)?;
         let has_addresses = row_address::rename(&mut query)?;
         let facts = facts(self.ctx, &query)?;
-        if facts.function_nodes.is_some() || facts.modifying_cte {
+        // What all copies have may be read there, but not what the statement itself changes.
+        let is_read_there = |nodes: &Vec<NodeId>| {
+            nodes.contains(&self.ctx.home()) && !matches!(self.relation.distribution, Distribution::Replicated { .. })
+        };
+        if !facts.function_nodes.as_ref().is_none_or(is_read_there) || facts.modifying_cte {
             return Err(self.refused("It calls a function that reads tables, or changes rows in WITH."));
         }
         // A replicated target is gathered too, for the addresses of its rows.

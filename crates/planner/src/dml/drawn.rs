@@ -5,7 +5,7 @@
 //! INSERT INTO t (v) VALUES ($1), ($2)   →   nextval twice;   INSERT INTO t (v, id) VALUES ($1, $3), ($2, $4)
 //! ```
 
-use catalog::{Column, Generated};
+use catalog::{Column, Generated, Meaning};
 use pg_query::protobuf::{InsertStmt, OverridingKind, ParamRef, SelectStmt, a_const};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -90,7 +90,7 @@ impl Insert<'_> {
             Generated::No => {
                 let default = column.default.as_deref()?;
                 let node = tree::parse_expression(default).ok()?;
-                is_draw(&node).then(|| default.to_owned())
+                is_draw(self.ctx, &node).then(|| default.to_owned())
             }
             _ => None,
         }
@@ -148,9 +148,8 @@ impl Insert<'_> {
 }
 
 /// `nextval('s'::regclass)`.
-fn is_draw(node: &Node) -> bool {
+fn is_draw(ctx: &Context<'_>, node: &Node) -> bool {
     let Some(NodeEnum::FuncCall(call)) = &node.node else { return false };
-    let names: Vec<&str> = call.funcname.iter().filter_map(tree::text_of).collect();
     let is_name = |arg: &Node| match &arg.node {
         Some(NodeEnum::TypeCast(cast)) => matches!(
             cast.arg.as_deref().and_then(|arg| arg.node.as_ref()),
@@ -158,7 +157,5 @@ fn is_draw(node: &Node) -> bool {
         ),
         _ => false,
     };
-    matches!(names.as_slice(), ["nextval"] | ["pg_catalog", "nextval"])
-        && call.args.len() == 1
-        && call.args.iter().all(is_name)
+    ctx.calls(call, Meaning::NextValue) && call.args.iter().all(is_name)
 }

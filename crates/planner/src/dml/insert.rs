@@ -263,7 +263,7 @@ impl Insert<'_> {
         let node = tree::parse_expression(text).ok()?;
         let select = SelectStmt { target_list: vec![tree::target(node.clone(), None)], ..tree::empty_select() };
         let facts = facts(self.ctx, &select).ok()?;
-        if facts.clock.is_some() { None } else { Constant::of(&node, self.ctx.session) }
+        if facts.clock.is_some() { None } else { Constant::of(&node, self.ctx) }
     }
 
     fn replicated(self) -> Result<Plan> {
@@ -444,7 +444,7 @@ impl Insert<'_> {
         let mut values = Vec::with_capacity(key.len());
         for (column, position) in key {
             let value = match position.and_then(|p| row.get(p)) {
-                Some(Value::Expression(node)) => Constant::of(node, self.ctx.session)?,
+                Some(Value::Expression(node)) => Constant::of(node, self.ctx)?,
                 Some(Value::Default) | None => match &column.default {
                     None => Constant::Null,
                     Some(text) => self.constant_default(text)?,

@@ -83,6 +83,12 @@ pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         // Each node would change its copies by its own part of the source.
         (Target::Table(relation), Ok(_)) if is_replicated(&relation) => Merge { ctx, statement, merge, name, relation }
             .by_way_of_home("the source is not whole on every node of the copies"),
+        (Target::Table(relation), Ok(Part::Split(split)))
+            if each_alone && split.nodes.len() > 1 && facts.moving.is_some() =>
+        {
+            let reason = format!("{} is another on every node", facts.moving.as_deref().unwrap_or_default());
+            Merge { ctx, statement, merge, name, relation }.by_way_of_home(&reason)
+        }
         (Target::Table(_), Ok(Part::Split(split))) if each_alone => {
             Ok(Plan::Scatter(Scatter { nodes: split.nodes, sql, writes: true, tables: None }))
         }

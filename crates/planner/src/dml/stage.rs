@@ -6,6 +6,7 @@ use catalog::{Column, Distribution, Generated, Relation, quote_identifier, quote
 use placement::KeyType;
 
 use crate::plan::{KeySource, Route, RowColumn, Stage};
+use crate::session::Moment;
 use crate::tree::{self, Ref, Walk};
 
 /// Name of the temp table.
@@ -27,7 +28,7 @@ pub(crate) fn stored_columns(relation: &Relation) -> Vec<&Column> {
 }
 
 /// The stage of a table. `now` takes the place of `now()` in its defaults.
-pub(crate) fn stage(relation: &Arc<Relation>, now: Option<&str>) -> Stage {
+pub(crate) fn stage(relation: &Arc<Relation>, now: Option<&Moment>) -> Stage {
     let columns = stored_columns(relation);
     // Generated columns too, so that PostgreSQL accepts DEFAULT for them and refuses anything else.
     // A column that is added to a table can be computed from those before it only.
@@ -64,7 +65,7 @@ fn reads_later(relation: &Relation, column: &Column) -> bool {
 }
 
 /// Name, type and default; no constraint.
-pub(crate) fn definition(relation: &Relation, column: &Column, now: Option<&str>) -> String {
+pub(crate) fn definition(relation: &Relation, column: &Column, now: Option<&Moment>) -> String {
     let name = quote_identifier(&column.name);
     let default = match (column.generated, &column.default) {
         (Generated::IdentityAlways | Generated::IdentityByDefault, _) => {

@@ -12,15 +12,18 @@ use crate::functions::facts;
 use crate::select::locality::{Analyzer, Env, Not, Part};
 use crate::tree::{self, Ref, Walk};
 
-/// As text: what a bare INSERT with them prints after DEFAULT VALUES.
+/// As text: what they add to a bare INSERT.
 pub(super) fn text(insert: &InsertStmt) -> Result<String> {
     let mut bare = insert.clone();
     bare.cols.clear();
     bare.select_stmt = None;
     bare.with_clause = None;
     bare.r#override = OverridingKind::OverridingNotSet as i32;
-    let text = tree::deparse(&NodeEnum::InsertStmt(Box::new(bare)))?;
-    Ok(text.split_once("DEFAULT VALUES").map_or("", |(_, tail)| tail).trim().to_owned())
+    let head = InsertStmt { on_conflict_clause: None, returning_clause: None, ..bare.clone() };
+    let text = |insert| tree::deparse(&NodeEnum::InsertStmt(Box::new(insert)));
+    let (text, head) = (text(bare)?, text(head)?);
+    let tail = text.strip_prefix(&head).ok_or_else(|| PgError::internal("an INSERT whose clauses do not come last"))?;
+    Ok(tail.trim().to_owned())
 }
 
 /// DO UPDATE must not move a row. The row that is met has the key of the new one, since every unique key contains the

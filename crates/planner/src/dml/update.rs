@@ -240,6 +240,11 @@ impl Write<'_> {
         if let Some(what) = facts.home.as_ref().filter(|_| !is_home) {
             return self.change(&relation, &format!("only the home node can evaluate {what}"));
         }
+        if let (Some(what), Part::Split(split)) = (&facts.moving, &part)
+            && split.nodes.len() > 1
+        {
+            return self.change(&relation, &format!("{what} is another on every node"));
+        }
         match part {
             Part::Split(split) => {
                 self.check_functions(facts, &split.nodes)?;

@@ -22,7 +22,7 @@ use crate::context::{Context, Named};
 use crate::dml::{VIEW_DEPTH_MAX, is_replicated, table_under};
 use crate::parse::{Statement, StatementKind};
 use crate::plan::{Copies, FirstCopy, Forward, Plan, Replicate};
-use crate::{triggers, with};
+use crate::{per_row, triggers, with};
 
 mod proof;
 
@@ -37,7 +37,7 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     }
     if !tables.iter().any(|table| makes_rows(table)) {
         match crate::plan_inlined(&Context { on_first: Some(&[]), ..*ctx }, statement) {
-            Ok(plan) if does_the_same(ctx, statement, &tables, &plan) => return Ok(plan),
+            Ok(plan) if does_the_same(ctx, statement, &tables, &plan)? => return Ok(plan),
             Err(error) if error.code() != SqlState::FEATURE_NOT_SUPPORTED => return Err(error),
             _ => {}
         }
@@ -148,13 +148,15 @@ fn makes_rows(table: &Relation) -> bool {
 }
 
 /// Is every copy given the same by this plan?
-fn does_the_same(ctx: &Context<'_>, statement: &Statement, tables: &[Arc<Relation>], plan: &Plan) -> bool {
+fn does_the_same(ctx: &Context<'_>, statement: &Statement, tables: &[Arc<Relation>], plan: &Plan) -> Result<bool> {
     let target = match (statement.node(), tables) {
         (Some(tree), [table]) if changes_itself(ctx, tree, table) => Some((tree, table)),
         _ => None,
     };
-    match plan {
+    Ok(match plan {
         Plan::Replicate(_) => target.is_some_and(|(tree, table)| proof::does_the_same(ctx, tree, table)),
+        // On the first copy such a function sees the rows that are stored before its own.
+        Plan::InsertStaged(_) if per_row::is_filled_by_readers(ctx, statement)? => false,
         // The rows are made once, but what they meet is dealt with by each copy.
         Plan::InsertStaged(_) => match target {
             Some((NodeEnum::InsertStmt(insert), table)) => proof::conflict_does_the_same(ctx, insert, table),
@@ -166,7 +168,7 @@ fn does_the_same(ctx: &Context<'_>, statement: &Statement, tables: &[Arc<Relatio
             _ => true,
         }),
         _ => true,
-    }
+    })
 }
 
 /// Does a statement name the table itself, not a view over it?

@@ -11,13 +11,13 @@ use pg_query::protobuf::{
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
-use super::{cast, sub_select};
+use super::{cast, one_query, sub_select};
 use crate::context::{Context, Named};
 use crate::parse::Analysis;
 use crate::select::shape;
 use crate::session::SessionFacts;
 use crate::tree::{self, Ref, Walk};
-use crate::{bodies, functions, plpgsql};
+use crate::{bodies, functions};
 
 /// Name of the function that a body is analysed under.
 const ANALYSED_AS: &str = "loxo_analyse";
@@ -88,7 +88,7 @@ impl Declared {
         let (mut parameters, mut table) = (Vec::new(), Vec::new());
         for parameter in &create.parameters {
             let Some(NodeEnum::FunctionParameter(parameter)) = &parameter.node else { return None };
-            let of = parameter.arg_type.clone().filter(is_concrete).and_then(of_any_length)?;
+            let of = parameter.arg_type.clone().filter(|of| is_concrete(ctx, of)).and_then(of_any_length)?;
             // PostgreSQL prints one without a name as "" where others have names.
             let name = match parameter.name.as_str() {
                 "" => format!("loxo_p{}", parameters.len() + 1),
@@ -103,13 +103,12 @@ impl Declared {
                 _ => return None,
             }
         }
-        let returns = create.return_type.clone().filter(|of| !table.is_empty() || is_concrete(of));
+        let returns = create.return_type.clone().filter(|of| !table.is_empty() || is_concrete(ctx, of));
         let returns = returns.and_then(of_any_length)?;
-        let known: Vec<&str> = parameters.iter().map(|parameter| parameter.name.as_str()).collect();
         let shown: Vec<&str> = table.iter().map(|(name, _)| name.as_str()).collect();
         let (query, variable) = match function.language.as_str() {
             "sql" => (only_query(&function.definition)?, None),
-            _ => plpgsql::as_query(ctx, &function.definition, &known, &shown)?,
+            _ => one_query::as_query(ctx, &function.definition, &shown)?,
         };
         let set = returns.setof || !table.is_empty();
         let table = if table.is_empty() { row_columns(ctx, &returns) } else { Some(table) };
@@ -374,9 +373,10 @@ fn type_text(of: &TypeName) -> Result<String> {
     Ok(text.strip_prefix("NULL::").unwrap_or(&text).to_owned())
 }
 
-fn is_concrete(of: &TypeName) -> bool {
-    let name = of.names.last().and_then(tree::text_of).unwrap_or_default();
-    !name.starts_with("any") && !["record", "void", "trigger", "internal", "cstring", "refcursor"].contains(&name)
+/// A cursor's name means something to its own backend only.
+fn is_concrete(ctx: &Context<'_>, of: &TypeName) -> bool {
+    const REFCURSOR: Oid = 1790;
+    !ctx.is_pseudo_type(of) && ctx.builtin_type(of).is_none_or(|of| of.oid != REFCURSOR)
 }
 
 /// The type of a parameter or result, which has no length, whatever its name means elsewhere: `character` is `char(1)`.

@@ -1,7 +1,7 @@
 //! Functions that read partitioned tables, put into the statement that calls them.
 //!
 //! A node that ran such a function would see its own rows only. If its body is one query, in SQL
-//! or (see [`plpgsql`](crate::plpgsql)) no more than that in PL/pgSQL, a call is that query as a sub-select,
+//! or (see [`one_query`]) no more than that in PL/pgSQL, a call is that query as a sub-select,
 //! in which the arguments stand for the parameters, and the sub-select is planned like any other:
 //!
 //! ```text
@@ -27,10 +27,12 @@ use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 mod body;
+mod one_query;
 
 use body::{Routine, first_row};
 pub use body::{WantedBody, wanted_bodies};
 
+use crate::clock;
 use crate::context::Context;
 use crate::functions;
 use crate::parse::Statement;
@@ -63,6 +65,9 @@ pub(crate) fn inline(ctx: &Context<'_>, statement: &Statement) -> Result<Option<
         if inliner.count == before {
             break;
         }
+    }
+    if let Some(now) = ctx.session.now.filter(|_| inliner.count > 0) {
+        clock::replace(&mut tree, now)?;
     }
     match inliner.count {
         0 => Ok(None),

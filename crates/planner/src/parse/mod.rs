@@ -121,10 +121,35 @@ struct Extracted {
     clauses: Vec<(usize, DistributeBy)>,
 }
 
-/// Does the statement make something that was not there? Then it locks nothing against readers.
+/// Do the statements make something that was not there, and lock nothing against readers? A policy, a rule and a partition lock
+/// the table that they are for.
 pub fn only_creates(sql: &str) -> bool {
-    let tokens = scan::tokens(sql).unwrap_or_default();
-    tokens.first().is_some_and(|token| token.is("create")) && !tokens.get(1).is_some_and(|token| token.is("or"))
+    use NodeEnum as Made;
+    let Ok(parsed) = pg_query::parse(sql, 0) else { return false };
+    parsed.protobuf.stmts.iter().all(|raw| match raw.stmt.as_ref().and_then(|node| node.node.as_ref()) {
+        Some(Made::CreateStmt(table)) => table.partbound.is_none() && table.inh_relations.is_empty(),
+        Some(Made::CreateFunctionStmt(function)) => !function.replace,
+        Some(Made::ViewStmt(view)) => !view.replace,
+        Some(Made::CreateTrigStmt(trigger)) => !trigger.replace,
+        Some(Made::DefineStmt(define)) => !define.replace,
+        made => matches!(
+            made,
+            Some(
+                Made::CreateTableAsStmt(_)
+                    | Made::CreateSeqStmt(_)
+                    | Made::IndexStmt(_)
+                    | Made::CreateSchemaStmt(_)
+                    | Made::CreateDomainStmt(_)
+                    | Made::CreateEnumStmt(_)
+                    | Made::CreateRangeStmt(_)
+                    | Made::CompositeTypeStmt(_)
+                    | Made::CreateStatsStmt(_)
+                    | Made::CreateCastStmt(_)
+                    | Made::CreateExtensionStmt(_)
+                    | Made::CreateRoleStmt(_)
+            )
+        ),
+    })
 }
 
 fn extract(sql: &str) -> Result<Extracted> {

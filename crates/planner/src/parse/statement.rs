@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pg_query::NodeEnum;
+use pg_query::protobuf::TransactionStmtKind;
 
 use super::Analysis;
 
@@ -417,6 +418,11 @@ impl PartialEq for Statement {
 }
 
 impl Statement {
+    /// Is it START TRANSACTION? BEGIN does the same under another name.
+    pub fn is_start_transaction(&self) -> bool {
+        matches!(self.node(), Some(NodeEnum::TransactionStmt(begin)) if begin.kind() == TransactionStmtKind::TransStmtStart)
+    }
+
     /// The statement as what is left of another.
     pub fn in_place_of(self, whole: &Statement) -> Self {
         Self { is_rewritten: whole.is_rewritten, ..self }

@@ -109,13 +109,17 @@ fn touches(draft: &Draft<'_>, target: &RangeVar) -> Result<bool> {
 
 /// The calls of a row see what was changed for those before it. Triggers would fire too often, or too early.
 fn one_by_one(draft: &mut Draft<'_>, target: &RangeVar, returning: Option<&ReturningClause>) -> Result<()> {
-    let has_triggers = match draft.ctx.resolve(target)? {
+    draft.one_by_one = true;
+    draft.fails |= has_triggers(draft, target)? || returning.is_some();
+    Ok(())
+}
+
+/// Would it be seen that rows come by several statements?
+pub(super) fn has_triggers(draft: &Draft<'_>, target: &RangeVar) -> Result<bool> {
+    Ok(match draft.ctx.resolve(target)? {
         Named::Distributed(relation) => relation.has_triggers || !relation.captured.is_empty() || relation.has_children,
         _ => true,
-    };
-    draft.one_by_one = true;
-    draft.fails |= has_triggers || returning.is_some();
-    Ok(())
+    })
 }
 
 /// Which rows are changed.

@@ -29,6 +29,7 @@ mod lift;
 mod returning;
 mod select;
 mod slots;
+mod values;
 
 use pg_query::NodeEnum;
 use pg_query::protobuf::{InsertStmt, MergeStmt, SelectStmt};
@@ -43,6 +44,7 @@ use slots::Draft;
 
 pub(crate) use effects::{may_touch, read_only};
 pub(crate) use returning::sub_selects;
+pub use values::Each;
 
 /// See the module's page.
 #[derive(Clone, Debug)]
@@ -99,15 +101,12 @@ impl PerRow {
 /// An INSERT whose rows are all made before the first is stored, though a VOLATILE function may read the table: it is called row
 /// by row, or the statement is refused.
 pub(crate) fn of_filled(ctx: &Context<'_>, statement: &Statement, plan: &Plan) -> Result<Option<Routine>> {
-    let Some(NodeEnum::InsertStmt(insert)) = statement.node() else { return Ok(None) };
-    let (Some(target), true) = (&insert.relation, ctx.analysis.is_some()) else { return Ok(None) };
-    if !matches!(plan.change(), Plan::InsertStaged(_)) || has_one_row(insert) {
+    if !matches!(plan.change(), Plan::InsertStaged(_)) {
         return Ok(None);
     }
-    let mut draft = Draft::new(ctx, statement.parameters);
-    draft.filled = Some(target.clone());
-    if !draft.calls_in(&insert.select_stmt)? {
-        return Ok(None);
+    let Some((mut draft, insert)) = filled_by_readers(ctx, statement)? else { return Ok(None) };
+    if let Some(rows) = values::row_by_row(&draft, statement, insert)? {
+        return Ok(Some(Routine::Each(rows)));
     }
     let split = if statement.is_rewritten { None } else { change::insert(&mut draft, insert)? };
     match split {
@@ -116,6 +115,25 @@ pub(crate) fn of_filled(ctx: &Context<'_>, statement: &Statement, plan: &Plan) -
             .detail("In PostgreSQL it sees the rows that are there before its own.")
             .hint("Declare the function STABLE if it is, or insert the rows one by one.")),
     }
+}
+
+/// Is it an INSERT of several rows that VOLATILE functions make, which may read the table?
+pub(crate) fn is_filled_by_readers(ctx: &Context<'_>, statement: &Statement) -> Result<bool> {
+    Ok(filled_by_readers(ctx, statement)?.is_some())
+}
+
+fn filled_by_readers<'a, 's>(
+    ctx: &'a Context<'a>,
+    statement: &'s Statement,
+) -> Result<Option<(Draft<'a>, &'s InsertStmt)>> {
+    let Some(NodeEnum::InsertStmt(insert)) = statement.node() else { return Ok(None) };
+    let (Some(target), true) = (&insert.relation, ctx.analysis.is_some()) else { return Ok(None) };
+    if has_one_row(insert) {
+        return Ok(None);
+    }
+    let mut draft = Draft::new(ctx, statement.parameters);
+    draft.filled = Some(target.clone());
+    Ok(draft.calls_in(&insert.select_stmt)?.then_some((draft, insert)))
 }
 
 /// One row of VALUES, or of defaults.
@@ -162,6 +180,11 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Ro
     let mut draft = Draft::new(ctx, statement.parameters);
     if !draft.calls_in(tree)? {
         return Ok(None);
+    }
+    if let NodeEnum::InsertStmt(insert) = tree
+        && let Some(rows) = values::row_by_row(&draft, statement, insert)?
+    {
+        return Ok(Some(Routine::Each(rows)));
     }
     if let Some(lifted) = lift::lifted(ctx, statement, tree)? {
         return Ok(Some(Routine::Lifted(lifted)));

@@ -293,7 +293,7 @@ impl<'a> Draft<'a> {
 
     /// What the call gives: the same for all that it may mean.
     pub fn shape(&self, functions: &[&Function]) -> Option<Shape> {
-        let mut shapes = functions.iter().map(|function| Shape::of(function));
+        let mut shapes = functions.iter().map(|function| Shape::of(self.ctx, function));
         let first = shapes.next()??;
         match functions.len() {
             1 => Some(first),

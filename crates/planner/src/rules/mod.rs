@@ -29,11 +29,13 @@ mod keys;
 mod parsed;
 mod query;
 mod returning;
+mod rights;
 
 pub(crate) use parsed::check_actions;
 
 use parsed::Parsed;
 use query::Query;
+pub use rights::OfOwner;
 
 /// Most statements that rules may make of one.
 const STEPS_MAX: usize = 1000;
@@ -47,6 +49,8 @@ pub struct Rewritten {
     pub tag: &'static str,
     /// The statement itself is not among the steps: nobody has looked whether the user may run it.
     pub checks_rights: bool,
+    /// What the owners of the tables and views that have the rules need rights for.
+    pub of_owners: Vec<OfOwner>,
 }
 
 /// One of the statements.
@@ -150,10 +154,11 @@ fn rewritten(ctx: &Context<'_>, statement: &Statement, tree: &NodeEnum) -> Resul
     if !concerns(ctx, &relation, Some(event), 0)? {
         return Ok(None);
     }
-    let mut rewriter = Rewriter { ctx, under_way: Vec::new(), made: Vec::new() };
+    let mut rewriter = Rewriter { ctx, under_way: Vec::new(), made: Vec::new(), of_owners: Vec::new() };
     rewriter.rewrite(tree.clone(), Origin::Statement)?;
     let answer = rewriter.answer(event);
     let checks_rights = !rewriter.made.is_empty() && !rewriter.made.iter().any(|made| made.tree == *tree);
+    let of_owners = std::mem::take(&mut rewriter.of_owners);
     let step = |(at, made): (usize, Made)| {
         let statement = match made.tree == *tree {
             true => statement.clone(),
@@ -167,7 +172,7 @@ fn rewritten(ctx: &Context<'_>, statement: &Statement, tree: &NodeEnum) -> Resul
         RuleEvent::Update => "UPDATE 0",
         RuleEvent::Delete => "DELETE 0",
     };
-    Ok(Some(Rewritten { steps, tag, checks_rights }))
+    Ok(Some(Rewritten { steps, tag, checks_rights, of_owners }))
 }
 
 /// In PostgreSQL's own words.
@@ -197,6 +202,7 @@ struct Rewriter<'a> {
     /// Rules of these relations, for these events, are being followed.
     under_way: Vec<(Oid, RuleEvent)>,
     made: Vec<Made>,
+    of_owners: Vec<OfOwner>,
 }
 
 impl Rewriter<'_> {
@@ -209,7 +215,7 @@ impl Rewriter<'_> {
             let message = format!("infinite recursion detected in rules for relation \"{}\"", relation.name);
             return Err(PgError::new(code, message));
         }
-        let Outcome { left, products } = follow(self.ctx, &relation, event, &tree)?;
+        let Outcome { left, products } = follow(self.ctx, &relation, event, &tree, &mut self.of_owners)?;
         self.under_way.push(step);
         // What a rule does at an INSERT finds the new rows; at other events it finds the old ones.
         let (first, last) = if event == RuleEvent::Insert { (left, Left::Nothing) } else { (Left::Nothing, left) };
@@ -273,7 +279,13 @@ enum Left {
 }
 
 /// Follows PostgreSQL's `fireRules`.
-fn follow(ctx: &Context<'_>, relation: &Arc<Relation>, event: RuleEvent, tree: &NodeEnum) -> Result<Outcome> {
+fn follow(
+    ctx: &Context<'_>,
+    relation: &Arc<Relation>,
+    event: RuleEvent,
+    tree: &NodeEnum,
+    of_owners: &mut Vec<OfOwner>,
+) -> Result<Outcome> {
     let query = Query::of(ctx, relation, event, tree)?;
     let (mut products, mut conditions) = (Vec::new(), Vec::new());
     let (mut is_replaced, mut returning) = (false, 0);
@@ -285,6 +297,7 @@ fn follow(ctx: &Context<'_>, relation: &Arc<Relation>, event: RuleEvent, tree: &
             Some(_) => {}
         }
         for action in &actions {
+            rights::of(ctx, relation, action, of_owners)?;
             returning += usize::from(query.takes_returning(action));
             let origin = if is_instead { Origin::Instead } else { Origin::Also };
             products.push((query.fire(action, condition.as_ref())?, origin));
@@ -295,7 +308,13 @@ fn follow(ctx: &Context<'_>, relation: &Arc<Relation>, event: RuleEvent, tree: &
     query.check_clauses(&products, is_replaced, is_view)?;
     let left = match (is_replaced, is_view) {
         (true, _) => Left::Nothing,
-        (false, true) => Left::Below(through(ctx, relation, tree.clone(), &conditions)?),
+        (false, true) => {
+            let below = through(ctx, relation, tree.clone(), &conditions)?;
+            if ctx.catalog.view_owner(relation.oid).is_some() {
+                rights::of_view(ctx, relation, &below, of_owners)?;
+            }
+            Left::Below(below)
+        }
         (false, false) if conditions.is_empty() => Left::Itself(tree.clone()),
         (false, false) => Left::Itself(query.unless(&conditions)?),
     };

@@ -83,13 +83,12 @@ fn of_leaf(analyzer: &Analyzer<'_>, body: &Body, column: &ColumnRef) -> Number {
 
 /// How results of an aggregate of PostgreSQL's own over parts of the level's rows are combined, if that is sure and exact.
 pub(crate) fn combined(analyzer: &Analyzer<'_>, body: &Body, call: &FuncCall) -> Option<Combined> {
-    combined_of(call, &meant(analyzer.ctx, &|column| of_leaf(analyzer, body, column), call))
+    combined_of(&meant(analyzer.ctx, &|column| of_leaf(analyzer, body, column), call))
 }
 
 /// The same for whatever of these functions it is.
-pub(crate) fn combined_of(call: &FuncCall, meant: &[&BuiltinFunction]) -> Option<Combined> {
-    let (_, name) = tree::qualified(&call.funcname);
-    let mut ways = meant.iter().map(|function| builtins::combined(name, function));
+pub(crate) fn combined_of(meant: &[&BuiltinFunction]) -> Option<Combined> {
+    let mut ways = meant.iter().map(|function| builtins::combined(function));
     let first = ways.next()??;
     ways.all(|way| way == Some(first)).then_some(first)
 }

@@ -210,11 +210,10 @@ impl Needs {
         self.grouped.contains(name)
     }
 
-    /// The needed columns of a table that the statement calls so, at least one, in table order.
+    /// The needed columns of a table that the statement calls so, in table order.
     pub fn columns<'r>(&self, relation: &'r Relation, alias: &str) -> Vec<&'r str> {
         let all = || relation.columns.iter().map(|c| c.name.as_str());
-        let needed: Vec<&str> = all().filter(|c| self.all || self.mentions(alias, c)).collect();
-        if needed.is_empty() { all().take(1).collect() } else { needed }
+        all().filter(|c| self.all || self.mentions(alias, c)).collect()
     }
 
     /// The same whatever the statement calls it.
@@ -305,6 +304,9 @@ pub(super) fn alias_of(name: &RangeVar) -> &str {
     name.alias.as_ref().map_or(&name.relname, |alias| &alias.aliasname)
 }
 
+/// What a fragment gives instead of columns, if none is needed.
+const NO_COLUMN: &str = "loxo_none";
+
 /// The rows and columns of a table that a statement needs.
 pub(super) fn fragment(relation: &Relation, name: &RangeVar, needs: &Needs, filter: &[Node]) -> SelectStmt {
     let alias = alias_of(name).to_owned();
@@ -317,6 +319,10 @@ pub(super) fn fragment(relation: &Relation, name: &RangeVar, needs: &Needs, filt
         from_clause: vec![tree::node(NodeEnum::RangeVar(table))],
         ..tree::empty_select()
     };
+    if columns.is_empty() {
+        // Of any column of the table somebody may have no right to read it.
+        select.target_list.push(tree::target(tree::integer(0), Some(NO_COLUMN)));
+    }
     select.where_clause = tree::conjunction(filter.to_vec()).map(Box::new);
     select
 }

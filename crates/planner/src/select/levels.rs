@@ -6,13 +6,14 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use catalog::{Column, Distribution, Relation};
+use catalog::{BuiltinFunction, Column, Distribution, Meaning, Relation};
 use pg_query::protobuf::{
     AExprKind, BoolExprType, ColumnRef, JoinExpr, JoinType, RangeVar, SelectStmt, SetOperation, SubLinkType, a_const,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
+use super::exact::{self, Number};
 use super::{shape, terms};
 use crate::context::{Context, Named};
 use crate::tree::{self, Ref, Walk};
@@ -181,7 +182,7 @@ fn add(
     for item in &select.from_clause {
         level.item(ctx, item, true, ctes)?;
     }
-    level.learn_compared(select)?;
+    level.learn_compared(ctx, select)?;
     let is_operation = select.op != SetOperation::SetopNone as i32;
     let at = list.len();
     list.push(level);
@@ -300,16 +301,16 @@ impl Level {
         Ok(())
     }
 
-    fn learn_compared(&mut self, select: &SelectStmt) -> Result<()> {
+    fn learn_compared(&mut self, ctx: &Context<'_>, select: &SelectStmt) -> Result<()> {
         let mut names = HashSet::new();
         select.walk(&mut |node| {
             match node {
                 Ref::SelectStmt(sub) if !std::ptr::eq(sub, select) => return Ok(false),
                 Ref::AExpr(e) if tree::operator_name(&e.name) == Some("=") => {
                     let sides = [e.lexpr.as_deref(), e.rexpr.as_deref()];
-                    sides.into_iter().flatten().for_each(|side| column_names(side, &mut names));
+                    sides.into_iter().flatten().for_each(|side| column_names(ctx, side, &mut names));
                 }
-                Ref::SubLink(link) => link.testexpr.iter().for_each(|test| column_names(test, &mut names)),
+                Ref::SubLink(link) => link.testexpr.iter().for_each(|test| column_names(ctx, test, &mut names)),
                 Ref::JoinExpr(join) => names.extend(tree::names_of(&join.using_clause)),
                 _ => {}
             }
@@ -398,21 +399,26 @@ impl Level {
 
     /// A column, or what a function that cannot fail makes of one.
     fn plain_value(&self, ctx: &Context<'_>, node: &Node, tables: &mut Vec<i32>) -> bool {
-        let Some(NodeEnum::FuncCall(call)) = &node.node else { return self.plain_column(node, tables) };
-        let name = call.funcname.last().and_then(tree::text_of).unwrap_or_default();
-        let (value, cannot_fail) = match (name, call.args.as_slice()) {
-            ("lower" | "upper" | "length" | "char_length" | "btrim" | "ltrim" | "rtrim", [value]) => (value, true),
-            ("left" | "right", [value, length]) => (value, is_positive(length)),
-            ("substring" | "substr", [value, from]) => (value, is_positive(from)),
-            ("substring" | "substr", [value, from, length]) => (value, is_positive(from) && is_positive(length)),
-            ("extract" | "date_part", [field, value]) => (value, is_part_of_a_date(field)),
+        let Some(NodeEnum::FuncCall(call)) = &node.node else { return self.plain_column(ctx, node, tables) };
+        let meant = exact::meant(ctx, &|_| Number::Other, call);
+        // One that takes the column as it is comes before all others.
+        let means = |value, at: usize, meaning| {
+            let of_column = self.source(ctx, value).map_or(0, |column| column.type_oid);
+            let takes = |function: &&&BuiltinFunction| function.arguments.get(at) == Some(&of_column);
+            let is_any = meant.iter().filter(takes).count() == 0;
+            let mut meant = meant.iter().filter(|function| is_any || takes(function)).peekable();
+            meant.peek().is_some() && meant.all(|function| function.meaning == Some(meaning))
+        };
+        let value = match call.args.as_slice() {
+            [value, numbers @ ..] if numbers.iter().all(is_positive) && means(value, 0, Meaning::CannotFail) => value,
+            [field, value] if is_part_of_a_date(field) && means(value, 1, Meaning::PartOfDate) => value,
             _ => return false,
         };
-        cannot_fail && ctx.is_builtin(&call.funcname) && self.plain_column(value, tables)
+        ctx.is_builtin(&call.funcname) && self.plain_column(ctx, value, tables)
     }
 
-    fn plain_column(&self, node: &Node, tables: &mut Vec<i32>) -> bool {
-        match self.owner(node) {
+    fn plain_column(&self, ctx: &Context<'_>, node: &Node, tables: &mut Vec<i32>) -> bool {
+        match self.owner(ctx, node) {
             Found::Table(table, _) => {
                 tables.push(self.tables[table].number);
                 true
@@ -427,17 +433,17 @@ impl Level {
     }
 
     /// The column of a table that an expression shows as it is.
-    pub fn source(&self, node: &Node) -> Option<&Column> {
+    pub fn source(&self, ctx: &Context<'_>, node: &Node) -> Option<&Column> {
         let Some(NodeEnum::ColumnRef(_)) = &node.node else { return None };
-        match self.owner(node) {
+        match self.owner(ctx, node) {
             Found::Table(table, name) => self.tables[table].relation.column(&name),
             Found::Nowhere | Found::Unknown => None,
         }
     }
 
     /// Whose column an expression is, at this level.
-    pub fn owner(&self, node: &Node) -> Found {
-        let Some((column, _)) = terms::peel(node) else { return Found::Unknown };
+    pub fn owner(&self, ctx: &Context<'_>, node: &Node) -> Found {
+        let Some((column, _)) = terms::peel(ctx, node) else { return Found::Unknown };
         let names: Option<Vec<&str>> = column.fields.iter().map(tree::text_of).collect();
         let (qualifier, name) = match names.as_deref() {
             Some([name]) => (None, *name),
@@ -465,11 +471,11 @@ pub(super) enum Found {
     Unknown,
 }
 
-fn column_names(node: &Node, names: &mut HashSet<String>) {
+fn column_names(ctx: &Context<'_>, node: &Node, names: &mut HashSet<String>) {
     match &node.node {
-        Some(NodeEnum::RowExpr(row)) => row.args.iter().for_each(|part| column_names(part, names)),
+        Some(NodeEnum::RowExpr(row)) => row.args.iter().for_each(|part| column_names(ctx, part, names)),
         _ => {
-            if let Some((column, _)) = terms::peel(node) {
+            if let Some((column, _)) = terms::peel(ctx, node) {
                 names.extend(column.fields.last().and_then(tree::text_of).map(str::to_owned));
             }
         }
@@ -478,7 +484,7 @@ fn column_names(node: &Node, names: &mut HashSet<String>) {
 
 /// A constant, or the one value of a sub-select that has been computed and is on all nodes.
 fn is_single_value(ctx: &Context<'_>, node: &Node) -> bool {
-    let Some(NodeEnum::SubLink(link)) = &node.node else { return is_constant(node) };
+    let Some(NodeEnum::SubLink(link)) = &node.node else { return is_constant(ctx, node) };
     let Some(NodeEnum::SelectStmt(select)) = link.subselect.as_deref().and_then(|s| s.node.as_ref()) else {
         return false;
     };
@@ -514,12 +520,15 @@ fn is_part_of_a_date(field: &Node) -> bool {
 }
 
 /// Literals, parameters, and sums and differences of them (`date '1994-01-01' + interval '1 year'`).
-fn is_constant(node: &Node) -> bool {
+fn is_constant(ctx: &Context<'_>, node: &Node) -> bool {
+    let is_constant = |node: &Node| is_constant(ctx, node);
     match node.node.as_ref() {
         Some(NodeEnum::AConst(_) | NodeEnum::ParamRef(_)) => true,
         Some(NodeEnum::TypeCast(cast)) => {
-            let registry = cast.type_name.as_ref().and_then(|t| t.names.last()).and_then(tree::text_of);
-            cast.arg.as_deref().is_some_and(is_constant) && !registry.is_some_and(|t| t.starts_with("reg"))
+            let name = cast.type_name.as_ref().map_or("", |of| tree::qualified(&of.names).1);
+            let of = ctx.catalog.builtins().type_named(name);
+            let names_object = of.is_some_and(|of| of.is_object_id && !of.reads_alike);
+            cast.arg.as_deref().is_some_and(is_constant) && !names_object
         }
         Some(NodeEnum::List(list)) => list.items.iter().all(is_constant),
         Some(NodeEnum::AArrayExpr(array)) => array.elements.iter().all(is_constant),

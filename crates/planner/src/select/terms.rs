@@ -202,12 +202,12 @@ pub(crate) fn in_list(condition: &Node) -> Option<(&Node, &[Node])> {
 }
 
 /// The column reference below casts that keep the hash class (`(name)::text`), which views are full of.
-pub(crate) fn peel(node: &Node) -> Option<(&ColumnRef, Option<KeyType>)> {
+pub(crate) fn peel<'n>(ctx: &Context<'_>, node: &'n Node) -> Option<(&'n ColumnRef, Option<KeyType>)> {
     match node.node.as_ref()? {
         NodeEnum::ColumnRef(c) => Some((c, None)),
         NodeEnum::TypeCast(cast) => {
-            let class = crate::constant::type_of_name(cast.type_name.as_ref()?)?.hash_class();
-            match peel(cast.arg.as_deref()?)? {
+            let class = crate::constant::key_type_of(ctx, cast.type_name.as_ref()?)?.hash_class();
+            match peel(ctx, cast.arg.as_deref()?)? {
                 (c, None) => Some((c, Some(class))),
                 (c, Some(inner)) => (inner == class).then_some((c, Some(class))),
             }

@@ -6,12 +6,11 @@
 //! an INSERT's row and of SET are replaced, in statements without grouping, ordering, functions, ON CONFLICT, triggers
 //! (a trigger or a function might ask for the text with `current_query()`); all other numbers keep the statement as it is.
 
-use catalog::Relation;
+use catalog::{Meaning, Relation, meaning};
 use pg_query::protobuf::{AConst, AExprKind, SelectStmt, a_const};
 use pg_query::{Node, NodeEnum};
 
 use super::shape::{LiteralKind, Shape};
-use crate::builtins::{Touched, touches};
 use crate::tree::{self, Ref, Walk};
 
 /// More digits may be a `bigint`.
@@ -51,7 +50,7 @@ fn asks_text(default: &str) -> bool {
     let walked = tree::parse_expression(default).and_then(|default| {
         default.walk(&mut |node| {
             if let Ref::FuncCall(call) = node {
-                asks |= touches(tree::qualified(&call.funcname).1) == Some(Touched::Text);
+                asks |= meaning::without_arguments(tree::qualified(&call.funcname).1) == Some(Meaning::Text);
             }
             Ok(true)
         })

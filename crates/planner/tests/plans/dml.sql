@@ -226,7 +226,7 @@ FirstCopy, rows to [1 2]
     loxo_g1 from [0 1 2]
       SELECT c_name FROM public.customer
     loxo_t0 from [0]
-      SELECT n_key, tableoid AS loxo_table, ctid AS loxo_ctid, 0 AS loxo_node FROM public.nation
+      SELECT 0 AS loxo_none, tableoid AS loxo_table, ctid AS loxo_ctid, 0 AS loxo_node FROM public.nation
     stage: CREATE TEMP TABLE loxo_stage (loxo_action int4, loxo_node int4, loxo_table oid, loxo_ctid tid, n_name text) ON COMMIT DROP
     Update { columns: [0], moves: false }: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid, n_name) SELECT 0, nation.loxo_node, nation.loxo_table, nation.loxo_ctid, (SELECT max(c_name) FROM loxo_g1 customer) FROM (SELECT * FROM loxo_t0) nation
     route: all of [0]

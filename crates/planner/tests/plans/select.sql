@@ -222,7 +222,7 @@ SELECT nextval('s') FROM orders
 Gather (write) on 0
   SELECT nextval('s') FROM loxo_g1 orders
   loxo_g1 from [0 1 2]
-    SELECT o_orderkey FROM public.orders
+    SELECT 0 AS loxo_none FROM public.orders
 
 SELECT count_orders()
 ----

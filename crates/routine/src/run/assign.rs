@@ -3,13 +3,13 @@
 use bytes::Bytes;
 use pgerror::{PgError, Result, SqlState, field};
 
-use crate::ast::{Sql, Target};
 use crate::run::resolve::{Bound, Spot};
 use crate::run::{Run, with_context};
 use crate::value::{
     BOOL, Cell, FIRST_USER_OID, Holds, INT4, RECORD, TEXT, Type, Typed, empty_cell, is_same_text, row_fields,
 };
 use crate::{Answer, Pending};
+use plpgsql::ast::{Sql, Target};
 
 const BPCHAR: u32 = 1042;
 const VARCHAR: u32 = 1043;

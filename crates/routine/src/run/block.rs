@@ -2,11 +2,11 @@
 
 use pgerror::{PgError, Result, SqlState};
 
-use crate::ast::{Block, Declaration, Declared, Handler, Kind, Statement, TypeText};
+use crate::Pending;
 use crate::run::assign::null_in;
 use crate::run::{Flow, Place, Run, Scope};
 use crate::value::{Holds, TEXT, Type, Typed, Variable};
-use crate::{Pending, conditions};
+use plpgsql::ast::{Block, Declaration, Declared, Handler, Kind, Statement, TypeText};
 
 impl<'a> Run<'a> {
     pub(crate) fn block<'s>(&'s mut self, block: &'a Block) -> Pending<'s, Flow> {
@@ -41,7 +41,12 @@ impl<'a> Run<'a> {
                 self.scope().variables.push(Variable::scalar(name, refcursor, None));
                 self.scope().cursors.push((name.clone(), cursor));
             }
-            Declared::Variable { of, constant, not_null, default } => {
+            Declared::Variable { collated: true, .. } => {
+                return Err(
+                    PgError::unsupported("COLLATE of a PL/pgSQL variable").hint("Write COLLATE in the expressions.")
+                );
+            }
+            Declared::Variable { of, constant, not_null, default, .. } => {
                 let mut variable = Variable::new(name, self.type_named(of).await?);
                 variable.not_null = *not_null;
                 let value = match default {
@@ -204,6 +209,6 @@ fn handles(handler: &Handler, error: &PgError) -> bool {
 
 /// The SQLSTATE of a condition.
 pub(crate) fn state_of(text: &str) -> Result<SqlState> {
-    let state = conditions::named_or_state(text)?;
+    let state = plpgsql::conditions::named_or_state(text)?;
     SqlState::from_bytes(&state).ok_or_else(|| PgError::internal("a condition without SQLSTATE"))
 }

@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use pgerror::{PgError, Result, SqlState};
 
-use crate::ast::{Kind, Rows, Sql, Statement, Target};
 use crate::run::{Flow, Run, Scope};
 use crate::value::{INT4, Type, Typed, Variable};
 use crate::{Answer, Pending};
+use plpgsql::ast::{Kind, Rows, Sql, Statement, Target};
 
 /// Rows that a loop over a cursor takes at once.
 const FETCH_ROWS: usize = 50;
@@ -99,7 +99,7 @@ impl<'a> Run<'a> {
         if let Some(subject) = subject {
             let typed = self.value(subject).await?;
             let of = self.host.type_with(typed.oid, typed.modifier).await?;
-            let variable = Variable::scalar(crate::parse::CASE_SUBJECT, of, typed.value);
+            let variable = Variable::scalar(plpgsql::CASE_SUBJECT, of, typed.value);
             self.scopes.push(Scope { variables: vec![variable], ..Scope::default() });
         }
         for (_, condition, body) in branches {

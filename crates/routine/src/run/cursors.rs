@@ -3,11 +3,11 @@
 use pgerror::{PgError, Result, SqlState};
 
 use crate::Opening;
-use crate::ast::{Cursor, Fetch, Opened, Sql, TypeText};
 use crate::run::control::quoted;
 use crate::run::statements::state;
 use crate::run::{Run, Scope};
 use crate::value::{Typed, Variable};
+use plpgsql::ast::{Cursor, Fetch, Opened, Sql, TypeText};
 
 impl<'a> Run<'a> {
     pub(crate) async fn open(&mut self, cursor: &[String], opened: &'a Opened) -> Result<()> {

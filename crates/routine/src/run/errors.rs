@@ -2,11 +2,11 @@
 
 use pgerror::{PgError, Result, SqlState, field};
 
-use crate::ast::{Raise, Sql};
 use crate::run::block::state_of;
 use crate::run::statements::state;
 use crate::run::{Run, with_context};
 use crate::value::{INT8, Typed};
+use plpgsql::ast::{Raise, Sql};
 
 impl<'a> Run<'a> {
     pub(crate) async fn raise(&mut self, raise: &Raise) -> Result<()> {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use pgerror::{PgError, Result, SqlState, field};
 
-use crate::ast::{Body, Conflict, Cursor};
 use crate::value::{BOOL, Type, Variable};
 use crate::{Host, Pending};
+use plpgsql::ast::{Body, Conflict, Cursor};
 
 mod assign;
 mod block;

@@ -6,9 +6,9 @@ use pgerror::{PgError, Result, SqlState, field};
 use planner::{Place, References};
 
 use crate::Pending;
-use crate::ast::{Conflict, Sql};
 use crate::run::Run;
 use crate::value::{Cell, FIRST_USER_OID, Holds, RECORD, Typed};
+use plpgsql::ast::{Conflict, Sql};
 
 /// Before an expression.
 const SELECT: &str = "SELECT ";

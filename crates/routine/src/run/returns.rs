@@ -3,11 +3,11 @@
 use bytes::Bytes;
 use pgerror::{PgError, Result, SqlState};
 
-use crate::ast::Sql;
 use crate::run::statements::state;
 use crate::run::{Flow, Place, RESULT_BYTES_MAX, Run};
 use crate::value::{Holds, RECORD, Type, Typed, row_text};
 use crate::{Answer, Pending};
+use plpgsql::ast::Sql;
 
 impl<'a> Run<'a> {
     /// RETURN.

@@ -2,11 +2,11 @@
 
 use pgerror::{PgError, Result, SqlState};
 
-use crate::ast::{Kind, Sql, Target};
 use crate::run::assign::is_about_text;
 use crate::run::{Run, with_context};
 use crate::value::Typed;
 use crate::{Answer, Pending};
+use plpgsql::ast::{Kind, Sql, Target};
 
 impl<'a> Run<'a> {
     pub(crate) fn plain<'s>(&'s mut self, kind: &'a Kind) -> Pending<'s, ()> {

@@ -92,7 +92,6 @@ struct Keeper<'a> {
 
 impl Keeper<'_> {
     async fn fence(&mut self, fences: u64) -> Result<()> {
-        self.passes.install().await;
         let locked = join_all(self.datanodes.iter().map(lock)).await;
         self.end_blockers(&locked).await;
         let (mut sessions, mut highest) = (Vec::new(), 0);

@@ -58,7 +58,7 @@ impl Node {
     }
 
     async fn forget(&mut self, ended: Vec<String>, needed: &HashSet<String>) -> Result<()> {
-        if !self.is_installed {
+        if !self.has_schema {
             return Ok(());
         }
         let database = self.options.database.clone();

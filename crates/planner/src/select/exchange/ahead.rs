@@ -236,7 +236,7 @@ impl Separation<'_> {
             && !call.func_variadic;
         let mut add = |name: &str, type_oid: u32| self.part(parts, name, call, type_oid);
         let of_column = |column: &ColumnRef| self.number_of(column);
-        let way = exact::combined_of(call, &exact::meant(self.ctx, &of_column, call)).filter(|_| is_plain);
+        let way = exact::combined_of(&exact::meant(self.ctx, &of_column, call)).filter(|_| is_plain);
         Ok(match (way, call.args.as_slice()) {
             (Some(Way::Count), [] | [Node { node: Some(NodeEnum::AConst(AConst { isnull: false, .. })) }]) => {
                 let rows = add(name, exact::INT8)?;
@@ -302,7 +302,7 @@ impl Separation<'_> {
 
     fn own_column(&self, value: &Node) -> Option<&Column> {
         match &value.node {
-            Some(NodeEnum::ColumnRef(_)) => match self.level.owner(value) {
+            Some(NodeEnum::ColumnRef(_)) => match self.level.owner(self.ctx, value) {
                 Owner::Table(at, name) if self.level.tables[at].number == self.table.number => {
                     self.table.relation.column(&name)
                 }
@@ -379,7 +379,7 @@ impl Separation<'_> {
     }
 
     fn is_others(&self, column: &Node) -> bool {
-        matches!(self.level.owner(column), Owner::Table(at, _) if self.level.tables[at].number != self.table.number)
+        matches!(self.level.owner(self.ctx, column), Owner::Table(at, _) if self.level.tables[at].number != self.table.number)
     }
 
     /// No two rows are alike in these columns.

@@ -12,6 +12,7 @@ use super::estimate::{STEP, width};
 use super::moves::make_distinct;
 use super::spread::DISTINCT_MAX;
 use super::{Found, Markers, Search, State, exchanged_table};
+use crate::builtins::Combined;
 use crate::context::{Context, Named};
 use crate::plan::{Exchange, FinalSql, Gather, Plan, Route};
 use crate::select::locality::depends_on_order;
@@ -253,9 +254,9 @@ impl Search<'_> {
                 Some(NodeEnum::ResTarget(target)) if is_plain => target.val.as_deref(),
                 _ => None,
             };
-            let source = own.zip(value).and_then(|(level, value)| level.source(value));
+            let source = own.zip(value).and_then(|(level, value)| level.source(&ctx, value));
             let mut column = source.cloned().unwrap_or_else(unknown_column);
-            if source.is_none() && value.is_some_and(counts_rows) {
+            if source.is_none() && value.is_some_and(|value| counts_rows(&ctx, value)) {
                 column.type_oid = exact::NUMERIC;
             }
             column.name = format!("loxo_c{}", at + 1);
@@ -267,8 +268,9 @@ impl Search<'_> {
 }
 
 /// `count(…)` is a whole number, whatever it counts.
-fn counts_rows(value: &Node) -> bool {
-    matches!(&value.node, Some(NodeEnum::FuncCall(call)) if call.funcname.last().and_then(tree::text_of) == Some("count"))
+fn counts_rows(ctx: &Context<'_>, value: &Node) -> bool {
+    let Some(NodeEnum::FuncCall(call)) = &value.node else { return false };
+    ctx.is_builtin(&call.funcname) && exact::combined_of(&ctx.builtin_functions(call)) == Some(Combined::Count)
 }
 
 /// Does it give columns of rows as they are found, in any order?

@@ -10,6 +10,7 @@ use pgerror::Result;
 use super::estimate::{STEP, width};
 use super::moves::{Move, Partner, REDUCTION_MAX, Unit, by_rows, column_of, kept_by, make_distinct};
 use super::{Search, State, exchanged_table};
+use crate::context::Context;
 use crate::plan::{Exchange, FinalSql, Index, KeySource, Route};
 use crate::select::gather::{self, Needs};
 use crate::select::levels::{Found as Owner, Level};
@@ -81,7 +82,7 @@ impl Search<'_> {
         let columns: Vec<String> = unit.columns.iter().map(|column| column.name.clone()).collect();
         let names: Vec<&str> = columns.iter().map(String::as_str).collect();
         let key = gather::primary_key(&unit.relation, &names, needs);
-        let correlated = correlated_columns(unit, levels).map(|columns| Index { columns, is_key: false });
+        let correlated = correlated_columns(self.ctx, unit, levels).map(|columns| Index { columns, is_key: false });
         let indexes: Vec<Index> = key.into_iter().chain(correlated).collect();
         let is_same = |made: &&Exchange| {
             made.sql.text == sql
@@ -257,19 +258,19 @@ fn counts_once(search: &Search<'_>, unit: &Unit, levels: &[Level]) -> bool {
 }
 
 /// Columns by which a correlated sub-select looks rows up, for an index.
-fn correlated_columns(unit: &Unit, levels: &[Level]) -> Option<Vec<String>> {
+fn correlated_columns(ctx: &Context<'_>, unit: &Unit, levels: &[Level]) -> Option<Vec<String>> {
     let level = &levels[unit.level];
     if level.parent.is_none() || level.counts_once {
         return None;
     }
-    let own = |side: &Node| match level.owner(side) {
+    let own = |side: &Node| match level.owner(ctx, side) {
         Owner::Table(table, column) if level.tables[table].number == unit.number => Some(column),
         _ => None,
     };
     let mut columns: Vec<String> = Vec::new();
     for (left, right) in level.conditions.iter().flat_map(terms::equal_pairs) {
         for (side, other) in [(left, right), (right, left)] {
-            if level.owner(other) == Owner::Nowhere
+            if level.owner(ctx, other) == Owner::Nowhere
                 && let Some(column) = own(side)
                 && !columns.contains(&column)
             {

@@ -79,14 +79,14 @@ impl Finder<'_> {
         let value = target.val.as_deref()?;
         // The sub-select's level is the child that has this very text.
         let child = self.levels.iter().position(|l| l.parent == Some(at) && l.is_of(query))?;
-        let Found::Table(..) = self.levels[child].owner(value) else { return None };
+        let Found::Table(..) = self.levels[child].owner(self.ctx, value) else { return None };
         Some((own, self.place(Some(child), value)?))
     }
 
     /// The unit and column that a name at a level leads to.
     fn place(&self, mut level: Option<usize>, side: &Node) -> Option<Place> {
         while let Some(at) = level {
-            match self.levels[at].owner(side) {
+            match self.levels[at].owner(self.ctx, side) {
                 Found::Table(table, column) => {
                     let number = self.levels[at].tables[table].number;
                     let unit = self.units.iter().position(|u| u.level == at && u.number == number)?;

@@ -32,7 +32,7 @@ impl Analyzer<'_> {
 
     /// The term behind an expression: a column, perhaps under casts that keep the hash class.
     pub fn term(&self, node: &Node, scope: &Scope, env: &Env<'_>) -> Option<Term> {
-        let (column, class) = terms::peel(node)?;
+        let (column, class) = terms::peel(self.ctx, node)?;
         let (term, _) = self.resolve(column, scope, env)?;
         let own = self.leaves[term.0].columns.as_ref()?.get(term.1)?.class;
         (class.is_none() || class == own).then_some(term)
@@ -92,7 +92,7 @@ impl Analyzer<'_> {
     }
 
     pub(super) fn learn_expression(&self, condition: &Node, scope: &Scope, env: &Env<'_>, equal: &mut Equalities) {
-        let constant = |node: &Node| Constant::of(node, self.ctx.session);
+        let constant = |node: &Node| Constant::of(node, self.ctx);
         for (left, right) in terms::equal_pairs(condition) {
             match (self.term(left, scope, env), self.term(right, scope, env)) {
                 (Some(a), Some(b)) if self.comparable(a, b) => equal.join(a, b),

@@ -3,7 +3,7 @@
 use pgerror::{PgError, Result, SqlState};
 
 /// All SQLSTATEs of a condition; those that end in `000` stand for their class.
-pub(crate) fn named(name: &str) -> Result<Vec<[u8; 5]>> {
+pub fn named(name: &str) -> Result<Vec<[u8; 5]>> {
     let first = CONDITIONS.partition_point(|(known, _)| *known < name);
     let states: Vec<[u8; 5]> =
         CONDITIONS[first..].iter().take_while(|(known, _)| *known == name).map(|(_, state)| **state).collect();
@@ -14,14 +14,14 @@ pub(crate) fn named(name: &str) -> Result<Vec<[u8; 5]>> {
 }
 
 /// A SQLSTATE as it is written.
-pub(crate) fn state(text: &str) -> Result<[u8; 5]> {
+pub fn state(text: &str) -> Result<[u8; 5]> {
     SqlState::from_bytes(text.as_bytes())
         .map(|state| *state.as_bytes())
         .ok_or_else(|| PgError::new(SqlState::SYNTAX_ERROR, "invalid SQLSTATE code"))
 }
 
 /// A condition's name or SQLSTATE.
-pub(crate) fn named_or_state(text: &str) -> Result<[u8; 5]> {
+pub fn named_or_state(text: &str) -> Result<[u8; 5]> {
     match SqlState::from_bytes(text.as_bytes()) {
         Some(state) => Ok(*state.as_bytes()),
         None => named(text)?.first().copied().ok_or_else(|| unknown(text)),

@@ -55,6 +55,8 @@ pub struct Declaration {
 pub enum Declared {
     Variable {
         of: TypeText,
+        /// It has a COLLATE clause.
+        collated: bool,
         constant: bool,
         not_null: bool,
         default: Option<Sql>,
@@ -112,6 +114,16 @@ pub enum Target {
     One(Vec<String>),
     /// A list of them.
     List(Vec<Vec<String>>),
+}
+
+impl Target {
+    /// Each of them.
+    pub fn names(&self) -> Vec<&[String]> {
+        match self {
+            Target::One(name) => vec![name],
+            Target::List(names) => names.iter().map(Vec::as_slice).collect(),
+        }
+    }
 }
 
 /// FETCH and MOVE.

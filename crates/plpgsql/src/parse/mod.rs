@@ -15,7 +15,7 @@ mod rows;
 mod statement;
 
 /// The variable that holds what CASE compares.
-pub(crate) const CASE_SUBJECT: &str = "loxo_case";
+pub const CASE_SUBJECT: &str = "loxo_case";
 
 /// Blocks and loops inside each other.
 const DEPTH_MAX: usize = 100;
@@ -173,16 +173,15 @@ impl<'a> Parser<'a> {
         }
         let constant = self.cursor.accept("constant");
         let of = self.type_text(&["collate", "not", "default", ":=", "=", ";"])?;
-        if self.cursor.is("collate") {
-            return Err(
-                PgError::unsupported("COLLATE of a PL/pgSQL variable").hint("Write COLLATE in the expressions.")
-            );
+        let collated = self.cursor.accept("collate");
+        if collated {
+            self.cursor.names()?;
         }
         let not_null = self.cursor.accept("not null");
         let has_default =
             self.cursor.accept("default") || self.cursor.accept_mark(":=") || self.cursor.accept_mark("=");
         let default = if has_default { Some(self.expression(&[";"])?) } else { None };
-        Ok(Declared::Variable { of, constant, not_null, default })
+        Ok(Declared::Variable { of, collated, constant, not_null, default })
     }
 
     fn cursor_arguments(&mut self) -> Result<Vec<(String, TypeText)>> {
