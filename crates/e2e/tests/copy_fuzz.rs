@@ -24,7 +24,7 @@ fn number(name: &str) -> Option<u64> {
 
 #[test]
 fn copy_behaves_like_one_postgresql() {
-    let cluster = Arc::new(Cluster::start(2, 2).expect("a cluster"));
+    let cluster = Arc::new(Cluster::start(3, 2).expect("a cluster"));
     let options = ServerOptions::like(&mut cluster.connect(0).expect("a session")).expect("its locale");
     let reference = Server::start(&options).expect("a stock server");
     let dir = TempDir::new("fuzz").expect("a directory");

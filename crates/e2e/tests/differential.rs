@@ -34,7 +34,7 @@ fn cases_answer_like_one_postgresql(part: usize) {
     if cases.is_empty() {
         return;
     }
-    let cluster = Arc::new(Cluster::start(2, 2).expect("a cluster"));
+    let cluster = Arc::new(Cluster::start(3, 2).expect("a cluster"));
     let options = ServerOptions::like(&mut cluster.connect(0).expect("a session")).expect("its locale");
     let reference = Server::start(&options).expect("a stock server");
     let bless = std::env::var_os("LOXO_E2E_BLESS").is_some() && cluster.is_distributed();

@@ -22,7 +22,7 @@ fn number(name: &str) -> Option<u64> {
 
 #[test]
 fn statements_answer_like_one_postgresql() {
-    let cluster = Arc::new(Cluster::start(2, 2).expect("a cluster"));
+    let cluster = Arc::new(Cluster::start(3, 2).expect("a cluster"));
     let options = ServerOptions::like(&mut cluster.connect(0).expect("a session")).expect("its locale");
     let reference = Server::start(&options).expect("a stock server");
     let started = Instant::now();
