@@ -28,13 +28,13 @@ import unittest
 in_order = unittest.TestCase.assertSequenceEqual
 
 
-def rows_alike(self, first, second, *more):
+def rows_alike(self, first, second, *more, **named):
     # Rows of a query without an order come in any.
     from django.db.models.query import QuerySet
 
     if isinstance(first, QuerySet) and not first.ordered:
         first, second = (sorted(map(repr, rows)) for rows in (first, second))
-    return in_order(self, first, second, *more)
+    return in_order(self, first, second, *more, **named)
 
 
 unittest.TestCase.assertSequenceEqual = rows_alike

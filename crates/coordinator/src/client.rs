@@ -307,7 +307,10 @@ impl Client {
 
     /// Runs a statement of which one like it was planned before; `None`: it has to take the long way.
     pub(crate) async fn execute_quickly(&mut self, sql: &str, call: &Call) -> Option<Result<Completion>> {
-        let quick = self.session.plan_quickly(sql, call)?;
+        let quick = match self.session.plan_quickly(sql, call) {
+            Some(quick) => quick,
+            None => self.session.plan_by_first_row(sql, call).await?,
+        };
         let version = self.session.catalog_version();
         let result = self.watch(&quick.plan, quick.call.as_ref().unwrap_or(call), None).await;
         let result = match result {

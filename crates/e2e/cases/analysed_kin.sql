@@ -128,3 +128,12 @@ EXECUTE one(5);
 DEALLOCATE one;
 CREATE TABLE made AS SELECT nope FROM t;
 DROP SCHEMA lib CASCADE;
+-- The input functions of some types fail with codes of their own.
+CREATE EXTENSION IF NOT EXISTS hstore;
+CREATE TABLE pairs (k int, h hstore, a hstore[]) /*dist: hash(k) | roundrobin | replication*/;
+INSERT INTO pairs VALUES (1, 'a=>b'::hstore, NULL::hstore[]) RETURNING h;
+INSERT INTO pairs VALUES (2, 'a=>NULL'::hstore, ARRAY['x=>1'::hstore]) RETURNING h, a;
+INSERT INTO pairs VALUES (3, 'nothing'::hstore, NULL);
+SELECT k, h -> 'a' FROM pairs WHERE h ? 'a' AND h @> 'a=>b'::hstore ORDER BY k;
+DROP TABLE pairs;
+DROP EXTENSION hstore;

@@ -24,6 +24,9 @@ use crate::lengthy::lengthy;
 use crate::session::Session;
 use crate::temp_names::TempNames;
 
+/// An INSERT of many rows as long as this is planned by its first row at once: the tree of all rows takes hundreds of times the
+/// memory of the text.
+const MANY_ROWS_BYTES: usize = 64 << 10;
 /// The cache is emptied when it has grown to this.
 const SHAPES_MAX: usize = 4096;
 
@@ -146,6 +149,22 @@ impl Session {
         plan
     }
 
+    /// The plan of a long INSERT of many rows of which none like it was planned before: by its first row.
+    pub async fn plan_by_first_row(&mut self, sql: &str, call: &Call) -> Option<Quick> {
+        if sql.len() < MANY_ROWS_BYTES || self.status() == b'E' || !self.scratch.rows.scan(sql) {
+            return None;
+        }
+        // A new session does not know these yet.
+        let loaded = self.catalog().await.ok()?;
+        self.search_path(&loaded.catalog).await.ok()?;
+        if let Some(quick) = self.plan_quickly(sql, call) {
+            return Some(quick);
+        }
+        let lesson = self.lesson.take()?;
+        self.learn(lesson, call).await;
+        self.plan_quickly(sql, call)
+    }
+
     /// The node of one more execution of the statement that was planned last, with other parameters; `None`: plan it.
     /// `clock` is the node whose time counts, if one does.
     pub(crate) fn place_again(&self, again: &Again, sql: &str, call: &Call, clock: Option<NodeId>) -> Option<NodeId> {
@@ -187,14 +206,14 @@ impl Session {
     }
 
     /// The template for a shape that was met before, learned from this text of it if need be.
-    fn template(&mut self, sql: &str, scratch: &Scratch, catalog: &Catalog) -> Option<Arc<Template>> {
+    fn template(&mut self, sql: &str, scratch: &Scratch, catalog: &Catalog, at_once: bool) -> Option<Arc<Template>> {
         let version = catalog.version();
         let templates = &self.context.templates;
         match templates.get(version, &scratch.key) {
             Some(Entry::Known(template)) => Some(template),
             Some(Entry::Never) => None,
             // Debug builds learn at once, so that tests compare as many plans as they can.
-            None if !cfg!(debug_assertions) => {
+            None if !at_once && !cfg!(debug_assertions) => {
                 templates.insert(version, scratch.key.clone(), Entry::Seen);
                 None
             }
@@ -243,7 +262,7 @@ impl Session {
     /// An INSERT of many rows of constants.
     fn plan_rows(&mut self, sql: &str, scratch: &Scratch, call: &Call, catalog: &Catalog) -> Option<Quick> {
         let parameters = parameter_facts(call, None);
-        let template = self.template(scratch.rows.one(), scratch, catalog)?;
+        let template = self.template(scratch.rows.one(), scratch, catalog, sql.len() >= MANY_ROWS_BYTES)?;
         let plan = template.plan_rows(sql, &scratch.rows, &scratch.shape, &parameters)?;
         if !self.may_read_clock(&template, &plan) {
             return None;
@@ -271,7 +290,7 @@ impl Session {
 
     fn plan_by_shape(&mut self, sql: &str, scratch: &Scratch, call: &Call, catalog: &Catalog) -> Option<Quick> {
         let parameters = parameter_facts(call, None);
-        let template = self.template(sql, scratch, catalog)?;
+        let template = self.template(sql, scratch, catalog, false)?;
         let mut plan = template.plan(sql, &scratch.shape, &parameters)?;
         if !self.may_read_clock(&template, &plan) {
             return None;

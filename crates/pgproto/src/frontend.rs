@@ -70,7 +70,7 @@ pub struct Parse {
 }
 
 /// Bind. Formats are 0 (text) or 1 (binary); an empty list means all text, a single one stands for all.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[allow(missing_docs)]
 pub struct Bind {
     pub portal: Bytes,

@@ -529,9 +529,10 @@ fn placed(error: PgError, whole: &str, part: &str) -> PgError {
     }
 }
 
-/// Not of the server or the session: PostgreSQL has something against the text.
+/// Not of the server or the session: PostgreSQL has something against the text. Input functions of types fail with any code; PostgreSQL
+/// then says at which constant.
 fn is_about_the_statement(error: &PgError) -> bool {
     let code = error.code();
     let class = &code.as_str()[..2];
-    ["0A", "22", "42", "54", "2B", "3F"].contains(&class)
+    ["0A", "22", "42", "54", "2B", "3F"].contains(&class) || !error.text(field::POSITION).is_empty()
 }

@@ -1,5 +1,6 @@
 //! INSERT: to one node, split by key, node by node, or by way of a stage table on the home node.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -31,9 +32,8 @@ pub(crate) fn insert(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     let NodeEnum::InsertStmt(insert) = expanded.as_ref().unwrap_or(original) else {
         return Err(PgError::internal("not an INSERT"));
     };
-    let mut insert = insert.clone();
-    pull_down_with(&mut insert)?;
-    let facts = facts(ctx, &NodeEnum::InsertStmt(insert.clone()))?;
+    let insert = with_pulled_down(insert)?;
+    let facts = facts(ctx, insert.as_ref())?;
     let Some(name) = &insert.relation else { return Err(PgError::internal("INSERT without a target")) };
     let relation = match super::target(ctx, name, &facts)? {
         Target::Home => return into_home(ctx, statement, &insert, &facts),
@@ -45,9 +45,8 @@ pub(crate) fn insert(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
 /// Where an INSERT that is a part of another statement runs, if it can where its source is.
 pub(crate) fn place_of_insert(ctx: &Context<'_>, statement: &Statement, env: &Env<'_>) -> Result<Option<Part>> {
     let Some(NodeEnum::InsertStmt(insert)) = statement.node() else { return Ok(None) };
-    let mut insert = insert.clone();
-    pull_down_with(&mut insert)?;
-    let facts = facts(ctx, &NodeEnum::InsertStmt(insert.clone()))?;
+    let insert = with_pulled_down(insert)?;
+    let facts = facts(ctx, insert.as_ref())?;
     let Some(name) = &insert.relation else { return Ok(None) };
     let Target::Table(relation) = super::target(ctx, name, &facts)? else { return Ok(None) };
     let insert = Insert { ctx, statement, insert: &insert, relation, facts };
@@ -66,13 +65,18 @@ pub(crate) fn place_of_insert(ctx: &Context<'_>, statement: &Statement, env: &En
     }
 }
 
-/// `WITH … INSERT … SELECT` means the same as `INSERT … WITH … SELECT` as long as only the query reads the WITH items.
-fn pull_down_with(insert: &mut InsertStmt) -> Result<()> {
-    let Some(with) = insert.with_clause.take() else { return Ok(()) };
+/// `WITH … INSERT … SELECT` means the same as `INSERT … WITH … SELECT` as long as only the query reads the WITH items. The tree of an
+/// INSERT of many rows is large, so it is not copied if it has no WITH.
+fn with_pulled_down(insert: &InsertStmt) -> Result<Cow<'_, InsertStmt>> {
+    if insert.with_clause.is_none() {
+        return Ok(Cow::Borrowed(insert));
+    }
+    let mut insert = insert.clone();
+    let with = insert.with_clause.take();
     match insert.select_stmt.as_deref_mut().and_then(|n| n.node.as_mut()) {
         Some(NodeEnum::SelectStmt(select)) if select.with_clause.is_none() => {
-            select.with_clause = Some(with);
-            Ok(())
+            select.with_clause = with;
+            Ok(Cow::Owned(insert))
         }
         _ => {
             Err(PgError::unsupported("INSERT with two WITH clauses or none to its query")
@@ -145,7 +149,7 @@ impl<'a> Insert<'a> {
         else {
             return Ok(None);
         };
-        let facts = facts(ctx, &NodeEnum::InsertStmt(Box::new(insert.clone())))?;
+        let facts = facts(ctx, insert)?;
         Ok(facts.refused.is_none().then_some(Self { ctx, statement, insert, relation, facts }))
     }
 }
@@ -474,10 +478,18 @@ impl Insert<'_> {
         };
         let (mut parts, mut places) = (Vec::new(), Vec::new());
         for (node, rows) in by_node {
-            let mut part = self.insert.clone();
-            let mut values = query.clone();
-            values.values_lists = rows.iter().map(|r| query.values_lists[*r].clone()).collect();
-            part.select_stmt = Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(values)))));
+            // Nothing but these rows is copied: see `rows` for what the query is beside them.
+            let values_lists = rows.iter().map(|row| query.values_lists[*row].clone()).collect();
+            let values = SelectStmt { values_lists, ..tree::empty_select() };
+            let part = InsertStmt {
+                relation: self.insert.relation.clone(),
+                cols: self.insert.cols.clone(),
+                select_stmt: Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(values))))),
+                on_conflict_clause: self.insert.on_conflict_clause.clone(),
+                returning_clause: self.insert.returning_clause.clone(),
+                with_clause: self.insert.with_clause.clone(),
+                r#override: self.insert.r#override,
+            };
             parts.push((node, tree::deparse(&NodeEnum::InsertStmt(Box::new(part)))?));
             places.push(rows.into_iter().map(|row| row as u64).collect());
         }
@@ -565,9 +577,6 @@ impl Insert<'_> {
 
     /// Plain rows are evaluated as they stand; a query is planned like any other.
     fn fill_source(&self, fill: &mut InsertStmt, straight: bool) -> Result<(Vec<Input>, Markers)> {
-        let Some(query) = fill.select_stmt.as_deref().and_then(|n| n.node.clone()) else {
-            return Ok(Default::default());
-        };
         let reads_nothing = self.rows().is_some_and(|rows| {
             rows.iter().flatten().all(|v| match v {
                 Value::Expression(node) => !has_sub_link(&[*node]).unwrap_or(true),
@@ -577,6 +586,9 @@ impl Insert<'_> {
         if reads_nothing {
             return Ok(Default::default());
         }
+        let Some(query) = fill.select_stmt.as_deref().and_then(|n| n.node.clone()) else {
+            return Ok(Default::default());
+        };
         let (inputs, source) = select::source_of_insert(self.ctx, &query, straight)?;
         let select = tree::parse_select(&source.text)?;
         fill.select_stmt = Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(select)))));
