@@ -472,8 +472,9 @@ impl Client {
         }
         let plan = self.session.plan(statement, call, None).await?;
         match self.run_plan(&plan, statement, call, None).await {
+            Err(_) if self.session.gathers() => self.run_anew(statement, call, None).await,
             Err(_) if !self.session.in_block() && self.session.must_replan() && keeps_columns(statement, call) => {
-                self.run_anew(statement, call).await
+                self.run_anew(statement, call, None).await
             }
             result => result,
         }
