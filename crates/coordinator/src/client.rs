@@ -370,7 +370,7 @@ impl Client {
         let version = self.session.catalog_version();
         let moves_data = matches!(plan, Plan::CopyFrom(_) | Plan::CopyHome(_) | Plan::CopyTo(_));
         let may_retry = !self.session.in_block() && spool.is_none() && !moves_data;
-        match self.run_plan(&plan, statement, call, spool).await {
+        match self.run_plan(&plan, statement, call, spool.as_deref_mut()).await {
             // The names in our own texts were those of a catalog that another session has changed meanwhile.
             Err(error) if may_retry && speaks_of_names(&error) => {
                 self.session.release();
@@ -380,8 +380,9 @@ impl Client {
                     false => self.run_plan(&plan, statement, call, None).await,
                 }
             }
+            Err(_) if self.session.gathers() => self.run_anew(statement, call, spool).await,
             Err(_) if may_retry && self.session.must_replan() && keeps_columns(statement, call) => {
-                self.run_anew(statement, call).await
+                self.run_anew(statement, call, spool).await
             }
             Err(error) if is_rewritten(&plan) => Err(self.placed_by_home(&statement.sql, &plan, error).await),
             result => result,
@@ -404,12 +405,17 @@ impl Client {
     }
 
     /// Runs a statement by new plans until one holds: schema changes of others may come one after the other.
-    pub(crate) async fn run_anew(&mut self, statement: &Statement, call: &Call) -> Result<Completion> {
+    pub(crate) async fn run_anew(
+        &mut self,
+        statement: &Statement,
+        call: &Call,
+        mut spool: Option<&mut executor::Spool>,
+    ) -> Result<Completion> {
         let mut tries = 1;
         loop {
             self.session.release();
             let plan = self.plan(statement, call).await?;
-            match self.run_plan(&plan, statement, call, None).await {
+            match self.run_plan(&plan, statement, call, spool.as_deref_mut()).await {
                 Err(_) if self.session.must_replan() && tries < NEW_PLANS_MAX => tries += 1,
                 ended => return ended,
             }

@@ -460,8 +460,24 @@ impl Client {
             )
             .detail(format!("Expected {} parameters but got {}.", types.len(), arguments.len())));
         }
-        let values = self.session.evaluate(arguments, types).await?;
+        let arguments = self.for_home(arguments).await?;
+        let values = self.session.evaluate(&arguments, types).await?;
         Ok((prepared, values))
+    }
+
+    /// Arguments that the home node can work out: what it cannot is run as a statement, and becomes constants.
+    async fn for_home(&mut self, arguments: &[String]) -> Result<Vec<String>> {
+        let sql = format!("SELECT {}", arguments.join(", "));
+        let is_for_home = match planner::parse(&sql)?.as_slice() {
+            [statement] => self.session.is_for_home(statement).await?,
+            _ => true,
+        };
+        if is_for_home {
+            return Ok(arguments.to_vec());
+        }
+        let (_, (fields, rows)) = self.captured(&sql, &Call::simple()).await?;
+        let types: Vec<u32> = fields.iter().flatten().map(|field| field.type_oid).collect();
+        self.session.constants(&rows.into_iter().next().unwrap_or_default(), &types).await
     }
 
     async fn execute_inner(&mut self, statement: &Statement, call: &Call) -> Result<Completion> {
@@ -472,8 +488,9 @@ impl Client {
         }
         let plan = self.session.plan(statement, call, None).await?;
         match self.run_plan(&plan, statement, call, None).await {
+            Err(_) if self.session.gathers() => self.run_anew(statement, call, None).await,
             Err(_) if !self.session.in_block() && self.session.must_replan() && keeps_columns(statement, call) => {
-                self.run_anew(statement, call).await
+                self.run_anew(statement, call, None).await
             }
             result => result,
         }

@@ -45,6 +45,45 @@ SELECT ins(100);
 SELECT count(*), sum(n) FROM s;
 SELECT ins(101), (SELECT count(*) FROM t);
 SELECT count(*), sum(n) FROM s;
+SELECT ins(102), (SELECT count(*) FROM s);
+SELECT ins(103) + (SELECT count(*) FROM s);
+SELECT (SELECT max(n) FROM s), ins(104), ins(105);
+INSERT INTO o SELECT ins(106), (SELECT count(*) FROM s);
+INSERT INTO o VALUES (ins(107), (SELECT count(*) FROM s));
+SELECT * FROM o WHERE id > 100 ORDER BY id;
+DELETE FROM o WHERE id > 100;
+
+-- A search path that comes of another function, or of set_config().
+CREATE SCHEMA an_path;
+CREATE TABLE an_path.t (k int) /*dist: hash(k) | roundrobin | hash(k) | roundrobin*/;
+INSERT INTO an_path.t SELECT generate_series(1, 30);
+CREATE FUNCTION an_path.under() RETURNS bigint LANGUAGE sql STABLE AS 'SELECT count(*) FROM t';
+CREATE FUNCTION over() RETURNS bigint LANGUAGE plpgsql STABLE SET search_path = an_path AS 'BEGIN RETURN under(); END';
+CREATE FUNCTION by_config() RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN PERFORM set_config('search_path', 'an_path', true); RETURN (SELECT count(*) FROM t); END $$;
+SELECT over();
+SELECT an_path.under();
+SELECT by_config();
+SELECT count(*) FROM t;
+BEGIN;
+SELECT by_config();
+SELECT count(*) FROM t;
+ROLLBACK;
+DROP SCHEMA an_path CASCADE;
+
+-- A WITH item that changes what is read beside it.
+-- refused
+WITH i AS (SELECT ins(110)) SELECT * FROM i, (SELECT count(*) FROM s) q;
+-- refused
+SELECT * FROM ins(111), s;
+WITH i AS (SELECT ins(112) AS n) SELECT i.n, count(*) FROM i, t GROUP BY 1;
+SELECT count(*) FROM s;
+
+-- Arguments of EXECUTE that read tables.
+PREPARE of_count(bigint, int) AS SELECT $1, k FROM t WHERE k = $2;
+EXECUTE of_count(how_many(), least_of(2));
+EXECUTE of_count(how_many() - 1, 3);
+DEALLOCATE of_count;
 
 -- Casts and domains.
 CREATE TYPE pair AS (a int, b int);

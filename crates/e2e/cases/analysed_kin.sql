@@ -66,6 +66,16 @@ SELECT id FROM u WHERE c IN (SELECT ('c' || v)::varchar(2) FROM t) ORDER BY id;
 SELECT ts::date, count(*) FROM u GROUP BY 1 ORDER BY 1;
 SELECT d FROM u WHERE d::timestamptz = '2024-01-03' ORDER BY 1;
 
+CREATE TABLE wide (id int, f float8, g float4, s text, n name) /*dist: hash(f) | hash(s) | hash(g) | roundrobin*/;
+INSERT INTO wide SELECT i, i / 10.0, i / 10.0, repeat('x', 60 + i), repeat('x', 60 + i) FROM generate_series(1, 9) i;
+SELECT count(*) FROM wide a JOIN wide b ON a.f::float4 = b.g;
+SELECT count(*) FROM wide a JOIN wide b ON a.s::name = b.n;
+SELECT id FROM wide WHERE g IN (SELECT f::float4 FROM wide) ORDER BY id;
+SELECT s::name, count(*) FROM wide GROUP BY s::name ORDER BY 1;
+SELECT f::float4 FROM wide UNION SELECT g FROM wide ORDER BY 1;
+SELECT count(*) OVER (PARTITION BY s::name), id FROM wide ORDER BY id;
+DROP TABLE wide;
+
 -- Settings that say how text is read.
 BEGIN;
 SET LOCAL TimeZone = 'Asia/Tokyo';

@@ -43,6 +43,16 @@ INSERT INTO o SELECT (SELECT max(k) + 100 FROM t WHERE w = $1), 1;
 INSERT INTO t (k, w) SELECT 50 + id, $1 FROM o WHERE id < 3;
 SELECT k, w FROM t WHERE k > 50 ORDER BY k;
 
+-- Parts that do not mention a parameter of such a type.
+CREATE FUNCTION moved(q pt) RETURNS pt LANGUAGE sql STABLE AS 'SELECT max(k) + q.a, q.b FROM t WHERE k < 10';
+CREATE FUNCTION told(q pt) RETURNS text LANGUAGE plpgsql STABLE AS $$ BEGIN PERFORM 1 FROM t; RETURN q; END $$;
+-- params: (5,z)
+SELECT moved($1), told($1);
+-- params: (5,z)
+SELECT told($1), k FROM t WHERE k < 3 ORDER BY k;
+-- params: (5,z)
+SELECT * FROM moved($1);
+
 -- OUT parameters, rows of functions.
 CREATE FUNCTION outs(a int, OUT x int, OUT y text) LANGUAGE sql IMMUTABLE AS $$ SELECT a + 1, 'y' || a $$;
 SELECT (outs(3)).x, (outs(4)).*;
@@ -61,6 +71,20 @@ SELECT w FROM t WHERE k < 10 ORDER BY w COLLATE "C" DESC, w COLLATE an_posix LIM
 SELECT w COLLATE "C" < 'w1' COLLATE "POSIX" FROM t;
 SELECT max(w COLLATE "C"), min(w) FROM t;
 SELECT w FROM t GROUP BY w COLLATE "C", w ORDER BY w COLLATE "C";
+
+-- Rows as a whole, and columns that joins merge, in ORDER BY and GROUP BY.
+SELECT o FROM o WHERE id < 4 ORDER BY o DESC LIMIT 2;
+SELECT id FROM o WHERE id < 4 ORDER BY o.* DESC;
+SELECT o, count(*) FROM o WHERE id < 4 GROUP BY o ORDER BY 1;
+SELECT DISTINCT ON (o) o.x, id FROM o WHERE id < 4 ORDER BY o;
+SELECT id, p.id, o.id FROM o FULL JOIN p USING (id) WHERE id < 9 ORDER BY 1;
+SELECT DISTINCT ON (id) id, p.id FROM o FULL JOIN p USING (id) WHERE id < 9 ORDER BY 1 DESC;
+
+-- Constants that are cut, or have no sign.
+SELECT k, 'abc'::text, 'abc'::"char" FROM t WHERE k < 3 ORDER BY k;
+SELECT k, 'xyz'::text, 'xyz'::"char" FROM t WHERE k < 3 ORDER BY k;
+SELECT k - -0, -0.0, - 0 FROM t WHERE k < 3 ORDER BY k;
+SELECT k - -0, -0.0, - 0 FROM t WHERE k < 2 ORDER BY k;
 
 -- Temporary functions.
 CREATE FUNCTION pg_temp.f(a int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT a + 1';
@@ -130,3 +154,17 @@ SELECT count(*) FROM an_c.both;
 TRUNCATE both;
 SELECT count(*) FROM an_c.both;
 DROP SCHEMA an_c CASCADE;
+
+-- What may be an argument of EXECUTE.
+PREPARE of_two(int, text) AS SELECT k, w FROM t WHERE k = $1 AND w = $2;
+EXECUTE of_two((SELECT 1), 'w1');
+EXECUTE of_two(max(1), 'w1');
+EXECUTE of_two(true, 'w1');
+EXECUTE of_two('1'::text, 'w1');
+EXECUTE of_two(1.4, 'w' || 1);
+EXECUTE of_two(k, 'w1');
+EXECUTE of_two(generate_series(1, 2), 'w1');
+BEGIN;
+EXECUTE of_two(1 / 0, 'w1');
+ROLLBACK;
+EXECUTE of_two(1, $$w1$$);

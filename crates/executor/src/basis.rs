@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use catalog::{Catalog, Distribution, Relation};
 use pgerror::{PgError, Result, SqlState};
+use planner::{Dag, Plan};
 use txn::gtm::CatalogState;
 
 use crate::cancel::CancelSet;
@@ -80,6 +81,13 @@ impl Basis {
 pub(crate) fn is_outdated(error: &PgError) -> bool {
     let message = error.message();
     error.code() == SqlState::SERIALIZATION_FAILURE && (message.starts_with(MOVED) || message.starts_with(RULED))
+}
+
+/// Data exceptions, a sub-select with too many rows, what functions raise, and conditions of domains.
+fn is_about_values(error: &PgError) -> bool {
+    let code = error.code();
+    let is_of = |class: &str| code.as_str().starts_with(class);
+    is_of("22") || is_of("21") || is_of("P0") || code == SqlState::CHECK_VIOLATION
 }
 
 /// Another table of that name, or none, counts too. Views have no place of their own.
@@ -158,13 +166,30 @@ impl Session {
 
     /// A plan that was not run to its end is nobody's business any more.
     pub(crate) fn forget_plan(&mut self) {
-        (self.basis, self.must_replan) = (None, false);
+        (self.basis, self.must_replan, self.gathers) = (None, false, false);
     }
 
     /// Notes how a statement ended of which this much has gone to the client.
     pub(crate) fn note_failure(&mut self, error: Option<&PgError>, is_untouched: bool) {
-        let may_help = |error: &PgError| is_outdated(error) || self.may_try_again(error);
+        let may_help = |error: &PgError| is_outdated(error) || self.gathers || self.may_try_again(error);
         self.must_replan = is_untouched && error.is_some_and(may_help);
+    }
+
+    /// Has an exchange met an error in what it computed ahead, that one PostgreSQL might never have come to (in a branch of CASE,
+    /// behind `WHERE false`)? Then the home node runs the statement over gathered rows, and decides what it computes.
+    pub(crate) fn was_early(&self, plan: &Plan, error: &PgError, is_untouched: bool) -> bool {
+        // A block goes on if nothing has failed in its own sessions.
+        let is_alone = |dag: &Dag| !self.in_block() || matches!(plan, Plan::Dag(_)) && dag.shadows.is_empty();
+        let exchanges = match plan {
+            Plan::Ddl(ddl) => ddl.follow_up.is_some() && !self.in_block(),
+            _ => plan.dag().is_some_and(is_alone),
+        };
+        is_untouched && !self.gathers && exchanges && is_about_values(error)
+    }
+
+    /// Is the statement to be planned without exchanges, and run again?
+    pub fn gathers(&self) -> bool {
+        self.gathers
     }
 
     /// Has the last statement failed because its plan did not hold, or to break a deadlock, before any of its answer was sent? One

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use catalog::NodeId;
-use pgerror::{PgError, Result};
+use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::Field;
-use planner::{FinalSql, Gather, Input, Plan};
+use pgproto::frontend::{self, Target};
+use planner::{FinalSql, Gather, Input, Plan, Statement};
 
 use crate::call::Call;
 use crate::gather::Filled;
@@ -316,7 +317,7 @@ impl Session {
         };
         let is_apart = may_keep && self.goes_apart(&Plan::Gather(gather)).await?;
         let place = if is_read_only || is_apart { KEEPER } else { self.home };
-        let fields = self.describe(query, &call.declared_types()).await?.fields.unwrap_or_default();
+        let fields = self.describe(query, &call.fragment_types(query)).await?.fields.unwrap_or_default();
         let table = format!("loxo_cursor_{cursor}");
         // The columns of a query may share a name, those of a table may not.
         let columns: Vec<String> = (1..=fields.len()).map(|i| format!("loxo_c{i}")).collect();
@@ -368,7 +369,7 @@ impl Session {
         call: &Call,
     ) -> Result<NodeId> {
         let place = if self.is_read_only() || self.stays_clean() { KEEPER } else { self.home };
-        let fields = self.describe(query, &call.declared_types()).await?.fields.unwrap_or_default();
+        let fields = self.describe(query, &call.fragment_types(query)).await?.fields.unwrap_or_default();
         let binary = fields.iter().all(|field| travels_in_binary(field.type_oid));
         let mut spool = Spool::of(self.work_mem());
         self.note_write(true);
@@ -417,19 +418,48 @@ impl Session {
         Ok(fields?.unwrap_or_default().iter().map(|field| field.type_oid).collect())
     }
 
-    /// Text values of SQL expressions, each assigned to a type as EXECUTE does.
+    /// Can the home node work out by itself what a SELECT without tables gives? It cannot if functions of the user's read rows of
+    /// several nodes.
+    pub async fn is_for_home(&mut self, statement: &Statement) -> Result<bool> {
+        let loaded = self.catalog().await?;
+        if statement.is_plain(&loaded.catalog) {
+            return Ok(true);
+        }
+        match self.plan(statement, &Call::default(), None).await {
+            Ok(plan) => Ok(matches!(plan, Plan::Forward(forward) if forward.nodes.contains(&self.home))),
+            Err(error) if error.code() == SqlState::FEATURE_NOT_SUPPORTED => Err(error),
+            // It will say so itself.
+            Err(_) => Ok(true),
+        }
+    }
+
+    /// Text values of SQL expressions, each assigned to a type by an EXECUTE of the home node: what may stand there it knows.
     pub async fn evaluate(&mut self, expressions: &[String], types: &[u32]) -> Result<Vec<Option<Bytes>>> {
+        const NAME: &[u8] = b"loxo_arguments";
         if expressions.is_empty() {
             return Ok(Vec::new());
         }
-        let names = self.names_of_types(types).await?;
-        let values = expressions.iter().zip(&names).map(|(expression, name)| format!("({expression})::{name}"));
-        let sql = format!("SELECT {}", values.collect::<Vec<_>>().join(", "));
-        self.note_leavings_of(&sql);
+        let list = expressions.join(", ");
+        self.note_leavings_of(&format!("SELECT {list}"));
         self.hold_to_ask(self.home).await?;
         self.mark_left(self.home);
-        let rows = self.rows_on(self.home, &sql).await?;
+        let parameters: Vec<String> = (1..=types.len()).map(|number| format!("${number}")).collect();
+        let held = self.link(self.home)?;
+        let out = held.link.connection.out();
+        frontend::close(out, Target::Statement, NAME);
+        frontend::parse(out, NAME, format!("SELECT {}", parameters.join(", ")).as_bytes(), types);
+        held.link.connection.sync();
+        held.link.connection.query(format!("EXECUTE loxo_arguments({list})").as_bytes());
+        frontend::close(held.link.connection.out(), Target::Statement, NAME);
+        held.link.connection.sync();
+        held.flush().await?;
+        held.skip_preamble().await?;
+        let known = held.link.connection.read_rows().await;
+        let evaluated = held.link.connection.read_rows().await;
+        let forgotten = held.link.connection.read_rows().await;
         self.release();
+        let (rows, _) = known.and(evaluated)?;
+        forgotten?;
         rows.into_iter().next().ok_or_else(|| PgError::internal("the arguments gave no row"))
     }
 

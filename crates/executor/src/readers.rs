@@ -59,6 +59,7 @@ impl Session {
     /// What the planner may know before it is known whether rows are to be exchanged.
     pub(crate) fn exchanges(&self) -> Exchanges<'static> {
         match &self.block {
+            _ if self.gathers => Exchanges::No,
             None => Exchanges::Seeing,
             // Who has been to one datanode only does not get to others.
             Some(block) if matches!(block.reach, Reach::Narrow(Some(_))) || block.hides_schema() => Exchanges::No,

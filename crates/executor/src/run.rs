@@ -49,6 +49,7 @@ impl Completion {
 impl Session {
     /// Runs a planned statement and sends its rows to `output`. On an error the block, if one is open, has failed.
     pub async fn run(&mut self, plan: &Plan, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
+        let told = self.notices.len();
         self.notified |= self.leaves.notifies;
         self.note_write(writes(plan));
         let result = match self.reach_for(plan).await {
@@ -56,7 +57,20 @@ impl Session {
             Err(error) => Err(error),
         };
         let result = result.map_err(|error| self.without_lost(error));
-        let result = match self.conclude(result).await {
+        self.gathers = result.as_ref().is_err_and(|error| self.was_early(plan, error, output.is_untouched()));
+        let result = match self.gathers && self.in_block() {
+            true => {
+                self.release();
+                result
+            }
+            false => self.conclude(result).await,
+        };
+        if self.gathers {
+            // It is run again, and has done nothing so far.
+            self.notices.truncate(told);
+            self.no_firings(true)?;
+        }
+        let result = match result {
             Err(error) if !self.in_block() => Err(self.with_verdict(error).await),
             result => result,
         };

@@ -148,6 +148,8 @@ pub struct Session {
     pub(crate) basis: Option<Arc<Basis>>,
     /// See [`Session::must_replan`].
     pub(crate) must_replan: bool,
+    /// See [`Session::gathers`].
+    pub(crate) gathers: bool,
     /// Where reads might go back in time.
     pub(crate) sight: Sight,
     /// `default_transaction_isolation` of the home node's backends.
@@ -215,6 +217,7 @@ impl Session {
             catalog_version: 0,
             basis: None,
             must_replan: false,
+            gathers: false,
             sight,
             server_isolation: Isolation::default(),
             goes_wide: false,

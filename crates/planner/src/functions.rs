@@ -71,21 +71,21 @@ pub(crate) fn facts(ctx: &Context<'_>, statement: &impl Walk) -> Result<Facts> {
     search.tree(statement, true)?;
     search.code_of_tables(statement)?;
     search.unnamed()?;
-    Ok(search.facts)
+    Ok(search.found())
 }
 
 /// What the body of one user function does, as [`Facts`]; `refused` says why it is not safe.
 pub(crate) fn function_facts(ctx: &Context<'_>, function: &Function) -> Result<Facts> {
     let mut search = Search::new(ctx);
     search.user_function(function)?;
-    Ok(search.facts)
+    Ok(search.found())
 }
 
 /// Facts of a function body that is not in the catalog yet (`DO`, `CREATE FUNCTION`).
 pub(crate) fn body_facts(ctx: &Context<'_>, language: &str, definition: &str) -> Result<Facts> {
     let mut search = Search::new(ctx);
     search.body("this code block", language, definition)?;
-    Ok(search.facts)
+    Ok(search.found())
 }
 
 /// `FRAMEOPTION_ROWS` of PostgreSQL's parsenodes.h.
@@ -94,11 +94,16 @@ const FRAME_OF_ROWS: i32 = 0x4;
 struct Search<'a> {
     ctx: Context<'a>,
     facts: Facts,
-    visited: HashSet<u32>,
+    /// Functions, and whether they were called under a search path of another.
+    visited: HashSet<(u32, bool)>,
     /// Where `tableoid` stands in a cast to regclass.
     named: Vec<*const protobuf::ColumnRef>,
-    /// The body that is searched has a search path of its own.
+    /// The body that is searched has a search path of its own, or is called by such a one.
     has_path: bool,
+    /// Some body sets the search path for what comes after it.
+    sets_path: bool,
+    /// A body, and a table that it reads without a schema, which is another under another path.
+    reads_by_path: Option<(String, String)>,
     /// A body is searched, not the statement itself.
     is_in_body: bool,
 }
@@ -111,12 +116,21 @@ impl<'a> Search<'a> {
             visited: HashSet::new(),
             named: Vec::new(),
             has_path: false,
+            sets_path: false,
+            reads_by_path: None,
             is_in_body: false,
         }
     }
 }
 
 impl Search<'_> {
+    fn found(mut self) -> Facts {
+        if let Some((what, table)) = self.reads_by_path.take().filter(|_| self.sets_path) {
+            self.refuse_path(&what, &table);
+        }
+        self.facts
+    }
+
     fn tree(&mut self, statement: &impl Walk, top: bool) -> Result<()> {
         let mut at_top = top;
         statement.walk(&mut |node| {
@@ -258,10 +272,12 @@ impl Search<'_> {
     }
 
     fn builtin(&mut self, name: &str, call: &FuncCall, function: &BuiltinFunction) -> Result<()> {
-        if !self.visited.insert(function.oid) && function.body.is_some() {
+        if !self.visited.insert((function.oid, self.has_path)) && function.body.is_some() {
             return Ok(());
         }
-        if self.is_in_body && function.meaning == Some(Meaning::SetConfig) && constant_name(call).is_none() {
+        let set = (self.is_in_body && function.meaning == Some(Meaning::SetConfig)).then(|| constant_name(call));
+        self.sets_path |= set.as_ref().is_some_and(|name| name.as_deref() == Some("search_path"));
+        if set == Some(None) {
             // No node can say afterwards which setting it was.
             self.refuse(
                 "set_config() of a computed name in a function".to_owned(),
@@ -330,7 +346,8 @@ impl Search<'_> {
     }
 
     fn user_function(&mut self, function: &Function) -> Result<()> {
-        if !self.visited.insert(function.oid) {
+        let has_path = self.has_path || function.sets_path;
+        if !self.visited.insert((function.oid, has_path)) {
             return Ok(());
         }
         // VOLATILE is what every function is by default: a body that we can read says more.
@@ -347,7 +364,7 @@ impl Search<'_> {
             }
             language => {
                 let outside = (self.has_path, self.ctx);
-                (self.has_path, self.ctx) = (function.sets_path, self.ctx.of_body());
+                (self.has_path, self.ctx) = (has_path, self.ctx.of_body());
                 let searched = self.body(&format!("function {}()", function.name), language, &function.definition);
                 (self.has_path, self.ctx) = outside;
                 searched
@@ -398,17 +415,17 @@ impl Search<'_> {
         })?;
         for name in &names {
             let may_be_cte = name.schemaname.is_empty() && ctes.contains(&name.relname);
-            if !may_be_cte || self.ctx.catalog.relations().any(|relation| relation.name == name.relname) {
+            let is_known = self.ctx.catalog.relations().any(|relation| relation.name == name.relname);
+            if !may_be_cte || is_known {
                 self.reads(what, name);
             }
-            if self.has_path
-                && name.schemaname.is_empty()
-                && !may_be_cte
-                && !code::is_everywhere(self.ctx.catalog, name)
-            {
-                let what = format!("{what}, which has a search path of its own and reads \"{}\",", name.relname);
-                self.refuse(what, "Put the schema before the names of tables in it.");
-                continue;
+            let is_by_path = name.schemaname.is_empty() && !may_be_cte && is_known;
+            if is_by_path && !code::is_everywhere(self.ctx.catalog, name) {
+                if self.has_path {
+                    self.refuse_path(what, &name.relname);
+                    continue;
+                }
+                self.reads_by_path.get_or_insert_with(|| (what.to_owned(), name.relname.clone()));
             }
             match self.ctx.resolve(name)? {
                 Named::Home(_) if may_be_cte => {}
@@ -423,6 +440,13 @@ impl Search<'_> {
             }
         }
         self.tree(statement, true)
+    }
+
+    fn refuse_path(&mut self, what: &str, table: &str) {
+        self.refuse(
+            format!("{what}, which has a search path of its own and reads \"{table}\","),
+            "Put the schema before the names of tables in it.",
+        );
     }
 
     fn is_path_unknown(&self) -> bool {

@@ -246,7 +246,15 @@ fn calls_inside(ctx: &Context<'_>, statement: &Statement, tree: &NodeEnum) -> Re
         _ => {}
     }
     taker.anywhere(&mut tree)?;
-    if taker.calls.is_empty() || count(ctx, &tree)? > 0 || !is_before_all_rows(ctx, &taker, &tree)? {
+    let are_taken = !taker.calls.is_empty() && count(ctx, &tree)? == 0;
+    if !are_taken || !is_before_all_rows(ctx, &taker, &tree)? {
+        return Ok(None);
+    }
+    let changes_it = match &tree {
+        NodeEnum::InsertStmt(insert) => per_row::change_what_is_read(ctx, &taker.functions, &insert.select_stmt)?,
+        _ => per_row::change_what_is_read(ctx, &taker.functions, &tree)?,
+    };
+    if changes_it {
         return Ok(None);
     }
     let rest = Statement { is_rewritten: statement.is_rewritten, ..parse::build(&tree::deparse(&tree)?, tree)? };

@@ -484,7 +484,7 @@ impl Client {
     }
 
     /// Runs a text as any other of the session; gives its rows.
-    fn captured<'s>(&'s mut self, sql: &'s str, call: &'s Call) -> Pending<'s, (String, executor::Rows)> {
+    pub(crate) fn captured<'s>(&'s mut self, sql: &'s str, call: &'s Call) -> Pending<'s, (String, executor::Rows)> {
         Box::pin(async move {
             let statements = self.parsed(sql.as_bytes()).await?;
             self.captured_of(&statements, call).await

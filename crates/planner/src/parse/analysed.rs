@@ -8,10 +8,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use catalog::{Catalog, Function, Oid};
-use pg_query::protobuf::{AConst, SelectStmt, SortBy, SortByNulls, TypeCast, WithClause, a_const};
+use pg_query::protobuf::{AConst, SelectStmt, WithClause, a_const};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
+use super::printed::say_plainly;
 use super::statement::{CopySubject, Statement, StatementKind};
 use crate::clock::MOMENTS;
 use crate::tree::{self, Ref, Walk};
@@ -367,52 +368,6 @@ fn with_query(statement: &Statement, query: &NodeEnum) -> Option<Arc<NodeEnum>> 
     }
 }
 
-/// Undoes what PostgreSQL's printing means to itself only: a column that it prints without a name is called `?column?`, and
-/// a constant whose type comes from where it goes is printed as one of type `unknown`. A row is sorted by its fields, one
-/// after the other, and fields have types that a column can have.
-fn say_plainly(statement: &mut Node) -> Result<()> {
-    statement.rewrite(&mut |node| {
-        match &mut node.node {
-            Some(NodeEnum::SelectStmt(select)) if select.distinct_clause.is_empty() => {
-                select.sort_clause = select.sort_clause.drain(..).flat_map(by_fields).collect();
-            }
-            Some(NodeEnum::ResTarget(target)) if target.name.is_empty() => {
-                let value = target.val.as_deref().and_then(|value| value.node.as_ref());
-                if value.is_some_and(|value| !matches!(value, NodeEnum::ColumnRef(_))) {
-                    target.name = "?column?".to_owned();
-                }
-            }
-            Some(NodeEnum::TypeCast(cast)) if is_unknown(cast) => {
-                if let Some(constant) = cast.arg.take() {
-                    *node = *constant;
-                }
-            }
-            _ => {}
-        }
-        Ok(true)
-    })
-}
-
-/// `ORDER BY ROW(a, b) DESC` as `ORDER BY a DESC, b DESC` (`record_cmp` of rowtypes.c, which takes NULL for the greatest).
-fn by_fields(item: Node) -> Vec<Node> {
-    let Some(NodeEnum::SortBy(by)) = &item.node else { return vec![item] };
-    let Some(NodeEnum::RowExpr(row)) = by.node.as_deref().and_then(|value| value.node.as_ref()) else {
-        return vec![item];
-    };
-    if row.args.is_empty() || !by.use_op.is_empty() {
-        return vec![item];
-    }
-    let field = |value: &Node| {
-        let sorted = SortBy {
-            node: Some(Box::new(value.clone())),
-            sortby_nulls: SortByNulls::SortbyNullsDefault as i32,
-            ..by.as_ref().clone()
-        };
-        by_fields(tree::node(NodeEnum::SortBy(Box::new(sorted))))
-    };
-    row.args.iter().flat_map(field).collect()
-}
-
 fn cast_parameters(statement: &mut Node, undeclared: &[Undeclared]) -> Result<()> {
     if undeclared.is_empty() {
         return Ok(());
@@ -424,11 +379,6 @@ fn cast_parameters(statement: &mut Node, undeclared: &[Undeclared]) -> Result<()
         }
         Ok(false)
     })
-}
-
-fn is_unknown(cast: &TypeCast) -> bool {
-    let name = cast.type_name.as_ref().and_then(|of| of.names.last()).and_then(tree::text_of);
-    name == Some("unknown") && matches!(cast.arg.as_deref().and_then(|a| a.node.as_ref()), Some(NodeEnum::AConst(_)))
 }
 
 /// PostgreSQL does not run a WITH query that nothing reads: neither may a plan. Was there one?

@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 
-use pg_query::protobuf::{Float, Integer, a_const};
+use pg_query::protobuf::{Float, Integer, TypeCast, a_const};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -21,7 +21,9 @@ const BASE: u32 = 1_986_040_000;
 
 /// The digits that all marks have in common.
 const COMMON: &str = "198604";
-/// The same in a constant of type `bytea`, as PostgreSQL prints it.
+/// How marks of strings begin: all that is left of one in a constant of type `"char"`.
+const FIRST: &str = "l";
+/// The digits in a constant of type `bytea`, as PostgreSQL prints it.
 const COMMON_IN_HEX: &str = "313938363034";
 
 /// A text with marks in the places of its constants.
@@ -69,7 +71,9 @@ impl Marked {
             text.push_str(&sql[copied..literal.range.start]);
             copied = literal.range.end;
             let written = &sql[literal.range.clone()];
-            let is_pinned = pinned.get(at).copied().unwrap_or(false);
+            // `-0` is 0, and printed so.
+            let is_signed = text.trim_end().ends_with('-') && written.bytes().all(|byte| matches!(byte, b'0' | b'.'));
+            let is_pinned = is_signed || pinned.get(at).copied().unwrap_or(false);
             let value = if is_pinned { None } else { value(written, literal.kind) };
             let next = BASE + marks.len() as u32;
             let mark = value.map(|value| marks.entry(value.clone()).or_insert_with(|| value.marked(next)).clone());
@@ -104,10 +108,12 @@ impl Marked {
 
     /// The constants that are to be pinned since the analysis does not hand them on; `None` if it does.
     pub fn lost(&self, analysis: &Analysis) -> Result<Option<Vec<bool>>> {
-        let mut found = Vec::new();
+        let (mut found, mut is_cut) = (Vec::new(), false);
         analysis.tree().walk(&mut |node| {
-            if let Ref::AConst(constant) = node {
-                found.extend(constant.val.as_ref().and_then(digits_of));
+            match node {
+                Ref::AConst(constant) => found.extend(constant.val.as_ref().and_then(digits_of)),
+                Ref::TypeCast(cast) => is_cut |= is_first_byte(cast),
+                _ => {}
             }
             Ok(true)
         })?;
@@ -121,7 +127,7 @@ impl Marked {
         }
         // A mark that has become a part of something else is found in the text only.
         let as_is = tree::deparse(self.written_into(analysis.tree())?.node.as_ref().ok_or_else(nothing)?)?;
-        let is_hidden = as_is.contains(COMMON) || as_is.contains(COMMON_IN_HEX);
+        let is_hidden = is_cut || as_is.contains(COMMON) || as_is.contains(COMMON_IN_HEX);
         Ok(is_hidden.then(|| vec![true; pinned.len()]))
     }
 
@@ -181,6 +187,16 @@ fn digits_of(value: &a_const::Val) -> Option<String> {
         a_const::Val::Sval(text) => Some(text.sval.clone()),
         _ => None,
     }
+}
+
+/// May the constant be what type `"char"` has taken of a mark?
+fn is_first_byte(cast: &TypeCast) -> bool {
+    let to = cast.type_name.as_ref().and_then(|name| name.names.last()).and_then(tree::text_of);
+    let value = match cast.arg.as_deref().and_then(|arg| arg.node.as_ref()) {
+        Some(NodeEnum::AConst(constant)) => constant.val.as_ref(),
+        _ => None,
+    };
+    to == Some("char") && matches!(value, Some(a_const::Val::Sval(text)) if text.sval == FIRST)
 }
 
 fn is_negative(text: &str, mark: &Mark) -> bool {
@@ -251,6 +267,8 @@ mod tests {
         let marked = Marked::of("SELECT f('a', 'a')", &[]).unwrap();
         let bytes = analysis("SELECT f('\\x6c6f786f31393836303430303030'::bytea, 'loxo1986040000'::text)");
         assert_eq!(marked.lost(&bytes).unwrap(), Some(vec![true, true]));
+        let first = analysis("SELECT f('l'::\"char\", 'loxo1986040000'::text)");
+        assert_eq!(marked.lost(&first).unwrap(), Some(vec![true, true]));
     }
 
     #[test]
@@ -266,5 +284,6 @@ mod tests {
         assert!(Marked::of("SELECT 3000000000", &[]).is_none());
         assert!(Marked::of("SELECT a FROM t", &[]).is_none());
         assert!(Marked::of("SELECT 198604, 1", &[]).is_none());
+        assert!(Marked::of("SELECT a - - 0.0 FROM t", &[]).is_none());
     }
 }

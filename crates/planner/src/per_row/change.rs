@@ -8,6 +8,8 @@
 //!
 //! Rows of the table are found again by a unique key.
 
+use std::borrow::Cow;
+
 use pg_query::protobuf::{self, DeleteStmt, InsertStmt, RangeVar, ReturningClause, SelectStmt, UpdateStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
@@ -38,7 +40,7 @@ pub(super) fn insert(draft: &mut Draft<'_>, insert: &InsertStmt) -> Result<Split
     else {
         return Ok(None);
     };
-    let Some((rows, rest)) = select::split(draft, source)? else { return Ok(None) };
+    let Some((rows, rest)) = select::split(draft, &without_values(source))? else { return Ok(None) };
     if touches(draft, target)? {
         // One row that two others meet is an error of the whole statement.
         draft.fails |= insert.on_conflict_clause.is_some();
@@ -47,6 +49,18 @@ pub(super) fn insert(draft: &mut Draft<'_>, insert: &InsertStmt) -> Result<Split
     let select_stmt = Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(rest)))));
     let rest = NodeEnum::InsertStmt(Box::new(InsertStmt { select_stmt, ..insert.clone() }));
     Ok(Some((NodeEnum::SelectStmt(Box::new(rows)), rest)))
+}
+
+/// `VALUES (a, b)` as `SELECT a, b`.
+fn without_values(source: &SelectStmt) -> Cow<'_, SelectStmt> {
+    let [Node { node: Some(NodeEnum::List(row)) }] = source.values_lists.as_slice() else {
+        return Cow::Borrowed(source);
+    };
+    if row.items.iter().any(|value| matches!(value.node, Some(NodeEnum::SetToDefault(_)))) {
+        return Cow::Borrowed(source);
+    }
+    let target_list = row.items.iter().map(|value| tree::target(value.clone(), None)).collect();
+    Cow::Owned(SelectStmt { target_list, values_lists: Vec::new(), ..source.clone() })
 }
 
 pub(super) fn update(draft: &mut Draft<'_>, update: &UpdateStmt) -> Result<Split> {

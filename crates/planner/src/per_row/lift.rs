@@ -12,7 +12,7 @@ use crate::select::names::{Ctes, Names};
 use crate::select::shape::has_sub_select;
 use crate::tree::{self, Walk};
 
-use super::effects::may_touch;
+use super::effects::{change_what_is_read, may_touch};
 use super::slots::Draft;
 
 /// `None` if there is no such sub-select, or one that refers to the query around it.
@@ -20,7 +20,7 @@ pub(super) fn lifted(ctx: &Context<'_>, statement: &Statement, tree: &NodeEnum) 
     let mut lift = Lift { draft: Draft::new(ctx, statement.parameters), parts: Vec::new(), fails: false };
     let mut tree = tree.clone();
     lift.below(&mut tree)?;
-    match lift.parts.is_empty() || lift.fails {
+    match lift.parts.is_empty() || lift.fails || lift.parts_meet(&tree)? {
         true => Ok(None),
         false => lifted::of_parts(lift.parts, &tree, statement.parameters),
     }
@@ -87,6 +87,21 @@ impl Lift<'_> {
             }
             _ => Ok(true),
         })
+    }
+
+    /// May a part change what the rest or another part reads?
+    fn parts_meet(&self, rest: &NodeEnum) -> Result<bool> {
+        for (at, part) in self.parts.iter().enumerate() {
+            let called = self.draft.functions_in(part)?;
+            let mut meets = change_what_is_read(self.draft.ctx, &called, rest)?;
+            for (_, other) in self.parts.iter().enumerate().filter(|(other, _)| *other != at) {
+                meets |= change_what_is_read(self.draft.ctx, &called, other)?;
+            }
+            if meets {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn take(&mut self, select: &mut SelectStmt) -> Result<()> {

@@ -42,7 +42,7 @@ use crate::routine::Routine;
 use crate::tree;
 use slots::Draft;
 
-pub(crate) use effects::{may_touch, read_only};
+pub(crate) use effects::{change_what_is_read, may_touch, read_only};
 pub(crate) use returning::sub_selects;
 pub use values::Each;
 

@@ -201,12 +201,14 @@ pub(crate) fn in_list(condition: &Node) -> Option<(&Node, &[Node])> {
     }
 }
 
-/// The column reference below casts that keep the hash class (`(name)::text`), which views are full of.
+/// The column reference below casts that keep the hash class (`(name)::text`), which views are full of, and the value: of float8
+/// float4 keeps but some digits, and name keeps 63 bytes of a text.
 pub(crate) fn peel<'n>(ctx: &Context<'_>, node: &'n Node) -> Option<(&'n ColumnRef, Option<KeyType>)> {
     match node.node.as_ref()? {
         NodeEnum::ColumnRef(c) => Some((c, None)),
         NodeEnum::TypeCast(cast) => {
-            let class = crate::constant::key_type_of(ctx, cast.type_name.as_ref()?)?.hash_class();
+            let to = crate::constant::key_type_of(ctx, cast.type_name.as_ref()?)?;
+            let class = (!matches!(to, KeyType::Float4 | KeyType::Name)).then(|| to.hash_class())?;
             match peel(ctx, cast.arg.as_deref()?)? {
                 (c, None) => Some((c, Some(class))),
                 (c, Some(inner)) => (inner == class).then_some((c, Some(class))),

@@ -1,0 +1,40 @@
+-- Errors in what PostgreSQL never comes to: branches, rows and sub-selects that it leaves out.
+CREATE TABLE t (k int, v int, w text) /*dist: hash(k) | hash(w) | replication | roundrobin*/;
+CREATE TABLE o (id int, x int) /*dist: hash(id) | roundrobin | hash(x) | replication*/;
+INSERT INTO t SELECT g, g % 4, 'w' || g % 3 FROM generate_series(1, 12) g;
+INSERT INTO o SELECT g, g % 3 FROM generate_series(1, 8) g;
+CREATE FUNCTION div(a int) RETURNS bigint LANGUAGE sql STABLE AS $$ SELECT count(*) / a FROM t $$;
+CREATE FUNCTION divp(a int) RETURNS bigint LANGUAGE plpgsql STABLE AS $$ BEGIN RETURN (SELECT count(*) / a FROM t); END $$;
+SELECT (SELECT 1 / x FROM o WHERE id = 3) FROM t WHERE false;
+SELECT CASE WHEN k > 0 THEN 0 ELSE (SELECT 1 / x FROM o WHERE id = 3) END FROM t ORDER BY k LIMIT 1;
+SELECT CASE WHEN EXISTS (SELECT 1 FROM o) THEN 1 ELSE (SELECT 1 / sum(x - x) FROM o) END FROM t WHERE k < 3;
+SELECT k FROM t WHERE false AND k = (SELECT 1 / x FROM o WHERE id = 3);
+SELECT count(*) FROM t LEFT JOIN (SELECT 1 / x AS y FROM o) q ON false;
+SELECT id FROM (SELECT id, 1 / x AS y FROM o OFFSET 0) q ORDER BY id;
+SELECT EXISTS (SELECT 1 / x FROM o);
+WITH never AS (SELECT 1 / (k - k) AS q FROM t) SELECT count(*) FROM t WHERE false AND k IN (SELECT q FROM never);
+SELECT COALESCE(k::bigint, div(0)), COALESCE(k::bigint, divp(0)) FROM t ORDER BY 1;
+SELECT divp(0) FROM t LIMIT 0;
+SELECT div(0) FROM t WHERE false;
+SELECT CASE WHEN false THEN divp(0) ELSE 3 END;
+SELECT k, (SELECT div(0) WHERE k > 100) FROM t WHERE k < 3 ORDER BY k;
+SELECT CASE WHEN k = 0 THEN (SELECT id FROM o WHERE id < 3) END FROM t WHERE k < 3;
+PREPARE early(int) AS SELECT (SELECT $1 / x FROM o WHERE id = 3) FROM t WHERE k < 0;
+EXECUTE early(1);
+-- params: 3
+SELECT CASE WHEN k > 0 THEN 0 ELSE (SELECT 1 / x FROM o WHERE id = $1) END FROM t ORDER BY k LIMIT 1;
+-- Errors that do come are PostgreSQL's, and a block goes on only if there was none.
+SELECT (SELECT 1 / x FROM o WHERE id = 3) FROM t WHERE k = 1;
+SELECT k FROM t WHERE k = (SELECT id FROM o);
+BEGIN;
+SELECT CASE WHEN k > 0 THEN 0 ELSE (SELECT 1 / x FROM o WHERE id = 3) END FROM t ORDER BY k LIMIT 1;
+INSERT INTO o VALUES (100, 0);
+SELECT CASE WHEN k > 0 THEN 0 ELSE (SELECT 1 / x FROM o WHERE id = 100) END FROM t ORDER BY k LIMIT 1;
+SELECT k FROM t WHERE k > 0 OR k = (SELECT 1 / x FROM o WHERE id = 100) ORDER BY k LIMIT 2;
+COMMIT;
+SELECT count(*) FROM o;
+INSERT INTO o SELECT k + 200, CASE WHEN k > 0 THEN 0 ELSE (SELECT 1 / x FROM o WHERE id = 3) END FROM t WHERE k < 3;
+CREATE TABLE made AS SELECT k, CASE WHEN k > 0 THEN 0 ELSE (SELECT 1 / x FROM o WHERE id = 3) END AS y FROM t WHERE k < 3;
+SELECT * FROM made ORDER BY k;
+DO $$ BEGIN PERFORM CASE WHEN k > 0 THEN 0 ELSE (SELECT 1 / x FROM o WHERE id = 3) END FROM t; INSERT INTO o VALUES (300, 0); END $$;
+SELECT id FROM o WHERE id >= 100 ORDER BY id;

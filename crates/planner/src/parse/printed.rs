@@ -1,0 +1,131 @@
+//! Undoes what PostgreSQL's printing of a statement means to itself only, so that the tree can be planned and taken apart.
+
+use pg_query::protobuf::{ResTarget, SelectStmt, SortBy, SortByNulls, TypeCast, TypeName};
+use pg_query::{Node, NodeEnum};
+use pgerror::Result;
+
+use crate::select::shape::bare_name;
+use crate::tree::{self, Walk};
+
+/// A column that it prints without a name is called `?column?`, and
+/// a constant whose type comes from where it goes is printed as one of type `unknown`. A row is sorted by its fields, one
+/// after the other, and fields have types that a column can have.
+pub(super) fn say_plainly(statement: &mut Node) -> Result<()> {
+    statement.rewrite(&mut |node| {
+        match &mut node.node {
+            Some(NodeEnum::SelectStmt(select)) => {
+                rows_with_types(select);
+                columns_by_position(select);
+                if select.distinct_clause.is_empty() {
+                    select.sort_clause = select.sort_clause.drain(..).flat_map(by_fields).collect();
+                }
+            }
+            Some(NodeEnum::ResTarget(target)) if target.name.is_empty() => {
+                let value = target.val.as_deref().and_then(|value| value.node.as_ref());
+                if value.is_some_and(|value| !matches!(value, NodeEnum::ColumnRef(_))) {
+                    target.name = "?column?".to_owned();
+                }
+            }
+            Some(NodeEnum::TypeCast(cast)) if is_unknown(cast) => {
+                if let Some(constant) = cast.arg.take() {
+                    *node = *constant;
+                }
+            }
+            _ => {}
+        }
+        Ok(true)
+    })
+}
+
+/// A table's row as a whole is printed with its type everywhere but in ORDER BY, GROUP BY and DISTINCT ON: `t.*`.
+fn rows_with_types(select: &mut SelectStmt) {
+    let SelectStmt { from_clause, sort_clause, group_clause, distinct_clause, .. } = select;
+    for item in sort_clause.iter_mut().chain(group_clause).chain(distinct_clause) {
+        let value = match &mut item.node {
+            Some(NodeEnum::SortBy(by)) => match by.node.as_deref_mut() {
+                Some(value) => value,
+                None => continue,
+            },
+            _ => item,
+        };
+        let Some(NodeEnum::ColumnRef(column)) = &value.node else { continue };
+        let [alias, Node { node: Some(NodeEnum::AStar(_)) }] = column.fields.as_slice() else { continue };
+        let Some(table) = tree::text_of(alias).and_then(|alias| table_called(from_clause, alias)) else { continue };
+        let type_name = TypeName { names: table, typemod: -1, location: -1, ..TypeName::default() };
+        let cast = TypeCast { arg: Some(Box::new(value.clone())), type_name: Some(type_name), location: -1 };
+        *value = tree::node(NodeEnum::TypeCast(Box::new(cast)));
+    }
+}
+
+/// Schema and name of a table in FROM.
+fn table_called(from: &[Node], alias: &str) -> Option<Vec<Node>> {
+    let mut pending: Vec<&Node> = from.iter().collect();
+    while let Some(item) = pending.pop() {
+        match &item.node {
+            Some(NodeEnum::RangeVar(table)) => {
+                let name = table.alias.as_ref().map_or(&table.relname, |alias| &alias.aliasname);
+                if name == alias && !table.schemaname.is_empty() {
+                    return Some(vec![tree::string(&table.schemaname), tree::string(&table.relname)]);
+                }
+            }
+            Some(NodeEnum::JoinExpr(join)) if join.alias.is_none() => {
+                pending.extend(join.larg.as_deref().into_iter().chain(join.rarg.as_deref()));
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// A column that a join has merged is printed by its bare name; in ORDER BY that would be an output column, of which there may be
+/// several of that name.
+fn columns_by_position(select: &mut SelectStmt) {
+    let SelectStmt { target_list, sort_clause, distinct_clause, .. } = select;
+    let outputs: Vec<&ResTarget> = target_list
+        .iter()
+        .filter_map(|target| match &target.node {
+            Some(NodeEnum::ResTarget(target)) => Some(target.as_ref()),
+            _ => None,
+        })
+        .collect();
+    for item in sort_clause.iter_mut().chain(distinct_clause) {
+        let value = match &mut item.node {
+            Some(NodeEnum::SortBy(by)) => match by.node.as_deref_mut() {
+                Some(value) => value,
+                None => continue,
+            },
+            _ => item,
+        };
+        let Some(name) = bare_name(value) else { continue };
+        let is_ambiguous = outputs.iter().filter(|output| tree::output_name(output) == name).count() > 1;
+        let position = outputs.iter().position(|output| output.val.as_deref().and_then(bare_name) == Some(name));
+        if let Some(position) = position.filter(|_| is_ambiguous) {
+            *value = tree::integer(position as i64 + 1);
+        }
+    }
+}
+
+/// `ORDER BY ROW(a, b) DESC` as `ORDER BY a DESC, b DESC` (`record_cmp` of rowtypes.c, which takes NULL for the greatest).
+fn by_fields(item: Node) -> Vec<Node> {
+    let Some(NodeEnum::SortBy(by)) = &item.node else { return vec![item] };
+    let Some(NodeEnum::RowExpr(row)) = by.node.as_deref().and_then(|value| value.node.as_ref()) else {
+        return vec![item];
+    };
+    if row.args.is_empty() || !by.use_op.is_empty() {
+        return vec![item];
+    }
+    let field = |value: &Node| {
+        let sorted = SortBy {
+            node: Some(Box::new(value.clone())),
+            sortby_nulls: SortByNulls::SortbyNullsDefault as i32,
+            ..by.as_ref().clone()
+        };
+        by_fields(tree::node(NodeEnum::SortBy(Box::new(sorted))))
+    };
+    row.args.iter().flat_map(field).collect()
+}
+
+fn is_unknown(cast: &TypeCast) -> bool {
+    let name = cast.type_name.as_ref().and_then(|of| of.names.last()).and_then(tree::text_of);
+    name == Some("unknown") && matches!(cast.arg.as_deref().and_then(|a| a.node.as_ref()), Some(NodeEnum::AConst(_)))
+}
