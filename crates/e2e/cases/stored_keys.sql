@@ -201,3 +201,21 @@ ALTER TABLE added ADD COLUMN c counted;
 ALTER TABLE added ADD COLUMN r random_id;
 ALTER TABLE added ADD COLUMN own random_id DEFAULT NULL;
 SELECT k, a, own FROM added ORDER BY k;
+
+-- No key is computed where the row is stored.
+CREATE TABLE computed (a int, g int GENERATED ALWAYS AS (a * 2) STORED);
+-- refused
+CREATE TABLE computed_key (a int, g int GENERATED ALWAYS AS (a * 2) STORED) /*dist: hash(g)*/;
+-- refused
+CREATE TABLE computed_like (LIKE computed INCLUDING GENERATED) /*dist: hash(g)*/;
+CREATE TABLE plain_like (LIKE computed) /*dist: hash(g)*/;
+INSERT INTO plain_like VALUES (1, 7), (2, 8);
+SELECT a FROM plain_like WHERE g = 8;
+CREATE TABLE plain_parent (a int, g int) /*dist: hash(g)*/;
+-- refused
+CREATE TABLE computed_child (g int GENERATED ALWAYS AS (7) STORED) INHERITS (plain_parent);
+-- refused
+ALTER TABLE computed INHERIT plain_parent;
+CREATE TABLE keyed (id int PRIMARY KEY) /*dist: hash(id)*/;
+-- refused
+CREATE TABLE computed_reference (a int, g int GENERATED ALWAYS AS (a * 2) STORED REFERENCES keyed);

@@ -64,7 +64,7 @@ impl Pair {
 /// Runs a file in one variant and protocol.
 ///
 /// # Errors
-/// Only when a connection breaks; what differs is in the report.
+/// Only when a session cannot be set up or cleaned up; what differs, or where a connection broke, is in the report.
 pub fn run(pair: &mut Pair, file: &str, source: &str, variant: &Variant, protocol: Protocol) -> Result<Report> {
     let statements = script::parse(source);
     let schema = format!("e2e_{file}_{}_{}", variant.tag(), format!("{protocol:?}").to_lowercase());
@@ -86,7 +86,10 @@ pub fn run(pair: &mut Pair, file: &str, source: &str, variant: &Variant, protoco
         let must_refuse = refused.is_some_and(|names| names.is_empty() || names.contains(&variant.tag()));
         let place = format!("{file}.sql:{}", statement.line);
         report.compared += 1;
-        step(pair, statement, sql, protocol, must_refuse, &place, &mut report)?;
+        if let Err(error) = step(pair, statement, sql, protocol, must_refuse, &place, &mut report) {
+            report.differences.push(format!("{place}: {sql}\n    the run broke off here: {error:?}"));
+            return Ok(report);
+        }
     }
     // The file may have left a transaction open.
     pair.cluster.simple("ROLLBACK")?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use catalog::{AttNum, Distribution, Relation};
+use catalog::{AttNum, Distribution, Generated, Relation};
 use pg_query::protobuf::{ConstrType, Constraint, IndexStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
@@ -17,6 +17,9 @@ use crate::tree;
 
 /// Equal values of such a key could lie on different nodes.
 pub(super) const NONDETERMINISTIC: &str = "has a collation that may be nondeterministic";
+
+/// A row is sent to its node before that computes such a column.
+pub(super) const GENERATED: &str = "is generated";
 
 /// A column of a table to be.
 #[derive(Clone, Debug)]
@@ -79,7 +82,10 @@ impl NewTable {
         let columns = relation.columns.iter().map(|c| NewColumn {
             name: c.name.clone(),
             key_type: ctx.catalog.key_type(c.type_oid),
-            unfit: (!c.deterministic).then_some(NONDETERMINISTIC),
+            unfit: match c.generated {
+                Generated::Stored | Generated::Virtual => Some(GENERATED),
+                _ => (!c.deterministic).then_some(NONDETERMINISTIC),
+            },
         });
         Self { name: relation.name.clone(), columns: columns.collect(), ..Self::default() }
     }
@@ -230,6 +236,11 @@ fn key_columns(placement: &Placement) -> &[String] {
     }
 }
 
+/// Also where nobody has chosen the column, but a foreign key or a parent.
+fn generated_key(name: &str) -> PgError {
+    PgError::unsupported(format!("a distribution key of generated column \"{name}\"")).hint("Choose another column.")
+}
+
 fn check_key(table: &NewTable, placement: &Placement) -> Result<()> {
     let is_modulo = matches!(placement, Placement::Modulo { .. });
     for (i, name) in key_columns(placement).iter().enumerate() {
@@ -245,6 +256,9 @@ fn check_key(table: &NewTable, placement: &Placement) -> Result<()> {
                 SqlState::DUPLICATE_COLUMN,
                 format!("column \"{name}\" appears twice in the distribution key"),
             ));
+        }
+        if column.unfit == Some(GENERATED) {
+            return Err(generated_key(name));
         }
         let invalid = |why: &str| PgError::new(SqlState::INVALID_TABLE_DEFINITION, format!("column \"{name}\" {why}"));
         match column.key_type {

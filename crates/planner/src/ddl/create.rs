@@ -8,7 +8,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
 use placement::KeyType;
 
-use super::constraints::{NONDETERMINISTIC, NewColumn, NewForeignKey, NewTable};
+use super::constraints::{GENERATED, NONDETERMINISTIC, NewColumn, NewForeignKey, NewTable};
 use super::decide::{self, Decision};
 use super::{as_it_stands, everywhere, give_way, is_temporary};
 use crate::context::{Context, Named};
@@ -46,7 +46,8 @@ pub(super) fn create_table(ctx: &Context<'_>, statement: &Statement, create: &Cr
             }
             let (placement, mut moves) = beside(ctx, parents)?;
             let inherited = parents.iter().flat_map(|parent| NewTable::existing(ctx, parent).columns);
-            let columns = inherited.chain(table.columns).collect();
+            // What the table says of a column of its parents' comes first.
+            let columns = table.columns.into_iter().chain(inherited).collect();
             moves.extend(give_way::check(ctx, &NewTable { columns, ..table }, &placement)?);
             Decision { placement, moves, by_default: first.by_default }
         }
@@ -234,7 +235,7 @@ pub(super) fn add_column(ctx: &Context<'_>, table: &mut NewTable, column: &Colum
         matches!(&c.node, Some(NodeEnum::Constraint(c)) if c.contype == pg_query::protobuf::ConstrType::ConstrGenerated as i32)
     });
     if generated {
-        unfit = Some("is generated");
+        unfit = Some(GENERATED);
     }
     table.columns.push(NewColumn {
         name: column.colname.clone(),
@@ -261,6 +262,7 @@ fn columns_of_type(ctx: &Context<'_>, type_name: &TypeName) -> Vec<NewColumn> {
 
 /// LIKE copies columns; with INDEXES unique keys too; with DISTRIBUTE (or ALL) the distribution.
 fn add_like(ctx: &Context<'_>, table: &mut NewTable, clause: &TableLikeClause) -> Result<Option<Arc<Relation>>> {
+    const GENERATED_ONES: u32 = 1 << 4;
     const INDEXES: u32 = 1 << 6;
     const ALL: u32 = 0x7FFF_FFFF;
     let Some(name) = &clause.relation else { return Ok(None) };
@@ -268,7 +270,14 @@ fn add_like(ctx: &Context<'_>, table: &mut NewTable, clause: &TableLikeClause) -
         return Ok(None);
     };
     debug_assert!(matches!(source.kind, RelationKind::Table | RelationKind::PartitionedTable));
-    table.columns.extend(NewTable::existing(ctx, &source).columns);
+    let is_computed = clause.options & GENERATED_ONES != 0;
+    let columns = source.columns.iter().zip(NewTable::existing(ctx, &source).columns);
+    table.columns.extend(columns.map(|(of, column)| match column.unfit {
+        Some(GENERATED) if !is_computed => {
+            NewColumn { unfit: (!of.deterministic).then_some(NONDETERMINISTIC), ..column }
+        }
+        _ => column,
+    }));
     if clause.options & INDEXES != 0 {
         let copied = NewTable::with_constraints(ctx, &source);
         table.unique.extend(copied.unique);

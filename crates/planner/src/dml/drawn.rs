@@ -108,7 +108,11 @@ impl Insert<'_> {
             tree::node(NodeEnum::ParamRef(ParamRef { number: i32::try_from(number).unwrap_or(i32::MAX), location: -1 }))
         };
         let mut draws = Vec::with_capacity(sequences.len());
-        let mut names = given.clone();
+        // As they stand: they may be parts of columns.
+        let mut targets = match insert.cols.is_empty() {
+            true => given.iter().map(|name| tree::target_name_only(name)).collect(),
+            false => insert.cols.clone(),
+        };
         for (column, draw) in sequences {
             let place = given.iter().position(|name| *name == column.name);
             let mut count = 0;
@@ -129,14 +133,14 @@ impl Insert<'_> {
                 }
             }
             if place.is_none() {
-                names.push(column.name.clone());
+                targets.push(tree::target_name_only(&column.name));
             }
             draws.push((draw.clone(), count));
         }
         if number > self.statement.parameters + DRAWN_MAX {
             return Ok(None);
         }
-        insert.cols = names.iter().map(|name| tree::target_name_only(name)).collect();
+        insert.cols = targets;
         if sequences.iter().any(|(column, _)| column.generated == Generated::IdentityAlways) {
             insert.r#override = OverridingKind::OverridingSystemValue as i32;
         }

@@ -10,8 +10,8 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
 use placement::KeyType;
 
-use super::{Target, check_same_everywhere, has_sub_link, is_replicated, select_of};
-use super::{overriding, stage, tail};
+use super::{Target, check_functions_at_home, check_same_everywhere, has_sub_link, has_what_functions_read};
+use super::{is_replicated, overriding, select_of, stage, tail};
 use crate::constant::{self, Constant};
 use crate::context::{Context, Named};
 use crate::functions::{Facts, facts};
@@ -99,6 +99,7 @@ fn into_home(ctx: &Context<'_>, statement: &Statement, insert: &InsertStmt, fact
     if let NodeEnum::SelectStmt(select) = query
         && let Ok(block) = Analyzer::new(ctx).block(select, &Env::default())
         && is_home(&block.part)
+        && has_what_functions_read(facts, node)
         && ctx.copies.is_none()
     {
         return Ok(forward());
@@ -176,7 +177,7 @@ impl Insert<'_> {
         let table = &self.relation.name;
         tail::check_key(self.ctx, self.insert, &self.relation)?;
         tail::check_sub_selects(self.ctx, self.insert, &self.relation)?;
-        tail::check_home(self.ctx, self.insert)?;
+        tail::check_home(self.ctx, self.insert, &self.relation)?;
         if let Some(conflict) = self.insert.on_conflict_clause.as_ref().filter(|_| is_replicated(&self.relation)) {
             let node = tree::node(NodeEnum::OnConflictClause(conflict.clone()));
             let select = SelectStmt { where_clause: Some(Box::new(node)), ..tree::empty_select() };
@@ -583,7 +584,12 @@ impl Insert<'_> {
                 Value::Default => true,
             })
         });
-        if reads_nothing {
+        if !has_what_functions_read(&self.facts, self.ctx.home()) {
+            let has_defaults = self.rows().into_iter().flatten().flatten().any(|v| matches!(v, Value::Default));
+            if has_defaults {
+                check_functions_at_home(self.ctx, &self.facts)?;
+            }
+        } else if reads_nothing {
             return Ok(Default::default());
         }
         let Some(query) = fill.select_stmt.as_deref().and_then(|n| n.node.clone()) else {

@@ -9,7 +9,9 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::change::{Clause, Draft, Kind};
-use super::{Target, check_same_everywhere, insert, is_replicated, returning_list, stage, update};
+use super::{
+    Target, check_functions_at_home, check_same_everywhere, insert, is_replicated, returning_list, stage, update,
+};
 use crate::context::Context;
 use crate::copy::is_literal;
 use crate::functions::facts;
@@ -64,6 +66,7 @@ pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         }
         (_, Err(not)) => Err(refusal(not, "this MERGE")),
         (Target::Home, Ok(Part::Home)) => {
+            check_functions_at_home(ctx, &facts)?;
             Ok(Plan::Forward(Forward { nodes: vec![ctx.home()], sql, writes: true, is_blind: false }))
         }
         (Target::Table(relation), Ok(Part::Whole(whole))) if is_replicated(&relation) => {

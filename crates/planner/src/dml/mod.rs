@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use catalog::{Distribution, Relation};
+use catalog::{Distribution, NodeId, Relation};
 use pg_query::protobuf::{RangeVar, ReturningClause};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -66,6 +66,20 @@ fn target(ctx: &Context<'_>, name: &RangeVar, facts: &Facts) -> Result<Target> {
         return Err(PgError::unsupported("a data-modifying WITH").hint("Run the data changes one by one."));
     }
     Ok(Target::Table(relation))
+}
+
+/// Has the node all tables that functions of the statement read?
+fn has_what_functions_read(facts: &Facts, node: NodeId) -> bool {
+    facts.function_nodes.as_ref().is_none_or(|readable| readable.contains(&node))
+}
+
+/// For a change that only the home node can make.
+fn check_functions_at_home(ctx: &Context<'_>, facts: &Facts) -> Result<()> {
+    match has_what_functions_read(facts, ctx.home()) {
+        true => Ok(()),
+        false => Err(PgError::unsupported("a function that reads tables which the home node does not have")
+            .hint("Replicate those tables to all datanodes.")),
+    }
 }
 
 /// It is planned anew, on the first of the copies: see [`first_copy`](crate::first_copy).

@@ -73,12 +73,18 @@ pub(super) fn check_sub_selects(ctx: &Context<'_>, insert: &InsertStmt, relation
     Ok(())
 }
 
-/// The nodes that get the rows would evaluate it: with sequences of their own, say.
-pub(super) fn check_home(ctx: &Context<'_>, insert: &InsertStmt) -> Result<()> {
+/// The nodes that get the rows would evaluate it: with sequences of their own, say, or without the tables that a function reads.
+pub(super) fn check_home(ctx: &Context<'_>, insert: &InsertStmt, relation: &Relation) -> Result<()> {
     let conflict = insert.on_conflict_clause.clone().map(|clause| tree::node(NodeEnum::OnConflictClause(clause)));
     let target_list = super::returning_list(insert.returning_clause.as_ref());
     let tail = SelectStmt { target_list, where_clause: conflict.map(Box::new), ..tree::empty_select() };
-    match facts(ctx, &tail)?.home {
+    let facts = facts(ctx, &tail)?;
+    if !relation.distribution.nodes().iter().all(|node| super::has_what_functions_read(&facts, *node)) {
+        return Err(PgError::unsupported("a function that reads tables in ON CONFLICT or RETURNING")
+            .detail("The tables that it reads are not on every node of the table.")
+            .hint("Replicate the tables it reads to all datanodes."));
+    }
+    match facts.home {
         Some(what) => Err(PgError::unsupported(format!("{what} in ON CONFLICT or RETURNING"))
             .detail("Only the home node can evaluate it, and the rows may lie on others.")
             .hint("Compute the value first and send it as a constant.")),

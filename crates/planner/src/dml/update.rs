@@ -216,6 +216,7 @@ impl Write<'_> {
         let home = self.ctx.home();
         let relation = match target {
             Target::Home => {
+                self.check_functions(facts, &[home])?;
                 return match part {
                     Part::Home => Ok(Plan::Forward(Forward { nodes: vec![home], sql, writes: true, is_blind: false })),
                     _ => Err(PgError::internal("a table of the home node elsewhere")),

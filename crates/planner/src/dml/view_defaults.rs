@@ -36,7 +36,7 @@ pub(super) fn of_insert(view: &Relation, insert: &mut InsertStmt) -> Result<()> 
         _ if missing.is_empty() => return Ok(()),
         Some(NodeEnum::SelectStmt(select)) if may_grow(select) => {
             select.target_list.extend(missing.iter().map(|(_, value)| tree::target(value.clone(), None)));
-            insert.cols = names(&given, &missing);
+            name_columns(insert, &given, &missing);
             return Ok(());
         }
         _ => return Err(refused(view, "It has defaults of its own, and a query gives its rows.")),
@@ -51,12 +51,16 @@ pub(super) fn of_insert(view: &Relation, insert: &mut InsertStmt) -> Result<()> 
         }
         row.items.extend(missing.iter().map(|(_, value)| value.clone()));
     }
-    insert.cols = names(&given, &missing);
+    name_columns(insert, &given, &missing);
     Ok(())
 }
 
-fn names(given: &[String], missing: &[&(String, Node)]) -> Vec<Node> {
-    given.iter().chain(missing.iter().map(|(name, _)| name)).map(|name| tree::target_name_only(name)).collect()
+/// Those that the statement names stay as they stand: they may be parts of columns.
+fn name_columns(insert: &mut InsertStmt, given: &[String], missing: &[&(String, Node)]) {
+    if insert.cols.is_empty() {
+        insert.cols = given.iter().map(|name| tree::target_name_only(name)).collect();
+    }
+    insert.cols.extend(missing.iter().map(|(name, _)| tree::target_name_only(name)));
 }
 
 /// Does a query give the same rows if it has one more column?
