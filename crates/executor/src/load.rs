@@ -168,6 +168,7 @@ async fn read_all(
             base_modifier: number(&row, 6)?,
             default: optional(&row, 7)?.map(str::to_owned),
             functions: numbers(optional(&row, 8)?)?,
+            has_casts: flag(&row, 9)?,
         });
     }
     for row in connection.query_rows(FUNCTIONS).await? {
@@ -510,7 +511,8 @@ const TYPES: &str = "SELECT t.oid, n.nspname, t.typname, t.typtype, \
      (SELECT array_agg(coalesce(o.oprcode::oid, d.refobjid)) FROM pg_constraint c \
        JOIN pg_depend d ON d.classid = 'pg_constraint'::regclass AND d.objid = c.oid \
          AND d.refclassid IN ('pg_proc'::regclass, 'pg_operator'::regclass) AND d.refobjid >= 16384 \
-       LEFT JOIN pg_operator o ON d.refclassid = 'pg_operator'::regclass AND o.oid = d.refobjid WHERE c.contypid = t.oid) \
+       LEFT JOIN pg_operator o ON d.refclassid = 'pg_operator'::regclass AND o.oid = d.refobjid WHERE c.contypid = t.oid), \
+     EXISTS (SELECT FROM pg_cast c WHERE t.oid IN (c.castsource, c.casttarget) AND c.castfunc >= 16384) \
      FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace \
      WHERE t.oid >= 16384 AND n.nspname <> 'loxo' AND n.nspname !~ '^pg_(toast|temp)'";
 
