@@ -18,7 +18,7 @@ impl Change {
 
     fn address_types(&self) -> Vec<&str> {
         let returned = self.returned.iter().map(|column| column.type_name.as_str());
-        ["oid", "tid"].into_iter().chain(returned).collect()
+        ["pg_catalog.oid", "pg_catalog.tid"].into_iter().chain(returned).collect()
     }
 
     fn address_names(&self) -> String {
@@ -28,7 +28,10 @@ impl Change {
 
     fn is_addressed(&self) -> String {
         let alias = catalog::quote_identifier(&self.alias);
-        format!("{alias}.tableoid = loxo_v.loxo_table AND {alias}.ctid = loxo_v.loxo_ctid")
+        format!(
+            "{alias}.tableoid OPERATOR(pg_catalog.=) loxo_v.loxo_table \
+             AND {alias}.ctid OPERATOR(pg_catalog.=) loxo_v.loxo_ctid"
+        )
     }
 
     fn target_sql(&self) -> String {
