@@ -262,6 +262,8 @@ pub struct UserType {
     pub array: bool,
     /// User-defined functions that a domain's own constraints call.
     pub functions: Vec<Oid>,
+    /// There are casts from or to it by user-defined functions, which statements may call without a word of it.
+    pub has_casts: bool,
     /// What a column of the type gets that has no default of its own.
     pub default: Option<String>,
 }
@@ -394,6 +396,24 @@ impl Catalog {
             next = self.user_type(user_type.base);
         }
         functions
+    }
+
+    /// Can no function of a user's be called by what statements do with values of this type, but where they name it? Of PostgreSQL's
+    /// own types, enums, domains, and arrays of these.
+    pub fn is_plain_type(&self, oid: Oid) -> bool {
+        let mut next = self.user_type(oid);
+        while let Some(user_type) = next {
+            let is_plain = match user_type.kind {
+                'e' | 'b' => !user_type.has_casts,
+                'd' => user_type.functions.is_empty(),
+                _ => false,
+            };
+            if !is_plain {
+                return false;
+            }
+            next = self.user_type(user_type.base);
+        }
+        true
     }
 
     /// All user-defined types.

@@ -264,6 +264,7 @@ impl Session {
             };
             let plan = lengthy(statement.sql.len(), || planner::plan(statement, &loaded.catalog, &facts))?;
             if statement.kind == StatementKind::RefreshMaterializedView
+                && !statement.runs_as_owner()
                 && let Some(view) = planner::refreshed(statement, &loaded.catalog, &facts)?
                 && let Some(owner) = self.other_owner(view).await?
             {
@@ -350,11 +351,14 @@ impl Session {
         Ok(others)
     }
 
-    /// The owner of a materialized view, if it is another role than the present one, which may refresh it.
+    /// The owner of a materialized view, if it is another role than the present one, which may refresh it, or than the one that has
+    /// logged in, which the present one can become again.
     async fn other_owner(&mut self, view: Oid) -> Result<Option<String>> {
         let sql = format!(
             "SELECT r.rolname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_roles r ON r.oid = c.relowner \
-             WHERE c.oid = {view} AND r.rolname <> CURRENT_USER AND pg_has_role(r.oid, 'USAGE')"
+             WHERE c.oid = {view} AND (r.rolname <> CURRENT_USER OR r.rolname <> {}) \
+             AND pg_has_role(r.oid, 'USAGE')",
+            catalog::quote_literal(&self.identity.user)
         );
         let rows = self.rows_on(self.home, &planner::own_text(&sql)?).await?;
         let owner = rows.into_iter().next().and_then(|row| row.into_iter().next().flatten());

@@ -20,6 +20,7 @@ use catalog::{
 use pgerror::{PgError, Result, SqlState};
 use pgproto::Connection;
 use placement::BucketMap;
+use planner::LookAlikes;
 use tokio::sync::OnceCell;
 use txn::decision::LAYOUT;
 
@@ -157,6 +158,10 @@ async fn read_all(
     for row in connection.query_rows(SCHEMAS).await? {
         builder.schema(text(&row, 0)?);
     }
+    let mut taken = LookAlikes::default();
+    for row in connection.query_rows(LOOK_ALIKES).await? {
+        taken.add(letter(&row, 0)?, text(&row, 1)?);
+    }
     for row in connection.query_rows(TYPES).await? {
         builder.user_type(UserType {
             oid: number(&row, 0)?,
@@ -166,8 +171,9 @@ async fn read_all(
             base: number(&row, 4)?,
             array: flag(&row, 5)?,
             base_modifier: number(&row, 6)?,
-            default: optional(&row, 7)?.map(str::to_owned),
+            default: optional(&row, 7)?.map(|default| taken.expression(default)),
             functions: numbers(optional(&row, 8)?)?,
+            has_casts: flag(&row, 9)?,
         });
     }
     for row in connection.query_rows(FUNCTIONS).await? {
@@ -179,7 +185,7 @@ async fn read_all(
             volatility: letter(&row, 4)?,
             kind: letter(&row, 5)?,
             is_public: flag(&row, 7)?,
-            definition: optional(&row, 6)?.unwrap_or_default().to_owned(),
+            definition: function_definition(optional(&row, 6)?.unwrap_or_default(), &taken),
             parts: numbers(optional(&row, 8)?)?,
             is_parallel_safe: flag(&row, 9)?,
             is_trigger: flag(&row, 10)?,
@@ -203,7 +209,12 @@ async fn read_all(
     for row in connection.query_rows(NONDETERMINISTIC_COLLATIONS).await? {
         builder.nondeterministic_collation(text(&row, 0)?);
     }
-    read_relations(connection, builder).await
+    read_relations(connection, builder, &taken).await
+}
+
+/// The body of BEGIN ATOMIC is bound when the function is made, all others whenever they run.
+fn function_definition(definition: &str, taken: &LookAlikes) -> String {
+    if definition.contains("BEGIN ATOMIC") { taken.statement(definition) } else { definition.to_owned() }
 }
 
 /// What never changes, so that it is read once.
@@ -254,7 +265,7 @@ fn by_relation(rows: Vec<Row>) -> Result<HashMap<Oid, Vec<Row>>> {
     Ok(map)
 }
 
-async fn read_relations(connection: &mut Connection, mut builder: Builder) -> Result<Catalog> {
+async fn read_relations(connection: &mut Connection, mut builder: Builder, taken: &LookAlikes) -> Result<Catalog> {
     let mut columns = by_relation(connection.query_rows(COLUMNS).await?)?;
     let mut unique = by_relation(connection.query_rows(UNIQUE).await?)?;
     let mut code = by_relation(connection.query_rows(CODE).await?)?;
@@ -275,7 +286,12 @@ async fn read_relations(connection: &mut Connection, mut builder: Builder) -> Re
         if let Some(owner) = optional(&row, 20)? {
             builder.view_owner(oid, owner.to_owned());
         }
-        let columns = columns.remove(&oid).unwrap_or_default().iter().map(column).collect::<Result<Vec<Column>>>()?;
+        let columns = columns
+            .remove(&oid)
+            .unwrap_or_default()
+            .iter()
+            .map(|row| column(row, taken))
+            .collect::<Result<Vec<Column>>>()?;
         let kind = relation_kind(letter(&row, 3)?)?;
         let (unique_keys, other_unique) = unique_indexes(&unique.remove(&oid).unwrap_or_default())?;
         // One table that is not as we left it must not take all others along.
@@ -294,7 +310,7 @@ async fn read_relations(connection: &mut Connection, mut builder: Builder) -> Re
             columns,
             distribution,
             by_default: flag(&row, 17)?,
-            view_definition: optional(&row, 5)?.map(|sql| sql.trim_end().trim_end_matches(';').to_owned()),
+            view_definition: optional(&row, 5)?.map(|sql| taken.statement(sql.trim_end().trim_end_matches(';'))),
             is_barrier: flag(&row, 6)?,
             check_option: flag(&row, 16)?,
             other_unique,
@@ -312,7 +328,7 @@ async fn read_relations(connection: &mut Connection, mut builder: Builder) -> Re
             has_triggers: flag(&row, 10)?,
             has_other_triggers: flag(&row, 21)?,
             captured: captured.remove(&oid).unwrap_or_default().iter().map(captured_trigger).collect::<Result<_>>()?,
-            rules: rules.remove(&oid).unwrap_or_default().iter().map(rule).collect::<Result<_>>()?,
+            rules: rules.remove(&oid).unwrap_or_default().iter().map(|row| rule(row, taken)).collect::<Result<_>>()?,
             code: code.remove(&oid).map(|rows| called(&rows)).transpose()?,
             rows: number::<f64>(&row, 11)?.max(0.0),
         });
@@ -333,7 +349,7 @@ fn relation_kind(letter: char) -> Result<RelationKind> {
     })
 }
 
-fn column(row: &Row) -> Result<Column> {
+fn column(row: &Row, taken: &LookAlikes) -> Result<Column> {
     let generated = match (letter(row, 8)?, letter(row, 9)?) {
         ('s', _) => Generated::Stored,
         ('v', _) => Generated::Virtual,
@@ -346,9 +362,9 @@ fn column(row: &Row) -> Result<Column> {
         name: text(row, 2)?.to_owned(),
         type_oid: number(row, 3)?,
         type_modifier: number(row, 4)?,
-        type_name: text(row, 5)?.to_owned(),
+        type_name: taken.type_name(text(row, 5)?),
         not_null: flag(row, 6)?,
-        default: optional(row, 7)?.map(str::to_owned),
+        default: optional(row, 7)?.map(|default| taken.expression(default)),
         generated,
         default_is_stable: flag(row, 10)?,
         deterministic: flag(row, 11)?,
@@ -398,7 +414,7 @@ fn captured_trigger(row: &Row) -> Result<Captured> {
     })
 }
 
-fn rule(row: &Row) -> Result<Rule> {
+fn rule(row: &Row, taken: &LookAlikes) -> Result<Rule> {
     let event = match letter(row, 2)? {
         '2' => RuleEvent::Update,
         '3' => RuleEvent::Insert,
@@ -411,7 +427,7 @@ fn rule(row: &Row) -> Result<Rule> {
         ('R', _) | (_, 'v') => RuleState::Enabled,
         _ => RuleState::OnNodes,
     };
-    Ok(Rule { name: text(row, 1)?.to_owned(), event, state, definition: text(row, 4)?.to_owned() })
+    Ok(Rule { name: text(row, 1)?.to_owned(), event, state, definition: taken.statement(text(row, 4)?) })
 }
 
 fn called(rows: &[Row]) -> Result<Arc<Code>> {
@@ -510,9 +526,18 @@ const TYPES: &str = "SELECT t.oid, n.nspname, t.typname, t.typtype, \
      (SELECT array_agg(coalesce(o.oprcode::oid, d.refobjid)) FROM pg_constraint c \
        JOIN pg_depend d ON d.classid = 'pg_constraint'::regclass AND d.objid = c.oid \
          AND d.refclassid IN ('pg_proc'::regclass, 'pg_operator'::regclass) AND d.refobjid >= 16384 \
-       LEFT JOIN pg_operator o ON d.refclassid = 'pg_operator'::regclass AND o.oid = d.refobjid WHERE c.contypid = t.oid) \
+       LEFT JOIN pg_operator o ON d.refclassid = 'pg_operator'::regclass AND o.oid = d.refobjid WHERE c.contypid = t.oid), \
+     EXISTS (SELECT FROM pg_cast c WHERE t.oid IN (c.castsource, c.casttarget) AND c.castfunc >= 16384) \
      FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace \
      WHERE t.oid >= 16384 AND n.nspname <> 'loxo' AND n.nspname !~ '^pg_(toast|temp)'";
+
+/// Names of PostgreSQL's own functions, operators and types that users have given to theirs.
+const LOOK_ALIKES: &str = "SELECT 'f', proname FROM pg_proc WHERE pronamespace <> 'loxo'::regnamespace AND oid >= 16384 \
+       INTERSECT SELECT 'f', proname FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace \
+     UNION (SELECT 'o', oprname FROM pg_operator WHERE oid >= 16384 \
+       INTERSECT SELECT 'o', oprname FROM pg_operator WHERE oprnamespace = 'pg_catalog'::regnamespace) \
+     UNION (SELECT 't', typname FROM pg_type WHERE oid >= 16384 \
+       INTERSECT SELECT 't', typname FROM pg_type WHERE typnamespace = 'pg_catalog'::regnamespace)";
 
 const DOMAIN_BASES: &str = "SELECT oid, typbasetype FROM pg_type WHERE typtype = 'd'";
 

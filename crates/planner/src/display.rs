@@ -134,7 +134,7 @@ fn write_routine(f: &mut Formatter<'_>, routine: &Routine, depth: usize) -> Resu
             drawn.draws.iter().try_for_each(|(draw, count)| writeln!(f, "{pad}  {draw}, {count} times"))?;
             writeln!(f, "{pad}  then {}", drawn.rest.sql)
         }
-        Routine::As { owner } => writeln!(f, "{pad}  as {owner}"),
+        Routine::As { owner, .. } => writeln!(f, "{pad}  as {owner}"),
         Routine::Rows(rows) => writeln!(f, "{pad}  {}", rows.query),
         Routine::Explained(explained) => writeln!(f, "{pad}  {}", explained.statement.sql),
         Routine::Change(change) => {

@@ -13,14 +13,16 @@
 //!
 //! Invariants:
 //! - No text of the user's runs while those views of ours exist, neither his query nor a function: he could name them in it. So
-//!   definitions that call functions of users are refused, and no condition of the statement goes into the view.
+//!   definitions that call functions of users are refused, by columns of their types too, and no condition of the statement goes
+//!   into the view. What a definition calls `count` is PostgreSQL's own, whatever the user has of that name in his search path:
+//!   the query runs under [`OWN_PATH`].
 //! - Whether the user may read the view, and its owner the tables, PostgreSQL says of the user's own statement.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use catalog::{Oid, Relation};
-use pg_query::protobuf::Alias;
+use catalog::{Column, Oid, Relation};
+use pg_query::protobuf::{Alias, RangeVar};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -37,6 +39,9 @@ use crate::select;
 use crate::session::{Exchanges, SessionFacts};
 use crate::tree::{self, Ref, Walk};
 use crate::views::{self, Expander};
+
+/// The search path of queries that run with the rights of others.
+pub const OWN_PATH: &str = "pg_catalog, pg_temp";
 
 /// Where our views on tables are.
 const SCHEMA: &str = "loxo";
@@ -206,8 +211,31 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement, prefix: &str) -> Re
 pub(crate) fn check_refresh(ctx: &Context<'_>, statement: &Statement) -> Result<()> {
     let Some(NodeEnum::RefreshMatViewStmt(refresh)) = statement.node() else { return Ok(()) };
     let Some(query) = ddl::refreshed_query(ctx, refresh)? else { return Ok(()) };
-    check(ctx, &query, "a materialized view of another role, over several datanodes,")
-        .map_err(|error| error.hint("Refresh it as its owner: SET ROLE."))
+    let subject = "a materialized view of another role, over several datanodes,";
+    let hint = "Refresh it in a session of its owner.";
+    check(ctx, &query, subject).map_err(|error| error.hint(hint))?;
+    // Its rows are stored by the session, so what their storing calls is called by it.
+    let view = refresh.relation.as_ref().map(|name| ctx.resolve(name)).transpose()?;
+    match view {
+        Some(Named::Home(Some(view)))
+            if view.code.as_ref().is_some_and(|code| !code.expressions.is_empty())
+                || view.columns.iter().any(|column| !ctx.catalog.is_plain_type(column.type_oid)) =>
+        {
+            Err(PgError::unsupported(format!("a function of users in an index or type of {subject}")).hint(hint))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The REFRESH with its view's schema, under whatever search path it runs.
+pub(crate) fn qualified_refresh(ctx: &Context<'_>, statement: &Statement) -> Result<String> {
+    let lost = || PgError::internal("REFRESH without a materialized view");
+    let Some(NodeEnum::RefreshMatViewStmt(refresh)) = statement.node() else { return Err(lost()) };
+    let name = refresh.relation.as_ref().ok_or_else(lost)?;
+    let Named::Home(Some(view)) = ctx.resolve(name)? else { return Err(lost()) };
+    let mut refresh = refresh.clone();
+    refresh.relation = Some(RangeVar { schemaname: view.schema.clone(), ..name.clone() });
+    tree::deparse(&NodeEnum::RefreshMatViewStmt(refresh))
 }
 
 /// Nothing of a user's may run in what all views under it come to, and it must give the same whenever it is read.
@@ -219,7 +247,7 @@ fn check(ctx: &Context<'_>, original: &NodeEnum, subject: &str) -> Result<()> {
     if let Some(error) = facts.refused {
         return Err(error);
     }
-    let own = code_of_users(ctx, query)?.or(code_of_policies(ctx, query)?);
+    let own = code_of_users(ctx, query)?.or(code_of_policies(ctx, query)?).or(code_of_columns(ctx, query)?);
     let what = own
         .or(facts.volatile.map(|function| format!("the volatile function {function}")))
         .or(facts.locking.then(|| "FOR UPDATE or FOR SHARE".to_owned()))
@@ -246,10 +274,56 @@ fn code_of_policies(ctx: &Context<'_>, query: &NodeEnum) -> Result<Option<String
     Ok(found)
 }
 
+/// A value of a domain passes its constraints wherever it is stored; casts are made that no definition shows (`to_json` looks for one
+/// when it runs), and so are comparisons of what composite types consist of.
+fn code_of_columns(ctx: &Context<'_>, query: &NodeEnum) -> Result<Option<String>> {
+    let (mut names, mut tables) = (HashSet::new(), Vec::new());
+    query.walk(&mut |node| {
+        match node {
+            Ref::ColumnRef(column) => names.extend(column.fields.iter().filter_map(tree::text_of)),
+            Ref::JoinExpr(join) => names.extend(join.using_clause.iter().filter_map(tree::text_of)),
+            Ref::RangeVar(name) => tables.push(name),
+            _ => {}
+        }
+        Ok(true)
+    })?;
+    for name in tables {
+        let (Named::Distributed(table) | Named::Home(Some(table))) = ctx.resolve(name)? else { continue };
+        let alias = name.alias.as_ref().map_or(name.relname.as_str(), |alias| alias.aliasname.as_str());
+        // Names of columns that the alias gives, and rows as a whole, stand for all.
+        let all = table.is_barrier
+            || name.alias.as_ref().is_some_and(|alias| !alias.colnames.is_empty())
+            || is_whole_row(query, alias)?;
+        let is_read = |column: &&Column| all || names.contains(column.name.as_str());
+        if let Some(column) =
+            table.columns.iter().filter(is_read).find(|column| !ctx.catalog.is_plain_type(column.type_oid))
+        {
+            return Ok(Some(format!("column \"{}\" of type {}", column.name, column.type_name)));
+        }
+    }
+    Ok(None)
+}
+
+/// Is there a name by itself that may mean the row?
+fn is_whole_row(query: &NodeEnum, alias: &str) -> Result<bool> {
+    let mut found = false;
+    query.walk(&mut |node| {
+        if let Ref::ColumnRef(column) = node {
+            found |= match column.fields.as_slice() {
+                [only] => tree::text_of(only) == Some(alias),
+                [.., last] => matches!(last.node, Some(NodeEnum::AStar(_))),
+                [] => false,
+            };
+        }
+        Ok(!found)
+    })?;
+    Ok(found)
+}
+
 /// Definitions are written out by PostgreSQL: what has a schema other than `pg_catalog` is a user's.
 fn code_of_users(ctx: &Context<'_>, query: &NodeEnum) -> Result<Option<String>> {
-    let harmless: HashSet<(&str, &str)> =
-        ctx.catalog.user_types().filter(|of| of.kind == 'e').map(|of| (of.schema.as_str(), of.name.as_str())).collect();
+    let enums = ctx.catalog.user_types().filter(|of| of.kind == 'e' && ctx.catalog.is_plain_type(of.oid));
+    let harmless: HashSet<(&str, &str)> = enums.map(|of| (of.schema.as_str(), of.name.as_str())).collect();
     let is_users = |names: &[Node]| match names {
         [schema, _] => tree::text_of(schema).is_some_and(|schema| schema != "pg_catalog"),
         _ => false,

@@ -45,6 +45,7 @@ mod key_moves;
 mod leavings;
 mod lent;
 mod lifted;
+mod look_alikes;
 mod made_rows;
 mod new_row;
 mod of_rows;
@@ -81,8 +82,9 @@ pub use inline::{WantedBody, wanted_bodies};
 pub use instead::Instead;
 pub use key_moves::Movable;
 pub use leavings::leavings;
-pub use lent::Lent;
+pub use lent::{Lent, OWN_PATH};
 pub use lifted::Lifted;
+pub use look_alikes::LookAlikes;
 pub use made_rows::MadeRows;
 pub use of_rows::OfRows;
 pub use own_text::own_text;
@@ -145,7 +147,8 @@ pub fn refresh_as(owner: &str, statement: &Statement, catalog: &Catalog, session
     let analysis = statement.analysis.as_ref();
     let ctx = Context { catalog, session, analysis, exchanged: &[], copies: None, on_first: None, gives_way: None };
     lent::check_refresh(&ctx, statement)?;
-    Ok(Plan::Routine(Box::new(Routine::As { owner: owner.to_owned() })))
+    let sql = lent::qualified_refresh(&ctx, statement)?;
+    Ok(Plan::Routine(Box::new(Routine::As { owner: owner.to_owned(), sql })))
 }
 
 /// A plan that reads these views ahead of the statement, [as their owners](Statement::reading_as_owner); `None` if that cannot be

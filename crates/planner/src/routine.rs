@@ -58,9 +58,9 @@ pub enum Routine {
     Each(Each),
     /// A query, and what is done with its rows.
     Rows(OfRows),
-    /// The statement, planned once more, as this role.
+    /// The statement, whose names need no search path, planned once more: as this role, under [`OWN_PATH`](crate::OWN_PATH).
     #[allow(missing_docs)]
-    As { owner: String },
+    As { owner: String, sql: String },
     /// EXPLAIN ANALYZE of a statement that is run in steps: it is run, and told of.
     Explained(Box<Explained>),
     /// A change of a view with INSTEAD OF triggers.

@@ -9,7 +9,7 @@ use planner::{Lifted, Statement};
 use routine::array_text;
 
 use super::host::ClientHost;
-use super::own_parameters;
+use super::{own_parameters, own_path};
 use crate::client::Client;
 
 impl Client {
@@ -61,7 +61,10 @@ impl Client {
         let statements: Vec<Statement> =
             statements.iter().map(|statement| statement.clone().reading_as_owner(&prefix)).collect();
         let with = Call { describe: true, ..Call::default() };
-        Ok(self.captured_of(&statements, &with).await?.1)
+        let path = self.set_for(&[own_path()]).await?;
+        let rows = self.captured_of(&statements, &with).await?.1;
+        self.set_for(&path).await?;
+        Ok(rows)
     }
 
     /// What is left of a statement, which may need bodies or more steps itself.

@@ -231,10 +231,14 @@ impl Client {
                         None => Rest::Statement(planner::OfRows::copied(statement, &rows)?, Call::simple()),
                     })
                 }
-                planner::Routine::As { owner } => {
-                    let before = self.set_for(&[("role".to_owned(), owner.clone())]).await?;
-                    let completion = self.run_rest(statement, call, None).await?;
-                    self.set_for(&before).await?;
+                planner::Routine::As { owner, sql } => {
+                    let rest = planner::parse(sql)?.into_iter().next();
+                    let rest = rest.ok_or_else(|| PgError::internal("a statement is lost with its role"))?;
+                    let path = self.set_for(&[own_path()]).await?;
+                    let role = self.set_for(&[("role".to_owned(), owner.clone())]).await?;
+                    let completion = self.run_rest(&rest.in_place_of(statement).as_owner(), call, None).await?;
+                    self.set_for(&role).await?;
+                    self.set_for(&path).await?;
                     Ok(match completion {
                         Completion::Tag(tag) => Rest::Done(tag),
                         Completion::Empty => Rest::Done(String::new()),
@@ -554,6 +558,11 @@ enum Rest {
 
 fn text(bytes: Bytes) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The setting under which nothing of a user's is found that looks like PostgreSQL's own.
+fn own_path() -> (String, String) {
+    ("search_path".to_owned(), planner::OWN_PATH.to_owned())
 }
 
 /// Functions that are not VOLATILE see one moment.

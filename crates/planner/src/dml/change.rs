@@ -181,9 +181,9 @@ impl Draft<'_> {
     }
 
     fn definitions(&self, columns: &[Column]) -> Vec<String> {
-        let mut definitions: Vec<String> = ["loxo_action int4", "loxo_node int4", "loxo_table oid", "loxo_ctid tid"]
+        let mut definitions: Vec<String> = [("action", "int4"), ("node", "int4"), ("table", "oid"), ("ctid", "tid")]
             .into_iter()
-            .map(str::to_owned)
+            .map(|(name, of)| format!("loxo_{name} pg_catalog.{of}"))
             .collect();
         definitions.extend(columns.iter().map(|c| stage::definition(&self.relation, c, self.ctx.session.now)));
         definitions

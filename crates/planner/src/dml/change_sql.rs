@@ -18,7 +18,7 @@ impl Change {
 
     fn address_types(&self) -> Vec<&str> {
         let returned = self.returned.iter().map(|column| column.type_name.as_str());
-        ["oid", "tid"].into_iter().chain(returned).collect()
+        ["pg_catalog.oid", "pg_catalog.tid"].into_iter().chain(returned).collect()
     }
 
     fn address_names(&self) -> String {
@@ -28,7 +28,10 @@ impl Change {
 
     fn is_addressed(&self) -> String {
         let alias = catalog::quote_identifier(&self.alias);
-        format!("{alias}.tableoid = loxo_v.loxo_table AND {alias}.ctid = loxo_v.loxo_ctid")
+        format!(
+            "{alias}.tableoid OPERATOR(pg_catalog.=) loxo_v.loxo_table \
+             AND {alias}.ctid OPERATOR(pg_catalog.=) loxo_v.loxo_ctid"
+        )
     }
 
     fn target_sql(&self) -> String {
@@ -49,8 +52,22 @@ impl Change {
         format!("VALUES {}", rows.join(", "))
     }
 
+    /// PostgreSQL complains of a row that a MERGE may not change, where UPDATE and DELETE pass over it: so what a policy says of a
+    /// MERGE's rows is told by a MERGE only.
+    fn merge_sql(&self, values: &str, names: &str, action: &str) -> String {
+        let (target, addressed) = (self.target_sql(), self.is_addressed());
+        format!("MERGE INTO {target} USING ({values}) AS loxo_v ({names}) ON {addressed} WHEN MATCHED THEN {action}")
+    }
+
+    fn is_guarded_merge(&self) -> bool {
+        self.command == "MERGE" && self.target.is_barrier
+    }
+
     /// Deletes rows by their addresses; rows that move return nothing here.
     pub fn delete_sql(&self, rows: usize, moved: bool) -> String {
+        if self.is_guarded_merge() {
+            return self.merge_sql(&self.values(&self.address_types(), rows), &self.address_names(), "DELETE");
+        }
         format!(
             "DELETE FROM {} USING ({}) AS loxo_v ({}) WHERE {}{}",
             self.target_sql(),
@@ -69,14 +86,15 @@ impl Change {
             let name = catalog::quote_identifier(&self.columns[*at].name);
             format!("{name} = loxo_v.loxo_{i}")
         });
+        let set = set.collect::<Vec<_>>().join(", ");
         let names: Vec<String> = (0..columns.len()).map(|i| format!("loxo_{i}")).collect();
+        let (values, names) = (self.values(&types, rows), format!("{}, {}", names.join(", "), self.address_names()));
+        if self.is_guarded_merge() {
+            return self.merge_sql(&values, &names, &format!("UPDATE SET {set}"));
+        }
         format!(
-            "UPDATE {} SET {} FROM ({}) AS loxo_v ({}, {}) WHERE {}{}",
+            "UPDATE {} SET {set} FROM ({values}) AS loxo_v ({names}) WHERE {}{}",
             self.target_sql(),
-            set.collect::<Vec<_>>().join(", "),
-            self.values(&types, rows),
-            names.join(", "),
-            self.address_names(),
             self.is_addressed(),
             self.returning
         )

@@ -70,6 +70,7 @@ fn statements(sql: &str, redirected: bool) -> Result<Vec<Statement>> {
             is_rewritten: false,
             stores_rows: false,
             as_owner: None,
+            is_owners: false,
             tree: None,
             analysis: None,
         };
@@ -107,6 +108,7 @@ pub(crate) fn build(sql: &str, node: NodeEnum) -> Result<Statement> {
         is_rewritten: false,
         stores_rows: false,
         as_owner: None,
+        is_owners: false,
         tree: Some(Arc::new(node)),
         analysis: None,
     })

@@ -28,6 +28,8 @@ pub struct Statement {
     pub(crate) stores_rows: bool,
     /// It reads a view with the rights of its owner; the beginning of the names of [what lends them](crate::Lent).
     pub(crate) as_owner: Option<Arc<str>>,
+    /// See [`Statement::as_owner`].
+    pub(crate) is_owners: bool,
     /// PostgreSQL's tree of `node_sql`, or of what its analysis made of that. Absent for cluster commands.
     pub(crate) tree: Option<Arc<NodeEnum>>,
     /// Where `tree`, or that of the query in it, comes from, if PostgreSQL has analysed the statement.
@@ -432,6 +434,16 @@ impl Statement {
     /// of the user. `prefix` is a name that no other session of the cluster uses at the same time.
     pub fn reading_as_owner(self, prefix: &str) -> Self {
         Self { as_owner: Some(Arc::from(prefix)), ..self }
+    }
+
+    /// The REFRESH of a materialized view as one that its owner runs, with nothing in it by which he could become another.
+    pub fn as_owner(self) -> Self {
+        Self { is_owners: true, ..self }
+    }
+
+    /// See [`Statement::as_owner`].
+    pub fn runs_as_owner(&self) -> bool {
+        self.is_owners
     }
 
     /// See [`Statement::reading_as_owner`].
