@@ -316,7 +316,7 @@ impl Session {
         };
         let is_apart = may_keep && self.goes_apart(&Plan::Gather(gather)).await?;
         let place = if is_read_only || is_apart { KEEPER } else { self.home };
-        let fields = self.describe(query, &call.declared_types()).await?.fields.unwrap_or_default();
+        let fields = self.describe(query, &call.fragment_types(query)).await?.fields.unwrap_or_default();
         let table = format!("loxo_cursor_{cursor}");
         // The columns of a query may share a name, those of a table may not.
         let columns: Vec<String> = (1..=fields.len()).map(|i| format!("loxo_c{i}")).collect();
@@ -368,7 +368,7 @@ impl Session {
         call: &Call,
     ) -> Result<NodeId> {
         let place = if self.is_read_only() || self.stays_clean() { KEEPER } else { self.home };
-        let fields = self.describe(query, &call.declared_types()).await?.fields.unwrap_or_default();
+        let fields = self.describe(query, &call.fragment_types(query)).await?.fields.unwrap_or_default();
         let binary = fields.iter().all(|field| travels_in_binary(field.type_oid));
         let mut spool = Spool::of(self.work_mem());
         self.note_write(true);

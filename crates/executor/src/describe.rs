@@ -58,7 +58,7 @@ impl Session {
                 if error.code() == SqlState::FEATURE_NOT_SUPPORTED || error.code() == SqlState::UNDEFINED_TABLE =>
             {
                 if let Some(sql) = describable(statement) {
-                    self.describe(&sql, &call.declared_types()).await?;
+                    self.describe(&sql, &call.fragment_types(&sql)).await?;
                 }
                 self.try_on_home(statement).await?;
                 Err(error)
@@ -225,7 +225,7 @@ impl Session {
         let known = match known {
             None if statement.creates_table_as() => match statement.query_to_describe() {
                 Some(query) => {
-                    described = self.describe(&query, &call.declared_types()).await?;
+                    described = self.describe(&query, &call.fragment_types(&query)).await?;
                     Some(&described)
                 }
                 None => None,
@@ -282,7 +282,7 @@ impl Session {
                 }
             }
             if is_unknown && matches!(plan, Plan::Gather(_) | Plan::Dag(_)) {
-                self.describe(&statement.sql, &call.declared_types()).await?;
+                self.describe(&statement.sql, &call.fragment_types(&statement.sql)).await?;
             }
             let Some(dag) = plan.dag() else { return Ok(plan) };
             if changed.is_none() && self.block.as_ref().is_some_and(|block| block.wrote) {

@@ -313,7 +313,7 @@ impl Session {
         let asked = self.ask_about(request.sql, request).await?;
         if matches!(asked, Asked::Refused(_)) {
             // In PostgreSQL's words for the user's own text, with the place in it.
-            let described = self.describe(request.sql, &request.call.declared_types()).await;
+            let described = self.describe(request.sql, &request.call.fragment_types(request.sql)).await;
             described.map_err(|error| placed(error, &request.statement.sql, request.sql))?;
         }
         Ok(asked)
@@ -365,7 +365,7 @@ impl Session {
         match known {
             Some(known) if known.parameters.len() >= statement.parameters => Ok(known.parameters.clone()),
             _ if declared.len() >= statement.parameters && !declared.contains(&0) => Ok(declared),
-            _ => Ok(self.describe(sql, &call.declared_types()).await?.parameters),
+            _ => Ok(self.describe(sql, &call.fragment_types(sql)).await?.parameters),
         }
     }
 
