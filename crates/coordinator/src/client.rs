@@ -279,7 +279,10 @@ impl Client {
 
     pub(crate) fn send_notices(&mut self) {
         for frame in self.session.take_notices() {
-            self.send_frame(&frame);
+            match self.routines.with_context(&frame) {
+                Some(frame) => self.send_frame(&frame),
+                None => self.send_frame(&frame),
+            }
         }
     }
 

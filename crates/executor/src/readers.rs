@@ -335,7 +335,7 @@ impl Session {
         let sent = travelling(&sql, binary);
         for node in &sources {
             let held = self.link(*node)?;
-            open_portal(held, &sent, &call.declared_types(), call, FIRST_BATCH_ROWS);
+            open_portal(held, &sent, &call.fragment_types(&sql), call, FIRST_BATCH_ROWS);
             held.flush().await?;
         }
         let copy = if binary { copy_sql.to_owned() } else { copy_sql.replace("(FORMAT binary)", "(FORMAT text)") };

@@ -200,6 +200,16 @@ pub(crate) fn is_everywhere(catalog: &Catalog, name: &RangeVar) -> bool {
     meant.peek().is_some() && meant.all(|relation| everywhere(relation))
 }
 
+/// Does the statement, or an item of a WITH in it, change rows?
+pub(crate) fn changes_rows(statement: &impl Walk) -> Result<bool> {
+    let mut changes = false;
+    statement.walk(&mut |node| {
+        changes |= changed(node).is_some();
+        Ok(!changes)
+    })?;
+    Ok(changes)
+}
+
 /// The table that a statement changes.
 pub(crate) fn changed(node: Ref<'_>) -> Option<&RangeVar> {
     match node {

@@ -391,7 +391,7 @@ impl Search<'_> {
     fn body_statement(&mut self, what: &str, statement: &NodeEnum) -> Result<()> {
         let hint = "Put the function's query into the statement, or call it once, by itself or in FROM.";
         let read = match statement {
-            NodeEnum::SelectStmt(s) => s.into_clause.is_none(),
+            NodeEnum::SelectStmt(s) => s.into_clause.is_none() && !code::changes_rows(statement)?,
             _ => false,
         };
         if !read {

@@ -206,12 +206,16 @@ fn plan_as_it_stands(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     {
         return Ok(Plan::Routine(Box::new(routine)));
     }
-    match routine::plan(ctx, statement)? {
+    // Where no body has come in, overloads that only bodies call are none that the statement may mean.
+    let own = match statement.kind.row_command() {
+        Some(_) if inlined.is_none() => ctx.analysis.and_then(|analysis| analysis.without_bodies()),
+        _ => None,
+    };
+    match routine::plan(&Context { analysis: own.as_ref().or(ctx.analysis), ..*ctx }, statement)? {
         Some(routine) => Ok(Plan::Routine(Box::new(routine))),
         None => {
             let plan = match first_copy::plan(ctx, statement) {
-                // What a body calls may be out of reach in the place of the call, but not in the body.
-                Err(error) if inlined.is_some() => match routine::plan(ctx, called)? {
+                Err(error) => match called_alone(ctx, called)? {
                     Some(routine) => return Ok(Plan::Routine(Box::new(routine))),
                     None => return Err(error),
                 },
@@ -223,6 +227,13 @@ fn plan_as_it_stands(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             }
         }
     }
+}
+
+/// How a statement with calls is run if no body is put into it: what a body calls may be out of reach in the place of the call,
+/// but not in the body.
+fn called_alone(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Routine>> {
+    let Some(own) = ctx.analysis.and_then(|analysis| analysis.without_bodies()) else { return Ok(None) };
+    routine::plan(&Context { analysis: Some(&own), ..*ctx }, statement)
 }
 
 /// Is it a change with a sub-select in RETURNING?

@@ -73,8 +73,8 @@ pub(crate) fn lifted(ctx: &Context<'_>, statement: &Statement) -> Result<Option<
     let mut parts: Vec<SelectStmt> = Vec::new();
     tree.rewrite(&mut |node: &mut Node| {
         if let Some(NodeEnum::SelectStmt(select)) = &mut node.node
-            && !select.locking_clause.is_empty()
             && select.op == SetOperation::SetopNone as i32
+            && (!select.locking_clause.is_empty() || locks_beside(&select.from_clause)?)
         {
             let rows = tree::parse_select(&Lifted::marker(parts.len()))?;
             parts.push(std::mem::replace(select.as_mut(), rows));
@@ -85,6 +85,29 @@ pub(crate) fn lifted(ctx: &Context<'_>, statement: &Statement) -> Result<Option<
         return Ok(None);
     }
     of_parts(parts, &tree, statement.parameters)
+}
+
+/// Does a LATERAL sub-select of FROM lock rows? It depends on the items before it, so the query is taken out with it.
+fn locks_beside(items: &[Node]) -> Result<bool> {
+    for item in items {
+        let locks = match &item.node {
+            Some(NodeEnum::RangeSubselect(query)) if query.lateral => match query.subquery.as_deref() {
+                Some(Node { node: Some(query) }) => clauses(query)? > 0,
+                _ => false,
+            },
+            Some(NodeEnum::JoinExpr(join)) => {
+                let sides = [join.larg.as_deref(), join.rarg.as_deref()];
+                sides.into_iter().flatten().try_fold(false, |found, side| {
+                    Ok::<_, PgError>(found || locks_beside(std::slice::from_ref(side))?)
+                })?
+            }
+            _ => false,
+        };
+        if locks {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// What is left of a statement whose parts have been taken out, with the items of WITH that they read; `None` if these change

@@ -9,9 +9,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use executor::{Call, Completion, Isolation, Output, Parameters, Spool};
 use pgerror::{PgError, Result, SqlState, field};
+use pgproto::Frame;
+use pgproto::backend::tag;
 use planner::{Argument, RoutineCall, Statement};
 use routine::{Ended, Pending, Type, array_text};
 
@@ -60,6 +62,21 @@ impl Routines {
     /// How many are under way in each other.
     pub(crate) fn depth(&self) -> usize {
         self.depth
+    }
+
+    /// A notice of a statement in a body, told as PostgreSQL tells it there; `None` if the statement is in none.
+    pub(crate) fn with_context(&self, frame: &Frame) -> Option<Frame> {
+        if self.context.is_empty() || frame.tag != tag::NOTICE {
+            return None;
+        }
+        let notice = PgError::decode_body(frame.body.clone());
+        let context = match notice.get(field::WHERE) {
+            Some(inner) => format!("{}\n{}", String::from_utf8_lossy(inner), self.context),
+            None => self.context.clone(),
+        };
+        let mut body = BytesMut::new();
+        notice.context(context).encode_body(&mut body);
+        Some(Frame { tag: frame.tag, body: body.freeze() })
     }
 
     /// Is the call that is to be made one for a row?
@@ -252,9 +269,12 @@ impl Client {
                 }
                 planner::Routine::Drawn(_) => Err(PgError::internal("numbers are drawn without a body")),
                 planner::Routine::Inside { calls, rest } => {
-                    self.accepted(statement, call).await?;
                     // What is bound beyond the statement's own parameters stands for nothing.
-                    let own = own_parameters(call, statement.parameters);
+                    let mut own = own_parameters(call, statement.parameters);
+                    // The calls and the rest need not mention all of them.
+                    for (of, known) in own.types.iter_mut().zip(self.accepted(statement, call).await?) {
+                        *of = if *of == 0 { known } else { *of };
+                    }
                     let mut call = Call { parameters: Some(Arc::new(own)), ..call.clone() };
                     for one in calls {
                         let (_, ended) = self.called(one, &call, Caller::Inside).await?;
@@ -266,13 +286,14 @@ impl Client {
         })
     }
 
-    /// PostgreSQL finds the function by its name and arguments, or says why not. It has been asked about calls for rows.
-    async fn accepted(&mut self, statement: &Statement, call: &Call) -> Result<()> {
-        if self.routines.of_rows().is_some() {
-            return Ok(());
-        }
+    /// PostgreSQL finds the function by its name and arguments, or says why not; gives the types of the parameters. It has been
+    /// asked about calls for rows.
+    async fn accepted(&mut self, statement: &Statement, call: &Call) -> Result<Vec<u32>> {
         let types = call.parameters.as_ref().map(|parameters| parameters.types.clone()).unwrap_or_default();
-        self.session.describe(&statement.sql, &types).await.map(drop)
+        match self.routines.of_rows() {
+            Some(_) => Ok(types),
+            None => Ok(self.session.describe(&statement.sql, &types).await?.parameters),
+        }
     }
 
     /// What comes after the bodies.

@@ -17,7 +17,7 @@ use crate::parse::Analysis;
 use crate::select::shape;
 use crate::session::SessionFacts;
 use crate::tree::{self, Ref, Walk};
-use crate::{bodies, functions};
+use crate::{bodies, code, functions};
 
 /// Name of the function that a body is analysed under.
 const ANALYSED_AS: &str = "loxo_analyse";
@@ -110,6 +110,10 @@ impl Declared {
             "sql" => (only_query(&function.definition)?, None),
             _ => one_query::as_query(ctx, &function.definition, &shown)?,
         };
+        // Items of WITH that change rows may stand at the top of a statement only.
+        if code::changes_rows(&query).unwrap_or(true) {
+            return None;
+        }
         let set = returns.setof || !table.is_empty();
         let table = if table.is_empty() { row_columns(ctx, &returns) } else { Some(table) };
         let returns = TypeName { setof: false, ..returns };

@@ -23,7 +23,10 @@ use crate::whole_rows::whole_row;
 pub struct Analysis {
     /// The statement as `pg_get_function_sqlbody` prints it.
     tree: Arc<NodeEnum>,
+    /// Also what the bodies use.
     uses: Arc<Uses>,
+    /// What the statement itself uses.
+    own: Arc<Uses>,
     /// Bodies of functions that may have to be put into the statement; `None` for those that PostgreSQL does not take for a query.
     bodies: Arc<HashMap<Oid, Option<Arc<NodeEnum>>>>,
     /// Schemas and names of functions that are written as calls.
@@ -102,9 +105,11 @@ impl Analysis {
             true => Some(Arc::from(tree::deparse(&tree)?)),
             false => None,
         };
+        let uses = Arc::new(uses);
         Ok(Self {
             tree: Arc::new(tree),
-            uses: Arc::new(uses),
+            own: uses.clone(),
+            uses,
             bodies: Arc::default(),
             called: Arc::new(called),
             has_whole_rows,
@@ -130,6 +135,11 @@ impl Analysis {
             self.has_whole_rows |= body.has_whole_rows;
         }
         self
+    }
+
+    /// The same of the statement alone: of overloads it tells those apart that only a body calls. `None` if there are no bodies.
+    pub(crate) fn without_bodies(&self) -> Option<Self> {
+        (!self.bodies.is_empty()).then(|| Self { uses: self.own.clone(), bodies: Arc::default(), ..self.clone() })
     }
 
     /// Functions whose bodies PostgreSQL has not been asked about.

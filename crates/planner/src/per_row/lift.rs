@@ -80,8 +80,15 @@ impl Lift<'_> {
                 }
                 Ok(true)
             }
+            Some(NodeEnum::CoalesceExpr(coalesce)) if !coalesce.args.is_empty() => {
+                let mut others = coalesce.args.split_off(1);
+                self.anywhere(&mut coalesce.args)?;
+                self.fails |= has_calls_below(&self.draft, &others)?;
+                coalesce.args.append(&mut others);
+                Ok(false)
+            }
             // PostgreSQL may never come to what is in it.
-            Some(NodeEnum::CaseExpr(_) | NodeEnum::CoalesceExpr(_)) => {
+            Some(NodeEnum::CaseExpr(_)) => {
                 self.fails |= has_sub_select(node)? && self.draft.calls_in(node)?;
                 Ok(true)
             }
@@ -113,4 +120,14 @@ impl Lift<'_> {
         self.parts.push(std::mem::replace(select, rows));
         Ok(())
     }
+}
+
+/// Are there calls in sub-selects of these expressions?
+fn has_calls_below(draft: &Draft<'_>, expressions: &[Node]) -> Result<bool> {
+    for expression in expressions {
+        if has_sub_select(expression)? && draft.calls_in(expression)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
