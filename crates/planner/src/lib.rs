@@ -172,7 +172,7 @@ fn plan_as_it_stands(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     let spelled = whole_rows::of_columns(ctx, statement)?;
     let statement = spelled.as_ref().unwrap_or(statement);
     let called = statement;
-    let inlined = inline::inline(ctx, statement)?;
+    let inlined = inline::inline(ctx, statement)?.map(|inlined| whole_rows::of_inlined(ctx, inlined)).transpose()?;
     let inlined = inlined.map(|inlined| Statement { is_rewritten: statement.is_rewritten, ..inlined });
     let statement = inlined.as_ref().unwrap_or(statement);
     let expanded = views::without_temporary(ctx, statement)?;

@@ -8,6 +8,8 @@
 //! The test tells a row that an outer join left out, which is NULL, from a row of NULLs (`transformAExprDistinct` of
 //! parse_expr.c).
 
+use std::sync::Arc;
+
 use pg_query::protobuf::{TypeCast, TypeName};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
@@ -21,8 +23,20 @@ pub(crate) fn of_columns(ctx: &Context<'_>, statement: &Statement) -> Result<Opt
     if !ctx.analysis.is_some_and(|analysis| analysis.has_whole_rows()) {
         return Ok(None);
     }
+    spelled(ctx, statement)
+}
+
+/// The same of a statement that functions have been put into: their arguments may be such rows.
+pub(crate) fn of_inlined(ctx: &Context<'_>, statement: Statement) -> Result<Statement> {
+    let Some(spelled) = spelled(ctx, &statement)? else { return Ok(statement) };
+    let Some(tree) = spelled.node() else { return Ok(statement) };
+    let text: Arc<str> = Arc::from(tree::deparse(tree)?);
+    Ok(Statement { sql: text.clone(), node_sql: text, ..spelled })
+}
+
+fn spelled(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Statement>> {
     let Some(tree) = statement.query_tree() else { return Ok(None) };
-    let mut whole = tree::node(tree.clone());
+    let (mut whole, mut found) = (tree::node(tree.clone()), false);
     whole.rewrite(&mut |node| {
         let made = match &node.node {
             Some(NodeEnum::TypeCast(cast)) => row_of_columns(ctx, cast)?,
@@ -30,13 +44,13 @@ pub(crate) fn of_columns(ctx: &Context<'_>, statement: &Statement) -> Result<Opt
         };
         match made {
             Some(made) => {
-                *node = made;
+                (*node, found) = (made, true);
                 Ok(false)
             }
             None => Ok(true),
         }
     })?;
-    Ok(whole.node.map(|tree| statement.with_query_tree(tree)))
+    Ok(whole.node.filter(|_| found).map(|tree| statement.with_query_tree(tree)))
 }
 
 /// The alias of `alias.*` in a cast, and the cast's type.
