@@ -18,6 +18,7 @@ mod distribute;
 mod dump;
 mod executed;
 mod marked;
+mod row_casts;
 pub(crate) mod scan;
 mod statement;
 mod system_views;
