@@ -163,7 +163,12 @@ struct Statements<'a> {
 
 impl<'a> Statements<'a> {
     fn plan(&self, name: &RangeVar, table: &Arc<Relation>) -> Result<Routine> {
-        let change = Change { relation: table, target: name, has_analysis: self.ctx.analysis.is_some() };
+        let change = Change {
+            catalog: self.ctx.catalog,
+            relation: table,
+            target: name,
+            has_analysis: self.ctx.analysis.is_some(),
+        };
         let returning = match self.tree {
             NodeEnum::InsertStmt(insert) => &insert.returning_clause,
             NodeEnum::UpdateStmt(update) => &update.returning_clause,

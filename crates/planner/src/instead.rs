@@ -54,7 +54,7 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Ro
         Named::View(view) if view.captured.iter().any(|one| one.kind & INSTEAD != 0 && one.kind & event != 0) => view,
         _ => return Ok(None),
     };
-    let change = Change { relation: &view, target, has_analysis: ctx.analysis.is_some() };
+    let change = Change { catalog: ctx.catalog, relation: &view, target, has_analysis: ctx.analysis.is_some() };
     if let Some(other) = view.captured.iter().find(|one| one.kind & INSTEAD == 0) {
         return Err(change.refused(&format!("Its trigger \"{}\" is one FOR EACH STATEMENT.", other.name)));
     }

@@ -12,14 +12,14 @@
 
 use std::sync::Arc;
 
-use catalog::{Column, Generated, Relation, RelationKind, quote_identifier};
+use catalog::{Catalog, Column, Generated, Relation, RelationKind, quote_identifier};
 use pg_query::protobuf::{
     self, Alias, CopyStmt, DeleteStmt, InsertStmt, RangeVar, ReturningClause, SelectStmt, UpdateStmt,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
-use crate::dml;
+use crate::dml::{self, Part};
 use crate::tree::{self, Ref, Walk};
 
 /// The temp table.
@@ -44,6 +44,7 @@ pub struct MadeRows {
 
 /// The change of a table or view.
 pub(crate) struct Change<'a> {
+    pub catalog: &'a Catalog,
     pub relation: &'a Arc<Relation>,
     pub target: &'a RangeVar,
     pub has_analysis: bool,
@@ -158,42 +159,37 @@ impl Change<'_> {
     }
 
     fn of_update(&self, update: &UpdateStmt) -> Result<InsertStmt> {
-        let query = SelectStmt {
-            target_list: self.assigned(&update.target_list)?,
-            where_clause: update.where_clause.clone(),
-            ..tree::empty_select()
-        };
-        self.of_rows(query, &update.from_clause, update.with_clause.clone())
+        let new = self.assigned(&update.target_list)?;
+        self.of_rows(new, update.where_clause.clone(), &update.from_clause, update.with_clause.clone())
     }
 
     fn of_delete(&self, delete: &DeleteStmt) -> Result<InsertStmt> {
-        let query = SelectStmt { where_clause: delete.where_clause.clone(), ..tree::empty_select() };
-        self.of_rows(query, &delete.using_clause, delete.with_clause.clone())
+        self.of_rows(Vec::new(), delete.where_clause.clone(), &delete.using_clause, delete.with_clause.clone())
     }
 
-    /// The rows that a condition chooses, after the columns that `query` has already. Nobody else changes those of a table from
-    /// here on.
+    /// The rows that a condition chooses, after their new values. Nobody else changes those of a table from here on.
     fn of_rows(
         &self,
-        mut query: SelectStmt,
+        new: Vec<Part>,
+        where_clause: Option<Box<Node>>,
         others: &[Node],
         with_clause: Option<protobuf::WithClause>,
     ) -> Result<InsertStmt> {
-        if matches!(query.where_clause.as_deref(), Some(Node { node: Some(NodeEnum::CurrentOfExpr(_)) })) {
+        if matches!(where_clause.as_deref(), Some(Node { node: Some(NodeEnum::CurrentOfExpr(_)) })) {
             return Err(self.refused("It has WHERE CURRENT OF."));
         }
-        let has_new = !query.target_list.is_empty();
+        let mut query = SelectStmt { where_clause, with_clause, ..tree::empty_select() };
+        let cols = new.iter().map(Part::target).chain([tree::target_name_only(OLD)]).collect();
+        query.target_list = new.into_iter().map(|part| tree::target(part.value, None)).collect();
         query.target_list.push(tree::target(tree::parse_expression(&self.whole(self.alias()))?, None));
         query.from_clause = vec![tree::node(NodeEnum::RangeVar(self.target.clone()))];
         query.from_clause.extend_from_slice(others);
-        query.with_clause = with_clause;
         if self.relation.kind != RelationKind::View {
             query.locking_clause.push(self.locking());
         }
-        let new = self.relation.columns.iter().filter(|_| has_new).map(|column| column.name.as_str());
         Ok(InsertStmt {
             relation: Some(Self::table()),
-            cols: new.chain([OLD]).map(tree::target_name_only).collect(),
+            cols,
             select_stmt: Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(query))))),
             r#override: protobuf::OverridingKind::OverridingNotSet as i32,
             ..InsertStmt::default()
@@ -210,7 +206,7 @@ impl Change<'_> {
     }
 
     /// The new value of each column; of generated ones none is known yet.
-    fn assigned(&self, targets: &[Node]) -> Result<Vec<Node>> {
+    fn assigned(&self, targets: &[Node]) -> Result<Vec<Part>> {
         let kept = |column: &Column| match column.generated {
             Generated::Stored | Generated::Virtual => tree::parse_expression("NULL"),
             _ => Ok(tree::column(&[self.alias(), &column.name])),
@@ -237,7 +233,8 @@ impl Change<'_> {
                 _ => values[at] = value.as_ref().clone(),
             }
         }
-        Ok(values.into_iter().map(|value| tree::target(value, None)).collect())
+        let parts = |(column, value)| dml::parts(self.catalog, column, value);
+        Ok(self.relation.columns.iter().zip(&values).flat_map(parts).collect())
     }
 
     /// RETURNING over an array of rows, which is the parameter after those of the user.

@@ -259,7 +259,8 @@ impl Session {
         let Some(parameters) = self.parameters_of(request).await? else { return Ok(Asked::Impossible) };
         match self.ask(sql, &parameters.names.join(", "), request.place).await {
             Ok(rows) => {
-                let analysis = self.with_bodies(analysis_of(&rows, &parameters.undeclared)?, request).await?;
+                let analysis = analysis_of(&rows, &parameters.undeclared)?.as_written(sql)?;
+                let analysis = self.with_bodies(analysis, request).await?;
                 Ok(analysis.map_or(Asked::Locked, Asked::Analysed))
             }
             Err(error) if request.is_locked(&error) => Ok(Asked::Locked),

@@ -25,7 +25,7 @@ use pgerror::{PgError, Result};
 
 use super::returning::Returning;
 use super::whole_row::WholeRow;
-use super::{is_replicated, key_names, lock, row_address, several_copies, stage};
+use super::{is_replicated, key_names, lock, row_address, row_parts, several_copies, stage};
 use crate::context::Context;
 use crate::functions::facts;
 use crate::key_moves;
@@ -281,8 +281,12 @@ impl Draft<'_> {
         }
         for (position, column) in columns.iter().enumerate() {
             if self.value(clause, column).is_some() {
-                names.push(catalog::quote_identifier(&column.name));
-                select.target_list.push(query.target_list[first + 1 + position].clone());
+                let Some(NodeEnum::ResTarget(output)) = &query.target_list[first + 1 + position].node else { continue };
+                let Some(value) = &output.val else { continue };
+                for part in row_parts::parts(self.ctx.catalog, column, value) {
+                    names.push(part.name());
+                    select.target_list.push(tree::target(part.value, None));
+                }
             }
         }
         for (column, value) in returning.columns().into_iter().zip(returning.values(query)) {

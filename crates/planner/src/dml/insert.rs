@@ -11,7 +11,7 @@ use pgerror::{PgError, Result, SqlState};
 use placement::KeyType;
 
 use super::{Target, check_functions_at_home, check_same_everywhere, has_sub_link, has_what_functions_read};
-use super::{is_replicated, overriding, select_of, stage, tail};
+use super::{is_replicated, overriding, row_parts, select_of, stage, tail};
 use crate::constant::{self, Constant};
 use crate::context::{Context, Named};
 use crate::functions::{Facts, facts};
@@ -107,7 +107,7 @@ fn into_home(ctx: &Context<'_>, statement: &Statement, insert: &InsertStmt, fact
     if facts.modifying_cte {
         return Err(PgError::unsupported("a data-modifying WITH").hint("Run the data changes one by one."));
     }
-    let (inputs, source) = select::source_of_insert(ctx, query, false)?;
+    let (inputs, source) = source(ctx, insert, query, false)?;
     let mut rewritten = insert.clone();
     rewritten.select_stmt =
         Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(tree::parse_select(&source.text)?)))));
@@ -120,6 +120,15 @@ fn into_home(ctx: &Context<'_>, statement: &Statement, insert: &InsertStmt, fact
         merge: None,
         lent: Vec::new(),
     }))
+}
+
+/// What an INSERT over rows of several nodes reads on the home node. A `ROW(…)` in VALUES has the type of its column only where it is
+/// assigned to that, so such rows are not made elsewhere.
+fn source(ctx: &Context<'_>, insert: &InsertStmt, query: &NodeEnum, straight: bool) -> Result<(Vec<Input>, FinalSql)> {
+    match row_parts::has_records(insert) {
+        true => select::copied(ctx, query).map(|gather| (gather.inputs, gather.final_sql)),
+        false => select::source_of_insert(ctx, query, straight),
+    }
 }
 
 pub(super) struct Insert<'a> {
@@ -521,6 +530,10 @@ impl Insert<'_> {
 
     /// By way of the stage table.
     fn staged(&self) -> Result<Plan> {
+        if stage::stored_columns(&self.relation).is_empty() {
+            return Err(PgError::unsupported("an INSERT of rows without columns that one node makes for others")
+                .hint("Give the table a column."));
+        }
         self.check_identity()?;
         let mut fill = self.insert.clone();
         fill.relation = Some(tree::table("", stage::TABLE, None));
@@ -555,7 +568,10 @@ impl Insert<'_> {
 
     /// How rows of other nodes may go straight to theirs: COPY sets no other column, so none may have a default.
     fn direct(&self) -> Option<Direct> {
-        let is_bare = self.overridden().is_empty() && tail::text(self.insert).is_ok_and(|tail| tail.is_empty());
+        let is_bare = self.overridden().is_empty()
+            && tail::text(self.insert).is_ok_and(|tail| tail.is_empty())
+            && !self.insert.cols.iter().any(row_parts::is_part)
+            && !row_parts::has_records(self.insert);
         let given: Option<Vec<&Column>> =
             self.given_columns().into_iter().map(|name| self.relation.column(name)).collect();
         let given = given.filter(|_| is_bare && !self.relation.is_barrier)?;
@@ -592,10 +608,14 @@ impl Insert<'_> {
         } else if reads_nothing {
             return Ok(Default::default());
         }
+<<<<<<< HEAD
         let Some(query) = fill.select_stmt.as_deref().and_then(|n| n.node.clone()) else {
             return Ok(Default::default());
         };
         let (inputs, source) = select::source_of_insert(self.ctx, &query, straight)?;
+=======
+        let (inputs, source) = source(self.ctx, self.insert, &query, straight)?;
+>>>>>>> x-rows
         let select = tree::parse_select(&source.text)?;
         fill.select_stmt = Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(select)))));
         Ok((inputs, source.types))

@@ -19,6 +19,7 @@ mod dump;
 mod executed;
 mod marked;
 mod printed;
+mod row_casts;
 pub(crate) mod scan;
 mod statement;
 mod system_views;

@@ -1,0 +1,89 @@
+//! Casts in a ROW that PostgreSQL's printing adds.
+//!
+//! A ROW that is assigned to a composite column has its fields converted as an assignment does: `ROW(1, 'abcdef')` is refused if the
+//! second field is a `varchar(4)`. PostgreSQL prints such a conversion as a cast, `ROW(1, 'abcdef'::varchar(4))`, which would cut the
+//! text. What the user has not written is left out again: wherever such a ROW stands, it is converted once more.
+
+use pg_query::NodeEnum;
+use pgerror::Result;
+
+use super::analysed::Analysis;
+use crate::tree::{Ref, Walk};
+
+impl Analysis {
+    /// `sql` is the text that PostgreSQL was asked about. If it has such casts of its own, nobody can tell which is which, and all of
+    /// them stay.
+    pub fn as_written(self, sql: &str) -> Result<Self> {
+        if !has_sized_fields(self.tree())? || wrote_sized_fields(sql)? {
+            return Ok(self);
+        }
+        let mut whole = self.tree().clone();
+        whole.rewrite(&mut |node| {
+            if let Some(NodeEnum::RowExpr(row)) = &mut node.node {
+                for field in &mut row.args {
+                    if let Some(NodeEnum::TypeCast(cast)) = &mut field.node
+                        && is_sized(cast)
+                        && let Some(value) = cast.arg.take()
+                    {
+                        *field = *value;
+                    }
+                }
+            }
+            Ok(true)
+        })?;
+        self.with_tree(whole)
+    }
+}
+
+fn wrote_sized_fields(sql: &str) -> Result<bool> {
+    for statement in super::parse(sql)? {
+        if statement.node().map_or(Ok(false), has_sized_fields)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Is a field of a ROW a cast to a type with a modifier?
+fn has_sized_fields(tree: &NodeEnum) -> Result<bool> {
+    let mut found = false;
+    tree.walk(&mut |node| {
+        if let Ref::RowExpr(row) = node {
+            found |=
+                row.args.iter().any(|field| matches!(&field.node, Some(NodeEnum::TypeCast(cast)) if is_sized(cast)));
+        }
+        Ok(!found)
+    })?;
+    Ok(found)
+}
+
+fn is_sized(cast: &pg_query::protobuf::TypeCast) -> bool {
+    cast.type_name.as_ref().is_some_and(|of| !of.typmods.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::Uses;
+    use crate::tree;
+
+    fn printed(sql: &str, body: &str) -> String {
+        let analysis = Analysis::new(&format!("BEGIN ATOMIC\n {body};\nEND"), Uses::default(), &[]).unwrap();
+        tree::deparse(analysis.as_written(sql).unwrap().tree()).unwrap()
+    }
+
+    #[test]
+    fn only_casts_that_the_user_wrote_stay() {
+        let body = "UPDATE t SET c = ROW(t.id, 'abcdef'::character varying(4), ROW('a'::character(2)))";
+        assert_eq!(
+            printed("UPDATE t SET c = ROW(id, 'abcdef', ROW('a'))", body),
+            "UPDATE t SET c = ROW(t.id, 'abcdef', ROW('a'))"
+        );
+        let kept = "UPDATE t SET c = ROW(t.id, 'abcdef'::varchar(4), ROW('a'::char(2)))";
+        assert_eq!(printed("UPDATE t SET c = ROW(id, 'abcdef'::varchar(4), ROW('a'))", body), kept);
+        assert_eq!(
+            printed("SELECT 'a'::varchar(4), ROW(1)", "SELECT 'a'::varchar(4), ROW(1)"),
+            "SELECT 'a'::varchar(4) AS \"?column?\", ROW(1) AS \"?column?\""
+        );
+    }
+}
