@@ -608,14 +608,10 @@ impl Insert<'_> {
         } else if reads_nothing {
             return Ok(Default::default());
         }
-<<<<<<< HEAD
         let Some(query) = fill.select_stmt.as_deref().and_then(|n| n.node.clone()) else {
             return Ok(Default::default());
         };
-        let (inputs, source) = select::source_of_insert(self.ctx, &query, straight)?;
-=======
         let (inputs, source) = source(self.ctx, self.insert, &query, straight)?;
->>>>>>> x-rows
         let select = tree::parse_select(&source.text)?;
         fill.select_stmt = Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(select)))));
         Ok((inputs, source.types))

@@ -12,12 +12,12 @@ use crate::select::names::{Ctes, Names};
 use crate::select::shape::has_sub_select;
 use crate::tree::{self, Walk};
 
-use super::effects::{change_what_is_read, may_touch};
+use super::effects::{change_what_is_read, may_touch, read_only};
 use super::slots::Draft;
 
 /// `None` if there is no such sub-select, or one that refers to the query around it.
 pub(super) fn lifted(ctx: &Context<'_>, statement: &Statement, tree: &NodeEnum) -> Result<Option<Lifted>> {
-    let mut lift = Lift { draft: Draft::new(ctx, statement.parameters), parts: Vec::new(), fails: false };
+    let mut lift = Lift { draft: Draft::new(ctx, statement.parameters), parts: Vec::new(), fails: false, reached: is_reached(tree) };
     let mut tree = tree.clone();
     lift.below(&mut tree)?;
     match lift.parts.is_empty() || lift.fails || lift.parts_meet(&tree)? {
@@ -30,6 +30,8 @@ struct Lift<'a> {
     draft: Draft<'a>,
     parts: Vec<SelectStmt>,
     fails: bool,
+    /// PostgreSQL computes what stands in expressions, whatever rows there are.
+    reached: bool,
 }
 
 impl Lift<'_> {
@@ -87,6 +89,12 @@ impl Lift<'_> {
                 coalesce.args.append(&mut others);
                 Ok(false)
             }
+            // Where no row is, PostgreSQL never comes to a sub-select in an expression; what it would have written must not be.
+            Some(NodeEnum::SubLink(link)) if !self.reached => {
+                let called = self.draft.functions_in(&link.subselect)?;
+                self.fails |= !read_only(self.draft.ctx, &called)?;
+                Ok(true)
+            }
             // PostgreSQL may never come to what is in it.
             Some(NodeEnum::CaseExpr(_)) => {
                 self.fails |= has_sub_select(node)? && self.draft.calls_in(node)?;
@@ -119,6 +127,28 @@ impl Lift<'_> {
         let rows = tree::parse_select(&Lifted::marker(self.parts.len()))?;
         self.parts.push(std::mem::replace(select, rows));
         Ok(())
+    }
+}
+
+/// Is an expression of the statement computed at least once? It is in one row without FROM, or of VALUES.
+fn is_reached(tree: &NodeEnum) -> bool {
+    let is_row = |select: &SelectStmt| {
+        select.op == SetOperation::SetopNone as i32
+            && select.from_clause.is_empty()
+            && select.where_clause.is_none()
+            && select.limit_count.is_none()
+            && select.limit_offset.is_none()
+            && select.having_clause.is_none()
+    };
+    match tree {
+        NodeEnum::SelectStmt(select) => is_row(select),
+        NodeEnum::InsertStmt(insert) => match insert.select_stmt.as_deref().and_then(|source| source.node.as_ref()) {
+            Some(NodeEnum::SelectStmt(select)) => {
+                is_row(select) && insert.on_conflict_clause.is_none() && insert.returning_clause.is_none()
+            }
+            _ => false,
+        },
+        _ => false,
     }
 }
 
