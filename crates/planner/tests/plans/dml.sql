@@ -190,7 +190,7 @@ Change public.orders by way of 0
     SELECT o_custkey, o_date, o_total, tableoid AS loxo_table, ctid AS loxo_ctid, 1 AS loxo_node FROM public.orders
   loxo_t2 from [2]
     SELECT o_custkey, o_date, o_total, tableoid AS loxo_table, ctid AS loxo_ctid, 2 AS loxo_node FROM public.orders
-  stage: CREATE TEMP TABLE loxo_stage (loxo_action int4, loxo_node int4, loxo_table oid, loxo_ctid tid, o_orderkey bigint, o_custkey bigint, o_date date, o_total numeric(15,2)) ON COMMIT DROP
+  stage: CREATE TEMP TABLE loxo_stage (loxo_action pg_catalog.int4, loxo_node pg_catalog.int4, loxo_table pg_catalog.oid, loxo_ctid pg_catalog.tid, o_orderkey bigint, o_custkey bigint, o_date date, o_total numeric(15,2)) ON COMMIT DROP
   Update { columns: [0], moves: true }: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid, o_orderkey, o_custkey, o_date, o_total) SELECT 0, orders.loxo_node, orders.loxo_table, orders.loxo_ctid, 5, orders.o_custkey, orders.o_date, orders.o_total FROM ((SELECT * FROM loxo_t0 UNION ALL SELECT * FROM loxo_t1) UNION ALL SELECT * FROM loxo_t2) orders
   route: hash of column 0 Int8 over [0 1 2]
 
@@ -210,7 +210,7 @@ Change public.orders by way of 0
     SELECT o_custkey, tableoid AS loxo_table, ctid AS loxo_ctid, 1 AS loxo_node FROM public.orders
   loxo_t2 from [2]
     SELECT o_custkey, tableoid AS loxo_table, ctid AS loxo_ctid, 2 AS loxo_node FROM public.orders
-  stage: CREATE TEMP TABLE loxo_stage (loxo_action int4, loxo_node int4, loxo_table oid, loxo_ctid tid, o_total numeric(15,2)) ON COMMIT DROP
+  stage: CREATE TEMP TABLE loxo_stage (loxo_action pg_catalog.int4, loxo_node pg_catalog.int4, loxo_table pg_catalog.oid, loxo_ctid pg_catalog.tid, o_total numeric(15,2)) ON COMMIT DROP
   Update { columns: [0], moves: false }: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid, o_total) SELECT DISTINCT ON (orders.loxo_node, orders.loxo_table, orders.loxo_ctid) 0, orders.loxo_node, orders.loxo_table, orders.loxo_ctid, c.c_nation FROM ((SELECT * FROM loxo_t0 UNION ALL SELECT * FROM loxo_t1) UNION ALL SELECT * FROM loxo_t2) orders, loxo_g2 c WHERE c.c_custkey = o_custkey
   route: hash of NULL Int8 over [0 1 2]
 
@@ -227,7 +227,7 @@ FirstCopy, rows to [1 2]
       SELECT c_name FROM public.customer
     loxo_t0 from [0]
       SELECT 0 AS loxo_none, tableoid AS loxo_table, ctid AS loxo_ctid, 0 AS loxo_node FROM public.nation
-    stage: CREATE TEMP TABLE loxo_stage (loxo_action int4, loxo_node int4, loxo_table oid, loxo_ctid tid, n_name text) ON COMMIT DROP
+    stage: CREATE TEMP TABLE loxo_stage (loxo_action pg_catalog.int4, loxo_node pg_catalog.int4, loxo_table pg_catalog.oid, loxo_ctid pg_catalog.tid, n_name text) ON COMMIT DROP
     Update { columns: [0], moves: false }: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid, n_name) SELECT 0, nation.loxo_node, nation.loxo_table, nation.loxo_ctid, (SELECT max(c_name) FROM loxo_g1 customer) FROM (SELECT * FROM loxo_t0) nation
     route: all of [0]
 
@@ -268,7 +268,7 @@ Change public.lineitem by way of 0
     SELECT l_partkey, tableoid AS loxo_table, ctid AS loxo_ctid, 1 AS loxo_node FROM public.lineitem
   loxo_t2 from [2]
     SELECT l_partkey, tableoid AS loxo_table, ctid AS loxo_ctid, 2 AS loxo_node FROM public.lineitem
-  stage: CREATE TEMP TABLE loxo_stage (loxo_action int4, loxo_node int4, loxo_table oid, loxo_ctid tid) ON COMMIT DROP
+  stage: CREATE TEMP TABLE loxo_stage (loxo_action pg_catalog.int4, loxo_node pg_catalog.int4, loxo_table pg_catalog.oid, loxo_ctid pg_catalog.tid) ON COMMIT DROP
   Delete: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid) SELECT 0, lineitem.loxo_node, lineitem.loxo_table, lineitem.loxo_ctid FROM ((SELECT * FROM loxo_t0 UNION ALL SELECT * FROM loxo_t1) UNION ALL SELECT * FROM loxo_t2) lineitem WHERE l_partkey IN (SELECT o_orderkey FROM loxo_g2 orders)
   route: hash of NULL Int8 over [0 1 2]
 
@@ -296,7 +296,7 @@ Change public.orders by way of 0
     SELECT o_orderkey, tableoid AS loxo_table, ctid AS loxo_ctid, 1 AS loxo_node FROM public.orders
   loxo_t2 from [2]
     SELECT o_orderkey, tableoid AS loxo_table, ctid AS loxo_ctid, 2 AS loxo_node FROM public.orders
-  stage: CREATE TEMP TABLE loxo_stage (loxo_action int4, loxo_node int4, loxo_table oid, loxo_ctid tid, o_orderkey bigint, o_custkey bigint, o_date date, o_total numeric(15,2)) ON COMMIT DROP
+  stage: CREATE TEMP TABLE loxo_stage (loxo_action pg_catalog.int4, loxo_node pg_catalog.int4, loxo_table pg_catalog.oid, loxo_ctid pg_catalog.tid, o_orderkey bigint, o_custkey bigint, o_date date, o_total numeric(15,2)) ON COMMIT DROP
   Insert: INSERT INTO loxo_stage (loxo_action, o_orderkey) SELECT 0, n_key FROM nation LEFT JOIN ((SELECT * FROM loxo_t0 UNION ALL SELECT * FROM loxo_t1) UNION ALL SELECT * FROM loxo_t2) orders ON o_orderkey = n_key WHERE orders.loxo_node IS NULL
   route: hash of column 0 Int8 over [0 1 2]
 
@@ -397,7 +397,7 @@ Change public.orders by way of 0
     SELECT o_orderkey, o_custkey, o_date, o_total, tableoid AS loxo_table, ctid AS loxo_ctid, 1 AS loxo_node FROM public.orders WHERE o_orderkey = '5'::mine
   loxo_t2 from [2]
     SELECT o_orderkey, o_custkey, o_date, o_total, tableoid AS loxo_table, ctid AS loxo_ctid, 2 AS loxo_node FROM public.orders WHERE o_orderkey = '5'::mine
-  stage: CREATE TEMP TABLE loxo_stage (loxo_action int4, loxo_node int4, loxo_table oid, loxo_ctid tid, o_orderkey bigint, o_custkey bigint, o_date date, o_total numeric(15,2)) ON COMMIT DROP
+  stage: CREATE TEMP TABLE loxo_stage (loxo_action pg_catalog.int4, loxo_node pg_catalog.int4, loxo_table pg_catalog.oid, loxo_ctid pg_catalog.tid, o_orderkey bigint, o_custkey bigint, o_date date, o_total numeric(15,2)) ON COMMIT DROP
   Update { columns: [0], moves: true }: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid, o_orderkey, o_custkey, o_date, o_total) SELECT 0, orders.loxo_node, orders.loxo_table, orders.loxo_ctid, '5'::mine, orders.o_custkey, orders.o_date, orders.o_total FROM ((SELECT * FROM loxo_t0 UNION ALL SELECT * FROM loxo_t1) UNION ALL SELECT * FROM loxo_t2) orders WHERE o_orderkey = '5'::mine
   route: hash of column 0 Int8 over [0 1 2]
 
@@ -410,7 +410,7 @@ Change public.orders by way of 0
     SELECT o_orderkey, o_custkey, o_date, o_total, tableoid AS loxo_table, ctid AS loxo_ctid, 1 AS loxo_node FROM public.orders WHERE o_orderkey = 5 OR o_total = 0
   loxo_t2 from [2]
     SELECT o_orderkey, o_custkey, o_date, o_total, tableoid AS loxo_table, ctid AS loxo_ctid, 2 AS loxo_node FROM public.orders WHERE o_orderkey = 5 OR o_total = 0
-  stage: CREATE TEMP TABLE loxo_stage (loxo_action int4, loxo_node int4, loxo_table oid, loxo_ctid tid, o_orderkey bigint, o_custkey bigint, o_date date, o_total numeric(15,2)) ON COMMIT DROP
+  stage: CREATE TEMP TABLE loxo_stage (loxo_action pg_catalog.int4, loxo_node pg_catalog.int4, loxo_table pg_catalog.oid, loxo_ctid pg_catalog.tid, o_orderkey bigint, o_custkey bigint, o_date date, o_total numeric(15,2)) ON COMMIT DROP
   Update { columns: [0], moves: true }: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid, o_orderkey, o_custkey, o_date, o_total) SELECT 0, orders.loxo_node, orders.loxo_table, orders.loxo_ctid, 5, orders.o_custkey, orders.o_date, orders.o_total FROM ((SELECT * FROM loxo_t0 UNION ALL SELECT * FROM loxo_t1) UNION ALL SELECT * FROM loxo_t2) orders WHERE o_orderkey = 5 OR o_total = 0
   route: hash of column 0 Int8 over [0 1 2]
 

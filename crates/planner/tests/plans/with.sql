@@ -71,7 +71,7 @@ Change public.orders by way of 0
     SELECT o_orderkey, o_date, tableoid AS loxo_table, ctid AS loxo_ctid, 1 AS loxo_node FROM public.orders
   loxo_t2 from [2]
     SELECT o_orderkey, o_date, tableoid AS loxo_table, ctid AS loxo_ctid, 2 AS loxo_node FROM public.orders
-  stage: CREATE TEMP TABLE loxo_stage (loxo_action int4, loxo_node int4, loxo_table oid, loxo_ctid tid) ON COMMIT DROP
+  stage: CREATE TEMP TABLE loxo_stage (loxo_action pg_catalog.int4, loxo_node pg_catalog.int4, loxo_table pg_catalog.oid, loxo_ctid pg_catalog.tid) ON COMMIT DROP
   Delete: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid) WITH old AS (SELECT o_orderkey FROM loxo_g1 orders ORDER BY o_date LIMIT 5) SELECT DISTINCT ON (orders.loxo_node, orders.loxo_table, orders.loxo_ctid) 0, orders.loxo_node, orders.loxo_table, orders.loxo_ctid FROM ((SELECT * FROM loxo_t0 UNION ALL SELECT * FROM loxo_t1) UNION ALL SELECT * FROM loxo_t2) orders, old WHERE old.o_orderkey = orders.o_orderkey
   route: hash of NULL Int8 over [0 1 2]
 
@@ -99,7 +99,7 @@ Chain over [0 1 2]
         SELECT o_orderkey, tableoid AS loxo_table, ctid AS loxo_ctid, 1 AS loxo_node FROM public.orders
       loxo_w2_t2 from [2]
         SELECT o_orderkey, tableoid AS loxo_table, ctid AS loxo_ctid, 2 AS loxo_node FROM public.orders
-      stage: CREATE TEMP TABLE loxo_stage (loxo_action int4, loxo_node int4, loxo_table oid, loxo_ctid tid) ON COMMIT DROP
+      stage: CREATE TEMP TABLE loxo_stage (loxo_action pg_catalog.int4, loxo_node pg_catalog.int4, loxo_table pg_catalog.oid, loxo_ctid pg_catalog.tid) ON COMMIT DROP
       Delete: INSERT INTO loxo_stage (loxo_action, loxo_node, loxo_table, loxo_ctid) SELECT DISTINCT ON (orders.loxo_node, orders.loxo_table, orders.loxo_ctid) 0, orders.loxo_node, orders.loxo_table, orders.loxo_ctid FROM ((SELECT * FROM loxo_w2_t0 UNION ALL SELECT * FROM loxo_w2_t1) UNION ALL SELECT * FROM loxo_w2_t2) orders, loxo_w1 old WHERE k = o_orderkey
       route: hash of NULL Int8 over [0 1 2]
 
