@@ -40,7 +40,7 @@ pub(crate) fn change_what_is_read(ctx: &Context<'_>, functions: &[&Function], tr
 }
 
 /// Do the functions, or those that they call, change rows? What only shows when a body runs is not known.
-fn change_rows(ctx: &Context<'_>, functions: &[&Function]) -> Result<bool> {
+pub(super) fn change_rows(ctx: &Context<'_>, functions: &[&Function]) -> Result<bool> {
     let ctx = ctx.of_body();
     let mut seen: HashSet<Oid> = HashSet::new();
     let mut pending: Vec<&Function> = functions.to_vec();

@@ -12,7 +12,7 @@ use crate::select::names::{Ctes, Names};
 use crate::select::shape::has_sub_select;
 use crate::tree::{self, Walk};
 
-use super::effects::{change_what_is_read, may_touch, read_only};
+use super::effects::{change_rows, change_what_is_read, may_touch};
 use super::slots::Draft;
 
 /// `None` if there is no such sub-select, or one that refers to the query around it.
@@ -92,7 +92,7 @@ impl Lift<'_> {
             // Where no row is, PostgreSQL never comes to a sub-select in an expression; what it would have written must not be.
             Some(NodeEnum::SubLink(link)) if !self.reached => {
                 let called = self.draft.functions_in(&link.subselect)?;
-                self.fails |= !read_only(self.draft.ctx, &called)?;
+                self.fails |= change_rows(self.draft.ctx, &called)?;
                 Ok(true)
             }
             // PostgreSQL may never come to what is in it.
