@@ -12,8 +12,9 @@ use pgerror::{PgError, Result, SqlState};
 
 use crate::parse::{Analysis, Uses};
 use crate::plan::Redistribute;
+use crate::rewrite::views;
 use crate::session::SessionFacts;
-use crate::{tree, views};
+use crate::tree;
 
 /// Tables that have to give way to a statement, as [`Plan::GiveWay`](crate::Plan::GiveWay) has them. No part of a plan can be
 /// taken for them.

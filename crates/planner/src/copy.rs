@@ -6,13 +6,14 @@ use catalog::{Column, Distribution, Generated, Relation};
 use pg_query::NodeEnum;
 use pgerror::{PgError, Result, SqlState};
 
-use crate::clock::is_moment;
-use crate::code;
 use crate::context::{Context, Named};
 use crate::dml::stage;
+use crate::facts::clock::is_moment;
+use crate::facts::code;
+use crate::facts::functions;
 use crate::parse::{CopyStatement, CopySubject, Statement, StatementKind};
 use crate::plan::{CopyFrom, CopyHome, CopySource, CopyTo, Forward, Plan, RowColumn, Scatter};
-use crate::{functions, tree};
+use crate::tree;
 
 /// Plans a COPY.
 pub(crate) fn copy(ctx: &Context<'_>, copy: &CopyStatement) -> Result<Plan> {

@@ -24,84 +24,55 @@
 //!   PostgreSQL's own. Schema changes, bodies of functions and templates are read by their words.
 //! - A statement that needs no rewriting is passed on as the very text the user wrote.
 
-mod apart;
-mod attributes;
-mod before;
-mod bodies;
-mod builtins;
-mod clock;
-mod code;
-mod constant;
 mod context;
 mod copy;
 mod ddl;
-mod display;
 mod dml;
+mod facts;
 mod first_copy;
-mod functions;
-mod inline;
-mod instead;
-mod key_moves;
-mod leavings;
-mod lent;
-mod lifted;
 mod look_alikes;
-mod made_rows;
-mod new_row;
-mod of_rows;
-mod own_text;
 pub mod parse;
-mod passwords;
-mod per_row;
 mod plan;
-mod references;
-mod routine;
-mod rules;
+mod rewrite;
 mod select;
 mod session;
-mod setting_calls;
-mod tables;
 mod template;
 mod tree;
-mod triggers;
-mod used;
-mod views;
-mod whole_rows;
 mod with;
 
 use catalog::Catalog;
 use pg_query::NodeEnum;
 use pgerror::{PgError, Result, SqlState};
 
-pub use apart::{Late, late_defaults, runs_apart};
-pub use before::{BeforeRows, Conflict, trigger_condition};
-pub use bodies::sql_statements;
-pub use clock::{at_one_moment, bodies_read_clock, definition_reads_clock, reads_clock, views_read_clock};
+pub use ddl::passwords::with_verifier;
 pub use dml::{Drawn, STAGE, sets_default};
-pub use inline::{WantedBody, wanted_bodies};
-pub use instead::Instead;
-pub use key_moves::Movable;
-pub use leavings::leavings;
-pub use lent::{Lent, OWN_PATH};
-pub use lifted::Lifted;
+pub use facts::bodies::sql_statements;
+pub use facts::clock::{at_one_moment, bodies_read_clock, definition_reads_clock, reads_clock, views_read_clock};
+pub use facts::effects::leavings;
+pub use facts::references::{Place, Reference, References, names_in_from, references};
+pub use facts::setting_calls::{SettingCalls, setting_calls};
+pub use facts::tables::{Clauses, Tables, gives_plain_values, read_tables, reads_only};
+pub use facts::temp_placement::{Late, late_defaults, runs_apart};
+pub use facts::used::may_use;
 pub use look_alikes::LookAlikes;
-pub use made_rows::MadeRows;
-pub use of_rows::OfRows;
-pub use own_text::own_text;
+pub use parse::own_text::own_text;
 pub use parse::{Analysis, Marked, Statement, StatementKind, Undeclared, Uses, only_creates, parse, parse_for_dump};
-pub use passwords::with_verifier;
-pub use per_row::{Each, Enough, PerRow, RowCall};
 pub use plan::*;
-pub use references::{Place, Reference, References, names_in_from, references};
-pub use routine::{Argument, Explained, Routine, RoutineCall, Wanted, call_targets};
-pub use rules::{OfOwner, Rewritten, Step};
+pub use rewrite::before::{BeforeRows, Conflict, trigger_condition};
+pub use rewrite::inline::{WantedBody, wanted_bodies};
+pub use rewrite::instead::Instead;
+pub use rewrite::key_moves::Movable;
+pub use rewrite::lifted::Lifted;
+pub use rewrite::made_rows::MadeRows;
+pub use rewrite::of_rows::OfRows;
+pub use rewrite::owner_reads::{Lent, OWN_PATH};
+pub use rewrite::per_row::{Each, Enough, PerRow, RowCall};
+pub use rewrite::routine::{Argument, Explained, Routine, RoutineCall, Wanted, call_targets};
+pub use rewrite::rules::{OfOwner, Rewritten, Step};
+pub use rewrite::triggers::{OfStatement, Triggered};
+pub use rewrite::views::{Expanded, ReadAs};
 pub use session::*;
-pub use setting_calls::{SettingCalls, setting_calls};
-pub use tables::{Clauses, Tables, gives_plain_values, read_tables, reads_only};
 pub use template::{ManyRows, Parameterised, Repeated, Shape, Template};
-pub use triggers::{OfStatement, Triggered};
-pub use used::may_use;
-pub use views::{Expanded, ReadAs};
 
 use context::{Context, GiveWay};
 
@@ -130,7 +101,7 @@ pub fn expanded_views(
 ) -> Result<Expanded> {
     let analysis = statement.analysis.as_ref();
     let ctx = Context { catalog, session, analysis, exchanged: &[], copies: None, on_first: None, gives_way: None };
-    views::expanded(&ctx, plan, statement)
+    rewrite::views::expanded(&ctx, plan, statement)
 }
 
 /// The materialized view that a REFRESH fills otherwise than the home node would by itself.
@@ -146,8 +117,8 @@ pub fn refreshed(statement: &Statement, catalog: &Catalog, session: &SessionFact
 pub fn refresh_as(owner: &str, statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Plan> {
     let analysis = statement.analysis.as_ref();
     let ctx = Context { catalog, session, analysis, exchanged: &[], copies: None, on_first: None, gives_way: None };
-    lent::check_refresh(&ctx, statement)?;
-    let sql = lent::qualified_refresh(&ctx, statement)?;
+    rewrite::owner_reads::check_refresh(&ctx, statement)?;
+    let sql = rewrite::owner_reads::qualified_refresh(&ctx, statement)?;
     Ok(Plan::Routine(Box::new(Routine::As { owner: owner.to_owned(), sql })))
 }
 
@@ -161,48 +132,50 @@ pub fn views_ahead(
 ) -> Result<Option<Plan>> {
     let analysis = statement.analysis.as_ref();
     let ctx = Context { catalog, session, analysis, exchanged: &[], copies: None, on_first: None, gives_way: None };
-    lent::with_views_ahead(&ctx, statement, views)
+    rewrite::owner_reads::with_views_ahead(&ctx, statement, views)
 }
 
 /// The plan, unless it turns out that tables have to give way to it.
 fn plan_as_it_stands(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     if let Some(prefix) = &statement.as_owner {
-        return lent::plan(ctx, statement, prefix);
+        return rewrite::owner_reads::plan(ctx, statement, prefix);
     }
-    let spelled = whole_rows::of_columns(ctx, statement)?;
+    let spelled = rewrite::whole_rows::of_columns(ctx, statement)?;
     let statement = spelled.as_ref().unwrap_or(statement);
     let called = statement;
-    let inlined = inline::inline(ctx, statement)?.map(|inlined| whole_rows::of_inlined(ctx, inlined)).transpose()?;
+    let inlined = rewrite::inline::inline(ctx, statement)?
+        .map(|inlined| rewrite::whole_rows::of_inlined(ctx, inlined))
+        .transpose()?;
     let inlined = inlined.map(|inlined| Statement { is_rewritten: statement.is_rewritten, ..inlined });
     let statement = inlined.as_ref().unwrap_or(statement);
-    let expanded = views::without_temporary(ctx, statement)?;
+    let expanded = rewrite::views::without_temporary(ctx, statement)?;
     let expanded = expanded.map(|expanded| Statement { is_rewritten: statement.is_rewritten, ..expanded });
     let statement = expanded.as_ref().unwrap_or(statement);
     if !statement.is_rewritten
-        && let Some(rewritten) = rules::plan(ctx, statement)?
+        && let Some(rewritten) = rewrite::rules::plan(ctx, statement)?
     {
         return Ok(Plan::Routine(Box::new(Routine::Rewritten(Box::new(rewritten)))));
     }
-    if let Some(routine) = instead::plan(ctx, statement)? {
+    if let Some(routine) = rewrite::instead::plan(ctx, statement)? {
         return Ok(Plan::Routine(Box::new(routine)));
     }
     if !called.stores_rows
-        && let Some(routine) = before::plan(ctx, statement)?
+        && let Some(routine) = rewrite::before::plan(ctx, statement)?
     {
         return Ok(Plan::Routine(Box::new(routine)));
     }
     if let Some(drawn) = dml::drawn(ctx, statement)? {
         return Ok(Plan::Routine(Box::new(Routine::Drawn(drawn))));
     }
-    if lifted::locks_below(statement)?
+    if rewrite::lifted::locks_below(statement)?
         && !matches!(plan_inlined(ctx, statement), Ok(Plan::Forward(_) | Plan::Scatter(_)))
-        && let Some(lifted) = lifted::lifted(ctx, statement)?
+        && let Some(lifted) = rewrite::lifted::lifted(ctx, statement)?
     {
         return Ok(Plan::Routine(Box::new(Routine::Lifted(lifted))));
     }
     if returns_sub_select(statement)?
         && first_copy::plan(ctx, statement).is_err()
-        && let Some(routine) = per_row::sub_selects(ctx, statement)?
+        && let Some(routine) = rewrite::per_row::sub_selects(ctx, statement)?
     {
         return Ok(Plan::Routine(Box::new(routine)));
     }
@@ -211,7 +184,7 @@ fn plan_as_it_stands(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         Some(_) if inlined.is_none() => ctx.analysis.and_then(|analysis| analysis.without_bodies()),
         _ => None,
     };
-    match routine::plan(&Context { analysis: own.as_ref().or(ctx.analysis), ..*ctx }, statement)? {
+    match rewrite::routine::plan(&Context { analysis: own.as_ref().or(ctx.analysis), ..*ctx }, statement)? {
         Some(routine) => Ok(Plan::Routine(Box::new(routine))),
         None => {
             let plan = match first_copy::plan(ctx, statement) {
@@ -221,9 +194,9 @@ fn plan_as_it_stands(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
                 },
                 plan => plan?,
             };
-            match per_row::of_filled(ctx, statement, &plan)? {
+            match rewrite::per_row::of_filled(ctx, statement, &plan)? {
                 Some(routine) => Ok(Plan::Routine(Box::new(routine))),
-                None => triggers::with_triggers(ctx, statement, plan),
+                None => rewrite::triggers::with_triggers(ctx, statement, plan),
             }
         }
     }
@@ -233,7 +206,7 @@ fn plan_as_it_stands(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
 /// but not in the body.
 fn called_alone(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Routine>> {
     let Some(own) = ctx.analysis.and_then(|analysis| analysis.without_bodies()) else { return Ok(None) };
-    routine::plan(&Context { analysis: Some(&own), ..*ctx }, statement)
+    rewrite::routine::plan(&Context { analysis: Some(&own), ..*ctx }, statement)
 }
 
 /// Is it a change with a sub-select in RETURNING?
@@ -263,9 +236,9 @@ pub fn check_cursor(inner: &Statement) -> Result<()> {
 }
 
 fn plan_in(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
-    let inlined = inline::inline(ctx, statement)?;
+    let inlined = rewrite::inline::inline(ctx, statement)?;
     let statement = inlined.as_ref().unwrap_or(statement);
-    let expanded = views::without_temporary(ctx, statement)?;
+    let expanded = rewrite::views::without_temporary(ctx, statement)?;
     first_copy::plan(ctx, expanded.as_ref().unwrap_or(statement))
 }
 

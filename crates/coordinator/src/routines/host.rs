@@ -8,7 +8,7 @@ use pgerror::{PgError, Result, SqlState};
 use planner::StatementKind;
 use routine::{Answer, Host, Opening, Pending, Type, Typed};
 
-use crate::client::Client;
+use crate::protocol::client::Client;
 
 /// A client whose session runs a body.
 pub(super) struct ClientHost<'c> {

@@ -10,7 +10,7 @@ use routine::array_text;
 
 use super::own_parameters;
 use super::triggers::Trigger;
-use crate::client::Client;
+use crate::protocol::client::Client;
 
 impl Client {
     /// Runs the triggers for each row; gives RETURNING, if there is one, and the command tag.

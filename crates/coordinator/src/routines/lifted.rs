@@ -10,7 +10,7 @@ use routine::array_text;
 
 use super::host::ClientHost;
 use super::{own_parameters, own_path};
-use crate::client::Client;
+use crate::protocol::client::Client;
 
 impl Client {
     /// Runs the sub-selects; gives the statement over their rows.

@@ -17,7 +17,7 @@ use pgproto::backend::tag;
 use planner::{Argument, RoutineCall, Statement};
 use routine::{Ended, Pending, Type, array_text};
 
-use crate::client::{Client, output};
+use crate::protocol::client::{Client, output};
 use crate::stack;
 
 mod before;

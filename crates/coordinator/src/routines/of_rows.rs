@@ -6,8 +6,8 @@ use routine::array_text;
 
 use super::host::ClientHost;
 use super::lifted::rows_sql;
-use crate::client::Client;
-use crate::simple::text;
+use crate::protocol::client::Client;
+use crate::protocol::simple::text;
 
 const UNKNOWN: u32 = 705;
 const TEXT: u32 = 25;

@@ -11,7 +11,7 @@ use routine::array_text;
 
 use super::host::ClientHost;
 use super::{Rows, own_parameters};
-use crate::client::Client;
+use crate::protocol::client::Client;
 
 const TEXT: u32 = 25;
 const TEXT_ARRAY: u32 = 1009;

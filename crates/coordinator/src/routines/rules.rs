@@ -7,7 +7,7 @@ use pgerror::{PgError, Result, SqlState, field};
 use planner::{OfOwner, Rewritten, Statement};
 use routine::Pending;
 
-use crate::client::Client;
+use crate::protocol::client::Client;
 
 impl Client {
     /// Runs them; the client hears of the one that answers.

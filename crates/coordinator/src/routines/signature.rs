@@ -6,7 +6,7 @@ use pgerror::{PgError, Result, SqlState};
 use planner::{Argument, RoutineCall};
 use routine::{Ended, Parameter, Type};
 
-use crate::client::Client;
+use crate::protocol::client::Client;
 use crate::routines::ClientHost;
 
 /// See the page.

@@ -21,7 +21,7 @@ use routine::{Parameter, Pending, Type, array_text};
 use super::host::ClientHost;
 use super::signature::Signature;
 use super::text;
-use crate::client::Client;
+use crate::protocol::client::Client;
 
 const NAME: u32 = 19;
 const INT4: u32 = 23;

@@ -15,7 +15,7 @@ use super::constraints::{NewTable, NewUnique};
 use super::{as_it_stands, create, decide, everywhere, give_way, is_temporary, redistribute, rule, trigger};
 use crate::context::{Context, Named};
 use crate::dml::key_names;
-use crate::functions::{Facts, facts};
+use crate::facts::functions::{Facts, facts};
 use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, Effect, Placement, Redistribute};
 use crate::tree;
@@ -222,8 +222,10 @@ impl Alter<'_> {
     /// Would the nodes fill a new column's rows with what one server would not? A value that is another for each row may be
     /// so on every node; `now()` will be one constant.
     fn fills_alike(&self, default: &Node) -> Result<bool> {
-        let at_one_moment =
-            crate::clock::expression_at(&tree::deparse_expression(default)?, &crate::clock::some_moment());
+        let at_one_moment = crate::facts::clock::expression_at(
+            &tree::deparse_expression(default)?,
+            &crate::facts::clock::some_moment(),
+        );
         let constant = at_one_moment.map(|text| tree::parse_expression(&text)).transpose()?;
         let facts = self.facts_of(constant.as_ref().unwrap_or(default))?;
         let each_its_own = facts.volatile.is_some() && self.relation.distribution.is_partitioned();

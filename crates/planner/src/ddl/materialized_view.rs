@@ -12,7 +12,7 @@ use pgerror::{PgError, Result};
 use super::create_as::shell;
 use super::{as_it_stands, boxed, create, everywhere};
 use crate::context::{Context, Named};
-use crate::functions::facts;
+use crate::facts::functions::facts;
 use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, Elsewhere, Fill, Plan};
 use crate::select;

@@ -1,5 +1,7 @@
 //! DDL: where it runs, what it means for the distribution of tables, and what is refused.
 
+pub(crate) mod passwords;
+
 use catalog::{NodeId, RelationKind};
 use pg_query::protobuf::{
     AlterPublicationStmt, CreatePublicationStmt, DropStmt, LockStmt, ObjectType, RangeVar, ReindexObjectType,
@@ -9,7 +11,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
 
 use crate::context::{Context, Named};
-use crate::functions;
+use crate::facts::functions;
 use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, Effect, Elsewhere, Fill, Forward, Plan};
 use crate::tree;

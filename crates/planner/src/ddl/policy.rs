@@ -8,9 +8,9 @@ use pg_query::protobuf::RangeVar;
 use pgerror::{PgError, Result};
 
 use super::{as_it_stands, everywhere, give_way, select_of};
-use crate::code::{POLICY_HINT, is_on_all_nodes};
 use crate::context::{Context, Named};
-use crate::functions;
+use crate::facts::code::{POLICY_HINT, is_on_all_nodes};
+use crate::facts::functions;
 use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, Redistribute};
 use crate::tree::{Ref, Walk};

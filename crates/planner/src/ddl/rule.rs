@@ -13,7 +13,7 @@ use super::{as_it_stands, boxed, everywhere, is_temporary, temporary};
 use crate::context::{Context, Named};
 use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, Effect, Plan};
-use crate::rules;
+use crate::rewrite::rules;
 use crate::tree::{Ref, Walk};
 
 /// CREATE RULE.

@@ -5,7 +5,7 @@
 //! `metadata.sql`), with the same events, columns and condition. To switch it on or off is to switch that one.
 //!
 //! BEFORE … FOR EACH ROW the coordinator makes the rows and runs the triggers, then stores what came of them (see
-//! [`before`](crate::before)); what lies beside such a trigger refuses all other rows. Since they fire in the order of their
+//! [`before`](crate::rewrite::before)); what lies beside such a trigger refuses all other rows. Since they fire in the order of their
 //! names, the coordinator runs all of a table, or none.
 
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::{as_it_stands, boxed, everywhere, give_way, is_temporary, temporary};
-use crate::code;
 use crate::context::{Context, Named};
 use crate::dml::is_replicated;
-use crate::functions::{self, Facts};
-use crate::new_row::may_set_key;
+use crate::facts::code;
+use crate::facts::functions::{self, Facts};
+use crate::facts::key_setters::may_set_key;
 use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, Effect, Plan, Redistribute};
 use crate::tree;

@@ -27,10 +27,10 @@ use super::returning::Returning;
 use super::whole_row::WholeRow;
 use super::{is_replicated, key_names, lock, row_address, row_parts, several_copies, stage};
 use crate::context::Context;
-use crate::functions::facts;
-use crate::key_moves;
+use crate::facts::functions::facts;
 use crate::parse::Statement;
 use crate::plan::{Change, ChangeAction, FinalSql, Input, Plan};
+use crate::rewrite::key_moves;
 use crate::select;
 use crate::tree::{self, Ref, Walk};
 

@@ -12,18 +12,18 @@ use placement::KeyType;
 
 use super::{Target, check_functions_at_home, check_same_everywhere, has_sub_link, has_what_functions_read};
 use super::{is_replicated, overriding, row_parts, select_of, stage, tail};
-use crate::constant::{self, Constant};
 use crate::context::{Context, Named};
-use crate::functions::{Facts, facts};
+use crate::facts::constant::{self, Constant};
+use crate::facts::functions::{Facts, facts};
+use crate::facts::tables::Clauses;
 use crate::parse::Statement;
 use crate::plan::{
     Direct, FinalSql, Forward, Gather, Input, InsertSplit, InsertStaged, Plan, Replicate, RowColumn, Scatter,
 };
+use crate::rewrite::views;
 use crate::select;
 use crate::select::locality::{Analyzer, Env, Part};
-use crate::tables::Clauses;
 use crate::tree;
-use crate::views;
 
 /// Plans an INSERT.
 pub(crate) fn insert(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {

@@ -14,13 +14,13 @@ use super::{
 };
 use crate::context::Context;
 use crate::copy::is_literal;
-use crate::functions::facts;
+use crate::facts::functions::facts;
 use crate::parse::Statement;
 use crate::plan::{Forward, Gather, Plan, Replicate, Scatter};
+use crate::rewrite::views;
 use crate::select::locality::{Analyzer, Env, Not, Part};
 use crate::select::{fallback, refusal};
 use crate::tree::{self, Walk};
-use crate::views;
 
 /// Plans a MERGE. A node alone may update and delete rows of a partitioned target, but not insert: a row that no node
 /// matches would be inserted by each of them.

@@ -8,7 +8,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::context::{Context, Named};
-use crate::functions::Facts;
+use crate::facts::functions::Facts;
 use crate::tree::{Ref, Walk};
 
 mod change;

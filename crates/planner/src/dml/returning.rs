@@ -10,7 +10,7 @@ use pgerror::Result;
 use super::change::Draft;
 use super::has_sub_link;
 use crate::context::Named;
-use crate::functions::facts;
+use crate::facts::functions::facts;
 use crate::plan::RowColumn;
 use crate::tree::{self, Walk};
 

@@ -13,9 +13,9 @@ use pg_query::protobuf::{CmdType, InsertStmt, ResTarget, SetOperation};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
-use crate::clock;
 use crate::context::{Context, Named};
 use crate::copy::is_literal;
+use crate::facts::clock;
 use crate::parse::{Statement, StatementKind};
 use crate::plan::Plan;
 use crate::tree::{self, Ref, Walk};

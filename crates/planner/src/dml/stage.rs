@@ -74,7 +74,7 @@ pub(crate) fn definition(relation: &Relation, column: &Column, now: Option<&Mome
         (Generated::Stored | Generated::Virtual, Some(expression)) => {
             format!(" GENERATED ALWAYS AS ({expression}) STORED")
         }
-        (_, Some(default)) => match now.and_then(|now| crate::clock::expression_at(default, now)) {
+        (_, Some(default)) => match now.and_then(|now| crate::facts::clock::expression_at(default, now)) {
             Some(default) => format!(" DEFAULT {default}"),
             None => format!(" DEFAULT {default}"),
         },

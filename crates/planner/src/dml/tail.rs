@@ -8,7 +8,7 @@ use pgerror::{PgError, Result};
 use super::key_names;
 use super::update::{assignments, key_change};
 use crate::context::{Context, Named};
-use crate::functions::facts;
+use crate::facts::functions::facts;
 use crate::select::locality::{Analyzer, Env, Not, Part};
 use crate::tree::{self, Ref, Walk};
 

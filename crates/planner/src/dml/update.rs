@@ -13,15 +13,15 @@ use pgerror::{PgError, Result};
 use super::change::{self, Clause, Draft, Kind};
 use super::{Target, check_same_everywhere, is_replicated, key_names, returning_list};
 use crate::context::Context;
-use crate::functions::{Facts, facts};
-use crate::key_moves;
+use crate::facts::functions::{Facts, facts};
 use crate::parse::Statement;
 use crate::plan::{Forward, Gather, Plan, Replicate, Scatter};
+use crate::rewrite::key_moves;
+use crate::rewrite::views;
 use crate::select::locality::{Analyzer, Env, Not, Part};
 use crate::select::shape::bare_name;
 use crate::select::{self, refusal};
 use crate::tree;
-use crate::views;
 
 /// Plans an UPDATE.
 pub(crate) fn update(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {

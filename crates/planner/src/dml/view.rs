@@ -12,12 +12,12 @@ use pgerror::{PgError, Result};
 
 use super::view_insert::{self, Shown};
 use super::{view_defaults, width};
-use crate::code;
 use crate::context::{Context, Named};
+use crate::facts::code;
 use crate::parse::Statement;
 use crate::plan::Plan;
+use crate::rewrite::views;
 use crate::tree::{self, Ref, Walk};
-use crate::views;
 
 /// PostgreSQL has no limit of its own but its stack.
 pub(crate) const VIEW_DEPTH_MAX: usize = 32;

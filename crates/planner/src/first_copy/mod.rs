@@ -22,7 +22,9 @@ use crate::context::{Context, Named};
 use crate::dml::{VIEW_DEPTH_MAX, is_replicated, table_under};
 use crate::parse::{Statement, StatementKind};
 use crate::plan::{Copies, FirstCopy, Forward, Plan, Replicate};
-use crate::{per_row, triggers, with};
+use crate::rewrite::per_row;
+use crate::rewrite::triggers;
+use crate::with;
 
 mod proof;
 

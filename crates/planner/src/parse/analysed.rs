@@ -14,9 +14,9 @@ use pgerror::{PgError, Result};
 
 use super::printed::say_plainly;
 use super::statement::{CopySubject, Statement, StatementKind};
-use crate::clock::MOMENTS;
+use crate::facts::clock::MOMENTS;
+use crate::rewrite::whole_rows::whole_row;
 use crate::tree::{self, Ref, Walk};
-use crate::whole_rows::whole_row;
 
 /// What PostgreSQL has found out about one query or change of rows.
 #[derive(Clone, Debug)]
@@ -81,7 +81,7 @@ impl Analysis {
     pub fn new(body: &str, uses: Uses, undeclared: &[Undeclared]) -> Result<Self> {
         let unreadable = || PgError::internal(format!("an analysed statement that cannot be read: {body}"));
         let function = format!("CREATE FUNCTION f() RETURNS void {body}");
-        let statements = crate::bodies::sql_bodies(&function).ok_or_else(unreadable)?;
+        let statements = crate::facts::bodies::sql_bodies(&function).ok_or_else(unreadable)?;
         let [tree] = <[NodeEnum; 1]>::try_from(statements).map_err(|_| unreadable())?;
         let mut whole = tree::node(tree);
         let is_shorter = leave_out_unread_parts(&mut whole)?;
@@ -157,7 +157,7 @@ impl Analysis {
             && !self.called.contains(&(function.schema.clone(), function.name.clone()))
     }
 
-    /// See [`whole_rows`](crate::whole_rows).
+    /// See [`whole_rows`](crate::rewrite::whole_rows).
     pub(crate) fn has_whole_rows(&self) -> bool {
         self.has_whole_rows
     }

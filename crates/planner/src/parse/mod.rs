@@ -4,6 +4,8 @@
 //! read by a small recursive descent and blanked out with spaces, so that every other byte keeps its place and error
 //! positions stay right. PostgreSQL's parser reads the rest.
 
+pub(crate) mod own_text;
+
 use std::ops::Range;
 use std::sync::Arc;
 

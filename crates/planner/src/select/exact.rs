@@ -7,8 +7,8 @@ use pg_query::{Node, NodeEnum};
 
 use super::locality::{Analyzer, Body};
 use super::terms::LeafColumn;
-use crate::builtins::{self, Combined, adds_floats};
 use crate::context::Context;
+use crate::facts::builtins::{self, Combined, adds_floats};
 use crate::tree;
 
 pub(crate) const INT2: u32 = 21;

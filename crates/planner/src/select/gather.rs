@@ -15,7 +15,7 @@ use super::locality::{Analyzer, Env, Part};
 use super::{levels, locked, table_ids};
 use crate::context::{Context, Named};
 use crate::dml::row_address;
-use crate::functions::Facts;
+use crate::facts::functions::Facts;
 use crate::plan::{Index, Input};
 use crate::tree::{self, Ref, Walk};
 

@@ -16,7 +16,7 @@ use pgerror::Result;
 
 use super::{fallback, levels};
 use crate::context::{Context, Named};
-use crate::functions::{Facts, facts};
+use crate::facts::functions::{Facts, facts};
 use crate::parse;
 use crate::plan::{FinalSql, Gather, LockTarget, LockWait, Locked, LockedBy, Merge, Plan, Scatter};
 use crate::tree::{self, Ref, Walk};

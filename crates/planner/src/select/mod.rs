@@ -17,11 +17,11 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::context::{Context, intersect};
-use crate::functions::{Facts, facts};
+use crate::facts::functions::{Facts, facts};
 use crate::parse::Statement;
 use crate::plan::{Dag, FinalSql, Forward, Gather, Input, Plan, Scatter};
+use crate::rewrite::views;
 use crate::tree;
-use crate::views;
 
 pub(crate) mod exact;
 mod exchange;

@@ -8,7 +8,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use crate::context::{Context, Named};
-use crate::functions::{asks_size, facts};
+use crate::facts::functions::{asks_size, facts};
 use crate::plan::{FinalSql, Gather, Input};
 use crate::tree::{self, Ref, Walk};
 

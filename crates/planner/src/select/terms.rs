@@ -7,8 +7,8 @@ use pg_query::protobuf::{self, AExprKind, ColumnRef};
 use pg_query::{Node, NodeEnum};
 use placement::KeyType;
 
-use crate::constant::Constant;
 use crate::context::Context;
+use crate::facts::constant::Constant;
 use crate::tree;
 
 /// A column of a leaf: leaf number and 0-based column position.
@@ -207,7 +207,7 @@ pub(crate) fn peel<'n>(ctx: &Context<'_>, node: &'n Node) -> Option<(&'n ColumnR
     match node.node.as_ref()? {
         NodeEnum::ColumnRef(c) => Some((c, None)),
         NodeEnum::TypeCast(cast) => {
-            let to = crate::constant::key_type_of(ctx, cast.type_name.as_ref()?)?;
+            let to = crate::facts::constant::key_type_of(ctx, cast.type_name.as_ref()?)?;
             let class = (!matches!(to, KeyType::Float4 | KeyType::Name)).then(|| to.hash_class())?;
             match peel(ctx, cast.arg.as_deref()?)? {
                 (c, None) => Some((c, Some(class))),

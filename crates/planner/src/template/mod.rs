@@ -35,16 +35,16 @@ use catalog::{Catalog, Distribution, NodeId, Relation};
 use pg_query::protobuf::{AExprKind, InsertStmt, RangeVar, SelectStmt, SetOperation};
 use pg_query::{Node, NodeEnum};
 
-use crate::clock;
-use crate::constant::{self, Constant};
 use crate::context::{Context, Named};
 use crate::dml::{check_key, key_names};
-use crate::functions::facts;
-use crate::leavings::leavings;
+use crate::facts::clock;
+use crate::facts::constant::{self, Constant};
+use crate::facts::effects::leavings;
+use crate::facts::functions::facts;
+use crate::facts::tables::{Clauses, Tables};
 use crate::parse::{self, Statement};
 use crate::plan::{Forward, Plan, Scatter};
 use crate::session::{Parameter, SessionFacts};
-use crate::tables::{Clauses, Tables};
 use crate::tree::{self, Ref, Walk};
 
 pub use blind::Repeated;

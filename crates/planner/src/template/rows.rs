@@ -16,7 +16,7 @@ use catalog::NodeId;
 
 use super::shape::{Literal, LiteralKind, Shape, number, parameter_end, quoted_name_end, string, word_end};
 use super::{KeySource, Place, Template, literal};
-use crate::constant::Constant;
+use crate::facts::constant::Constant;
 use crate::plan::{Forward, InsertSplit, Plan};
 use crate::session::Parameter;
 

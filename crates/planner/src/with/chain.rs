@@ -8,9 +8,9 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::{bare_names, changes, identity, items, query_of, returning_of, statement_of, target_of, with_mut};
-use crate::code;
 use crate::context::{Context, Named};
-use crate::functions::facts;
+use crate::facts::code;
+use crate::facts::functions::facts;
 use crate::parse::Statement;
 use crate::plan::{Chain, ChainStep, Gather, Kept, Plan};
 use crate::select;

@@ -25,8 +25,8 @@ use pgerror::{PgError, Result};
 use crate::context::{Context, Named};
 use crate::parse::Statement;
 use crate::plan::Plan;
+use crate::rewrite::views;
 use crate::tree::{self, Ref, Walk};
-use crate::views;
 
 mod chain;
 mod order;

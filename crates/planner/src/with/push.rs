@@ -7,7 +7,7 @@ use pgerror::{PgError, Result};
 use super::{changes, items, query_of, returning_of, statement_of, target_of, with_of};
 use crate::context::{Context, Named, intersect};
 use crate::dml;
-use crate::functions::{Facts, facts};
+use crate::facts::functions::{Facts, facts};
 use crate::parse::Statement;
 use crate::plan::{Forward, Plan, Scatter};
 use crate::select::locality::{Analyzer, Block, Env, Local, Not, Part};
@@ -27,7 +27,7 @@ pub(super) fn push_down(
     };
     let mut facts = facts(ctx, main)?;
     for item in items(with).filter_map(query_of) {
-        let own = crate::functions::facts(ctx, item)?;
+        let own = crate::facts::functions::facts(ctx, item)?;
         facts = joined(facts, own);
     }
     if let Some(error) = facts.refused {

@@ -15,7 +15,7 @@ use self::checks::{
 };
 use super::triggers::Trigger;
 use super::{own_parameters, text};
-use crate::client::Client;
+use crate::protocol::client::Client;
 
 mod checks;
 

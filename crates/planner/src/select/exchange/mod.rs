@@ -45,7 +45,7 @@ use pgerror::Result;
 use super::locality::Not;
 use super::{finish, levels, local_plan};
 use crate::context::{Context, Named};
-use crate::functions::Facts;
+use crate::facts::functions::Facts;
 use crate::plan::{Dag, Exchange, Plan, Scatter};
 use crate::session::{Exchanges, SessionFacts};
 use crate::tree::{self, Ref, Walk};

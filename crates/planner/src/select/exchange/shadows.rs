@@ -11,8 +11,8 @@ use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use super::exchanged_table;
-use crate::code;
 use crate::context::{Context, Named};
+use crate::facts::code;
 use crate::plan::Input;
 use crate::select::gather::{self, Needs};
 use crate::select::levels;

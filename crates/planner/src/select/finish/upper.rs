@@ -6,8 +6,8 @@ use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use super::{Planned, is_alias, output, over_input};
-use crate::builtins::Combined;
 use crate::context::Context;
+use crate::facts::builtins::Combined;
 use crate::plan::FinalSql;
 use crate::select::locality::{Analyzer, Body, Env, Split};
 use crate::select::{exact, shape};

@@ -25,8 +25,8 @@ use placement::KeyType;
 
 use super::terms::{self, Equalities, Leaf, LeafColumn, Scope, Term};
 use super::{exact, shape};
-use crate::constant::{self, Constant};
 use crate::context::{Context, Named, intersect};
+use crate::facts::constant::{self, Constant};
 use crate::tree::{self, Ref, Walk};
 
 pub(crate) use steady::depends_on_order;

@@ -1,7 +1,7 @@
 //! Sub-selects of which every node has all rows, and yet may make another result: `(SELECT … FROM replicated LIMIT 5)`.
 
 use super::*;
-use crate::functions::facts;
+use crate::facts::functions::facts;
 use crate::select::names::{Ctes, Names};
 
 impl Analyzer<'_> {

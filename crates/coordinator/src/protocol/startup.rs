@@ -1,0 +1,352 @@
+//! From the first byte of a connection to its first ReadyForQuery.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use executor::{Identity, Session, Settings, SnapshotMode, own_setting_name};
+use pgerror::{PgError, Result, SqlState};
+use pgproto::frame::{Cursor, FRAME_BYTES_MAX};
+use pgproto::frontend::{self, request};
+use pgproto::{FrameReader, FrameWriter, backend, scram};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+
+use crate::protocol::client::Client;
+use crate::protocol::listener::{Admitted, Authentication, Shared};
+
+/// A client has this long to authenticate (`authentication_timeout`).
+const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(60);
+/// `MAX_STARTUP_PACKET_LENGTH` of PostgreSQL.
+const STARTUP_BYTES_MAX: usize = 10_000;
+/// Of any message of a client that is not authenticated yet (`PQ_SMALL_MESSAGE_LIMIT`).
+const MESSAGE_BYTES_MAX: usize = 10_000;
+
+/// What a connection turned out to be.
+pub(crate) enum Opening {
+    Session(Box<Client>, Admitted),
+    /// The stream is closed once the cancel has been passed on: that is what the client waits for.
+    Cancel {
+        process_id: i32,
+        secret: i32,
+        stream: (FrameReader, FrameWriter),
+    },
+    /// Closed again, or answered with an error.
+    Nothing,
+}
+
+/// Answers the startup packet and authenticates.
+pub(crate) async fn open(
+    shared: &Arc<Shared>,
+    read: OwnedReadHalf,
+    write: OwnedWriteHalf,
+    peer: SocketAddr,
+) -> Result<Opening> {
+    let mut reader = FrameReader::new(read);
+    reader.limit(MESSAGE_BYTES_MAX);
+    let mut writer = FrameWriter::new(write);
+    let opened = tokio::time::timeout(AUTHENTICATION_TIMEOUT, negotiate(shared, &mut reader, &mut writer, peer)).await;
+    let error = match opened {
+        Ok(Ok(First::Session { session, admitted, is_dump })) => {
+            reader.limit(FRAME_BYTES_MAX);
+            let client = Client::new(shared.clone(), reader, writer, session, is_dump);
+            return Ok(Opening::Session(Box::new(client), admitted));
+        }
+        Ok(Ok(First::Cancel { process_id, secret })) => {
+            return Ok(Opening::Cancel { process_id, secret, stream: (reader, writer) });
+        }
+        Ok(Ok(First::Nothing)) => return Ok(Opening::Nothing),
+        Ok(Err(error)) => {
+            error.with(pgerror::field::SEVERITY, "FATAL").with(pgerror::field::SEVERITY_LOCALIZED, "FATAL")
+        }
+        Err(_) => PgError::fatal(SqlState::INVALID_AUTHORIZATION, "canceling authentication due to timeout"),
+    };
+    backend::error(writer.buffer(), &error);
+    writer.shutdown().await?;
+    Err(error)
+}
+
+enum First {
+    Session { session: Box<Session>, admitted: Admitted, is_dump: bool },
+    Cancel { process_id: i32, secret: i32 },
+    Nothing,
+}
+
+async fn negotiate(
+    shared: &Arc<Shared>,
+    reader: &mut FrameReader,
+    writer: &mut FrameWriter,
+    peer: SocketAddr,
+) -> Result<First> {
+    loop {
+        let Some(packet) = startup_packet(reader).await? else { return Ok(First::Nothing) };
+        let mut cursor = Cursor::new(packet);
+        match cursor.u32()? {
+            request::SSL | request::GSS_ENCRYPTION => {
+                writer.buffer().extend_from_slice(b"N");
+                writer.flush().await?;
+            }
+            request::CANCEL => {
+                let (process_id, secret) = (cursor.i32()?, cursor.i32()?);
+                return Ok(First::Cancel { process_id, secret });
+            }
+            version if version >> 16 == 3 => {
+                let parameters = startup_parameters(&mut cursor)?;
+                negotiate_version(version, &parameters, writer);
+                let is_dump = parameters.iter().any(|(name, value)| name == "application_name" && value == "pg_dump");
+                let opened = authenticate(shared, &parameters, reader, writer).await;
+                let (session, admitted) = opened.inspect_err(|error| log_failure(&parameters, peer, error))?;
+                return Ok(First::Session { session: Box::new(session), admitted, is_dump });
+            }
+            version => {
+                return Err(PgError::fatal(
+                    SqlState::FEATURE_NOT_SUPPORTED,
+                    format!(
+                        "unsupported frontend protocol {}.{}: server supports 3.0 to 3.0",
+                        version >> 16,
+                        version & 0xffff
+                    ),
+                ));
+            }
+        }
+    }
+}
+
+/// An attack on passwords shows in the log.
+fn log_failure(parameters: &[(String, String)], peer: SocketAddr, error: &PgError) {
+    let user = parameters.iter().find(|(name, _)| name == "user").map_or("", |(_, user)| user);
+    let (code, message) = (error.code(), error.message());
+    tracing::warn!(?user, %peer, code = code.as_str(), "login refused: {message}");
+}
+
+async fn startup_packet(reader: &mut FrameReader) -> Result<Option<Bytes>> {
+    loop {
+        let buffer = reader.buffer();
+        if buffer.len() >= 4 {
+            let length = u32::from_be_bytes([buffer[0], buffer[1], buffer[2], buffer[3]]) as usize;
+            if !(8..=STARTUP_BYTES_MAX).contains(&length) {
+                return Err(PgError::fatal(SqlState::PROTOCOL_VIOLATION, "invalid length of startup packet"));
+            }
+            if buffer.len() >= length {
+                let mut packet = buffer.split_to(length);
+                packet.advance(4);
+                return Ok(Some(packet.freeze()));
+            }
+        }
+        if reader.fill().await? == 0 {
+            return Ok(None);
+        }
+    }
+}
+
+fn startup_parameters(cursor: &mut Cursor) -> Result<Vec<(String, String)>> {
+    let mut parameters = Vec::new();
+    loop {
+        let name = cursor.cstr()?;
+        if name.is_empty() {
+            return Ok(parameters);
+        }
+        let value = cursor.cstr()?;
+        let text = |bytes: Bytes| {
+            String::from_utf8(bytes.to_vec())
+                .map_err(|_| PgError::fatal(SqlState::PROTOCOL_VIOLATION, "a startup parameter is not UTF-8"))
+        };
+        parameters.push((text(name)?, text(value)?));
+    }
+}
+
+/// libpq asks for newer minor versions and made-up options to keep servers honest.
+fn negotiate_version(version: u32, parameters: &[(String, String)], writer: &mut FrameWriter) {
+    let unknown: Vec<Bytes> = parameters
+        .iter()
+        .filter(|(name, _)| name.starts_with("_pq_."))
+        .map(|(name, _)| Bytes::from(name.clone()))
+        .collect();
+    if version > frontend::PROTOCOL_3_0 || !unknown.is_empty() {
+        backend::negotiate_version(writer.buffer(), frontend::PROTOCOL_3_0, &unknown);
+    }
+}
+
+async fn authenticate(
+    shared: &Arc<Shared>,
+    parameters: &[(String, String)],
+    reader: &mut FrameReader,
+    writer: &mut FrameWriter,
+) -> Result<(Session, Admitted)> {
+    let find = |wanted: &str| parameters.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone());
+    let user = find("user").filter(|user| !user.is_empty()).ok_or_else(|| {
+        PgError::fatal(SqlState::INVALID_AUTHORIZATION, "no PostgreSQL user name specified in startup packet")
+    })?;
+    let database = find("database").filter(|name| !name.is_empty()).unwrap_or_else(|| user.clone());
+    let own = &shared.context.service().database;
+    if database != *own {
+        return Err(PgError::fatal(SqlState::INVALID_CATALOG_NAME, format!("database \"{database}\" does not exist"))
+            .detail(format!("This cluster serves the one database \"{own}\"."))
+            .hint(format!("Connect with dbname={own}.")));
+    }
+    if find("replication").is_some_and(|value| value != "false" && value != "off") {
+        return Err(PgError::fatal(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            "a coordinator does not serve replication connections",
+        )
+        .hint("Replicate the datanodes."));
+    }
+    let secret = match shared.authentication {
+        Authentication::Trust => {
+            shared.context.service().secret.clone().filter(|_| shared.context.service().user == user)
+        }
+        Authentication::Scram => Some(scram::Secret::Keys(scram_exchange(shared, &user, reader, writer).await?)),
+    };
+    let (settings, own) = initial_settings(parameters)?;
+    let mut session = Session::new(shared.context.clone(), Identity { user, database, secret }, settings);
+    let reported = session.start().await?;
+    let is_superuser = reported.get("is_superuser").is_some_and(|value| value == "on");
+    let admitted = shared.admit(is_superuser)?;
+    for (name, sql) in own {
+        session.set_own(name, &sql, false).await?;
+        session.release();
+    }
+    session.settings_mut().are_the_start();
+    let out = writer.buffer();
+    backend::authentication(out, 0, b"");
+    for (name, value) in &reported {
+        backend::parameter_status(out, name, value);
+    }
+    Ok((session, admitted))
+}
+
+/// Startup parameters other than the connection's own are settings, as are `-c name=value` in `options`.
+/// Also gives the SET commands of those that the coordinator obeys itself.
+fn initial_settings(parameters: &[(String, String)]) -> Result<(Settings, Vec<(&'static str, String)>)> {
+    let mut settings = Settings::default();
+    let mut own = Vec::new();
+    let mut set = |name: &str, value: &str| {
+        if name.eq_ignore_ascii_case(crate::session_commands::SNAPSHOT) {
+            settings.set_snapshot(SnapshotMode::named(value)?, false);
+            return Ok::<_, PgError>(());
+        }
+        let command = set_command(name, value);
+        match own_setting_name(&name.to_ascii_lowercase()) {
+            Some(known) => own.push((known, command)),
+            None => settings.set(&name.to_ascii_lowercase(), command),
+        }
+        Ok(())
+    };
+    for (name, value) in parameters {
+        match name.as_str() {
+            "user" | "database" | "replication" => {}
+            name if name.starts_with("_pq_.") => {}
+            "options" => {
+                for (name, value) in command_line_settings(value)? {
+                    set(&name, &value)?;
+                }
+            }
+            name => set(name, value)?,
+        }
+    }
+    Ok((settings, own))
+}
+
+fn set_command(name: &str, value: &str) -> String {
+    let quoted: Vec<String> = name.split('.').map(catalog::quote_identifier).collect();
+    let list = name.eq_ignore_ascii_case("search_path") || name.eq_ignore_ascii_case("DateStyle");
+    // A list must stay a list: each element is quoted by itself.
+    let value = match list {
+        true => {
+            let parts: Vec<String> =
+                value.split(',').map(|part| catalog::quote_literal(part.trim().trim_matches('"'))).collect();
+            parts.join(", ")
+        }
+        false => catalog::quote_literal(value),
+    };
+    format!("SET {} = {value}", quoted.join("."))
+}
+
+/// `-c name=value`, `-cname=value` and `--name=value`; a backslash takes the next character as it is (pg_split_opts).
+fn command_line_settings(options: &str) -> Result<Vec<(String, String)>> {
+    let mut words: Vec<String> = vec![String::new()];
+    let mut characters = options.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => words.last_mut().into_iter().for_each(|word| word.extend(characters.next())),
+            ' ' | '\t' | '\n' => words.push(String::new()),
+            other => words.last_mut().into_iter().for_each(|word| word.push(other)),
+        }
+    }
+    let mut words = words.into_iter().filter(|word| !word.is_empty());
+    let mut settings = Vec::new();
+    while let Some(word) = words.next() {
+        let assignment = match (word.as_str(), word.strip_prefix("-c"), word.strip_prefix("--")) {
+            ("-c", _, _) => words.next().unwrap_or_default(),
+            (_, Some(rest), _) | (_, _, Some(rest)) => rest.to_owned(),
+            _ => {
+                return Err(PgError::fatal(
+                    SqlState::SYNTAX_ERROR,
+                    format!("invalid command-line argument for server process: {word}"),
+                )
+                .hint("Only -c name=value and --name=value are understood."));
+            }
+        };
+        let Some((name, value)) = assignment.split_once('=') else {
+            return Err(PgError::fatal(SqlState::SYNTAX_ERROR, format!("-c {assignment} requires a value")));
+        };
+        settings.push((name.replace('-', "_"), value.to_owned()));
+    }
+    Ok(settings)
+}
+
+async fn scram_exchange(
+    shared: &Arc<Shared>,
+    user: &str,
+    reader: &mut FrameReader,
+    writer: &mut FrameWriter,
+) -> Result<scram::Keys> {
+    let sql = format!(
+        "SELECT rolpassword FROM pg_catalog.pg_authid WHERE rolname = {} AND rolcanlogin \
+         AND (rolvaliduntil IS NULL OR rolvaliduntil > now())",
+        catalog::quote_literal(user)
+    );
+    let rows = shared.context.query_as_service(shared.context.home(), &sql).await?;
+    let stored = rows.first().and_then(|row| row.first()?.clone()).map(|v| String::from_utf8_lossy(&v).into_owned());
+    let verifier = stored.as_deref().and_then(scram::Verifier::parse).unwrap_or_else(|| scram::Verifier::mock(user));
+
+    let mut mechanisms = scram::MECHANISM.as_bytes().to_vec();
+    mechanisms.extend_from_slice(b"\0\0");
+    backend::authentication(writer.buffer(), 10, &mechanisms);
+    writer.flush().await?;
+    let mut cursor = Cursor::new(password_message(reader).await?);
+    if cursor.cstr()?.as_ref() != scram::MECHANISM.as_bytes() {
+        return Err(PgError::fatal(
+            SqlState::PROTOCOL_VIOLATION,
+            "client selected an invalid SASL authentication mechanism",
+        ));
+    }
+    let length = usize::try_from(cursor.i32()?).unwrap_or(0);
+    let server = scram::Server::new(verifier, &cursor.bytes(length)?)?;
+    backend::authentication(writer.buffer(), 11, server.first().as_bytes());
+    writer.flush().await?;
+    let (last, keys) = server.finish(&password_message(reader).await?, user)?;
+    backend::authentication(writer.buffer(), 12, last.as_bytes());
+    Ok(keys)
+}
+
+async fn password_message(reader: &mut FrameReader) -> Result<Bytes> {
+    match reader.next().await? {
+        Some(frame) if frame.tag == frontend::tag::PASSWORD => Ok(frame.body),
+        Some(_) => Err(PgError::fatal(SqlState::PROTOCOL_VIOLATION, "expected SASL response")),
+        None => Err(PgError::connection("the client closed the connection during authentication")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_split_as_postgresql_does() {
+        let settings = command_line_settings("-c geqo=off  -csearch_path=a,b --work-mem=64MB -c x.y=a\\ b").unwrap();
+        let expected = [("geqo", "off"), ("search_path", "a,b"), ("work_mem", "64MB"), ("x.y", "a b")];
+        assert_eq!(settings, expected.map(|(n, v)| (n.to_owned(), v.to_owned())));
+        assert!(command_line_settings("-x 1").is_err());
+    }
+}

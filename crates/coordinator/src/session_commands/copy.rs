@@ -1,0 +1,85 @@
+//! COPY between this client, or a file on this host, and the executor.
+
+use std::path::PathBuf;
+
+use executor::{Completion, CopySink, CopySource};
+use pgerror::{PgError, Result, SqlState};
+use pgproto::{FrameReader, FrameWriter};
+use planner::parse::{CopyEndpoint, CopyStatement, Statement, StatementKind};
+use planner::{CopyFrom, CopyHome, CopyTo};
+
+use crate::protocol::client::{Client, watched};
+
+impl Client {
+    pub(crate) async fn copy_from(&mut self, plan: &CopyFrom, statement: &Statement) -> Result<Completion> {
+        let copy = copy_statement(statement)?;
+        self.may_read(copy).await?;
+        let source = source(&copy.source, &mut self.reader, &mut self.writer)?;
+        self.session.copy_from(plan, copy, &statement.sql, source).await
+    }
+
+    pub(crate) async fn copy_home(&mut self, plan: &CopyHome, statement: &Statement) -> Result<Completion> {
+        let copy = copy_statement(statement)?;
+        self.may_read(copy).await?;
+        let source = source(&copy.source, &mut self.reader, &mut self.writer)?;
+        self.session.copy_home(plan, copy, &statement.sql, source).await
+    }
+
+    async fn may_read(&mut self, copy: &CopyStatement) -> Result<()> {
+        match copy.source {
+            CopyEndpoint::File(_) => self.session.require_role("pg_read_server_files", "from").await,
+            CopyEndpoint::Client | CopyEndpoint::Program(_) => Ok(()),
+        }
+    }
+
+    pub(crate) async fn copy_to(&mut self, plan: &CopyTo, statement: &Statement) -> Result<Completion> {
+        let copy = copy_statement(statement)?;
+        let sink = match &copy.source {
+            CopyEndpoint::Client => CopySink::Client(&mut self.writer),
+            CopyEndpoint::File(path) => {
+                self.session.require_role("pg_write_server_files", "to").await?;
+                CopySink::File(checked_path(path)?)
+            }
+            CopyEndpoint::Program(_) => return Err(no_program()),
+        };
+        let cancel = self.session.cancel_set();
+        watched(&mut self.reader, &cancel, self.session.copy_to(plan, copy, &statement.sql, sink)).await
+    }
+}
+
+/// Where the rows of a COPY FROM come from.
+fn source<'a>(
+    endpoint: &CopyEndpoint,
+    reader: &'a mut FrameReader,
+    writer: &'a mut FrameWriter,
+) -> Result<CopySource<'a>> {
+    match endpoint {
+        CopyEndpoint::Client => Ok(CopySource::Client(reader, writer)),
+        CopyEndpoint::File(path) => Ok(CopySource::File(PathBuf::from(path))),
+        CopyEndpoint::Program(_) => Err(no_program()),
+    }
+}
+
+fn copy_statement(statement: &Statement) -> Result<&CopyStatement> {
+    match &statement.kind {
+        StatementKind::Copy(copy) => Ok(copy),
+        _ => Err(PgError::internal("a COPY plan for another statement")),
+    }
+}
+
+/// Of COPY TO PostgreSQL wants an absolute path; COPY FROM finds nothing in the wrong directory.
+fn checked_path(path: &str) -> Result<PathBuf> {
+    let path = PathBuf::from(path);
+    match path.is_absolute() {
+        true => Ok(path),
+        false => Err(PgError::new(
+            SqlState::from_bytes(b"42602").unwrap_or(SqlState::INTERNAL_ERROR),
+            "relative path not allowed for COPY to file",
+        )),
+    }
+}
+
+fn no_program() -> PgError {
+    PgError::unsupported("COPY … PROGRAM")
+        .hint("Run the program on the client and use psql's \\copy … FROM PROGRAM, or a pipe.")
+}

@@ -1,0 +1,306 @@
+//! SQL cursors: DECLARE, FETCH, MOVE, CLOSE.
+//!
+//! A cursor lives in a backend of one node. A query that one node answers alone is declared there as it is; any other is
+//! gathered into a temp table on the home node first and the cursor reads that, so PostgreSQL itself does SCROLL,
+//! BACKWARD, ABSOLUTE and the rest. A READ ONLY block can make no temp tables: there a session beside it does.
+//!
+//! One WITH HOLD lives on the home node, whose backend then stays with the session: at COMMIT PostgreSQL keeps its
+//! rows, in bounded memory and a file. No backend with such a cursor can be prepared, so it is the commit point.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use catalog::NodeId;
+use executor::{Call, Completion};
+use pgerror::{PgError, Result, SqlState};
+use pgproto::backend::Field;
+use planner::parse::{DeclareCursor, Fetch, Statement};
+use planner::{Dag, Input, Plan, Routine};
+
+use crate::protocol::client::{Client, output, watched};
+
+/// Where a cursor lives.
+pub(crate) struct Cursor {
+    node: NodeId,
+    hold: bool,
+    /// The transaction that made it has committed.
+    is_kept: bool,
+    /// It reads a temp table of its own.
+    gathered: bool,
+    /// Its rows were computed by functions that see changes of the transaction.
+    sees_changes: bool,
+    /// There has been one since.
+    is_stale: bool,
+}
+
+impl Client {
+    pub(crate) async fn declare_cursor(
+        &mut self,
+        declare: &DeclareCursor,
+        statement: &Statement,
+        call: &Call,
+    ) -> Result<Completion> {
+        let is_alone = !self.session.in_block();
+        let in_routine = self.routines.depth() > 0;
+        if !declare.hold && (is_alone || self.implicit_block) && !in_routine {
+            return Err(PgError::new(
+                SqlState::NO_ACTIVE_SQL_TRANSACTION,
+                "DECLARE CURSOR can only be used in transaction blocks",
+            ));
+        }
+        if self.cursors.contains_key(&declare.name) {
+            return Err(PgError::new(
+                SqlState::DUPLICATE_CURSOR,
+                format!("cursor \"{}\" already exists", declare.name),
+            ));
+        }
+        if is_alone {
+            self.session.begin(None, "", None);
+        }
+        let declared = match self.declare(declare, statement, is_alone, call).await {
+            Ok(cursor) => self.session.plan_holds_to_the_end().await.map(|()| cursor),
+            Err(error) => Err(error),
+        };
+        match declared {
+            Ok(cursor) => drop(self.cursors.insert(declare.name.clone(), cursor)),
+            Err(error) => {
+                if is_alone {
+                    self.session.rollback().await;
+                }
+                return Err(error);
+            }
+        }
+        if is_alone {
+            let committed = self.commit().await;
+            self.transaction_ended(committed.is_ok());
+            committed?;
+        }
+        Ok(Completion::tag("DECLARE CURSOR"))
+    }
+
+    /// Makes the cursor where it can live.
+    async fn declare(
+        &mut self,
+        declare: &DeclareCursor,
+        statement: &Statement,
+        is_alone: bool,
+        call: &Call,
+    ) -> Result<Cursor> {
+        planner::check_cursor(&declare.inner)?;
+        let plan = self.session.plan(&declare.inner, call, None).await?;
+        let home = self.session.home();
+        let all_of = |input: Input| (vec![input], planner::FinalSql::plain(WHOLE));
+        let (inputs, final_sql) = match plan {
+            // Where rows are locked: PostgreSQL says that it cannot hold such a cursor.
+            Plan::Forward(forward) if !declare.hold || forward.writes || forward.nodes.contains(&home) => {
+                let nodes = if forward.nodes.contains(&home) && declare.hold { vec![home] } else { forward.nodes };
+                let sql = format!("{}{}", declaration(declare), forward.sql);
+                let node = self.session.declare_on_node(&nodes, &sql, call).await?;
+                return Ok(self.made(declare, node, false));
+            }
+            Plan::Forward(forward) => all_of(whole(forward.nodes, forward.sql, None)),
+            Plan::Scatter(scatter) if !scatter.writes => all_of(whole(scatter.nodes, scatter.sql, None)),
+            Plan::Dag(dag) => {
+                let (nodes, sql) = (dag.nodes.clone(), declare.inner.sql.to_string());
+                all_of(whole(nodes, sql, Some(Arc::new(*dag))))
+            }
+            Plan::Gather(gather) => (gather.inputs, gather.final_sql),
+            plan @ Plan::Locked(_) => return self.declare_locked(declare, &plan, call).await,
+            Plan::Routine(_) => return self.declare_kept(declare, statement, is_alone, call).await,
+            _ => return Err(refused()),
+        };
+        if declare.hold && self.session.is_read_only() {
+            return Err(PgError::unsupported(
+                "a cursor WITH HOLD over rows of several nodes in a READ ONLY transaction",
+            )
+            .hint("Declare it outside the transaction block, or without HOLD."));
+        }
+        let (prefix, name, query) = (declaration(declare), &declare.name, &declare.inner.sql);
+        let cancel = self.session.cancel_set();
+        let work = self.session.declare_gathered(&inputs, &final_sql, &prefix, name, query, declare.hold, call);
+        let node = watched(&mut self.reader, &cancel, work).await?;
+        Ok(self.made(declare, node, true))
+    }
+
+    /// One over a query that the coordinator runs in steps: its rows are kept. PostgreSQL does so only with a cursor that outlives
+    /// its transaction, when that ends; functions that may change rows are called when rows are fetched otherwise.
+    async fn declare_kept(
+        &mut self,
+        declare: &DeclareCursor,
+        statement: &Statement,
+        is_alone: bool,
+        call: &Call,
+    ) -> Result<Cursor> {
+        let of = match self.session.plan(statement, call, None).await? {
+            Plan::Routine(routine) => match *routine {
+                Routine::Rows(of) => of,
+                _ => return Err(refused()),
+            },
+            _ => return Err(refused()),
+        };
+        if of.may_write && !(declare.hold && is_alone) {
+            return Err(PgError::unsupported("a cursor over calls of functions that may change rows")
+                .detail("PostgreSQL calls them when rows are fetched.")
+                .hint("Declare the cursor WITH HOLD outside of a transaction block, run the query without a cursor, or declare the functions STABLE if they only read."));
+        }
+        let rows = self.kept_rows(&of.query, call).await?;
+        let node = self.session.home();
+        let sql = format!("{}{rows}", declaration(declare));
+        let node = self.session.declare_on_node(&[node], &sql, &Call::default()).await?;
+        Ok(Cursor { sees_changes: of.is_volatile, ..self.made(declare, node, false) })
+    }
+
+    /// A statement may change rows: what functions have made of them for a cursor is another thing then.
+    pub(crate) fn rows_may_change(&mut self) {
+        self.cursors.values_mut().for_each(|cursor| cursor.is_stale = cursor.sees_changes);
+    }
+
+    /// One that locks its rows, which are all locked at once.
+    async fn declare_locked(&mut self, declare: &DeclareCursor, plan: &Plan, call: &Call) -> Result<Cursor> {
+        let refuse = |what: &str, must: &str| {
+            Err(PgError::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                format!("DECLARE {what} ... FOR UPDATE is not supported"),
+            )
+            .detail(format!("{must} cursors must be READ ONLY.")))
+        };
+        if declare.hold {
+            return refuse("CURSOR WITH HOLD", "Holdable");
+        }
+        if declare.scroll == Some(true) {
+            return refuse("SCROLL CURSOR", "Scrollable");
+        }
+        let (prefix, name, query) = (declaration(declare), &declare.name, &declare.inner.sql);
+        let cancel = self.session.cancel_set();
+        let work = self.session.declare_rows(plan, &prefix, name, query, call);
+        let node = watched(&mut self.reader, &cancel, work).await?;
+        Ok(self.made(declare, node, true))
+    }
+
+    fn made(&mut self, declare: &DeclareCursor, node: NodeId, gathered: bool) -> Cursor {
+        if declare.hold {
+            self.session.keep_cursor(node);
+        }
+        Cursor { node, hold: declare.hold, is_kept: false, gathered, sees_changes: false, is_stale: false }
+    }
+
+    pub(crate) async fn fetch(&mut self, fetch: &Fetch, statement: &Statement, call: &Call) -> Result<Completion> {
+        if let Some(portal) = self.portal_called(&fetch.cursor) {
+            return self.move_portal(&portal, fetch).await;
+        }
+        let cursor = self.cursor(&fetch.cursor).await?;
+        if cursor.is_stale && !cursor.is_kept {
+            return Err(PgError::unsupported(
+                "FETCH after a change of rows from a cursor over calls of VOLATILE functions",
+            )
+            .detail("PostgreSQL would call them now, when the rows were computed by DECLARE.")
+            .hint("Declare the functions STABLE, or the cursor after the change."));
+        }
+        let node = cursor.node;
+        let cancel = self.session.cancel_set();
+        let mut output = output(&mut self.capture, &mut self.writer);
+        // The next cursor of this name may have other columns.
+        let call = Call { one_off: true, ..call.clone() };
+        let work = self.session.forward_to(node, &statement.sql, &call, &mut output);
+        watched(&mut self.reader, &cancel, work).await
+    }
+
+    pub(crate) async fn close_cursor(&mut self, name: Option<&str>) -> Result<Completion> {
+        let Some(name) = name else {
+            let names: Vec<String> = self.cursors.keys().cloned().collect();
+            for name in names {
+                self.close_one(&name).await?;
+            }
+            return Ok(Completion::tag("CLOSE CURSOR ALL"));
+        };
+        self.close_one(name).await?;
+        Ok(Completion::tag("CLOSE CURSOR"))
+    }
+
+    /// A portal that Bind made, which SQL may name.
+    fn portal_called(&self, name: &str) -> Option<Bytes> {
+        let is_declared = self.cursors.contains_key(name);
+        self.portals.keys().find(|portal| !is_declared && !portal.is_empty() && portal[..] == *name.as_bytes()).cloned()
+    }
+
+    async fn close_one(&mut self, name: &str) -> Result<()> {
+        if let Some(portal) = self.portal_called(name) {
+            self.portals.remove(&portal);
+            return Ok(());
+        }
+        let (node, gathered) = {
+            let cursor = self.cursor(name).await?;
+            (cursor.node, cursor.gathered)
+        };
+        self.session.command_on(node, &format!("CLOSE {}", catalog::quote_identifier(name))).await?;
+        if gathered {
+            self.session.drop_cursor_table(node, name).await?;
+        }
+        self.cursors.remove(name);
+        Ok(())
+    }
+
+    /// Result columns of a cursor.
+    pub(crate) async fn cursor_fields(&mut self, name: &str) -> Result<Option<Vec<Field>>> {
+        let node = self.cursor(name).await?.node;
+        self.session.describe_on(node, &format!("FETCH 0 FROM {}", catalog::quote_identifier(name))).await
+    }
+
+    /// One that was declared, or that a function has opened on its node.
+    async fn cursor(&mut self, name: &str) -> Result<&Cursor> {
+        if !self.cursors.contains_key(name)
+            && self.session.in_block()
+            && let Some(node) = self.session.node_of_cursor(name).await?
+        {
+            let opened =
+                Cursor { node, hold: false, is_kept: false, gathered: false, sees_changes: false, is_stale: false };
+            self.cursors.insert(name.to_owned(), opened);
+        }
+        self.cursors
+            .get(name)
+            .ok_or_else(|| PgError::new(SqlState::INVALID_CURSOR_NAME, format!("cursor \"{name}\" does not exist")))
+    }
+
+    /// Cursors end with their transaction; those WITH HOLD live on if it committed.
+    pub(crate) fn transaction_ended(&mut self, committed: bool) {
+        self.cursors.retain(|_, cursor| cursor.is_kept || (committed && cursor.hold));
+        for cursor in self.cursors.values_mut() {
+            // The temp table it read is gone: PostgreSQL has kept the rows.
+            (cursor.is_kept, cursor.gathered) = (true, false);
+        }
+    }
+
+    /// After ROLLBACK TO: cursors that were made since the savepoint are gone, and PostgreSQL knows which.
+    pub(crate) async fn forget_lost_cursors(&mut self) -> Result<()> {
+        let nodes: std::collections::BTreeSet<NodeId> = self.cursors.values().map(|cursor| cursor.node).collect();
+        for node in nodes {
+            let open = self.session.cursor_names(node).await?;
+            self.cursors.retain(|name, cursor| cursor.node != node || open.contains(name));
+        }
+        Ok(())
+    }
+}
+
+fn refused() -> PgError {
+    PgError::unsupported("a cursor over this statement").hint("Run the statement without a cursor.")
+}
+
+/// Reads all of [`whole`].
+const WHOLE: &str = "TABLE pg_temp.loxo_g1";
+
+/// The rows of a query as an input.
+fn whole(nodes: Vec<NodeId>, sql: String, dag: Option<Arc<Dag>>) -> Input {
+    Input { table: "loxo_g1".into(), nodes, sql, indexes: Vec::new(), dag }
+}
+
+/// `DECLARE name … CURSOR FOR `.
+fn declaration(declare: &DeclareCursor) -> String {
+    let binary = if declare.binary { " BINARY" } else { "" };
+    let scroll = match declare.scroll {
+        Some(true) => " SCROLL",
+        Some(false) => " NO SCROLL",
+        None => "",
+    };
+    let hold = if declare.hold { " WITH HOLD" } else { "" };
+    format!("DECLARE {}{binary}{scroll} CURSOR{hold} FOR ", catalog::quote_identifier(&declare.name))
+}

@@ -1,0 +1,408 @@
+//! Which backends work for a session, for those who must stop it from outside: a cancel request on another connection, a
+//! client that hangs up, the gtm that has found a deadlock.
+//!
+//! A deadlock is broken in this order (see `txn::deadlock` for how it is found):
+//!
+//! 1. The *breaker*, a task of its own, takes the session's judgment lock, then looks whether the backend is still the session's.
+//! 2. On a connection of its own (the pool's may all be in the circle) it cancels the backend if the wait that the gtm saw is
+//!    still on, and leaves the error for the client in the lock.
+//! 3. The session takes that lock after each statement ([`Session::judged`]): it waits for a breaker at work, then
+//!    finds the error. A link is given back to the pool only while no breaker has the lock; otherwise it is closed.
+//!
+//! `statement_timeout` works the same way: at the end of the time a task takes the lock, raises the session's interrupt for what
+//! waits in the coordinator, cancels what runs on datanodes, and leaves the error. Each datanode counts for itself too; this one
+//! counts the statement as a whole.
+//!
+//! A cancel request of the client's is sent under the same lock, which is held until the datanodes' servers have closed the
+//! connections that brought it.
+//!
+//! Invariant: between 1 and the end of 2 neither can the session start its next statement nor another session get the backend,
+//! so the cancel can hit nothing but the statement that was in the circle.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, SystemTime};
+
+use catalog::NodeId;
+use pgerror::{PgError, Result, SqlState, field};
+use pgproto::{CancelKey, ConnectOptions, Connection};
+use txn::Interrupt;
+use txn::deadlock::{Backend, Owner, Sessions, Verdict, cancel_if_waiting};
+
+use crate::backend::leased::Held;
+use crate::session::{BESIDE, KEEPER, Session};
+
+/// A breaker that has no connection by then gives up; the gtm will ask again.
+const CONNECT_MAX: Duration = Duration::from_secs(2);
+
+/// How long after `statement_timeout` a datanode may take to end what it has been told to cancel.
+const OBEY_MAX: Duration = Duration::from_secs(2);
+
+/// A backend while a session holds it.
+struct Working {
+    key: CancelKey,
+    /// The session's transaction is open on it.
+    in_transaction: bool,
+    /// Another backend works for the session on the same node meanwhile.
+    rests: bool,
+    /// A cancel request may be under way to it.
+    may_be_cancelled: bool,
+}
+
+impl Working {
+    fn new(key: &CancelKey, in_transaction: bool) -> Self {
+        Self { key: key.clone(), in_transaction, rests: false, may_be_cancelled: false }
+    }
+}
+
+/// Where a backend works, and its process id: while some rest a session has several on a node.
+type Place = (NodeId, i32);
+
+/// See the module's page.
+pub struct CancelSet {
+    home: NodeId,
+    working: Mutex<BTreeMap<Place, Working>>,
+    /// In µs since 1970.
+    began_us: AtomicU64,
+    /// The statement under way is a transaction by itself, and could be run again.
+    is_alone: AtomicBool,
+    /// Locked while a breaker is at work; what it leaves is the error of a statement that had to give way.
+    judgment: tokio::sync::Mutex<Option<PgError>>,
+    /// For what waits in the coordinator itself.
+    interrupt: Interrupt,
+    /// Counts statements, for the timeout of one not to hit another.
+    statement: AtomicU64,
+    timer: Mutex<Option<tokio::task::AbortHandle>>,
+}
+
+impl CancelSet {
+    pub(crate) fn new(home: NodeId) -> Self {
+        Self {
+            home,
+            working: Mutex::default(),
+            began_us: AtomicU64::new(0),
+            is_alone: AtomicBool::new(false),
+            judgment: Default::default(),
+            interrupt: Interrupt::new(),
+            statement: AtomicU64::new(0),
+            timer: Mutex::default(),
+        }
+    }
+
+    /// Cancels whatever runs. Nodes are asked at the same time; the answer comes through the statement itself. Under the judgment
+    /// lock, so that no backend is another session's when the request comes to it.
+    pub async fn cancel(&self) {
+        self.interrupt.raise(PgError::new(SqlState::QUERY_CANCELED, "canceling statement due to user request"));
+        let _judgment = self.judgment.lock().await;
+        self.cancel_backends().await;
+    }
+
+    /// What ends the waits of the present statement.
+    pub(crate) fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
+    }
+
+    fn statement_begins(self: &Arc<Self>, limit: Option<Duration>) {
+        self.interrupt.clear();
+        if let Some(limit) = limit {
+            let timer = tokio::spawn(self.clone().time_out(limit, self.statement.load(Ordering::Relaxed)));
+            self.set_timer(Some(timer.abort_handle()));
+        }
+    }
+
+    /// Under the judgment lock, so that no timer is at work.
+    fn statement_ends(&self) {
+        self.statement.fetch_add(1, Ordering::Relaxed);
+        self.set_timer(None);
+    }
+
+    fn set_timer(&self, timer: Option<tokio::task::AbortHandle>) {
+        let before = std::mem::replace(&mut *self.timer.lock().unwrap_or_else(PoisonError::into_inner), timer);
+        if let Some(before) = before {
+            before.abort();
+        }
+    }
+
+    async fn time_out(self: Arc<Self>, limit: Duration, statement: u64) {
+        tokio::time::sleep(limit).await;
+        let mut judgment = self.judgment.lock().await;
+        if self.statement.load(Ordering::Relaxed) != statement {
+            return;
+        }
+        let error = PgError::new(SqlState::QUERY_CANCELED, "canceling statement due to statement timeout");
+        judgment.get_or_insert(error.clone());
+        self.interrupt.raise(error);
+        self.cancel_backends().await;
+        drop(judgment);
+        // A backend that has been told and does not end its statement stands still. (At the statement's end this task is aborted.)
+        tokio::time::sleep(OBEY_MAX).await;
+        if self.statement.load(Ordering::Relaxed) == statement {
+            self.lock().values().for_each(|working| working.key.give_up());
+        }
+    }
+
+    /// The lock on the judgment is held until the servers have closed the requests' connections: each has sent its signal then, or
+    /// nobody knows, and the backend is nobody else's ever.
+    async fn cancel_backends(&self) {
+        let keys: Vec<(Place, CancelKey)> =
+            self.lock().iter().map(|(place, working)| (*place, working.key.clone())).collect();
+        let request = |(place, key): (Place, CancelKey)| async move { (!key.cancel().await).then_some(place) };
+        let unanswered = futures_util::future::join_all(keys.into_iter().map(request)).await;
+        for place in unanswered.into_iter().flatten() {
+            if let Some(working) = self.lock().get_mut(&place) {
+                working.may_be_cancelled = true;
+            }
+        }
+    }
+
+    /// The session has got a backend, not in its transaction yet.
+    pub(crate) fn add(&self, node: NodeId, key: &CancelKey) {
+        let mut all = self.lock();
+        // One that was thrown away meanwhile.
+        all.retain(|(at, _), working| *at != node || working.rests);
+        all.insert((node, key.process_id), Working::new(key, false));
+    }
+
+    /// The session's transaction is, or is no longer, open on the backend that works on the node.
+    pub(crate) fn set_in_transaction(&self, node: NodeId, in_transaction: bool) {
+        let mut all = self.lock();
+        if let Some((_, working)) = all.iter_mut().find(|((at, _), working)| *at == node && !working.rests) {
+            working.in_transaction = in_transaction;
+        }
+    }
+
+    /// These backends rest while others work for the session on the same nodes.
+    pub(crate) fn rest(&self, held: &BTreeMap<NodeId, Held>) {
+        self.set_rests(held, true);
+    }
+
+    /// They work again.
+    pub(crate) fn wake(&self, held: &BTreeMap<NodeId, Held>) {
+        self.set_rests(held, false);
+    }
+
+    fn set_rests(&self, held: &BTreeMap<NodeId, Held>, rests: bool) {
+        let mut all = self.lock();
+        for (node, held) in held {
+            let key = held.link.connection.cancel_key();
+            let working = all.entry((*node, key.process_id)).or_insert_with(|| Working::new(key, held.begun));
+            working.rests = rests;
+        }
+    }
+
+    /// The session gives the backend up that works on the node. False if a breaker is at work, or a cancel request under way: then
+    /// nobody else may get it.
+    #[must_use]
+    pub(crate) fn remove(&self, node: NodeId) -> bool {
+        let mut is_clean = true;
+        self.lock().retain(|(at, _), working| {
+            let is_it = *at == node && !working.rests;
+            is_clean &= !(is_it && working.may_be_cancelled);
+            !is_it
+        });
+        // A breaker that takes the lock after this does not find the backend any more.
+        is_clean && self.judgment.try_lock().is_ok()
+    }
+
+    /// A transaction, or a statement by itself, begins.
+    pub(crate) fn begins(&self) {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        self.began_us.store(since.as_micros() as u64, Ordering::Relaxed);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Place, Working>> {
+        self.working.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn backends(&self) -> Vec<(Backend, bool)> {
+        let at = |node: NodeId| if [BESIDE, KEEPER].contains(&node) { self.home.0 } else { node.0 };
+        let backend = |((node, pid), working): (&Place, &Working)| {
+            (Backend { node: at(*node), pid: *pid }, working.in_transaction)
+        };
+        self.lock().iter().map(backend).collect()
+    }
+
+    /// What a breaker does.
+    async fn carry_out(&self, verdict: Verdict, node: ConnectOptions) -> Result<()> {
+        let mut judgment = self.judgment.lock().await;
+        if !self.backends().iter().any(|(backend, _)| *backend == verdict.backend) {
+            return Ok(());
+        }
+        let connecting = tokio::time::timeout(CONNECT_MAX, Connection::connect(&node)).await;
+        let mut connection =
+            connecting.map_err(|_| PgError::connection("the datanode did not answer within 2 s"))??;
+        // There is no limit from here on: a cancel under way must not outlive the lock. A node that hangs now has the
+        // session hanging already. After an error it is not known whether the cancel was sent, so the judgment stays.
+        let error = PgError::new(SqlState::DEADLOCK_DETECTED, "deadlock detected").detail(verdict.detail.clone());
+        *judgment = Some(error.hint("Repeat the transaction. The gtm's log tells which sessions they were."));
+        if !cancel_if_waiting(&mut connection, &verdict).await? {
+            *judgment = None;
+        }
+        Ok(())
+    }
+}
+
+impl Session {
+    /// To be called before each statement: whatever was to stop was an earlier one.
+    pub fn statement_begins(&mut self) {
+        self.forget_plan();
+        self.leaves = Default::default();
+        self.cancel.is_alone.store(self.lets_go_of_all(), Ordering::Relaxed);
+        self.cancel.statement_begins(self.statement_timeout());
+    }
+
+    /// Does the session hold no lock once a statement has failed? It may have advisory locks in a backend that it keeps.
+    fn lets_go_of_all(&self) -> bool {
+        !self.in_block() && self.pinned.is_empty()
+    }
+
+    /// Can a statement be run again that has failed like this, and of which nothing has gone to the client, because it had to give way?
+    pub(crate) fn may_try_again(&self, error: &PgError) -> bool {
+        error.code() == SqlState::DEADLOCK_DETECTED && self.lets_go_of_all()
+    }
+
+    /// The present statement takes from, or gives to, the client what it could not take or give again.
+    pub(crate) fn cannot_be_repeated(&self) {
+        self.cancel.is_alone.store(false, Ordering::Relaxed);
+    }
+
+    /// The error of a statement that stands alone: if it had to give way to break a deadlock, it says so, and it may be run again.
+    pub(crate) async fn with_verdict(&self, error: PgError) -> PgError {
+        if error.code() != SqlState::QUERY_CANCELED {
+            return error;
+        }
+        let mut judgment = self.cancel.judgment.lock().await;
+        let is_deadlock = |verdict: &mut PgError| verdict.code() == SqlState::DEADLOCK_DETECTED;
+        judgment.take_if(is_deadlock).unwrap_or(error)
+    }
+
+    /// The result of a statement, once no cancel of it can be under way any more: of one that had to give way to break a
+    /// deadlock, or that took too long, the error says so. To be called after each statement, before anything else is sent for the session.
+    pub async fn judged<T>(&self, result: Result<T>) -> Result<T> {
+        let judgment = {
+            let mut judgment = self.cancel.judgment.lock().await;
+            self.cancel.statement_ends();
+            judgment.take()
+        };
+        match (result, judgment) {
+            // The node says where it was, but not why it was cancelled.
+            (Err(error), Some(verdict)) if error.code() == verdict.code() => {
+                Err(error.with(field::MESSAGE, verdict.message().into_owned()))
+            }
+            (Err(error), Some(verdict)) if error.code() == SqlState::QUERY_CANCELED => Err(verdict),
+            // It did not take the cancel: the connection was given up, and what it was in the middle of is rolled back.
+            (Err(error), Some(verdict))
+                if error.code() == SqlState::CONNECTION_FAILURE && verdict.code() == SqlState::QUERY_CANCELED =>
+            {
+                Err(verdict.detail(error.message().into_owned()))
+            }
+            (result, _) => result,
+        }
+    }
+}
+
+/// The sessions of a coordinator, as the gtm asks for them.
+pub(crate) struct Registry {
+    /// By node id, as a superuser.
+    datanodes: Vec<ConnectOptions>,
+    sessions: Mutex<HashMap<u64, Weak<CancelSet>>>,
+}
+
+impl Registry {
+    pub(crate) fn new(datanodes: Vec<ConnectOptions>) -> Self {
+        Self { datanodes, sessions: Mutex::default() }
+    }
+
+    /// Enters a session until the entry is dropped.
+    pub(crate) fn enter(self: &Arc<Self>, number: u64, session: &Arc<CancelSet>) -> Entry {
+        self.lock().insert(number, Arc::downgrade(session));
+        Entry { registry: self.clone(), number }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Weak<CancelSet>>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A session's place in the [`Registry`].
+pub(crate) struct Entry {
+    registry: Arc<Registry>,
+    number: u64,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.registry.lock().remove(&self.number);
+    }
+}
+
+impl Sessions for Registry {
+    fn owners(&self, asked: &[Backend]) -> Vec<Owner> {
+        let asked: std::collections::HashSet<Backend> = asked.iter().copied().collect();
+        let owner = |(number, session): (&u64, &Weak<CancelSet>)| {
+            let session = session.upgrade()?;
+            let mut backends = session.backends();
+            backends.retain(|(backend, _)| asked.contains(backend));
+            // What stands alone can be run again by itself: it counts as the youngest.
+            let began_us = match session.is_alone.load(Ordering::Relaxed) {
+                true => u64::MAX,
+                false => session.began_us.load(Ordering::Relaxed),
+            };
+            (!backends.is_empty()).then_some(Owner { session: *number, began_us, backends })
+        };
+        self.lock().iter().filter_map(owner).collect()
+    }
+
+    fn carry_out(&self, verdict: Verdict) {
+        let session = self.lock().get(&verdict.session).and_then(Weak::upgrade);
+        let node = self.datanodes.get(usize::from(verdict.backend.node)).cloned();
+        let (Some(session), Some(node)) = (session, node) else { return };
+        tokio::spawn(async move {
+            let backend = verdict.backend;
+            if let Err(error) = session.carry_out(verdict, node).await {
+                tracing::warn!(?backend, %error, "could not break a deadlock");
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(process_id: i32) -> CancelKey {
+        CancelKey::new("127.0.0.1", 1, process_id, bytes::Bytes::new())
+    }
+
+    #[test]
+    fn the_gtm_is_told_of_the_sessions_that_hold_what_it_asks_for() {
+        let registry = Arc::new(Registry::new(Vec::new()));
+        let (one, two) = (Arc::new(CancelSet::new(NodeId(0))), Arc::new(CancelSet::new(NodeId(0))));
+        let _first = registry.enter(1, &one);
+        let second = registry.enter(2, &two);
+        one.add(NodeId(0), &key(10));
+        one.add(BESIDE, &key(11));
+        one.set_in_transaction(BESIDE, true);
+        two.add(NodeId(1), &key(10));
+        let asked = [Backend { node: 0, pid: 11 }, Backend { node: 0, pid: 10 }, Backend { node: 2, pid: 10 }];
+        let answer = registry.owners(&asked);
+        let expected = [(Backend { node: 0, pid: 10 }, false), (Backend { node: 0, pid: 11 }, true)];
+        assert_eq!(answer.len(), 1);
+        assert_eq!((answer[0].session, answer[0].backends.as_slice()), (1, expected.as_slice()));
+        assert!(one.remove(NodeId(0)) && one.remove(BESIDE));
+        assert!(registry.owners(&asked).is_empty());
+        drop(second);
+        assert!(registry.owners(&[Backend { node: 1, pid: 10 }]).is_empty());
+    }
+
+    #[test]
+    fn a_backend_is_not_given_away_while_a_breaker_is_at_work() {
+        let session = CancelSet::new(NodeId(0));
+        session.add(NodeId(1), &key(10));
+        let breaker = session.judgment.try_lock().expect("nobody has the lock");
+        assert!(!session.remove(NodeId(1)));
+        drop(breaker);
+        assert!(session.remove(NodeId(1)));
+    }
+}

@@ -1,0 +1,190 @@
+//! A link while a session holds it, and what goes to its node ahead of a statement.
+//!
+//! A node that joins a block is sent BEGIN first, and one that may know less than the session has seen must settle. Both are
+//! *own* statements, which every backend has prepared from the start, so they cost no parsing; they travel with the statement
+//! in one write. In front of a statement of the extended protocol they have no Sync of their own either, so that the node answers
+//! all of it at once: with short statements, what a node does for one more answer is a good part of all its work.
+//!
+//! ```text
+//!  extended    BEGIN  settle  Bind Execute Sync             one answer
+//!  others      settle Sync  BEGIN Sync  Query              three
+//! ```
+
+use std::collections::VecDeque;
+
+use catalog::Leavings;
+use pgerror::{PgError, Result, SqlState};
+use pgproto::Connection;
+use pgproto::backend::tag;
+use pgproto::connection::unexpected;
+use pgproto::frontend::{self, Bind};
+
+use crate::backend::pool::{Link, StatementKey};
+use crate::backend::request::Gating;
+
+/// A statement of ours that every backend has prepared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Own {
+    /// `BEGIN` of the commonest kind.
+    Begin,
+    Settle,
+    /// See [`txn::SNAPSHOT_SQL`].
+    Generation,
+}
+
+/// What [`Own::Begin`] does.
+pub(crate) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+
+/// The transaction's id here, if it has something to commit. Deferred constraints run first: they may wait for rows of others, and
+/// a transaction that is prepared somewhere must not wait for anyone.
+const WROTE: &[u8] = b"SET CONSTRAINTS ALL IMMEDIATE; SELECT pg_catalog.pg_current_xact_id_if_assigned()";
+
+/// The same of a node that has to settle first.
+const SETTLED_AND_WROTE: &[u8] = b"SET CONSTRAINTS ALL IMMEDIATE; SELECT pg_catalog.pg_current_xact_id_if_assigned(), \
+    (SELECT loxo.settle() FROM pg_catalog.pg_prepared_xact() LIMIT 1)";
+
+impl Own {
+    const ALL: [Own; 3] = [Own::Begin, Own::Settle, Own::Generation];
+
+    fn name(self) -> &'static [u8] {
+        match self {
+            Own::Begin => b"loxo_begin",
+            Own::Settle => b"loxo_settle",
+            Own::Generation => b"loxo_generation",
+        }
+    }
+
+    fn sql(self) -> &'static str {
+        match self {
+            Own::Begin => BEGIN,
+            Own::Settle => txn::SETTLE_SQL,
+            Own::Generation => txn::SNAPSHOT_SQL,
+        }
+    }
+
+    /// Queues the preparation of all of them.
+    pub(crate) fn prepare_all(connection: &mut Connection) {
+        for own in Self::ALL {
+            frontend::parse(connection.out(), own.name(), own.sql().as_bytes(), &[]);
+        }
+        connection.sync();
+    }
+
+    /// Queues the execution, without a Sync.
+    pub(crate) fn queue(self, connection: &mut Connection) {
+        let statement = bytes::Bytes::from_static(self.name());
+        frontend::bind(connection.out(), &Bind { statement, ..Bind::default() });
+        frontend::execute(connection.out(), b"", 0);
+    }
+}
+
+/// A link while the session holds it.
+pub(crate) struct Held {
+    pub(crate) link: Link,
+    /// A transaction is open on it.
+    pub(crate) begun: bool,
+    /// ReadyForQuery that were queued before the statement and are to be read first.
+    pub(crate) preamble: u32,
+    /// Statements of this transaction have not waited for the node to settle: COMMIT has to.
+    pub(crate) unsettled: bool,
+    /// Own statements whose answers come before that of the statement, without a ReadyForQuery.
+    pub(crate) ahead: u32,
+    /// [`WROTE`] is queued or sent, its answer not read yet.
+    pub(crate) asked_whether_wrote: bool,
+    /// The backend has temp tables of this transaction: it cannot be PREPAREd.
+    pub(crate) temp: bool,
+    /// Temp tables of ours, that the user knows nothing of, are or were among them.
+    pub(crate) gathered: bool,
+    /// See [`Session::withholds_temp`](crate::session::Session::withholds_temp).
+    pub(crate) withholds_temp: bool,
+    /// What the statements since the backend was asked last may have left there: see the page of `left`.
+    pub(crate) left: Leavings,
+    /// Some of it may be settings that the other nodes of the block have not heard of.
+    pub(crate) asks_settings: bool,
+    /// Parses whose success is not known yet, in order.
+    pub(crate) parsing: VecDeque<StatementKey>,
+    /// The error of the answer being read.
+    pub(crate) failure: Option<PgError>,
+    /// CopyData is on its way from the node.
+    pub(crate) copying_out: bool,
+    /// Sync, which commits the statement, waits for the gate.
+    pub(crate) gate: Option<Gating>,
+    /// Held from before Sync until its answer.
+    pub(crate) pass: Option<txn::Pass>,
+    /// Sync of a statement that commits by itself was sent: until its answer is there nobody knows whether it did.
+    pub(crate) committing: bool,
+}
+
+impl Held {
+    pub(crate) fn new(link: Link) -> Self {
+        Self {
+            link,
+            begun: false,
+            preamble: 0,
+            ahead: 0,
+            unsettled: false,
+            asked_whether_wrote: false,
+            temp: false,
+            gathered: false,
+            withholds_temp: false,
+            left: Leavings::default(),
+            asks_settings: false,
+            parsing: VecDeque::new(),
+            failure: None,
+            copying_out: false,
+            gate: None,
+            pass: None,
+            committing: false,
+        }
+    }
+
+    /// Queues own statements ahead of the next one, which is to be one of the extended protocol if `merged`.
+    pub(crate) fn queue_ahead(&mut self, own: &[Own], merged: bool) {
+        own.iter().for_each(|own| own.queue(&mut self.link.connection));
+        match merged {
+            true => self.ahead += own.len() as u32,
+            false if own.is_empty() => {}
+            false => {
+                self.link.connection.sync();
+                self.preamble += 1;
+            }
+        }
+    }
+
+    /// Queues what COMMIT wants to know of every node, unless that is done: behind a statement that COMMIT follows at once it
+    /// needs no wait of its own.
+    pub(crate) fn ask_whether_wrote(&mut self) {
+        if !self.asked_whether_wrote {
+            self.asked_whether_wrote = true;
+            let settles = std::mem::take(&mut self.unsettled);
+            self.link.connection.query(if settles { SETTLED_AND_WROTE } else { WROTE });
+        }
+    }
+
+    /// Queues a text ahead of the next statement.
+    pub(crate) fn query_ahead(&mut self, sql: &str) {
+        self.link.connection.query(sql.as_bytes());
+        self.preamble += 1;
+    }
+
+    /// A backend that has lost what was prepared there (DEALLOCATE in a function) is of no use to anyone any more.
+    pub(crate) fn give_up_without_statements(&mut self, error: &PgError) {
+        if error.code() == SqlState::INVALID_SQL_STATEMENT_NAME {
+            self.link.connection.mark_broken();
+        }
+    }
+
+    /// Reads the answers to what was queued before the statement, up to their last ReadyForQuery. Cancel-safe.
+    pub(crate) async fn skip_preamble(&mut self) -> Result<()> {
+        while self.preamble > 0 {
+            let frame = self.link.connection.recv().await?;
+            match frame.tag {
+                tag::READY_FOR_QUERY => self.preamble -= 1,
+                tag::BIND_COMPLETE | tag::COMMAND_COMPLETE | tag::ROW_DESCRIPTION | tag::DATA_ROW => {}
+                tag::ERROR => return Err(PgError::decode_body(frame.body)),
+                other => return Err(unexpected(other, "the start of a transaction")),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,394 @@
+//! One statement on one link: sending it by the simple or the extended protocol, and its answer as a stream of events.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use pgerror::{PgError, Result, SqlState};
+use pgproto::backend::{self, Field, tag};
+use pgproto::connection::{Run, unexpected};
+use pgproto::frontend::{self, Bind, Target};
+
+use crate::backend::cancel::CancelSet;
+use crate::backend::leased::Held;
+use crate::backend::own_temp::said_without_ours;
+use crate::backend::pool::StatementKey;
+use crate::engine::sorted_merge::Order;
+use crate::session::catalog_load::is_node_specific;
+use crate::session::context::Context;
+use crate::session::plan_validity::Basis;
+
+/// Parameters of an execution, as the client bound them.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs)]
+pub struct Parameters {
+    /// Types on the home node, 0 where not known.
+    pub types: Vec<u32>,
+    pub formats: Vec<i16>,
+    pub values: Vec<Option<Bytes>>,
+}
+
+impl Parameters {
+    /// 0 text, 1 binary.
+    pub(crate) fn format_of(&self, parameter: usize) -> i16 {
+        match self.formats.as_slice() {
+            [] => 0,
+            [all] => *all,
+            each => each.get(parameter).copied().unwrap_or(0),
+        }
+    }
+}
+
+/// How a statement is to be run.
+#[derive(Clone, Debug, Default)]
+pub struct Call {
+    /// `None`: by the simple protocol.
+    pub parameters: Option<Arc<Parameters>>,
+    /// As in Bind.
+    pub result_formats: Vec<i16>,
+    /// The client wants a RowDescription before the rows (simple protocol).
+    pub describe: bool,
+    /// The text reads temp tables of the statement: keep no prepared statement of it, other tables will bear their names.
+    pub one_off: bool,
+    /// Rows of several nodes come merged in this order, and have the keys in front.
+    pub order: Option<Arc<Order>>,
+}
+
+impl Call {
+    /// By the simple protocol, rows as text, with a description.
+    pub fn simple() -> Self {
+        Self { describe: true, ..Self::default() }
+    }
+
+    /// The same parameters with other result formats, without a description.
+    pub(crate) fn with_formats(&self, result_formats: Vec<i16>) -> Self {
+        Self {
+            parameters: Some(self.parameters.clone().unwrap_or_default()),
+            result_formats,
+            describe: false,
+            one_off: self.one_off,
+            order: None,
+        }
+    }
+
+    /// The user's own parameters, `count` of them, with a format each: values of rows may follow.
+    pub(crate) fn own_parameters(&self, count: usize) -> Parameters {
+        let mut parameters = self.parameters.as_deref().cloned().unwrap_or_default();
+        parameters.formats = (0..count).map(|at| self.format_of(at)).collect();
+        parameters.values.resize(count, None);
+        parameters.types.resize(count, 0);
+        parameters
+    }
+
+    /// Types to declare in Parse.
+    pub(crate) fn declared_types(&self) -> Vec<u32> {
+        let types = self.parameters.as_ref().map(|p| p.types.as_slice()).unwrap_or_default();
+        types.iter().map(|oid| declared(*oid)).collect()
+    }
+
+    /// The same for a fragment of the statement. Where it does not mention a parameter whose type is left to be inferred, there
+    /// is nothing to infer it from: any type will do that takes the value as it was bound.
+    pub(crate) fn fragment_types(&self, fragment: &str) -> Vec<u32> {
+        const BYTEA: u32 = 17;
+        const TEXT: u32 = 25;
+        let mut types = self.declared_types();
+        for (at, oid) in types.iter_mut().enumerate().filter(|(_, oid)| **oid == 0) {
+            if !mentions_parameter(fragment, at + 1) {
+                *oid = if self.format_of(at) == 0 { TEXT } else { BYTEA };
+            }
+        }
+        types
+    }
+
+    fn format_of(&self, parameter: usize) -> i16 {
+        self.parameters.as_ref().map_or(0, |parameters| parameters.format_of(parameter))
+    }
+}
+
+/// The type to declare for one of the home node's: one of the user's own has another id on each node and is left to be inferred.
+pub(crate) fn declared(oid: u32) -> u32 {
+    if is_node_specific(oid) { 0 } else { oid }
+}
+
+/// Does `$number` stand in the text? Also true of a string that contains it: then its type is left to be inferred.
+fn mentions_parameter(sql: &str, number: usize) -> bool {
+    let name = format!("${number}");
+    let ends = |at: usize| !sql.as_bytes().get(at + name.len()).is_some_and(u8::is_ascii_digit);
+    sql.match_indices(&name).any(|(at, _)| ends(at))
+}
+
+/// What lets a statement commit by itself.
+#[derive(Clone)]
+pub(crate) struct Gating {
+    /// Of the session that waits at the gate.
+    pub(crate) cancel: Arc<CancelSet>,
+    pub(crate) context: Arc<Context>,
+    pub(crate) basis: Option<Arc<Basis>>,
+}
+
+/// A step of an answer.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// RowDescription body.
+    Description(Bytes),
+    /// Whole DataRow frames and their number.
+    Rows(Bytes, usize),
+    /// CommandComplete.
+    Complete(String),
+    /// EmptyQueryResponse.
+    Empty,
+    /// PortalSuspended: there are more rows than were asked for.
+    Suspended,
+    /// CopyInResponse, with the number of columns.
+    CopyIn(usize),
+    /// CopyOutResponse body.
+    CopyOut(Bytes),
+    /// A run of CopyData frames.
+    CopyData(Bytes),
+    /// ReadyForQuery: nothing more will come.
+    Done,
+}
+
+impl Held {
+    /// Queues `sql`; `catalog_version` guards the prepared statements of this backend.
+    pub(crate) fn start(&mut self, sql: &str, call: &Call, catalog_version: u64) {
+        let Some(parameters) = &call.parameters else {
+            self.link.connection.query(sql.as_bytes());
+            return;
+        };
+        let bind = self.bind(sql, call, parameters, catalog_version);
+        let out = self.link.connection.out();
+        frontend::bind(out, &bind);
+        if call.describe {
+            frontend::describe(out, Target::Portal, b"");
+        }
+        frontend::execute(out, b"", 0);
+        self.link.connection.sync();
+    }
+
+    /// Queues Parse, if it is needed; gives Bind for the unnamed portal.
+    pub(crate) fn bind(&mut self, sql: &str, call: &Call, parameters: &Parameters, catalog_version: u64) -> Bind {
+        let types = call.fragment_types(sql);
+        let statement = match call.one_off {
+            true => {
+                frontend::parse(self.link.connection.out(), b"", sql.as_bytes(), &types);
+                Bytes::new()
+            }
+            false => self.prepare(sql, &types, catalog_version),
+        };
+        Bind {
+            portal: Bytes::new(),
+            statement,
+            parameter_formats: parameters.formats.clone(),
+            parameters: parameters.values.clone(),
+            result_formats: call.result_formats.clone(),
+        }
+    }
+
+    /// Queues `sql` for a transaction of its own that commits only inside the gate: no Sync yet. A text of the simple protocol is
+    /// not kept as a prepared statement.
+    pub(crate) fn start_gated(&mut self, sql: &str, call: &Call, catalog_version: u64, gating: Gating) {
+        let bind = match &call.parameters {
+            Some(parameters) => self.bind(sql, call, parameters, catalog_version),
+            None => {
+                frontend::parse(self.link.connection.out(), b"", sql.as_bytes(), &[]);
+                Bind { portal: Bytes::new(), statement: Bytes::new(), ..Bind::default() }
+            }
+        };
+        let out = self.link.connection.out();
+        frontend::bind(out, &bind);
+        if call.describe {
+            frontend::describe(out, Target::Portal, b"");
+        }
+        frontend::execute(out, b"", 0);
+        frontend::flush(out);
+        self.link.connection.owe_sync();
+        self.gate = Some(gating);
+    }
+
+    /// Sync of [`Held::start_gated`]; if the statement is done, not before its plan is found to hold and the gate lets it pass. Without the gtm's lease the
+    /// gate is nobody's business any more: the connection is given up, which takes the statement back.
+    async fn sync_gated(&mut self, commits: bool) -> Result<()> {
+        if let Some(Gating { cancel, context, basis }) = self.gate.take() {
+            let gtm = &context.gtm;
+            if let (true, Some(basis)) = (commits, basis) {
+                basis.holds(&context, &cancel).await.inspect_err(|_| self.link.connection.mark_broken())?;
+            }
+            if commits {
+                let node = [self.link.node().0];
+                let entered = cancel.interrupt().or(gtm.enter(&node, || context.own_options())).await;
+                let entered = entered.and_then(|entered| entered);
+                // Without Sync the backend takes the statement back.
+                self.pass = Some(entered.inspect_err(|_| self.link.connection.mark_broken())?);
+            }
+            if commits && !gtm.has_lease() {
+                self.pass = None;
+                self.link.connection.mark_broken();
+                return Err(PgError::new(
+                    SqlState::CANNOT_CONNECT_NOW,
+                    "the gtm was lost while the statement ran, which was rolled back",
+                )
+                .hint("Run the statement again."));
+            }
+            frontend::sync(self.link.connection.out());
+            self.committing = commits;
+            self.flush().await?;
+        }
+        Ok(())
+    }
+
+    /// An error after which the link is of no use.
+    fn lost(&mut self, error: PgError) -> PgError {
+        self.pass = None;
+        match self.link.connection.is_broken() && std::mem::take(&mut self.committing) {
+            true => txn::commit::unknown(self.link.node().0).detail(format!("The last word was: {}.", error.message())),
+            false => error,
+        }
+    }
+
+    /// Queues Parse unless this backend has the statement; gives its name there.
+    pub(crate) fn prepare(&mut self, sql: &str, types: &[u32], catalog_version: u64) -> Bytes {
+        let link = &mut self.link;
+        for name in link.statements.expire(catalog_version) {
+            frontend::close(link.connection.out(), Target::Statement, &name);
+        }
+        let sql = Bytes::copy_from_slice(sql.as_bytes());
+        let key = StatementKey { sql: sql.clone(), types: types.to_vec(), settings: link.applied_settings };
+        if let Some(name) = link.statements.get(&key) {
+            return name;
+        }
+        let (name, evicted) = link.statements.insert(key.clone());
+        if let Some(old) = evicted {
+            frontend::close(link.connection.out(), Target::Statement, &old);
+        }
+        frontend::parse(link.connection.out(), &name, &sql, types);
+        self.parsing.push_back(key);
+        name
+    }
+
+    /// Sends what is queued.
+    pub(crate) async fn flush(&mut self) -> Result<()> {
+        self.link.connection.flush().await
+    }
+
+    /// The next step of the answer. An error is given once everything up to ReadyForQuery is read, so the link is settled
+    /// then. Cancel-safe, but for a gated statement: that is only ever given up together with its connection.
+    pub(crate) async fn next(&mut self) -> Result<Event> {
+        let event = self.read_event().await;
+        event.map_err(|error| self.lost(error))
+    }
+
+    async fn read_event(&mut self) -> Result<Event> {
+        self.skip_preamble().await?;
+        loop {
+            let run_tag = if self.copying_out { tag::COPY_DATA } else { tag::DATA_ROW };
+            let frame = match self.link.connection.recv_run(run_tag).await? {
+                Run::Frames(..) if self.ahead > 0 => continue,
+                Run::Frames(bytes, count) if run_tag == tag::DATA_ROW => return Ok(Event::Rows(bytes, count)),
+                Run::Frames(bytes, _) => return Ok(Event::CopyData(bytes)),
+                Run::Other(frame) => frame,
+            };
+            match frame.tag {
+                tag::ROW_DESCRIPTION => return Ok(Event::Description(frame.body)),
+                tag::COMMAND_COMPLETE if self.ahead > 0 => self.ahead -= 1,
+                tag::COMMAND_COMPLETE => {
+                    self.sync_gated(true).await?;
+                    return Ok(Event::Complete(backend::decode_command_complete(frame.body)?));
+                }
+                tag::EMPTY_QUERY => {
+                    self.sync_gated(true).await?;
+                    return Ok(Event::Empty);
+                }
+                tag::COPY_IN => return Ok(Event::CopyIn(backend::decode_copy_response(frame.body)?.1)),
+                tag::COPY_OUT => {
+                    self.copying_out = true;
+                    return Ok(Event::CopyOut(frame.body));
+                }
+                tag::COPY_DONE => self.copying_out = false,
+                tag::PARSE_COMPLETE => drop(self.parsing.pop_front()),
+                tag::BIND_COMPLETE | tag::CLOSE_COMPLETE | tag::NO_DATA | tag::PARAMETER_DESCRIPTION => {}
+                tag::PORTAL_SUSPENDED => return Ok(Event::Suspended),
+                tag::ERROR => {
+                    self.copying_out = false;
+                    let error = PgError::decode_body(frame.body);
+                    let error = match self.withholds_temp {
+                        true => said_without_ours(error, self.link.database()),
+                        false => error,
+                    };
+                    // That a datanode ends its session is no reason to end the client's.
+                    let error = match error.is_fatal() {
+                        true => error.of_a_statement().detail("A datanode ended the session that worked for this one."),
+                        false => error,
+                    };
+                    self.failure.get_or_insert(error);
+                    if self.link.connection.is_broken() {
+                        return Err(self.failure.take().unwrap_or_else(|| PgError::connection("the datanode is gone")));
+                    }
+                    self.sync_gated(false).await?;
+                }
+                tag::READY_FOR_QUERY => {
+                    (self.pass, self.committing) = (None, false);
+                    self.ahead = 0;
+                    for key in self.parsing.drain(..) {
+                        self.link.statements.remove(&key);
+                    }
+                    let Some(error) = self.failure.take() else { return Ok(Event::Done) };
+                    self.give_up_without_statements(&error);
+                    return Err(error);
+                }
+                other => return Err(unexpected(other, "a query")),
+            }
+        }
+    }
+
+    /// Reads the rest of an answer, dropping rows; the first error is returned.
+    pub(crate) async fn finish(&mut self) -> Result<Option<String>> {
+        let mut command_tag = None;
+        loop {
+            match self.next().await? {
+                Event::Done => return Ok(command_tag),
+                Event::Complete(tag) => command_tag = Some(tag),
+                Event::CopyIn(_) => {
+                    frontend::copy_fail(self.link.connection.out(), b"the coordinator gave up");
+                    self.flush().await?;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Queues Parse and Describe of a statement without keeping it; [`Held::read_description`] reads the answer.
+    pub(crate) fn start_describe(&mut self, sql: &str, types: &[u32]) {
+        let out = self.link.connection.out();
+        frontend::parse(out, b"", sql.as_bytes(), types);
+        frontend::describe(out, Target::Statement, b"");
+        self.link.connection.sync();
+    }
+
+    /// Parameter types and result columns (`None` for a statement that gives no rows).
+    pub(crate) async fn read_description(&mut self) -> Result<(Vec<u32>, Option<Vec<Field>>)> {
+        self.skip_preamble().await?;
+        let (mut types, mut fields, mut failure) = (Vec::new(), None, None);
+        loop {
+            let frame = self.link.connection.recv().await?;
+            match frame.tag {
+                tag::PARAMETER_DESCRIPTION => types = backend::decode_parameter_description(frame.body)?,
+                tag::ROW_DESCRIPTION => fields = Some(backend::decode_row_description(frame.body)?),
+                tag::ERROR => failure = Some(PgError::decode_body(frame.body)),
+                tag::READY_FOR_QUERY => return failure.map_or(Ok((types, fields)), Err),
+                tag::PARSE_COMPLETE | tag::NO_DATA => {}
+                other => return Err(unexpected(other, "a description")),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::mentions_parameter;
+
+    #[test]
+    fn parameters_are_found_by_their_whole_number() {
+        assert!(mentions_parameter("SELECT $1", 1) && mentions_parameter("SELECT $10, $1::int", 1));
+        assert!(!mentions_parameter("SELECT $10", 1) && !mentions_parameter("SELECT 1", 1));
+    }
+}

@@ -1,0 +1,257 @@
+//! Changes that the first copy of a replicated table makes; the others get the rows that came of them.
+//!
+//! ```text
+//!  the change, as it stands ── first copy ── loxo.tell_row(): each row as it was and is ── net of them ── other copies
+//! ```
+//!
+//! A trigger on the first copy tells of each row that changes, in a message like those of [`trigger_events`](crate::dml::trigger_events): that comes
+//! beside the answer, and nothing is left after a rollback. What several steps made of one row is put together ([`net`]), and
+//! the others get plain values ([`sql`]), in statements of the user's own: first what is deleted, then what is changed, then what
+//! is new. Triggers of the user's do not fire there (`loxo.tend_copy()`); foreign keys act, since rows of other tables refer to
+//! every copy. So what they did to other replicated tables is done there already, but for what triggers of these made of it on
+//! the first copy: that follows last.
+//!
+//! Invariant: each copy has as many rows to change as the first one had, or the statement fails.
+
+mod net;
+mod sql;
+
+use std::sync::Arc;
+
+use catalog::{Generated, NodeId, Relation};
+use pgerror::{PgError, Result};
+use pgproto::backend::split_command_tag;
+use planner::{Copies, FirstCopy, Plan, Tables};
+
+use crate::backend::own_calls::OwnCall;
+use crate::backend::request::{Call, Parameters};
+use crate::dml::first_copy::net::{Changed, RowChange};
+use crate::dml::first_copy::sql::Texts;
+use crate::engine::output::Output;
+use crate::engine::run::Completion;
+use crate::session::{Mode, Session};
+use crate::transaction::writes::Write;
+
+/// Values of one statement; the protocol's limit is 65,535 parameters.
+const VALUES_MAX: usize = 30_000;
+
+/// Is it a row of a kind?
+type Kind = fn(&RowChange) -> bool;
+
+/// A table, and what [`Session::take_rights_back`] wants.
+type Lent = (String, Vec<(NodeId, String)>);
+
+impl Session {
+    /// See the module's page.
+    pub(crate) async fn write_first_copy(
+        &mut self,
+        plan: &FirstCopy,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        let target = plan.written.first().map(String::as_str).unwrap_or_default();
+        let brings_rows = match &plan.plan {
+            Plan::Forward(forward) => {
+                let tables = Tables::in_text(&forward.sql)?;
+                tables.only_inserts() && tables.read.is_empty()
+            }
+            _ => false,
+        };
+        if !brings_rows && !self.in_block() && self.is_consistent() {
+            return self.write_under_cut(&plan.nodes, target, Write::FirstCopy(plan), call, output).await;
+        }
+        self.refuse_serializable(&plan.nodes)?;
+        self.atomically(async |this| {
+            match brings_rows {
+                true => this.join_writers(plan.copies.first, target).await?,
+                false => this.lock_copies(plan.copies.first, target, &[]).await?,
+            }
+            this.first_copy_in_block(plan, call, output).await
+        })
+        .await
+    }
+
+    /// Runs inside a block.
+    pub(crate) async fn first_copy_in_block(
+        &mut self,
+        plan: &FirstCopy,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        self.tell_rows(plan.copies.first, true).await?;
+        let done = Box::pin(self.dispatch(&plan.plan, call, output)).await?;
+        self.tell_rows(plan.copies.first, false).await?;
+        self.pass_rows_on(&plan.copies).await?;
+        Ok(done)
+    }
+
+    /// Has the first copy tell of the rows that change there, or stop that.
+    pub(crate) async fn tell_rows(&mut self, first: NodeId, wanted: bool) -> Result<()> {
+        if wanted {
+            self.forget_rows_told();
+        }
+        self.call_on(first, &[OwnCall::new("tell_rows", wanted.to_string())]).await.map(drop)
+    }
+
+    /// Gives the other copies what the first one has told.
+    pub(crate) async fn pass_rows_on(&mut self, copies: &Copies) -> Result<()> {
+        let told = self.take_rows_told(copies.first).await?;
+        if told.is_empty() {
+            return Ok(());
+        }
+        self.statement_finished();
+        let catalog = self.catalog().await?.catalog.clone();
+        let mut own = Vec::new();
+        let mut led_to = Vec::new();
+        for (schema, name, rows) in net::net(told) {
+            let lost = || PgError::internal(format!("rows of {schema}.{name}, which is not in the catalog"));
+            let table = catalog.relation(&schema, &name).ok_or_else(lost)?.clone();
+            let changed = Changed::of(&table, rows)?;
+            match copies.tables.contains(&(schema, name)) {
+                true => own.push(changed),
+                false => led_to.push(changed),
+            }
+        }
+        net::referenced_first(&mut own);
+        let lent = self.lend_copies(copies, own.iter().chain(&led_to)).await?;
+        for changed in own.iter().rev() {
+            self.pass_on(copies, changed, RowChange::is_deleted).await?;
+        }
+        for changed in &own {
+            self.pass_on(copies, changed, RowChange::is_updated).await?;
+        }
+        for changed in &own {
+            self.pass_on(copies, changed, RowChange::is_new).await?;
+        }
+        // What led to a change was told of after it.
+        for changed in led_to.iter().rev() {
+            self.pass_on_led_to(copies, changed).await?;
+        }
+        for (table, lent) in lent {
+            self.take_rights_back(&table, lent).await?;
+        }
+        self.statement_finished();
+        Ok(())
+    }
+
+    /// Who has rights on some columns, or none on a table that a foreign key has changed, gets those that the other copies want: they
+    /// are given values, and find rows by all that is in them.
+    async fn lend_copies(&mut self, copies: &Copies, tables: impl Iterator<Item = &Changed>) -> Result<Vec<Lent>> {
+        const KINDS: [(&str, Kind); 3] =
+            [("INSERT", RowChange::is_new), ("UPDATE", RowChange::is_updated), ("DELETE", RowChange::is_deleted)];
+        let wanted: Vec<(Arc<Relation>, Vec<&str>)> = tables
+            .map(|changed| {
+                let kinds = KINDS.iter().filter(|(_, which)| changed.has(*which)).map(|(right, _)| *right);
+                (changed.table.clone(), kinds.chain(["SELECT"]).collect())
+            })
+            .collect();
+        let may = |(table, rights): &(Arc<Relation>, Vec<&str>)| {
+            let may =
+                |right: &&str| format!("pg_catalog.has_table_privilege({}::pg_catalog.oid, '{right}')", table.oid);
+            rights.iter().map(may).collect::<Vec<_>>().join(" AND ")
+        };
+        let sql = format!("SELECT {}", wanted.iter().map(may).collect::<Vec<_>>().join(", "));
+        let answers = self.rows_on(copies.first, &planner::own_text(&sql)?).await?;
+        let mut lent = Vec::new();
+        for ((table, rights), may) in wanted.iter().zip(answers.into_iter().flatten()) {
+            if may.as_deref() == Some(b"t") {
+                continue;
+            }
+            if table.is_barrier || table.code.as_ref().is_some_and(|code| !code.expressions.is_empty()) {
+                let what = format!(
+                    "this change of replicated table \"{}\", on which the user has not all rights,",
+                    table.name
+                );
+                return Err(PgError::unsupported(what)
+                    .detail("The other copies get the rows from the first one, and run functions or policies for them.")
+                    .hint("GRANT the rights on the table."));
+            }
+            let name = table.qualified_name();
+            lent.push((name.clone(), self.lend_rights(&copies.others, &name, rights).await?));
+        }
+        Ok(lent)
+    }
+
+    /// Rows that a foreign key has changed on every copy already.
+    async fn pass_on_led_to(&mut self, copies: &Copies, changed: &Changed) -> Result<()> {
+        let texts = Texts::of(&changed.table).with_new_key();
+        self.change_rows(copies, changed, &texts, RowChange::is_updated).await?;
+        self.pass_on(copies, changed, RowChange::is_new).await
+    }
+
+    async fn pass_on(&mut self, copies: &Copies, changed: &Changed, which: Kind) -> Result<()> {
+        self.change_rows(copies, changed, &Texts::of(&changed.table), which).await
+    }
+
+    /// The rows in groups that one statement can change.
+    async fn change_rows(&mut self, copies: &Copies, changed: &Changed, texts: &Texts<'_>, which: Kind) -> Result<()> {
+        for rows in changed.groups(which) {
+            let Some(first) = rows.first() else { continue };
+            let most = (VALUES_MAX / texts.values_of(first).max(1)).max(1);
+            for chunk in rows.chunks(most) {
+                let (sql, values) = texts.statement(chunk);
+                let call = with_values(values);
+                let counts = self.on_copies(copies, &sql, &call).await?;
+                // A foreign key of the table to itself may have deleted some of them.
+                let is_counted = !(first.is_deleted() && changed.table.foreign_keys.iter().any(|key| key.acts));
+                if is_counted && counts.iter().any(|count| *count != Some(chunk.len() as u64)) {
+                    return Err(not_alike(&changed.table));
+                }
+                if generates_by_functions(&changed.table) && !first.is_deleted() {
+                    self.compare_rows(copies, changed, texts, chunk).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Generated columns are computed by each copy: have all come to the same?
+    async fn compare_rows(
+        &mut self,
+        copies: &Copies,
+        changed: &Changed,
+        texts: &Texts<'_>,
+        rows: &[&RowChange],
+    ) -> Result<()> {
+        let most = (VALUES_MAX / changed.table.columns.len().max(1)).max(1);
+        for chunk in rows.chunks(most) {
+            let (sql, values) = texts.missing(chunk);
+            let counts = self.on_copies(copies, &sql, &with_values(values)).await?;
+            if counts.iter().any(|count| *count != Some(0)) {
+                let table = &changed.table.name;
+                return Err(PgError::unsupported(format!("a generated column of replicated table \"{table}\""))
+                    .detail("What it calls gives another value on each node, though it is said to be immutable.")
+                    .hint("Compute the value in a trigger BEFORE … FOR EACH ROW, or in the statement."));
+            }
+        }
+        Ok(())
+    }
+
+    /// A statement on all other copies; gives the number of rows on each.
+    async fn on_copies(&mut self, copies: &Copies, sql: &str, call: &Call) -> Result<Vec<Option<u64>>> {
+        let version = self.catalog_version;
+        for node in &copies.others {
+            self.hold_for(*node, Mode::InBlock, true).await?;
+            self.sight.touch(*node);
+            self.link(*node)?.start(sql, call, version);
+        }
+        let tags = self.finish_all(&copies.others).await?;
+        self.keep_firings_only(&copies.others);
+        Ok(tags.into_iter().map(|tag| split_command_tag(&tag.unwrap_or_default()).1).collect())
+    }
+}
+
+fn with_values(values: Vec<Option<bytes::Bytes>>) -> Call {
+    let parameters = Parameters { types: vec![0; values.len()], formats: Vec::new(), values };
+    Call { parameters: Some(Arc::new(parameters)), one_off: true, ..Call::default() }
+}
+
+fn generates_by_functions(table: &Relation) -> bool {
+    let calls = table.code.as_ref().is_some_and(|code| !code.expressions.is_empty());
+    calls && table.columns.iter().any(|column| matches!(column.generated, Generated::Stored | Generated::Virtual))
+}
+
+fn not_alike(table: &Relation) -> PgError {
+    PgError::internal(format!("the copies of replicated table \"{}\" are not alike", table.name))
+        .hint("Compare the table on the datanodes; the statement was rolled back.")
+}

@@ -1,0 +1,169 @@
+//! Executions of one prepared INSERT, one behind the other, that go to their nodes together.
+//!
+//! Drivers send a batch (executemany, addBatch) as many Bind and Execute without waiting for the answers. Run one by one
+//! each costs a round trip to a datanode; here they wait for each other, as a train, and every node gets all of its own in one
+//! message, with one Sync; several rows in one statement where that makes no difference (see [`crate::dml::row_batch`]). Only the first
+//! is planned: the others differ in their key, and so perhaps in their node.
+//!
+//! Invariants: only INSERTs of one row without ON CONFLICT, inside a READ COMMITTED block: rows of different nodes cannot see
+//! each other, so that it does not matter that nodes work at the same time; on each node they run in the client's order. After
+//! the first error in that order nothing counts any more: the block has failed with it. What waits is bounded
+//! ([`BYTES_MAX`]), so that no node's answers can block the sending.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use catalog::NodeId;
+use pgerror::{PgError, Result};
+use planner::{Plan, Repeated};
+
+use crate::backend::request::{Call, Parameters};
+use crate::dml::row_batch::Load;
+use crate::plan_cache::by_shape::Again;
+use crate::session::{Mode, Session};
+use crate::snapshot::Isolation;
+
+/// Bytes of values that wait at most; well below what a socket takes without being read.
+const BYTES_MAX: usize = 64 * 1024;
+/// A value's share of a message besides its bytes, roughly.
+const VALUE_OVERHEAD_BYTES: usize = 16;
+
+/// What waits to be sent.
+pub(crate) struct Train {
+    pub(crate) sql: Arc<str>,
+    pub(crate) call: Call,
+    pub(crate) catalog_version: u64,
+    again: Again,
+    cars: Vec<(NodeId, Arc<Parameters>)>,
+    bytes: usize,
+}
+
+/// How far a train came.
+pub struct Arrival {
+    /// Command tags of the executions that count, in order.
+    pub tags: Vec<Cow<'static, str>>,
+    /// What became of the one behind them.
+    pub error: Option<PgError>,
+}
+
+impl Train {
+    /// Is this one more execution of what waits?
+    fn is_like(&self, sql: &Arc<str>, parameters: &Parameters) -> bool {
+        Arc::ptr_eq(&self.sql, sql) && self.cars.first().is_none_or(|(_, first)| first.types == parameters.types)
+    }
+
+    /// The statement in a form that takes several rows, if it has one.
+    pub(crate) fn repeated(&self) -> Option<&Repeated> {
+        self.again.template.repeated(&self.sql)
+    }
+
+    /// The node whose time counts, if the block has none yet.
+    fn clock(&self) -> Option<NodeId> {
+        self.cars.first().map(|(node, _)| *node)
+    }
+}
+
+impl Session {
+    /// Lets an execution wait for others of the same statement that may follow. False if it has to be run at once;
+    /// what waits already goes first then.
+    pub fn board(&mut self, sql: &Arc<str>, call: &Call) -> bool {
+        let Some(parameters) = &call.parameters else { return false };
+        let Some(mut train) = self.train.take().or_else(|| self.new_train(sql, call)) else { return false };
+        let clock = self.clock().or(train.clock());
+        let node = match train.is_like(sql, parameters) {
+            true => self.place_again(&train.again, sql, call, clock),
+            false => None,
+        };
+        if let Some(node) = node {
+            let bytes =
+                |value: &Option<bytes::Bytes>| VALUE_OVERHEAD_BYTES + value.as_ref().map_or(0, bytes::Bytes::len);
+            train.bytes += parameters.values.iter().map(bytes).sum::<usize>();
+            train.cars.push((node, parameters.clone()));
+        }
+        self.train = Some(train).filter(|train| !train.cars.is_empty());
+        node.is_some()
+    }
+
+    /// A train for executions of this statement, still empty, if they may wait.
+    fn new_train(&mut self, sql: &Arc<str>, call: &Call) -> Option<Train> {
+        let in_read_committed = self.isolation() == Some(Isolation::ReadCommitted) && self.status() == b'T';
+        if !in_read_committed || self.is_read_only() {
+            return None;
+        }
+        let quick = self.plan_quickly(sql, call)?;
+        let again = self.again(&quick).filter(|again| again.template.only_inserts())?;
+        let Plan::Forward(_) = quick.plan else { return None };
+        Some(Train {
+            sql: sql.clone(),
+            call: Call { parameters: None, ..call.clone() },
+            catalog_version: self.catalog_version,
+            again,
+            cars: Vec::new(),
+            bytes: 0,
+        })
+    }
+
+    /// Does anything wait?
+    pub fn has_train(&self) -> bool {
+        self.train.is_some()
+    }
+
+    /// Should it not wait any longer?
+    pub fn train_is_full(&self) -> bool {
+        self.train.as_ref().is_some_and(|train| train.bytes >= BYTES_MAX)
+    }
+
+    /// Runs what waits. The block has failed if that ends with an error.
+    pub async fn depart(&mut self) -> Result<Arrival> {
+        let Some(train) = self.train.take() else { return Ok(Arrival { tags: Vec::new(), error: None }) };
+        self.basis = Some(train.again.basis.clone());
+        self.catalog_version = train.catalog_version;
+        self.note_write(true);
+        let arrival = self.drive(train).await;
+        let (arrival, result) = match arrival {
+            Ok(arrival) if arrival.error.is_none() => (arrival, Ok(())),
+            Ok(Arrival { tags, error }) => (Arrival { tags, error: None }, error.map_or(Ok(()), Err)),
+            Err(error) => return self.conclude(Err(error)).await,
+        };
+        let error = self.conclude(result).await.err();
+        Ok(Arrival { error, ..arrival })
+    }
+
+    async fn drive(&mut self, mut train: Train) -> Result<Arrival> {
+        let cars = std::mem::take(&mut train.cars);
+        let order: Vec<NodeId> = cars.iter().map(|(node, _)| *node).collect();
+        let mut loads: BTreeMap<NodeId, Load> = BTreeMap::new();
+        for (node, parameters) in cars {
+            loads.entry(node).or_default().rows.push(parameters);
+        }
+        for (node, load) in &mut loads {
+            match train.again.template.is_blind() {
+                true => self.hold_for_blind_rows(*node, true).await?,
+                false => self.hold_for(*node, Mode::InBlock, true).await?,
+            }
+            self.sight.touch(*node);
+            self.link(*node)?.start_load(&train, load);
+        }
+        let work = self.held.iter_mut().filter_map(|(node, held)| Some((*node, held, loads.get(node)?)));
+        let arrivals = work.map(async |(node, held, load)| (node, held.arrive(&train, load).await));
+        let results = futures_util::future::join_all(arrivals).await;
+        let mut results: BTreeMap<NodeId, _> =
+            results.into_iter().map(|(node, arrival)| (node, (arrival.tags.into_iter(), arrival.error))).collect();
+        let mut tags = Vec::with_capacity(order.len());
+        for node in order {
+            let Some((own, error)) = results.get_mut(&node) else { continue };
+            match own.next() {
+                Some(tag) => tags.push(tag),
+                None => {
+                    let error = error.take();
+                    let lost = || PgError::internal("a datanode has answered less than it was asked");
+                    return Ok(Arrival { tags, error: Some(error.unwrap_or_else(lost)) });
+                }
+            }
+        }
+        // An error behind the last answer, e.g. of the commit of what the node does at its Sync.
+        let error = results.into_values().find_map(|(_, error)| error);
+        Ok(Arrival { tags, error })
+    }
+}

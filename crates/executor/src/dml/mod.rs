@@ -1,0 +1,24 @@
+//! Changes of rows that take more than a text sent to nodes.
+//!
+//! * [`staged`]: INSERT whose rows PostgreSQL has to make first, then routed; [`staged_change`]: UPDATE, DELETE and MERGE that the
+//!   home node works out; [`sequenced`]: data changes in WITH, part after part.
+//! * [`insert_split`]: VALUES over several nodes; [`insert_pipeline`]: executions of one prepared INSERT sent together, as
+//!   [`row_batch`]es of many rows; [`returning`]: their RETURNING, in order.
+//! * [`first_copy`]: replicated tables whose rows one copy makes for all.
+//! * [`key_moves`]: rows that a foreign key gave another distribution key.
+//! * [`trigger_events`]: what nodes tell of triggers that the coordinator runs; [`admitted_rows`]: rows that have passed theirs.
+//!
+//! Invariants: a row lies on the node that the stored value of its key says, and on that node only; all of a statement's changes are in
+//! one transaction.
+
+pub(crate) mod admitted_rows;
+pub(crate) mod first_copy;
+pub(crate) mod insert_pipeline;
+pub(crate) mod insert_split;
+pub(crate) mod key_moves;
+pub(crate) mod returning;
+pub(crate) mod row_batch;
+pub(crate) mod sequenced;
+pub(crate) mod staged;
+pub(crate) mod staged_change;
+pub(crate) mod trigger_events;

@@ -1,0 +1,547 @@
+//! INSERT whose rows PostgreSQL has to make first, and the routing of rows that come out of a datanode.
+//!
+//! The home node evaluates the source into a temp copy of the target (defaults, sequences, casts, `DEFAULT` markers, any
+//! query); the rows are read back in batches through a cursor, hashed on their binary form and written to their nodes.
+//! A batch is held in memory, never the whole: [`BATCH_ROWS`] rows at a time.
+//! Rows that the nodes make by themselves go past the stage if nothing is to be added to them ([`Session::insert_direct`]).
+
+use bytes::{BufMut, Bytes, BytesMut};
+use catalog::{NodeId, quote_identifier};
+use pgerror::{PgError, Result, SqlState};
+use pgproto::backend::Field;
+use pgproto::{Frame, frontend};
+use planner::{Direct, InsertStaged, KeySource, Route, Stage};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::backend::leased::Held;
+use crate::backend::request::{Call, Event};
+use crate::dml::returning::{Returned, pass_in_order};
+use crate::dml::trigger_events::is_firing;
+use crate::engine::fixed_text::{fix, restore};
+use crate::engine::gather::{text_line, without_position};
+use crate::engine::output::{Output, frame_bodies};
+use crate::engine::run::Completion;
+use crate::engine::spool::Spool;
+use crate::session::catalog_load::{is_node_specific, travels_in_binary};
+use crate::session::{Mode, Session};
+
+/// Rows read back at a time.
+const BATCH_ROWS: usize = 10_000;
+/// Values of one multi-row INSERT; the protocol's limit is 65,535 parameters.
+pub(crate) const INSERT_VALUES_MAX: usize = 30_000;
+
+const CURSOR: &str = "loxo_stage_rows";
+
+impl Session {
+    /// Runs inside a block.
+    pub(crate) async fn insert_staged(
+        &mut self,
+        insert: &InsertStaged,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        let done = self.insert_part(insert, call, output).await?;
+        if insert.rights_sql.is_none() && done.rows() == Some(0) {
+            // No datanode has been asked for more than to read.
+            self.check_rights(Some(&insert.original), call).await?;
+        }
+        Ok(done)
+    }
+
+    /// The same for a part of a statement.
+    pub(crate) async fn insert_part(
+        &mut self,
+        insert: &InsertStaged,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        if self.is_read_only() {
+            // No datanode would say so if there is no row for it.
+            let message = "cannot execute INSERT in a read-only transaction";
+            return Err(PgError::new(SqlState::READ_ONLY_SQL_TRANSACTION, message));
+        }
+        self.check_rights(insert.rights_sql.as_deref(), call).await?;
+        let lent = self.lend_insert(insert).await?;
+        let done = self.insert_with_rights(insert, call, output).await?;
+        self.take_rights_back(&insert.stage.target.qualified_name(), lent).await?;
+        Ok(done)
+    }
+
+    /// Where the user has no right to insert all that the stage brings, a sequence's number beside the columns he named, say, he has it
+    /// until [`Session::take_rights_back`]. Policies would be
+    /// asked as his own; through a view they are the owner's.
+    async fn lend_insert(&mut self, insert: &InsertStaged) -> Result<Vec<(NodeId, String)>> {
+        let target = &insert.stage.target;
+        if insert.rights_sql.is_none() || target.is_barrier && insert.through.is_some() {
+            return Ok(Vec::new());
+        }
+        self.lend_rights(&target.distribution.nodes(), &target.qualified_name(), &["INSERT"]).await
+    }
+
+    async fn insert_with_rights(
+        &mut self,
+        insert: &InsertStaged,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        if let Some(rows) = self.insert_direct(insert, call).await? {
+            return Ok(Completion::Tag(format!("INSERT 0 {rows}")));
+        }
+        let stage = &insert.stage;
+        let late = self.late_defaults(insert).await?;
+        let definitions = late.as_ref().map_or(&stage.definitions, |late| &late.definitions);
+        self.create_temp(self.sink, &stage.table, definitions).await.map_err(without_position)?;
+        let sink = self.link(self.sink)?;
+        (sink.temp, sink.gathered) = (true, true);
+        let fill = self.fill_all(&insert.inputs, &insert.fill, call).await?;
+        let version = self.catalog_version;
+        let held = self.link(self.sink)?;
+        held.start(&fill, &call.with_formats(Vec::new()), version);
+        held.flush().await?;
+        let tag = held.finish().await.map_err(|error| rename_stage(without_position(error), &insert.stage))?;
+        if let Some(late) = &late {
+            let rows = tag.and_then(|tag| pgproto::backend::split_command_tag(&tag).1).unwrap_or(0);
+            self.add_late(insert, late, rows, call).await?;
+        }
+        self.statement_finished();
+        let tail = insert.needs_insert().then_some(insert);
+        let rows = self.drain_stage(&insert.stage, tail, call, output).await.map_err(without_copy_context)?;
+        self.describe_nothing(insert, call, output).await?;
+        self.drop_stage(&insert.stage, &insert.inputs).await?;
+        Ok(Completion::Tag(format!("INSERT 0 {rows}")))
+    }
+
+    /// The columns of a RETURNING that no row has reached.
+    async fn describe_nothing(&mut self, insert: &InsertStaged, call: &Call, output: &mut Output<'_>) -> Result<()> {
+        if !(insert.clauses.returning && call.describe && output.wants_description()) {
+            return Ok(());
+        }
+        let mut types = call.own_parameters(insert.parameters).types;
+        types.extend(insert.stage.columns.iter().map(|column| column.type_oid));
+        types.iter_mut().filter(|oid| is_node_specific(**oid)).for_each(|oid| *oid = 0);
+        // In the block's own session: describing takes the lock of a writer.
+        self.hold(self.home, Mode::InBlock).await?;
+        let home = self.link(self.home)?;
+        home.start_describe(&insert.insert_sql(1), &types);
+        home.flush().await?;
+        if let Some(fields) = home.read_description().await?.1 {
+            output.description(&fields);
+        }
+        Ok(())
+    }
+
+    /// Rows of a Dag, which the nodes of the query have, need no stage if they are of the target's own types; `None` if that is not so.
+    async fn insert_direct(&mut self, insert: &InsertStaged, call: &Call) -> Result<Option<u64>> {
+        let (Some(direct), [input]) = (&insert.direct, insert.inputs.as_slice()) else { return Ok(None) };
+        let Some(dag) = &input.dag else { return Ok(None) };
+        let given = self.describe_input(self.home, input, call).await.map_err(without_position)?;
+        let types = direct.columns.iter().map(|column| column.type_oid);
+        let same = given.columns.iter().map(|field| field.type_oid).eq(types);
+        if !same
+            || !has_stored_keys(direct, &given.columns)
+            || direct.columns.iter().any(|column| !travels_in_binary(column.type_oid))
+        {
+            return Ok(None);
+        }
+        let poured = self.pour(dag, &direct.route, &direct.copy_sql, given.binary, call).await;
+        poured.map(Some).map_err(|error| without_copy_context(without_position(error)))
+    }
+
+    async fn drop_stage(&mut self, stage: &Stage, inputs: &[planner::Input]) -> Result<()> {
+        let mut tables = vec![format!("pg_temp.{}", quote_identifier(&stage.table))];
+        tables.extend(inputs.iter().map(|input| format!("pg_temp.{}", quote_identifier(&input.table))));
+        self.run_on(self.sink, &format!("DROP TABLE {}", tables.join(", "))).await?;
+        Ok(())
+    }
+
+    /// Moves the rows of a filled stage table to where they belong; gives their number (as the target counts them).
+    pub(crate) async fn drain_stage(
+        &mut self,
+        stage: &Stage,
+        tail: Option<&InsertStaged>,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<u64> {
+        // Rows that do not come from or go to the client can be moved in any encoding.
+        let mut nodes = if tail.is_none() { stage.target.distribution.nodes() } else { Vec::new() };
+        if tail.is_none() && !nodes.contains(&self.sink) {
+            nodes.push(self.sink);
+        }
+        let encoding = self.begin_plain_texts(&nodes).await?;
+        let rows = self.drain(stage, tail, call, output).await?;
+        self.end_plain_texts(&nodes, encoding).await?;
+        Ok(rows)
+    }
+
+    async fn drain(
+        &mut self,
+        stage: &Stage,
+        tail: Option<&InsertStaged>,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<u64> {
+        let binary = stage.columns.iter().all(|column| travels_in_binary(column.type_oid));
+        self.open_stage(&stage.read_sql, binary).await?;
+        let mut router = RowRouter::new(&stage.route, binary, self.spread).of_encoding(self.foreign_encoding());
+        let (mut total, mut fetched) = (0, 0);
+        loop {
+            let batch = self.fetch_batch(&mut router).await?;
+            let rows = batch.rows;
+            if rows == 0 {
+                break;
+            }
+            total += match tail {
+                None => self.copy_batch(stage, batch, binary, fetched).await?,
+                Some(insert) => self.insert_batch(insert, batch, binary, call, output).await?,
+            };
+            fetched += rows;
+        }
+        self.close_stage().await?;
+        Ok(total)
+    }
+
+    /// Opens a cursor over a filled stage, for [`Session::fetch_batch`].
+    pub(crate) async fn open_stage(&mut self, read_sql: &str, binary: bool) -> Result<()> {
+        let kind = if binary { "BINARY " } else { "" };
+        let declare = format!("DECLARE {CURSOR} {kind}NO SCROLL CURSOR FOR {read_sql}");
+        self.run_on(self.sink, &declare).await.map(|_| ())
+    }
+
+    pub(crate) async fn close_stage(&mut self) -> Result<()> {
+        self.run_on(self.sink, &format!("CLOSE {CURSOR}")).await.map(|_| ())
+    }
+
+    pub(crate) async fn fetch_batch(&mut self, router: &mut RowRouter<'_>) -> Result<Batch> {
+        let sink = self.sink;
+        let held = self.link(sink)?;
+        if !router.is_binary() {
+            held.query_ahead(&fix());
+        }
+        held.link.connection.query(format!("FETCH {BATCH_ROWS} FROM {CURSOR}").as_bytes());
+        held.flush().await?;
+        let mut batch = Batch::default();
+        let mut failure = None;
+        loop {
+            match held.next().await? {
+                Event::Done => break,
+                Event::Rows(run, _) if failure.is_none() => {
+                    for body in frame_bodies(&run) {
+                        match router.destination(body) {
+                            Ok(Destination::One(node)) => batch.push(node, body),
+                            Ok(Destination::All(nodes)) => nodes.iter().for_each(|node| batch.push(*node, body)),
+                            Err(error) => failure = Some(error),
+                        }
+                        batch.rows += 1;
+                    }
+                }
+                _ => {}
+            }
+        }
+        if !router.is_binary() {
+            self.run_on(sink, &restore()).await?;
+        }
+        failure.map_or(Ok(batch), Err)
+    }
+
+    /// Gives the rows that were stored: a trigger may leave some out. An error's CONTEXT names the row by its number in the stage.
+    async fn copy_batch(&mut self, stage: &Stage, batch: Batch, binary: bool, rows_before: u64) -> Result<u64> {
+        let copy = match binary {
+            true => stage.copy_sql(),
+            false => stage.copy_sql().replace("(FORMAT binary)", "(FORMAT text)"),
+        };
+        let nodes: Vec<NodeId> = batch.per_node.keys().copied().collect();
+        for node in &nodes {
+            self.hold(*node, Mode::InBlock).await?;
+        }
+        let mut links = self.take(&nodes)?;
+        let work = links.iter_mut().zip(batch.per_node.into_values()).map(|((_, held), rows)| {
+            let copy = &copy;
+            async move {
+                held.link.connection.query(copy.as_bytes());
+                held.flush().await?;
+                match held.next().await? {
+                    Event::CopyIn(_) => {}
+                    other => return Err(PgError::protocol(format!("unexpected answer {other:?} to COPY"))),
+                }
+                let body = copy_body(&rows, binary)?;
+                held.link.connection.out().extend_from_slice(&frontend::copy_data_header(body.len()));
+                held.link.connection.write_through(&body).await?;
+                frontend::copy_done(held.link.connection.out());
+                held.flush().await?;
+                let tag = held.finish().await?;
+                Ok(tag.and_then(|tag| pgproto::backend::split_command_tag(&tag).1).unwrap_or(0))
+            }
+        });
+        let results = futures_util::future::join_all(work).await;
+        let stored = results.iter().flatten();
+        let stored = match &stage.route {
+            Route::Replicated { .. } => stored.take(1).sum(),
+            _ => stored.sum(),
+        };
+        links.iter_mut().for_each(|(_, held)| tell_of_insert(held));
+        self.put_back(links);
+        if let (Route::Replicated { .. }, Some((_, others))) = (&stage.route, nodes.split_first()) {
+            self.keep_firings_only(others);
+        }
+        let row = |node, sent: u64| Some(rows_before + batch.places.get(node)?.get(sent.checked_sub(1)? as usize)? + 1);
+        let name = &stage.target.name;
+        let failures = nodes.iter().zip(results).filter_map(|(node, result)| {
+            let error = result.err()?;
+            Some(copyfmt::renumber(error, name, |sent| row(node, sent)))
+        });
+        let first = failures.min_by_key(|error| copyfmt::line_of(error, name).unwrap_or(u64::MAX));
+        first.map_or(Ok(stored), Err)
+    }
+
+    async fn insert_batch(
+        &mut self,
+        insert: &InsertStaged,
+        batch: Batch,
+        binary: bool,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<u64> {
+        let columns = insert.stage.columns.len().max(1);
+        let rows_max = (INSERT_VALUES_MAX / columns).max(1);
+        let replicated = matches!(insert.stage.route, Route::Replicated { .. });
+        let mut total = 0;
+        let mut returned = Vec::new();
+        for (position, (node, rows)) in batch.per_node.iter().enumerate() {
+            let mut kept = Spool::of(self.work_mem()).described();
+            for chunk in rows.chunks(rows_max) {
+                let chunk_call = self.row_parameters(insert, call, chunk, binary)?;
+                let sql = insert.insert_sql(chunk.len());
+                let mut output = match replicated && position > 0 {
+                    // Rows of RETURNING come from the first copy only.
+                    true => Output::nowhere(),
+                    false => Output::spool(&mut kept),
+                };
+                let completion = self.scatter(Mode::InBlock, vec![(*node, sql)], &chunk_call, &mut output).await;
+                let completion = completion.map_err(without_position)?;
+                if replicated && position > 0 {
+                    self.keep_firings_only(&[*node]);
+                }
+                if let (Completion::Tag(tag), true) = (completion, position == 0 || !replicated) {
+                    total += pgproto::backend::split_command_tag(&tag).1.unwrap_or(0);
+                }
+            }
+            if !(replicated && position > 0) {
+                returned.push(Returned { places: &batch.places[node], rows: kept });
+            }
+        }
+        pass_in_order(returned, output).await?;
+        Ok(total)
+    }
+
+    /// The user's parameters, then the values of the rows.
+    fn row_parameters(&self, insert: &InsertStaged, call: &Call, rows: &[Bytes], binary: bool) -> Result<Call> {
+        let mut parameters = call.own_parameters(insert.parameters);
+        for row in rows {
+            let values = pgproto::backend::decode_data_row(row.clone())?;
+            parameters.formats.extend(values.iter().map(|_| i16::from(binary)));
+            let types = insert.stage.columns.iter().map(|column| column.type_oid);
+            parameters.types.extend(types.map(|oid| if is_node_specific(oid) { 0 } else { oid }));
+            parameters.values.extend(values);
+        }
+        Ok(Call { parameters: Some(Arc::new(parameters)), ..call.clone() })
+    }
+}
+
+/// Are the key's values already what an assignment to the columns makes of them? By PostgreSQL's own rule
+/// (`coerce_type_typmod`): the column has no modifier, or the value has the same.
+fn has_stored_keys(direct: &Direct, given: &[Field]) -> bool {
+    direct.route.key_columns().into_iter().all(|at| match (direct.columns.get(at), given.get(at)) {
+        (Some(column), Some(field)) => column.type_modifier == -1 || column.type_modifier == field.type_modifier,
+        _ => false,
+    })
+}
+
+/// Rows of one batch by node, as DataRow bodies.
+#[derive(Default)]
+pub(crate) struct Batch {
+    pub(crate) per_node: BTreeMap<NodeId, Vec<Bytes>>,
+    /// Each node's rows by their number (from 0) in the batch.
+    places: BTreeMap<NodeId, Vec<u64>>,
+    pub(crate) rows: u64,
+}
+
+impl Batch {
+    fn push(&mut self, node: NodeId, body: &[u8]) {
+        self.per_node.entry(node).or_default().push(Bytes::copy_from_slice(body));
+        self.places.entry(node).or_default().push(self.rows);
+    }
+}
+
+fn copy_body(rows: &[Bytes], binary: bool) -> Result<BytesMut> {
+    let mut out = BytesMut::with_capacity(rows.iter().map(Bytes::len).sum::<usize>() + 64);
+    if !binary {
+        rows.iter().try_for_each(|row| text_line(row, &mut out))?;
+        return Ok(out);
+    }
+    out.put_slice(b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0");
+    rows.iter().for_each(|row| out.put_slice(row));
+    out.put_i16(-1);
+    Ok(out)
+}
+
+/// Where a row goes.
+pub(crate) enum Destination<'a> {
+    One(NodeId),
+    All(&'a [NodeId]),
+}
+
+/// Finds the node of rows that come as DataRow bodies.
+pub(crate) struct RowRouter<'a> {
+    route: &'a Route,
+    binary: bool,
+    turn: usize,
+    /// The encoding that texts come in, if they have other bytes in the server.
+    foreign: Option<String>,
+}
+
+impl<'a> RowRouter<'a> {
+    pub(crate) fn new(route: &'a Route, binary: bool, turn: usize) -> Self {
+        Self { route, binary, turn, foreign: None }
+    }
+
+    pub(crate) fn is_binary(&self) -> bool {
+        self.binary
+    }
+
+    pub(crate) fn of_encoding(mut self, foreign: Option<String>) -> Self {
+        self.foreign = foreign;
+        self
+    }
+
+    pub(crate) fn destination(&mut self, body: &[u8]) -> Result<Destination<'a>> {
+        let bad = |_| PgError::internal("a key value cannot be hashed");
+        Ok(match self.route {
+            Route::Single { node } => Destination::One(*node),
+            Route::Replicated { nodes } => Destination::All(nodes),
+            Route::RoundRobin { nodes } => {
+                self.turn = (self.turn + 1) % nodes.len();
+                Destination::One(nodes[self.turn])
+            }
+            Route::Hash { key, map, .. } => {
+                let mut hasher = placement::KeyHasher::new();
+                for (source, key_type) in key {
+                    let value = match source {
+                        KeySource::Column(index) => value_at(body, *index)?,
+                        KeySource::Null => None,
+                    };
+                    crate::session::encoding::check_key(self.foreign.as_deref(), *key_type, value)?;
+                    match self.binary {
+                        true => hasher.binary(*key_type, value).map_err(bad)?,
+                        false => {
+                            hasher.text(*key_type, value).ok_or_else(unknown_spelling)?;
+                        }
+                    }
+                }
+                Destination::One(NodeId(map.node(hasher.bucket())))
+            }
+            Route::Modulo { key: (source, key_type), map, .. } => {
+                let value = match source {
+                    KeySource::Column(index) => value_at(body, *index)?,
+                    KeySource::Null => None,
+                };
+                let bucket = match (value, self.binary) {
+                    (None, _) => 0,
+                    (Some(value), true) => match key_type.modulo_value(value) {
+                        Some(number) => placement::modulo_bucket(number.map_err(bad)?),
+                        None => return Err(PgError::internal("a MODULO key of this type")),
+                    },
+                    (Some(value), false) => {
+                        let number = key_type.modulo_text(value).ok_or_else(unknown_spelling)?;
+                        placement::modulo_bucket(number)
+                    }
+                };
+                Destination::One(NodeId(map.node(bucket)))
+            }
+        })
+    }
+}
+
+fn unknown_spelling() -> PgError {
+    PgError::unsupported("a key value of this spelling next to a user-defined type")
+        .hint("Use an integer or text distribution key in this table.")
+}
+
+/// A column of a DataRow body.
+fn value_at(body: &[u8], index: usize) -> Result<Option<&[u8]>> {
+    let short = || PgError::protocol("a row has fewer columns than expected");
+    let mut at = 2;
+    for column in 0.. {
+        let length = body.get(at..at + 4).ok_or_else(short)?;
+        let length = i32::from_be_bytes([length[0], length[1], length[2], length[3]]);
+        at += 4;
+        let bytes = usize::try_from(length).unwrap_or(0);
+        if column == index {
+            return if length < 0 { Ok(None) } else { body.get(at..at + bytes).map(Some).ok_or_else(short) };
+        }
+        at += bytes;
+    }
+    Err(short())
+}
+
+/// The user wrote INSERT; that the rows went by COPY is our business.
+pub(crate) fn without_copy_context(error: PgError) -> PgError {
+    let context = error.get(pgerror::field::WHERE).unwrap_or_default();
+    match context.iter().rposition(|byte| *byte == b'\n') {
+        // What a trigger says comes from within it.
+        Some(end) if context[end + 1..].starts_with(b"COPY ") => {
+            let within = context[..end].to_vec();
+            error.with(pgerror::field::WHERE, within)
+        }
+        None if context.starts_with(b"COPY ") => error.without(pgerror::field::WHERE),
+        _ => error,
+    }
+}
+
+/// The same for what triggers have said meanwhile.
+fn tell_of_insert(held: &mut Held) {
+    let told = |frame: Frame| {
+        let mut body = BytesMut::new();
+        without_copy_context(PgError::decode_body(frame.body)).encode_body(&mut body);
+        Frame { tag: frame.tag, body: body.freeze() }
+    };
+    let notices = held.link.connection.take_notices();
+    let told = notices.into_iter().map(|frame| if is_firing(&frame) { frame } else { told(frame) });
+    held.link.connection.put_back_notices(told.collect());
+}
+
+/// An error about the stage table is meant for the target.
+pub(crate) fn rename_stage(error: PgError, stage: &Stage) -> PgError {
+    rename_from(error, &stage.table, &stage.target)
+}
+
+/// The same for a stage of the usual name.
+pub(crate) fn rename(error: PgError, target: &catalog::Relation) -> PgError {
+    rename_from(error, "loxo_stage", target)
+}
+
+/// A text in the client's encoding with another name in it.
+fn replaced(text: &[u8], from: &str, to: &str) -> Vec<u8> {
+    let (mut out, mut rest) = (Vec::with_capacity(text.len()), text);
+    while let Some(at) = rest.windows(from.len()).position(|bytes| bytes == from.as_bytes()) {
+        out.extend_from_slice(&rest[..at]);
+        out.extend_from_slice(to.as_bytes());
+        rest = &rest[at + from.len()..];
+    }
+    out.extend_from_slice(rest);
+    out
+}
+
+fn rename_from(error: PgError, stage: &str, target: &catalog::Relation) -> PgError {
+    let mut error = error;
+    for code in [pgerror::field::MESSAGE, pgerror::field::TABLE, pgerror::field::WHERE] {
+        if let Some(text) = error.get(code) {
+            let text = replaced(text, stage, &target.name);
+            error = error.with(code, text);
+        }
+    }
+    match error.get(pgerror::field::SCHEMA) {
+        Some(_) => error.with(pgerror::field::SCHEMA, target.schema.clone()),
+        None => error,
+    }
+}

@@ -1,0 +1,375 @@
+//! Changes that the home node works out: see [`planner::Change`].
+//!
+//! The rows of the stage come back through a cursor, a batch at a time, and are applied by their addresses: first every
+//! DELETE, then every UPDATE, then every INSERT, so that no row meets the key of one that is about to go. A row whose new key
+//! belongs to another node is deleted in the first pass and inserted in the last; nothing is remembered in between, the
+//! stage is read again.
+//!
+//! An address holds while nobody else changes the row. A statement alone and one in a READ COMMITTED block keep other writers
+//! off the table, by a lock from before the rows are read; in a REPEATABLE READ block PostgreSQL itself says if somebody did
+//! (40001).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use catalog::NodeId;
+use pgerror::{PgError, Result, SqlState};
+use pgproto::backend::Field;
+use planner::{Change, ChangeAction, Input, Plan, Route, RowColumn};
+
+use crate::backend::own_calls::OwnCall;
+use crate::backend::request::Call;
+use crate::dml::staged::{INSERT_VALUES_MAX, RowRouter, rename};
+use crate::engine::gather::without_position;
+use crate::engine::output::Output;
+use crate::engine::run::Completion;
+use crate::engine::spool::Spool;
+use crate::session::catalog_load::{is_node_specific, travels_in_binary};
+use crate::session::{Mode, Session};
+use crate::snapshot::Isolation;
+use crate::transaction::writes::Write;
+
+/// `oid`.
+const OID: u32 = 26;
+/// `text`, as which a bare constant comes.
+const TEXT: u32 = 25;
+/// `unknown`.
+const UNKNOWN: u32 = 705;
+/// `tid`.
+const TID: u32 = 27;
+
+/// The rows of an action that lie on one node, or that are new.
+#[derive(Clone, Copy)]
+struct Share<'a> {
+    change: &'a Change,
+    number: usize,
+    action: &'a ChangeAction,
+    source: Option<NodeId>,
+    pass: Pass,
+    binary: bool,
+}
+
+/// What is done to all rows before the next is begun.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    Delete,
+    Update,
+    Insert,
+}
+
+impl Session {
+    /// See the module's page.
+    pub(crate) async fn write_change(
+        &mut self,
+        change: &Change,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        let mut nodes = self.gathered_nodes(&change.inputs);
+        nodes.extend(change.target.distribution.nodes());
+        nodes.sort_unstable();
+        nodes.dedup();
+        let target = change.target.qualified_name();
+        if !self.in_block() && self.is_consistent() {
+            return self.write_under_cut(&nodes, &target, Write::Change(change), call, output).await;
+        }
+        self.refuse_serializable(&nodes)?;
+        self.atomically(async |this| {
+            this.wants_address(change, call).await?;
+            if !this.isolation().is_some_and(Isolation::keeps_snapshot) {
+                this.keep_writers_off(&change.target.distribution.nodes(), std::slice::from_ref(&target)).await?;
+                this.statement_finished();
+            }
+            let plan = || Plan::Change(Box::new(change.clone()));
+            this.apart(plan, async |this| this.change_in_block(change, call, output).await).await
+        })
+        .await
+    }
+
+    /// Runs inside a block.
+    pub(crate) async fn change_in_block(
+        &mut self,
+        change: &Change,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        let done = self.change_part(change, call, output).await?;
+        if change.rights_sql.is_none() && done.rows() == Some(0) {
+            // No datanode has been asked for more than to read.
+            self.check_rights(Some(&change.original), call).await?;
+        }
+        Ok(done)
+    }
+
+    /// The same for a part of a statement.
+    pub(crate) async fn change_part(
+        &mut self,
+        change: &Change,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        self.may_change(change.command)?;
+        let columns = self.complain_of(&change.original, call).await?;
+        let lends = self.wants_address(change, call).await?;
+        self.check_rights(change.rights_sql.as_deref(), call).await?;
+        let lent = if lends { self.lend_address(change).await? } else { Vec::new() };
+        if call.describe
+            && output.wants_description()
+            && let Some(columns) = columns.filter(|_| !change.returning.is_empty())
+        {
+            output.description(&columns);
+        }
+        self.create_temp(self.sink, planner::STAGE, &change.definitions).await.map_err(without_position)?;
+        let sink = self.link(self.sink)?;
+        (sink.temp, sink.gathered) = (true, true);
+        let call = Call { one_off: true, ..call.clone() };
+        let filled = self.fill_stage(change, &call).await;
+        let change = &filled.map_err(|error| rename(without_position(error), &change.target))?;
+        self.statement_finished();
+        if change.command == "MERGE" {
+            self.check_once().await?;
+        }
+        let binary = change.columns.iter().chain(&change.returned).all(|c| travels_in_binary(c.type_oid));
+        let mut total = 0;
+        for pass in [Pass::Delete, Pass::Update, Pass::Insert] {
+            for (number, action) in change.actions.iter().enumerate() {
+                let share = Share { change, number, action, source: None, pass, binary };
+                total += self.apply(share, &call, output).await?;
+            }
+        }
+        let tables =
+            std::iter::once("loxo_stage").chain(change.inputs.iter().map(|input: &Input| input.table.as_str()));
+        let tables: Vec<String> = tables.map(|table| format!("pg_temp.{table}")).collect();
+        self.run_on(self.sink, &format!("DROP TABLE {}", tables.join(", "))).await?;
+        for node in lent {
+            let call = OwnCall::about("take_address_back", &change.target.qualified_name(), "");
+            self.call_on(node, &[call]).await?;
+        }
+        Ok(Completion::Tag(format!("{} {total}", change.command)))
+    }
+
+    /// PostgreSQL's own errors about the user's text; gives the columns of RETURNING.
+    pub(crate) async fn complain_of(&mut self, original: &str, call: &Call) -> Result<Option<Vec<Field>>> {
+        self.hold(self.home, Mode::InBlock).await?;
+        let home = self.link(self.home)?;
+        home.start_describe(original, &call.fragment_types(original));
+        home.flush().await?;
+        home.read_description().await.map(|description| description.1)
+    }
+
+    /// Rows are found again by their `ctid`, which PostgreSQL shows to nobody who has rights on some columns only. Has the user to be
+    /// lent it? A row that may move, or is compared with new ones, is read as a whole: then nothing helps.
+    async fn wants_address(&mut self, change: &Change, call: &Call) -> Result<bool> {
+        if change.rights_sql.is_some() {
+            return Ok(false);
+        }
+        let target = &change.target;
+        let may = |right: &str| format!("pg_catalog.has_table_privilege({}::pg_catalog.oid, '{right}')", target.oid);
+        let changes = if change.command == "MERGE" { "SELECT" } else { change.command };
+        let rights = planner::own_text(&format!("SELECT {} AND {}", may("SELECT"), may(changes)))?;
+        if self.rows_on(self.home, &rights).await?.first().and_then(|row| row.first()?.as_deref()) == Some(b"t") {
+            return Ok(false);
+        }
+        self.check_rights(Some(&change.original), call).await?;
+        let moves = change.actions.iter().any(|action| matches!(action, ChangeAction::Update { moves: true, .. }));
+        let adds = change.actions.len() > 1 && change.actions.contains(&ChangeAction::Insert);
+        if !moves && !adds {
+            return Ok(true);
+        }
+        let what =
+            format!("this {} by a role with rights on some columns of table \"{}\"", change.command, target.name);
+        Err(PgError::unsupported(what).hint("GRANT the rights on the table, or change rows of one datanode at a time."))
+    }
+
+    /// Gives the nodes where the user has it until the statement's end.
+    async fn lend_address(&mut self, change: &Change) -> Result<Vec<NodeId>> {
+        let mut lent = Vec::new();
+        for node in change.target.distribution.nodes() {
+            let call = OwnCall::about("lend_address", &change.target.qualified_name(), "");
+            if self.call_on(node, &[call]).await?.as_deref() == Some(b"t") {
+                lent.push(node);
+            }
+        }
+        Ok(lent)
+    }
+
+    /// PostgreSQL checks rights on what a statement names when it is about to run, and so for EXPLAIN.
+    pub(crate) async fn check_rights(&mut self, sql: Option<&str>, call: &Call) -> Result<()> {
+        match sql {
+            None => Ok(()),
+            Some(sql) => self.node_plan(self.home, Mode::InBlock, &format!("EXPLAIN {sql}"), call).await.map(drop),
+        }
+    }
+
+    /// Gives the change with the types of all columns.
+    async fn fill_stage(&mut self, change: &Change, call: &Call) -> Result<Change> {
+        // The texts have no type markers: what is gathered are whole tables.
+        let nothing = planner::FinalSql::plain("");
+        self.fill_all(&change.inputs, &nothing, call).await?;
+        let change = Change { returned: self.add_returned(change, call).await?, ..change.clone() };
+        let version = self.catalog_version;
+        for fill in &change.fills {
+            let home = self.link(self.sink)?;
+            home.start(&fill.text, &call.with_formats(Vec::new()), version);
+            home.flush().await?;
+            home.finish().await?;
+        }
+        Ok(change)
+    }
+
+    /// Gives the stage the columns of other tables that RETURNING names.
+    async fn add_returned(&mut self, change: &Change, call: &Call) -> Result<Vec<RowColumn>> {
+        if change.returned.is_empty() {
+            return Ok(Vec::new());
+        }
+        let home = self.link(self.sink)?;
+        home.start_describe(&change.returned_sql, &call.fragment_types(&change.returned_sql));
+        home.flush().await?;
+        let fields = home.read_description().await?.1.unwrap_or_default();
+        let mut returned = change.returned.clone();
+        for (column, field) in returned.iter_mut().zip(&fields) {
+            let unknown = field.type_oid == UNKNOWN;
+            (column.type_oid, column.type_modifier) =
+                (if unknown { TEXT } else { field.type_oid }, field.type_modifier);
+            let (oid, modifier) = (column.type_oid, column.type_modifier);
+            let name = self.rows_on(self.sink, &format!("SELECT pg_catalog.format_type({oid}, {modifier})")).await?;
+            let name = name.into_iter().next().and_then(|row| row.into_iter().next().flatten()).unwrap_or_default();
+            column.type_name = String::from_utf8_lossy(&name).into_owned();
+            let add = format!("ALTER TABLE pg_temp.loxo_stage ADD COLUMN {} {}", column.name, column.type_name);
+            self.run_on(self.sink, &add).await?;
+        }
+        Ok(returned)
+    }
+
+    /// As PostgreSQL words it.
+    async fn check_once(&mut self) -> Result<()> {
+        let twice = "SELECT 1 FROM pg_temp.loxo_stage WHERE loxo_node IS NOT NULL \
+                     GROUP BY loxo_node, loxo_table, loxo_ctid HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 1 LIMIT 1";
+        if self.rows_on(self.sink, twice).await?.is_empty() {
+            return Ok(());
+        }
+        let code = SqlState::from_bytes(b"21000").unwrap_or(SqlState::INTERNAL_ERROR);
+        Err(PgError::new(code, "MERGE command cannot affect row a second time")
+            .hint("Ensure that not more than one source row matches any one target row."))
+    }
+
+    /// One pass of one action; gives the number of rows that count.
+    async fn apply(&mut self, all: Share<'_>, call: &Call, output: &mut Output<'_>) -> Result<u64> {
+        let has_part = match all.action {
+            ChangeAction::Insert if all.pass == Pass::Insert => return self.apply_share(all, call, output).await,
+            ChangeAction::Insert => false,
+            ChangeAction::Delete => all.pass == Pass::Delete,
+            ChangeAction::Update { moves, .. } => *moves || all.pass == Pass::Update,
+        };
+        let mut total = 0;
+        let mut nodes = all.change.target.distribution.nodes();
+        nodes.retain(|_| has_part);
+        for node in nodes {
+            total += self.apply_share(Share { source: Some(node), ..all }, call, output).await?;
+            // The next node is not to know less than this one has shown.
+            self.statement_finished();
+        }
+        Ok(total)
+    }
+
+    async fn apply_share(&mut self, share: Share<'_>, call: &Call, output: &mut Output<'_>) -> Result<u64> {
+        let stays = share.source.map(|node| Route::Single { node });
+        let route = match (share.action, &stays) {
+            (ChangeAction::Delete | ChangeAction::Update { moves: false, .. }, Some(stays)) => stays,
+            _ => &share.change.route,
+        };
+        self.open_stage(&share.change.read_sql(share.number, share.source), share.binary).await?;
+        let mut router = RowRouter::new(route, share.binary, self.spread).of_encoding(self.foreign_encoding());
+        let mut total = 0;
+        loop {
+            let batch = self.fetch_batch(&mut router).await?;
+            if batch.rows == 0 {
+                break;
+            }
+            for (place, rows) in batch.per_node {
+                total += self.apply_rows(share, place, &rows, call, output).await?;
+            }
+        }
+        self.close_stage().await?;
+        Ok(total)
+    }
+
+    /// Rows that belong to `place` from now on.
+    async fn apply_rows(
+        &mut self,
+        share: Share<'_>,
+        place: NodeId,
+        rows: &[Bytes],
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<u64> {
+        let change = share.change;
+        let address = change.columns.len();
+        let addressed = address..address + 2 + change.returned.len();
+        let moved = share.source.is_some_and(|source| source != place);
+        let (node, keep): (NodeId, Vec<usize>) = match (share.pass, share.action, share.source) {
+            (Pass::Delete, ChangeAction::Delete, _) => (place, addressed.collect()),
+            (Pass::Delete, ChangeAction::Update { .. }, Some(source)) if moved => (source, addressed.collect()),
+            (Pass::Update, ChangeAction::Update { columns, .. }, _) if !moved => {
+                (place, columns.iter().copied().chain(addressed).collect())
+            }
+            (Pass::Insert, ChangeAction::Update { .. }, _) if moved => (place, (0..address).collect()),
+            (Pass::Insert, ChangeAction::Insert, _) => (place, (0..address).collect()),
+            _ => return Ok(0),
+        };
+        let leaves = share.pass == Pass::Delete && moved;
+        if let (true, Some(why)) = (leaves, change.rooted) {
+            return Err(refused_move(change, why));
+        }
+        let values_max = INSERT_VALUES_MAX.saturating_sub(change.parameters);
+        let mut total = 0;
+        for chunk in rows.chunks((values_max / keep.len().max(1)).max(1)) {
+            let chunk_call = values_of(change, call, chunk, &keep, share.binary)?;
+            let sql = match (share.pass, share.action) {
+                (Pass::Delete, _) => change.delete_sql(chunk.len(), leaves),
+                (Pass::Update, ChangeAction::Update { columns, .. }) => change.update_sql(columns, chunk.len()),
+                _ => change.insert_sql(chunk.len()),
+            };
+            let part = vec![(node, sql)];
+            let mut nothing = Spool::default();
+            let done = match leaves {
+                true => self.scatter(Mode::InBlock, part, &chunk_call, &mut Output::spool(&mut nothing)).await,
+                false => self.scatter(Mode::InBlock, part, &chunk_call, output).await,
+            };
+            let Completion::Tag(tag) = done.map_err(without_position)? else { continue };
+            let count = pgproto::backend::split_command_tag(&tag).1.unwrap_or(0);
+            if leaves && count != chunk.len() as u64 {
+                return Err(PgError::new(SqlState::SERIALIZATION_FAILURE, "a row that was to move is gone")
+                    .hint("Run the statement again."));
+            }
+            total += if leaves { 0 } else { count };
+        }
+        Ok(total)
+    }
+}
+
+fn refused_move(change: &Change, why: &str) -> PgError {
+    PgError::unsupported(format!("a change of the distribution key of table \"{}\"", change.target.name))
+        .detail(format!("A row would be deleted on one node and inserted on another, but {why}."))
+        .hint("DELETE the row and INSERT it again.")
+}
+
+/// The user's parameters, then these values of each row.
+fn values_of(change: &Change, call: &Call, rows: &[Bytes], keep: &[usize], binary: bool) -> Result<Call> {
+    let mut parameters = call.own_parameters(change.parameters);
+    for row in rows {
+        let values = pgproto::backend::decode_data_row(row.clone())?;
+        for at in keep {
+            let oid = match at.checked_sub(change.columns.len()) {
+                None => change.columns[*at].type_oid,
+                Some(0) => OID,
+                Some(1) => TID,
+                Some(returned) => change.returned[returned - 2].type_oid,
+            };
+            parameters.formats.push(i16::from(binary));
+            parameters.types.push(if is_node_specific(oid) { 0 } else { oid });
+            parameters.values.push(values.get(*at).cloned().flatten());
+        }
+    }
+    Ok(Call { parameters: Some(Arc::new(parameters)), ..call.clone() })
+}

@@ -1,0 +1,202 @@
+//! What datanodes tell of triggers that the coordinator has to run.
+//!
+//! Beside each such trigger lies one that calls `loxo.capture()` (see `metadata.sql`): PostgreSQL decides by itself for which
+//! rows it fires, and the function says so in a message that no client ever sees. These messages are collected here while
+//! a statement runs; what comes of them is the coordinator's affair. Only `loxo.capture()` knows the token in them, so that
+//! no function of a user's can make one up.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use catalog::{Distribution, NodeId};
+use pgerror::{PgError, Result, field};
+use pgproto::Frame;
+use pgproto::backend::tag;
+
+use crate::backend::leased::Held;
+use crate::session::Session;
+
+/// The messages' SQLSTATE, as it stands in them.
+const CODE: &[u8] = b"CLX001\0";
+/// Of messages about rows of replicated tables: see [`first_copy`](crate::dml::first_copy).
+const ROW_CODE: &[u8] = b"CLX002\0";
+
+/// Of messages about rows that belong to another node now: see [`key_moves`](crate::dml::key_moves).
+const MOVE_CODE: &[u8] = b"CLX003\0";
+
+/// A row for whose sake a trigger is to run.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Firing {
+    pub schema: String,
+    pub table: String,
+    pub trigger: String,
+    /// `INSERT`, `UPDATE` or `DELETE`.
+    pub operation: String,
+    /// The text of the row.
+    pub old: Option<Bytes>,
+    pub new: Option<Bytes>,
+}
+
+/// What has become of a row of a replicated table.
+pub(crate) struct RowTold {
+    pub(crate) schema: String,
+    pub(crate) table: String,
+    /// The text of the row.
+    pub(crate) old: Option<Bytes>,
+    pub(crate) new: Option<Bytes>,
+}
+
+/// Is it one of these messages, or one about a row of a replicated table, or one that belongs to another node?
+pub(crate) fn is_firing(frame: &Frame) -> bool {
+    has_code(frame, CODE) || is_of_row(frame) || is_of_move(frame)
+}
+
+fn is_of_move(frame: &Frame) -> bool {
+    has_code(frame, MOVE_CODE)
+}
+
+fn is_of_row(frame: &Frame) -> bool {
+    has_code(frame, ROW_CODE)
+}
+
+/// The fields before it are short.
+fn has_code(frame: &Frame, code: &[u8]) -> bool {
+    const BYTES_BEFORE_MAX: usize = 64;
+    let start = &frame.body[..frame.body.len().min(BYTES_BEFORE_MAX)];
+    frame.tag == tag::NOTICE && start.windows(code.len()).any(|part| part == code)
+}
+
+impl Session {
+    /// What one link has to say: firings are set aside, the rest is for the client.
+    pub(crate) fn keep_notices(&mut self, node: NodeId, frames: Vec<Frame>) {
+        for frame in frames {
+            match is_firing(&frame) {
+                true => self.firings.push((node, frame)),
+                false => self.notices.push(frame),
+            }
+        }
+    }
+
+    /// Of what these nodes tell of a change of their copies only firings count: the first copy has told the client the rest.
+    pub(crate) fn keep_firings_only(&mut self, nodes: &[NodeId]) {
+        for node in nodes {
+            let frames = self.held.get_mut(node).map(|held| held.link.connection.take_notices());
+            let firings = frames.unwrap_or_default().into_iter().filter(is_firing);
+            self.firings.extend(firings.map(|frame| (*node, frame)));
+        }
+    }
+
+    /// Sets aside what links that are out of the session's hands tell of firings, and leaves the rest with them.
+    pub(crate) fn keep_firings(&mut self, links: &mut [(NodeId, Held)]) {
+        for (node, held) in links {
+            let all = held.link.connection.take_notices();
+            let (firings, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_firing);
+            self.firings.extend(firings.into_iter().map(|frame| (*node, frame)));
+            held.link.connection.put_back_notices(others);
+        }
+    }
+
+    /// The firings since the last call: node by node, in their order on each. Of the copies of a row one speaks.
+    pub async fn take_firings(&mut self) -> Result<Vec<Firing>> {
+        self.forget_rows_told();
+        if self.firings.is_empty() {
+            return Ok(Vec::new());
+        }
+        // Rows that nobody has asked for would stay where they are: the statement fails by `no_firings`.
+        let (moves, mut frames) =
+            std::mem::take(&mut self.firings).into_iter().partition(|(_, frame)| is_of_move(frame));
+        self.firings = moves;
+        frames.sort_by_key(|(node, _)| *node);
+        let token = self.context.capture_token().await?;
+        let loaded = self.catalog().await?;
+        let mut firings = Vec::with_capacity(frames.len());
+        for (node, frame) in frames {
+            let message = PgError::decode_body(frame.body.clone());
+            if message.get(field::CONSTRAINT) != Some(token.as_ref()) {
+                self.notices.push(frame);
+                continue;
+            }
+            let text = |code| message.text(code).into_owned();
+            let (schema, table) = (text(field::SCHEMA), text(field::TABLE));
+            let lost = || PgError::internal(format!("a trigger of {schema}.{table}, which is not in the catalog"));
+            if !speaks(&loaded.catalog.relation(&schema, &table).ok_or_else(lost)?.distribution, node) {
+                continue;
+            }
+            let row = |code| message.get(code).filter(|row| !row.is_empty()).map(Bytes::copy_from_slice);
+            firings.push(Firing {
+                schema,
+                table,
+                trigger: text(field::MESSAGE),
+                operation: text(field::COLUMN),
+                old: row(field::DETAIL),
+                new: row(field::HINT),
+            });
+        }
+        Ok(firings)
+    }
+
+    /// The tables, by schema and name, that have told of rows with another distribution key, and on which node.
+    pub(crate) async fn take_moves_told(&mut self) -> Result<BTreeSet<(String, String, NodeId)>> {
+        self.collect_notices();
+        let (told, others): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.firings).into_iter().partition(|(_, frame)| is_of_move(frame));
+        self.firings = others;
+        if told.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let token = self.context.capture_token().await?;
+        let messages = told.into_iter().map(|(node, frame)| (node, PgError::decode_body(frame.body)));
+        let proven = messages.filter(|(_, message)| message.get(field::CONSTRAINT) == Some(token.as_ref()));
+        let text = |message: &PgError, code| message.text(code).into_owned();
+        Ok(proven.map(|(node, message)| (text(&message, field::SCHEMA), text(&message, field::TABLE), node)).collect())
+    }
+
+    /// Forgets what was told of rows by a statement that has failed.
+    pub(crate) fn forget_rows_told(&mut self) {
+        self.collect_notices();
+        self.firings.retain(|(_, frame)| !is_of_row(frame));
+    }
+
+    /// What the first copy has told of rows, in the order in which they changed.
+    pub(crate) async fn take_rows_told(&mut self, first: NodeId) -> Result<Vec<RowTold>> {
+        self.collect_notices();
+        let (told, others) = std::mem::take(&mut self.firings).into_iter().partition(|(_, frame)| is_of_row(frame));
+        self.firings = others;
+        let told: Vec<(NodeId, Frame)> = told;
+        if told.is_empty() {
+            return Ok(Vec::new());
+        }
+        let token = self.context.capture_token().await?;
+        let messages = told.into_iter().filter(|(node, _)| *node == first);
+        let messages = messages.map(|(_, frame)| PgError::decode_body(frame.body));
+        let row = |message: &PgError, code| message.get(code).filter(|row| !row.is_empty()).map(Bytes::copy_from_slice);
+        Ok(messages
+            .filter(|message| message.get(field::CONSTRAINT) == Some(token.as_ref()))
+            .map(|message| RowTold {
+                schema: message.text(field::SCHEMA).into_owned(),
+                table: message.text(field::TABLE).into_owned(),
+                old: row(&message, field::DETAIL),
+                new: row(&message, field::HINT),
+            })
+            .collect())
+    }
+
+    /// Forgets the firings of a statement that has failed. An error if one that has not left any: its triggers would not run.
+    pub fn no_firings(&mut self, failed: bool) -> Result<()> {
+        self.forget_rows_told();
+        match std::mem::take(&mut self.firings).is_empty() || failed {
+            true => Ok(()),
+            false => Err(PgError::unsupported("a trigger that reads or writes tables, fired by this statement,")
+                .hint("Change the table by INSERT, UPDATE, DELETE, MERGE or COPY.")),
+        }
+    }
+}
+
+/// Do the firings of a table on this node count?
+fn speaks(distribution: &Distribution, node: NodeId) -> bool {
+    match distribution {
+        Distribution::Replicated { nodes } => nodes.first() == Some(&node),
+        _ => true,
+    }
+}

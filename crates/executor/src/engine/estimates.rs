@@ -1,0 +1,171 @@
+//! What the home node's EXPLAIN says of fragments: how many rows it expects. Kept for a while, for all sessions.
+//!
+//! An old or missing estimate makes a plan slower, never wrong.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use catalog::NodeId;
+use pgerror::{Result, SqlState};
+
+use crate::backend::leased::Held;
+use crate::backend::request::{Call, Event};
+use crate::engine::output::frame_bodies;
+use crate::session::{BESIDE, Mode, Session};
+
+/// Tables grow and are analysed without anybody telling us.
+const AGE_MAX: Duration = Duration::from_secs(20);
+const TEXTS_MAX: usize = 2_000;
+/// Bytes of questions on their way at a time: the answers, which repeat them, must fit where nobody reads them yet.
+pub(crate) const BYTES_AT_ONCE: usize = 32 << 10;
+
+/// See the module's page.
+#[derive(Default)]
+pub(crate) struct Estimates {
+    kept: Mutex<Option<Kept>>,
+}
+
+struct Kept {
+    since: Instant,
+    catalog_version: u64,
+    rows: Arc<HashMap<String, f64>>,
+}
+
+impl Estimates {
+    /// Rows by text, as far as they are known.
+    pub(crate) fn known(&self, catalog_version: u64) -> Arc<HashMap<String, f64>> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        match kept.as_ref() {
+            Some(kept) if kept.catalog_version == catalog_version && kept.since.elapsed() < AGE_MAX => {
+                kept.rows.clone()
+            }
+            _ => Arc::default(),
+        }
+    }
+
+    fn add(&self, catalog_version: u64, more: HashMap<String, f64>) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_good = |kept: &Kept| {
+            kept.catalog_version == catalog_version && kept.since.elapsed() < AGE_MAX && kept.rows.len() < TEXTS_MAX
+        };
+        match kept.as_mut().filter(|kept| is_good(kept)) {
+            Some(kept) => Arc::make_mut(&mut kept.rows).extend(more),
+            None => *kept = Some(Kept { since: Instant::now(), catalog_version, rows: Arc::new(more) }),
+        }
+    }
+}
+
+impl Session {
+    /// Asks the home node about these texts, about many at once. One that it cannot explain has no estimate.
+    pub(crate) async fn estimate(&mut self, texts: &[String], call: &Call, catalog_version: u64) -> Result<()> {
+        let call = Call { one_off: true, ..call.clone() };
+        // A text that cannot be explained would be the end of an open transaction.
+        let asked = if self.in_block() { BESIDE } else { self.home };
+        let mut canceled = Ok(());
+        let mut rest = texts;
+        while !rest.is_empty() && canceled.is_ok() {
+            let (some, later) = rest.split_at(how_many_at_once(rest));
+            self.hold(asked, Mode::Autocommit).await?;
+            canceled = self.estimate_some(asked, some, &call, catalog_version).await;
+            rest = later;
+        }
+        if asked == BESIDE {
+            self.let_go(BESIDE);
+        }
+        canceled
+    }
+
+    async fn estimate_some(&mut self, asked: NodeId, texts: &[String], call: &Call, version: u64) -> Result<()> {
+        let held = self.link(asked)?;
+        texts.iter().for_each(|text| held.start_estimate(text, call, version));
+        held.flush().await?;
+        let (mut rows, mut canceled) = (HashMap::new(), Ok(()));
+        for text in texts {
+            match held.expectation().await {
+                Ok(expected) => rows.extend(expected.map(|expected| (text.clone(), expected.rows))),
+                Err(error) if error.code() == SqlState::QUERY_CANCELED => canceled = Err(error),
+                Err(_) => {}
+            }
+        }
+        self.context.estimates.add(version, rows);
+        canceled
+    }
+}
+
+/// Texts that may be asked about together: at least one.
+fn how_many_at_once(texts: &[String]) -> usize {
+    let sums = texts.iter().scan(0, |sum, text| {
+        *sum += text.len();
+        Some(*sum)
+    });
+    sums.take_while(|sum| *sum <= BYTES_AT_ONCE).count().max(1)
+}
+
+impl Held {
+    /// Queues the question what a SELECT is expected to give.
+    pub(crate) fn start_estimate(&mut self, sql: &str, call: &Call, catalog_version: u64) {
+        self.start(&format!("EXPLAIN {sql}"), &call.with_formats(Vec::new()), catalog_version);
+    }
+
+    /// The answer; `None` if it is not understood.
+    pub(crate) async fn expectation(&mut self) -> Result<Option<Expected>> {
+        let mut first: Option<String> = None;
+        loop {
+            match self.next().await? {
+                Event::Rows(run, _) if first.is_none() => {
+                    first = frame_bodies(&run).next().map(|body| String::from_utf8_lossy(body).into_owned());
+                }
+                Event::Done => return Ok(first.as_deref().and_then(Expected::of)),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The first line of an EXPLAIN.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Expected {
+    pub(crate) cost: f64,
+    pub(crate) rows: f64,
+}
+
+impl Expected {
+    /// `Seq Scan on t  (cost=0.00..35.50 rows=2550 width=4)`
+    pub(crate) fn of(line: &str) -> Option<Self> {
+        let (_, costs) = line.rsplit_once("(cost=")?;
+        let (_, total) = costs.split_once("..")?;
+        let (_, rows) = total.split_once(" rows=")?;
+        let number = |text: &str| text.split(' ').next()?.parse().ok();
+        Some(Self { cost: number(total)?, rows: number(rows)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_expected_is_read_off_the_first_line() {
+        assert_eq!(Expected::of("Result"), None);
+        let line = "Seq Scan on t  (cost=0.00..35.50 rows=2550 width=4)";
+        assert_eq!(Expected::of(line), Some(Expected { cost: 35.5, rows: 2550.0 }));
+    }
+
+    #[test]
+    fn long_texts_are_asked_about_one_by_one() {
+        let texts = [10, BYTES_AT_ONCE - 10, 1, BYTES_AT_ONCE + 1].map(|length| "x".repeat(length));
+        assert_eq!(how_many_at_once(&texts), 2);
+        assert_eq!(how_many_at_once(&texts[2..]), 1);
+        assert_eq!(how_many_at_once(&texts[3..]), 1);
+    }
+
+    #[test]
+    fn another_catalog_has_no_estimates_yet() {
+        let estimates = Estimates::default();
+        estimates.add(1, HashMap::from([("a".to_owned(), 1.0)]));
+        estimates.add(1, HashMap::from([("b".to_owned(), 2.0)]));
+        assert_eq!(estimates.known(1).len(), 2);
+        assert!(estimates.known(2).is_empty());
+    }
+}

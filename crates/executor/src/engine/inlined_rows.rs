@@ -1,0 +1,381 @@
+//! Gathered rows as parameters: a last step over few rows needs no temp tables.
+//!
+//! To make a temp table and to drop it costs a datanode more than a short query does, and leaves dead rows in its system catalogs.
+//! So where the home node expects few rows that are cheap to make, all nodes are asked for all fragments at once, for no more
+//! than so many rows, and the last step finds them in its parameters:
+//!
+//! ```text
+//! WITH loxo_g1 (a, b) AS (SELECT v3::integer, v4::text FROM ROWS FROM (unnest($3::integer[]), unnest($4::text[])) AS v (v3, v4))
+//! SELECT … FROM loxo_g1 …
+//! ```
+//!
+//! A column's values in binary form are, behind a header, an array: none of them is looked into.
+//!
+//! Invariants: only what is the same in an array as in a column of a temp table travels so: values of built-in types that have a
+//! binary form, in default collations ([`planner::gives_plain_values`]); no arrays, which unnest takes apart; no table whose
+//! primary key the last step refers to. Where more rows come than were expected, all are dropped and temp tables take their
+//! place, under the same snapshots; nothing has gone to the client then, and a fragment is a SELECT without effects.
+
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use catalog::{Oid, quote_identifier};
+use pgerror::{PgError, Result};
+use pgproto::backend::Field;
+use pgproto::frontend::{self, Bind};
+use planner::{Gather, Input};
+
+use crate::backend::leased::Held;
+use crate::backend::request::{Call, Event, Parameters};
+use crate::engine::estimates::{BYTES_AT_ONCE, Expected};
+use crate::engine::gather::{distinct_names, without_position};
+use crate::engine::output::{Output, frame_bodies};
+use crate::engine::run::Completion;
+use crate::session::catalog_load::travels_in_binary;
+use crate::session::{Mode, Session};
+
+/// In PostgreSQL's units, for all fragments on one node. Where more is to be done a temp table is the least of it, and workers,
+/// which such a fragment may not have, are of use.
+const COST_MAX: f64 = 5_000.0;
+/// Rows of one fragment that a node is asked for.
+const ROWS_MAX: i32 = 4_000;
+/// Bytes kept of what one node gives.
+const BYTES_MAX: usize = 256 << 10;
+
+/// A fragment that travels in parameters.
+struct Carried {
+    fields: Vec<Field>,
+    /// As SQL, of each column.
+    types: Vec<String>,
+    arrays: Vec<Array>,
+}
+
+/// The values of a column.
+struct Array {
+    element: Oid,
+    values: BytesMut,
+    count: i32,
+    has_null: bool,
+}
+
+/// Runs of rows of each fragment.
+type Runs = Vec<Vec<Bytes>>;
+
+impl Session {
+    /// Gathers without temp tables; `None` if it takes some. The transaction that reads is open.
+    pub(crate) async fn gather_in_parameters(
+        &mut self,
+        gather: &Gather,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Option<Completion>> {
+        let call = &Call { one_off: true, ..call.clone() };
+        if !self.may_be_carried(&gather.inputs).await? {
+            return Ok(None);
+        }
+        let Some(fields) = self.few_expected(&gather.inputs, call).await.map_err(without_position)? else {
+            return Ok(None);
+        };
+        let Some(carried) = self.carry(&gather.inputs, fields, call).await.map_err(without_position)? else {
+            return Ok(None);
+        };
+        let (sql, call) = last_step(gather, carried, call);
+        self.scatter(Mode::InBlock, vec![(self.home, sql)], &call, output).await.map(Some).map_err(without_position)
+    }
+
+    /// What can be told from the texts. Only of its own part can the home node say how large it is.
+    async fn may_be_carried(&mut self, inputs: &[Input]) -> Result<bool> {
+        let loaded = self.catalog().await?;
+        let may = |input: &Input| {
+            input.dag.is_none()
+                && input.indexes.is_empty()
+                && input.nodes.contains(&self.home)
+                && planner::gives_plain_values(&input.sql, &loaded.catalog)
+        };
+        if self.few_rows() == 0.0 {
+            return Ok(false);
+        }
+        let bytes: usize = inputs.iter().map(|input| input.sql.len()).sum();
+        Ok(!inputs.is_empty() && bytes <= BYTES_AT_ONCE && inputs.iter().all(may))
+    }
+
+    /// The columns of the fragments, if these have few rows and values that can be carried.
+    async fn few_expected(&mut self, inputs: &[Input], call: &Call) -> Result<Option<Vec<Vec<Field>>>> {
+        let (home, version) = (self.home, self.catalog_version);
+        self.hold(home, Mode::InBlock).await?;
+        self.sight.touch(home);
+        let held = self.link(home)?;
+        for input in inputs {
+            held.start_describe(&input.sql, &call.fragment_types(&input.sql));
+            held.start_estimate(&input.sql, call, version);
+        }
+        held.flush().await?;
+        let mut described = Vec::with_capacity(inputs.len());
+        let mut failure = None;
+        for _ in inputs {
+            let columns = held.read_description().await;
+            let expected = held.expectation().await;
+            match columns.and_then(|columns| Ok((columns.1.unwrap_or_default(), expected?))) {
+                Ok(one) => described.push(one),
+                Err(error) => drop(failure.get_or_insert(error)),
+            }
+        }
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        // A text that the client's encoding does not have may stay on its node in a temp table.
+        let travels = self.foreign_encoding().is_none() && self.are_few(inputs, &described);
+        Ok(travels.then(|| described.into_iter().map(|(fields, _)| fields).collect()))
+    }
+
+    /// Of tables that were never analysed far too many rows are expected.
+    fn are_few(&self, inputs: &[Input], described: &[(Vec<Field>, Option<Expected>)]) -> bool {
+        const NAME: Oid = 19;
+        let travels = |field: &Field| travels_in_binary(field.type_oid) && field.type_oid != NAME;
+        let (mut rows, mut cost) = (0.0, 0.0);
+        for (input, (fields, expected)) in inputs.iter().zip(described) {
+            let can_travel = !fields.is_empty() && fields.iter().all(travels);
+            let Some(expected) = expected.filter(|_| can_travel) else { return false };
+            rows += expected.rows * input.nodes.len() as f64;
+            cost += expected.cost;
+        }
+        rows <= self.few_rows() && cost <= COST_MAX
+    }
+
+    /// Asks all nodes for all fragments.
+    async fn carry(&mut self, inputs: &[Input], fields: Vec<Vec<Field>>, call: &Call) -> Result<Option<Vec<Carried>>> {
+        let nodes = self.gathered_nodes(inputs);
+        for node in &nodes {
+            self.hold(*node, Mode::InBlock).await?;
+            self.sight.touch(*node);
+        }
+        self.link(self.home)?.link.connection.query(types_sql(&fields).as_bytes());
+        for node in &nodes {
+            let held = self.link(*node)?;
+            inputs.iter().filter(|input| input.nodes.contains(node)).for_each(|input| held.start_few(&input.sql, call));
+            held.link.connection.sync();
+        }
+        let mut links = self.take(&nodes)?;
+        let home = self.home;
+        let work = links.iter_mut().map(|(node, held)| async {
+            held.flush().await?;
+            let types = if *node == home { held.names().await } else { Ok(Vec::new()) };
+            let runs = held.read_few(inputs.iter().filter(|input| input.nodes.contains(node)).count()).await;
+            Ok((types?, runs?))
+        });
+        let read: Vec<Result<(Vec<String>, Option<Runs>)>> = futures_util::future::join_all(work).await;
+        self.put_back(links);
+        let mut names = Vec::new();
+        let mut given = Vec::with_capacity(nodes.len());
+        for (node, read) in nodes.iter().zip(read) {
+            let (types, runs) = read?;
+            names.extend(types);
+            given.push((*node, runs));
+        }
+        // An array of arrays has one element type: what stands in it would come out one by one.
+        if names.iter().any(|name| name.ends_with("[]")) {
+            return Ok(None);
+        }
+        let mut carried = Carried::of(fields, names);
+        for (node, runs) in given {
+            let Some(runs) = runs else { return Ok(None) };
+            let of_node = carried.iter_mut().zip(inputs).filter(|(_, input)| input.nodes.contains(&node));
+            for ((carried, _), runs) in of_node.zip(runs) {
+                carried.add(&runs)?;
+            }
+        }
+        Ok(Some(carried))
+    }
+}
+
+impl Held {
+    /// Queues a fragment for a few rows, without a Sync.
+    fn start_few(&mut self, sql: &str, call: &Call) {
+        let parameters = call.parameters.as_deref().cloned().unwrap_or_default();
+        let out = self.link.connection.out();
+        frontend::parse(out, b"", sql.as_bytes(), &call.fragment_types(sql));
+        let bind = Bind {
+            parameter_formats: parameters.formats,
+            parameters: parameters.values,
+            result_formats: vec![1],
+            ..Bind::default()
+        };
+        frontend::bind(out, &bind);
+        frontend::execute(out, b"", ROWS_MAX);
+    }
+
+    /// The one row of the next answer.
+    async fn names(&mut self) -> Result<Vec<String>> {
+        self.skip_preamble().await?;
+        let row = self.link.connection.read_rows().await?.0.into_iter().next().unwrap_or_default();
+        Ok(row.into_iter().map(|name| String::from_utf8_lossy(&name.unwrap_or_default()).into_owned()).collect())
+    }
+
+    /// The rows of so many fragments; `None` if there are more than was asked for.
+    async fn read_few(&mut self, fragments: usize) -> Result<Option<Runs>> {
+        let mut runs: Runs = vec![Vec::new(); fragments];
+        let (mut at, mut bytes, mut all) = (0, 0, true);
+        loop {
+            match self.next().await? {
+                Event::Rows(run, _) => {
+                    bytes += run.len();
+                    match runs.get_mut(at) {
+                        Some(list) if bytes <= BYTES_MAX => list.push(run),
+                        _ => all = false,
+                    }
+                }
+                Event::Complete(_) => at += 1,
+                Event::Suspended => (at, all) = (at + 1, false),
+                Event::Done => return Ok(all.then_some(runs)),
+                other => return Err(PgError::protocol(format!("unexpected answer {other:?} to a fragment"))),
+            }
+        }
+    }
+}
+
+/// Asks for the names of all columns' types.
+fn types_sql(fields: &[Vec<Field>]) -> String {
+    let name = |field: &Field| format!("pg_catalog.format_type({}, {})", field.type_oid, field.type_modifier);
+    let names: Vec<String> = fields.iter().flatten().map(name).collect();
+    format!("SELECT {}", names.join(", "))
+}
+
+impl Carried {
+    fn of(fields: Vec<Vec<Field>>, names: Vec<String>) -> Vec<Carried> {
+        let mut names = names.into_iter();
+        let of_one = |fields: Vec<Field>| Carried {
+            types: names.by_ref().take(fields.len()).collect(),
+            arrays: fields.iter().map(|field| Array::of(field.type_oid)).collect(),
+            fields,
+        };
+        fields.into_iter().map(of_one).collect()
+    }
+
+    fn add(&mut self, runs: &[Bytes]) -> Result<()> {
+        for body in runs.iter().flat_map(frame_bodies) {
+            // The number of columns comes first.
+            let mut rest = body.get(2..).unwrap_or_default();
+            for array in &mut self.arrays {
+                rest = array.push(rest).ok_or_else(|| PgError::protocol("a row ends too early"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// `loxo_g1 (a, b) AS (…)`, its parameters numbered from `first` on.
+    fn with_item(&self, table: &str, first: usize) -> String {
+        let of_each = |sql: &dyn Fn(usize, &String) -> String| -> String {
+            let list: Vec<String> = self.types.iter().enumerate().map(|(at, of)| sql(first + at, of)).collect();
+            list.join(", ")
+        };
+        // A function's result has no length or precision of its own.
+        let values = of_each(&|number, of| format!("v{number}::{of}"));
+        let arrays = of_each(&|number, of| format!("pg_catalog.unnest(${number}::{of}[])"));
+        let names = of_each(&|number, _| format!("v{number}"));
+        let columns: Vec<String> = distinct_names(&self.fields).iter().map(|name| quote_identifier(name)).collect();
+        let (table, columns) = (quote_identifier(table), columns.join(", "));
+        format!("{table} ({columns}) AS (SELECT {values} FROM ROWS FROM ({arrays}) AS v ({names}))")
+    }
+}
+
+impl Array {
+    fn of(element: Oid) -> Self {
+        Self { element, values: BytesMut::new(), count: 0, has_null: false }
+    }
+
+    /// Takes the first value of a row; gives the others. Its length, or -1 for NULL, stands before it here and there.
+    fn push<'b>(&mut self, row: &'b [u8]) -> Option<&'b [u8]> {
+        let length = i32::from_be_bytes(row.get(..4)?.try_into().ok()?);
+        let end = 4 + usize::try_from(length).unwrap_or(0);
+        self.values.put_slice(row.get(..end)?);
+        self.count += 1;
+        self.has_null |= length < 0;
+        row.get(end..)
+    }
+
+    /// In binary form: dimensions, whether there are NULLs, the element type, length and lower bound, then the values.
+    fn encoded(self) -> Bytes {
+        let mut out = BytesMut::with_capacity(20 + self.values.len());
+        out.put_i32(i32::from(self.count > 0));
+        out.put_i32(i32::from(self.has_null));
+        out.put_u32(self.element);
+        if self.count > 0 {
+            out.put_i32(self.count);
+            out.put_i32(1);
+        }
+        out.put_slice(&self.values);
+        out.freeze()
+    }
+}
+
+/// The last step's text over its parameters, and how it is to be called.
+fn last_step(gather: &Gather, carried: Vec<Carried>, call: &Call) -> (String, Call) {
+    let own = call.parameters.as_ref().map_or(0, |parameters| parameters.values.len());
+    let mut parameters = call.own_parameters(own);
+    let mut items = Vec::with_capacity(carried.len());
+    let text = gather.final_sql.resolve(|input, column| {
+        let types = carried.get(input - 1).map(|carried| &carried.types);
+        types.and_then(|types| types.get(column - 1)).cloned().unwrap_or_default()
+    });
+    for (input, carried) in gather.inputs.iter().zip(carried) {
+        items.push(carried.with_item(&input.table, parameters.values.len() + 1));
+        carried.arrays.into_iter().for_each(|array| add_parameter(&mut parameters, array.encoded()));
+    }
+    let call = Call { parameters: Some(Arc::new(parameters)), ..call.clone() };
+    (with_items(&text, &items.join(", ")), call)
+}
+
+/// Binary, its type as the text says.
+fn add_parameter(parameters: &mut Parameters, value: Bytes) {
+    parameters.types.push(0);
+    parameters.formats.push(1);
+    parameters.values.push(Some(value));
+}
+
+/// The text with more items in its WITH, before its own. The planner's texts spell keywords in capitals.
+fn with_items(text: &str, items: &str) -> String {
+    for with in ["WITH RECURSIVE ", "WITH "] {
+        if let Some(rest) = text.strip_prefix(with) {
+            return format!("{with}{items}, {rest}");
+        }
+    }
+    format!("WITH {items} {text}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_becomes_an_array() {
+        let mut row = BytesMut::new();
+        row.put_i16(2);
+        row.put_i32(4);
+        row.put_i32(77);
+        row.put_i32(-1);
+        let mut rest = &row[2..];
+        let mut arrays = [Array::of(23), Array::of(25)];
+        for array in &mut arrays {
+            rest = array.push(rest).unwrap();
+        }
+        assert!(rest.is_empty());
+        let [numbers, texts] = arrays;
+        assert_eq!(
+            &numbers.encoded()[..],
+            &[0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 23, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 4, 0, 0, 0, 77]
+        );
+        assert_eq!(&texts.encoded()[4..12], &[0, 0, 0, 1, 0, 0, 0, 25]);
+        assert!(Array::of(23).push(&[0, 0, 0, 9, 1]).is_none());
+        assert_eq!(Array::of(23).encoded().len(), 12);
+    }
+
+    #[test]
+    fn a_text_keeps_its_own_with() {
+        assert_eq!(with_items("SELECT 1", "a AS (b)"), "WITH a AS (b) SELECT 1");
+        assert_eq!(with_items("WITH c AS (d) SELECT 1", "a AS (b)"), "WITH a AS (b), c AS (d) SELECT 1");
+        assert_eq!(
+            with_items("WITH RECURSIVE c AS (d) SELECT 1", "a AS (b)"),
+            "WITH RECURSIVE a AS (b), c AS (d) SELECT 1"
+        );
+    }
+}

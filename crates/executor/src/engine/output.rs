@@ -1,0 +1,89 @@
+//! Where a statement's rows go: straight to the client's socket, or into a [`Spool`], for a portal that is read in pieces and the like.
+
+use bytes::Bytes;
+use pgerror::Result;
+use pgproto::backend::{self, Field};
+use pgproto::frame::{FrameWriter, HEADER_BYTES};
+
+use crate::engine::spool::Spool;
+
+/// Receives one statement's result.
+pub struct Output<'a> {
+    target: Target<'a>,
+    described: bool,
+    rows: u64,
+}
+
+enum Target<'a> {
+    Client(&'a mut FrameWriter),
+    Spool(&'a mut Spool),
+    Nowhere,
+}
+
+impl<'a> Output<'a> {
+    /// To the client.
+    pub fn client(writer: &'a mut FrameWriter) -> Self {
+        Self { target: Target::Client(writer), described: false, rows: 0 }
+    }
+
+    /// Kept.
+    pub fn spool(spool: &'a mut Spool) -> Self {
+        Self { target: Target::Spool(spool), described: false, rows: 0 }
+    }
+
+    /// Rows that nobody reads.
+    pub(crate) fn nowhere() -> Self {
+        Self { target: Target::Nowhere, described: false, rows: 0 }
+    }
+
+    /// Rows so far.
+    pub fn rows_sent(&self) -> u64 {
+        self.rows
+    }
+
+    /// Has nothing been passed on?
+    pub(crate) fn is_untouched(&self) -> bool {
+        !self.described && self.rows == 0
+    }
+
+    /// Is a RowDescription still to be passed on?
+    pub(crate) fn wants_description(&self) -> bool {
+        !self.described
+            && match &self.target {
+                Target::Client(_) => true,
+                Target::Spool(spool) => spool.describes,
+                Target::Nowhere => false,
+            }
+    }
+
+    /// Passes a RowDescription on, once.
+    pub(crate) fn description(&mut self, fields: &[Field]) {
+        match (std::mem::replace(&mut self.described, true), &mut self.target) {
+            (false, Target::Client(writer)) => backend::row_description(writer.buffer(), fields),
+            (false, Target::Spool(spool)) => spool.describe(fields),
+            _ => {}
+        }
+    }
+
+    /// Passes whole DataRow frames on.
+    pub(crate) async fn rows(&mut self, run: Bytes, count: usize) -> Result<()> {
+        self.rows += count as u64;
+        match &mut self.target {
+            Target::Nowhere => Ok(()),
+            Target::Client(writer) => writer.write_through(&run).await,
+            Target::Spool(spool) => spool.push(run, count),
+        }
+    }
+}
+
+/// The bodies of a run of frames.
+pub(crate) fn frame_bodies(run: &Bytes) -> impl Iterator<Item = &[u8]> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let header = run.get(at..at + HEADER_BYTES)?;
+        let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]) as usize;
+        let body = &run[at + HEADER_BYTES..at + 1 + length];
+        at += 1 + length;
+        Some(body)
+    })
+}

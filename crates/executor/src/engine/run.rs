@@ -1,0 +1,535 @@
+//! Runs a plan: sends its texts, merges the answers, keeps the transaction right.
+//!
+//! All nodes work at the same time; rows go to the client as they come, in whole runs of frames, and a client that reads
+//! slowly slows the nodes down (nothing is buffered beyond one read of each socket). The first error cancels the other
+//! nodes, whose answers are read to their end so that their links stay usable.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use catalog::NodeId;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use pgerror::{PgError, Result};
+use pgproto::CancelKey;
+use pgproto::backend::{self, split_command_tag};
+use planner::Plan;
+
+use crate::backend::leased::Held;
+use crate::backend::request::{Call, Event};
+use crate::engine::output::Output;
+use crate::session::catalog_load::is_node_specific;
+use crate::session::{Mode, Session, take_links};
+use crate::snapshot::Isolation;
+
+/// How a statement ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Completion {
+    /// CommandComplete with this tag.
+    Tag(String),
+    /// EmptyQueryResponse.
+    Empty,
+}
+
+impl Completion {
+    /// CommandComplete with this tag.
+    pub fn tag(tag: impl Into<String>) -> Self {
+        Completion::Tag(tag.into())
+    }
+
+    /// How many rows it says.
+    pub(crate) fn rows(&self) -> Option<u64> {
+        match self {
+            Completion::Tag(tag) => split_command_tag(tag).1,
+            Completion::Empty => None,
+        }
+    }
+}
+
+impl Session {
+    /// Runs a planned statement and sends its rows to `output`. On an error the block, if one is open, has failed.
+    pub async fn run(&mut self, plan: &Plan, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
+        let told = self.notices.len();
+        self.notified |= self.leaves.notifies;
+        self.note_write(writes(plan));
+        let result = match self.reach_for(plan).await {
+            Ok(()) => Box::pin(self.dispatch(plan, call, output)).await,
+            Err(error) => Err(error),
+        };
+        let result = result.map_err(|error| self.without_lost(error));
+        self.gathers = result.as_ref().is_err_and(|error| self.was_early(plan, error, output.is_untouched()));
+        let result = match self.gathers && self.in_block() {
+            true => {
+                self.release();
+                result
+            }
+            false => self.conclude(result).await,
+        };
+        if self.gathers {
+            // It is run again, and has done nothing so far.
+            self.notices.truncate(told);
+            self.no_firings(true)?;
+        }
+        let result = match result {
+            Err(error) if !self.in_block() => Err(self.with_verdict(error).await),
+            result => result,
+        };
+        self.note_failure(result.as_ref().err(), output.is_untouched());
+        // LOCK TABLE is no query; the home node sees every schema change.
+        if let Some(block) = self.block.as_mut().filter(|_| !matches!(plan, Plan::Ddl(_))) {
+            block.has_queried = true;
+        }
+        result
+    }
+
+    pub(crate) async fn dispatch(&mut self, plan: &Plan, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
+        match plan {
+            Plan::Forward(forward) => {
+                let node = self.choose(&forward.nodes);
+                let part = vec![(node, forward.sql.clone())];
+                match forward.writes {
+                    true if forward.is_blind && self.in_block() => {
+                        self.insert_blind(node, &forward.sql, call, output).await
+                    }
+                    true => self.write_on_one_node(part, call, output).await,
+                    false => self.scatter(self.mode(), part, call, output).await,
+                }
+            }
+            Plan::Scatter(scatter) => {
+                let parts: Vec<_> = scatter.nodes.iter().map(|node| (*node, scatter.sql.clone())).collect();
+                match (scatter.writes, parts.len()) {
+                    (true, 1) => self.write_on_one_node(parts, call, output).await,
+                    (true, _) => self.write_on_several_nodes(scatter, parts, call, output).await,
+                    (false, 1) => self.scatter(self.mode(), parts, call, output).await,
+                    (false, _) => self.read_several_nodes(scatter, parts, call, output).await,
+                }
+            }
+            Plan::InsertSplit(insert) => self.insert_split(insert, call, output).await,
+            Plan::FirstCopy(plan) => self.write_first_copy(plan, call, output).await,
+            Plan::Replicate(replicate) => self.write_copies(&replicate.nodes, &replicate.sql, call, output).await,
+            Plan::Gather(gather) => self.gather(gather, call, output).await,
+            Plan::InsertStaged(insert) => self.write_staged(insert, call, output).await,
+            Plan::Change(change) => self.write_change(change, call, output).await,
+            Plan::Chain(chain) => self.write_chain(chain, call, output).await,
+            Plan::Dag(dag) => self.dag(dag, call, output).await,
+            Plan::Locked(locked) => Box::pin(self.locked(locked, call, output)).await,
+            Plan::Explain(explain) => self.explain(explain, call, output).await,
+            Plan::Ddl(ddl) => {
+                // It changes what would be compared. What it reads is planned later.
+                self.basis = None;
+                Box::pin(self.ddl(ddl)).await
+            }
+            Plan::Redistribute(moves) => Box::pin(self.redistribute(moves)).await,
+            Plan::Cluster(command) => self.cluster_command(command, call, output).await,
+            Plan::Routine(_) => Err(PgError::unsupported("a function or block that is run by the coordinator, here,")
+                .hint("Run it in a statement of its own and store what it gives.")),
+            Plan::CopyFrom(_)
+            | Plan::CopyHome(_)
+            | Plan::CopyTo(_)
+            | Plan::DeclareCursor(_)
+            | Plan::GiveWay(_)
+            | Plan::Session => Err(PgError::internal("this statement is not run by Session::run")),
+        }
+    }
+
+    /// One of several nodes that would all do: one that works for this session already, else the first or, to spread the
+    /// load, any.
+    pub(crate) fn choose(&self, nodes: &[NodeId]) -> NodeId {
+        let held = nodes.iter().find(|node| self.held.contains_key(node));
+        held.copied().unwrap_or_else(|| nodes.get(self.spread % nodes.len().max(1)).copied().unwrap_or(self.home))
+    }
+
+    /// Runs `work` inside the open block, or in a block of its own that is committed or rolled back at once.
+    pub(crate) async fn atomically<T>(&mut self, work: impl AsyncFnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.in_block() {
+            return work(self).await;
+        }
+        self.begin_own(Isolation::ReadCommitted, Vec::new(), false);
+        let worked = work(self).await;
+        match self.if_plan_held(worked).await {
+            Ok(value) => {
+                self.commit().await?;
+                Ok(value)
+            }
+            Err(error) => {
+                self.fail();
+                self.rollback().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// A write on several nodes. New rows go to all at once; rows that exist are changed (and so locked) node by node, in the
+    /// order of the nodes: two statements over the same rows then wait for each other at the first node instead of
+    /// deadlocking across two, which no PostgreSQL would notice.
+    pub(crate) async fn write_in_order(
+        &mut self,
+        parts: Vec<(NodeId, String)>,
+        only_inserts: bool,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        if only_inserts {
+            return self.scatter(Mode::InBlock, parts, call, output).await;
+        }
+        let mut total = Total::default();
+        for part in parts {
+            if let Completion::Tag(tag) = self.scatter(Mode::InBlock, vec![part], call, output).await? {
+                total.add(&tag);
+            }
+            // The next node is not to know less than this one has shown.
+            self.statement_finished();
+        }
+        Ok(total.completion())
+    }
+
+    /// Each text on its node, all at once; rows are passed on, counts added.
+    pub(crate) async fn scatter(
+        &mut self,
+        mode: Mode,
+        parts: Vec<(NodeId, String)>,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        let extended = call.parameters.is_some();
+        if let [(node, sql)] = parts.as_slice() {
+            self.hold_for(*node, mode, extended).await?;
+            return self.run_held(*node, sql, call, output).await;
+        }
+        let version = self.catalog_version;
+        for (node, sql) in &parts {
+            self.hold_for(*node, mode, extended).await?;
+            self.sight.touch(self.place(*node));
+            self.link(*node)?.start(sql, call, version);
+        }
+        self.answers_of(&parts, call, output).await
+    }
+
+    /// The answers of nodes that have been sent their parts.
+    pub(crate) async fn answers_of(
+        &mut self,
+        parts: &[(NodeId, String)],
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        let nodes: Vec<NodeId> = parts.iter().map(|(node, _)| *node).collect();
+        self.answers_on(&nodes, call, output).await
+    }
+
+    /// The same, whatever they have been sent.
+    pub(crate) async fn answers_on(
+        &mut self,
+        nodes: &[NodeId],
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        let mut links = self.take(nodes)?;
+        let result = match &call.order {
+            Some(order) => self.merge_sorted(&mut links, order, output).await,
+            None => self.merge(&mut links, output).await,
+        };
+        self.put_back(links);
+        result
+    }
+
+    /// A statement in a block that looks at nothing but the rows it brings.
+    async fn insert_blind(
+        &mut self,
+        node: NodeId,
+        sql: &str,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        self.hold_for_blind(node, call.parameters.is_some()).await?;
+        self.run_held(node, sql, call, output).await
+    }
+
+    /// Runs a statement on a link that is held for it.
+    async fn run_held(&mut self, node: NodeId, sql: &str, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
+        self.sight.touch(self.place(node));
+        let version = self.catalog_version;
+        self.link(node)?.start(sql, call, version);
+        let mut links = self.take(&[node])?;
+        let result = self.answer(node, &mut links[0].1, output).await;
+        self.put_back(links);
+        result
+    }
+
+    /// Passes the answer of one link on.
+    async fn answer(&mut self, node: NodeId, held: &mut Held, output: &mut Output<'_>) -> Result<Completion> {
+        held.flush().await?;
+        let mut total = Total::default();
+        let mut failure = None;
+        // Outside a block the statement may get a new plan for as long as the client knows nothing.
+        let mut unchecked = self.basis.clone().filter(|_| self.block.is_none());
+        loop {
+            let event = match held.next().await {
+                Ok(event) => event,
+                Err(error) => return Err(failure.unwrap_or(error)),
+            };
+            let holds = match unchecked.take() {
+                Some(basis) => basis.holds(&self.context, &self.cancel).await,
+                None => Ok(()),
+            };
+            let outcome = match event {
+                Event::Done => return failure.map_or(Ok(total.completion()), Err),
+                _ if failure.is_some() => Ok(()),
+                _ if holds.is_err() => holds,
+                Event::Rows(run, count) => output.rows(run, count).await,
+                Event::Description(body) => self.describe_rows(body, node, 0, output).await,
+                Event::Complete(tag) => {
+                    total.add(&tag);
+                    Ok(())
+                }
+                Event::Empty => Ok(()),
+                other => Err(PgError::protocol(format!("unexpected answer {other:?}"))),
+            };
+            if let Err(error) = outcome {
+                failure = Some(error);
+                // Waited for: a cancel that comes late would hit the next statement.
+                held.link.connection.cancel_key().cancel().await;
+            }
+        }
+    }
+
+    /// Reads the answers of several links until all are done.
+    pub(crate) async fn merge(&mut self, links: &mut [(NodeId, Held)], output: &mut Output<'_>) -> Result<Completion> {
+        let mut total = Total::default();
+        let mut failure = None;
+        let mut running: BTreeMap<NodeId, CancelKey> =
+            links.iter().map(|(node, held)| (*node, held.link.connection.cancel_key().clone())).collect();
+        let mut steps = FuturesUnordered::new();
+        for (node, held) in links.iter_mut() {
+            steps.push(step(*node, held, true));
+        }
+        while let Some((node, held, event)) = steps.next().await {
+            let (outcome, over) = match event {
+                Ok(Event::Done) => (Ok(()), true),
+                Ok(_) if failure.is_some() => (Ok(()), false),
+                Ok(Event::Rows(run, count)) => (output.rows(run, count).await, false),
+                Ok(Event::Description(body)) => (self.describe_rows(body, node, 0, output).await, false),
+                Ok(Event::Complete(tag)) => {
+                    total.add(&tag);
+                    (Ok(()), false)
+                }
+                Ok(Event::Empty) => (Ok(()), false),
+                Ok(other) => (Err(PgError::protocol(format!("unexpected answer {other:?}"))), false),
+                // The link is settled (or broken): nothing more is read from it.
+                Err(error) => (Err(error), true),
+            };
+            if over {
+                running.remove(&node);
+            }
+            if let Err(error) = outcome
+                && failure.is_none()
+            {
+                failure = Some(error);
+                // Waited for: a cancel that comes late would hit the next statement.
+                futures_util::future::join_all(running.values().map(CancelKey::cancel)).await;
+            }
+            if !over {
+                steps.push(step(node, held, false));
+            }
+        }
+        match failure {
+            Some(error) => Err(error),
+            None => Ok(total.completion()),
+        }
+    }
+
+    /// Passes a RowDescription on, but for the first columns if they are keys of ours. Object ids of another node than the home
+    /// node mean nothing to the client: types get the home node's ids, tables none.
+    pub(crate) async fn describe_rows(
+        &mut self,
+        body: Bytes,
+        node: NodeId,
+        keys: usize,
+        output: &mut Output<'_>,
+    ) -> Result<()> {
+        if !output.wants_description() {
+            return Ok(());
+        }
+        let mut fields = backend::decode_row_description(body)?;
+        fields.drain(..keys.min(fields.len()));
+        if self.place(node) != self.home {
+            for field in fields.iter_mut().filter(|field| is_node_specific(field.table_oid)) {
+                (field.table_oid, field.column_number) = (0, 0);
+            }
+            if fields.iter().any(|field| is_node_specific(field.type_oid)) {
+                let types = self.context.types_on(node, self.catalog_version).await?;
+                for field in fields.iter_mut().filter(|field| is_node_specific(field.type_oid)) {
+                    field.type_oid = types.get(&field.type_oid).copied().unwrap_or(0);
+                }
+            }
+        }
+        output.description(&fields);
+        Ok(())
+    }
+
+    /// A write to every copy of a replicated table: the first node alone, so that writers queue up there and cannot
+    /// deadlock each other, then the others at once. Their row counts must agree.
+    pub(crate) async fn replicate(
+        &mut self,
+        nodes: &[NodeId],
+        sql: &str,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        let (first, others) = nodes.split_first().ok_or_else(|| PgError::internal("a write without nodes"))?;
+        let completion = self.scatter(Mode::InBlock, vec![(*first, sql.to_owned())], call, output).await?;
+        let version = self.catalog_version;
+        self.statement_finished();
+        for node in others {
+            self.hold(*node, Mode::InBlock).await?;
+            self.sight.touch(*node);
+            self.link(*node)?.start(sql, call, version);
+        }
+        let tags = self.finish_all(others).await?;
+        self.keep_firings_only(others);
+        for tag in tags {
+            if let (Completion::Tag(expected), Some(got)) = (&completion, tag)
+                && *expected != got
+            {
+                return Err(PgError::internal(format!(
+                    "the copies of a replicated table differ: one node answered {expected}, another {got}"
+                ))
+                .hint("Compare the table on the datanodes; the statement was rolled back."));
+            }
+        }
+        Ok(completion)
+    }
+
+    /// Sends what was started on these nodes and reads the answers to their end; the first error wins.
+    pub(crate) async fn finish_all(&mut self, nodes: &[NodeId]) -> Result<Vec<Option<String>>> {
+        let work = self.held.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(_, held)| async {
+            held.flush().await?;
+            held.finish().await
+        });
+        let results = futures_util::future::join_all(work).await;
+        results.into_iter().collect()
+    }
+
+    /// Runs a statement without parameters on one node of the block and drops its rows.
+    pub(crate) async fn run_on(&mut self, node: NodeId, sql: &str) -> Result<Option<String>> {
+        self.hold(node, Mode::InBlock).await?;
+        self.sight.touch(self.place(node));
+        let held = self.link(node)?;
+        held.link.connection.query(sql.as_bytes());
+        held.flush().await?;
+        held.finish().await
+    }
+
+    /// Rows, as text, of a statement without parameters on one node of the block.
+    pub(crate) async fn rows_on(&mut self, node: NodeId, sql: &str) -> Result<Vec<Vec<Option<Bytes>>>> {
+        self.hold_to_ask(node).await?;
+        let held = self.link(node)?;
+        held.link.connection.query(sql.as_bytes());
+        held.flush().await?;
+        held.skip_preamble().await?;
+        Ok(held.link.connection.read_rows().await?.0)
+    }
+
+    /// Numbers of sequences, which the session's own backend remembers as its last; each expression so many times.
+    pub async fn draw(&mut self, draws: &[(String, usize)]) -> Result<Vec<Option<Bytes>>> {
+        self.leaves.drawn = true;
+        self.note_write(true);
+        let mut numbers = Vec::new();
+        for (draw, count) in draws {
+            let sql = format!("SELECT {draw} FROM pg_catalog.generate_series(1, {count})");
+            numbers.extend(self.rows_on(self.home, &sql).await?.into_iter().flatten());
+            self.note_drawn(self.home);
+        }
+        Ok(numbers)
+    }
+
+    /// Takes links out of the session for work that borrows several at once. Work that is dropped half-way (the client is
+    /// gone) drops them, which closes the connections.
+    pub(crate) fn take(&mut self, nodes: &[NodeId]) -> Result<Vec<(NodeId, Held)>> {
+        take_links(&mut self.held, nodes)
+    }
+
+    /// Undoes [`Session::take`].
+    pub(crate) fn put_back(&mut self, links: Vec<(NodeId, Held)>) {
+        self.held.extend(links);
+    }
+}
+
+/// Waits for the next event of one link; the first time it also sends what is queued.
+async fn step(node: NodeId, held: &mut Held, first: bool) -> (NodeId, &mut Held, Result<Event>) {
+    let event = match first {
+        true => match held.flush().await {
+            Ok(()) => held.next().await,
+            Err(error) => Err(error),
+        },
+        false => held.next().await,
+    };
+    (node, held, event)
+}
+
+/// Adds up command tags.
+#[derive(Default)]
+pub(crate) struct Total {
+    words: Option<String>,
+    count: Option<u64>,
+}
+
+impl Total {
+    pub(crate) fn add(&mut self, tag: &str) {
+        let (words, count) = split_command_tag(tag);
+        self.words = Some(words.to_owned());
+        if let Some(count) = count {
+            self.count = Some(self.count.unwrap_or(0) + count);
+        }
+    }
+
+    pub(crate) fn completion(self) -> Completion {
+        match (self.words, self.count) {
+            (None, _) => Completion::Empty,
+            (Some(words), None) => Completion::Tag(words),
+            (Some(words), Some(count)) => Completion::Tag(format!("{words} {count}")),
+        }
+    }
+}
+
+/// May the plan change or lock something?
+fn writes(plan: &Plan) -> bool {
+    match plan {
+        Plan::Forward(forward) => forward.writes,
+        Plan::Scatter(scatter) => scatter.writes,
+        Plan::Gather(gather) => gather.writes,
+        Plan::Explain(explain) => explain.analyze && writes(&explain.inner),
+        Plan::DeclareCursor(inner) => writes(inner),
+        Plan::FirstCopy(_)
+        | Plan::Replicate(_)
+        | Plan::InsertSplit(_)
+        | Plan::InsertStaged(_)
+        | Plan::Change(_)
+        | Plan::Chain(_)
+        | Plan::Locked(_)
+        | Plan::CopyFrom(_)
+        | Plan::CopyHome(_)
+        | Plan::Ddl(_)
+        | Plan::GiveWay(_)
+        | Plan::Redistribute(_) => true,
+        // Each of its statements says so itself.
+        Plan::Routine(_) => false,
+        Plan::Dag(_) | Plan::CopyTo(_) | Plan::Cluster(_) | Plan::Session => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_command_tags_are_added() {
+        let mut total = Total::default();
+        total.add("INSERT 0 2");
+        total.add("INSERT 0 3");
+        assert_eq!(total.completion(), Completion::Tag("INSERT 0 5".into()));
+        let mut total = Total::default();
+        total.add("CREATE TABLE");
+        assert_eq!(total.completion(), Completion::Tag("CREATE TABLE".into()));
+        assert_eq!(Total::default().completion(), Completion::Empty);
+    }
+}

@@ -1,0 +1,539 @@
+//! PostgreSQL's own analysis of a statement, by which it is planned: see [`planner::Analysis`].
+//!
+//! The statement becomes the body of a function in `pg_temp`, in a transaction that is rolled back, and is read back as
+//! PostgreSQL has understood it. What it depends on stands in `pg_depend`, by object ids. Both travel in one round trip:
+//!
+//! ```text
+//! BEGIN; CREATE FUNCTION pg_temp.loxo_analyse(types) … BEGIN ATOMIC <statement>; END;
+//! SET LOCAL search_path = ''; SELECT pg_get_function_sqlbody(…), pg_depend …; ROLLBACK
+//! ```
+//!
+//! Invariants:
+//! - It changes nothing and is seen by nobody. A block's own transaction is left alone unless only that knows what the
+//!   names mean (tables it has made or locked, temporary tables), since a function made in it gives it a transaction id. There
+//!   the function stands in `pg_temp` only if the block cannot be prepared anyway. A statement that meets a lock on the other
+//!   link, and names nothing of the user's that could be meant otherwise, is planned by its words.
+//! - What is kept is kept for one text, user, search path, settings, parameter types and catalog version; a session that sees
+//!   other objects than its fellows keeps nothing.
+//! - Literals are read under the session's settings, and printed under fixed ones that every setting reads alike.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use catalog::{Catalog, Meaning, NodeId, Oid, meaning};
+use pgerror::{PgError, Result, SqlState, field};
+use planner::{Analysis, Marked, SessionFacts, Statement, Undeclared, Uses, WantedBody};
+
+mod kept;
+mod without_temp;
+
+pub(crate) use kept::Analyses;
+use kept::{Key, Pins};
+
+use crate::backend::request::Call;
+use crate::session::catalog_load::{Row, number, optional, text};
+use crate::session::context::Context;
+use crate::session::describe::Description;
+use crate::session::temp_names::TempNames;
+use crate::session::{BESIDE, Mode, Session};
+
+/// Longer INSERTs of nothing but constants are planned by their own words, in which there is no name but the table's.
+const ROWS_BYTES_MAX: usize = 64 << 10;
+
+/// Longest wait for a lock on another link than the block's own.
+const BESIDE_LOCK_TIMEOUT_MS: u32 = 20;
+
+/// What PostgreSQL prints so is read alike under all settings.
+const PRINTING: &str = "SET LOCAL search_path = ''; SET LOCAL datestyle = 'ISO'; SET LOCAL intervalstyle = 'postgres'; \
+     SET LOCAL extra_float_digits = 1; SET LOCAL bytea_output = 'hex'; SET LOCAL quote_all_identifiers = off; \
+     SET LOCAL lc_monetary = 'C'; SET LOCAL client_encoding = 'UTF8'";
+
+/// The statement, its analysed tree if that is not too large, and the objects of the user's that it depends on: of each its
+/// catalog and its id. Of the function in a schema.
+const READ_BACK: &str = "SELECT pg_catalog.pg_get_function_sqlbody(p.oid), \
+       CASE WHEN pg_catalog.pg_column_size(p.prosqlbody) < 65536 THEN p.prosqlbody END, \
+       (SELECT pg_catalog.string_agg(pg_catalog.concat(d.refclassid, ' ', d.refobjid), ',') FROM pg_catalog.pg_depend d \
+        WHERE d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.objid = p.oid AND d.refobjid >= 16384) \
+     FROM pg_catalog.pg_proc p WHERE p.proname = 'loxo_analyse' AND p.pronamespace = ";
+
+/// [`READ_BACK`] of `pg_temp`.
+const MY_TEMP: &str = "pg_catalog.pg_my_temp_schema()";
+
+/// Columns of [`READ_BACK`].
+const COLUMNS: usize = 3;
+
+/// Object ids of PostgreSQL's catalogs, the same on every server.
+const PG_CLASS: Oid = 1259;
+const PG_PROC: Oid = 1255;
+const PG_OPERATOR: Oid = 2617;
+const PG_TYPE: Oid = 1247;
+
+/// Where a statement is analysed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// On the session's link to the home node, in a transaction of its own.
+    Home,
+    /// On another link of the same user, since the block's own is in its transaction.
+    Beside,
+    /// Inside the block.
+    Block,
+}
+
+impl Place {
+    fn node(self, home: NodeId) -> NodeId {
+        if self == Place::Beside { BESIDE } else { home }
+    }
+}
+
+/// One statement that is to be analysed.
+#[derive(Clone, Copy)]
+struct Request<'a> {
+    statement: &'a Statement,
+    /// The query or change of rows in it.
+    sql: &'a str,
+    place: Place,
+    call: &'a Call,
+    known: Option<&'a Description>,
+    catalog: &'a Catalog,
+    search_path: &'a [String],
+}
+
+impl Request<'_> {
+    /// Is the error about a lock, which may be the block's own?
+    fn is_locked(&self, error: &PgError) -> bool {
+        self.place == Place::Beside && error.code() == SqlState::LOCK_NOT_AVAILABLE
+    }
+}
+
+/// Its parameters: their types, as they can be written.
+struct ParametersOf {
+    names: Vec<String>,
+    undeclared: Vec<Undeclared>,
+}
+
+/// What has come of asking PostgreSQL.
+enum Asked {
+    Analysed(Analysis),
+    /// It refuses the text as the body of a function, for what stands at this byte if that is known.
+    Refused(Option<usize>),
+    /// A table is locked, perhaps by the block itself.
+    Locked,
+    /// There is a parameter whose type cannot be written.
+    Impossible,
+}
+
+impl Session {
+    /// The statement as PostgreSQL reads it, ready to be planned; as it is if PostgreSQL cannot be asked.
+    pub(crate) async fn analysed(
+        &mut self,
+        statement: &Statement,
+        call: &Call,
+        known: Option<&Description>,
+        catalog: &Catalog,
+        search_path: &[String],
+        temporary: &TempNames,
+    ) -> Result<Option<Statement>> {
+        let Some(sql) = statement.to_analyse() else { return Ok(None) };
+        if sql.len() > ROWS_BYTES_MAX && statement.inserts_constants() {
+            return Ok(None);
+        }
+        let Some(place) = self.place_of_analysis(statement, catalog, temporary) else { return Ok(None) };
+        let sees_the_same = temporary.all.is_empty() && !statement.names_temporary(&[]);
+        let is_kept = place != Place::Block && sees_the_same && !statement.has_moving_constant();
+        let key = Key {
+            user: self.identity().user.clone(),
+            search_path: search_path.to_vec(),
+            settings: self.settings_in_force(),
+            types: call.parameters.as_ref().map(|parameters| parameters.types.clone()).unwrap_or_default(),
+            sql,
+        };
+        let sql = key.sql.clone();
+        let request = Request { statement, sql: &sql, place, call, known, catalog, search_path };
+        let mut asked = match is_kept {
+            true => self.kept_or_analysed(key, &request).await?,
+            false => self.analyse(&request).await?,
+        };
+        if matches!(asked, Asked::Locked) && self.can_analyse_inside() && !statement.is_plain(catalog) {
+            // The lock may be the block's own, or that of somebody who waits for it.
+            asked = self.analyse(&Request { place: Place::Block, ..request }).await?;
+        }
+        match asked {
+            Asked::Analysed(analysis) => Ok(Some(statement.analysed(&analysis))),
+            Asked::Refused(_) | Asked::Locked | Asked::Impossible => Ok(None),
+        }
+    }
+
+    /// The same for a statement that names functions of this meaning, if a user's function has such a name too: elsewhere it means
+    /// PostgreSQL's own.
+    pub async fn read_by_postgresql(
+        &mut self,
+        statement: &Statement,
+        call: &Call,
+        meaning: Meaning,
+    ) -> Result<Option<Statement>> {
+        let loaded = self.catalog().await?;
+        if meaning::names(meaning).all(|name| loaded.catalog.functions(name).is_empty()) {
+            return Ok(None);
+        }
+        let search_path = self.search_path(&loaded.catalog).await?;
+        let temporary = self.temp_relations().await?;
+        self.analysed(statement, call, None, &loaded.catalog, &search_path, &temporary).await
+    }
+
+    async fn kept_or_analysed(&mut self, key: Key, request: &Request<'_>) -> Result<Asked> {
+        let (context, version) = (self.context.clone(), request.catalog.version());
+        if let Some(analysis) = context.analyses.get(version, &key) {
+            return Ok(Asked::Analysed(analysis));
+        }
+        if let Some(marked) = Marked::of(&key.sql, &[])
+            && let Some(analysis) = self.analysed_by_shape(&key, marked, request).await?
+        {
+            self.must_be_analysed_so(&analysis, request).await?;
+            return Ok(Asked::Analysed(analysis));
+        }
+        let asked = self.analyse(request).await?;
+        if let Asked::Analysed(analysis) = &asked {
+            context.analyses.insert(version, key, analysis.clone());
+        }
+        Ok(asked)
+    }
+
+    /// By another statement that differs in its constants only; `None` if none came before, or they mean too much.
+    async fn analysed_by_shape(
+        &mut self,
+        key: &Key,
+        all_marked: Marked,
+        request: &Request<'_>,
+    ) -> Result<Option<Analysis>> {
+        let (context, version) = (self.context.clone(), request.catalog.version());
+        let key_of = |marked: &Marked| Key { sql: marked.text.clone(), ..key.clone() };
+        let shape = key_of(&all_marked);
+        let mut marked = match context.analyses.pins(version, &shape) {
+            // Debug builds mark at once, so that tests compare as many statements as they can.
+            None if !cfg!(debug_assertions) => return Ok(None),
+            Some(Pins::All) => return Ok(None),
+            None | Some(Pins::Seen) => all_marked,
+            Some(Pins::These(pinned)) => match Marked::of(&key.sql, &pinned) {
+                Some(marked) => marked,
+                None => return Ok(None),
+            },
+        };
+        if let Some(analysis) = context.analyses.get(version, &key_of(&marked)) {
+            return marked.filled(&analysis).map(Some);
+        }
+        loop {
+            let pinned = match self.ask_about(&marked.text, request).await? {
+                Asked::Analysed(analysis) => match marked.lost(&analysis)? {
+                    None => {
+                        context.analyses.pin(version, shape, Pins::These(marked.pinned()));
+                        context.analyses.insert(version, key_of(&marked), analysis.clone());
+                        return marked.filled(&analysis).map(Some);
+                    }
+                    pinned => pinned,
+                },
+                Asked::Refused(at) => at.and_then(|at| marked.pinned_at(at)),
+                Asked::Locked | Asked::Impossible => return Ok(None),
+            };
+            match pinned.and_then(|pinned| Marked::of(&key.sql, &pinned)) {
+                Some(less) => marked = less,
+                None => {
+                    context.analyses.pin(version, shape, Pins::All);
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    /// Is this what PostgreSQL makes of the statement itself? Debug builds ask it.
+    async fn must_be_analysed_so(&mut self, analysis: &Analysis, request: &Request<'_>) -> Result<()> {
+        if cfg!(debug_assertions)
+            && let Asked::Analysed(itself) = self.analyse(request).await?
+        {
+            assert!(itself.is_the_same(analysis)?, "{}: {analysis:?}, not {itself:?}", request.sql);
+        }
+        Ok(())
+    }
+
+    async fn ask_about(&mut self, sql: &str, request: &Request<'_>) -> Result<Asked> {
+        let Some(parameters) = self.parameters_of(request).await? else { return Ok(Asked::Impossible) };
+        match self.ask(sql, &parameters.names.join(", "), request.place).await {
+            Ok(rows) => {
+                let analysis = analysis_of(&rows, &parameters.undeclared)?.as_written(sql)?;
+                let analysis = self.with_bodies(analysis, request).await?;
+                Ok(analysis.map_or(Asked::Locked, Asked::Analysed))
+            }
+            Err(error) if request.is_locked(&error) => Ok(Asked::Locked),
+            Err(error) if is_about_the_statement(&error) => {
+                tracing::debug!(%error, "not analysed");
+                let position = error.text(field::POSITION).parse::<usize>().ok();
+                let character = position.and_then(|position| position.checked_sub(1));
+                let byte = |character: usize| sql.char_indices().nth(character).map(|(at, _)| at);
+                Ok(Asked::Refused(character.and_then(byte)))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// `None`: nowhere.
+    fn place_of_analysis(&self, statement: &Statement, catalog: &Catalog, temporary: &TempNames) -> Option<Place> {
+        let Some(block) = &self.block else { return Some(Place::Home) };
+        let only_here = block.schema_changed || block.ran_ddl || block.locked || block.fills_table;
+        let sees_it = only_here || statement.names_temporary(&temporary.all);
+        if !sees_it && !self.held.contains_key(&BESIDE) {
+            return Some(Place::Beside);
+        }
+        let is_needed = sees_it || !statement.is_plain(catalog);
+        (is_needed && self.can_analyse_inside()).then_some(Place::Block)
+    }
+
+    /// May a function be made in the block's own transaction?
+    fn can_analyse_inside(&self) -> bool {
+        self.block.as_ref().is_some_and(|block| !block.failed && !block.read_only)
+    }
+
+    /// Could the user still say PREPARE TRANSACTION of his block?
+    fn may_be_prepared(&self) -> bool {
+        self.block.as_ref().is_some_and(|block| !block.hides_schema())
+            && self.held.get(&self.home).is_none_or(|held| !held.temp)
+    }
+
+    /// All that the session has set, and the block so far.
+    fn settings_in_force(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.login.as_ref().map(|login| login.stamp).hash(&mut hasher);
+        match &self.block {
+            None => self.settings.fingerprint().hash(&mut hasher),
+            Some(block) => (block.settings_at_begin.fingerprint(), block.settings_made()).hash(&mut hasher),
+        }
+        hasher.finish()
+    }
+
+    /// An error if PostgreSQL does not take the statement at all.
+    async fn analyse(&mut self, request: &Request<'_>) -> Result<Asked> {
+        let asked = self.ask_about(request.sql, request).await?;
+        if matches!(asked, Asked::Refused(_)) {
+            // In PostgreSQL's words for the user's own text, with the place in it.
+            let described = self.describe(request.sql, &request.call.fragment_types(request.sql)).await;
+            described.map_err(|error| placed(error, &request.statement.sql, request.sql))?;
+        }
+        Ok(asked)
+    }
+
+    /// With the bodies of functions that may have to be put into the statement, and of those that they call. `None`: one of them
+    /// names a table that is locked.
+    async fn with_bodies(&mut self, mut analysis: Analysis, request: &Request<'_>) -> Result<Option<Analysis>> {
+        loop {
+            let facts = SessionFacts { search_path: request.search_path, ..self.bare_facts() };
+            let wanted = planner::wanted_bodies(&analysis, request.catalog, &facts)?;
+            if wanted.is_empty() {
+                return Ok(Some(analysis));
+            }
+            for WantedBody { function, parameters, sql } in wanted {
+                let body = match self.ask(&sql, &parameters, request.place).await {
+                    Ok(rows) => Some(analysis_of(&rows, &[])?),
+                    Err(error) if request.is_locked(&error) => return Ok(None),
+                    Err(error) if is_about_the_statement(&error) => None,
+                    Err(error) => return Err(error),
+                };
+                analysis = analysis.with_body(function, body.as_ref());
+            }
+        }
+    }
+
+    /// `None` if one of them has a type that cannot be written.
+    async fn parameters_of(&mut self, request: &Request<'_>) -> Result<Option<ParametersOf>> {
+        let types = self.types_of_parameters(request).await?;
+        let Some(names) = self.context.clone().type_names_of(request.catalog, &types).await? else { return Ok(None) };
+        let declared = request.call.declared_types();
+        let is_undeclared = |at: &usize| declared.get(*at).is_none_or(|oid| *oid == 0);
+        let given = request.call.parameters.as_ref().map(|parameters| parameters.types.as_slice()).unwrap_or_default();
+        let parameter = |at: usize| Undeclared {
+            number: at as i32 + 1,
+            type_name: names[at].clone(),
+            was_declared: given.get(at).is_some_and(|oid| *oid != 0),
+        };
+        let undeclared = (0..names.len()).filter(is_undeclared).map(parameter).collect();
+        Ok(Some(ParametersOf { names, undeclared }))
+    }
+
+    async fn types_of_parameters(&mut self, request: &Request<'_>) -> Result<Vec<Oid>> {
+        let Request { statement, sql, call, known, .. } = *request;
+        if statement.parameters == 0 {
+            return Ok(Vec::new());
+        }
+        let declared = call.parameters.as_ref().map(|parameters| parameters.types.clone()).unwrap_or_default();
+        match known {
+            Some(known) if known.parameters.len() >= statement.parameters => Ok(known.parameters.clone()),
+            _ if declared.len() >= statement.parameters && !declared.contains(&0) => Ok(declared),
+            _ => Ok(self.describe(sql, &call.fragment_types(sql)).await?.parameters),
+        }
+    }
+
+    async fn ask(&mut self, sql: &str, arguments: &str, place: Place) -> Result<Vec<Row>> {
+        let create = |schema: &str| create_function(schema, sql, arguments);
+        if self.known_to_make_no_temp() || (place == Place::Block && self.may_be_prepared()) {
+            return self.ask_in_own_schema(create, place).await;
+        }
+        let (opening, end) = self.frame(place);
+        let opening = format!("{opening}; SET LOCAL check_function_bodies = off; ");
+        let in_temp = create("pg_temp");
+        let whole = format!("{opening}{in_temp}; {PRINTING}; {READ_BACK}{MY_TEMP}; {end}");
+        let result = self.ask_on(place.node(self.home), &whole, end).await;
+        match place {
+            Place::Home | Place::Beside => self.leave(place),
+            Place::Block => {
+                if let Some(held) = self.held.get_mut(&self.home) {
+                    // A transaction that has used pg_temp cannot be prepared.
+                    held.temp = true;
+                }
+            }
+        }
+        if let Err(error) = &result
+            && error.code() == SqlState::INSUFFICIENT_PRIVILEGE
+            && !self.may_make_temporary(place).await?
+        {
+            return self.ask_in_own_schema(create, place).await;
+        }
+        result.map_err(|error| placed_within(error, before_body(&opening, &in_temp)))
+    }
+
+    async fn ask_in_own_schema(&mut self, create: impl Fn(&str) -> String, place: Place) -> Result<Vec<Row>> {
+        let asked = self.ask_without_temp(create, place).await;
+        self.leave(place);
+        let (result, before) = asked?;
+        result.map_err(|error| placed_within(error, before))
+    }
+
+    /// Gives back what only the analysis needed.
+    fn leave(&mut self, place: Place) {
+        if place == Place::Beside {
+            self.let_go(BESIDE);
+        }
+        if self.block.is_none() {
+            self.release();
+        }
+    }
+
+    /// What opens a transaction to analyse in, and what takes it back.
+    fn frame(&self, place: Place) -> (String, &'static str) {
+        let begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE".to_owned();
+        match place {
+            Place::Home => (begin, "ROLLBACK"),
+            Place::Beside => {
+                let made = self.block.as_ref().map(|block| block.settings_made()).unwrap_or_default();
+                let begin = made.iter().fold(begin, |sql, command| format!("{sql}; {command}"));
+                (format!("{begin}; SET LOCAL lock_timeout = '{BESIDE_LOCK_TIMEOUT_MS}ms'"), "ROLLBACK")
+            }
+            Place::Block => (
+                "SAVEPOINT loxo_analyse".to_owned(),
+                "ROLLBACK TO SAVEPOINT loxo_analyse; RELEASE SAVEPOINT loxo_analyse",
+            ),
+        }
+    }
+
+    /// The rows of a text of several statements; `end` is sent if one of them fails.
+    async fn ask_on(&mut self, node: NodeId, sql: &str, end: &str) -> Result<Vec<Row>> {
+        match node {
+            BESIDE => self.hold_as_is(BESIDE, Mode::Autocommit).await?,
+            home => self.hold_to_ask(home).await?,
+        }
+        let held = self.link(node)?;
+        held.link.connection.query(sql.as_bytes());
+        held.flush().await?;
+        held.skip_preamble().await?;
+        let result = held.link.connection.read_rows().await;
+        if result.is_err() && held.link.connection.is_settled() && !held.link.connection.is_broken() {
+            held.link.connection.execute(end).await?;
+        }
+        // Whatever is said about the function is no news to the user.
+        held.link.connection.take_notices();
+        Ok(result?.0)
+    }
+}
+
+impl Context {
+    /// Types as they can be written in a list of arguments; `None` if one of them cannot.
+    async fn type_names_of(self: Arc<Self>, catalog: &Catalog, types: &[Oid]) -> Result<Option<Vec<String>>> {
+        if types.is_empty() {
+            return Ok(Some(Vec::new()));
+        }
+        let builtin = self.builtin_types().await?;
+        let name = |oid: &Oid| match catalog.user_type(*oid) {
+            Some(known) => {
+                let (schema, name) = (&known.schema, &known.name);
+                Some(format!("{}.{}", catalog::quote_identifier(schema), catalog::quote_identifier(name)))
+            }
+            None => builtin.get(oid).cloned(),
+        };
+        Ok(types.iter().map(name).collect())
+    }
+
+    /// PostgreSQL's own types that a value can have; they never change.
+    async fn builtin_types(&self) -> Result<&HashMap<Oid, String>> {
+        let read = async || {
+            let sql = "SELECT oid, 'pg_catalog.' OPERATOR(pg_catalog.||) pg_catalog.quote_ident(typname) \
+                       FROM pg_catalog.pg_type WHERE oid < 16384 AND typtype <> 'p'";
+            let rows = self.query_as_service(self.home(), sql).await?;
+            rows.iter().map(|row| Ok((number(row, 0)?, text(row, 1)?.to_owned()))).collect()
+        };
+        self.builtin_types.get_or_try_init(read).await
+    }
+}
+
+fn analysis_of(rows: &[Row], undeclared: &[Undeclared]) -> Result<Analysis> {
+    // Settings that the block has made may give rows of their own.
+    let rows: Vec<&Row> = rows.iter().filter(|row| row.len() == COLUMNS).collect();
+    let first = rows.first().ok_or_else(|| PgError::internal("an analysed statement without an answer"))?;
+    let mut uses = Uses::default();
+    uses.read_tree(optional(first, 1)?.unwrap_or_default());
+    let unreadable = || PgError::internal("an analysed statement that depends on something that cannot be read");
+    for used in optional(first, 2)?.into_iter().flat_map(|all| all.split(',')) {
+        let (class, object) = used.split_once(' ').ok_or_else(unreadable)?;
+        let object = object.parse().map_err(|_| unreadable())?;
+        match class.parse().map_err(|_| unreadable())? {
+            PG_CLASS => uses.relations.insert(object),
+            PG_PROC => uses.functions.insert(object),
+            PG_OPERATOR => uses.operators.insert(object),
+            PG_TYPE => uses.types.insert(object),
+            _ => false,
+        };
+    }
+    let body = optional(first, 0)?.ok_or_else(|| PgError::internal("an analysed statement without a text"))?;
+    Analysis::new(body, uses, undeclared)
+}
+
+/// The text as the body of a function, from its second line on.
+fn create_function(schema: &str, sql: &str, arguments: &str) -> String {
+    format!("CREATE FUNCTION {schema}.loxo_analyse({arguments}) RETURNS void LANGUAGE sql BEGIN ATOMIC\n{sql}\n; END")
+}
+
+/// The characters before the user's text.
+fn before_body(opening: &str, create: &str) -> usize {
+    let head = create.split_once('\n').map_or(0, |(head, _)| head.chars().count() + 1);
+    opening.chars().count() + head
+}
+
+/// An error about a whole text, with its place in what comes after its first `before` characters.
+fn placed_within(error: PgError, before: usize) -> PgError {
+    match error.text(field::POSITION).parse::<usize>() {
+        Ok(position) if position > before => error.position(position - before),
+        _ => error.without(field::POSITION),
+    }
+}
+
+/// An error about a part of a statement, with its place in the whole.
+fn placed(error: PgError, whole: &str, part: &str) -> PgError {
+    match (whole.find(part), error.text(field::POSITION).parse::<usize>()) {
+        (Some(at), Ok(position)) if at > 0 => error.position(whole[..at].chars().count() + position),
+        _ => error,
+    }
+}
+
+/// Not of the server or the session: PostgreSQL has something against the text. Input functions of types fail with any code; PostgreSQL
+/// then says at which constant.
+fn is_about_the_statement(error: &PgError) -> bool {
+    let code = error.code();
+    let class = &code.as_str()[..2];
+    ["0A", "22", "42", "54", "2B", "3F"].contains(&class) || !error.text(field::POSITION).is_empty()
+}

@@ -1,0 +1,328 @@
+//! The short way to a plan: statements that differ from an earlier one in their constants only.
+//!
+//! A program sends the same few statements over and over. The first of a shape is only remembered, the second is learned
+//! (see [`planner::Template`]) if the plan by PostgreSQL's analysis is what its words alone say, and from the third on neither
+//! PostgreSQL's parser nor the planner is asked: the
+//! constants at the key's places say which node, or it is all nodes, and the text goes there unchanged. If a simple query's constants are whole
+//! numbers in plain places, they go as parameters of a statement that the datanode has prepared, which spares it the same.
+//!
+//! Invariants: the cache holds templates of one catalog version; the search path is part of the key; a session that sees
+//! other tables than its fellows does not use it. Debug builds plan every statement both ways and compare.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use catalog::{Catalog, NodeId};
+use pgerror::{PgError, Result, SqlState, field};
+use planner::{ManyRows, Parameter, Parameterised, Plan, SessionFacts, Shape, Template};
+
+use crate::backend::request::{Call, Parameters};
+use crate::session::Session;
+use crate::session::describe::parameter_facts;
+use crate::session::long_texts::lengthy;
+use crate::session::plan_validity::Basis;
+use crate::session::temp_names::TempNames;
+
+/// An INSERT of many rows as long as this is planned by its first row at once: the tree of all rows takes hundreds of times the
+/// memory of the text.
+const MANY_ROWS_BYTES: usize = 64 << 10;
+/// The cache is emptied when it has grown to this.
+const SHAPES_MAX: usize = 4096;
+
+/// Templates, shared by all sessions of a coordinator.
+#[derive(Default)]
+pub(crate) struct TemplateCache {
+    entries: Mutex<(u64, HashMap<Vec<u8>, Entry>)>,
+}
+
+#[derive(Clone)]
+enum Entry {
+    /// Once: most texts of ad-hoc queries never come again.
+    Seen,
+    /// It has to be planned each time.
+    Never,
+    Known(Arc<Template>),
+}
+
+impl TemplateCache {
+    fn get(&self, catalog_version: u64, key: &[u8]) -> Option<Entry> {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        if entries.0 == catalog_version { entries.1.get(key).cloned() } else { None }
+    }
+
+    fn insert(&self, catalog_version: u64, key: Vec<u8>, entry: Entry) {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        if entries.0 != catalog_version || entries.1.len() >= SHAPES_MAX {
+            entries.1.clear();
+            entries.0 = catalog_version;
+        }
+        entries.1.insert(key, entry);
+    }
+}
+
+/// A session's buffers, kept for the next statement.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    shape: Shape,
+    rows: ManyRows,
+    key: Vec<u8>,
+}
+
+/// A statement whose shape is to be learned.
+#[derive(Debug)]
+pub(crate) struct Lesson {
+    sql: String,
+    shape: Shape,
+    key: Vec<u8>,
+}
+
+/// A plan found by its shape.
+#[derive(Debug)]
+pub struct Quick {
+    /// What to run.
+    pub plan: Plan,
+    /// How to run it, if not as the statement came: numbers of a simple query go as parameters of a prepared statement.
+    pub call: Option<Call>,
+    text: Option<Parameterised>,
+    pub(crate) template: Arc<Template>,
+}
+
+impl Quick {
+    /// Is the error about the prepared statement that we made of a simple query ("cached plan must not change result type")?
+    pub fn is_stale(&self, error: &PgError) -> bool {
+        self.call.is_some() && error.code() == SqlState::FEATURE_NOT_SUPPORTED
+    }
+
+    /// The error with its position in the user's text.
+    pub fn place(&self, error: PgError) -> PgError {
+        match (&self.text, error.text(field::POSITION).parse()) {
+            (Some(text), Ok(position)) => error.position(text.user_position(position)),
+            _ => error,
+        }
+    }
+}
+
+/// A statement that is executed again and again.
+pub(crate) struct Again {
+    pub(crate) template: Arc<Template>,
+    shape: Shape,
+    pub(crate) basis: Arc<Basis>,
+}
+
+fn with_integers(text: &Parameterised, call: &Call) -> Call {
+    const INT4: u32 = 23;
+    let values = text.values.iter().map(|value| Some(Bytes::copy_from_slice(value.as_bytes()))).collect();
+    let parameters = Parameters { types: vec![INT4; text.values.len()], formats: Vec::new(), values };
+    Call { parameters: Some(Arc::new(parameters)), ..call.clone() }
+}
+
+impl Session {
+    /// The plan of one statement (no semicolon, no blanks round it), if one of its shape was planned before and the plan
+    /// is sure to be the same; [`Session::plan`] otherwise.
+    pub fn plan_quickly(&mut self, sql: &str, call: &Call) -> Option<Quick> {
+        lengthy(sql.len(), || self.plan_by_one_like_it(sql, call))
+    }
+
+    fn plan_by_one_like_it(&mut self, sql: &str, call: &Call) -> Option<Quick> {
+        if self.status() == b'E' || !self.is_ordinary() || self.alone_is_serializable() {
+            return None;
+        }
+        self.lesson = None;
+        let loaded = self.context.current_catalog()?;
+        let catalog = &loaded.catalog;
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let many = scratch.rows.scan(sql);
+        let has_shape = match many {
+            true => scratch.shape.scan(scratch.rows.one()),
+            false => scratch.shape.scan(sql),
+        };
+        let plan = match (has_shape && self.write_key(&mut scratch, catalog), many) {
+            (false, _) => None,
+            (true, false) => self.plan_by_shape(sql, &scratch, call, catalog),
+            (true, true) => self.plan_rows(sql, &scratch, call, catalog),
+        };
+        self.scratch = scratch;
+        if plan.is_some() {
+            self.basis = Some(Basis::new(&loaded, sql));
+        }
+        plan
+    }
+
+    /// The plan of a long INSERT of many rows of which none like it was planned before: by its first row.
+    pub async fn plan_by_first_row(&mut self, sql: &str, call: &Call) -> Option<Quick> {
+        if sql.len() < MANY_ROWS_BYTES || self.status() == b'E' || !self.scratch.rows.scan(sql) {
+            return None;
+        }
+        // A new session does not know these yet.
+        let loaded = self.catalog().await.ok()?;
+        self.search_path(&loaded.catalog).await.ok()?;
+        if let Some(quick) = self.plan_quickly(sql, call) {
+            return Some(quick);
+        }
+        let lesson = self.lesson.take()?;
+        self.learn(lesson, call).await;
+        self.plan_quickly(sql, call)
+    }
+
+    /// The node of one more execution of the statement that was planned last, with other parameters; `None`: plan it.
+    /// `clock` is the node whose time counts, if one does.
+    pub(crate) fn place_again(&self, again: &Again, sql: &str, call: &Call, clock: Option<NodeId>) -> Option<NodeId> {
+        let parameters = parameter_facts(call, None);
+        let node = again.template.place(sql, &again.shape, &parameters)?;
+        if again.template.reads_clock() && clock.is_some_and(|clock| clock != node) {
+            return None;
+        }
+        if cfg!(debug_assertions) {
+            let plan = again.template.plan(sql, &again.shape, &parameters)?;
+            self.must_be_planned_so(&plan, sql, &parameters, again.basis.catalog());
+        }
+        Some(node)
+    }
+
+    /// What [`Session::place_again`] needs of the statement that was planned last.
+    pub(crate) fn again(&mut self, quick: &Quick) -> Option<Again> {
+        let basis = self.basis.take()?;
+        Some(Again { template: quick.template.clone(), shape: self.scratch.shape.clone(), basis })
+    }
+
+    /// Is this still the version of the catalog?
+    pub fn is_current(&self, catalog_version: u64) -> bool {
+        self.context.current_catalog().is_some_and(|loaded| loaded.catalog.version() == catalog_version)
+    }
+
+    /// Shape and search path. False if the search path is not known yet.
+    fn write_key(&self, scratch: &mut Scratch, catalog: &Catalog) -> bool {
+        let Scratch { shape, key, .. } = scratch;
+        key.clear();
+        key.extend_from_slice(shape.text());
+        let mut put = |schema: &str| {
+            key.push(0);
+            key.extend_from_slice(schema.as_bytes());
+        };
+        let path = self.known_search_path(catalog);
+        path.iter().flat_map(|path| path.iter()).for_each(|schema| put(schema));
+        path.is_some()
+    }
+
+    /// The template for a shape that was met before, learned from this text of it if need be.
+    fn template(&mut self, sql: &str, scratch: &Scratch, catalog: &Catalog, at_once: bool) -> Option<Arc<Template>> {
+        let version = catalog.version();
+        let templates = &self.context.templates;
+        match templates.get(version, &scratch.key) {
+            Some(Entry::Known(template)) => Some(template),
+            Some(Entry::Never) => None,
+            // Debug builds learn at once, so that tests compare as many plans as they can.
+            None if !at_once && !cfg!(debug_assertions) => {
+                templates.insert(version, scratch.key.clone(), Entry::Seen);
+                None
+            }
+            _ => {
+                let (shape, key) = (scratch.shape.clone(), scratch.key.clone());
+                self.lesson = Some(Lesson { sql: sql.to_owned(), shape, key });
+                None
+            }
+        }
+    }
+
+    /// Learns a template, now that its statement has been planned.
+    pub(crate) async fn learn(&mut self, lesson: Lesson, call: &Call) {
+        let Some(loaded) = self.context.current_catalog() else { return };
+        let learned = self.template_of(&lesson, call, &loaded.catalog).await.ok().flatten();
+        let entry = learned.map_or(Entry::Never, |template| Entry::Known(Arc::new(template)));
+        self.context.templates.insert(loaded.catalog.version(), lesson.key, entry);
+    }
+
+    async fn template_of(&mut self, lesson: &Lesson, call: &Call, catalog: &Catalog) -> Result<Option<Template>> {
+        let statements = planner::parse(&lesson.sql)?;
+        let [statement] = statements.as_slice() else { return Ok(None) };
+        let Some(path) = self.known_search_path(catalog) else { return Ok(None) };
+        let parameters = parameter_facts(call, None);
+        let facts = SessionFacts { search_path: &path, parameters: &parameters, ..self.bare_facts() };
+        let Some(template) = Template::learn(&lesson.sql, &lesson.shape, catalog, &facts) else { return Ok(None) };
+        let temporary = TempNames::default();
+        let analysed = self.analysed(statement, call, None, catalog, &path, &temporary).await?;
+        let Some(analysed) = analysed else { return Ok(None) };
+        let facts = SessionFacts { search_path: &path, parameters: &parameters, ..self.bare_facts() };
+        let plan = planner::plan(&analysed, catalog, &facts)?;
+        let by_words = template.plan(&lesson.sql, &lesson.shape, &parameters);
+        Ok(by_words.is_some_and(|by_words| plan.does_the_same(&by_words)).then_some(template))
+    }
+
+    /// Is this what the planner says? Debug builds ask it.
+    fn must_be_planned_so(&self, plan: &Plan, sql: &str, parameters: &[Parameter<'_>], catalog: &Catalog) {
+        if cfg!(debug_assertions) {
+            let path = self.known_search_path(catalog).unwrap_or_default();
+            let facts = SessionFacts { search_path: &path, parameters, ..self.bare_facts() };
+            let fresh = planner::parse(sql).and_then(|statements| planner::plan(&statements[0], catalog, &facts));
+            assert!(fresh.as_ref().is_ok_and(|fresh| fresh.does_the_same(plan)), "{sql}: {plan:?}, not {fresh:?}");
+        }
+    }
+
+    /// An INSERT of many rows of constants.
+    fn plan_rows(&mut self, sql: &str, scratch: &Scratch, call: &Call, catalog: &Catalog) -> Option<Quick> {
+        let parameters = parameter_facts(call, None);
+        let template = self.template(scratch.rows.one(), scratch, catalog, sql.len() >= MANY_ROWS_BYTES)?;
+        let plan = template.plan_rows(sql, &scratch.rows, &scratch.shape, &parameters)?;
+        if !self.may_read_clock(&template, &plan) {
+            return None;
+        }
+        self.must_be_planned_so(&plan, sql, &parameters, catalog);
+        self.note_catalog(catalog);
+        Some(Quick { plan, call: None, text: None, template })
+    }
+
+    /// A plan over several nodes reads no clock.
+    fn may_read_clock(&self, template: &Template, plan: &Plan) -> bool {
+        match plan {
+            Plan::Forward(forward) if template.reads_clock() => {
+                self.clock().is_none_or(|clock| forward.nodes.contains(&clock))
+            }
+            _ => true,
+        }
+    }
+
+    fn note_catalog(&mut self, catalog: &Catalog) {
+        self.catalog_version = catalog.version();
+        self.catalog_defers = catalog.defers_constraints();
+        self.withholds_temp = catalog.withholds_temp();
+    }
+
+    fn plan_by_shape(&mut self, sql: &str, scratch: &Scratch, call: &Call, catalog: &Catalog) -> Option<Quick> {
+        let parameters = parameter_facts(call, None);
+        let template = self.template(sql, scratch, catalog, false)?;
+        let mut plan = template.plan(sql, &scratch.shape, &parameters)?;
+        if !self.may_read_clock(&template, &plan) {
+            return None;
+        }
+        self.must_be_planned_so(&plan, sql, &parameters, catalog);
+        self.note_catalog(catalog);
+        let text = match call.parameters {
+            None => template.parameterise(sql, &scratch.shape),
+            Some(_) => None,
+        };
+        let call = text.as_ref().map(|text| with_integers(text, call));
+        if let (Some(text), Plan::Forward(forward)) = (&text, &mut plan) {
+            forward.sql.clone_from(&text.sql);
+        }
+        Some(Quick { plan, call, text, template })
+    }
+
+    /// The facts of a session without temp tables but for search path and parameters.
+    pub(crate) fn bare_facts(&self) -> SessionFacts<'static> {
+        SessionFacts {
+            home: self.home,
+            search_path: &[],
+            temp_relations: &[],
+            temp_views: &[],
+            parameters: &[],
+            describe: None,
+            in_transaction: self.in_block(),
+            clock: self.clock(),
+            now: None,
+            exchanges: self.exchanges(),
+            estimates: None,
+            few_rows: 0.0,
+        }
+    }
+}

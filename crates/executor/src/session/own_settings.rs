@@ -1,0 +1,227 @@
+//! Settings that the coordinator obeys itself: the idle timeouts, `loxo.work_mem`, `loxo.few_rows`, `loxo.copy_helpers`, and
+//! `statement_timeout`, which the nodes obey too.
+//!
+//! A backend knows only how long it has been left alone, not whether the session works on another node meanwhile. Were it
+//! told, it would end a transaction whose client is not idle at all. So nobody but the coordinator counts the time, and
+//! the nodes are not told. The home node only checks and normalizes a new value. `SHOW` gives what holds;
+//! `current_setting()` and `pg_settings` show the datanode's own. A default that is configured in the datanodes stays theirs.
+
+use std::time::Duration;
+
+use pgerror::{PgError, Result, SqlState};
+
+use crate::copy::feed::HELPERS_MAX;
+use crate::engine::spool;
+use crate::session::{Replay, Session};
+
+/// Between two statements of a block.
+pub const IDLE_IN_TRANSACTION: &str = "idle_in_transaction_session_timeout";
+/// Outside a block.
+pub const IDLE_SESSION: &str = "idle_session_timeout";
+
+/// Bytes of rows that a statement may keep in a coordinator's memory; the rest goes to a file.
+pub const WORK_MEM: &str = "loxo.work_mem";
+/// [`spool::WORK_MEM`] as SHOW writes it.
+const WORK_MEM_DEFAULT: &str = "64MB";
+
+/// So many rows, as far as can be estimated, are brought to one node rather than exchanged, and in parameters rather than temp
+/// tables.
+pub const FEW_ROWS: &str = "loxo.few_rows";
+const FEW_ROWS_DEFAULT: &str = "20000";
+
+/// Threads that convert rows ahead of a COPY's router: so many, or `auto`, as many as help and have a core.
+pub const COPY_HELPERS: &str = "loxo.copy_helpers";
+const COPY_HELPERS_DEFAULT: &str = "auto";
+
+pub(crate) const NAMES: [&str; 5] = [IDLE_IN_TRANSACTION, IDLE_SESSION, WORK_MEM, FEW_ROWS, COPY_HELPERS];
+
+/// The setting of this name, if it is one of these.
+pub fn own_setting_name(name: &str) -> Option<&'static str> {
+    NAMES.into_iter().find(|own| *own == name)
+}
+
+/// For the coordinator's own waits, and for statements of several steps.
+pub const STATEMENT_TIMEOUT: &str = "statement_timeout";
+
+impl Session {
+    /// How long a statement may take.
+    pub(crate) fn statement_timeout(&self) -> Option<Duration> {
+        match self.own_setting(STATEMENT_TIMEOUT) {
+            Some(value) => duration(value),
+            None => self.server_timeout,
+        }
+    }
+
+    /// To be called after anything that sets `statement_timeout` on the nodes.
+    pub async fn statement_timeout_changed(&mut self, local: bool) -> Result<()> {
+        if local && !self.in_block() {
+            return Ok(());
+        }
+        let value = self.show_on_home(STATEMENT_TIMEOUT).await?;
+        self.note_own_setting(STATEMENT_TIMEOUT, Some(value.clone()));
+        if !local {
+            self.settings_mut().set_own(STATEMENT_TIMEOUT, value);
+        }
+        Ok(())
+    }
+
+    /// `SET [LOCAL] name = …`.
+    pub async fn set_own(&mut self, name: &'static str, sql: &str, local: bool) -> Result<()> {
+        if local && !self.in_block() {
+            return self.set_in_block(sql).await;
+        }
+        let rows = self.rows_on(self.home, &format!("{sql}; SHOW {name}; RESET {name}")).await?;
+        let value = rows.first().and_then(|row| row.first()?.clone());
+        let value = value.ok_or_else(|| PgError::internal(format!("the home node did not show {name}")))?;
+        let value = String::from_utf8_lossy(&value).into_owned();
+        // To the home node ours are words like any other.
+        match name {
+            WORK_MEM => drop(bytes(&value).ok_or_else(|| invalid_work_mem(&value))?),
+            FEW_ROWS => drop(value.parse::<u32>().map_err(|_| invalid_few_rows(&value))?),
+            COPY_HELPERS => check_copy_helpers(&value)?,
+            _ => {}
+        }
+        self.note_own_setting(name, Some(value.clone()));
+        if !local {
+            self.settings_mut().set_own(name, value);
+        }
+        Ok(())
+    }
+
+    /// Bytes of rows that may be kept in memory.
+    pub fn work_mem(&self) -> usize {
+        self.own_setting(WORK_MEM).and_then(bytes).unwrap_or(spool::WORK_MEM)
+    }
+
+    /// See [`FEW_ROWS`].
+    pub(crate) fn few_rows(&self) -> f64 {
+        self.own_setting(FEW_ROWS).and_then(|rows| rows.parse().ok()).unwrap_or_default()
+    }
+
+    /// See [`COPY_HELPERS`]; `None` is `auto`.
+    pub(crate) fn copy_helpers(&self) -> Option<usize> {
+        self.own_setting(COPY_HELPERS).and_then(helpers)
+    }
+
+    /// Notes in the block what one of the coordinator's own settings is from here on.
+    pub(crate) fn note_own_setting(&mut self, name: &'static str, value: Option<String>) {
+        if let Some(block) = &mut self.block {
+            block.replay.push(Replay::Own(name, value));
+        }
+    }
+
+    /// Value of one of the coordinator's own settings, as SHOW writes it; `None` for the server's own.
+    pub fn own_setting(&self, name: &str) -> Option<&str> {
+        let in_block = self.block.iter().flat_map(|block| block.replay.iter().rev()).find_map(|step| match step {
+            Replay::Own(known, value) if *known == name => Some(value.as_deref()),
+            _ => None,
+        });
+        let value = in_block.unwrap_or_else(|| self.settings.own(name));
+        value.or(match name {
+            WORK_MEM => Some(WORK_MEM_DEFAULT),
+            FEW_ROWS => Some(FEW_ROWS_DEFAULT),
+            COPY_HELPERS => Some(COPY_HELPERS_DEFAULT),
+            _ => None,
+        })
+    }
+
+    /// `RESET name` and `SET [LOCAL] name TO DEFAULT`.
+    pub fn reset_own(&mut self, name: &'static str, local: bool) {
+        let value = self.settings().own_at_start(name).map(str::to_owned);
+        self.note_own_setting(name, value);
+        if !local {
+            self.settings_mut().reset_own(name);
+        }
+    }
+}
+
+/// An amount of memory as PostgreSQL reads it: kilobytes, or a number and its unit.
+fn bytes(text: &str) -> Option<usize> {
+    let text = text.trim();
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let factor: usize = match unit.trim() {
+        "B" => 1,
+        "" | "kB" => 1 << 10,
+        "MB" => 1 << 20,
+        "GB" => 1 << 30,
+        "TB" => 1 << 40,
+        _ => return None,
+    };
+    number.parse::<usize>().ok()?.checked_mul(factor)
+}
+
+fn invalid_work_mem(value: &str) -> PgError {
+    PgError::new(SqlState::INVALID_PARAMETER_VALUE, format!("invalid value for parameter \"{WORK_MEM}\": \"{value}\""))
+        .hint("Valid units for this parameter are \"B\", \"kB\", \"MB\", \"GB\", and \"TB\".")
+}
+
+fn invalid_few_rows(value: &str) -> PgError {
+    PgError::new(SqlState::INVALID_PARAMETER_VALUE, format!("invalid value for parameter \"{FEW_ROWS}\": \"{value}\""))
+        .hint("A number of rows, or 0.")
+}
+
+fn helpers(text: &str) -> Option<usize> {
+    text.parse().ok().filter(|count| *count <= HELPERS_MAX)
+}
+
+fn check_copy_helpers(value: &str) -> Result<()> {
+    if value == COPY_HELPERS_DEFAULT || helpers(value).is_some() {
+        return Ok(());
+    }
+    let message = format!("invalid value for parameter \"{COPY_HELPERS}\": \"{value}\"");
+    Err(PgError::new(SqlState::INVALID_PARAMETER_VALUE, message)
+        .hint(format!("A number from 0 to {HELPERS_MAX}, or auto.")))
+}
+
+/// A time as SHOW writes it: a number and its unit. `None` for 0, which means no limit.
+pub fn duration(text: &str) -> Option<Duration> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let milliseconds: u64 = match unit {
+        "" | "ms" => 1,
+        "s" => 1000,
+        "min" => 60 * 1000,
+        "h" => 3600 * 1000,
+        "d" => 24 * 3600 * 1000,
+        _ => return None,
+    };
+    let number: u64 = number.parse().ok().filter(|number| *number > 0)?;
+    Some(Duration::from_millis(number.saturating_mul(milliseconds)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_read_as_postgresql_reads_it() {
+        for (text, expected) in
+            [("64", 65536), ("64kB", 65536), (WORK_MEM_DEFAULT, spool::WORK_MEM), ("1 GB", 1 << 30), ("0", 0)]
+        {
+            assert_eq!(bytes(text), Some(expected), "{text}");
+        }
+        for text in ["", "mb", "5mb", "-1", "99999999999999999999", "9999999999TB"] {
+            assert_eq!(bytes(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn helpers_are_a_number_or_auto() {
+        for (value, is_valid) in [("auto", true), ("0", true), ("3", true), ("4", false), ("-1", false), ("on", false)]
+        {
+            assert_eq!(check_copy_helpers(value).is_ok(), is_valid, "{value}");
+        }
+        assert_eq!((helpers("auto"), helpers("2")), (None, Some(2)));
+    }
+
+    #[test]
+    fn times_are_read_as_show_writes_them() {
+        for (text, milliseconds) in [("7", 7), ("250ms", 250), ("5s", 5000), ("2min", 120_000), ("1d", 86_400_000)] {
+            assert_eq!(duration(text), Some(Duration::from_millis(milliseconds)), "{text}");
+        }
+        for text in ["0", "", "5 s", "five"] {
+            assert_eq!(duration(text), None, "{text}");
+        }
+    }
+}

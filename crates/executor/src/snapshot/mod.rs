@@ -1,0 +1,469 @@
+//! What a statement may see: isolation levels, cuts, and how a session never goes back in time.
+//!
+//! A transaction that wrote on several nodes becomes visible on one after the other. Two means keep a session from seeing
+//! half of it:
+//!
+//! * A *cut* (crate `txn`): no commit is in its visible phase while the nodes of a statement take their snapshots. Every
+//!   statement that reads several nodes runs under one, in REPEATABLE READ transactions: those of the session's own block
+//!   in REPEATABLE READ ([`Session::hold`] takes the cut at the first statement, over all nodes), else transactions made
+//!   for this statement ([`Session::begin_read`]). [`bound_portals`] has the third case.
+//! * *Settling*: before a session that has seen something elsewhere reads a node, that node waits until what it holds
+//!   prepared now is gone. So what was seen on one node is seen on the next. [`Sight`](crate::snapshot::causality::Sight) knows which nodes that concerns; after
+//!   a cut it is none. A new connection settles once: its node may have been away.
+//!   For a statement that looks at nothing but the row it brings it is early enough before COMMIT ([`Session::settle_put_off`]):
+//!   only others see the row, and not before.
+//!
+//! ```text
+//!  autocommit, one node      settle?  statement
+//!  autocommit, several       BEGIN … REPEATABLE READ ─ cut ─ snapshots ─ statement ─ ROLLBACK
+//!  READ COMMITTED block      as autocommit, beside the block, until it has written; then see `portals`
+//!  REPEATABLE READ block     cut over all nodes, once
+//!  SERIALIZABLE block        one node as it is, or as REPEATABLE READ with all others kept off ([`serializable`](crate::transaction::serializable))
+//! ```
+//!
+//! Weaker, in a READ COMMITTED block that has written: a query that gathers rows and whose last step also reads tables of the
+//! home node, or that follows DDL or LOCK TABLE, and changes of rows on several nodes. Each node has its own snapshot then; all
+//! are settled first, so nothing is missing that an earlier statement has seen.
+//!
+//! Invariants: a snapshot that was not taken inside a valid closure is never used for a statement over several nodes (the
+//! transactions are rolled back and begun anew); a statement of a session with `loxo.snapshot = local` neither waits for the
+//! gtm nor for prepared transactions.
+
+pub(crate) mod bound_portals;
+pub(crate) mod causality;
+pub(crate) mod cursor_holder;
+pub(crate) mod optimistic_insert;
+pub(crate) mod optimistic_read;
+pub(crate) mod readers;
+
+use std::time::Duration;
+
+use catalog::NodeId;
+use pgerror::{PgError, Result, SqlState};
+use tokio::time::{Instant, sleep};
+
+use crate::backend::cancel::CancelSet;
+use crate::backend::leased::Own;
+use crate::session::context::Context;
+use crate::session::{BESIDE, Block, KEEPER, Mode, Session};
+use crate::transaction::serializable::Reach;
+use crate::transaction::suspended::Read;
+use crate::transaction::table_locks::Locks;
+
+/// Longest wait for a cut that holds, and for nodes whose transactions are in doubt.
+pub(crate) const CUT_MAX: Duration = Duration::from_secs(30);
+/// Pause before a node in doubt is looked at again.
+const DOUBT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Isolation level of a transaction. READ UNCOMMITTED is READ COMMITTED, as in PostgreSQL.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[allow(missing_docs)]
+pub enum Isolation {
+    #[default]
+    ReadCommitted,
+    RepeatableRead,
+    Serializable,
+}
+
+impl Isolation {
+    /// Of the words after ISOLATION LEVEL, or the value of `transaction_isolation`.
+    pub fn named(words: &str) -> Self {
+        match words.to_ascii_lowercase().as_str() {
+            "serializable" => Isolation::Serializable,
+            "repeatable read" => Isolation::RepeatableRead,
+            _ => Isolation::ReadCommitted,
+        }
+    }
+
+    /// `BEGIN` with this level.
+    pub(crate) fn begin(self) -> &'static str {
+        match self {
+            Isolation::ReadCommitted => "BEGIN ISOLATION LEVEL READ COMMITTED",
+            Isolation::RepeatableRead => "BEGIN ISOLATION LEVEL REPEATABLE READ",
+            Isolation::Serializable => "BEGIN ISOLATION LEVEL SERIALIZABLE",
+        }
+    }
+
+    /// Does the transaction keep its first snapshot?
+    pub(crate) fn keeps_snapshot(self) -> bool {
+        self != Isolation::ReadCommitted
+    }
+}
+
+/// The setting `loxo.snapshot`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SnapshotMode {
+    /// One snapshot for all nodes.
+    #[default]
+    Consistent,
+    /// Each node's own: a transaction over several nodes may be seen on some and not yet on others.
+    Local,
+}
+
+impl SnapshotMode {
+    /// Of the setting's value.
+    ///
+    /// # Errors
+    /// 22023 as PostgreSQL words it.
+    pub fn named(value: &str) -> Result<Self> {
+        match value.to_ascii_lowercase().as_str() {
+            "consistent" => Ok(SnapshotMode::Consistent),
+            "local" => Ok(SnapshotMode::Local),
+            _ => Err(PgError::new(
+                SqlState::INVALID_PARAMETER_VALUE,
+                format!("invalid value for parameter \"loxo.snapshot\": \"{value}\""),
+            )
+            .hint("Available values: consistent, local.")),
+        }
+    }
+
+    /// The setting's value.
+    pub fn name(self) -> &'static str {
+        match self {
+            SnapshotMode::Consistent => "consistent",
+            SnapshotMode::Local => "local",
+        }
+    }
+}
+
+/// How far a transaction that keeps its first snapshot is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Cut {
+    /// It has no snapshot yet.
+    #[default]
+    Pending,
+    /// Its snapshots on all nodes it may read are of one cut.
+    Taken,
+    /// None is needed: it reads one node, or each node's own state.
+    Unneeded,
+}
+
+impl Session {
+    /// Does the present statement need snapshots that agree?
+    pub(crate) fn is_consistent(&self) -> bool {
+        self.settings().snapshot() == SnapshotMode::Consistent && self.context.nodes().len() > 1
+    }
+
+    /// The datanode behind a link's name.
+    pub(crate) fn place(&self, node: NodeId) -> NodeId {
+        if node == BESIDE || node == KEEPER { self.home } else { node }
+    }
+
+    /// To be called when a statement, or a part of one that others follow on other nodes, has ended.
+    pub(crate) fn statement_finished(&mut self) {
+        match self.block.as_ref().map(|block| block.cut) {
+            // All that this transaction reads is as of its cut.
+            Some(Cut::Taken) => self.sight.finished_in_cut(),
+            _ => self.sight.finished(),
+        }
+    }
+
+    /// Gives a read over `nodes` snapshots that agree, wherever the session is. It runs in the block that is open then;
+    /// [`Session::end_read`] must follow.
+    pub(crate) async fn begin_read<'t>(
+        &mut self,
+        nodes: &[NodeId],
+        texts: impl IntoIterator<Item = &'t str>,
+    ) -> Result<Read> {
+        self.begin_read_locked(nodes, &Locks::of(None, texts)).await
+    }
+
+    /// The same with these tables locked.
+    pub(crate) async fn begin_read_locked(&mut self, nodes: &[NodeId], locks: &Locks) -> Result<Read> {
+        let (aside, settings) = match self.block.take() {
+            None => (None, Vec::new()),
+            Some(block) if self.can_read_beside(&block, nodes) => {
+                let settings = block.settings_made();
+                (Some(self.put_aside(block)), settings)
+            }
+            Some(block) => {
+                self.block = Some(block);
+                return Ok(Read::InBlock);
+            }
+        };
+        let read = Read::Own(aside);
+        let ready = match self.refuse_serializable(nodes) {
+            Ok(()) => self.begin_under_cut(nodes, settings, locks).await,
+            Err(error) => Err(error),
+        };
+        // A schema change that held the locks is over: better a new plan now than an error after the first row.
+        let ready = match ready {
+            Ok(()) => self.plan_holds().await,
+            Err(error) => Err(error),
+        };
+        match ready {
+            Ok(()) => Ok(read),
+            Err(error) => {
+                self.end_read(read).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Opens the transaction of [`Session::begin_locked`] and takes its snapshots: at first with BEGIN and the locks on their way
+    /// while the gates are being shut, then, if that does not go well, one after the other.
+    async fn begin_under_cut(&mut self, nodes: &[NodeId], settings: Vec<String>, locks: &Locks) -> Result<()> {
+        if nodes.len() > 1 && self.is_consistent() {
+            self.begin_over(nodes, settings.iter().cloned().chain(locks.commands(" NOWAIT")).collect(), true);
+            if let Some(cut) = self.open_within_closure(nodes).await? {
+                let generations = self.generations(nodes).await?;
+                if self.complete(cut, &generations) {
+                    self.cut_taken();
+                    return Ok(());
+                }
+            }
+            self.rollback().await;
+        }
+        self.begin_locked(nodes, settings, locks, true).await?;
+        self.cut_over(nodes).await
+    }
+
+    /// Opens a transaction of our own in REPEATABLE READ that has the tables locked before it takes its snapshot, as a statement
+    /// of its own has in PostgreSQL: a table that is rewritten meanwhile would look empty.
+    ///
+    /// A schema change locks the home node's table first. So does who has to wait here: nobody waits for a schema change on one
+    /// node while he keeps it waiting on another. Other writers are kept off last: see [`exclusive_lock`](crate::transaction::exclusive_lock).
+    pub(crate) async fn begin_locked(
+        &mut self,
+        nodes: &[NodeId],
+        settings: Vec<String>,
+        locks: &Locks,
+        reads: bool,
+    ) -> Result<()> {
+        let with = |commands: Vec<String>| settings.iter().cloned().chain(commands).collect();
+        self.begin_over(nodes, with(locks.commands(" NOWAIT")), reads);
+        let error = match self.open_on(nodes).await {
+            Ok(()) => return Ok(()),
+            Err(error) => error,
+        };
+        match error.code() {
+            SqlState::LOCK_NOT_AVAILABLE => {
+                self.rollback().await;
+                self.begin_over(nodes, with(locks.commands_but_alone()), reads);
+                self.open_on(&[self.home]).await?;
+                self.open_on(nodes).await?;
+                match locks.kept_alone() {
+                    [] => Ok(()),
+                    tables => self.lock_before_cut(nodes, tables).await,
+                }
+            }
+            // Rights on some columns only, a materialized view: LOCK TABLE cannot, the statement may.
+            SqlState::INSUFFICIENT_PRIVILEGE | SqlState::WRONG_OBJECT_TYPE | SqlState::UNDEFINED_TABLE => {
+                self.rollback().await;
+                self.begin_over(nodes, settings, reads);
+                Ok(())
+            }
+            _ => Err(error),
+        }
+    }
+
+    /// A transaction of our own in REPEATABLE READ that would rather fail than wait for the locks of the tables it reads.
+    pub(crate) fn begin_without_waiting(&mut self, nodes: &[NodeId], locks: &Locks) {
+        self.begin_over(nodes, locks.commands(" NOWAIT"), true);
+    }
+
+    /// May a statement of this block be run by other sessions, in a transaction of its own?
+    fn can_read_beside(&self, block: &Block, nodes: &[NodeId]) -> bool {
+        block.isolation == Isolation::ReadCommitted
+            && !block.wrote
+            && !block.schema_changed
+            && !self.is_pinned(self.home)
+            && self.is_consistent()
+            && nodes.len() > 1
+    }
+
+    /// A transaction of our own in REPEATABLE READ; one node needs no cut.
+    pub(crate) fn begin_over(&mut self, nodes: &[NodeId], commands: Vec<String>, reads: bool) {
+        self.begin_own(Isolation::RepeatableRead, commands, reads);
+        let needs_cut = nodes.len() > 1 && self.is_consistent();
+        if let Some(block) = self.block.as_mut().filter(|_| !needs_cut) {
+            block.cut = Cut::Unneeded;
+        }
+    }
+
+    /// The snapshots of a transaction of our own.
+    pub(crate) async fn cut_over(&mut self, nodes: &[NodeId]) -> Result<()> {
+        if self.block.as_ref().is_some_and(|block| block.cut == Cut::Pending) {
+            self.take_cut(nodes).await?;
+            if let Some(block) = &mut self.block {
+                block.cut = Cut::Taken;
+            }
+        }
+        Ok(())
+    }
+
+    /// LOCK TABLE was run in a transaction that has no snapshot yet.
+    pub(crate) fn locked_before_cut(&mut self) {
+        if let Some(block) = &mut self.block {
+            block.locked |= block.cut == Cut::Pending;
+        }
+    }
+
+    /// Under `default_transaction_isolation = serializable` a statement alone is a serializable transaction.
+    pub(crate) fn refuse_serializable(&self, nodes: &[NodeId]) -> Result<()> {
+        match nodes.len() > 1 && !self.in_block() && self.default_isolation() == Isolation::Serializable {
+            true => Err(beyond_one_node()),
+            false => Ok(()),
+        }
+    }
+
+    /// What the block's isolation level asks for before it goes to `node`.
+    pub(crate) async fn enter_node(&mut self, node: NodeId) -> Result<()> {
+        let place = self.place(node);
+        if self.block.as_ref().is_none_or(|block| block.snapshotless) {
+            return Ok(());
+        }
+        self.reach_node(place)?;
+        let Some(block) = self.block.as_ref().filter(|block| block.is_under_cut() && block.cut == Cut::Pending) else {
+            return Ok(());
+        };
+        let nodes = self.context.nodes();
+        let cut = match (self.is_consistent(), block.reach) {
+            (true, _) => {
+                Box::pin(self.take_cut(&nodes)).await?;
+                Cut::Taken
+            }
+            (false, Reach::Wide(..)) => {
+                self.open_in_turn(&nodes).await?;
+                Cut::Unneeded
+            }
+            (false, _) => return Ok(()),
+        };
+        if let Some(block) = &mut self.block {
+            block.cut = cut;
+        }
+        Ok(())
+    }
+
+    /// What follows takes no snapshot in PostgreSQL and must not make the block take one here.
+    pub(crate) fn set_snapshotless(&mut self, snapshotless: bool) {
+        if let Some(block) = &mut self.block {
+            block.snapshotless = snapshotless;
+        }
+    }
+
+    /// Has the block's transaction on each of `nodes` take its snapshot within one closure.
+    async fn take_cut(&mut self, nodes: &[NodeId]) -> Result<()> {
+        let deadline = Instant::now() + CUT_MAX;
+        loop {
+            self.open_in_turn(nodes).await?;
+            if self.try_cut(nodes, deadline).await? {
+                return Ok(());
+            }
+            self.start_over(nodes).await?;
+        }
+    }
+
+    /// See [`closure`].
+    pub(crate) async fn closure(&self, nodes: &[NodeId], deadline: Instant) -> Result<txn::Cut> {
+        closure(&self.context, &self.cancel, nodes, deadline).await
+    }
+
+    /// Has all answered within the closure, and under its gtm? Then whatever the session sees, all nodes show.
+    pub(crate) fn complete(&mut self, cut: txn::Cut, generations: &[Option<i64>]) -> bool {
+        let same = generations.iter().all(|read| read.is_some_and(|value| cut.holds_for(value)));
+        let unresolved = cut.unresolved().to_vec();
+        let complete = cut.complete() && same;
+        if complete {
+            self.sight.cut(&unresolved);
+        }
+        complete
+    }
+
+    /// `BEGIN …` on all of them, answered.
+    pub(crate) async fn open_on(&mut self, nodes: &[NodeId]) -> Result<()> {
+        for node in nodes {
+            self.hold_as_is(*node, Mode::InBlock).await?;
+        }
+        self.opened(nodes).await
+    }
+
+    /// Sends what is queued on these links and reads the answer to `BEGIN …`.
+    pub(crate) async fn opened(&mut self, nodes: &[NodeId]) -> Result<()> {
+        let work = self.held.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(_, held)| async {
+            held.flush().await?;
+            held.skip_preamble().await
+        });
+        futures_util::future::join_all(work).await.into_iter().collect()
+    }
+
+    async fn try_cut(&mut self, nodes: &[NodeId], deadline: Instant) -> Result<bool> {
+        let cut = self.closure(nodes, deadline).await?;
+        let generations = self.generations(nodes).await?;
+        Ok(self.complete(cut, &generations))
+    }
+
+    /// Reads the generation on all of these nodes at once, which takes a snapshot.
+    pub(crate) async fn generations(&mut self, nodes: &[NodeId]) -> Result<Vec<Option<i64>>> {
+        for node in nodes {
+            let connection = &mut self.link(*node)?.link.connection;
+            Own::Generation.queue(connection);
+            connection.sync();
+        }
+        bound_portals::answers(&mut self.held, nodes).await
+    }
+
+    /// Gives snapshots back that are of no use.
+    pub(crate) async fn start_over(&mut self, nodes: &[NodeId]) -> Result<()> {
+        if self.block.as_ref().is_some_and(|block| block.locked) {
+            return Err(PgError::new(
+                SqlState::SERIALIZATION_FAILURE,
+                "could not take one snapshot on all datanodes before the locks of this transaction would be lost",
+            )
+            .hint("Run the transaction again."));
+        }
+        self.broadcast(nodes, "ROLLBACK").await?;
+        for node in nodes {
+            self.link(*node)?.begun = false;
+        }
+        Ok(())
+    }
+}
+
+/// A closure in which none of `nodes` has transactions in doubt; 57P03 after `deadline`.
+pub(crate) async fn closure(
+    context: &Context,
+    cancel: &CancelSet,
+    nodes: &[NodeId],
+    deadline: Instant,
+) -> Result<txn::Cut> {
+    loop {
+        let cut = cancel.interrupt().or(context.gtm.cut()).await??;
+        let in_doubt = cut.unresolved().iter().copied().find(|node| nodes.contains(&NodeId(*node)));
+        let Some(node) = in_doubt else {
+            return if Instant::now() < deadline { Ok(cut) } else { Err(no_cut(None)) };
+        };
+        // Nobody has to wait while we do.
+        drop(cut);
+        if Instant::now() >= deadline {
+            return Err(no_cut(Some(context.node_name(NodeId(node)))));
+        }
+        cancel.interrupt().or(sleep(DOUBT_PAUSE)).await?;
+    }
+}
+
+/// What [`txn::SNAPSHOT_SQL`] answered.
+pub(crate) fn generation(value: &[u8]) -> Option<i64> {
+    std::str::from_utf8(value).ok()?.parse().ok()
+}
+
+fn beyond_one_node() -> PgError {
+    PgError::unsupported("this statement over several datanodes, as a SERIALIZABLE transaction of its own,")
+        .hint("Run it in a block, or SET default_transaction_isolation = 'repeatable read'.")
+}
+
+/// 57P03 after [`CUT_MAX`].
+fn no_cut(in_doubt: Option<String>) -> PgError {
+    match in_doubt {
+        Some(node) => PgError::new(
+            SqlState::CANNOT_CONNECT_NOW,
+            format!("{node} has transactions whose outcome has been in doubt for 30 s"),
+        )
+        .hint("See `loxo status`; SET loxo.snapshot = 'local' reads what each datanode shows."),
+        None => PgError::new(
+            SqlState::CANNOT_CONNECT_NOW,
+            "no consistent snapshot of the datanodes could be taken for 30 s",
+        )
+        .hint("See `loxo status`; SET loxo.snapshot = 'local' reads what each datanode shows."),
+    }
+}

@@ -1,0 +1,314 @@
+//! Ending the session's transaction.
+
+pub(crate) mod block;
+pub(crate) mod exclusive_lock;
+pub(crate) mod prepared;
+pub(crate) mod serializable;
+pub(crate) mod suspended;
+pub(crate) mod table_locks;
+pub(crate) mod writes;
+
+use catalog::NodeId;
+use pgerror::{PgError, Result, SqlState};
+use pgproto::TransactionStatus;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use txn::Participant;
+
+use crate::backend::leased::Held;
+use crate::backend::own_calls::OwnCall;
+use crate::session::catalog_load::{self, Loaded};
+use crate::session::{Mode, Session};
+
+/// Longest wait of a schema change for a gtm that is away.
+const GTM_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Nodes with something to commit, and the ids of their transactions where they are known.
+type Writers = BTreeMap<NodeId, Option<u64>>;
+
+impl Session {
+    /// Commits the block on all its nodes or on none. A failed block is rolled back, as COMMIT does in PostgreSQL; gives
+    /// the command tag.
+    pub async fn commit(&mut self) -> Result<&'static str> {
+        let Some(block) = &self.block else { return Ok("COMMIT") };
+        if block.failed {
+            self.rollback().await;
+            return Ok("ROLLBACK");
+        }
+        if self.is_torn() {
+            self.rollback().await;
+            return Err(PgError::connection("a datanode was lost in this transaction, which is rolled back"));
+        }
+        let schema_changed = block.schema_changed;
+        self.close_keeper().await;
+        let guard = match schema_changed {
+            true => Some(self.announce_schema_change().await),
+            false => None,
+        };
+        let result = match guard {
+            Some(Err(error)) => Err(error),
+            Some(Ok(guard)) => {
+                let result = self.commit_participants().await;
+                guard.finish();
+                result
+            }
+            None => self.commit_participants().await,
+        };
+        match result {
+            Ok(()) => {
+                self.settings_committed();
+                self.channels_committed();
+                self.end_block();
+                Ok("COMMIT")
+            }
+            Err(error) => {
+                self.rollback().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Has every coordinator drop its catalog; see the page of `load` for the lock. Schema changes come one by one from here to
+    /// their commit, not earlier: they may have been made side by side.
+    async fn announce_schema_change(&mut self) -> Result<txn::InvalidationGuard> {
+        // A gtm that was just started again is found within a second or two. If it is not, the last line says so.
+        let connected = tokio::time::timeout(GTM_WAIT, self.context.gtm.connected());
+        let _ = self.cancel.interrupt().or(connected).await?;
+        // Deferred constraints may wait for a session which would wait for the end of this schema change from here on.
+        let nodes: Vec<NodeId> = self.held.iter().filter(|(_, held)| held.begun).map(|(node, _)| *node).collect();
+        self.broadcast(&nodes, "SET CONSTRAINTS ALL IMMEDIATE").await?;
+        self.raise_version().await?;
+        self.call_on(self.home, &[OwnCall::new("lock_for_commit", "")]).await?;
+        self.cancel.interrupt().or(self.context.gtm.invalidate_catalogs()).await?
+    }
+
+    /// Once a transaction; the home node's row first, and with it the right to be next.
+    pub(crate) async fn raise_version(&mut self) -> Result<()> {
+        let raise = OwnCall::new("begin_schema_change", "");
+        let Some(block) = self.block.as_mut().filter(|block| !block.version_raised) else { return Ok(()) };
+        block.version_raised = true;
+        self.call_on(self.home, std::slice::from_ref(&raise)).await?;
+        let others: Vec<NodeId> = self.context.nodes().into_iter().filter(|node| *node != self.home).collect();
+        self.call_on_all(&others, &raise).await
+    }
+
+    async fn commit_participants(&mut self) -> Result<()> {
+        let nodes: Vec<NodeId> = self.held.iter().filter(|(_, held)| held.begun).map(|(node, _)| *node).collect();
+        for node in &nodes {
+            self.link(*node)?.skip_preamble().await?;
+        }
+        // Of several nodes it is asked together with what they wrote.
+        if nodes.len() == 1 {
+            self.settle_put_off().await?;
+        }
+        self.note_notifier();
+        let writers = match nodes.len() {
+            0 => return Ok(()),
+            1 => {
+                self.opened(&nodes).await?;
+                // Not in the gate: the check may wait for rows of others.
+                if self.defers_constraints() {
+                    self.broadcast(&nodes, "SET CONSTRAINTS ALL IMMEDIATE").await?;
+                }
+                nodes.iter().map(|node| (*node, None)).collect()
+            }
+            _ => self.writers(&nodes).await?,
+        };
+        let commit_point = self.commit_point(&nodes, &writers)?;
+        let context = self.context.clone();
+        let seal = context.seal().await?;
+        // Nobody but a superuser may look at decisions.
+        let inquiry = context.own_options();
+        let mut participants: Vec<Participant<'_>> = self
+            .held
+            .iter_mut()
+            .filter(|(node, _)| nodes.contains(node))
+            .map(|(node, held)| Participant {
+                node: node.0,
+                connection: &mut held.link.connection,
+                wrote: writers.contains_key(node),
+                xid: writers.get(node).copied().flatten(),
+            })
+            .collect();
+        let at = participants.iter().position(|participant| participant.node == commit_point.0).unwrap_or(0);
+        let tools = txn::CommitTools {
+            seal: &seal,
+            ids: &context.gids,
+            nodes: &inquiry,
+            gtm: &context.gtm,
+            interrupt: self.cancel.interrupt(),
+        };
+        let committed = txn::commit(&mut participants, at, &tools).await;
+        if committed.as_ref().is_err_and(|error| error.code() == SqlState::STATEMENT_COMPLETION_UNKNOWN) {
+            nodes.iter().for_each(|node| context.raise_doubt(*node));
+        }
+        let outcome = committed?;
+        if !outcome.unresolved.is_empty() {
+            outcome.unresolved.iter().for_each(|node| context.raise_doubt(NodeId(*node)));
+            self.sight.behind(&outcome.unresolved);
+            self.notices.extend(unresolved_warning(&outcome.unresolved));
+        }
+        Ok(())
+    }
+
+    /// Nodes that were to settle before the end of the transaction at the latest are told so: whoever sees its rows sees what
+    /// the session saw before. The answer is still to be read.
+    pub(crate) async fn settle_put_off(&mut self) -> Result<()> {
+        let nodes: Vec<NodeId> = self.held.iter().filter(|(_, held)| held.unsettled).map(|(node, _)| *node).collect();
+        for node in nodes {
+            self.hold(node, Mode::InBlock).await?;
+        }
+        Ok(())
+    }
+
+    /// Which nodes have something to commit, and in which transactions of theirs. They are asked, since any function may have written.
+    async fn writers(&mut self, nodes: &[NodeId]) -> Result<Writers> {
+        for node in nodes {
+            self.link(*node)?.ask_whether_wrote();
+        }
+        let work = self.held.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(node, held)| async {
+            held.flush().await?;
+            held.skip_preamble().await?;
+            let (rows, _) = held.link.connection.read_rows().await?;
+            held.asked_whether_wrote = false;
+            let xid = rows.first().and_then(|row| row.first()?.as_deref()).map(transaction_id).transpose()?;
+            // What cannot be prepared, a cursor WITH HOLD say, must not be done before it is decided.
+            let wrote = held.temp || xid.is_some();
+            Ok::<_, PgError>(wrote.then_some((*node, xid)))
+        });
+        let answers = futures_util::future::join_all(work).await;
+        answers.into_iter().filter_map(Result::transpose).collect()
+    }
+
+    /// The participant that commits without being prepared: one that cannot be prepared, if there is one.
+    fn commit_point(&self, nodes: &[NodeId], writers: &Writers) -> Result<NodeId> {
+        let unpreparable: Vec<NodeId> = self
+            .held
+            .iter()
+            .filter(|(node, held)| held.temp && writers.contains_key(node))
+            .map(|(node, _)| *node)
+            .collect();
+        match unpreparable.as_slice() {
+            [] => Ok(writers.keys().next().or(nodes.first()).copied().unwrap_or(self.home)),
+            [one] => Ok(*one),
+            _ => Err(PgError::unsupported("a transaction with temporary objects on several nodes")),
+        }
+    }
+
+    /// Rolls the block back everywhere. Links that do not answer are thrown away, which rolls back there too.
+    pub async fn rollback(&mut self) {
+        let mut participants: Vec<Participant<'_>> = Vec::new();
+        for (node, held) in self.held.iter_mut().filter(|(_, held)| held.begun) {
+            // An answer that was not read to its end, BEGIN's perhaps, comes before that of ROLLBACK.
+            let settled = match held.link.connection.flush().await {
+                Ok(()) => held.link.connection.drain().await.is_ok() || !held.link.connection.is_broken(),
+                Err(_) => false,
+            };
+            held.preamble = 0;
+            if settled {
+                participants.push(Participant {
+                    node: node.0,
+                    connection: &mut held.link.connection,
+                    wrote: true,
+                    xid: None,
+                });
+            }
+        }
+        txn::rollback(&mut participants).await;
+        self.notified = false;
+        self.settings_rolled_back();
+        self.end_block();
+    }
+
+    /// A transaction that has failed gives its locks up at once, as in PostgreSQL, not only when the client has rolled it
+    /// back: those since the last savepoint, or all. To be called after each error. (The node of the error has done so itself.)
+    pub async fn give_up_locks(&mut self) {
+        let Some(block) = self.block.as_ref().filter(|block| block.failed) else { return };
+        let savepoint = block.last_savepoint().map(catalog::quote_identifier);
+        let is_open = |held: &Held| {
+            let connection = &held.link.connection;
+            held.begun && connection.is_settled() && connection.status() == TransactionStatus::InTransaction
+        };
+        let open: Vec<NodeId> = self.held.iter().filter(|(_, held)| is_open(held)).map(|(node, _)| *node).collect();
+        let sql = savepoint.as_ref().map_or("ROLLBACK".to_owned(), |name| format!("ROLLBACK TO SAVEPOINT {name}"));
+        if self.broadcast(&open, &sql).await.is_err() || savepoint.is_some() {
+            // A node that could not do it has lost its connection, or keeps its transaction until the client ends it.
+            return;
+        }
+        for node in open {
+            self.cancel.set_in_transaction(node, false);
+            if let Some(held) = self.held.get_mut(&node) {
+                held.begun = false;
+                held.temp = false;
+            }
+        }
+    }
+
+    pub(crate) fn end_block(&mut self) {
+        self.statement_finished();
+        self.names_restored();
+        self.reach_ended();
+        self.block = None;
+        self.settings_mut().block_ended();
+        for (node, held) in &mut self.held {
+            self.cancel.set_in_transaction(*node, false);
+            held.begun = false;
+            held.unsettled = false;
+            held.asked_whether_wrote = false;
+            held.temp = false;
+            held.gathered = false;
+        }
+        self.release();
+    }
+
+    /// The catalog as this session sees it.
+    pub async fn catalog(&mut self) -> Result<Arc<Loaded>> {
+        let loaded = match &self.block {
+            Some(block) if block.schema_changed => match &block.catalog {
+                Some(loaded) => loaded.clone(),
+                None => self.load_own_catalog().await?,
+            },
+            _ => self.cancel.interrupt().or(self.context.catalog()).await??,
+        };
+        self.catalog_version = loaded.catalog.version();
+        self.catalog_defers = loaded.catalog.defers_constraints();
+        self.withholds_temp = loaded.catalog.withholds_temp();
+        Ok(loaded)
+    }
+
+    /// After DDL of its own a transaction sees a catalog nobody else has.
+    async fn load_own_catalog(&mut self) -> Result<Arc<Loaded>> {
+        let home = self.home;
+        let version = self.context.next_own_version();
+        let epoch = self.context.epoch();
+        self.hold(home, Mode::InBlock).await?;
+        let held = self.link(home)?;
+        held.flush().await?;
+        held.skip_preamble().await?;
+        let builtins = self.context.builtins.clone();
+        let catalog = catalog_load::load(&mut self.link(home)?.link.connection, Some(version), &builtins).await?;
+        let loaded = Arc::new(Loaded { catalog: Arc::new(catalog), epoch });
+        if let Some(block) = &mut self.block {
+            block.catalog = Some(loaded.clone());
+        }
+        Ok(loaded)
+    }
+}
+
+fn transaction_id(value: &[u8]) -> Result<u64> {
+    let number = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+    number.ok_or_else(|| PgError::internal("a datanode's transaction id is not a number"))
+}
+
+pub(crate) fn unresolved_warning(nodes: &[u16]) -> Option<pgproto::Frame> {
+    let list: Vec<String> = nodes.iter().map(u16::to_string).collect();
+    let warning = PgError::with_severity(
+        "WARNING",
+        SqlState::WARNING,
+        format!("the transaction is committed, but datanode {} has not confirmed it yet", list.join(", ")),
+    )
+    .hint("It will as soon as it is reachable again; until then its rows of this transaction are locked.");
+    let mut body = bytes::BytesMut::new();
+    warning.encode_body(&mut body);
+    Some(pgproto::Frame { tag: pgproto::backend::tag::NOTICE, body: body.freeze() })
+}

@@ -1,0 +1,81 @@
+//! A session's transaction and its connections while others work for it on the same nodes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use catalog::NodeId;
+
+use crate::backend::leased::Held;
+use crate::session::{Block, Session};
+
+/// Where a read over several nodes runs.
+pub(crate) enum Read {
+    /// In the session's block as it is.
+    InBlock,
+    /// In a transaction made for it, while the session's block, if there is one, is put aside.
+    Own(Option<Box<Aside>>),
+}
+
+/// A session's block and its connections while others read for it.
+pub(crate) struct Aside {
+    pub(crate) block: Block,
+    settings: crate::Settings,
+    pub(crate) held: BTreeMap<NodeId, Held>,
+    pinned: BTreeSet<NodeId>,
+    _counted: Arc<()>,
+}
+
+impl Session {
+    /// Rolls a transaction of our own back (nothing is to be kept, and that spares a flush of the log) and returns to the
+    /// session's own.
+    pub(crate) async fn end_read(&mut self, read: Read) {
+        let Read::Own(aside) = read else { return };
+        if self.in_block() {
+            self.rollback().await;
+        }
+        if let Some(aside) = aside {
+            self.resume(*aside);
+        }
+    }
+
+    /// The block's own SETs hold in the other sessions for as long as their transaction.
+    pub(crate) fn put_aside(&mut self, block: Block) -> Box<Aside> {
+        let settings = self.settings().clone();
+        self.settings_mut().go_back_to(block.settings_at_begin());
+        self.cancel.rest(&self.held);
+        let pinned = std::mem::take(&mut self.pinned);
+        Box::new(Aside { block, settings, held: std::mem::take(&mut self.held), pinned, _counted: self.asides.clone() })
+    }
+
+    /// Undoes [`Session::put_aside`].
+    pub(crate) fn resume(&mut self, aside: Aside) {
+        // Those that were not let go of: nobody will ask what is left in them.
+        for (node, held) in std::mem::take(&mut self.held) {
+            self.give_back(node, held);
+        }
+        *self.settings_mut() = aside.settings;
+        // What is left of the others is closed.
+        self.held.keys().for_each(|node| _ = self.cancel.remove(*node));
+        self.block = Some(aside.block);
+        self.cancel.wake(&aside.held);
+        self.held = aside.held;
+        self.pinned = aside.pinned;
+    }
+
+    /// Does the session hold connections that rest?
+    pub(crate) fn has_put_aside(&self) -> bool {
+        Arc::strong_count(&self.asides) > 1
+    }
+
+    /// What rests works, and the other way round. No link joins either until they are swapped back.
+    pub(crate) fn swap(&mut self, aside: &mut Aside) {
+        std::mem::swap(&mut self.held, &mut aside.held);
+        self.cancel.rest(&aside.held);
+        self.cancel.wake(&self.held);
+        std::mem::swap(&mut self.pinned, &mut aside.pinned);
+        std::mem::swap(self.settings_mut(), &mut aside.settings);
+        if let Some(block) = &mut self.block {
+            std::mem::swap(block, &mut aside.block);
+        }
+    }
+}

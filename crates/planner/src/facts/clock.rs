@@ -1,0 +1,360 @@
+//! One moment for all nodes: `now()`, `statement_timestamp()` and their kin as constants.
+//!
+//! Each datanode has its own transaction and so its own `now()`. A statement whose parts run on several nodes, or that is
+//! part of a transaction over several, gets that of one node instead, written into its text. What a function's body reads cannot
+//! be written there: the home node alone calls it then.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use catalog::{Catalog, Meaning, Oid, Relation, meaning};
+use pg_query::protobuf::{
+    AConst, AlterTableCmd, AlterTableStmt, AlterTableType, ConstrType, DropBehavior, FuncCall, ResTarget,
+    SqlValueFunctionOp as Op, TypeCast, a_const,
+};
+use pg_query::{Node, NodeEnum};
+use pgerror::Result;
+
+use crate::facts::bodies::statements_of;
+use crate::parse::{CopyStatement, CopySubject, ExplainStatement, Statement, StatementKind};
+use crate::session::Moment;
+use crate::tree::{self, Ref, Walk};
+
+/// What PostgreSQL reads the clock for in the text of a date or a time.
+pub(crate) const MOMENTS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
+
+/// The statement with every `now()`, `statement_timestamp()`, `CURRENT_TIMESTAMP`, `CURRENT_DATE`, … replaced by a
+/// constant; `None` if there is none, or if it is not a query, a data change, EXPLAIN of these, CREATE TABLE AS, COPY (query) or
+/// ALTER TABLE … ADD COLUMN. `clock_timestamp()` stays as it is; views and bodies of functions get theirs where they are put in.
+pub fn at_one_moment(statement: &Statement, moment: &Moment) -> Result<Option<Statement>> {
+    use StatementKind::{AlterTable, Copy, CreateTableAs, Delete, Explain, Insert, Merge, Select, Update};
+    if !reads_clock(statement) {
+        return Ok(None);
+    }
+    match &statement.kind {
+        Select | Insert | Update | Delete | Merge | CreateTableAs | AlterTable => {}
+        Copy(copy) => return copy_at_one_moment(statement, copy, moment),
+        Explain(explain) => {
+            let Some(inner) = at_one_moment(&explain.inner, moment)? else { return Ok(None) };
+            let explain = ExplainStatement { inner, ..explain.as_ref().clone() };
+            return Ok(Some(Statement { kind: Explain(Box::new(explain)), ..statement.clone() }));
+        }
+        _ => return Ok(None),
+    }
+    let Some(mut tree) = statement.node().cloned() else { return Ok(None) };
+    let found = match &mut tree {
+        NodeEnum::CreateTableAsStmt(create) => replace(&mut create.query, moment)?,
+        NodeEnum::AlterTableStmt(alter) => replace_defaults(alter, moment)?,
+        other => replace(other, moment)?,
+    };
+    if found { with_tree(statement, tree).map(Some) } else { Ok(None) }
+}
+
+/// A new column's default is what the rows get that are there, and then what new ones get: the first as a constant.
+fn replace_defaults(alter: &mut AlterTableStmt, moment: &Moment) -> Result<bool> {
+    let mut later = Vec::new();
+    for command in &mut alter.cmds {
+        let Some(NodeEnum::AlterTableCmd(command)) = &mut command.node else { continue };
+        let Some(NodeEnum::ColumnDef(column)) = command.def.as_deref_mut().and_then(|d| d.node.as_mut()) else {
+            continue;
+        };
+        if command.subtype != AlterTableType::AtAddColumn as i32 {
+            continue;
+        }
+        for constraint in &mut column.constraints {
+            let Some(NodeEnum::Constraint(constraint)) = &mut constraint.node else { continue };
+            let default = constraint.raw_expr.clone();
+            if constraint.contype == ConstrType::ConstrDefault as i32 && replace(&mut constraint.raw_expr, moment)? {
+                later.push(tree::node(NodeEnum::AlterTableCmd(Box::new(AlterTableCmd {
+                    subtype: AlterTableType::AtColumnDefault as i32,
+                    name: column.colname.clone(),
+                    def: default,
+                    behavior: DropBehavior::DropRestrict as i32,
+                    ..AlterTableCmd::default()
+                }))));
+            }
+        }
+    }
+    let found = !later.is_empty();
+    alter.cmds.append(&mut later);
+    Ok(found)
+}
+
+fn copy_at_one_moment(statement: &Statement, copy: &CopyStatement, moment: &Moment) -> Result<Option<Statement>> {
+    let CopySubject::Query(query) = &copy.subject else { return Ok(None) };
+    let Some(query) = at_one_moment(query, moment)? else { return Ok(None) };
+    let copy = CopyStatement { subject: CopySubject::Query(Box::new(query)), ..copy.clone() };
+    Ok(Some(Statement { kind: StatementKind::Copy(Box::new(copy)), ..statement.clone() }))
+}
+
+fn with_tree(statement: &Statement, tree: NodeEnum) -> Result<Statement> {
+    let sql: Arc<str> = Arc::from(tree::deparse(&tree)?);
+    Ok(Statement { sql: sql.clone(), node_sql: sql, tree: Some(Arc::new(tree)), ..statement.clone() })
+}
+
+/// The expression of a column default, likewise; `None` if it reads no clock.
+pub(crate) fn expression_at(expression: &str, moment: &Moment) -> Option<String> {
+    let mut node = tree::parse_expression(expression).ok()?;
+    let found = replace(&mut node, moment).ok()?;
+    found.then(|| tree::deparse_expression(&node).ok()).flatten()
+}
+
+/// For who wants to know whether there is a place for one.
+pub(crate) fn some_moment() -> Moment {
+    let time = || "2000-01-01 00:00:00+00".to_owned();
+    Moment { transaction: time(), statement: time() }
+}
+
+/// Does a view that the statement reads, perhaps a temporary one, have a place for one?
+pub fn views_read_clock(statement: &Statement, catalog: &Catalog, temporary: &[Arc<Relation>]) -> bool {
+    let mut seen: HashSet<Oid> = HashSet::new();
+    let mut pending: Vec<NodeEnum> = statement.query_tree().cloned().into_iter().collect();
+    while let Some(tree) = pending.pop() {
+        let walked = tree.walk(&mut |node| {
+            let Ref::RangeVar(name) = node else { return Ok(true) };
+            let own = temporary.iter().filter(|view| view.name == name.relname);
+            for view in catalog.relations_named(&name.relname).chain(own) {
+                if let Some(definition) = view.view_definition.as_deref().filter(|_| seen.insert(view.oid)) {
+                    pending.push(NodeEnum::SelectStmt(Box::new(tree::parse_select(definition)?)));
+                }
+            }
+            Ok(true)
+        });
+        if walked.is_err() || pending.iter().any(reads) {
+            return true;
+        }
+    }
+    false
+}
+
+/// May a function that the statement names, or one that it calls, have a body with a place for one? Such a body may be put into
+/// the statement.
+pub fn bodies_read_clock(statement: &Statement, catalog: &Catalog) -> bool {
+    let mut seen: HashSet<Oid> = HashSet::new();
+    let mut pending: Vec<NodeEnum> = statement.query_tree().cloned().into_iter().collect();
+    while let Some(tree) = pending.pop() {
+        let walked = tree.walk(&mut |node| {
+            let Ref::FuncCall(call) = node else { return Ok(true) };
+            for function in catalog.functions(tree::qualified(&call.funcname).1) {
+                if seen.insert(function.oid) {
+                    pending.extend(statements_of(&function.language, &function.definition).unwrap_or_default());
+                }
+            }
+            Ok(true)
+        });
+        if walked.is_err() || pending.iter().any(reads) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Puts the constants in; was there any place for one?
+pub(crate) fn replace(tree: &mut impl Walk, moment: &Moment) -> Result<bool> {
+    let mut found = false;
+    tree.rewrite(&mut |node: &mut Node| {
+        if let Some(NodeEnum::ResTarget(target)) = &mut node.node {
+            keep_name(target)?;
+        }
+        if let Some(text) = constant(node, moment) {
+            *node = tree::parse_expression(&text)?;
+            found = true;
+            return Ok(false);
+        }
+        Ok(true)
+    })?;
+    Ok(found)
+}
+
+/// Has the statement a place for such a constant? In doubt it has.
+pub fn reads_clock(statement: &Statement) -> bool {
+    match &statement.kind {
+        StatementKind::AlterTable => true,
+        StatementKind::Explain(explain) => reads_clock(&explain.inner),
+        StatementKind::CreateTableAs | StatementKind::Copy(_) => statement.query_tree().is_some_and(reads),
+        _ => statement.node().is_some_and(reads),
+    }
+}
+
+/// The same for the definition of a column: what its default reads.
+pub fn definition_reads_clock(definition: &str) -> bool {
+    let parsed = pg_query::parse(&format!("CREATE TABLE f ({definition})"), 0);
+    let first = parsed.ok().and_then(|parsed| parsed.protobuf.stmts.into_iter().next()?.stmt?.node);
+    let Some(NodeEnum::CreateStmt(create)) = first else { return true };
+    create.table_elts.iter().any(|column| match &column.node {
+        Some(NodeEnum::ColumnDef(column)) => column.constraints.iter().any(|constraint| match &constraint.node {
+            Some(NodeEnum::Constraint(constraint)) => reads(&constraint.raw_expr),
+            _ => true,
+        }),
+        _ => true,
+    })
+}
+
+/// The same for an expression. In doubt it reads the clock.
+pub(crate) fn expression_reads(expression: &str) -> bool {
+    tree::parse_expression(expression).map_or(true, |expression| reads(&expression))
+}
+
+fn reads(tree: &impl Walk) -> bool {
+    let mut found = false;
+    let walked = tree.walk(&mut |node| {
+        found |= is_clock(node);
+        Ok(!found)
+    });
+    found || walked.is_err()
+}
+
+fn is_clock(node: Ref<'_>) -> bool {
+    match node {
+        Ref::FuncCall(call) => clock_of(call).is_some(),
+        Ref::SqlvalueFunction(function) => cast_of(function.op).is_some(),
+        // Of which type it is may be said further off.
+        Ref::AConst(AConst { val: Some(a_const::Val::Sval(text)), .. }) => is_moment(&text.sval),
+        _ => false,
+    }
+}
+
+/// Is it a word that PostgreSQL reads the clock for, in a date or a time?
+pub(crate) fn is_moment(text: &str) -> bool {
+    MOMENTS.iter().any(|word| text.trim().eq_ignore_ascii_case(word))
+}
+
+/// The column of `SELECT now()` is called `now`, whatever stands there in its place.
+fn keep_name(target: &mut ResTarget) -> Result<()> {
+    if target.name.is_empty() && reads(&target.val) {
+        target.name = tree::output_name(target);
+    }
+    Ok(())
+}
+
+fn constant(node: &Node, moment: &Moment) -> Option<String> {
+    let now = &moment.transaction;
+    match node.node.as_ref()? {
+        NodeEnum::FuncCall(call) => {
+            let time = match clock_of(call)? {
+                Meaning::StatementTime => &moment.statement,
+                _ => &moment.transaction,
+            };
+            Some(format!("'{time}'::timestamptz"))
+        }
+        NodeEnum::SqlvalueFunction(function) => {
+            let name = cast_of(function.op)?;
+            let precision = if function.typmod >= 0 { format!("({})", function.typmod) } else { String::new() };
+            Some(format!("('{now}'::timestamptz)::{name}{precision}"))
+        }
+        NodeEnum::TypeCast(cast) => {
+            let moment = match word_of(cast)? {
+                Word::Now => format!("'{now}'::timestamptz"),
+                Word::Day(days) => format!("('{now}'::timestamptz)::date + ({days})"),
+            };
+            let arg = tree::parse_expression(&moment).ok()?;
+            let cast = TypeCast { arg: Some(Box::new(arg)), ..(**cast).clone() };
+            tree::deparse_expression(&tree::node(NodeEnum::TypeCast(Box::new(cast)))).ok()
+        }
+        _ => None,
+    }
+}
+
+/// A time that is the same wherever a statement asks for it. Takes a bare name for one of `pg_catalog`: where it may be another, the
+/// statement is to be read by PostgreSQL first.
+fn clock_of(call: &FuncCall) -> Option<Meaning> {
+    let (schema, name) = tree::qualified(&call.funcname);
+    let is_own = call.args.is_empty() && schema.is_none_or(|schema| schema == "pg_catalog");
+    let meaning = if is_own { meaning::without_arguments(name) } else { None };
+    meaning.filter(|meaning| matches!(meaning, Meaning::Now | Meaning::StatementTime))
+}
+
+/// What PostgreSQL reads the clock for in a constant.
+enum Word {
+    Now,
+    /// Midnight so many days from today.
+    Day(i32),
+}
+
+/// `'now'::timestamptz`, `date 'today'` and the like.
+fn word_of(cast: &TypeCast) -> Option<Word> {
+    let text = text_in(cast.arg.as_deref()?)?;
+    let of = cast.type_name.as_ref().filter(|of| of.array_bounds.is_empty())?;
+    let has_day = match of.names.last().and_then(tree::text_of)? {
+        "timestamptz" | "timestamp" | "date" => true,
+        "timetz" | "time" => false,
+        _ => return None,
+    };
+    match text.trim().to_ascii_lowercase().as_str() {
+        "now" => Some(Word::Now),
+        "yesterday" if has_day => Some(Word::Day(-1)),
+        "today" if has_day => Some(Word::Day(0)),
+        "tomorrow" if has_day => Some(Word::Day(1)),
+        _ => None,
+    }
+}
+
+/// A quoted constant, perhaps as a text.
+fn text_in(node: &Node) -> Option<&str> {
+    match node.node.as_ref()? {
+        NodeEnum::AConst(AConst { val: Some(a_const::Val::Sval(text)), .. }) => Some(&text.sval),
+        NodeEnum::TypeCast(cast) => {
+            let of = cast.type_name.as_ref().filter(|of| of.array_bounds.is_empty() && of.typmods.is_empty())?;
+            ["text", "varchar"].contains(&tree::qualified(&of.names).1).then(|| text_in(cast.arg.as_deref()?))?
+        }
+        _ => None,
+    }
+}
+
+/// The type of a `CURRENT_…` value; `None` for CURRENT_USER and the like.
+fn cast_of(op: i32) -> Option<&'static str> {
+    Some(match Op::try_from(op).ok()? {
+        Op::SvfopCurrentDate => "date",
+        Op::SvfopCurrentTime | Op::SvfopCurrentTimeN => "timetz",
+        Op::SvfopCurrentTimestamp | Op::SvfopCurrentTimestampN => "timestamptz",
+        Op::SvfopLocaltime | Op::SvfopLocaltimeN => "time",
+        Op::SvfopLocaltimestamp | Op::SvfopLocaltimestampN => "timestamp",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moment() -> Moment {
+        Moment { transaction: "2024-05-06 07:08:09.1+00".to_owned(), statement: "2024-05-06 07:08:10+00".to_owned() }
+    }
+
+    fn rewritten(sql: &str) -> Option<String> {
+        let statement = crate::parse(sql).unwrap().remove(0);
+        at_one_moment(&statement, &moment()).unwrap().map(|statement| statement.sql.to_string())
+    }
+
+    #[test]
+    fn clocks_become_constants_and_columns_keep_their_names() {
+        let sql = rewritten("SELECT now(), current_date - 1, a FROM t WHERE b > CURRENT_TIMESTAMP(0)").unwrap();
+        assert!(sql.contains("AS now") && sql.contains("::date") && sql.contains("(0)"), "{sql}");
+        assert!(!sql.to_lowercase().contains("now()") && !sql.to_lowercase().contains("current_"), "{sql}");
+        assert!(rewritten("UPDATE t SET at = now() WHERE k = $1").unwrap().contains("$1"));
+        let sql = rewritten("UPDATE t SET a = now(), b = statement_timestamp()").unwrap();
+        assert!(sql.contains("07:08:09.1+00") && sql.contains("07:08:10+00"), "{sql}");
+    }
+
+    #[test]
+    fn words_that_read_the_clock_become_constants() {
+        let sql = rewritten("SELECT timestamp(2) with time zone 'now', date ' Tomorrow' FROM t").unwrap();
+        assert!(sql.contains("AS timestamptz") && sql.contains("(2)") && sql.contains("+ 1"), "{sql}");
+        assert!(!sql.contains("'now'") && !sql.contains("Tomorrow"), "{sql}");
+        assert!(rewritten("SELECT 'now'::text::timestamptz FROM t").unwrap().contains("07:08:09.1+00"));
+        assert_eq!(rewritten("SELECT 'now'::text, time 'today' FROM t"), None);
+    }
+
+    #[test]
+    fn defaults_can_be_given_a_moment() {
+        let default = expression_at("(now() + '1 day'::interval)", &moment()).unwrap();
+        assert!(default.contains("2024-05-06") && !default.contains("now"), "{default}");
+        assert_eq!(expression_at("'know'::text", &moment()), None);
+    }
+
+    #[test]
+    fn other_statements_stay_as_they_are() {
+        assert_eq!(rewritten("SELECT current_user, clock_timestamp(), 'now' FROM t"), None);
+        assert_eq!(rewritten("CREATE TABLE t (at timestamptz DEFAULT now())"), None);
+    }
+}

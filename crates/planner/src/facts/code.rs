@@ -1,0 +1,222 @@
+//! Functions that a datanode calls by itself when it reads or changes rows: in triggers, constraints, defaults, generated
+//! columns, indexes, domains and policies. They must not look at rows that other nodes have.
+//!
+//! A function may be replaced after it has come into use, and what it calls may be made later still. So they are judged by
+//! what the catalog of the statement says, not when the trigger or constraint is made; a catalog keeps the verdict.
+
+use catalog::{Catalog, Code, Distribution, Function, Oid, Relation, Verdict};
+use pg_query::NodeEnum;
+use pg_query::protobuf::RangeVar;
+use pgerror::{PgError, Result};
+
+use crate::context::{Context, Named};
+use crate::facts::functions::{Facts, function_facts};
+use crate::facts::key_setters::may_set_key;
+use crate::session::{Exchanges, SessionFacts};
+use crate::tree::{Ref, Walk};
+
+const TRIGGER_HINT: &str =
+    "Create the trigger again: the coordinator runs those whose functions in PL/pgSQL read or write tables.";
+/// What [`may_set_key`] finds.
+pub(crate) const SETS_KEY: &str =
+    "It may give the row another distribution key, and the row would lie on the wrong node";
+pub(crate) const KEY_HINT: &str =
+    "Compute the key in the statement or in its DEFAULT, or use DISTRIBUTE BY REPLICATION.";
+const POLICY_FUNCTION_HINT: &str = "The function may compute, but not read or write tables.";
+const EXPRESSION_HINT: &str = "The function may compute and may read tables that are replicated on all nodes.";
+
+/// What a policy may read.
+pub(crate) const POLICY_HINT: &str = "Use the row's columns, settings, and tables that are replicated on all nodes.";
+
+/// May the rows of this table be changed where they are?
+pub(crate) fn check_change(ctx: &Context<'_>, relation: &Relation) -> Result<()> {
+    verdict(ctx, relation).and_then(|verdict| verdict.change.clone()).map_or(Ok(()), Err)
+}
+
+/// May the rows of this table be read where they are?
+pub(crate) fn check_read(ctx: &Context<'_>, relation: &Relation) -> Result<()> {
+    verdict(ctx, relation).and_then(|verdict| verdict.read.clone()).map_or(Ok(()), Err)
+}
+
+/// The same for a name; what the home node alone has is its own affair.
+pub(crate) fn check_named(
+    ctx: &Context<'_>,
+    name: &RangeVar,
+    check: fn(&Context<'_>, &Relation) -> Result<()>,
+) -> Result<()> {
+    match ctx.resolve(name)? {
+        Named::Distributed(relation) => check(ctx, &relation),
+        Named::View(_) | Named::Home(_) => Ok(()),
+    }
+}
+
+fn verdict<'r>(ctx: &Context<'_>, relation: &'r Relation) -> Option<&'r Verdict> {
+    let code = relation.code.as_deref()?;
+    Some(code.verdict.get_or_init(|| judge(ctx.catalog, relation, code)))
+}
+
+/// Without a search path or anything else of a session: the verdict is for all of them.
+fn judge(catalog: &Catalog, relation: &Relation, code: &Code) -> Verdict {
+    let session = SessionFacts {
+        home: catalog.primary(),
+        search_path: &[],
+        temp_relations: &[],
+        temp_views: &[],
+        parameters: &[],
+        describe: None,
+        in_transaction: false,
+        clock: None,
+        now: None,
+        exchanges: Exchanges::No,
+        estimates: None,
+        few_rows: 0.0,
+    };
+    let ctx = Context {
+        catalog,
+        session: &session,
+        analysis: None,
+        exchanged: &[],
+        copies: None,
+        on_first: None,
+        gives_way: None,
+    };
+    let judge = Judge { ctx: &ctx, table: &relation.name };
+    let fault = |facts: &Facts| trigger_fault(catalog, facts, relation);
+    let of_trigger = || judge.first(&code.triggers, "a trigger", TRIGGER_HINT, fault);
+    let of_key = || judge.key(&code.triggers, relation);
+    let of_expression =
+        || judge.first(&code.expressions, "a constraint, default or index", EXPRESSION_HINT, judge_expression);
+    let of_policy = judge.first(&code.policies, "a policy", POLICY_FUNCTION_HINT, judge_policy);
+    let of_policy = of_policy.or_else(|| judge.policy_tables(&code.policy_tables));
+    Verdict {
+        change: of_trigger().or_else(of_key).or_else(of_expression).or_else(|| of_policy.clone()),
+        read: of_policy,
+    }
+}
+
+struct Judge<'a> {
+    ctx: &'a Context<'a>,
+    table: &'a str,
+}
+
+impl Judge<'_> {
+    /// What is wrong with the first function that is not as it must be.
+    fn first(
+        &self,
+        functions: &[Oid],
+        caller: &str,
+        hint: &str,
+        fault: impl Fn(&Facts) -> Option<String>,
+    ) -> Option<PgError> {
+        functions.iter().find_map(|oid| {
+            let function = self.ctx.catalog.all_functions().find(|function| function.oid == *oid);
+            let name = function.map_or("unknown", |function| &function.name);
+            let fault = self.facts(function).map_or_else(|error| Some(error.message().into_owned()), |f| fault(&f))?;
+            let what = format!("table \"{}\" with {caller} that calls function {name}()", self.table);
+            Some(PgError::unsupported(what).detail(format!("{fault}.")).hint(hint))
+        })
+    }
+
+    /// A trigger must leave a row where it is.
+    fn key(&self, functions: &[Oid], table: &Relation) -> Option<PgError> {
+        let mut called = self.ctx.catalog.functions_by_oid(functions);
+        let name = &called.find(|function| may_set_key(function, table))?.name;
+        let what = format!("table \"{}\" with a trigger that calls function {name}()", self.table);
+        Some(PgError::unsupported(what).detail(format!("{SETS_KEY}.")).hint(KEY_HINT))
+    }
+
+    /// Each node decides by its own rows.
+    fn policy_tables(&self, tables: &[Oid]) -> Option<PgError> {
+        let catalog = self.ctx.catalog;
+        let name = tables.iter().find_map(|oid| match catalog.relation_by_oid(*oid) {
+            Some(table) if is_on_all_nodes(catalog, table) => None,
+            table => Some(table.map_or("unknown", |table| &table.name)),
+        })?;
+        let what = format!("table \"{}\" with a policy that reads table \"{name}\"", self.table);
+        Some(PgError::unsupported(what).detail("That is not replicated on all nodes.").hint(POLICY_HINT))
+    }
+
+    fn facts(&self, function: Option<&Function>) -> Result<Facts> {
+        let function = function.ok_or_else(|| PgError::internal("The function is not in the catalog"))?;
+        function_facts(self.ctx, function)
+    }
+}
+
+/// Why a node that holds a row of this table cannot run a trigger's function for it. It does so once for a row, so the function
+/// may read what every node has. Of a replicated table the first copy does it, which is on the primary datanode if any is:
+/// there the function may use what only that node has.
+pub(crate) fn trigger_fault(catalog: &Catalog, facts: &Facts, table: &Relation) -> Option<String> {
+    let is_on_primary = || match &table.distribution {
+        Distribution::Replicated { nodes } => nodes.contains(&catalog.primary()),
+        _ => false,
+    };
+    if facts.refused.is_none() && !facts.locking && (facts.home.is_none() || is_on_primary()) {
+        return facts.reads_part.clone();
+    }
+    judge_policy(facts)
+}
+
+/// Does a change of this table, or what it leads to, make the coordinator run a trigger?
+pub(crate) fn captures(relation: &Relation) -> bool {
+    relation.code.as_ref().is_some_and(|code| code.captures)
+}
+
+fn judge_policy(facts: &Facts) -> Option<String> {
+    let refused = facts.refused.as_ref().map(|error| error.message().into_owned());
+    refused.or_else(|| facts.reads.clone()).or_else(|| facts.home.as_ref().map(|what| format!("It needs {what}")))
+}
+
+fn judge_expression(facts: &Facts) -> Option<String> {
+    let refused = facts.refused.as_ref().map(|error| error.message().into_owned());
+    refused.or_else(|| facts.reads_part.clone())
+}
+
+/// Do policies of the tables in a statement read other tables, which the statement does not name?
+pub(crate) fn policies_read(ctx: &Context<'_>, statement: &NodeEnum) -> Result<bool> {
+    let mut read = false;
+    statement.walk(&mut |node| {
+        if let Ref::RangeVar(name) = node
+            && let Named::Distributed(relation) = ctx.resolve(name)?
+        {
+            read |= relation.code.as_ref().is_some_and(|code| !code.policy_tables.is_empty());
+        }
+        Ok(!read)
+    })?;
+    Ok(read)
+}
+
+/// Is a table replicated on all nodes?
+pub(crate) fn is_on_all_nodes(catalog: &Catalog, relation: &Relation) -> bool {
+    matches!(&relation.distribution, Distribution::Replicated { nodes } if nodes.len() == catalog.nodes().len())
+}
+
+/// Is what a name may mean, under whatever search path, replicated on all nodes?
+pub(crate) fn is_everywhere(catalog: &Catalog, name: &RangeVar) -> bool {
+    let everywhere = |relation: &Relation| is_on_all_nodes(catalog, relation);
+    if !name.schemaname.is_empty() {
+        return catalog.relation(&name.schemaname, &name.relname).is_some_and(|relation| everywhere(relation));
+    }
+    let mut meant = catalog.relations().filter(|relation| relation.name == name.relname).peekable();
+    meant.peek().is_some() && meant.all(|relation| everywhere(relation))
+}
+
+/// Does the statement, or an item of a WITH in it, change rows?
+pub(crate) fn changes_rows(statement: &impl Walk) -> Result<bool> {
+    let mut changes = false;
+    statement.walk(&mut |node| {
+        changes |= changed(node).is_some();
+        Ok(!changes)
+    })?;
+    Ok(changes)
+}
+
+/// The table that a statement changes.
+pub(crate) fn changed(node: Ref<'_>) -> Option<&RangeVar> {
+    match node {
+        Ref::InsertStmt(insert) => insert.relation.as_ref(),
+        Ref::UpdateStmt(update) => update.relation.as_ref(),
+        Ref::DeleteStmt(delete) => delete.relation.as_ref(),
+        Ref::MergeStmt(merge) => merge.relation.as_ref(),
+        _ => None,
+    }
+}

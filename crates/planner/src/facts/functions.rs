@@ -1,0 +1,508 @@
+//! What the functions, casts and clauses of a statement need: may it run anywhere, on the home node only, or not at all?
+//!
+//! Built-in functions are sorted by [`builtins`](crate::facts::builtins); those of the user by their bodies, which are parsed and searched. A body that
+//! touches a partitioned table would see one node's rows only, so it is refused, unless
+//! [`inline`](crate::rewrite::inline) can put it into the statement.
+
+use std::collections::HashSet;
+
+use catalog::{BuiltinFunction, Distribution, Function, Meaning, NodeId, meaning};
+use pg_query::protobuf::{self, FuncCall, SqlValueFunctionOp, a_const};
+use pg_query::{Node, NodeEnum};
+use pgerror::{PgError, Result};
+
+use crate::context::{Context, Named, intersect};
+use crate::ddl::is_temporary_schema;
+use crate::facts::bodies::{ends_transactions, statements_of};
+use crate::facts::builtins::{Class, class_of};
+use crate::facts::clock::is_moment;
+use crate::facts::code;
+use crate::facts::setting_calls::constant_name;
+use crate::rewrite::attributes;
+use crate::select::exact;
+use crate::select::shape::is_table_name;
+use crate::select::sizes::sized_table;
+use crate::tree::{self, Ref, Walk};
+
+/// What a walk over a statement found.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Facts {
+    /// Something only the home node can evaluate: sequences, catalog look-ups, session state.
+    pub home: Option<String>,
+    /// A function that gives another value at each call (`random()`).
+    pub volatile: Option<String>,
+    /// Depends on the clock or on the transaction: nodes differ a little.
+    pub clock: Option<String>,
+    /// Does so where no constant can stand in its place: in a function.
+    pub moving: Option<String>,
+    /// May change something (`nextval`, a volatile user function).
+    pub writes: bool,
+    /// FOR UPDATE and its kin.
+    pub locking: bool,
+    /// `ctid`, `xmin`, …; `tableoid` only if it is the only one.
+    pub system_column: Option<String>,
+    /// `tableoid::regclass`, which means the same on every node.
+    pub names_table: bool,
+    /// `tableoid` in any other way.
+    pub bare_tableoid: bool,
+    /// TABLESAMPLE.
+    pub sample: bool,
+    /// INSERT, UPDATE, DELETE or MERGE below WITH.
+    pub modifying_cte: bool,
+    /// `WHERE CURRENT OF`.
+    pub current_of: bool,
+    /// The size of a partitioned table is asked for.
+    pub sizes: bool,
+    /// A user function reads replicated tables: these nodes have them all.
+    pub function_nodes: Option<Vec<NodeId>>,
+    /// The result may depend on the order of rows: LIMIT, DISTINCT ON, array_agg, a sum of floating point, …
+    pub order_sensitive: Option<String>,
+    /// A relation that a user function reads, whatever it is.
+    pub reads: Option<String>,
+    /// One that a user function reads and that is not, under every search path, replicated on all nodes.
+    pub reads_part: Option<String>,
+    /// Why the statement cannot run on a distributed table at all.
+    pub refused: Option<PgError>,
+}
+
+/// Searches a whole statement.
+pub(crate) fn facts(ctx: &Context<'_>, statement: &impl Walk) -> Result<Facts> {
+    let mut search = Search::new(ctx);
+    search.tree(statement, true)?;
+    search.code_of_tables(statement)?;
+    search.unnamed()?;
+    Ok(search.found())
+}
+
+/// What the body of one user function does, as [`Facts`]; `refused` says why it is not safe.
+pub(crate) fn function_facts(ctx: &Context<'_>, function: &Function) -> Result<Facts> {
+    let mut search = Search::new(ctx);
+    search.user_function(function)?;
+    Ok(search.found())
+}
+
+/// Facts of a function body that is not in the catalog yet (`DO`, `CREATE FUNCTION`).
+pub(crate) fn body_facts(ctx: &Context<'_>, language: &str, definition: &str) -> Result<Facts> {
+    let mut search = Search::new(ctx);
+    search.body("this code block", language, definition)?;
+    Ok(search.found())
+}
+
+/// `FRAMEOPTION_ROWS` of PostgreSQL's parsenodes.h.
+const FRAME_OF_ROWS: i32 = 0x4;
+
+struct Search<'a> {
+    ctx: Context<'a>,
+    facts: Facts,
+    /// Functions, and whether they were called under a search path of another.
+    visited: HashSet<(u32, bool)>,
+    /// Where `tableoid` stands in a cast to regclass.
+    named: Vec<*const protobuf::ColumnRef>,
+    /// The body that is searched has a search path of its own, or is called by such a one.
+    has_path: bool,
+    /// Some body sets the search path for what comes after it.
+    sets_path: bool,
+    /// A body, and a table that it reads without a schema, which is another under another path.
+    reads_by_path: Option<(String, String)>,
+    /// A body is searched, not the statement itself.
+    is_in_body: bool,
+}
+
+impl<'a> Search<'a> {
+    fn new(ctx: &Context<'a>) -> Self {
+        Self {
+            ctx: *ctx,
+            facts: Facts::default(),
+            visited: HashSet::new(),
+            named: Vec::new(),
+            has_path: false,
+            sets_path: false,
+            reads_by_path: None,
+            is_in_body: false,
+        }
+    }
+}
+
+impl Search<'_> {
+    fn found(mut self) -> Facts {
+        if let Some((what, table)) = self.reads_by_path.take().filter(|_| self.sets_path) {
+            self.refuse_path(&what, &table);
+        }
+        self.facts
+    }
+
+    fn tree(&mut self, statement: &impl Walk, top: bool) -> Result<()> {
+        let mut at_top = top;
+        statement.walk(&mut |node| {
+            self.node(node, std::mem::take(&mut at_top))?;
+            Ok(true)
+        })?;
+        attributes::called(&self.ctx, statement)?.into_iter().try_for_each(|function| self.user_function(function))
+    }
+
+    /// Functions that the statement uses without naming them, by casts and domains.
+    fn unnamed(&mut self) -> Result<()> {
+        let Some(analysis) = self.ctx.analysis else { return Ok(()) };
+        let used: Vec<u32> = analysis.uses().functions.iter().copied().collect();
+        let mut used = self.ctx.catalog.functions_by_oid(&used).filter(|function| analysis.calls_unnamed(function));
+        used.try_for_each(|function| self.user_function(function))?;
+        let of_types = analysis.uses().types.iter().flat_map(|of| self.ctx.catalog.functions_of_type(*of));
+        self.user_functions(&of_types.collect::<Vec<_>>())
+    }
+
+    /// What the nodes call by themselves when they read and change the statement's tables.
+    fn code_of_tables(&mut self, statement: &impl Walk) -> Result<()> {
+        statement.walk(&mut |node| {
+            let found = match node {
+                Ref::RangeVar(name) => code::check_named(&self.ctx, name, code::check_read),
+                _ => code::changed(node).map_or(Ok(()), |name| code::check_named(&self.ctx, name, code::check_change)),
+            };
+            if let Err(error) = found {
+                self.facts.refused.get_or_insert(error);
+            }
+            Ok(true)
+        })
+    }
+
+    fn node(&mut self, node: Ref<'_>, top: bool) -> Result<()> {
+        match node {
+            Ref::FuncCall(call) => return self.call(call),
+            Ref::SelectStmt(select) => {
+                if select.limit_count.is_some() || select.limit_offset.is_some() {
+                    self.facts.order_sensitive = Some("LIMIT".to_owned());
+                }
+                if select.distinct_clause.first().is_some_and(|n| n.node.is_some()) {
+                    self.facts.order_sensitive = Some("DISTINCT ON".to_owned());
+                }
+            }
+            Ref::InsertStmt(_) | Ref::UpdateStmt(_) | Ref::DeleteStmt(_) | Ref::MergeStmt(_) if !top => {
+                self.facts.modifying_cte = true;
+            }
+            Ref::JsonArrayAgg(_) => self.facts.order_sensitive = Some("JSON_ARRAYAGG".to_owned()),
+            Ref::JsonObjectAgg(_) => self.facts.order_sensitive = Some("JSON_OBJECTAGG".to_owned()),
+            Ref::WindowDef(window) if window.frame_options & FRAME_OF_ROWS != 0 => {
+                self.facts.order_sensitive = Some("a window frame of ROWS".to_owned());
+            }
+            Ref::LockingClause(_) => self.facts.locking = true,
+            Ref::RangeTableSample(_) => self.facts.sample = true,
+            Ref::CurrentOfExpr(_) => self.facts.current_of = true,
+            Ref::ColumnRef(column) => {
+                if let Some(name) = column.fields.last().and_then(tree::text_of).filter(|n| is_system_column(n)) {
+                    if name != "tableoid" || self.facts.system_column.is_none() {
+                        self.facts.system_column = Some(name.to_owned());
+                    }
+                    let is_named = self.named.contains(&std::ptr::from_ref(column));
+                    self.facts.names_table |= name == "tableoid" && is_named;
+                    self.facts.bare_tableoid |= name == "tableoid" && !is_named;
+                }
+            }
+            Ref::SqlvalueFunction(f) if is_clock_value(f.op) => {
+                let is_date = f.op == SqlValueFunctionOp::SvfopCurrentDate as i32;
+                self.clock("the current date or time".to_owned(), self.is_in_body && !is_date);
+            }
+            Ref::TypeCast(cast) => self.cast(cast),
+            Ref::AConst(constant) => self.constant(constant),
+            Ref::AExpr(e) => self.operator(&e.name)?,
+            Ref::SubLink(link) => self.operator(&link.oper_name)?,
+            Ref::SortBy(sort) => self.operator(&sort.use_op)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// `'t'::regclass` is an object id of one node.
+    fn cast(&mut self, cast: &protobuf::TypeCast) {
+        let Some(name) = cast.type_name.as_ref().and_then(|t| t.names.last()).and_then(tree::text_of) else { return };
+        if let Some(NodeEnum::ColumnRef(column)) = cast.arg.as_deref().and_then(|a| a.node.as_ref())
+            && is_table_name(cast)
+        {
+            self.named.push(std::ptr::from_ref(column));
+        } else if self.ctx.catalog.builtins().type_named(name).is_some_and(|of| of.is_object_id && !of.reads_alike) {
+            self.facts.home = Some(format!("a cast to {name}"));
+        }
+    }
+
+    fn constant(&mut self, constant: &protobuf::AConst) {
+        if let Some(a_const::Val::Sval(s)) = &constant.val
+            && is_moment(&s.sval)
+        {
+            self.clock(format!("'{}'", s.sval.trim().to_ascii_lowercase()), self.is_in_body);
+        }
+    }
+
+    /// Which operator of that name it is depends on types: all of them must be harmless.
+    fn operator(&mut self, names: &[Node]) -> Result<()> {
+        let Some(name) = names.last().and_then(tree::text_of) else { return Ok(()) };
+        match self.ctx.analysis.is_some() && names.len() == 1 {
+            true => Ok(()),
+            false => self.user_functions(self.ctx.catalog.operator_functions(name)),
+        }
+    }
+
+    fn user_functions(&mut self, oids: &[u32]) -> Result<()> {
+        if oids.is_empty() {
+            return Ok(());
+        }
+        self.ctx.catalog.functions_by_oid(oids).try_for_each(|function| self.user_function(function))
+    }
+
+    fn call(&mut self, call: &FuncCall) -> Result<()> {
+        let Some(name) = call.funcname.last().and_then(tree::text_of) else { return Ok(()) };
+        if call.funcname.len() > 1 && tree::text_of(&call.funcname[0]).is_some_and(is_temporary_schema) {
+            self.facts.home = Some(format!("the temporary function {name}()"));
+            self.facts.volatile.get_or_insert_with(|| format!("{name}()"));
+            return Ok(());
+        }
+        let meant = self.ctx.user_functions(call);
+        for function in &meant {
+            self.user_functions(&function.parts)?;
+            self.user_function(function)?;
+        }
+        // Without PostgreSQL's word for it, it may be one of its own all the same.
+        if meant.is_empty() || self.ctx.analysis.is_none() {
+            let functions = self.ctx.builtin_functions(call);
+            if meant.is_empty() && functions.is_empty() && self.ctx.is_of_postgresql(&call.funcname) {
+                // It is nobody's that is known.
+                self.facts.home = Some(format!("{name}()"));
+                self.facts.volatile = Some(format!("{name}()"));
+            }
+            functions.into_iter().try_for_each(|function| self.builtin(name, call, function))?;
+        }
+        Ok(())
+    }
+
+    fn builtin(&mut self, name: &str, call: &FuncCall, function: &BuiltinFunction) -> Result<()> {
+        if !self.visited.insert((function.oid, self.has_path)) && function.body.is_some() {
+            return Ok(());
+        }
+        let set = (self.is_in_body && function.meaning == Some(Meaning::SetConfig)).then(|| constant_name(call));
+        self.sets_path |= set.as_ref().is_some_and(|name| name.as_deref() == Some("search_path"));
+        if set == Some(None) {
+            // No node can say afterwards which setting it was.
+            self.refuse(
+                "set_config() of a computed name in a function".to_owned(),
+                "Call the function once, by itself or in FROM, or write the setting's name as a constant.",
+            );
+        }
+        if self.facts.order_sensitive.is_none() && exact::adds_in_any_order(&self.ctx, call) {
+            self.facts.order_sensitive = Some(format!("{name}() of floating point"));
+        }
+        let builtins = self.ctx.catalog.builtins();
+        if function.meaning == Some(Meaning::Setting)
+            && constant_name(call).is_some_and(|setting| builtins.is_of_server(&setting))
+        {
+            self.facts.home = Some(format!("{name}() of a setting of the server"));
+        }
+        match class_of(builtins, function) {
+            Class::Anywhere => {}
+            Class::Home => self.facts.home = Some(format!("{name}()")),
+            Class::HomeWrite => {
+                self.facts.home = Some(format!("{name}()"));
+                self.facts.writes = true;
+            }
+            Class::Volatile => self.facts.volatile = Some(format!("{name}()")),
+            Class::Clock => self.clock(format!("{name}()"), self.is_in_body),
+            Class::VolatileClock => {
+                self.facts.volatile = Some(format!("{name}()"));
+                self.facts.clock = Some(format!("{name}()"));
+            }
+            Class::OrderSensitive if call.over.is_some() || !sorts_arguments(call) => {
+                self.facts.order_sensitive = Some(format!("{name}()"));
+            }
+            Class::OrderSensitive => {}
+            Class::Size => {
+                self.facts.home = Some(format!("{name}()"));
+                if let Some(table) = sized_table(&self.ctx, call.args.first()) {
+                    self.facts.sizes = true;
+                    self.refuse(
+                        format!("{name}() of table \"{}\" in this statement", table.name),
+                        "It would tell the size on one node only: ask for it in a SELECT that reads no tables of the user's.",
+                    );
+                }
+            }
+            Class::Refused(hint) => self.refuse(format!("function {name}()"), hint),
+            Class::Body(body) => {
+                let inside = self.ctx.of_body();
+                let outside = std::mem::replace(&mut self.ctx, inside);
+                let searched = self.body(&format!("function {name}()"), "sql", body);
+                self.ctx = outside;
+                return searched;
+            }
+        }
+        Ok(())
+    }
+
+    fn clock(&mut self, what: String, moves: bool) {
+        if moves {
+            self.facts.moving = Some(what.clone());
+        }
+        self.facts.clock = Some(what);
+    }
+
+    fn refuse(&mut self, what: String, hint: &str) {
+        if self.facts.refused.is_none() {
+            self.facts.refused = Some(PgError::unsupported(what).hint(hint));
+        }
+    }
+
+    fn user_function(&mut self, function: &Function) -> Result<()> {
+        let has_path = self.has_path || function.sets_path;
+        if !self.visited.insert((function.oid, has_path)) {
+            return Ok(());
+        }
+        // VOLATILE is what every function is by default: a body that we can read says more.
+        if function.volatility == 'v' && !["sql", "plpgsql"].contains(&function.language.as_str()) {
+            self.facts.volatile.get_or_insert_with(|| format!("{}()", function.name));
+        }
+        match function.language.as_str() {
+            // C functions come from extensions, internal ones are PostgreSQL's own.
+            "c" | "internal" => {
+                if let Some(hint) = meaning::refused_library(function) {
+                    self.refuse(format!("function {}()", function.name), hint);
+                }
+                Ok(())
+            }
+            language => {
+                let outside = (self.has_path, self.ctx);
+                (self.has_path, self.ctx) = (has_path, self.ctx.of_body());
+                let searched = self.body(&format!("function {}()", function.name), language, &function.definition);
+                (self.has_path, self.ctx) = outside;
+                searched
+            }
+        }
+    }
+
+    fn body(&mut self, what: &str, language: &str, definition: &str) -> Result<()> {
+        let Some(texts) = statements_of(language, definition) else {
+            if language == "plpgsql" && ends_transactions(definition) {
+                self.refuse(format!("COMMIT or ROLLBACK inside {what}"), "Send them as statements of their own.");
+                return Ok(());
+            }
+            let why = "Its body may read or write tables that no single node has: call it once, by itself or in FROM, or write it in SQL or PL/pgSQL without EXECUTE.";
+            self.refuse(what.to_owned(), why);
+            return Ok(());
+        };
+        let outside = std::mem::replace(&mut self.is_in_body, true);
+        let searched = texts.iter().try_for_each(|statement| self.body_statement(what, statement));
+        self.is_in_body = outside;
+        searched
+    }
+
+    fn body_statement(&mut self, what: &str, statement: &NodeEnum) -> Result<()> {
+        let hint = "Put the function's query into the statement, or call it once, by itself or in FROM.";
+        let read = match statement {
+            NodeEnum::SelectStmt(s) => s.into_clause.is_none() && !code::changes_rows(statement)?,
+            _ => false,
+        };
+        if !read {
+            self.refuse(
+                what.to_owned(),
+                "It changes rows: call it once, by itself or in FROM, or write a loop in a DO block.",
+            );
+            return Ok(());
+        }
+        let mut names = Vec::new();
+        let mut ctes = HashSet::new();
+        statement.walk(&mut |node| {
+            match node {
+                Ref::RangeVar(name) => names.push(name.clone()),
+                Ref::CommonTableExpr(cte) => {
+                    ctes.insert(cte.ctename.clone());
+                }
+                _ => {}
+            }
+            Ok(true)
+        })?;
+        for name in &names {
+            let may_be_cte = name.schemaname.is_empty() && ctes.contains(&name.relname);
+            let is_known = self.ctx.catalog.relations().any(|relation| relation.name == name.relname);
+            if !may_be_cte || is_known {
+                self.reads(what, name);
+            }
+            let is_by_path = name.schemaname.is_empty() && !may_be_cte && is_known;
+            if is_by_path && !code::is_everywhere(self.ctx.catalog, name) {
+                if self.has_path {
+                    self.refuse_path(what, &name.relname);
+                    continue;
+                }
+                self.reads_by_path.get_or_insert_with(|| (what.to_owned(), name.relname.clone()));
+            }
+            match self.ctx.resolve(name)? {
+                Named::Home(_) if may_be_cte => {}
+                // Judged without a session: see `code`.
+                Named::Home(None) if self.is_path_unknown() && code::is_everywhere(self.ctx.catalog, name) => {}
+                Named::Distributed(relation) => match &relation.distribution {
+                    Distribution::Replicated { nodes } => self.restrict(nodes),
+                    _ => self.refuse(format!("{what}, which reads table \"{}\",", relation.name), hint),
+                },
+                Named::View(view) => self.refuse(format!("{what}, which reads view \"{}\",", view.name), hint),
+                Named::Home(_) => self.facts.home = Some(format!("{what}, which reads \"{}\"", name.relname)),
+            }
+        }
+        self.tree(statement, true)
+    }
+
+    fn refuse_path(&mut self, what: &str, table: &str) {
+        self.refuse(
+            format!("{what}, which has a search path of its own and reads \"{table}\","),
+            "Put the schema before the names of tables in it.",
+        );
+    }
+
+    fn is_path_unknown(&self) -> bool {
+        self.ctx.session.search_path.is_empty() && self.ctx.session.temp_relations.is_empty()
+    }
+
+    fn reads(&mut self, what: &str, name: &protobuf::RangeVar) {
+        let read = || format!("{what} reads \"{}\"", name.relname);
+        self.facts.reads.get_or_insert_with(read);
+        if !code::is_everywhere(self.ctx.catalog, name) {
+            self.facts.reads_part.get_or_insert_with(read);
+        }
+    }
+
+    fn restrict(&mut self, nodes: &[NodeId]) {
+        let common = match &self.facts.function_nodes {
+            Some(known) => intersect(known, nodes),
+            None => nodes.to_vec(),
+        };
+        self.facts.function_nodes = Some(common);
+    }
+}
+
+/// Does an aggregate sort by all that it collects? Rows that its ORDER BY cannot tell apart come in any order.
+fn sorts_arguments(call: &FuncCall) -> bool {
+    let sorts_by = |item: &Node, argument: &Node| match &item.node {
+        Some(NodeEnum::SortBy(sort)) => sort.node.as_deref().is_some_and(|by| tree::same_expression(by, argument)),
+        _ => false,
+    };
+    let is_sorted = |argument: &Node| call.agg_order.iter().any(|item| sorts_by(item, argument));
+    let is_constant = |argument: &Node| matches!(argument.node, Some(NodeEnum::AConst(_)));
+    !call.agg_order.is_empty() && call.args.iter().all(|argument| is_constant(argument) || is_sorted(argument))
+}
+
+/// Does a call ask for the size of a relation?
+pub(crate) fn asks_size(ctx: &Context<'_>, call: &FuncCall) -> bool {
+    let is_size = |function: &BuiltinFunction| class_of(ctx.catalog.builtins(), function) == Class::Size;
+    ctx.is_builtin(&call.funcname) && ctx.builtin_functions(call).into_iter().any(is_size)
+}
+
+fn is_system_column(name: &str) -> bool {
+    ["ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"].contains(&name)
+}
+
+fn is_clock_value(op: i32) -> bool {
+    use pg_query::protobuf::SqlValueFunctionOp as Op;
+    matches!(
+        Op::try_from(op),
+        Ok(Op::SvfopCurrentDate
+            | Op::SvfopCurrentTime
+            | Op::SvfopCurrentTimeN
+            | Op::SvfopCurrentTimestamp
+            | Op::SvfopCurrentTimestampN
+            | Op::SvfopLocaltime
+            | Op::SvfopLocaltimeN
+            | Op::SvfopLocaltimestamp
+            | Op::SvfopLocaltimestampN)
+    )
+}

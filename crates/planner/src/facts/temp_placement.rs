@@ -1,0 +1,197 @@
+//! May the home node's part of a plan run in another session than the writing one?
+//!
+//! A transaction that has touched temp tables cannot be PREPAREd. So inside a transaction block a plan's temp tables belong to a
+//! session beside it, if what runs over them reads nothing else, changes nothing, and asks nothing that only the block's own session knows.
+//!
+//! Defaults that do (most draw from a sequence, whose last value is the session's) come to the rows afterwards: the block's own
+//! session computes them, once for each row ([`Late`]).
+
+use std::collections::HashSet;
+
+use catalog::{Catalog, Column, Generated, Relation};
+use pg_query::NodeEnum;
+use pgerror::Result;
+
+use crate::context::Context;
+use crate::dml::stage;
+use crate::facts::clock::expression_at;
+use crate::facts::functions::facts;
+use crate::facts::tables::Tables;
+use crate::plan::{Chain, Change, Gather, Input, InsertStaged, Plan};
+use crate::session::SessionFacts;
+use crate::tree::{Ref, Walk};
+
+/// See the module's page; false in doubt.
+pub fn runs_apart(plan: &Plan, catalog: &Catalog, session: &SessionFacts<'_>) -> bool {
+    let ctx =
+        Context { catalog, session, analysis: None, exchanged: &[], copies: None, on_first: None, gives_way: None };
+    let mut apart = Apart { ctx, made: HashSet::from([stage::TABLE.to_owned()]) };
+    apart.plan(plan).unwrap_or(false)
+}
+
+/// Defaults that the block's own session computes for rows of a stage which has been filled without them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Late {
+    /// The columns' names, quoted, and their defaults.
+    pub defaults: Vec<(String, String)>,
+    /// The stage's columns, as CREATE TABLE has them, without these defaults.
+    pub definitions: Vec<String>,
+}
+
+/// The defaults that an INSERT into a stage leaves to be computed afterwards, if its plan [runs apart](runs_apart).
+pub fn late_defaults(insert: &InsertStaged, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Late> {
+    let ctx =
+        Context { catalog, session, analysis: None, exchanged: &[], copies: None, on_first: None, gives_way: None };
+    let apart = Apart { ctx, made: HashSet::new() };
+    let (target, made) = (&insert.stage.target, &insert.stage.definitions);
+    let late = apart.late(target, made, &insert.fill.text)?.unwrap_or_default();
+    let bare = |column: &Column| format!("{} {}", catalog::quote_identifier(&column.name), column.type_name);
+    let columns: Vec<String> = late.iter().map(|(column, _)| bare(column)).collect();
+    let without = |definition: &String| {
+        let is_of = |column: &&String| definition.starts_with(&format!("{column} DEFAULT "));
+        columns.iter().find(is_of).unwrap_or(definition).clone()
+    };
+    Ok(Late {
+        definitions: made.iter().map(without).collect(),
+        defaults: late.into_iter().map(|(column, value)| (catalog::quote_identifier(&column.name), value)).collect(),
+    })
+}
+
+struct Apart<'a> {
+    ctx: Context<'a>,
+    /// Temp tables of the plan.
+    made: HashSet<String>,
+}
+
+impl Apart<'_> {
+    fn plan(&mut self, plan: &Plan) -> Result<bool> {
+        match plan {
+            Plan::Gather(gather) => self.gather(gather),
+            Plan::InsertStaged(insert) => self.staged(insert),
+            Plan::Change(change) => self.change(change),
+            Plan::Chain(chain) => self.chain(chain),
+            _ => Ok(false),
+        }
+    }
+
+    fn add(&mut self, inputs: &[Input]) {
+        self.made.extend(inputs.iter().map(|input| input.table.clone()));
+    }
+
+    fn gather(&mut self, gather: &Gather) -> Result<bool> {
+        self.add(&gather.inputs);
+        Ok(!gather.writes && self.text(&gather.final_sql.text)?)
+    }
+
+    fn staged(&mut self, insert: &InsertStaged) -> Result<bool> {
+        self.add(&insert.inputs);
+        let (target, made) = (&insert.stage.target, &insert.stage.definitions);
+        Ok(self.text(&insert.fill.text)? && self.late(target, made, &insert.fill.text)?.is_some())
+    }
+
+    fn change(&mut self, change: &Change) -> Result<bool> {
+        self.add(&change.inputs);
+        for text in change.fills.iter().map(|fill| &fill.text) {
+            let late = self.late(&change.target, &change.definitions, text)?;
+            if !self.text(text)? || late.is_none_or(|late| !late.is_empty()) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn chain(&mut self, chain: &Chain) -> Result<bool> {
+        let kept: HashSet<String> =
+            chain.steps.iter().flat_map(|step| &step.keep).map(|keep| keep.table.clone()).collect();
+        self.made.extend(kept.iter().cloned());
+        for step in &chain.steps {
+            // To describe a data change takes locks that the block's own may conflict with.
+            if step.keep.is_some() && !matches!(step.plan, Plan::Gather(_)) {
+                return Ok(false);
+            }
+            let is_apart = match &step.plan {
+                Plan::Forward(forward) => !reads_any(&forward.sql, &kept)?,
+                Plan::Scatter(scatter) => !reads_any(&scatter.sql, &kept)?,
+                Plan::Replicate(replicate) => !reads_any(&replicate.sql, &kept)?,
+                Plan::InsertSplit(_) => true,
+                // It is described in the block's own session, which does not see these tables.
+                Plan::Change(change) if reads_any(&change.original, &kept)? => false,
+                plan => self.plan(plan)?,
+            };
+            if !is_apart {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// A query or INSERT over the plan's tables.
+    fn text(&self, sql: &str) -> Result<bool> {
+        let statements = crate::parse(sql)?;
+        let Some(node) = statements.first().and_then(|statement| statement.node()) else { return Ok(false) };
+        let facts = facts(&self.ctx, node)?;
+        let is_pure = !facts.writes
+            && !facts.locking
+            && facts.home.is_none()
+            // The block's `now()` is not that of a transaction begun later.
+            && facts.clock.is_none()
+            && facts.function_nodes.is_none()
+            && facts.refused.is_none();
+        let is_made = |name: &String| self.made.iter().any(|made| catalog::quote_identifier(made) == bare(name));
+        Ok(is_pure && Tables::in_text(sql)?.read.iter().all(is_made))
+    }
+
+    /// Of the defaults that an INSERT into the stage of this table uses, which `made` makes, those that only the block's own
+    /// session can compute; `None` if they cannot come afterwards.
+    fn late<'r>(
+        &self,
+        relation: &'r Relation,
+        made: &[String],
+        fill: &str,
+    ) -> Result<Option<Vec<(&'r Column, String)>>> {
+        let statements = crate::parse(fill)?;
+        let Some(NodeEnum::InsertStmt(insert)) = statements.first().and_then(|statement| statement.node()) else {
+            return Ok(None);
+        };
+        let mut marked = false;
+        insert.walk(&mut |node| {
+            if let Ref::List(list) = node {
+                marked |= list.items.iter().any(|item| matches!(item.node, Some(NodeEnum::SetToDefault(_))));
+            }
+            Ok(true)
+        })?;
+        let given: Vec<&str> = insert.cols.iter().filter_map(crate::dml::target_column).collect();
+        let mut late = Vec::new();
+        for column in &relation.columns {
+            if !marked && given.contains(&column.name.as_str()) {
+                continue;
+            }
+            if matches!(column.generated, Generated::IdentityAlways | Generated::IdentityByDefault) {
+                late.push((column, stage::identity(relation, column)));
+                continue;
+            }
+            let Some(default) = &column.default else { continue };
+            // The block's time may stand in it for the clock.
+            let is_written = made.contains(&stage::definition(relation, column, None));
+            let at_a_moment =
+                if is_written { None } else { expression_at(default, &crate::facts::clock::some_moment()) };
+            let is_apart = self.text(&format!("SELECT {}", at_a_moment.as_ref().unwrap_or(default)))?;
+            if !is_apart && column.generated == Generated::No {
+                late.push((column, default.clone()));
+            }
+        }
+        // Rows with DEFAULT in some of them, and what is computed from columns, need the values at once.
+        let is_generated = |column: &Column| matches!(column.generated, Generated::Stored | Generated::Virtual);
+        let may_be_late = !marked && !relation.columns.iter().any(is_generated);
+        Ok((late.is_empty() || may_be_late).then_some(late))
+    }
+}
+
+fn bare(name: &str) -> &str {
+    name.strip_prefix("pg_temp.").unwrap_or(name)
+}
+
+fn reads_any(sql: &str, tables: &HashSet<String>) -> Result<bool> {
+    let read = Tables::in_text(sql)?.read;
+    Ok(read.iter().any(|name| tables.iter().any(|table| catalog::quote_identifier(table) == bare(name))))
+}

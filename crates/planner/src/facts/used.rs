@@ -1,0 +1,169 @@
+//! Which tables a statement may use, by itself or by way of views and functions: for who asks whether one of them matters.
+
+use std::collections::HashSet;
+
+use catalog::{Catalog, Function, Oid, Relation};
+use pg_query::NodeEnum;
+
+use crate::facts::bodies::statements_of;
+use crate::parse::{CopySubject, Statement, StatementKind, parse};
+use crate::tree::{Ref, Walk, qualified};
+
+/// Names in statements.
+#[derive(Default)]
+struct Names {
+    /// Schema, if one is written, and name of tables and views.
+    tables: HashSet<(Option<String>, String)>,
+    /// Names of functions that are called.
+    calls: HashSet<String>,
+    /// Something is not to be read.
+    hidden: bool,
+}
+
+/// May the text use this table, by its own name, that of a table above it, or through a view or a function? What a function
+/// computes the text of is left out: no node runs that as a part of the statement.
+pub fn may_use(sql: &str, relation: &Relation, catalog: &Catalog) -> bool {
+    reach(Names::of(sql), Vec::new(), relation, catalog) == Some(true)
+}
+
+/// May the function use this table? In doubt it may.
+pub(crate) fn function_may_use(function: &Function, relation: &Relation, catalog: &Catalog) -> bool {
+    reach(Names::default(), vec![function], relation, catalog) != Some(false)
+}
+
+/// `None`: not as far as it can be read.
+fn reach<'c>(
+    names: Names,
+    mut functions: Vec<&'c Function>,
+    relation: &Relation,
+    catalog: &'c Catalog,
+) -> Option<bool> {
+    let mut seen: HashSet<Oid> = functions.iter().map(|function| function.oid).collect();
+    let (mut pending, mut hidden) = (vec![names], false);
+    loop {
+        while let Some(names) = pending.pop() {
+            if names.reach(relation, catalog) {
+                return Some(true);
+            }
+            hidden |= names.hidden;
+            for view in catalog.relations().filter(|view| names.has(view) && seen.insert(view.oid)) {
+                pending.extend(view.view_definition.as_deref().map(Names::of));
+            }
+            let called = catalog.all_functions().filter(|function| names.calls.contains(&function.name));
+            functions.extend(called.filter(|function| seen.insert(function.oid)));
+        }
+        match functions.pop() {
+            Some(function) => {
+                let mut names = Names::default();
+                names.body(&function.language, &function.definition);
+                pending.push(names);
+            }
+            None if hidden => return None,
+            None => return Some(false),
+        }
+    }
+}
+
+impl Names {
+    fn of(sql: &str) -> Self {
+        let mut names = Names::default();
+        match parse(sql) {
+            Ok(statements) => statements.iter().for_each(|statement| names.statement(statement)),
+            Err(_) => names.hidden = true,
+        }
+        names
+    }
+
+    fn body(&mut self, language: &str, definition: &str) {
+        match statements_of(language, definition) {
+            Some(statements) => statements.iter().for_each(|statement| self.tree(statement)),
+            // Libraries that read tables are refused where they are called.
+            None => self.hidden |= !["c", "internal"].contains(&language),
+        }
+    }
+
+    fn statement(&mut self, statement: &Statement) {
+        if let Some(query) = statement.query_tree().filter(|query| is_query(query)) {
+            return self.tree(query);
+        }
+        match (&statement.kind, statement.node()) {
+            (StatementKind::Redistribute(moved), _) => {
+                self.tables.insert((moved.schema.clone(), moved.name.clone()));
+            }
+            (StatementKind::Copy(copy), _) => {
+                if let CopySubject::Relation { schema, name, .. } = &copy.subject {
+                    self.tables.insert((schema.clone(), name.clone()));
+                }
+            }
+            (StatementKind::Do, _) => self.body("plpgsql", &statement.sql),
+            (_, Some(NodeEnum::CallStmt(call))) => call.funccall.iter().for_each(|call| self.tree(call.as_ref())),
+            (_, Some(_)) => self.utility(&statement.node_sql),
+            // A command of the cluster's own names no table.
+            (_, None) => {}
+        }
+    }
+
+    fn tree(&mut self, tree: &impl Walk) {
+        let walked = tree.walk(&mut |part| {
+            match part {
+                Ref::RangeVar(table) => {
+                    let schema = (!table.schemaname.is_empty()).then(|| table.schemaname.clone());
+                    self.tables.insert((schema, table.relname.clone()));
+                }
+                Ref::FuncCall(call) => drop(self.calls.insert(qualified(&call.funcname).1.to_owned())),
+                _ => {}
+            }
+            Ok(true)
+        });
+        // An operator, a cast or a default may call any function, but none of them names a table here.
+        self.hidden |= walked.is_err();
+    }
+
+    /// Of a statement whose tree is not walked here.
+    fn utility(&mut self, sql: &str) {
+        let Ok(parsed) = pg_query::parse(sql, 0) else {
+            self.hidden = true;
+            return;
+        };
+        let parts = |name: &String| match name.split_once('.') {
+            Some((schema, name)) => (Some(schema.to_owned()), name.to_owned()),
+            None => (None, name.clone()),
+        };
+        self.tables.extend(parsed.tables().iter().map(parts));
+        self.calls.extend(parsed.functions().iter().map(|name| parts(name).1));
+    }
+
+    fn has(&self, relation: &Relation) -> bool {
+        let with = |schema: Option<String>| self.tables.contains(&(schema, relation.name.clone()));
+        with(None) || with(Some(relation.schema.clone()))
+    }
+
+    /// The table itself or one above it.
+    fn reach(&self, relation: &Relation, catalog: &Catalog) -> bool {
+        let above = relation.parents.iter().filter_map(|parent| catalog.relation_by_oid(*parent));
+        self.has(relation) || above.into_iter().any(|parent| self.reach(parent, catalog))
+    }
+}
+
+fn is_query(tree: &NodeEnum) -> bool {
+    use NodeEnum::{DeleteStmt, InsertStmt, MergeStmt, SelectStmt, UpdateStmt};
+    matches!(tree, SelectStmt(_) | InsertStmt(_) | UpdateStmt(_) | DeleteStmt(_) | MergeStmt(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_in_their_places() {
+        let names = Names::of("SELECT t.a AS orders, f(1) FROM s.items AS t WHERE note = 'lines'");
+        assert_eq!(names.tables, HashSet::from([(Some("s".to_owned()), "items".to_owned())]));
+        assert_eq!(names.calls, HashSet::from(["f".to_owned()]));
+        let names = Names::of("DROP TABLE s.items; CREATE INDEX i ON lines (f(x)); ALTER TABLE notes ADD y int");
+        let of = |schema: Option<&str>, name: &str| (schema.map(str::to_owned), name.to_owned());
+        for table in [of(Some("s"), "items"), of(None, "lines"), of(None, "notes")] {
+            assert!(names.tables.contains(&table), "{table:?}");
+        }
+        assert!(Names::of("SELECT FROM").hidden || Names::of("SELECT )").hidden);
+    }
+}

@@ -1,0 +1,368 @@
+//! Functions that read partitioned tables, put into the statement that calls them.
+//!
+//! A node that ran such a function would see its own rows only. If its body is one query, in SQL
+//! or (see [`one_query`]) no more than that in PL/pgSQL, a call is that query as a sub-select,
+//! in which the arguments stand for the parameters, and the sub-select is planned like any other:
+//!
+//! ```text
+//! f(5)        → CAST((SELECT … WHERE k = CAST(5 AS int) LIMIT 1) AS text)
+//! f(t.k)      → (SELECT CAST((SELECT … WHERE k = loxo_f1.p1 LIMIT 1) AS text) FROM (SELECT CAST(t.k AS int) AS p1) AS loxo_f1)
+//! FROM g(5)   → FROM (SELECT CAST(c1 AS int) AS a FROM (SELECT …) AS loxo_f1 (c1)) AS g
+//! ```
+//!
+//! The body is what PostgreSQL's analysis makes of it ([`body`]); without that a function is left alone.
+//!
+//! What is left alone is run by the coordinator if it is called once (see [`routine`](crate::rewrite::routine)), or refused, with the
+//! reason. A VOLATILE function sees what the very statement that calls it has changed
+//! so far, which no sub-select does: it is put into queries only.
+
+use std::collections::HashMap;
+
+use catalog::Function;
+use pg_query::protobuf::{
+    Alias, BoolExpr, BoolExprType, CaseExpr, CaseWhen, FuncCall, NullTest, NullTestType, RangeFunction, RangeSubselect,
+    SelectStmt, SubLink, SubLinkType, TypeCast, TypeName,
+};
+use pg_query::{Node, NodeEnum};
+use pgerror::Result;
+
+mod body;
+mod one_query;
+
+use body::{Routine, first_row};
+pub use body::{WantedBody, wanted_bodies};
+
+use crate::context::Context;
+use crate::facts::clock;
+use crate::facts::functions;
+use crate::parse::Statement;
+use crate::select::shape;
+use crate::tree::{self, Ref, Walk};
+
+/// Functions may call functions, but not for ever.
+const DEPTH_MAX: usize = 16;
+
+/// The statement with such functions' bodies in it, if there are any.
+pub(crate) fn inline(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Statement>> {
+    let Some(original) = statement.node() else { return Ok(None) };
+    let changes = !matches!(original, NodeEnum::SelectStmt(_)) || crate::with::changes_rows(statement);
+    if !matches!(
+        original,
+        NodeEnum::SelectStmt(_)
+            | NodeEnum::InsertStmt(_)
+            | NodeEnum::UpdateStmt(_)
+            | NodeEnum::DeleteStmt(_)
+            | NodeEnum::MergeStmt(_)
+    ) || !calls_any(ctx, original)?
+    {
+        return Ok(None);
+    }
+    let mut inliner = Inliner { ctx, changes, count: 0, made: HashMap::new() };
+    let mut tree = original.clone();
+    for _ in 0..DEPTH_MAX {
+        let before = inliner.count;
+        inliner.pass(&mut tree)?;
+        if inliner.count == before {
+            break;
+        }
+    }
+    if let Some(now) = ctx.session.now.filter(|_| inliner.count > 0) {
+        clock::replace(&mut tree, now)?;
+    }
+    match inliner.count {
+        0 => Ok(None),
+        _ => crate::parse::build(&tree::deparse(&tree)?, tree).map(Some),
+    }
+}
+
+/// Is there a call of a function that has to be put into the statement?
+fn calls_any(ctx: &Context<'_>, tree: &NodeEnum) -> Result<bool> {
+    let mut found = false;
+    tree.walk(&mut |node| {
+        if let Ref::FuncCall(call) = node {
+            found = found || function(ctx, call)?.is_some();
+        }
+        Ok(!found)
+    })?;
+    Ok(found)
+}
+
+/// The one function or procedure of that name that takes so many arguments, if its body can be read and the nodes cannot run it.
+pub(crate) fn function<'a>(ctx: &Context<'a>, call: &FuncCall) -> Result<Option<&'a Function>> {
+    let is_seen =
+        |f: &Function| ctx.analysis.is_some() || call.funcname.len() > 1 || ctx.session.search_path.contains(&f.schema);
+    let all = ctx.user_functions(call);
+    let seen: Vec<&Function> = all.iter().copied().filter(|f| is_seen(f)).collect();
+    let function = match (all.as_slice(), seen.as_slice()) {
+        ([function], _) | (_, [function]) => *function,
+        _ => return Ok(None),
+    };
+    let is_read = ["sql", "plpgsql"].contains(&function.language.as_str()) && matches!(function.kind, 'f' | 'p');
+    Ok(match is_read && functions::function_facts(ctx, function)?.refused.is_some() {
+        true => Some(function),
+        false => None,
+    })
+}
+
+struct Inliner<'a> {
+    ctx: &'a Context<'a>,
+    /// The statement changes rows.
+    changes: bool,
+    count: usize,
+    /// What calls have become, by their texts: the same call in GROUP BY and in the select list must stay the same.
+    made: HashMap<String, Node>,
+}
+
+impl Inliner<'_> {
+    /// Replaces the calls that stand in the tree now.
+    fn pass(&mut self, tree: &mut NodeEnum) -> Result<()> {
+        tree.rewrite(&mut |node| {
+            match &mut node.node {
+                Some(NodeEnum::ResTarget(target)) if target.name.is_empty() && target.val.is_some() => {
+                    let holds_call = match target.val.as_deref().and_then(|value| value.node.as_ref()) {
+                        Some(value) => calls_any(self.ctx, value)?,
+                        None => false,
+                    };
+                    if holds_call {
+                        target.name = tree::output_name(target);
+                    }
+                }
+                Some(NodeEnum::FuncCall(call)) => {
+                    if let Some(value) = self.value_of(call)? {
+                        *node = value;
+                        return Ok(false);
+                    }
+                }
+                Some(NodeEnum::RangeFunction(item)) => {
+                    if let Some(item) = self.item(item)? {
+                        *node = item;
+                        return Ok(false);
+                    }
+                }
+                _ => {}
+            }
+            Ok(true)
+        })
+    }
+
+    fn routine(&self, call: &FuncCall) -> Result<Option<Routine>> {
+        let plain = call.agg_order.is_empty()
+            && call.agg_filter.is_none()
+            && call.over.is_none()
+            && !call.agg_distinct
+            && !call.func_variadic;
+        let Some(function) = function(self.ctx, call)?.filter(|_| plain) else { return Ok(None) };
+        if function.volatility == 'v'
+            && (self.changes || functions::function_facts(self.ctx, function)?.volatile.is_some())
+        {
+            return Ok(None);
+        }
+        Routine::of(self.ctx, function)
+    }
+
+    fn alias(&mut self) -> String {
+        self.count += 1;
+        format!("loxo_f{}", self.count)
+    }
+
+    /// [`Inliner::scalar`], once for each text of a call.
+    fn value_of(&mut self, call: &FuncCall) -> Result<Option<Node>> {
+        if function(self.ctx, call)?.is_none() {
+            return Ok(None);
+        }
+        let text = tree::deparse_expression(&tree::node(NodeEnum::FuncCall(Box::new(call.clone()))))?;
+        if let Some(value) = self.made.get(&text) {
+            self.count += 1;
+            return Ok(Some(value.clone()));
+        }
+        let value = self.scalar(call)?;
+        if let Some(value) = &value {
+            self.made.insert(text, value.clone());
+        }
+        Ok(value)
+    }
+
+    /// A call that gives one value.
+    fn scalar(&mut self, call: &FuncCall) -> Result<Option<Node>> {
+        let Some(routine) = self.routine(call)?.filter(|routine| !routine.is_set() && routine.table().is_none()) else {
+            return Ok(None);
+        };
+        let Some(arguments) = routine.arguments(call).filter(|_| !has_window(&call.args)) else { return Ok(None) };
+        let Some(body) = first_row(self.ctx, routine.body.clone())? else { return Ok(None) };
+        if arguments.iter().all(is_constant) {
+            if routine.is_strict() && arguments.iter().any(|argument| !is_known(argument)) {
+                return Ok(None);
+            }
+            let body = routine.with(body, |at| arguments[at].clone())?;
+            self.count += 1;
+            return Ok(Some(cast(sub_select(body), routine.returns())));
+        }
+        let alias = format!("loxo_f{}", self.count + 1);
+        let parameter = |at: usize| tree::column(&[&alias, &parameter_name(at)]);
+        let body = routine.with(body, parameter)?;
+        let mut value = cast(sub_select(body), routine.returns());
+        if routine.is_strict() {
+            value = unless_null((0..arguments.len()).map(parameter).collect(), value);
+        }
+        let alias = self.alias();
+        Ok(Some(sub_select(SelectStmt {
+            target_list: vec![tree::target(value, None)],
+            from_clause: vec![in_from(values(arguments), &alias, Vec::new())],
+            ..tree::empty_select()
+        })))
+    }
+
+    /// A call in FROM.
+    fn item(&mut self, item: &RangeFunction) -> Result<Option<Node>> {
+        let call = match item.functions.as_slice() {
+            [Node { node: Some(NodeEnum::List(list)) }] => match list.items.first().and_then(|n| n.node.as_ref()) {
+                Some(NodeEnum::FuncCall(call)) => call,
+                _ => return Ok(None),
+            },
+            _ => return Ok(None),
+        };
+        if item.ordinality || item.is_rowsfrom || !item.coldeflist.is_empty() {
+            return Ok(None);
+        }
+        let Some(routine) = self.routine(call)? else { return Ok(None) };
+        let Some(arguments) = routine.arguments(call) else { return Ok(None) };
+        // A STRICT function gives no row for a NULL, or one of NULLs, which no sub-select does.
+        let may_be_null = routine.is_strict() && !arguments.iter().all(is_known);
+        if may_be_null && !routine.is_set() {
+            return Ok(None);
+        }
+        let plain = !may_be_null && arguments.iter().all(is_constant);
+        let name = call.funcname.last().and_then(tree::text_of).unwrap_or_default();
+        let shown = item.alias.clone().unwrap_or_else(|| Alias { aliasname: name.to_owned(), colnames: Vec::new() });
+        let body =
+            if routine.is_set() { Some(routine.body.clone()) } else { first_row(self.ctx, routine.body.clone())? };
+        let Some(body) = body else { return Ok(None) };
+        let columns = match routine.table() {
+            Some(columns) => columns.to_vec(),
+            None => vec![(shown.aliasname.clone(), routine.returns().clone())],
+        };
+        if columns.len() != body.target_list.len() || body.target_list.iter().any(shape::is_star) {
+            return Ok(None);
+        }
+        let given = format!("loxo_f{}", self.count + 1);
+        let parameter = |at: usize| tree::column(&[&given, &parameter_name(at)]);
+        let body = match plain {
+            true => routine.with(body, |at| arguments[at].clone())?,
+            false => routine.with(body, parameter)?,
+        };
+        let known = may_be_null.then(|| Box::new(all_known((0..arguments.len()).map(parameter).collect())));
+        let mut from = Vec::new();
+        if !plain {
+            from.push(in_from(values(arguments), &self.alias(), Vec::new()));
+        }
+        let alias = self.alias();
+        let inner = |at: usize| format!("c{}", at + 1);
+        let list = columns
+            .iter()
+            .enumerate()
+            .map(|(at, (name, of))| tree::target(cast(tree::column(&[&alias, &inner(at)]), of), Some(name)));
+        let names = (0..columns.len()).map(|at| tree::string(&inner(at))).collect();
+        from.push(beside(!plain, in_from(body, &alias, names)));
+        let outer =
+            SelectStmt { target_list: list.collect(), from_clause: from, where_clause: known, ..tree::empty_select() };
+        Ok(Some(beside(!plain, in_from(outer, &shown.aliasname, shown.colnames))))
+    }
+}
+
+/// Is there a window function, which cannot stand in a sub-select's FROM?
+fn has_window(arguments: &[Node]) -> bool {
+    let mut found = false;
+    let walked = arguments.iter().try_for_each(|argument| {
+        argument.walk(&mut |node| {
+            found |= matches!(node, Ref::FuncCall(call) if call.over.is_some());
+            Ok(!found)
+        })
+    });
+    found || walked.is_err()
+}
+
+/// The name of an argument in [`values`].
+fn parameter_name(at: usize) -> String {
+    format!("p{}", at + 1)
+}
+
+/// A query of one row: the arguments of a call.
+fn values(arguments: Vec<Node>) -> SelectStmt {
+    let list = arguments.into_iter().enumerate().map(|(at, value)| tree::target(value, Some(&parameter_name(at))));
+    SelectStmt { target_list: list.collect(), ..tree::empty_select() }
+}
+
+/// A query in FROM that may use the columns of the items before it.
+fn beside(lateral: bool, mut item: Node) -> Node {
+    if let Some(NodeEnum::RangeSubselect(query)) = &mut item.node {
+        query.lateral = lateral;
+    }
+    item
+}
+
+fn is_constant(value: &Node) -> bool {
+    match &value.node {
+        Some(NodeEnum::AConst(_) | NodeEnum::ParamRef(_)) => true,
+        Some(NodeEnum::TypeCast(cast)) => cast.arg.as_deref().is_some_and(is_constant),
+        _ => false,
+    }
+}
+
+/// A constant that is surely not NULL.
+fn is_known(value: &Node) -> bool {
+    match &value.node {
+        Some(NodeEnum::AConst(constant)) => !constant.isnull,
+        Some(NodeEnum::TypeCast(cast)) => cast.arg.as_deref().is_some_and(is_known),
+        _ => false,
+    }
+}
+
+fn cast(value: Node, of: &TypeName) -> Node {
+    tree::node(NodeEnum::TypeCast(Box::new(TypeCast {
+        arg: Some(Box::new(value)),
+        type_name: Some(of.clone()),
+        location: -1,
+    })))
+}
+
+fn sub_select(query: SelectStmt) -> Node {
+    tree::node(NodeEnum::SubLink(Box::new(SubLink {
+        sub_link_type: SubLinkType::ExprSublink as i32,
+        subselect: Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(query))))),
+        ..SubLink::default()
+    })))
+}
+
+fn in_from(query: SelectStmt, alias: &str, colnames: Vec<Node>) -> Node {
+    tree::node(NodeEnum::RangeSubselect(Box::new(RangeSubselect {
+        lateral: false,
+        subquery: Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(query))))),
+        alias: Some(Alias { aliasname: alias.to_owned(), colnames }),
+    })))
+}
+
+/// `a IS NOT NULL AND b IS NOT NULL`.
+fn all_known(parameters: Vec<Node>) -> Node {
+    let known = |parameter: Node| {
+        tree::node(NodeEnum::NullTest(Box::new(NullTest {
+            arg: Some(Box::new(parameter)),
+            nulltesttype: NullTestType::IsNotNull as i32,
+            ..NullTest::default()
+        })))
+    };
+    tree::node(NodeEnum::BoolExpr(Box::new(BoolExpr {
+        boolop: BoolExprType::AndExpr as i32,
+        args: parameters.into_iter().map(known).collect(),
+        ..BoolExpr::default()
+    })))
+}
+
+/// `CASE WHEN a IS NOT NULL AND b IS NOT NULL THEN value END`.
+fn unless_null(parameters: Vec<Node>, value: Node) -> Node {
+    let when =
+        CaseWhen { expr: Some(Box::new(all_known(parameters))), result: Some(Box::new(value)), ..CaseWhen::default() };
+    tree::node(NodeEnum::CaseExpr(Box::new(CaseExpr {
+        args: vec![tree::node(NodeEnum::CaseWhen(Box::new(when)))],
+        ..CaseExpr::default()
+    })))
+}

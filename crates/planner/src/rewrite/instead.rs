@@ -1,0 +1,79 @@
+//! Changes of views with INSTEAD OF triggers: the coordinator makes the rows, and the triggers do what they do.
+//!
+//! ```text
+//! UPDATE v SET a = 1 WHERE b > 2 RETURNING a
+//!   rows   see `made_rows`
+//!   each   the view's triggers, with OLD and NEW
+//!   then   SELECT a FROM unnest($1::v[]) AS v
+//! ```
+
+use pg_query::NodeEnum;
+use pgerror::Result;
+
+use crate::context::{Context, Named};
+use crate::parse::Statement;
+use crate::rewrite::made_rows::{Change, MadeRows};
+use crate::rewrite::routine::Routine;
+
+/// `TRIGGER_TYPE_…` of `pg_trigger.h`.
+const INSTEAD: i16 = 64;
+const ON_INSERT: i16 = 4;
+const ON_DELETE: i16 = 8;
+const ON_UPDATE: i16 = 16;
+
+/// See the module's page.
+#[derive(Clone, Debug)]
+pub struct Instead {
+    /// The view, and its schema.
+    pub view: String,
+    #[allow(missing_docs)]
+    pub schema: String,
+    /// `INSERT`, `UPDATE` or `DELETE`.
+    pub operation: &'static str,
+    /// The triggers, in the order in which they are run.
+    pub triggers: Vec<String>,
+    /// The rows.
+    pub rows: MadeRows,
+    /// RETURNING over an array of rows, which is the first parameter after those of the user.
+    pub returning: Option<String>,
+    /// The user's parameters.
+    pub parameters: usize,
+}
+
+/// How the statement is run if it changes such a view.
+pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Routine>> {
+    let Some(tree) = statement.node() else { return Ok(None) };
+    let (target, event, operation, returning) = match tree {
+        NodeEnum::InsertStmt(insert) => (&insert.relation, ON_INSERT, "INSERT", &insert.returning_clause),
+        NodeEnum::UpdateStmt(update) => (&update.relation, ON_UPDATE, "UPDATE", &update.returning_clause),
+        NodeEnum::DeleteStmt(delete) => (&delete.relation, ON_DELETE, "DELETE", &delete.returning_clause),
+        _ => return Ok(None),
+    };
+    let Some(target) = target else { return Ok(None) };
+    let view = match ctx.resolve(target)? {
+        Named::View(view) if view.captured.iter().any(|one| one.kind & INSTEAD != 0 && one.kind & event != 0) => view,
+        _ => return Ok(None),
+    };
+    let change = Change { catalog: ctx.catalog, relation: &view, target, has_analysis: ctx.analysis.is_some() };
+    if let Some(other) = view.captured.iter().find(|one| one.kind & INSTEAD == 0) {
+        return Err(change.refused(&format!("Its trigger \"{}\" is one FOR EACH STATEMENT.", other.name)));
+    }
+    if matches!(tree, NodeEnum::InsertStmt(insert) if insert.on_conflict_clause.is_some()) {
+        return Err(change.refused("It has ON CONFLICT."));
+    }
+    let rows = change.made_rows(tree)?;
+    let returning =
+        returning.as_ref().map(|clause| change.returning(clause, statement.parameters, tree)).transpose()?;
+    let of_event = view.captured.iter().filter(|one| one.kind & event != 0);
+    let mut triggers: Vec<String> = of_event.map(|one| one.name.clone()).collect();
+    triggers.sort();
+    Ok(Some(Routine::Instead(Box::new(Instead {
+        view: view.name.clone(),
+        schema: view.schema.clone(),
+        operation,
+        triggers,
+        rows,
+        returning,
+        parameters: statement.parameters,
+    }))))
+}

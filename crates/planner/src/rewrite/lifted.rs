@@ -1,0 +1,176 @@
+//! Sub-selects that lock rows of several nodes are run before the statement they are in, which then gets their rows.
+//!
+//! ```text
+//! UPDATE q … WHERE id = (SELECT id FROM q … FOR UPDATE SKIP LOCKED LIMIT 1)
+//!   →  SELECT id FROM q … FOR UPDATE SKIP LOCKED LIMIT 1;   UPDATE q … WHERE id = (SELECT * FROM loxo_locked_1)
+//! ```
+//!
+//! A sub-select that refers to nothing outside itself is computed once in PostgreSQL too. Items of WITH that it reads are
+//! computed once more for it, so they must not change anything.
+
+use pg_query::protobuf::{SelectStmt, SetOperation, WithClause};
+use pg_query::{Node, NodeEnum};
+use pgerror::{PgError, Result};
+
+use crate::context::Context;
+use crate::facts::functions::facts;
+use crate::parse::{Statement, StatementKind};
+use crate::tree::{self, Ref, Walk};
+
+/// See the module's page.
+#[derive(Clone, Debug)]
+pub struct Lifted {
+    /// The sub-selects in the order they are run; each may read rows of those before it.
+    pub parts: Vec<String>,
+    /// The statement that reads the rows of all.
+    pub rest: String,
+    /// The user's parameters.
+    pub parameters: usize,
+    /// The parts are views, to be [read with their owners' rights](Statement::reading_as_owner).
+    pub of_views: bool,
+}
+
+impl Lifted {
+    /// What a text has in place of the rows of a part, counted from 0.
+    pub fn marker(part: usize) -> String {
+        format!("SELECT * FROM loxo_locked_{}", part + 1)
+    }
+}
+
+/// Does a sub-select lock rows?
+pub(crate) fn locks_below(statement: &Statement) -> Result<bool> {
+    use StatementKind::{Delete, Insert, Merge, Select, Update};
+    if !matches!(statement.kind, Select | Insert | Update | Delete | Merge) {
+        return Ok(false);
+    }
+    let Some(tree) = statement.node() else { return Ok(false) };
+    Ok(clauses(tree)? > top_clauses(tree))
+}
+
+fn clauses(tree: &NodeEnum) -> Result<usize> {
+    let mut found = 0;
+    tree.walk(&mut |node| {
+        found += usize::from(matches!(node, Ref::LockingClause(_)));
+        Ok(true)
+    })?;
+    Ok(found)
+}
+
+fn top_clauses(tree: &NodeEnum) -> usize {
+    match tree {
+        NodeEnum::SelectStmt(select) => select.locking_clause.len(),
+        _ => 0,
+    }
+}
+
+/// `None` if a sub-select cannot be taken out.
+pub(crate) fn lifted(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Lifted>> {
+    let Some(tree) = statement.node() else { return Ok(None) };
+    if facts(ctx, tree)?.refused.is_some() {
+        return Ok(None);
+    }
+    let mut tree = tree.clone();
+    let mut parts: Vec<SelectStmt> = Vec::new();
+    tree.rewrite(&mut |node: &mut Node| {
+        if let Some(NodeEnum::SelectStmt(select)) = &mut node.node
+            && select.op == SetOperation::SetopNone as i32
+            && (!select.locking_clause.is_empty() || locks_beside(&select.from_clause)?)
+        {
+            let rows = tree::parse_select(&Lifted::marker(parts.len()))?;
+            parts.push(std::mem::replace(select.as_mut(), rows));
+        }
+        Ok(true)
+    })?;
+    if parts.is_empty() || clauses(&tree)? > top_clauses(&tree) {
+        return Ok(None);
+    }
+    of_parts(parts, &tree, statement.parameters)
+}
+
+/// Does a LATERAL sub-select of FROM lock rows? It depends on the items before it, so the query is taken out with it.
+fn locks_beside(items: &[Node]) -> Result<bool> {
+    for item in items {
+        let locks = match &item.node {
+            Some(NodeEnum::RangeSubselect(query)) if query.lateral => match query.subquery.as_deref() {
+                Some(Node { node: Some(query) }) => clauses(query)? > 0,
+                _ => false,
+            },
+            Some(NodeEnum::JoinExpr(join)) => {
+                let sides = [join.larg.as_deref(), join.rarg.as_deref()];
+                sides.into_iter().flatten().try_fold(false, |found, side| {
+                    Ok::<_, PgError>(found || locks_beside(std::slice::from_ref(side))?)
+                })?
+            }
+            _ => false,
+        };
+        if locks {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// What is left of a statement whose parts have been taken out, with the items of WITH that they read; `None` if these change
+/// rows.
+pub(crate) fn of_parts(parts: Vec<SelectStmt>, tree: &NodeEnum, parameters: usize) -> Result<Option<Lifted>> {
+    let with = with_of(tree).cloned();
+    let parts = parts.into_iter().map(|part| with_items(part, with.as_ref())).collect::<Result<Option<Vec<_>>>>()?;
+    let Some(parts) = parts else { return Ok(None) };
+    let parts = parts.iter().map(tree::deparse_select).collect::<Result<_>>()?;
+    Ok(Some(Lifted { parts, rest: tree::deparse(tree)?, parameters, of_views: false }))
+}
+
+fn with_of(tree: &NodeEnum) -> Option<&WithClause> {
+    match tree {
+        NodeEnum::SelectStmt(select) => select.with_clause.as_ref(),
+        NodeEnum::InsertStmt(insert) => insert.with_clause.as_ref(),
+        NodeEnum::UpdateStmt(update) => update.with_clause.as_ref(),
+        NodeEnum::DeleteStmt(delete) => delete.with_clause.as_ref(),
+        NodeEnum::MergeStmt(merge) => merge.with_clause.as_ref(),
+        _ => None,
+    }
+}
+
+/// The sub-select with the items of the statement's WITH that it reads, and those that they read; `None` if one of them changes rows.
+fn with_items(mut part: SelectStmt, with: Option<&WithClause>) -> Result<Option<SelectStmt>> {
+    let Some(with) = with else { return Ok(Some(part)) };
+    let mut wanted = names_in(&part)?;
+    let mut items = Vec::new();
+    for item in with.ctes.iter().rev() {
+        let Some(NodeEnum::CommonTableExpr(cte)) = &item.node else { continue };
+        if !wanted.contains(&cte.ctename) {
+            continue;
+        }
+        let Some(NodeEnum::SelectStmt(query)) = cte.ctequery.as_deref().and_then(|query| query.node.as_ref()) else {
+            return Ok(None);
+        };
+        wanted.extend(names_in(query)?);
+        items.push(item.clone());
+    }
+    if items.is_empty() {
+        return Ok(Some(part));
+    }
+    if part.with_clause.is_some() {
+        return Err(PgError::unsupported(
+            "a sub-select with FOR UPDATE or calls for each row, a WITH of its own and one of the statement's",
+        )
+        .hint("Write one WITH clause."));
+    }
+    items.reverse();
+    part.with_clause = Some(WithClause { ctes: items, ..with.clone() });
+    Ok(Some(part))
+}
+
+/// Unqualified names of tables.
+fn names_in(select: &SelectStmt) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    select.walk(&mut |node| {
+        if let Ref::RangeVar(name) = node
+            && name.schemaname.is_empty()
+        {
+            names.push(name.relname.clone());
+        }
+        Ok(true)
+    })?;
+    Ok(names)
+}

@@ -1,0 +1,177 @@
+//! Statements that do something with the rows of a query, where the coordinator has to run the query itself: COPY … TO, CREATE
+//! TABLE AS, SELECT INTO, materialized views, cursors.
+//!
+//! ```text
+//! COPY (SELECT f(k) FROM t) TO STDOUT
+//!   first   SELECT f(k) FROM t
+//!   then    COPY (SELECT CAST(v.v0 AS int) AS f FROM ROWS FROM (unnest('{…}'::text[])) AS v (v0)) TO STDOUT
+//! ```
+//!
+//! The query is a statement of its own, with all of its steps; its rows stand as constants in what comes after it. What is a
+//! change of rows with RETURNING can be copied in the same way.
+
+use pg_query::NodeEnum;
+use pgerror::{PgError, Result};
+
+use crate::context::Context;
+use crate::facts::functions::facts;
+use crate::parse::{self, CopySubject, DeclareCursor, Statement, StatementKind};
+use crate::plan::{DdlPlan, Plan};
+use crate::rewrite::per_row;
+use crate::rewrite::routine::Routine;
+use crate::tree;
+use crate::with;
+
+/// See the module's page.
+#[derive(Clone, Debug)]
+pub struct OfRows {
+    /// What gives the rows.
+    pub query: String,
+    /// What is made before it is filled with them; `None`: the statement itself reads them.
+    pub fills: Option<Box<DdlPlan>>,
+    /// A function that is called is VOLATILE: after a change in the same transaction it would give something else.
+    pub is_volatile: bool,
+    /// One may change rows. It is called for all rows, whoever reads them.
+    pub may_write: bool,
+}
+
+impl OfRows {
+    /// A COPY of the rows that this query gives.
+    pub fn copied(statement: &Statement, rows: &str) -> Result<Statement> {
+        let mut over = Statement { analysis: None, ..statement.clone() };
+        if let StatementKind::Copy(copy) = &mut over.kind {
+            copy.subject = CopySubject::Query(Box::new(only_statement(rows)?));
+        }
+        Ok(over)
+    }
+
+    /// The plan that makes a table and fills it with the rows that this query gives.
+    pub fn filled(plan: &DdlPlan, rows: &str) -> DdlPlan {
+        DdlPlan { follow_up: plan.fills_by.as_ref().map(|insert| format!("{insert} {rows}")), ..plan.clone() }
+    }
+}
+
+fn only_statement(sql: &str) -> Result<Statement> {
+    parse::parse(sql)?.into_iter().next().ok_or_else(|| PgError::internal("a query that is none"))
+}
+
+/// `None`: as any other statement.
+pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<OfRows>> {
+    match (&statement.kind, statement.node()) {
+        (StatementKind::Copy(copy), _) if !copy.is_from => match &copy.subject {
+            CopySubject::Query(query) if is_kept(ctx, query)? => {
+                let is_volatile = calls_volatile(ctx, query)?;
+                Ok(Some(OfRows { query: query.sql.to_string(), fills: None, is_volatile, may_write: true }))
+            }
+            _ => Ok(None),
+        },
+        (StatementKind::CreateTableAs, Some(node)) => {
+            let create = crate::ddl::normal_form(node)?;
+            let query = create.query.as_deref().and_then(|query| query.node.as_ref());
+            match query.filter(|_| create.into.as_ref().is_some_and(|into| !into.skip_data)) {
+                Some(query) if calls_here(ctx, query)? => {
+                    filled(ctx, query, crate::ddl::filled_apart(ctx, statement, node)?)
+                }
+                _ => Ok(None),
+            }
+        }
+        (StatementKind::RefreshMaterializedView, Some(NodeEnum::RefreshMatViewStmt(refresh))) => {
+            match crate::ddl::refreshed_query(ctx, refresh)? {
+                Some(query) if calls_here(ctx, &query)? => match crate::ddl::plan(ctx, statement)? {
+                    Plan::Ddl(plan) => filled(ctx, &query, Some(*plan)),
+                    _ => Ok(None),
+                },
+                _ => Ok(None),
+            }
+        }
+        _ => Ok(None),
+    }
+}
+
+/// The same for a query that reads views [with their owners' rights](crate::rewrite::owner_reads).
+pub(crate) fn over_views(ctx: &Context<'_>, statement: &Statement) -> Result<Option<OfRows>> {
+    // What the views themselves call is not VOLATILE, or they are not read so.
+    let is_volatile = |query: &NodeEnum| Ok::<_, PgError>(facts(ctx, query)?.volatile.is_some());
+    let inner = |query: &Statement| -> Result<Option<OfRows>> {
+        let is_volatile = query.node().map_or(Ok(true), is_volatile)?;
+        Ok(Some(OfRows { query: query.sql.to_string(), fills: None, is_volatile, may_write: false }))
+    };
+    let filled = |query: &NodeEnum, plan: Option<DdlPlan>| -> Result<Option<OfRows>> {
+        let Some(plan) = plan else { return Ok(None) };
+        let is_volatile = is_volatile(query)?;
+        Ok(Some(OfRows { query: tree::deparse(query)?, fills: Some(Box::new(plan)), is_volatile, may_write: false }))
+    };
+    match (&statement.kind, statement.node()) {
+        (StatementKind::Copy(copy), _) => match &copy.subject {
+            CopySubject::Query(query) => inner(query),
+            CopySubject::Relation { .. } => Ok(None),
+        },
+        (StatementKind::DeclareCursor(declare), _) => inner(&declare.inner),
+        (StatementKind::CreateTableAs, Some(node)) => {
+            let create = crate::ddl::normal_form(node)?;
+            match create.query.as_deref().and_then(|query| query.node.as_ref()) {
+                Some(query) => filled(query, crate::ddl::filled_apart(ctx, statement, node)?),
+                None => Ok(None),
+            }
+        }
+        (StatementKind::RefreshMaterializedView, Some(NodeEnum::RefreshMatViewStmt(refresh))) => {
+            match (crate::ddl::refreshed_query(ctx, refresh)?, crate::ddl::plan(ctx, statement)?) {
+                (Some(query), Plan::Ddl(plan)) => filled(&query, Some(*plan)),
+                _ => Ok(None),
+            }
+        }
+        _ => Ok(None),
+    }
+}
+
+fn filled(ctx: &Context<'_>, query: &NodeEnum, plan: Option<DdlPlan>) -> Result<Option<OfRows>> {
+    let Some(plan) = plan else { return Ok(None) };
+    let is_volatile = per_row::calls_volatile(ctx, query)?;
+    Ok(Some(OfRows { query: tree::deparse(query)?, fills: Some(Box::new(plan)), is_volatile, may_write: true }))
+}
+
+fn calls_volatile(ctx: &Context<'_>, query: &Statement) -> Result<bool> {
+    query.node().map_or(Ok(true), |node| per_row::calls_volatile(ctx, node))
+}
+
+/// Does the coordinator have to run a function that the query calls?
+fn calls_here(ctx: &Context<'_>, query: &NodeEnum) -> Result<bool> {
+    Ok(facts(ctx, query)?.refused.is_some())
+}
+
+/// Is it a query, or change with RETURNING, that the nodes cannot give the rows of as it stands?
+fn is_kept(ctx: &Context<'_>, query: &Statement) -> Result<bool> {
+    let is_query = matches!(query.node(), Some(NodeEnum::SelectStmt(_))) && !with::changes_rows(query);
+    if is_query || query.kind.row_command().is_none() || query.only_changes() {
+        return is_run_here(ctx, query);
+    }
+    Ok(match crate::plan_as_it_stands(ctx, query) {
+        Ok(Plan::Forward(_) | Plan::Scatter(_)) | Err(_) => false,
+        Ok(Plan::Routine(routine)) => !matches!(*routine, Routine::Rewritten(_)),
+        Ok(_) => true,
+    })
+}
+
+/// Is it a statement that the coordinator runs in steps, as one whose rows can be kept until all are there?
+fn is_run_here(ctx: &Context<'_>, query: &Statement) -> Result<bool> {
+    let changes_rows = matches!(
+        query.kind,
+        StatementKind::Insert | StatementKind::Update | StatementKind::Delete | StatementKind::Merge
+    );
+    let may_be = match query.node() {
+        Some(node) if query.kind == StatementKind::Select => with::changes_rows(query) || calls_here(ctx, node)?,
+        _ => changes_rows,
+    };
+    Ok(may_be && crate::plan_in_steps(ctx, query).is_some())
+}
+
+/// The same for a cursor, whose rows are then computed when it is declared.
+pub(crate) fn of_cursor(ctx: &Context<'_>, declare: &DeclareCursor) -> Result<Option<OfRows>> {
+    let Some(query) = declare.inner.node() else { return Ok(None) };
+    if !calls_here(ctx, query)? || !is_run_here(ctx, &declare.inner)? {
+        return Ok(None);
+    }
+    let is_volatile = per_row::calls_volatile(ctx, query)?;
+    let may_write = !per_row::only_reads(ctx, query)?;
+    Ok(Some(OfRows { query: declare.inner.sql.to_string(), fills: None, is_volatile, may_write }))
+}

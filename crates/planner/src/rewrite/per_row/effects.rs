@@ -1,0 +1,103 @@
+//! What the functions that are called may do to the tables of the statement that calls them.
+
+use std::collections::HashSet;
+
+use catalog::{Function, Oid};
+use pg_query::NodeEnum;
+use pg_query::protobuf::RangeVar;
+use pgerror::Result;
+
+use crate::context::{Context, Named};
+use crate::facts::bodies::statements_of;
+use crate::facts::used;
+use crate::tree::{Ref, Walk};
+
+/// May one of the functions change the table, or see what the statement has changed of it? Only VOLATILE ones do.
+pub(crate) fn may_touch(ctx: &Context<'_>, functions: &[&Function], name: &RangeVar) -> Result<bool> {
+    let mut volatile = functions.iter().filter(|function| function.volatility == 'v').peekable();
+    let relation = match ctx.resolve(name)? {
+        Named::Distributed(relation) | Named::Home(Some(relation)) => relation,
+        Named::View(_) | Named::Home(None) => return Ok(volatile.peek().is_some()),
+    };
+    Ok(volatile.any(|function| used::function_may_use(function, &relation, ctx.catalog)))
+}
+
+/// May one of the functions change a table that is read here? PostgreSQL reads a statement's tables as they were before its calls.
+pub(crate) fn change_what_is_read(ctx: &Context<'_>, functions: &[&Function], tree: &impl Walk) -> Result<bool> {
+    if !change_rows(ctx, functions)? {
+        return Ok(false);
+    }
+    let mut changes = false;
+    tree.walk(&mut |node| {
+        if let Ref::RangeVar(name) = node {
+            // Other bare names are WITH items, or catalogs.
+            let is_table = !name.schemaname.is_empty() || ctx.session.temp_relations.contains(&name.relname);
+            changes = changes || is_table && may_touch(ctx, functions, name)?;
+        }
+        Ok(!changes)
+    })?;
+    Ok(changes)
+}
+
+/// Do the functions, or those that they call, change rows? What only shows when a body runs is not known.
+pub(super) fn change_rows(ctx: &Context<'_>, functions: &[&Function]) -> Result<bool> {
+    let ctx = ctx.of_body();
+    let mut seen: HashSet<Oid> = HashSet::new();
+    let mut pending: Vec<&Function> = functions.to_vec();
+    while let Some(function) = pending.pop() {
+        if function.volatility != 'v' || !seen.insert(function.oid) {
+            continue;
+        }
+        for statement in statements_of(&function.language, &function.definition).iter().flatten() {
+            match statement {
+                NodeEnum::InsertStmt(_)
+                | NodeEnum::UpdateStmt(_)
+                | NodeEnum::DeleteStmt(_)
+                | NodeEnum::MergeStmt(_) => return Ok(true),
+                NodeEnum::SelectStmt(_) => {}
+                _ => continue,
+            }
+            let mut changes = false;
+            statement.walk(&mut |node| {
+                match node {
+                    Ref::InsertStmt(_) | Ref::UpdateStmt(_) | Ref::DeleteStmt(_) | Ref::MergeStmt(_) => changes = true,
+                    Ref::FuncCall(call) => pending.extend(ctx.user_functions(call)),
+                    _ => {}
+                }
+                Ok(!changes)
+            })?;
+            if changes {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+/// Do all statements of the functions, and of those that they call, surely do nothing but read?
+pub(crate) fn read_only(ctx: &Context<'_>, functions: &[&Function]) -> Result<bool> {
+    let ctx = ctx.of_body();
+    let mut seen: HashSet<Oid> = HashSet::new();
+    let mut pending: Vec<&Function> = functions.to_vec();
+    while let Some(function) = pending.pop() {
+        if function.volatility != 'v' || !seen.insert(function.oid) {
+            continue;
+        }
+        let Some(statements) = statements_of(&function.language, &function.definition) else { return Ok(false) };
+        for statement in &statements {
+            let mut reads = matches!(statement, NodeEnum::SelectStmt(_));
+            statement.walk(&mut |node| {
+                match node {
+                    Ref::InsertStmt(_) | Ref::UpdateStmt(_) | Ref::DeleteStmt(_) | Ref::MergeStmt(_) => reads = false,
+                    Ref::FuncCall(call) => pending.extend(ctx.user_functions(call)),
+                    _ => {}
+                }
+                Ok(reads)
+            })?;
+            if !reads {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,168 @@
+//! Sub-selects with calls are run before the statement they are in, as those that lock rows are ([`Lifted`]): each is then a
+//! query of its own, whose rows the statement gets.
+
+use pg_query::protobuf::{SelectStmt, SetOperation};
+use pg_query::{Node, NodeEnum};
+use pgerror::Result;
+
+use crate::context::Context;
+use crate::parse::Statement;
+use crate::rewrite::lifted::{self, Lifted};
+use crate::select::names::{Ctes, Names};
+use crate::select::shape::has_sub_select;
+use crate::tree::{self, Walk};
+
+use super::effects::{change_rows, change_what_is_read, may_touch};
+use super::slots::Draft;
+
+/// `None` if there is no such sub-select, or one that refers to the query around it.
+pub(super) fn lifted(ctx: &Context<'_>, statement: &Statement, tree: &NodeEnum) -> Result<Option<Lifted>> {
+    let mut lift = Lift {
+        draft: Draft::new(ctx, statement.parameters),
+        parts: Vec::new(),
+        fails: false,
+        reached: is_reached(tree),
+    };
+    let mut tree = tree.clone();
+    lift.below(&mut tree)?;
+    match lift.parts.is_empty() || lift.fails || lift.parts_meet(&tree)? {
+        true => Ok(None),
+        false => lifted::of_parts(lift.parts, &tree, statement.parameters),
+    }
+}
+
+struct Lift<'a> {
+    draft: Draft<'a>,
+    parts: Vec<SelectStmt>,
+    fails: bool,
+    /// PostgreSQL computes what stands in expressions, whatever rows there are.
+    reached: bool,
+}
+
+impl Lift<'_> {
+    /// All below the statement itself; what an INSERT takes its rows from belongs to it.
+    fn below(&mut self, tree: &mut NodeEnum) -> Result<()> {
+        match tree {
+            NodeEnum::SelectStmt(select) => self.of_query(select),
+            NodeEnum::InsertStmt(insert) => {
+                self.anywhere(&mut insert.with_clause)?;
+                self.anywhere(&mut insert.on_conflict_clause)?;
+                self.anywhere(&mut insert.returning_clause)?;
+                match insert.select_stmt.as_deref_mut().and_then(|source| source.node.as_mut()) {
+                    Some(NodeEnum::SelectStmt(select)) => self.of_query(select),
+                    _ => Ok(()),
+                }
+            }
+            other => self.anywhere(other),
+        }
+    }
+
+    /// Arms of a set operation, and all sub-selects.
+    fn of_query(&mut self, select: &mut SelectStmt) -> Result<()> {
+        if select.op == SetOperation::SetopNone as i32 {
+            return self.anywhere(select);
+        }
+        self.anywhere(&mut select.with_clause)?;
+        for arm in [&mut select.larg, &mut select.rarg].into_iter().flatten() {
+            let is_operation = arm.op != SetOperation::SetopNone as i32;
+            match is_operation && arm.limit_count.is_none() && arm.sort_clause.is_empty() && arm.with_clause.is_none() {
+                true => self.of_query(arm)?,
+                false => self.take(arm)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn anywhere(&mut self, tree: &mut impl Walk) -> Result<()> {
+        tree.rewrite(&mut |node: &mut Node| match &mut node.node {
+            Some(NodeEnum::SelectStmt(select)) => {
+                self.take(select)?;
+                Ok(false)
+            }
+            // What it takes its rows from sees the rows that it has stored.
+            Some(NodeEnum::InsertStmt(insert)) => {
+                let called = self.draft.functions_in(&insert.select_stmt)?;
+                if let Some(target) = &insert.relation {
+                    self.fails |= may_touch(self.draft.ctx, &called, target)?;
+                }
+                Ok(true)
+            }
+            Some(NodeEnum::CoalesceExpr(coalesce)) if !coalesce.args.is_empty() => {
+                let mut others = coalesce.args.split_off(1);
+                self.anywhere(&mut coalesce.args)?;
+                self.fails |= has_calls_below(&self.draft, &others)?;
+                coalesce.args.append(&mut others);
+                Ok(false)
+            }
+            // Where no row is, PostgreSQL never comes to a sub-select in an expression; what it would have written must not be.
+            Some(NodeEnum::SubLink(link)) if !self.reached => {
+                let called = self.draft.functions_in(&link.subselect)?;
+                self.fails |= change_rows(self.draft.ctx, &called)?;
+                Ok(true)
+            }
+            // PostgreSQL may never come to what is in it.
+            Some(NodeEnum::CaseExpr(_)) => {
+                self.fails |= has_sub_select(node)? && self.draft.calls_in(node)?;
+                Ok(true)
+            }
+            _ => Ok(true),
+        })
+    }
+
+    /// May a part change what the rest or another part reads?
+    fn parts_meet(&self, rest: &NodeEnum) -> Result<bool> {
+        for (at, part) in self.parts.iter().enumerate() {
+            let called = self.draft.functions_in(part)?;
+            let mut meets = change_what_is_read(self.draft.ctx, &called, rest)?;
+            for (_, other) in self.parts.iter().enumerate().filter(|(other, _)| *other != at) {
+                meets |= change_what_is_read(self.draft.ctx, &called, other)?;
+            }
+            if meets {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn take(&mut self, select: &mut SelectStmt) -> Result<()> {
+        if !self.draft.calls_in(select)? {
+            return Ok(());
+        }
+        self.fails |= !Names { ctx: self.draft.ctx }.is_closed(select, &Ctes::new())?;
+        let rows = tree::parse_select(&Lifted::marker(self.parts.len()))?;
+        self.parts.push(std::mem::replace(select, rows));
+        Ok(())
+    }
+}
+
+/// Is an expression of the statement computed at least once? It is in one row without FROM, or of VALUES.
+fn is_reached(tree: &NodeEnum) -> bool {
+    let is_row = |select: &SelectStmt| {
+        select.op == SetOperation::SetopNone as i32
+            && select.from_clause.is_empty()
+            && select.where_clause.is_none()
+            && select.limit_count.is_none()
+            && select.limit_offset.is_none()
+            && select.having_clause.is_none()
+    };
+    match tree {
+        NodeEnum::SelectStmt(select) => is_row(select),
+        NodeEnum::InsertStmt(insert) => match insert.select_stmt.as_deref().and_then(|source| source.node.as_ref()) {
+            Some(NodeEnum::SelectStmt(select)) => {
+                is_row(select) && insert.on_conflict_clause.is_none() && insert.returning_clause.is_none()
+            }
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// Are there calls in sub-selects of these expressions?
+fn has_calls_below(draft: &Draft<'_>, expressions: &[Node]) -> Result<bool> {
+    for expression in expressions {
+        if has_sub_select(expression)? && draft.calls_in(expression)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

@@ -1,0 +1,126 @@
+//! Sub-selects in RETURNING that no node can compute where it changes its rows.
+//!
+//! One that refers to nothing outside itself is run before the change. One that refers to the row is computed when all rows are
+//! changed, over what the change has returned:
+//!
+//! ```text
+//! UPDATE t SET a = 1 RETURNING k, (SELECT n FROM u WHERE u.k = t.k)
+//!   rows   UPDATE t SET a = 1 RETURNING k
+//!   then   SELECT c0, (SELECT n FROM u WHERE u.k = c0) FROM ROWS FROM (unnest($1)) AS loxo_r (c0)
+//! ```
+//!
+//! In PostgreSQL both see what was there before the statement, so the second may read nothing that the change, a trigger or
+//! the action of a foreign key may have touched.
+
+use std::collections::HashSet;
+
+use catalog::{Oid, Relation};
+use pg_query::protobuf::{RangeVar, ReturningClause, SelectStmt};
+use pg_query::{Node, NodeEnum};
+use pgerror::Result;
+
+use super::from::{aliases, to_slots};
+use super::select::name_target;
+use super::slots::{Draft, rows_item};
+use crate::context::{Context, Named};
+use crate::parse::Statement;
+use crate::rewrite::lifted::{self, Lifted};
+use crate::rewrite::routine::Routine;
+use crate::select::names::{Ctes, Names};
+use crate::tree::{self, Ref, Walk};
+
+/// The change with its sub-selects taken out; `None` if it has none, or if it is not certain that they give the same.
+pub(crate) fn sub_selects(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Routine>> {
+    let (Some(tree), true) = (statement.node(), ctx.analysis.is_some() && !statement.is_rewritten) else {
+        return Ok(None);
+    };
+    let mut tree = tree.clone();
+    if let Some(parts) = closed(ctx, &mut tree)? {
+        let lifted = lifted::of_parts(parts, &tree, statement.parameters)?;
+        return Ok(lifted.map(Routine::Lifted));
+    }
+    let Some((clause, target, mut names)) = parts_of(&mut tree)? else { return Ok(None) };
+    if !only_reads_others(ctx, clause, &target)? {
+        return Ok(None);
+    }
+    names.insert(target.alias.as_ref().map_or(&target.relname, |alias| &alias.aliasname).clone());
+    let mut draft = Draft::new(ctx, statement.parameters);
+    let mut rest =
+        SelectStmt { target_list: clause.exprs.clone(), from_clause: vec![rows_item()], ..tree::empty_select() };
+    rest.target_list.iter_mut().for_each(name_target);
+    to_slots(&mut draft, &mut rest, &names, true)?;
+    draft.changes_first = true;
+    clause.exprs = draft.targets();
+    match draft.fails {
+        true => Ok(None),
+        false => draft.finish(tree, NodeEnum::SelectStmt(Box::new(rest))).map(|plan| Some(Routine::PerRow(plan))),
+    }
+}
+
+/// RETURNING, the table that is changed, and the names of others that RETURNING may refer to.
+fn parts_of(tree: &mut NodeEnum) -> Result<Option<(&mut ReturningClause, RangeVar, HashSet<String>)>> {
+    let (clause, target, from) = match tree {
+        NodeEnum::InsertStmt(insert) => (insert.returning_clause.as_mut(), insert.relation.clone(), &[][..]),
+        NodeEnum::UpdateStmt(update) => {
+            (update.returning_clause.as_mut(), update.relation.clone(), update.from_clause.as_slice())
+        }
+        NodeEnum::DeleteStmt(delete) => {
+            (delete.returning_clause.as_mut(), delete.relation.clone(), delete.using_clause.as_slice())
+        }
+        _ => return Ok(None),
+    };
+    let names = aliases(from)?;
+    Ok(match (clause.filter(|clause| clause.options.is_empty()), target) {
+        (Some(clause), Some(target)) => Some((clause, target, names)),
+        _ => None,
+    })
+}
+
+/// Takes out sub-selects that read tables and refer to nothing outside themselves.
+fn closed(ctx: &Context<'_>, tree: &mut NodeEnum) -> Result<Option<Vec<SelectStmt>>> {
+    let Some((clause, ..)) = parts_of(tree)? else { return Ok(None) };
+    let mut parts = Vec::new();
+    clause.rewrite(&mut |node: &mut Node| {
+        let Some(NodeEnum::SelectStmt(select)) = &mut node.node else { return Ok(true) };
+        if !tables(select.as_ref())?.is_empty() && (Names { ctx }).is_closed(select, &Ctes::new())? {
+            let rows = tree::parse_select(&Lifted::marker(parts.len()))?;
+            parts.push(std::mem::replace(select.as_mut(), rows));
+        }
+        Ok(false)
+    })?;
+    Ok((!parts.is_empty()).then_some(parts))
+}
+
+fn tables(tree: &impl Walk) -> Result<Vec<RangeVar>> {
+    let mut found = Vec::new();
+    tree.walk(&mut |node| {
+        if let Ref::RangeVar(name) = node {
+            found.push(name.clone());
+        }
+        Ok(true)
+    })?;
+    Ok(found)
+}
+
+/// Is all that it reads in tables which the change leaves alone?
+fn only_reads_others(ctx: &Context<'_>, clause: &ReturningClause, target: &RangeVar) -> Result<bool> {
+    let Named::Distributed(changed) = ctx.resolve(target)? else { return Ok(false) };
+    if changed.has_triggers || !changed.captured.is_empty() || !changed.rules.is_empty() {
+        return Ok(false);
+    }
+    let family: HashSet<Oid> = ctx.family(&changed).iter().map(|table| table.oid).collect();
+    let names = tables(clause)?;
+    for name in &names {
+        let is_other = |table: &Relation| {
+            !family.contains(&table.oid)
+                && !table.parents.iter().any(|parent| family.contains(parent))
+                && !table.has_children
+                && !table.foreign_keys.iter().any(|key| key.acts)
+        };
+        match ctx.resolve(name)? {
+            Named::Distributed(table) if is_other(&table) && !changed.parents.contains(&table.oid) => {}
+            _ => return Ok(false),
+        }
+    }
+    Ok(!names.is_empty())
+}

@@ -1,0 +1,645 @@
+//! Functions, procedures and blocks that the coordinator runs statement by statement, since no node has all rows that they
+//! read or write.
+//!
+//! What [`inline`] cannot make part of the statement is run before it, and the statement gets the values:
+//!
+//! ```text
+//! SELECT f(5) + 1                → f(5);  SELECT CAST($1 AS int) + 1
+//! SELECT * FROM g(5) AS x        → g(5);  SELECT * FROM (SELECT unnest(CAST($1 AS int[])), …) AS x (a, …)
+//! ```
+//!
+//! That is right only for calls that PostgreSQL would make exactly once: in FROM at the top, or in the select list of a query
+//! without FROM, with arguments that name no column. A call that is not VOLATILE may stand anywhere. All other calls are left to be refused.
+
+use catalog::{Catalog, Function, Oid};
+use pg_query::protobuf::{
+    self, Alias, FuncCall, FunctionParameterMode, ParamRef, RangeFunction, RangeSubselect, RowExpr, SelectStmt,
+    TypeCast, TypeName,
+};
+use pg_query::{Node, NodeEnum};
+use pgerror::{PgError, Result};
+
+use crate::context::Context;
+use crate::dml::Drawn;
+use crate::facts::functions;
+use crate::parse::{self, ExplainStatement, Statement, StatementKind};
+use crate::plan::Explain;
+use crate::rewrite::before::BeforeRows;
+use crate::rewrite::inline;
+use crate::rewrite::instead::Instead;
+use crate::rewrite::lifted::Lifted;
+use crate::rewrite::of_rows::{self, OfRows};
+use crate::rewrite::per_row::{self, Each, PerRow};
+use crate::rewrite::rules::Rewritten;
+use crate::rewrite::triggers::Triggered;
+use crate::tree::{self, Ref, Walk};
+
+/// See [`Plan::Routine`](crate::Plan::Routine).
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub enum Routine {
+    /// DO: the source of the block.
+    Block { source: String },
+    /// CALL.
+    Call(RoutineCall),
+    /// The calls one after the other; their values are further parameters of the statement.
+    Inside { calls: Vec<RoutineCall>, rest: Box<Statement> },
+    /// A change of rows, and its triggers.
+    Change(Box<Triggered>),
+    /// What rules make of a change.
+    Rewritten(Box<Rewritten>),
+    /// An INSERT that needs numbers of sequences first.
+    Drawn(Drawn),
+    /// Sub-selects that lock rows or have calls in them, and then the statement over their rows.
+    Lifted(Lifted),
+    /// Calls for each row.
+    PerRow(PerRow),
+    /// One statement for each row.
+    Each(Each),
+    /// A query, and what is done with its rows.
+    Rows(OfRows),
+    /// The statement, whose names need no search path, planned once more: as this role, under [`OWN_PATH`](crate::OWN_PATH).
+    #[allow(missing_docs)]
+    As { owner: String, sql: String },
+    /// EXPLAIN ANALYZE of a statement that is run in steps: it is run, and told of.
+    Explained(Box<Explained>),
+    /// A change of a view with INSTEAD OF triggers.
+    Instead(Box<Instead>),
+    /// A change of a table with triggers BEFORE … FOR EACH ROW.
+    Before(Box<BeforeRows>),
+}
+
+/// See [`Routine::Explained`].
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Explained {
+    pub statement: Statement,
+    pub explain: Explain,
+}
+
+/// A call.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct RoutineCall {
+    pub function: Oid,
+    pub name: String,
+    pub is_volatile: bool,
+    /// No schema is written before the name.
+    pub is_bare: bool,
+    pub arguments: Vec<Argument>,
+    /// What the statement gets of it.
+    pub wanted: Wanted,
+}
+
+/// An argument, as SQL.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Argument {
+    /// As in `name => value`.
+    pub name: Option<String>,
+    pub sql: String,
+}
+
+/// Which parameters a call's result becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// None.
+    Nothing,
+    /// Each column of the only row, one parameter each.
+    Values(usize),
+    /// Each column of all rows as an array.
+    Arrays(usize),
+}
+
+/// How a statement is run of which functions or a body have to be run by the coordinator. `None`: as any other.
+pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Routine>> {
+    match (&statement.kind, statement.node()) {
+        (StatementKind::Do, Some(NodeEnum::DoStmt(block))) => do_block(ctx, statement, block),
+        (StatementKind::Call, Some(NodeEnum::CallStmt(call))) => call_procedure(ctx, call),
+        (StatementKind::Explain(explain), _) if explain.analyze => explained(ctx, explain),
+        (StatementKind::DeclareCursor(declare), _) => Ok(of_rows::of_cursor(ctx, declare)?.map(Routine::Rows)),
+        (StatementKind::Merge, Some(NodeEnum::MergeStmt(merge))) => per_row::of_merge(ctx, statement, merge),
+        (StatementKind::Select | StatementKind::Insert | StatementKind::Update | StatementKind::Delete, Some(tree)) => {
+            match calls_inside(ctx, statement, tree)? {
+                Some(routine) => Ok(Some(routine)),
+                None => per_row::plan(ctx, statement),
+            }
+        }
+        _ => Ok(of_rows::plan(ctx, statement)?.map(Routine::Rows)),
+    }
+}
+
+/// `None`: the nodes tell what they did.
+fn explained(ctx: &Context<'_>, explain: &ExplainStatement) -> Result<Option<Routine>> {
+    if crate::plan_in(ctx, &explain.inner).is_ok() {
+        return Ok(None);
+    }
+    let Some(plan) = crate::plan_in_steps(ctx, &explain.inner) else { return Ok(None) };
+    let (options, statement) = (explain.options.clone(), explain.inner.clone());
+    let explain = Explain { options, analyze: true, inner: Box::new(plan) };
+    Ok(Some(Routine::Explained(Box::new(Explained { statement, explain }))))
+}
+
+fn do_block(ctx: &Context<'_>, statement: &Statement, block: &protobuf::DoStmt) -> Result<Option<Routine>> {
+    let option = |name: &str| {
+        block.args.iter().find_map(|arg| match &arg.node {
+            Some(NodeEnum::DefElem(d)) if d.defname == name => d.arg.as_deref().and_then(tree::text_of),
+            _ => None,
+        })
+    };
+    if option("language").is_some_and(|language| language != "plpgsql") {
+        return Ok(None);
+    }
+    let (Some(source), facts) = (option("as"), functions::body_facts(ctx, "plpgsql", &statement.sql)?) else {
+        return Ok(None);
+    };
+    Ok(facts.refused.is_some().then(|| Routine::Block { source: source.to_owned() }))
+}
+
+fn call_procedure(ctx: &Context<'_>, call: &protobuf::CallStmt) -> Result<Option<Routine>> {
+    let Some(function) = call.funccall.as_ref() else { return Ok(None) };
+    let Some(procedure) = called(ctx, function, 'p')? else { return Ok(None) };
+    let Some(arguments) = arguments(function)? else { return Ok(None) };
+    Ok(Some(Routine::Call(RoutineCall {
+        function: procedure.oid,
+        name: procedure.name.clone(),
+        is_volatile: procedure.volatility == 'v',
+        is_bare: function.funcname.len() == 1,
+        arguments,
+        wanted: Wanted::Nothing,
+    })))
+}
+
+/// For each OUT and INOUT parameter of the procedure that a CALL names, the bare name that is its argument; `None` for any
+/// other argument.
+pub fn call_targets(sql: &str, catalog: &Catalog) -> Result<Vec<Option<Vec<String>>>> {
+    let unknown = || PgError::unsupported("this CALL inside a function").hint("Name the procedure with its schema.");
+    let parsed = pg_query::parse(sql, 0).map_err(|error| PgError::internal(error.to_string()))?;
+    let statement = parsed.protobuf.stmts.into_iter().next().and_then(|raw| raw.stmt?.node);
+    let Some(NodeEnum::CallStmt(call)) = statement else { return Err(unknown()) };
+    let call = call.funccall.ok_or_else(unknown)?;
+    let name = call.funcname.last().and_then(tree::text_of).unwrap_or_default();
+    let [procedure] = catalog.functions(name) else { return Err(unknown()) };
+    let parsed = pg_query::parse(&procedure.definition, 0).map_err(|error| PgError::internal(error.to_string()))?;
+    let definition = parsed.protobuf.stmts.into_iter().next().and_then(|raw| raw.stmt?.node);
+    let Some(NodeEnum::CreateFunctionStmt(create)) = definition else { return Err(unknown()) };
+    let mut targets = Vec::new();
+    for (at, parameter) in create.parameters.iter().enumerate() {
+        let Some(NodeEnum::FunctionParameter(parameter)) = &parameter.node else { return Err(unknown()) };
+        let named = call.args.iter().find_map(|arg| match &arg.node {
+            Some(NodeEnum::NamedArgExpr(named)) if named.name == parameter.name => named.arg.as_deref(),
+            _ => None,
+        });
+        let argument = named.or_else(|| call.args.get(at)).and_then(|node| node.node.as_ref());
+        if matches!(parameter.mode(), FunctionParameterMode::FuncParamOut | FunctionParameterMode::FuncParamInout) {
+            targets.push(match argument {
+                Some(NodeEnum::ColumnRef(column)) => Some(tree::names_of(&column.fields)),
+                _ => None,
+            });
+        }
+    }
+    Ok(targets)
+}
+
+/// The one routine of that name, if it has to be run by us.
+fn called<'a>(ctx: &Context<'a>, call: &FuncCall, kind: char) -> Result<Option<&'a Function>> {
+    Ok(inline::function(ctx, call)?.filter(|function| function.kind == kind))
+}
+
+/// `None` if the call is not a plain one.
+fn arguments(call: &FuncCall) -> Result<Option<Vec<Argument>>> {
+    let is_plain = call.agg_order.is_empty()
+        && call.agg_filter.is_none()
+        && call.over.is_none()
+        && !call.agg_distinct
+        && !call.agg_star
+        && !call.func_variadic;
+    let argument = |node: &Node| {
+        Ok(match &node.node {
+            Some(NodeEnum::NamedArgExpr(named)) => {
+                let value = named.arg.as_deref().ok_or_else(|| PgError::internal("an argument without a value"))?;
+                Argument { name: Some(named.name.clone()), sql: tree::deparse_expression(value)? }
+            }
+            _ => Argument { name: None, sql: tree::deparse_expression(node)? },
+        })
+    };
+    match is_plain {
+        true => call.args.iter().map(argument).collect::<Result<_>>().map(Some),
+        false => Ok(None),
+    }
+}
+
+fn calls_inside(ctx: &Context<'_>, statement: &Statement, tree: &NodeEnum) -> Result<Option<Routine>> {
+    let before = count(ctx, tree)?;
+    if before == 0 {
+        return Ok(None);
+    }
+    let mut taker = Taker { ctx, calls: Vec::new(), functions: Vec::new(), parameters: statement.parameters };
+    let mut tree = tree.clone();
+    match &mut tree {
+        NodeEnum::SelectStmt(select) => taker.query(select)?,
+        NodeEnum::InsertStmt(insert) => {
+            if let Some(NodeEnum::SelectStmt(select)) = insert.select_stmt.as_mut().and_then(|n| n.node.as_mut()) {
+                taker.query(select)?;
+            }
+        }
+        _ => {}
+    }
+    taker.anywhere(&mut tree)?;
+    let are_taken = !taker.calls.is_empty() && count(ctx, &tree)? == 0;
+    if !are_taken || !is_before_all_rows(ctx, &taker, &tree)? {
+        return Ok(None);
+    }
+    let changes_it = match &tree {
+        NodeEnum::InsertStmt(insert) => per_row::change_what_is_read(ctx, &taker.functions, &insert.select_stmt)?,
+        _ => per_row::change_what_is_read(ctx, &taker.functions, &tree)?,
+    };
+    if changes_it {
+        return Ok(None);
+    }
+    let rest = Statement { is_rewritten: statement.is_rewritten, ..parse::build(&tree::deparse(&tree)?, tree)? };
+    Ok(Some(Routine::Inside { calls: taker.calls, rest: Box::new(rest) }))
+}
+
+/// Of several rows of VALUES PostgreSQL inserts one before it makes the calls of the next.
+fn is_before_all_rows(ctx: &Context<'_>, taker: &Taker<'_>, tree: &NodeEnum) -> Result<bool> {
+    let NodeEnum::InsertStmt(insert) = tree else { return Ok(true) };
+    let rows = match insert.select_stmt.as_deref().and_then(|source| source.node.as_ref()) {
+        Some(NodeEnum::SelectStmt(select)) => select.values_lists.len(),
+        _ => 0,
+    };
+    match &insert.relation {
+        Some(target) if rows > 1 => Ok(!per_row::may_touch(ctx, &taker.functions, target)?),
+        _ => Ok(true),
+    }
+}
+
+/// Calls that are ours to run.
+fn count(ctx: &Context<'_>, tree: &NodeEnum) -> Result<usize> {
+    let mut found = 0;
+    tree.walk(&mut |node| {
+        if let Ref::FuncCall(call) = node {
+            found += usize::from(inline::function(ctx, call)?.is_some());
+        }
+        Ok(true)
+    })?;
+    Ok(found)
+}
+
+/// Puts parameters in place of calls.
+struct Taker<'a> {
+    ctx: &'a Context<'a>,
+    calls: Vec<RoutineCall>,
+    functions: Vec<&'a Function>,
+    /// Parameters so far.
+    parameters: usize,
+}
+
+impl<'a> Taker<'a> {
+    /// Calls that a query makes once.
+    fn query(&mut self, select: &mut SelectStmt) -> Result<()> {
+        if select.op != protobuf::SetOperation::SetopNone as i32
+            || select.with_clause.is_some()
+            || !asks_for_rows(select)
+        {
+            return Ok(());
+        }
+        let is_cut = select.limit_count.is_some() || select.limit_offset.is_some();
+        if select.from_clause.is_empty() && select.where_clause.is_none() && !is_cut {
+            for target in &mut select.target_list {
+                name_target(target);
+                self.target(target)?;
+            }
+            for value in select.values_lists.iter_mut() {
+                value.rewrite(&mut |node| self.plain(node))?;
+            }
+        }
+        select.from_clause.iter_mut().try_for_each(|item| self.item(item))
+    }
+
+    /// An entry of a select list: the call may give a set.
+    fn target(&mut self, target: &mut Node) -> Result<()> {
+        let Some(NodeEnum::ResTarget(target)) = &mut target.node else { return Ok(()) };
+        let Some(value) = target.val.as_deref_mut() else { return Ok(()) };
+        if let Some(NodeEnum::FuncCall(call)) = &value.node
+            && let Some(taken) = self.take(call, true)?
+        {
+            *value = taken;
+            return Ok(());
+        }
+        value.rewrite(&mut |node| self.plain(node))
+    }
+
+    /// Goes down only through what evaluates all of its parts, once.
+    fn plain(&mut self, node: &mut Node) -> Result<bool> {
+        match &node.node {
+            Some(NodeEnum::FuncCall(call)) => {
+                if let Some(taken) = self.take(call, false)? {
+                    *node = taken;
+                    return Ok(false);
+                }
+                Ok(true)
+            }
+            Some(NodeEnum::TypeCast(_) | NodeEnum::List(_) | NodeEnum::RowExpr(_) | NodeEnum::AArrayExpr(_)) => {
+                Ok(true)
+            }
+            Some(NodeEnum::AExpr(e)) => Ok(e.kind == protobuf::AExprKind::AexprOp as i32),
+            // `(f()).*` calls it once for each column.
+            Some(NodeEnum::AIndirection(part)) => Ok(!self.is_of_record(part)?
+                && !part.indirection.iter().any(|step| matches!(step.node, Some(NodeEnum::AStar(_))))),
+            _ => Ok(false),
+        }
+    }
+
+    /// An item of FROM, or a side of a join.
+    fn item(&mut self, item: &mut Node) -> Result<()> {
+        match &mut item.node {
+            Some(NodeEnum::JoinExpr(join)) => {
+                for side in [join.larg.as_deref_mut(), join.rarg.as_deref_mut()].into_iter().flatten() {
+                    self.item(side)?;
+                }
+            }
+            Some(NodeEnum::RangeFunction(function)) => {
+                if let Some(taken) = self.from(function)? {
+                    *item = taken;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn from(&mut self, item: &RangeFunction) -> Result<Option<Node>> {
+        let [Node { node: Some(NodeEnum::List(list)) }] = item.functions.as_slice() else { return Ok(None) };
+        let Some(NodeEnum::FuncCall(call)) = list.items.first().and_then(|node| node.node.as_ref()) else {
+            return Ok(None);
+        };
+        if item.ordinality || item.is_rowsfrom || !item.coldeflist.is_empty() {
+            return Ok(None);
+        }
+        let Some((function, result)) = self.ours(call)? else { return Ok(None) };
+        let function_name = call.funcname.last().and_then(tree::text_of).unwrap_or_default();
+        let mut alias =
+            item.alias.clone().unwrap_or_else(|| Alias { aliasname: function_name.to_owned(), colnames: Vec::new() });
+        let types = result.columns();
+        let Some(at) = self.add(function, call, result.wanted(types.len()))? else { return Ok(None) };
+        let values = types.iter().enumerate().map(|(nth, of)| result.value(at + nth, of));
+        if let Some(row) = result.returns.as_ref().filter(|_| result.is_row(self.ctx)) {
+            return Ok(Some(rows_of(item, alias, result.rows(at, row))));
+        }
+        let target_list = values.map(|value| tree::target(value, None)).collect();
+        let names = match &result.outs[..] {
+            [] => vec![alias.aliasname.clone()],
+            outs => outs.iter().map(|(name, _)| name.clone()).collect(),
+        };
+        alias
+            .colnames
+            .extend(names.iter().skip(alias.colnames.len()).map(|name| tree::string(name)).collect::<Vec<_>>());
+        let query = SelectStmt { target_list, ..tree::empty_select() };
+        Ok(Some(tree::node(NodeEnum::RangeSubselect(Box::new(RangeSubselect {
+            lateral: false,
+            subquery: Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(query))))),
+            alias: Some(alias),
+        })))))
+    }
+
+    /// Calls of functions that are not VOLATILE, wherever they stand.
+    fn anywhere(&mut self, tree: &mut NodeEnum) -> Result<()> {
+        tree.rewrite(&mut |node| {
+            if let Some(NodeEnum::ResTarget(_)) = &node.node {
+                name_target(node);
+            }
+            if let Some(NodeEnum::AIndirection(part)) = &node.node
+                && self.is_of_record(part)?
+            {
+                return Ok(false);
+            }
+            if let Some(NodeEnum::FuncCall(call)) = &node.node
+                && let Some((function, _)) = self.ours(call)?
+                && function.volatility != 'v'
+                && let Some(taken) = self.take(call, false)?
+            {
+                *node = taken;
+                return Ok(false);
+            }
+            Ok(!matches!(&node.node, Some(NodeEnum::RangeFunction(_))))
+        })
+    }
+
+    /// Is it a field of a record that a call gives? What comes back of such a call has no names.
+    fn is_of_record(&self, part: &protobuf::AIndirection) -> Result<bool> {
+        Ok(match part.arg.as_deref().and_then(|arg| arg.node.as_ref()) {
+            Some(NodeEnum::FuncCall(call)) => self.ours(call)?.is_some_and(|(_, result)| !result.outs.is_empty()),
+            _ => false,
+        })
+    }
+
+    /// What stands for a call in an expression.
+    fn take(&mut self, call: &FuncCall, may_be_set: bool) -> Result<Option<Node>> {
+        let Some((function, result)) = self.ours(call)? else { return Ok(None) };
+        let types = result.columns();
+        if result.set && (!may_be_set || types.len() != 1) {
+            return Ok(None);
+        }
+        let Some(at) = self.add(function, call, result.wanted(types.len()))? else { return Ok(None) };
+        let mut values: Vec<Node> = types.iter().enumerate().map(|(nth, of)| result.value(at + nth, of)).collect();
+        Ok(match values.len() {
+            1 => values.pop(),
+            _ => Some(tree::node(NodeEnum::RowExpr(Box::new(RowExpr {
+                args: values,
+                row_format: protobuf::CoercionForm::CoerceExplicitCall as i32,
+                ..RowExpr::default()
+            })))),
+        })
+    }
+
+    fn ours(&self, call: &FuncCall) -> Result<Option<(&'a Function, Shape)>> {
+        let Some(function) = called(self.ctx, call, 'f')? else { return Ok(None) };
+        Ok(Shape::of(self.ctx, function).map(|shape| (function, shape)))
+    }
+
+    /// Notes the call; gives the number of its first parameter. `None` if its arguments depend on rows.
+    fn add(&mut self, function: &'a Function, call: &FuncCall, wanted: Wanted) -> Result<Option<usize>> {
+        let mut depends = false;
+        call.args.walk(&mut |node| {
+            depends |= matches!(node, Ref::ColumnRef(_) | Ref::SubLink(_));
+            Ok(!depends)
+        })?;
+        let Some(arguments) = arguments(call)?.filter(|_| !depends) else { return Ok(None) };
+        let first = self.parameters + 1;
+        self.parameters += match wanted {
+            Wanted::Nothing => 0,
+            Wanted::Values(count) | Wanted::Arrays(count) => count,
+        };
+        self.functions.push(function);
+        let (oid, name) = (function.oid, function.name.clone());
+        let (is_volatile, is_bare) = (function.volatility == 'v', call.funcname.len() == 1);
+        self.calls.push(RoutineCall { function: oid, name, is_volatile, is_bare, arguments, wanted });
+        Ok(Some(first))
+    }
+}
+
+/// Does a query read its FROM, whatever its LIMIT? A function there gives all of its rows before the first is taken.
+fn asks_for_rows(select: &SelectStmt) -> bool {
+    match select.limit_count.as_deref().map(|count| &count.node) {
+        None => true,
+        Some(Some(NodeEnum::AConst(count))) => match &count.val {
+            Some(protobuf::a_const::Val::Ival(count)) => count.ival > 0,
+            _ => count.isnull,
+        },
+        Some(_) => false,
+    }
+}
+
+/// An output column keeps the name that the call gave it.
+fn name_target(target: &mut Node) {
+    if let Some(NodeEnum::ResTarget(target)) = &mut target.node
+        && target.name.is_empty()
+        && target.val.as_deref().is_some_and(|value| !matches!(&value.node, Some(NodeEnum::ColumnRef(_))))
+    {
+        target.name = tree::output_name(target);
+    }
+}
+
+/// The item of FROM with another function, whose rows have the columns of their type.
+fn rows_of(item: &RangeFunction, alias: Alias, function: Node) -> Node {
+    let list = protobuf::List { items: vec![function, Node { node: None }] };
+    tree::node(NodeEnum::RangeFunction(RangeFunction {
+        functions: vec![tree::node(NodeEnum::List(list))],
+        alias: Some(alias),
+        ..item.clone()
+    }))
+}
+
+/// What a function returns.
+pub(crate) struct Shape {
+    /// The type after RETURNS, if it is not a record or void.
+    returns: Option<TypeName>,
+    pub is_void: bool,
+    is_sql: bool,
+    pub set: bool,
+    /// OUT parameters and columns of RETURNS TABLE.
+    outs: Vec<(String, TypeName)>,
+}
+
+impl Shape {
+    /// `None` if it cannot be told from the function alone.
+    pub fn of(ctx: &Context<'_>, function: &Function) -> Option<Self> {
+        let parsed = pg_query::parse(&function.definition, 0).ok()?;
+        let create = match parsed.protobuf.stmts.into_iter().next()?.stmt?.node? {
+            NodeEnum::CreateFunctionStmt(create) => create,
+            _ => return None,
+        };
+        let (mut outs, mut table) = (Vec::new(), false);
+        for (at, parameter) in create.parameters.iter().enumerate() {
+            let Some(NodeEnum::FunctionParameter(parameter)) = &parameter.node else { return None };
+            let of = parameter.arg_type.clone()?;
+            let name = match parameter.name.as_str() {
+                "" => format!("column{}", at + 1),
+                name => name.to_owned(),
+            };
+            match parameter.mode() {
+                FunctionParameterMode::FuncParamIn | FunctionParameterMode::FuncParamDefault => {}
+                FunctionParameterMode::FuncParamOut | FunctionParameterMode::FuncParamInout => outs.push((name, of)),
+                FunctionParameterMode::FuncParamTable => {
+                    table = true;
+                    outs.push((name, of));
+                }
+                _ => return None,
+            }
+        }
+        let name = |of: &TypeName| of.names.last().and_then(tree::text_of).unwrap_or_default().to_owned();
+        let declared = create.return_type.clone();
+        let set = table || declared.as_ref().is_some_and(|of| of.setof);
+        let word = declared.as_ref().map(&name).unwrap_or_default();
+        let returns = declared.filter(|_| !table && outs.is_empty()).map(|of| TypeName { setof: false, ..of });
+        let all = returns.iter().chain(outs.iter().map(|(_, of)| of));
+        let is_unclear = |of: &TypeName| name(of) != "void" && ctx.is_pseudo_type(of);
+        let is_nested = |of: &TypeName| set && !of.array_bounds.is_empty();
+        if all.clone().any(|of| is_unclear(of) || is_nested(of)) {
+            return None;
+        }
+        Some(Self { returns, is_void: word == "void", is_sql: function.language == "sql", set, outs })
+    }
+
+    pub fn columns(&self) -> Vec<TypeName> {
+        match &self.returns {
+            Some(of) => vec![of.clone()],
+            None => self.outs.iter().map(|(_, of)| of.clone()).collect(),
+        }
+    }
+
+    /// Names of the columns that it has in FROM under this alias; `None` if they cannot be told.
+    pub fn names(&self, ctx: &Context<'_>, alias: &str) -> Option<Vec<String>> {
+        let Some(of) = &self.returns else { return Some(self.outs.iter().map(|(name, _)| name.clone()).collect()) };
+        if !self.is_row(ctx) {
+            return Some(vec![alias.to_owned()]);
+        }
+        let relation = match tree::names_of(&of.names).as_slice() {
+            [schema, name] => ctx.catalog.relation(schema, name)?,
+            _ => return None,
+        };
+        Some(relation.columns.iter().map(|column| column.name.clone()).collect())
+    }
+
+    fn wanted(&self, columns: usize) -> Wanted {
+        match (self.is_void, self.set) {
+            (true, _) => Wanted::Nothing,
+            (_, true) => Wanted::Arrays(columns),
+            (_, false) => Wanted::Values(columns),
+        }
+    }
+
+    /// May the type be that of rows?
+    fn is_row(&self, ctx: &Context<'_>) -> bool {
+        let Some(of) = &self.returns else { return false };
+        let name = of.names.last().and_then(tree::text_of).unwrap_or_default();
+        of.array_bounds.is_empty() && ctx.catalog.relations().any(|relation| relation.name == name)
+    }
+
+    /// A column of the result from its parameter.
+    fn value(&self, parameter: usize, of: &TypeName) -> Node {
+        if self.is_void {
+            let empty = match self.is_sql {
+                true => tree::node(NodeEnum::AConst(protobuf::AConst { isnull: true, ..Default::default() })),
+                false => tree::text(""),
+            };
+            return cast(empty, of.clone());
+        }
+        let value = tree::node(NodeEnum::ParamRef(ParamRef {
+            number: i32::try_from(parameter).unwrap_or(i32::MAX),
+            location: -1,
+        }));
+        if !self.set {
+            return cast(value, of.clone());
+        }
+        let bound = tree::node(NodeEnum::Integer(protobuf::Integer { ival: -1 }));
+        let array = TypeName { array_bounds: vec![bound], ..of.clone() };
+        unnest(cast(value, array))
+    }
+
+    /// The same as a set, if it is a single value too.
+    fn rows(&self, parameter: usize, of: &TypeName) -> Node {
+        match (self.set, self.value(parameter, of)) {
+            (true, rows) => rows,
+            (false, value) => unnest(tree::node(NodeEnum::AArrayExpr(protobuf::AArrayExpr {
+                elements: vec![value],
+                ..protobuf::AArrayExpr::default()
+            }))),
+        }
+    }
+}
+
+fn unnest(array: Node) -> Node {
+    tree::node(NodeEnum::FuncCall(Box::new(FuncCall {
+        funcname: vec![tree::string("pg_catalog"), tree::string("unnest")],
+        args: vec![array],
+        funcformat: protobuf::CoercionForm::CoerceExplicitCall as i32,
+        location: -1,
+        ..FuncCall::default()
+    })))
+}
+
+fn cast(value: Node, of: TypeName) -> Node {
+    tree::node(NodeEnum::TypeCast(Box::new(TypeCast { arg: Some(Box::new(value)), type_name: Some(of), location: -1 })))
+}

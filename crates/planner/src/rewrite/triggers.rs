@@ -1,0 +1,302 @@
+//! Which changes of rows the coordinator follows with triggers, and what it runs once a statement, before and after it.
+//!
+//! For which rows a trigger fires the nodes say (see [`ddl::trigger`](crate::ddl)). Triggers of whole statements are known from
+//! the statement: no node knows whether another has fired one.
+
+use std::sync::Arc;
+
+use catalog::{Captured, Relation};
+use pg_query::protobuf::{CmdType, MergeStmt, OnConflictAction, RangeVar};
+use pg_query::{Node, NodeEnum};
+use pgerror::{PgError, Result};
+
+use crate::context::{Context, Named};
+use crate::dml::{VIEW_DEPTH_MAX, changing_targets, one_view_down};
+use crate::facts::code;
+use crate::parse::{Statement, StatementKind};
+use crate::plan::Plan;
+use crate::rewrite::key_moves::{self, Movable};
+use crate::rewrite::routine::Routine;
+use crate::tree::{self, Ref, Walk};
+
+/// A change of rows that fires triggers which the coordinator runs.
+#[derive(Clone, Debug)]
+pub struct Triggered {
+    /// The change itself.
+    pub plan: Plan,
+    /// Triggers to be run once, before it.
+    pub before: Vec<OfStatement>,
+    /// Triggers to be run once, after it and after those of its rows.
+    pub after: Vec<OfStatement>,
+    /// Tables whose rows may have to move because of it.
+    pub movable: Vec<Movable>,
+}
+
+/// A trigger FOR EACH STATEMENT.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct OfStatement {
+    pub schema: String,
+    pub table: String,
+    pub trigger: String,
+    pub operation: &'static str,
+}
+
+/// The same plan, or one with the triggers that the coordinator runs, and the rows that it moves.
+pub(crate) fn with_triggers(ctx: &Context<'_>, statement: &Statement, plan: Plan) -> Result<Plan> {
+    if !ctx.catalog.captures() && !ctx.catalog.has_foreign_keys() {
+        return Ok(plan);
+    }
+    match &statement.kind {
+        StatementKind::Explain(explain) if explain.analyze && captures(ctx, &explain.inner)? => {
+            Err(PgError::unsupported("EXPLAIN ANALYZE of a change that fires triggers which the coordinator runs")
+                .hint("Leave ANALYZE out, or disable the triggers meanwhile."))
+        }
+        StatementKind::Explain(explain) if explain.analyze && !movable(ctx, &explain.inner)?.is_empty() => {
+            Err(PgError::unsupported("EXPLAIN ANALYZE of a change that gives rows another distribution key")
+                .hint("Leave ANALYZE out."))
+        }
+        StatementKind::Explain(_) => Ok(plan),
+        _ => {
+            let movable = movable(ctx, statement)?;
+            if movable.is_empty() && !captures(ctx, statement)? {
+                return Ok(plan);
+            }
+            let (before, after) = of_statement(ctx, statement)?;
+            Ok(Plan::Routine(Box::new(Routine::Change(Box::new(Triggered { plan, before, after, movable })))))
+        }
+    }
+}
+
+/// The tables that a statement changes, with the nodes of the tree that say so.
+pub(crate) fn changed<'s>(ctx: &Context<'_>, statement: &'s Statement) -> Result<Vec<(&'s RangeVar, Vec<Event>)>> {
+    use StatementKind::{Delete, Insert, Merge, Select, Update};
+    let mut found = Vec::new();
+    match (&statement.kind, statement.node()) {
+        (StatementKind::Copy(_), Some(NodeEnum::CopyStmt(copy))) if copy.is_from => {
+            found.extend(copy.relation.iter().map(|name| (name, vec![Event::of("INSERT")])));
+        }
+        (Select | Insert | Update | Delete | Merge, Some(tree)) => tree.walk(&mut |node| {
+            found.extend(code::changed(node).map(|name| (name, events(ctx, node))));
+            Ok(true)
+        })?,
+        _ => {}
+    }
+    Ok(found)
+}
+
+/// Does the statement change a table whose changes are captured? A view may be one over such a table.
+fn captures(ctx: &Context<'_>, statement: &Statement) -> Result<bool> {
+    if !ctx.catalog.captures() {
+        return Ok(false);
+    }
+    for (name, _) in changed(ctx, statement)? {
+        match ctx.resolve(name)? {
+            Named::Distributed(table) if !code::captures(&table) => {}
+            Named::Distributed(_) | Named::View(_) => return Ok(true),
+            Named::Home(_) => {}
+        }
+    }
+    Ok(false)
+}
+
+/// The tables with rows that may have to move.
+fn movable(ctx: &Context<'_>, statement: &Statement) -> Result<Vec<Movable>> {
+    let mut found = Vec::new();
+    for (name, events) in changed(ctx, statement)? {
+        match ctx.resolve(name)? {
+            Named::Distributed(table) => found.extend(key_moves::movable(ctx.catalog, &table, &events)?),
+            Named::View(view) => found.extend(movable_behind(ctx, statement, &view)?),
+            Named::Home(_) => {}
+        }
+    }
+    found.sort_by_key(|one| one.table.oid);
+    found.dedup_by(|one, kept| {
+        kept.is_target |= one.is_target && one.table.oid == kept.table.oid;
+        one.table.oid == kept.table.oid
+    });
+    Ok(found)
+}
+
+/// The same of a change of a view.
+fn movable_behind(ctx: &Context<'_>, statement: &Statement, view: &Arc<Relation>) -> Result<Vec<Movable>> {
+    let mut next = Some(view.clone());
+    let mut tree = statement.node().cloned();
+    for _ in 0..VIEW_DEPTH_MAX {
+        let (Some(view), Some(tree)) = (next.take(), tree.as_mut()) else { break };
+        if one_view_down(ctx, &view, tree).is_err() {
+            break;
+        }
+        let root = match &*tree {
+            NodeEnum::InsertStmt(insert) => Ref::InsertStmt(insert),
+            NodeEnum::UpdateStmt(update) => Ref::UpdateStmt(update),
+            NodeEnum::DeleteStmt(delete) => Ref::DeleteStmt(delete),
+            _ => break,
+        };
+        let events = events(ctx, root);
+        let Some(name) = code::changed(root) else { break };
+        match ctx.resolve(name)? {
+            Named::Distributed(table) => return key_moves::movable(ctx.catalog, &table, &events),
+            Named::View(view) => next = Some(view),
+            Named::Home(_) => return Ok(Vec::new()),
+        }
+    }
+    // A part of WITH, or a change that is refused.
+    Ok(Vec::new())
+}
+
+/// What is done to a table, and of an UPDATE to which columns.
+pub(crate) struct Event {
+    operation: &'static str,
+    columns: Vec<String>,
+    /// Those of the columns that may get another value than they have.
+    changing: Vec<String>,
+}
+
+impl Event {
+    fn of(operation: &'static str) -> Self {
+        Self { operation, columns: Vec::new(), changing: Vec::new() }
+    }
+
+    fn update(targets: &[Node]) -> Self {
+        Self::update_of(targets, targets)
+    }
+
+    fn update_of(targets: &[Node], changing: &[Node]) -> Self {
+        let name = |target: &Node| match &target.node {
+            Some(NodeEnum::ResTarget(target)) => Some(target.name.clone()),
+            _ => None,
+        };
+        let names = |targets: &[Node]| targets.iter().filter_map(name).collect();
+        Self { operation: "UPDATE", columns: names(targets), changing: names(changing) }
+    }
+
+    /// The event's bit in `pg_trigger.tgtype`.
+    pub(crate) fn bit(&self) -> i16 {
+        match self.operation {
+            "INSERT" => 4,
+            "DELETE" => 8,
+            _ => 16,
+        }
+    }
+
+    pub(crate) fn operation(&self) -> &'static str {
+        self.operation
+    }
+
+    pub(crate) fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    pub(crate) fn changing(&self) -> &[String] {
+        &self.changing
+    }
+
+    pub(crate) fn fires(&self, table: &Relation, trigger: &Captured) -> bool {
+        let is_of_columns = self.operation == "UPDATE" && !trigger.columns.is_empty();
+        let mut columns = self.columns.iter().filter_map(|name| table.column(name));
+        trigger.kind & self.bit() != 0
+            && (!is_of_columns || columns.any(|column| trigger.columns.contains(&column.number)))
+    }
+}
+
+/// In the order in which PostgreSQL fires BEFORE triggers; AFTER triggers come the other way round.
+fn events(ctx: &Context<'_>, node: Ref<'_>) -> Vec<Event> {
+    match node {
+        Ref::InsertStmt(insert) => {
+            let conflict = insert.on_conflict_clause.as_ref();
+            let update = conflict.filter(|clause| clause.action == OnConflictAction::OnconflictUpdate as i32);
+            std::iter::once(Event::of("INSERT"))
+                .chain(update.map(|clause| Event::update(&clause.target_list)))
+                .collect()
+        }
+        Ref::UpdateStmt(update) => vec![Event::update_of(&update.target_list, &changing_targets(ctx, update))],
+        Ref::DeleteStmt(_) => vec![Event::of("DELETE")],
+        Ref::MergeStmt(merge) => of_merge(merge),
+        _ => Vec::new(),
+    }
+}
+
+fn of_merge(merge: &MergeStmt) -> Vec<Event> {
+    let clauses: Vec<_> = merge
+        .merge_when_clauses
+        .iter()
+        .filter_map(|node| match &node.node {
+            Some(NodeEnum::MergeWhenClause(when)) => Some(when),
+            _ => None,
+        })
+        .collect();
+    let with = |kind: CmdType| clauses.iter().filter(move |when| when.command_type == kind as i32);
+    let inserts = with(CmdType::CmdInsert).next().map(|_| Event::of("INSERT"));
+    let targets: Vec<Node> = with(CmdType::CmdUpdate).flat_map(|when| when.target_list.clone()).collect();
+    let updates = with(CmdType::CmdUpdate).next().map(|_| Event::update(&targets));
+    let deletes = with(CmdType::CmdDelete).next().map(|_| Event::of("DELETE"));
+    inserts.into_iter().chain(updates).chain(deletes).collect()
+}
+
+/// What runs once, before and after.
+pub(crate) fn of_statement(ctx: &Context<'_>, statement: &Statement) -> Result<(Vec<OfStatement>, Vec<OfStatement>)> {
+    let changed = changed(ctx, statement)?;
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    for (name, events) in &changed {
+        let table = match ctx.resolve(name)? {
+            Named::Distributed(table) => table,
+            Named::View(view) => {
+                refuse_view(ctx, &view)?;
+                continue;
+            }
+            Named::Home(_) => continue,
+        };
+        let of = |is_before: bool, event: &Event| {
+            let mut triggers: Vec<&Captured> = table
+                .captured
+                .iter()
+                .filter(|one| one.is_enabled && one.is_of_statement() && one.is_before() == is_before)
+                .filter(|one| event.fires(&table, one))
+                .collect();
+            triggers.sort_by(|a, b| a.name.cmp(&b.name));
+            triggers.into_iter().map(|one| named(&table, one, event.operation)).collect::<Vec<_>>()
+        };
+        before.extend(events.iter().flat_map(|event| of(true, event)));
+        after.extend(events.iter().rev().flat_map(|event| of(false, event)));
+        if table.has_children && table.captured.iter().any(|one| one.is_enabled && one.has_transition_table) {
+            return Err(PgError::unsupported(format!("a change of table \"{}\"", table.name))
+                .detail("It has children, and a trigger with REFERENCING.")
+                .hint("Use a trigger FOR EACH ROW."));
+        }
+    }
+    if changed.len() > 1 && !(before.is_empty() && after.is_empty()) {
+        return Err(PgError::unsupported("a data change in WITH that fires triggers FOR EACH STATEMENT")
+            .hint("Write one statement after the other."));
+    }
+    Ok((before, after))
+}
+
+fn named(table: &Relation, trigger: &Captured, operation: &'static str) -> OfStatement {
+    let (schema, table) = (table.schema.clone(), table.name.clone());
+    OfStatement { schema, table, trigger: trigger.name.clone(), operation }
+}
+
+/// A change through a view fires the triggers of a table that the statement does not name.
+fn refuse_view(ctx: &Context<'_>, view: &Relation) -> Result<()> {
+    let Some(definition) = &view.view_definition else { return Ok(()) };
+    let mut found = None;
+    tree::parse_select(definition)?.walk(&mut |node| {
+        if let Ref::RangeVar(name) = node {
+            match ctx.resolve(name)? {
+                Named::Distributed(table) if table.captured.iter().any(Captured::is_of_statement) => {
+                    found = Some(table)
+                }
+                Named::View(inner) => refuse_view(ctx, &inner)?,
+                _ => {}
+            }
+        }
+        Ok(found.is_none())
+    })?;
+    match found {
+        Some(table) => Err(PgError::unsupported(format!("a change through view \"{}\"", view.name))
+            .detail(format!("Table \"{}\" has triggers FOR EACH STATEMENT.", table.name))
+            .hint("Change the table itself.")),
+        None => Ok(()),
+    }
+}

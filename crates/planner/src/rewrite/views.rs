@@ -1,0 +1,440 @@
+//! Views in a query whose rows have to be moved.
+//!
+//! A view whose rows each node can work out from its own rows is read as if it were a table: fragments name the view itself. So
+//! the nodes check its owner's rights, apply the policies that are for the owner, and show rows that the view hides to no function
+//! of the reader's. Other views are replaced by their definitions.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use catalog::{Distribution, KeyColumn, Oid, Persistence, Relation, RelationKind};
+use pg_query::protobuf::{Alias, LimitOption, RangeSubselect, RangeVar, SelectStmt};
+use pg_query::{Node, NodeEnum};
+use pgerror::{PgError, Result};
+
+use crate::context::{Context, Named};
+use crate::ddl;
+use crate::facts::clock;
+use crate::facts::code;
+use crate::facts::functions;
+use crate::first_copy;
+use crate::parse::{CopySubject, Statement, StatementKind};
+use crate::plan::Plan;
+use crate::rewrite::inline;
+use crate::rewrite::owner_reads::Lending;
+use crate::select::locality::{Analyzer, Env, Part, Split};
+use crate::session::Exchanges;
+use crate::tree::{self, Ref, Walk};
+
+/// PostgreSQL has no limit of its own but its stack; nobody stacks views this deep.
+const VIEW_DEPTH_MAX: usize = 32;
+
+/// Which views.
+pub(crate) type Which = fn(&Relation) -> bool;
+
+/// `RangeVar::relpersistence` of a view that is read as a table. No SQL text says it, so it lasts as long as the tree.
+const AS_TABLE: &str = "v";
+
+/// Is the view of this name read as a table?
+pub(crate) fn is_read_as_table(name: &RangeVar) -> bool {
+    name.relpersistence == AS_TABLE
+}
+
+/// The view as a table: no node shows a row that another one shows, or all show the same.
+pub(crate) fn as_table(ctx: &Context<'_>, view: &Relation) -> Option<Arc<Relation>> {
+    ctx.catalog.shown(view.oid, || {
+        let ctx = &Context { on_first: None, ..ctx.of_body() };
+        distribution(ctx, view).ok().flatten().map(|distribution| {
+            Arc::new(Relation { distribution, is_barrier: false, rows: rows(ctx, view), ..view.clone() })
+        })
+    })
+}
+
+/// Where the rows of a view are, if each node can show its part of them and it makes no difference which node evaluates what.
+fn distribution(ctx: &Context<'_>, view: &Relation) -> Result<Option<Distribution>> {
+    let mut body = NodeEnum::SelectStmt(Box::new(definition(view)?));
+    expand_in(ctx, &mut body, |_| true, false)?;
+    let facts = functions::facts(ctx, &body)?;
+    let is_alike = facts.home.is_none() && facts.volatile.is_none() && facts.clock.is_none() && !facts.writes;
+    let is_own = facts.function_nodes.is_none() && facts.reads.is_none() && facts.reads_part.is_none();
+    let is_plain = facts.system_column.is_none() && !facts.names_table && !facts.bare_tableoid && !facts.sizes;
+    if !is_alike || !is_own || !is_plain || facts.sample || facts.locking || facts.refused.is_some() {
+        return Ok(None);
+    }
+    let NodeEnum::SelectStmt(select) = &body else { return Ok(None) };
+    let Ok(block) = Analyzer::new(ctx).block(select, &Env::default()) else { return Ok(None) };
+    Ok(match block.part {
+        Part::Free | Part::Home => None,
+        Part::Whole(nodes) => Some(Distribution::Replicated { nodes }),
+        Part::Split(split) => {
+            let by_key = tables(ctx, &body)?.iter().find_map(|table| keyed(view, table, &split));
+            Some(by_key.unwrap_or_else(|| Distribution::RoundRobin { nodes: split.nodes.clone() }))
+        }
+    })
+}
+
+/// The view's rows are placed as those of a table under it.
+fn keyed(view: &Relation, table: &Relation, split: &Split) -> Option<Distribution> {
+    let columns: Option<Vec<KeyColumn>> = (0..table.distribution.key().len())
+        .map(|at| {
+            let key = table.distribution.key()[at];
+            let column = split.output_key(at).and_then(|position| view.columns.get(position))?;
+            let is_same = table.column_at(key.number).is_some_and(|of| of.type_oid == column.type_oid);
+            is_same.then_some(KeyColumn { number: column.number, ..key })
+        })
+        .collect();
+    let columns = columns.filter(|_| split.is_in_space_of(&table.distribution))?;
+    match &table.distribution {
+        Distribution::Hash { map_id, map, .. } => {
+            Some(Distribution::Hash { columns, map_id: *map_id, map: map.clone() })
+        }
+        Distribution::Modulo { map_id, map, .. } => {
+            Some(Distribution::Modulo { column: *columns.first()?, map_id: *map_id, map: map.clone() })
+        }
+        _ => None,
+    }
+}
+
+/// The distributed tables that a query names.
+fn tables(ctx: &Context<'_>, query: &NodeEnum) -> Result<Vec<Arc<Relation>>> {
+    let mut tables = Vec::new();
+    query.walk(&mut |node| {
+        if let Ref::RangeVar(name) = node
+            && let Named::Distributed(table) = ctx.resolve(name)?
+        {
+            tables.push(table);
+        }
+        Ok(true)
+    })?;
+    Ok(tables)
+}
+
+/// An estimate.
+fn rows(ctx: &Context<'_>, view: &Relation) -> f64 {
+    let mut body = match definition(view) {
+        Ok(select) => NodeEnum::SelectStmt(Box::new(select)),
+        Err(_) => return 0.0,
+    };
+    let tables = expand_in(ctx, &mut body, |_| true, false).and_then(|()| tables(ctx, &body)).unwrap_or_default();
+    tables.iter().map(|table| table.rows).fold(0.0, f64::max)
+}
+
+/// Views of a statement that a plan which moves their rows replaces by their definitions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Expanded {
+    /// Those that the statement itself reads: the user needs the right to.
+    pub read: Vec<(String, Oid)>,
+    /// Who owns them.
+    pub owners: Vec<String>,
+    /// There are views under them, on which their owners need rights.
+    pub nested: bool,
+    /// What they read with their owners' rights, and the plan with the user's.
+    pub tables: Vec<ReadAs>,
+    /// The query or change that names them: the statement, or what is in it, with the bodies of functions that the plan puts in.
+    pub sql: String,
+}
+
+/// A table under a view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct ReadAs {
+    pub view: String,
+    /// The view of the statement that it is under; none if the statement changes rows by way of that.
+    pub under: Option<Oid>,
+    pub owner: String,
+    pub table: Oid,
+    /// Policies say which rows are there.
+    pub has_policies: bool,
+}
+
+/// See [`Expanded`].
+pub(crate) fn expanded(ctx: &Context<'_>, plan: &Plan, statement: &Statement) -> Result<Expanded> {
+    let mut found = Expanded::default();
+    let Some(statement) = rows_of(ctx, statement)? else { return Ok(found) };
+    let moves_rows = match plan {
+        Plan::Ddl(ddl) => ddl.fills_by.is_some() && crate::plan_as_it_stands(ctx, &statement)?.moves_rows(),
+        plan => plan.moves_rows(),
+    };
+    if !moves_rows {
+        return Ok(found);
+    }
+    let statement = inline::inline(ctx, &statement)?.map_or(statement, Cow::Owned);
+    let Some(tree) = statement.node() else { return Ok(found) };
+    found.sql = statement.sql.to_string();
+    let on_first = first_copy::may_be_taken(ctx, &statement)?;
+    let ctx = &Context { on_first: Some(&on_first), ..*ctx };
+    let as_tables = reads_as_tables(tree)?;
+    let (mut targets, mut filled): (Vec<*const RangeVar>, Vec<*const RangeVar>) = (Vec::new(), Vec::new());
+    tree.walk(&mut |node| {
+        targets.extend(code::changed(node).map(|name| name as *const RangeVar));
+        // Nothing is read there, and the right to insert is lent.
+        if let Ref::InsertStmt(insert) = node
+            && insert.returning_clause.is_none()
+            && insert.on_conflict_clause.is_none()
+        {
+            filled.extend(insert.relation.as_ref().map(|name| name as *const RangeVar));
+        }
+        Ok(true)
+    })?;
+    let mut views = Vec::new();
+    tree.walk(&mut |node| {
+        if let Ref::RangeVar(name) = node
+            && let Named::View(view) = ctx.resolve(name)?
+        {
+            let is_target = targets.contains(&(name as *const RangeVar));
+            let is_filled = filled.contains(&(name as *const RangeVar));
+            if !is_filled && (is_target || !(as_tables && reads_as_table(ctx, &view)?)) {
+                views.push((view, is_target));
+            }
+        }
+        Ok(true)
+    })?;
+    let read = views.iter().filter(|(view, is_target)| !is_target && !is_temporary(view));
+    found.read = read.map(|(view, _)| (view.name.clone(), view.oid)).collect();
+    for (view, is_target) in views {
+        let under = (!is_target).then_some(view.oid);
+        add_tables(&ctx.of_body(), &view, under, (as_tables, 0), &mut found)?;
+    }
+    Ok(found)
+}
+
+/// The query or change whose rows a statement is about.
+fn rows_of<'s>(ctx: &Context<'_>, statement: &'s Statement) -> Result<Option<Cow<'s, Statement>>> {
+    let built = |query: NodeEnum| crate::parse::build(&tree::deparse(&query)?, query).map(Cow::Owned);
+    match (&statement.kind, statement.node()) {
+        (StatementKind::Explain(explain), _) => rows_of(ctx, &explain.inner),
+        (StatementKind::DeclareCursor(declare), _) => rows_of(ctx, &declare.inner),
+        (StatementKind::Copy(copy), _) => match &copy.subject {
+            CopySubject::Query(query) => rows_of(ctx, query),
+            CopySubject::Relation { .. } => Ok(None),
+        },
+        (StatementKind::CreateTableAs, Some(node)) => {
+            let query = ddl::normal_form(node)?.query.and_then(|query| query.node);
+            query.map(built).transpose()
+        }
+        (StatementKind::RefreshMaterializedView, Some(NodeEnum::RefreshMatViewStmt(refresh))) => {
+            ddl::refreshed_query(ctx, refresh)?.map(built).transpose()
+        }
+        (kind, _) => Ok(kind.row_command().map(|_| Cow::Borrowed(statement))),
+    }
+}
+
+fn add_tables(
+    ctx: &Context<'_>,
+    view: &Relation,
+    under: Option<Oid>,
+    (as_tables, depth): (bool, usize),
+    found: &mut Expanded,
+) -> Result<()> {
+    let body = NodeEnum::SelectStmt(Box::new(definition(view)?));
+    found.nested |= depth > 0;
+    let mut read = tables(ctx, &body)?;
+    let mut inner = Vec::new();
+    body.walk(&mut |node| {
+        if let Ref::RangeVar(name) = node
+            && let Named::View(view) = ctx.resolve(name)?
+        {
+            let is_table = as_tables && reads_as_table(ctx, &view)?;
+            if is_table { read.push(view) } else { inner.push(view) }
+        }
+        Ok(true)
+    })?;
+    if let Some(owner) = ctx.catalog.view_owner(view.oid) {
+        if !found.owners.iter().any(|known| known == owner) {
+            found.owners.push(owner.to_owned());
+        }
+        found.tables.extend(read.into_iter().map(|table| ReadAs {
+            view: view.name.clone(),
+            under,
+            owner: owner.to_owned(),
+            table: table.oid,
+            has_policies: table.is_barrier && table.kind != RelationKind::View,
+        }));
+    }
+    let mut deeper = inner.iter().filter(|_| depth < VIEW_DEPTH_MAX);
+    deeper.try_for_each(|view| add_tables(ctx, view, under, (as_tables, depth + 1), found))
+}
+
+/// May this view of the statement be read as a table? Not if the sessions that exchange rows do not see what became of its tables,
+/// nor if one of these is to be taken as another than the nodes have it.
+pub(crate) fn reads_as_table(ctx: &Context<'_>, view: &Relation) -> Result<bool> {
+    let changed = match ctx.session.exchanges {
+        Exchanges::SeeingBut(changed) | Exchanges::Blind(changed) => changed,
+        Exchanges::No | Exchanges::Seeing => &[],
+    };
+    if is_temporary(view) || as_table(ctx, view).is_none() {
+        return Ok(false);
+    }
+    let on_first = ctx.on_first.unwrap_or_default();
+    if changed.is_empty() && on_first.is_empty() {
+        return Ok(true);
+    }
+    let mut body = NodeEnum::SelectStmt(Box::new(definition(view)?));
+    expand_in(&ctx.of_body(), &mut body, |_| true, false)?;
+    let mut is_changed = false;
+    for table in tables(&ctx.of_body(), &body)? {
+        let is_one = |of: &Relation| {
+            on_first.contains(&of.oid) || changed.iter().any(|other| other.schema == of.schema && other.name == of.name)
+        };
+        is_changed |= ctx.family(&table).iter().any(|of| is_one(of));
+    }
+    Ok(!is_changed)
+}
+
+/// May views of this statement be read as tables? Not where rows are locked: it is the tables' rows that are.
+pub(crate) fn reads_as_tables(statement: &NodeEnum) -> Result<bool> {
+    let mut locks = false;
+    statement.walk(&mut |node| {
+        locks |= matches!(node, Ref::LockingClause(_));
+        Ok(!locks)
+    })?;
+    Ok(!locks)
+}
+
+/// The statement with all user views expanded, if there are any.
+pub(crate) fn expand(ctx: &Context<'_>, statement: &NodeEnum) -> Result<Option<NodeEnum>> {
+    expand_some(ctx, statement, |_| true)
+}
+
+/// The same for the session's temporary views, of which no other node than the home node knows.
+pub(crate) fn without_temporary(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Statement>> {
+    use StatementKind::{Delete, Insert, Merge, Select, Update};
+    let is_query = matches!(statement.kind, Select | Insert | Update | Delete | Merge);
+    let Some(tree) = statement.node().filter(|_| is_query && !ctx.session.temp_views.is_empty()) else {
+        return Ok(None);
+    };
+    match expand_some(ctx, tree, is_temporary)? {
+        Some(tree) => crate::parse::build(&tree::deparse(&tree)?, tree).map(Some),
+        None => Ok(None),
+    }
+}
+
+pub(crate) fn is_temporary(view: &Relation) -> bool {
+    view.persistence == Persistence::Temporary
+}
+
+/// Does a view show rows of tables that other nodes have too?
+pub(crate) fn reads_distributed(ctx: &Context<'_>, view: &Relation) -> Result<bool> {
+    let mut found = false;
+    definition(view)?.walk(&mut |node| {
+        if let Ref::RangeVar(name) = node {
+            found = found || !matches!(ctx.resolve(name)?, Named::Home(_));
+        }
+        Ok(!found)
+    })?;
+    Ok(found)
+}
+
+fn expand_some(ctx: &Context<'_>, statement: &NodeEnum, which: Which) -> Result<Option<NodeEnum>> {
+    let mut found = false;
+    statement.walk(&mut |node| {
+        if let Ref::RangeVar(name) = node {
+            found |= matches!(ctx.resolve(name)?, Named::View(view) if which(&view));
+        }
+        Ok(!found)
+    })?;
+    if !found {
+        return Ok(None);
+    }
+    let mut expanded = statement.clone();
+    let as_tables = reads_as_tables(statement)?;
+    expand_in(ctx, &mut expanded, which, as_tables)?;
+    Ok(Some(expanded))
+}
+
+/// Puts definitions in the place of views.
+pub(crate) struct Expander<'a> {
+    pub(crate) ctx: &'a Context<'a>,
+    pub(crate) which: Which,
+    /// Views may be read as tables.
+    pub(crate) as_tables: bool,
+    /// The tables under views are read with their owners' rights.
+    pub(crate) lending: Option<Lending>,
+}
+
+impl Expander<'_> {
+    pub(crate) fn expand(&mut self, tree: &mut NodeEnum, depth: usize) -> Result<()> {
+        if depth > VIEW_DEPTH_MAX {
+            return Err(PgError::unsupported(format!("a view nested more than {VIEW_DEPTH_MAX} deep"))
+                .hint("Use the tables in the query itself."));
+        }
+        let ctx = self.ctx;
+        // A name that a WITH clause defines is not a view; hiding one by the other is rare enough to be refused.
+        let ctes = cte_names(tree)?;
+        tree.rewrite(&mut |node: &mut Node| {
+            let Some(NodeEnum::RangeVar(name)) = &mut node.node else { return Ok(true) };
+            if name.schemaname.is_empty() && ctes.contains(&name.relname) {
+                return Ok(false);
+            }
+            let Named::View(view) = ctx.resolve(name)? else { return Ok(false) };
+            if !(self.which)(&view) {
+                return Ok(false);
+            }
+            if self.as_tables && reads_as_table(ctx, &view)? {
+                name.relpersistence = AS_TABLE.to_owned();
+                return Ok(false);
+            }
+            let mut body = NodeEnum::SelectStmt(Box::new(definition(&view)?));
+            if let Some(now) = ctx.session.now {
+                clock::replace(&mut body, now)?;
+            }
+            if let (Some(lending), Some(owner)) = (&mut self.lending, ctx.catalog.view_owner(view.oid)) {
+                lending.lend(ctx, owner, &mut body)?;
+            }
+            self.expand(&mut body, depth + 1)?;
+            let alias = name.alias.clone();
+            if let (true, NodeEnum::SelectStmt(select)) = (view.is_barrier && self.as_tables, &mut body) {
+                keep_barrier(select)?;
+            }
+            *node = in_place_of(&view, alias, body);
+            Ok(false)
+        })
+    }
+}
+
+fn expand_in(ctx: &Context<'_>, tree: &mut NodeEnum, which: Which, as_tables: bool) -> Result<()> {
+    Expander { ctx, which, as_tables, lending: None }.expand(tree, 0)
+}
+
+/// A query where a view was named.
+pub(crate) fn in_place_of(view: &Relation, alias: Option<Alias>, query: NodeEnum) -> Node {
+    tree::node(NodeEnum::RangeSubselect(Box::new(RangeSubselect {
+        lateral: false,
+        subquery: Some(Box::new(tree::node(query))),
+        alias: Some(view_alias(view, alias)),
+    })))
+}
+
+/// PostgreSQL evaluates no condition from outside below OFFSET.
+fn keep_barrier(select: &mut SelectStmt) -> Result<()> {
+    if select.limit_offset.is_none() {
+        select.limit_offset = Some(Box::new(tree::parse_expression("0")?));
+        select.limit_option = LimitOption::Count as i32;
+    }
+    Ok(())
+}
+
+pub(crate) fn cte_names(tree: &NodeEnum) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    tree.walk(&mut |node| {
+        if let Ref::CommonTableExpr(cte) = node {
+            names.push(cte.ctename.clone());
+        }
+        Ok(true)
+    })?;
+    Ok(names)
+}
+
+fn definition(view: &Relation) -> Result<SelectStmt> {
+    let text = view.view_definition.as_deref().unwrap_or_default();
+    tree::parse_select(text.trim_end().trim_end_matches(';'))
+}
+
+/// The user's alias, or the view's name; the view's own column names where the user gives none.
+fn view_alias(view: &Relation, alias: Option<Alias>) -> Alias {
+    let mut alias = alias.unwrap_or_else(|| Alias { aliasname: view.name.clone(), colnames: Vec::new() });
+    let given = alias.colnames.len();
+    alias.colnames.extend(view.columns.iter().skip(given).map(|c| tree::string(&c.name)));
+    alias
+}
