@@ -16,9 +16,9 @@ use crate::rewrite::views;
 use crate::session::SessionFacts;
 use crate::tree;
 
-/// Tables that have to give way to a statement, as [`Plan::GiveWay`](crate::Plan::GiveWay) has them. No part of a plan can be
+/// Tables that have to give way to a statement, as [`Plan::AutoReplicate`](crate::Plan::AutoReplicate) has them. No part of a plan can be
 /// taken for them.
-pub(crate) type GiveWay = Cell<Option<Vec<Redistribute>>>;
+pub(crate) type AutoReplicate = Cell<Option<Vec<Redistribute>>>;
 
 /// What planning one statement looks at.
 #[derive(Clone, Copy)]
@@ -36,7 +36,7 @@ pub(crate) struct Context<'a> {
     /// found out whether there are any ([`first_copy`](crate::first_copy)).
     pub on_first: Option<&'a [Oid]>,
     /// Where it is noted which tables are to lose their key before the statement is planned again; `None`: none may.
-    pub gives_way: Option<&'a GiveWay>,
+    pub auto_replicates: Option<&'a AutoReplicate>,
 }
 
 /// Where a name in FROM or after INSERT INTO leads.

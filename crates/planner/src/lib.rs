@@ -74,20 +74,21 @@ pub use rewrite::views::{Expanded, ReadAs};
 pub use session::*;
 pub use template::{ManyRows, Parameterised, Repeated, Shape, Template};
 
-use context::{Context, GiveWay};
+use context::{AutoReplicate, Context};
 
 /// Plans one statement.
 ///
 /// Errors: 0A000 for what cannot be run correctly, with a hint; others (42P16, 42703, …) where our own clauses are wrong.
 pub fn plan(statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Plan> {
-    let gives_way = GiveWay::default();
-    let may_give_way = statement.kind == StatementKind::Update;
+    let auto_replicates = AutoReplicate::default();
+    let may_auto_replicate = statement.kind == StatementKind::Update;
     let analysis = statement.analysis.as_ref();
-    let gives = may_give_way.then_some(&gives_way);
-    let ctx = Context { catalog, session, analysis, exchanged: &[], copies: None, on_first: None, gives_way: gives };
+    let gives = may_auto_replicate.then_some(&auto_replicates);
+    let ctx =
+        Context { catalog, session, analysis, exchanged: &[], copies: None, on_first: None, auto_replicates: gives };
     let plan = plan_as_it_stands(&ctx, statement);
-    match gives_way.take() {
-        Some(moves) => Ok(Plan::GiveWay(moves)),
+    match auto_replicates.take() {
+        Some(moves) => Ok(Plan::AutoReplicate(moves)),
         None => plan,
     }
 }
@@ -100,14 +101,16 @@ pub fn expanded_views(
     session: &SessionFacts<'_>,
 ) -> Result<Expanded> {
     let analysis = statement.analysis.as_ref();
-    let ctx = Context { catalog, session, analysis, exchanged: &[], copies: None, on_first: None, gives_way: None };
+    let ctx =
+        Context { catalog, session, analysis, exchanged: &[], copies: None, on_first: None, auto_replicates: None };
     rewrite::views::expanded(&ctx, plan, statement)
 }
 
 /// The materialized view that a REFRESH fills otherwise than the home node would by itself.
 pub fn refreshed(statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Option<catalog::Oid>> {
     let analysis = statement.analysis.as_ref();
-    let ctx = Context { catalog, session, analysis, exchanged: &[], copies: None, on_first: None, gives_way: None };
+    let ctx =
+        Context { catalog, session, analysis, exchanged: &[], copies: None, on_first: None, auto_replicates: None };
     ddl::refreshed(&ctx, statement)
 }
 
@@ -116,7 +119,8 @@ pub fn refreshed(statement: &Statement, catalog: &Catalog, session: &SessionFact
 /// Errors: 0A000 if code of users would run, which could become the caller again.
 pub fn refresh_as(owner: &str, statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Plan> {
     let analysis = statement.analysis.as_ref();
-    let ctx = Context { catalog, session, analysis, exchanged: &[], copies: None, on_first: None, gives_way: None };
+    let ctx =
+        Context { catalog, session, analysis, exchanged: &[], copies: None, on_first: None, auto_replicates: None };
     rewrite::owner_reads::check_refresh(&ctx, statement)?;
     let sql = rewrite::owner_reads::qualified_refresh(&ctx, statement)?;
     Ok(Plan::Routine(Box::new(Routine::As { owner: owner.to_owned(), sql })))
@@ -131,7 +135,8 @@ pub fn views_ahead(
     views: &[catalog::Oid],
 ) -> Result<Option<Plan>> {
     let analysis = statement.analysis.as_ref();
-    let ctx = Context { catalog, session, analysis, exchanged: &[], copies: None, on_first: None, gives_way: None };
+    let ctx =
+        Context { catalog, session, analysis, exchanged: &[], copies: None, on_first: None, auto_replicates: None };
     rewrite::owner_reads::with_views_ahead(&ctx, statement, views)
 }
 

@@ -200,7 +200,7 @@ impl Client {
             if let Some(frame) = self.reader.try_next()? {
                 return Ok(Some(frame));
             }
-            if self.session.has_train() {
+            if self.session.has_pipeline() {
                 // Meanwhile more may have been read.
                 self.depart().await?;
                 continue;
@@ -263,7 +263,7 @@ impl Client {
 
     /// No trigger is left that should have run.
     pub(crate) fn all_fired<T>(&mut self, result: Result<T>) -> Result<T> {
-        let fired = self.session.no_firings(result.is_err());
+        let fired = self.session.no_trigger_events(result.is_err());
         result.and_then(|value| fired.map(|()| value))
     }
 

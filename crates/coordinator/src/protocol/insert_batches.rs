@@ -61,7 +61,7 @@ impl Client {
     /// Runs what waits and puts the answers into the output. An error makes the client's further messages be skipped up to
     /// Sync.
     pub(crate) async fn depart(&mut self) -> Result<()> {
-        if !self.session.has_train() {
+        if !self.session.has_pipeline() {
             return Ok(());
         }
         let places = std::mem::take(&mut self.waiting).places;

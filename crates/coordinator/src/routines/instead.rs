@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use executor::{Call, Firing};
+use executor::{Call, TriggerEvent};
 use pgerror::{PgError, Result, field};
 use planner::{Instead, MadeRows, Statement};
 use routine::array_text;
@@ -26,7 +26,7 @@ impl Client {
         let rows = self.rows_of_change(&change.rows, call).await?;
         let mut triggers = Vec::with_capacity(change.triggers.len());
         for name in &change.triggers {
-            triggers.push(self.trigger(&firing(change, name, None, None)).await?);
+            triggers.push(self.trigger(&trigger_event(change, name, None, None)).await?);
         }
         let mut changed = Vec::new();
         for mut row in rows {
@@ -67,7 +67,7 @@ impl Client {
     ) -> Result<Option<Bytes>> {
         let mut given = None;
         for trigger in triggers {
-            given = self.run_trigger(trigger, firing(change, trigger.name(), old.clone(), new)).await?;
+            given = self.run_trigger(trigger, trigger_event(change, trigger.name(), old.clone(), new)).await?;
             let Some(row) = &given else { return Ok(None) };
             new = (change.operation != "DELETE").then(|| row.clone());
         }
@@ -92,8 +92,8 @@ pub(super) fn returning(
     Ok((rest, call))
 }
 
-fn firing(change: &Instead, trigger: &str, old: Option<Bytes>, new: Option<Bytes>) -> Firing {
-    Firing {
+fn trigger_event(change: &Instead, trigger: &str, old: Option<Bytes>, new: Option<Bytes>) -> TriggerEvent {
+    TriggerEvent {
         schema: change.schema.clone(),
         table: change.view.clone(),
         trigger: trigger.to_owned(),

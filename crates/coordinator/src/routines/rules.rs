@@ -19,7 +19,7 @@ impl Client {
         mut spool: Option<&'s mut Spool>,
     ) -> Pending<'s, Completion> {
         Box::pin(async move {
-            let basis = self.session.basis_of_all(rewritten.steps.iter().map(|step| &*step.statement.sql));
+            let basis = self.session.validity_of_all(rewritten.steps.iter().map(|step| &*step.statement.sql));
             let call = self.with_types(statement, call).await?;
             self.follows_rules().await?;
             if rewritten.checks_rights {

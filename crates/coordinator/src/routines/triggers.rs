@@ -1,10 +1,10 @@
 //! Triggers that the coordinator runs, since their functions read or write tables.
 //!
 //! ```text
-//!  change of rows ── nodes ──> firings (which row, which trigger) ── one after the other ──> body of the trigger's function
+//!  change of rows ── nodes ──> trigger events (which row, which trigger) ── one after the other ──> body of the trigger's function
 //! ```
 //!
-//! The nodes decide for which rows a trigger fires, and say so while the change runs (`executor::Firing`). When it is done, in
+//! The nodes decide for which rows a trigger fires, and say so while the change runs (`executor::TriggerEvent`). When it is done, in
 //! the same transaction, the function runs for each, as PostgreSQL fires AFTER triggers: with OLD, NEW and the TG variables,
 //! every statement in it an ordinary one of the session. One that changes rows fires the triggers of these first. Triggers FOR
 //! EACH STATEMENT run once, as the planner says; their transition tables are temp tables of the home node.
@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use executor::{Call, Completion, Firing, Parameters, Spool};
+use executor::{Call, Completion, Parameters, Spool, TriggerEvent};
 use pgerror::{PgError, Result, SqlState};
 use planner::{OfStatement, RoutineCall, Statement, Triggered, Wanted};
 use routine::{Parameter, Pending, Type, array_text};
@@ -68,8 +68,8 @@ impl Client {
             }
             let completion = Box::pin(self.run_plan(&change.plan, statement, call, spool)).await?;
             self.session.follow_keys(&change.movable).await?;
-            let firings = self.session.take_firings().await?;
-            self.captured_rows(&change.before, &change.after, firings).await?;
+            let trigger_events = self.session.take_trigger_events().await?;
+            self.captured_rows(&change.before, &change.after, trigger_events).await?;
             Ok(completion)
         })
     }
@@ -79,35 +79,44 @@ impl Client {
         &mut self,
         before: &[OfStatement],
         after: &[OfStatement],
-        firings: Vec<Firing>,
+        trigger_events: Vec<TriggerEvent>,
     ) -> Result<()> {
-        let is_of = |one: &OfStatement, firing: &Firing| {
-            one.trigger == firing.trigger && one.table == firing.table && one.schema == firing.schema
+        let is_of = |one: &OfStatement, trigger_event: &TriggerEvent| {
+            one.trigger == trigger_event.trigger
+                && one.table == trigger_event.table
+                && one.schema == trigger_event.schema
         };
-        let once = |firing: &Firing| before.iter().chain(after).any(|one| is_of(one, firing));
-        let (collected, of_rows): (Vec<Firing>, Vec<Firing>) = firings.into_iter().partition(once);
+        let once = |trigger_event: &TriggerEvent| before.iter().chain(after).any(|one| is_of(one, trigger_event));
+        let (collected, of_rows): (Vec<TriggerEvent>, Vec<TriggerEvent>) = trigger_events.into_iter().partition(once);
         let captured = self.capture.take();
         let fired = self.fire(of_rows).await;
         self.capture = captured;
         fired?;
         for one in after {
-            let rows = collected.iter().filter(|firing| is_of(one, firing) && firing.operation == one.operation);
+            let rows = collected
+                .iter()
+                .filter(|trigger_event| is_of(one, trigger_event) && trigger_event.operation == one.operation);
             self.once(one, rows.collect()).await?;
         }
         Ok(())
     }
 
     /// A trigger FOR EACH STATEMENT, with its transition tables.
-    pub(super) async fn once(&mut self, one: &OfStatement, rows: Vec<&Firing>) -> Result<()> {
-        let firing = of_statement(one);
-        let trigger = self.trigger(&firing).await?;
+    pub(super) async fn once(&mut self, one: &OfStatement, rows: Vec<&TriggerEvent>) -> Result<()> {
+        let trigger_event = of_statement(one);
+        let trigger = self.trigger(&trigger_event).await?;
         let captured = self.capture.take();
-        let fired = self.with_transition_tables(&trigger, firing, &rows).await;
+        let fired = self.with_transition_tables(&trigger, trigger_event, &rows).await;
         self.capture = captured;
         fired
     }
 
-    async fn with_transition_tables(&mut self, trigger: &Trigger, firing: Firing, rows: &[&Firing]) -> Result<()> {
+    async fn with_transition_tables(
+        &mut self,
+        trigger: &Trigger,
+        trigger_event: TriggerEvent,
+        rows: &[&TriggerEvent],
+    ) -> Result<()> {
         let old: Vec<_> = rows.iter().map(|row| row.old.as_deref()).collect();
         let new: Vec<_> = rows.iter().map(|row| row.new.as_deref()).collect();
         let mut made = Vec::new();
@@ -117,7 +126,7 @@ impl Client {
                 made.push(format!("pg_temp.{}", catalog::quote_identifier(name)));
             }
         }
-        self.run_trigger(trigger, firing).await?;
+        self.run_trigger(trigger, trigger_event).await?;
         if !made.is_empty() {
             self.asked(&format!("DROP TABLE {}", made.join(", "))).await?;
             self.session.keep_temp_objects();
@@ -139,34 +148,39 @@ impl Client {
         self.forward_home(&sql, &call).await.map(drop)
     }
 
-    async fn fire(&mut self, firings: Vec<Firing>) -> Result<()> {
+    async fn fire(&mut self, trigger_events: Vec<TriggerEvent>) -> Result<()> {
         let mut known: HashMap<(String, String, String), Trigger> = HashMap::new();
-        for firing in firings {
-            let key = (firing.schema.clone(), firing.table.clone(), firing.trigger.clone());
+        for trigger_event in trigger_events {
+            let key = (trigger_event.schema.clone(), trigger_event.table.clone(), trigger_event.trigger.clone());
             let trigger = match known.remove(&key) {
                 Some(trigger) => trigger,
-                None => self.trigger(&firing).await?,
+                None => self.trigger(&trigger_event).await?,
             };
             if !trigger.is_of_row() {
-                return Err(reached(&firing));
+                return Err(reached(&trigger_event));
             }
-            self.run_trigger(&trigger, firing).await?;
+            self.run_trigger(&trigger, trigger_event).await?;
             known.insert(key, trigger);
         }
         Ok(())
     }
 
     /// Gives the row that the function returned.
-    pub(super) async fn run_trigger(&mut self, trigger: &Trigger, firing: Firing) -> Result<Option<Bytes>> {
-        let routine = trigger.routine(firing, self.routines.context.clone());
+    pub(super) async fn run_trigger(
+        &mut self,
+        trigger: &Trigger,
+        trigger_event: TriggerEvent,
+    ) -> Result<Option<Bytes>> {
+        let routine = trigger.routine(trigger_event, self.routines.context.clone());
         let before = self.set_for(&trigger.signature.settings).await?;
         let ended = self.enter(&routine, &trigger.body).await?;
         self.set_for(&before).await?;
         Ok(ended.rows.into_iter().flatten().flatten().next())
     }
 
-    pub(super) async fn trigger(&mut self, firing: &Firing) -> Result<Trigger> {
-        let quoted = [&firing.schema, &firing.table, &firing.trigger].map(|name| catalog::quote_literal(name));
+    pub(super) async fn trigger(&mut self, trigger_event: &TriggerEvent) -> Result<Trigger> {
+        let quoted = [&trigger_event.schema, &trigger_event.table, &trigger_event.trigger]
+            .map(|name| catalog::quote_literal(name));
         let [schema, table, name] = &quoted;
         let sql = format!(
             "SELECT t.tgfoid, p.proname, c.oid, c.reltype, t.tgtype, pg_catalog.encode(t.tgargs, 'hex'), \
@@ -177,7 +191,7 @@ impl Client {
         );
         let rows = self.asked(&planner::own_text(&sql)?).await?;
         let row = rows.into_iter().next().ok_or_else(|| {
-            let message = format!("trigger \"{}\" of table \"{}\" is gone", firing.trigger, firing.table);
+            let message = format!("trigger \"{}\" of table \"{}\" is gone", trigger_event.trigger, trigger_event.table);
             PgError::new(SqlState::UNDEFINED_OBJECT, message)
         })?;
         let mut values = row.into_iter().map(|value| text(value.unwrap_or_default()));
@@ -196,11 +210,12 @@ impl Client {
         let signature = self.signature(&one).await?;
         signature.check_body(&one, self.session.keeps_snapshot())?;
         let row = ClientHost { client: self }.find_type(row_type, -1).await?;
-        let qualified = [&firing.schema, &firing.table].map(|name| catalog::quote_identifier(name)).join(".");
+        let qualified =
+            [&trigger_event.schema, &trigger_event.table].map(|name| catalog::quote_identifier(name)).join(".");
         Ok(Trigger {
-            table: firing.table.clone(),
-            schema: firing.schema.clone(),
-            name: firing.trigger.clone(),
+            table: trigger_event.table.clone(),
+            schema: trigger_event.schema.clone(),
+            name: trigger_event.trigger.clone(),
             relid,
             kind,
             arguments: arguments_of(&arguments),
@@ -216,8 +231,8 @@ impl Client {
 }
 
 /// What fires a trigger FOR EACH STATEMENT.
-fn of_statement(one: &OfStatement) -> Firing {
-    Firing {
+fn of_statement(one: &OfStatement) -> TriggerEvent {
+    TriggerEvent {
         schema: one.schema.clone(),
         table: one.table.clone(),
         trigger: one.trigger.clone(),
@@ -228,8 +243,8 @@ fn of_statement(one: &OfStatement) -> Firing {
 }
 
 /// PostgreSQL fires it as often as a foreign key's action runs, which nobody here counts.
-fn reached(firing: &Firing) -> PgError {
-    let what = format!("trigger \"{}\" FOR EACH STATEMENT on table \"{}\"", firing.trigger, firing.table);
+fn reached(trigger_event: &TriggerEvent) -> PgError {
+    let what = format!("trigger \"{}\" FOR EACH STATEMENT on table \"{}\"", trigger_event.trigger, trigger_event.table);
     PgError::unsupported(format!("{what}, reached by a foreign key,"))
         .hint("Change that table first, by its own statement.")
 }
@@ -252,7 +267,7 @@ impl Trigger {
         self.kind & FOR_EACH_ROW != 0
     }
 
-    fn routine(&self, firing: Firing, callers: String) -> routine::Routine {
+    fn routine(&self, trigger_event: TriggerEvent, callers: String) -> routine::Routine {
         let scalar = |name: &str, oid: u32, of: &str, value: Option<Bytes>| Parameter {
             name: Some(name.to_owned()),
             of: Type { oid, modifier: -1, name: of.to_owned(), fields: None },
@@ -271,12 +286,12 @@ impl Trigger {
         };
         let count = Bytes::from(self.arguments.len().to_string());
         let parameters = vec![
-            row("new", firing.new),
-            row("old", firing.old),
+            row("new", trigger_event.new),
+            row("old", trigger_event.old),
             named("tg_name", &self.name),
             word("tg_when", when),
             word("tg_level", level),
-            word("tg_op", &firing.operation),
+            word("tg_op", &trigger_event.operation),
             scalar("tg_relid", OID, "oid", Some(Bytes::from(self.relid.clone()))),
             named("tg_relname", &self.table),
             named("tg_table_name", &self.table),

@@ -15,7 +15,7 @@ use crate::backend::pool::StatementKey;
 use crate::engine::sorted_merge::Order;
 use crate::session::catalog_load::is_node_specific;
 use crate::session::context::Context;
-use crate::session::plan_validity::Basis;
+use crate::session::plan_validity::PlanValidity;
 
 /// Parameters of an execution, as the client bound them.
 #[derive(Clone, Debug, Default)]
@@ -122,7 +122,7 @@ pub(crate) struct Gating {
     /// Of the session that waits at the gate.
     pub(crate) cancel: Arc<CancelSet>,
     pub(crate) context: Arc<Context>,
-    pub(crate) basis: Option<Arc<Basis>>,
+    pub(crate) basis: Option<Arc<PlanValidity>>,
 }
 
 /// A step of an answer.

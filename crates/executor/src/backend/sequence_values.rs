@@ -71,7 +71,7 @@ impl Session {
     /// # Errors
     /// 0A000 if they are lost.
     pub(crate) fn check_drawn(&mut self, node: NodeId) -> pgerror::Result<()> {
-        let Some(drawn) = self.drawn_on(node).filter(|_| !self.has_put_aside()) else { return Ok(()) };
+        let Some(drawn) = self.drawn_on(node).filter(|_| !self.has_suspended()) else { return Ok(()) };
         let is_here =
             self.held.get(&node).is_some_and(|held| held.link.drawn.as_ref().is_some_and(|h| h.is_of(Some(drawn))));
         if !is_here {

@@ -27,7 +27,7 @@ use pgerror::Result;
 
 use crate::copy::cores::{Claim, Cores};
 use crate::copy::input::Input;
-use crate::copy::workers::Crew;
+use crate::copy::workers::ParseWorkers;
 
 /// Input that has to come without a wait before helpers are called.
 const EAGER_BYTES: usize = 1 << 20;
@@ -52,7 +52,7 @@ pub(crate) struct Feed<'a> {
     /// So many, whoever needs cores; `None`: as the page says.
     helpers: Option<usize>,
     _claim: Claim,
-    crew: Option<Crew>,
+    crew: Option<ParseWorkers>,
     /// Read, but not by the router.
     waiting: VecDeque<Bytes>,
     /// Bytes that came without a wait, in pieces of some size.
@@ -152,7 +152,7 @@ impl<'a> Feed<'a> {
             Some(count) => (0..count).map(|_| self.cores.claim()).collect(),
             None => std::iter::from_fn(|| self.cores.claim_free()).take(HELPERS_MAX).collect(),
         };
-        self.crew = Crew::new(claims, router);
+        self.crew = ParseWorkers::new(claims, router);
         self.crew.is_some()
     }
 

@@ -149,7 +149,7 @@ impl Session {
         let mut copy = Copy::new(router, converter, destinations, links, binary, plan.target.clone(), rejects);
         let mut feed = Feed::new(input, options, &self.context.cores, self.copy_helpers());
         let (mut links, result) = copy.run(&mut feed).await;
-        self.keep_firings(&mut links);
+        self.keep_trigger_events(&mut links);
         let notices = copy.take_notices(&mut links, result.as_ref().err());
         notices.iter().for_each(|notice| self.notice(notice));
         self.put_back(links);

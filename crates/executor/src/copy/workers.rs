@@ -31,7 +31,7 @@ enum Job {
 }
 
 /// The helpers of one COPY. They end when it is dropped.
-pub(crate) struct Crew {
+pub(crate) struct ParseWorkers {
     claims: Vec<Claim>,
     tasks: SyncSender<Task>,
     /// Tasks that no helper has ended.
@@ -43,7 +43,7 @@ pub(crate) struct Crew {
     spare: Vec<Box<Ahead>>,
 }
 
-impl Crew {
+impl ParseWorkers {
     /// One helper for each claim. `None` if nothing can be done ahead yet, or there are no threads for it.
     pub(crate) fn new(claims: Vec<Claim>, router: &Router) -> Option<Self> {
         // For each helper one in work, those that wait, and one that the router has; as many more are the COPY's own task's.

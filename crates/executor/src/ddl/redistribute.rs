@@ -27,7 +27,7 @@ impl Session {
     }
 
     /// Tables that an UPDATE wants without a distribution key.
-    pub(crate) async fn give_way(&mut self, moves: &[Redistribute]) -> Result<()> {
+    pub(crate) async fn auto_replicate(&mut self, moves: &[Redistribute]) -> Result<()> {
         if self.is_read_only() {
             let message = "cannot execute UPDATE in a read-only transaction";
             return Err(PgError::new(SqlState::READ_ONLY_SQL_TRANSACTION, message));

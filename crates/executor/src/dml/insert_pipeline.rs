@@ -30,7 +30,7 @@ const BYTES_MAX: usize = 64 * 1024;
 const VALUE_OVERHEAD_BYTES: usize = 16;
 
 /// What waits to be sent.
-pub(crate) struct Train {
+pub(crate) struct InsertPipeline {
     pub(crate) sql: Arc<str>,
     pub(crate) call: Call,
     pub(crate) catalog_version: u64,
@@ -47,7 +47,7 @@ pub struct Arrival {
     pub error: Option<PgError>,
 }
 
-impl Train {
+impl InsertPipeline {
     /// Is this one more execution of what waits?
     fn is_like(&self, sql: &Arc<str>, parameters: &Parameters) -> bool {
         Arc::ptr_eq(&self.sql, sql) && self.cars.first().is_none_or(|(_, first)| first.types == parameters.types)
@@ -69,7 +69,7 @@ impl Session {
     /// what waits already goes first then.
     pub fn board(&mut self, sql: &Arc<str>, call: &Call) -> bool {
         let Some(parameters) = &call.parameters else { return false };
-        let Some(mut train) = self.train.take().or_else(|| self.new_train(sql, call)) else { return false };
+        let Some(mut train) = self.train.take().or_else(|| self.new_pipeline(sql, call)) else { return false };
         let clock = self.clock().or(train.clock());
         let node = match train.is_like(sql, parameters) {
             true => self.place_again(&train.again, sql, call, clock),
@@ -86,7 +86,7 @@ impl Session {
     }
 
     /// A train for executions of this statement, still empty, if they may wait.
-    fn new_train(&mut self, sql: &Arc<str>, call: &Call) -> Option<Train> {
+    fn new_pipeline(&mut self, sql: &Arc<str>, call: &Call) -> Option<InsertPipeline> {
         let in_read_committed = self.isolation() == Some(Isolation::ReadCommitted) && self.status() == b'T';
         if !in_read_committed || self.is_read_only() {
             return None;
@@ -94,7 +94,7 @@ impl Session {
         let quick = self.plan_quickly(sql, call)?;
         let again = self.again(&quick).filter(|again| again.template.only_inserts())?;
         let Plan::Forward(_) = quick.plan else { return None };
-        Some(Train {
+        Some(InsertPipeline {
             sql: sql.clone(),
             call: Call { parameters: None, ..call.clone() },
             catalog_version: self.catalog_version,
@@ -105,7 +105,7 @@ impl Session {
     }
 
     /// Does anything wait?
-    pub fn has_train(&self) -> bool {
+    pub fn has_pipeline(&self) -> bool {
         self.train.is_some()
     }
 
@@ -130,7 +130,7 @@ impl Session {
         Ok(Arrival { error, ..arrival })
     }
 
-    async fn drive(&mut self, mut train: Train) -> Result<Arrival> {
+    async fn drive(&mut self, mut train: InsertPipeline) -> Result<Arrival> {
         let cars = std::mem::take(&mut train.cars);
         let order: Vec<NodeId> = cars.iter().map(|(node, _)| *node).collect();
         let mut loads: BTreeMap<NodeId, Load> = BTreeMap::new();

@@ -22,7 +22,7 @@ use planner::Repeated;
 
 use crate::backend::leased::Held;
 use crate::backend::request::{Call, Event, Parameters, declared};
-use crate::dml::insert_pipeline::{Arrival, Train};
+use crate::dml::insert_pipeline::{Arrival, InsertPipeline};
 
 const SAVEPOINT: &str = "SAVEPOINT loxo_train";
 const RELEASE: &str = "RELEASE SAVEPOINT loxo_train";
@@ -61,7 +61,7 @@ impl Load {
 
 impl Held {
     /// Queues a load, with one Sync.
-    pub(crate) fn start_load(&mut self, train: &Train, load: &mut Load) {
+    pub(crate) fn start_load(&mut self, train: &InsertPipeline, load: &mut Load) {
         if let Some(repeated) = train.repeated() {
             load.couple(repeated);
         }
@@ -72,7 +72,7 @@ impl Held {
             self.ahead += 1;
             for size in &load.coupled {
                 let (rows, others) = rest.split_at(*size);
-                self.queue_coupled(train, repeated.text(*size), rows);
+                self.queue_row_batch(train, repeated.text(*size), rows);
                 rest = others;
             }
             self.queue(RELEASE, &Call::default(), &Parameters::default(), train.catalog_version);
@@ -90,7 +90,7 @@ impl Held {
     }
 
     /// Queues one statement with all these rows.
-    fn queue_coupled(&mut self, train: &Train, text: &str, rows: &[Arc<Parameters>]) {
+    fn queue_row_batch(&mut self, train: &InsertPipeline, text: &str, rows: &[Arc<Parameters>]) {
         // None at all say that all are text.
         let are_text = rows.iter().all(|row| row.formats.is_empty());
         let formats = |row: &'_ Parameters| (0..row.values.len()).map(|at| row.format_of(at)).collect::<Vec<i16>>();
@@ -103,7 +103,7 @@ impl Held {
     }
 
     /// Queues each of these rows by itself.
-    fn queue_each(&mut self, train: &Train, rows: &[Arc<Parameters>]) {
+    fn queue_each(&mut self, train: &InsertPipeline, rows: &[Arc<Parameters>]) {
         let Some(first) = rows.first() else { return };
         let typed = Call { parameters: Some(first.clone()), ..train.call.clone() };
         let statement = self.prepare(&train.sql, &typed.fragment_types(&train.sql), train.catalog_version);
@@ -115,7 +115,7 @@ impl Held {
     }
 
     /// Sends what is queued and reads how far it came.
-    pub(crate) async fn arrive(&mut self, train: &Train, load: &Load) -> Arrival {
+    pub(crate) async fn arrive(&mut self, train: &InsertPipeline, load: &Load) -> Arrival {
         let Arrival { tags, error } = self.answers().await;
         match error {
             Some(error) if tags.len() < load.coupled.len() && is_about_a_row(&error) => {
@@ -126,7 +126,7 @@ impl Held {
     }
 
     /// After an error in a coupled statement.
-    async fn arrive_one_by_one(&mut self, train: &Train, load: &Load, error: PgError) -> Arrival {
+    async fn arrive_one_by_one(&mut self, train: &InsertPipeline, load: &Load, error: PgError) -> Arrival {
         self.link.connection.query(GO_BACK.as_bytes());
         if self.flush().await.is_err() || self.finish().await.is_err() {
             return Arrival { tags: Vec::new(), error: Some(error) };

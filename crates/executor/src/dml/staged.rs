@@ -17,7 +17,7 @@ use std::sync::Arc;
 use crate::backend::leased::Held;
 use crate::backend::request::{Call, Event};
 use crate::dml::returning::{Returned, pass_in_order};
-use crate::dml::trigger_events::is_firing;
+use crate::dml::trigger_events::is_trigger_event;
 use crate::engine::fixed_text::{fix, restore};
 use crate::engine::gather::{text_line, without_position};
 use crate::engine::output::{Output, frame_bodies};
@@ -282,7 +282,7 @@ impl Session {
         links.iter_mut().for_each(|(_, held)| tell_of_insert(held));
         self.put_back(links);
         if let (Route::Replicated { .. }, Some((_, others))) = (&stage.route, nodes.split_first()) {
-            self.keep_firings_only(others);
+            self.keep_trigger_events_only(others);
         }
         let row = |node, sent: u64| Some(rows_before + batch.places.get(node)?.get(sent.checked_sub(1)? as usize)? + 1);
         let name = &stage.target.name;
@@ -320,7 +320,7 @@ impl Session {
                 let completion = self.scatter(Mode::InBlock, vec![(*node, sql)], &chunk_call, &mut output).await;
                 let completion = completion.map_err(without_position)?;
                 if replicated && position > 0 {
-                    self.keep_firings_only(&[*node]);
+                    self.keep_trigger_events_only(&[*node]);
                 }
                 if let (Completion::Tag(tag), true) = (completion, position == 0 || !replicated) {
                     total += pgproto::backend::split_command_tag(&tag).1.unwrap_or(0);
@@ -506,7 +506,7 @@ fn tell_of_insert(held: &mut Held) {
         Frame { tag: frame.tag, body: body.freeze() }
     };
     let notices = held.link.connection.take_notices();
-    let told = notices.into_iter().map(|frame| if is_firing(&frame) { frame } else { told(frame) });
+    let told = notices.into_iter().map(|frame| if is_trigger_event(&frame) { frame } else { told(frame) });
     held.link.connection.put_back_notices(told.collect());
 }
 

@@ -27,7 +27,7 @@ const MOVE_CODE: &[u8] = b"CLX003\0";
 /// A row for whose sake a trigger is to run.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
-pub struct Firing {
+pub struct TriggerEvent {
     pub schema: String,
     pub table: String,
     pub trigger: String,
@@ -48,7 +48,7 @@ pub(crate) struct RowTold {
 }
 
 /// Is it one of these messages, or one about a row of a replicated table, or one that belongs to another node?
-pub(crate) fn is_firing(frame: &Frame) -> bool {
+pub(crate) fn is_trigger_event(frame: &Frame) -> bool {
     has_code(frame, CODE) || is_of_row(frame) || is_of_move(frame)
 }
 
@@ -68,49 +68,49 @@ fn has_code(frame: &Frame, code: &[u8]) -> bool {
 }
 
 impl Session {
-    /// What one link has to say: firings are set aside, the rest is for the client.
+    /// What one link has to say: trigger events are set aside, the rest is for the client.
     pub(crate) fn keep_notices(&mut self, node: NodeId, frames: Vec<Frame>) {
         for frame in frames {
-            match is_firing(&frame) {
-                true => self.firings.push((node, frame)),
+            match is_trigger_event(&frame) {
+                true => self.trigger_events.push((node, frame)),
                 false => self.notices.push(frame),
             }
         }
     }
 
-    /// Of what these nodes tell of a change of their copies only firings count: the first copy has told the client the rest.
-    pub(crate) fn keep_firings_only(&mut self, nodes: &[NodeId]) {
+    /// Of what these nodes tell of a change of their copies only trigger events count: the first copy has told the client the rest.
+    pub(crate) fn keep_trigger_events_only(&mut self, nodes: &[NodeId]) {
         for node in nodes {
             let frames = self.held.get_mut(node).map(|held| held.link.connection.take_notices());
-            let firings = frames.unwrap_or_default().into_iter().filter(is_firing);
-            self.firings.extend(firings.map(|frame| (*node, frame)));
+            let trigger_events = frames.unwrap_or_default().into_iter().filter(is_trigger_event);
+            self.trigger_events.extend(trigger_events.map(|frame| (*node, frame)));
         }
     }
 
-    /// Sets aside what links that are out of the session's hands tell of firings, and leaves the rest with them.
-    pub(crate) fn keep_firings(&mut self, links: &mut [(NodeId, Held)]) {
+    /// Sets aside what links that are out of the session's hands tell of trigger events, and leaves the rest with them.
+    pub(crate) fn keep_trigger_events(&mut self, links: &mut [(NodeId, Held)]) {
         for (node, held) in links {
             let all = held.link.connection.take_notices();
-            let (firings, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_firing);
-            self.firings.extend(firings.into_iter().map(|frame| (*node, frame)));
+            let (trigger_events, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_trigger_event);
+            self.trigger_events.extend(trigger_events.into_iter().map(|frame| (*node, frame)));
             held.link.connection.put_back_notices(others);
         }
     }
 
-    /// The firings since the last call: node by node, in their order on each. Of the copies of a row one speaks.
-    pub async fn take_firings(&mut self) -> Result<Vec<Firing>> {
+    /// The trigger events since the last call: node by node, in their order on each. Of the copies of a row one speaks.
+    pub async fn take_trigger_events(&mut self) -> Result<Vec<TriggerEvent>> {
         self.forget_rows_told();
-        if self.firings.is_empty() {
+        if self.trigger_events.is_empty() {
             return Ok(Vec::new());
         }
-        // Rows that nobody has asked for would stay where they are: the statement fails by `no_firings`.
+        // Rows that nobody has asked for would stay where they are: the statement fails by `no_trigger_events`.
         let (moves, mut frames) =
-            std::mem::take(&mut self.firings).into_iter().partition(|(_, frame)| is_of_move(frame));
-        self.firings = moves;
+            std::mem::take(&mut self.trigger_events).into_iter().partition(|(_, frame)| is_of_move(frame));
+        self.trigger_events = moves;
         frames.sort_by_key(|(node, _)| *node);
         let token = self.context.capture_token().await?;
         let loaded = self.catalog().await?;
-        let mut firings = Vec::with_capacity(frames.len());
+        let mut trigger_events = Vec::with_capacity(frames.len());
         for (node, frame) in frames {
             let message = PgError::decode_body(frame.body.clone());
             if message.get(field::CONSTRAINT) != Some(token.as_ref()) {
@@ -124,7 +124,7 @@ impl Session {
                 continue;
             }
             let row = |code| message.get(code).filter(|row| !row.is_empty()).map(Bytes::copy_from_slice);
-            firings.push(Firing {
+            trigger_events.push(TriggerEvent {
                 schema,
                 table,
                 trigger: text(field::MESSAGE),
@@ -133,15 +133,15 @@ impl Session {
                 new: row(field::HINT),
             });
         }
-        Ok(firings)
+        Ok(trigger_events)
     }
 
     /// The tables, by schema and name, that have told of rows with another distribution key, and on which node.
     pub(crate) async fn take_moves_told(&mut self) -> Result<BTreeSet<(String, String, NodeId)>> {
         self.collect_notices();
         let (told, others): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.firings).into_iter().partition(|(_, frame)| is_of_move(frame));
-        self.firings = others;
+            std::mem::take(&mut self.trigger_events).into_iter().partition(|(_, frame)| is_of_move(frame));
+        self.trigger_events = others;
         if told.is_empty() {
             return Ok(BTreeSet::new());
         }
@@ -155,14 +155,15 @@ impl Session {
     /// Forgets what was told of rows by a statement that has failed.
     pub(crate) fn forget_rows_told(&mut self) {
         self.collect_notices();
-        self.firings.retain(|(_, frame)| !is_of_row(frame));
+        self.trigger_events.retain(|(_, frame)| !is_of_row(frame));
     }
 
     /// What the first copy has told of rows, in the order in which they changed.
     pub(crate) async fn take_rows_told(&mut self, first: NodeId) -> Result<Vec<RowTold>> {
         self.collect_notices();
-        let (told, others) = std::mem::take(&mut self.firings).into_iter().partition(|(_, frame)| is_of_row(frame));
-        self.firings = others;
+        let (told, others) =
+            std::mem::take(&mut self.trigger_events).into_iter().partition(|(_, frame)| is_of_row(frame));
+        self.trigger_events = others;
         let told: Vec<(NodeId, Frame)> = told;
         if told.is_empty() {
             return Ok(Vec::new());
@@ -182,10 +183,10 @@ impl Session {
             .collect())
     }
 
-    /// Forgets the firings of a statement that has failed. An error if one that has not left any: its triggers would not run.
-    pub fn no_firings(&mut self, failed: bool) -> Result<()> {
+    /// Forgets the trigger events of a statement that has failed. An error if one that has not left any: its triggers would not run.
+    pub fn no_trigger_events(&mut self, failed: bool) -> Result<()> {
         self.forget_rows_told();
-        match std::mem::take(&mut self.firings).is_empty() || failed {
+        match std::mem::take(&mut self.trigger_events).is_empty() || failed {
             true => Ok(()),
             false => Err(PgError::unsupported("a trigger that reads or writes tables, fired by this statement,")
                 .hint("Change the table by INSERT, UPDATE, DELETE, MERGE or COPY.")),
@@ -193,7 +194,7 @@ impl Session {
     }
 }
 
-/// Do the firings of a table on this node count?
+/// Do the trigger events of a table on this node count?
 fn speaks(distribution: &Distribution, node: NodeId) -> bool {
     match distribution {
         Distribution::Replicated { nodes } => nodes.first() == Some(&node),

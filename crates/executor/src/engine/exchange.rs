@@ -27,7 +27,7 @@ use crate::engine::output::{Output, frame_bodies};
 use crate::engine::run::Completion;
 use crate::session::catalog_load::travels_in_binary;
 use crate::session::{Mode, Session, take_links};
-use crate::transaction::suspended::Aside;
+use crate::transaction::suspended::SuspendedTransaction;
 use crate::transaction::table_locks::Locks;
 
 /// What a source gives in one round, about.
@@ -165,7 +165,7 @@ impl Session {
         route: &Route,
         binary: bool,
         to: &Target<'_>,
-        mut resting: Option<&mut Aside>,
+        mut resting: Option<&mut SuspendedTransaction>,
     ) -> Result<Vec<Moved>> {
         let mut router = RowRouter::new(route, binary, self.spread).of_encoding(self.foreign_encoding());
         let (mut asked, mut batch_rows) = (None, to.first);
@@ -173,7 +173,7 @@ impl Session {
         let all_sources = sources.clone();
         loop {
             let (batches, open) = self.fetch(&sources, asked).await?;
-            let mut parcels = Parcels::new(binary);
+            let mut parcels = PartitionBuffers::new(binary);
             for (node, run) in &batches {
                 let before = (parcels.rows, parcels.bytes);
                 parcels.add(run, &mut router)?;
@@ -258,7 +258,12 @@ fn bytes_at_most(column: &Field) -> Option<usize> {
 }
 
 /// One COPY for each node that gets rows, all at once; with the last one comes what is to be done afterwards.
-async fn deliver(held: &mut BTreeMap<NodeId, Held>, to: &Target<'_>, parcels: &Parcels, is_last: bool) -> Result<()> {
+async fn deliver(
+    held: &mut BTreeMap<NodeId, Held>,
+    to: &Target<'_>,
+    parcels: &PartitionBuffers,
+    is_last: bool,
+) -> Result<()> {
     let then = to.then.as_ref().filter(|_| is_last);
     let mut nodes = parcels.targets();
     nodes.extend(then.iter().flat_map(|(nodes, _)| nodes.iter()));
@@ -268,7 +273,7 @@ async fn deliver(held: &mut BTreeMap<NodeId, Held>, to: &Target<'_>, parcels: &P
     let work = links.iter_mut().map(|(node, held)| async {
         let rows = parcels.of(*node);
         if !rows.is_empty() {
-            queue_parcel(held, to.copy, rows, parcels.binary).await?;
+            queue_partition(held, to.copy, rows, parcels.binary).await?;
         }
         if let Some((_, sql)) = then {
             held.link.connection.query(sql.as_bytes());
@@ -342,7 +347,7 @@ async fn read_batch(held: &mut Held) -> Result<(Vec<Bytes>, bool)> {
 }
 
 /// A whole COPY at once: if the backend refuses it, it drops the rows.
-async fn queue_parcel(held: &mut Held, copy: &str, rows: &[u8], binary: bool) -> Result<()> {
+async fn queue_partition(held: &mut Held, copy: &str, rows: &[u8], binary: bool) -> Result<()> {
     held.link.connection.query(copy.as_bytes());
     if binary {
         send(held, BINARY_HEADER).await?;
@@ -376,7 +381,7 @@ async fn send(held: &mut Held, bytes: &[u8]) -> Result<()> {
 }
 
 /// A round's rows, sorted by where they go.
-struct Parcels {
+struct PartitionBuffers {
     binary: bool,
     /// For single nodes.
     own: BTreeMap<NodeId, BytesMut>,
@@ -386,7 +391,7 @@ struct Parcels {
     bytes: usize,
 }
 
-impl Parcels {
+impl PartitionBuffers {
     fn new(binary: bool) -> Self {
         Self { binary, own: Default::default(), common: (Vec::new(), BytesMut::new()), rows: 0, bytes: 0 }
     }
@@ -445,7 +450,7 @@ mod tests {
         let nodes = vec![NodeId(0), NodeId(1)];
         let key = vec![(planner::KeySource::Column(0), placement::KeyType::Int8)];
         let hash = Route::Hash { key, map, nodes: nodes.clone() };
-        let mut parcels = Parcels::new(true);
+        let mut parcels = PartitionBuffers::new(true);
         parcels.add(&run(0..1000), &mut RowRouter::new(&hash, true, 0)).unwrap();
         let row_bytes = 2 + 4 + 8;
         let sizes: Vec<usize> = nodes.iter().map(|node| parcels.of(*node).len()).collect();
@@ -453,7 +458,7 @@ mod tests {
         assert!(sizes.iter().all(|size| *size > 300 * row_bytes), "{sizes:?}");
 
         let all = Route::Replicated { nodes: nodes.clone() };
-        let mut parcels = Parcels::new(true);
+        let mut parcels = PartitionBuffers::new(true);
         parcels.add(&run(0..10), &mut RowRouter::new(&all, true, 0)).unwrap();
         assert!(nodes.iter().all(|node| parcels.of(*node).len() == 10 * row_bytes));
         assert_eq!(parcels.targets(), nodes);

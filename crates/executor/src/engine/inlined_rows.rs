@@ -43,7 +43,7 @@ const ROWS_MAX: i32 = 4_000;
 const BYTES_MAX: usize = 256 << 10;
 
 /// A fragment that travels in parameters.
-struct Carried {
+struct InlinedRows {
     fields: Vec<Field>,
     /// As SQL, of each column.
     types: Vec<String>,
@@ -70,7 +70,7 @@ impl Session {
         output: &mut Output<'_>,
     ) -> Result<Option<Completion>> {
         let call = &Call { one_off: true, ..call.clone() };
-        if !self.may_be_carried(&gather.inputs).await? {
+        if !self.may_be_inlined(&gather.inputs).await? {
             return Ok(None);
         }
         let Some(fields) = self.few_expected(&gather.inputs, call).await.map_err(without_position)? else {
@@ -84,7 +84,7 @@ impl Session {
     }
 
     /// What can be told from the texts. Only of its own part can the home node say how large it is.
-    async fn may_be_carried(&mut self, inputs: &[Input]) -> Result<bool> {
+    async fn may_be_inlined(&mut self, inputs: &[Input]) -> Result<bool> {
         let loaded = self.catalog().await?;
         let may = |input: &Input| {
             input.dag.is_none()
@@ -143,7 +143,12 @@ impl Session {
     }
 
     /// Asks all nodes for all fragments.
-    async fn carry(&mut self, inputs: &[Input], fields: Vec<Vec<Field>>, call: &Call) -> Result<Option<Vec<Carried>>> {
+    async fn carry(
+        &mut self,
+        inputs: &[Input],
+        fields: Vec<Vec<Field>>,
+        call: &Call,
+    ) -> Result<Option<Vec<InlinedRows>>> {
         let nodes = self.gathered_nodes(inputs);
         for node in &nodes {
             self.hold(*node, Mode::InBlock).await?;
@@ -176,7 +181,7 @@ impl Session {
         if names.iter().any(|name| name.ends_with("[]")) {
             return Ok(None);
         }
-        let mut carried = Carried::of(fields, names);
+        let mut carried = InlinedRows::of(fields, names);
         for (node, runs) in given {
             let Some(runs) = runs else { return Ok(None) };
             let of_node = carried.iter_mut().zip(inputs).filter(|(_, input)| input.nodes.contains(&node));
@@ -240,10 +245,10 @@ fn types_sql(fields: &[Vec<Field>]) -> String {
     format!("SELECT {}", names.join(", "))
 }
 
-impl Carried {
-    fn of(fields: Vec<Vec<Field>>, names: Vec<String>) -> Vec<Carried> {
+impl InlinedRows {
+    fn of(fields: Vec<Vec<Field>>, names: Vec<String>) -> Vec<InlinedRows> {
         let mut names = names.into_iter();
-        let of_one = |fields: Vec<Field>| Carried {
+        let of_one = |fields: Vec<Field>| InlinedRows {
             types: names.by_ref().take(fields.len()).collect(),
             arrays: fields.iter().map(|field| Array::of(field.type_oid)).collect(),
             fields,
@@ -309,7 +314,7 @@ impl Array {
 }
 
 /// The last step's text over its parameters, and how it is to be called.
-fn last_step(gather: &Gather, carried: Vec<Carried>, call: &Call) -> (String, Call) {
+fn last_step(gather: &Gather, carried: Vec<InlinedRows>, call: &Call) -> (String, Call) {
     let own = call.parameters.as_ref().map_or(0, |parameters| parameters.values.len());
     let mut parameters = call.own_parameters(own);
     let mut items = Vec::with_capacity(carried.len());

@@ -68,7 +68,7 @@ impl Session {
         if self.gathers {
             // It is run again, and has done nothing so far.
             self.notices.truncate(told);
-            self.no_firings(true)?;
+            self.no_trigger_events(true)?;
         }
         let result = match result {
             Err(error) if !self.in_block() => Err(self.with_verdict(error).await),
@@ -127,7 +127,7 @@ impl Session {
             | Plan::CopyHome(_)
             | Plan::CopyTo(_)
             | Plan::DeclareCursor(_)
-            | Plan::GiveWay(_)
+            | Plan::AutoReplicate(_)
             | Plan::Session => Err(PgError::internal("this statement is not run by Session::run")),
         }
     }
@@ -385,7 +385,7 @@ impl Session {
             self.link(*node)?.start(sql, call, version);
         }
         let tags = self.finish_all(others).await?;
-        self.keep_firings_only(others);
+        self.keep_trigger_events_only(others);
         for tag in tags {
             if let (Completion::Tag(expected), Some(got)) = (&completion, tag)
                 && *expected != got
@@ -509,7 +509,7 @@ fn writes(plan: &Plan) -> bool {
         | Plan::CopyFrom(_)
         | Plan::CopyHome(_)
         | Plan::Ddl(_)
-        | Plan::GiveWay(_)
+        | Plan::AutoReplicate(_)
         | Plan::Redistribute(_) => true,
         // Each of its statements says so itself.
         Plan::Routine(_) => false,

@@ -21,7 +21,7 @@ use crate::backend::request::{Call, Parameters};
 use crate::session::Session;
 use crate::session::describe::parameter_facts;
 use crate::session::long_texts::lengthy;
-use crate::session::plan_validity::Basis;
+use crate::session::plan_validity::PlanValidity;
 use crate::session::temp_names::TempNames;
 
 /// An INSERT of many rows as long as this is planned by its first row at once: the tree of all rows takes hundreds of times the
@@ -107,7 +107,7 @@ impl Quick {
 pub(crate) struct Again {
     pub(crate) template: Arc<Template>,
     shape: Shape,
-    pub(crate) basis: Arc<Basis>,
+    pub(crate) basis: Arc<PlanValidity>,
 }
 
 fn with_integers(text: &Parameterised, call: &Call) -> Call {
@@ -144,7 +144,7 @@ impl Session {
         };
         self.scratch = scratch;
         if plan.is_some() {
-            self.basis = Some(Basis::new(&loaded, sql));
+            self.basis = Some(PlanValidity::new(&loaded, sql));
         }
         plan
     }

@@ -386,7 +386,7 @@ impl Session {
         let types = self.type_names(&Filled { columns: fields, binary }).await?;
         let columns: Vec<String> = types.iter().enumerate().map(|(at, of)| format!("loxo_c{} {of}", at + 1)).collect();
         if place == KEEPER {
-            self.open_keeper().await?;
+            self.open_cursor_holder().await?;
         }
         let table = format!("loxo_cursor_{cursor}");
         self.create_temp(place, &table, &columns).await?;

@@ -12,7 +12,7 @@ use crate::backend::request::Call;
 use crate::engine::output::Output;
 use crate::engine::run::Completion;
 use crate::session::long_texts::lengthy;
-use crate::session::plan_validity::Basis;
+use crate::session::plan_validity::PlanValidity;
 use crate::session::{BESIDE, Mode, Session};
 use crate::snapshot::Isolation;
 
@@ -47,8 +47,8 @@ impl Session {
             Box::pin(self.learn(lesson, call)).await;
         }
         match planned {
-            Ok(Plan::GiveWay(moves)) => {
-                Box::pin(self.give_way(&moves)).await?;
+            Ok(Plan::AutoReplicate(moves)) => {
+                Box::pin(self.auto_replicate(&moves)).await?;
                 Box::pin(self.plan(statement, call, known)).await
             }
             Ok(plan) => Ok(plan),
@@ -218,8 +218,8 @@ impl Session {
         let search_path = self.search_path(&loaded.catalog).await?;
         let temporary = self.temp_relations().await?;
         self.basis = Some(match temporary.views.is_empty() {
-            true => Basis::new(&loaded, &statement.sql),
-            false => Basis::new(&loaded, &format!("{}{}", statement.sql, temporary.definitions())),
+            true => PlanValidity::new(&loaded, &statement.sql),
+            false => PlanValidity::new(&loaded, &format!("{}{}", statement.sql, temporary.definitions())),
         });
         let described;
         let known = match known {

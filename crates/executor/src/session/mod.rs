@@ -40,13 +40,13 @@ use crate::engine::owner_reads::Lending;
 use crate::session::catalog_load::Loaded;
 use crate::session::context::Context;
 use crate::session::listen::{Change, Listening};
-use crate::session::plan_validity::Basis;
+use crate::session::plan_validity::PlanValidity;
 use crate::session::search_path::Path;
 use crate::session::temp_names::TempNames;
-use crate::snapshot::causality::Sight;
+use crate::snapshot::causality::CausalityTracker;
 use crate::snapshot::{Cut, Isolation};
 use crate::transaction::serializable::Reach;
-use crate::transaction::suspended::Aside;
+use crate::transaction::suspended::SuspendedTransaction;
 
 /// A second session on the home node, for a transaction that may not write.
 pub(crate) const BESIDE: NodeId = NodeId(u16::MAX);
@@ -146,25 +146,25 @@ pub struct Session {
     /// While it holds connections.
     pub(crate) ticket: Option<Ticket>,
     /// Counts what is put aside.
-    pub(crate) asides: Arc<()>,
+    pub(crate) suspended_transactions: Arc<()>,
     /// Sessions whose snapshots are those of the open block, until they are needed.
-    pub(crate) readers: Option<Box<Aside>>,
+    pub(crate) readers: Option<Box<SuspendedTransaction>>,
     /// NoticeResponses for the client that came beside the answers.
     pub(crate) notices: Vec<Frame>,
     /// Those that tell of triggers for the coordinator to run, and where they come from.
-    pub(crate) firings: Vec<(NodeId, Frame)>,
+    pub(crate) trigger_events: Vec<(NodeId, Frame)>,
     /// A number of this session's own, to spread work over nodes.
     pub(crate) spread: usize,
     /// Version of the catalog that the present statement was planned with.
     pub(crate) catalog_version: u64,
     /// What the present statement's plan was made from.
-    pub(crate) basis: Option<Arc<Basis>>,
+    pub(crate) basis: Option<Arc<PlanValidity>>,
     /// See [`Session::must_replan`].
     pub(crate) must_replan: bool,
     /// See [`Session::gathers`].
     pub(crate) gathers: bool,
     /// Where reads might go back in time.
-    pub(crate) sight: Sight,
+    pub(crate) sight: CausalityTracker,
     /// `default_transaction_isolation` of the home node's backends.
     pub(crate) server_isolation: Isolation,
     /// An earlier SERIALIZABLE transaction had to leave its datanode: see [`serializable`](crate::transaction::serializable).
@@ -195,7 +195,7 @@ pub struct Session {
     /// What the present statement may leave in the backends that run it.
     pub(crate) leaves: Leavings,
     /// Executions that wait for more of their kind.
-    pub(crate) train: Option<crate::dml::insert_pipeline::Train>,
+    pub(crate) train: Option<crate::dml::insert_pipeline::InsertPipeline>,
     pub(crate) listening: Option<Listening>,
     /// The transaction, or the last statement, has notified.
     pub(crate) notified: bool,
@@ -206,7 +206,7 @@ impl Session {
     pub fn new(context: Arc<Context>, identity: Identity, settings: Settings) -> Self {
         let spread = context.next_session_number();
         let home = context.home();
-        let sight = Sight::new(context.nodes().len());
+        let sight = CausalityTracker::new(context.nodes().len());
         let cancel = Arc::new(CancelSet::new(home));
         let _entry = context.sessions().enter(spread as u64, &cancel);
         Self {
@@ -222,10 +222,10 @@ impl Session {
             drawn: None,
             drawn_were_lost: false,
             ticket: None,
-            asides: Arc::default(),
+            suspended_transactions: Arc::default(),
             readers: None,
             notices: Vec::new(),
-            firings: Vec::new(),
+            trigger_events: Vec::new(),
             spread,
             catalog_version: 0,
             basis: None,

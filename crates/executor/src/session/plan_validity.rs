@@ -29,12 +29,12 @@ const MOVED: &str = "the distribution of table";
 const RULED: &str = "a rule of";
 
 /// The catalog and the text of the present statement's plan.
-pub struct Basis {
+pub struct PlanValidity {
     loaded: Arc<Loaded>,
     sql: Box<str>,
 }
 
-impl Basis {
+impl PlanValidity {
     pub(crate) fn new(loaded: &Arc<Loaded>, sql: &str) -> Arc<Self> {
         Arc::new(Self { loaded: loaded.clone(), sql: sql.into() })
     }
@@ -106,14 +106,14 @@ fn has_other_rules(relation: &Relation, now: &Catalog) -> bool {
 
 impl Session {
     /// What the present plan was made from, for a plan of several statements, which each have a basis of their own.
-    pub fn basis_of_all<'t>(&self, texts: impl Iterator<Item = &'t str>) -> Option<Arc<Basis>> {
+    pub fn validity_of_all<'t>(&self, texts: impl Iterator<Item = &'t str>) -> Option<Arc<PlanValidity>> {
         let basis = self.basis.as_ref()?;
         let all = texts.fold(basis.sql.to_string(), |all, text| all + "; " + text);
-        Some(Basis::new(&basis.loaded, &all))
+        Some(PlanValidity::new(&basis.loaded, &all))
     }
 
     /// 40001 if a plan made from this does not hold any more.
-    pub async fn all_held(&mut self, basis: Option<Arc<Basis>>) -> Result<()> {
+    pub async fn all_held(&mut self, basis: Option<Arc<PlanValidity>>) -> Result<()> {
         self.basis = basis;
         self.plan_holds_to_the_end().await
     }
@@ -131,7 +131,7 @@ impl Session {
         Box::pin(self.own_catalog_holds(&basis)).await
     }
 
-    async fn own_catalog_holds(&mut self, basis: &Basis) -> Result<()> {
+    async fn own_catalog_holds(&mut self, basis: &PlanValidity) -> Result<()> {
         self.cancel.interrupt().or(self.context.schema_settled()).await??;
         if let Some(block) = &mut self.block {
             block.catalog = None;

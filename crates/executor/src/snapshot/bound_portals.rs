@@ -168,7 +168,7 @@ impl Session {
         let types = self.type_names(&described).await?;
         let list: Vec<String> = columns.iter().zip(types).map(|(column, of)| format!("{column} {of}")).collect();
         if to == KEEPER {
-            self.open_keeper().await?;
+            self.open_cursor_holder().await?;
         }
         let created = self.create_temp(to, table, &list).await.map(|()| None);
         self.link(to)?.temp = true;

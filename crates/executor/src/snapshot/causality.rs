@@ -4,13 +4,13 @@ use catalog::NodeId;
 
 /// Which nodes might show the session less than it has seen elsewhere.
 #[derive(Debug, Default)]
-pub(crate) struct Sight {
+pub(crate) struct CausalityTracker {
     stale: Vec<bool>,
     /// Nodes that the present statement reads.
     touched: Vec<NodeId>,
 }
 
-impl Sight {
+impl CausalityTracker {
     pub(crate) fn new(nodes: usize) -> Self {
         Self { stale: vec![false; nodes], touched: Vec::new() }
     }
@@ -46,7 +46,7 @@ impl Sight {
         self.touched.clear();
     }
 
-    /// The present statement is over, and saw nothing but a cut that [`Sight::cut`] knows of.
+    /// The present statement is over, and saw nothing but a cut that [`CausalityTracker::cut`] knows of.
     pub(crate) fn finished_in_cut(&mut self) {
         self.touched.clear();
     }
@@ -86,13 +86,13 @@ pub(crate) enum Settling {
 mod tests {
     use super::*;
 
-    fn stale(sight: &Sight) -> Vec<u16> {
+    fn stale(sight: &CausalityTracker) -> Vec<u16> {
         (0..3).filter(|node| sight.is_stale(NodeId(*node))).collect()
     }
 
     #[test]
     fn nodes_settle_after_something_was_seen_elsewhere() {
-        let mut sight = Sight::new(3);
+        let mut sight = CausalityTracker::new(3);
         assert_eq!(stale(&sight), [0; 0]);
         sight.touch(NodeId(1));
         sight.finished();
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn after_several_nodes_without_a_cut_none_is_sure() {
-        let mut sight = Sight::new(3);
+        let mut sight = CausalityTracker::new(3);
         sight.touch(NodeId(0));
         sight.touch(NodeId(1));
         sight.finished();

@@ -7,7 +7,7 @@ use crate::session::{Block, KEEPER, Mode, Session};
 
 impl Session {
     /// Opens its transaction, unless it is open.
-    pub(crate) async fn open_keeper(&mut self) -> Result<()> {
+    pub(crate) async fn open_cursor_holder(&mut self) -> Result<()> {
         if self.held.contains_key(&KEEPER) {
             return Ok(());
         }
@@ -23,7 +23,7 @@ impl Session {
     }
 
     /// What it keeps ends with the block, and nothing of it is to be committed.
-    pub(crate) async fn close_keeper(&mut self) {
+    pub(crate) async fn close_cursor_holder(&mut self) {
         if let Some(mut held) = self.held.remove(&KEEPER)
             && held.link.connection.is_settled()
             && held.link.connection.execute("ROLLBACK").await.is_ok()

@@ -8,7 +8,7 @@
 //!   in REPEATABLE READ ([`Session::hold`] takes the cut at the first statement, over all nodes), else transactions made
 //!   for this statement ([`Session::begin_read`]). [`bound_portals`] has the third case.
 //! * *Settling*: before a session that has seen something elsewhere reads a node, that node waits until what it holds
-//!   prepared now is gone. So what was seen on one node is seen on the next. [`Sight`](crate::snapshot::causality::Sight) knows which nodes that concerns; after
+//!   prepared now is gone. So what was seen on one node is seen on the next. [`CausalityTracker`](crate::snapshot::causality::CausalityTracker) knows which nodes that concerns; after
 //!   a cut it is none. A new connection settles once: its node may have been away.
 //!   For a statement that looks at nothing but the row it brings it is early enough before COMMIT ([`Session::settle_put_off`]):
 //!   only others see the row, and not before.
@@ -174,7 +174,7 @@ impl Session {
             None => (None, Vec::new()),
             Some(block) if self.can_read_beside(&block, nodes) => {
                 let settings = block.settings_made();
-                (Some(self.put_aside(block)), settings)
+                (Some(self.suspend(block)), settings)
             }
             Some(block) => {
                 self.block = Some(block);

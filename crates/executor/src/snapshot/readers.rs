@@ -11,7 +11,7 @@
 //!  reader      ── snapshot ──────────────────┘             └── exchanges, last step ─► client, or COPY into own sessions
 //! ```
 //!
-//! Invariants: nothing a reader does is kept; while readers work, the block and its links rest ([`Aside`]) and are known to
+//! Invariants: nothing a reader does is kept; while readers work, the block and its links rest ([`SuspendedTransaction`]) and are known to
 //! the deadlock detector as the same session's.
 
 use catalog::{NodeId, quote_identifier};
@@ -30,7 +30,7 @@ use crate::session::{Mode, Session, take_links};
 use crate::snapshot::bound_portals::{self, Portal};
 use crate::snapshot::{CUT_MAX, Cut, Isolation};
 use crate::transaction::serializable::Reach;
-use crate::transaction::suspended::{Aside, Read};
+use crate::transaction::suspended::{Read, SuspendedTransaction};
 use crate::transaction::table_locks::Locks;
 
 /// Which tables a transaction has changed, and which of them nobody else may look at.
@@ -47,7 +47,7 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
-    fn aside(&mut self) -> Result<&mut Aside> {
+    fn aside(&mut self) -> Result<&mut SuspendedTransaction> {
         match &mut self.read {
             Read::Own(Some(aside)) => Ok(aside),
             _ => Err(PgError::internal("no block rests while others read for it")),
@@ -112,7 +112,7 @@ impl Session {
         let Some(block) = self.block.take() else { return Err(PgError::internal("no transaction block is open")) };
         let keeps = block.isolation.keeps_snapshot();
         let settings = block.settings_made();
-        let mut aside = self.put_aside(block);
+        let mut aside = self.suspend(block);
         let opened = match self.readers.take() {
             Some(readers) => {
                 self.resume(*readers);
@@ -137,7 +137,7 @@ impl Session {
         settings: Vec<String>,
         locks: &Locks,
         keeps_snapshot: bool,
-        aside: &mut Aside,
+        aside: &mut SuspendedTransaction,
         shadows: &[(Portal, Filled)],
         call: &Call,
     ) -> Result<()> {
@@ -156,7 +156,7 @@ impl Session {
     async fn cut_and_bind(
         &mut self,
         nodes: &[NodeId],
-        aside: &mut Aside,
+        aside: &mut SuspendedTransaction,
         shadows: &[(Portal, Filled)],
         call: &Call,
     ) -> Result<()> {
@@ -179,7 +179,12 @@ impl Session {
         }
     }
 
-    async fn bind_shadows(&mut self, aside: &mut Aside, shadows: &[(Portal, Filled)], call: &Call) -> Result<()> {
+    async fn bind_shadows(
+        &mut self,
+        aside: &mut SuspendedTransaction,
+        shadows: &[(Portal, Filled)],
+        call: &Call,
+    ) -> Result<()> {
         let parameters = call.parameters.as_deref().cloned().unwrap_or_default();
         let portals: Vec<&Portal> = shadows.iter().map(|(portal, _)| portal).collect();
         bound_portals::bind_on(&mut aside.held, &portals, &parameters).await.map(|_| ())
@@ -279,7 +284,7 @@ impl Session {
         shadow: &Input,
         portal: &Portal,
         binary: bool,
-        aside: &mut Aside,
+        aside: &mut SuspendedTransaction,
     ) -> Result<()> {
         let table = quote_identifier(&shadow.table);
         let mut own = take_links(&mut aside.held, &shadow.nodes)?;
@@ -348,7 +353,7 @@ impl Session {
     pub(crate) async fn cut_with_readers(&mut self, nodes: &[NodeId]) -> Result<()> {
         let Some(block) = self.block.take_if(|block| block.cut == Cut::Pending) else { return Ok(()) };
         let all = self.context.nodes();
-        let mut writers = self.put_aside(block);
+        let mut writers = self.suspend(block);
         self.begin_over(&all, Vec::new(), true);
         let cut = self.cut_of_both(&mut writers, nodes, &all).await;
         if cut.is_err() {
@@ -357,13 +362,18 @@ impl Session {
             return cut;
         }
         if let Some(readers) = self.block.take() {
-            self.readers = Some(self.put_aside(readers));
+            self.readers = Some(self.suspend(readers));
         }
         self.resume(*writers);
         Ok(())
     }
 
-    async fn cut_of_both(&mut self, writers: &mut Aside, nodes: &[NodeId], all: &[NodeId]) -> Result<()> {
+    async fn cut_of_both(
+        &mut self,
+        writers: &mut SuspendedTransaction,
+        nodes: &[NodeId],
+        all: &[NodeId],
+    ) -> Result<()> {
         let deadline = Instant::now() + CUT_MAX;
         loop {
             self.open_on(all).await?;
@@ -396,7 +406,7 @@ impl Session {
     pub(crate) async fn drop_readers(&mut self) {
         let Some(readers) = self.readers.take() else { return };
         let read = match self.block.take() {
-            Some(block) => Read::Own(Some(self.put_aside(block))),
+            Some(block) => Read::Own(Some(self.suspend(block))),
             None => Read::Own(None),
         };
         self.resume(*readers);

@@ -40,7 +40,7 @@ impl Session {
             return Err(PgError::connection("a datanode was lost in this transaction, which is rolled back"));
         }
         let schema_changed = block.schema_changed;
-        self.close_keeper().await;
+        self.close_cursor_holder().await;
         let guard = match schema_changed {
             true => Some(self.announce_schema_change().await),
             false => None,

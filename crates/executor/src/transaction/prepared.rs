@@ -47,7 +47,7 @@ impl Session {
             )
             .hint("Run such queries before BEGIN, or use COMMIT: it is atomic on all datanodes."));
         }
-        self.close_keeper().await;
+        self.close_cursor_holder().await;
         let (owner, _) = self.role(Mode::InBlock).await?;
         let nodes: Vec<NodeId> = self.held.iter().filter(|(_, held)| held.begun).map(|(node, _)| *node).collect();
         self.settle_put_off().await?;

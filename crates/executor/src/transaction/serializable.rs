@@ -167,7 +167,7 @@ fn needs_several(plan: &Plan) -> bool {
         | Plan::Chain(_)
         | Plan::Locked(_)
         | Plan::Ddl(_)
-        | Plan::GiveWay(_)
+        | Plan::AutoReplicate(_)
         | Plan::Redistribute(_) => true,
         // COPY says so itself, and the statements of a routine come one by one. The rest takes no snapshot, or one node's.
         Plan::Forward(_)

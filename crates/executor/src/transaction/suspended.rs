@@ -13,11 +13,11 @@ pub(crate) enum Read {
     /// In the session's block as it is.
     InBlock,
     /// In a transaction made for it, while the session's block, if there is one, is put aside.
-    Own(Option<Box<Aside>>),
+    Own(Option<Box<SuspendedTransaction>>),
 }
 
 /// A session's block and its connections while others read for it.
-pub(crate) struct Aside {
+pub(crate) struct SuspendedTransaction {
     pub(crate) block: Block,
     settings: crate::Settings,
     pub(crate) held: BTreeMap<NodeId, Held>,
@@ -39,16 +39,22 @@ impl Session {
     }
 
     /// The block's own SETs hold in the other sessions for as long as their transaction.
-    pub(crate) fn put_aside(&mut self, block: Block) -> Box<Aside> {
+    pub(crate) fn suspend(&mut self, block: Block) -> Box<SuspendedTransaction> {
         let settings = self.settings().clone();
         self.settings_mut().go_back_to(block.settings_at_begin());
         self.cancel.rest(&self.held);
         let pinned = std::mem::take(&mut self.pinned);
-        Box::new(Aside { block, settings, held: std::mem::take(&mut self.held), pinned, _counted: self.asides.clone() })
+        Box::new(SuspendedTransaction {
+            block,
+            settings,
+            held: std::mem::take(&mut self.held),
+            pinned,
+            _counted: self.suspended_transactions.clone(),
+        })
     }
 
-    /// Undoes [`Session::put_aside`].
-    pub(crate) fn resume(&mut self, aside: Aside) {
+    /// Undoes [`Session::suspend`].
+    pub(crate) fn resume(&mut self, aside: SuspendedTransaction) {
         // Those that were not let go of: nobody will ask what is left in them.
         for (node, held) in std::mem::take(&mut self.held) {
             self.give_back(node, held);
@@ -63,12 +69,12 @@ impl Session {
     }
 
     /// Does the session hold connections that rest?
-    pub(crate) fn has_put_aside(&self) -> bool {
-        Arc::strong_count(&self.asides) > 1
+    pub(crate) fn has_suspended(&self) -> bool {
+        Arc::strong_count(&self.suspended_transactions) > 1
     }
 
     /// What rests works, and the other way round. No link joins either until they are swapped back.
-    pub(crate) fn swap(&mut self, aside: &mut Aside) {
+    pub(crate) fn swap(&mut self, aside: &mut SuspendedTransaction) {
         std::mem::swap(&mut self.held, &mut aside.held);
         self.cancel.rest(&aside.held);
         self.cancel.wake(&self.held);

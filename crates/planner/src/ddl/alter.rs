@@ -12,7 +12,7 @@ use pgerror::{PgError, Result};
 
 use super::add_column::{self, Source};
 use super::constraints::{NewTable, NewUnique};
-use super::{as_it_stands, create, decide, everywhere, give_way, is_temporary, redistribute, rule, trigger};
+use super::{as_it_stands, auto_replicate, create, decide, everywhere, is_temporary, redistribute, rule, trigger};
 use crate::context::{Context, Named};
 use crate::dml::key_names;
 use crate::facts::functions::{Facts, facts};
@@ -165,7 +165,7 @@ impl Alter<'_> {
         );
         table.constraint(self.ctx, constraint, None)?;
         self.own_references(&mut table);
-        give_way::check_existing(self.ctx, self.relation, &table)
+        auto_replicate::check_existing(self.ctx, self.relation, &table)
     }
 
     /// A foreign key to the table itself was resolved as one to a table that exists.
@@ -180,7 +180,7 @@ impl Alter<'_> {
         create::add_column(self.ctx, &mut table, column);
         create::column_constraints(self.ctx, &mut table, column)?;
         self.own_references(&mut table);
-        let moves = give_way::check_existing(self.ctx, self.relation, &table)?;
+        let moves = auto_replicate::check_existing(self.ctx, self.relation, &table)?;
         Ok(moves)
     }
 
@@ -293,7 +293,7 @@ impl Alter<'_> {
         let moves = match is_free {
             true if self.may_move() && !self.relation.has_children => Some(self.scattered()),
             true => None,
-            false => give_way::replicated(self.ctx, self.relation),
+            false => auto_replicate::replicated(self.ctx, self.relation),
         };
         moves.ok_or_else(|| refused_key(name, "changing the type of"))
     }
@@ -331,7 +331,7 @@ impl Alter<'_> {
             return Err(objection);
         }
         redistribute::moved(self.ctx, child, &placement, parent.by_default)
-            .or_else(|_| give_way::together(self.ctx, child, parent).ok_or(objection))
+            .or_else(|_| auto_replicate::together(self.ctx, child, parent).ok_or(objection))
     }
 }
 

@@ -9,7 +9,7 @@ use pgerror::{PgError, Result, SqlState};
 use placement::KeyType;
 
 use super::decide;
-use super::{as_it_stands, everywhere, give_way, is_temporary};
+use super::{as_it_stands, auto_replicate, everywhere, is_temporary};
 use crate::context::{Context, Named};
 use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, MapRequest, Placement};
@@ -429,7 +429,7 @@ pub(super) fn create_index(ctx: &Context<'_>, statement: &Statement, index: &Ind
             let columns = index.index_params.iter().filter_map(|param| index_column(ctx, param)).collect();
             let mut table = NewTable::existing(ctx, &relation);
             table.unique.push(NewUnique { columns, primary: false });
-            plan.moves = give_way::check_existing(ctx, &relation, &table)?;
+            plan.moves = auto_replicate::check_existing(ctx, &relation, &table)?;
         }
         _ => {}
     }

@@ -10,7 +10,7 @@ use placement::KeyType;
 
 use super::constraints::{GENERATED, NONDETERMINISTIC, NewColumn, NewForeignKey, NewTable};
 use super::decide::{self, Decision};
-use super::{as_it_stands, everywhere, give_way, is_temporary};
+use super::{as_it_stands, auto_replicate, everywhere, is_temporary};
 use crate::context::{Context, Named};
 use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, Effect, Elsewhere, Placement, Redistribute};
@@ -48,7 +48,7 @@ pub(super) fn create_table(ctx: &Context<'_>, statement: &Statement, create: &Cr
             let inherited = parents.iter().flat_map(|parent| NewTable::existing(ctx, parent).columns);
             // What the table says of a column of its parents' comes first.
             let columns = table.columns.into_iter().chain(inherited).collect();
-            moves.extend(give_way::check(ctx, &NewTable { columns, ..table }, &placement)?);
+            moves.extend(auto_replicate::check(ctx, &NewTable { columns, ..table }, &placement)?);
             Decision { placement, moves, by_default: first.by_default }
         }
         [] => {
@@ -154,7 +154,7 @@ fn beside(ctx: &Context<'_>, parents: &[Arc<Relation>]) -> Result<(Placement, Ve
     let nodes = first.distribution.nodes();
     let mut moves: Vec<Redistribute> = Vec::new();
     for parent in parents {
-        let moved = give_way::replicated(ctx, parent).filter(|_| parent.distribution.nodes() == nodes);
+        let moved = auto_replicate::replicated(ctx, parent).filter(|_| parent.distribution.nodes() == nodes);
         for table in moved.ok_or_else(refused)? {
             if moves.iter().all(|known| known.target.oid != table.target.oid) {
                 moves.push(table);

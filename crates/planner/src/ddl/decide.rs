@@ -6,8 +6,8 @@ use catalog::{Distribution, NodeId, Relation};
 use pgerror::{PgError, Result, SqlState};
 use placement::{BucketMap, KeyType};
 
+use super::auto_replicate;
 use super::constraints::{self, NewColumn, NewTable};
-use super::give_way;
 use crate::context::Context;
 use crate::dml::key_names;
 use crate::parse::{DistributeBy, DistributionKind, NodeSelection};
@@ -92,12 +92,12 @@ pub(super) fn decide(
     let selection = clause.and_then(|c| c.nodes.as_ref());
     let nodes = nodes_of(ctx, selection)?;
     if let Some(placement) = clause.and_then(|c| c.kind.as_ref()).and_then(|kind| explicit(kind, nodes.clone())) {
-        let moves = give_way::check(ctx, table, &placement)?;
+        let moves = auto_replicate::check(ctx, table, &placement)?;
         return Ok(Decision { moves, ..Decision::chosen(placement) });
     }
     if let Some(placement) = like.and_then(|relation| placement_of(relation)) {
         let placement = if selection.is_some() { moved(placement, &nodes) } else { placement };
-        let moves = give_way::check(ctx, table, &placement)?;
+        let moves = auto_replicate::check(ctx, table, &placement)?;
         return Ok(Decision { moves, ..Decision::chosen(placement) });
     }
     let candidates = defaults(ctx, table, &nodes, selection.is_some())?;
@@ -111,7 +111,7 @@ pub(super) fn decide(
     }
     let mut objection = None;
     for placement in candidates {
-        match give_way::check(ctx, table, &placement) {
+        match auto_replicate::check(ctx, table, &placement) {
             Ok(moves) => return Ok(Decision { placement, moves, by_default: true }),
             Err(error) => objection = objection.or(Some(error)),
         }

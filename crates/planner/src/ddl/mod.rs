@@ -18,11 +18,11 @@ use crate::tree;
 
 mod add_column;
 mod alter;
+mod auto_replicate;
 mod constraints;
 mod create;
 mod create_as;
 mod decide;
-mod give_way;
 mod materialized_view;
 mod policy;
 mod redistribute;
@@ -30,8 +30,8 @@ mod rule;
 mod schema;
 mod trigger;
 
+pub(crate) use auto_replicate::without_key;
 pub(crate) use create_as::{filled_apart, normal_form};
-pub(crate) use give_way::without_key;
 pub(crate) use materialized_view::{refreshed, refreshed_query};
 pub(crate) use redistribute::redistribute;
 

@@ -7,7 +7,7 @@ use pg_query::Node;
 use pg_query::protobuf::RangeVar;
 use pgerror::{PgError, Result};
 
-use super::{as_it_stands, everywhere, give_way, select_of};
+use super::{as_it_stands, auto_replicate, everywhere, select_of};
 use crate::context::{Context, Named};
 use crate::facts::code::{POLICY_HINT, is_on_all_nodes};
 use crate::facts::functions;
@@ -71,7 +71,7 @@ fn moves(ctx: &Context<'_>, read: &Arc<Relation>, known: &[Redistribute]) -> Res
         return Ok(Vec::new());
     }
     let has_all_nodes = read.distribution.nodes().len() == ctx.catalog.nodes().len();
-    let moves = give_way::replicated(ctx, read).filter(|_| has_all_nodes);
+    let moves = auto_replicate::replicated(ctx, read).filter(|_| has_all_nodes);
     let moves = moves.ok_or_else(|| refused(&format!("a policy that reads partitioned table \"{}\"", read.name)))?;
     Ok(moves.into_iter().filter(|moved| known.iter().all(|other| other.target.oid != moved.target.oid)).collect())
 }

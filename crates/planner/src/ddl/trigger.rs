@@ -15,7 +15,7 @@ use pg_query::protobuf::{AlterTableCmd, AlterTableStmt, AlterTableType, CreateTr
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
-use super::{as_it_stands, boxed, everywhere, give_way, is_temporary, temporary};
+use super::{as_it_stands, auto_replicate, boxed, everywhere, is_temporary, temporary};
 use crate::context::{Context, Named};
 use crate::dml::is_replicated;
 use crate::facts::code;
@@ -68,7 +68,7 @@ pub(super) fn create(ctx: &Context<'_>, statement: &Statement, trigger: &CreateT
     let table_fault = |facts: &Facts| code::trigger_fault(ctx.catalog, facts, &table);
     let mut found = fault(ctx, trigger, table_fault)?.or(of_each).or_else(|| beside(ctx, trigger, &table));
     if found.is_none() {
-        match give_way(ctx, trigger, &table) {
+        match auto_replicate(ctx, trigger, &table) {
             Ok(moves) => plan.moves = moves,
             Err(refused) if check_captured(ctx, trigger, &table, code::SETS_KEY).is_err() => return Err(refused),
             Err(_) => found = Some(code::SETS_KEY.to_owned()),
@@ -114,15 +114,15 @@ fn tend_copies(table: &Relation, plan: &mut DdlPlan) {
 }
 
 /// A table whose key the trigger may set goes on without one, or becomes replicated, if it may.
-fn give_way(ctx: &Context<'_>, trigger: &CreateTrigStmt, table: &Arc<Relation>) -> Result<Vec<Redistribute>> {
+fn auto_replicate(ctx: &Context<'_>, trigger: &CreateTrigStmt, table: &Arc<Relation>) -> Result<Vec<Redistribute>> {
     let functions = meant(ctx, trigger);
     let makes_rows = is_before_row(trigger) && trigger.events & (ON_INSERT | ON_UPDATE) != 0;
     if !makes_rows || !functions.iter().any(|function| may_set_key(function, table)) {
         return Ok(Vec::new());
     }
     let refused = || refused(trigger, code::SETS_KEY, code::KEY_HINT);
-    let replicated = || give_way::replicated(ctx, table);
-    give_way::without_key(ctx, table).or_else(replicated).ok_or_else(refused)
+    let replicated = || auto_replicate::replicated(ctx, table);
+    auto_replicate::without_key(ctx, table).or_else(replicated).ok_or_else(refused)
 }
 
 /// The first thing that is wrong with functions of the trigger's name.

@@ -62,7 +62,7 @@ pub(crate) fn update(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     match target {
         Target::Table(relation) if moves => {
             let is_rooted = || change::rooted(ctx, name, &relation).is_some();
-            if let Some(noted) = ctx.gives_way.filter(|_| is_rooted())
+            if let Some(noted) = ctx.auto_replicates.filter(|_| is_rooted())
                 && let Some(moves) = crate::ddl::without_key(ctx, &relation)
             {
                 noted.set(Some(moves));

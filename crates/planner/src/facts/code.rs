@@ -78,7 +78,7 @@ fn judge(catalog: &Catalog, relation: &Relation, code: &Code) -> Verdict {
         exchanged: &[],
         copies: None,
         on_first: None,
-        gives_way: None,
+        auto_replicates: None,
     };
     let judge = Judge { ctx: &ctx, table: &relation.name };
     let fault = |facts: &Facts| trigger_fault(catalog, facts, relation);

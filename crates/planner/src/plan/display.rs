@@ -75,7 +75,7 @@ fn write_at(f: &mut Formatter<'_>, plan: &Plan, depth: usize) -> Result {
             write_at(f, inner, depth + 1)
         }
         Plan::Ddl(p) => write_ddl(f, p, &pad),
-        Plan::Redistribute(moves) | Plan::GiveWay(moves) => write_moves(f, moves, &pad),
+        Plan::Redistribute(moves) | Plan::AutoReplicate(moves) => write_moves(f, moves, &pad),
         Plan::Cluster(command) => writeln!(f, "{pad}Cluster {command:?}"),
         Plan::Locked(locked) => {
             writeln!(f, "{pad}Locked")?;

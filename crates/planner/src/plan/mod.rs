@@ -69,7 +69,7 @@ pub enum Plan {
     Ddl(Box<DdlPlan>),
     /// No plan of the statement: these tables must lose their key first, then it is planned anew. Only [`plan`](crate::plan()) gives
     /// it, never as a part of another.
-    GiveWay(Vec<Redistribute>),
+    AutoReplicate(Vec<Redistribute>),
     /// `ALTER TABLE t DISTRIBUTE BY … | TO NODE … | ADD NODE … | DELETE NODE …`, of a table and all below it.
     Redistribute(Vec<Redistribute>),
     /// `CREATE NODE`, `EXECUTE DIRECT`, `CLEAN CONNECTION`, …: the executor's own commands.

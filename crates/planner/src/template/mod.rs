@@ -93,8 +93,15 @@ enum KeySource {
 impl Template {
     /// The template of a statement that has this shape, if it can have one.
     pub fn learn(sql: &str, shape: &Shape, catalog: &Catalog, session: &SessionFacts<'_>) -> Option<Self> {
-        let ctx =
-            Context { catalog, session, analysis: None, exchanged: &[], copies: None, on_first: None, gives_way: None };
+        let ctx = Context {
+            catalog,
+            session,
+            analysis: None,
+            exchanged: &[],
+            copies: None,
+            on_first: None,
+            auto_replicates: None,
+        };
         let statement = single(sql)?;
         // A default may read the clock.
         if crate::sets_default(&statement) {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use executor::{Call, Completion, Firing, Parameters, Spool};
+use executor::{Call, Completion, Parameters, Spool, TriggerEvent};
 use pgerror::{PgError, Result, SqlState, field};
 use planner::{BeforeRows, Conflict, Plan, Routine, Statement};
 use routine::array_text;
@@ -32,7 +32,7 @@ struct Stored {
     /// The rows, if RETURNING asks for them.
     rows: Vec<Option<Bytes>>,
     /// What triggers AFTER they fire.
-    firings: Vec<Firing>,
+    trigger_events: Vec<TriggerEvent>,
 }
 
 /// The way of the rows of one statement.
@@ -70,8 +70,8 @@ impl Client {
         }
         let rows = self.rows_of_change(&change.rows, call).await?;
         let stored = self.pass(change, rows, call).await?;
-        let Stored { count, rows, firings } = stored;
-        self.captured_rows(&change.before, &change.after, firings).await?;
+        let Stored { count, rows, trigger_events } = stored;
+        self.captured_rows(&change.before, &change.after, trigger_events).await?;
         let tag = match change.command {
             "INSERT" => format!("INSERT 0 {count}"),
             other => format!("{other} {count}"),
@@ -133,7 +133,7 @@ impl Client {
     async fn triggers(&mut self, change: &BeforeRows) -> Result<Vec<Trigger>> {
         let mut triggers = Vec::with_capacity(change.triggers.len());
         for name in &change.triggers {
-            triggers.push(self.trigger(&firing(change, name, None, None)).await?);
+            triggers.push(self.trigger(&trigger_event(change, name, None, None)).await?);
         }
         Ok(triggers)
     }
@@ -192,8 +192,8 @@ impl Client {
             if !self.fires(trigger, &old, &new).await? {
                 continue;
             }
-            let firing = firing(change, trigger.name(), old.clone(), new.clone());
-            let Some(row) = self.run_trigger(trigger, firing).await? else { return Ok(None) };
+            let trigger_event = trigger_event(change, trigger.name(), old.clone(), new.clone());
+            let Some(row) = self.run_trigger(trigger, trigger_event).await? else { return Ok(None) };
             new = new.is_some().then_some(row);
         }
         Ok(Some((old, new)))
@@ -247,7 +247,7 @@ impl Client {
         let ended = self.stored(&statement, &call).await;
         let spool = std::mem::replace(&mut self.capture, before).unwrap_or_default();
         let ended = ended.map_err(|error| error.without(field::POSITION));
-        let (tag, firings) = ended.map_err(|error| in_order(change, passage, error))?;
+        let (tag, trigger_events) = ended.map_err(|error| in_order(change, passage, error))?;
         self.session.let_rows(&change.table, false).await?;
         let count = tag.rsplit(' ').next().and_then(|count| count.parse::<u64>().ok());
         let count = count.ok_or_else(|| PgError::internal(format!("rows were stored by {tag}")))?;
@@ -265,7 +265,7 @@ impl Client {
             spool.into_rows()?.1.into_iter().filter_map(|row| row.into_iter().next()).collect();
         let stored = &mut passage.stored;
         stored.count += count;
-        stored.firings.extend(firings);
+        stored.trigger_events.extend(trigger_events);
         if change.returning.is_some() {
             stored.rows.extend(given.iter().cloned());
         }
@@ -273,14 +273,14 @@ impl Client {
     }
 
     /// Runs what stores rows; gives its command tag, and which triggers AFTER it has fired.
-    async fn stored(&mut self, statement: &Statement, call: &Call) -> Result<(String, Vec<Firing>)> {
+    async fn stored(&mut self, statement: &Statement, call: &Call) -> Result<(String, Vec<TriggerEvent>)> {
         let result = self.stored_unguarded(statement, call).await;
         let result = self.session.judged(result).await;
         self.after_statement(result.is_err()).await;
         result
     }
 
-    async fn stored_unguarded(&mut self, statement: &Statement, call: &Call) -> Result<(String, Vec<Firing>)> {
+    async fn stored_unguarded(&mut self, statement: &Statement, call: &Call) -> Result<(String, Vec<TriggerEvent>)> {
         let (plan, movable) = match self.session.plan(statement, call, None).await? {
             Plan::Routine(routine) => match *routine {
                 Routine::Change(change) => (change.plan, change.movable),
@@ -291,10 +291,10 @@ impl Client {
         self.session.hold_movable(&movable).await?;
         let done = Box::pin(self.run_plan(&plan, statement, call, None)).await?;
         self.session.follow_keys(&movable).await?;
-        let firings = self.session.take_firings().await?;
+        let trigger_events = self.session.take_trigger_events().await?;
         match done {
-            Completion::Tag(tag) => Ok((tag, firings)),
-            Completion::Empty => Ok((String::new(), firings)),
+            Completion::Tag(tag) => Ok((tag, trigger_events)),
+            Completion::Empty => Ok((String::new(), trigger_events)),
         }
     }
 
@@ -326,8 +326,8 @@ fn add(parameters: &mut Parameters, array: Bytes) {
     parameters.values.push(Some(array));
 }
 
-fn firing(change: &BeforeRows, trigger: &str, old: Option<Bytes>, new: Option<Bytes>) -> Firing {
-    Firing {
+fn trigger_event(change: &BeforeRows, trigger: &str, old: Option<Bytes>, new: Option<Bytes>) -> TriggerEvent {
+    TriggerEvent {
         schema: change.table.schema.clone(),
         table: change.table.name.clone(),
         trigger: trigger.to_owned(),

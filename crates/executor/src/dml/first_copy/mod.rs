@@ -236,7 +236,7 @@ impl Session {
             self.link(*node)?.start(sql, call, version);
         }
         let tags = self.finish_all(&copies.others).await?;
-        self.keep_firings_only(&copies.others);
+        self.keep_trigger_events_only(&copies.others);
         Ok(tags.into_iter().map(|tag| split_command_tag(&tag.unwrap_or_default()).1).collect())
     }
 }

@@ -37,8 +37,15 @@ pub struct WantedBody {
 
 /// The bodies that an analysed statement needs besides those it has.
 pub fn wanted_bodies(analysis: &Analysis, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Vec<WantedBody>> {
-    let ctx =
-        Context { catalog, session, analysis: None, exchanged: &[], copies: None, on_first: None, gives_way: None };
+    let ctx = Context {
+        catalog,
+        session,
+        analysis: None,
+        exchanged: &[],
+        copies: None,
+        on_first: None,
+        auto_replicates: None,
+    };
     let unknown: Vec<Oid> = analysis.functions_without_body().collect();
     let mut wanted = Vec::new();
     for function in catalog.functions_by_oid(&unknown).filter(|function| may_be_query(function)) {

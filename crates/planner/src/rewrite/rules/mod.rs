@@ -10,7 +10,7 @@
 //!
 //! Each is then a statement like any other, run by the coordinator in one transaction ([`Routine::Rewritten`](crate::Routine)).
 //! No datanode rewrites again: rules of tables are, on the nodes, rules for replicas (see [`ddl::rule`](crate::ddl)), and a
-//! view that has rules is in none of the statements. See decision 15.
+//! view that has rules is in none of the statements. See decision 14.
 
 use std::sync::Arc;
 

@@ -276,7 +276,7 @@ impl Search<'_> {
             exchanged: &state.tables,
             copies: None,
             on_first: None,
-            gives_way: None,
+            auto_replicates: None,
         }
     }
 }

@@ -198,7 +198,7 @@ impl Search<'_> {
             exchanged: &exchanged,
             copies: None,
             on_first: None,
-            gives_way: None,
+            auto_replicates: None,
         };
         let mut analyzer = Analyzer::new(&ctx);
         let analysed = analyzer.with_of_query(renamed, &Env::default()).and_then(|env| {
