@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn bodies_in_sql_can_be_read() {
-        let lines = include_str!("../tests/common/builtins.tsv");
+        let lines = include_str!("../../tests/common/builtins.tsv");
         let builtins = Builtins::from_lines(lines).unwrap();
         for name in lines.lines().filter_map(|line| line.strip_prefix("f\t")?.split('\t').next()) {
             for body in builtins.functions(name).iter().filter_map(|function| function.body.as_deref()) {

@@ -364,7 +364,7 @@ mod tests {
 
     fn catalog(functions: &[(&str, &str, &str)]) -> Catalog {
         let mut builder = Builder::new(1, 150_000);
-        let builtins = catalog::Builtins::from_lines(include_str!("../tests/common/builtins.tsv")).unwrap();
+        let builtins = catalog::Builtins::from_lines(include_str!("../../tests/common/builtins.tsv")).unwrap();
         builder.builtins(builtins.into());
         for (number, (name, language, body)) in functions.iter().enumerate() {
             builder.function(Function {
