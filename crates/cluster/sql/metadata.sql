@@ -347,35 +347,37 @@ COMMENT ON FUNCTION loxo.take_rights_back(bytea, regclass, text) IS 'Makes the r
 
 -- A change whose rows several datanodes work out together finds them again by their address, which only those may read who may read all
 -- columns. It tells nothing of a row.
-CREATE FUNCTION loxo.lend_address(proof bytea, relation regclass) RETURNS bool
+CREATE FUNCTION loxo.lend_address(proof bytea, relation regclass) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     caller name := CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role') END;
+    lacking text;
 BEGIN
     PERFORM loxo.check_proof('lend_address', proof);
-    IF has_column_privilege(caller, relation, 'ctid', 'SELECT') AND has_column_privilege(caller, relation, 'tableoid', 'SELECT') THEN
-        RETURN false;
+    SELECT string_agg(u.one, ', ') INTO lacking
+    FROM unnest(ARRAY['ctid', 'tableoid']) AS u (one) WHERE NOT has_column_privilege(caller, relation, u.one, 'SELECT');
+    IF lacking IS NOT NULL THEN
+        EXECUTE format('LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE', relation);
+        EXECUTE format('GRANT SELECT (%s) ON TABLE %s TO %I', lacking, relation, caller);
     END IF;
-    EXECUTE format('LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE', relation);
-    EXECUTE format('GRANT SELECT (ctid, tableoid) ON TABLE %s TO %I', relation, caller);
-    RETURN true;
+    RETURN lacking;
 END
 $$;
 COMMENT ON FUNCTION loxo.lend_address(bytea, regclass) IS
-    'Lets the caller read where rows of the table lie, until loxo.take_address_back(). False if he may already.';
+    'Lets the caller read where rows of the table lie, until loxo.take_address_back(). Gives the columns he could not read, or null.';
 
-CREATE FUNCTION loxo.take_address_back(proof bytea, relation regclass) RETURNS void
+CREATE FUNCTION loxo.take_address_back(proof bytea, relation regclass, lent text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     caller name := CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role') END;
 BEGIN
     PERFORM loxo.check_proof('take_address_back', proof);
-    EXECUTE format('REVOKE SELECT (ctid, tableoid) ON TABLE %s FROM %I', relation, caller);
+    EXECUTE format('REVOKE SELECT (%s) ON TABLE %s FROM %I', lent, relation, caller);
 END
 $$;
-COMMENT ON FUNCTION loxo.take_address_back(bytea, regclass) IS 'Takes back what loxo.lend_address() gave.';
+COMMENT ON FUNCTION loxo.take_address_back(bytea, regclass, text) IS 'Takes back what loxo.lend_address() gave.';
 
 -- A view that must be gathered is read part by part, and its tables with the rights of its owner, whatever those of the caller. For the
 -- time of that one query, whose text is the view's alone, each table is therefore read through a view of ours: it is the owner's,

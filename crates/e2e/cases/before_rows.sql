@@ -305,4 +305,11 @@ DELETE FROM owned WHERE id = 2;
 DELETE FROM owners WHERE id = 2;
 SELECT * FROM owners ORDER BY id;
 SELECT op, count(*) FROM audit GROUP BY op ORDER BY op;
+-- Rows that are deleted draw no defaults.
+CREATE DOMAIN must AS int NOT NULL CHECK (VALUE > 0);
+CREATE TABLE drawn (id serial PRIMARY KEY, n must) /*dist: hash(id) | replication*/;
+CREATE TRIGGER told BEFORE DELETE ON drawn FOR EACH ROW EXECUTE FUNCTION told();
+INSERT INTO drawn (n) VALUES (1), (2), (3);
+DELETE FROM drawn WHERE n < 3 RETURNING id, n;
+INSERT INTO drawn (n) VALUES (4) RETURNING id;
 DROP TABLE items, lines, codes, heap, owned, moved, tree, texts CASCADE;

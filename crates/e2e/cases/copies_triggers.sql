@@ -59,7 +59,7 @@ SELECT rental_id, return_date, last_update > '2023-01-01' FROM rental ORDER BY 1
 UPDATE film SET film_id = 1001 WHERE film_id = 1;
 UPDATE language SET language_id = language_id + 10 WHERE language_id = 1;
 -- refused
-UPDATE actor SET actor_id = 40 WHERE actor_id = 4;
+UPDATE actor SET actor_id = 44 WHERE actor_id = 4;
 SELECT film_id, language_id, last_update > '2023-01-01' FROM film ORDER BY 1;
 SELECT actor_id, film_id, last_update > '2023-01-01' FROM film_actor ORDER BY 1, 2;
 SELECT inventory_id, film_id, last_update > '2023-01-01' FROM inventory ORDER BY 1;

@@ -67,6 +67,15 @@ INSERT INTO plain VALUES (24, 4, 'x');
 DROP TRIGGER a ON plain;
 INSERT INTO plain VALUES (24, 4, 'x');
 SELECT * FROM t WHERE k >= 20 ORDER BY k;
+-- A DELETE makes no row that a domain could forbid.
+CREATE DOMAIN must AS int NOT NULL;
+CREATE TABLE strict (k int, m must) /*dist: hash(k) | replication*/;
+CREATE VIEW stricter AS SELECT k, m FROM strict;
+CREATE FUNCTION gone() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN DELETE FROM strict WHERE k = OLD.k; RETURN OLD; END $$;
+CREATE TRIGGER gone INSTEAD OF DELETE ON stricter FOR EACH ROW EXECUTE FUNCTION gone();
+INSERT INTO strict VALUES (1, 2), (3, 4);
+DELETE FROM stricter WHERE k = 1 RETURNING k, m;
+SELECT * FROM strict ORDER BY k;
 -- Rights.
 CREATE ROLE e2e_viewer;
 DO $$ BEGIN EXECUTE format('GRANT USAGE ON SCHEMA %I TO e2e_viewer', current_schema()); END $$;

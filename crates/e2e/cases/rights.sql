@@ -101,6 +101,13 @@ UPDATE emp SET name = d.title FROM dept d WHERE d.no = emp.dept;
 UPDATE emp SET name = d.title || b.who FROM dept d, bonus b WHERE d.no = emp.dept AND b.who = emp.id;
 UPDATE emp SET name = (SELECT count(*) FROM bonus b WHERE b.who > emp.id)::text;
 UPDATE emp SET name = (SELECT max(title) FROM dept WHERE no = emp.dept) WHERE id IN (SELECT who FROM bonus);
+-- A right that he has is not taken with those that are lent.
+SELECT has_column_privilege('emp', 'ctid', 'SELECT'), has_column_privilege('emp', 'tableoid', 'SELECT');
+RESET SESSION AUTHORIZATION;
+GRANT SELECT (ctid) ON emp TO e2e_mid;
+SET SESSION AUTHORIZATION e2e_mid;
+UPDATE emp SET name = d.title FROM dept d WHERE d.no = emp.dept;
+SELECT has_column_privilege('emp', 'ctid', 'SELECT'), has_column_privilege('emp', 'tableoid', 'SELECT');
 UPDATE emp SET name = 'w' WHERE id = 4 RETURNING id, dept;
 UPDATE emp SET name = 'w' WHERE id = 4 RETURNING name;
 UPDATE emp SET pay = 1;

@@ -177,7 +177,7 @@ fn nothing_in_our_schema_is_for_users(cluster: &Cluster) {
         "loxo.lend_rights('', 'mine', '{INSERT}')",
         "loxo.take_rights_back('', 'mine', '')",
         "loxo.lend_address('', 'mine')",
-        "loxo.take_address_back('', 'mine')",
+        "loxo.take_address_back('', 'mine', 'ctid')",
         "loxo.make_temp('', 't', '{a}', '{23}', '{-1}', '{0}')",
         "loxo.make_schema('')",
         "loxo.index_temp('', 't', '{a}', true)",

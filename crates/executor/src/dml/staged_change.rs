@@ -141,9 +141,10 @@ impl Session {
             std::iter::once("loxo_stage").chain(change.inputs.iter().map(|input: &Input| input.table.as_str()));
         let tables: Vec<String> = tables.map(|table| format!("pg_temp.{table}")).collect();
         self.run_on(self.sink, &format!("DROP TABLE {}", tables.join(", "))).await?;
-        for node in lent {
-            let call = OwnCall::about("take_address_back", &change.target.qualified_name(), "");
-            self.call_on(node, &[call]).await?;
+        for (node, columns) in lent {
+            let columns = format!(", {}", catalog::quote_literal(&columns));
+            self.call_on(node, &[OwnCall::about("take_address_back", &change.target.qualified_name(), &columns)])
+                .await?;
         }
         Ok(Completion::Tag(format!("{} {total}", change.command)))
     }
@@ -181,14 +182,13 @@ impl Session {
         Err(PgError::unsupported(what).hint("GRANT the rights on the table, or change rows of one datanode at a time."))
     }
 
-    /// Gives the nodes where the user has it until the statement's end.
-    async fn lend_address(&mut self, change: &Change) -> Result<Vec<NodeId>> {
+    /// Gives the nodes where the user has it until the statement's end, and the columns he had no right to there.
+    async fn lend_address(&mut self, change: &Change) -> Result<Vec<(NodeId, String)>> {
         let mut lent = Vec::new();
         for node in change.target.distribution.nodes() {
             let call = OwnCall::about("lend_address", &change.target.qualified_name(), "");
-            if self.call_on(node, &[call]).await?.as_deref() == Some(b"t") {
-                lent.push(node);
-            }
+            let columns = self.call_on(node, &[call]).await?;
+            lent.extend(columns.map(|columns| (node, String::from_utf8_lossy(&columns).into_owned())));
         }
         Ok(lent)
     }

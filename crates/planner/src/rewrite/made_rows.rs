@@ -69,11 +69,17 @@ impl Change<'_> {
         if let NodeEnum::CopyStmt(copy) = tree {
             return self.of_copy(copy);
         }
+        // A DELETE has no new rows, so it draws no defaults for them and meets no domain that forbids NULL.
+        let (columns, new) = match tree {
+            NodeEnum::DeleteStmt(_) => (Vec::new(), format!("CAST(NULL AS {})", self.relation.qualified_name())),
+            _ => (self.definitions(), self.whole(TABLE)),
+        };
+        let old = format!("{OLD} {}", self.relation.qualified_name());
         Ok(MadeRows {
             table: TABLE.to_owned(),
-            definitions: self.definitions(),
+            definitions: columns.into_iter().chain([old]).collect(),
             fill: tree::deparse(&NodeEnum::InsertStmt(Box::new(self.fill(tree)?)))?,
-            read: format!("SELECT {OLD}, {} FROM pg_temp.{TABLE} ORDER BY ctid", self.whole(TABLE)),
+            read: format!("SELECT {OLD}, {new} FROM pg_temp.{TABLE} ORDER BY ctid"),
             drop: format!("DROP TABLE pg_temp.{TABLE}"),
         })
     }
@@ -93,9 +99,7 @@ impl Change<'_> {
             }
             _ => dml::definition(self.relation, column, None),
         };
-        let mut columns: Vec<String> = self.relation.columns.iter().map(definition).collect();
-        columns.push(format!("{OLD} {}", self.relation.qualified_name()));
-        columns
+        self.relation.columns.iter().map(definition).collect()
     }
 
     fn fill(&self, tree: &NodeEnum) -> Result<InsertStmt> {
