@@ -535,5 +535,8 @@ fn placed(error: PgError, whole: &str, part: &str) -> PgError {
 fn is_about_the_statement(error: &PgError) -> bool {
     let code = error.code();
     let class = &code.as_str()[..2];
-    ["0A", "22", "42", "54", "2B", "3F"].contains(&class) || !error.text(field::POSITION).is_empty()
+    // A table that is opened for a name has a place too when its lock is not to be had, or the server is going.
+    let is_of_server = ["08", "25", "40", "53", "55", "57", "58"].contains(&class);
+    let has_place = !error.text(field::POSITION).is_empty();
+    ["0A", "22", "42", "54", "2B", "3F"].contains(&class) || (has_place && !is_of_server && !error.is_fatal())
 }
