@@ -359,6 +359,13 @@ mod tests {
     }
 
     #[test]
+    fn only_minus_one_is_null() {
+        let with_length = |length: i32| [&b"\0\0\0\0\0\x01"[..], &length.to_be_bytes(), b"\0\0"].concat();
+        assert_eq!(decode_bind(with_length(-1).into()).unwrap().parameters, [None]);
+        assert!(decode_bind(with_length(-2).into()).is_err());
+    }
+
+    #[test]
     fn a_short_bind_is_an_error_not_a_panic() {
         let mut wire = BytesMut::new();
         bind(&mut wire, &Bind { parameters: vec![Some(Bytes::from_static(b"abc"))], ..Bind::default() });
