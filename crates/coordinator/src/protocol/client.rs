@@ -577,7 +577,7 @@ pub(crate) fn output<'a>(capture: &'a mut Option<executor::Spool>, writer: &'a m
 fn is_rewritten(plan: &Plan) -> bool {
     match plan {
         Plan::FirstCopy(first) => is_rewritten(&first.plan),
-        _ => matches!(plan, Plan::InsertSplit(_) | Plan::InsertStaged(_) | Plan::Change(_)),
+        _ => matches!(plan, Plan::InsertSplit(_) | Plan::InsertStaged(_) | Plan::StagedDml(_)),
     }
 }
 
