@@ -6,7 +6,7 @@ use e2e::differential::{Pair, Protocol, run};
 use e2e::script;
 use testkit::{Cluster, Server, ServerOptions};
 
-const SOURCE: &str = include_str!("../large/many_groups.sql");
+const SOURCE: &str = include_str!("../../large/many_groups.sql");
 
 #[test]
 fn four_nodes_finish_many_groups_like_one_postgresql() {

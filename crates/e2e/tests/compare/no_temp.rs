@@ -11,7 +11,8 @@ use testkit::{Cluster, Server, ServerOptions};
 
 /// Files of `cases/` with queries, changes, cursors and COPY that take the coordinator temp tables. All but the few statements of
 /// theirs that want a superuser do what they do.
-const CASES: [&str; 5] = ["copy", "cursors", "exchange_blocks", "instead_of", "with_changes"];
+const CASES: [&str; 5] =
+    ["copy/copy", "txn/cursors", "txn/exchange_blocks", "procedural/instead_of", "dml/with_changes"];
 
 const OWN: &str = include_str!("no_temp.sql");
 
@@ -37,7 +38,7 @@ fn nobody_needs_the_right_to_make_temp_tables() {
     for mut client in [cluster.connect(0).expect("a session"), reference.connect().expect("a session")] {
         SETUP.iter().for_each(|sql| drop(client.run(sql).expect(sql)));
     }
-    let mut files: Vec<(&str, String)> = CASES.iter().map(|name| (*name, case(name))).collect();
+    let mut files: Vec<(&str, String)> = CASES.map(|path| (path.rsplit('/').next().unwrap_or(path), case(path))).into();
     files.push(("no_temp", OWN.to_owned()));
     let runs_all = std::env::var_os("LOXO_E2E_ALL").is_some();
     let (mut compared, mut wrong) = (0, Vec::new());
@@ -109,7 +110,7 @@ fn the_right_goes_by_role_and_time(cluster: &Cluster) {
     }
 }
 
-fn case(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases").join(name).with_extension("sql");
+fn case(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases").join(path).with_extension("sql");
     std::fs::read_to_string(path).expect("a case file")
 }

@@ -1,24 +1,20 @@
 //! Random statements over random tables give on a cluster what they give on one PostgreSQL.
 //!
-//! `LOXO_FUZZ_SEED` (default 1) is the first world's seed, each next world has the next number; `LOXO_FUZZ_WORLDS` says how
-//! many (default 1, so that every run does the same); `LOXO_FUZZ_SECONDS` runs for that long instead. A failure is printed
-//! as a case for `cases/*.sql`, made as small as is simple, and with the seed that runs it again.
+//! `LOXO_FUZZ_SEED` is the first world's seed (a fresh one by default), each next world has the next number; `LOXO_FUZZ_WORLDS`
+//! says how many (default 1); `LOXO_FUZZ_SECONDS` runs for that long instead. A failure is printed
+//! as a case for `cases/query/fuzz_finds.sql`, made as small as is simple, and with the seed that runs it again.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use e2e::differential::Pair;
 use e2e::generator::run::{Tally, run};
-use testkit::{Cluster, Server, ServerOptions};
+use testkit::{Cluster, Server, ServerOptions, number, seed};
 
 /// Worlds of a run that does not say how many.
 const WORLDS: u64 = 1;
 /// More failures than this add nothing.
 const FAILURES_MAX: usize = 10;
-
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is not a number: {text}")))
-}
 
 #[test]
 fn statements_answer_like_one_postgresql() {
@@ -29,7 +25,7 @@ fn statements_answer_like_one_postgresql() {
     let limit = number("LOXO_FUZZ_SECONDS").map(Duration::from_secs);
     let worlds = number("LOXO_FUZZ_WORLDS").unwrap_or(WORLDS);
     let failures_max = number("LOXO_FUZZ_FAILURES").map_or(FAILURES_MAX, |most| most as usize);
-    let first = number("LOXO_FUZZ_SEED").unwrap_or(1);
+    let first = seed("LOXO_FUZZ_SEED");
     let (mut done, mut failures, mut tally) = (0, 0, Tally::default());
     while limit.map_or(done < worlds, |limit| started.elapsed() < limit) && failures < failures_max {
         let seed = first + done;

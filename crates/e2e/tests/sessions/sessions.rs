@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use e2e::differential::{Pair, answers_text};
+use e2e::differential::{Pair, answers_text, without_places};
 use pgerror::SqlState;
 use testkit::wire::{Client, CopyInput};
 use testkit::{Cluster, Server, ServerOptions};
@@ -49,13 +49,6 @@ fn same(pair: &mut Pair, statements: &[&str]) {
         let (actual, expected) = (without_places(&answers_text(&actual)), without_places(&answers_text(&expected)));
         assert_eq!(actual, expected, "{sql}\n(left: the cluster, right: one server)");
     }
-}
-
-/// Where a row lies in its table is nobody's business: `tuple (0,12)`.
-fn without_places(text: &str) -> String {
-    let mut parts = text.split("tuple (");
-    let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |text, part| text + "tuple" + part.split_once(')').map_or(part, |(_, rest)| rest))
 }
 
 #[test]
