@@ -41,7 +41,7 @@ impl Client {
         let name = |skipped: usize| frame.body.get(skipped..).and_then(|rest| rest.split(|byte| *byte == 0).next());
         let is_it =
             |prepared: &Arc<Prepared>| self.waiting.prepared.as_ref().is_some_and(|own| Arc::ptr_eq(own, prepared));
-        if self.session.train_is_full() {
+        if self.session.pipeline_is_full() {
             return false;
         }
         match frame.tag {

@@ -429,9 +429,9 @@ impl Task {
                 let owners = self.shared.sessions.get().map(|sessions| sessions.owners(&backends)).unwrap_or_default();
                 link.send(Message::Deadlock(Word::Owners { look, owners })).await?;
             }
-            Message::Deadlock(Word::Break(verdict)) => {
+            Message::Deadlock(Word::Break(chosen)) => {
                 if let Some(sessions) = self.shared.sessions.get() {
-                    sessions.carry_out(verdict);
+                    sessions.carry_out(chosen);
                 }
             }
             other => return Err(PgError::protocol(format!("the gtm said {other:?}"))),
