@@ -363,6 +363,15 @@ fn messages_out_of_order(pair: &mut Pair) {
         (1, vec![query("ROLLBACK")]),
         // No string in it.
         (2, vec![vec![(b'Q', b"SELECT 1".to_vec())], count()]),
+        // More in it than belongs there, or less.
+        (2, vec![vec![(b'Q', b"DELETE FROM odd\0SELECT 1\0".to_vec())], count()]),
+        (1, vec![vec![(b'P', b"\0SELECT 1\0\0\0\0".to_vec())], sync()]),
+        (1, vec![vec![(b'B', b"p\0o3\0\0\0\0\0\0\0\0".to_vec())], sync()]),
+        (1, vec![vec![(b'D', b"So3\0\0".to_vec())], sync()]),
+        (1, vec![vec![(b'C', b"So3".to_vec())], sync()]),
+        (1, vec![vec![(b'E', b"p\0\0\0\0\0\0".to_vec())], sync()]),
+        (1, vec![parse("one", "SELECT $1::text"), sync()]),
+        (1, vec![vec![(b'B', b"p\0one\0\0\0\0\x01\xff\xff\xff\xff\0\0".to_vec())], execute("p", 0), sync()]),
         (1, vec![parse("\u{e4}", "SELECT 1"), describe("S\u{e4}"), sync()]),
     ];
     for (number, (answers, case)) in cases.iter().enumerate() {

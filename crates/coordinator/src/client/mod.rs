@@ -40,13 +40,6 @@ fn stopped() -> PgError {
     PgError::fatal(SqlState::ADMIN_SHUTDOWN, "terminating connection due to administrator command")
 }
 
-/// Messages that PostgreSQL knows; any other ends the session, even among those that are skipped.
-fn is_known(message: u8) -> bool {
-    let simple = matches!(message, tag::QUERY | tag::FUNCTION_CALL | tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL);
-    let extended = matches!(message, tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE | tag::FLUSH);
-    simple || extended
-}
-
 impl Client {
     pub(crate) fn new(
         shared: Arc<Shared>,
@@ -91,7 +84,7 @@ impl Client {
                 self.depart().await?;
             }
             // After an error of the extended protocol nothing counts until Sync, whatever it is.
-            let is_skipped = self.skip_to_sync && is_known(frame.tag);
+            let is_skipped = self.skip_to_sync;
             answered = frame.tag == tag::SYNC || matches!(frame.tag, tag::QUERY | tag::FUNCTION_CALL) && !is_skipped;
             match frame.tag {
                 tag::TERMINATE => return Ok(()),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use executor::{Identity, Session, Settings, SnapshotMode, own_setting_name};
 use pgerror::{PgError, Result, SqlState};
-use pgproto::frame::{Cursor, FRAME_BYTES_MAX};
+use pgproto::frame::Cursor;
 use pgproto::frontend::{self, request};
 use pgproto::{FrameReader, FrameWriter, backend, scram};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -52,7 +52,7 @@ pub(crate) async fn open(
     let opened = tokio::time::timeout(AUTHENTICATION_TIMEOUT, negotiate(shared, &mut reader, &mut writer, peer)).await;
     let error = match opened {
         Ok(Ok(First::Session { session, admitted, is_dump })) => {
-            reader.limit(FRAME_BYTES_MAX);
+            reader.expect(frontend::length_max);
             return Ok(Opening::Session { socket: Socket::new(reader, writer), session, is_dump, admitted });
         }
         Ok(Ok(First::Cancel(key))) => return Ok(Opening::Cancel { key, stream: (reader, writer) }),
