@@ -13,7 +13,7 @@ use pgproto::backend::{self, Field};
 use pgproto::frontend::{self, Target, tag};
 use planner::parse::{Statement, StatementKind, Transaction};
 
-use super::Client;
+use super::connection::Client;
 use crate::protocol::portals::Portal;
 use crate::protocol::text;
 

@@ -9,7 +9,7 @@ use executor::{Call, Parameters, Spool};
 use pgerror::{PgError, Result};
 use pgproto::{backend, frontend};
 
-use super::Client;
+use super::connection::Client;
 
 /// The functions on large objects, which bear the same numbers on every server (PostgreSQL's pg_proc.dat), with their types.
 const FUNCTIONS: [(u32, &str, &[&str]); 13] = [

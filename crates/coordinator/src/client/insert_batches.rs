@@ -11,7 +11,7 @@ use pgproto::frontend::{self, Target, tag};
 use pgproto::{Frame, backend};
 use planner::parse::StatementKind;
 
-use super::Client;
+use super::connection::Client;
 use crate::protocol::prepared::Prepared;
 
 /// Of the executions that wait.
@@ -69,7 +69,7 @@ impl Client {
         self.own().session.statement_begins();
         let cancel = self.own().session.cancel_set();
         let own = &mut self.statements.own;
-        let result = own.socket.watch().over(&cancel, own.session.depart()).await;
+        let result = own.socket.watch().during(&cancel, own.session.depart()).await;
         let (tags, result) = match result {
             Ok(arrival) => (arrival.tags, arrival.error.map_or(Ok(()), Err)),
             Err(error) => (Vec::new(), Err(error)),

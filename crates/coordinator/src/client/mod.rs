@@ -1,67 +1,31 @@
 //! One client's connection: the message loop, and the ways to send a statement.
 //!
+//! * [`connection`]: [`Client`], what a connection is made of.
 //! * [`simple`], [`extended`], [`function_call`]: one statement each, or several; [`insert_batches`]: executions of one INSERT that
 //!   go together.
 //!
 //! Invariant: every message is answered as PostgreSQL would answer it, one ReadyForQuery for each Query, FunctionCall or Sync.
 
+mod connection;
 mod extended;
 mod function_call;
 mod insert_batches;
 mod simple;
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use executor::{IDLE_IN_TRANSACTION, IDLE_SESSION, Session};
+use executor::{IDLE_IN_TRANSACTION, IDLE_SESSION};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend;
 use pgproto::frontend::tag;
-use tokio::sync::watch;
 
-use self::insert_batches::Waiting;
-use crate::protocol::socket::Socket;
-use crate::session_commands::ClientSession;
-use crate::shared::{CancelKey, Shared};
-use crate::statements::Statements;
-
-/// A client that has authenticated.
-pub(crate) struct Client {
-    statements: Statements,
-    /// After an error in the extended protocol messages are skipped up to Sync.
-    skip_to_sync: bool,
-    /// True once the coordinator is told to end.
-    stopping: watch::Receiver<bool>,
-    /// Executions that wait for more of their kind.
-    waiting: Waiting,
-}
+pub(crate) use self::connection::Client;
 
 fn stopped() -> PgError {
     PgError::fatal(SqlState::ADMIN_SHUTDOWN, "terminating connection due to administrator command")
 }
 
 impl Client {
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        mut socket: Socket,
-        session: Box<Session>,
-        is_dump: bool,
-        key: CancelKey,
-    ) -> Self {
-        backend::backend_key_data(socket.buffer(), key.0, key.1);
-        backend::ready_for_query(socket.buffer(), b'I');
-        Self {
-            stopping: shared.stopping(),
-            statements: Statements::new(shared, socket, session, is_dump),
-            skip_to_sync: false,
-            waiting: Waiting::default(),
-        }
-    }
-
-    fn own(&mut self) -> &mut ClientSession {
-        &mut self.statements.own
-    }
-
     /// Serves the client to its end; open transactions are rolled back.
     pub(crate) async fn run(mut self) -> Result<()> {
         let result = self.message_loop().await;
@@ -151,11 +115,5 @@ impl Client {
         };
         let limit = executor::duration(session.own_setting(name)?)?;
         Some((limit, PgError::fatal(code, format!("terminating connection due to {words} timeout"))))
-    }
-
-    /// ReadyForQuery, and before it what has changed of the reported settings.
-    fn ready(&mut self) {
-        let own = &mut self.statements.own;
-        backend::ready_for_query(own.socket.buffer(), own.session.status());
     }
 }

@@ -6,7 +6,7 @@ use pgerror::{PgError, Result};
 use pgproto::{backend, frontend};
 use planner::parse::{Statement, StatementKind, Transaction};
 
-use super::Client;
+use super::connection::Client;
 
 impl Client {
     /// Answers one Query message, ReadyForQuery included.

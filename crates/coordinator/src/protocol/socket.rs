@@ -130,7 +130,7 @@ pub(crate) struct Watch<'s>(&'s mut FrameReader);
 
 impl Watch<'_> {
     /// Does the work; when the client hangs up, what runs is cancelled and the session ends.
-    pub(crate) async fn over<T>(self, cancel: &CancelSet, work: impl Future<Output = Result<T>>) -> Result<T> {
+    pub(crate) async fn during<T>(self, cancel: &CancelSet, work: impl Future<Output = Result<T>>) -> Result<T> {
         tokio::select! {
             biased;
             result = work => result,
@@ -142,7 +142,7 @@ impl Watch<'_> {
     }
 
     /// Does work that is not to be dropped half-way: its end is waited for.
-    pub(crate) async fn to_the_end<T>(self, cancel: &CancelSet, work: impl Future<Output = Result<T>>) -> Result<T> {
+    pub(crate) async fn finishing<T>(self, cancel: &CancelSet, work: impl Future<Output = Result<T>>) -> Result<T> {
         tokio::pin!(work);
         let gone = tokio::select! {
             biased;

@@ -7,7 +7,7 @@ use pgerror::{PgError, Result, SqlState};
 use planner::parse::{CopyEndpoint, CopyStatement, Statement, StatementKind};
 use planner::{CopyFrom, CopyHome, CopyTo};
 
-use super::ClientSession;
+use super::client_session::ClientSession;
 use crate::protocol::socket::Socket;
 
 impl ClientSession {
@@ -44,7 +44,7 @@ impl ClientSession {
             CopyEndpoint::Program(_) => return Err(no_program()),
         };
         let cancel = self.session.cancel_set();
-        watch.over(&cancel, self.session.copy_to(plan, copy, &statement.sql, sink)).await
+        watch.during(&cancel, self.session.copy_to(plan, copy, &statement.sql, sink)).await
     }
 }
 

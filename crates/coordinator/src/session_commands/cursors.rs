@@ -17,7 +17,7 @@ use pgproto::backend::Field;
 use planner::parse::{DeclareCursor, Fetch, Statement};
 use planner::{Dag, Input, OfRows, Plan, Routine};
 
-use super::ClientSession;
+use super::client_session::ClientSession;
 
 /// What came of a DECLARE.
 pub(crate) enum Declared {
@@ -130,7 +130,7 @@ impl ClientSession {
         let (prefix, name, query) = (declaration(declare), &declare.name, &declare.inner.sql);
         let cancel = self.session.cancel_set();
         let work = self.session.declare_gathered(&inputs, &final_sql, &prefix, name, query, declare.hold, call);
-        let node = self.socket.watch().over(&cancel, work).await?;
+        let node = self.socket.watch().during(&cancel, work).await?;
         Ok(Declared::Made(self.made(declare, node, true)))
     }
 
@@ -189,7 +189,7 @@ impl ClientSession {
         let (prefix, name, query) = (declaration(declare), &declare.name, &declare.inner.sql);
         let cancel = self.session.cancel_set();
         let work = self.session.declare_rows(plan, &prefix, name, query, call);
-        let node = self.socket.watch().over(&cancel, work).await?;
+        let node = self.socket.watch().during(&cancel, work).await?;
         Ok(self.made(declare, node, true))
     }
 
@@ -215,7 +215,7 @@ impl ClientSession {
         // The next cursor of this name may have other columns.
         let call = Call { one_off: true, ..call.clone() };
         let work = self.session.forward_to(node, &statement.sql, &call, &mut output);
-        watch.over(&cancel, work).await
+        watch.during(&cancel, work).await
     }
 
     pub(super) async fn close_cursor(&mut self, name: Option<&str>) -> Result<Completion> {

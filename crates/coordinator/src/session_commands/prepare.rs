@@ -8,7 +8,7 @@ use pgerror::{PgError, Result, SqlState, field};
 use pgproto::backend::Field;
 use planner::parse::{Statement, StatementKind};
 
-use super::ClientSession;
+use super::client_session::ClientSession;
 use crate::protocol::prepared::Prepared;
 use crate::shared::caches::DescriptionKey;
 

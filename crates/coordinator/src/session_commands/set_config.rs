@@ -9,7 +9,7 @@ use executor::{Call, Completion, STATEMENT_TIMEOUT, Spool, own_setting_name};
 use pgerror::{PgError, Result};
 use planner::{SettingCalls, Statement};
 
-use super::ClientSession;
+use super::client_session::ClientSession;
 
 /// One call.
 struct Setting {

@@ -4,7 +4,7 @@ use executor::{Call, Completion, STATEMENT_TIMEOUT, SnapshotMode, own_setting_na
 use pgerror::{PgError, Result, SqlState};
 use planner::parse::{Discard, SetStatement, Statement};
 
-use super::ClientSession;
+use super::client_session::ClientSession;
 use crate::protocol::SNAPSHOT;
 
 /// Settings of Postgres-XL that scripts set and that have nothing to decide here.

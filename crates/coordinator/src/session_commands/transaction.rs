@@ -4,7 +4,7 @@ use executor::{Completion, End, Isolation};
 use pgerror::{PgError, Result, SqlState};
 use planner::parse::{Statement, StatementKind, Transaction, TransactionModes};
 
-use super::ClientSession;
+use super::client_session::ClientSession;
 
 impl ClientSession {
     pub(crate) async fn transaction(&mut self, transaction: &Transaction) -> Result<Completion> {
@@ -122,7 +122,7 @@ impl ClientSession {
         }
         self.portals.clear();
         let cancel = self.session.cancel_set();
-        let prepared = self.socket.watch().to_the_end(&cancel, self.session.prepare_transaction(name)).await;
+        let prepared = self.socket.watch().finishing(&cancel, self.session.prepare_transaction(name)).await;
         self.transaction_ended(false);
         let tag = prepared?;
         self.report_settings();
@@ -141,7 +141,7 @@ impl ClientSession {
             ));
         }
         let cancel = self.session.cancel_set();
-        self.socket.watch().to_the_end(&cancel, self.session.finish_prepared(name, end)).await?;
+        self.socket.watch().finishing(&cancel, self.session.finish_prepared(name, end)).await?;
         Ok(Completion::tag(words))
     }
 
@@ -185,7 +185,7 @@ impl ClientSession {
     /// COMMIT. A client that hangs up meanwhile ends its waits, not what is decided.
     pub(crate) async fn commit(&mut self) -> Result<&'static str> {
         let cancel = self.session.cancel_set();
-        self.socket.watch().to_the_end(&cancel, self.session.commit()).await
+        self.socket.watch().finishing(&cancel, self.session.commit()).await
     }
 
     /// Is the statement, standing alone, a SERIALIZABLE transaction over rows? It gets a block.

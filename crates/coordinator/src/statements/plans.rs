@@ -127,7 +127,7 @@ impl Statements {
 
     async fn plan(&mut self, statement: &Statement, call: &Call) -> Result<Plan> {
         let cancel = self.own.session.cancel_set();
-        self.own.socket.watch().over(&cancel, self.own.session.plan(statement, call, None)).await
+        self.own.socket.watch().during(&cancel, self.own.session.plan(statement, call, None)).await
     }
 
     /// Runs a plan while watching the client: one that hangs up has its statement cancelled.
@@ -164,7 +164,7 @@ impl Statements {
     async fn watch(&mut self, plan: &Plan, call: &Call, spool: Option<&mut Spool>) -> Result<Completion> {
         let cancel = self.own.session.cancel_set();
         let (watch, mut output) = self.own.socket.split(spool);
-        watch.over(&cancel, self.own.session.run(plan, call, &mut output)).await
+        watch.during(&cancel, self.own.session.run(plan, call, &mut output)).await
     }
 }
 
