@@ -71,7 +71,7 @@ fn nobody_waits_longer_than_he_wants() {
     setup.run("CREATE TABLE r (k int PRIMARY KEY, v text) DISTRIBUTE BY REPLICATION").expect("a table");
     setup.run("INSERT INTO t SELECT g, 'v' FROM generate_series(1, 20) g").expect("rows");
     setup.run("INSERT INTO r SELECT g, 'v' FROM generate_series(1, 20) g").expect("rows");
-    blind_rows_settle_before_their_commit(&test);
+    independent_rows_settle_before_their_commit(&test);
     what_waits_for_the_gtm_can_be_stopped(&test);
     what_waits_for_a_connection_can_be_stopped(&test);
     more_sessions_than_connections_go_on(&test);
@@ -146,7 +146,7 @@ fn prepare_undecided(datanode: &mut Client, node: usize, xid: &str) {
 
 /// Rows that look at no other wait for nothing, though they go to one node after the other, or to several nodes at once; their
 /// COMMIT waits for what each node holds prepared.
-fn blind_rows_settle_before_their_commit(test: &Test) {
+fn independent_rows_settle_before_their_commit(test: &Test) {
     // Only a statement of a known shape is known to look at no other row.
     for coordinator in 0..2 {
         let mut teacher = test.session(coordinator);

@@ -107,7 +107,7 @@ impl Runner {
                         false => Rest::Row(signature, ended),
                     })
                 }
-                planner::Routine::Change(change) => Ok(Rest::Change(change.clone())),
+                planner::Routine::TriggeredDml(change) => Ok(Rest::TriggeredDml(change.clone())),
                 planner::Routine::Rewritten(rewritten) => Ok(Rest::Rewritten(rewritten.clone())),
                 planner::Routine::Lifted(lifted) => {
                     let (rest, call) = self.lifted(lifted, statement, call).await?;
@@ -197,7 +197,7 @@ impl Runner {
     ) -> Pending<'s, Completion> {
         Box::pin(async move {
             match rest {
-                Rest::Change(change) => self.change(&change, statement, call, spool).await,
+                Rest::TriggeredDml(change) => self.change(&change, statement, call, spool).await,
                 Rest::Rewritten(rewritten) => self.rewritten(&rewritten, statement, call, spool).await,
                 Rest::Plan(plan) => {
                     Box::pin(self.run_plan(&planner::Plan::Ddl(plan), statement, &Call::default(), spool)).await
@@ -224,7 +224,7 @@ impl Runner {
                     let with = Call { describe: call.describe, result_formats: call.result_formats.clone(), ..with };
                     match &plan {
                         planner::Plan::Routine(routine) => match routine.as_ref() {
-                            planner::Routine::Change(change) => self.change(change, &rest, &with, spool).await,
+                            planner::Routine::TriggeredDml(change) => self.change(change, &rest, &with, spool).await,
                             routine => self.run_routine(routine, &rest, &with, spool).await,
                         },
                         plan => Box::pin(self.run_plan(plan, &rest, &with, spool)).await,
@@ -250,7 +250,7 @@ enum Rest {
     /// A table that is made, and filled with the rows.
     Plan(Box<planner::DdlPlan>),
     /// A change of rows, and its triggers after it.
-    Change(Box<planner::Triggered>),
+    TriggeredDml(Box<planner::Triggered>),
     /// What rules made of a change.
     Rewritten(Box<planner::Rewritten>),
     /// The statement has been run: with this tag, in this time.

@@ -15,7 +15,7 @@ use executor::{Call, Completion};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::Field;
 use planner::parse::{DeclareCursor, Fetch, Statement};
-use planner::{Dag, Input, OfRows, Plan, Routine};
+use planner::{ExchangePlan, Input, OfRows, Plan, Routine};
 
 use super::client_session::ClientSession;
 
@@ -112,9 +112,9 @@ impl ClientSession {
             }
             Plan::Forward(forward) => all_of(whole(forward.nodes, forward.sql, None)),
             Plan::Scatter(scatter) if !scatter.writes => all_of(whole(scatter.nodes, scatter.sql, None)),
-            Plan::Dag(dag) => {
-                let (nodes, sql) = (dag.nodes.clone(), declare.inner.sql.to_string());
-                all_of(whole(nodes, sql, Some(Arc::new(*dag))))
+            Plan::ExchangePlan(exchange_plan) => {
+                let (nodes, sql) = (exchange_plan.nodes.clone(), declare.inner.sql.to_string());
+                all_of(whole(nodes, sql, Some(Arc::new(*exchange_plan))))
             }
             Plan::Gather(gather) => (gather.inputs, gather.final_sql),
             plan @ Plan::Locked(_) => return self.declare_locked(declare, &plan, call).await.map(Declared::Made),
@@ -305,8 +305,8 @@ fn refused() -> PgError {
 const WHOLE: &str = "TABLE pg_temp.loxo_g1";
 
 /// The rows of a query as an input.
-fn whole(nodes: Vec<NodeId>, sql: String, dag: Option<Arc<Dag>>) -> Input {
-    Input { table: "loxo_g1".into(), nodes, sql, indexes: Vec::new(), dag }
+fn whole(nodes: Vec<NodeId>, sql: String, exchange_plan: Option<Arc<ExchangePlan>>) -> Input {
+    Input { table: "loxo_g1".into(), nodes, sql, indexes: Vec::new(), exchange_plan }
 }
 
 /// `DECLARE name … CURSOR FOR `.

@@ -208,7 +208,7 @@ fn changes_rows(kind: &StatementKind) -> bool {
 fn is_rewritten(plan: &Plan) -> bool {
     match plan {
         Plan::FirstCopy(first) => is_rewritten(&first.plan),
-        _ => matches!(plan, Plan::InsertSplit(_) | Plan::InsertStaged(_) | Plan::Change(_)),
+        _ => matches!(plan, Plan::InsertSplit(_) | Plan::InsertStaged(_) | Plan::StagedDml(_)),
     }
 }
 

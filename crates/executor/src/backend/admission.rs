@@ -178,7 +178,7 @@ impl Admission {
 impl Session {
     /// To be called before a connection to a node is taken.
     pub(crate) async fn be_admitted(&mut self, node: NodeId) -> Result<()> {
-        let is_first = self.held.is_empty() && !self.has_suspended();
+        let is_first = self.leased.is_empty() && !self.has_suspended();
         let admission = &self.context.admission;
         let need = match self.block.is_none() && is_first && reserved(admission.slots) < admission.slots {
             true => Need::One(self.place(node)),
@@ -202,7 +202,7 @@ impl Session {
 
     /// To be called when connections were given back.
     pub(crate) fn leave_if_empty(&mut self) {
-        if self.block.is_none() && self.held.is_empty() && !self.has_suspended() {
+        if self.block.is_none() && self.leased.is_empty() && !self.has_suspended() {
             self.ticket = None;
         }
     }

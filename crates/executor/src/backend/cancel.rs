@@ -30,8 +30,8 @@ use pgproto::{CancelKey, ConnectOptions, Connection};
 use txn::Interrupt;
 use txn::deadlock::{Backend, Owner, Sessions, Verdict, cancel_if_waiting};
 
-use crate::backend::leased::Held;
-use crate::session::{BESIDE, KEEPER, Session};
+use crate::backend::leased::LeasedConnection;
+use crate::session::{BESIDE, CURSOR_HOLDER, Session};
 
 /// A breaker that has no connection by then gives up; the gtm will ask again.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
@@ -173,20 +173,20 @@ impl CancelSet {
     }
 
     /// These backends rest while others work for the session on the same nodes.
-    pub(crate) fn rest(&self, held: &BTreeMap<NodeId, Held>) {
-        self.set_rests(held, true);
+    pub(crate) fn rest(&self, leased: &BTreeMap<NodeId, LeasedConnection>) {
+        self.set_rests(leased, true);
     }
 
     /// They work again.
-    pub(crate) fn wake(&self, held: &BTreeMap<NodeId, Held>) {
-        self.set_rests(held, false);
+    pub(crate) fn wake(&self, leased: &BTreeMap<NodeId, LeasedConnection>) {
+        self.set_rests(leased, false);
     }
 
-    fn set_rests(&self, held: &BTreeMap<NodeId, Held>, rests: bool) {
+    fn set_rests(&self, leased: &BTreeMap<NodeId, LeasedConnection>, rests: bool) {
         let mut all = self.lock();
-        for (node, held) in held {
-            let key = held.link.connection.cancel_key();
-            let working = all.entry((*node, key.process_id)).or_insert_with(|| Working::new(key, held.begun));
+        for (node, leased) in leased {
+            let key = leased.link.connection.cancel_key();
+            let working = all.entry((*node, key.process_id)).or_insert_with(|| Working::new(key, leased.begun));
             working.rests = rests;
         }
     }
@@ -216,7 +216,7 @@ impl CancelSet {
     }
 
     fn backends(&self) -> Vec<(Backend, bool)> {
-        let at = |node: NodeId| if [BESIDE, KEEPER].contains(&node) { self.home.0 } else { node.0 };
+        let at = |node: NodeId| if [BESIDE, CURSOR_HOLDER].contains(&node) { self.home.0 } else { node.0 };
         let backend = |((node, pid), working): (&Place, &Working)| {
             (Backend { node: at(*node), pid: *pid }, working.in_transaction)
         };

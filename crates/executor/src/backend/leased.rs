@@ -79,7 +79,7 @@ impl Own {
 }
 
 /// A link while the session holds it.
-pub(crate) struct Held {
+pub(crate) struct LeasedConnection {
     pub(crate) link: Link,
     /// A transaction is open on it.
     pub(crate) begun: bool,
@@ -115,7 +115,7 @@ pub(crate) struct Held {
     pub(crate) committing: bool,
 }
 
-impl Held {
+impl LeasedConnection {
     pub(crate) fn new(link: Link) -> Self {
         Self {
             link,

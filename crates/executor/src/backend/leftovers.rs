@@ -16,7 +16,7 @@ use pgproto::TransactionStatus;
 use planner::Statement;
 
 use crate::session::own_settings::{STATEMENT_TIMEOUT, own_setting_name};
-use crate::session::{BESIDE, KEEPER, Replay, Session};
+use crate::session::{BESIDE, CURSOR_HOLDER, Replay, Session};
 
 /// Whether the backend has what only this backend can have.
 const STATE: &str = "SELECT 's', NULL, NULL WHERE EXISTS (SELECT FROM pg_catalog.pg_depend \
@@ -64,21 +64,21 @@ impl Session {
         if leaves.is_nothing() {
             return;
         }
-        if (leaves.at_home || leaves.hidden) && ![BESIDE, KEEPER].contains(&node) {
+        if (leaves.at_home || leaves.hidden) && ![BESIDE, CURSOR_HOLDER].contains(&node) {
             self.pin(node);
         }
         let number = self.spread;
-        if let Some(held) = self.held.get_mut(&node) {
-            held.asks_settings |= leaves.any_setting || !leaves.settings.is_empty();
-            held.left.add(&leaves);
-            held.link.left_by = Some(number);
+        if let Some(leased) = self.leased.get_mut(&node) {
+            leased.asks_settings |= leaves.any_setting || !leaves.settings.is_empty();
+            leased.left.add(&leaves);
+            leased.link.left_by = Some(number);
         }
     }
 
     /// Asks the backends that may hold something. To be called after each statement and each block. An error ends the statement
     /// that has left what cannot be kept.
     pub async fn ask_left(&mut self) -> Result<()> {
-        if self.held.values().all(|held| held.left.is_nothing()) {
+        if self.leased.values().all(|leased| leased.left.is_nothing()) {
             return Ok(());
         }
         match self.in_block() {
@@ -92,19 +92,19 @@ impl Session {
     async fn spread_left_settings(&mut self) -> Result<()> {
         let is_open = |status| status == TransactionStatus::InTransaction;
         let asked: Vec<NodeId> = self
-            .held
+            .leased
             .iter()
-            .filter(|(_, held)| held.asks_settings && held.begun && held.link.connection.is_settled())
-            .filter(|(_, held)| is_open(held.link.connection.status()))
+            .filter(|(_, leased)| leased.asks_settings && leased.begun && leased.link.connection.is_settled())
+            .filter(|(_, leased)| is_open(leased.link.connection.status()))
             .map(|(node, _)| *node)
             .collect();
         let counts = self.whose_settings_count(&asked);
         for node in asked {
-            let held = self.link(node)?;
-            held.asks_settings = false;
-            let Some(sql) = settings_sql(&held.left).filter(|_| counts.contains(&node)) else { continue };
-            held.skip_preamble().await?;
-            let answer = Answer::of(held.link.connection.query_rows(&sql).await?);
+            let leased = self.link(node)?;
+            leased.asks_settings = false;
+            let Some(sql) = settings_sql(&leased.left).filter(|_| counts.contains(&node)) else { continue };
+            leased.skip_preamble().await?;
+            let answer = Answer::of(leased.link.connection.query_rows(&sql).await?);
             for (name, value) in answer.settings {
                 self.spread_one(node, &name, &value).await?;
             }
@@ -133,7 +133,7 @@ impl Session {
     /// Outside a block.
     async fn settle_left(&mut self) -> Result<()> {
         let asked: Vec<NodeId> =
-            self.held.iter().filter(|(_, held)| !held.left.is_nothing()).map(|(node, _)| *node).collect();
+            self.leased.iter().filter(|(_, leased)| !leased.left.is_nothing()).map(|(node, _)| *node).collect();
         let counts = self.whose_settings_count(&asked);
         let mut result = Ok(());
         for node in asked {
@@ -141,7 +141,7 @@ impl Session {
             if settled.is_err() {
                 // Its state is not known: it ends here.
                 self.pinned.remove(&node);
-                self.held.remove(&node);
+                self.leased.remove(&node);
                 let _ = self.cancel.remove(node);
             }
             result = result.and(settled);
@@ -156,18 +156,18 @@ impl Session {
     }
 
     async fn settle_one(&mut self, node: NodeId, settings_count: bool) -> Result<()> {
-        let held = self.link(node)?;
-        if !held.link.connection.is_idle() {
+        let leased = self.link(node)?;
+        if !leased.link.connection.is_idle() {
             return Err(PgError::internal("a link that is to be asked what it holds is not idle"));
         }
-        held.asks_settings = false;
-        let left = std::mem::take(&mut held.left);
+        leased.asks_settings = false;
+        let left = std::mem::take(&mut leased.left);
         let asks = Leavings { at_home: false, ..left.clone() };
         if asks.is_nothing() {
             return Ok(());
         }
         let sql = settings_sql(&left).map_or(STATE.to_owned(), |settings| format!("{STATE} UNION ALL {settings}"));
-        let answer = Answer::of(held.link.connection.query_rows(&sql).await?);
+        let answer = Answer::of(leased.link.connection.query_rows(&sql).await?);
         if answer.keeps_state {
             self.pin(node);
             self.names_changed();

@@ -7,7 +7,7 @@ use pgerror::Result;
 use pgproto::Connection;
 use txn::seal::Seal;
 
-use crate::backend::leased::Held;
+use crate::backend::leased::LeasedConnection;
 use crate::session::{Mode, Session};
 
 /// A call of `loxo.<function>(proof, <arguments>)`; the proof is another one in each backend.
@@ -79,24 +79,24 @@ impl Session {
     async fn call(&mut self, nodes: &[NodeId], calls: &[OwnCall]) -> Result<Vec<Option<Bytes>>> {
         let seal = self.context.seal().await?;
         for node in nodes {
-            self.hold(*node, Mode::InBlock).await?;
+            self.acquire(*node, Mode::InBlock).await?;
             self.sight.touch(self.place(*node));
             let connection = &mut self.link(*node)?.link.connection;
             calls.iter().for_each(|call| call.queue(&seal, connection));
         }
-        let called = self.held.iter_mut().filter(|(node, _)| nodes.contains(node));
-        let answers = join_all(called.map(|(_, held)| answers(held, calls.len()))).await;
+        let called = self.leased.iter_mut().filter(|(node, _)| nodes.contains(node));
+        let answers = join_all(called.map(|(_, leased)| answers(leased, calls.len()))).await;
         answers.into_iter().collect()
     }
 }
 
 /// Reads the answers to calls, and returns the last one's value.
-pub(crate) async fn answers(held: &mut Held, calls: usize) -> Result<Option<Bytes>> {
-    held.link.connection.flush().await?;
-    held.skip_preamble().await?;
+pub(crate) async fn answers(leased: &mut LeasedConnection, calls: usize) -> Result<Option<Bytes>> {
+    leased.link.connection.flush().await?;
+    leased.skip_preamble().await?;
     let mut outcome = Ok(None);
     for _ in 0..calls {
-        let rows = match txn::seal::answer(&mut held.link.connection).await {
+        let rows = match txn::seal::answer(&mut leased.link.connection).await {
             Ok(rows) => rows,
             // Later calls fail because this one has.
             Err(error) => {

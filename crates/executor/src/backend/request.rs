@@ -9,7 +9,7 @@ use pgproto::connection::{Run, unexpected};
 use pgproto::frontend::{self, Bind, Target};
 
 use crate::backend::cancel::CancelSet;
-use crate::backend::leased::Held;
+use crate::backend::leased::LeasedConnection;
 use crate::backend::own_temp::said_without_ours;
 use crate::backend::pool::StatementKey;
 use crate::engine::sorted_merge::Order;
@@ -148,7 +148,7 @@ pub(crate) enum Event {
     Done,
 }
 
-impl Held {
+impl LeasedConnection {
     /// Queues `sql`; `catalog_version` guards the prepared statements of this backend.
     pub(crate) fn start(&mut self, sql: &str, call: &Call, catalog_version: u64) {
         let Some(parameters) = &call.parameters else {
@@ -205,7 +205,7 @@ impl Held {
         self.gate = Some(gating);
     }
 
-    /// Sync of [`Held::start_gated`]; if the statement is done, not before its plan is found to hold and the gate lets it pass. Without the gtm's lease the
+    /// Sync of [`LeasedConnection::start_gated`]; if the statement is done, not before its plan is found to hold and the gate lets it pass. Without the gtm's lease the
     /// gate is nobody's business any more: the connection is given up, which takes the statement back.
     async fn sync_gated(&mut self, commits: bool) -> Result<()> {
         if let Some(Gating { cancel, context, basis }) = self.gate.take() {
@@ -356,7 +356,7 @@ impl Held {
         }
     }
 
-    /// Queues Parse and Describe of a statement without keeping it; [`Held::read_description`] reads the answer.
+    /// Queues Parse and Describe of a statement without keeping it; [`LeasedConnection::read_description`] reads the answer.
     pub(crate) fn start_describe(&mut self, sql: &str, types: &[u32]) {
         let out = self.link.connection.out();
         frontend::parse(out, b"", sql.as_bytes(), types);

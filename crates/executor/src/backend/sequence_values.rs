@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use catalog::NodeId;
 use pgerror::{PgError, SqlState};
 
-use crate::backend::leased::Held;
+use crate::backend::leased::LeasedConnection;
 use crate::session::Session;
 
 /// What a session knows of its values.
@@ -57,7 +57,7 @@ impl Session {
     /// The backend of a held link draws values. What another backend has is of no use from then on: nobody could say which value is
     /// the later one.
     pub(crate) fn note_drawn(&mut self, node: NodeId) {
-        let Some(Held { link, .. }) = self.held.get_mut(&node) else { return };
+        let Some(LeasedConnection { link, .. }) = self.leased.get_mut(&node) else { return };
         link.left_by = Some(self.spread);
         if !link.drawn.as_ref().is_some_and(|here| here.is_of(self.drawn.as_ref())) {
             let drawn = Arc::<Drawn>::default();
@@ -72,8 +72,10 @@ impl Session {
     /// 0A000 if they are lost.
     pub(crate) fn check_drawn(&mut self, node: NodeId) -> pgerror::Result<()> {
         let Some(drawn) = self.drawn_on(node).filter(|_| !self.has_suspended()) else { return Ok(()) };
-        let is_here =
-            self.held.get(&node).is_some_and(|held| held.link.drawn.as_ref().is_some_and(|h| h.is_of(Some(drawn))));
+        let is_here = self
+            .leased
+            .get(&node)
+            .is_some_and(|leased| leased.link.drawn.as_ref().is_some_and(|h| h.is_of(Some(drawn))));
         if !is_here {
             // Whatever became of the link, its login perhaps: the session does not find it again.
             drawn.are_lost.store(true, Ordering::Release);

@@ -98,7 +98,7 @@ impl Session {
         Ok(match &options.encoding {
             Some(encoding) => copyfmt::can_split(encoding),
             None => {
-                self.hold(self.home, self.mode()).await?;
+                self.acquire(self.home, self.mode()).await?;
                 let session = self.home_parameters().and_then(|parameters| parameters.get("client_encoding").cloned());
                 session.is_none_or(|encoding| copyfmt::can_split(&encoding))
             }
@@ -169,12 +169,12 @@ impl Session {
     ) -> Result<usize> {
         let cancel = self.cancel_set();
         for node in nodes {
-            self.hold(*node, Mode::InBlock).await?;
+            self.acquire(*node, Mode::InBlock).await?;
             self.link(*node)?.link.connection.query(sql.as_bytes());
         }
-        let work = self.held.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(_, held)| async {
-            held.flush().await?;
-            match held.next().await? {
+        let work = self.leased.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(_, leased)| async {
+            leased.flush().await?;
+            match leased.next().await? {
                 Event::CopyIn(columns) => Ok(columns),
                 other => Err(PgError::protocol(format!("unexpected answer {other:?} to COPY"))),
             }
@@ -196,10 +196,10 @@ impl Session {
     /// Ends COPYs that have got no data yet. Their own errors only say that we gave up.
     pub(crate) async fn abandon_copy(&mut self, nodes: &[NodeId]) {
         for node in nodes {
-            if let Ok(held) = self.link(*node)
-                && !held.link.connection.is_settled()
+            if let Ok(leased) = self.link(*node)
+                && !leased.link.connection.is_settled()
             {
-                frontend::copy_fail(held.link.connection.out(), b"the COPY was abandoned");
+                frontend::copy_fail(leased.link.connection.out(), b"the COPY was abandoned");
             }
         }
         let _ = self.settle(nodes).await;
@@ -225,7 +225,7 @@ impl Session {
         let open: Vec<NodeId> = nodes
             .iter()
             .copied()
-            .filter(|node| self.held.get(node).is_some_and(|held| !held.link.connection.is_settled()))
+            .filter(|node| self.leased.get(node).is_some_and(|leased| !leased.link.connection.is_settled()))
             .collect();
         self.finish_all(&open).await.map(|_| ())
     }
@@ -237,7 +237,7 @@ impl Session {
         is_client: bool,
         server_version: u32,
     ) -> Result<RouterSpec> {
-        self.hold(self.home, self.mode()).await?;
+        self.acquire(self.home, self.mode()).await?;
         let parameter = |this: &Self, name: &str| this.home_parameters().and_then(|p| p.get(name).cloned());
         let client_encoding = parameter(self, "client_encoding").unwrap_or_else(|| "UTF8".into());
         let timezone = parameter(self, "TimeZone").unwrap_or_default();

@@ -301,7 +301,7 @@ impl Session {
     /// One text on several nodes of the block at once; notices of these nodes are dropped, the primary's are enough.
     pub(crate) async fn run_on_all(&mut self, nodes: &[NodeId], sql: &str) -> Result<()> {
         for node in nodes {
-            self.hold(*node, Mode::InBlock).await?;
+            self.acquire(*node, Mode::InBlock).await?;
             self.link(*node)?.link.connection.query(sql.as_bytes());
         }
         self.finish_all(nodes).await?;

@@ -138,15 +138,15 @@ impl Session {
             loads.entry(node).or_default().rows.push(parameters);
         }
         for (node, load) in &mut loads {
-            match train.again.template.is_blind() {
-                true => self.hold_for_blind_rows(*node, true).await?,
-                false => self.hold_for(*node, Mode::InBlock, true).await?,
+            match train.again.template.is_snapshot_independent() {
+                true => self.acquire_for_independent_rows(*node, true).await?,
+                false => self.acquire_for(*node, Mode::InBlock, true).await?,
             }
             self.sight.touch(*node);
             self.link(*node)?.start_load(&train, load);
         }
-        let work = self.held.iter_mut().filter_map(|(node, held)| Some((*node, held, loads.get(node)?)));
-        let arrivals = work.map(async |(node, held, load)| (node, held.arrive(&train, load).await));
+        let work = self.leased.iter_mut().filter_map(|(node, leased)| Some((*node, leased, loads.get(node)?)));
+        let arrivals = work.map(async |(node, leased, load)| (node, leased.arrive(&train, load).await));
         let results = futures_util::future::join_all(arrivals).await;
         let mut results: BTreeMap<NodeId, _> =
             results.into_iter().map(|(node, arrival)| (node, (arrival.tags.into_iter(), arrival.error))).collect();

@@ -20,7 +20,7 @@ use pgerror::PgError;
 use pgproto::frontend;
 use planner::Repeated;
 
-use crate::backend::leased::Held;
+use crate::backend::leased::LeasedConnection;
 use crate::backend::request::{Call, Event, Parameters, declared};
 use crate::dml::insert_pipeline::{Arrival, InsertPipeline};
 
@@ -59,7 +59,7 @@ impl Load {
     }
 }
 
-impl Held {
+impl LeasedConnection {
     /// Queues a load, with one Sync.
     pub(crate) fn start_load(&mut self, train: &InsertPipeline, load: &mut Load) {
         if let Some(repeated) = train.repeated() {

@@ -1,4 +1,4 @@
-//! Statements whose WITH items change rows, part after part: see [`planner::Chain`].
+//! Statements whose WITH items change rows, part after part: see [`planner::SequencedCtes`].
 //!
 //! What the parts work on is copied before the first of them runs, so that all of them see the tables as they were. Rows that
 //! RETURNING gives to other parts are kept in a [`Spool`] until the part is done:
@@ -10,7 +10,7 @@ use bytes::{BufMut, BytesMut};
 use catalog::quote_identifier;
 use pgerror::{PgError, Result};
 use pgproto::frontend;
-use planner::{Chain, ChainStep, Change, FinalSql, Gather, Input, InsertStaged, Kept, Plan};
+use planner::{CteStep, FinalSql, Gather, Input, InsertStaged, Kept, Plan, SequencedCtes, StagedDml};
 
 use crate::backend::own_temp::TempAs;
 use crate::backend::request::{Call, Event};
@@ -27,14 +27,14 @@ const BATCH_ROWS: usize = 1000;
 
 impl Session {
     /// See the module's page.
-    pub(crate) async fn write_chain(
+    pub(crate) async fn write_sequenced_ctes(
         &mut self,
-        chain: &Chain,
+        chain: &SequencedCtes,
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
         if !self.in_block() && self.is_consistent() {
-            return self.write_under_cut(&chain.nodes, "", Write::Chain(chain), call, output).await;
+            return self.write_under_cut(&chain.nodes, "", Write::SequencedCtes(chain), call, output).await;
         }
         self.refuse_serializable(&chain.nodes)?;
         self.atomically(async |this| {
@@ -42,7 +42,7 @@ impl Session {
                 this.keep_writers_off(&chain.nodes, &chain.written).await?;
                 this.statement_finished();
             }
-            let plan = || Plan::Chain(Box::new(chain.clone()));
+            let plan = || Plan::SequencedCtes(Box::new(chain.clone()));
             this.apart(plan, async |this| this.chain_in_block(chain, call, output).await).await
         })
         .await
@@ -51,7 +51,7 @@ impl Session {
     /// Runs inside a block.
     pub(crate) async fn chain_in_block(
         &mut self,
-        chain: &Chain,
+        chain: &SequencedCtes,
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
@@ -85,7 +85,7 @@ impl Session {
     }
 
     /// Fills the inputs of a step that works on copies; gives its plan without them.
-    async fn copy_for(&mut self, step: &ChainStep, call: &Call) -> Result<Plan> {
+    async fn copy_for(&mut self, step: &CteStep, call: &Call) -> Result<Plan> {
         Ok(match &step.plan {
             Plan::Gather(gather) if step.copies => {
                 let text = self.fill_all(&gather.inputs, &gather.final_sql, call).await?;
@@ -95,21 +95,15 @@ impl Session {
                 let fill = FinalSql::plain(self.fill_all(&insert.inputs, &insert.fill, call).await?);
                 Plan::InsertStaged(Box::new(InsertStaged { inputs: Vec::new(), fill, ..insert.as_ref().clone() }))
             }
-            Plan::Change(change) if step.copies => {
+            Plan::StagedDml(change) if step.copies => {
                 self.fill_all(&change.inputs, &FinalSql::plain(""), call).await?;
-                Plan::Change(Box::new(Change { inputs: Vec::new(), ..change.as_ref().clone() }))
+                Plan::StagedDml(Box::new(StagedDml { inputs: Vec::new(), ..change.as_ref().clone() }))
             }
             other => other.clone(),
         })
     }
 
-    async fn step(
-        &mut self,
-        step: &ChainStep,
-        plan: &Plan,
-        call: &Call,
-        output: &mut Output<'_>,
-    ) -> Result<Completion> {
+    async fn step(&mut self, step: &CteStep, plan: &Plan, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
         match (&step.keep, plan) {
             (Some(keep), Plan::Gather(gather)) => self.keep_query(keep, gather, call).await,
             (Some(keep), _) => self.keep_returned(keep, plan, call).await,
@@ -122,7 +116,7 @@ impl Session {
         match plan {
             Plan::Gather(gather) if gather.inputs.is_empty() => self.gather_in_block(gather, call, output).await,
             Plan::InsertStaged(insert) => self.insert_part(insert, call, output).await,
-            Plan::Change(change) => self.change_part(change, call, output).await,
+            Plan::StagedDml(change) => self.change_part(change, call, output).await,
             other => Box::pin(self.dispatch(other, call, output)).await,
         }
     }
@@ -171,8 +165,13 @@ impl Session {
     }
 
     async fn describe_kept(&mut self, sql: &str, call: &Call) -> Result<Filled> {
-        let input =
-            Input { table: String::new(), nodes: Vec::new(), sql: sql.to_owned(), indexes: Vec::new(), dag: None };
+        let input = Input {
+            table: String::new(),
+            nodes: Vec::new(),
+            sql: sql.to_owned(),
+            indexes: Vec::new(),
+            exchange_plan: None,
+        };
         let described = self.describe_input(self.sink, &input, call).await?;
         // RECORD, VOID, RECORD[]: no column of a table has such a type.
         if described.columns.iter().any(|column| [2249, 2278, 2287].contains(&column.type_oid)) {
@@ -220,14 +219,14 @@ impl Session {
     }
 
     /// They would be in the way of the next such statement of the block.
-    async fn drop_copies(&mut self, chain: &Chain) -> Result<()> {
+    async fn drop_copies(&mut self, chain: &SequencedCtes) -> Result<()> {
         let mut tables: Vec<String> = Vec::new();
         for step in &chain.steps {
             tables.extend(step.keep.iter().map(|keep| keep.table.clone()));
             let inputs: &[Input] = match &step.plan {
                 Plan::Gather(gather) => &gather.inputs,
                 Plan::InsertStaged(insert) => &insert.inputs,
-                Plan::Change(change) => &change.inputs,
+                Plan::StagedDml(change) => &change.inputs,
                 _ => &[],
             };
             tables.extend(inputs.iter().filter(|_| step.copies).map(|input| input.table.clone()));
@@ -241,8 +240,8 @@ impl Session {
 }
 
 /// Does a step find rows by their addresses, so that other writers have to be kept off?
-pub(crate) fn changes_by_address(chain: &Chain) -> bool {
-    chain.steps.iter().any(|step| matches!(step.plan, Plan::Change(_)))
+pub(crate) fn changes_by_address(chain: &SequencedCtes) -> bool {
+    chain.steps.iter().any(|step| matches!(step.plan, Plan::StagedDml(_)))
 }
 
 /// The columns' names; of several equal ones the later ones get names of ours, for nobody can refer to them.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use catalog::NodeId;
 use pgerror::{Result, SqlState};
 
-use crate::backend::leased::Held;
+use crate::backend::leased::LeasedConnection;
 use crate::backend::request::{Call, Event};
 use crate::engine::output::frame_bodies;
 use crate::session::{BESIDE, Mode, Session};
@@ -66,7 +66,7 @@ impl Session {
         let mut rest = texts;
         while !rest.is_empty() && canceled.is_ok() {
             let (some, later) = rest.split_at(how_many_at_once(rest));
-            self.hold(asked, Mode::Autocommit).await?;
+            self.acquire(asked, Mode::Autocommit).await?;
             canceled = self.estimate_some(asked, some, &call, catalog_version).await;
             rest = later;
         }
@@ -77,12 +77,12 @@ impl Session {
     }
 
     async fn estimate_some(&mut self, asked: NodeId, texts: &[String], call: &Call, version: u64) -> Result<()> {
-        let held = self.link(asked)?;
-        texts.iter().for_each(|text| held.start_estimate(text, call, version));
-        held.flush().await?;
+        let leased = self.link(asked)?;
+        texts.iter().for_each(|text| leased.start_estimate(text, call, version));
+        leased.flush().await?;
         let (mut rows, mut canceled) = (HashMap::new(), Ok(()));
         for text in texts {
-            match held.expectation().await {
+            match leased.expectation().await {
                 Ok(expected) => rows.extend(expected.map(|expected| (text.clone(), expected.rows))),
                 Err(error) if error.code() == SqlState::QUERY_CANCELED => canceled = Err(error),
                 Err(_) => {}
@@ -102,7 +102,7 @@ fn how_many_at_once(texts: &[String]) -> usize {
     sums.take_while(|sum| *sum <= BYTES_AT_ONCE).count().max(1)
 }
 
-impl Held {
+impl LeasedConnection {
     /// Queues the question what a SELECT is expected to give.
     pub(crate) fn start_estimate(&mut self, sql: &str, call: &Call, catalog_version: u64) {
         self.start(&format!("EXPLAIN {sql}"), &call.with_formats(Vec::new()), catalog_version);

@@ -25,7 +25,7 @@ use pgproto::backend::Field;
 use pgproto::frontend::{self, Bind};
 use planner::{Gather, Input};
 
-use crate::backend::leased::Held;
+use crate::backend::leased::LeasedConnection;
 use crate::backend::request::{Call, Event, Parameters};
 use crate::engine::estimates::{BYTES_AT_ONCE, Expected};
 use crate::engine::gather::{distinct_names, without_position};
@@ -87,7 +87,7 @@ impl Session {
     async fn may_be_inlined(&mut self, inputs: &[Input]) -> Result<bool> {
         let loaded = self.catalog().await?;
         let may = |input: &Input| {
-            input.dag.is_none()
+            input.exchange_plan.is_none()
                 && input.indexes.is_empty()
                 && input.nodes.contains(&self.home)
                 && planner::gives_plain_values(&input.sql, &loaded.catalog)
@@ -102,19 +102,19 @@ impl Session {
     /// The columns of the fragments, if these have few rows and values that can be carried.
     async fn few_expected(&mut self, inputs: &[Input], call: &Call) -> Result<Option<Vec<Vec<Field>>>> {
         let (home, version) = (self.home, self.catalog_version);
-        self.hold(home, Mode::InBlock).await?;
+        self.acquire(home, Mode::InBlock).await?;
         self.sight.touch(home);
-        let held = self.link(home)?;
+        let leased = self.link(home)?;
         for input in inputs {
-            held.start_describe(&input.sql, &call.fragment_types(&input.sql));
-            held.start_estimate(&input.sql, call, version);
+            leased.start_describe(&input.sql, &call.fragment_types(&input.sql));
+            leased.start_estimate(&input.sql, call, version);
         }
-        held.flush().await?;
+        leased.flush().await?;
         let mut described = Vec::with_capacity(inputs.len());
         let mut failure = None;
         for _ in inputs {
-            let columns = held.read_description().await;
-            let expected = held.expectation().await;
+            let columns = leased.read_description().await;
+            let expected = leased.expectation().await;
             match columns.and_then(|columns| Ok((columns.1.unwrap_or_default(), expected?))) {
                 Ok(one) => described.push(one),
                 Err(error) => drop(failure.get_or_insert(error)),
@@ -151,21 +151,24 @@ impl Session {
     ) -> Result<Option<Vec<InlinedRows>>> {
         let nodes = self.gathered_nodes(inputs);
         for node in &nodes {
-            self.hold(*node, Mode::InBlock).await?;
+            self.acquire(*node, Mode::InBlock).await?;
             self.sight.touch(*node);
         }
         self.link(self.home)?.link.connection.query(types_sql(&fields).as_bytes());
         for node in &nodes {
-            let held = self.link(*node)?;
-            inputs.iter().filter(|input| input.nodes.contains(node)).for_each(|input| held.start_few(&input.sql, call));
-            held.link.connection.sync();
+            let leased = self.link(*node)?;
+            inputs
+                .iter()
+                .filter(|input| input.nodes.contains(node))
+                .for_each(|input| leased.start_few(&input.sql, call));
+            leased.link.connection.sync();
         }
         let mut links = self.take(&nodes)?;
         let home = self.home;
-        let work = links.iter_mut().map(|(node, held)| async {
-            held.flush().await?;
-            let types = if *node == home { held.names().await } else { Ok(Vec::new()) };
-            let runs = held.read_few(inputs.iter().filter(|input| input.nodes.contains(node)).count()).await;
+        let work = links.iter_mut().map(|(node, leased)| async {
+            leased.flush().await?;
+            let types = if *node == home { leased.names().await } else { Ok(Vec::new()) };
+            let runs = leased.read_few(inputs.iter().filter(|input| input.nodes.contains(node)).count()).await;
             Ok((types?, runs?))
         });
         let read: Vec<Result<(Vec<String>, Option<Runs>)>> = futures_util::future::join_all(work).await;
@@ -193,7 +196,7 @@ impl Session {
     }
 }
 
-impl Held {
+impl LeasedConnection {
     /// Queues a fragment for a few rows, without a Sync.
     fn start_few(&mut self, sql: &str, call: &Call) {
         let parameters = call.parameters.as_deref().cloned().unwrap_or_default();

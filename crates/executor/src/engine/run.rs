@@ -15,7 +15,7 @@ use pgproto::CancelKey;
 use pgproto::backend::{self, split_command_tag};
 use planner::Plan;
 
-use crate::backend::leased::Held;
+use crate::backend::leased::LeasedConnection;
 use crate::backend::request::{Call, Event};
 use crate::engine::output::Output;
 use crate::session::catalog_load::is_node_specific;
@@ -88,8 +88,8 @@ impl Session {
                 let node = self.choose(&forward.nodes);
                 let part = vec![(node, forward.sql.clone())];
                 match forward.writes {
-                    true if forward.is_blind && self.in_block() => {
-                        self.insert_blind(node, &forward.sql, call, output).await
+                    true if forward.is_snapshot_independent && self.in_block() => {
+                        self.insert_independent(node, &forward.sql, call, output).await
                     }
                     true => self.write_on_one_node(part, call, output).await,
                     false => self.scatter(self.mode(), part, call, output).await,
@@ -109,9 +109,9 @@ impl Session {
             Plan::Replicate(replicate) => self.write_copies(&replicate.nodes, &replicate.sql, call, output).await,
             Plan::Gather(gather) => self.gather(gather, call, output).await,
             Plan::InsertStaged(insert) => self.write_staged(insert, call, output).await,
-            Plan::Change(change) => self.write_change(change, call, output).await,
-            Plan::Chain(chain) => self.write_chain(chain, call, output).await,
-            Plan::Dag(dag) => self.dag(dag, call, output).await,
+            Plan::StagedDml(change) => self.write_staged_dml(change, call, output).await,
+            Plan::SequencedCtes(chain) => self.write_sequenced_ctes(chain, call, output).await,
+            Plan::ExchangePlan(exchange_plan) => self.exchange_plan(exchange_plan, call, output).await,
             Plan::Locked(locked) => Box::pin(self.locked(locked, call, output)).await,
             Plan::Explain(explain) => self.explain(explain, call, output).await,
             Plan::Ddl(ddl) => {
@@ -135,8 +135,8 @@ impl Session {
     /// One of several nodes that would all do: one that works for this session already, else the first or, to spread the
     /// load, any.
     pub(crate) fn choose(&self, nodes: &[NodeId]) -> NodeId {
-        let held = nodes.iter().find(|node| self.held.contains_key(node));
-        held.copied().unwrap_or_else(|| nodes.get(self.spread % nodes.len().max(1)).copied().unwrap_or(self.home))
+        let leased = nodes.iter().find(|node| self.leased.contains_key(node));
+        leased.copied().unwrap_or_else(|| nodes.get(self.spread % nodes.len().max(1)).copied().unwrap_or(self.home))
     }
 
     /// Runs `work` inside the open block, or in a block of its own that is committed or rolled back at once.
@@ -193,12 +193,12 @@ impl Session {
     ) -> Result<Completion> {
         let extended = call.parameters.is_some();
         if let [(node, sql)] = parts.as_slice() {
-            self.hold_for(*node, mode, extended).await?;
+            self.acquire_for(*node, mode, extended).await?;
             return self.run_held(*node, sql, call, output).await;
         }
         let version = self.catalog_version;
         for (node, sql) in &parts {
-            self.hold_for(*node, mode, extended).await?;
+            self.acquire_for(*node, mode, extended).await?;
             self.sight.touch(self.place(*node));
             self.link(*node)?.start(sql, call, version);
         }
@@ -233,14 +233,14 @@ impl Session {
     }
 
     /// A statement in a block that looks at nothing but the rows it brings.
-    async fn insert_blind(
+    async fn insert_independent(
         &mut self,
         node: NodeId,
         sql: &str,
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
-        self.hold_for_blind(node, call.parameters.is_some()).await?;
+        self.acquire_for_independent(node, call.parameters.is_some()).await?;
         self.run_held(node, sql, call, output).await
     }
 
@@ -256,14 +256,19 @@ impl Session {
     }
 
     /// Passes the answer of one link on.
-    async fn answer(&mut self, node: NodeId, held: &mut Held, output: &mut Output<'_>) -> Result<Completion> {
-        held.flush().await?;
+    async fn answer(
+        &mut self,
+        node: NodeId,
+        leased: &mut LeasedConnection,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        leased.flush().await?;
         let mut total = Total::default();
         let mut failure = None;
         // Outside a block the statement may get a new plan for as long as the client knows nothing.
         let mut unchecked = self.basis.clone().filter(|_| self.block.is_none());
         loop {
-            let event = match held.next().await {
+            let event = match leased.next().await {
                 Ok(event) => event,
                 Err(error) => return Err(failure.unwrap_or(error)),
             };
@@ -287,22 +292,26 @@ impl Session {
             if let Err(error) = outcome {
                 failure = Some(error);
                 // Waited for: a cancel that comes late would hit the next statement.
-                held.link.connection.cancel_key().cancel().await;
+                leased.link.connection.cancel_key().cancel().await;
             }
         }
     }
 
     /// Reads the answers of several links until all are done.
-    pub(crate) async fn merge(&mut self, links: &mut [(NodeId, Held)], output: &mut Output<'_>) -> Result<Completion> {
+    pub(crate) async fn merge(
+        &mut self,
+        links: &mut [(NodeId, LeasedConnection)],
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
         let mut total = Total::default();
         let mut failure = None;
         let mut running: BTreeMap<NodeId, CancelKey> =
-            links.iter().map(|(node, held)| (*node, held.link.connection.cancel_key().clone())).collect();
+            links.iter().map(|(node, leased)| (*node, leased.link.connection.cancel_key().clone())).collect();
         let mut steps = FuturesUnordered::new();
-        for (node, held) in links.iter_mut() {
-            steps.push(step(*node, held, true));
+        for (node, leased) in links.iter_mut() {
+            steps.push(step(*node, leased, true));
         }
-        while let Some((node, held, event)) = steps.next().await {
+        while let Some((node, leased, event)) = steps.next().await {
             let (outcome, over) = match event {
                 Ok(Event::Done) => (Ok(()), true),
                 Ok(_) if failure.is_some() => (Ok(()), false),
@@ -328,7 +337,7 @@ impl Session {
                 futures_util::future::join_all(running.values().map(CancelKey::cancel)).await;
             }
             if !over {
-                steps.push(step(node, held, false));
+                steps.push(step(node, leased, false));
             }
         }
         match failure {
@@ -380,7 +389,7 @@ impl Session {
         let version = self.catalog_version;
         self.statement_finished();
         for node in others {
-            self.hold(*node, Mode::InBlock).await?;
+            self.acquire(*node, Mode::InBlock).await?;
             self.sight.touch(*node);
             self.link(*node)?.start(sql, call, version);
         }
@@ -401,9 +410,9 @@ impl Session {
 
     /// Sends what was started on these nodes and reads the answers to their end; the first error wins.
     pub(crate) async fn finish_all(&mut self, nodes: &[NodeId]) -> Result<Vec<Option<String>>> {
-        let work = self.held.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(_, held)| async {
-            held.flush().await?;
-            held.finish().await
+        let work = self.leased.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(_, leased)| async {
+            leased.flush().await?;
+            leased.finish().await
         });
         let results = futures_util::future::join_all(work).await;
         results.into_iter().collect()
@@ -411,22 +420,22 @@ impl Session {
 
     /// Runs a statement without parameters on one node of the block and drops its rows.
     pub(crate) async fn run_on(&mut self, node: NodeId, sql: &str) -> Result<Option<String>> {
-        self.hold(node, Mode::InBlock).await?;
+        self.acquire(node, Mode::InBlock).await?;
         self.sight.touch(self.place(node));
-        let held = self.link(node)?;
-        held.link.connection.query(sql.as_bytes());
-        held.flush().await?;
-        held.finish().await
+        let leased = self.link(node)?;
+        leased.link.connection.query(sql.as_bytes());
+        leased.flush().await?;
+        leased.finish().await
     }
 
     /// Rows, as text, of a statement without parameters on one node of the block.
     pub(crate) async fn rows_on(&mut self, node: NodeId, sql: &str) -> Result<Vec<Vec<Option<Bytes>>>> {
-        self.hold_to_ask(node).await?;
-        let held = self.link(node)?;
-        held.link.connection.query(sql.as_bytes());
-        held.flush().await?;
-        held.skip_preamble().await?;
-        Ok(held.link.connection.read_rows().await?.0)
+        self.acquire_to_ask(node).await?;
+        let leased = self.link(node)?;
+        leased.link.connection.query(sql.as_bytes());
+        leased.flush().await?;
+        leased.skip_preamble().await?;
+        Ok(leased.link.connection.read_rows().await?.0)
     }
 
     /// Numbers of sequences, which the session's own backend remembers as its last; each expression so many times.
@@ -444,26 +453,30 @@ impl Session {
 
     /// Takes links out of the session for work that borrows several at once. Work that is dropped half-way (the client is
     /// gone) drops them, which closes the connections.
-    pub(crate) fn take(&mut self, nodes: &[NodeId]) -> Result<Vec<(NodeId, Held)>> {
-        take_links(&mut self.held, nodes)
+    pub(crate) fn take(&mut self, nodes: &[NodeId]) -> Result<Vec<(NodeId, LeasedConnection)>> {
+        take_links(&mut self.leased, nodes)
     }
 
     /// Undoes [`Session::take`].
-    pub(crate) fn put_back(&mut self, links: Vec<(NodeId, Held)>) {
-        self.held.extend(links);
+    pub(crate) fn put_back(&mut self, links: Vec<(NodeId, LeasedConnection)>) {
+        self.leased.extend(links);
     }
 }
 
 /// Waits for the next event of one link; the first time it also sends what is queued.
-async fn step(node: NodeId, held: &mut Held, first: bool) -> (NodeId, &mut Held, Result<Event>) {
+async fn step(
+    node: NodeId,
+    leased: &mut LeasedConnection,
+    first: bool,
+) -> (NodeId, &mut LeasedConnection, Result<Event>) {
     let event = match first {
-        true => match held.flush().await {
-            Ok(()) => held.next().await,
+        true => match leased.flush().await {
+            Ok(()) => leased.next().await,
             Err(error) => Err(error),
         },
-        false => held.next().await,
+        false => leased.next().await,
     };
-    (node, held, event)
+    (node, leased, event)
 }
 
 /// Adds up command tags.
@@ -503,8 +516,8 @@ fn writes(plan: &Plan) -> bool {
         | Plan::Replicate(_)
         | Plan::InsertSplit(_)
         | Plan::InsertStaged(_)
-        | Plan::Change(_)
-        | Plan::Chain(_)
+        | Plan::StagedDml(_)
+        | Plan::SequencedCtes(_)
         | Plan::Locked(_)
         | Plan::CopyFrom(_)
         | Plan::CopyHome(_)
@@ -513,7 +526,7 @@ fn writes(plan: &Plan) -> bool {
         | Plan::Redistribute(_) => true,
         // Each of its statements says so itself.
         Plan::Routine(_) => false,
-        Plan::Dag(_) | Plan::CopyTo(_) | Plan::Cluster(_) | Plan::Session => false,
+        Plan::ExchangePlan(_) | Plan::CopyTo(_) | Plan::Cluster(_) | Plan::Session => false,
     }
 }
 

@@ -17,13 +17,13 @@ use crate::engine::run::Completion;
 use crate::engine::spool::Spool;
 use crate::session::catalog_load::travels_in_binary;
 use crate::session::own_settings::{self, STATEMENT_TIMEOUT};
-use crate::session::{KEEPER, Mode, Replay, Session};
+use crate::session::{CURSOR_HOLDER, Mode, Replay, Session};
 use crate::snapshot::Isolation;
 
 impl Session {
     /// Connects to the home node, which checks user and settings; gives the parameters a client is told at its start.
     pub async fn start(&mut self) -> Result<HashMap<String, String>> {
-        self.hold(self.home, Mode::Autocommit).await?;
+        self.acquire(self.home, Mode::Autocommit).await?;
         let parameters = self.home_parameters().unwrap_or_default();
         let link = &self.link(self.home)?.link;
         (self.server_isolation, self.server_timeout) = (link.isolation, link.statement_timeout);
@@ -44,7 +44,7 @@ impl Session {
 
     /// Ends the session: what is open is rolled back, pinned links are closed.
     pub async fn end(&mut self) {
-        if self.held.values().any(|held| !held.link.connection.is_settled() && held.preamble == 0) {
+        if self.leased.values().any(|leased| !leased.link.connection.is_settled() && leased.preamble == 0) {
             self.cancel_set().cancel().await;
             self.block = None;
         }
@@ -56,7 +56,7 @@ impl Session {
 
     /// ParameterStatus values of the home node's backend, if one is held.
     pub fn home_parameters(&self) -> Option<HashMap<String, String>> {
-        self.held.get(&self.home).map(|held| held.link.connection.parameters().clone())
+        self.leased.get(&self.home).map(|leased| leased.link.connection.parameters().clone())
     }
 
     /// `SET name …`, checked by the home node.
@@ -117,12 +117,12 @@ impl Session {
     }
 
     pub(crate) async fn show_on_home(&mut self, setting: &str) -> Result<String> {
-        self.hold_as_is(self.home, self.mode()).await?;
-        let held = self.link(self.home)?;
-        held.link.connection.query(format!("SHOW {setting}").as_bytes());
-        held.flush().await?;
-        held.skip_preamble().await?;
-        let (rows, _) = held.link.connection.read_rows().await?;
+        self.acquire_as_is(self.home, self.mode()).await?;
+        let leased = self.link(self.home)?;
+        leased.link.connection.query(format!("SHOW {setting}").as_bytes());
+        leased.flush().await?;
+        leased.skip_preamble().await?;
+        let (rows, _) = leased.link.connection.read_rows().await?;
         let value = rows.into_iter().flatten().next().flatten().unwrap_or_default();
         Ok(String::from_utf8_lossy(&value).into_owned())
     }
@@ -147,7 +147,7 @@ impl Session {
 
     /// What the home node's backend reports.
     pub(crate) fn note_default_read_only(&mut self) {
-        let home = self.held.get(&self.home).map(|held| held.link.connection.parameters());
+        let home = self.leased.get(&self.home).map(|leased| leased.link.connection.parameters());
         let value = home.and_then(|parameters| parameters.get("default_transaction_read_only"));
         if let Some(read_only) = value.map(|value| value == "on") {
             self.settings_mut().set_default_read_only(read_only);
@@ -208,16 +208,16 @@ impl Session {
 
     /// A command that takes no snapshot.
     async fn command_in(&mut self, node: NodeId, mode: Mode, sql: &str) -> Result<()> {
-        self.hold_as_is(node, mode).await?;
-        let held = self.link(node)?;
-        held.link.connection.query(sql.as_bytes());
-        held.flush().await?;
-        held.finish().await.map(|_| ())
+        self.acquire_as_is(node, mode).await?;
+        let leased = self.link(node)?;
+        leased.link.connection.query(sql.as_bytes());
+        leased.flush().await?;
+        leased.finish().await.map(|_| ())
     }
 
     /// Runs a command without rows on a node that the session works with.
     pub async fn command_on(&mut self, node: NodeId, sql: &str) -> Result<()> {
-        self.hold(node, self.mode()).await?;
+        self.acquire(node, self.mode()).await?;
         self.command_in(node, self.mode(), sql).await
     }
 
@@ -242,11 +242,11 @@ impl Session {
 
     /// Result columns of a text on a node.
     pub async fn describe_on(&mut self, node: NodeId, sql: &str) -> Result<Option<Vec<Field>>> {
-        self.hold_to_ask(node).await?;
-        let held = self.link(node)?;
-        held.start_describe(sql, &[]);
-        held.flush().await?;
-        let (_, fields) = held.read_description().await?;
+        self.acquire_to_ask(node).await?;
+        let leased = self.link(node)?;
+        leased.start_describe(sql, &[]);
+        leased.flush().await?;
+        let (_, fields) = leased.read_description().await?;
         Ok(fields)
     }
 
@@ -254,20 +254,20 @@ impl Session {
     pub async fn declare_on_node(&mut self, nodes: &[NodeId], sql: &str, call: &Call) -> Result<NodeId> {
         let node = self.choose(nodes);
         let version = self.catalog_version;
-        self.hold(node, Mode::InBlock).await?;
+        self.acquire(node, Mode::InBlock).await?;
         self.sight.touch(node);
-        let held = self.link(node)?;
-        held.start(sql, &Call { describe: false, result_formats: Vec::new(), ..call.clone() }, version);
-        held.flush().await?;
-        held.finish().await?;
+        let leased = self.link(node)?;
+        leased.start(sql, &Call { describe: false, result_formats: Vec::new(), ..call.clone() }, version);
+        leased.flush().await?;
+        leased.finish().await?;
         Ok(node)
     }
 
     /// A cursor WITH HOLD was made there: its backend stays with the session, and cannot be prepared in this transaction.
     pub fn keep_cursor(&mut self, node: NodeId) {
         self.pin(node);
-        if let Some(held) = self.held.get_mut(&node) {
-            held.temp = held.begun;
+        if let Some(leased) = self.leased.get_mut(&node) {
+            leased.temp = leased.begun;
         }
     }
 
@@ -316,7 +316,7 @@ impl Session {
             lent: Vec::new(),
         };
         let is_apart = may_keep && self.goes_apart(&Plan::Gather(gather)).await?;
-        let place = if is_read_only || is_apart { KEEPER } else { self.home };
+        let place = if is_read_only || is_apart { CURSOR_HOLDER } else { self.home };
         let fields = self.describe(query, &call.fragment_types(query)).await?.fields.unwrap_or_default();
         let table = format!("loxo_cursor_{cursor}");
         // The columns of a query may share a name, those of a table may not.
@@ -368,7 +368,7 @@ impl Session {
         query: &str,
         call: &Call,
     ) -> Result<NodeId> {
-        let place = if self.is_read_only() || self.stays_clean() { KEEPER } else { self.home };
+        let place = if self.is_read_only() || self.stays_clean() { CURSOR_HOLDER } else { self.home };
         let fields = self.describe(query, &call.fragment_types(query)).await?.fields.unwrap_or_default();
         let binary = fields.iter().all(|field| travels_in_binary(field.type_oid));
         let mut spool = Spool::of(self.work_mem());
@@ -385,7 +385,7 @@ impl Session {
             .collect();
         let types = self.type_names(&Filled { columns: fields, binary }).await?;
         let columns: Vec<String> = types.iter().enumerate().map(|(at, of)| format!("loxo_c{} {of}", at + 1)).collect();
-        if place == KEEPER {
+        if place == CURSOR_HOLDER {
             self.open_cursor_holder().await?;
         }
         let table = format!("loxo_cursor_{cursor}");
@@ -441,22 +441,22 @@ impl Session {
         }
         let list = expressions.join(", ");
         self.note_leavings_of(&format!("SELECT {list}"));
-        self.hold_to_ask(self.home).await?;
+        self.acquire_to_ask(self.home).await?;
         self.mark_left(self.home);
         let parameters: Vec<String> = (1..=types.len()).map(|number| format!("${number}")).collect();
-        let held = self.link(self.home)?;
-        let out = held.link.connection.out();
+        let leased = self.link(self.home)?;
+        let out = leased.link.connection.out();
         frontend::close(out, Target::Statement, NAME);
         frontend::parse(out, NAME, format!("SELECT {}", parameters.join(", ")).as_bytes(), types);
-        held.link.connection.sync();
-        held.link.connection.query(format!("EXECUTE loxo_arguments({list})").as_bytes());
-        frontend::close(held.link.connection.out(), Target::Statement, NAME);
-        held.link.connection.sync();
-        held.flush().await?;
-        held.skip_preamble().await?;
-        let known = held.link.connection.read_rows().await;
-        let evaluated = held.link.connection.read_rows().await;
-        let forgotten = held.link.connection.read_rows().await;
+        leased.link.connection.sync();
+        leased.link.connection.query(format!("EXECUTE loxo_arguments({list})").as_bytes());
+        frontend::close(leased.link.connection.out(), Target::Statement, NAME);
+        leased.link.connection.sync();
+        leased.flush().await?;
+        leased.skip_preamble().await?;
+        let known = leased.link.connection.read_rows().await;
+        let evaluated = leased.link.connection.read_rows().await;
+        let forgotten = leased.link.connection.read_rows().await;
         self.release();
         let (rows, _) = known.and(evaluated)?;
         forgotten?;

@@ -29,11 +29,11 @@ impl Session {
     /// Parses and describes a statement on the home node, where every table exists: PostgreSQL's own errors, types and names.
     pub async fn describe(&mut self, sql: &str, types: &[u32]) -> Result<Description> {
         let home = self.home;
-        self.hold_to_ask(home).await?;
-        let held = self.link(home)?;
-        held.start_describe(sql, types);
-        held.flush().await?;
-        let result = held.read_description().await;
+        self.acquire_to_ask(home).await?;
+        let leased = self.link(home)?;
+        leased.start_describe(sql, types);
+        leased.flush().await?;
+        let result = leased.read_description().await;
         self.release();
         let (parameters, fields) = result?;
         Ok(Description { parameters, fields })
@@ -173,22 +173,22 @@ impl Session {
     /// Gives the user's own text to the home node. If that takes it, it is left in the middle: a COPY FROM has got no data, a
     /// COPY TO may change nothing. The session's own block may hold a lock on the table.
     async fn copy_beside(&mut self, sql: &str, is_from: bool) -> Result<()> {
-        self.hold_as_is(BESIDE, Mode::Autocommit).await?;
-        let held = self.link(BESIDE)?;
+        self.acquire_as_is(BESIDE, Mode::Autocommit).await?;
+        let leased = self.link(BESIDE)?;
         let begin = if is_from { "BEGIN" } else { "BEGIN READ ONLY" };
-        held.link.connection.execute(&format!("{begin}; SET LOCAL lock_timeout TO 1")).await?;
-        held.begun = true;
-        held.link.connection.query(sql.as_bytes());
-        held.flush().await?;
-        held.next().await.map(|_| ())
+        leased.link.connection.execute(&format!("{begin}; SET LOCAL lock_timeout TO 1")).await?;
+        leased.begun = true;
+        leased.link.connection.query(sql.as_bytes());
+        leased.flush().await?;
+        leased.next().await.map(|_| ())
     }
 
     async fn read_beside(&mut self, sql: &str) -> Result<()> {
-        self.hold_as_is(BESIDE, Mode::Autocommit).await?;
-        let held = self.link(BESIDE)?;
-        held.start_describe(sql, &[]);
-        held.flush().await?;
-        held.read_description().await.map(|_| ())
+        self.acquire_as_is(BESIDE, Mode::Autocommit).await?;
+        let leased = self.link(BESIDE)?;
+        leased.start_describe(sql, &[]);
+        leased.flush().await?;
+        leased.read_description().await.map(|_| ())
     }
 
     /// What a node's clock says: `now()` and `statement_timestamp()`.
@@ -282,14 +282,14 @@ impl Session {
                     return ahead.ok_or_else(|| with_other_rights(first));
                 }
             }
-            if is_unknown && matches!(plan, Plan::Gather(_) | Plan::Dag(_)) {
+            if is_unknown && matches!(plan, Plan::Gather(_) | Plan::ExchangePlan(_)) {
                 self.describe(&statement.sql, &call.fragment_types(&statement.sql)).await?;
             }
-            let Some(dag) = plan.dag() else { return Ok(plan) };
+            let Some(exchange_plan) = plan.exchange_plan() else { return Ok(plan) };
             if changed.is_none() && self.block.as_ref().is_some_and(|block| block.wrote) {
                 changed = Some(self.changed_tables().await?);
-            } else if !estimated && !dag.estimates_wanted.is_empty() {
-                self.estimate(&dag.estimates_wanted, call, loaded.catalog.version()).await?;
+            } else if !estimated && !exchange_plan.estimates_wanted.is_empty() {
+                self.estimate(&exchange_plan.estimates_wanted, call, loaded.catalog.version()).await?;
                 estimated = true;
             } else {
                 return Ok(plan);
@@ -412,9 +412,9 @@ fn default_reads_clock(plan: &Plan) -> bool {
     let reads_clock = |definitions: &[String]| definitions.iter().any(|column| planner::definition_reads_clock(column));
     match plan.change() {
         Plan::InsertStaged(insert) => reads_clock(&insert.stage.definitions),
-        Plan::Change(change) => reads_clock(&change.definitions),
+        Plan::StagedDml(change) => reads_clock(&change.definitions),
         Plan::CopyFrom(copy) => copy.stage.as_ref().is_some_and(|stage| reads_clock(&stage.definitions)),
-        Plan::Chain(chain) => chain.steps.iter().any(|step| default_reads_clock(&step.plan)),
+        Plan::SequencedCtes(chain) => chain.steps.iter().any(|step| default_reads_clock(&step.plan)),
         _ => false,
     }
 }

@@ -12,7 +12,7 @@ use crate::session::Session;
 impl Session {
     /// The client encoding, if texts have other bytes in it than in the servers. Some link must be held.
     pub(crate) fn foreign_encoding(&self) -> Option<String> {
-        let parameters = self.held.values().next()?.link.connection.parameters();
+        let parameters = self.leased.values().next()?.link.connection.parameters();
         let encoding = parameters.get("client_encoding")?;
         is_foreign(encoding).then(|| encoding.clone())
     }

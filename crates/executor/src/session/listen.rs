@@ -152,11 +152,11 @@ impl Session {
     /// NOTIFY.
     pub async fn notify(&mut self, sql: &str) -> Result<()> {
         let (home, mode) = (self.home, self.mode());
-        self.hold_as_is(home, mode).await?;
-        let held = self.link(home)?;
-        held.link.connection.query(sql.as_bytes());
-        held.flush().await?;
-        held.finish().await?;
+        self.acquire_as_is(home, mode).await?;
+        let leased = self.link(home)?;
+        leased.link.connection.query(sql.as_bytes());
+        leased.flush().await?;
+        leased.finish().await?;
         self.notified = true;
         self.release();
         Ok(())
@@ -233,8 +233,8 @@ impl Session {
     /// Marks the node that has notified in this transaction as one that cannot be prepared.
     pub(crate) fn note_notifier(&mut self) {
         let home = self.home;
-        if let Some(held) = self.held.get_mut(&home).filter(|_| self.notified) {
-            held.temp |= held.begun;
+        if let Some(leased) = self.leased.get_mut(&home).filter(|_| self.notified) {
+            leased.temp |= leased.begun;
         }
     }
 }

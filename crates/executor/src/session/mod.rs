@@ -31,7 +31,7 @@ use pgproto::backend::tag;
 
 use crate::backend::admission::Ticket;
 use crate::backend::cancel::{CancelSet, Entry};
-use crate::backend::leased::Held;
+use crate::backend::leased::LeasedConnection;
 use crate::backend::login::Login;
 use crate::backend::pool::Identity;
 use crate::backend::sequence_values::Drawn;
@@ -51,8 +51,8 @@ use crate::transaction::suspended::SuspendedTransaction;
 /// A second session on the home node, for a transaction that may not write.
 pub(crate) const BESIDE: NodeId = NodeId(u16::MAX);
 
-/// A third one there: see the page of `keeper`.
-pub(crate) const KEEPER: NodeId = NodeId(u16::MAX - 1);
+/// A third one there: see the page of `cursor_holder`.
+pub(crate) const CURSOR_HOLDER: NodeId = NodeId(u16::MAX - 1);
 
 /// What a statement needs of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -131,7 +131,7 @@ pub struct Session {
     pub(crate) context: Arc<Context>,
     pub(crate) identity: Identity,
     pub(crate) home: NodeId,
-    pub(crate) held: BTreeMap<NodeId, Held>,
+    pub(crate) leased: BTreeMap<NodeId, LeasedConnection>,
     pub(crate) block: Option<Block>,
     pub(crate) settings: Settings,
     pub(crate) cancel: Arc<CancelSet>,
@@ -213,7 +213,7 @@ impl Session {
             home,
             context,
             identity,
-            held: BTreeMap::new(),
+            leased: BTreeMap::new(),
             block: None,
             settings,
             cancel,
@@ -283,9 +283,9 @@ impl Session {
     }
 
     pub(crate) fn collect_notices(&mut self) {
-        let nodes: Vec<NodeId> = self.held.keys().copied().collect();
+        let nodes: Vec<NodeId> = self.leased.keys().copied().collect();
         for node in nodes {
-            let frames = self.held.get_mut(&node).map(|held| held.link.connection.take_notices());
+            let frames = self.leased.get_mut(&node).map(|leased| leased.link.connection.take_notices());
             self.keep_notices(node, frames.unwrap_or_default());
         }
     }
@@ -358,7 +358,7 @@ impl Session {
     /// Lets go of all links that were kept for state in their backends; the backends end with their state.
     pub(crate) fn unpin_all(&mut self) {
         for node in std::mem::take(&mut self.pinned) {
-            self.held.remove(&node);
+            self.leased.remove(&node);
             // The connection is closed, so it does not matter whether a breaker is at work.
             let _ = self.cancel.remove(node);
         }
@@ -393,14 +393,14 @@ impl Session {
     /// Opens a transaction of its own in a second session on the home node, with the block's settings, and lets gathered rows
     /// go there.
     pub(crate) async fn open_beside(&mut self, begin: &str) -> Result<()> {
-        self.hold(BESIDE, Mode::Autocommit).await?;
+        self.acquire(BESIDE, Mode::Autocommit).await?;
         let made = self.block.as_ref().map(Block::settings_made).unwrap_or_default();
         let begin = made.iter().fold(begin.to_owned(), |sql, command| format!("{sql}; {command}"));
-        let held = self.link(BESIDE)?;
-        held.begun = true;
-        held.link.connection.query(begin.as_bytes());
-        held.flush().await?;
-        held.finish().await?;
+        let leased = self.link(BESIDE)?;
+        leased.begun = true;
+        leased.link.connection.query(begin.as_bytes());
+        leased.flush().await?;
+        leased.finish().await?;
         self.cancel.set_in_transaction(BESIDE, true);
         self.sink = BESIDE;
         let lent = self.lend_on(&[BESIDE]).await;
@@ -413,11 +413,11 @@ impl Session {
     /// Undoes [`Session::open_beside`]; a link that cannot be rolled back is thrown away, which has the same effect.
     pub(crate) async fn close_beside(&mut self) {
         self.sink = self.home;
-        if let Some(mut held) = self.held.remove(&BESIDE)
-            && held.link.connection.is_settled()
-            && (!held.begun || held.link.connection.execute("ROLLBACK").await.is_ok())
+        if let Some(mut leased) = self.leased.remove(&BESIDE)
+            && leased.link.connection.is_settled()
+            && (!leased.begun || leased.link.connection.execute("ROLLBACK").await.is_ok())
         {
-            self.give_back(BESIDE, held);
+            self.give_back(BESIDE, leased);
         }
         let _ = self.cancel.remove(BESIDE);
     }
@@ -460,38 +460,38 @@ impl Session {
     pub fn keep_temp_objects(&mut self) {
         let home = self.home;
         self.pin(home);
-        if let Some(held) = self.held.get_mut(&home) {
-            held.temp = held.begun;
+        if let Some(leased) = self.leased.get_mut(&home) {
+            leased.temp = leased.begun;
         }
         self.names_changed();
     }
 
-    /// A link held by [`Session::hold`].
-    pub(crate) fn link(&mut self, node: NodeId) -> Result<&mut Held> {
-        self.held.get_mut(&node).ok_or_else(|| PgError::internal(format!("no link to node {} is held", node.0)))
+    /// A link held by [`Session::acquire`].
+    pub(crate) fn link(&mut self, node: NodeId) -> Result<&mut LeasedConnection> {
+        self.leased.get_mut(&node).ok_or_else(|| PgError::internal(format!("no link to node {} is held", node.0)))
     }
 
     /// Gives back what the session need not keep. To be called after each statement and after each block.
     pub fn release(&mut self) {
         self.statement_finished();
         let keep = self.block.is_some();
-        let nodes: Vec<NodeId> = self.held.keys().copied().collect();
+        let nodes: Vec<NodeId> = self.leased.keys().copied().collect();
         for node in nodes {
-            let held = &self.held[&node];
-            let broken = held.link.connection.is_broken() || !held.link.connection.is_settled();
-            let is_asked = held.left.is_nothing();
+            let leased = &self.leased[&node];
+            let broken = leased.link.connection.is_broken() || !leased.link.connection.is_settled();
+            let is_asked = leased.left.is_nothing();
             if !broken && (keep || self.pinned.contains(&node) || !is_asked) {
                 continue;
             }
             if broken {
                 self.pinned.remove(&node);
-                if let Some(block) = self.block.as_mut().filter(|_| held.begun) {
+                if let Some(block) = self.block.as_mut().filter(|_| leased.begun) {
                     block.is_torn = true;
                 }
             }
-            if let Some(mut held) = self.held.remove(&node) {
-                self.keep_notices(node, held.link.connection.take_notices());
-                self.give_back(node, held);
+            if let Some(mut leased) = self.leased.remove(&node) {
+                self.keep_notices(node, leased.link.connection.take_notices());
+                self.give_back(node, leased);
             }
         }
         self.leave_if_empty();
@@ -499,40 +499,43 @@ impl Session {
 
     /// Gives a link back that no transaction is open on.
     pub(crate) fn let_go(&mut self, node: NodeId) {
-        if let Some(held) = self.held.remove(&node) {
-            self.give_back(node, held);
+        if let Some(leased) = self.leased.remove(&node) {
+            self.give_back(node, leased);
         }
     }
 
     /// To the pool, unless a cancel may be under way to the backend, or nobody knows what is left in it.
-    pub(crate) fn give_back(&self, node: NodeId, held: Held) {
-        if self.cancel.remove(node) && held.left.is_nothing() {
-            self.context.pool.give_back(held.link);
+    pub(crate) fn give_back(&self, node: NodeId, leased: LeasedConnection) {
+        if self.cancel.remove(node) && leased.left.is_nothing() {
+            self.context.pool.give_back(leased.link);
         }
     }
 
     /// Runs a statement that has no rows on each node, all at once; the first error wins. Used for SAVEPOINT and the like.
     pub(crate) async fn broadcast(&mut self, nodes: &[NodeId], sql: &str) -> Result<()> {
         for node in nodes {
-            let held = self.link(*node)?;
-            held.link.connection.query(sql.as_bytes());
+            let leased = self.link(*node)?;
+            leased.link.connection.query(sql.as_bytes());
         }
-        let work = self.held.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(_, held)| async {
-            held.link.connection.flush().await?;
-            held.skip_preamble().await?;
-            held.link.connection.read_rows().await
+        let work = self.leased.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(_, leased)| async {
+            leased.link.connection.flush().await?;
+            leased.skip_preamble().await?;
+            leased.link.connection.read_rows().await
         });
         let results = futures_util::future::join_all(work).await;
         results.into_iter().find_map(Result::err).map_or(Ok(()), Err)
     }
 
     pub(crate) fn begun(&self) -> Vec<NodeId> {
-        self.held.iter().filter(|(_, held)| held.begun).map(|(node, _)| *node).collect()
+        self.leased.iter().filter(|(_, leased)| leased.begun).map(|(node, _)| *node).collect()
     }
 }
 
 /// Takes these links out of a map, in this order.
-pub(crate) fn take_links(held: &mut BTreeMap<NodeId, Held>, nodes: &[NodeId]) -> Result<Vec<(NodeId, Held)>> {
+pub(crate) fn take_links(
+    leased: &mut BTreeMap<NodeId, LeasedConnection>,
+    nodes: &[NodeId],
+) -> Result<Vec<(NodeId, LeasedConnection)>> {
     let lost = || PgError::internal("a link that a statement needs is not held");
-    nodes.iter().map(|node| Ok((*node, held.remove(node).ok_or_else(lost)?))).collect()
+    nodes.iter().map(|node| Ok((*node, leased.remove(node).ok_or_else(lost)?))).collect()
 }

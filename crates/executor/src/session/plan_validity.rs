@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use catalog::{Catalog, Distribution, Relation};
 use pgerror::{PgError, Result, SqlState};
-use planner::{Dag, Plan};
+use planner::{ExchangePlan, Plan};
 use txn::gtm::CatalogState;
 
 use crate::backend::cancel::CancelSet;
@@ -179,10 +179,12 @@ impl Session {
     /// behind `WHERE false`)? Then the home node runs the statement over gathered rows, and decides what it computes.
     pub(crate) fn was_early(&self, plan: &Plan, error: &PgError, is_untouched: bool) -> bool {
         // A block goes on if nothing has failed in its own sessions.
-        let is_alone = |dag: &Dag| !self.in_block() || matches!(plan, Plan::Dag(_)) && dag.shadows.is_empty();
+        let is_alone = |exchange_plan: &ExchangePlan| {
+            !self.in_block() || matches!(plan, Plan::ExchangePlan(_)) && exchange_plan.local_copies.is_empty()
+        };
         let exchanges = match plan {
             Plan::Ddl(ddl) => ddl.follow_up.is_some() && !self.in_block(),
-            _ => plan.dag().is_some_and(is_alone),
+            _ => plan.exchange_plan().is_some_and(is_alone),
         };
         is_untouched && !self.gathers && exchanges && is_about_values(error)
     }

@@ -121,8 +121,8 @@ impl Session {
     }
 
     async fn ask_path_beside(&mut self) -> Result<Vec<Vec<Option<bytes::Bytes>>>> {
-        self.hold_as_is(BESIDE, Mode::Autocommit).await?;
-        let held = self.link(BESIDE)?;
-        held.link.connection.query_rows(EFFECTIVE).await
+        self.acquire_as_is(BESIDE, Mode::Autocommit).await?;
+        let leased = self.link(BESIDE)?;
+        leased.link.connection.query_rows(EFFECTIVE).await
     }
 }

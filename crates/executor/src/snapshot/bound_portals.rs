@@ -27,13 +27,13 @@ use pgproto::frontend::{self, Bind, Target};
 use planner::{FinalSql, Input, Scatter};
 use tokio::time::Instant;
 
-use crate::backend::leased::{Held, Own};
+use crate::backend::leased::{LeasedConnection, Own};
 use crate::backend::request::{Call, Parameters};
 use crate::engine::fixed_text::travelling;
 use crate::engine::gather::{Filled, without_position};
 use crate::engine::output::Output;
 use crate::engine::run::Completion;
-use crate::session::{BESIDE, KEEPER, Mode, Session};
+use crate::session::{BESIDE, CURSOR_HOLDER, Mode, Session};
 use crate::snapshot::{CUT_MAX, Isolation, generation};
 use crate::transaction::table_locks::Locks;
 
@@ -98,7 +98,11 @@ impl Session {
     pub(crate) async fn gathers_beside(&mut self, inputs: &[Input], final_sql: &FinalSql) -> Result<bool> {
         let nodes = self.gathered_nodes(inputs);
         let has_ddl = self.block.as_ref().is_some_and(|block| block.ran_ddl);
-        if has_ddl || self.sink != self.home || !self.binds(&nodes) || inputs.iter().any(|input| input.dag.is_some()) {
+        if has_ddl
+            || self.sink != self.home
+            || !self.binds(&nodes)
+            || inputs.iter().any(|input| input.exchange_plan.is_some())
+        {
             return Ok(false);
         }
         let loaded = self.catalog().await?;
@@ -153,7 +157,7 @@ impl Session {
         self.resolve_types(final_sql, &columns).await
     }
 
-    /// Rows of `sql`, run beside the home node, as a new temp table of another session there: the block's own, or [`KEEPER`].
+    /// Rows of `sql`, run beside the home node, as a new temp table of another session there: the block's own, or [`CURSOR_HOLDER`].
     pub(crate) async fn bring_from_beside(
         &mut self,
         sql: &str,
@@ -162,12 +166,17 @@ impl Session {
         columns: &[String],
         call: &Call,
     ) -> Result<()> {
-        let input =
-            Input { table: String::new(), nodes: Vec::new(), sql: sql.to_owned(), indexes: Vec::new(), dag: None };
+        let input = Input {
+            table: String::new(),
+            nodes: Vec::new(),
+            sql: sql.to_owned(),
+            indexes: Vec::new(),
+            exchange_plan: None,
+        };
         let described = self.describe_input(BESIDE, &input, call).await?;
         let types = self.type_names(&described).await?;
         let list: Vec<String> = columns.iter().zip(types).map(|(column, of)| format!("{column} {of}")).collect();
-        if to == KEEPER {
+        if to == CURSOR_HOLDER {
             self.open_cursor_holder().await?;
         }
         let created = self.create_temp(to, table, &list).await.map(|()| None);
@@ -192,11 +201,11 @@ impl Session {
         let parameters = call.parameters.as_deref().cloned().unwrap_or_default();
         loop {
             let cut = self.closure(&nodes, deadline).await?;
-            let generations = bind_on(&mut self.held, portals, &parameters).await?;
+            let generations = bind_on(&mut self.leased, portals, &parameters).await?;
             if self.complete(cut, &generations) {
                 return Ok(());
             }
-            close_on(&mut self.held, portals).await?;
+            close_on(&mut self.leased, portals).await?;
         }
     }
 
@@ -204,7 +213,7 @@ impl Session {
     pub(crate) async fn parse_portals(&mut self, portals: &[&Portal], call: &Call) -> Result<()> {
         let nodes = nodes_of(portals);
         for node in &nodes {
-            self.hold(*node, Mode::InBlock).await?;
+            self.acquire(*node, Mode::InBlock).await?;
             let link = self.link(*node)?;
             portals
                 .iter()
@@ -212,7 +221,7 @@ impl Session {
                 .for_each(|portal| link.parse_portal(portal, call));
             link.link.connection.sync();
         }
-        answers(&mut self.held, &nodes).await.map_err(without_position).map(|_| ())
+        answers(&mut self.leased, &nodes).await.map_err(without_position).map(|_| ())
     }
 }
 
@@ -225,41 +234,44 @@ fn nodes_of(portals: &[&Portal]) -> Vec<NodeId> {
 
 /// Binds portals that have been parsed; gives the generations of their nodes, read after it.
 pub(crate) async fn bind_on(
-    held: &mut BTreeMap<NodeId, Held>,
+    leased: &mut BTreeMap<NodeId, LeasedConnection>,
     portals: &[&Portal],
     parameters: &Parameters,
 ) -> Result<Vec<Option<i64>>> {
     let nodes = nodes_of(portals);
-    for (node, link) in held.iter_mut().filter(|(node, _)| nodes.contains(node)) {
+    for (node, link) in leased.iter_mut().filter(|(node, _)| nodes.contains(node)) {
         portals
             .iter()
             .filter(|portal| portal.nodes.contains(node))
             .for_each(|portal| link.bind_portal(portal, parameters));
         link.bind_generation();
     }
-    answers(held, &nodes).await
+    answers(leased, &nodes).await
 }
 
 /// Closes portals that were bound in vain.
-pub(crate) async fn close_on(held: &mut BTreeMap<NodeId, Held>, portals: &[&Portal]) -> Result<()> {
+pub(crate) async fn close_on(leased: &mut BTreeMap<NodeId, LeasedConnection>, portals: &[&Portal]) -> Result<()> {
     let nodes = nodes_of(portals);
-    for (node, link) in held.iter_mut().filter(|(node, _)| nodes.contains(node)) {
+    for (node, link) in leased.iter_mut().filter(|(node, _)| nodes.contains(node)) {
         portals.iter().filter(|portal| portal.nodes.contains(node)).for_each(|portal| link.close_portal(&portal.name));
         link.link.connection.sync();
     }
-    answers(held, &nodes).await.map(|_| ())
+    answers(leased, &nodes).await.map(|_| ())
 }
 
 /// Sends what is queued on these links, up to a Sync each, and reads the answers; the first error wins.
-pub(crate) async fn answers(held: &mut BTreeMap<NodeId, Held>, nodes: &[NodeId]) -> Result<Vec<Option<i64>>> {
-    let work = held.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(_, held)| async {
-        held.flush().await?;
-        held.portal_answers().await
+pub(crate) async fn answers(
+    leased: &mut BTreeMap<NodeId, LeasedConnection>,
+    nodes: &[NodeId],
+) -> Result<Vec<Option<i64>>> {
+    let work = leased.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(_, leased)| async {
+        leased.flush().await?;
+        leased.portal_answers().await
     });
     futures_util::future::join_all(work).await.into_iter().collect()
 }
 
-impl Held {
+impl LeasedConnection {
     fn parse_portal(&mut self, portal: &Portal, call: &Call) {
         let out = self.link.connection.out();
         // What an earlier statement of this name, cancelled half-way perhaps, has left.

@@ -5,7 +5,7 @@
 //!
 //! * A *cut* (crate `txn`): no commit is in its visible phase while the nodes of a statement take their snapshots. Every
 //!   statement that reads several nodes runs under one, in REPEATABLE READ transactions: those of the session's own block
-//!   in REPEATABLE READ ([`Session::hold`] takes the cut at the first statement, over all nodes), else transactions made
+//!   in REPEATABLE READ ([`Session::acquire`] takes the cut at the first statement, over all nodes), else transactions made
 //!   for this statement ([`Session::begin_read`]). [`bound_portals`] has the third case.
 //! * *Settling*: before a session that has seen something elsewhere reads a node, that node waits until what it holds
 //!   prepared now is gone. So what was seen on one node is seen on the next. [`CausalityTracker`](crate::snapshot::causality::CausalityTracker) knows which nodes that concerns; after
@@ -45,7 +45,7 @@ use tokio::time::{Instant, sleep};
 use crate::backend::cancel::CancelSet;
 use crate::backend::leased::Own;
 use crate::session::context::Context;
-use crate::session::{BESIDE, Block, KEEPER, Mode, Session};
+use crate::session::{BESIDE, Block, CURSOR_HOLDER, Mode, Session};
 use crate::transaction::serializable::Reach;
 use crate::transaction::suspended::Read;
 use crate::transaction::table_locks::Locks;
@@ -146,7 +146,7 @@ impl Session {
 
     /// The datanode behind a link's name.
     pub(crate) fn place(&self, node: NodeId) -> NodeId {
-        if node == BESIDE || node == KEEPER { self.home } else { node }
+        if node == BESIDE || node == CURSOR_HOLDER { self.home } else { node }
     }
 
     /// To be called when a statement, or a part of one that others follow on other nodes, has ended.
@@ -373,16 +373,16 @@ impl Session {
     /// `BEGIN …` on all of them, answered.
     pub(crate) async fn open_on(&mut self, nodes: &[NodeId]) -> Result<()> {
         for node in nodes {
-            self.hold_as_is(*node, Mode::InBlock).await?;
+            self.acquire_as_is(*node, Mode::InBlock).await?;
         }
         self.opened(nodes).await
     }
 
     /// Sends what is queued on these links and reads the answer to `BEGIN …`.
     pub(crate) async fn opened(&mut self, nodes: &[NodeId]) -> Result<()> {
-        let work = self.held.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(_, held)| async {
-            held.flush().await?;
-            held.skip_preamble().await
+        let work = self.leased.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(_, leased)| async {
+            leased.flush().await?;
+            leased.skip_preamble().await
         });
         futures_util::future::join_all(work).await.into_iter().collect()
     }
@@ -400,7 +400,7 @@ impl Session {
             Own::Generation.queue(connection);
             connection.sync();
         }
-        bound_portals::answers(&mut self.held, nodes).await
+        bound_portals::answers(&mut self.leased, nodes).await
     }
 
     /// Gives snapshots back that are of no use.

@@ -14,7 +14,7 @@ use catalog::NodeId;
 use pgerror::{PgError, Result, SqlState};
 use planner::Tables;
 
-use crate::backend::leased::Held;
+use crate::backend::leased::LeasedConnection;
 use crate::backend::request::Call;
 use crate::engine::output::Output;
 use crate::engine::run::Completion;
@@ -37,7 +37,7 @@ impl Session {
         self.refuse_serializable(&nodes)?;
         let rows_before = output.rows_sent();
         self.begin_over(&nodes, Locks::of_tables(tables).commands(" NOWAIT"), false);
-        let tried = self.run_within_closure(&nodes, parts, Held::ask_whether_wrote, call, output).await;
+        let tried = self.run_within_closure(&nodes, parts, LeasedConnection::ask_whether_wrote, call, output).await;
         let worked = match tried {
             Ok(Some(completion)) => self.plan_holds().await.map(|()| Some(completion)),
             other => other,

@@ -20,7 +20,7 @@ use pgproto::CancelKey;
 use planner::Tables;
 use tokio::time::Instant;
 
-use crate::backend::leased::{Held, Own};
+use crate::backend::leased::{LeasedConnection, Own};
 use crate::backend::request::Call;
 use crate::engine::output::Output;
 use crate::engine::run::Completion;
@@ -56,7 +56,7 @@ impl Session {
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Option<Completion>> {
-        let rollback = |held: &mut Held| held.link.connection.query(b"ROLLBACK");
+        let rollback = |leased: &mut LeasedConnection| leased.link.connection.query(b"ROLLBACK");
         let completion = self.run_within_closure(nodes, parts, rollback, call, output).await?;
         if completion.is_some() {
             for node in nodes {
@@ -73,7 +73,7 @@ impl Session {
         &mut self,
         nodes: &[NodeId],
         parts: &[(NodeId, String)],
-        behind: impl Fn(&mut Held),
+        behind: impl Fn(&mut LeasedConnection),
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Option<Completion>> {
@@ -81,13 +81,13 @@ impl Session {
         let version = self.catalog_version;
         for (node, sql) in parts {
             self.sight.touch(*node);
-            let held = self.link(*node)?;
-            Own::Generation.queue(&mut held.link.connection);
-            held.link.connection.sync();
-            held.start(sql, call, version);
-            behind(held);
+            let leased = self.link(*node)?;
+            Own::Generation.queue(&mut leased.link.connection);
+            leased.link.connection.sync();
+            leased.start(sql, call, version);
+            behind(leased);
         }
-        let generations = answers(&mut self.held, nodes).await?;
+        let generations = answers(&mut self.leased, nodes).await?;
         if !self.complete(cut, &generations) {
             self.cancel_on(nodes).await;
             return Ok(None);
@@ -99,7 +99,7 @@ impl Session {
     /// BEGIN with the locks, and the closure, at the same time; connections are there before.
     pub(crate) async fn open_within_closure(&mut self, nodes: &[NodeId]) -> Result<Option<txn::Cut>> {
         for node in nodes {
-            self.hold_as_is(*node, Mode::InBlock).await?;
+            self.acquire_as_is(*node, Mode::InBlock).await?;
         }
         let (context, cancel) = (self.context.clone(), self.cancel.clone());
         let deadline = Instant::now() + CUT_MAX;
@@ -112,8 +112,8 @@ impl Session {
 
     /// What runs there is of no use.
     pub(crate) async fn cancel_on(&self, nodes: &[NodeId]) {
-        let held = self.held.iter().filter(|(node, _)| nodes.contains(node));
-        join_all(held.map(|(_, held)| CancelKey::cancel(held.link.connection.cancel_key()))).await;
+        let leased = self.leased.iter().filter(|(node, _)| nodes.contains(node));
+        join_all(leased.map(|(_, leased)| CancelKey::cancel(leased.link.connection.cancel_key()))).await;
     }
 
     pub(crate) fn cut_taken(&mut self) {

@@ -3,7 +3,7 @@
 use pgerror::{PgError, Result, SqlState};
 use planner::parse::{SetStatement, Statement, StatementKind};
 
-use crate::backend::leased::Held;
+use crate::backend::leased::LeasedConnection;
 use crate::backend::settings::Settings;
 use crate::session::{Block, Replay, Session};
 use crate::snapshot::{Cut, Isolation};
@@ -150,8 +150,8 @@ impl Session {
 
     /// Is a part of the block's transaction lost?
     pub(crate) fn is_torn(&self) -> bool {
-        let is_broken = |held: &Held| held.begun && held.link.connection.is_broken();
-        self.block.as_ref().is_some_and(|block| block.is_torn) || self.held.values().any(is_broken)
+        let is_broken = |leased: &LeasedConnection| leased.begun && leased.link.connection.is_broken();
+        self.block.as_ref().is_some_and(|block| block.is_torn) || self.leased.values().any(is_broken)
     }
 
     fn find_savepoint(&self, name: &str) -> Result<usize> {

@@ -77,7 +77,7 @@ impl Session {
     async fn try_lock(&mut self, nodes: &[NodeId], asking: &Asking, limit: Option<Duration>) -> Result<bool> {
         let seal = self.context.seal().await?;
         for node in nodes {
-            self.hold(*node, Mode::InBlock).await?;
+            self.acquire(*node, Mode::InBlock).await?;
             self.sight.touch(self.place(*node));
             let connection = &mut self.link(*node)?.link.connection;
             match asking {
@@ -88,16 +88,16 @@ impl Session {
                 }
             }
         }
-        let held = self.held.iter_mut().filter(|(node, _)| nodes.contains(node));
-        let (keys, work): (Vec<CancelKey>, Vec<_>) = held
-            .map(|(_, held)| {
-                let key = held.link.connection.cancel_key().clone();
+        let leased = self.leased.iter_mut().filter(|(node, _)| nodes.contains(node));
+        let (keys, work): (Vec<CancelKey>, Vec<_>) = leased
+            .map(|(_, leased)| {
+                let key = leased.link.connection.cancel_key().clone();
                 (key, async {
-                    held.flush().await?;
-                    let done = held.finish().await;
+                    leased.flush().await?;
+                    let done = leased.finish().await;
                     match asking {
                         Asking::Himself(_) => done.map(drop),
-                        Asking::ForHim(calls) => own_calls::answers(held, calls.len()).await.and(done.map(drop)),
+                        Asking::ForHim(calls) => own_calls::answers(leased, calls.len()).await.and(done.map(drop)),
                     }
                 })
             })

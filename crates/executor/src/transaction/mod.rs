@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use txn::Participant;
 
-use crate::backend::leased::Held;
+use crate::backend::leased::LeasedConnection;
 use crate::backend::own_calls::OwnCall;
 use crate::session::catalog_load::{self, Loaded};
 use crate::session::{Mode, Session};
@@ -75,7 +75,7 @@ impl Session {
         let connected = tokio::time::timeout(GTM_WAIT, self.context.gtm.connected());
         let _ = self.cancel.interrupt().or(connected).await?;
         // Deferred constraints may wait for a session which would wait for the end of this schema change from here on.
-        let nodes: Vec<NodeId> = self.held.iter().filter(|(_, held)| held.begun).map(|(node, _)| *node).collect();
+        let nodes: Vec<NodeId> = self.leased.iter().filter(|(_, leased)| leased.begun).map(|(node, _)| *node).collect();
         self.broadcast(&nodes, "SET CONSTRAINTS ALL IMMEDIATE").await?;
         self.raise_version().await?;
         self.call_on(self.home, &[OwnCall::new("lock_for_commit", "")]).await?;
@@ -93,7 +93,7 @@ impl Session {
     }
 
     async fn commit_participants(&mut self) -> Result<()> {
-        let nodes: Vec<NodeId> = self.held.iter().filter(|(_, held)| held.begun).map(|(node, _)| *node).collect();
+        let nodes: Vec<NodeId> = self.leased.iter().filter(|(_, leased)| leased.begun).map(|(node, _)| *node).collect();
         for node in &nodes {
             self.link(*node)?.skip_preamble().await?;
         }
@@ -120,12 +120,12 @@ impl Session {
         // Nobody but a superuser may look at decisions.
         let inquiry = context.own_options();
         let mut participants: Vec<Participant<'_>> = self
-            .held
+            .leased
             .iter_mut()
             .filter(|(node, _)| nodes.contains(node))
-            .map(|(node, held)| Participant {
+            .map(|(node, leased)| Participant {
                 node: node.0,
-                connection: &mut held.link.connection,
+                connection: &mut leased.link.connection,
                 wrote: writers.contains_key(node),
                 xid: writers.get(node).copied().flatten(),
             })
@@ -154,9 +154,10 @@ impl Session {
     /// Nodes that were to settle before the end of the transaction at the latest are told so: whoever sees its rows sees what
     /// the session saw before. The answer is still to be read.
     pub(crate) async fn settle_put_off(&mut self) -> Result<()> {
-        let nodes: Vec<NodeId> = self.held.iter().filter(|(_, held)| held.unsettled).map(|(node, _)| *node).collect();
+        let nodes: Vec<NodeId> =
+            self.leased.iter().filter(|(_, leased)| leased.unsettled).map(|(node, _)| *node).collect();
         for node in nodes {
-            self.hold(node, Mode::InBlock).await?;
+            self.acquire(node, Mode::InBlock).await?;
         }
         Ok(())
     }
@@ -166,14 +167,14 @@ impl Session {
         for node in nodes {
             self.link(*node)?.ask_whether_wrote();
         }
-        let work = self.held.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(node, held)| async {
-            held.flush().await?;
-            held.skip_preamble().await?;
-            let (rows, _) = held.link.connection.read_rows().await?;
-            held.asked_whether_wrote = false;
+        let work = self.leased.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(node, leased)| async {
+            leased.flush().await?;
+            leased.skip_preamble().await?;
+            let (rows, _) = leased.link.connection.read_rows().await?;
+            leased.asked_whether_wrote = false;
             let xid = rows.first().and_then(|row| row.first()?.as_deref()).map(transaction_id).transpose()?;
             // What cannot be prepared, a cursor WITH HOLD say, must not be done before it is decided.
-            let wrote = held.temp || xid.is_some();
+            let wrote = leased.temp || xid.is_some();
             Ok::<_, PgError>(wrote.then_some((*node, xid)))
         });
         let answers = futures_util::future::join_all(work).await;
@@ -183,9 +184,9 @@ impl Session {
     /// The participant that commits without being prepared: one that cannot be prepared, if there is one.
     fn commit_point(&self, nodes: &[NodeId], writers: &Writers) -> Result<NodeId> {
         let unpreparable: Vec<NodeId> = self
-            .held
+            .leased
             .iter()
-            .filter(|(node, held)| held.temp && writers.contains_key(node))
+            .filter(|(node, leased)| leased.temp && writers.contains_key(node))
             .map(|(node, _)| *node)
             .collect();
         match unpreparable.as_slice() {
@@ -198,17 +199,17 @@ impl Session {
     /// Rolls the block back everywhere. Links that do not answer are thrown away, which rolls back there too.
     pub async fn rollback(&mut self) {
         let mut participants: Vec<Participant<'_>> = Vec::new();
-        for (node, held) in self.held.iter_mut().filter(|(_, held)| held.begun) {
+        for (node, leased) in self.leased.iter_mut().filter(|(_, leased)| leased.begun) {
             // An answer that was not read to its end, BEGIN's perhaps, comes before that of ROLLBACK.
-            let settled = match held.link.connection.flush().await {
-                Ok(()) => held.link.connection.drain().await.is_ok() || !held.link.connection.is_broken(),
+            let settled = match leased.link.connection.flush().await {
+                Ok(()) => leased.link.connection.drain().await.is_ok() || !leased.link.connection.is_broken(),
                 Err(_) => false,
             };
-            held.preamble = 0;
+            leased.preamble = 0;
             if settled {
                 participants.push(Participant {
                     node: node.0,
-                    connection: &mut held.link.connection,
+                    connection: &mut leased.link.connection,
                     wrote: true,
                     xid: None,
                 });
@@ -225,11 +226,12 @@ impl Session {
     pub async fn give_up_locks(&mut self) {
         let Some(block) = self.block.as_ref().filter(|block| block.failed) else { return };
         let savepoint = block.last_savepoint().map(catalog::quote_identifier);
-        let is_open = |held: &Held| {
-            let connection = &held.link.connection;
-            held.begun && connection.is_settled() && connection.status() == TransactionStatus::InTransaction
+        let is_open = |leased: &LeasedConnection| {
+            let connection = &leased.link.connection;
+            leased.begun && connection.is_settled() && connection.status() == TransactionStatus::InTransaction
         };
-        let open: Vec<NodeId> = self.held.iter().filter(|(_, held)| is_open(held)).map(|(node, _)| *node).collect();
+        let open: Vec<NodeId> =
+            self.leased.iter().filter(|(_, leased)| is_open(leased)).map(|(node, _)| *node).collect();
         let sql = savepoint.as_ref().map_or("ROLLBACK".to_owned(), |name| format!("ROLLBACK TO SAVEPOINT {name}"));
         if self.broadcast(&open, &sql).await.is_err() || savepoint.is_some() {
             // A node that could not do it has lost its connection, or keeps its transaction until the client ends it.
@@ -237,9 +239,9 @@ impl Session {
         }
         for node in open {
             self.cancel.set_in_transaction(node, false);
-            if let Some(held) = self.held.get_mut(&node) {
-                held.begun = false;
-                held.temp = false;
+            if let Some(leased) = self.leased.get_mut(&node) {
+                leased.begun = false;
+                leased.temp = false;
             }
         }
     }
@@ -250,13 +252,13 @@ impl Session {
         self.reach_ended();
         self.block = None;
         self.settings_mut().block_ended();
-        for (node, held) in &mut self.held {
+        for (node, leased) in &mut self.leased {
             self.cancel.set_in_transaction(*node, false);
-            held.begun = false;
-            held.unsettled = false;
-            held.asked_whether_wrote = false;
-            held.temp = false;
-            held.gathered = false;
+            leased.begun = false;
+            leased.unsettled = false;
+            leased.asked_whether_wrote = false;
+            leased.temp = false;
+            leased.gathered = false;
         }
         self.release();
     }
@@ -281,10 +283,10 @@ impl Session {
         let home = self.home;
         let version = self.context.next_own_version();
         let epoch = self.context.epoch();
-        self.hold(home, Mode::InBlock).await?;
-        let held = self.link(home)?;
-        held.flush().await?;
-        held.skip_preamble().await?;
+        self.acquire(home, Mode::InBlock).await?;
+        let leased = self.link(home)?;
+        leased.flush().await?;
+        leased.skip_preamble().await?;
         let builtins = self.context.builtins.clone();
         let catalog = catalog_load::load(&mut self.link(home)?.link.connection, Some(version), &builtins).await?;
         let loaded = Arc::new(Loaded { catalog: Arc::new(catalog), epoch });

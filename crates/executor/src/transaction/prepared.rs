@@ -41,7 +41,7 @@ impl Session {
             return Err(PgError::unsupported("PREPARE TRANSACTION of a schema change")
                 .hint("Use COMMIT: it is atomic on all datanodes."));
         }
-        if self.held.values().any(|held| held.begun && held.gathered) {
+        if self.leased.values().any(|leased| leased.begun && leased.gathered) {
             return Err(PgError::unsupported(
                 "PREPARE TRANSACTION after a statement that collected rows of several datanodes",
             )
@@ -49,12 +49,12 @@ impl Session {
         }
         self.close_cursor_holder().await;
         let (owner, _) = self.role(Mode::InBlock).await?;
-        let nodes: Vec<NodeId> = self.held.iter().filter(|(_, held)| held.begun).map(|(node, _)| *node).collect();
+        let nodes: Vec<NodeId> = self.leased.iter().filter(|(_, leased)| leased.begun).map(|(node, _)| *node).collect();
         self.settle_put_off().await?;
         for node in &nodes {
-            let held = self.link(*node)?;
-            held.flush().await?;
-            held.skip_preamble().await?;
+            let leased = self.link(*node)?;
+            leased.flush().await?;
+            leased.skip_preamble().await?;
         }
         let registration = Registration { name: name.to_owned(), owner, database: self.identity.database.clone() };
         let context = self.context.clone();
@@ -64,12 +64,12 @@ impl Session {
         let tools = CommitTools { ids: &context.gids, nodes: &inquiry, gtm: &context.gtm, seal: &seal, interrupt };
         let mut registry = interrupt.or(self.context.service_link(self.home)).await??;
         let mut participants: Vec<Participant<'_>> = self
-            .held
+            .leased
             .iter_mut()
-            .filter(|(_, held)| held.begun)
-            .map(|(node, held)| Participant {
+            .filter(|(_, leased)| leased.begun)
+            .map(|(node, leased)| Participant {
                 node: node.0,
-                connection: &mut held.link.connection,
+                connection: &mut leased.link.connection,
                 wrote: true,
                 xid: None,
             })
@@ -121,12 +121,12 @@ impl Session {
 
     /// Who the session acts as at this moment, and whether that is a superuser.
     async fn role(&mut self, mode: Mode) -> Result<(String, bool)> {
-        self.hold(self.home, mode).await?;
-        let held = self.link(self.home)?;
-        held.flush().await?;
-        held.skip_preamble().await?;
+        self.acquire(self.home, mode).await?;
+        let leased = self.link(self.home)?;
+        leased.flush().await?;
+        leased.skip_preamble().await?;
         let sql = "SELECT rolname, rolsuper FROM pg_catalog.pg_roles WHERE rolname OPERATOR(pg_catalog.=) CURRENT_USER";
-        let rows = held.link.connection.query_rows(sql).await?;
+        let rows = leased.link.connection.query_rows(sql).await?;
         match rows.first().map(Vec::as_slice) {
             Some([Some(name), Some(is_superuser)]) => {
                 Ok((String::from_utf8_lossy(name).into_owned(), is_superuser.as_ref() == b"t"))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use catalog::NodeId;
 
-use crate::backend::leased::Held;
+use crate::backend::leased::LeasedConnection;
 use crate::session::{Block, Session};
 
 /// Where a read over several nodes runs.
@@ -20,7 +20,7 @@ pub(crate) enum Read {
 pub(crate) struct SuspendedTransaction {
     pub(crate) block: Block,
     settings: crate::Settings,
-    pub(crate) held: BTreeMap<NodeId, Held>,
+    pub(crate) leased: BTreeMap<NodeId, LeasedConnection>,
     pinned: BTreeSet<NodeId>,
     _counted: Arc<()>,
 }
@@ -42,12 +42,12 @@ impl Session {
     pub(crate) fn suspend(&mut self, block: Block) -> Box<SuspendedTransaction> {
         let settings = self.settings().clone();
         self.settings_mut().go_back_to(block.settings_at_begin());
-        self.cancel.rest(&self.held);
+        self.cancel.rest(&self.leased);
         let pinned = std::mem::take(&mut self.pinned);
         Box::new(SuspendedTransaction {
             block,
             settings,
-            held: std::mem::take(&mut self.held),
+            leased: std::mem::take(&mut self.leased),
             pinned,
             _counted: self.suspended_transactions.clone(),
         })
@@ -56,15 +56,15 @@ impl Session {
     /// Undoes [`Session::suspend`].
     pub(crate) fn resume(&mut self, aside: SuspendedTransaction) {
         // Those that were not let go of: nobody will ask what is left in them.
-        for (node, held) in std::mem::take(&mut self.held) {
-            self.give_back(node, held);
+        for (node, leased) in std::mem::take(&mut self.leased) {
+            self.give_back(node, leased);
         }
         *self.settings_mut() = aside.settings;
         // What is left of the others is closed.
-        self.held.keys().for_each(|node| _ = self.cancel.remove(*node));
+        self.leased.keys().for_each(|node| _ = self.cancel.remove(*node));
         self.block = Some(aside.block);
-        self.cancel.wake(&aside.held);
-        self.held = aside.held;
+        self.cancel.wake(&aside.leased);
+        self.leased = aside.leased;
         self.pinned = aside.pinned;
     }
 
@@ -75,9 +75,9 @@ impl Session {
 
     /// What rests works, and the other way round. No link joins either until they are swapped back.
     pub(crate) fn swap(&mut self, aside: &mut SuspendedTransaction) {
-        std::mem::swap(&mut self.held, &mut aside.held);
-        self.cancel.rest(&aside.held);
-        self.cancel.wake(&self.held);
+        std::mem::swap(&mut self.leased, &mut aside.leased);
+        self.cancel.rest(&aside.leased);
+        self.cancel.wake(&self.leased);
         std::mem::swap(&mut self.pinned, &mut aside.pinned);
         std::mem::swap(self.settings_mut(), &mut aside.settings);
         if let Some(block) = &mut self.block {

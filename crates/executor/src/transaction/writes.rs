@@ -16,7 +16,7 @@
 
 use catalog::NodeId;
 use pgerror::{Result, SqlState};
-use planner::{Chain, Change, DdlPlan, FirstCopy, Gather, InsertStaged, Plan, Route, Scatter, Tables};
+use planner::{DdlPlan, FirstCopy, Gather, InsertStaged, Plan, Route, Scatter, SequencedCtes, StagedDml, Tables};
 
 use crate::backend::own_calls::OwnCall;
 use crate::backend::request::{Call, Gating};
@@ -43,9 +43,9 @@ pub(crate) enum Write<'a> {
     /// Something on the home node, from gathered rows.
     Gathered(&'a Gather),
     /// What the home node works out for each row.
-    Change(&'a Change),
+    StagedDml(&'a StagedDml),
     /// Part after part.
-    Chain(&'a Chain),
+    SequencedCtes(&'a SequencedCtes),
     /// A new table with rows.
     Table(&'a DdlPlan),
     /// What the first copy of a table makes of it.
@@ -55,7 +55,7 @@ pub(crate) enum Write<'a> {
 impl Write<'_> {
     /// Are rows exchanged for it, or may they be?
     fn may_exchange(&self) -> bool {
-        let exchanged = |inputs: &[planner::Input]| inputs.iter().any(|input| input.dag.is_some());
+        let exchanged = |inputs: &[planner::Input]| inputs.iter().any(|input| input.exchange_plan.is_some());
         match self {
             Write::Staged(insert) => exchanged(&insert.inputs),
             Write::Gathered(gather) => exchanged(&gather.inputs),
@@ -64,7 +64,7 @@ impl Write<'_> {
                 Plan::InsertStaged(insert) => exchanged(&insert.inputs),
                 _ => false,
             },
-            Write::InOrder(..) | Write::Copies(..) | Write::Change(_) | Write::Chain(_) => false,
+            Write::InOrder(..) | Write::Copies(..) | Write::StagedDml(_) | Write::SequencedCtes(_) => false,
         }
     }
 
@@ -76,28 +76,28 @@ impl Write<'_> {
             Write::Staged(insert) => inputs(&insert.inputs),
             Write::Copies(_, sql) => vec![(*sql).to_owned()],
             Write::Gathered(gather) => inputs(&gather.inputs),
-            Write::Change(change) => inputs(&change.inputs),
-            Write::Chain(chain) => vec![chain.original.clone()],
+            Write::StagedDml(change) => inputs(&change.inputs),
+            Write::SequencedCtes(chain) => vec![chain.original.clone()],
             Write::Table(_) => Vec::new(),
             Write::FirstCopy(first) => match &first.plan {
                 Plan::Forward(forward) => vec![forward.sql.clone()],
                 Plan::InsertStaged(insert) => inputs(&insert.inputs),
-                Plan::Change(change) => inputs(&change.inputs),
-                Plan::Chain(chain) => vec![chain.original.clone()],
+                Plan::StagedDml(change) => inputs(&change.inputs),
+                Plan::SequencedCtes(chain) => vec![chain.original.clone()],
                 _ => Vec::new(),
             },
         };
         let locks = Locks::of(written, texts.iter().map(String::as_str));
         match self {
             // It changes rows in an order of its own: others would deadlock with it.
-            Write::Change(_) => locks.alone(),
-            Write::Chain(chain) if changes_by_address(chain) => locks.writing(&chain.written).alone(),
-            Write::Chain(chain) => locks.writing(&chain.written),
+            Write::StagedDml(_) => locks.alone(),
+            Write::SequencedCtes(chain) if changes_by_address(chain) => locks.writing(&chain.written).alone(),
+            Write::SequencedCtes(chain) => locks.writing(&chain.written),
             Write::FirstCopy(first) => {
                 let locks = locks.writing(&first.written);
                 match &first.plan {
-                    Plan::Change(_) => locks.alone(),
-                    Plan::Chain(chain) if changes_by_address(chain) => locks.alone(),
+                    Plan::StagedDml(_) => locks.alone(),
+                    Plan::SequencedCtes(chain) if changes_by_address(chain) => locks.alone(),
                     _ => locks,
                 }
             }
@@ -133,7 +133,7 @@ impl Session {
     ) -> Result<Completion> {
         let gating = Gating { cancel: self.cancel.clone(), context: self.context.clone(), basis: self.basis.take() };
         for (node, sql) in &parts {
-            self.hold(*node, Mode::Autocommit).await?;
+            self.acquire(*node, Mode::Autocommit).await?;
             self.sight.touch(*node);
             let version = self.catalog_version;
             self.link(*node)?.start_gated(sql, call, version, gating.clone());
@@ -324,8 +324,8 @@ impl Session {
             Write::Staged(insert) => self.insert_staged(insert, call, output).await,
             Write::Copies(nodes, sql) => self.replicate(nodes, sql, call, output).await,
             Write::Gathered(gather) => self.gather_in_block(gather, call, output).await,
-            Write::Change(change) => self.change_in_block(change, call, output).await,
-            Write::Chain(chain) => self.chain_in_block(chain, call, output).await,
+            Write::StagedDml(change) => self.change_in_block(change, call, output).await,
+            Write::SequencedCtes(chain) => self.chain_in_block(chain, call, output).await,
             Write::Table(ddl) => Box::pin(self.ddl_in_block(ddl)).await,
             Write::FirstCopy(first) => self.first_copy_in_block(first, call, output).await,
         }

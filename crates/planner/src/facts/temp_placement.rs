@@ -17,7 +17,7 @@ use crate::dml::stage;
 use crate::facts::clock::expression_at;
 use crate::facts::functions::facts;
 use crate::facts::tables::Tables;
-use crate::plan::{Chain, Change, Gather, Input, InsertStaged, Plan};
+use crate::plan::{Gather, Input, InsertStaged, Plan, SequencedCtes, StagedDml};
 use crate::session::SessionFacts;
 use crate::tree::{Ref, Walk};
 
@@ -82,8 +82,8 @@ impl Apart<'_> {
         match plan {
             Plan::Gather(gather) => self.gather(gather),
             Plan::InsertStaged(insert) => self.staged(insert),
-            Plan::Change(change) => self.change(change),
-            Plan::Chain(chain) => self.chain(chain),
+            Plan::StagedDml(change) => self.change(change),
+            Plan::SequencedCtes(chain) => self.chain(chain),
             _ => Ok(false),
         }
     }
@@ -103,7 +103,7 @@ impl Apart<'_> {
         Ok(self.text(&insert.fill.text)? && self.late(target, made, &insert.fill.text)?.is_some())
     }
 
-    fn change(&mut self, change: &Change) -> Result<bool> {
+    fn change(&mut self, change: &StagedDml) -> Result<bool> {
         self.add(&change.inputs);
         for text in change.fills.iter().map(|fill| &fill.text) {
             let late = self.late(&change.target, &change.definitions, text)?;
@@ -114,7 +114,7 @@ impl Apart<'_> {
         Ok(true)
     }
 
-    fn chain(&mut self, chain: &Chain) -> Result<bool> {
+    fn chain(&mut self, chain: &SequencedCtes) -> Result<bool> {
         let kept: HashSet<String> =
             chain.steps.iter().flat_map(|step| &step.keep).map(|keep| keep.table.clone()).collect();
         self.made.extend(kept.iter().cloned());
@@ -129,7 +129,7 @@ impl Apart<'_> {
                 Plan::Replicate(replicate) => !reads_any(&replicate.sql, &kept)?,
                 Plan::InsertSplit(_) => true,
                 // It is described in the block's own session, which does not see these tables.
-                Plan::Change(change) if reads_any(&change.original, &kept)? => false,
+                Plan::StagedDml(change) if reads_any(&change.original, &kept)? => false,
                 plan => self.plan(plan)?,
             };
             if !is_apart {

@@ -284,7 +284,7 @@ impl Runner {
     async fn stored_unguarded(&mut self, statement: &Statement, call: &Call) -> Result<(String, Vec<TriggerEvent>)> {
         let (plan, movable) = match self.session().plan(statement, call, None).await? {
             Plan::Routine(routine) => match *routine {
-                Routine::Change(change) => (change.plan, change.movable),
+                Routine::TriggeredDml(change) => (change.plan, change.movable),
                 _ => return Err(beside_triggers("what stores the rows calls functions")),
             },
             plan => (plan, Vec::new()),

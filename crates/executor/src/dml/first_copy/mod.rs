@@ -231,7 +231,7 @@ impl Session {
     async fn on_copies(&mut self, copies: &Copies, sql: &str, call: &Call) -> Result<Vec<Option<u64>>> {
         let version = self.catalog_version;
         for node in &copies.others {
-            self.hold_for(*node, Mode::InBlock, true).await?;
+            self.acquire_for(*node, Mode::InBlock, true).await?;
             self.sight.touch(*node);
             self.link(*node)?.start(sql, call, version);
         }

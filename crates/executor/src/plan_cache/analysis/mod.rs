@@ -280,7 +280,7 @@ impl Session {
         let Some(block) = &self.block else { return Some(Place::Home) };
         let only_here = block.schema_changed || block.ran_ddl || block.locked || block.fills_table;
         let sees_it = only_here || statement.names_temporary(&temporary.all);
-        if !sees_it && !self.held.contains_key(&BESIDE) {
+        if !sees_it && !self.leased.contains_key(&BESIDE) {
             return Some(Place::Beside);
         }
         let is_needed = sees_it || !statement.is_plain(catalog);
@@ -295,7 +295,7 @@ impl Session {
     /// Could the user still say PREPARE TRANSACTION of his block?
     fn may_be_prepared(&self) -> bool {
         self.block.as_ref().is_some_and(|block| !block.hides_schema())
-            && self.held.get(&self.home).is_none_or(|held| !held.temp)
+            && self.leased.get(&self.home).is_none_or(|leased| !leased.temp)
     }
 
     /// All that the session has set, and the block so far.
@@ -383,9 +383,9 @@ impl Session {
         match place {
             Place::Home | Place::Beside => self.leave(place),
             Place::Block => {
-                if let Some(held) = self.held.get_mut(&self.home) {
+                if let Some(leased) = self.leased.get_mut(&self.home) {
                     // A transaction that has used pg_temp cannot be prepared.
-                    held.temp = true;
+                    leased.temp = true;
                 }
             }
         }
@@ -435,19 +435,19 @@ impl Session {
     /// The rows of a text of several statements; `end` is sent if one of them fails.
     async fn ask_on(&mut self, node: NodeId, sql: &str, end: &str) -> Result<Vec<Row>> {
         match node {
-            BESIDE => self.hold_as_is(BESIDE, Mode::Autocommit).await?,
-            home => self.hold_to_ask(home).await?,
+            BESIDE => self.acquire_as_is(BESIDE, Mode::Autocommit).await?,
+            home => self.acquire_to_ask(home).await?,
         }
-        let held = self.link(node)?;
-        held.link.connection.query(sql.as_bytes());
-        held.flush().await?;
-        held.skip_preamble().await?;
-        let result = held.link.connection.read_rows().await;
-        if result.is_err() && held.link.connection.is_settled() && !held.link.connection.is_broken() {
-            held.link.connection.execute(end).await?;
+        let leased = self.link(node)?;
+        leased.link.connection.query(sql.as_bytes());
+        leased.flush().await?;
+        leased.skip_preamble().await?;
+        let result = leased.link.connection.read_rows().await;
+        if result.is_err() && leased.link.connection.is_settled() && !leased.link.connection.is_broken() {
+            leased.link.connection.execute(end).await?;
         }
         // Whatever is said about the function is no news to the user.
-        held.link.connection.take_notices();
+        leased.link.connection.take_notices();
         Ok(result?.0)
     }
 }

@@ -29,7 +29,7 @@ use super::{is_replicated, key_names, lock, row_address, row_parts, several_copi
 use crate::context::Context;
 use crate::facts::functions::facts;
 use crate::parse::Statement;
-use crate::plan::{Change, ChangeAction, FinalSql, Input, Plan};
+use crate::plan::{FinalSql, Input, Plan, StagedAction, StagedDml};
 use crate::rewrite::key_moves;
 use crate::select;
 use crate::tree::{self, Ref, Walk};
@@ -108,7 +108,7 @@ impl Draft<'_> {
             actions.push(action);
         }
         let rows: Vec<_> = columns.iter().map(stage::row_column).collect();
-        Ok(Plan::Change(Box::new(Change {
+        Ok(Plan::StagedDml(Box::new(StagedDml {
             node: self.ctx.home(),
             original: self.statement.sql.to_string(),
             command: self.command,
@@ -323,16 +323,16 @@ impl Draft<'_> {
     }
 
     /// `None` if nothing is to be done.
-    fn action(&self, clause: &Clause, columns: &[Column], moves: bool) -> Option<ChangeAction> {
+    fn action(&self, clause: &Clause, columns: &[Column], moves: bool) -> Option<StagedAction> {
         let keys = key_names(&self.relation);
         match clause.kind {
             Kind::Nothing => None,
-            Kind::Delete => Some(ChangeAction::Delete),
-            Kind::Insert => Some(ChangeAction::Insert),
+            Kind::Delete => Some(StagedAction::Delete),
+            Kind::Insert => Some(StagedAction::Insert),
             Kind::Update => {
                 let is_set = |name: &str| clause.values.iter().any(|(set, _)| set == name);
                 let set = (0..columns.len()).filter(|at| is_set(&columns[*at].name)).collect();
-                Some(ChangeAction::Update { columns: set, moves: moves && keys.iter().any(|key| is_set(key)) })
+                Some(StagedAction::Update { columns: set, moves: moves && keys.iter().any(|key| is_set(key)) })
             }
         }
     }
@@ -369,5 +369,5 @@ fn address() -> [Node; 2] {
 /// One node's rows.
 fn read_of(table: String, node: NodeId, select: &SelectStmt) -> Result<Input> {
     let sql = tree::deparse_select(select)?;
-    Ok(Input { table, nodes: vec![node], sql, indexes: Vec::new(), dag: None })
+    Ok(Input { table, nodes: vec![node], sql, indexes: Vec::new(), exchange_plan: None })
 }

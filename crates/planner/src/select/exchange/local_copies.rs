@@ -20,26 +20,26 @@ use crate::session::{ChangedTable, Exchanges};
 use crate::tree::{Ref, Walk};
 
 /// A table's copy.
-pub(super) struct Shadow {
+pub(super) struct LocalCopy {
     pub input: Input,
     /// As the analysis sees it.
     pub table: Arc<Relation>,
 }
 
-/// Puts shadows in the place of tables, which have numbers; `None` if nobody may exchange rows of these tables.
-pub(super) fn make(ctx: &Context<'_>, query: &mut NodeEnum) -> Result<Option<Vec<Shadow>>> {
+/// Puts local copies in the place of tables, which have numbers; `None` if nobody may exchange rows of these tables.
+pub(super) fn make(ctx: &Context<'_>, query: &mut NodeEnum) -> Result<Option<Vec<LocalCopy>>> {
     let (changed, blind) = match ctx.session.exchanges {
         Exchanges::No => return Ok(None),
         Exchanges::Seeing => return Ok(Some(Vec::new())),
         Exchanges::SeeingBut(changed) => (Changed::of(ctx, changed), false),
-        Exchanges::Blind(changed) => (Changed::of(ctx, changed), true),
+        Exchanges::SeeingNot(changed) => (Changed::of(ctx, changed), true),
     };
     if calls_own_functions(ctx, query)? || code::policies_read(ctx, query)? {
         return Ok(None);
     }
     let needs = Needs::of(query)?;
     let filters = levels::filters(ctx, query)?;
-    let mut shadows: Vec<Shadow> = Vec::new();
+    let mut local_copies: Vec<LocalCopy> = Vec::new();
     let mut locked = false;
     query.rewrite(&mut |node: &mut Node| {
         let Some(NodeEnum::RangeVar(name)) = &mut node.node else { return Ok(true) };
@@ -49,17 +49,17 @@ pub(super) fn make(ctx: &Context<'_>, query: &mut NodeEnum) -> Result<Option<Vec
         locked |= known == Some(&true);
         if blind || known.is_some() {
             let filter = filters.get(&name.location).map(Vec::as_slice).unwrap_or_default();
-            let table = add(ctx, &mut shadows, &relation, name, &needs, filter)?;
+            let table = add(ctx, &mut local_copies, &relation, name, &needs, filter)?;
             let number = name.location;
             *name = gather::replacement(name, &table);
             name.location = number;
         }
         Ok(false)
     })?;
-    Ok((!locked).then_some(shadows))
+    Ok((!locked).then_some(local_copies))
 }
 
-/// A function of the user's might read a table by itself, and not the shadow; so might a policy.
+/// A function of the user's might read a table by itself, and not the local copy; so might a policy.
 fn calls_own_functions(ctx: &Context<'_>, query: &NodeEnum) -> Result<bool> {
     let mut calls = false;
     query.walk(&mut |node| {
@@ -90,10 +90,10 @@ impl Changed {
     }
 }
 
-/// Adds a shadow unless the same rows are in one already; gives its name.
+/// Adds a local copy unless the same rows are in one already; gives its name.
 fn add(
     ctx: &Context<'_>,
-    shadows: &mut Vec<Shadow>,
+    local_copies: &mut Vec<LocalCopy>,
     relation: &Arc<Relation>,
     name: &RangeVar,
     needs: &Needs,
@@ -102,13 +102,13 @@ fn add(
     let mut input = gather::input(ctx, relation, name, needs, filter)?;
     // Every node has a copy of its own rows, also those that the filter says are of no use.
     input.nodes = relation.distribution.nodes();
-    if let Some(same) = shadows.iter().find(|s| s.input.sql == input.sql && s.input.nodes == input.nodes) {
+    if let Some(same) = local_copies.iter().find(|s| s.input.sql == input.sql && s.input.nodes == input.nodes) {
         return Ok(same.input.table.clone());
     }
-    input.table = format!("loxo_s{}", shadows.len() + 1);
+    input.table = format!("loxo_s{}", local_copies.len() + 1);
     let needed = needs.columns(relation, gather::alias_of(name));
     let columns = relation.columns.iter().filter(|c| needed.contains(&c.name.as_str())).cloned().collect();
     let table = exchanged_table(Some(relation), input.table.clone(), columns, relation.distribution.clone());
-    shadows.push(Shadow { table: Arc::new(Relation { rows: relation.rows, ..table }), input: input.clone() });
+    local_copies.push(LocalCopy { table: Arc::new(Relation { rows: relation.rows, ..table }), input: input.clone() });
     Ok(input.table)
 }

@@ -1,11 +1,11 @@
-//! The texts by which the nodes do what a [`Change`] says.
+//! The texts by which the nodes do what a [`StagedDml`] says.
 
 use catalog::NodeId;
 
 use super::stage;
-use crate::plan::{Change, column_list};
+use crate::plan::{StagedDml, column_list};
 
-impl Change {
+impl StagedDml {
     /// The rows of an action, of one node or (new ones) of none, as `columns` and then the address.
     pub fn read_sql(&self, action: usize, node: Option<NodeId>) -> String {
         let mut names: Vec<String> = self.columns.iter().map(|c| catalog::quote_identifier(&c.name)).collect();

@@ -17,7 +17,7 @@
 //! - What a node's part says of a row of R must be complete, which the locality analysis shows of the sub-select, with R's row
 //!   as a constant: no LIMIT, no grouping but by the key of S.
 //! - The key is R's primary key: no NULL, no duplicates, equality by a deterministic collation. A table that the transaction
-//!   has changed may break a deferred key for a while; its shadow is never asked.
+//!   has changed may break a deferred key for a while; its local copy is never asked.
 //! - R is all of FROM. So the other conditions of the level are about R too, they are the same on every node (nothing that is
 //!   volatile or depends on the order of rows), and they need not be asked again. Those about a level further out stay where they are.
 
@@ -36,7 +36,7 @@ use super::{Search, State, exchanged_table};
 use crate::context::{Context, Named};
 use crate::plan::{Exchange, FinalSql, Route};
 use crate::select::gather::Needs;
-use crate::select::locality::{Analyzer, Env, Not, Part, depends_on_order};
+use crate::select::locality::{Analyzer, Env, Not, RowDistribution, depends_on_order};
 use crate::select::names::{Ctes, Names};
 use crate::select::shape;
 use crate::tree::{self, Ref, Walk};
@@ -355,7 +355,7 @@ fn nodes_asked(ctx: &Context<'_>, without: &SelectStmt, link: &SubLink) -> Resul
     let env = analyzer.with_of_query(without, &Env::default())?;
     let body = analyzer.body(without, &env)?;
     match (analyzer.below(&body, link, &env)?, &body.part) {
-        (Part::Split(split), Part::Whole(whole))
+        (RowDistribution::Partitioned(split), RowDistribution::Replicated(whole))
             if !tests_more && split.nodes.iter().all(|node| whole.contains(node)) =>
         {
             Ok(split.nodes)

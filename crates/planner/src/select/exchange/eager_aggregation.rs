@@ -24,9 +24,9 @@ use pgerror::Result;
 use super::blocks::unknown_column;
 use super::estimate::{STEP, width};
 use super::moves::make_distinct;
-use super::spread::DISTINCT_MAX;
-use super::verdicts::with_level;
-use super::{Search, State, exchanged_table, strip};
+use super::repartitioned_aggregation::DISTINCT_MAX;
+use super::semi_join_reduction::with_level;
+use super::{Search, State, exchanged_table, predicate_elimination};
 use crate::context::Context;
 use crate::facts::builtins::{self, Combined as Way};
 use crate::plan::{Exchange, FinalSql};
@@ -67,7 +67,7 @@ impl Search<'_> {
                 let is_made = state
                     .tables
                     .iter()
-                    .skip(self.shadows.len())
+                    .skip(self.local_copies.len())
                     .any(|made| made.name == table.relation.name && made.oid == table.relation.oid);
                 if !is_made && table.is_plain() && table.relation.distribution.is_partitioned() {
                     options.extend(self.added_up(query, state, &levels, table)?);
@@ -88,7 +88,7 @@ impl Search<'_> {
         let all = NodeEnum::SelectStmt(Box::new(query.clone()));
         let filter = levels::filters(&ctx, &all)?.remove(&table.number).unwrap_or_default();
         let done = levels::own_conditions(&ctx, levels).remove(&table.number).unwrap_or_default();
-        let query = strip::without(query, &done)?.unwrap_or_else(|| query.clone());
+        let query = predicate_elimination::without(query, &done)?.unwrap_or_else(|| query.clone());
         let levels = levels::levels(&ctx, &NodeEnum::SelectStmt(Box::new(query.clone())))?;
         let Some((select, level)) = level_of(&query, &levels, table.number)? else { return Ok(Vec::new()) };
         let Some(ahead) = (Separation { ctx: &ctx, select, level, table }).ahead()? else { return Ok(Vec::new()) };

@@ -12,7 +12,7 @@ use crate::context::{Context, Named};
 use crate::facts::code;
 use crate::facts::functions::facts;
 use crate::parse::Statement;
-use crate::plan::{Chain, ChainStep, Gather, Kept, Plan};
+use crate::plan::{CteStep, Gather, Kept, Plan, SequencedCtes};
 use crate::select;
 use crate::session::{Exchanges, SessionFacts};
 use crate::tree::{self, Ref, Walk};
@@ -29,7 +29,7 @@ pub(super) struct Part {
 }
 
 /// Takes the statement apart and plans its parts.
-pub(super) fn chain(ctx: &Context<'_>, statement: &Statement, with: &WithClause, main: &NodeEnum) -> Result<Plan> {
+pub(super) fn sequenced(ctx: &Context<'_>, statement: &Statement, with: &WithClause, main: &NodeEnum) -> Result<Plan> {
     let mut parts = parts(with, main)?;
     link(&mut parts, with.recursive)?;
     let order = super::order::order(ctx, &parts)?;
@@ -53,7 +53,7 @@ pub(super) fn chain(ctx: &Context<'_>, statement: &Statement, with: &WithClause,
     }
     written.sort_unstable();
     written.dedup();
-    Ok(Plan::Chain(Box::new(Chain {
+    Ok(Plan::SequencedCtes(Box::new(SequencedCtes {
         node: ctx.home(),
         original: statement.sql.to_string(),
         steps,
@@ -167,7 +167,7 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    fn step(&mut self, number: usize) -> Result<ChainStep> {
+    fn step(&mut self, number: usize) -> Result<CteStep> {
         let part = &self.parts[number];
         let copies = self.needs_copies(part)?;
         let prefix = format!("{}_", table(number));
@@ -186,13 +186,7 @@ impl Planner<'_> {
             _ => crate::plan_in(&ctx, &statement)?,
         };
         self.note_written(part)?;
-        Ok(ChainStep {
-            plan,
-            copies,
-            keep,
-            returns: !returning_of(&part.query).is_empty(),
-            is_main: part.name.is_none(),
-        })
+        Ok(CteStep { plan, copies, keep, returns: !returning_of(&part.query).is_empty(), is_main: part.name.is_none() })
     }
 
     /// A query that ends on the home node, whatever it reads.

@@ -129,7 +129,7 @@ impl Planned {
     pub fn gather(self, ctx: &Context<'_>, nodes: Vec<NodeId>) -> Result<Gather> {
         let sql = tree::deparse_select(&self.fragment)?;
         let text = tree::deparse_select(&self.last)?;
-        let input = Input { table: TABLE.to_owned(), nodes, sql, indexes: Vec::new(), dag: None };
+        let input = Input { table: TABLE.to_owned(), nodes, sql, indexes: Vec::new(), exchange_plan: None };
         Ok(Gather {
             node: ctx.home(),
             inputs: vec![input],

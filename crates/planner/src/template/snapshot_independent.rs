@@ -21,7 +21,7 @@ use super::Template;
 const PARAMETERS_MAX: usize = u16::MAX as usize;
 
 /// See the module's page; for an INSERT of one row.
-pub(super) fn is_blind(insert: &InsertStmt, relation: &Relation) -> bool {
+pub(super) fn is_snapshot_independent(insert: &InsertStmt, relation: &Relation) -> bool {
     let Some(NodeEnum::SelectStmt(query)) = insert.select_stmt.as_deref().and_then(|node| node.node.as_ref()) else {
         return false;
     };
@@ -63,14 +63,14 @@ const SIZES: [usize; 3] = [128, 32, 8];
 
 impl Template {
     /// Do statements of this shape look at nothing but the rows they bring?
-    pub fn is_blind(&self) -> bool {
-        self.is_blind
+    pub fn is_snapshot_independent(&self) -> bool {
+        self.is_snapshot_independent
     }
 
-    /// The statement, which has the shape this template was learned from, in a form that takes several rows, if it is blind and
+    /// The statement, which has the shape this template was learned from, in a form that takes several rows, if it is snapshot-independent and
     /// its rows are to have no time of their own.
     pub fn repeated(&self, sql: &str) -> Option<&Repeated> {
-        match self.is_blind && !self.reads_clock && self.is_constant_free {
+        match self.is_snapshot_independent && !self.reads_clock && self.is_constant_free {
             true => self.repeated.get_or_init(|| Repeated::of(sql)).as_ref(),
             false => None,
         }

@@ -7,7 +7,7 @@
 //!
 //! Rows that are only asked which values occur (`count(DISTINCT …)`) come once from each node.
 //!
-//! It is the plan of [`finish`] with a table that is distributed in the place of one on the home node. That groups are complete
+//! It is the plan of [`two_phase`] with a table that is distributed in the place of one on the home node. That groups are complete
 //! then is for [`locality`](crate::select::locality) to prove; columns whose equal values may hash differently (floats are
 //! hashed by value, collations must be deterministic) are never part of the hash.
 
@@ -25,9 +25,9 @@ use super::{Found, Markers, Search, State, exchanged_table};
 use crate::context::{Context, Named};
 use crate::facts::builtins;
 use crate::plan::{Exchange, FinalSql, KeySource, Plan, Route};
-use crate::select::finish::{self, Planned};
-use crate::select::locality::{Analyzer, Body, Env, Part};
+use crate::select::locality::{Analyzer, Body, Env, RowDistribution};
 use crate::select::shape;
+use crate::select::two_phase::{self, Planned};
 use crate::tree::{self, Ref, Walk};
 
 /// With fewer rows the steps cost more than they save.
@@ -41,7 +41,7 @@ pub(super) const DISTINCT_MAX: f64 = 0.5;
 
 impl Search<'_> {
     /// A plan that finishes on all nodes a query whose rows would otherwise be finished on one, if there are many.
-    pub(super) fn spread(&self, query: &SelectStmt, state: &State) -> Result<Option<Found>> {
+    pub(super) fn repartitioned(&self, query: &SelectStmt, state: &State) -> Result<Option<Found>> {
         let ctx = self.context(state);
         let mut analyzer = Analyzer::new(&ctx);
         if query.op != SetOperation::SetopNone as i32 {
@@ -49,14 +49,16 @@ impl Search<'_> {
         }
         let Ok(env) = analyzer.with_of_query(query, &Env::default()) else { return Ok(None) };
         let Ok(body) = analyzer.body(query, &env) else { return Ok(None) };
-        let Part::Split(split) = &body.part else { return Ok(None) };
+        let RowDistribution::Partitioned(split) = &body.part else { return Ok(None) };
         if !matches!(analyzer.incomplete(query, &body, split), Ok(Some(_))) {
             return Ok(None);
         }
         if reads_made(query, state)? {
             return Ok(None);
         }
-        let Some(mut parts) = finish::separated(&ctx, &analyzer, query, &body, split, false)? else { return Ok(None) };
+        let Some(mut parts) = two_phase::separated(&ctx, &analyzer, query, &body, split, false)? else {
+            return Ok(None);
+        };
         let nodes = split.nodes.clone();
         let columns = columns_of(&analyzer, &body, &parts.fragment);
         let is_shorter = self.drop_duplicates(&mut parts, &columns)?;
@@ -80,7 +82,7 @@ impl Search<'_> {
             is_analysed: true,
         };
         let Planned { mut last, types, .. } = parts;
-        rename_table(&mut last, finish::TABLE, &exchange.table)?;
+        rename_table(&mut last, two_phase::TABLE, &exchange.table)?;
         let markers = Markers { types, inputs: vec![state.exchanges.len()] };
         let distribution = Distribution::Hash { columns: key, map_id, map };
         let table = exchanged_table(None, exchange.table.clone(), columns, distribution);
@@ -228,7 +230,7 @@ fn is_complete(ctx: &Context<'_>, last: &SelectStmt) -> bool {
     let mut analyzer = Analyzer::new(ctx);
     let Ok(body) = analyzer.body(last, &Env::default()) else { return false };
     match &body.part {
-        Part::Split(split) => matches!(analyzer.incomplete(last, &body, split), Ok(None)),
+        RowDistribution::Partitioned(split) => matches!(analyzer.incomplete(last, &body, split), Ok(None)),
         _ => false,
     }
 }
