@@ -125,7 +125,7 @@ impl Session {
         let opened_under = leased.link.login.clone();
         let login = self.login.clone().unwrap_or_else(|| opened_under.clone());
         let wanted = login.applied(fingerprint, &opened_under);
-        let is_foreign = leased.link.left_by.is_some_and(|session| session != self.spread);
+        let is_foreign = leased.link.left_by.is_some_and(|session| session != self.number);
         if leased.link.applied_settings != wanted || is_foreign {
             let settings = settings.replay_after(&login.commands_on(&opened_under));
             let replay = if is_foreign { format!("DISCARD SEQUENCES; {settings}") } else { settings };

@@ -28,7 +28,7 @@ use catalog::NodeId;
 use pgerror::{PgError, Result, SqlState, field};
 use pgproto::{CancelKey, ConnectOptions, Connection};
 use txn::Interrupt;
-use txn::deadlock::{Backend, Owner, Sessions, Verdict, cancel_if_waiting};
+use txn::deadlock::{Backend, DeadlockVictim, Owner, Sessions, cancel_if_waiting};
 
 use crate::backend::leased::LeasedConnection;
 use crate::session::{BESIDE, CURSOR_HOLDER, Session};
@@ -224,9 +224,9 @@ impl CancelSet {
     }
 
     /// What a breaker does.
-    async fn carry_out(&self, verdict: Verdict, node: ConnectOptions) -> Result<()> {
+    async fn carry_out(&self, chosen: DeadlockVictim, node: ConnectOptions) -> Result<()> {
         let mut judgment = self.judgment.lock().await;
-        if !self.backends().iter().any(|(backend, _)| *backend == verdict.backend) {
+        if !self.backends().iter().any(|(backend, _)| *backend == chosen.backend) {
             return Ok(());
         }
         let connecting = tokio::time::timeout(CONNECT_MAX, Connection::connect(&node)).await;
@@ -234,9 +234,9 @@ impl CancelSet {
             connecting.map_err(|_| PgError::connection("the datanode did not answer within 2 s"))??;
         // There is no limit from here on: a cancel under way must not outlive the lock. A node that hangs now has the
         // session hanging already. After an error it is not known whether the cancel was sent, so the judgment stays.
-        let error = PgError::new(SqlState::DEADLOCK_DETECTED, "deadlock detected").detail(verdict.detail.clone());
+        let error = PgError::new(SqlState::DEADLOCK_DETECTED, "deadlock detected").detail(chosen.detail.clone());
         *judgment = Some(error.hint("Repeat the transaction. The gtm's log tells which sessions they were."));
-        if !cancel_if_waiting(&mut connection, &verdict).await? {
+        if !cancel_if_waiting(&mut connection, &chosen).await? {
             *judgment = None;
         }
         Ok(())
@@ -268,12 +268,12 @@ impl Session {
     }
 
     /// The error of a statement that stands alone: if it had to give way to break a deadlock, it says so, and it may be run again.
-    pub(crate) async fn with_verdict(&self, error: PgError) -> PgError {
+    pub(crate) async fn with_deadlock_report(&self, error: PgError) -> PgError {
         if error.code() != SqlState::QUERY_CANCELED {
             return error;
         }
         let mut judgment = self.cancel.judgment.lock().await;
-        let is_deadlock = |verdict: &mut PgError| verdict.code() == SqlState::DEADLOCK_DETECTED;
+        let is_deadlock = |chosen: &mut PgError| chosen.code() == SqlState::DEADLOCK_DETECTED;
         judgment.take_if(is_deadlock).unwrap_or(error)
     }
 
@@ -287,15 +287,15 @@ impl Session {
         };
         match (result, judgment) {
             // The node says where it was, but not why it was cancelled.
-            (Err(error), Some(verdict)) if error.code() == verdict.code() => {
-                Err(error.with(field::MESSAGE, verdict.message().into_owned()))
+            (Err(error), Some(chosen)) if error.code() == chosen.code() => {
+                Err(error.with(field::MESSAGE, chosen.message().into_owned()))
             }
-            (Err(error), Some(verdict)) if error.code() == SqlState::QUERY_CANCELED => Err(verdict),
+            (Err(error), Some(chosen)) if error.code() == SqlState::QUERY_CANCELED => Err(chosen),
             // It did not take the cancel: the connection was given up, and what it was in the middle of is rolled back.
-            (Err(error), Some(verdict))
-                if error.code() == SqlState::CONNECTION_FAILURE && verdict.code() == SqlState::QUERY_CANCELED =>
+            (Err(error), Some(chosen))
+                if error.code() == SqlState::CONNECTION_FAILURE && chosen.code() == SqlState::QUERY_CANCELED =>
             {
-                Err(verdict.detail(error.message().into_owned()))
+                Err(chosen.detail(error.message().into_owned()))
             }
             (result, _) => result,
         }
@@ -354,13 +354,13 @@ impl Sessions for Registry {
         self.lock().iter().filter_map(owner).collect()
     }
 
-    fn carry_out(&self, verdict: Verdict) {
-        let session = self.lock().get(&verdict.session).and_then(Weak::upgrade);
-        let node = self.datanodes.get(usize::from(verdict.backend.node)).cloned();
+    fn carry_out(&self, chosen: DeadlockVictim) {
+        let session = self.lock().get(&chosen.session).and_then(Weak::upgrade);
+        let node = self.datanodes.get(usize::from(chosen.backend.node)).cloned();
         let (Some(session), Some(node)) = (session, node) else { return };
         tokio::spawn(async move {
-            let backend = verdict.backend;
-            if let Err(error) = session.carry_out(verdict, node).await {
+            let backend = chosen.backend;
+            if let Err(error) = session.carry_out(chosen, node).await {
                 tracing::warn!(?backend, %error, "could not break a deadlock");
             }
         });

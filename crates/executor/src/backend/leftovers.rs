@@ -67,7 +67,7 @@ impl Session {
         if (leaves.at_home || leaves.hidden) && ![BESIDE, CURSOR_HOLDER].contains(&node) {
             self.pin(node);
         }
-        let number = self.spread;
+        let number = self.number;
         if let Some(leased) = self.leased.get_mut(&node) {
             leased.asks_settings |= leaves.any_setting || !leaves.settings.is_empty();
             leased.left.add(&leaves);
@@ -82,14 +82,14 @@ impl Session {
             return Ok(());
         }
         match self.in_block() {
-            true => self.spread_left_settings().await,
+            true => self.copy_left_settings().await,
             false => self.settle_left().await,
         }
     }
 
     /// Inside a block: a setting that a function has made there holds on all its nodes. Whether it outlives the block is seen at
     /// its end.
-    async fn spread_left_settings(&mut self) -> Result<()> {
+    async fn copy_left_settings(&mut self) -> Result<()> {
         let is_open = |status| status == TransactionStatus::InTransaction;
         let asked: Vec<NodeId> = self
             .leased
@@ -106,13 +106,13 @@ impl Session {
             leased.skip_preamble().await?;
             let answer = Answer::of(leased.link.connection.query_rows(&sql).await?);
             for (name, value) in answer.settings {
-                self.spread_one(node, &name, &value).await?;
+                self.set_on_others(node, &name, &value).await?;
             }
         }
         Ok(())
     }
 
-    async fn spread_one(&mut self, from: NodeId, name: &str, value: &str) -> Result<()> {
+    async fn set_on_others(&mut self, from: NodeId, name: &str, value: &str) -> Result<()> {
         let command = set_command(name, value, true);
         let of_name = set_prefix(name);
         let made = self.block.iter().flat_map(|block| block.replay.iter().rev()).find_map(|step| match step {

@@ -122,7 +122,7 @@ pub(crate) struct Gating {
     /// Of the session that waits at the gate.
     pub(crate) cancel: Arc<CancelSet>,
     pub(crate) context: Arc<Context>,
-    pub(crate) basis: Option<Arc<PlanValidity>>,
+    pub(crate) validity: Option<Arc<PlanValidity>>,
 }
 
 /// A step of an answer.
@@ -208,10 +208,10 @@ impl LeasedConnection {
     /// Sync of [`LeasedConnection::start_gated`]; if the statement is done, not before its plan is found to hold and the gate lets it pass. Without the gtm's lease the
     /// gate is nobody's business any more: the connection is given up, which takes the statement back.
     async fn sync_gated(&mut self, commits: bool) -> Result<()> {
-        if let Some(Gating { cancel, context, basis }) = self.gate.take() {
+        if let Some(Gating { cancel, context, validity }) = self.gate.take() {
             let gtm = &context.gtm;
-            if let (true, Some(basis)) = (commits, basis) {
-                basis.holds(&context, &cancel).await.inspect_err(|_| self.link.connection.mark_broken())?;
+            if let (true, Some(validity)) = (commits, validity) {
+                validity.holds(&context, &cancel).await.inspect_err(|_| self.link.connection.mark_broken())?;
             }
             if commits {
                 let node = [self.link.node().0];

@@ -58,7 +58,7 @@ impl Session {
     /// the later one.
     pub(crate) fn note_drawn(&mut self, node: NodeId) {
         let Some(LeasedConnection { link, .. }) = self.leased.get_mut(&node) else { return };
-        link.left_by = Some(self.spread);
+        link.left_by = Some(self.number);
         if !link.drawn.as_ref().is_some_and(|here| here.is_of(self.drawn.as_ref())) {
             let drawn = Arc::<Drawn>::default();
             link.drawn = Some(DrawnHere(drawn.clone()));

@@ -257,7 +257,7 @@ impl Session {
                 Routing::Modulo { key: key_part(key), map: map.clone(), nodes: ids(nodes) }
             }
             Route::RoundRobin { nodes } => {
-                Routing::RoundRobin { destinations: nodes.len(), start: self.spread % nodes.len().max(1) }
+                Routing::RoundRobin { destinations: nodes.len(), start: self.number % nodes.len().max(1) }
             }
             Route::Replicated { .. } | Route::Single { .. } => Routing::Single,
         };

@@ -223,7 +223,7 @@ impl Copy {
                 self.router.push(chunk);
                 bytes
             }
-            Fed::Ahead(ahead) => {
+            Fed::ParallelParse(ahead) => {
                 let bytes = ahead.bytes();
                 self.router.push_ahead(ahead);
                 bytes

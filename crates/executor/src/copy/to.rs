@@ -178,7 +178,7 @@ impl Session {
             true => Some(self.closure(nodes, Instant::now() + CUT_MAX).await?),
             false => None,
         };
-        let generation = cut.as_ref().map(txn::Cut::generation);
+        let generation = cut.as_ref().map(txn::GlobalSnapshot::generation);
         let mut links = self.take(nodes)?;
         let result = stream(&mut links, sorted, options, sink, cut).await;
         if result.is_err() {
@@ -257,7 +257,7 @@ async fn stream(
     sorted: Option<&Sorted>,
     options: &CopyOptions,
     sink: CopySink<'_>,
-    cut: Option<txn::Cut>,
+    cut: Option<txn::GlobalSnapshot>,
 ) -> Result<u64> {
     let mut columns: usize = 0;
     let starts = links.iter_mut().map(|(_, leased)| async {

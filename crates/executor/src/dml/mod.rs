@@ -20,5 +20,5 @@ pub(crate) mod returning;
 pub(crate) mod row_batch;
 pub(crate) mod sequenced;
 pub(crate) mod staged;
-pub(crate) mod staged_change;
+pub(crate) mod staged_dml;
 pub(crate) mod trigger_events;

@@ -29,34 +29,34 @@ impl Session {
     /// See the module's page.
     pub(crate) async fn write_sequenced_ctes(
         &mut self,
-        chain: &SequencedCtes,
+        ctes: &SequencedCtes,
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
         if !self.in_block() && self.is_consistent() {
-            return self.write_under_cut(&chain.nodes, "", Write::SequencedCtes(chain), call, output).await;
+            return self.write_under_cut(&ctes.nodes, "", Write::SequencedCtes(ctes), call, output).await;
         }
-        self.refuse_serializable(&chain.nodes)?;
+        self.refuse_serializable(&ctes.nodes)?;
         self.atomically(async |this| {
-            if changes_by_address(chain) && !this.isolation().is_some_and(Isolation::keeps_snapshot) {
-                this.keep_writers_off(&chain.nodes, &chain.written).await?;
+            if changes_by_address(ctes) && !this.isolation().is_some_and(Isolation::keeps_snapshot) {
+                this.keep_writers_off(&ctes.nodes, &ctes.written).await?;
                 this.statement_finished();
             }
-            let plan = || Plan::SequencedCtes(Box::new(chain.clone()));
-            this.apart(plan, async |this| this.chain_in_block(chain, call, output).await).await
+            let plan = || Plan::SequencedCtes(Box::new(ctes.clone()));
+            this.apart(plan, async |this| this.ctes_in_block(ctes, call, output).await).await
         })
         .await
     }
 
     /// Runs inside a block.
-    pub(crate) async fn chain_in_block(
+    pub(crate) async fn ctes_in_block(
         &mut self,
-        chain: &SequencedCtes,
+        ctes: &SequencedCtes,
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
-        let columns = self.complain_of(&chain.original, call).await?;
-        self.check_rights(Some(&chain.original), call).await?;
+        let columns = self.complain_of(&ctes.original, call).await?;
+        self.check_rights(Some(&ctes.original), call).await?;
         if call.describe
             && output.wants_description()
             && let Some(columns) = columns
@@ -64,23 +64,23 @@ impl Session {
             output.description(&columns);
         }
         let call = Call { one_off: true, ..call.clone() };
-        let mut plans = Vec::with_capacity(chain.steps.len());
-        for step in &chain.steps {
+        let mut plans = Vec::with_capacity(ctes.steps.len());
+        for step in &ctes.steps {
             plans.push(self.copy_for(step, &call).await.map_err(without_position)?);
         }
         self.statement_finished();
         let mut completion = Completion::Empty;
-        for (step, plan) in chain.steps.iter().zip(&plans) {
+        for (step, plan) in ctes.steps.iter().zip(&plans) {
             let done = self.step(step, plan, &call, output).await.map_err(without_position)?;
             if step.is_main {
                 completion = done;
             }
-            if let Some(copies) = &chain.copies {
+            if let Some(copies) = &ctes.copies {
                 self.pass_rows_on(copies).await?;
             }
             self.statement_finished();
         }
-        self.drop_copies(chain).await?;
+        self.drop_copies(ctes).await?;
         Ok(completion)
     }
 
@@ -219,9 +219,9 @@ impl Session {
     }
 
     /// They would be in the way of the next such statement of the block.
-    async fn drop_copies(&mut self, chain: &SequencedCtes) -> Result<()> {
+    async fn drop_copies(&mut self, ctes: &SequencedCtes) -> Result<()> {
         let mut tables: Vec<String> = Vec::new();
-        for step in &chain.steps {
+        for step in &ctes.steps {
             tables.extend(step.keep.iter().map(|keep| keep.table.clone()));
             let inputs: &[Input] = match &step.plan {
                 Plan::Gather(gather) => &gather.inputs,
@@ -240,8 +240,8 @@ impl Session {
 }
 
 /// Does a step find rows by their addresses, so that other writers have to be kept off?
-pub(crate) fn changes_by_address(chain: &SequencedCtes) -> bool {
-    chain.steps.iter().any(|step| matches!(step.plan, Plan::StagedDml(_)))
+pub(crate) fn changes_by_address(ctes: &SequencedCtes) -> bool {
+    ctes.steps.iter().any(|step| matches!(step.plan, Plan::StagedDml(_)))
 }
 
 /// The columns' names; of several equal ones the later ones get names of ours, for nobody can refer to them.

@@ -177,26 +177,26 @@ impl Session {
         to: &Target<'_>,
         mut resting: Option<&mut SuspendedTransaction>,
     ) -> Result<Vec<Moved>> {
-        let mut router = RowRouter::new(route, binary, self.spread).of_encoding(self.foreign_encoding());
+        let mut router = RowRouter::new(route, binary, self.number).of_encoding(self.foreign_encoding());
         let (mut asked, mut batch_rows) = (None, to.first);
         let mut moved: Vec<Moved> = sources.iter().map(|node| Moved::nothing(*node)).collect();
         let all_sources = sources.clone();
         loop {
             let (batches, open) = self.fetch(&sources, asked).await?;
-            let mut parcels = PartitionBuffers::new(binary);
+            let mut partitions = PartitionBuffers::new(binary);
             for (node, run) in &batches {
-                let before = (parcels.rows, parcels.bytes);
-                parcels.add(run, &mut router)?;
+                let before = (partitions.rows, partitions.bytes);
+                partitions.add(run, &mut router)?;
                 let counts = moved.iter_mut().filter(|moved| moved.node == *node);
-                counts.for_each(|moved| moved.add(parcels.rows - before.0, parcels.bytes - before.1));
+                counts.for_each(|moved| moved.add(partitions.rows - before.0, partitions.bytes - before.1));
             }
-            batch_rows = parcels.rows_for(BATCH_BYTES).min(batch_rows * BATCH_GROWTH);
+            batch_rows = partitions.rows_for(BATCH_BYTES).min(batch_rows * BATCH_GROWTH);
             asked = Some(batch_rows);
             let leased = match resting.as_deref_mut() {
                 None => &mut self.leased,
                 Some(aside) => &mut aside.leased,
             };
-            deliver(leased, to, &parcels, open.is_empty()).await?;
+            deliver(leased, to, &partitions, open.is_empty()).await?;
             if open.is_empty() {
                 if !binary {
                     self.broadcast(&all_sources, &restore()).await?;
@@ -271,19 +271,19 @@ fn bytes_at_most(column: &Field) -> Option<usize> {
 async fn deliver(
     leased: &mut BTreeMap<NodeId, LeasedConnection>,
     to: &Target<'_>,
-    parcels: &PartitionBuffers,
+    partitions: &PartitionBuffers,
     is_last: bool,
 ) -> Result<()> {
     let then = to.then.as_ref().filter(|_| is_last);
-    let mut nodes = parcels.targets();
+    let mut nodes = partitions.targets();
     nodes.extend(then.iter().flat_map(|(nodes, _)| nodes.iter()));
     nodes.sort_unstable();
     nodes.dedup();
     let mut links = take_links(leased, &nodes)?;
     let work = links.iter_mut().map(|(node, leased)| async {
-        let rows = parcels.of(*node);
+        let rows = partitions.of(*node);
         if !rows.is_empty() {
-            queue_partition(leased, to.copy, rows, parcels.binary).await?;
+            queue_partition(leased, to.copy, rows, partitions.binary).await?;
         }
         if let Some((_, sql)) = then {
             leased.link.connection.query(sql.as_bytes());
@@ -460,18 +460,18 @@ mod tests {
         let nodes = vec![NodeId(0), NodeId(1)];
         let key = vec![(planner::KeySource::Column(0), placement::KeyType::Int8)];
         let hash = Route::Hash { key, map, nodes: nodes.clone() };
-        let mut parcels = PartitionBuffers::new(true);
-        parcels.add(&run(0..1000), &mut RowRouter::new(&hash, true, 0)).unwrap();
+        let mut partitions = PartitionBuffers::new(true);
+        partitions.add(&run(0..1000), &mut RowRouter::new(&hash, true, 0)).unwrap();
         let row_bytes = 2 + 4 + 8;
-        let sizes: Vec<usize> = nodes.iter().map(|node| parcels.of(*node).len()).collect();
+        let sizes: Vec<usize> = nodes.iter().map(|node| partitions.of(*node).len()).collect();
         assert_eq!(sizes.iter().sum::<usize>(), 1000 * row_bytes);
         assert!(sizes.iter().all(|size| *size > 300 * row_bytes), "{sizes:?}");
 
         let all = Route::Replicated { nodes: nodes.clone() };
-        let mut parcels = PartitionBuffers::new(true);
-        parcels.add(&run(0..10), &mut RowRouter::new(&all, true, 0)).unwrap();
-        assert!(nodes.iter().all(|node| parcels.of(*node).len() == 10 * row_bytes));
-        assert_eq!(parcels.targets(), nodes);
+        let mut partitions = PartitionBuffers::new(true);
+        partitions.add(&run(0..10), &mut RowRouter::new(&all, true, 0)).unwrap();
+        assert!(nodes.iter().all(|node| partitions.of(*node).len() == 10 * row_bytes));
+        assert_eq!(partitions.targets(), nodes);
     }
 
     #[test]

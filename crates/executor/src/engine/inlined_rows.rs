@@ -76,10 +76,10 @@ impl Session {
         let Some(fields) = self.few_expected(&gather.inputs, call).await.map_err(without_position)? else {
             return Ok(None);
         };
-        let Some(carried) = self.carry(&gather.inputs, fields, call).await.map_err(without_position)? else {
+        let Some(inlined) = self.carry(&gather.inputs, fields, call).await.map_err(without_position)? else {
             return Ok(None);
         };
-        let (sql, call) = last_step(gather, carried, call);
+        let (sql, call) = last_step(gather, inlined, call);
         self.scatter(Mode::InBlock, vec![(self.home, sql)], &call, output).await.map(Some).map_err(without_position)
     }
 
@@ -99,7 +99,7 @@ impl Session {
         Ok(!inputs.is_empty() && bytes <= BYTES_AT_ONCE && inputs.iter().all(may))
     }
 
-    /// The columns of the fragments, if these have few rows and values that can be carried.
+    /// The columns of the fragments, if these have few rows and values that can be inlined.
     async fn few_expected(&mut self, inputs: &[Input], call: &Call) -> Result<Option<Vec<Vec<Field>>>> {
         let (home, version) = (self.home, self.catalog_version);
         self.acquire(home, Mode::InBlock).await?;
@@ -184,15 +184,15 @@ impl Session {
         if names.iter().any(|name| name.ends_with("[]")) {
             return Ok(None);
         }
-        let mut carried = InlinedRows::of(fields, names);
+        let mut inlined = InlinedRows::of(fields, names);
         for (node, runs) in given {
             let Some(runs) = runs else { return Ok(None) };
-            let of_node = carried.iter_mut().zip(inputs).filter(|(_, input)| input.nodes.contains(&node));
-            for ((carried, _), runs) in of_node.zip(runs) {
-                carried.add(&runs)?;
+            let of_node = inlined.iter_mut().zip(inputs).filter(|(_, input)| input.nodes.contains(&node));
+            for ((inlined, _), runs) in of_node.zip(runs) {
+                inlined.add(&runs)?;
             }
         }
-        Ok(Some(carried))
+        Ok(Some(inlined))
     }
 }
 
@@ -317,17 +317,17 @@ impl Array {
 }
 
 /// The last step's text over its parameters, and how it is to be called.
-fn last_step(gather: &Gather, carried: Vec<InlinedRows>, call: &Call) -> (String, Call) {
+fn last_step(gather: &Gather, inlined: Vec<InlinedRows>, call: &Call) -> (String, Call) {
     let own = call.parameters.as_ref().map_or(0, |parameters| parameters.values.len());
     let mut parameters = call.own_parameters(own);
-    let mut items = Vec::with_capacity(carried.len());
+    let mut items = Vec::with_capacity(inlined.len());
     let text = gather.final_sql.resolve(|input, column| {
-        let types = carried.get(input - 1).map(|carried| &carried.types);
+        let types = inlined.get(input - 1).map(|inlined| &inlined.types);
         types.and_then(|types| types.get(column - 1)).cloned().unwrap_or_default()
     });
-    for (input, carried) in gather.inputs.iter().zip(carried) {
-        items.push(carried.with_item(&input.table, parameters.values.len() + 1));
-        carried.arrays.into_iter().for_each(|array| add_parameter(&mut parameters, array.encoded()));
+    for (input, inlined) in gather.inputs.iter().zip(inlined) {
+        items.push(inlined.with_item(&input.table, parameters.values.len() + 1));
+        inlined.arrays.into_iter().for_each(|array| add_parameter(&mut parameters, array.encoded()));
     }
     let call = Call { parameters: Some(Arc::new(parameters)), ..call.clone() };
     (with_items(&text, &items.join(", ")), call)

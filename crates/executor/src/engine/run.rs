@@ -71,7 +71,7 @@ impl Session {
             self.no_trigger_events(true)?;
         }
         let result = match result {
-            Err(error) if !self.in_block() => Err(self.with_verdict(error).await),
+            Err(error) if !self.in_block() => Err(self.with_deadlock_report(error).await),
             result => result,
         };
         self.note_failure(result.as_ref().err(), output.is_untouched());
@@ -110,13 +110,13 @@ impl Session {
             Plan::Gather(gather) => self.gather(gather, call, output).await,
             Plan::InsertStaged(insert) => self.write_staged(insert, call, output).await,
             Plan::StagedDml(change) => self.write_staged_dml(change, call, output).await,
-            Plan::SequencedCtes(chain) => self.write_sequenced_ctes(chain, call, output).await,
+            Plan::SequencedCtes(ctes) => self.write_sequenced_ctes(ctes, call, output).await,
             Plan::ExchangePlan(exchange_plan) => self.exchange_plan(exchange_plan, call, output).await,
             Plan::Locked(locked) => Box::pin(self.locked(locked, call, output)).await,
             Plan::Explain(explain) => self.explain(explain, call, output).await,
             Plan::Ddl(ddl) => {
                 // It changes what would be compared. What it reads is planned later.
-                self.basis = None;
+                self.validity = None;
                 Box::pin(self.ddl(ddl)).await
             }
             Plan::Redistribute(moves) => Box::pin(self.redistribute(moves)).await,
@@ -136,7 +136,7 @@ impl Session {
     /// load, any.
     pub(crate) fn choose(&self, nodes: &[NodeId]) -> NodeId {
         let leased = nodes.iter().find(|node| self.leased.contains_key(node));
-        leased.copied().unwrap_or_else(|| nodes.get(self.spread % nodes.len().max(1)).copied().unwrap_or(self.home))
+        leased.copied().unwrap_or_else(|| nodes.get(self.number % nodes.len().max(1)).copied().unwrap_or(self.home))
     }
 
     /// Runs `work` inside the open block, or in a block of its own that is committed or rolled back at once.
@@ -266,14 +266,14 @@ impl Session {
         let mut total = Total::default();
         let mut failure = None;
         // Outside a block the statement may get a new plan for as long as the client knows nothing.
-        let mut unchecked = self.basis.clone().filter(|_| self.block.is_none());
+        let mut unchecked = self.validity.clone().filter(|_| self.block.is_none());
         loop {
             let event = match leased.next().await {
                 Ok(event) => event,
                 Err(error) => return Err(failure.unwrap_or(error)),
             };
             let holds = match unchecked.take() {
-                Some(basis) => basis.holds(&self.context, &self.cancel).await,
+                Some(validity) => validity.holds(&self.context, &self.cancel).await,
                 None => Ok(()),
             };
             let outcome = match event {

@@ -82,7 +82,7 @@ impl Session {
 
     /// Sends a `SET` that was accepted by the home node to the other links of the block and remembers it for those
     /// that join. Outside a block nothing is to be done: the settings are replayed at the next use of each link.
-    pub(crate) async fn spread_set(&mut self, sql: &str) -> Result<()> {
+    pub(crate) async fn set_everywhere(&mut self, sql: &str) -> Result<()> {
         let others: Vec<NodeId> = self.begun().into_iter().filter(|node| *node != self.home).collect();
         self.broadcast(&others, sql).await?;
         if let Some(block) = &mut self.block {
@@ -166,7 +166,7 @@ impl Session {
         let mode = self.mode();
         self.command_in(self.home, mode, sql).await?;
         if mode == Mode::InBlock {
-            self.spread_set(sql).await?;
+            self.set_everywhere(sql).await?;
         }
         change(self.settings_mut());
         self.note_default_read_only();
@@ -182,7 +182,7 @@ impl Session {
         let mode = self.mode();
         self.command_in(self.home, mode, sql).await?;
         if mode == Mode::InBlock {
-            self.spread_set(sql).await?;
+            self.set_everywhere(sql).await?;
         }
         self.release();
         Ok(())

@@ -217,7 +217,7 @@ impl Session {
         self.note_leavings(statement, &loaded.catalog);
         let search_path = self.search_path(&loaded.catalog).await?;
         let temporary = self.temp_relations().await?;
-        self.basis = Some(match temporary.views.is_empty() {
+        self.validity = Some(match temporary.views.is_empty() {
             true => PlanValidity::new(&loaded, &statement.sql),
             false => PlanValidity::new(&loaded, &format!("{}{}", statement.sql, temporary.definitions())),
         });
@@ -414,7 +414,7 @@ fn default_reads_clock(plan: &Plan) -> bool {
         Plan::InsertStaged(insert) => reads_clock(&insert.stage.definitions),
         Plan::StagedDml(change) => reads_clock(&change.definitions),
         Plan::CopyFrom(copy) => copy.stage.as_ref().is_some_and(|stage| reads_clock(&stage.definitions)),
-        Plan::SequencedCtes(chain) => chain.steps.iter().any(|step| default_reads_clock(&step.plan)),
+        Plan::SequencedCtes(ctes) => ctes.steps.iter().any(|step| default_reads_clock(&step.plan)),
         _ => false,
     }
 }

@@ -154,11 +154,11 @@ pub struct Session {
     /// Those that tell of triggers for the coordinator to run, and where they come from.
     pub(crate) trigger_events: Vec<(NodeId, Frame)>,
     /// A number of this session's own, to spread work over nodes.
-    pub(crate) spread: usize,
+    pub(crate) number: usize,
     /// Version of the catalog that the present statement was planned with.
     pub(crate) catalog_version: u64,
     /// What the present statement's plan was made from.
-    pub(crate) basis: Option<Arc<PlanValidity>>,
+    pub(crate) validity: Option<Arc<PlanValidity>>,
     /// See [`Session::must_replan`].
     pub(crate) must_replan: bool,
     /// See [`Session::gathers`].
@@ -195,7 +195,7 @@ pub struct Session {
     /// What the present statement may leave in the backends that run it.
     pub(crate) leaves: Leavings,
     /// Executions that wait for more of their kind.
-    pub(crate) train: Option<crate::dml::insert_pipeline::InsertPipeline>,
+    pub(crate) pipeline: Option<crate::dml::insert_pipeline::InsertPipeline>,
     pub(crate) listening: Option<Listening>,
     /// The transaction, or the last statement, has notified.
     pub(crate) notified: bool,
@@ -204,11 +204,11 @@ pub struct Session {
 impl Session {
     /// A session of `identity` with no connection yet.
     pub fn new(context: Arc<Context>, identity: Identity, settings: Settings) -> Self {
-        let spread = context.next_session_number();
+        let number = context.next_session_number();
         let home = context.home();
         let sight = CausalityTracker::new(context.nodes().len());
         let cancel = Arc::new(CancelSet::new(home));
-        let _entry = context.sessions().enter(spread as u64, &cancel);
+        let _entry = context.sessions().enter(number as u64, &cancel);
         Self {
             home,
             context,
@@ -226,9 +226,9 @@ impl Session {
             readers: None,
             notices: Vec::new(),
             trigger_events: Vec::new(),
-            spread,
+            number,
             catalog_version: 0,
-            basis: None,
+            validity: None,
             must_replan: false,
             gathers: false,
             sight,
@@ -247,7 +247,7 @@ impl Session {
             scratch: Default::default(),
             lesson: None,
             leaves: Leavings::default(),
-            train: None,
+            pipeline: None,
             listening: None,
             notified: false,
         }

@@ -105,45 +105,45 @@ fn has_other_rules(relation: &Relation, now: &Catalog) -> bool {
 }
 
 impl Session {
-    /// What the present plan was made from, for a plan of several statements, which each have a basis of their own.
+    /// What the present plan was made from, for a plan of several statements, which each have a validity of their own.
     pub fn validity_of_all<'t>(&self, texts: impl Iterator<Item = &'t str>) -> Option<Arc<PlanValidity>> {
-        let basis = self.basis.as_ref()?;
-        let all = texts.fold(basis.sql.to_string(), |all, text| all + "; " + text);
-        Some(PlanValidity::new(&basis.loaded, &all))
+        let validity = self.validity.as_ref()?;
+        let all = texts.fold(validity.sql.to_string(), |all, text| all + "; " + text);
+        Some(PlanValidity::new(&validity.loaded, &all))
     }
 
     /// 40001 if a plan made from this does not hold any more.
-    pub async fn all_held(&mut self, basis: Option<Arc<PlanValidity>>) -> Result<()> {
-        self.basis = basis;
+    pub async fn all_held(&mut self, validity: Option<Arc<PlanValidity>>) -> Result<()> {
+        self.validity = validity;
         self.plan_holds_to_the_end().await
     }
 
     /// 40001 if the present statement's plan does not hold any more. To be asked when its fragments have run and no answer is on
     /// its way.
     pub(crate) async fn plan_holds(&mut self) -> Result<()> {
-        let Some(basis) = self.basis.clone() else { return Ok(()) };
+        let Some(validity) = self.validity.clone() else { return Ok(()) };
         if !self.block.as_ref().is_some_and(|block| block.schema_changed) {
-            return basis.holds(&self.context, &self.cancel).await;
+            return validity.holds(&self.context, &self.cancel).await;
         }
-        if basis.is_untouched(&self.context) {
+        if validity.is_untouched(&self.context) {
             return Ok(());
         }
-        Box::pin(self.own_catalog_holds(&basis)).await
+        Box::pin(self.own_catalog_holds(&validity)).await
     }
 
-    async fn own_catalog_holds(&mut self, basis: &PlanValidity) -> Result<()> {
+    async fn own_catalog_holds(&mut self, validity: &PlanValidity) -> Result<()> {
         self.cancel.interrupt().or(self.context.schema_settled()).await??;
         if let Some(block) = &mut self.block {
             block.catalog = None;
         }
         let now = self.catalog().await?;
-        basis.compare(&now.catalog)
+        validity.compare(&now.catalog)
     }
 
     /// The same before the statement's own transaction commits, after which it is too late to ask.
     pub async fn plan_holds_to_the_end(&mut self) -> Result<()> {
         let holds = self.plan_holds().await;
-        self.basis = None;
+        self.validity = None;
         holds
     }
 
@@ -166,7 +166,7 @@ impl Session {
 
     /// A plan that was not run to its end is nobody's business any more.
     pub(crate) fn forget_plan(&mut self) {
-        (self.basis, self.must_replan, self.gathers) = (None, false, false);
+        (self.validity, self.must_replan, self.gathers) = (None, false, false);
     }
 
     /// Notes how a statement ended of which this much has gone to the client.

@@ -355,12 +355,12 @@ impl Session {
     }
 
     /// See [`closure`].
-    pub(crate) async fn closure(&self, nodes: &[NodeId], deadline: Instant) -> Result<txn::Cut> {
+    pub(crate) async fn closure(&self, nodes: &[NodeId], deadline: Instant) -> Result<txn::GlobalSnapshot> {
         closure(&self.context, &self.cancel, nodes, deadline).await
     }
 
     /// Has all answered within the closure, and under its gtm? Then whatever the session sees, all nodes show.
-    pub(crate) fn complete(&mut self, cut: txn::Cut, generations: &[Option<i64>]) -> bool {
+    pub(crate) fn complete(&mut self, cut: txn::GlobalSnapshot, generations: &[Option<i64>]) -> bool {
         let same = generations.iter().all(|read| read.is_some_and(|value| cut.holds_for(value)));
         let unresolved = cut.unresolved().to_vec();
         let complete = cut.complete() && same;
@@ -426,9 +426,9 @@ pub(crate) async fn closure(
     cancel: &CancelSet,
     nodes: &[NodeId],
     deadline: Instant,
-) -> Result<txn::Cut> {
+) -> Result<txn::GlobalSnapshot> {
     loop {
-        let cut = cancel.interrupt().or(context.gtm.cut()).await??;
+        let cut = cancel.interrupt().or(context.gtm.global_snapshot()).await??;
         let in_doubt = cut.unresolved().iter().copied().find(|node| nodes.contains(&NodeId(*node)));
         let Some(node) = in_doubt else {
             return if Instant::now() < deadline { Ok(cut) } else { Err(no_cut(None)) };

@@ -43,7 +43,7 @@ impl Session {
             other => other,
         };
         // When it is committed it is too late to ask whether the plan holds; if not, the next try is asked.
-        let basis = self.basis.take();
+        let validity = self.validity.take();
         let ended = match worked {
             Ok(Some(completion)) => self.commit().await.map(|_| Some(completion)),
             other => {
@@ -53,11 +53,11 @@ impl Session {
         };
         match ended {
             Err(error) if is_overtaken(&error) && output.rows_sent() == rows_before => {
-                self.basis = basis;
+                self.validity = validity;
                 Ok(None)
             }
             Ok(None) => {
-                self.basis = basis;
+                self.validity = validity;
                 Ok(None)
             }
             ended => ended,

@@ -97,7 +97,7 @@ impl Session {
     }
 
     /// BEGIN with the locks, and the closure, at the same time; connections are there before.
-    pub(crate) async fn open_within_closure(&mut self, nodes: &[NodeId]) -> Result<Option<txn::Cut>> {
+    pub(crate) async fn open_within_closure(&mut self, nodes: &[NodeId]) -> Result<Option<txn::GlobalSnapshot>> {
         for node in nodes {
             self.acquire_as_is(*node, Mode::InBlock).await?;
         }

@@ -77,13 +77,13 @@ impl Write<'_> {
             Write::Copies(_, sql) => vec![(*sql).to_owned()],
             Write::Gathered(gather) => inputs(&gather.inputs),
             Write::StagedDml(change) => inputs(&change.inputs),
-            Write::SequencedCtes(chain) => vec![chain.original.clone()],
+            Write::SequencedCtes(ctes) => vec![ctes.original.clone()],
             Write::Table(_) => Vec::new(),
             Write::FirstCopy(first) => match &first.plan {
                 Plan::Forward(forward) => vec![forward.sql.clone()],
                 Plan::InsertStaged(insert) => inputs(&insert.inputs),
                 Plan::StagedDml(change) => inputs(&change.inputs),
-                Plan::SequencedCtes(chain) => vec![chain.original.clone()],
+                Plan::SequencedCtes(ctes) => vec![ctes.original.clone()],
                 _ => Vec::new(),
             },
         };
@@ -91,13 +91,13 @@ impl Write<'_> {
         match self {
             // It changes rows in an order of its own: others would deadlock with it.
             Write::StagedDml(_) => locks.alone(),
-            Write::SequencedCtes(chain) if changes_by_address(chain) => locks.writing(&chain.written).alone(),
-            Write::SequencedCtes(chain) => locks.writing(&chain.written),
+            Write::SequencedCtes(ctes) if changes_by_address(ctes) => locks.writing(&ctes.written).alone(),
+            Write::SequencedCtes(ctes) => locks.writing(&ctes.written),
             Write::FirstCopy(first) => {
                 let locks = locks.writing(&first.written);
                 match &first.plan {
                     Plan::StagedDml(_) => locks.alone(),
-                    Plan::SequencedCtes(chain) if changes_by_address(chain) => locks.alone(),
+                    Plan::SequencedCtes(ctes) if changes_by_address(ctes) => locks.alone(),
                     _ => locks,
                 }
             }
@@ -131,7 +131,8 @@ impl Session {
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
-        let gating = Gating { cancel: self.cancel.clone(), context: self.context.clone(), basis: self.basis.take() };
+        let gating =
+            Gating { cancel: self.cancel.clone(), context: self.context.clone(), validity: self.validity.take() };
         for (node, sql) in &parts {
             self.acquire(*node, Mode::Autocommit).await?;
             self.sight.touch(*node);
@@ -324,8 +325,8 @@ impl Session {
             Write::Staged(insert) => self.insert_staged(insert, call, output).await,
             Write::Copies(nodes, sql) => self.replicate(nodes, sql, call, output).await,
             Write::Gathered(gather) => self.gather_in_block(gather, call, output).await,
-            Write::StagedDml(change) => self.change_in_block(change, call, output).await,
-            Write::SequencedCtes(chain) => self.chain_in_block(chain, call, output).await,
+            Write::StagedDml(change) => self.staged_dml_in_block(change, call, output).await,
+            Write::SequencedCtes(ctes) => self.ctes_in_block(ctes, call, output).await,
             Write::Table(ddl) => Box::pin(self.ddl_in_block(ddl)).await,
             Write::FirstCopy(first) => self.first_copy_in_block(first, call, output).await,
         }

@@ -83,7 +83,7 @@ impl Apart<'_> {
             Plan::Gather(gather) => self.gather(gather),
             Plan::InsertStaged(insert) => self.staged(insert),
             Plan::StagedDml(change) => self.change(change),
-            Plan::SequencedCtes(chain) => self.chain(chain),
+            Plan::SequencedCtes(ctes) => self.ctes(ctes),
             _ => Ok(false),
         }
     }
@@ -114,11 +114,11 @@ impl Apart<'_> {
         Ok(true)
     }
 
-    fn chain(&mut self, chain: &SequencedCtes) -> Result<bool> {
+    fn ctes(&mut self, ctes: &SequencedCtes) -> Result<bool> {
         let kept: HashSet<String> =
-            chain.steps.iter().flat_map(|step| &step.keep).map(|keep| keep.table.clone()).collect();
+            ctes.steps.iter().flat_map(|step| &step.keep).map(|keep| keep.table.clone()).collect();
         self.made.extend(kept.iter().cloned());
-        for step in &chain.steps {
+        for step in &ctes.steps {
             // To describe a data change takes locks that the block's own may conflict with.
             if step.keep.is_some() && !matches!(step.plan, Plan::Gather(_)) {
                 return Ok(false);

@@ -247,10 +247,10 @@ fn write_staged_dml(f: &mut Formatter<'_>, plan: &StagedDml, pad: &str) -> Resul
     Ok(())
 }
 
-fn write_sequenced_ctes(f: &mut Formatter<'_>, chain: &SequencedCtes, depth: usize) -> Result {
+fn write_sequenced_ctes(f: &mut Formatter<'_>, ctes: &SequencedCtes, depth: usize) -> Result {
     let pad = "  ".repeat(depth);
-    writeln!(f, "{pad}SequencedCtes over {}", list(&chain.nodes))?;
-    for step in &chain.steps {
+    writeln!(f, "{pad}SequencedCtes over {}", list(&ctes.nodes))?;
+    for step in &ctes.steps {
         let what = match (&step.keep, step.is_main) {
             (Some(keep), _) => keep.table.as_str(),
             (None, true) => "main",

@@ -91,7 +91,7 @@ impl Server {
         self.process = Some(start.spawn().unwrap());
     }
 
-    /// Ends the server like a power cut: what is in the WAL buffers is lost.
+    /// Ends the server like a power global snapshot: what is in the WAL buffers is lost.
     pub fn crash(&mut self) {
         self.end("QUIT");
     }
@@ -251,8 +251,8 @@ async fn registered(nodes: Vec<ConnectOptions>) -> GtmClient {
     let mut options = GtmOptions::new(nodes);
     options.lease = Duration::from_millis(100);
     let server = tokio::spawn(serve(listener, options));
-    assert!(gtm.cut().await.unwrap().complete());
-    // The gtm has said that the closure is over: no marks are needed later.
+    assert!(gtm.global_snapshot().await.unwrap().complete());
+    // The gtm has said that the barrier is over: no marks are needed later.
     drop(gtm.enter(&[], Vec::new).await.unwrap());
     server.abort();
     assert!(server.await.unwrap_err().is_cancelled());

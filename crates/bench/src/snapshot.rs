@@ -1,8 +1,8 @@
-//! `loxo bench cut`: what a consistent snapshot of several datanodes costs a short query while others commit.
+//! `loxo bench snapshot`: what a consistent snapshot of several datanodes costs a short query while others commit.
 //!
 //! pgbench clients move money between accounts on two datanodes without a pause. Beside them one client reads eight accounts
-//! over and over, by turns with `loxo.snapshot = consistent`, which needs a cut, and with `local`, which does not. The
-//! difference of the median times is what the cut adds: asking the gtm, waiting for the commits under way, the snapshots.
+//! over and over, by turns with `loxo.snapshot = consistent`, which needs a global snapshot, and with `local`, which does not. The
+//! difference of the median times is what the global snapshot adds: asking the gtm, waiting for the commits under way, the snapshots.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -22,19 +22,19 @@ const TRANSFER: &str = "\
 \\set from random(1, 10000)
 \\set to random(1, 10000)
 BEGIN;
-UPDATE bench_cut SET n = n - 1 WHERE id = :from;
-UPDATE bench_cut SET n = n + 1 WHERE id = :to;
+UPDATE bench_snapshot SET n = n - 1 WHERE id = :from;
+UPDATE bench_snapshot SET n = n + 1 WHERE id = :to;
 COMMIT;
 ";
 
-const READ: &str = "SELECT id, n FROM bench_cut WHERE id IN (1, 2, 3, 4, 5, 6, 7, 8);\n";
+const READ: &str = "SELECT id, n FROM bench_snapshot WHERE id IN (1, 2, 3, 4, 5, 6, 7, 8);\n";
 
 /// The values of `loxo.snapshot`.
 const MODES: [&str; 2] = ["local", "consistent"];
 
 /// What to measure.
 #[derive(Clone, Debug)]
-pub struct CutOptions {
+pub struct SnapshotOptions {
     /// Clients that write; 0 for none.
     pub writers: u32,
     /// Seconds of one run of the reader.
@@ -45,8 +45,8 @@ pub struct CutOptions {
 
 /// The outcome: one entry a round in each list.
 #[derive(Clone, Debug, Default)]
-pub struct CutReport {
-    options: Option<CutOptions>,
+pub struct SnapshotReport {
+    options: Option<SnapshotOptions>,
     version: String,
     local: Vec<Latencies>,
     consistent: Vec<Latencies>,
@@ -64,12 +64,12 @@ struct Latencies {
 ///
 /// # Errors
 /// A server's or pgbench's error, or SQLSTATE 57014 after Ctrl-C; the writers are stopped in any case.
-pub async fn run(options: &CutOptions, start: impl AsyncFnOnce() -> Result<Target>) -> Result<CutReport> {
+pub async fn run(options: &SnapshotOptions, start: impl AsyncFnOnce() -> Result<Target>) -> Result<SnapshotReport> {
     let target = start().await?;
     interruptible(measure(options, &target)).await
 }
 
-async fn measure(options: &CutOptions, target: &Target) -> Result<CutReport> {
+async fn measure(options: &SnapshotOptions, target: &Target) -> Result<SnapshotReport> {
     let (Some(uri), Some(datanode)) = (target.coordinators.first(), target.datanodes.first()) else {
         return Err(PgError::new(SqlState::CONFIG_FILE_ERROR, "the benchmark needs a coordinator and a datanode"));
     };
@@ -77,12 +77,16 @@ async fn measure(options: &CutOptions, target: &Target) -> Result<CutReport> {
     let work = format!("{}-bench-{}", target.dir.display(), std::process::id());
     let dir = pattern.make_dir(Path::new(&work))?;
     let client = sql::connect(uri).await?;
-    sql::run(&client, "DROP TABLE IF EXISTS bench_cut").await?;
-    sql::run(&client, "CREATE TABLE bench_cut (id int PRIMARY KEY, n bigint) DISTRIBUTE BY HASH (id)").await?;
-    sql::run(&client, &format!("INSERT INTO bench_cut SELECT g, 1000 FROM generate_series(1, {ACCOUNTS}) g")).await?;
+    sql::run(&client, "DROP TABLE IF EXISTS bench_snapshot").await?;
+    sql::run(&client, "CREATE TABLE bench_snapshot (id int PRIMARY KEY, n bigint) DISTRIBUTE BY HASH (id)").await?;
+    sql::run(&client, &format!("INSERT INTO bench_snapshot SELECT g, 1000 FROM generate_series(1, {ACCOUNTS}) g"))
+        .await?;
     let bench = Bench { options, pgbench: pattern.program("pgbench"), uri, dir };
-    let mut report =
-        CutReport { options: Some(options.clone()), version: pattern.version.clone(), ..CutReport::default() };
+    let mut report = SnapshotReport {
+        options: Some(options.clone()),
+        version: pattern.version.clone(),
+        ..SnapshotReport::default()
+    };
     let mut writers = bench.start_writers()?;
     for round in 1..=options.rounds {
         for mode in MODES {
@@ -94,16 +98,16 @@ async fn measure(options: &CutOptions, target: &Target) -> Result<CutReport> {
         writers.must_run()?;
     }
     drop(writers);
-    let sum = sql::number(&client, "SELECT sum(n) FROM bench_cut").await?;
+    let sum = sql::number(&client, "SELECT sum(n) FROM bench_snapshot").await?;
     if sum != u64::from(ACCOUNTS) * 1000 {
         return Err(PgError::internal(format!("money was made or lost: the accounts hold {sum}")));
     }
-    sql::run(&client, "DROP TABLE bench_cut").await?;
+    sql::run(&client, "DROP TABLE bench_snapshot").await?;
     Ok(report)
 }
 
 struct Bench<'a> {
-    options: &'a CutOptions,
+    options: &'a SnapshotOptions,
     pgbench: PathBuf,
     uri: &'a str,
     dir: WorkDir,
@@ -194,7 +198,7 @@ fn latencies(log: &str) -> Option<Latencies> {
     Some(Latencies { median_ms: at(0.5)?, p95_ms: at(0.95)?, count: times.len() })
 }
 
-impl CutReport {
+impl SnapshotReport {
     /// Median of the rounds' medians, in ms: local, consistent.
     fn medians(&self) -> [f64; 2] {
         [&self.local, &self.consistent].map(|list| median(&list.iter().map(|one| one.median_ms).collect::<Vec<_>>()))
@@ -216,9 +220,9 @@ impl CutReport {
     }
 }
 
-impl fmt::Display for CutReport {
+impl fmt::Display for SnapshotReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(CutOptions { writers, seconds, .. }) = &self.options {
+        if let Some(SnapshotOptions { writers, seconds, .. }) = &self.options {
             writeln!(f, "a read of 8 accounts on two datanodes beside {writers} writers of two-node transactions,")?;
             writeln!(f, "rounds of {seconds} s in turn, PostgreSQL {}; milliseconds", self.version)?;
         }
@@ -234,7 +238,7 @@ impl fmt::Display for CutReport {
             table.push(row);
         }
         let [local, consistent] = self.medians();
-        write!(f, "\n{}\na cut adds {:.2} ms to {local:.2} ms", text_table(&table), consistent - local)
+        write!(f, "\n{}\na snapshot adds {:.2} ms to {local:.2} ms", text_table(&table), consistent - local)
     }
 }
 
@@ -250,11 +254,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_cut_adds_is_the_difference_of_medians() {
+    fn what_a_snapshot_adds_is_the_difference_of_medians() {
         let list =
             |medians: [f64; 3]| medians.map(|median_ms| Latencies { median_ms, ..Latencies::default() }).to_vec();
-        let report =
-            CutReport { local: list([1.0, 9.0, 2.0]), consistent: list([3.0, 3.5, 0.1]), ..CutReport::default() };
+        let report = SnapshotReport {
+            local: list([1.0, 9.0, 2.0]),
+            consistent: list([3.0, 3.5, 0.1]),
+            ..SnapshotReport::default()
+        };
         assert_eq!(report.to_json()["added_ms"], 1.0);
     }
 }

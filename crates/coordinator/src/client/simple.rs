@@ -2,44 +2,44 @@
 
 use bytes::Bytes;
 use executor::Call;
-use pgerror::{PgError, Result, SqlState};
+use pgerror::{PgError, Result};
 use pgproto::{backend, frontend};
 use planner::parse::{Statement, StatementKind, Transaction};
 
-use crate::protocol::client::Client;
+use super::connection::Client;
 
 impl Client {
     /// Answers one Query message, ReadyForQuery included.
     pub(crate) async fn query(&mut self, body: Bytes) -> Result<()> {
-        self.session.statement_begins();
+        self.own().session.statement_begins();
         let outcome = match frontend::decode_query(body) {
             Ok(sql) => self.query_text(&sql).await,
             Err(error) => self.not_understood(error).await,
         };
         // It ends the transaction of what the client has sent before, without Sync, too.
-        if let (Ok(()), Err(error)) = (&outcome, self.end_implicit_block().await) {
-            self.send_error(error, 0);
+        if let (Ok(()), Err(error)) = (&outcome, self.own().end_implicit_block().await) {
+            self.own().socket.send_error(error, 0);
         }
-        if !self.session.in_block() {
-            self.portals.clear();
+        if !self.own().session.in_block() {
+            self.own().portals.clear();
         }
         self.answered(outcome).await
     }
 
     async fn query_text(&mut self, sql: &[u8]) -> Result<(), (PgError, usize)> {
-        self.prepared.remove(&Bytes::new());
+        self.own().prepared.forget(&[]);
         if let Some(outcome) = self.query_quickly(sql).await {
-            self.portals.remove(&Bytes::new());
+            self.own().portals.close(&[]);
             return outcome;
         }
-        match self.parsed(sql).await {
+        match self.statements.parsed(sql).await {
             Ok(statements) if statements.is_empty() => {
-                backend::bare(self.writer.buffer(), backend::tag::EMPTY_QUERY);
+                backend::bare(self.own().socket.buffer(), backend::tag::EMPTY_QUERY);
                 Ok(())
             }
             Ok(statements) => {
-                if self.session.status() != b'E' {
-                    self.portals.remove(&Bytes::new());
+                if self.own().session.status() != b'E' {
+                    self.own().portals.close(&[]);
                 }
                 self.statements(&statements).await
             }
@@ -48,8 +48,8 @@ impl Client {
     }
 
     async fn not_understood(&mut self, error: PgError) -> Result<(), (PgError, usize)> {
-        self.session.fail();
-        self.session.give_up_locks().await;
+        self.own().session.fail();
+        self.own().session.give_up_locks().await;
         Err((error, 0))
     }
 
@@ -57,10 +57,10 @@ impl Client {
     async fn answered(&mut self, outcome: Result<(), (PgError, usize)>) -> Result<()> {
         match outcome {
             Err((error, _)) if error.is_fatal() => return Err(error),
-            Err((error, offset)) => self.send_error(error, offset),
+            Err((error, offset)) => self.own().socket.send_error(error, offset),
             Ok(()) => {}
         }
-        self.deliver_notifications().await?;
+        self.statements.deliver_notifications().await?;
         self.ready();
         Ok(())
     }
@@ -72,22 +72,22 @@ impl Client {
         let offset = sql.len() - statement.len();
         let statement = statement.trim_ascii_end();
         let statement = statement.strip_suffix(';').unwrap_or(statement).trim_ascii_end();
-        let result = self.execute_quickly(statement, &Call::simple()).await?;
-        Some(result.map(|completion| self.send_completion(&completion)).map_err(|error| (error, offset)))
+        let result = self.statements.execute_quickly(statement, &Call::simple()).await?;
+        Some(result.map(|completion| self.own().socket.send_completion(&completion)).map_err(|error| (error, offset)))
     }
 
     /// Several statements in one string are one transaction, unless they say otherwise themselves.
     async fn statements(&mut self, statements: &[Statement]) -> Result<(), (PgError, usize)> {
         let several = statements.len() > 1;
         for statement in statements {
-            let needs_block = several && !controls_transaction(statement) || self.is_serializable_alone(statement);
-            if needs_block && !self.session.in_block() {
-                self.session.begin(None, "", None);
-                self.implicit_block = true;
+            let needs_block =
+                several && !controls_transaction(statement) || self.own().is_serializable_alone(statement);
+            if needs_block && !self.own().session.in_block() {
+                self.own().begin_implicit_block();
             }
-            self.session.statement_begins();
-            match self.execute(statement, &Call::simple(), None).await {
-                Ok(completion) => self.send_completion(&completion),
+            self.own().session.statement_begins();
+            match self.statements.execute(statement, &Call::simple(), None).await {
+                Ok(completion) => self.own().socket.send_completion(&completion),
                 Err(error) => return Err((error, statement.offset)),
             }
         }
@@ -97,13 +97,4 @@ impl Client {
 
 fn controls_transaction(statement: &Statement) -> bool {
     matches!(statement.kind, StatementKind::Transaction(Transaction::Begin(_)))
-}
-
-/// Statement text as UTF-8. Bytes of another client encoding cannot be parsed here.
-pub(crate) fn text(bytes: &[u8]) -> Result<&str> {
-    std::str::from_utf8(bytes).map_err(|error| {
-        let bad = bytes[error.valid_up_to()];
-        PgError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, format!("invalid byte sequence for encoding \"UTF8\": 0x{bad:02x}"))
-            .hint("A coordinator reads statements in UTF-8: SET client_encoding TO 'UTF8', or use COPY with ENCODING for other data.")
-    })
 }

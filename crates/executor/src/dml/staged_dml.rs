@@ -81,13 +81,13 @@ impl Session {
                 this.statement_finished();
             }
             let plan = || Plan::StagedDml(Box::new(change.clone()));
-            this.apart(plan, async |this| this.change_in_block(change, call, output).await).await
+            this.apart(plan, async |this| this.staged_dml_in_block(change, call, output).await).await
         })
         .await
     }
 
     /// Runs inside a block.
-    pub(crate) async fn change_in_block(
+    pub(crate) async fn staged_dml_in_block(
         &mut self,
         change: &StagedDml,
         call: &Call,
@@ -279,7 +279,7 @@ impl Session {
             _ => &share.change.route,
         };
         self.open_stage(&share.change.read_sql(share.number, share.source), share.binary).await?;
-        let mut router = RowRouter::new(route, share.binary, self.spread).of_encoding(self.foreign_encoding());
+        let mut router = RowRouter::new(route, share.binary, self.number).of_encoding(self.foreign_encoding());
         let mut total = 0;
         loop {
             let batch = self.fetch_batch(&mut router).await?;

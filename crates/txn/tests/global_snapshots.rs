@@ -1,4 +1,4 @@
-//! Gate, cuts and fence: a gtm, coordinators' clients and real servers.
+//! Gate, global snapshots and fence: a gtm, coordinators' clients and real servers.
 
 mod common;
 
@@ -13,12 +13,12 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use txn::control::{Script, with_script};
-use txn::gate::{CUT_MAX, HOLD};
+use txn::gate::{HOLD, SNAPSHOT_MAX};
 use txn::gtm::message::Message;
 use txn::gtm::{leads, serve};
 use txn::{
-    CommitTools, Cut, GidSource, GtmClient, GtmOptions, Interrupt, Outcome, Participant, SETTLE_SQL, SNAPSHOT_SQL,
-    commit,
+    CommitTools, GidSource, GlobalSnapshot, GtmClient, GtmOptions, Interrupt, Outcome, Participant, SETTLE_SQL,
+    SNAPSHOT_SQL, commit,
 };
 
 /// Long enough for what must not happen to happen.
@@ -100,15 +100,15 @@ async fn generations(nodes: &Nodes) -> Vec<i64> {
     found
 }
 
-/// Asks for cuts until one is without unresolved nodes.
-async fn clean_cut(gtm: &GtmClient) -> Cut {
-    within("a cut over all nodes", async {
+/// Asks for global snapshots until one is without unresolved nodes.
+async fn clean_cut(gtm: &GtmClient) -> GlobalSnapshot {
+    within("a snapshot over all nodes", async {
         loop {
-            let cut = gtm.cut().await.unwrap();
-            if cut.unresolved().is_empty() {
-                return cut;
+            let snapshot = gtm.global_snapshot().await.unwrap();
+            if snapshot.unresolved().is_empty() {
+                return snapshot;
             }
-            drop(cut);
+            drop(snapshot);
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     })
@@ -116,25 +116,25 @@ async fn clean_cut(gtm: &GtmClient) -> Cut {
 }
 
 #[tokio::test]
-async fn a_cut_holds_up_commits_and_nothing_longer() {
+async fn a_snapshot_holds_up_commits_and_nothing_longer() {
     let nodes = Nodes::start(2).await;
     let gtm = Gtm::start(&nodes).await;
     let (x, y) = (gtm.client("x").await, gtm.client("y").await);
-    drop(y.cut().await.unwrap()); // the gtm's own start is over
+    drop(y.global_snapshot().await.unwrap()); // the gtm's own start is over
 
-    let cut = y.cut().await.unwrap();
+    let snapshot = y.global_snapshot().await.unwrap();
     let mut commits = [insert(&nodes, &x, 2, 1).await, insert(&nodes, &x, 1, 2).await, insert(&nodes, &y, 1, 3).await];
     for commit in &mut commits {
         assert!(timeout(MOMENT / 3, commit).await.is_err());
     }
     assert_eq!((nodes.count(1).await, nodes.count(2).await, nodes.count(3).await), (0, 0, 0));
-    assert_eq!(generations(&nodes).await, [cut.generation(); 2]);
-    // Two cuts at once are one closure, but the second came too late for the first.
+    assert_eq!(generations(&nodes).await, [snapshot.generation(); 2]);
+    // Two global snapshots at once are one barrier, but the second came too late for the first.
     let second = tokio::spawn({
         let y = y.clone();
-        async move { y.cut().await.map(Cut::complete) }
+        async move { y.global_snapshot().await.map(GlobalSnapshot::complete) }
     });
-    assert!(cut.complete());
+    assert!(snapshot.complete());
     for commit in commits {
         assert_eq!(within("the commit", commit).await.unwrap().unwrap(), committed());
     }
@@ -143,21 +143,21 @@ async fn a_cut_holds_up_commits_and_nothing_longer() {
 }
 
 #[tokio::test]
-async fn a_cut_waits_for_a_commit_that_is_becoming_visible() {
+async fn a_snapshot_waits_for_a_commit_that_is_becoming_visible() {
     let nodes = Nodes::start(2).await;
     let gtm = Gtm::start(&nodes).await;
     let (x, y) = (gtm.client("x").await, gtm.client("y").await);
-    drop(y.cut().await.unwrap());
+    drop(y.global_snapshot().await.unwrap());
 
     let half_visible = Paused::with(&nodes, x, "decided", 1).await;
     assert_eq!(nodes.count(1).await, 1);
-    let mut cut = Box::pin(y.cut());
-    assert!(timeout(MOMENT, &mut cut).await.is_err());
+    let mut snapshot = Box::pin(y.global_snapshot());
+    assert!(timeout(MOMENT, &mut snapshot).await.is_err());
     assert_eq!(half_visible.go_on().await.unwrap(), committed());
-    let cut = within("the cut", cut).await.unwrap();
-    assert_eq!(cut.unresolved(), []);
+    let snapshot = within("the snapshot", snapshot).await.unwrap();
+    assert_eq!(snapshot.unresolved(), []);
     assert_eq!(nodes.count(1).await, 2);
-    assert!(cut.complete());
+    assert!(snapshot.complete());
 }
 
 #[tokio::test]
@@ -165,17 +165,17 @@ async fn a_commit_that_takes_long_keeps_only_its_own_nodes_out() {
     let nodes = Nodes::start(3).await;
     let gtm = Gtm::start(&nodes).await;
     let (x, y) = (gtm.client("x").await, gtm.client("y").await);
-    drop(y.cut().await.unwrap());
+    drop(y.global_snapshot().await.unwrap());
     let slow = Paused::on(&nodes, 2, x, "gate-entered", 1).await;
     for _ in 0..2 {
-        let cut = y.cut().await.unwrap();
-        assert_eq!(cut.unresolved(), [0, 1]);
-        assert!(cut.complete());
+        let snapshot = y.global_snapshot().await.unwrap();
+        assert_eq!(snapshot.unresolved(), [0, 1]);
+        assert!(snapshot.complete());
     }
     assert_eq!(slow.go_on().await.unwrap(), committed());
-    let cut = clean_cut(&y).await;
+    let snapshot = clean_cut(&y).await;
     assert_eq!(nodes.count(1).await, 2);
-    drop(cut);
+    drop(snapshot);
 }
 
 #[tokio::test]
@@ -188,15 +188,15 @@ async fn a_session_that_dies_in_the_middle_is_waited_for() {
     {
         let k = k as i32;
         Paused::with(&nodes, x.clone(), point, k).await.kill().await;
-        let cut = clean_cut(&y).await;
+        let snapshot = clean_cut(&y).await;
         let expected = if point == "gate-entered" { 0 } else { 2 };
         assert_eq!((nodes.count(k).await, nodes.prepared().await), (expected, 0), "{point}");
-        drop(cut);
+        drop(snapshot);
     }
 }
 
 #[tokio::test]
-async fn a_report_is_ahead_of_the_closure_that_waited_for_it() {
+async fn a_report_is_ahead_of_the_barrier_that_waited_for_it() {
     let nodes = Nodes::start(2).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let x = GtmClient::connect(vec![listener.local_addr().unwrap().to_string()], "x");
@@ -234,7 +234,7 @@ async fn a_coordinator_killed_while_its_commit_becomes_visible_is_fenced_out_fir
     let nodes = Nodes::start(2).await;
     let gtm = Gtm::start(&nodes).await;
     let y = gtm.client("y").await;
-    let before = y.cut().await.unwrap().generation();
+    let before = y.global_snapshot().await.unwrap().generation();
 
     // A process of its own would die like this: all its sockets at once, nothing said.
     let doomed = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
@@ -275,29 +275,29 @@ async fn a_coordinator_killed_while_its_commit_becomes_visible_is_fenced_out_fir
     doomed.shutdown_background();
     drop(x);
 
-    let cut = clean_cut(&y).await;
+    let snapshot = clean_cut(&y).await;
     assert_eq!((nodes.count(1).await, nodes.prepared().await), (2, 0));
-    assert!(cut.generation() > before, "no fence");
-    assert_eq!(generations(&nodes).await, [cut.generation(); 2]);
+    assert!(snapshot.generation() > before, "no fence");
+    assert_eq!(generations(&nodes).await, [snapshot.generation(); 2]);
 }
 
 #[tokio::test]
-async fn a_gtm_killed_in_a_closure_stops_commits_for_a_second_at_most() {
+async fn a_gtm_killed_in_a_barrier_stops_commits_for_a_second_at_most() {
     let nodes = Nodes::start(2).await;
     let gtm = Gtm::start(&nodes).await;
     let (x, y) = (gtm.client("x").await, gtm.client("y").await);
-    drop(y.cut().await.unwrap());
+    drop(y.global_snapshot().await.unwrap());
 
     let asked = Instant::now();
-    let cut = y.cut().await.unwrap();
+    let snapshot = y.global_snapshot().await.unwrap();
     let mut commit = insert(&nodes, &x, 2, 1).await;
     gtm.stop().await;
-    assert!(timeout(MOMENT, &mut commit).await.is_err(), "the cut may still be used");
+    assert!(timeout(MOMENT, &mut commit).await.is_err(), "the snapshot may still be used");
     assert_eq!(within("the commit", commit).await.unwrap().unwrap(), committed());
     let took = asked.elapsed();
-    assert!((CUT_MAX..HOLD * 2).contains(&took), "{took:?}");
-    assert_eq!(holds_for(&cut, &nodes).await, [false; 2], "a snapshot taken now would show the commit");
-    assert!(!cut.complete(), "its time is over");
+    assert!((SNAPSHOT_MAX..HOLD * 2).contains(&took), "{took:?}");
+    assert_eq!(holds_for(&snapshot, &nodes).await, [false; 2], "a snapshot taken now would show the commit");
+    assert!(!snapshot.complete(), "its time is over");
     // Commits go on without any gtm, on one node and on several.
     for count in [1, 2] {
         assert_eq!(insert(&nodes, &x, count, 1 + count as i32).await.await.unwrap().unwrap(), committed());
@@ -310,23 +310,23 @@ async fn a_reader_that_is_late_learns_it_from_the_datanodes() {
     let nodes = Nodes::start(2).await;
     let gtm = Gtm::start(&nodes).await;
     let (x, y) = (gtm.client("x").await, gtm.client("y").await);
-    drop(y.cut().await.unwrap());
+    drop(y.global_snapshot().await.unwrap());
 
     for count in [1, 2] {
-        let cut = clean_cut(&y).await;
-        assert_eq!(holds_for(&cut, &nodes).await, [true; 2]);
+        let snapshot = clean_cut(&y).await;
+        assert_eq!(holds_for(&snapshot, &nodes).await, [true; 2]);
         let commit = insert(&nodes, &x, count, count as i32).await;
         assert_eq!(within("the commit", commit).await.unwrap().unwrap(), committed());
-        let written = &holds_for(&cut, &nodes).await[..count];
+        let written = &holds_for(&snapshot, &nodes).await[..count];
         assert!(written.iter().all(|holds| !holds), "{count} nodes");
         let next = clean_cut(&y).await;
-        assert!(next.generation() > cut.generation(), "{count} nodes: no fence");
+        assert!(next.generation() > snapshot.generation(), "{count} nodes: no fence");
         assert!(next.complete());
     }
 }
 
-async fn holds_for(cut: &Cut, nodes: &Nodes) -> Vec<bool> {
-    generations(nodes).await.into_iter().map(|value| cut.holds_for(value)).collect()
+async fn holds_for(snapshot: &GlobalSnapshot, nodes: &Nodes) -> Vec<bool> {
+    generations(nodes).await.into_iter().map(|value| snapshot.holds_for(value)).collect()
 }
 
 #[tokio::test]
@@ -339,7 +339,7 @@ async fn whoever_is_told_to_stop_does_not_wait_at_the_gate() {
         let mut connections = nodes.connect().await;
         connections.truncate(count);
         all(&mut connections, "BEGIN; INSERT INTO t VALUES (1)").await;
-        let cut = clean_cut(&client).await;
+        let snapshot = clean_cut(&client).await;
         let ids = GidSource::new();
         let tools = CommitTools { ids: &ids, nodes: &options, gtm: &client, seal: &SEAL, interrupt: &interrupt };
         {
@@ -349,7 +349,7 @@ async fn whoever_is_told_to_stop_does_not_wait_at_the_gate() {
             interrupt.raise(PgError::new(SqlState::QUERY_CANCELED, "enough"));
             assert_eq!(within("its end", waiting).await.unwrap_err().code(), SqlState::QUERY_CANCELED);
         }
-        drop(cut);
+        drop(snapshot);
         interrupt.clear();
         assert_eq!((nodes.count(1).await, nodes.prepared().await), (0, 0));
         // The connections are as good as before.
@@ -359,13 +359,13 @@ async fn whoever_is_told_to_stop_does_not_wait_at_the_gate() {
 }
 
 #[tokio::test]
-async fn a_former_leader_s_cut_does_not_count() {
+async fn a_former_leader_s_snapshot_does_not_count() {
     let nodes = Nodes::start(2).await;
     let (first, second) = (Gtm::start(&nodes).await, Gtm::start(&nodes).await);
     until("a leader", async || leads(&first.address).await.unwrap() || leads(&second.address).await.unwrap()).await;
     let addresses = vec![first.address.clone(), second.address.clone()];
     let y = GtmClient::connect(addresses, "y");
-    let old = y.cut().await.unwrap();
+    let old = y.global_snapshot().await.unwrap();
     assert_ne!(leads(&first.address).await.unwrap(), leads(&second.address).await.unwrap());
 
     // The primary datanode ends the leader's session: the lock is free.
@@ -380,7 +380,7 @@ async fn a_former_leader_s_cut_does_not_count() {
 #[tokio::test]
 async fn a_gtm_killed_at_any_point_is_replaced() {
     let nodes = Nodes::start(2).await;
-    let points = ["fence-drawn", "fence-bumped", "fence-recovered", "cut-granted", "before-open"];
+    let points = ["fence-drawn", "fence-bumped", "fence-recovered", "snapshot-granted", "before-open"];
     for (k, point) in points.into_iter().enumerate() {
         let k = k as i32;
         let (reached, at_point) = tokio::sync::oneshot::channel();
@@ -407,14 +407,14 @@ async fn a_gtm_killed_at_any_point_is_replaced() {
         let killed = Instant::now();
         let insert = insert(&nodes, &x, 2, k).await;
         gtm.stop().await;
-        // It may have waited for a closure's end, or to be registered.
+        // It may have waited for a barrier's end, or to be registered.
         assert_eq!(within("the commit", insert).await.unwrap().unwrap(), committed(), "{point}");
-        within("the cut", asking).await.unwrap();
-        let cut = clean_cut(&x).await;
+        within("the snapshot", asking).await.unwrap();
+        let snapshot = clean_cut(&x).await;
         assert!(killed.elapsed() < Duration::from_secs(5), "{point}: {:?}", killed.elapsed());
-        assert_eq!(generations(&nodes).await, [cut.generation(); 2], "{point}");
+        assert_eq!(generations(&nodes).await, [snapshot.generation(); 2], "{point}");
         assert_eq!(nodes.count(k).await, 2);
-        drop(cut);
+        drop(snapshot);
         drop(x);
         standby.stop().await;
     }
@@ -457,12 +457,12 @@ async fn a_fence_waits_for_what_is_announced_but_not_for_ever() {
     let before = generations(&nodes).await;
     let gtm = Gtm::start(&nodes).await;
     let y = gtm.client("y").await;
-    assert!(timeout(Duration::from_secs(2), y.cut()).await.is_err());
+    assert!(timeout(Duration::from_secs(2), y.global_snapshot()).await.is_err());
     assert_eq!(generations(&nodes).await, before);
     assert_eq!(announced.go_on().await.unwrap(), committed());
-    let cut = clean_cut(&y).await;
+    let snapshot = clean_cut(&y).await;
     assert_eq!(nodes.count(1).await, 2);
-    drop(cut);
+    drop(snapshot);
     gtm.stop().await;
 
     // A coordinator that stands still: its session is ended.
@@ -484,15 +484,15 @@ async fn a_node_that_is_down_holds_up_a_fence_but_no_commits() {
     let before = generations(&nodes).await;
     nodes.servers[2].crash();
 
-    // Nobody was lost: cuts are granted; over which nodes is the statement's business.
+    // Nobody was lost: global snapshots are granted; over which nodes is the statement's business.
     drop(clean_cut(&y).await);
-    // Somebody is lost: cuts wait, commits do not.
+    // Somebody is lost: global snapshots wait, commits do not.
     let lost = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let address = gtm.address.clone();
     let client = lost.spawn(async move { GtmClient::connect(vec![address], "lost") }).await.unwrap();
     within("a connection to the gtm", client.connected()).await;
     lost.shutdown_background();
-    until("the loss", async || timeout(MOMENT * 2, y.cut()).await.is_err()).await;
+    until("the loss", async || timeout(MOMENT * 2, y.global_snapshot()).await.is_err()).await;
     let (options, mut connections) = (nodes.options(), Vec::new());
     for server in &nodes.servers[..2] {
         connections.push(server.connect().await);
@@ -504,9 +504,9 @@ async fn a_node_that_is_down_holds_up_a_fence_but_no_commits() {
     assert_eq!(commit(&mut participants, 1, &tools).await.unwrap(), committed());
 
     nodes.servers[2].start();
-    let cut = clean_cut(&y).await;
-    assert!(cut.generation() > before[0]);
-    assert_eq!(generations(&nodes).await, [cut.generation(); 3]);
+    let snapshot = clean_cut(&y).await;
+    assert!(snapshot.generation() > before[0]);
+    assert_eq!(generations(&nodes).await, [snapshot.generation(); 3]);
 }
 
 #[tokio::test]

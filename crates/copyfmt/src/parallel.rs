@@ -1,8 +1,8 @@
 //! Rows converted ahead of the router, so that one COPY can use several processor cores.
 //!
 //! ```text
-//!  chunks ─▶ Cutter ─▶ block ─▶ Ahead::work  (any thread) ─┐
-//!                      block ─▶ Ahead::work  (any thread) ─┴─▶ Router::push_ahead, in their order
+//!  chunks ─▶ Cutter ─▶ block ─▶ ParallelParse::work  (any thread) ─┐
+//!                      block ─▶ ParallelParse::work  (any thread) ─┴─▶ Router::push_ahead, in their order
 //! ```
 //!
 //! Only the fast lane's work is done ahead: what it makes of a row depends on nothing but the row. A [`Stretch`] is a series of
@@ -185,7 +185,7 @@ impl Part {
 }
 
 /// Works on one block after another; any thread may do it.
-pub struct Ahead {
+pub struct ParallelParse {
     lane: FastLane,
     tuple: Tuple,
     placer: Placer,
@@ -200,10 +200,10 @@ pub struct Ahead {
     contents: Vec<u32>,
 }
 
-impl Ahead {
+impl ParallelParse {
     /// `scanner` knows the line ends.
     pub(crate) fn new(lane: FastLane, placer: Placer, scanner: LineScanner, encoding: Encoding) -> Self {
-        Ahead {
+        ParallelParse {
             lane,
             tuple: Tuple::new(),
             parts: (0..placer.destinations()).map(|_| Part::for_one_of(placer.destinations())).collect(),

@@ -9,7 +9,7 @@ use executor::{Call, Parameters, Spool};
 use pgerror::{PgError, Result};
 use pgproto::{backend, frontend};
 
-use crate::protocol::client::Client;
+use super::connection::Client;
 
 /// The functions on large objects, which bear the same numbers on every server (PostgreSQL's pg_proc.dat), with their types.
 const FUNCTIONS: [(u32, &str, &[&str]); 13] = [
@@ -31,17 +31,17 @@ const FUNCTIONS: [(u32, &str, &[&str]); 13] = [
 impl Client {
     /// Answers one FunctionCall message.
     pub(crate) async fn function_call(&mut self, body: Bytes) -> Result<()> {
-        self.session.statement_begins();
+        self.own().session.statement_begins();
         let answer = match self.value_of(body).await {
-            Ok(value) => self.end_implicit_block().await.map(|()| value),
+            Ok(value) => self.own().end_implicit_block().await.map(|()| value),
             Err(error) => Err(error),
         };
         match answer {
-            Ok(value) => backend::function_call_response(self.writer.buffer(), value.as_deref()),
+            Ok(value) => backend::function_call_response(self.own().socket.buffer(), value.as_deref()),
             Err(error) if error.is_fatal() => return Err(error),
-            Err(error) => self.send_error(error, 0),
+            Err(error) => self.own().socket.send_error(error, 0),
         }
-        self.deliver_notifications().await?;
+        self.statements.deliver_notifications().await?;
         self.ready();
         Ok(())
     }
@@ -51,14 +51,14 @@ impl Client {
             frontend::decode_function_call(body)?;
         let sql = match select(function, arguments.len()) {
             Ok(sql) => sql,
-            Err(error) => return self.session.judged(Err(error)).await,
+            Err(error) => return self.own().session.judged(Err(error)).await,
         };
         let parameters = Parameters { types: vec![0; arguments.len()], formats, values: arguments };
         let call =
             Call { parameters: Some(Arc::new(parameters)), result_formats: vec![result_format], ..Call::default() };
-        let mut spool = Spool::of(self.session.work_mem());
-        for statement in self.parsed(sql.as_bytes()).await?.iter() {
-            self.execute(statement, &call, Some(&mut spool)).await?;
+        let mut spool = Spool::of(self.own().session.work_mem());
+        for statement in self.statements.parsed(sql.as_bytes()).await?.iter() {
+            self.statements.execute(statement, &call, Some(&mut spool)).await?;
         }
         let (_, rows) = spool.into_rows()?;
         Ok(rows.into_iter().flatten().next().flatten())

@@ -1,18 +1,18 @@
-//! The gtm's part of cuts: which closure is on, who has shut its gate, which nodes cannot be in a cut. No I/O: the hub feeds it
+//! The gtm's part of global snapshots: which barrier is on, who has shut its gate, which nodes cannot be in a global snapshot. No I/O: the hub feeds it
 //! and sends what it puts into its outbox.
 //!
 //! ```text
-//!  CutRequest ─> waiting ── Close to all ─> closing ── all Closed ─> granted ── all Taken ─> Open to all
-//!                                              └── a loss, or HOLD is over ─> CutFailed, Open ──┘ (HOLD: OpenAjar)
+//!  SnapshotRequest ─> waiting ── Close to all ─> closing ── all Closed ─> granted ── all Taken ─> Open to all
+//!                                              └── a loss, or HOLD is over ─> SnapshotFailed, Open ──┘ (HOLD: OpenAjar)
 //! ```
 //!
 //! Invariants:
-//! * A cut is granted only while every coordinator that may decide has its gate shut: those connected have said so, and all
-//!   others are fenced out and have no lease ([`Cuts::is_free`]).
-//! * A coordinator is welcomed, and told a generation, between closures only.
-//! * A requester that is lost after the grant may still be taking its snapshots: the closure then lasts its full [`HOLD`].
+//! * A global snapshot is granted only while every coordinator that may decide has its gate shut: those connected have said so, and all
+//!   others are fenced out and have no lease ([`GlobalSnapshots::is_free`]).
+//! * A coordinator is welcomed, and told a generation, between barriers only.
+//! * A requester that is lost after the grant may still be taking its snapshots: the barrier then lasts its full [`HOLD`].
 //! * Who has still not said Taken then may be taking snapshots later, if its clock stands still. The gates are opened *ajar*: coordinators
-//!   mark the nodes ([`crate::marks`]), and nobody is told the generation of that closure any more, but a new one.
+//!   mark the nodes ([`crate::marks`]), and nobody is told the generation of that barrier any more, but a new one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -25,7 +25,7 @@ use super::server::ClientId;
 use crate::gate::{Exposed, HOLD};
 use crate::gid::Gid;
 
-/// A request that is older when its closure could begin is sent back: little of its time would be left.
+/// A request that is older when its barrier could begin is sent back: little of its time would be left.
 const REQUEST_AGE_MAX: Duration = Duration::from_millis(300);
 
 /// What the keeper is to do; the latest counts.
@@ -61,7 +61,7 @@ struct Request {
     since: Instant,
 }
 
-struct Closure {
+struct CommitBarrier {
     number: u64,
     /// Who has not said Closed.
     closing: HashSet<ClientId>,
@@ -76,10 +76,10 @@ struct Closure {
 }
 
 /// See the module's page.
-pub(super) struct Cuts {
-    last_closure: u64,
+pub(super) struct GlobalSnapshots {
+    last_barrier: u64,
     waiting: Vec<Request>,
-    closure: Option<Closure>,
+    barrier: Option<CommitBarrier>,
     clients: BTreeMap<ClientId, Option<u64>>,
     unresolved: HashMap<Gid, Doubt>,
     order: Order,
@@ -96,21 +96,21 @@ pub(super) struct Cuts {
 /// What the hub is to do beside sending the outbox.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// All gates are shut: [`Cuts::grant`].
+    /// All gates are shut: [`GlobalSnapshots::grant`].
     Grant,
-    /// The closure is over: [`Cuts::open`].
+    /// The barrier is over: [`GlobalSnapshots::open`].
     Open,
     /// Nothing for now.
     Rest,
 }
 
-impl Cuts {
+impl GlobalSnapshots {
     /// A gtm that begins to lead knows of nobody: it fences.
     pub fn new(leases_until: Instant) -> Self {
         Self {
-            last_closure: 0,
+            last_barrier: 0,
             waiting: Vec::new(),
-            closure: None,
+            barrier: None,
             clients: BTreeMap::new(),
             unresolved: HashMap::new(),
             order: Order { fences: 1, ..Order::default() },
@@ -128,7 +128,7 @@ impl Cuts {
 
     /// May a coordinator be welcomed now?
     pub fn admits(&self) -> bool {
-        self.closure.is_none()
+        self.barrier.is_none()
     }
 
     /// A coordinator is welcomed.
@@ -152,32 +152,32 @@ impl Cuts {
             self.order.fences += 1;
             self.leases_until = self.leases_until.max(lease_until.unwrap_or(self.leases_until));
         }
-        let Some(closure) = &mut self.closure else { return };
-        closure.silent.remove(&client);
-        closure.closing.remove(&client);
+        let Some(barrier) = &mut self.barrier else { return };
+        barrier.silent.remove(&client);
+        barrier.closing.remove(&client);
         // Once it is granted, a lost coordinator's gate stays shut for HOLD by its own clock.
-        closure.failed |= !in_good_order && !closure.granted;
-        let before = closure.requests.len();
-        closure.requests.retain(|(owner, _)| *owner != client);
-        closure.abandoned |= closure.granted && !in_good_order && closure.requests.len() < before;
+        barrier.failed |= !in_good_order && !barrier.granted;
+        let before = barrier.requests.len();
+        barrier.requests.retain(|(owner, _)| *owner != client);
+        barrier.abandoned |= barrier.granted && !in_good_order && barrier.requests.len() < before;
     }
 
-    /// Takes what is said about cuts; gives back what is not.
+    /// Takes what is said about global snapshots; gives back what is not.
     pub fn hear(&mut self, client: ClientId, message: Message) -> Option<Message> {
-        if let Some(closure) = &mut self.closure {
-            closure.silent.remove(&client);
+        if let Some(barrier) = &mut self.barrier {
+            barrier.silent.remove(&client);
         }
         match message {
-            Message::CutRequest(request) => self.waiting.push(Request { client, request, since: Instant::now() }),
+            Message::SnapshotRequest(request) => self.waiting.push(Request { client, request, since: Instant::now() }),
             Message::Closed(number) => {
-                if let Some(closure) = self.closure.as_mut().filter(|closure| closure.number == number) {
-                    closure.closing.remove(&client);
+                if let Some(barrier) = self.barrier.as_mut().filter(|barrier| barrier.number == number) {
+                    barrier.closing.remove(&client);
                 }
             }
             Message::Taken(request) => {
                 self.waiting.retain(|waiting| (waiting.client, waiting.request) != (client, request));
-                if let Some(closure) = &mut self.closure {
-                    closure.requests.remove(&(client, request));
+                if let Some(barrier) = &mut self.barrier {
+                    barrier.requests.remove(&(client, request));
                 }
             }
             Message::Unresolved(Exposed { gid, nodes }) => {
@@ -220,14 +220,14 @@ impl Cuts {
         self.fences_done == self.order.fences && self.generation.is_some() && Instant::now() >= self.leases_until
     }
 
-    /// Sends requests into a closure if that is possible, and says what comes next.
+    /// Sends requests into a barrier if that is possible, and says what comes next.
     pub fn advance(&mut self) -> Step {
-        if let Some(closure) = &self.closure {
-            let in_time = Instant::now() < closure.deadline && !closure.failed;
-            return match (closure.granted, in_time) {
+        if let Some(barrier) = &self.barrier {
+            let in_time = Instant::now() < barrier.deadline && !barrier.failed;
+            return match (barrier.granted, in_time) {
                 (_, false) => Step::Open,
-                (true, true) if closure.requests.is_empty() && !closure.abandoned => Step::Open,
-                (false, true) if closure.closing.is_empty() => Step::Grant,
+                (true, true) if barrier.requests.is_empty() && !barrier.abandoned => Step::Open,
+                (false, true) if barrier.closing.is_empty() => Step::Grant,
                 _ => Step::Rest,
             };
         }
@@ -240,15 +240,15 @@ impl Cuts {
     fn close(&mut self) {
         let (fresh, old): (Vec<Request>, Vec<Request>) =
             self.waiting.drain(..).partition(|request| request.since.elapsed() <= REQUEST_AGE_MAX);
-        self.outbox.extend(old.into_iter().map(|old| (old.client, Message::CutFailed(old.request))));
+        self.outbox.extend(old.into_iter().map(|old| (old.client, Message::SnapshotFailed(old.request))));
         if fresh.is_empty() {
             return;
         }
-        self.last_closure += 1;
-        let number = self.generation.unwrap_or_default() + self.last_closure;
+        self.last_barrier += 1;
+        let number = self.generation.unwrap_or_default() + self.last_barrier;
         let everyone: HashSet<ClientId> = self.clients.keys().copied().collect();
         self.outbox.extend(everyone.iter().map(|client| (*client, Message::Close(number))));
-        self.closure = Some(Closure {
+        self.barrier = Some(CommitBarrier {
             number,
             closing: everyone.clone(),
             silent: everyone,
@@ -260,47 +260,47 @@ impl Cuts {
         });
     }
 
-    /// Answers the requests of the closure, whose gates are all shut.
+    /// Answers the requests of the barrier, whose gates are all shut.
     pub fn grant(&mut self) {
         let free = self.is_free();
-        let (Some(closure), Some(generation)) = (&mut self.closure, self.generation) else { return };
+        let (Some(barrier), Some(generation)) = (&mut self.barrier, self.generation) else { return };
         if !free {
-            closure.failed = true;
+            barrier.failed = true;
             return;
         }
-        closure.granted = true;
+        barrier.granted = true;
         let nodes: BTreeSet<u16> = self.unresolved.values().flat_map(|doubt| doubt.nodes.iter().copied()).collect();
         let unresolved: Vec<u16> = nodes.into_iter().collect();
-        self.outbox.extend(closure.requests.iter().map(|(client, request)| {
-            let (request, closure, unresolved) = (*request, closure.number, unresolved.clone());
-            (*client, Message::Granted { request, generation, closure, unresolved })
+        self.outbox.extend(barrier.requests.iter().map(|(client, request)| {
+            let (request, barrier, unresolved) = (*request, barrier.number, unresolved.clone());
+            (*client, Message::Granted { request, generation, barrier, unresolved })
         }));
     }
 
-    /// Ends the closure; gives the coordinators that have not answered at all.
+    /// Ends the barrier; gives the coordinators that have not answered at all.
     pub fn open(&mut self) -> Vec<ClientId> {
-        let Some(closure) = self.closure.take() else { return Vec::new() };
-        debug!(closure = closure.number, granted = closure.granted, "a closure is over");
-        if !closure.granted {
-            let failed = closure.requests.iter().map(|(client, request)| (*client, Message::CutFailed(*request)));
+        let Some(barrier) = self.barrier.take() else { return Vec::new() };
+        debug!(barrier = barrier.number, granted = barrier.granted, "a barrier is over");
+        if !barrier.granted {
+            let failed = barrier.requests.iter().map(|(client, request)| (*client, Message::SnapshotFailed(*request)));
             self.outbox.extend(failed);
         }
-        let is_ajar = closure.granted && (closure.abandoned || !closure.requests.is_empty());
+        let is_ajar = barrier.granted && (barrier.abandoned || !barrier.requests.is_empty());
         if is_ajar {
-            info!(closure = closure.number, "gates are opened although a reader has not said that it is done");
+            info!(barrier = barrier.number, "gates are opened although a reader has not said that it is done");
             self.order.fences += 1;
             self.is_stained = true;
         }
-        let open = if is_ajar { Message::OpenAjar(closure.number) } else { Message::Open(closure.number) };
+        let open = if is_ajar { Message::OpenAjar(barrier.number) } else { Message::Open(barrier.number) };
         self.outbox.extend(self.clients.keys().map(|client| (*client, open.clone())));
         self.tell_generation();
-        match closure.failed || closure.granted {
+        match barrier.failed || barrier.granted {
             true => Vec::new(),
-            false => closure.closing.intersection(&closure.silent).copied().collect(),
+            false => barrier.closing.intersection(&barrier.silent).copied().collect(),
         }
     }
 
-    /// A new generation in the middle of a closure would let a coordinator decide that has not shut its gate.
+    /// A new generation in the middle of a barrier would let a coordinator decide that has not shut its gate.
     fn tell_generation(&mut self) {
         let (Some(generation), true) = (self.generation, self.admits() && !self.is_stained) else { return };
         for (client, told) in self.clients.iter_mut().filter(|(_, told)| **told != Some(generation)) {
@@ -311,8 +311,8 @@ impl Cuts {
 
     /// When something happens without any message.
     pub fn next_deadline(&self) -> Option<Instant> {
-        match &self.closure {
-            Some(closure) => Some(closure.deadline),
+        match &self.barrier {
+            Some(barrier) => Some(barrier.deadline),
             None if self.waiting.is_empty() || self.fences_done != self.order.fences => None,
             None => Some(self.leases_until),
         }
