@@ -59,6 +59,18 @@ CREATE FUNCTION of_own() RETURNS bigint LANGUAGE sql AS 'SELECT count(*) FROM ow
 SELECT of_few(), of_own();
 ALTER TABLE t RENAME COLUMN v TO value;
 SELECT max(word) FROM few;
+-- Rows of a temporary table for tables on several nodes, inside a block.
+CREATE TABLE sink (id int, v text) /*dist: hash(id) | roundrobin | replication*/;
+CREATE TEMP TABLE source (id int, v text);
+INSERT INTO source SELECT g, 'v' || g FROM generate_series(1, 5) g;
+BEGIN;
+INSERT INTO sink (id, v) SELECT 10 + s.id, s.v FROM source s;
+INSERT INTO sink (id, v) SELECT s.id, 'late' FROM source s JOIN sink ON sink.id = 10 + s.id RETURNING id, v;
+UPDATE sink SET v = s.v || '!' FROM source s WHERE s.id + 10 = sink.id RETURNING sink.id, sink.v;
+DELETE FROM sink USING source s WHERE sink.id = s.id + 11 RETURNING sink.id;
+WITH gone AS (DELETE FROM source WHERE id > 3 RETURNING id, v) INSERT INTO sink SELECT id + 100, v FROM gone RETURNING id;
+COMMIT;
+SELECT id, v FROM sink ORDER BY id, v;
 -- Several at once.
 TRUNCATE made, own;
 SELECT (SELECT count(*) FROM made), (SELECT count(*) FROM own);
