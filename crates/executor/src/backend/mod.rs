@@ -17,15 +17,15 @@
 //! Invariants: a link whose answer was not read to its end never returns to the pool, nor does one that may hold a session's
 //! state and was not asked; a link is used by the role that it was opened for.
 
-pub(crate) mod acquire;
-pub(crate) mod admission;
+pub(crate) mod call;
 pub(crate) mod cancel;
+pub(crate) mod isolation;
 pub(crate) mod leased;
-pub(crate) mod leftovers;
-pub(crate) mod login;
+pub(crate) mod links;
 pub(crate) mod own_calls;
-pub(crate) mod own_temp;
+pub(crate) mod own_statements;
 pub(crate) mod pool;
+pub(crate) mod portals;
 pub(crate) mod request;
-pub(crate) mod sequence_values;
 pub(crate) mod settings;
+pub(crate) mod slot;

@@ -14,12 +14,10 @@
 //! is bounded.
 
 pub(crate) mod convert;
-pub(crate) mod cores;
 pub(crate) mod feed;
 pub(crate) mod from;
 pub(crate) mod input;
 pub(crate) mod pipeline;
-pub(crate) mod pressure;
 pub(crate) mod staged;
 pub(crate) mod to;
 pub(crate) mod workers;

@@ -3,33 +3,30 @@
 
 use pgerror::Result;
 
-use crate::session::{Block, KEEPER, Mode, Session};
+use crate::block::Block;
+use crate::block::Mode;
+use crate::session::Session;
 
 impl Session {
     /// Opens its transaction, unless it is open.
     pub(crate) async fn open_cursor_holder(&mut self) -> Result<()> {
-        if self.held.contains_key(&KEEPER) {
+        let holder = self.cursor_holder();
+        if self.links.has(holder) {
             return Ok(());
         }
-        self.hold_as_is(KEEPER, Mode::Autocommit).await?;
+        self.hold_as_is(holder, Mode::Autocommit).await?;
         let savepoints = self.block.as_ref().map(Block::savepoints).unwrap_or_default();
-        let held = self.link(KEEPER)?;
+        let held = self.links.link(holder)?;
         held.begun = true;
         held.link.connection.query(format!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE{savepoints}").as_bytes());
         held.flush().await?;
         held.finish().await?;
-        self.cancel.set_in_transaction(KEEPER, true);
+        self.links.cancel().set_in_transaction(holder, true);
         Ok(())
     }
 
     /// What it keeps ends with the block, and nothing of it is to be committed.
     pub(crate) async fn close_cursor_holder(&mut self) {
-        if let Some(mut held) = self.held.remove(&KEEPER)
-            && held.link.connection.is_settled()
-            && held.link.connection.execute("ROLLBACK").await.is_ok()
-        {
-            self.give_back(KEEPER, held);
-        }
-        let _ = self.cancel.remove(KEEPER);
+        self.links.end_one(self.cursor_holder()).await;
     }
 }
