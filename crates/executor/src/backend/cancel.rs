@@ -27,7 +27,7 @@ use std::time::{Duration, SystemTime};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::{CancelKey, ConnectOptions, Connection};
 use txn::Interrupt;
-use txn::deadlock::{Backend, Owner, Sessions, Verdict, cancel_if_waiting};
+use txn::deadlock::{Backend, DeadlockVictim, Owner, Sessions, cancel_if_waiting};
 
 use crate::backend::slot::Slot;
 
@@ -93,7 +93,7 @@ impl CancelSet {
 
     /// Takes the judgment that the present statement had to give way, if there is one.
     pub(crate) async fn deadlock(&self) -> Option<PgError> {
-        let is_deadlock = |verdict: &mut PgError| verdict.code() == SqlState::DEADLOCK_DETECTED;
+        let is_deadlock = |chosen: &mut PgError| chosen.code() == SqlState::DEADLOCK_DETECTED;
         self.judgment.lock().await.take_if(is_deadlock)
     }
 
@@ -238,9 +238,9 @@ impl CancelSet {
     }
 
     /// What a breaker does.
-    async fn carry_out(&self, verdict: Verdict, node: ConnectOptions) -> Result<()> {
+    async fn carry_out(&self, chosen: DeadlockVictim, node: ConnectOptions) -> Result<()> {
         let mut judgment = self.judgment.lock().await;
-        if !self.backends().iter().any(|(backend, _)| *backend == verdict.backend) {
+        if !self.backends().iter().any(|(backend, _)| *backend == chosen.backend) {
             return Ok(());
         }
         let connecting = tokio::time::timeout(CONNECT_MAX, Connection::connect(&node)).await;
@@ -248,9 +248,9 @@ impl CancelSet {
             connecting.map_err(|_| PgError::connection("the datanode did not answer within 2 s"))??;
         // There is no limit from here on: a cancel under way must not outlive the lock. A node that hangs now has the
         // session hanging already. After an error it is not known whether the cancel was sent, so the judgment stays.
-        let error = PgError::new(SqlState::DEADLOCK_DETECTED, "deadlock detected").detail(verdict.detail.clone());
+        let error = PgError::new(SqlState::DEADLOCK_DETECTED, "deadlock detected").detail(chosen.detail.clone());
         *judgment = Some(error.hint("Repeat the transaction. The gtm's log tells which sessions they were."));
-        if !cancel_if_waiting(&mut connection, &verdict).await? {
+        if !cancel_if_waiting(&mut connection, &chosen).await? {
             *judgment = None;
         }
         Ok(())
@@ -309,13 +309,13 @@ impl Sessions for Registry {
         self.lock().iter().filter_map(owner).collect()
     }
 
-    fn carry_out(&self, verdict: Verdict) {
-        let session = self.lock().get(&verdict.session).and_then(Weak::upgrade);
-        let node = self.datanodes.get(usize::from(verdict.backend.node)).cloned();
+    fn carry_out(&self, chosen: DeadlockVictim) {
+        let session = self.lock().get(&chosen.session).and_then(Weak::upgrade);
+        let node = self.datanodes.get(usize::from(chosen.backend.node)).cloned();
         let (Some(session), Some(node)) = (session, node) else { return };
         tokio::spawn(async move {
-            let backend = verdict.backend;
-            if let Err(error) = session.carry_out(verdict, node).await {
+            let backend = chosen.backend;
+            if let Err(error) = session.carry_out(chosen, node).await {
                 tracing::warn!(?backend, %error, "could not break a deadlock");
             }
         });

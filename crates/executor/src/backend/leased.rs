@@ -52,7 +52,7 @@ pub(crate) trait Condition: Send + Sync {
 }
 
 /// A link while the session holds it.
-pub(crate) struct Held {
+pub(crate) struct LeasedConnection {
     pub(crate) link: Link,
     /// A transaction is open on it.
     pub(crate) begun: bool,
@@ -88,7 +88,7 @@ pub(crate) struct Held {
     pub(crate) committing: bool,
 }
 
-impl Held {
+impl LeasedConnection {
     pub(crate) fn new(link: Link) -> Self {
         Self {
             link,

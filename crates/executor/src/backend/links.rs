@@ -14,7 +14,7 @@ use pgerror::{PgError, Result};
 use pgproto::{CancelKey, Frame};
 
 use crate::backend::cancel::{CancelSet, Entry};
-use crate::backend::leased::Held;
+use crate::backend::leased::LeasedConnection;
 use crate::backend::pool::Identity;
 use crate::backend::pool::admission::{Ticket, admit};
 use crate::backend::pool::cluster::Cluster;
@@ -25,14 +25,14 @@ use crate::backend::slot::{Slot, slots};
 
 /// Links by node, at work or at rest.
 #[derive(Default)]
-pub(crate) struct LinkSet(BTreeMap<Slot, Held>);
+pub(crate) struct LinkSet(BTreeMap<Slot, LeasedConnection>);
 
 impl LinkSet {
-    pub(crate) fn get(&self, slot: impl Into<Slot>) -> Option<&Held> {
+    pub(crate) fn get(&self, slot: impl Into<Slot>) -> Option<&LeasedConnection> {
         self.0.get(&slot.into())
     }
 
-    pub(crate) fn get_mut(&mut self, slot: impl Into<Slot>) -> Option<&mut Held> {
+    pub(crate) fn get_mut(&mut self, slot: impl Into<Slot>) -> Option<&mut LeasedConnection> {
         self.0.get_mut(&slot.into())
     }
 
@@ -40,7 +40,7 @@ impl LinkSet {
     ///
     /// # Errors
     /// XX000 if it is not.
-    pub(crate) fn link(&mut self, slot: impl Into<Slot>) -> Result<&mut Held> {
+    pub(crate) fn link(&mut self, slot: impl Into<Slot>) -> Result<&mut LeasedConnection> {
         let slot = slot.into();
         let lost = || PgError::internal(format!("no link to node {} is held", slot.node().0));
         self.get_mut(slot).ok_or_else(lost)
@@ -54,39 +54,42 @@ impl LinkSet {
         self.0.is_empty()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, &Held)> {
-        self.0.iter().map(|(slot, held)| (*slot, held))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, &LeasedConnection)> {
+        self.0.iter().map(|(slot, leased)| (*slot, leased))
     }
 
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (Slot, &mut Held)> {
-        self.0.iter_mut().map(|(slot, held)| (*slot, held))
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (Slot, &mut LeasedConnection)> {
+        self.0.iter_mut().map(|(slot, leased)| (*slot, leased))
     }
 
     /// Those to these nodes.
-    pub(crate) fn of(&mut self, nodes: &[impl Copy + Into<Slot>]) -> impl Iterator<Item = (Slot, &mut Held)> {
+    pub(crate) fn of(
+        &mut self,
+        nodes: &[impl Copy + Into<Slot>],
+    ) -> impl Iterator<Item = (Slot, &mut LeasedConnection)> {
         let wanted = slots(nodes);
         self.iter_mut().filter(move |(slot, _)| wanted.contains(slot))
     }
 
     /// The nodes whose links are like this.
-    pub(crate) fn nodes_where(&self, is_wanted: impl Fn(&Held) -> bool) -> Vec<Slot> {
-        self.iter().filter(|(_, held)| is_wanted(held)).map(|(slot, _)| slot).collect()
+    pub(crate) fn nodes_where(&self, is_wanted: impl Fn(&LeasedConnection) -> bool) -> Vec<Slot> {
+        self.iter().filter(|(_, leased)| is_wanted(leased)).map(|(slot, _)| slot).collect()
     }
 
     /// Nodes with a part of the transaction.
     pub(crate) fn begun(&self) -> Vec<Slot> {
-        self.nodes_where(|held| held.begun)
+        self.nodes_where(|leased| leased.begun)
     }
 
     /// Takes links out, in this order, for work that borrows several at once. Work that is dropped half-way (the client is gone)
     /// drops them, which closes the connections.
-    pub(crate) fn take(&mut self, nodes: &[impl Copy + Into<Slot>]) -> Result<Vec<(Slot, Held)>> {
+    pub(crate) fn take(&mut self, nodes: &[impl Copy + Into<Slot>]) -> Result<Vec<(Slot, LeasedConnection)>> {
         let lost = || PgError::internal("a link that a statement needs is not held");
         slots(nodes).into_iter().map(|slot| Ok((slot, self.0.remove(&slot).ok_or_else(lost)?))).collect()
     }
 
     /// Undoes [`LinkSet::take`].
-    pub(crate) fn put_back(&mut self, links: Vec<(Slot, Held)>) {
+    pub(crate) fn put_back(&mut self, links: Vec<(Slot, LeasedConnection)>) {
         self.0.extend(links);
     }
 
@@ -95,10 +98,10 @@ impl LinkSet {
         for node in nodes {
             self.link(*node)?.link.connection.query(sql.as_bytes());
         }
-        let work = self.of(nodes).map(|(_, held)| async {
-            held.link.connection.flush().await?;
-            held.skip_preamble().await?;
-            held.link.connection.read_rows().await
+        let work = self.of(nodes).map(|(_, leased)| async {
+            leased.link.connection.flush().await?;
+            leased.skip_preamble().await?;
+            leased.link.connection.read_rows().await
         });
         let results = join_all(work).await;
         results.into_iter().find_map(Result::err).map_or(Ok(()), Err)
@@ -106,18 +109,18 @@ impl LinkSet {
 
     /// Sends what is queued on these links and reads the answer to `BEGIN …`.
     pub(crate) async fn opened(&mut self, nodes: &[impl Copy + Into<Slot>]) -> Result<()> {
-        let work = self.of(nodes).map(|(_, held)| async {
-            held.flush().await?;
-            held.skip_preamble().await
+        let work = self.of(nodes).map(|(_, leased)| async {
+            leased.flush().await?;
+            leased.skip_preamble().await
         });
         join_all(work).await.into_iter().collect()
     }
 
     /// Sends what was started on these nodes and reads the answers to their end; the first error wins.
     pub(crate) async fn finish_all(&mut self, nodes: &[impl Copy + Into<Slot>]) -> Result<Vec<Option<String>>> {
-        let work = self.of(nodes).map(|(_, held)| async {
-            held.flush().await?;
-            held.finish().await
+        let work = self.of(nodes).map(|(_, leased)| async {
+            leased.flush().await?;
+            leased.finish().await
         });
         join_all(work).await.into_iter().collect()
     }
@@ -125,14 +128,14 @@ impl LinkSet {
     /// What runs there is of no use.
     pub(crate) async fn cancel_on(&self, nodes: &[impl Copy + Into<Slot>]) {
         let wanted = slots(nodes);
-        let held = self.iter().filter(|(slot, _)| wanted.contains(slot));
-        join_all(held.map(|(_, held)| held.link.connection.cancel_key().cancel())).await;
+        let leased = self.iter().filter(|(slot, _)| wanted.contains(slot));
+        join_all(leased.map(|(_, leased)| leased.link.connection.cancel_key().cancel())).await;
     }
 }
 
 /// Links of a session while others work for it on the same nodes.
 pub(crate) struct Resting {
-    held: LinkSet,
+    leased: LinkSet,
     settings: Settings,
     pinned: BTreeSet<Slot>,
     _counted: Arc<()>,
@@ -140,7 +143,7 @@ pub(crate) struct Resting {
 
 impl Resting {
     pub(crate) fn links(&mut self) -> &mut LinkSet {
-        &mut self.held
+        &mut self.leased
     }
 }
 
@@ -151,7 +154,7 @@ pub(crate) struct Links {
     home: NodeId,
     /// A number of this session's own, to spread work over nodes.
     number: usize,
-    held: LinkSet,
+    leased: LinkSet,
     /// State lives in these nodes' backends: keep them until the session ends.
     pinned: BTreeSet<Slot>,
     settings: Settings,
@@ -171,13 +174,13 @@ impl Deref for Links {
     type Target = LinkSet;
 
     fn deref(&self) -> &LinkSet {
-        &self.held
+        &self.leased
     }
 }
 
 impl DerefMut for Links {
     fn deref_mut(&mut self) -> &mut LinkSet {
-        &mut self.held
+        &mut self.leased
     }
 }
 
@@ -193,7 +196,7 @@ impl Links {
             identity,
             home,
             number,
-            held: LinkSet::default(),
+            leased: LinkSet::default(),
             pinned: BTreeSet::new(),
             settings,
             login: None,
@@ -250,7 +253,7 @@ impl Links {
         leaves: &Leavings,
     ) -> Result<()> {
         let slot = slot.into();
-        if !self.held.has(slot) {
+        if !self.leased.has(slot) {
             let alone = before.is_none() && self.is_empty() && !self.have_resting();
             let max = self.cluster.pool.connections_max();
             let admitted = admit(&self.cluster.admission, self.ticket.as_ref(), slot.node(), alone, max);
@@ -266,25 +269,25 @@ impl Links {
                 true => self.drawn.check(link.drawn.as_ref(), leaves),
                 false => Ok(()),
             };
-            self.held.0.insert(slot, Held::new(link));
+            self.leased.0.insert(slot, LeasedConnection::new(link));
             drawn_are_here?;
         }
         let settings = before.unwrap_or(&self.settings);
         let fingerprint = settings.fingerprint();
-        let held = self.held.link(slot)?;
-        if held.begun {
+        let leased = self.leased.link(slot)?;
+        if leased.begun {
             return Ok(());
         }
-        let opened_under = held.link.login.clone();
+        let opened_under = leased.link.login.clone();
         let login = self.login.clone().unwrap_or_else(|| opened_under.clone());
         let wanted = login.applied(fingerprint, &opened_under);
-        let is_foreign = held.link.left_by.is_some_and(|session| session != self.number);
-        if held.link.applied_settings != wanted || is_foreign {
+        let is_foreign = leased.link.left_by.is_some_and(|session| session != self.number);
+        if leased.link.applied_settings != wanted || is_foreign {
             let settings = settings.replay_after(&login.commands_on(&opened_under));
             let replay = if is_foreign { format!("DISCARD SEQUENCES; {settings}") } else { settings };
-            held.link.connection.execute(&replay).await?;
-            held.link.applied_settings = wanted;
-            held.link.left_by = held.link.left_by.filter(|_| !is_foreign);
+            leased.link.connection.execute(&replay).await?;
+            leased.link.applied_settings = wanted;
+            leased.link.left_by = leased.link.left_by.filter(|_| !is_foreign);
         }
         Ok(())
     }
@@ -292,14 +295,14 @@ impl Links {
     /// Notes that the backend of a held link has the session's settings.
     pub(crate) fn has_settings(&mut self, slot: impl Into<Slot>) {
         let fingerprint = self.settings.fingerprint();
-        let Some(held) = self.held.get_mut(slot) else { return };
-        let login = self.login.as_ref().unwrap_or(&held.link.login);
-        held.link.applied_settings = login.applied(fingerprint, &held.link.login);
+        let Some(leased) = self.leased.get_mut(slot) else { return };
+        let login = self.login.as_ref().unwrap_or(&leased.link.login);
+        leased.link.applied_settings = login.applied(fingerprint, &leased.link.login);
     }
 
     /// The backend of a held link draws values of sequences.
     pub(crate) fn note_drawn(&mut self, slot: impl Into<Slot>) {
-        if let Some(Held { link, .. }) = self.held.get_mut(slot) {
+        if let Some(LeasedConnection { link, .. }) = self.leased.get_mut(slot) {
             link.left_by = Some(self.number);
             self.drawn.drawn(&mut link.drawn);
         }
@@ -336,18 +339,18 @@ impl Links {
     pub(crate) fn close(&mut self, slot: impl Into<Slot>) {
         let slot = slot.into();
         self.pinned.remove(&slot);
-        self.held.0.remove(&slot);
+        self.leased.0.remove(&slot);
         // The connection is closed, so it does not matter whether a breaker is at work.
         let _ = self.cancel.remove(slot);
     }
 
     /// Rolls back what is open on a link and gives it back; one that cannot be rolled back is closed, which has the same effect.
     pub(crate) async fn end_one(&mut self, slot: Slot) {
-        if let Some(mut held) = self.held.0.remove(&slot)
-            && held.link.connection.is_settled()
-            && (!held.begun || held.link.connection.execute("ROLLBACK").await.is_ok())
+        if let Some(mut leased) = self.leased.0.remove(&slot)
+            && leased.link.connection.is_settled()
+            && (!leased.begun || leased.link.connection.execute("ROLLBACK").await.is_ok())
         {
-            self.give_back(slot, held);
+            self.give_back(slot, leased);
         }
         let _ = self.cancel.remove(slot);
     }
@@ -356,21 +359,21 @@ impl Links {
     /// whether a part of the transaction was lost.
     pub(crate) fn release(&mut self, in_block: bool) -> (Vec<(Slot, Vec<Frame>)>, bool) {
         let (mut notices, mut is_torn) = (Vec::new(), false);
-        let slots: Vec<Slot> = self.held.0.keys().copied().collect();
+        let slots: Vec<Slot> = self.leased.0.keys().copied().collect();
         for slot in slots {
-            let held = &self.held.0[&slot];
-            let broken = held.link.connection.is_broken() || !held.link.connection.is_settled();
-            let is_asked = held.left.is_nothing();
+            let leased = &self.leased.0[&slot];
+            let broken = leased.link.connection.is_broken() || !leased.link.connection.is_settled();
+            let is_asked = leased.left.is_nothing();
             if !broken && (in_block || self.pinned.contains(&slot) || !is_asked) {
                 continue;
             }
             if broken {
                 self.pinned.remove(&slot);
-                is_torn |= held.begun;
+                is_torn |= leased.begun;
             }
-            if let Some(mut held) = self.held.0.remove(&slot) {
-                notices.push((slot, held.link.connection.take_notices()));
-                self.give_back(slot, held);
+            if let Some(mut leased) = self.leased.0.remove(&slot) {
+                notices.push((slot, leased.link.connection.take_notices()));
+                self.give_back(slot, leased);
             }
         }
         if !in_block && self.is_empty() && !self.have_resting() {
@@ -382,27 +385,27 @@ impl Links {
     /// Gives a link back that no transaction is open on.
     pub(crate) fn let_go(&mut self, slot: impl Into<Slot>) {
         let slot = slot.into();
-        if let Some(held) = self.held.0.remove(&slot) {
-            self.give_back(slot, held);
+        if let Some(leased) = self.leased.0.remove(&slot) {
+            self.give_back(slot, leased);
         }
     }
 
     /// To the pool, unless a cancel may be under way to the backend, or nobody knows what is left in it.
-    fn give_back(&self, slot: Slot, held: Held) {
-        if self.cancel.remove(slot) && held.left.is_nothing() {
-            self.cluster.pool.give_back(held.link);
+    fn give_back(&self, slot: Slot, leased: LeasedConnection) {
+        if self.cancel.remove(slot) && leased.left.is_nothing() {
+            self.cluster.pool.give_back(leased.link);
         }
     }
 
     /// No transaction is open on any link any more.
     pub(crate) fn block_ended(&mut self) {
-        for (slot, held) in &mut self.held.0 {
+        for (slot, leased) in &mut self.leased.0 {
             self.cancel.set_in_transaction(*slot, false);
-            held.begun = false;
-            held.unsettled = false;
-            held.asked_whether_wrote = false;
-            held.temp = false;
-            held.gathered = false;
+            leased.begun = false;
+            leased.unsettled = false;
+            leased.asked_whether_wrote = false;
+            leased.temp = false;
+            leased.gathered = false;
         }
     }
 
@@ -410,9 +413,9 @@ impl Links {
     pub(crate) fn rest(&mut self, before: &Settings) -> Resting {
         let settings = self.settings.clone();
         self.settings.go_back_to(before);
-        self.cancel.rest(working(&self.held));
+        self.cancel.rest(working(&self.leased));
         Resting {
-            held: std::mem::take(&mut self.held),
+            leased: std::mem::take(&mut self.leased),
             settings,
             pinned: std::mem::take(&mut self.pinned),
             _counted: self.resting.clone(),
@@ -422,20 +425,20 @@ impl Links {
     /// Undoes [`Links::rest`].
     pub(crate) fn wake(&mut self, resting: Resting) {
         // Those that were not let go of: nobody will ask what is left in them.
-        for (slot, held) in std::mem::take(&mut self.held).0 {
-            self.give_back(slot, held);
+        for (slot, leased) in std::mem::take(&mut self.leased).0 {
+            self.give_back(slot, leased);
         }
         self.settings = resting.settings;
-        self.cancel.wake(working(&resting.held));
-        self.held = resting.held;
+        self.cancel.wake(working(&resting.leased));
+        self.leased = resting.leased;
         self.pinned = resting.pinned;
     }
 
     /// What rests works, and the other way round. No link joins either until they are swapped back.
     pub(crate) fn swap(&mut self, resting: &mut Resting) {
-        std::mem::swap(&mut self.held, &mut resting.held);
-        self.cancel.rest(working(&resting.held));
-        self.cancel.wake(working(&self.held));
+        std::mem::swap(&mut self.leased, &mut resting.leased);
+        self.cancel.rest(working(&resting.leased));
+        self.cancel.wake(working(&self.leased));
         std::mem::swap(&mut self.pinned, &mut resting.pinned);
         std::mem::swap(&mut self.settings, &mut resting.settings);
     }
@@ -448,5 +451,5 @@ impl Links {
 
 /// What the cancel set wants to know of links.
 fn working(links: &LinkSet) -> impl Iterator<Item = (Slot, &CancelKey, bool)> {
-    links.iter().map(|(slot, held)| (slot, held.link.connection.cancel_key(), held.begun))
+    links.iter().map(|(slot, leased)| (slot, leased.link.connection.cancel_key(), leased.begun))
 }

@@ -1,7 +1,7 @@
 //! Connections to datanodes: shared in a pool, leased by sessions, clean when they go back.
 //!
 //! ```text
-//!  Pool ── Link ──> acquire ──> Held (a leased connection) ── Call ──> datanode
+//!  Pool ── Link ──> acquire ──> LeasedConnection ── Call ──> datanode
 //!    ▲                                    │
 //!    └──────────── leftovers: asked, reset or closed ◄┘
 //! ```

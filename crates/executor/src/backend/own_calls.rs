@@ -5,7 +5,7 @@ use pgerror::Result;
 use pgproto::Connection;
 use txn::seal::Seal;
 
-use crate::backend::leased::Held;
+use crate::backend::leased::LeasedConnection;
 
 /// A call of `loxo.<function>(proof, <arguments>)`; the proof is another one in each backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,12 +37,12 @@ impl OwnCall {
 }
 
 /// Reads the answers to calls, and returns the last one's value.
-pub(crate) async fn answers(held: &mut Held, calls: usize) -> Result<Option<Bytes>> {
-    held.link.connection.flush().await?;
-    held.skip_preamble().await?;
+pub(crate) async fn answers(leased: &mut LeasedConnection, calls: usize) -> Result<Option<Bytes>> {
+    leased.link.connection.flush().await?;
+    leased.skip_preamble().await?;
     let mut outcome = Ok(None);
     for _ in 0..calls {
-        let rows = match txn::seal::answer(&mut held.link.connection).await {
+        let rows = match txn::seal::answer(&mut leased.link.connection).await {
             Ok(rows) => rows,
             // Later calls fail because this one has.
             Err(error) => {

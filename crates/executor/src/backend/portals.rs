@@ -10,7 +10,7 @@ use pgproto::frontend::{self, Bind, Target};
 
 use crate::backend::call::Call;
 use crate::backend::call::Parameters;
-use crate::backend::leased::Held;
+use crate::backend::leased::LeasedConnection;
 use crate::backend::links::LinkSet;
 use crate::backend::own_statements::Own;
 use crate::backend::slot::Slot;
@@ -77,9 +77,9 @@ impl LinkSet {
 
     /// Sends what is queued on these links, up to a Sync each, and reads the answers; the first error wins.
     pub(crate) async fn portal_answers(&mut self, nodes: &[NodeId]) -> Result<Vec<Option<i64>>> {
-        let work = self.of(nodes).map(|(_, held)| async {
-            held.flush().await?;
-            held.portal_answers().await
+        let work = self.of(nodes).map(|(_, leased)| async {
+            leased.flush().await?;
+            leased.portal_answers().await
         });
         join_all(work).await.into_iter().collect()
     }
@@ -90,7 +90,7 @@ fn on<'p>(slot: Slot, portals: &'p [&'p Portal]) -> impl Iterator<Item = &'p Por
     portals.iter().copied().filter(move |portal| portal.nodes.contains(&slot.node()))
 }
 
-impl Held {
+impl LeasedConnection {
     pub(crate) fn parse_portal(&mut self, portal: &Portal, call: &Call) {
         let out = self.link.connection.out();
         // What an earlier statement of this name, cancelled half-way perhaps, has left.

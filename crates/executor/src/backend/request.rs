@@ -8,7 +8,7 @@ use pgproto::frontend::{self, Bind, Target};
 
 use crate::backend::call::{Call, Parameters};
 use crate::backend::leased::Gating;
-use crate::backend::leased::Held;
+use crate::backend::leased::LeasedConnection;
 use crate::backend::pool::StatementKey;
 use pgproto::frame::HEADER_BYTES;
 
@@ -59,7 +59,7 @@ pub(crate) fn said_without_ours(error: PgError, database: &str) -> PgError {
     }
 }
 
-impl Held {
+impl LeasedConnection {
     /// Queues `sql`; `catalog_version` guards the prepared statements of this backend.
     pub(crate) fn start(&mut self, sql: &str, call: &Call, catalog_version: u64) {
         let Some(parameters) = &call.parameters else {
@@ -116,7 +116,7 @@ impl Held {
         self.gate = Some(gating);
     }
 
-    /// Sync of [`Held::start_gated`]; if the statement is done, not before its plan is found to hold and the gate lets it pass. Without the gtm's lease the
+    /// Sync of [`LeasedConnection::start_gated`]; if the statement is done, not before its plan is found to hold and the gate lets it pass. Without the gtm's lease the
     /// gate is nobody's business any more: the connection is given up, which takes the statement back.
     async fn sync_gated(&mut self, commits: bool) -> Result<()> {
         if let Some(Gating { cancel, cluster, condition }) = self.gate.take() {
@@ -267,7 +267,7 @@ impl Held {
         }
     }
 
-    /// Queues Parse and Describe of a statement without keeping it; [`Held::read_description`] reads the answer.
+    /// Queues Parse and Describe of a statement without keeping it; [`LeasedConnection::read_description`] reads the answer.
     pub(crate) fn start_describe(&mut self, sql: &str, types: &[u32]) {
         let out = self.link.connection.out();
         frontend::parse(out, b"", sql.as_bytes(), types);

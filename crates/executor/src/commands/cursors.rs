@@ -19,20 +19,20 @@ impl Session {
     pub async fn declare_on_node(&mut self, nodes: &[NodeId], sql: &str, call: &Call) -> Result<NodeId> {
         let node = self.choose(nodes);
         let version = self.catalog_version;
-        self.hold(node, Mode::InBlock).await?;
+        self.acquire(node, Mode::InBlock).await?;
         self.sight.touch(node);
-        let held = self.links.link(node)?;
-        held.start(sql, &Call { describe: false, result_formats: Vec::new(), ..call.clone() }, version);
-        held.flush().await?;
-        held.finish().await?;
+        let leased = self.links.link(node)?;
+        leased.start(sql, &Call { describe: false, result_formats: Vec::new(), ..call.clone() }, version);
+        leased.flush().await?;
+        leased.finish().await?;
         Ok(node)
     }
 
     /// A cursor WITH HOLD was made there: its backend stays with the session, and cannot be prepared in this transaction.
     pub fn keep_cursor(&mut self, slot: Slot) {
         self.links.pin(slot);
-        if let Some(held) = self.links.get_mut(slot) {
-            held.temp = held.begun;
+        if let Some(leased) = self.links.get_mut(slot) {
+            leased.temp = leased.begun;
         }
     }
 

@@ -26,7 +26,7 @@ use crate::session::own_settings::STATEMENT_TIMEOUT;
 impl Session {
     /// Connects to the home node, which checks user and settings; gives the parameters a client is told at its start.
     pub async fn start(&mut self) -> Result<HashMap<String, String>> {
-        self.hold(self.home, Mode::Autocommit).await?;
+        self.acquire(self.home, Mode::Autocommit).await?;
         let parameters = self.home_parameters().unwrap_or_default();
         let link = &self.links.link(self.home)?.link;
         (self.server_isolation, self.server_timeout) = (link.isolation, link.statement_timeout);
@@ -47,7 +47,7 @@ impl Session {
 
     /// Ends the session: what is open is rolled back, pinned links are closed.
     pub async fn end(&mut self) {
-        if self.links.iter().any(|(_, held)| !held.link.connection.is_settled() && held.preamble == 0) {
+        if self.links.iter().any(|(_, leased)| !leased.link.connection.is_settled() && leased.preamble == 0) {
             self.cancel_set().cancel().await;
             self.block = None;
         }
@@ -118,22 +118,22 @@ impl Session {
         }
         let list = expressions.join(", ");
         self.note_leavings_of(&format!("SELECT {list}"));
-        self.hold_to_ask(self.home).await?;
+        self.acquire_to_ask(self.home).await?;
         self.mark_left(self.home);
         let parameters: Vec<String> = (1..=types.len()).map(|number| format!("${number}")).collect();
-        let held = self.links.link(self.home)?;
-        let out = held.link.connection.out();
+        let leased = self.links.link(self.home)?;
+        let out = leased.link.connection.out();
         frontend::close(out, Target::Statement, NAME);
         frontend::parse(out, NAME, format!("SELECT {}", parameters.join(", ")).as_bytes(), types);
-        held.link.connection.sync();
-        held.link.connection.query(format!("EXECUTE loxo_arguments({list})").as_bytes());
-        frontend::close(held.link.connection.out(), Target::Statement, NAME);
-        held.link.connection.sync();
-        held.flush().await?;
-        held.skip_preamble().await?;
-        let known = held.link.connection.read_rows().await;
-        let evaluated = held.link.connection.read_rows().await;
-        let forgotten = held.link.connection.read_rows().await;
+        leased.link.connection.sync();
+        leased.link.connection.query(format!("EXECUTE loxo_arguments({list})").as_bytes());
+        frontend::close(leased.link.connection.out(), Target::Statement, NAME);
+        leased.link.connection.sync();
+        leased.flush().await?;
+        leased.skip_preamble().await?;
+        let known = leased.link.connection.read_rows().await;
+        let evaluated = leased.link.connection.read_rows().await;
+        let forgotten = leased.link.connection.read_rows().await;
         self.release();
         let (rows, _) = known.and(evaluated)?;
         forgotten?;

@@ -152,23 +152,23 @@ impl Session {
     /// COPY TO may change nothing. The session's own block may hold a lock on the table.
     async fn copy_beside(&mut self, sql: &str, is_from: bool) -> Result<()> {
         let beside = self.beside_home();
-        self.hold_as_is(beside, Mode::Autocommit).await?;
-        let held = self.links.link(beside)?;
+        self.acquire_as_is(beside, Mode::Autocommit).await?;
+        let leased = self.links.link(beside)?;
         let begin = if is_from { "BEGIN" } else { "BEGIN READ ONLY" };
-        held.link.connection.execute(&format!("{begin}; SET LOCAL lock_timeout TO 1")).await?;
-        held.begun = true;
-        held.link.connection.query(sql.as_bytes());
-        held.flush().await?;
-        held.next().await.map(|_| ())
+        leased.link.connection.execute(&format!("{begin}; SET LOCAL lock_timeout TO 1")).await?;
+        leased.begun = true;
+        leased.link.connection.query(sql.as_bytes());
+        leased.flush().await?;
+        leased.next().await.map(|_| ())
     }
 
     async fn read_beside(&mut self, sql: &str) -> Result<()> {
         let beside = self.beside_home();
-        self.hold_as_is(beside, Mode::Autocommit).await?;
-        let held = self.links.link(beside)?;
-        held.start_describe(sql, &[]);
-        held.flush().await?;
-        held.read_description().await.map(|_| ())
+        self.acquire_as_is(beside, Mode::Autocommit).await?;
+        let leased = self.links.link(beside)?;
+        leased.start_describe(sql, &[]);
+        leased.flush().await?;
+        leased.read_description().await.map(|_| ())
     }
 
     /// What a node's clock says: `now()` and `statement_timestamp()`.
@@ -197,7 +197,7 @@ impl Session {
         self.note_leavings(statement, &loaded.catalog);
         let search_path = self.search_path(&loaded.catalog).await?;
         let temporary = self.temp_relations().await?;
-        self.basis = Some(match temporary.views.is_empty() {
+        self.validity = Some(match temporary.views.is_empty() {
             true => PlanValidity::new(&loaded, &statement.sql),
             false => PlanValidity::new(&loaded, &format!("{}{}", statement.sql, temporary.definitions())),
         });
@@ -262,14 +262,14 @@ impl Session {
                     return ahead.ok_or_else(|| with_other_rights(first));
                 }
             }
-            if is_unknown && matches!(plan, Plan::Gather(_) | Plan::Dag(_)) {
+            if is_unknown && matches!(plan, Plan::Gather(_) | Plan::ExchangePlan(_)) {
                 self.describe(&statement.sql, &call.fragment_types(&statement.sql)).await?;
             }
-            let Some(dag) = plan.dag() else { return Ok(plan) };
+            let Some(exchange_plan) = plan.exchange_plan() else { return Ok(plan) };
             if changed.is_none() && self.block.as_ref().is_some_and(|block| block.wrote) {
                 changed = Some(self.changed_tables().await?);
-            } else if !estimated && !dag.estimates_wanted.is_empty() {
-                self.estimate(&dag.estimates_wanted, call, loaded.catalog.version()).await?;
+            } else if !estimated && !exchange_plan.estimates_wanted.is_empty() {
+                self.estimate(&exchange_plan.estimates_wanted, call, loaded.catalog.version()).await?;
                 estimated = true;
             } else {
                 return Ok(plan);
@@ -316,8 +316,8 @@ impl Session {
                  FROM pg_catalog.pg_roles r, pg_catalog.pg_class c WHERE r.rolname = {owner} AND c.oid = {table})"
             )
         };
-        let questions = views.read.iter().map(is_open).chain(views.owners.iter().map(is_owner));
-        let questions: Vec<String> = questions.chain(views.tables.iter().map(is_other)).collect();
+        let questions = views.read.iter().map(is_open).ctes(views.owners.iter().map(is_owner));
+        let questions: Vec<String> = questions.ctes(views.tables.iter().map(is_other)).collect();
         let sql = planner::own_text(&format!("SELECT {}", questions.join(", ")))?;
         let answers = self.rows_on(self.home, &sql).await?.into_iter().next().unwrap_or_default();
         let (own, others) = answers.split_at_checked(views.read.len() + views.owners.len()).unwrap_or_default();
@@ -392,9 +392,9 @@ fn default_reads_clock(plan: &Plan) -> bool {
     let reads_clock = |definitions: &[String]| definitions.iter().any(|column| planner::definition_reads_clock(column));
     match plan.change() {
         Plan::InsertStaged(insert) => reads_clock(&insert.stage.definitions),
-        Plan::Change(change) => reads_clock(&change.definitions),
+        Plan::StagedDml(change) => reads_clock(&change.definitions),
         Plan::CopyFrom(copy) => copy.stage.as_ref().is_some_and(|stage| reads_clock(&stage.definitions)),
-        Plan::Chain(chain) => chain.steps.iter().any(|step| default_reads_clock(&step.plan)),
+        Plan::SequencedCtes(ctes) => ctes.steps.iter().any(|step| default_reads_clock(&step.plan)),
         _ => false,
     }
 }

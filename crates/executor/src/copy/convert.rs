@@ -15,7 +15,7 @@ use pgproto::backend;
 
 use crate::backend::call::Call;
 use crate::backend::call::Parameters;
-use crate::backend::leased::Held;
+use crate::backend::leased::LeasedConnection;
 use crate::backend::pool::Identity;
 use crate::backend::pool::login::Login;
 use crate::backend::request::Event;
@@ -34,7 +34,7 @@ pub(crate) struct Converter {
     login: Arc<Login>,
     settings: Settings,
     encoding: Option<String>,
-    held: Option<Held>,
+    leased: Option<LeasedConnection>,
     input_functions: HashMap<u32, InputFunction>,
 }
 
@@ -56,7 +56,7 @@ impl Converter {
             login: session.links.known_login().cloned().unwrap_or_default(),
             settings: session.settings().clone(),
             encoding: encoding.map(str::to_owned),
-            held: None,
+            leased: None,
             input_functions: HashMap::new(),
         }
     }
@@ -86,12 +86,12 @@ impl Converter {
             values: vec![conversion.value.as_deref().map(Bytes::copy_from_slice)],
         };
         let call = Call { parameters: Some(Arc::new(parameters)), result_formats: vec![1], ..Call::default() };
-        let held = self.link().await?;
-        held.start(&sql, &call, 0);
-        held.flush().await?;
+        let leased = self.link().await?;
+        leased.start(&sql, &call, 0);
+        leased.flush().await?;
         let mut value = None;
         loop {
-            match held.next().await? {
+            match leased.next().await? {
                 Event::Done => return Ok(value),
                 Event::Rows(run, _) => {
                     if let Some(body) = frame_bodies(&run).next() {
@@ -164,15 +164,15 @@ impl Converter {
     }
 
     async fn one_row(&mut self, sql: &str) -> Result<Vec<String>> {
-        let held = self.link().await?;
-        let rows = held.link.connection.query_rows(&planner::own_text(sql)?).await?;
+        let leased = self.link().await?;
+        let rows = leased.link.connection.query_rows(&planner::own_text(sql)?).await?;
         let row = rows.into_iter().next().ok_or_else(|| PgError::internal("a type is not in pg_type"))?;
         Ok(row.into_iter().map(|v| String::from_utf8_lossy(&v.unwrap_or_default()).into_owned()).collect())
     }
 
-    async fn link(&mut self) -> Result<&mut Held> {
-        let held = match self.held.take() {
-            Some(held) if !held.link.connection.is_broken() => held,
+    async fn link(&mut self) -> Result<&mut LeasedConnection> {
+        let leased = match self.leased.take() {
+            Some(leased) if !leased.link.connection.is_broken() => leased,
             _ => {
                 let mut link = self.context.link_for(self.node, &self.identity, &self.login, None).await?;
                 let first = self.login.commands_on(&link.login);
@@ -183,10 +183,10 @@ impl Converter {
                 }
                 // Not the settings of any session: whoever gets this link next sets its own.
                 link.applied_settings = u64::MAX;
-                Held::new(link)
+                LeasedConnection::new(link)
             }
         };
-        Ok(self.held.insert(held))
+        Ok(self.leased.insert(leased))
     }
 }
 
@@ -205,8 +205,8 @@ fn without_portal(error: PgError) -> PgError {
 
 impl Drop for Converter {
     fn drop(&mut self) {
-        if let Some(held) = self.held.take() {
-            self.context.pool.give_back(held.link);
+        if let Some(leased) = self.leased.take() {
+            self.context.pool.give_back(leased.link);
         }
     }
 }

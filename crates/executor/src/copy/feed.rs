@@ -3,8 +3,8 @@
 //! ```text
 //!            ┌── chunk ─────────────────────────────────────────────┐
 //!  input ────┤                                                      ├──> router
-//!            └── Cutter ── block ──┬──> helpers:   Ahead::work ─────┤
-//!                                  └──> this task: Ahead::work ─────┘  in the order of the input
+//!            └── Cutter ── block ──┬──> helpers:   ParallelParse::work ─────┤
+//!                                  └──> this task: ParallelParse::work ─────┘  in the order of the input
 //! ```
 //!
 //! Work done ahead costs a copy of the rows. So there are helpers only while they make a COPY faster: the input comes as fast as
@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
-use copyfmt::{Ahead, BLOCK_BYTES, CopyOptions, Cutter, Router};
+use copyfmt::{BLOCK_BYTES, CopyOptions, Cutter, ParallelParse, Router};
 use futures_util::FutureExt;
 use pgerror::Result;
 
@@ -38,7 +38,7 @@ const PIECE_BYTES_MIN: usize = 4 * 1024;
 /// What the router is to be given.
 pub(crate) enum Fed {
     Chunk(Bytes),
-    Ahead(Box<Ahead>),
+    ParallelParse(Box<ParallelParse>),
     End,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Feed<'a> {
     /// So many, whoever needs cores; `None`: as the page says.
     helpers: Option<usize>,
     _claim: Claim,
-    crew: Option<ParseWorkers>,
+    workers: Option<ParseWorkers>,
     /// Read, but not by the router.
     waiting: VecDeque<Bytes>,
     /// Bytes that came without a wait, in pieces of some size.
@@ -68,7 +68,7 @@ impl<'a> Feed<'a> {
             _claim: cores.claim(),
             cores: cores.clone(),
             helpers,
-            crew: None,
+            workers: None,
             waiting: VecDeque::new(),
             eager_bytes: 0,
             ended: None,
@@ -77,17 +77,17 @@ impl<'a> Feed<'a> {
 
     /// The next piece of the input. `nodes_keep_up`: they take rows as fast as they are sent.
     pub(crate) async fn next(&mut self, router: &mut Router, nodes_keep_up: bool) -> Result<Fed> {
-        let is_worth_it = self.crew.is_some() || self.eager_bytes >= EAGER_BYTES;
+        let is_worth_it = self.workers.is_some() || self.eager_bytes >= EAGER_BYTES;
         let may_help = match self.helpers {
             Some(count) => count > 0,
             None => nodes_keep_up && is_worth_it && !self.cores.are_short(),
         };
-        if let Some(crew) = &mut self.crew {
-            crew.take_back(router.spent());
+        if let Some(workers) = &mut self.workers {
+            workers.take_back(router.spent());
         }
         loop {
             if let Some(ahead) = self.next_ahead(may_help).await? {
-                return Ok(Fed::Ahead(ahead));
+                return Ok(Fed::ParallelParse(ahead));
             }
             let was_waiting = !self.waiting.is_empty();
             let chunk = match self.waiting.pop_front() {
@@ -112,7 +112,7 @@ impl<'a> Feed<'a> {
 
     /// Reads and drops what is left.
     pub(crate) async fn drain(&mut self) -> Result<()> {
-        self.crew = None;
+        self.workers = None;
         match self.ended.take() {
             Some(ended) => ended,
             None => self.input.drain().await,
@@ -151,29 +151,29 @@ impl<'a> Feed<'a> {
             Some(count) => (0..count).map(|_| self.cores.claim()).collect(),
             None => std::iter::from_fn(|| self.cores.claim_free()).take(HELPERS_MAX).collect(),
         };
-        self.crew = ParseWorkers::new(claims, router);
-        self.crew.is_some()
+        self.workers = ParseWorkers::new(claims, router);
+        self.workers.is_some()
     }
 
     /// The next block, once its rows are converted. `None`: there is nobody to do it, or nothing more to do for them.
-    async fn next_ahead(&mut self, may_help: bool) -> Result<Option<Box<Ahead>>> {
-        let Some(mut crew) = self.crew.take() else { return Ok(None) };
+    async fn next_ahead(&mut self, may_help: bool) -> Result<Option<Box<ParallelParse>>> {
+        let Some(mut workers) = self.workers.take() else { return Ok(None) };
         let first = loop {
-            while may_help && crew.wants_work() {
+            while may_help && workers.wants_work() {
                 let Some(block) = self.next_block() else { break };
-                crew.hand_out(block)?;
+                workers.hand_out(block)?;
             }
-            if let Some(first) = crew.try_first()? {
+            if let Some(first) = workers.try_first()? {
                 break Some(first);
             }
-            let own = if may_help && crew.has_room() { self.next_block() } else { None };
+            let own = if may_help && workers.has_room() { self.next_block() } else { None };
             match own {
-                Some(block) => crew.work(&block),
-                None => break crew.first().await?,
+                Some(block) => workers.work(&block),
+                None => break workers.first().await?,
             }
         };
         match first {
-            Some(_) => self.crew = Some(crew),
+            Some(_) => self.workers = Some(workers),
             None => {
                 self.eager_bytes = 0;
                 let rest = self.cutter.as_mut().map(Cutter::rest).unwrap_or_default();
@@ -272,7 +272,7 @@ mod tests {
             match router.step(&mut outputs) {
                 Ok(Step::NeedInput) => match feed.next(&mut router, true).await.expect("bytes") {
                     Fed::Chunk(chunk) => router.push(chunk),
-                    Fed::Ahead(ahead) => router.push_ahead(ahead),
+                    Fed::ParallelParse(ahead) => router.push_ahead(ahead),
                     Fed::End => router.finish(),
                 },
                 Ok(Step::Full { dest }) => streams[dest].append(&mut outputs[dest]),
@@ -329,7 +329,7 @@ mod tests {
                 Step::NeedInput if router.rows() == 200_000 => break,
                 Step::NeedInput => match feed.next(&mut router, true).await.expect("bytes") {
                     Fed::Chunk(chunk) => router.push(chunk),
-                    Fed::Ahead(ahead) => router.push_ahead(ahead),
+                    Fed::ParallelParse(ahead) => router.push_ahead(ahead),
                     Fed::End => panic!("the input is open"),
                 },
                 Step::Full { dest } => outputs[dest].clear(),

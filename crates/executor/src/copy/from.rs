@@ -99,7 +99,7 @@ impl Session {
         Ok(match &options.encoding {
             Some(encoding) => copyfmt::can_split(encoding),
             None => {
-                self.hold(self.home, self.mode()).await?;
+                self.acquire(self.home, self.mode()).await?;
                 let session = self.home_parameters().and_then(|parameters| parameters.get("client_encoding").cloned());
                 session.is_none_or(|encoding| copyfmt::can_split(&encoding))
             }
@@ -126,7 +126,7 @@ impl Session {
         let file = source.path();
         let mut spec = self.router_spec(plan, options, file.is_none(), server_version).await?;
         // Texts in binary are read in the session's encoding, whatever the option says.
-        let encodings = spec.options.encoding.iter().chain([&spec.client_encoding]);
+        let encodings = spec.options.encoding.iter().ctes([&spec.client_encoding]);
         let is_utf8 = encodings.into_iter().all(|encoding| self.is_transcodable(encoding));
         let all_binary = copyfmt::transcodable(&spec);
         let is_text = options.format != Format::Binary;
@@ -170,12 +170,12 @@ impl Session {
     ) -> Result<usize> {
         let cancel = self.cancel_set();
         for node in nodes {
-            self.hold(*node, Mode::InBlock).await?;
+            self.acquire(*node, Mode::InBlock).await?;
             self.links.link(*node)?.link.connection.query(sql.as_bytes());
         }
-        let work = self.links.of(nodes).map(|(_, held)| async {
-            held.flush().await?;
-            match held.next().await? {
+        let work = self.links.of(nodes).map(|(_, leased)| async {
+            leased.flush().await?;
+            match leased.next().await? {
                 Event::CopyIn(columns) => Ok(columns),
                 other => Err(PgError::protocol(format!("unexpected answer {other:?} to COPY"))),
             }
@@ -197,10 +197,10 @@ impl Session {
     /// Ends COPYs that have got no data yet. Their own errors only say that we gave up.
     pub(crate) async fn abandon_copy(&mut self, nodes: &[NodeId]) {
         for node in nodes {
-            if let Ok(held) = self.links.link(*node)
-                && !held.link.connection.is_settled()
+            if let Ok(leased) = self.links.link(*node)
+                && !leased.link.connection.is_settled()
             {
-                frontend::copy_fail(held.link.connection.out(), b"the COPY was abandoned");
+                frontend::copy_fail(leased.link.connection.out(), b"the COPY was abandoned");
             }
         }
         let _ = self.settle(nodes).await;
@@ -226,7 +226,7 @@ impl Session {
         let open: Vec<NodeId> = nodes
             .iter()
             .copied()
-            .filter(|node| self.links.get(*node).is_some_and(|held| !held.link.connection.is_settled()))
+            .filter(|node| self.links.get(*node).is_some_and(|leased| !leased.link.connection.is_settled()))
             .collect();
         self.links.finish_all(&open).await.map(|_| ())
     }
@@ -238,7 +238,7 @@ impl Session {
         is_client: bool,
         server_version: u32,
     ) -> Result<RouterSpec> {
-        self.hold(self.home, self.mode()).await?;
+        self.acquire(self.home, self.mode()).await?;
         let parameter = |this: &Self, name: &str| this.home_parameters().and_then(|p| p.get(name).cloned());
         let client_encoding = parameter(self, "client_encoding").unwrap_or_else(|| "UTF8".into());
         let timezone = parameter(self, "TimeZone").unwrap_or_default();

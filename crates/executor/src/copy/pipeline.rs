@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::task::JoinHandle;
 
-use crate::backend::leased::Held;
+use crate::backend::leased::LeasedConnection;
 use crate::backend::slot::Slot;
 use crate::copy::convert::Converter;
 use crate::copy::feed::{Fed, Feed};
@@ -112,7 +112,7 @@ fn is_of_index(error: &PgError) -> bool {
 struct Writer {
     slot: Slot,
     orders: mpsc::Sender<Order>,
-    task: JoinHandle<(Held, Result<Option<String>>)>,
+    task: JoinHandle<(LeasedConnection, Result<Option<String>>)>,
 }
 
 impl Copy {
@@ -120,7 +120,7 @@ impl Copy {
         router: Router,
         converter: Converter,
         destinations: Vec<Vec<NodeId>>,
-        links: Vec<(Slot, Held)>,
+        links: Vec<(Slot, LeasedConnection)>,
         binary: bool,
         target: Arc<Relation>,
         rejects: Option<Rejects>,
@@ -128,9 +128,9 @@ impl Copy {
         let (recycle, empty_buffers) = mpsc::unbounded_channel();
         let writers = links
             .into_iter()
-            .map(|(slot, held)| {
+            .map(|(slot, leased)| {
                 let (orders, inbox) = mpsc::channel(FRAMES_QUEUED);
-                let task = tokio::spawn(write_rows(held, inbox, recycle.clone()));
+                let task = tokio::spawn(write_rows(leased, inbox, recycle.clone()));
                 Writer { slot, orders, task }
             })
             .collect();
@@ -152,7 +152,7 @@ impl Copy {
     }
 
     /// Moves all rows; gives the links back with the number of rows stored.
-    pub(crate) async fn run(&mut self, feed: &mut Feed<'_>) -> (Vec<(Slot, Held)>, Result<u64>) {
+    pub(crate) async fn run(&mut self, feed: &mut Feed<'_>) -> (Vec<(Slot, LeasedConnection)>, Result<u64>) {
         let routed = self.route_all(feed).await;
         let fatal = routed.as_ref().is_err_and(PgError::is_fatal);
         if fatal {
@@ -224,7 +224,7 @@ impl Copy {
                 self.router.push(chunk);
                 bytes
             }
-            Fed::Ahead(ahead) => {
+            Fed::ParallelParse(ahead) => {
                 let bytes = ahead.bytes();
                 self.router.push_ahead(ahead);
                 bytes
@@ -275,11 +275,15 @@ impl Copy {
 
     /// What the nodes and we ourselves have to say, about lines of the input and in their order. Of copies of a row one
     /// speaks. Behind the line of the error PostgreSQL would have stored no row.
-    pub(crate) fn take_notices(&mut self, links: &mut [(Slot, Held)], error: Option<&PgError>) -> Vec<PgError> {
+    pub(crate) fn take_notices(
+        &mut self,
+        links: &mut [(Slot, LeasedConnection)],
+        error: Option<&PgError>,
+    ) -> Vec<PgError> {
         let mut notices = Vec::new();
-        for (slot, held) in links {
+        for (slot, leased) in links {
             let speaks = self.destinations.iter().any(|nodes| nodes.first() == Some(&slot.node()));
-            let frames = held.link.connection.take_notices();
+            let frames = leased.link.connection.take_notices();
             for frame in frames.into_iter().filter(|frame| speaks && frame.tag == backend::tag::NOTICE) {
                 let notice = self.with_input_line(PgError::decode_body(frame.body), slot.node());
                 notices.push(self.with_recent_text(notice));
@@ -350,20 +354,20 @@ impl Copy {
     }
 
     /// Waits for the writers; gives the rows stored and the nodes' errors.
-    async fn join(&mut self) -> (Vec<(Slot, Held)>, u64, Vec<PgError>) {
+    async fn join(&mut self) -> (Vec<(Slot, LeasedConnection)>, u64, Vec<PgError>) {
         let mut links = Vec::new();
         let mut counts: Vec<(NodeId, u64)> = Vec::new();
         let mut errors = Vec::new();
         for writer in std::mem::take(&mut self.writers) {
             drop(writer.orders);
-            let (held, result) = match writer.task.await {
+            let (leased, result) = match writer.task.await {
                 Ok(ended) => ended,
                 Err(_) => {
                     errors.push(PgError::internal("a COPY writer panicked"));
                     continue;
                 }
             };
-            links.push((writer.slot, held));
+            links.push((writer.slot, leased));
             match result {
                 Ok(tag) => {
                     counts.push((writer.slot.node(), tag.and_then(|t| backend::split_command_tag(&t).1).unwrap_or(0)))
@@ -453,23 +457,23 @@ impl Copy {
 
 /// Feeds one node; ends early when the node reports an error.
 async fn write_rows(
-    mut held: Held,
+    mut leased: LeasedConnection,
     mut orders: mpsc::Receiver<Order>,
     recycle: mpsc::UnboundedSender<Arc<Vec<u8>>>,
-) -> (Held, Result<Option<String>>) {
-    let result = write_until_done(&mut held, &mut orders, &recycle).await;
-    (held, result)
+) -> (LeasedConnection, Result<Option<String>>) {
+    let result = write_until_done(&mut leased, &mut orders, &recycle).await;
+    (leased, result)
 }
 
 async fn write_until_done(
-    held: &mut Held,
+    leased: &mut LeasedConnection,
     orders: &mut mpsc::Receiver<Order>,
     recycle: &mpsc::UnboundedSender<Arc<Vec<u8>>>,
 ) -> Result<Option<String>> {
     loop {
         let order = tokio::select! {
             biased;
-            event = held.next() => {
+            event = leased.next() => {
                 let event = event?;
                 return Err(PgError::protocol(format!("unexpected {event:?} in the middle of COPY")));
             }
@@ -477,20 +481,20 @@ async fn write_until_done(
         };
         match order {
             Some(Order::Rows(rows)) => {
-                held.link.connection.out().extend_from_slice(&frontend::copy_data_header(rows.len()));
-                held.link.connection.write_through(&rows).await?;
+                leased.link.connection.out().extend_from_slice(&frontend::copy_data_header(rows.len()));
+                leased.link.connection.write_through(&rows).await?;
                 // The last of several writers gives the buffer back; it is no loss if nobody wants it.
                 let _ = recycle.send(rows);
             }
             Some(Order::Abandon) => {
-                frontend::copy_fail(held.link.connection.out(), b"the COPY was abandoned");
-                held.flush().await?;
-                return held.finish().await;
+                frontend::copy_fail(leased.link.connection.out(), b"the COPY was abandoned");
+                leased.flush().await?;
+                return leased.finish().await;
             }
             None => {
-                frontend::copy_done(held.link.connection.out());
-                held.flush().await?;
-                return held.finish().await;
+                frontend::copy_done(leased.link.connection.out());
+                leased.flush().await?;
+                return leased.finish().await;
             }
         }
     }

@@ -41,8 +41,8 @@ impl Session {
             }
             None => self.create_temp(home, &stage.table, &stage.definitions).await?,
         }
-        let held = self.links.link(home)?;
-        (held.temp, held.gathered) = (true, true);
+        let leased = self.links.link(home)?;
+        (leased.temp, leased.gathered) = (true, true);
         Ok(())
     }
 
@@ -62,10 +62,10 @@ impl Session {
         let Some(node) = plan.target.distribution.nodes().into_iter().next() else { return Ok(()) };
         let sql = format!("COPY {} FROM STDIN (FREEZE)", plan.target.qualified_name());
         self.start_copy(&[node], &sql, source).await?;
-        let held = self.links.link(node)?;
-        frontend::copy_done(held.link.connection.out());
-        held.flush().await?;
-        held.finish().await.map(|_| ())
+        let leased = self.links.link(node)?;
+        frontend::copy_done(leased.link.connection.out());
+        leased.flush().await?;
+        leased.finish().await.map(|_| ())
     }
 
     /// Lines that only PostgreSQL can complete (defaults, generated values): into a temp copy of the table first. It has the
@@ -172,18 +172,18 @@ impl Session {
             connection.out().extend_from_slice(&frontend::copy_data_header(chunk.len()));
             connection.write_through(&chunk).await?;
         };
-        let held = self.links.link(home)?;
+        let leased = self.links.link(home)?;
         match &failure {
             // The reason comes back in the node's error, with the line it had come to.
             Some(error) => {
                 let message = error.message();
                 let reason = message.strip_prefix(CLIENT_GAVE_UP).unwrap_or("the input failed");
-                frontend::copy_fail(held.link.connection.out(), reason.as_bytes());
+                frontend::copy_fail(leased.link.connection.out(), reason.as_bytes());
             }
-            None => frontend::copy_done(held.link.connection.out()),
+            None => frontend::copy_done(leased.link.connection.out()),
         }
-        held.flush().await?;
-        let ended = held.finish().await;
+        leased.flush().await?;
+        let ended = leased.finish().await;
         match failure {
             Some(error) if error.code() != SqlState::QUERY_CANCELED => Err(error),
             _ => ended,

@@ -24,7 +24,7 @@ use tokio::time::Instant;
 
 use crate::backend::call::Call;
 use crate::backend::call::Order;
-use crate::backend::leased::Held;
+use crate::backend::leased::LeasedConnection;
 use crate::backend::request::Event;
 use crate::backend::request::frame_bodies;
 use crate::backend::slot::{Slot, slots};
@@ -84,11 +84,11 @@ impl Session {
                 self.copy_streams(self.mode(), nodes, what, None, options, sink).await
             }
             CopySource::All { nodes, what } => self.copy_several(nodes, what, None, options, sink).await,
-            CopySource::Dag(dag) => {
+            CopySource::ExchangePlan(exchange_plan) => {
                 self.reach_for_several().await?;
                 let call = Call::default();
-                let mut ready = self.begin_dag(dag, &call).await?;
-                let result = match self.up_to_last(dag, &mut ready, &call).await {
+                let mut ready = self.begin_exchange_plan(exchange_plan, &call).await?;
+                let result = match self.up_to_last(exchange_plan, &mut ready, &call).await {
                     Ok((nodes, sql)) => {
                         let what = format!("({sql})");
                         self.copy_streams(Mode::InBlock, &nodes, &what, None, options, sink).await
@@ -174,7 +174,7 @@ impl Session {
             self.open_on(&places).await?;
         }
         for (position, node) in nodes.iter().enumerate() {
-            self.hold(*node, mode).await?;
+            self.acquire(*node, mode).await?;
             self.sight.touch(node.node());
             let sql = format!("COPY {what} TO STDOUT {}", node_options(options, position == 0));
             self.links.link(*node)?.link.connection.query(sql.as_bytes());
@@ -184,7 +184,7 @@ impl Session {
             true => Some(self.closure(&places, Instant::now() + CUT_MAX).await?),
             false => None,
         };
-        let generation = cut.as_ref().map(txn::Cut::generation);
+        let generation = cut.as_ref().map(txn::GlobalSnapshot::generation);
         let mut links = self.links.take(&nodes)?;
         let result = stream(&mut links, sorted, options, sink, cut).await;
         if result.is_err() {
@@ -259,16 +259,16 @@ fn node_options(options: &CopyOptions, first: bool) -> String {
 
 /// Merges the streams of all links into the sink.
 async fn stream(
-    links: &mut [(Slot, Held)],
+    links: &mut [(Slot, LeasedConnection)],
     sorted: Option<&Sorted>,
     options: &CopyOptions,
     sink: CopySink<'_>,
-    cut: Option<txn::Cut>,
+    cut: Option<txn::GlobalSnapshot>,
 ) -> Result<u64> {
     let mut columns: usize = 0;
-    let starts = links.iter_mut().map(|(_, held)| async {
-        held.flush().await?;
-        match held.next().await? {
+    let starts = links.iter_mut().map(|(_, leased)| async {
+        leased.flush().await?;
+        match leased.next().await? {
             Event::CopyOut(body) => Ok(backend::decode_copy_response(body)?.1),
             other => Err(PgError::protocol(format!("unexpected answer {other:?} to COPY"))),
         }
@@ -295,7 +295,7 @@ async fn stream(
 
 /// Rows in order.
 async fn merge_rows(
-    links: &mut [(Slot, Held)],
+    links: &mut [(Slot, LeasedConnection)],
     sorted: &Sorted,
     options: &CopyOptions,
     target: &mut Target<'_>,
@@ -316,7 +316,11 @@ async fn merge_rows(
 }
 
 /// Rows as they come.
-async fn all_rows(links: &mut [(Slot, Held)], options: &CopyOptions, target: &mut Target<'_>) -> Result<u64> {
+async fn all_rows(
+    links: &mut [(Slot, LeasedConnection)],
+    options: &CopyOptions,
+    target: &mut Target<'_>,
+) -> Result<u64> {
     let binary = options.format == Format::Binary;
     let mut rows = 0;
     // A header line is the first thing its node sends: wait for it before the others may speak.
@@ -331,10 +335,10 @@ async fn all_rows(links: &mut [(Slot, Held)], options: &CopyOptions, target: &mu
         }
     }
     let mut steps = FuturesUnordered::new();
-    for (_, held) in links.iter_mut().filter(|(_, held)| !held.link.connection.is_settled()) {
-        steps.push(next(held, true));
+    for (_, leased) in links.iter_mut().filter(|(_, leased)| !leased.link.connection.is_settled()) {
+        steps.push(next(leased, true));
     }
-    while let Some((held, mut at_start, event)) = steps.next().await {
+    while let Some((leased, mut at_start, event)) = steps.next().await {
         match event? {
             Event::Done => continue,
             Event::CopyData(run) if binary => target.run(tuples_only(run, &mut at_start)).await?,
@@ -342,14 +346,14 @@ async fn all_rows(links: &mut [(Slot, Held)], options: &CopyOptions, target: &mu
             Event::Complete(tag) => rows += backend::split_command_tag(&tag).1.unwrap_or(0),
             _ => {}
         }
-        steps.push(next(held, at_start));
+        steps.push(next(leased, at_start));
     }
     Ok(rows)
 }
 
-async fn next(held: &mut Held, at_start: bool) -> (&mut Held, bool, Result<Event>) {
-    let event = held.next().await;
-    (held, at_start, event)
+async fn next(leased: &mut LeasedConnection, at_start: bool) -> (&mut LeasedConnection, bool, Result<Event>) {
+    let event = leased.next().await;
+    (leased, at_start, event)
 }
 
 /// The tuples of a node's binary stream. PostgreSQL puts one tuple into each CopyData, which clients count on, the header before

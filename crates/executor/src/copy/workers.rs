@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use copyfmt::{Ahead, Router};
+use copyfmt::{ParallelParse, Router};
 use pgerror::{PgError, Result};
 use tokio::sync::oneshot;
 
@@ -19,15 +19,15 @@ const BLOCKS_READY: usize = 1;
 
 /// A block in work.
 struct Task {
-    ahead: Box<Ahead>,
+    ahead: Box<ParallelParse>,
     block: Vec<Bytes>,
-    done: oneshot::Sender<Box<Ahead>>,
+    done: oneshot::Sender<Box<ParallelParse>>,
 }
 
 /// A block that the router has not come to.
 enum Job {
-    HandedOut(oneshot::Receiver<Box<Ahead>>),
-    Done(Box<Ahead>),
+    HandedOut(oneshot::Receiver<Box<ParallelParse>>),
+    Done(Box<ParallelParse>),
 }
 
 /// The helpers of one COPY. They end when it is dropped.
@@ -40,7 +40,7 @@ pub(crate) struct ParseWorkers {
     jobs: VecDeque<Job>,
     /// For more blocks: so they are bounded. They stay in their boxes on the way through all hands.
     #[expect(clippy::vec_box, reason = "a box is what is handed on")]
-    spare: Vec<Box<Ahead>>,
+    spare: Vec<Box<ParallelParse>>,
 }
 
 impl ParseWorkers {
@@ -71,7 +71,7 @@ impl ParseWorkers {
     }
 
     /// The router is done with a block.
-    pub(crate) fn take_back(&mut self, ahead: Option<Box<Ahead>>) {
+    pub(crate) fn take_back(&mut self, ahead: Option<Box<ParallelParse>>) {
         self.spare.extend(ahead);
     }
 
@@ -93,7 +93,7 @@ impl ParseWorkers {
     }
 
     /// The first block, if it is done.
-    pub(crate) fn try_first(&mut self) -> Result<Option<Box<Ahead>>> {
+    pub(crate) fn try_first(&mut self) -> Result<Option<Box<ParallelParse>>> {
         if let Some(Job::HandedOut(answer)) = self.jobs.front_mut() {
             match answer.try_recv() {
                 Ok(ahead) => self.jobs[0] = Job::Done(ahead),
@@ -108,7 +108,7 @@ impl ParseWorkers {
     }
 
     /// The first block; `None` if there is none.
-    pub(crate) async fn first(&mut self) -> Result<Option<Box<Ahead>>> {
+    pub(crate) async fn first(&mut self) -> Result<Option<Box<ParallelParse>>> {
         match self.jobs.pop_front() {
             Some(Job::Done(ahead)) => Ok(Some(ahead)),
             Some(Job::HandedOut(answer)) => answer.await.map(Some).map_err(|_| helper_is_gone()),

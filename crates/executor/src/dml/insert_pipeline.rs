@@ -1,7 +1,7 @@
 //! Executions of one prepared INSERT, one behind the other, that go to their nodes together.
 //!
 //! Drivers send a batch (executemany, addBatch) as many Bind and Execute without waiting for the answers. Run one by one
-//! each costs a round trip to a datanode; here they wait for each other, as a train, and every node gets all of its own in one
+//! each costs a round trip to a datanode; here they wait for each other, as a pipeline, and every node gets all of its own in one
 //! message, with one Sync; several rows in one statement where that makes no difference (see [`crate::dml::row_batch`]). Only the first
 //! is planned: the others differ in their key, and so perhaps in their node.
 //!
@@ -30,7 +30,7 @@ const BYTES_MAX: usize = 64 * 1024;
 /// A value's share of a message besides its bytes, roughly.
 const VALUE_OVERHEAD_BYTES: usize = 16;
 
-/// How far a train came.
+/// How far a pipeline came.
 pub struct Arrival {
     /// Command tags of the executions that count, in order.
     pub tags: Vec<Cow<'static, str>>,
@@ -43,23 +43,23 @@ impl Session {
     /// what waits already goes first then.
     pub fn board(&mut self, sql: &Arc<str>, call: &Call) -> bool {
         let Some(parameters) = &call.parameters else { return false };
-        let Some(mut train) = self.train.take().or_else(|| self.new_pipeline(sql, call)) else { return false };
-        let clock = self.clock().or(train.clock());
-        let node = match train.is_like(sql, parameters) {
-            true => self.place_again(&train.again, sql, call, clock),
+        let Some(mut pipeline) = self.pipeline.take().or_else(|| self.new_pipeline(sql, call)) else { return false };
+        let clock = self.clock().or(pipeline.clock());
+        let node = match pipeline.is_like(sql, parameters) {
+            true => self.place_again(&pipeline.again, sql, call, clock),
             false => None,
         };
         if let Some(node) = node {
             let bytes =
                 |value: &Option<bytes::Bytes>| VALUE_OVERHEAD_BYTES + value.as_ref().map_or(0, bytes::Bytes::len);
-            train.bytes += parameters.values.iter().map(bytes).sum::<usize>();
-            train.cars.push((node, parameters.clone()));
+            pipeline.bytes += parameters.values.iter().map(bytes).sum::<usize>();
+            pipeline.rows.push((node, parameters.clone()));
         }
-        self.train = Some(train).filter(|train| !train.cars.is_empty());
+        self.pipeline = Some(pipeline).filter(|pipeline| !pipeline.rows.is_empty());
         node.is_some()
     }
 
-    /// A train for executions of this statement, still empty, if they may wait.
+    /// A pipeline for executions of this statement, still empty, if they may wait.
     fn new_pipeline(&mut self, sql: &Arc<str>, call: &Call) -> Option<InsertPipeline> {
         let in_read_committed = self.isolation() == Some(Isolation::ReadCommitted) && self.status() == b'T';
         if !in_read_committed || self.is_read_only() {
@@ -73,28 +73,28 @@ impl Session {
             call: Call { parameters: None, ..call.clone() },
             catalog_version: self.catalog_version,
             again,
-            cars: Vec::new(),
+            rows: Vec::new(),
             bytes: 0,
         })
     }
 
     /// Does anything wait?
     pub fn has_pipeline(&self) -> bool {
-        self.train.is_some()
+        self.pipeline.is_some()
     }
 
     /// Should it not wait any longer?
-    pub fn train_is_full(&self) -> bool {
-        self.train.as_ref().is_some_and(|train| train.bytes >= BYTES_MAX)
+    pub fn pipeline_is_full(&self) -> bool {
+        self.pipeline.as_ref().is_some_and(|pipeline| pipeline.bytes >= BYTES_MAX)
     }
 
     /// Runs what waits. The block has failed if that ends with an error.
     pub async fn depart(&mut self) -> Result<Arrival> {
-        let Some(train) = self.train.take() else { return Ok(Arrival { tags: Vec::new(), error: None }) };
-        self.basis = Some(train.again.basis.clone());
-        self.catalog_version = train.catalog_version;
+        let Some(pipeline) = self.pipeline.take() else { return Ok(Arrival { tags: Vec::new(), error: None }) };
+        self.validity = Some(pipeline.again.validity.clone());
+        self.catalog_version = pipeline.catalog_version;
         self.note_write(true);
-        let arrival = self.drive(train).await;
+        let arrival = self.drive(pipeline).await;
         let (arrival, result) = match arrival {
             Ok(arrival) if arrival.error.is_none() => (arrival, Ok(())),
             Ok(Arrival { tags, error }) => (Arrival { tags, error: None }, error.map_or(Ok(()), Err)),
@@ -104,23 +104,24 @@ impl Session {
         Ok(Arrival { error, ..arrival })
     }
 
-    async fn drive(&mut self, mut train: InsertPipeline) -> Result<Arrival> {
-        let cars = std::mem::take(&mut train.cars);
-        let order: Vec<NodeId> = cars.iter().map(|(node, _)| *node).collect();
+    async fn drive(&mut self, mut pipeline: InsertPipeline) -> Result<Arrival> {
+        let rows = std::mem::take(&mut pipeline.rows);
+        let order: Vec<NodeId> = rows.iter().map(|(node, _)| *node).collect();
         let mut loads: BTreeMap<NodeId, Load> = BTreeMap::new();
-        for (node, parameters) in cars {
+        for (node, parameters) in rows {
             loads.entry(node).or_default().rows.push(parameters);
         }
         for (node, load) in &mut loads {
-            match train.again.template.is_blind() {
-                true => self.hold_for_blind_rows(*node, true).await?,
-                false => self.hold_for(*node, Mode::InBlock, true).await?,
+            match pipeline.again.template.is_snapshot_independent() {
+                true => self.acquire_for_independent_rows(*node, true).await?,
+                false => self.acquire_for(*node, Mode::InBlock, true).await?,
             }
             self.sight.touch(*node);
-            self.links.link(*node)?.start_load(&train, load);
+            self.links.link(*node)?.start_load(&pipeline, load);
         }
-        let work = self.links.iter_mut().filter_map(|(slot, held)| Some((slot.node(), held, loads.get(&slot.node())?)));
-        let arrivals = work.map(async |(node, held, load)| (node, held.arrive(&train, load).await));
+        let work =
+            self.links.iter_mut().filter_map(|(slot, leased)| Some((slot.node(), leased, loads.get(&slot.node())?)));
+        let arrivals = work.map(async |(node, leased, load)| (node, leased.arrive(&pipeline, load).await));
         let results = futures_util::future::join_all(arrivals).await;
         let mut results: BTreeMap<NodeId, _> =
             results.into_iter().map(|(node, arrival)| (node, (arrival.tags.into_iter(), arrival.error))).collect();

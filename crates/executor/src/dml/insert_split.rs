@@ -47,15 +47,15 @@ impl Session {
     ) -> Result<Completion> {
         let (version, extended) = (self.catalog_version, call.parameters.is_some());
         for (node, sql) in &insert.parts {
-            match insert.is_blind {
-                true => self.hold_for_blind_rows(*node, extended).await?,
-                false => self.hold_for(*node, Mode::InBlock, extended).await?,
+            match insert.is_snapshot_independent {
+                true => self.acquire_for_independent_rows(*node, extended).await?,
+                false => self.acquire_for(*node, Mode::InBlock, extended).await?,
             }
             self.sight.touch(*node);
-            let held = self.links.link(*node)?;
-            held.start(sql, call, version);
+            let leased = self.links.link(*node)?;
+            leased.start(sql, call, version);
             if is_all {
-                held.ask_whether_wrote();
+                leased.ask_whether_wrote();
             }
         }
         self.answers_of(&insert.parts, call, output).await

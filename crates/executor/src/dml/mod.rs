@@ -1,6 +1,6 @@
 //! Changes of rows that take more than a text sent to nodes.
 //!
-//! * [`staged`]: INSERT whose rows PostgreSQL has to make first, then routed; [`staged_change`]: UPDATE, DELETE and MERGE that the
+//! * [`staged`]: INSERT whose rows PostgreSQL has to make first, then routed; [`staged_dml`]: UPDATE, DELETE and MERGE that the
 //!   home node works out; [`sequenced`]: data changes in WITH, part after part.
 //! * [`insert_split`]: VALUES over several nodes; [`insert_pipeline`]: executions of one prepared INSERT sent together, as
 //!   [`row_batch`]es of many rows; [`returning`]: their RETURNING, in order.
@@ -21,6 +21,6 @@ pub(crate) mod returning;
 pub(crate) mod row_batch;
 pub(crate) mod sequenced;
 pub(crate) mod staged;
-pub(crate) mod staged_change;
+pub(crate) mod staged_dml;
 pub(crate) mod trigger_events;
 pub(crate) mod writes;

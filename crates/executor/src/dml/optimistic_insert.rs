@@ -15,7 +15,7 @@ use pgerror::{PgError, Result, SqlState};
 use planner::Tables;
 
 use crate::backend::call::Call;
-use crate::backend::leased::Held;
+use crate::backend::leased::LeasedConnection;
 use crate::block::table_locks::Locks;
 use crate::engine::output::Output;
 use crate::engine::run::Completion;
@@ -37,13 +37,13 @@ impl Session {
         self.refuse_serializable(&nodes)?;
         let rows_before = output.rows_sent();
         self.begin_over(&nodes, Locks::of_tables(tables).commands(" NOWAIT"), false);
-        let tried = self.run_within_closure(&nodes, parts, Held::ask_whether_wrote, call, output).await;
+        let tried = self.run_within_closure(&nodes, parts, LeasedConnection::ask_whether_wrote, call, output).await;
         let worked = match tried {
             Ok(Some(completion)) => self.plan_holds().await.map(|()| Some(completion)),
             other => other,
         };
         // When it is committed it is too late to ask whether the plan holds; if not, the next try is asked.
-        let basis = self.basis.take();
+        let validity = self.validity.take();
         let ended = match worked {
             Ok(Some(completion)) => self.commit().await.map(|_| Some(completion)),
             other => {
@@ -53,11 +53,11 @@ impl Session {
         };
         match ended {
             Err(error) if is_overtaken(&error) && output.rows_sent() == rows_before => {
-                self.basis = basis;
+                self.validity = validity;
                 Ok(None)
             }
             Ok(None) => {
-                self.basis = basis;
+                self.validity = validity;
                 Ok(None)
             }
             ended => ended,

@@ -1,7 +1,7 @@
-//! What a train brings to one node: rows that go in together, as one INSERT of many rows, and the rest one by one.
+//! What a pipeline brings to one node: rows that go in together, as one INSERT of many rows, and the rest one by one.
 //!
 //! Most of what a datanode does for an execution is to begin and to end it. Of a statement that looks at nothing but its own row
-//! ([`planner::Repeated`]) several leave behind what one with all their rows does, so they are coupled:
+//! ([`planner::Repeated`]) several leave behind what one with all their rows does, so they are batched:
 //!
 //! ```text
 //!  SAVEPOINT  INSERT of 128 rows  INSERT of 32 rows  RELEASE   INSERT  INSERT  Sync
@@ -10,7 +10,7 @@
 //! An error does not say which row it is about. So the node goes back to the savepoint then and gets the rows one by one; that
 //! gives the error, its words and its place in the batch as PostgreSQL has them.
 //!
-//! Invariant: the client can tell from nothing that rows were coupled, but for errors that are about no row (a cancel, a deadlock):
+//! Invariant: the client can tell from nothing that rows were batched, but for errors that are about no row (a cancel, a deadlock):
 //! those come at the first row of their statement.
 
 use std::borrow::Cow;
@@ -23,23 +23,23 @@ use planner::Repeated;
 use crate::backend::call::Call;
 use crate::backend::call::Parameters;
 use crate::backend::call::declared;
-use crate::backend::leased::Held;
+use crate::backend::leased::LeasedConnection;
 use crate::backend::request::Event;
 use crate::dml::insert_pipeline::Arrival;
 use crate::session::pipeline::InsertPipeline;
 
-const SAVEPOINT: &str = "SAVEPOINT loxo_train";
-const RELEASE: &str = "RELEASE SAVEPOINT loxo_train";
-const GO_BACK: &str = "ROLLBACK TO SAVEPOINT loxo_train; RELEASE SAVEPOINT loxo_train";
+const SAVEPOINT: &str = "SAVEPOINT loxo_batch";
+const RELEASE: &str = "RELEASE SAVEPOINT loxo_batch";
+const GO_BACK: &str = "ROLLBACK TO SAVEPOINT loxo_batch; RELEASE SAVEPOINT loxo_batch";
 /// Of an INSERT of one row.
 const ONE_ROW: &str = "INSERT 0 1";
 
-/// One node's part of a train.
+/// One node's part of a pipeline.
 #[derive(Default)]
 pub(crate) struct Load {
     pub(crate) rows: Vec<Arc<Parameters>>,
-    /// Rows of each coupled statement. They are the first of all.
-    coupled: Vec<usize>,
+    /// Rows of each batched statement. They are the first of all.
+    batched: Vec<usize>,
 }
 
 impl Load {
@@ -47,41 +47,41 @@ impl Load {
     fn couple(&mut self, repeated: &Repeated) {
         let mut left = self.rows.len();
         for (size, _) in &repeated.texts {
-            self.coupled.extend(std::iter::repeat_n(*size, left / size));
+            self.batched.extend(std::iter::repeat_n(*size, left / size));
             left %= size;
         }
     }
 
-    /// The tags of all rows, of those that the node has given: one for each coupled statement, RELEASE, one for each row more.
+    /// The tags of all rows, of those that the node has given: one for each batched statement, RELEASE, one for each row more.
     fn uncouple(&self, tags: Vec<Cow<'static, str>>) -> Vec<Cow<'static, str>> {
-        if self.coupled.is_empty() {
+        if self.batched.is_empty() {
             return tags;
         }
-        let rows: usize = self.coupled.iter().take(tags.len()).sum();
-        let rest = tags.into_iter().skip(self.coupled.len() + 1);
-        std::iter::repeat_n(Cow::Borrowed(ONE_ROW), rows).chain(rest).collect()
+        let rows: usize = self.batched.iter().take(tags.len()).sum();
+        let rest = tags.into_iter().skip(self.batched.len() + 1);
+        std::iter::repeat_n(Cow::Borrowed(ONE_ROW), rows).ctes(rest).collect()
     }
 }
 
-impl Held {
+impl LeasedConnection {
     /// Queues a load, with one Sync.
-    pub(crate) fn start_load(&mut self, train: &InsertPipeline, load: &mut Load) {
-        if let Some(repeated) = train.repeated() {
+    pub(crate) fn start_load(&mut self, pipeline: &InsertPipeline, load: &mut Load) {
+        if let Some(repeated) = pipeline.repeated() {
             load.couple(repeated);
         }
         let mut rest = load.rows.as_slice();
-        if let (Some(repeated), false) = (train.repeated(), load.coupled.is_empty()) {
+        if let (Some(repeated), false) = (pipeline.repeated(), load.batched.is_empty()) {
             // Its answer is dropped with those of other statements of ours.
-            self.queue(SAVEPOINT, &Call::default(), &Parameters::default(), train.catalog_version);
+            self.queue(SAVEPOINT, &Call::default(), &Parameters::default(), pipeline.catalog_version);
             self.ahead += 1;
-            for size in &load.coupled {
+            for size in &load.batched {
                 let (rows, others) = rest.split_at(*size);
-                self.queue_row_batch(train, repeated.text(*size), rows);
+                self.queue_row_batch(pipeline, repeated.text(*size), rows);
                 rest = others;
             }
-            self.queue(RELEASE, &Call::default(), &Parameters::default(), train.catalog_version);
+            self.queue(RELEASE, &Call::default(), &Parameters::default(), pipeline.catalog_version);
         }
-        self.queue_each(train, rest);
+        self.queue_each(pipeline, rest);
         self.link.connection.sync();
     }
 
@@ -94,23 +94,23 @@ impl Held {
     }
 
     /// Queues one statement with all these rows.
-    fn queue_row_batch(&mut self, train: &InsertPipeline, text: &str, rows: &[Arc<Parameters>]) {
+    fn queue_row_batch(&mut self, pipeline: &InsertPipeline, text: &str, rows: &[Arc<Parameters>]) {
         // None at all say that all are text.
         let are_text = rows.iter().all(|row| row.formats.is_empty());
         let formats = |row: &'_ Parameters| (0..row.values.len()).map(|at| row.format_of(at)).collect::<Vec<i16>>();
         let formats = if are_text { Vec::new() } else { rows.iter().flat_map(|row| formats(row)).collect() };
         let types: Vec<u32> = rows.iter().flat_map(|row| &row.types).map(|oid| declared(*oid)).collect();
-        let statement = self.prepare(text, &types, train.catalog_version);
+        let statement = self.prepare(text, &types, pipeline.catalog_version);
         let out = self.link.connection.out();
         frontend::bind_rows(out, &statement, &formats, rows.iter().map(|row| row.values.as_slice()));
         frontend::execute(out, b"", 0);
     }
 
     /// Queues each of these rows by itself.
-    fn queue_each(&mut self, train: &InsertPipeline, rows: &[Arc<Parameters>]) {
+    fn queue_each(&mut self, pipeline: &InsertPipeline, rows: &[Arc<Parameters>]) {
         let Some(first) = rows.first() else { return };
-        let typed = Call { parameters: Some(first.clone()), ..train.call.clone() };
-        let statement = self.prepare(&train.sql, &typed.fragment_types(&train.sql), train.catalog_version);
+        let typed = Call { parameters: Some(first.clone()), ..pipeline.call.clone() };
+        let statement = self.prepare(&pipeline.sql, &typed.fragment_types(&pipeline.sql), pipeline.catalog_version);
         for row in rows {
             let out = self.link.connection.out();
             frontend::bind_rows(out, &statement, &row.formats, std::iter::once(row.values.as_slice()));
@@ -119,23 +119,23 @@ impl Held {
     }
 
     /// Sends what is queued and reads how far it came.
-    pub(crate) async fn arrive(&mut self, train: &InsertPipeline, load: &Load) -> Arrival {
+    pub(crate) async fn arrive(&mut self, pipeline: &InsertPipeline, load: &Load) -> Arrival {
         let Arrival { tags, error } = self.answers().await;
         match error {
-            Some(error) if tags.len() < load.coupled.len() && is_about_a_row(&error) => {
-                self.arrive_one_by_one(train, load, error).await
+            Some(error) if tags.len() < load.batched.len() && is_about_a_row(&error) => {
+                self.arrive_one_by_one(pipeline, load, error).await
             }
             error => Arrival { tags: load.uncouple(tags), error },
         }
     }
 
-    /// After an error in a coupled statement.
-    async fn arrive_one_by_one(&mut self, train: &InsertPipeline, load: &Load, error: PgError) -> Arrival {
+    /// After an error in a batched statement.
+    async fn arrive_one_by_one(&mut self, pipeline: &InsertPipeline, load: &Load, error: PgError) -> Arrival {
         self.link.connection.query(GO_BACK.as_bytes());
         if self.flush().await.is_err() || self.finish().await.is_err() {
             return Arrival { tags: Vec::new(), error: Some(error) };
         }
-        self.queue_each(train, &load.rows);
+        self.queue_each(pipeline, &load.rows);
         self.link.connection.sync();
         self.answers().await
     }
@@ -167,8 +167,8 @@ fn is_about_a_row(error: &PgError) -> bool {
 mod tests {
     use super::*;
 
-    fn load(coupled: &[usize]) -> Load {
-        Load { rows: Vec::new(), coupled: coupled.to_vec() }
+    fn load(batched: &[usize]) -> Load {
+        Load { rows: Vec::new(), batched: batched.to_vec() }
     }
 
     fn tags(words: &[&'static str]) -> Vec<Cow<'static, str>> {

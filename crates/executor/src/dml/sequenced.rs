@@ -1,4 +1,4 @@
-//! Statements whose WITH items change rows, part after part: see [`planner::Chain`].
+//! Statements whose WITH items change rows, part after part: see [`planner::SequencedCtes`].
 //!
 //! What the parts work on is copied before the first of them runs, so that all of them see the tables as they were. Rows that
 //! RETURNING gives to other parts are kept in a [`Spool`] until the part is done:
@@ -10,7 +10,7 @@ use bytes::{BufMut, BytesMut};
 use catalog::quote_identifier;
 use pgerror::{PgError, Result};
 use pgproto::frontend;
-use planner::{Chain, ChainStep, Change, FinalSql, Gather, Input, InsertStaged, Kept, Plan};
+use planner::{CteStep, FinalSql, Gather, Input, InsertStaged, Kept, Plan, SequencedCtes, StagedDml};
 
 use crate::backend::call::Call;
 use crate::backend::isolation::Isolation;
@@ -29,36 +29,36 @@ const BATCH_ROWS: usize = 1000;
 
 impl Session {
     /// See the module's page.
-    pub(crate) async fn write_chain(
+    pub(crate) async fn write_sequenced_ctes(
         &mut self,
-        chain: &Chain,
+        ctes: &SequencedCtes,
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
         if !self.in_block() && self.is_consistent() {
-            return self.write_under_cut(&chain.nodes, "", Write::Chain(chain), call, output).await;
+            return self.write_under_cut(&ctes.nodes, "", Write::SequencedCtes(ctes), call, output).await;
         }
-        self.refuse_serializable(&chain.nodes)?;
+        self.refuse_serializable(&ctes.nodes)?;
         self.atomically(async |this| {
-            if changes_by_address(chain) && !this.isolation().is_some_and(Isolation::keeps_snapshot) {
-                this.keep_writers_off(&chain.nodes, &chain.written).await?;
+            if changes_by_address(ctes) && !this.isolation().is_some_and(Isolation::keeps_snapshot) {
+                this.keep_writers_off(&ctes.nodes, &ctes.written).await?;
                 this.statement_finished();
             }
-            let plan = || Plan::Chain(Box::new(chain.clone()));
-            this.apart(plan, async |this| this.chain_in_block(chain, call, output).await).await
+            let plan = || Plan::SequencedCtes(Box::new(ctes.clone()));
+            this.apart(plan, async |this| this.ctes_in_block(ctes, call, output).await).await
         })
         .await
     }
 
     /// Runs inside a block.
-    pub(crate) async fn chain_in_block(
+    pub(crate) async fn ctes_in_block(
         &mut self,
-        chain: &Chain,
+        ctes: &SequencedCtes,
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
-        let columns = self.complain_of(&chain.original, call).await?;
-        self.check_rights(Some(&chain.original), call).await?;
+        let columns = self.complain_of(&ctes.original, call).await?;
+        self.check_rights(Some(&ctes.original), call).await?;
         if call.describe
             && output.wants_description()
             && let Some(columns) = columns
@@ -66,28 +66,28 @@ impl Session {
             output.description(&columns);
         }
         let call = Call { one_off: true, ..call.clone() };
-        let mut plans = Vec::with_capacity(chain.steps.len());
-        for step in &chain.steps {
+        let mut plans = Vec::with_capacity(ctes.steps.len());
+        for step in &ctes.steps {
             plans.push(self.copy_for(step, &call).await.map_err(without_position)?);
         }
         self.statement_finished();
         let mut completion = Completion::Empty;
-        for (step, plan) in chain.steps.iter().zip(&plans) {
+        for (step, plan) in ctes.steps.iter().zip(&plans) {
             let done = self.step(step, plan, &call, output).await.map_err(without_position)?;
             if step.is_main {
                 completion = done;
             }
-            if let Some(copies) = &chain.copies {
+            if let Some(copies) = &ctes.copies {
                 self.pass_rows_on(copies).await?;
             }
             self.statement_finished();
         }
-        self.drop_copies(chain).await?;
+        self.drop_copies(ctes).await?;
         Ok(completion)
     }
 
     /// Fills the inputs of a step that works on copies; gives its plan without them.
-    async fn copy_for(&mut self, step: &ChainStep, call: &Call) -> Result<Plan> {
+    async fn copy_for(&mut self, step: &CteStep, call: &Call) -> Result<Plan> {
         Ok(match &step.plan {
             Plan::Gather(gather) if step.copies => {
                 let text = self.fill_all(&gather.inputs, &gather.final_sql, call).await?;
@@ -97,21 +97,15 @@ impl Session {
                 let fill = FinalSql::plain(self.fill_all(&insert.inputs, &insert.fill, call).await?);
                 Plan::InsertStaged(Box::new(InsertStaged { inputs: Vec::new(), fill, ..insert.as_ref().clone() }))
             }
-            Plan::Change(change) if step.copies => {
+            Plan::StagedDml(change) if step.copies => {
                 self.fill_all(&change.inputs, &FinalSql::plain(""), call).await?;
-                Plan::Change(Box::new(Change { inputs: Vec::new(), ..change.as_ref().clone() }))
+                Plan::StagedDml(Box::new(StagedDml { inputs: Vec::new(), ..change.as_ref().clone() }))
             }
             other => other.clone(),
         })
     }
 
-    async fn step(
-        &mut self,
-        step: &ChainStep,
-        plan: &Plan,
-        call: &Call,
-        output: &mut Output<'_>,
-    ) -> Result<Completion> {
+    async fn step(&mut self, step: &CteStep, plan: &Plan, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
         match (&step.keep, plan) {
             (Some(keep), Plan::Gather(gather)) => self.keep_query(keep, gather, call).await,
             (Some(keep), _) => self.keep_returned(keep, plan, call).await,
@@ -124,7 +118,7 @@ impl Session {
         match plan {
             Plan::Gather(gather) if gather.inputs.is_empty() => self.gather_in_block(gather, call, output).await,
             Plan::InsertStaged(insert) => self.insert_part(insert, call, output).await,
-            Plan::Change(change) => self.change_part(change, call, output).await,
+            Plan::StagedDml(change) => self.change_part(change, call, output).await,
             other => Box::pin(self.dispatch(other, call, output)).await,
         }
     }
@@ -173,8 +167,13 @@ impl Session {
     }
 
     async fn describe_kept(&mut self, sql: &str, call: &Call) -> Result<Filled> {
-        let input =
-            Input { table: String::new(), nodes: Vec::new(), sql: sql.to_owned(), indexes: Vec::new(), dag: None };
+        let input = Input {
+            table: String::new(),
+            nodes: Vec::new(),
+            sql: sql.to_owned(),
+            indexes: Vec::new(),
+            exchange_plan: None,
+        };
         let described = self.describe_input(self.sink, &input, call).await?;
         // RECORD, VOID, RECORD[]: no column of a table has such a type.
         if described.columns.iter().any(|column| [2249, 2278, 2287].contains(&column.type_oid)) {
@@ -222,14 +221,14 @@ impl Session {
     }
 
     /// They would be in the way of the next such statement of the block.
-    async fn drop_copies(&mut self, chain: &Chain) -> Result<()> {
+    async fn drop_copies(&mut self, ctes: &SequencedCtes) -> Result<()> {
         let mut tables: Vec<String> = Vec::new();
-        for step in &chain.steps {
+        for step in &ctes.steps {
             tables.extend(step.keep.iter().map(|keep| keep.table.clone()));
             let inputs: &[Input] = match &step.plan {
                 Plan::Gather(gather) => &gather.inputs,
                 Plan::InsertStaged(insert) => &insert.inputs,
-                Plan::Change(change) => &change.inputs,
+                Plan::StagedDml(change) => &change.inputs,
                 _ => &[],
             };
             tables.extend(inputs.iter().filter(|_| step.copies).map(|input| input.table.clone()));
@@ -243,14 +242,14 @@ impl Session {
 }
 
 /// Does a step find rows by their addresses, so that other writers have to be kept off?
-pub(crate) fn changes_by_address(chain: &Chain) -> bool {
-    chain.steps.iter().any(|step| matches!(step.plan, Plan::Change(_)))
+pub(crate) fn changes_by_address(ctes: &SequencedCtes) -> bool {
+    ctes.steps.iter().any(|step| matches!(step.plan, Plan::StagedDml(_)))
 }
 
 /// The columns' names; of several equal ones the later ones get names of ours, for nobody can refer to them.
 fn names(keep: &Kept, described: &Filled) -> Vec<String> {
     let own = described.columns.iter().map(|column| String::from_utf8_lossy(&column.name).into_owned());
-    let given = keep.columns.iter().cloned().chain(own.skip(keep.columns.len()));
+    let given = keep.columns.iter().cloned().ctes(own.skip(keep.columns.len()));
     let mut seen = HashSet::new();
     given
         .enumerate()

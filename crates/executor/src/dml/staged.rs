@@ -17,7 +17,7 @@ use std::sync::Arc;
 use crate::backend::call::Call;
 use crate::backend::call::is_node_specific;
 use crate::backend::call::travels_in_binary;
-use crate::backend::leased::Held;
+use crate::backend::leased::LeasedConnection;
 use crate::backend::request::Event;
 use crate::backend::request::frame_bodies;
 use crate::backend::slot::slots;
@@ -103,10 +103,10 @@ impl Session {
         (sink.temp, sink.gathered) = (true, true);
         let fill = self.fill_all(&insert.inputs, &insert.fill, call).await?;
         let version = self.catalog_version;
-        let held = self.links.link(self.sink)?;
-        held.start(&fill, &call.with_formats(Vec::new()), version);
-        held.flush().await?;
-        let tag = held.finish().await.map_err(|error| rename_stage(without_position(error), &insert.stage))?;
+        let leased = self.links.link(self.sink)?;
+        leased.start(&fill, &call.with_formats(Vec::new()), version);
+        leased.flush().await?;
+        let tag = leased.finish().await.map_err(|error| rename_stage(without_position(error), &insert.stage))?;
         if let Some(late) = &late {
             let rows = tag.and_then(|tag| pgproto::backend::split_command_tag(&tag).1).unwrap_or(0);
             self.add_late(insert, late, rows, call).await?;
@@ -128,7 +128,7 @@ impl Session {
         types.extend(insert.stage.columns.iter().map(|column| column.type_oid));
         types.iter_mut().filter(|oid| is_node_specific(**oid)).for_each(|oid| *oid = 0);
         // In the block's own session: describing takes the lock of a writer.
-        self.hold(self.home, Mode::InBlock).await?;
+        self.acquire(self.home, Mode::InBlock).await?;
         let home = self.links.link(self.home)?;
         home.start_describe(&insert.insert_sql(1), &types);
         home.flush().await?;
@@ -138,10 +138,10 @@ impl Session {
         Ok(())
     }
 
-    /// Rows of a Dag, which the nodes of the query have, need no stage if they are of the target's own types; `None` if that is not so.
+    /// Rows of an ExchangePlan, which the nodes of the query have, need no stage if they are of the target's own types; `None` if that is not so.
     async fn insert_direct(&mut self, insert: &InsertStaged, call: &Call) -> Result<Option<u64>> {
         let (Some(direct), [input]) = (&insert.direct, insert.inputs.as_slice()) else { return Ok(None) };
-        let Some(dag) = &input.dag else { return Ok(None) };
+        let Some(exchange_plan) = &input.exchange_plan else { return Ok(None) };
         let given = self.describe_input(self.home, input, call).await.map_err(without_position)?;
         let types = direct.columns.iter().map(|column| column.type_oid);
         let same = given.columns.iter().map(|field| field.type_oid).eq(types);
@@ -151,7 +151,7 @@ impl Session {
         {
             return Ok(None);
         }
-        let poured = self.pour(dag, &direct.route, None, &direct.copy_sql, given.binary, call).await;
+        let poured = self.pour(exchange_plan, &direct.route, None, &direct.copy_sql, given.binary, call).await;
         poured.map(Some).map_err(|error| without_copy_context(without_position(error)))
     }
 
@@ -221,16 +221,16 @@ impl Session {
 
     pub(crate) async fn fetch_batch(&mut self, router: &mut RowRouter<'_>) -> Result<Batch> {
         let sink = self.sink;
-        let held = self.links.link(sink)?;
+        let leased = self.links.link(sink)?;
         if !router.is_binary() {
-            held.query_ahead(&fix());
+            leased.query_ahead(&fix());
         }
-        held.link.connection.query(format!("FETCH {BATCH_ROWS} FROM {CURSOR}").as_bytes());
-        held.flush().await?;
+        leased.link.connection.query(format!("FETCH {BATCH_ROWS} FROM {CURSOR}").as_bytes());
+        leased.flush().await?;
         let mut batch = Batch::default();
         let mut failure = None;
         loop {
-            match held.next().await? {
+            match leased.next().await? {
                 Event::Done => break,
                 Event::Rows(run, _) if failure.is_none() => {
                     for body in frame_bodies(&run) {
@@ -259,24 +259,24 @@ impl Session {
         };
         let nodes: Vec<NodeId> = batch.per_node.keys().copied().collect();
         for node in &nodes {
-            self.hold(*node, Mode::InBlock).await?;
+            self.acquire(*node, Mode::InBlock).await?;
         }
         let mut links = self.links.take(&nodes)?;
-        let work = links.iter_mut().zip(batch.per_node.into_values()).map(|((_, held), rows)| {
+        let work = links.iter_mut().zip(batch.per_node.into_values()).map(|((_, leased), rows)| {
             let copy = &copy;
             async move {
-                held.link.connection.query(copy.as_bytes());
-                held.flush().await?;
-                match held.next().await? {
+                leased.link.connection.query(copy.as_bytes());
+                leased.flush().await?;
+                match leased.next().await? {
                     Event::CopyIn(_) => {}
                     other => return Err(PgError::protocol(format!("unexpected answer {other:?} to COPY"))),
                 }
                 let body = copy_body(&rows, binary)?;
-                held.link.connection.out().extend_from_slice(&frontend::copy_data_header(body.len()));
-                held.link.connection.write_through(&body).await?;
-                frontend::copy_done(held.link.connection.out());
-                held.flush().await?;
-                let tag = held.finish().await?;
+                leased.link.connection.out().extend_from_slice(&frontend::copy_data_header(body.len()));
+                leased.link.connection.write_through(&body).await?;
+                frontend::copy_done(leased.link.connection.out());
+                leased.flush().await?;
+                let tag = leased.finish().await?;
                 Ok(tag.and_then(|tag| pgproto::backend::split_command_tag(&tag).1).unwrap_or(0))
             }
         });
@@ -286,7 +286,7 @@ impl Session {
             Route::Replicated { .. } => stored.take(1).sum(),
             _ => stored.sum(),
         };
-        links.iter_mut().for_each(|(_, held)| tell_of_insert(held));
+        links.iter_mut().for_each(|(_, leased)| tell_of_insert(leased));
         self.links.put_back(links);
         if let (Route::Replicated { .. }, Some((_, others))) = (&stage.route, nodes.split_first()) {
             self.keep_trigger_events_only(others);
@@ -407,13 +407,13 @@ pub(crate) fn without_copy_context(error: PgError) -> PgError {
 }
 
 /// The same for what triggers have said meanwhile.
-fn tell_of_insert(held: &mut Held) {
+fn tell_of_insert(leased: &mut LeasedConnection) {
     let told = |frame: Frame| {
         let mut body = BytesMut::new();
         without_copy_context(PgError::decode_body(frame.body)).encode_body(&mut body);
         Frame { tag: frame.tag, body: body.freeze() }
     };
-    let notices = held.link.connection.take_notices();
+    let notices = leased.link.connection.take_notices();
     let told = notices.into_iter().map(|frame| if is_trigger_event(&frame) { frame } else { told(frame) });
-    held.link.connection.put_back_notices(told.collect());
+    leased.link.connection.put_back_notices(told.collect());
 }

@@ -10,7 +10,7 @@
 //! * *Several nodes, in a READ COMMITTED block*: node after node, each settled before: no node shows the statement less than
 //!   those before it did.
 //! * *Data changes in WITH*: see [`sequenced`](crate::dml::sequenced).
-//! * *Rows of which the home node has to say what becomes of them*: see [`staged_change`](crate::dml::staged_change).
+//! * *Rows of which the home node has to say what becomes of them*: see [`staged_dml`](crate::dml::staged_dml).
 //! * *Copies of a replicated table*: the first copy decides. What depends on rows that are there locks the table on the first
 //!   copy against other writers, and the other copies settle, so that all copies do the same.
 
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use catalog::NodeId;
 use pgerror::{Result, SqlState};
-use planner::{Chain, Change, DdlPlan, FirstCopy, Gather, InsertStaged, Plan, Route, Scatter, Tables};
+use planner::{DdlPlan, FirstCopy, Gather, InsertStaged, Plan, Route, Scatter, SequencedCtes, StagedDml, Tables};
 
 use crate::backend::call::Call;
 use crate::backend::leased::Condition;
@@ -48,9 +48,9 @@ pub(crate) enum Write<'a> {
     /// Something on the home node, from gathered rows.
     Gathered(&'a Gather),
     /// What the home node works out for each row.
-    Change(&'a Change),
+    StagedDml(&'a StagedDml),
     /// Part after part.
-    Chain(&'a Chain),
+    SequencedCtes(&'a SequencedCtes),
     /// A new table with rows.
     Table(&'a DdlPlan),
     /// What the first copy of a table makes of it.
@@ -60,7 +60,7 @@ pub(crate) enum Write<'a> {
 impl Write<'_> {
     /// Are rows exchanged for it, or may they be?
     fn may_exchange(&self) -> bool {
-        let exchanged = |inputs: &[planner::Input]| inputs.iter().any(|input| input.dag.is_some());
+        let exchanged = |inputs: &[planner::Input]| inputs.iter().any(|input| input.exchange_plan.is_some());
         match self {
             Write::Staged(insert) => exchanged(&insert.inputs),
             Write::Gathered(gather) => exchanged(&gather.inputs),
@@ -69,7 +69,7 @@ impl Write<'_> {
                 Plan::InsertStaged(insert) => exchanged(&insert.inputs),
                 _ => false,
             },
-            Write::InOrder(..) | Write::Copies(..) | Write::Change(_) | Write::Chain(_) => false,
+            Write::InOrder(..) | Write::Copies(..) | Write::StagedDml(_) | Write::SequencedCtes(_) => false,
         }
     }
 
@@ -81,28 +81,28 @@ impl Write<'_> {
             Write::Staged(insert) => inputs(&insert.inputs),
             Write::Copies(_, sql) => vec![(*sql).to_owned()],
             Write::Gathered(gather) => inputs(&gather.inputs),
-            Write::Change(change) => inputs(&change.inputs),
-            Write::Chain(chain) => vec![chain.original.clone()],
+            Write::StagedDml(change) => inputs(&change.inputs),
+            Write::SequencedCtes(ctes) => vec![ctes.original.clone()],
             Write::Table(_) => Vec::new(),
             Write::FirstCopy(first) => match &first.plan {
                 Plan::Forward(forward) => vec![forward.sql.clone()],
                 Plan::InsertStaged(insert) => inputs(&insert.inputs),
-                Plan::Change(change) => inputs(&change.inputs),
-                Plan::Chain(chain) => vec![chain.original.clone()],
+                Plan::StagedDml(change) => inputs(&change.inputs),
+                Plan::SequencedCtes(ctes) => vec![ctes.original.clone()],
                 _ => Vec::new(),
             },
         };
         let locks = Locks::of(written, texts.iter().map(String::as_str));
         match self {
             // It changes rows in an order of its own: others would deadlock with it.
-            Write::Change(_) => locks.alone(),
-            Write::Chain(chain) if changes_by_address(chain) => locks.writing(&chain.written).alone(),
-            Write::Chain(chain) => locks.writing(&chain.written),
+            Write::StagedDml(_) => locks.alone(),
+            Write::SequencedCtes(ctes) if changes_by_address(ctes) => locks.writing(&ctes.written).alone(),
+            Write::SequencedCtes(ctes) => locks.writing(&ctes.written),
             Write::FirstCopy(first) => {
                 let locks = locks.writing(&first.written);
                 match &first.plan {
-                    Plan::Change(_) => locks.alone(),
-                    Plan::Chain(chain) if changes_by_address(chain) => locks.alone(),
+                    Plan::StagedDml(_) => locks.alone(),
+                    Plan::SequencedCtes(ctes) if changes_by_address(ctes) => locks.alone(),
                     _ => locks,
                 }
             }
@@ -137,10 +137,10 @@ impl Session {
         output: &mut Output<'_>,
     ) -> Result<Completion> {
         let holds = |plan| PlanHolds { plan, context: self.context.clone() };
-        let condition = self.basis.take().map(|plan| Arc::new(holds(plan)) as Arc<dyn Condition>);
+        let condition = self.validity.take().map(|plan| Arc::new(holds(plan)) as Arc<dyn Condition>);
         let gating = Gating { cancel: self.links.cancel().clone(), cluster: self.context.cluster().clone(), condition };
         for (node, sql) in &parts {
-            self.hold(*node, Mode::Autocommit).await?;
+            self.acquire(*node, Mode::Autocommit).await?;
             self.sight.touch(*node);
             let version = self.catalog_version;
             self.links.link(*node)?.start_gated(sql, call, version, gating.clone());
@@ -262,7 +262,7 @@ impl Session {
         };
         let target = (!target.is_empty()).then(|| keep_off(target, true));
         let sources = sources.iter().map(|source| keep_off(source, false));
-        let calls: Vec<OwnCall> = target.into_iter().chain(sources).collect();
+        let calls: Vec<OwnCall> = target.into_iter().ctes(sources).collect();
         self.call_on(first, &calls).await?;
         self.statement_finished();
         Ok(())
@@ -342,8 +342,8 @@ impl Session {
             Write::Staged(insert) => self.insert_staged(insert, call, output).await,
             Write::Copies(nodes, sql) => self.replicate(nodes, sql, call, output).await,
             Write::Gathered(gather) => self.gather_in_block(gather, call, output).await,
-            Write::Change(change) => self.change_in_block(change, call, output).await,
-            Write::Chain(chain) => self.chain_in_block(chain, call, output).await,
+            Write::StagedDml(change) => self.staged_dml_in_block(change, call, output).await,
+            Write::SequencedCtes(ctes) => self.ctes_in_block(ctes, call, output).await,
             Write::Table(ddl) => Box::pin(self.ddl_in_block(ddl)).await,
             Write::FirstCopy(first) => self.first_copy_in_block(first, call, output).await,
         }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use pgerror::{Result, SqlState};
 
 use crate::backend::call::Call;
-use crate::backend::leased::Held;
+use crate::backend::leased::LeasedConnection;
 use crate::backend::request::Event;
 use crate::backend::request::frame_bodies;
 use crate::backend::slot::Slot;
@@ -27,7 +27,7 @@ impl Session {
         let mut rest = texts;
         while !rest.is_empty() && canceled.is_ok() {
             let (some, later) = rest.split_at(how_many_at_once(rest));
-            self.hold(asked, Mode::Autocommit).await?;
+            self.acquire(asked, Mode::Autocommit).await?;
             canceled = self.estimate_some(asked, some, &call, catalog_version).await;
             rest = later;
         }
@@ -38,12 +38,12 @@ impl Session {
     }
 
     async fn estimate_some(&mut self, asked: Slot, texts: &[String], call: &Call, version: u64) -> Result<()> {
-        let held = self.links.link(asked)?;
-        texts.iter().for_each(|text| held.start_estimate(text, call, version));
-        held.flush().await?;
+        let leased = self.links.link(asked)?;
+        texts.iter().for_each(|text| leased.start_estimate(text, call, version));
+        leased.flush().await?;
         let (mut rows, mut canceled) = (HashMap::new(), Ok(()));
         for text in texts {
-            match held.expectation().await {
+            match leased.expectation().await {
                 Ok(expected) => rows.extend(expected.map(|expected| (text.clone(), expected.rows))),
                 Err(error) if error.code() == SqlState::QUERY_CANCELED => canceled = Err(error),
                 Err(_) => {}
@@ -63,7 +63,7 @@ fn how_many_at_once(texts: &[String]) -> usize {
     sums.take_while(|sum| *sum <= BYTES_AT_ONCE).count().max(1)
 }
 
-impl Held {
+impl LeasedConnection {
     /// Queues the question what a SELECT is expected to give.
     pub(crate) fn start_estimate(&mut self, sql: &str, call: &Call, catalog_version: u64) {
         self.start(&format!("EXPLAIN {sql}"), &call.with_formats(Vec::new()), catalog_version);

@@ -15,11 +15,11 @@ use catalog::{NodeId, quote_identifier};
 use pgerror::{PgError, Result};
 use pgproto::backend::Field;
 use pgproto::frontend::{self, Bind};
-use planner::{Dag, Exchange, Index, Plan, Route};
+use planner::{Exchange, ExchangePlan, Index, Plan, Route};
 
 use crate::backend::call::Call;
 use crate::backend::call::travels_in_binary;
-use crate::backend::leased::Held;
+use crate::backend::leased::LeasedConnection;
 use crate::backend::links::LinkSet;
 use crate::backend::request::Event;
 use crate::backend::request::frame_bodies;
@@ -47,11 +47,16 @@ const BATCH_ROWS_MAX: usize = 200_000;
 const PORTAL: &[u8] = b"loxo_exchange";
 
 impl Session {
-    /// See [`Dag`].
-    pub(crate) async fn dag(&mut self, dag: &Dag, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
+    /// See [`ExchangePlan`].
+    pub(crate) async fn exchange_plan(
+        &mut self,
+        exchange_plan: &ExchangePlan,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
         let call = Call { one_off: true, ..call.clone() };
-        let mut ready = self.begin_dag(dag, &call).await?;
-        let result = match self.up_to_last(dag, &mut ready, &call).await {
+        let mut ready = self.begin_exchange_plan(exchange_plan, &call).await?;
+        let result = match self.up_to_last(exchange_plan, &mut ready, &call).await {
             Ok((nodes, sql)) => {
                 let parts = nodes.into_iter().map(|node| (node, sql.clone())).collect();
                 self.scatter(Mode::InBlock, parts, &call, output).await.map_err(without_position)
@@ -66,7 +71,7 @@ impl Session {
     pub(crate) async fn exchange(
         &mut self,
         exchange: &Exchange,
-        dag: &Dag,
+        exchange_plan: &ExchangePlan,
         filled: &[Vec<Field>],
         call: &Call,
     ) -> Result<(Vec<Field>, Vec<Moved>)> {
@@ -79,7 +84,7 @@ impl Session {
             Route::Single { node } if exchange.nodes.contains(node) => Some(Slot::from(*node)),
             _ => None,
         };
-        let started = self.start_temp_as(&dag.nodes, &temp_as(exchange, &sql, &columns), stays, call).await?;
+        let started = self.start_temp_as(&exchange_plan.nodes, &temp_as(exchange, &sql, &columns), stays, call).await?;
         let sources: Vec<NodeId> =
             exchange.nodes.iter().copied().filter(|node| stays.is_none_or(|stays| stays != *node)).collect();
         let types = call.fragment_types(&sql);
@@ -98,7 +103,8 @@ impl Session {
         let format = if binary { "binary" } else { "text" };
         let copy = format!("COPY pg_temp.{} FROM STDIN (FORMAT {format})", quote_identifier(&exchange.table));
         let then = self.after_fill_sql(&exchange.table, &exchange.indexes, exchange.is_analysed).await?;
-        let to = Target { copy: &copy, then: (!then.is_empty()).then_some((&dag.nodes, then)), first, at: None };
+        let to =
+            Target { copy: &copy, then: (!then.is_empty()).then_some((&exchange_plan.nodes, then)), first, at: None };
         let mut moved = self.move_rows(slots(&sources), &exchange.route, binary, &to, None).await?;
         let stayed = started.iter().zip(&made).filter(|(node, _)| stays == Some(**node));
         moved.extend(stayed.map(|(node, tag)| Moved::stayed(node.node(), tag.as_deref())));
@@ -109,23 +115,23 @@ impl Session {
     pub(crate) async fn exchange_without_rows(
         &mut self,
         exchange: &Exchange,
-        dag: &Dag,
+        exchange_plan: &ExchangePlan,
         filled: &[Vec<Field>],
         call: &Call,
     ) -> Result<(Vec<Field>, Vec<Moved>)> {
         let sql = self.fragment_text(exchange, filled).await?;
         let columns = self.describe_fragment(exchange, &sql, call).await?;
-        let started = self.start_temp_as(&dag.nodes, &temp_as(exchange, &sql, &columns), None, call).await?;
+        let started = self.start_temp_as(&exchange_plan.nodes, &temp_as(exchange, &sql, &columns), None, call).await?;
         self.links.finish_all(&started).await?;
         Ok((columns, Vec::new()))
     }
 
     async fn describe_fragment(&mut self, exchange: &Exchange, sql: &str, call: &Call) -> Result<Vec<Field>> {
         let first = exchange.nodes.first().copied().ok_or_else(|| PgError::internal("an exchange without a source"))?;
-        let held = self.links.link(first)?;
-        held.start_describe(sql, &call.fragment_types(sql));
-        held.flush().await?;
-        Ok(held.read_description().await?.1.unwrap_or_default())
+        let leased = self.links.link(first)?;
+        leased.start_describe(sql, &call.fragment_types(sql));
+        leased.flush().await?;
+        Ok(leased.read_description().await?.1.unwrap_or_default())
     }
 
     /// Queues a statement without rows on each of these nodes.
@@ -148,12 +154,17 @@ impl Session {
     }
 
     /// Indexes and statistics; on all nodes, since a plan may ask any of them.
-    pub(crate) async fn after_fill(&mut self, table: &str, indexes: &[Index], dag: &Dag) -> Result<()> {
+    pub(crate) async fn after_fill(
+        &mut self,
+        table: &str,
+        indexes: &[Index],
+        exchange_plan: &ExchangePlan,
+    ) -> Result<()> {
         let sql = self.after_fill_sql(table, indexes, true).await?;
-        for node in &dag.nodes {
+        for node in &exchange_plan.nodes {
             self.links.link(*node)?.link.connection.query(sql.as_bytes());
         }
-        self.links.finish_all(&dag.nodes).await.map(|_| ())
+        self.links.finish_all(&exchange_plan.nodes).await.map(|_| ())
     }
 
     /// Nothing, or what every node does when it has all rows of an exchange.
@@ -161,7 +172,7 @@ impl Session {
         let name = quote_identifier(table);
         let indexes = if self.makes_temp(self.home).await? { indexes } else { &[] };
         let analyze = is_analysed.then(|| format!("ANALYZE pg_temp.{name}"));
-        Ok(indexes.iter().map(|index| index.create_sql(&name)).chain(analyze).collect::<Vec<_>>().join("; "))
+        Ok(indexes.iter().map(|index| index.create_sql(&name)).ctes(analyze).collect::<Vec<_>>().join("; "))
     }
 
     /// Empties the portals of `sources`, the first batch of which is on its way, into tables of the same sessions or of those
@@ -180,20 +191,20 @@ impl Session {
         let all_sources = sources.clone();
         loop {
             let (batches, open) = self.fetch(&sources, asked).await?;
-            let mut parcels = PartitionBuffers::new(binary);
+            let mut partitions = PartitionBuffers::new(binary);
             for (node, run) in &batches {
-                let before = (parcels.rows, parcels.bytes);
-                parcels.add(run, &mut router)?;
+                let before = (partitions.rows, partitions.bytes);
+                partitions.add(run, &mut router)?;
                 let counts = moved.iter_mut().filter(|moved| moved.node == node.node());
-                counts.for_each(|moved| moved.add(parcels.rows - before.0, parcels.bytes - before.1));
+                counts.for_each(|moved| moved.add(partitions.rows - before.0, partitions.bytes - before.1));
             }
-            batch_rows = parcels.rows_for(BATCH_BYTES).min(batch_rows * BATCH_GROWTH);
+            batch_rows = partitions.rows_for(BATCH_BYTES).min(batch_rows * BATCH_GROWTH);
             asked = Some(batch_rows);
-            let held = match resting.as_deref_mut() {
+            let leased = match resting.as_deref_mut() {
                 None => &mut *self.links,
                 Some(aside) => aside.links.links(),
             };
-            deliver(held, to, &parcels, open.is_empty()).await?;
+            deliver(leased, to, &partitions, open.is_empty()).await?;
             if open.is_empty() {
                 if !binary {
                     self.links.broadcast(&all_sources, &restore()).await?;
@@ -208,13 +219,13 @@ impl Session {
     /// have more.
     async fn fetch(&mut self, sources: &[Slot], rows: Option<usize>) -> Result<Batches> {
         let mut links = self.links.take(sources)?;
-        let work = links.iter_mut().map(|(_, held)| async {
+        let work = links.iter_mut().map(|(_, leased)| async {
             if let Some(rows) = rows {
-                frontend::execute(held.link.connection.out(), PORTAL, rows as i32);
-                held.link.connection.sync();
-                held.flush().await?;
+                frontend::execute(leased.link.connection.out(), PORTAL, rows as i32);
+                leased.link.connection.sync();
+                leased.flush().await?;
             }
-            read_batch(held).await
+            read_batch(leased).await
         });
         let results = futures_util::future::join_all(work).await;
         self.links.put_back(links);
@@ -267,25 +278,25 @@ fn bytes_at_most(column: &Field) -> Option<usize> {
 }
 
 /// One COPY for each node that gets rows, all at once; with the last one comes what is to be done afterwards.
-async fn deliver(links: &mut LinkSet, to: &Target<'_>, parcels: &PartitionBuffers, is_last: bool) -> Result<()> {
+async fn deliver(links: &mut LinkSet, to: &Target<'_>, partitions: &PartitionBuffers, is_last: bool) -> Result<()> {
     let then = to.then.as_ref().filter(|_| is_last);
-    let mut nodes = parcels.targets();
+    let mut nodes = partitions.targets();
     nodes.extend(then.iter().flat_map(|(nodes, _)| nodes.iter()));
     nodes.sort_unstable();
     nodes.dedup();
     let slots: Vec<Slot> = nodes.into_iter().map(|node| to.at.unwrap_or(node.into())).collect();
     let mut taken = links.take(&slots)?;
-    let work = taken.iter_mut().map(|(slot, held)| async {
-        let rows = parcels.of(slot.node());
+    let work = taken.iter_mut().map(|(slot, leased)| async {
+        let rows = partitions.of(slot.node());
         if !rows.is_empty() {
-            queue_partition(held, to.copy, rows, parcels.binary).await?;
+            queue_partition(leased, to.copy, rows, partitions.binary).await?;
         }
         if let Some((_, sql)) = then {
-            held.link.connection.query(sql.as_bytes());
+            leased.link.connection.query(sql.as_bytes());
         }
-        held.flush().await?;
-        let copied = if rows.is_empty() { Ok(()) } else { read_copied(held).await };
-        let done = if then.is_some() { held.finish().await.map(|_| ()) } else { Ok(()) };
+        leased.flush().await?;
+        let copied = if rows.is_empty() { Ok(()) } else { read_copied(leased).await };
+        let done = if then.is_some() { leased.finish().await.map(|_| ()) } else { Ok(()) };
         copied.and(done)
     });
     let results = futures_util::future::join_all(work).await;
@@ -301,24 +312,24 @@ fn temp_as<'a>(exchange: &'a Exchange, sql: &'a str, fields: &'a [Field]) -> Tem
 }
 
 /// The tables that the fragments read.
-pub(crate) fn locks_of(dag: &Dag) -> Locks {
-    let last: Vec<&str> = match &dag.last {
+pub(crate) fn locks_of(exchange_plan: &ExchangePlan) -> Locks {
+    let last: Vec<&str> = match &exchange_plan.last {
         Plan::Gather(gather) => gather.inputs.iter().map(|input| input.sql.as_str()).collect(),
         Plan::Scatter(scatter) => vec![&scatter.sql],
         Plan::Forward(forward) => vec![&forward.sql],
         // Refused when it is run.
         _ => Vec::new(),
     };
-    let fragments = dag.exchanges.iter().map(|exchange| exchange.sql.text.as_str());
-    let made = dag.exchanges.iter().map(|exchange| exchange.table.as_str());
-    let made = made.chain(dag.shadows.iter().map(|shadow| shadow.table.as_str()));
-    Locks::of(None, fragments.chain(last)).without(made)
+    let fragments = exchange_plan.exchanges.iter().map(|exchange| exchange.sql.text.as_str());
+    let made = exchange_plan.exchanges.iter().map(|exchange| exchange.table.as_str());
+    let made = made.ctes(exchange_plan.local_copies.iter().map(|local_copy| local_copy.table.as_str()));
+    Locks::of(None, fragments.ctes(last)).without(made)
 }
 
 /// Queues the opening of a portal and the first batch of its rows.
-pub(crate) fn open_portal(held: &mut Held, sql: &str, types: &[u32], call: &Call, first: usize) {
+pub(crate) fn open_portal(leased: &mut LeasedConnection, sql: &str, types: &[u32], call: &Call, first: usize) {
     let parameters = call.parameters.as_deref().cloned().unwrap_or_default();
-    let out = held.link.connection.out();
+    let out = leased.link.connection.out();
     frontend::parse(out, b"", sql.as_bytes(), types);
     let bind = Bind {
         portal: Bytes::from_static(PORTAL),
@@ -329,14 +340,14 @@ pub(crate) fn open_portal(held: &mut Held, sql: &str, types: &[u32], call: &Call
     };
     frontend::bind(out, &bind);
     frontend::execute(out, PORTAL, first as i32);
-    held.link.connection.sync();
+    leased.link.connection.sync();
 }
 
 /// Rows up to ReadyForQuery; the second value says that the portal is at its end.
-async fn read_batch(held: &mut Held) -> Result<(Vec<Bytes>, bool)> {
+async fn read_batch(leased: &mut LeasedConnection) -> Result<(Vec<Bytes>, bool)> {
     let (mut runs, mut ended) = (Vec::new(), false);
     loop {
-        match held.next().await? {
+        match leased.next().await? {
             Event::Rows(run, _) => runs.push(run),
             Event::Complete(_) | Event::Empty => ended = true,
             Event::Suspended => {}
@@ -346,33 +357,33 @@ async fn read_batch(held: &mut Held) -> Result<(Vec<Bytes>, bool)> {
     }
     if ended {
         // The next exchange opens a portal of the same name.
-        frontend::close(held.link.connection.out(), frontend::Target::Portal, PORTAL);
+        frontend::close(leased.link.connection.out(), frontend::Target::Portal, PORTAL);
     }
     Ok((runs, ended))
 }
 
 /// A whole COPY at once: if the backend refuses it, it drops the rows.
-async fn queue_partition(held: &mut Held, copy: &str, rows: &[u8], binary: bool) -> Result<()> {
-    held.link.connection.query(copy.as_bytes());
+async fn queue_partition(leased: &mut LeasedConnection, copy: &str, rows: &[u8], binary: bool) -> Result<()> {
+    leased.link.connection.query(copy.as_bytes());
     if binary {
-        send(held, BINARY_HEADER).await?;
+        send(leased, BINARY_HEADER).await?;
     }
     let mut rest = rows;
     while !rest.is_empty() {
         let (frame, later) = rest.split_at(rest.len().min(FRAME_BYTES));
-        send(held, frame).await?;
+        send(leased, frame).await?;
         rest = later;
     }
     if binary {
-        send(held, &BINARY_TRAILER).await?;
+        send(leased, &BINARY_TRAILER).await?;
     }
-    frontend::copy_done(held.link.connection.out());
+    frontend::copy_done(leased.link.connection.out());
     Ok(())
 }
 
-async fn read_copied(held: &mut Held) -> Result<()> {
+async fn read_copied(leased: &mut LeasedConnection) -> Result<()> {
     loop {
-        match held.next().await? {
+        match leased.next().await? {
             Event::CopyIn(_) | Event::Complete(_) => {}
             Event::Done => return Ok(()),
             other => return Err(PgError::protocol(format!("unexpected answer {other:?} to COPY"))),
@@ -380,9 +391,9 @@ async fn read_copied(held: &mut Held) -> Result<()> {
     }
 }
 
-async fn send(held: &mut Held, bytes: &[u8]) -> Result<()> {
-    held.link.connection.out().extend_from_slice(&frontend::copy_data_header(bytes.len()));
-    held.link.connection.write_through(bytes).await
+async fn send(leased: &mut LeasedConnection, bytes: &[u8]) -> Result<()> {
+    leased.link.connection.out().extend_from_slice(&frontend::copy_data_header(bytes.len()));
+    leased.link.connection.write_through(bytes).await
 }
 
 /// A round's rows, sorted by where they go.
@@ -455,18 +466,18 @@ mod tests {
         let nodes = vec![NodeId(0), NodeId(1)];
         let key = vec![(planner::KeySource::Column(0), placement::KeyType::Int8)];
         let hash = Route::Hash { key, map, nodes: nodes.clone() };
-        let mut parcels = PartitionBuffers::new(true);
-        parcels.add(&run(0..1000), &mut RowRouter::new(&hash, true, 0)).unwrap();
+        let mut partitions = PartitionBuffers::new(true);
+        partitions.add(&run(0..1000), &mut RowRouter::new(&hash, true, 0)).unwrap();
         let row_bytes = 2 + 4 + 8;
-        let sizes: Vec<usize> = nodes.iter().map(|node| parcels.of(*node).len()).collect();
+        let sizes: Vec<usize> = nodes.iter().map(|node| partitions.of(*node).len()).collect();
         assert_eq!(sizes.iter().sum::<usize>(), 1000 * row_bytes);
         assert!(sizes.iter().all(|size| *size > 300 * row_bytes), "{sizes:?}");
 
         let all = Route::Replicated { nodes: nodes.clone() };
-        let mut parcels = PartitionBuffers::new(true);
-        parcels.add(&run(0..10), &mut RowRouter::new(&all, true, 0)).unwrap();
-        assert!(nodes.iter().all(|node| parcels.of(*node).len() == 10 * row_bytes));
-        assert_eq!(parcels.targets(), nodes);
+        let mut partitions = PartitionBuffers::new(true);
+        partitions.add(&run(0..10), &mut RowRouter::new(&all, true, 0)).unwrap();
+        assert!(nodes.iter().all(|node| partitions.of(*node).len() == 10 * row_bytes));
+        assert_eq!(partitions.targets(), nodes);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use bytes::BytesMut;
 use catalog::NodeId;
 use pgerror::{PgError, Result};
 use pgproto::backend::{self, Field};
-use planner::{Dag, Explain, Gather, Merge, Plan, Scatter};
+use planner::{ExchangePlan, Explain, Gather, Merge, Plan, Scatter};
 
 use crate::backend::call::Call;
 use crate::backend::request::frame_bodies;
@@ -67,8 +67,8 @@ fn is_change(plan: &Plan) -> bool {
         | Plan::Replicate(_)
         | Plan::InsertSplit(_)
         | Plan::InsertStaged(_)
-        | Plan::Change(_)
-        | Plan::Chain(_)
+        | Plan::StagedDml(_)
+        | Plan::SequencedCtes(_)
         | Plan::Locked(_)
         | Plan::Ddl(_) => true,
         _ => false,
@@ -160,7 +160,7 @@ impl Session {
                 let inner = Box::new(locked.query.clone());
                 Box::pin(self.steps(&Explain { inner, ..explain.clone() }, call)).await
             }
-            Plan::Dag(dag) => self.dag_steps(dag, explain, call).await,
+            Plan::ExchangePlan(exchange_plan) => self.exchange_plan_steps(exchange_plan, explain, call).await,
             Plan::Gather(gather) if !gather.writes => {
                 let nodes = self.gathered_nodes(&gather.inputs);
                 let read = self.begin_read(&nodes, gather.inputs.iter().map(|input| input.sql.as_str())).await?;
@@ -207,28 +207,33 @@ impl Session {
         Ok(steps)
     }
 
-    async fn dag_steps(&mut self, dag: &Dag, explain: &Explain, call: &Call) -> Result<Vec<Step>> {
-        let mut ready = self.begin_dag(dag, call).await?;
-        let steps = self.steps_when_ready(dag, &mut ready, explain, call).await;
+    async fn exchange_plan_steps(
+        &mut self,
+        exchange_plan: &ExchangePlan,
+        explain: &Explain,
+        call: &Call,
+    ) -> Result<Vec<Step>> {
+        let mut ready = self.begin_exchange_plan(exchange_plan, call).await?;
+        let steps = self.steps_when_ready(exchange_plan, &mut ready, explain, call).await;
         self.end_read(ready.read).await;
         steps
     }
 
     async fn steps_when_ready(
         &mut self,
-        dag: &Dag,
+        exchange_plan: &ExchangePlan,
         ready: &mut Ready,
         explain: &Explain,
         call: &Call,
     ) -> Result<Vec<Step>> {
-        self.make_shadows(dag, ready, explain.analyze, call).await?;
+        self.make_local_copies(exchange_plan, ready, explain.analyze, call).await?;
         let (mut steps, mut filled) = (Vec::new(), Vec::new());
-        for exchange in &dag.exchanges {
+        for exchange in &exchange_plan.exchanges {
             let sql = self.fragment_text(exchange, &filled).await?;
             let began = Instant::now();
             let made = match explain.analyze {
-                true => self.exchange(exchange, dag, &filled, call).await,
-                false => self.exchange_without_rows(exchange, dag, &filled, call).await,
+                true => self.exchange(exchange, exchange_plan, &filled, call).await,
+                false => self.exchange_without_rows(exchange, exchange_plan, &filled, call).await,
             };
             let (columns, moved) = made.map_err(without_position)?;
             let took = began.elapsed();
@@ -236,7 +241,7 @@ impl Session {
             steps.push(Step { name: format!("Exchange {}", exchange.table), sql, nodes });
             filled.push(columns);
         }
-        match &self.last_of(dag, &filled).await? {
+        match &self.last_of(exchange_plan, &filled).await? {
             Plan::Gather(gather) => steps.extend(self.gather_steps(gather, explain, call).await?),
             Plan::Scatter(scatter) => steps.push(self.last_step(&scatter.nodes, &scatter.sql, explain, call).await?),
             Plan::Forward(forward) => {
@@ -482,7 +487,7 @@ fn ms(duration: Duration) -> String {
 /// Texts that any node can be asked about, and the nodes that run them.
 fn fragments(plan: &Plan) -> Vec<(Vec<NodeId>, String)> {
     let of_inputs = |inputs: &[planner::Input]| {
-        let plain = inputs.iter().filter(|input| input.dag.is_none());
+        let plain = inputs.iter().filter(|input| input.exchange_plan.is_none());
         plain.map(|input| (input.nodes.clone(), input.sql.clone())).collect()
     };
     match plan {
@@ -492,7 +497,7 @@ fn fragments(plan: &Plan) -> Vec<(Vec<NodeId>, String)> {
         Plan::Replicate(replicate) => vec![(replicate.nodes.clone(), replicate.sql.clone())],
         Plan::Gather(gather) => of_inputs(&gather.inputs),
         Plan::InsertStaged(insert) => of_inputs(&insert.inputs),
-        Plan::Change(change) => of_inputs(&change.inputs),
+        Plan::StagedDml(change) => of_inputs(&change.inputs),
         Plan::InsertSplit(insert) => insert.parts.iter().map(|(node, sql)| (vec![*node], sql.clone())).collect(),
         _ => Vec::new(),
     }

@@ -21,7 +21,7 @@ use planner::{FinalSql, Gather, Input, Plan, Route};
 use crate::backend::call::Call;
 use crate::backend::call::travels_in_binary;
 use crate::backend::isolation::Isolation;
-use crate::backend::leased::Held;
+use crate::backend::leased::LeasedConnection;
 use crate::backend::request::Event;
 use crate::backend::request::frame_bodies;
 use crate::backend::slot::Slot;
@@ -256,11 +256,11 @@ impl Session {
     pub(crate) async fn fill(&mut self, input: &Input, call: &Call, analyze: bool) -> Result<(Filled, Vec<Moved>)> {
         let home = self.sink;
         let filled = self.describe_input(home, input, call).await?;
-        if let Some(dag) = &input.dag {
+        if let Some(exchange_plan) = &input.exchange_plan {
             self.create_input(home, input, &filled, false, call).await?;
             let copy = format!("COPY pg_temp.{} FROM STDIN (FORMAT binary)", quote_identifier(&input.table));
             let route = Route::Single { node: home.node() };
-            Box::pin(self.pour(dag, &route, Some(home), &copy, filled.binary, call)).await?;
+            Box::pin(self.pour(exchange_plan, &route, Some(home), &copy, filled.binary, call)).await?;
             self.finish_input(input, analyze).await?;
             return Ok((filled, Vec::new()));
         }
@@ -272,11 +272,11 @@ impl Session {
             self.sight.touch(home.node());
         }
         for node in &remotes {
-            self.hold(*node, Mode::InBlock).await?;
+            self.acquire(*node, Mode::InBlock).await?;
             self.sight.touch(*node);
-            let held = self.links.link(*node)?;
-            held.start(&sql, &call.with_formats(vec![i16::from(binary)]), version);
-            held.flush().await?;
+            let leased = self.links.link(*node)?;
+            leased.start(&sql, &call.with_formats(vec![i16::from(binary)]), version);
+            leased.flush().await?;
         }
 
         // Beside the home node its own session is one of the sources.
@@ -295,12 +295,12 @@ impl Session {
     /// The columns of a fragment, as a node that stands for all describes them.
     pub(crate) async fn describe_input(&mut self, slot: impl Into<Slot>, input: &Input, call: &Call) -> Result<Filled> {
         let slot = slot.into();
-        self.hold(slot, Mode::InBlock).await?;
+        self.acquire(slot, Mode::InBlock).await?;
         let sql = self.lent_text(slot, &input.sql);
-        let held = self.links.link(slot)?;
-        held.start_describe(&sql, &call.fragment_types(&sql));
-        held.flush().await?;
-        let columns = held.read_description().await?.1.unwrap_or_default();
+        let leased = self.links.link(slot)?;
+        leased.start_describe(&sql, &call.fragment_types(&sql));
+        leased.flush().await?;
+        let columns = leased.read_description().await?.1.unwrap_or_default();
         let binary = columns.iter().all(|column| travels_in_binary(column.type_oid));
         Ok(Filled { columns, binary })
     }
@@ -321,8 +321,8 @@ impl Session {
             sql: &self.lent_text(slot, &input.sql),
             indexes: &input.indexes,
         };
-        let held = self.links.link(slot)?;
-        (held.temp, held.gathered) = (true, true);
+        let leased = self.links.link(slot)?;
+        (leased.temp, leased.gathered) = (true, true);
         self.create_temp_as(slot, &made, with_rows, call).await
     }
 
@@ -434,8 +434,8 @@ pub(crate) fn without_position(error: PgError) -> PgError {
 }
 
 pub(crate) async fn copy_rows(
-    sources: &mut [(Slot, Held)],
-    sink: &mut Held,
+    sources: &mut [(Slot, LeasedConnection)],
+    sink: &mut LeasedConnection,
     table: &str,
     binary: bool,
 ) -> Result<Vec<Moved>> {
@@ -470,17 +470,17 @@ pub(crate) async fn copy_rows(
 }
 
 async fn forward_rows(
-    sources: &mut [(Slot, Held)],
-    sink: &mut Held,
+    sources: &mut [(Slot, LeasedConnection)],
+    sink: &mut LeasedConnection,
     frame: &mut CopyFrame,
     binary: bool,
 ) -> Result<Vec<Moved>> {
     let mut moved: Vec<Moved> = sources.iter().map(|(slot, _)| Moved::nothing(slot.node())).collect();
     let mut steps = FuturesUnordered::new();
-    for (at, (_, held)) in sources.iter_mut().enumerate() {
-        steps.push(next(at, held));
+    for (at, (_, leased)) in sources.iter_mut().enumerate() {
+        steps.push(next(at, leased));
     }
-    while let Some((at, held, event)) = steps.next().await {
+    while let Some((at, leased, event)) = steps.next().await {
         match event? {
             Event::Done => continue,
             Event::Rows(run, _) => {
@@ -497,14 +497,14 @@ async fn forward_rows(
             }
             _ => {}
         }
-        steps.push(next(at, held));
+        steps.push(next(at, leased));
     }
     Ok(moved)
 }
 
-async fn next(at: usize, held: &mut Held) -> (usize, &mut Held, Result<Event>) {
-    let event = held.next().await;
-    (at, held, event)
+async fn next(at: usize, leased: &mut LeasedConnection) -> (usize, &mut LeasedConnection, Result<Event>) {
+    let event = leased.next().await;
+    (at, leased, event)
 }
 
 /// Rows on their way into one CopyData.
@@ -517,7 +517,7 @@ impl CopyFrame {
         Self { bytes: BytesMut::with_capacity(FRAME_BYTES + 8192) }
     }
 
-    pub(crate) async fn send(&mut self, sink: &mut Held) -> Result<()> {
+    pub(crate) async fn send(&mut self, sink: &mut LeasedConnection) -> Result<()> {
         if self.bytes.is_empty() {
             return Ok(());
         }

@@ -28,7 +28,7 @@ use planner::{Gather, Input};
 use crate::backend::call::Call;
 use crate::backend::call::Parameters;
 use crate::backend::call::travels_in_binary;
-use crate::backend::leased::Held;
+use crate::backend::leased::LeasedConnection;
 use crate::backend::request::Event;
 use crate::backend::request::frame_bodies;
 use crate::block::Mode;
@@ -80,10 +80,10 @@ impl Session {
         let Some(fields) = self.few_expected(&gather.inputs, call).await.map_err(without_position)? else {
             return Ok(None);
         };
-        let Some(carried) = self.carry(&gather.inputs, fields, call).await.map_err(without_position)? else {
+        let Some(inlined) = self.carry(&gather.inputs, fields, call).await.map_err(without_position)? else {
             return Ok(None);
         };
-        let (sql, call) = last_step(gather, carried, call);
+        let (sql, call) = last_step(gather, inlined, call);
         self.scatter(Mode::InBlock, vec![(self.home, sql)], &call, output).await.map(Some).map_err(without_position)
     }
 
@@ -91,7 +91,7 @@ impl Session {
     async fn may_be_inlined(&mut self, inputs: &[Input]) -> Result<bool> {
         let loaded = self.catalog().await?;
         let may = |input: &Input| {
-            input.dag.is_none()
+            input.exchange_plan.is_none()
                 && input.indexes.is_empty()
                 && input.nodes.contains(&self.home)
                 && planner::gives_plain_values(&input.sql, &loaded.catalog)
@@ -103,22 +103,22 @@ impl Session {
         Ok(!inputs.is_empty() && bytes <= BYTES_AT_ONCE && inputs.iter().all(may))
     }
 
-    /// The columns of the fragments, if these have few rows and values that can be carried.
+    /// The columns of the fragments, if these have few rows and values that can be inlined.
     async fn few_expected(&mut self, inputs: &[Input], call: &Call) -> Result<Option<Vec<Vec<Field>>>> {
         let (home, version) = (self.home, self.catalog_version);
-        self.hold(home, Mode::InBlock).await?;
+        self.acquire(home, Mode::InBlock).await?;
         self.sight.touch(home);
-        let held = self.links.link(home)?;
+        let leased = self.links.link(home)?;
         for input in inputs {
-            held.start_describe(&input.sql, &call.fragment_types(&input.sql));
-            held.start_estimate(&input.sql, call, version);
+            leased.start_describe(&input.sql, &call.fragment_types(&input.sql));
+            leased.start_estimate(&input.sql, call, version);
         }
-        held.flush().await?;
+        leased.flush().await?;
         let mut described = Vec::with_capacity(inputs.len());
         let mut failure = None;
         for _ in inputs {
-            let columns = held.read_description().await;
-            let expected = held.expectation().await;
+            let columns = leased.read_description().await;
+            let expected = leased.expectation().await;
             match columns.and_then(|columns| Ok((columns.1.unwrap_or_default(), expected?))) {
                 Ok(one) => described.push(one),
                 Err(error) => drop(failure.get_or_insert(error)),
@@ -155,21 +155,24 @@ impl Session {
     ) -> Result<Option<Vec<InlinedRows>>> {
         let nodes = self.gathered_nodes(inputs);
         for node in &nodes {
-            self.hold(*node, Mode::InBlock).await?;
+            self.acquire(*node, Mode::InBlock).await?;
             self.sight.touch(*node);
         }
         self.links.link(self.home)?.link.connection.query(types_sql(&fields).as_bytes());
         for node in &nodes {
-            let held = self.links.link(*node)?;
-            inputs.iter().filter(|input| input.nodes.contains(node)).for_each(|input| held.start_few(&input.sql, call));
-            held.link.connection.sync();
+            let leased = self.links.link(*node)?;
+            inputs
+                .iter()
+                .filter(|input| input.nodes.contains(node))
+                .for_each(|input| leased.start_few(&input.sql, call));
+            leased.link.connection.sync();
         }
         let mut links = self.links.take(&nodes)?;
         let home = self.home;
-        let work = links.iter_mut().map(|(slot, held)| async {
-            held.flush().await?;
-            let types = if *slot == home { held.names().await } else { Ok(Vec::new()) };
-            let runs = held.read_few(inputs.iter().filter(|input| input.nodes.contains(&slot.node())).count()).await;
+        let work = links.iter_mut().map(|(slot, leased)| async {
+            leased.flush().await?;
+            let types = if *slot == home { leased.names().await } else { Ok(Vec::new()) };
+            let runs = leased.read_few(inputs.iter().filter(|input| input.nodes.contains(&slot.node())).count()).await;
             Ok((types?, runs?))
         });
         let read: Vec<Result<(Vec<String>, Option<Runs>)>> = futures_util::future::join_all(work).await;
@@ -185,19 +188,19 @@ impl Session {
         if names.iter().any(|name| name.ends_with("[]")) {
             return Ok(None);
         }
-        let mut carried = InlinedRows::of(fields, names);
+        let mut inlined = InlinedRows::of(fields, names);
         for (node, runs) in given {
             let Some(runs) = runs else { return Ok(None) };
-            let of_node = carried.iter_mut().zip(inputs).filter(|(_, input)| input.nodes.contains(&node));
-            for ((carried, _), runs) in of_node.zip(runs) {
-                carried.add(&runs)?;
+            let of_node = inlined.iter_mut().zip(inputs).filter(|(_, input)| input.nodes.contains(&node));
+            for ((inlined, _), runs) in of_node.zip(runs) {
+                inlined.add(&runs)?;
             }
         }
-        Ok(Some(carried))
+        Ok(Some(inlined))
     }
 }
 
-impl Held {
+impl LeasedConnection {
     /// Queues a fragment for a few rows, without a Sync.
     fn start_few(&mut self, sql: &str, call: &Call) {
         let parameters = call.parameters.as_deref().cloned().unwrap_or_default();
@@ -318,17 +321,17 @@ impl Array {
 }
 
 /// The last step's text over its parameters, and how it is to be called.
-fn last_step(gather: &Gather, carried: Vec<InlinedRows>, call: &Call) -> (String, Call) {
+fn last_step(gather: &Gather, inlined: Vec<InlinedRows>, call: &Call) -> (String, Call) {
     let own = call.parameters.as_ref().map_or(0, |parameters| parameters.values.len());
     let mut parameters = call.own_parameters(own);
-    let mut items = Vec::with_capacity(carried.len());
+    let mut items = Vec::with_capacity(inlined.len());
     let text = gather.final_sql.resolve(|input, column| {
-        let types = carried.get(input - 1).map(|carried| &carried.types);
+        let types = inlined.get(input - 1).map(|inlined| &inlined.types);
         types.and_then(|types| types.get(column - 1)).cloned().unwrap_or_default()
     });
-    for (input, carried) in gather.inputs.iter().zip(carried) {
-        items.push(carried.with_item(&input.table, parameters.values.len() + 1));
-        carried.arrays.into_iter().for_each(|array| add_parameter(&mut parameters, array.encoded()));
+    for (input, inlined) in gather.inputs.iter().zip(inlined) {
+        items.push(inlined.with_item(&input.table, parameters.values.len() + 1));
+        inlined.arrays.into_iter().for_each(|array| add_parameter(&mut parameters, array.encoded()));
     }
     let call = Call { parameters: Some(Arc::new(parameters)), ..call.clone() };
     (with_items(&text, &items.join(", ")), call)

@@ -226,13 +226,13 @@ impl Session {
     }
 
     async fn texts_on(&mut self, node: NodeId, sql: &str) -> Result<HashSet<String>> {
-        self.hold(node, Mode::InBlock).await?;
+        self.acquire(node, Mode::InBlock).await?;
         self.sight.touch(node);
-        let held = self.links.link(node)?;
-        held.link.connection.query(sql.as_bytes());
-        held.flush().await?;
-        held.skip_preamble().await?;
-        let rows = held.link.connection.read_rows().await?.0;
+        let leased = self.links.link(node)?;
+        leased.link.connection.query(sql.as_bytes());
+        leased.flush().await?;
+        leased.skip_preamble().await?;
+        let rows = leased.link.connection.read_rows().await?.0;
         Ok(rows.into_iter().flatten().flatten().map(|text| String::from_utf8_lossy(&text).into_owned()).collect())
     }
 }

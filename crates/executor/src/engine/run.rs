@@ -18,7 +18,7 @@ use planner::Plan;
 use crate::backend::call::Call;
 use crate::backend::call::is_node_specific;
 use crate::backend::isolation::Isolation;
-use crate::backend::leased::Held;
+use crate::backend::leased::LeasedConnection;
 use crate::backend::request::Event;
 use crate::backend::slot::Slot;
 use crate::block::Mode;
@@ -74,7 +74,7 @@ impl Session {
             self.no_trigger_events(true)?;
         }
         let result = match result {
-            Err(error) if !self.in_block() => Err(self.with_verdict(error).await),
+            Err(error) if !self.in_block() => Err(self.with_deadlock_report(error).await),
             result => result,
         };
         self.note_failure(result.as_ref().err(), output.is_untouched());
@@ -91,8 +91,8 @@ impl Session {
                 let node = self.choose(&forward.nodes);
                 let part = vec![(node, forward.sql.clone())];
                 match forward.writes {
-                    true if forward.is_blind && self.in_block() => {
-                        self.insert_blind(node, &forward.sql, call, output).await
+                    true if forward.is_snapshot_independent && self.in_block() => {
+                        self.insert_independent(node, &forward.sql, call, output).await
                     }
                     true => self.write_on_one_node(part, call, output).await,
                     false => self.scatter(self.mode(), part, call, output).await,
@@ -112,14 +112,14 @@ impl Session {
             Plan::Replicate(replicate) => self.write_copies(&replicate.nodes, &replicate.sql, call, output).await,
             Plan::Gather(gather) => self.gather(gather, call, output).await,
             Plan::InsertStaged(insert) => self.write_staged(insert, call, output).await,
-            Plan::Change(change) => self.write_change(change, call, output).await,
-            Plan::Chain(chain) => self.write_chain(chain, call, output).await,
-            Plan::Dag(dag) => self.dag(dag, call, output).await,
+            Plan::StagedDml(change) => self.write_staged_dml(change, call, output).await,
+            Plan::SequencedCtes(ctes) => self.write_sequenced_ctes(ctes, call, output).await,
+            Plan::ExchangePlan(exchange_plan) => self.exchange_plan(exchange_plan, call, output).await,
             Plan::Locked(locked) => Box::pin(self.locked(locked, call, output)).await,
             Plan::Explain(explain) => self.explain(explain, call, output).await,
             Plan::Ddl(ddl) => {
                 // It changes what would be compared. What it reads is planned later.
-                self.basis = None;
+                self.validity = None;
                 Box::pin(self.ddl(ddl)).await
             }
             Plan::Redistribute(moves) => Box::pin(self.redistribute(moves)).await,
@@ -138,8 +138,9 @@ impl Session {
     /// One of several nodes that would all do: one that works for this session already, else the first or, to spread the
     /// load, any.
     pub(crate) fn choose(&self, nodes: &[NodeId]) -> NodeId {
-        let held = nodes.iter().find(|node| self.links.has(**node));
-        held.copied()
+        let leased = nodes.iter().find(|node| self.links.has(**node));
+        leased
+            .copied()
             .unwrap_or_else(|| nodes.get(self.links.number() % nodes.len().max(1)).copied().unwrap_or(self.home))
     }
 
@@ -198,12 +199,12 @@ impl Session {
         let parts: Vec<(Slot, String)> = parts.into_iter().map(|(slot, sql)| (slot.into(), sql)).collect();
         let extended = call.parameters.is_some();
         if let [(node, sql)] = parts.as_slice() {
-            self.hold_for(*node, mode, extended).await?;
+            self.acquire_for(*node, mode, extended).await?;
             return self.run_held(*node, sql, call, output).await;
         }
         let version = self.catalog_version;
         for (node, sql) in &parts {
-            self.hold_for(*node, mode, extended).await?;
+            self.acquire_for(*node, mode, extended).await?;
             self.sight.touch(node.node());
             self.links.link(*node)?.start(sql, call, version);
         }
@@ -238,14 +239,14 @@ impl Session {
     }
 
     /// A statement in a block that looks at nothing but the rows it brings.
-    async fn insert_blind(
+    async fn insert_independent(
         &mut self,
         node: NodeId,
         sql: &str,
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
-        self.hold_for_blind(node, call.parameters.is_some()).await?;
+        self.acquire_for_independent(node, call.parameters.is_some()).await?;
         self.run_held(node.into(), sql, call, output).await
     }
 
@@ -261,19 +262,24 @@ impl Session {
     }
 
     /// Passes the answer of one link on.
-    async fn answer(&mut self, node: NodeId, held: &mut Held, output: &mut Output<'_>) -> Result<Completion> {
-        held.flush().await?;
+    async fn answer(
+        &mut self,
+        node: NodeId,
+        leased: &mut LeasedConnection,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        leased.flush().await?;
         let mut total = Total::default();
         let mut failure = None;
         // Outside a block the statement may get a new plan for as long as the client knows nothing.
-        let mut unchecked = self.basis.clone().filter(|_| self.block.is_none());
+        let mut unchecked = self.validity.clone().filter(|_| self.block.is_none());
         loop {
-            let event = match held.next().await {
+            let event = match leased.next().await {
                 Ok(event) => event,
                 Err(error) => return Err(failure.unwrap_or(error)),
             };
             let holds = match unchecked.take() {
-                Some(basis) => basis.holds(&self.context, self.links.cancel()).await,
+                Some(validity) => validity.holds(&self.context, self.links.cancel()).await,
                 None => Ok(()),
             };
             let outcome = match event {
@@ -292,22 +298,26 @@ impl Session {
             if let Err(error) = outcome {
                 failure = Some(error);
                 // Waited for: a cancel that comes late would hit the next statement.
-                held.link.connection.cancel_key().cancel().await;
+                leased.link.connection.cancel_key().cancel().await;
             }
         }
     }
 
     /// Reads the answers of several links until all are done.
-    pub(crate) async fn merge(&mut self, links: &mut [(Slot, Held)], output: &mut Output<'_>) -> Result<Completion> {
+    pub(crate) async fn merge(
+        &mut self,
+        links: &mut [(Slot, LeasedConnection)],
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
         let mut total = Total::default();
         let mut failure = None;
         let mut running: BTreeMap<Slot, CancelKey> =
-            links.iter().map(|(node, held)| (*node, held.link.connection.cancel_key().clone())).collect();
+            links.iter().map(|(node, leased)| (*node, leased.link.connection.cancel_key().clone())).collect();
         let mut steps = FuturesUnordered::new();
-        for (node, held) in links.iter_mut() {
-            steps.push(step(*node, held, true));
+        for (node, leased) in links.iter_mut() {
+            steps.push(step(*node, leased, true));
         }
-        while let Some((node, held, event)) = steps.next().await {
+        while let Some((node, leased, event)) = steps.next().await {
             let (outcome, over) = match event {
                 Ok(Event::Done) => (Ok(()), true),
                 Ok(_) if failure.is_some() => (Ok(()), false),
@@ -333,7 +343,7 @@ impl Session {
                 futures_util::future::join_all(running.values().map(CancelKey::cancel)).await;
             }
             if !over {
-                steps.push(step(node, held, false));
+                steps.push(step(node, leased, false));
             }
         }
         match failure {
@@ -385,7 +395,7 @@ impl Session {
         let version = self.catalog_version;
         self.statement_finished();
         for node in others {
-            self.hold(*node, Mode::InBlock).await?;
+            self.acquire(*node, Mode::InBlock).await?;
             self.sight.touch(*node);
             self.links.link(*node)?.start(sql, call, version);
         }
@@ -419,15 +429,15 @@ impl Session {
 }
 
 /// Waits for the next event of one link; the first time it also sends what is queued.
-async fn step(node: Slot, held: &mut Held, first: bool) -> (Slot, &mut Held, Result<Event>) {
+async fn step(node: Slot, leased: &mut LeasedConnection, first: bool) -> (Slot, &mut LeasedConnection, Result<Event>) {
     let event = match first {
-        true => match held.flush().await {
-            Ok(()) => held.next().await,
+        true => match leased.flush().await {
+            Ok(()) => leased.next().await,
             Err(error) => Err(error),
         },
-        false => held.next().await,
+        false => leased.next().await,
     };
-    (node, held, event)
+    (node, leased, event)
 }
 
 /// Adds up command tags.
@@ -467,8 +477,8 @@ fn writes(plan: &Plan) -> bool {
         | Plan::Replicate(_)
         | Plan::InsertSplit(_)
         | Plan::InsertStaged(_)
-        | Plan::Change(_)
-        | Plan::Chain(_)
+        | Plan::StagedDml(_)
+        | Plan::SequencedCtes(_)
         | Plan::Locked(_)
         | Plan::CopyFrom(_)
         | Plan::CopyHome(_)
@@ -477,7 +487,7 @@ fn writes(plan: &Plan) -> bool {
         | Plan::Redistribute(_) => true,
         // Each of its statements says so itself.
         Plan::Routine(_) => false,
-        Plan::Dag(_) | Plan::CopyTo(_) | Plan::Cluster(_) | Plan::Session => false,
+        Plan::ExchangePlan(_) | Plan::CopyTo(_) | Plan::Cluster(_) | Plan::Session => false,
     }
 }
 

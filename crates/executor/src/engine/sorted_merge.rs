@@ -29,7 +29,7 @@ use planner::{Merge, MergeKey};
 
 use crate::backend::call::Call;
 use crate::backend::call::Order;
-use crate::backend::leased::Held;
+use crate::backend::leased::LeasedConnection;
 use crate::backend::request::Event;
 use crate::backend::slot::Slot;
 use crate::engine::gather::without_position;
@@ -51,7 +51,7 @@ impl Call {
         };
         Self {
             parameters: Some(self.parameters.clone().unwrap_or_default()),
-            result_formats: vec![1; merge.keys.len()].into_iter().chain(wanted).collect(),
+            result_formats: vec![1; merge.keys.len()].into_iter().ctes(wanted).collect(),
             describe: self.describe,
             // A text of the simple protocol is not kept as a prepared statement.
             one_off: self.one_off || self.parameters.is_none(),
@@ -79,7 +79,7 @@ impl Session {
     /// Passes on the rows of nodes that have been sent the text of a merge.
     pub(crate) async fn merge_sorted(
         &mut self,
-        links: &mut [(Slot, Held)],
+        links: &mut [(Slot, LeasedConnection)],
         order: &Order,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
@@ -114,12 +114,12 @@ impl Session {
 }
 
 /// Cancels what still runs on links that have been sent nothing else, and reads the answers to their end.
-pub(crate) async fn give_up(links: &mut [(Slot, Held)]) {
-    let running = links.iter().filter(|(_, held)| !held.link.connection.is_settled());
-    join_all(running.map(|(_, held)| held.link.connection.cancel_key().cancel())).await;
-    let open = links.iter_mut().filter(|(_, held)| !held.link.connection.is_settled());
+pub(crate) async fn give_up(links: &mut [(Slot, LeasedConnection)]) {
+    let running = links.iter().filter(|(_, leased)| !leased.link.connection.is_settled());
+    join_all(running.map(|(_, leased)| leased.link.connection.cancel_key().cancel())).await;
+    let open = links.iter_mut().filter(|(_, leased)| !leased.link.connection.is_settled());
     // That they were cancelled is no news.
-    join_all(open.map(|(_, held)| held.finish())).await;
+    join_all(open.map(|(_, leased)| leased.finish())).await;
 }
 
 /// How a row has its keys.
@@ -172,7 +172,7 @@ impl Eq for Head {}
 /// A node's rows.
 struct Source<'l> {
     node: NodeId,
-    held: &'l mut Held,
+    leased: &'l mut LeasedConnection,
     /// Its answer is not read to the end.
     is_open: bool,
     /// Whole frames, given up to `at`.
@@ -206,10 +206,10 @@ pub(crate) struct Merger<'l, 'o> {
 }
 
 impl<'l, 'o> Merger<'l, 'o> {
-    pub(crate) fn new(links: &'l mut [(Slot, Held)], order: &'o Order, layout: Layout) -> Self {
-        let source = |(slot, held): &'l mut (Slot, Held)| Source {
+    pub(crate) fn new(links: &'l mut [(Slot, LeasedConnection)], order: &'o Order, layout: Layout) -> Self {
+        let source = |(slot, leased): &'l mut (Slot, LeasedConnection)| Source {
             node: slot.node(),
-            held,
+            leased,
             is_open: true,
             run: Bytes::new(),
             at: 0,
@@ -235,7 +235,7 @@ impl<'l, 'o> Merger<'l, 'o> {
 
     /// Sends what is queued for the nodes.
     pub(crate) async fn flush(&mut self) -> Result<()> {
-        let flushed = join_all(self.sources.iter_mut().map(|source| source.held.flush())).await;
+        let flushed = join_all(self.sources.iter_mut().map(|source| source.leased.flush())).await;
         flushed.into_iter().collect()
     }
 
@@ -248,13 +248,13 @@ impl<'l, 'o> Merger<'l, 'o> {
     pub(crate) async fn give_up(mut self) {
         let open = self.sources.iter().filter(|source| source.is_open);
         // Waited for: a cancel that comes late would hit the next statement.
-        join_all(open.map(|source| source.held.link.connection.cancel_key().cancel())).await;
+        join_all(open.map(|source| source.leased.link.connection.cancel_key().cancel())).await;
         self.read_to_the_end().await;
     }
 
     async fn read_to_the_end(&mut self) -> Vec<Result<Option<String>>> {
         let open = self.sources.iter_mut().filter(|source| source.is_open);
-        join_all(open.map(|source| source.held.finish())).await
+        join_all(open.map(|source| source.leased.finish())).await
     }
 
     /// The header line of a COPY, which its first node sends before all rows, as a frame; `None` if the node has failed to.
@@ -336,7 +336,7 @@ impl Source<'_> {
     /// Waits for more rows; false if there are none.
     async fn refill(&mut self, description: &mut Option<(NodeId, Bytes)>) -> Result<bool> {
         loop {
-            let event = self.held.next().await.inspect_err(|_| self.is_open = false)?;
+            let event = self.leased.next().await.inspect_err(|_| self.is_open = false)?;
             match event {
                 Event::Rows(run, _) | Event::CopyData(run) => {
                     (self.run, self.at) = (run, 0);

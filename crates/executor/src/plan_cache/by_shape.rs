@@ -90,7 +90,7 @@ impl Session {
         };
         self.scratch = scratch;
         if plan.is_some() {
-            self.basis = Some(PlanValidity::new(&loaded, sql));
+            self.validity = Some(PlanValidity::new(&loaded, sql));
         }
         plan
     }
@@ -121,15 +121,15 @@ impl Session {
         }
         if cfg!(debug_assertions) {
             let plan = again.template.plan(sql, &again.shape, &parameters)?;
-            self.must_be_planned_so(&plan, sql, &parameters, again.basis.catalog());
+            self.must_be_planned_so(&plan, sql, &parameters, again.validity.catalog());
         }
         Some(node)
     }
 
     /// What [`Session::place_again`] needs of the statement that was planned last.
     pub(crate) fn again(&mut self, quick: &Quick) -> Option<Again> {
-        let basis = self.basis.take()?;
-        Some(Again { template: quick.template.clone(), shape: self.scratch.shape.clone(), basis })
+        let validity = self.validity.take()?;
+        Some(Again { template: quick.template.clone(), shape: self.scratch.shape.clone(), validity })
     }
 
     /// Is this still the version of the catalog?

@@ -15,13 +15,13 @@ use crate::session::Session;
 
 impl Session {
     /// Makes the session hold a link to `node` that is ready for the statement; BEGIN may be queued on it, unsent.
-    pub(crate) async fn hold(&mut self, slot: impl Into<Slot>, mode: Mode) -> Result<()> {
+    pub(crate) async fn acquire(&mut self, slot: impl Into<Slot>, mode: Mode) -> Result<()> {
         let slot = slot.into();
-        self.hold_for(slot, mode, false).await
+        self.acquire_for(slot, mode, false).await
     }
 
-    /// [`Session::hold`] for a statement that is queued next and, if `extended`, goes by the extended protocol.
-    pub(crate) async fn hold_for(&mut self, slot: impl Into<Slot>, mode: Mode, extended: bool) -> Result<()> {
+    /// [`Session::acquire`] for a statement that is queued next and, if `extended`, goes by the extended protocol.
+    pub(crate) async fn acquire_for(&mut self, slot: impl Into<Slot>, mode: Mode, extended: bool) -> Result<()> {
         let slot = slot.into();
         if mode == Mode::InBlock {
             self.enter_node(slot).await?;
@@ -31,16 +31,16 @@ impl Session {
         Ok(())
     }
 
-    /// [`Session::hold_for`] for a statement that looks at nothing but the row it brings. With BEGIN settling costs next to nothing.
-    pub(crate) async fn hold_for_blind(&mut self, node: NodeId, extended: bool) -> Result<()> {
-        match self.links.get(node).is_some_and(|held| held.begun) {
-            true => self.hold_for_blind_rows(node, extended).await,
-            false => self.hold_for(node, Mode::InBlock, extended).await,
+    /// [`Session::acquire_for`] for a statement that looks at nothing but the row it brings. With BEGIN settling costs next to nothing.
+    pub(crate) async fn acquire_for_independent(&mut self, node: NodeId, extended: bool) -> Result<()> {
+        match self.links.get(node).is_some_and(|leased| leased.begun) {
+            true => self.acquire_for_independent_rows(node, extended).await,
+            false => self.acquire_for(node, Mode::InBlock, extended).await,
         }
     }
 
     /// The same for many rows.
-    pub(crate) async fn hold_for_blind_rows(&mut self, node: NodeId, extended: bool) -> Result<()> {
+    pub(crate) async fn acquire_for_independent_rows(&mut self, node: NodeId, extended: bool) -> Result<()> {
         self.enter_node(node.into()).await?;
         // A transaction that keeps its snapshot can settle before it only.
         let settling = match self.isolation() {
@@ -53,16 +53,16 @@ impl Session {
     }
 
     /// For what reads no rows of the user's: a SERIALIZABLE transaction may ask one node and run on another.
-    pub(crate) async fn hold_to_ask(&mut self, slot: impl Into<Slot>) -> Result<()> {
+    pub(crate) async fn acquire_to_ask(&mut self, slot: impl Into<Slot>) -> Result<()> {
         let slot = slot.into();
         match &self.block {
-            Some(block) if matches!(block.reach, Reach::Narrow(_)) => self.hold_as_is(slot, Mode::InBlock).await,
-            _ => self.hold(slot, self.mode()).await,
+            Some(block) if matches!(block.reach, Reach::Narrow(_)) => self.acquire_as_is(slot, Mode::InBlock).await,
+            _ => self.acquire(slot, self.mode()).await,
         }
     }
 
-    /// [`Session::hold`] for what takes no snapshot.
-    pub(crate) async fn hold_as_is(&mut self, slot: impl Into<Slot>, mode: Mode) -> Result<()> {
+    /// [`Session::acquire`] for what takes no snapshot.
+    pub(crate) async fn acquire_as_is(&mut self, slot: impl Into<Slot>, mode: Mode) -> Result<()> {
         let slot = slot.into();
         let settling = if mode == Mode::InBlock { Settling::First } else { Settling::Never };
         self.ready(slot, mode, settling, false).await
@@ -70,7 +70,7 @@ impl Session {
 
     async fn ready(&mut self, slot: Slot, mode: Mode, settling: Settling, extended: bool) -> Result<()> {
         // A cancel may have come between two steps of a statement. With answers on their way the links would be lost.
-        if self.links.iter().all(|(_, held)| held.link.connection.is_settled()) {
+        if self.links.iter().all(|(_, leased)| leased.link.connection.is_settled()) {
             self.links.cancel().interrupt().check()?;
         }
         let before = self.block.as_ref().map(Block::settings_at_begin);
@@ -86,24 +86,26 @@ impl Session {
         if settles {
             let place = slot.node();
             let doubt = self.context.doubt(place);
-            let held = self.links.link(slot)?;
-            held.unsettled = false;
-            held.link.settled_at = doubt;
+            let leased = self.links.link(slot)?;
+            leased.unsettled = false;
+            leased.link.settled_at = doubt;
             self.sight.settled(place);
         }
         let commands = if joins { Some(self.join(slot)?) } else { None };
         let in_read_committed = mode == Mode::InBlock && self.isolation() == Some(Isolation::ReadCommitted);
-        let held = self.links.link(slot)?;
+        let leased = self.links.link(slot)?;
         match commands {
             // Every statement of such a transaction has a snapshot of its own, so settling may be one of them.
-            None if in_read_committed && settles => held.queue_ahead(&[Own::Settle], extended),
-            Some(begin) if begin == BEGIN && settles && extended => held.queue_ahead(&[Own::Begin, Own::Settle], true),
+            None if in_read_committed && settles => leased.queue_ahead(&[Own::Settle], extended),
+            Some(begin) if begin == BEGIN && settles && extended => {
+                leased.queue_ahead(&[Own::Begin, Own::Settle], true)
+            }
             commands => {
                 // What follows may be SET TRANSACTION, which must be the first in its transaction.
-                held.queue_ahead(if settles { &[Own::Settle] } else { &[] }, false);
+                leased.queue_ahead(if settles { &[Own::Settle] } else { &[] }, false);
                 match commands {
-                    Some(begin) if begin == BEGIN => held.queue_ahead(&[Own::Begin], extended),
-                    Some(commands) => held.query_ahead(&commands),
+                    Some(begin) if begin == BEGIN => leased.queue_ahead(&[Own::Begin], extended),
+                    Some(commands) => leased.query_ahead(&commands),
                     None => {}
                 }
             }
@@ -117,8 +119,8 @@ impl Session {
         let is_stale = self.sight.is_stale(place);
         let epoch = self.context.doubt(place);
         let keeps_snapshot = self.isolation().is_some_and(Isolation::keeps_snapshot);
-        let held = self.links.link(slot)?;
-        Ok(settles && (is_stale || held.link.settled_at < epoch) && !(held.begun && keeps_snapshot))
+        let leased = self.links.link(slot)?;
+        Ok(settles && (is_stale || leased.link.settled_at < epoch) && !(leased.begun && keeps_snapshot))
     }
 
     /// Counts the slot to the block; gives what it must be sent for that.

@@ -14,18 +14,18 @@ impl Session {
     /// Runs a statement without parameters on one node of the block and drops its rows.
     pub(crate) async fn run_on(&mut self, slot: impl Into<Slot>, sql: &str) -> Result<Option<String>> {
         let slot = slot.into();
-        self.hold(slot, Mode::InBlock).await?;
+        self.acquire(slot, Mode::InBlock).await?;
         self.sight.touch(slot.node());
-        let held = self.links.link(slot)?;
-        held.link.connection.query(sql.as_bytes());
-        held.flush().await?;
-        held.finish().await
+        let leased = self.links.link(slot)?;
+        leased.link.connection.query(sql.as_bytes());
+        leased.flush().await?;
+        leased.finish().await
     }
 
     /// One text on several nodes of the block at once; notices of these nodes are dropped, the primary's are enough.
     pub(crate) async fn run_on_all(&mut self, nodes: &[impl Copy + Into<Slot>], sql: &str) -> Result<()> {
         for node in nodes {
-            self.hold(*node, Mode::InBlock).await?;
+            self.acquire(*node, Mode::InBlock).await?;
             self.links.link(*node)?.link.connection.query(sql.as_bytes());
         }
         self.links.finish_all(nodes).await?;
@@ -38,28 +38,28 @@ impl Session {
     /// Rows, as text, of a statement without parameters on one slot of the block.
     pub(crate) async fn rows_on(&mut self, slot: impl Into<Slot>, sql: &str) -> Result<Vec<Vec<Option<Bytes>>>> {
         let slot = slot.into();
-        self.hold_to_ask(slot).await?;
-        let held = self.links.link(slot)?;
-        held.link.connection.query(sql.as_bytes());
-        held.flush().await?;
-        held.skip_preamble().await?;
-        Ok(held.link.connection.read_rows().await?.0)
+        self.acquire_to_ask(slot).await?;
+        let leased = self.links.link(slot)?;
+        leased.link.connection.query(sql.as_bytes());
+        leased.flush().await?;
+        leased.skip_preamble().await?;
+        Ok(leased.link.connection.read_rows().await?.0)
     }
 
     /// A command that takes no snapshot.
     pub(crate) async fn command_in(&mut self, slot: impl Into<Slot>, mode: Mode, sql: &str) -> Result<()> {
         let slot = slot.into();
-        self.hold_as_is(slot, mode).await?;
-        let held = self.links.link(slot)?;
-        held.link.connection.query(sql.as_bytes());
-        held.flush().await?;
-        held.finish().await.map(|_| ())
+        self.acquire_as_is(slot, mode).await?;
+        let leased = self.links.link(slot)?;
+        leased.link.connection.query(sql.as_bytes());
+        leased.flush().await?;
+        leased.finish().await.map(|_| ())
     }
 
     /// Runs a command without rows on a slot that the session works with.
     pub async fn command_on(&mut self, slot: impl Into<Slot>, sql: &str) -> Result<()> {
         let slot = slot.into();
-        self.hold(slot, self.mode()).await?;
+        self.acquire(slot, self.mode()).await?;
         self.command_in(slot, self.mode(), sql).await
     }
 
@@ -103,13 +103,13 @@ impl Session {
         let seal = self.context.seal().await?;
         let slots = slots(nodes);
         for slot in &slots {
-            self.hold(*slot, Mode::InBlock).await?;
+            self.acquire(*slot, Mode::InBlock).await?;
             self.sight.touch(slot.node());
             let connection = &mut self.links.link(*slot)?.link.connection;
             calls.iter().for_each(|call| call.queue(&seal, connection));
         }
         let called = self.links.of(&slots);
-        let answers = join_all(called.map(|(_, held)| answers(held, calls.len()))).await;
+        let answers = join_all(called.map(|(_, leased)| answers(leased, calls.len()))).await;
         answers.into_iter().collect()
     }
 }

@@ -21,11 +21,11 @@ impl Session {
     /// Parses and describes a statement on the home node, where every table exists: PostgreSQL's own errors, types and names.
     pub async fn describe(&mut self, sql: &str, types: &[u32]) -> Result<Description> {
         let home = self.home;
-        self.hold_to_ask(home).await?;
-        let held = self.links.link(home)?;
-        held.start_describe(sql, types);
-        held.flush().await?;
-        let result = held.read_description().await;
+        self.acquire_to_ask(home).await?;
+        let leased = self.links.link(home)?;
+        leased.start_describe(sql, types);
+        leased.flush().await?;
+        let result = leased.read_description().await;
         self.release();
         let (parameters, fields) = result?;
         Ok(Description { parameters, fields })
@@ -34,11 +34,11 @@ impl Session {
     /// Result columns of a text on a node.
     pub async fn describe_on(&mut self, slot: impl Into<Slot>, sql: &str) -> Result<Option<Vec<Field>>> {
         let slot = slot.into();
-        self.hold_to_ask(slot).await?;
-        let held = self.links.link(slot)?;
-        held.start_describe(sql, &[]);
-        held.flush().await?;
-        let (_, fields) = held.read_description().await?;
+        self.acquire_to_ask(slot).await?;
+        let leased = self.links.link(slot)?;
+        leased.start_describe(sql, &[]);
+        leased.flush().await?;
+        let (_, fields) = leased.read_description().await?;
         Ok(fields)
     }
 }

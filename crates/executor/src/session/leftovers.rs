@@ -71,48 +71,48 @@ impl Session {
             self.links.pin(slot);
         }
         let number = self.links.number();
-        if let Some(held) = self.links.get_mut(slot) {
-            held.asks_settings |= leaves.any_setting || !leaves.settings.is_empty();
-            held.left.add(&leaves);
-            held.link.left_by = Some(number);
+        if let Some(leased) = self.links.get_mut(slot) {
+            leased.asks_settings |= leaves.any_setting || !leaves.settings.is_empty();
+            leased.left.add(&leaves);
+            leased.link.left_by = Some(number);
         }
     }
 
     /// Asks the backends that may hold something. To be called after each statement and each block. An error ends the statement
     /// that has left what cannot be kept.
     pub async fn ask_left(&mut self) -> Result<()> {
-        if self.links.iter().all(|(_, held)| held.left.is_nothing()) {
+        if self.links.iter().all(|(_, leased)| leased.left.is_nothing()) {
             return Ok(());
         }
         match self.in_block() {
-            true => self.spread_left_settings().await,
+            true => self.copy_left_settings().await,
             false => self.settle_left().await,
         }
     }
 
     /// Inside a block: a setting that a function has made there holds on all its nodes. Whether it outlives the block is seen at
     /// its end.
-    async fn spread_left_settings(&mut self) -> Result<()> {
+    async fn copy_left_settings(&mut self) -> Result<()> {
         let is_open = |status| status == TransactionStatus::InTransaction;
-        let asked = self.links.nodes_where(|held| {
-            let connection = &held.link.connection;
-            held.asks_settings && held.begun && connection.is_settled() && is_open(connection.status())
+        let asked = self.links.nodes_where(|leased| {
+            let connection = &leased.link.connection;
+            leased.asks_settings && leased.begun && connection.is_settled() && is_open(connection.status())
         });
         let counts = self.whose_settings_count(&asked);
         for node in asked {
-            let held = self.links.link(node)?;
-            held.asks_settings = false;
-            let Some(sql) = settings_sql(&held.left).filter(|_| counts.contains(&node)) else { continue };
-            held.skip_preamble().await?;
-            let answer = Answer::of(held.link.connection.query_rows(&sql).await?);
+            let leased = self.links.link(node)?;
+            leased.asks_settings = false;
+            let Some(sql) = settings_sql(&leased.left).filter(|_| counts.contains(&node)) else { continue };
+            leased.skip_preamble().await?;
+            let answer = Answer::of(leased.link.connection.query_rows(&sql).await?);
             for (name, value) in answer.settings {
-                self.spread_one(node, &name, &value).await?;
+                self.set_on_others(node, &name, &value).await?;
             }
         }
         Ok(())
     }
 
-    async fn spread_one(&mut self, from: Slot, name: &str, value: &str) -> Result<()> {
+    async fn set_on_others(&mut self, from: Slot, name: &str, value: &str) -> Result<()> {
         let command = set_command(name, value, true);
         let of_name = set_prefix(name);
         let made = self.block.iter().flat_map(|block| block.replay.iter().rev()).find_map(|step| match step {
@@ -132,7 +132,7 @@ impl Session {
 
     /// Outside a block.
     async fn settle_left(&mut self) -> Result<()> {
-        let asked: Vec<Slot> = self.links.nodes_where(|held| !held.left.is_nothing());
+        let asked: Vec<Slot> = self.links.nodes_where(|leased| !leased.left.is_nothing());
         let counts = self.whose_settings_count(&asked);
         let mut result = Ok(());
         for node in asked {
@@ -153,18 +153,18 @@ impl Session {
     }
 
     async fn settle_one(&mut self, node: Slot, settings_count: bool) -> Result<()> {
-        let held = self.links.link(node)?;
-        if !held.link.connection.is_idle() {
+        let leased = self.links.link(node)?;
+        if !leased.link.connection.is_idle() {
             return Err(PgError::internal("a link that is to be asked what it holds is not idle"));
         }
-        held.asks_settings = false;
-        let left = std::mem::take(&mut held.left);
+        leased.asks_settings = false;
+        let left = std::mem::take(&mut leased.left);
         let asks = Leavings { at_home: false, ..left.clone() };
         if asks.is_nothing() {
             return Ok(());
         }
         let sql = settings_sql(&left).map_or(STATE.to_owned(), |settings| format!("{STATE} UNION ALL {settings}"));
-        let answer = Answer::of(held.link.connection.query_rows(&sql).await?);
+        let answer = Answer::of(leased.link.connection.query_rows(&sql).await?);
         if answer.keeps_state {
             self.links.pin(node);
             self.names_changed();

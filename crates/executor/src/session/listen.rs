@@ -147,11 +147,11 @@ impl Session {
     /// NOTIFY.
     pub async fn notify(&mut self, sql: &str) -> Result<()> {
         let (home, mode) = (self.home, self.mode());
-        self.hold_as_is(home, mode).await?;
-        let held = self.links.link(home)?;
-        held.link.connection.query(sql.as_bytes());
-        held.flush().await?;
-        held.finish().await?;
+        self.acquire_as_is(home, mode).await?;
+        let leased = self.links.link(home)?;
+        leased.link.connection.query(sql.as_bytes());
+        leased.flush().await?;
+        leased.finish().await?;
         self.notified = true;
         self.release();
         Ok(())
@@ -228,8 +228,8 @@ impl Session {
     /// Marks the node that has notified in this transaction as one that cannot be prepared.
     pub(crate) fn note_notifier(&mut self) {
         let home = self.home;
-        if let Some(held) = self.links.get_mut(home).filter(|_| self.notified) {
-            held.temp |= held.begun;
+        if let Some(leased) = self.links.get_mut(home).filter(|_| self.notified) {
+            leased.temp |= leased.begun;
         }
     }
 }

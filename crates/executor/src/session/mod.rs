@@ -60,7 +60,7 @@ pub struct Session {
     /// Version of the catalog that the present statement was planned with.
     pub(crate) catalog_version: u64,
     /// What the present statement's plan was made from.
-    pub(crate) basis: Option<Arc<PlanValidity>>,
+    pub(crate) validity: Option<Arc<PlanValidity>>,
     /// See [`Session::must_replan`].
     pub(crate) must_replan: bool,
     /// See [`Session::gathers`].
@@ -95,7 +95,7 @@ pub struct Session {
     /// What the present statement may leave in the backends that run it.
     pub(crate) leaves: Leavings,
     /// Executions that wait for more of their kind.
-    pub(crate) train: Option<crate::session::pipeline::InsertPipeline>,
+    pub(crate) pipeline: Option<crate::session::pipeline::InsertPipeline>,
     pub(crate) listening: Option<Listening>,
     /// The transaction, or the last statement, has notified.
     pub(crate) notified: bool,
@@ -115,7 +115,7 @@ impl Session {
             notices: Vec::new(),
             trigger_events: Vec::new(),
             catalog_version: 0,
-            basis: None,
+            validity: None,
             must_replan: false,
             gathers: false,
             sight,
@@ -133,7 +133,7 @@ impl Session {
             scratch: Default::default(),
             lesson: None,
             leaves: Leavings::default(),
-            train: None,
+            pipeline: None,
             listening: None,
             notified: false,
         }
@@ -170,7 +170,7 @@ impl Session {
 
     pub(crate) fn collect_notices(&mut self) {
         let notices: Vec<(NodeId, Vec<Frame>)> =
-            self.links.iter_mut().map(|(slot, held)| (slot.node(), held.link.connection.take_notices())).collect();
+            self.links.iter_mut().map(|(slot, leased)| (slot.node(), leased.link.connection.take_notices())).collect();
         notices.into_iter().for_each(|(node, frames)| self.keep_notices(node, frames));
     }
 
@@ -280,14 +280,14 @@ impl Session {
     /// go there.
     pub(crate) async fn open_beside(&mut self, begin: &str) -> Result<()> {
         let beside = self.beside_home();
-        self.hold(beside, Mode::Autocommit).await?;
+        self.acquire(beside, Mode::Autocommit).await?;
         let made = self.block.as_ref().map(Block::settings_made).unwrap_or_default();
         let begin = made.iter().fold(begin.to_owned(), |sql, command| format!("{sql}; {command}"));
-        let held = self.links.link(beside)?;
-        held.begun = true;
-        held.link.connection.query(begin.as_bytes());
-        held.flush().await?;
-        held.finish().await?;
+        let leased = self.links.link(beside)?;
+        leased.begun = true;
+        leased.link.connection.query(begin.as_bytes());
+        leased.flush().await?;
+        leased.finish().await?;
         self.links.cancel().set_in_transaction(beside, true);
         self.sink = beside;
         let lent = self.lend_on(&[beside]).await;
@@ -341,8 +341,8 @@ impl Session {
     pub fn keep_temp_objects(&mut self) {
         let home = self.home;
         self.links.pin(home);
-        if let Some(held) = self.links.get_mut(home) {
-            held.temp = held.begun;
+        if let Some(leased) = self.links.get_mut(home) {
+            leased.temp = leased.begun;
         }
         self.names_changed();
     }

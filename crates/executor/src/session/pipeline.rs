@@ -13,7 +13,7 @@ use crate::shared::plan_validity::PlanValidity;
 pub(crate) struct Again {
     pub(crate) template: Arc<Template>,
     pub(crate) shape: Shape,
-    pub(crate) basis: Arc<PlanValidity>,
+    pub(crate) validity: Arc<PlanValidity>,
 }
 
 /// What waits to be sent.
@@ -22,14 +22,14 @@ pub(crate) struct InsertPipeline {
     pub(crate) call: Call,
     pub(crate) catalog_version: u64,
     pub(crate) again: Again,
-    pub(crate) cars: Vec<(NodeId, Arc<Parameters>)>,
+    pub(crate) rows: Vec<(NodeId, Arc<Parameters>)>,
     pub(crate) bytes: usize,
 }
 
 impl InsertPipeline {
     /// Is this one more execution of what waits?
     pub(crate) fn is_like(&self, sql: &Arc<str>, parameters: &Parameters) -> bool {
-        Arc::ptr_eq(&self.sql, sql) && self.cars.first().is_none_or(|(_, first)| first.types == parameters.types)
+        Arc::ptr_eq(&self.sql, sql) && self.rows.first().is_none_or(|(_, first)| first.types == parameters.types)
     }
 
     /// The statement in a form that takes several rows, if it has one.
@@ -39,6 +39,6 @@ impl InsertPipeline {
 
     /// The node whose time counts, if the block has none yet.
     pub(crate) fn clock(&self) -> Option<NodeId> {
-        self.cars.first().map(|(node, _)| *node)
+        self.rows.first().map(|(node, _)| *node)
     }
 }

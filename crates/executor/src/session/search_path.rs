@@ -86,8 +86,8 @@ impl Session {
 
     async fn ask_path_beside(&mut self) -> Result<Vec<Vec<Option<bytes::Bytes>>>> {
         let beside = self.beside_home();
-        self.hold_as_is(beside, Mode::Autocommit).await?;
-        let held = self.links.link(beside)?;
-        held.link.connection.query_rows(EFFECTIVE).await
+        self.acquire_as_is(beside, Mode::Autocommit).await?;
+        let leased = self.links.link(beside)?;
+        leased.link.connection.query_rows(EFFECTIVE).await
     }
 }

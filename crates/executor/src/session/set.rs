@@ -14,7 +14,7 @@ use crate::session::own_settings::{self, STATEMENT_TIMEOUT};
 impl Session {
     /// ParameterStatus values of the home node's backend, if one is held.
     pub fn home_parameters(&self) -> Option<HashMap<String, String>> {
-        self.links.get(self.home).map(|held| held.link.connection.parameters().clone())
+        self.links.get(self.home).map(|leased| leased.link.connection.parameters().clone())
     }
 
     /// `SET name …`, checked by the home node.
@@ -40,7 +40,7 @@ impl Session {
 
     /// Sends a `SET` that was accepted by the home node to the other links of the block and remembers it for those
     /// that join. Outside a block nothing is to be done: the settings are replayed at the next use of each link.
-    pub(crate) async fn spread_set(&mut self, sql: &str) -> Result<()> {
+    pub(crate) async fn set_everywhere(&mut self, sql: &str) -> Result<()> {
         let home = self.home;
         let others: Vec<Slot> = self.links.begun().into_iter().filter(|slot| *slot != home).collect();
         self.links.broadcast(&others, sql).await?;
@@ -76,12 +76,12 @@ impl Session {
     }
 
     pub(crate) async fn show_on_home(&mut self, setting: &str) -> Result<String> {
-        self.hold_as_is(self.home, self.mode()).await?;
-        let held = self.links.link(self.home)?;
-        held.link.connection.query(format!("SHOW {setting}").as_bytes());
-        held.flush().await?;
-        held.skip_preamble().await?;
-        let (rows, _) = held.link.connection.read_rows().await?;
+        self.acquire_as_is(self.home, self.mode()).await?;
+        let leased = self.links.link(self.home)?;
+        leased.link.connection.query(format!("SHOW {setting}").as_bytes());
+        leased.flush().await?;
+        leased.skip_preamble().await?;
+        let (rows, _) = leased.link.connection.read_rows().await?;
         let value = rows.into_iter().flatten().next().flatten().unwrap_or_default();
         Ok(String::from_utf8_lossy(&value).into_owned())
     }
@@ -106,7 +106,7 @@ impl Session {
 
     /// What the home node's backend reports.
     pub(crate) fn note_default_read_only(&mut self) {
-        let home = self.links.get(self.home).map(|held| held.link.connection.parameters());
+        let home = self.links.get(self.home).map(|leased| leased.link.connection.parameters());
         let value = home.and_then(|parameters| parameters.get("default_transaction_read_only"));
         if let Some(read_only) = value.map(|value| value == "on") {
             self.settings_mut().set_default_read_only(read_only);
@@ -117,7 +117,7 @@ impl Session {
         let mode = self.mode();
         self.command_in(self.home, mode, sql).await?;
         if mode == Mode::InBlock {
-            self.spread_set(sql).await?;
+            self.set_everywhere(sql).await?;
         }
         change(self.settings_mut());
         self.note_default_read_only();
@@ -133,7 +133,7 @@ impl Session {
         let mode = self.mode();
         self.command_in(self.home, mode, sql).await?;
         if mode == Mode::InBlock {
-            self.spread_set(sql).await?;
+            self.set_everywhere(sql).await?;
         }
         self.release();
         Ok(())

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pgerror::{PgError, Result, SqlState, field};
-use planner::{Dag, Plan};
+use planner::{ExchangePlan, Plan};
 
 use crate::session::Session;
 use crate::shared::plan_validity::{PlanValidity, is_outdated};
@@ -16,45 +16,45 @@ fn is_about_values(error: &PgError) -> bool {
 }
 
 impl Session {
-    /// What the present plan was made from, for a plan of several statements, which each have a basis of their own.
+    /// What the present plan was made from, for a plan of several statements, which each have a validity of their own.
     pub fn validity_of_all<'t>(&self, texts: impl Iterator<Item = &'t str>) -> Option<Arc<PlanValidity>> {
-        let basis = self.basis.as_ref()?;
-        let all = texts.fold(basis.sql.to_string(), |all, text| all + "; " + text);
-        Some(PlanValidity::new(&basis.loaded, &all))
+        let validity = self.validity.as_ref()?;
+        let all = texts.fold(validity.sql.to_string(), |all, text| all + "; " + text);
+        Some(PlanValidity::new(&validity.loaded, &all))
     }
 
     /// 40001 if a plan made from this does not hold any more.
-    pub async fn all_held(&mut self, basis: Option<Arc<PlanValidity>>) -> Result<()> {
-        self.basis = basis;
+    pub async fn all_held(&mut self, validity: Option<Arc<PlanValidity>>) -> Result<()> {
+        self.validity = validity;
         self.plan_holds_to_the_end().await
     }
 
     /// 40001 if the present statement's plan does not hold any more. To be asked when its fragments have run and no answer is on
     /// its way.
     pub(crate) async fn plan_holds(&mut self) -> Result<()> {
-        let Some(basis) = self.basis.clone() else { return Ok(()) };
+        let Some(validity) = self.validity.clone() else { return Ok(()) };
         if !self.block.as_ref().is_some_and(|block| block.schema_changed) {
-            return basis.holds(&self.context, self.links.cancel()).await;
+            return validity.holds(&self.context, self.links.cancel()).await;
         }
-        if basis.is_untouched(&self.context) {
+        if validity.is_untouched(&self.context) {
             return Ok(());
         }
-        Box::pin(self.own_catalog_holds(&basis)).await
+        Box::pin(self.own_catalog_holds(&validity)).await
     }
 
-    async fn own_catalog_holds(&mut self, basis: &PlanValidity) -> Result<()> {
+    async fn own_catalog_holds(&mut self, validity: &PlanValidity) -> Result<()> {
         self.links.cancel().interrupt().or(self.context.schema_settled()).await??;
         if let Some(block) = &mut self.block {
             block.catalog = None;
         }
         let now = self.catalog().await?;
-        basis.compare(&now.catalog)
+        validity.compare(&now.catalog)
     }
 
     /// The same before the statement's own transaction commits, after which it is too late to ask.
     pub async fn plan_holds_to_the_end(&mut self) -> Result<()> {
         let holds = self.plan_holds().await;
-        self.basis = None;
+        self.validity = None;
         holds
     }
 
@@ -77,7 +77,7 @@ impl Session {
 
     /// A plan that was not run to its end is nobody's business any more.
     pub(crate) fn forget_plan(&mut self) {
-        (self.basis, self.must_replan, self.gathers) = (None, false, false);
+        (self.validity, self.must_replan, self.gathers) = (None, false, false);
     }
 
     /// Notes how a statement ended of which this much has gone to the client.
@@ -90,10 +90,12 @@ impl Session {
     /// behind `WHERE false`)? Then the home node runs the statement over gathered rows, and decides what it computes.
     pub(crate) fn was_early(&self, plan: &Plan, error: &PgError, is_untouched: bool) -> bool {
         // A block goes on if nothing has failed in its own sessions.
-        let is_alone = |dag: &Dag| !self.in_block() || matches!(plan, Plan::Dag(_)) && dag.shadows.is_empty();
+        let is_alone = |exchange_plan: &ExchangePlan| {
+            !self.in_block() || matches!(plan, Plan::ExchangePlan(_)) && exchange_plan.local_copies.is_empty()
+        };
         let exchanges = match plan {
             Plan::Ddl(ddl) => ddl.follow_up.is_some() && !self.in_block(),
-            _ => plan.dag().is_some_and(is_alone),
+            _ => plan.exchange_plan().is_some_and(is_alone),
         };
         is_untouched && !self.gathers && exchanges && is_about_values(error)
     }
@@ -127,7 +129,7 @@ impl Session {
     }
 
     /// The error of a statement that stands alone: if it had to give way to break a deadlock, it says so, and it may be run again.
-    pub(crate) async fn with_verdict(&self, error: PgError) -> PgError {
+    pub(crate) async fn with_deadlock_report(&self, error: PgError) -> PgError {
         if error.code() != SqlState::QUERY_CANCELED {
             return error;
         }
@@ -139,15 +141,15 @@ impl Session {
     pub async fn judged<T>(&self, result: Result<T>) -> Result<T> {
         match (result, self.links.cancel().end_statement().await) {
             // The node says where it was, but not why it was cancelled.
-            (Err(error), Some(verdict)) if error.code() == verdict.code() => {
-                Err(error.with(field::MESSAGE, verdict.message().into_owned()))
+            (Err(error), Some(chosen)) if error.code() == chosen.code() => {
+                Err(error.with(field::MESSAGE, chosen.message().into_owned()))
             }
-            (Err(error), Some(verdict)) if error.code() == SqlState::QUERY_CANCELED => Err(verdict),
+            (Err(error), Some(chosen)) if error.code() == SqlState::QUERY_CANCELED => Err(chosen),
             // It did not take the cancel: the connection was given up, and what it was in the middle of is rolled back.
-            (Err(error), Some(verdict))
-                if error.code() == SqlState::CONNECTION_FAILURE && verdict.code() == SqlState::QUERY_CANCELED =>
+            (Err(error), Some(chosen))
+                if error.code() == SqlState::CONNECTION_FAILURE && chosen.code() == SqlState::QUERY_CANCELED =>
             {
-                Err(verdict.detail(error.message().into_owned()))
+                Err(chosen.detail(error.message().into_owned()))
             }
             (result, _) => result,
         }

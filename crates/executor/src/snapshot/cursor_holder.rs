@@ -14,13 +14,13 @@ impl Session {
         if self.links.has(holder) {
             return Ok(());
         }
-        self.hold_as_is(holder, Mode::Autocommit).await?;
+        self.acquire_as_is(holder, Mode::Autocommit).await?;
         let savepoints = self.block.as_ref().map(Block::savepoints).unwrap_or_default();
-        let held = self.links.link(holder)?;
-        held.begun = true;
-        held.link.connection.query(format!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE{savepoints}").as_bytes());
-        held.flush().await?;
-        held.finish().await?;
+        let leased = self.links.link(holder)?;
+        leased.begun = true;
+        leased.link.connection.query(format!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE{savepoints}").as_bytes());
+        leased.flush().await?;
+        leased.finish().await?;
         self.links.cancel().set_in_transaction(holder, true);
         Ok(())
     }

@@ -5,7 +5,7 @@
 //!
 //! * A *cut* (crate `txn`): no commit is in its visible phase while the nodes of a statement take their snapshots. Every
 //!   statement that reads several nodes runs under one, in REPEATABLE READ transactions: those of the session's own block
-//!   in REPEATABLE READ ([`Session::hold`] takes the cut at the first statement, over all nodes), else transactions made
+//!   in REPEATABLE READ ([`Session::acquire`] takes the cut at the first statement, over all nodes), else transactions made
 //!   for this statement ([`Session::begin_read`]). [`bound_portals`] has the third case.
 //! * *Settling*: before a session that has seen something elsewhere reads a node, that node waits until what it holds
 //!   prepared now is gone. So what was seen on one node is seen on the next. [`CausalityTracker`](crate::block::causality::CausalityTracker) knows which nodes that concerns; after
@@ -115,7 +115,7 @@ impl Session {
     /// while the gates are being shut, then, if that does not go well, one after the other.
     async fn begin_under_cut(&mut self, nodes: &[NodeId], settings: Vec<String>, locks: &Locks) -> Result<()> {
         if nodes.len() > 1 && self.is_consistent() {
-            self.begin_over(nodes, settings.iter().cloned().chain(locks.commands(" NOWAIT")).collect(), true);
+            self.begin_over(nodes, settings.iter().cloned().ctes(locks.commands(" NOWAIT")).collect(), true);
             if let Some(cut) = self.open_within_closure(nodes).await? {
                 let generations = self.links.generations(nodes).await?;
                 if self.complete(cut, &generations) {
@@ -141,7 +141,7 @@ impl Session {
         locks: &Locks,
         reads: bool,
     ) -> Result<()> {
-        let with = |commands: Vec<String>| settings.iter().cloned().chain(commands).collect();
+        let with = |commands: Vec<String>| settings.iter().cloned().ctes(commands).collect();
         self.begin_over(nodes, with(locks.commands(" NOWAIT")), reads);
         let error = match self.open_on(nodes).await {
             Ok(()) => return Ok(()),
@@ -265,12 +265,12 @@ impl Session {
     }
 
     /// See [`closure`].
-    pub(crate) async fn closure(&self, nodes: &[NodeId], deadline: Instant) -> Result<txn::Cut> {
+    pub(crate) async fn closure(&self, nodes: &[NodeId], deadline: Instant) -> Result<txn::GlobalSnapshot> {
         closure(&self.context, self.links.cancel(), nodes, deadline).await
     }
 
     /// Has all answered within the closure, and under its gtm? Then whatever the session sees, all nodes show.
-    pub(crate) fn complete(&mut self, cut: txn::Cut, generations: &[Option<i64>]) -> bool {
+    pub(crate) fn complete(&mut self, cut: txn::GlobalSnapshot, generations: &[Option<i64>]) -> bool {
         let same = generations.iter().all(|read| read.is_some_and(|value| cut.holds_for(value)));
         let unresolved = cut.unresolved().to_vec();
         let complete = cut.complete() && same;
@@ -283,7 +283,7 @@ impl Session {
     /// `BEGIN …` on all of them, answered.
     pub(crate) async fn open_on(&mut self, nodes: &[NodeId]) -> Result<()> {
         for node in nodes {
-            self.hold_as_is(*node, Mode::InBlock).await?;
+            self.acquire_as_is(*node, Mode::InBlock).await?;
         }
         self.links.opened(nodes).await
     }
@@ -317,9 +317,9 @@ pub(crate) async fn closure(
     cancel: &CancelSet,
     nodes: &[NodeId],
     deadline: Instant,
-) -> Result<txn::Cut> {
+) -> Result<txn::GlobalSnapshot> {
     loop {
-        let cut = cancel.interrupt().or(context.gtm.cut()).await??;
+        let cut = cancel.interrupt().or(context.gtm.global_snapshot()).await??;
         let in_doubt = cut.unresolved().iter().copied().find(|node| nodes.contains(&NodeId(*node)));
         let Some(node) = in_doubt else {
             return if Instant::now() < deadline { Ok(cut) } else { Err(no_cut(None)) };

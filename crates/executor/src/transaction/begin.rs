@@ -3,7 +3,7 @@
 use pgerror::{PgError, Result, SqlState};
 
 use crate::backend::isolation::Isolation;
-use crate::backend::leased::Held;
+use crate::backend::leased::LeasedConnection;
 use crate::block::Block;
 use crate::block::Cut;
 use crate::block::Replay;
@@ -154,8 +154,8 @@ impl Session {
 
     /// Is a part of the block's transaction lost?
     pub(crate) fn is_torn(&self) -> bool {
-        let is_broken = |held: &Held| held.begun && held.link.connection.is_broken();
-        self.block.as_ref().is_some_and(|block| block.is_torn) || self.links.iter().any(|(_, held)| is_broken(held))
+        let is_broken = |leased: &LeasedConnection| leased.begun && leased.link.connection.is_broken();
+        self.block.as_ref().is_some_and(|block| block.is_torn) || self.links.iter().any(|(_, leased)| is_broken(leased))
     }
 
     fn find_savepoint(&self, name: &str) -> Result<usize> {

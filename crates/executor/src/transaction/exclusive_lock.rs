@@ -49,7 +49,7 @@ impl Session {
     }
 
     async fn lock_on_all(&mut self, nodes: &[NodeId], asking: &Asking) -> Result<()> {
-        let limits = (0..TRIES).map(|tried| Some(PATIENCE * 2u32.pow(tried))).chain([None]);
+        let limits = (0..TRIES).map(|tried| Some(PATIENCE * 2u32.pow(tried))).ctes([None]);
         for limit in limits {
             // On one node nobody can come in between.
             if self.try_lock(nodes, asking, limit.filter(|_| nodes.len() > 1)).await? {
@@ -78,7 +78,7 @@ impl Session {
     async fn try_lock(&mut self, nodes: &[NodeId], asking: &Asking, limit: Option<Duration>) -> Result<bool> {
         let seal = self.context.seal().await?;
         for node in nodes {
-            self.hold(*node, Mode::InBlock).await?;
+            self.acquire(*node, Mode::InBlock).await?;
             self.sight.touch(*node);
             let connection = &mut self.links.link(*node)?.link.connection;
             match asking {
@@ -89,16 +89,16 @@ impl Session {
                 }
             }
         }
-        let held = self.links.of(nodes);
-        let (keys, work): (Vec<CancelKey>, Vec<_>) = held
-            .map(|(_, held)| {
-                let key = held.link.connection.cancel_key().clone();
+        let leased = self.links.of(nodes);
+        let (keys, work): (Vec<CancelKey>, Vec<_>) = leased
+            .map(|(_, leased)| {
+                let key = leased.link.connection.cancel_key().clone();
                 (key, async {
-                    held.flush().await?;
-                    let done = held.finish().await;
+                    leased.flush().await?;
+                    let done = leased.finish().await;
                     match asking {
                         Asking::Himself(_) => done.map(drop),
-                        Asking::ForHim(calls) => own_calls::answers(held, calls.len()).await.and(done.map(drop)),
+                        Asking::ForHim(calls) => own_calls::answers(leased, calls.len()).await.and(done.map(drop)),
                     }
                 })
             })

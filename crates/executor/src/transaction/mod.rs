@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use txn::Participant;
 
-use crate::backend::leased::Held;
+use crate::backend::leased::LeasedConnection;
 use crate::backend::own_calls::OwnCall;
 use crate::backend::slot::Slot;
 use crate::block::Mode;
@@ -124,9 +124,9 @@ impl Session {
         let mut participants: Vec<Participant<'_>> = self
             .links
             .of(&nodes)
-            .map(|(slot, held)| Participant {
+            .map(|(slot, leased)| Participant {
                 node: slot.node().0,
-                connection: &mut held.link.connection,
+                connection: &mut leased.link.connection,
                 wrote: writers.contains_key(&slot),
                 xid: writers.get(&slot).copied().flatten(),
             })
@@ -154,9 +154,9 @@ impl Session {
     /// Nodes that were to settle before the end of the transaction at the latest are told so: whoever sees its rows sees what
     /// the session saw before. The answer is still to be read.
     pub(crate) async fn settle_put_off(&mut self) -> Result<()> {
-        let nodes: Vec<Slot> = self.links.nodes_where(|held| held.unsettled);
+        let nodes: Vec<Slot> = self.links.nodes_where(|leased| leased.unsettled);
         for node in nodes {
-            self.hold(node, Mode::InBlock).await?;
+            self.acquire(node, Mode::InBlock).await?;
         }
         Ok(())
     }
@@ -166,14 +166,14 @@ impl Session {
         for node in nodes {
             self.links.link(*node)?.ask_whether_wrote();
         }
-        let work = self.links.of(nodes).map(|(slot, held)| async move {
-            held.flush().await?;
-            held.skip_preamble().await?;
-            let (rows, _) = held.link.connection.read_rows().await?;
-            held.asked_whether_wrote = false;
+        let work = self.links.of(nodes).map(|(slot, leased)| async move {
+            leased.flush().await?;
+            leased.skip_preamble().await?;
+            let (rows, _) = leased.link.connection.read_rows().await?;
+            leased.asked_whether_wrote = false;
             let xid = rows.first().and_then(|row| row.first()?.as_deref()).map(transaction_id).transpose()?;
             // What cannot be prepared, a cursor WITH HOLD say, must not be done before it is decided.
-            let wrote = held.temp || xid.is_some();
+            let wrote = leased.temp || xid.is_some();
             Ok::<_, PgError>(wrote.then_some((slot, xid)))
         });
         let answers = futures_util::future::join_all(work).await;
@@ -182,7 +182,7 @@ impl Session {
 
     /// The participant that commits without being prepared: one that cannot be prepared, if there is one.
     fn commit_point(&self, nodes: &[Slot], writers: &Writers) -> Result<Slot> {
-        let temp = self.links.nodes_where(|held| held.temp);
+        let temp = self.links.nodes_where(|leased| leased.temp);
         let unpreparable: Vec<Slot> = temp.into_iter().filter(|slot| writers.contains_key(slot)).collect();
         match unpreparable.as_slice() {
             [] => Ok(writers.keys().next().or(nodes.first()).copied().unwrap_or(self.home.into())),
@@ -194,17 +194,17 @@ impl Session {
     /// Rolls the block back everywhere. Links that do not answer are thrown away, which rolls back there too.
     pub async fn rollback(&mut self) {
         let mut participants: Vec<Participant<'_>> = Vec::new();
-        for (slot, held) in self.links.iter_mut().filter(|(_, held)| held.begun) {
+        for (slot, leased) in self.links.iter_mut().filter(|(_, leased)| leased.begun) {
             // An answer that was not read to its end, BEGIN's perhaps, comes before that of ROLLBACK.
-            let settled = match held.link.connection.flush().await {
-                Ok(()) => held.link.connection.drain().await.is_ok() || !held.link.connection.is_broken(),
+            let settled = match leased.link.connection.flush().await {
+                Ok(()) => leased.link.connection.drain().await.is_ok() || !leased.link.connection.is_broken(),
                 Err(_) => false,
             };
-            held.preamble = 0;
+            leased.preamble = 0;
             if settled {
                 participants.push(Participant {
                     node: slot.node().0,
-                    connection: &mut held.link.connection,
+                    connection: &mut leased.link.connection,
                     wrote: true,
                     xid: None,
                 });
@@ -221,9 +221,9 @@ impl Session {
     pub async fn give_up_locks(&mut self) {
         let Some(block) = self.block.as_ref().filter(|block| block.failed) else { return };
         let savepoint = block.last_savepoint().map(catalog::quote_identifier);
-        let is_open = |held: &Held| {
-            let connection = &held.link.connection;
-            held.begun && connection.is_settled() && connection.status() == TransactionStatus::InTransaction
+        let is_open = |leased: &LeasedConnection| {
+            let connection = &leased.link.connection;
+            leased.begun && connection.is_settled() && connection.status() == TransactionStatus::InTransaction
         };
         let open: Vec<Slot> = self.links.nodes_where(is_open);
         let sql = savepoint.as_ref().map_or("ROLLBACK".to_owned(), |name| format!("ROLLBACK TO SAVEPOINT {name}"));
@@ -233,9 +233,9 @@ impl Session {
         }
         for node in open {
             self.links.cancel().set_in_transaction(node, false);
-            if let Some(held) = self.links.get_mut(node) {
-                held.begun = false;
-                held.temp = false;
+            if let Some(leased) = self.links.get_mut(node) {
+                leased.begun = false;
+                leased.temp = false;
             }
         }
     }
@@ -270,10 +270,10 @@ impl Session {
         let home = self.home;
         let version = self.context.next_own_version();
         let epoch = self.context.epoch();
-        self.hold(home, Mode::InBlock).await?;
-        let held = self.links.link(home)?;
-        held.flush().await?;
-        held.skip_preamble().await?;
+        self.acquire(home, Mode::InBlock).await?;
+        let leased = self.links.link(home)?;
+        leased.flush().await?;
+        leased.skip_preamble().await?;
         let builtins = self.context.builtins.clone();
         let catalog = catalog_load::load(&mut self.links.link(home)?.link.connection, Some(version), &builtins).await?;
         let loaded = Arc::new(Loaded { catalog: Arc::new(catalog), epoch });

@@ -42,7 +42,7 @@ impl Session {
             return Err(PgError::unsupported("PREPARE TRANSACTION of a schema change")
                 .hint("Use COMMIT: it is atomic on all datanodes."));
         }
-        if self.links.iter().any(|(_, held)| held.begun && held.gathered) {
+        if self.links.iter().any(|(_, leased)| leased.begun && leased.gathered) {
             return Err(PgError::unsupported(
                 "PREPARE TRANSACTION after a statement that collected rows of several datanodes",
             )
@@ -53,9 +53,9 @@ impl Session {
         let nodes = self.links.begun();
         self.settle_put_off().await?;
         for node in &nodes {
-            let held = self.links.link(*node)?;
-            held.flush().await?;
-            held.skip_preamble().await?;
+            let leased = self.links.link(*node)?;
+            leased.flush().await?;
+            leased.skip_preamble().await?;
         }
         let registration =
             Registration { name: name.to_owned(), owner, database: self.links.identity().database.clone() };
@@ -68,10 +68,10 @@ impl Session {
         let mut participants: Vec<Participant<'_>> = self
             .links
             .iter_mut()
-            .filter(|(_, held)| held.begun)
-            .map(|(slot, held)| Participant {
+            .filter(|(_, leased)| leased.begun)
+            .map(|(slot, leased)| Participant {
                 node: slot.node().0,
-                connection: &mut held.link.connection,
+                connection: &mut leased.link.connection,
                 wrote: true,
                 xid: None,
             })
@@ -123,12 +123,12 @@ impl Session {
 
     /// Who the session acts as at this moment, and whether that is a superuser.
     async fn role(&mut self, mode: Mode) -> Result<(String, bool)> {
-        self.hold(self.home, mode).await?;
-        let held = self.links.link(self.home)?;
-        held.flush().await?;
-        held.skip_preamble().await?;
+        self.acquire(self.home, mode).await?;
+        let leased = self.links.link(self.home)?;
+        leased.flush().await?;
+        leased.skip_preamble().await?;
         let sql = "SELECT rolname, rolsuper FROM pg_catalog.pg_roles WHERE rolname OPERATOR(pg_catalog.=) CURRENT_USER";
-        let rows = held.link.connection.query_rows(sql).await?;
+        let rows = leased.link.connection.query_rows(sql).await?;
         match rows.first().map(Vec::as_slice) {
             Some([Some(name), Some(is_superuser)]) => {
                 Ok((String::from_utf8_lossy(name).into_owned(), is_superuser.as_ref() == b"t"))

@@ -133,10 +133,10 @@ fn needs_several(plan: &Plan) -> bool {
         Plan::DeclareCursor(inner) => needs_several(inner),
         Plan::FirstCopy(_)
         | Plan::Gather(_)
-        | Plan::Dag(_)
+        | Plan::ExchangePlan(_)
         | Plan::InsertStaged(_)
-        | Plan::Change(_)
-        | Plan::Chain(_)
+        | Plan::StagedDml(_)
+        | Plan::SequencedCtes(_)
         | Plan::Locked(_)
         | Plan::Ddl(_)
         | Plan::AutoReplicate(_)

@@ -75,7 +75,11 @@ impl Session {
     pub(crate) async fn gathers_beside(&mut self, inputs: &[Input], final_sql: &FinalSql) -> Result<bool> {
         let nodes = self.gathered_nodes(inputs);
         let has_ddl = self.block.as_ref().is_some_and(|block| block.ran_ddl);
-        if has_ddl || self.sink != self.home || !self.binds(&nodes) || inputs.iter().any(|input| input.dag.is_some()) {
+        if has_ddl
+            || self.sink != self.home
+            || !self.binds(&nodes)
+            || inputs.iter().any(|input| input.exchange_plan.is_some())
+        {
             return Ok(false);
         }
         let loaded = self.catalog().await?;
@@ -140,8 +144,13 @@ impl Session {
         call: &Call,
     ) -> Result<()> {
         let beside = self.beside_home();
-        let input =
-            Input { table: String::new(), nodes: Vec::new(), sql: sql.to_owned(), indexes: Vec::new(), dag: None };
+        let input = Input {
+            table: String::new(),
+            nodes: Vec::new(),
+            sql: sql.to_owned(),
+            indexes: Vec::new(),
+            exchange_plan: None,
+        };
         let described = self.describe_input(beside, &input, call).await?;
         let types = self.type_names(&described).await?;
         let list: Vec<String> = columns.iter().zip(types).map(|(column, of)| format!("{column} {of}")).collect();
@@ -151,10 +160,10 @@ impl Session {
         let created = self.create_temp(to, table, &list).await.map(|()| None);
         self.links.link(to)?.temp = true;
         let version = self.catalog_version;
-        let held = self.links.link(beside)?;
+        let leased = self.links.link(beside)?;
         let sql = travelling(sql, described.binary);
-        held.start(&sql, &call.with_formats(vec![i16::from(described.binary)]), version);
-        held.flush().await?;
+        leased.start(&sql, &call.with_formats(vec![i16::from(described.binary)]), version);
+        leased.flush().await?;
         // The pump goes to the sink: for this once that is the other one.
         self.sink = to;
         let pumped = self.pump(&[beside], &quote_identifier(table), described.binary, created).await;
@@ -182,7 +191,7 @@ impl Session {
     pub(crate) async fn parse_portals(&mut self, portals: &[&Portal], call: &Call) -> Result<()> {
         let nodes = nodes_of(portals);
         for node in &nodes {
-            self.hold(*node, Mode::InBlock).await?;
+            self.acquire(*node, Mode::InBlock).await?;
             let link = self.links.link(*node)?;
             portals
                 .iter()

@@ -20,7 +20,7 @@ use planner::Tables;
 use tokio::time::Instant;
 
 use crate::backend::call::Call;
-use crate::backend::leased::Held;
+use crate::backend::leased::LeasedConnection;
 use crate::backend::own_statements::Own;
 use crate::block::Cut;
 use crate::block::Mode;
@@ -57,7 +57,7 @@ impl Session {
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Option<Completion>> {
-        let rollback = |held: &mut Held| held.link.connection.query(b"ROLLBACK");
+        let rollback = |leased: &mut LeasedConnection| leased.link.connection.query(b"ROLLBACK");
         let completion = self.run_within_closure(nodes, parts, rollback, call, output).await?;
         if completion.is_some() {
             for node in nodes {
@@ -74,7 +74,7 @@ impl Session {
         &mut self,
         nodes: &[NodeId],
         parts: &[(NodeId, String)],
-        behind: impl Fn(&mut Held),
+        behind: impl Fn(&mut LeasedConnection),
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Option<Completion>> {
@@ -82,11 +82,11 @@ impl Session {
         let version = self.catalog_version;
         for (node, sql) in parts {
             self.sight.touch(*node);
-            let held = self.links.link(*node)?;
-            Own::Generation.queue(&mut held.link.connection);
-            held.link.connection.sync();
-            held.start(sql, call, version);
-            behind(held);
+            let leased = self.links.link(*node)?;
+            Own::Generation.queue(&mut leased.link.connection);
+            leased.link.connection.sync();
+            leased.start(sql, call, version);
+            behind(leased);
         }
         let generations = self.links.portal_answers(nodes).await?;
         if !self.complete(cut, &generations) {
@@ -98,9 +98,9 @@ impl Session {
     }
 
     /// BEGIN with the locks, and the closure, at the same time; connections are there before.
-    pub(crate) async fn open_within_closure(&mut self, nodes: &[NodeId]) -> Result<Option<txn::Cut>> {
+    pub(crate) async fn open_within_closure(&mut self, nodes: &[NodeId]) -> Result<Option<txn::GlobalSnapshot>> {
         for node in nodes {
-            self.hold_as_is(*node, Mode::InBlock).await?;
+            self.acquire_as_is(*node, Mode::InBlock).await?;
         }
         let (context, cancel) = (self.context.clone(), self.links.cancel().clone());
         let deadline = Instant::now() + CUT_MAX;

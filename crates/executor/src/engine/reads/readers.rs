@@ -3,11 +3,11 @@
 //!
 //! What they see is what the block sees but for its own changes. In READ COMMITTED they take their snapshots under a cut of
 //! their own. In REPEATABLE READ that is too late, unless they took them under the block's own cut and waited since
-//! ([`Session::cut_with_readers`], for statements alone that write). Tables they cannot read as the block does have *shadows*:
+//! ([`Session::cut_with_readers`], for statements alone that write). Tables they cannot read as the block does have *local copies*:
 //! temp tables that the block's own sessions fill, each for the session beside it.
 //!
 //! ```text
-//!  own session ── portals of changed tables ─┐ one closure ┌── Execute ─► COPY into shadows, node by node
+//!  own session ── portals of changed tables ─┐ one closure ┌── Execute ─► COPY into local copies, node by node
 //!  reader      ── snapshot ──────────────────┘             └── exchanges, last step ─► client, or COPY into own sessions
 //! ```
 //!
@@ -17,12 +17,12 @@
 use catalog::{NodeId, quote_identifier};
 use pgerror::{PgError, Result};
 use pgproto::backend::Field;
-use planner::{ChangedTable, Dag, Exchanges, FinalSql, Input, Plan, Route};
+use planner::{ChangedTable, ExchangePlan, Exchanges, FinalSql, Input, Plan, Route};
 use tokio::time::Instant;
 
 use crate::backend::call::Call;
 use crate::backend::isolation::Isolation;
-use crate::backend::leased::Held;
+use crate::backend::leased::LeasedConnection;
 use crate::backend::portals::Portal;
 use crate::backend::slot::{Slot, slots};
 use crate::block::Cut;
@@ -45,10 +45,10 @@ const CHANGED_SQL: &str = "SELECT n.nspname, c.relname, pg_catalog.bool_or(l.mod
     WHERE l.pid = pg_catalog.pg_backend_pid() AND l.locktype = 'relation' AND l.granted AND c.relkind IN ('r', 'p') \
     AND l.mode IN ('RowExclusiveLock', 'AccessExclusiveLock') AND n.nspname <> 'pg_catalog' GROUP BY 1, 2";
 
-/// Sessions that are ready to run a [`Dag`].
+/// Sessions that are ready to run an [`ExchangePlan`].
 pub(crate) struct Ready {
     pub(crate) read: Read,
-    shadows: Vec<(Portal, Filled)>,
+    local_copies: Vec<(Portal, Filled)>,
 }
 
 impl Ready {
@@ -68,21 +68,21 @@ impl Session {
             None => Exchanges::Seeing,
             // Who has been to one datanode only does not get to others.
             Some(block) if matches!(block.reach, Reach::Narrow(Some(_))) || block.hides_schema() => Exchanges::No,
-            Some(_) if self.is_blind() => Exchanges::Blind(&[]),
+            Some(_) if self.readers_differ() => Exchanges::SeeingNot(&[]),
             Some(_) => Exchanges::Seeing,
         }
     }
 
     /// The same with the tables that the block has changed.
     pub(crate) fn exchanges_but<'t>(&self, changed: &'t [ChangedTable]) -> Exchanges<'t> {
-        match self.is_blind() {
-            true => Exchanges::Blind(changed),
+        match self.readers_differ() {
+            true => Exchanges::SeeingNot(changed),
             false => Exchanges::SeeingBut(changed),
         }
     }
 
     /// Would readers see another state than the block?
-    fn is_blind(&self) -> bool {
+    fn readers_differ(&self) -> bool {
         let keeps = self.isolation().is_some_and(Isolation::keeps_snapshot);
         keeps && self.readers.is_none()
     }
@@ -103,17 +103,17 @@ impl Session {
         Ok(changed)
     }
 
-    /// Opens the transaction that a Dag runs in. [`Session::end_read`] must follow.
-    pub(crate) async fn begin_dag(&mut self, dag: &Dag, call: &Call) -> Result<Ready> {
-        let locks = locks_of(dag);
+    /// Opens the transaction that an ExchangePlan runs in. [`Session::end_read`] must follow.
+    pub(crate) async fn begin_exchange_plan(&mut self, exchange_plan: &ExchangePlan, call: &Call) -> Result<Ready> {
+        let locks = locks_of(exchange_plan);
         if !self.in_block() {
-            let read = self.begin_read_locked(&dag.nodes, &locks).await?;
-            return Ok(Ready { read, shadows: Vec::new() });
+            let read = self.begin_read_locked(&exchange_plan.nodes, &locks).await?;
+            return Ok(Ready { read, local_copies: Vec::new() });
         }
-        if self.is_blind() && self.is_consistent() && dag.shadows.is_empty() {
+        if self.readers_differ() && self.is_consistent() && exchange_plan.local_copies.is_empty() {
             return Err(PgError::internal("exchanges that would not see the transaction's snapshot"));
         }
-        let shadows = self.parse_shadows(dag, call).await?;
+        let local_copies = self.parse_local_copies(exchange_plan, call).await?;
         let Some(block) = self.block.take() else { return Err(PgError::internal("no transaction block is open")) };
         let keeps = block.isolation.keeps_snapshot();
         let settings = block.settings_made();
@@ -121,11 +121,11 @@ impl Session {
         let opened = match self.readers.take() {
             Some(readers) => {
                 self.resume(*readers);
-                self.bind_shadows(&mut aside, &shadows, call).await
+                self.bind_local_copies(&mut aside, &local_copies, call).await
             }
-            None => self.open_readers(dag, settings, &locks, keeps, &mut aside, &shadows, call).await,
+            None => self.open_readers(exchange_plan, settings, &locks, keeps, &mut aside, &local_copies, call).await,
         };
-        let ready = Ready { read: Read::Own(Some(aside)), shadows };
+        let ready = Ready { read: Read::Own(Some(aside)), local_copies };
         match opened {
             Ok(()) => Ok(ready),
             Err(error) => {
@@ -138,36 +138,36 @@ impl Session {
     #[allow(clippy::too_many_arguments)]
     async fn open_readers(
         &mut self,
-        dag: &Dag,
+        exchange_plan: &ExchangePlan,
         settings: Vec<String>,
         locks: &Locks,
         keeps_snapshot: bool,
         aside: &mut SuspendedTransaction,
-        shadows: &[(Portal, Filled)],
+        local_copies: &[(Portal, Filled)],
         call: &Call,
     ) -> Result<()> {
-        self.begin_locked(&dag.nodes, settings, locks, true).await?;
+        self.begin_locked(&exchange_plan.nodes, settings, locks, true).await?;
         if let Some(block) = self.block.as_mut().filter(|_| keeps_snapshot) {
-            // They read shadows only, or each node's own state is good enough (`loxo.snapshot = local`).
+            // They read local copies only, or each node's own state is good enough (`loxo.snapshot = local`).
             block.cut = Cut::Unneeded;
         }
         match self.block.as_ref().map(|block| block.cut) {
-            Some(Cut::Pending) => self.cut_and_bind(&dag.nodes, aside, shadows, call).await,
-            _ => self.bind_shadows(aside, shadows, call).await,
+            Some(Cut::Pending) => self.cut_and_bind(&exchange_plan.nodes, aside, local_copies, call).await,
+            _ => self.bind_local_copies(aside, local_copies, call).await,
         }
     }
 
-    /// The readers' snapshots and the shadows' portals in one closure.
+    /// The readers' snapshots and the local copies' portals in one closure.
     async fn cut_and_bind(
         &mut self,
         nodes: &[NodeId],
         aside: &mut SuspendedTransaction,
-        shadows: &[(Portal, Filled)],
+        local_copies: &[(Portal, Filled)],
         call: &Call,
     ) -> Result<()> {
         let deadline = Instant::now() + CUT_MAX;
         let parameters = call.parameters.as_deref().cloned().unwrap_or_default();
-        let portals: Vec<&Portal> = shadows.iter().map(|(portal, _)| portal).collect();
+        let portals: Vec<&Portal> = local_copies.iter().map(|(portal, _)| portal).collect();
         loop {
             self.open_on(nodes).await?;
             let cut = self.closure(nodes, deadline).await?;
@@ -184,44 +184,44 @@ impl Session {
         }
     }
 
-    async fn bind_shadows(
+    async fn bind_local_copies(
         &mut self,
         aside: &mut SuspendedTransaction,
-        shadows: &[(Portal, Filled)],
+        local_copies: &[(Portal, Filled)],
         call: &Call,
     ) -> Result<()> {
         let parameters = call.parameters.as_deref().cloned().unwrap_or_default();
-        let portals: Vec<&Portal> = shadows.iter().map(|(portal, _)| portal).collect();
+        let portals: Vec<&Portal> = local_copies.iter().map(|(portal, _)| portal).collect();
         aside.links.links().bind_portals(&portals, &parameters).await.map(|_| ())
     }
 
-    /// Has the block's own sessions parse what fills the shadows.
-    async fn parse_shadows(&mut self, dag: &Dag, call: &Call) -> Result<Vec<(Portal, Filled)>> {
-        let mut shadows = Vec::with_capacity(dag.shadows.len());
-        for (number, shadow) in dag.shadows.iter().enumerate() {
-            let filled = self.describe_input(self.home, shadow, call).await.map_err(without_position)?;
+    /// Has the block's own sessions parse what fills the local copies.
+    async fn parse_local_copies(&mut self, exchange_plan: &ExchangePlan, call: &Call) -> Result<Vec<(Portal, Filled)>> {
+        let mut local_copies = Vec::with_capacity(exchange_plan.local_copies.len());
+        for (number, local_copy) in exchange_plan.local_copies.iter().enumerate() {
+            let filled = self.describe_input(self.home, local_copy, call).await.map_err(without_position)?;
             let formats = vec![i16::from(filled.binary)];
-            let sql = travelling(&shadow.sql, filled.binary);
-            shadows.push((Portal::new(number + 1, &shadow.nodes, &sql, formats), filled));
+            let sql = travelling(&local_copy.sql, filled.binary);
+            local_copies.push((Portal::new(number + 1, &local_copy.nodes, &sql, formats), filled));
         }
-        let portals: Vec<&Portal> = shadows.iter().map(|(portal, _)| portal).collect();
+        let portals: Vec<&Portal> = local_copies.iter().map(|(portal, _)| portal).collect();
         self.parse_portals(&portals, call).await?;
-        Ok(shadows)
+        Ok(local_copies)
     }
 
-    /// Runs a Dag up to its last step; gives the nodes of that and its text.
+    /// Runs an ExchangePlan up to its last step; gives the nodes of that and its text.
     pub(crate) async fn up_to_last(
         &mut self,
-        dag: &Dag,
+        exchange_plan: &ExchangePlan,
         ready: &mut Ready,
         call: &Call,
     ) -> Result<(Vec<Slot>, String)> {
-        self.make_shadows(dag, ready, true, call).await?;
-        let mut filled = Vec::with_capacity(dag.exchanges.len());
-        for exchange in &dag.exchanges {
-            filled.push(self.exchange(exchange, dag, &filled, call).await.map_err(without_position)?.0);
+        self.make_local_copies(exchange_plan, ready, true, call).await?;
+        let mut filled = Vec::with_capacity(exchange_plan.exchanges.len());
+        for exchange in &exchange_plan.exchanges {
+            filled.push(self.exchange(exchange, exchange_plan, &filled, call).await.map_err(without_position)?.0);
         }
-        match &self.last_of(dag, &filled).await? {
+        match &self.last_of(exchange_plan, &filled).await? {
             Plan::Gather(gather) => {
                 let sql = Box::pin(self.fill_all(&gather.inputs, &gather.final_sql, call)).await?;
                 Ok((vec![self.sink], sql))
@@ -235,10 +235,10 @@ impl Session {
     }
 
     /// The last step, with the type markers in its texts replaced.
-    pub(crate) async fn last_of(&mut self, dag: &Dag, filled: &[Vec<Field>]) -> Result<Plan> {
-        let mut last = dag.last.clone();
+    pub(crate) async fn last_of(&mut self, exchange_plan: &ExchangePlan, filled: &[Vec<Field>]) -> Result<Plan> {
+        let mut last = exchange_plan.last.clone();
         let inputs: Vec<&[Field]> =
-            dag.last_inputs.iter().map(|at| filled.get(*at).map(Vec::as_slice).unwrap_or_default()).collect();
+            exchange_plan.last_inputs.iter().map(|at| filled.get(*at).map(Vec::as_slice).unwrap_or_default()).collect();
         let texts: Vec<&mut String> = match &mut last {
             Plan::Gather(gather) => gather.inputs.iter_mut().map(|input| &mut input.sql).collect(),
             Plan::Scatter(scatter) => vec![&mut scatter.sql],
@@ -246,36 +246,40 @@ impl Session {
             _ => Vec::new(),
         };
         for text in texts {
-            let marked = FinalSql { text: std::mem::take(text), types: dag.last_types.clone() };
+            let marked = FinalSql { text: std::mem::take(text), types: exchange_plan.last_types.clone() };
             *text = self.resolve_types(&marked, &inputs).await?;
         }
         Ok(last)
     }
 
-    /// Makes the shadows, with their rows or empty.
-    pub(crate) async fn make_shadows(
+    /// Makes the local copies, with their rows or empty.
+    pub(crate) async fn make_local_copies(
         &mut self,
-        dag: &Dag,
+        exchange_plan: &ExchangePlan,
         ready: &mut Ready,
         with_rows: bool,
         call: &Call,
     ) -> Result<()> {
-        for node in &dag.nodes {
-            self.hold(*node, Mode::InBlock).await?;
+        for node in &exchange_plan.nodes {
+            self.acquire(*node, Mode::InBlock).await?;
             self.links.link(*node)?.temp = true;
         }
-        for (shadow, (portal, filled)) in dag.shadows.iter().zip(std::mem::take(&mut ready.shadows)) {
+        for (local_copy, (portal, filled)) in
+            exchange_plan.local_copies.iter().zip(std::mem::take(&mut ready.local_copies))
+        {
             let made = TempAs {
-                table: &shadow.table,
+                table: &local_copy.table,
                 columns: Vec::new(),
                 fields: &filled.columns,
-                sql: &shadow.sql,
-                indexes: &shadow.indexes,
+                sql: &local_copy.sql,
+                indexes: &local_copy.indexes,
             };
-            let started = self.start_temp_as(&dag.nodes, &made, None, call).await.map_err(without_position)?;
+            let started =
+                self.start_temp_as(&exchange_plan.nodes, &made, None, call).await.map_err(without_position)?;
             self.links.finish_all(&started).await.map_err(without_position)?;
             if with_rows {
-                let filled = self.fill_shadow(dag, shadow, &portal, filled.binary, ready.aside()?).await;
+                let filled =
+                    self.fill_local_copy(exchange_plan, local_copy, &portal, filled.binary, ready.aside()?).await;
                 filled.map_err(without_position)?;
             }
         }
@@ -283,32 +287,32 @@ impl Session {
     }
 
     /// Each node's own session gives its rows of a table to the session beside it.
-    async fn fill_shadow(
+    async fn fill_local_copy(
         &mut self,
-        dag: &Dag,
-        shadow: &Input,
+        exchange_plan: &ExchangePlan,
+        local_copy: &Input,
         portal: &Portal,
         binary: bool,
         aside: &mut SuspendedTransaction,
     ) -> Result<()> {
-        let table = quote_identifier(&shadow.table);
-        let mut own = aside.links.links().take(&shadow.nodes)?;
-        let mut readers = self.links.take(&shadow.nodes)?;
+        let table = quote_identifier(&local_copy.table);
+        let mut own = aside.links.links().take(&local_copy.nodes)?;
+        let mut readers = self.links.take(&local_copy.nodes)?;
         let work = own
             .iter_mut()
             .zip(readers.iter_mut())
-            .map(|(own, (_, reader))| copy_shadow(own, reader, portal, &table, binary));
+            .map(|(own, (_, reader))| copy_local_copy(own, reader, portal, &table, binary));
         let copied = futures_util::future::join_all(work).await;
         aside.links.links().put_back(own);
         self.links.put_back(readers);
         copied.into_iter().collect::<Result<()>>()?;
-        self.after_fill(&shadow.table, &shadow.indexes, dag).await
+        self.after_fill(&local_copy.table, &local_copy.indexes, exchange_plan).await
     }
 
-    /// Rows of a Dag go to tables of the block's own sessions; gives their number.
+    /// Rows of an ExchangePlan go to tables of the block's own sessions; gives their number.
     pub(crate) async fn pour(
         &mut self,
-        dag: &Dag,
+        exchange_plan: &ExchangePlan,
         route: &Route,
         at: Option<Slot>,
         copy_sql: &str,
@@ -317,14 +321,14 @@ impl Session {
     ) -> Result<u64> {
         let targets = at.map_or_else(|| slots(&nodes_of(route)), |at| vec![at]);
         for slot in &targets {
-            self.hold(*slot, Mode::InBlock).await?;
+            self.acquire(*slot, Mode::InBlock).await?;
             self.sight.touch(slot.node());
         }
         let call = Call { one_off: true, ..call.with_formats(vec![i16::from(binary)]) };
-        let mut ready = self.begin_dag(dag, &call).await?;
+        let mut ready = self.begin_exchange_plan(exchange_plan, &call).await?;
         // The readers have temp tables of their own.
         let sink = std::mem::replace(&mut self.sink, self.home.into());
-        let poured = self.pour_rows(dag, &mut ready, route, at, copy_sql, binary, &call).await;
+        let poured = self.pour_rows(exchange_plan, &mut ready, route, at, copy_sql, binary, &call).await;
         self.end_read(ready.read).await;
         self.sink = sink;
         if poured.is_ok() {
@@ -336,7 +340,7 @@ impl Session {
 
     async fn pour_rows(
         &mut self,
-        dag: &Dag,
+        exchange_plan: &ExchangePlan,
         ready: &mut Ready,
         route: &Route,
         at: Option<Slot>,
@@ -344,12 +348,12 @@ impl Session {
         binary: bool,
         call: &Call,
     ) -> Result<u64> {
-        let (sources, sql) = self.up_to_last(dag, ready, call).await?;
+        let (sources, sql) = self.up_to_last(exchange_plan, ready, call).await?;
         let sent = travelling(&sql, binary);
         for node in &sources {
-            let held = self.links.link(*node)?;
-            open_portal(held, &sent, &call.fragment_types(&sql), call, FIRST_BATCH_ROWS);
-            held.flush().await?;
+            let leased = self.links.link(*node)?;
+            open_portal(leased, &sent, &call.fragment_types(&sql), call, FIRST_BATCH_ROWS);
+            leased.flush().await?;
         }
         let copy = if binary { copy_sql.to_owned() } else { copy_sql.replace("(FORMAT binary)", "(FORMAT text)") };
         let to = Target { copy: &copy, then: None, first: FIRST_BATCH_ROWS, at };
@@ -433,9 +437,9 @@ fn nodes_of(route: &Route) -> Vec<NodeId> {
     }
 }
 
-async fn copy_shadow(
-    own: &mut (Slot, Held),
-    reader: &mut Held,
+async fn copy_local_copy(
+    own: &mut (Slot, LeasedConnection),
+    reader: &mut LeasedConnection,
     portal: &Portal,
     table: &str,
     binary: bool,

@@ -27,7 +27,7 @@ use pgproto::backend::Field;
 use planner::Index;
 
 use crate::backend::call::Call;
-use crate::backend::leased::Held;
+use crate::backend::leased::LeasedConnection;
 use crate::backend::own_calls::OwnCall;
 use crate::backend::request::Event;
 use crate::backend::request::frame_bodies;
@@ -283,11 +283,11 @@ impl Session {
     /// The last row that a statement gives on each of the nodes.
     async fn one_row_on(&mut self, nodes: &[Slot], sql: &str, call: &Call) -> Result<Vec<Vec<Option<Bytes>>>> {
         for node in nodes {
-            self.hold(*node, Mode::InBlock).await?;
+            self.acquire(*node, Mode::InBlock).await?;
         }
         self.start_on(nodes, sql, call)?;
         let mut links = self.links.take(nodes)?;
-        let rows = join_all(links.iter_mut().map(|(_, held)| last_row(held))).await;
+        let rows = join_all(links.iter_mut().map(|(_, leased)| last_row(leased))).await;
         self.links.put_back(links);
         rows.into_iter().collect()
     }
@@ -304,11 +304,11 @@ impl Session {
     }
 }
 
-async fn last_row(held: &mut Held) -> Result<Vec<Option<Bytes>>> {
-    held.flush().await?;
+async fn last_row(leased: &mut LeasedConnection) -> Result<Vec<Option<Bytes>>> {
+    leased.flush().await?;
     let mut row = Vec::new();
     loop {
-        match held.next().await? {
+        match leased.next().await? {
             Event::Done => return Ok(row),
             Event::Rows(run, _) => {
                 for body in frame_bodies(&run) {

@@ -98,7 +98,7 @@ impl Session {
             sql: format!("SELECT {values} FROM pg_catalog.generate_series(1, {rows})"),
             nodes: vec![self.home],
             indexes: Vec::new(),
-            dag: None,
+            exchange_plan: None,
         };
         self.leaves.drawn = true;
         self.fill(&input, &Call { parameters: None, ..call.clone() }, false).await.map_err(without_position)?;
@@ -125,7 +125,7 @@ impl Session {
 
     /// Is this a block of the user's that can still be PREPAREd, and hides no table from other sessions?
     pub(crate) fn stays_clean(&self) -> bool {
-        let is_clean = self.links.get(self.home).is_none_or(|held| !held.temp);
+        let is_clean = self.links.get(self.home).is_none_or(|leased| !leased.temp);
         let may_ask = self.block.as_ref().is_some_and(|block| !block.is_own && !block.hides_schema());
         is_clean && may_ask && self.sink == self.home
     }

@@ -295,7 +295,7 @@ impl Session {
     /// Could the user still say PREPARE TRANSACTION of his block?
     fn may_be_prepared(&self) -> bool {
         self.block.as_ref().is_some_and(|block| !block.hides_schema())
-            && self.links.get(self.home).is_none_or(|held| !held.temp)
+            && self.links.get(self.home).is_none_or(|leased| !leased.temp)
     }
 
     /// All that the session has set, and the block so far.
@@ -383,9 +383,9 @@ impl Session {
         match place {
             Place::Home | Place::Beside => self.leave(place),
             Place::Block => {
-                if let Some(held) = self.links.get_mut(self.home) {
+                if let Some(leased) = self.links.get_mut(self.home) {
                     // A transaction that has used pg_temp cannot be prepared.
-                    held.temp = true;
+                    leased.temp = true;
                 }
             }
         }
@@ -432,26 +432,26 @@ impl Session {
         }
     }
 
-    async fn hold_at(&mut self, node: Slot) -> Result<()> {
+    async fn acquire_at(&mut self, node: Slot) -> Result<()> {
         match node.is_beside() {
-            true => self.hold_as_is(node, Mode::Autocommit).await,
-            false => self.hold_to_ask(node).await,
+            true => self.acquire_as_is(node, Mode::Autocommit).await,
+            false => self.acquire_to_ask(node).await,
         }
     }
 
     /// The rows of a text of several statements; `end` is sent if one of them fails.
     async fn ask_on(&mut self, node: Slot, sql: &str, end: &str) -> Result<Vec<Row>> {
-        self.hold_at(node).await?;
-        let held = self.links.link(node)?;
-        held.link.connection.query(sql.as_bytes());
-        held.flush().await?;
-        held.skip_preamble().await?;
-        let result = held.link.connection.read_rows().await;
-        if result.is_err() && held.link.connection.is_settled() && !held.link.connection.is_broken() {
-            held.link.connection.execute(end).await?;
+        self.acquire_at(node).await?;
+        let leased = self.links.link(node)?;
+        leased.link.connection.query(sql.as_bytes());
+        leased.flush().await?;
+        leased.skip_preamble().await?;
+        let result = leased.link.connection.read_rows().await;
+        if result.is_err() && leased.link.connection.is_settled() && !leased.link.connection.is_broken() {
+            leased.link.connection.execute(end).await?;
         }
         // Whatever is said about the function is no news to the user.
-        held.link.connection.take_notices();
+        leased.link.connection.take_notices();
         Ok(result?.0)
     }
 }

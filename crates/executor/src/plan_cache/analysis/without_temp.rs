@@ -34,7 +34,7 @@ impl Session {
     ) -> Result<(Result<Vec<Row>>, usize)> {
         let (opening, end) = self.frame(place);
         let node = place.node(self.home);
-        self.hold_at(node).await?;
+        self.acquire_at(node).await?;
         let schema = self.open_schema(node, &opening).await;
         let schema = self.or_end(node, end, schema).await?;
         let opening = "SET LOCAL check_function_bodies = off; ";
@@ -47,13 +47,13 @@ impl Session {
     /// Opens the transaction to analyse in, and makes the schema; gives its name.
     async fn open_schema(&mut self, node: Slot, opening: &str) -> Result<String> {
         let seal = self.context.seal().await?;
-        let held = self.links.link(node)?;
-        held.flush().await?;
-        held.skip_preamble().await?;
-        held.link.connection.execute(opening).await?;
-        seal.queue(&mut held.link.connection, "make_schema", "SELECT loxo.make_schema($1)");
-        held.flush().await?;
-        let rows = txn::seal::answer(&mut held.link.connection).await?;
+        let leased = self.links.link(node)?;
+        leased.flush().await?;
+        leased.skip_preamble().await?;
+        leased.link.connection.execute(opening).await?;
+        seal.queue(&mut leased.link.connection, "make_schema", "SELECT loxo.make_schema($1)");
+        leased.flush().await?;
+        let rows = txn::seal::answer(&mut leased.link.connection).await?;
         Ok(rows.first().map(|row| optional(row, 0)).transpose()?.flatten().unwrap_or_default().to_owned())
     }
 

@@ -1,4 +1,4 @@
-//! Changes that the home node works out: see [`planner::Change`].
+//! Changes that the home node works out: see [`planner::StagedDml`].
 //!
 //! The rows of the stage come back through a cursor, a batch at a time, and are applied by their addresses: first every
 //! DELETE, then every UPDATE, then every INSERT, so that no row meets the key of one that is about to go. A row whose new key
@@ -15,7 +15,7 @@ use bytes::Bytes;
 use catalog::NodeId;
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::Field;
-use planner::{Change, ChangeAction, Input, Plan, Route, RowColumn};
+use planner::{Input, Plan, Route, RowColumn, StagedAction, StagedDml};
 
 use crate::backend::call::Call;
 use crate::backend::call::is_node_specific;
@@ -45,9 +45,9 @@ const TID: u32 = 27;
 /// The rows of an action that lie on one node, or that are new.
 #[derive(Clone, Copy)]
 struct Share<'a> {
-    change: &'a Change,
+    change: &'a StagedDml,
     number: usize,
-    action: &'a ChangeAction,
+    action: &'a StagedAction,
     source: Option<NodeId>,
     pass: Pass,
     binary: bool,
@@ -63,9 +63,9 @@ enum Pass {
 
 impl Session {
     /// See the module's page.
-    pub(crate) async fn write_change(
+    pub(crate) async fn write_staged_dml(
         &mut self,
-        change: &Change,
+        change: &StagedDml,
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
@@ -75,7 +75,7 @@ impl Session {
         nodes.dedup();
         let target = change.target.qualified_name();
         if !self.in_block() && self.is_consistent() {
-            return self.write_under_cut(&nodes, &target, Write::Change(change), call, output).await;
+            return self.write_under_cut(&nodes, &target, Write::StagedDml(change), call, output).await;
         }
         self.refuse_serializable(&nodes)?;
         self.atomically(async |this| {
@@ -84,16 +84,16 @@ impl Session {
                 this.keep_writers_off(&change.target.distribution.nodes(), std::slice::from_ref(&target)).await?;
                 this.statement_finished();
             }
-            let plan = || Plan::Change(Box::new(change.clone()));
-            this.apart(plan, async |this| this.change_in_block(change, call, output).await).await
+            let plan = || Plan::StagedDml(Box::new(change.clone()));
+            this.apart(plan, async |this| this.staged_dml_in_block(change, call, output).await).await
         })
         .await
     }
 
     /// Runs inside a block.
-    pub(crate) async fn change_in_block(
+    pub(crate) async fn staged_dml_in_block(
         &mut self,
-        change: &Change,
+        change: &StagedDml,
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
@@ -108,7 +108,7 @@ impl Session {
     /// The same for a part of a statement.
     pub(crate) async fn change_part(
         &mut self,
-        change: &Change,
+        change: &StagedDml,
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
@@ -133,7 +133,7 @@ impl Session {
         if change.command == "MERGE" {
             self.check_once().await?;
         }
-        let binary = change.columns.iter().chain(&change.returned).all(|c| travels_in_binary(c.type_oid));
+        let binary = change.columns.iter().ctes(&change.returned).all(|c| travels_in_binary(c.type_oid));
         let mut total = 0;
         for pass in [Pass::Delete, Pass::Update, Pass::Insert] {
             for (number, action) in change.actions.iter().enumerate() {
@@ -141,8 +141,7 @@ impl Session {
                 total += self.apply(share, &call, output).await?;
             }
         }
-        let tables =
-            std::iter::once("loxo_stage").chain(change.inputs.iter().map(|input: &Input| input.table.as_str()));
+        let tables = std::iter::once("loxo_stage").ctes(change.inputs.iter().map(|input: &Input| input.table.as_str()));
         let tables: Vec<String> = tables.map(|table| format!("pg_temp.{table}")).collect();
         self.run_on(self.sink, &format!("DROP TABLE {}", tables.join(", "))).await?;
         for (node, columns) in lent {
@@ -155,7 +154,7 @@ impl Session {
 
     /// PostgreSQL's own errors about the user's text; gives the columns of RETURNING.
     pub(crate) async fn complain_of(&mut self, original: &str, call: &Call) -> Result<Option<Vec<Field>>> {
-        self.hold(self.home, Mode::InBlock).await?;
+        self.acquire(self.home, Mode::InBlock).await?;
         let home = self.links.link(self.home)?;
         home.start_describe(original, &call.fragment_types(original));
         home.flush().await?;
@@ -164,7 +163,7 @@ impl Session {
 
     /// Rows are found again by their `ctid`, which PostgreSQL shows to nobody who has rights on some columns only. Has the user to be
     /// lent it? A row that may move, or is compared with new ones, is read as a whole: then nothing helps.
-    async fn wants_address(&mut self, change: &Change, call: &Call) -> Result<bool> {
+    async fn wants_address(&mut self, change: &StagedDml, call: &Call) -> Result<bool> {
         if change.rights_sql.is_some() {
             return Ok(false);
         }
@@ -176,8 +175,8 @@ impl Session {
             return Ok(false);
         }
         self.check_rights(Some(&change.original), call).await?;
-        let moves = change.actions.iter().any(|action| matches!(action, ChangeAction::Update { moves: true, .. }));
-        let adds = change.actions.len() > 1 && change.actions.contains(&ChangeAction::Insert);
+        let moves = change.actions.iter().any(|action| matches!(action, StagedAction::Update { moves: true, .. }));
+        let adds = change.actions.len() > 1 && change.actions.contains(&StagedAction::Insert);
         if !moves && !adds {
             return Ok(true);
         }
@@ -187,7 +186,7 @@ impl Session {
     }
 
     /// Gives the nodes where the user has it until the statement's end, and the columns he had no right to there.
-    async fn lend_address(&mut self, change: &Change) -> Result<Vec<(NodeId, String)>> {
+    async fn lend_address(&mut self, change: &StagedDml) -> Result<Vec<(NodeId, String)>> {
         let mut lent = Vec::new();
         for node in change.target.distribution.nodes() {
             let call = OwnCall::about("lend_address", &change.target.qualified_name(), "");
@@ -206,11 +205,11 @@ impl Session {
     }
 
     /// Gives the change with the types of all columns.
-    async fn fill_stage(&mut self, change: &Change, call: &Call) -> Result<Change> {
+    async fn fill_stage(&mut self, change: &StagedDml, call: &Call) -> Result<StagedDml> {
         // The texts have no type markers: what is gathered are whole tables.
         let nothing = planner::FinalSql::plain("");
         self.fill_all(&change.inputs, &nothing, call).await?;
-        let change = Change { returned: self.add_returned(change, call).await?, ..change.clone() };
+        let change = StagedDml { returned: self.add_returned(change, call).await?, ..change.clone() };
         let version = self.catalog_version;
         for fill in &change.fills {
             let home = self.links.link(self.sink)?;
@@ -222,7 +221,7 @@ impl Session {
     }
 
     /// Gives the stage the columns of other tables that RETURNING names.
-    async fn add_returned(&mut self, change: &Change, call: &Call) -> Result<Vec<RowColumn>> {
+    async fn add_returned(&mut self, change: &StagedDml, call: &Call) -> Result<Vec<RowColumn>> {
         if change.returned.is_empty() {
             return Ok(Vec::new());
         }
@@ -260,10 +259,10 @@ impl Session {
     /// One pass of one action; gives the number of rows that count.
     async fn apply(&mut self, all: Share<'_>, call: &Call, output: &mut Output<'_>) -> Result<u64> {
         let has_part = match all.action {
-            ChangeAction::Insert if all.pass == Pass::Insert => return self.apply_share(all, call, output).await,
-            ChangeAction::Insert => false,
-            ChangeAction::Delete => all.pass == Pass::Delete,
-            ChangeAction::Update { moves, .. } => *moves || all.pass == Pass::Update,
+            StagedAction::Insert if all.pass == Pass::Insert => return self.apply_share(all, call, output).await,
+            StagedAction::Insert => false,
+            StagedAction::Delete => all.pass == Pass::Delete,
+            StagedAction::Update { moves, .. } => *moves || all.pass == Pass::Update,
         };
         let mut total = 0;
         let mut nodes = all.change.target.distribution.nodes();
@@ -279,7 +278,7 @@ impl Session {
     async fn apply_share(&mut self, share: Share<'_>, call: &Call, output: &mut Output<'_>) -> Result<u64> {
         let stays = share.source.map(|node| Route::Single { node });
         let route = match (share.action, &stays) {
-            (ChangeAction::Delete | ChangeAction::Update { moves: false, .. }, Some(stays)) => stays,
+            (StagedAction::Delete | StagedAction::Update { moves: false, .. }, Some(stays)) => stays,
             _ => &share.change.route,
         };
         self.open_stage(&share.change.read_sql(share.number, share.source), share.binary).await?;
@@ -312,13 +311,13 @@ impl Session {
         let addressed = address..address + 2 + change.returned.len();
         let moved = share.source.is_some_and(|source| source != place);
         let (node, keep): (NodeId, Vec<usize>) = match (share.pass, share.action, share.source) {
-            (Pass::Delete, ChangeAction::Delete, _) => (place, addressed.collect()),
-            (Pass::Delete, ChangeAction::Update { .. }, Some(source)) if moved => (source, addressed.collect()),
-            (Pass::Update, ChangeAction::Update { columns, .. }, _) if !moved => {
-                (place, columns.iter().copied().chain(addressed).collect())
+            (Pass::Delete, StagedAction::Delete, _) => (place, addressed.collect()),
+            (Pass::Delete, StagedAction::Update { .. }, Some(source)) if moved => (source, addressed.collect()),
+            (Pass::Update, StagedAction::Update { columns, .. }, _) if !moved => {
+                (place, columns.iter().copied().ctes(addressed).collect())
             }
-            (Pass::Insert, ChangeAction::Update { .. }, _) if moved => (place, (0..address).collect()),
-            (Pass::Insert, ChangeAction::Insert, _) => (place, (0..address).collect()),
+            (Pass::Insert, StagedAction::Update { .. }, _) if moved => (place, (0..address).collect()),
+            (Pass::Insert, StagedAction::Insert, _) => (place, (0..address).collect()),
             _ => return Ok(0),
         };
         let leaves = share.pass == Pass::Delete && moved;
@@ -331,7 +330,7 @@ impl Session {
             let chunk_call = values_of(change, call, chunk, &keep, share.binary)?;
             let sql = match (share.pass, share.action) {
                 (Pass::Delete, _) => change.delete_sql(chunk.len(), leaves),
-                (Pass::Update, ChangeAction::Update { columns, .. }) => change.update_sql(columns, chunk.len()),
+                (Pass::Update, StagedAction::Update { columns, .. }) => change.update_sql(columns, chunk.len()),
                 _ => change.insert_sql(chunk.len()),
             };
             let part = vec![(node, sql)];
@@ -352,14 +351,14 @@ impl Session {
     }
 }
 
-fn refused_move(change: &Change, why: &str) -> PgError {
+fn refused_move(change: &StagedDml, why: &str) -> PgError {
     PgError::unsupported(format!("a change of the distribution key of table \"{}\"", change.target.name))
         .detail(format!("A row would be deleted on one node and inserted on another, but {why}."))
         .hint("DELETE the row and INSERT it again.")
 }
 
 /// The user's parameters, then these values of each row.
-fn values_of(change: &Change, call: &Call, rows: &[Bytes], keep: &[usize], binary: bool) -> Result<Call> {
+fn values_of(change: &StagedDml, call: &Call, rows: &[Bytes], keep: &[usize], binary: bool) -> Result<Call> {
     let mut parameters = call.own_parameters(change.parameters);
     for row in rows {
         let values = pgproto::backend::decode_data_row(row.clone())?;
