@@ -7,7 +7,7 @@
 //! files of CSV ──► COPY t FROM '/file' ──► cluster and stock servers in turn   load::run: `loxo bench load`
 //!                                                 and every other way of loading    ways, for `--all-ways`
 //! pgbench ──► coordinator, and straight to one stock server, in turn            tpcb::run:  `loxo bench tpcb`
-//! pgbench writes, one client reads with and without a cut                         cut::run:   `loxo bench cut`
+//! pgbench writes, one client reads with and without a snapshot of all                         snapshot::run: `loxo bench snapshot`
 //! transactions of 1,000 rows, in turn                                             insert::run: `loxo bench insert`
 //! the 22 TPC-H queries on a cluster and on one stock server                         power::run: `loxo bench power`
 //! short queries over small tables, by turns on a cluster and on one stock server   small::run: `loxo bench small`
@@ -19,7 +19,6 @@
 
 mod copy_in;
 pub mod cpu;
-pub mod cut;
 pub mod demo;
 pub mod insert;
 pub mod lineitem;
@@ -28,6 +27,7 @@ pub mod power;
 mod progress;
 mod report;
 pub mod small;
+pub mod snapshot;
 mod sql;
 mod stock;
 pub mod tpcb;
@@ -35,11 +35,11 @@ pub mod verify;
 mod ways;
 
 pub use copy_in::Cancel;
-pub use cut::{CutOptions, CutReport};
 pub use demo::DemoOptions;
 pub use insert::{InsertOptions, InsertReport};
 pub use load::{LoadOptions, Target};
 pub use power::PowerOptions;
 pub use report::{LoadReport, Measured, TpcbMeasured, TpcbReport};
 pub use small::{SmallOptions, SmallReport};
+pub use snapshot::{SnapshotOptions, SnapshotReport};
 pub use tpcb::TpcbOptions;

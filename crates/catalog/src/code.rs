@@ -8,7 +8,7 @@ use pgerror::PgError;
 use crate::{AttNum, Oid};
 
 /// The functions, by object id. What their bodies do is for the planner to judge; it does so once, at the first statement
-/// that concerns the table, so that the verdict is about the bodies of this very catalog.
+/// that concerns the table, so that the facts is about the bodies of this very catalog.
 #[derive(Clone, Debug, Default)]
 pub struct Code {
     /// Of the triggers that the nodes fire, the table's and those its changes lead to: of children and of cascading foreign keys.
@@ -26,13 +26,13 @@ pub struct Code {
     /// Among them there are some BEFORE … FOR EACH ROW that nodes fire: what they make of a row may be another on each node.
     pub makes_rows: bool,
     /// What the planner found.
-    pub verdict: OnceLock<Verdict>,
+    pub facts: OnceLock<CodeFacts>,
 }
 
 /// Why the rows of a table cannot be changed, or not even be read.
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs)]
-pub struct Verdict {
+pub struct CodeFacts {
     pub change: Option<PgError>,
     pub read: Option<PgError>,
 }

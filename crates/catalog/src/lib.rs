@@ -21,7 +21,7 @@ pub mod meaning;
 mod rule;
 pub use builder::Builder;
 pub use builtins::{BuiltinAggregate, BuiltinFunction, BuiltinOperator, BuiltinType, Builtins};
-pub use code::{Captured, Code, Leavings, Verdict};
+pub use code::{Captured, Code, CodeFacts, Leavings};
 pub use distribution::{Distribution, KeyColumn, MapId};
 pub use meaning::Meaning;
 pub use rule::{Rule, RuleEvent, RuleState};

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use copyfmt::{
-    Ahead, BLOCK_BYTES, CopyColumn, CopyOptions, Cutter, Format, KeyPart, KeyValue, Output, Router, RouterSpec,
+    BLOCK_BYTES, CopyColumn, CopyOptions, Cutter, Format, KeyPart, KeyValue, Output, ParallelParse, Router, RouterSpec,
     Routing, Source, Step,
 };
 use placement::{BucketMap, KeyType};
@@ -146,7 +146,7 @@ fn route_with_helper(spec: RouterSpec, data: &Bytes, chunks: usize) -> (u64, u64
     let mut input = (0..data.len()).step_by(chunks).map(|at| data.slice(at..data.len().min(at + chunks)));
     let mut bytes = 0;
     std::thread::scope(|scope| {
-        let (tasks, inbox) = sync_channel::<(Box<Ahead>, Vec<Bytes>)>(2);
+        let (tasks, inbox) = sync_channel::<(Box<ParallelParse>, Vec<Bytes>)>(2);
         let (done, answers) = sync_channel(4);
         scope.spawn(move || {
             for (mut ahead, block) in inbox {
@@ -157,7 +157,7 @@ fn route_with_helper(spec: RouterSpec, data: &Bytes, chunks: usize) -> (u64, u64
             }
         });
         // Whose the next blocks are: the helper's, or done here.
-        let mut jobs: VecDeque<Option<Box<Ahead>>> = VecDeque::new();
+        let mut jobs: VecDeque<Option<Box<ParallelParse>>> = VecDeque::new();
         let (mut spare, mut open, mut over) = (Vec::new(), 0, false);
         loop {
             match router.step(&mut outputs).expect("valid data") {

@@ -11,7 +11,7 @@
 //! more, and sends a buffer away when it is full. Text and CSV rows are transcoded to binary tuples ([`Output::Binary`])
 //! or forwarded as they came ([`Output::Raw`]); binary rows are split by their length words.
 //!
-//! The fast lane's work can be done ahead by other threads, which the caller has: see [`Cutter`] and [`Ahead`].
+//! The fast lane's work can be done ahead by other threads, which the caller has: see [`Cutter`] and [`ParallelParse`].
 //!
 //! Invariants:
 //! * The rows and the errors (message, SQLSTATE, CONTEXT) are those of PostgreSQL's `copyfromparse.c` in the version
@@ -30,7 +30,6 @@
 //!
 //! Absent on purpose: sockets, files, threads, SQL parsing, knowledge of which tables exist.
 
-mod ahead;
 mod batches;
 mod binary;
 mod context;
@@ -41,6 +40,7 @@ mod history;
 mod input;
 mod linelog;
 mod options;
+mod parallel;
 mod place;
 mod router;
 mod scan;
@@ -48,7 +48,6 @@ mod spec;
 mod stops;
 mod utf8;
 
-pub use ahead::{Ahead, BLOCK_BYTES, Cutter};
 pub use binary::{BINARY_HEADER, BINARY_TRAILER, BinaryError, BinaryItem, BinarySplitter, tuple_fields};
 pub use context::{line_of, renumber};
 pub use convert::transcodable;
@@ -56,6 +55,7 @@ pub use fields::fields_of;
 pub use history::LineFinder;
 pub use linelog::{LineLog, RowLines};
 pub use options::{CopyOptions, ForceColumns, Format, Header, OnError, OptionValue};
+pub use parallel::{BLOCK_BYTES, Cutter, ParallelParse};
 pub use router::{Conversion, Router, Step};
 pub use scan::{Eol, LineScanner, Scan};
 pub use spec::{CopyColumn, KeyPart, KeyValue, Output, RouterSpec, Routing, Source};

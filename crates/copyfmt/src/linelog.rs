@@ -3,9 +3,9 @@
 use bytes::Bytes;
 
 use crate::CopyOptions;
-use crate::ahead::Run;
 use crate::input::Input;
 use crate::options::Header;
+use crate::parallel::Run;
 use crate::scan::{LineScanner, Scan};
 use crate::utf8::Encoding;
 

@@ -7,7 +7,6 @@ use pgerror::{PgError, Result};
 use placement::KeyType;
 
 use crate::CopyOptions;
-use crate::ahead::Ahead;
 use crate::batches::Batches;
 use crate::binary::BinarySplitter;
 use crate::context::{self, Place};
@@ -18,6 +17,7 @@ use crate::history::{History, LineFinder};
 use crate::input::{Input, RowAt};
 use crate::linelog::LineLog;
 use crate::options::{Format, Header, OnError};
+use crate::parallel::ParallelParse;
 use crate::place::Placer;
 use crate::scan::{Eol, LineScanner, Scan, bad_format};
 use crate::spec::{Output, RouterSpec, Source};
@@ -134,7 +134,7 @@ pub struct Router {
     server_version: u32,
     input: Input,
     /// Rows of the current chunk that were converted ahead.
-    ahead: Option<Box<Ahead>>,
+    ahead: Option<Box<ParallelParse>>,
     /// Destinations that have got theirs of the stretch being taken over.
     taken_over: usize,
     rows_ahead: u64,

@@ -7,15 +7,18 @@
 //!                                  └───── Pool ─────┘
 //! ```
 //!
-//! A folder a job, each with a page of its own:
+//! A folder a job, each with a page of its own. None uses one further down this list (`tests/rooms.rs` holds that):
 //!
 //! * [`backend`]: connections to datanodes, and what is known of the backend behind one.
-//! * [`session`]: what a client's session is made of, and what all sessions of a coordinator share ([`session::context`]).
+//! * [`shared`]: what all sessions of a coordinator share.
+//! * [`block`]: what is known of a session's open transaction.
+//! * [`session`]: what a client's session is made of.
 //! * [`transaction`]: the session's block over all its nodes, from BEGIN to the end.
 //! * [`snapshot`]: which state of the nodes a statement sees.
 //! * [`plan_cache`]: plans that are known already.
 //! * [`engine`]: rows out of the nodes and between them; EXPLAIN.
 //! * [`dml`], [`copy`], [`ddl`]: changes of rows, COPY, schema changes.
+//! * [`commands`]: planning, cursors, and commands that need all of these.
 //!
 //! Invariants: no SQL value is ever computed here; rows are moved as bytes and looked into only for their distribution
 //! key, or for sort keys that the nodes put in front; every buffer is bounded; a connection that was not read to the end of an answer is never used again.

@@ -34,7 +34,7 @@ const AFTERMATH: Duration = Duration::from_millis(300);
 /// Once in so many rounds a datanode stays dead for longer than any commit waits for it.
 const LONG_DEATH_ONE_IN: usize = 6;
 const LONG_DEATH: Duration = Duration::from_secs(7);
-/// How long a frozen process stands still: shorter than a closure's limit, and longer than a lease.
+/// How long a frozen process stands still: shorter than a barrier's limit, and longer than a lease.
 const FROZEN_MS: std::ops::Range<usize> = 200..4000;
 /// Orders name a visit between the first and this.
 const VISITS_MAX: usize = 12;

@@ -168,13 +168,13 @@ fn a_read_of_one_datanode_may_miss_what_is_becoming_visible() {
     };
     let late = || during(30, 40, rc(vec![read(&[(1, &[])])]));
     expect_of(&[], &history(late(), vec![]));
-    // Not in the session that came after it, nor in a cut, nor when it was acknowledged, nor when a cut has shown it.
+    // Not in the session that came after it, nor in a global snapshot, nor when it was acknowledged, nor when a global snapshot has shown it.
     expect_of(&[Kind::Stale], &history(Transaction { session: Some(7), ..late() }, vec![]));
     expect_of(&[Kind::Stale], &history(during(30, 40, rr(vec![read(&[(1, &[])])])), vec![]));
     expect_of(&[Kind::Stale], &history(during(30, 40, rc(vec![read(&[(1, &[]), (3, &[])])])), vec![]));
     expect_of(&[Kind::Stale], &history(during(60, 70, rc(vec![read(&[(1, &[])])])), vec![]));
-    let cut = during(21, 25, rc(vec![read(&[(1, &[10]), (2, &[10, 11])])]));
-    expect_of(&[Kind::Stale], &history(late(), vec![cut]));
+    let snapshot = during(21, 25, rc(vec![read(&[(1, &[10]), (2, &[10, 11])])]));
+    expect_of(&[Kind::Stale], &history(late(), vec![snapshot]));
 }
 
 #[test]

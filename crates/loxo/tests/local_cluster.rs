@@ -200,21 +200,21 @@ fn a_standby_gtm_takes_over() {
     let addresses = vec![format!("127.0.0.1:{}", c.port + 50), format!("127.0.0.1:{}", c.port + 51)];
     let client = runtime.block_on(async { txn::GtmClient::connect(addresses, "test") });
     for _ in 0..3 {
-        let before = runtime.block_on(client.cut()).unwrap().generation();
+        let before = runtime.block_on(client.global_snapshot()).unwrap().generation();
         let leader = if c.part("gtm")["role"] == "leader" { "gtm" } else { "gtm2" };
         kill("-9", c.pid(leader));
         let killed = Instant::now();
-        let cut = loop {
-            let cut = runtime.block_on(client.cut()).unwrap();
+        let snapshot = loop {
+            let snapshot = runtime.block_on(client.global_snapshot()).unwrap();
             // The gtm that was killed may have granted one in its last moment.
-            if cut.generation() > before {
-                break cut;
+            if snapshot.generation() > before {
+                break snapshot;
             }
         };
         let took = killed.elapsed();
         eprintln!("takeover: {took:?}");
         assert!(took < Duration::from_secs(5), "{took:?}");
-        drop(cut);
+        drop(snapshot);
         assert_eq!(c.part(leader)["state"], "dead");
         succeeded(c.loxo("up", &[]));
         assert_eq!(roles(), ["leader", "standby"]);

@@ -28,6 +28,7 @@ pub struct FrameReader {
     buffer: BytesMut,
     ended: bool,
     frame_bytes_max: usize,
+    length_max: fn(u8) -> Result<usize>,
 }
 
 impl FrameReader {
@@ -38,7 +39,15 @@ impl FrameReader {
             buffer: BytesMut::with_capacity(READ_BYTES),
             ended: false,
             frame_bytes_max: FRAME_BYTES_MAX,
+            length_max: |_| Ok(FRAME_BYTES_MAX),
         }
+    }
+
+    /// Asks from here on how long a message of a tag may be. A tag that nobody knows is an error at once: what follows it is no
+    /// length that one could wait for (PostgreSQL: `SocketBackend`).
+    pub fn expect(&mut self, length_max: fn(u8) -> Result<usize>) {
+        self.length_max = length_max;
+        self.frame_bytes_max = FRAME_BYTES_MAX;
     }
 
     /// Refuses longer frames from here on: of a peer that nobody knows yet, say.
@@ -126,9 +135,11 @@ impl FrameReader {
 
     /// Length with header of the frame that starts at `at`, if it is there in full; makes room for it otherwise.
     fn complete_frame_bytes(&mut self, at: usize) -> Result<Option<usize>> {
+        let Some(tag) = self.buffer.get(at) else { return Ok(None) };
+        let length_max = (self.length_max)(*tag)?.min(self.frame_bytes_max);
         let Some(header) = self.buffer.get(at..at + HEADER_BYTES) else { return Ok(None) };
         let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]) as usize;
-        if !(4..=self.frame_bytes_max).contains(&length) {
+        if !(4..=length_max).contains(&length) {
             return Err(PgError::fatal(SqlState::PROTOCOL_VIOLATION, "invalid message length"));
         }
         let total = length + 1;
@@ -282,9 +293,9 @@ impl Cursor {
         self.rest
     }
 
-    /// Is there nothing left?
-    pub fn is_empty(&self) -> bool {
-        self.rest.is_empty()
+    /// `value`, if there is nothing left (PostgreSQL: `pq_getmsgend`).
+    pub fn end<T>(&self, value: T) -> Result<T> {
+        if self.rest.is_empty() { Ok(value) } else { Err(PgError::protocol("invalid message format")) }
     }
 
     fn need(&self, count: usize) -> Result<()> {

@@ -1,10 +1,10 @@
 //! Messages a client sends: builders for the datanode side, decoders for the client side.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use pgerror::{PgError, Result};
+use pgerror::{PgError, Result, SqlState};
 
 use crate::Oid;
-use crate::frame::{Cursor, put_cstr, put_frame};
+use crate::frame::{Cursor, FRAME_BYTES_MAX, put_cstr, put_frame};
 
 /// Protocol version 3.0.
 pub const PROTOCOL_3_0: u32 = 3 << 16;
@@ -33,6 +33,18 @@ pub mod tag {
     pub const QUERY: u8 = b'Q';
     pub const SYNC: u8 = b'S';
     pub const TERMINATE: u8 = b'X';
+}
+
+/// The greatest length that a message of this tag may have, as PostgreSQL's `SocketBackend` has it; an error that ends the session for
+/// a tag that no client sends once it is let in. For [`FrameReader::expect`](crate::frame::FrameReader::expect).
+pub fn length_max(tag: u8) -> Result<usize> {
+    const SMALL: usize = 10_000;
+    match tag {
+        tag::QUERY | tag::FUNCTION_CALL | tag::BIND | tag::PARSE | tag::COPY_DATA => Ok(FRAME_BYTES_MAX),
+        tag::CLOSE | tag::DESCRIBE | tag::EXECUTE | tag::FLUSH | tag::SYNC | tag::TERMINATE => Ok(SMALL),
+        tag::COPY_DONE | tag::COPY_FAIL => Ok(SMALL),
+        other => Err(PgError::fatal(SqlState::PROTOCOL_VIOLATION, format!("invalid frontend message type {other}"))),
+    }
 }
 
 /// A prepared statement or a portal.
@@ -246,7 +258,9 @@ pub fn copy_fail(out: &mut BytesMut, reason: &[u8]) {
 
 /// Decodes Query: the text without its NUL.
 pub fn decode_query(body: Bytes) -> Result<Bytes> {
-    Cursor::new(body).cstr()
+    let mut cursor = Cursor::new(body);
+    let sql = cursor.cstr()?;
+    cursor.end(sql)
 }
 
 /// Decodes Parse.
@@ -256,7 +270,7 @@ pub fn decode_parse(body: Bytes) -> Result<Parse> {
     // PostgreSQL reads counts without a sign: up to 65,535 parameters.
     let count = cursor.i16()? as u16;
     let parameter_types = (0..count).map(|_| cursor.u32()).collect::<Result<_>>()?;
-    Ok(Parse { name, sql, parameter_types })
+    cursor.end(Parse { name, sql, parameter_types })
 }
 
 /// Decodes Bind.
@@ -266,7 +280,7 @@ pub fn decode_bind(body: Bytes) -> Result<Bind> {
     let parameter_formats = take_formats(&mut cursor)?;
     let parameters = take_values(&mut cursor)?;
     let result_formats = take_formats(&mut cursor)?;
-    Ok(Bind { portal, statement, parameter_formats, parameters, result_formats })
+    cursor.end(Bind { portal, statement, parameter_formats, parameters, result_formats })
 }
 
 /// A FunctionCall message.
@@ -286,7 +300,8 @@ pub fn decode_function_call(body: Bytes) -> Result<FunctionCall> {
     let mut cursor = Cursor::new(body);
     let function = cursor.u32()?;
     let (formats, arguments) = (take_formats(&mut cursor)?, take_values(&mut cursor)?);
-    Ok(FunctionCall { function, formats, arguments, result_format: cursor.i16()? })
+    let result_format = cursor.i16()?;
+    cursor.end(FunctionCall { function, formats, arguments, result_format })
 }
 
 fn take_values(cursor: &mut Cursor) -> Result<Vec<Option<Bytes>>> {
@@ -294,10 +309,9 @@ fn take_values(cursor: &mut Cursor) -> Result<Vec<Option<Bytes>>> {
     let mut values = Vec::with_capacity(usize::from(count).min(1024));
     for _ in 0..count {
         let length = cursor.i32()?;
-        values.push(match usize::try_from(length) {
-            Ok(length) => Some(cursor.bytes(length)?),
-            Err(_) => None,
-        });
+        // Any other negative length is more than there is.
+        let is_null = length == -1;
+        values.push(if is_null { None } else { Some(cursor.bytes(usize::try_from(length).unwrap_or(usize::MAX))?) });
     }
     Ok(values)
 }
@@ -310,13 +324,15 @@ fn take_formats(cursor: &mut Cursor) -> Result<Vec<i16>> {
 /// Decodes Describe and Close.
 pub fn decode_target(body: Bytes) -> Result<(Target, Bytes)> {
     let mut cursor = Cursor::new(body);
-    Ok((Target::from_letter(cursor.u8()?)?, cursor.cstr()?))
+    let (letter, name) = (cursor.u8()?, cursor.cstr()?);
+    cursor.end((Target::from_letter(letter)?, name))
 }
 
 /// Decodes Execute: portal and row limit.
 pub fn decode_execute(body: Bytes) -> Result<(Bytes, i32)> {
     let mut cursor = Cursor::new(body);
-    Ok((cursor.cstr()?, cursor.i32()?))
+    let (portal, rows_max) = (cursor.cstr()?, cursor.i32()?);
+    cursor.end((portal, rows_max))
 }
 
 #[cfg(test)]
@@ -340,6 +356,13 @@ mod tests {
         bind(&mut wire, &sent);
         let got = decode_bind(body(wire)).unwrap();
         assert_eq!((got.parameters, got.result_formats), (sent.parameters, sent.result_formats));
+    }
+
+    #[test]
+    fn only_minus_one_is_null() {
+        let with_length = |length: i32| [&b"\0\0\0\0\0\x01"[..], &length.to_be_bytes(), b"\0\0"].concat();
+        assert_eq!(decode_bind(with_length(-1).into()).unwrap().parameters, [None]);
+        assert!(decode_bind(with_length(-2).into()).is_err());
     }
 
     #[test]

@@ -165,7 +165,7 @@ fn to_query(ctx: &Context<'_>, query: &Statement) -> Result<Plan> {
         return Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, "COPY query must have a RETURNING clause"));
     }
     let source = match crate::plan_in(ctx, query)? {
-        Plan::Dag(dag) => CopySource::Dag(dag),
+        Plan::ExchangePlan(exchange_plan) => CopySource::ExchangePlan(exchange_plan),
         Plan::Forward(Forward { nodes, sql, writes, .. }) => {
             let nodes = if writes { nodes[..1].to_vec() } else { nodes };
             CopySource::One { nodes, what: format!("({sql})") }

@@ -29,7 +29,7 @@ pub struct SessionFacts<'a> {
     pub now: Option<&'a Moment>,
     /// Which sessions may exchange rows for this one.
     pub exchanges: Exchanges<'a>,
-    /// How many rows the home node expects of some fragments, by their text; see [`Dag::estimates_wanted`](crate::Dag).
+    /// How many rows the home node expects of some fragments, by their text; see [`ExchangePlan::estimates_wanted`](crate::ExchangePlan).
     pub estimates: Option<&'a HashMap<String, f64>>,
     /// So many rows are brought to one node rather than exchanged.
     pub few_rows: f64,
@@ -44,7 +44,7 @@ pub struct Moment {
     pub statement: String,
 }
 
-/// Whether sessions beside this one may exchange rows for it, and what they do not see (see [`Dag`](crate::Dag)).
+/// Whether sessions beside this one may exchange rows for it, and what they do not see (see [`ExchangePlan`](crate::ExchangePlan)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Exchanges<'a> {
     /// There are none.
@@ -55,7 +55,7 @@ pub enum Exchanges<'a> {
     /// They see what this session sees but for its own changes to these tables.
     SeeingBut(&'a [ChangedTable]),
     /// They see some other state of all tables; this session has changed these.
-    Blind(&'a [ChangedTable]),
+    SeeingNot(&'a [ChangedTable]),
 }
 
 /// A table that the transaction block has changed.

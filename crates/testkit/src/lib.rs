@@ -5,6 +5,8 @@
 //!   └──── wire::Client ──► Cluster  (`loxo up`: coordinators, gtm, datanodes: what is under test)
 //! ```
 //!
+//! [`rooms`] looks at how a crate is built inside.
+//!
 //! Invariants: everything lives in a temporary directory of its own and on ports that were free; servers run as the OS
 //! user `postgres` when the test runs as root; nothing outlives the test process, however that ends, because a watchdog
 //! process waits on a pipe for its death (a `static` in a test is never dropped, so `Drop` alone would not do).
@@ -14,12 +16,17 @@
 //! cluster, which tests the tests).
 
 mod cluster;
+mod environment;
 mod host;
+mod relay;
 mod rng;
+pub mod rooms;
 mod server;
 pub mod wire;
 
 pub use cluster::{Cluster, self_test};
+pub use environment::{number, seed};
 pub use host::{TempDir, free_ports, loxo_binary, pg_program};
+pub use relay::Relay;
 pub use rng::Rng;
 pub use server::{Server, ServerOptions};

@@ -51,7 +51,7 @@ CREATE FUNCTION loxo.generation_of(value int8) RETURNS int8
     RETURN value - value % 1099511627776;
 COMMENT ON FUNCTION loxo.generation_of(int8) IS 'A value of loxo.generation without the mark.';
 
--- A mark says up to which closure a gate was opened although somebody may still have been taking a snapshot in it. Whoever takes
+-- A mark says up to which barrier a gate was opened although somebody may still have been taking a snapshot in it. Whoever takes
 -- one later finds the mark, and gives it up.
 CREATE FUNCTION loxo.mark(closure int8) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp

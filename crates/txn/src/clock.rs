@@ -1,4 +1,4 @@
-//! The clock that leases and cuts are measured by. It goes on while the machine sleeps or is suspended, which the monotonic clock of the
+//! The clock that leases and global snapshots are measured by. It goes on while the machine sleeps or is suspended, which the monotonic clock of the
 //! standard library does not: what was to be over in a second is over when the machine wakes.
 
 use std::time::Duration;

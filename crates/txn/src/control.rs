@@ -18,8 +18,8 @@
 //! not committed), `finish-decided`, `finish-mark` (once per node, before its mark), `finish-marked`, `finish-one` and
 //! `finished-one` (once per node), `finish-done` (the row is still there).
 //!
-//! Of a cut: `gate-drained` (a coordinator's gate is shut and empty, the gtm does not know yet), `closed-sent`, and in the gtm
-//! `cut-granted` (about to be sent) and `before-open`. Of a fence, in the gtm: `fence-drawn` (all nodes are locked, the primary datanode has
+//! Of a global snapshot: `gate-drained` (a coordinator's gate is shut and empty, the gtm does not know yet), `closed-sent`, and in the gtm
+//! `snapshot-granted` (about to be sent) and `before-open`. Of a fence, in the gtm: `fence-drawn` (all nodes are locked, the primary datanode has
 //! the new generation), `fence-bumped` (all have it, nobody knows yet), `fence-recovered` (recovery has seen all nodes, the hub does
 //! not know yet).
 

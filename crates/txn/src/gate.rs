@@ -1,30 +1,30 @@
 //! The gate of a coordinator: commits pass it one by one and never wait for each other, until the gtm has it shut for the moment
-//! in which a statement takes its snapshots on several datanodes (a *cut*).
+//! in which a statement takes its snapshots on several datanodes (a *global snapshot*).
 //!
 //! ```text
 //!  commit ── enter ──> Pass ── COMMIT, COMMIT PREPARED … ── drop ──>        any number at once
 //!  gtm: Close ── shut ──> new ones queue ── drained ──> Closed … Open ── open ──> the queue is let in, all of it
 //! ```
 //!
-//! # What a cut promises
+//! # What a global snapshot promises
 //! A transaction that wrote on several nodes becomes visible node by node, from its COMMIT at the commit point to its last COMMIT
-//! PREPARED: its *visible phase*. A cut shows it on all its nodes or on none, and with a commit it shows all that was acknowledged
-//! before that commit began. Both hold because no visible phase overlaps the cut and no commit begins in it:
+//! PREPARED: its *visible phase*. A global snapshot shows it on all its nodes or on none, and with a commit it shows all that was acknowledged
+//! before that commit began. Both hold because no visible phase overlaps the global snapshot and no commit begins in it:
 //! * every coordinator's gate is shut, and was drained, before the snapshots are taken; it stays shut for [`HOLD`] by its own
-//!   clock even if nobody says Open. The snapshots count only if they are all there within [`CUT_MAX`] of a moment before any gate
+//!   clock even if nobody says Open. The snapshots count only if they are all there within [`SNAPSHOT_MAX`] of a moment before any gate
 //!   was shut, and on no datanode after something that was let in because this time was over: page [`crate::marks`];
 //! * a coordinator that the gtm does not know of cannot decide: see the fence, page [`crate::gtm`].
 //!
 //! # When a commit does not end
 //! A drain waits [`DRAIN_MAX`] at most. A commit over several nodes that is still inside then, or that is dropped in its visible
 //! phase, or gave up on a node, is *reported*: the gtm learns which nodes hold its prepared part, on the same ordered
-//! channel and before it learns that the gate is shut; these nodes cannot be in a cut until recovery has seen them without it.
-//! A commit on one node needs no report: it is visible at once or not yet, was asked for before the cut, and whoever acts
-//! on its answer waits at the gate. (Two of them that are this slow may show one here and the other there to two cuts of one
-//! closure, before either is acknowledged. That is a known limit.)
+//! channel and before it learns that the gate is shut; these nodes cannot be in a global snapshot until recovery has seen them without it.
+//! A commit on one node needs no report: it is visible at once or not yet, was asked for before the global snapshot, and whoever acts
+//! on its answer waits at the gate. (Two of them that are this slow may show one here and the other there to two global snapshots of one
+//! barrier, before either is acknowledged. That is a known limit.)
 //!
 //! # Invariants
-//! * Whoever queues when the gate opens is let in, even if it is shut again at once: cuts do not starve commits.
+//! * Whoever queues when the gate opens is let in, even if it is shut again at once: global snapshots do not starve commits.
 //! * A report is queued before its pass leaves, so it is ahead of the Closed that waited for the pass.
 
 use std::collections::{HashMap, VecDeque};
@@ -40,9 +40,9 @@ use crate::marks::Ajar;
 
 /// How long a gate stays shut when nobody opens it.
 pub const HOLD: Duration = Duration::from_millis(1000);
-/// How long after its request a cut's last snapshot may come. Less than `HOLD`, for clocks that run at different speeds.
-pub const CUT_MAX: Duration = Duration::from_millis(900);
-/// How long a closure waits for the commits inside.
+/// How long after its request a global snapshot's last snapshot may come. Less than `HOLD`, for clocks that run at different speeds.
+pub const SNAPSHOT_MAX: Duration = Duration::from_millis(900);
+/// How long a barrier waits for the commits inside.
 pub const DRAIN_MAX: Duration = Duration::from_millis(400);
 
 /// See the module's page. Cheap to clone.
@@ -69,7 +69,7 @@ pub struct Exposed {
     pub nodes: Vec<u16>,
 }
 
-/// Which closure has the gate shut; a later one takes over.
+/// Which barrier has the gate shut; a later one takes over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Seal(u64);
 
@@ -100,11 +100,11 @@ impl Gate {
     }
 
     /// See [`Core::is_marked`].
-    pub(crate) fn is_marked(&self, closure: u64, node: u16) {
-        self.core.is_marked(closure, node);
+    pub(crate) fn is_marked(&self, barrier: u64, node: u16) {
+        self.core.is_marked(barrier, node);
     }
 
-    /// Waits while a closure is on, a second at most.
+    /// Waits while a barrier is on, a second at most.
     pub(crate) async fn enter(&self) -> Pass {
         loop {
             let queued = {
@@ -147,9 +147,9 @@ impl Pass {
 impl Drop for Pass {
     fn drop(&mut self) {
         let mut state = self.core.lock();
-        // Gone already if a closure has lost patience with it, and reported it.
+        // Gone already if a barrier has lost patience with it, and reported it.
         if let Some(Some(exposed)) = state.inside.remove(&self.id) {
-            // The lock is held: no closure can see the gate empty before the report is queued.
+            // The lock is held: no barrier can see the gate empty before the report is queued.
             let _ = self.reports.send(Command::Unresolved(exposed));
         }
         drop(state);
@@ -188,15 +188,15 @@ impl Core {
         }
     }
 
-    /// Lets everybody in, unless a later closure has taken over. `ajar`: somebody may still be taking snapshots in this closure.
+    /// Lets everybody in, unless a later barrier has taken over. `ajar`: somebody may still be taking snapshots in this barrier.
     pub(crate) fn open(&self, seal: Seal, ajar: Option<u64>) {
         let mut state = self.lock();
         if state.seal != Some(seal) {
             return;
         }
         state.seal = None;
-        if let Some(closure) = ajar {
-            state.ajar = Some(Ajar::new(closure));
+        if let Some(barrier) = ajar {
+            state.ajar = Some(Ajar::new(barrier));
         }
         let queue = std::mem::take(&mut state.queue);
         state.inside.extend(queue.iter().map(|(_, pass)| (pass.id, None)));
@@ -209,17 +209,17 @@ impl Core {
 }
 
 impl Core {
-    /// The closure in which the gate was opened too early for some reader, and those of these nodes that have no mark of it.
+    /// The barrier in which the gate was opened too early for some reader, and those of these nodes that have no mark of it.
     pub(crate) fn unmarked(&self, generation: u64, nodes: &[u16]) -> Option<(u64, Vec<u16>)> {
         let state = self.lock();
-        let ajar = state.ajar.as_ref().filter(|ajar| ajar.closure() > generation)?;
-        Some((ajar.closure(), ajar.unmarked(nodes)))
+        let ajar = state.ajar.as_ref().filter(|ajar| ajar.barrier() > generation)?;
+        Some((ajar.barrier(), ajar.unmarked(nodes)))
     }
 
     /// The node has been marked.
-    pub(crate) fn is_marked(&self, closure: u64, node: u16) {
+    pub(crate) fn is_marked(&self, barrier: u64, node: u16) {
         if let Some(ajar) = &mut self.lock().ajar {
-            ajar.is_marked(closure, node);
+            ajar.is_marked(barrier, node);
         }
     }
 }
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_closure_waits_for_those_inside_and_holds_up_the_others() {
+    async fn a_barrier_waits_for_those_inside_and_holds_up_the_others() {
         let (gate, _inbox) = gate();
         let pass = gate.enter().await;
         let seal = gate.core.shut();
@@ -250,14 +250,14 @@ mod tests {
         assert!(late.as_mut().now_or_never().is_none());
         drop(pass);
         assert_eq!(drained.await, []);
-        // Shut again at once: who has queued is in all the same, and the second closure waits for it.
+        // Shut again at once: who has queued is in all the same, and the second barrier waits for it.
         gate.core.open(seal, None);
         let second = gate.core.shut();
         assert!(gate.core.drained().now_or_never().is_none());
         let pass = late.await;
         drop(pass);
         assert_eq!(gate.core.drained().await, []);
-        // The first closure's end means nothing now.
+        // The first barrier's end means nothing now.
         gate.core.open(seal, None);
         assert!(gate.enter().now_or_never().is_none());
         gate.core.open(second, None);
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_closure_loses_patience_once() {
+    async fn a_barrier_loses_patience_once() {
         let (gate, mut inbox) = gate();
         let (several, one) = (gate.enter().await, gate.enter().await);
         several.expose(gid(), vec![1]);

@@ -1,6 +1,6 @@
 //! How whoever waits in a coordinator is told to stop: a cancel request, a timeout, a client that has gone.
 //!
-//! What is under way on a datanode is cancelled there; what waits here, for the gate, a cut, the gtm or a connection, waits in
+//! What is under way on a datanode is cancelled there; what waits here, for the gate, a global snapshot, the gtm or a connection, waits in
 //! [`Interrupt::or`].
 //!
 //! Invariant: an interrupt lasts until [`Interrupt::clear`], at the next statement, so it is not lost between two waits.

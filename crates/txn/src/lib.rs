@@ -45,7 +45,7 @@ pub mod user_prepared;
 pub use commit::{CommitTools, Outcome, Participant, commit, rollback};
 pub use gate::{Gate, Pass};
 pub use gid::{Gid, GidSource};
-pub use gtm::{CatalogState, Cut, GtmClient, GtmOptions, InvalidationGuard, SETTLE_SQL, SNAPSHOT_SQL};
+pub use gtm::{CatalogState, GlobalSnapshot, GtmClient, GtmOptions, InvalidationGuard, SETTLE_SQL, SNAPSHOT_SQL};
 pub use identity::Roster;
 pub use interrupt::Interrupt;
 pub use recovery::{InDoubt, Report, resolve_all};

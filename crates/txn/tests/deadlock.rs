@@ -4,7 +4,7 @@ mod common;
 
 use common::{Nodes, PATIENCE, value};
 use pgproto::Connection;
-use txn::deadlock::{Backend, Verdict, cancel_if_waiting};
+use txn::deadlock::{Backend, DeadlockVictim, cancel_if_waiting};
 
 /// `connection` in a statement that waits for an advisory lock which someone else holds.
 async fn send_waiting(connection: &mut Connection) {
@@ -13,7 +13,7 @@ async fn send_waiting(connection: &mut Connection) {
 }
 
 /// The wait of this process as the gtm would name it.
-async fn wait_of(observer: &mut Connection, pid: i32) -> Verdict {
+async fn wait_of(observer: &mut Connection, pid: i32) -> DeadlockVictim {
     let sql = format!(
         "SELECT (extract(epoch FROM waitstart) * 1000000)::int8 FROM pg_locks \
          WHERE pid = {pid} AND NOT granted AND waitstart IS NOT NULL"
@@ -27,7 +27,7 @@ async fn wait_of(observer: &mut Connection, pid: i32) -> Verdict {
         }
     });
     let since_us = since.await.expect("it waits").parse().unwrap();
-    Verdict { session: 1, backend: Backend { node: 0, pid }, waiter: pid, since_us, detail: String::new() }
+    DeadlockVictim { session: 1, backend: Backend { node: 0, pid }, waiter: pid, since_us, detail: String::new() }
 }
 
 #[tokio::test]

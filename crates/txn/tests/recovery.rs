@@ -149,7 +149,7 @@ async fn the_gtm_recovers_and_clears_up_unasked() {
     // Its connections are dead now, and so is the commit point for a while.
     drop(connection);
     nodes.gtm = GtmClient::connect(vec![address], "test");
-    assert!(nodes.gtm.cut().await.unwrap().complete());
+    assert!(nodes.gtm.global_snapshot().await.unwrap().complete());
     Paused::at(&nodes, "decided", 2).await.kill().await;
     for server in &mut nodes.servers {
         server.crash();

@@ -1,16 +1,26 @@
-//! The wire between client and coordinator: from the first byte to the last ReadyForQuery.
+//! The wire between client and coordinator, and what the protocol has names for.
 //!
-//! * [`listener`]: accepts; [`startup`]: authenticates; [`client`]: the message loop and what both protocols share.
-//! * [`simple`], [`extended`], [`function_call`]: the three ways to send a statement; [`prepared`]: statements and portals;
-//!   [`insert_batches`]: executions of one INSERT that go together.
+//! * [`startup`]: from the first byte to a session that is logged in.
+//! * [`socket`]: messages from and to the client, and the watch for one that hangs up.
+//! * [`prepared`], [`portals`]: statements and bound statements by name.
 //!
-//! Invariant: every message is answered as PostgreSQL would answer it, one ReadyForQuery for each Query or Sync.
+//! Invariant: nothing here runs a statement. An answer is put into the socket's buffer in the order in which it is to be read.
 
-pub(crate) mod client;
-pub(crate) mod extended;
-pub(crate) mod function_call;
-pub(crate) mod insert_batches;
-pub(crate) mod listener;
+use pgerror::{PgError, Result, SqlState};
+
+pub(crate) mod portals;
 pub(crate) mod prepared;
-pub(crate) mod simple;
+pub(crate) mod socket;
 pub(crate) mod startup;
+
+/// The coordinator's own setting that startup parameters and SET know.
+pub(crate) const SNAPSHOT: &str = "loxo.snapshot";
+
+/// Statement text as UTF-8. Bytes of another client encoding cannot be parsed here.
+pub(crate) fn text(bytes: &[u8]) -> Result<&str> {
+    std::str::from_utf8(bytes).map_err(|error| {
+        let bad = bytes[error.valid_up_to()];
+        PgError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, format!("invalid byte sequence for encoding \"UTF8\": 0x{bad:02x}"))
+            .hint("A coordinator reads statements in UTF-8: SET client_encoding TO 'UTF8', or use COPY with ENCODING for other data.")
+    })
+}

@@ -1,43 +1,12 @@
-//! Prepared statements, portals, and what PostgreSQL said of statement texts.
+//! Statements of Parse and of SQL's PREPARE, which share PostgreSQL's one name space.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use executor::{Call, Description, Spool};
+use bytes::Bytes;
+use executor::Description;
 use pgerror::{PgError, Result, SqlState};
-use planner::{Shape, Statement};
-
-/// Parsed texts without constants (BEGIN, COMMIT, statements with parameters), shared by all sessions of a coordinator.
-#[derive(Default)]
-pub(crate) struct StatementCache {
-    entries: Mutex<HashMap<Box<str>, Arc<Vec<Statement>>>>,
-}
-
-/// The cache is emptied when it has grown to this.
-const STATEMENTS_MAX: usize = 1024;
-
-impl StatementCache {
-    pub(crate) fn parse(&self, sql: &str) -> Result<Arc<Vec<Statement>>> {
-        let known = self.lock().get(sql).cloned();
-        if let Some(statements) = known {
-            return Ok(statements);
-        }
-        let statements = Arc::new(planner::parse(sql)?);
-        let mut shape = Shape::default();
-        if shape.scan(sql.trim_ascii().trim_end_matches(';')) && shape.is_constant_free() {
-            let mut entries = self.lock();
-            if entries.len() >= STATEMENTS_MAX {
-                entries.clear();
-            }
-            entries.insert(sql.into(), statements.clone());
-        }
-        Ok(statements)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<Vec<Statement>>>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+use planner::Statement;
 
 /// A statement prepared by Parse or by PREPARE.
 pub(crate) struct Prepared {
@@ -48,55 +17,42 @@ pub(crate) struct Prepared {
     pub(crate) catalog_version: u64,
 }
 
-/// A bound statement.
-pub(crate) struct Portal {
-    pub(crate) prepared: Arc<Prepared>,
-    pub(crate) call: Call,
-    /// Rows that wait for the next Execute, and the final command tag.
-    pub(crate) suspended: Option<(Spool, String)>,
-}
-
-impl Portal {
-    /// What gives no rows runs once (`MarkPortalActive` in PostgreSQL's `portalmem.c`).
-    pub(crate) fn may_run(&self, name: &[u8]) -> Result<()> {
-        if self.suspended.is_none() || self.prepared.description.fields.is_some() {
-            return Ok(());
-        }
-        let message = format!("portal \"{}\" cannot be run", String::from_utf8_lossy(name));
-        Err(PgError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message))
-    }
-}
-
-/// What a description depends on besides the catalog.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct DescriptionKey {
-    pub(crate) sql: Arc<str>,
-    pub(crate) types: Vec<u32>,
-    pub(crate) user: String,
-    pub(crate) settings: u64,
-}
-
-/// Descriptions of statement texts, shared by all sessions of a coordinator. Drivers parse the same few texts over and over.
+/// Those of a session, by name; the unnamed one has the empty name.
 #[derive(Default)]
-pub(crate) struct DescriptionCache {
-    entries: Mutex<(u64, HashMap<DescriptionKey, Arc<Description>>)>,
-}
+pub(crate) struct PreparedStatements(HashMap<Bytes, Arc<Prepared>>);
 
-/// The cache is emptied when it has grown to this.
-const DESCRIPTIONS_MAX: usize = 4096;
-
-impl DescriptionCache {
-    pub(crate) fn get(&self, catalog_version: u64, key: &DescriptionKey) -> Option<Arc<Description>> {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        if entries.0 == catalog_version { entries.1.get(key).cloned() } else { None }
+impl PreparedStatements {
+    /// Keeps a statement under a name that must be new, unless it is empty. PostgreSQL looks at the statement first.
+    pub(crate) fn keep(&mut self, name: Bytes, prepared: Prepared) -> Result<()> {
+        if !name.is_empty() && self.0.contains_key(&name) {
+            let message = format!("prepared statement \"{}\" already exists", String::from_utf8_lossy(&name));
+            return Err(PgError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));
+        }
+        self.0.insert(name, Arc::new(prepared));
+        Ok(())
     }
 
-    pub(crate) fn insert(&self, catalog_version: u64, key: DescriptionKey, description: Arc<Description>) {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        if entries.0 != catalog_version || entries.1.len() >= DESCRIPTIONS_MAX {
-            entries.1.clear();
-            entries.0 = catalog_version;
-        }
-        entries.1.insert(key, description);
+    pub(crate) fn get(&self, name: &[u8]) -> Option<&Arc<Prepared>> {
+        self.0.get(name)
+    }
+
+    /// The statement, or PostgreSQL's error.
+    pub(crate) fn find(&self, name: &[u8]) -> Result<Arc<Prepared>> {
+        self.0.get(name).cloned().ok_or_else(|| {
+            let name = String::from_utf8_lossy(name).into_owned();
+            let message = match name.is_empty() {
+                true => "unnamed prepared statement does not exist".to_owned(),
+                false => format!("prepared statement \"{name}\" does not exist"),
+            };
+            PgError::new(SqlState::INVALID_SQL_STATEMENT_NAME, message)
+        })
+    }
+
+    pub(crate) fn forget(&mut self, name: &[u8]) {
+        self.0.remove(name);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
     }
 }

@@ -7,13 +7,15 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use executor::{Identity, Session, Settings, SnapshotMode, own_setting_name};
 use pgerror::{PgError, Result, SqlState};
-use pgproto::frame::{Cursor, FRAME_BYTES_MAX};
+use pgproto::frame::Cursor;
 use pgproto::frontend::{self, request};
 use pgproto::{FrameReader, FrameWriter, backend, scram};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
-use crate::protocol::client::Client;
-use crate::protocol::listener::{Admitted, Authentication, Shared};
+use crate::protocol::SNAPSHOT;
+use crate::protocol::socket::Socket;
+use crate::shared::admission::Admitted;
+use crate::shared::{Authentication, CancelKey, Shared};
 
 /// A client has this long to authenticate (`authentication_timeout`).
 const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(60);
@@ -24,13 +26,15 @@ const MESSAGE_BYTES_MAX: usize = 10_000;
 
 /// What a connection turned out to be.
 pub(crate) enum Opening {
-    Session(Box<Client>, Admitted),
-    /// The stream is closed once the cancel has been passed on: that is what the client waits for.
-    Cancel {
-        process_id: i32,
-        secret: i32,
-        stream: (FrameReader, FrameWriter),
+    Session {
+        socket: Socket,
+        session: Box<Session>,
+        /// The client is pg_dump.
+        is_dump: bool,
+        admitted: Admitted,
     },
+    /// The stream is closed once the cancel has been passed on: that is what the client waits for.
+    Cancel { key: CancelKey, stream: (FrameReader, FrameWriter) },
     /// Closed again, or answered with an error.
     Nothing,
 }
@@ -48,13 +52,10 @@ pub(crate) async fn open(
     let opened = tokio::time::timeout(AUTHENTICATION_TIMEOUT, negotiate(shared, &mut reader, &mut writer, peer)).await;
     let error = match opened {
         Ok(Ok(First::Session { session, admitted, is_dump })) => {
-            reader.limit(FRAME_BYTES_MAX);
-            let client = Client::new(shared.clone(), reader, writer, session, is_dump);
-            return Ok(Opening::Session(Box::new(client), admitted));
+            reader.expect(frontend::length_max);
+            return Ok(Opening::Session { socket: Socket::new(reader, writer), session, is_dump, admitted });
         }
-        Ok(Ok(First::Cancel { process_id, secret })) => {
-            return Ok(Opening::Cancel { process_id, secret, stream: (reader, writer) });
-        }
+        Ok(Ok(First::Cancel(key))) => return Ok(Opening::Cancel { key, stream: (reader, writer) }),
         Ok(Ok(First::Nothing)) => return Ok(Opening::Nothing),
         Ok(Err(error)) => {
             error.with(pgerror::field::SEVERITY, "FATAL").with(pgerror::field::SEVERITY_LOCALIZED, "FATAL")
@@ -68,7 +69,7 @@ pub(crate) async fn open(
 
 enum First {
     Session { session: Box<Session>, admitted: Admitted, is_dump: bool },
-    Cancel { process_id: i32, secret: i32 },
+    Cancel(CancelKey),
     Nothing,
 }
 
@@ -87,8 +88,7 @@ async fn negotiate(
                 writer.flush().await?;
             }
             request::CANCEL => {
-                let (process_id, secret) = (cursor.i32()?, cursor.i32()?);
-                return Ok(First::Cancel { process_id, secret });
+                return Ok(First::Cancel((cursor.i32()?, cursor.i32()?)));
             }
             version if version >> 16 == 3 => {
                 let parameters = startup_parameters(&mut cursor)?;
@@ -178,7 +178,7 @@ async fn authenticate(
         PgError::fatal(SqlState::INVALID_AUTHORIZATION, "no PostgreSQL user name specified in startup packet")
     })?;
     let database = find("database").filter(|name| !name.is_empty()).unwrap_or_else(|| user.clone());
-    let own = &shared.context.service().database;
+    let own = &shared.context().service().database;
     if database != *own {
         return Err(PgError::fatal(SqlState::INVALID_CATALOG_NAME, format!("database \"{database}\" does not exist"))
             .detail(format!("This cluster serves the one database \"{own}\"."))
@@ -191,17 +191,17 @@ async fn authenticate(
         )
         .hint("Replicate the datanodes."));
     }
-    let secret = match shared.authentication {
+    let secret = match shared.authentication() {
         Authentication::Trust => {
-            shared.context.service().secret.clone().filter(|_| shared.context.service().user == user)
+            shared.context().service().secret.clone().filter(|_| shared.context().service().user == user)
         }
         Authentication::Scram => Some(scram::Secret::Keys(scram_exchange(shared, &user, reader, writer).await?)),
     };
     let (settings, own) = initial_settings(parameters)?;
-    let mut session = Session::new(shared.context.clone(), Identity { user, database, secret }, settings);
+    let mut session = Session::new(shared.context().clone(), Identity { user, database, secret }, settings);
     let reported = session.start().await?;
     let is_superuser = reported.get("is_superuser").is_some_and(|value| value == "on");
-    let admitted = shared.admit(is_superuser)?;
+    let admitted = shared.admission().admit(is_superuser)?;
     for (name, sql) in own {
         session.set_own(name, &sql, false).await?;
         session.release();
@@ -221,7 +221,7 @@ fn initial_settings(parameters: &[(String, String)]) -> Result<(Settings, Vec<(&
     let mut settings = Settings::default();
     let mut own = Vec::new();
     let mut set = |name: &str, value: &str| {
-        if name.eq_ignore_ascii_case(crate::session_commands::SNAPSHOT) {
+        if name.eq_ignore_ascii_case(SNAPSHOT) {
             settings.set_snapshot(SnapshotMode::named(value)?, false);
             return Ok::<_, PgError>(());
         }
@@ -306,7 +306,7 @@ async fn scram_exchange(
          AND (rolvaliduntil IS NULL OR rolvaliduntil > now())",
         catalog::quote_literal(user)
     );
-    let rows = shared.context.query_as_service(shared.context.home(), &sql).await?;
+    let rows = shared.context().query_as_service(shared.context().home(), &sql).await?;
     let stored = rows.first().and_then(|row| row.first()?.clone()).map(|v| String::from_utf8_lossy(&v).into_owned());
     let verifier = stored.as_deref().and_then(scram::Verifier::parse).unwrap_or_else(|| scram::Verifier::mock(user));
 

@@ -8,11 +8,11 @@ use pgerror::{PgError, Result, field};
 use planner::{Instead, MadeRows, Statement};
 use routine::array_text;
 
-use super::own_parameters;
+use super::parameters::own_parameters;
+use super::runner::Runner;
 use super::triggers::Trigger;
-use crate::protocol::client::Client;
 
-impl Client {
+impl Runner {
     /// Runs the triggers for each row; gives RETURNING, if there is one, and the command tag.
     pub(super) async fn instead(
         &mut self,
@@ -47,13 +47,13 @@ impl Client {
 
     /// OLD and NEW of each row. The table is gone when the triggers run, which may change such a view themselves.
     pub(super) async fn rows_of_change(&mut self, rows: &MadeRows, call: &Call) -> Result<Vec<Vec<Option<Bytes>>>> {
-        self.session.create_temp_at_home(&rows.table, &rows.definitions).await?;
-        self.session.keep_temp_objects();
+        self.session().create_temp_at_home(&rows.table, &rows.definitions).await?;
+        self.session().keep_temp_objects();
         let filling = Call { describe: true, result_formats: Vec::new(), ..call.clone() };
         self.captured(&rows.fill, &filling).await.map_err(|error| error.without(field::POSITION))?;
         let (_, (_, made)) = self.captured(&rows.read, &Call::simple()).await?;
         self.asked(&rows.drop).await?;
-        self.session.keep_temp_objects();
+        self.session().keep_temp_objects();
         Ok(made)
     }
 

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use executor::{Call, Completion, Parameters, Spool};
+use executor::{Call, Parameters};
 use pgerror::{PgError, Result, SqlState};
 use planner::{Lifted, Statement};
 use routine::array_text;
 
-use super::host::ClientHost;
-use super::{own_parameters, own_path};
-use crate::protocol::client::Client;
+use super::call::own_path;
+use super::captured::rows_sql;
+use super::parameters::own_parameters;
+use super::runner::Runner;
 
-impl Client {
+impl Runner {
     /// Runs the sub-selects; gives the statement over their rows.
     pub(super) async fn lifted(
         &mut self,
@@ -21,7 +22,7 @@ impl Client {
         call: &Call,
     ) -> Result<(Statement, Call)> {
         let mut parameters = own_parameters(call, lifted.parameters);
-        let known = self.session.describe(&statement.sql, &parameters.types).await?.parameters;
+        let known = self.session().describe(&statement.sql, &parameters.types).await?.parameters;
         // A part need not mention all of them.
         for (of, known) in parameters.types.iter_mut().zip(known) {
             *of = if *of == 0 { known } else { *of };
@@ -32,7 +33,7 @@ impl Client {
             let (fields, values) = match lifted.of_views {
                 true => self.captured_view(&sql).await?,
                 false => {
-                    self.session.describe(&sql, &parameters.types).await.map_err(outside)?;
+                    self.session().describe(&sql, &parameters.types).await.map_err(outside)?;
                     let with =
                         Call { parameters: Some(Arc::new(parameters.clone())), describe: true, ..Call::default() };
                     self.captured(&sql, &with).await?.1
@@ -40,7 +41,7 @@ impl Client {
             };
             let mut columns = Vec::new();
             for (at, field) in fields.unwrap_or_default().iter().enumerate() {
-                let of = ClientHost { client: self }.find_type(field.type_oid, field.type_modifier).await?;
+                let of = self.find_type(field.type_oid, field.type_modifier).await?;
                 let name = catalog::quote_identifier(&String::from_utf8_lossy(&field.name));
                 let column = values.iter().map(|row| row.get(at).and_then(Option::as_deref));
                 add(&mut parameters, array_text(column));
@@ -66,19 +67,6 @@ impl Client {
         self.set_for(&path).await?;
         Ok(rows)
     }
-
-    /// What is left of a statement, which may need bodies or more steps itself.
-    pub(super) async fn run_rest(
-        &mut self,
-        rest: &Statement,
-        call: &Call,
-        mut spool: Option<&mut Spool>,
-    ) -> Result<Completion> {
-        match Box::pin(self.execute_unguarded(rest, call, spool.as_deref_mut())).await {
-            Ok(_) if self.routines.wanted.is_some() => self.run_wanted(spool).await,
-            done => done,
-        }
-    }
 }
 
 const TEXT_ARRAY: u32 = 1009;
@@ -88,23 +76,6 @@ fn add(parameters: &mut Parameters, value: Bytes) {
     parameters.types.push(TEXT_ARRAY);
     parameters.formats.push(0);
     parameters.values.push(Some(value));
-}
-
-/// A query that gives rows which are in arrays, one for each column: its name, its type, and what gives the array as text.
-pub(super) fn rows_sql(columns: &[(String, String, String)], rows: usize) -> String {
-    if columns.is_empty() {
-        return format!("SELECT FROM pg_catalog.generate_series(1, {rows})");
-    }
-    let values = columns.iter().enumerate().map(|(at, (name, of, _))| format!("CAST(v.v{at} AS {of}) AS {name}"));
-    let arrays = columns.iter().map(|(_, _, array)| format!("pg_catalog.unnest(CAST({array} AS pg_catalog.text[]))"));
-    let names = (0..columns.len()).map(|at| format!("v{at}"));
-    let list = |items: Vec<String>| items.join(", ");
-    format!(
-        "SELECT {} FROM ROWS FROM ({}) AS v ({})",
-        list(values.collect()),
-        list(arrays.collect()),
-        list(names.collect())
-    )
 }
 
 /// The text with the rows of the parts so far in their places; the last first, whose number may begin with another's.

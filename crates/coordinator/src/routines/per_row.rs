@@ -9,9 +9,8 @@ use pgerror::{PgError, Result, SqlState, field};
 use planner::{Each, Enough, PerRow, RowCall, Statement};
 use routine::array_text;
 
-use super::host::ClientHost;
-use super::{Rows, own_parameters};
-use crate::protocol::client::Client;
+use super::parameters::own_parameters;
+use super::runner::{Rows, Runner};
 
 const TEXT: u32 = 25;
 const TEXT_ARRAY: u32 = 1009;
@@ -25,7 +24,7 @@ struct Texts {
     rest: String,
 }
 
-impl Client {
+impl Runner {
     /// Gets the rows and makes the calls; gives what is left, and the rows' own command tag if that is the statement's.
     pub(super) async fn per_row(
         &mut self,
@@ -34,7 +33,7 @@ impl Client {
         call: &Call,
     ) -> Result<(Statement, Call, Option<String>)> {
         let mut own = own_parameters(call, plan.parameters);
-        let known = self.session.describe(&statement.sql, &own.types).await?.parameters;
+        let known = self.session().describe(&statement.sql, &own.types).await?.parameters;
         // A part need not mention all of them.
         for (of, known) in own.types.iter_mut().zip(known) {
             *of = if *of == 0 { known } else { *of };
@@ -45,10 +44,10 @@ impl Client {
         let texts = self.texts(plan, &own, fields).await?;
         let rest = planner::parse(&texts.rest)?.into_iter().next();
         let rest = rest.ok_or_else(|| PgError::internal("nothing is left of a statement"))?.in_place_of(statement);
-        let shared = Rows { depth: self.routines.depth, signatures: HashMap::new() };
-        let outside = self.routines.rows.replace(shared);
+        let shared = Rows { depth: self.routines().depth, signatures: HashMap::new() };
+        let outside = self.routines().rows.replace(shared);
         let called = self.calls(plan, &texts, &rest, rows, &own).await;
-        self.routines.rows = outside;
+        self.routines().rows = outside;
         let (columns, changed) = called?;
         let call = over_rows(&own, &columns, call);
         // Rows that were changed one by one are none of the rest any more, but it has its command tag.
@@ -77,7 +76,7 @@ impl Client {
             if limit.is_some_and(|limit| passed >= limit) {
                 break;
             }
-            self.session.check_cancel()?;
+            self.session().check_cancel()?;
             let values = self.calls_for(&texts.calls, row, own, slots).await?;
             if let Some(enough) = &texts.enough {
                 passed += i64::from(self.holds(enough.when.as_deref(), &values, own).await?);
@@ -100,7 +99,7 @@ impl Client {
         let call = self.with_types(statement, call).await?;
         let mut changed = Changed::default();
         for one in &each.statements {
-            self.session.check_cancel()?;
+            self.session().check_cancel()?;
             changed.add(&self.captured_rest(one, &call).await.map_err(plain)?);
         }
         Ok(changed.tag().unwrap_or_default())
@@ -108,9 +107,9 @@ impl Client {
 
     /// Runs the rest for one row; gives its command tag.
     async fn captured_rest(&mut self, rest: &Statement, call: &Call) -> Result<String> {
-        let before = self.capture.replace(Spool::default().described());
+        let before = self.rows_into(Some(Spool::default().described()));
         let done = self.execute_inside(rest, call).await;
-        self.capture = before;
+        self.rows_into(before);
         match done? {
             Completion::Tag(tag) => Ok(tag),
             Completion::Empty => Ok(String::new()),
@@ -173,7 +172,7 @@ impl Client {
             let when = one.when.as_deref().map(|when| named(when, &names));
             let sql = named(&one.sql, &names);
             let types = extended(own.clone(), TEXT, vec![None; names.len()]).types;
-            let fields = self.session.describe(&sql, &types).await.map_err(plain)?.fields.unwrap_or_default();
+            let fields = self.session().describe(&sql, &types).await.map_err(plain)?.fields.unwrap_or_default();
             if fields.len() != one.columns {
                 return Err(PgError::internal(format!(
                     "a call of {} columns instead of {}",
@@ -198,7 +197,7 @@ impl Client {
             return Err(PgError::unsupported("a record without a type beside a function called for each row")
                 .hint("Cast it to a type, or give its fields one by one."));
         }
-        let of = ClientHost { client: self }.find_type(field.type_oid, field.type_modifier).await?;
+        let of = self.find_type(field.type_oid, field.type_modifier).await?;
         Ok(of.name)
     }
 

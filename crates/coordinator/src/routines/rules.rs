@@ -7,9 +7,9 @@ use pgerror::{PgError, Result, SqlState, field};
 use planner::{OfOwner, Rewritten, Statement};
 use routine::Pending;
 
-use crate::protocol::client::Client;
+use super::runner::Runner;
 
-impl Client {
+impl Runner {
     /// Runs them; the client hears of the one that answers.
     pub(super) fn rewritten<'s>(
         &'s mut self,
@@ -19,7 +19,7 @@ impl Client {
         mut spool: Option<&'s mut Spool>,
     ) -> Pending<'s, Completion> {
         Box::pin(async move {
-            let basis = self.session.validity_of_all(rewritten.steps.iter().map(|step| &*step.statement.sql));
+            let basis = self.session().validity_of_all(rewritten.steps.iter().map(|step| &*step.statement.sql));
             let call = self.with_types(statement, call).await?;
             self.follows_rules().await?;
             if rewritten.checks_rights {
@@ -33,7 +33,7 @@ impl Client {
                     false => self.aside(&step.statement, &call).await?,
                 }
             }
-            self.session.all_held(basis).await?;
+            self.session().all_held(basis).await?;
             Ok(ended)
         })
     }
@@ -42,7 +42,7 @@ impl Client {
     pub(super) async fn with_types(&mut self, statement: &Statement, call: &Call) -> Result<Call> {
         let mut call = call.clone();
         let types = call.parameters.as_ref().map(|parameters| parameters.types.clone()).unwrap_or_default();
-        let described = self.session.describe(&statement.sql, &types).await?;
+        let described = self.session().describe(&statement.sql, &types).await?;
         if let Some(parameters) = &mut call.parameters {
             Arc::make_mut(parameters).types = described.parameters;
         }
@@ -88,17 +88,17 @@ impl Client {
 
     /// The home node looks whether the user may do what the statement itself says.
     pub(super) async fn may_run(&mut self, sql: &str, call: &Call) -> Result<()> {
-        let own = self.capture.replace(Spool::default().described());
+        let own = self.rows_into(Some(Spool::default().described()));
         let explained = self.forward_home(&format!("EXPLAIN {sql}"), &for_ourselves(call)).await;
-        self.capture = own;
+        self.rows_into(own);
         explained.map(drop)
     }
 
     /// What it gives is not for the client.
     async fn aside(&mut self, statement: &Statement, call: &Call) -> Result<()> {
-        let own = self.capture.replace(Spool::default().described());
+        let own = self.rows_into(Some(Spool::default().described()));
         let ended = self.step(statement, &for_ourselves(call), None).await;
-        self.capture = own;
+        self.rows_into(own);
         ended.map(drop)
     }
 

@@ -6,8 +6,7 @@ use pgerror::{PgError, Result, SqlState};
 use planner::{Argument, RoutineCall};
 use routine::{Ended, Parameter, Type};
 
-use crate::protocol::client::Client;
-use crate::routines::ClientHost;
+use super::runner::Runner;
 
 /// See the page.
 pub(super) struct Signature {
@@ -46,7 +45,7 @@ struct Declared {
 pub(super) const VOID: u32 = 2278;
 const RECORD: u32 = 2249;
 
-impl Client {
+impl Runner {
     pub(super) async fn signature(&mut self, one: &RoutineCall) -> Result<Signature> {
         let oid = one.function;
         let sql = format!(
@@ -103,7 +102,7 @@ impl Client {
                 |at: usize| row.get(at).cloned().flatten().map(|text| String::from_utf8_lossy(&text).into_owned());
             parameters.push(Declared {
                 name: optional(2),
-                of: ClientHost { client: self }.find_type(text_at(row, 0).parse().unwrap_or(0), -1).await?,
+                of: self.find_type(text_at(row, 0).parse().unwrap_or(0), -1).await?,
                 is_in: ["i", "b", "v"].contains(&mode.as_str()),
                 is_out: ["o", "b", "t"].contains(&mode.as_str()),
                 is_variadic: mode == "v",
@@ -131,7 +130,7 @@ impl Client {
             ))
             .hint("Declare it with RETURNS TABLE (…) or OUT parameters."));
         }
-        let of = ClientHost { client: self }.find_type(returns, -1).await?;
+        let of = self.find_type(returns, -1).await?;
         Ok(vec![(signature.name.clone(), of)])
     }
 }

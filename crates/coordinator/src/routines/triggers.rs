@@ -18,10 +18,9 @@ use pgerror::{PgError, Result, SqlState};
 use planner::{OfStatement, RoutineCall, Statement, Triggered, Wanted};
 use routine::{Parameter, Pending, Type, array_text};
 
-use super::host::ClientHost;
+use super::captured::text;
+use super::runner::Runner;
 use super::signature::Signature;
-use super::text;
-use crate::protocol::client::Client;
 
 const NAME: u32 = 19;
 const INT4: u32 = 23;
@@ -52,7 +51,7 @@ pub(super) struct Trigger {
     body: routine::ast::Body,
 }
 
-impl Client {
+impl Runner {
     /// Runs a plan that changes rows, and the triggers that it fires.
     pub(super) fn change<'s>(
         &'s mut self,
@@ -62,13 +61,13 @@ impl Client {
         spool: Option<&'s mut Spool>,
     ) -> Pending<'s, Completion> {
         Box::pin(async move {
-            self.session.hold_movable(&change.movable).await?;
+            self.session().hold_movable(&change.movable).await?;
             for one in &change.before {
                 self.once(one, Vec::new()).await?;
             }
             let completion = Box::pin(self.run_plan(&change.plan, statement, call, spool)).await?;
-            self.session.follow_keys(&change.movable).await?;
-            let trigger_events = self.session.take_trigger_events().await?;
+            self.session().follow_keys(&change.movable).await?;
+            let trigger_events = self.session().take_trigger_events().await?;
             self.captured_rows(&change.before, &change.after, trigger_events).await?;
             Ok(completion)
         })
@@ -88,9 +87,9 @@ impl Client {
         };
         let once = |trigger_event: &TriggerEvent| before.iter().chain(after).any(|one| is_of(one, trigger_event));
         let (collected, of_rows): (Vec<TriggerEvent>, Vec<TriggerEvent>) = trigger_events.into_iter().partition(once);
-        let captured = self.capture.take();
+        let captured = self.rows_into(None);
         let fired = self.fire(of_rows).await;
-        self.capture = captured;
+        self.rows_into(captured);
         fired?;
         for one in after {
             let rows = collected
@@ -105,9 +104,9 @@ impl Client {
     pub(super) async fn once(&mut self, one: &OfStatement, rows: Vec<&TriggerEvent>) -> Result<()> {
         let trigger_event = of_statement(one);
         let trigger = self.trigger(&trigger_event).await?;
-        let captured = self.capture.take();
+        let captured = self.rows_into(None);
         let fired = self.with_transition_tables(&trigger, trigger_event, &rows).await;
-        self.capture = captured;
+        self.rows_into(captured);
         fired
     }
 
@@ -129,7 +128,7 @@ impl Client {
         self.run_trigger(trigger, trigger_event).await?;
         if !made.is_empty() {
             self.asked(&format!("DROP TABLE {}", made.join(", "))).await?;
-            self.session.keep_temp_objects();
+            self.session().keep_temp_objects();
         }
         Ok(())
     }
@@ -138,8 +137,8 @@ impl Client {
     async fn transition_table(&mut self, trigger: &Trigger, name: &str, rows: &[Option<&[u8]>]) -> Result<()> {
         let of = &trigger.row.name;
         let shape = format!("SELECT (t.r).* FROM (SELECT CAST(NULL AS {of}) AS r) AS t");
-        self.session.create_temp_like(name, &[format!("LIKE {of}")], &shape).await?;
-        self.session.keep_temp_objects();
+        self.session().create_temp_like(name, &[format!("LIKE {of}")], &shape).await?;
+        self.session().keep_temp_objects();
         let name = catalog::quote_identifier(name);
         let sql = format!("INSERT INTO pg_temp.{name} SELECT r.* FROM pg_catalog.unnest(CAST($1 AS {of}[])) AS r");
         let rows = Some(array_text(rows.iter().copied()));
@@ -171,7 +170,7 @@ impl Client {
         trigger: &Trigger,
         trigger_event: TriggerEvent,
     ) -> Result<Option<Bytes>> {
-        let routine = trigger.routine(trigger_event, self.routines.context.clone());
+        let routine = trigger.routine(trigger_event, self.routines().context.clone());
         let before = self.set_for(&trigger.signature.settings).await?;
         let ended = self.enter(&routine, &trigger.body).await?;
         self.set_for(&before).await?;
@@ -208,8 +207,8 @@ impl Client {
             wanted: Wanted::Nothing,
         };
         let signature = self.signature(&one).await?;
-        signature.check_body(&one, self.session.keeps_snapshot())?;
-        let row = ClientHost { client: self }.find_type(row_type, -1).await?;
+        signature.check_body(&one, self.session().keeps_snapshot())?;
+        let row = self.find_type(row_type, -1).await?;
         let qualified =
             [&trigger_event.schema, &trigger_event.table].map(|name| catalog::quote_identifier(name)).join(".");
         Ok(Trigger {

@@ -4,24 +4,24 @@ use std::path::PathBuf;
 
 use executor::{Completion, CopySink, CopySource};
 use pgerror::{PgError, Result, SqlState};
-use pgproto::{FrameReader, FrameWriter};
 use planner::parse::{CopyEndpoint, CopyStatement, Statement, StatementKind};
 use planner::{CopyFrom, CopyHome, CopyTo};
 
-use crate::protocol::client::{Client, watched};
+use super::client_session::ClientSession;
+use crate::protocol::socket::Socket;
 
-impl Client {
+impl ClientSession {
     pub(crate) async fn copy_from(&mut self, plan: &CopyFrom, statement: &Statement) -> Result<Completion> {
         let copy = copy_statement(statement)?;
         self.may_read(copy).await?;
-        let source = source(&copy.source, &mut self.reader, &mut self.writer)?;
+        let source = source(&copy.source, &mut self.socket)?;
         self.session.copy_from(plan, copy, &statement.sql, source).await
     }
 
     pub(crate) async fn copy_home(&mut self, plan: &CopyHome, statement: &Statement) -> Result<Completion> {
         let copy = copy_statement(statement)?;
         self.may_read(copy).await?;
-        let source = source(&copy.source, &mut self.reader, &mut self.writer)?;
+        let source = source(&copy.source, &mut self.socket)?;
         self.session.copy_home(plan, copy, &statement.sql, source).await
     }
 
@@ -34,8 +34,9 @@ impl Client {
 
     pub(crate) async fn copy_to(&mut self, plan: &CopyTo, statement: &Statement) -> Result<Completion> {
         let copy = copy_statement(statement)?;
+        let (watch, writer) = self.socket.watched_writer();
         let sink = match &copy.source {
-            CopyEndpoint::Client => CopySink::Client(&mut self.writer),
+            CopyEndpoint::Client => CopySink::Client(writer),
             CopyEndpoint::File(path) => {
                 self.session.require_role("pg_write_server_files", "to").await?;
                 CopySink::File(checked_path(path)?)
@@ -43,18 +44,17 @@ impl Client {
             CopyEndpoint::Program(_) => return Err(no_program()),
         };
         let cancel = self.session.cancel_set();
-        watched(&mut self.reader, &cancel, self.session.copy_to(plan, copy, &statement.sql, sink)).await
+        watch.during(&cancel, self.session.copy_to(plan, copy, &statement.sql, sink)).await
     }
 }
 
 /// Where the rows of a COPY FROM come from.
-fn source<'a>(
-    endpoint: &CopyEndpoint,
-    reader: &'a mut FrameReader,
-    writer: &'a mut FrameWriter,
-) -> Result<CopySource<'a>> {
+fn source<'a>(endpoint: &CopyEndpoint, socket: &'a mut Socket) -> Result<CopySource<'a>> {
     match endpoint {
-        CopyEndpoint::Client => Ok(CopySource::Client(reader, writer)),
+        CopyEndpoint::Client => {
+            let (reader, writer) = socket.ends();
+            Ok(CopySource::Client(reader, writer))
+        }
         CopyEndpoint::File(path) => Ok(CopySource::File(PathBuf::from(path))),
         CopyEndpoint::Program(_) => Err(no_program()),
     }

@@ -15,9 +15,16 @@ use executor::{Call, Completion, Slot};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::Field;
 use planner::parse::{DeclareCursor, Fetch, Statement};
-use planner::{Dag, Input, Plan, Routine};
+use planner::{ExchangePlan, Input, OfRows, Plan, Routine};
 
-use crate::protocol::client::{Client, output, watched};
+use super::client_session::ClientSession;
+
+/// What came of a DECLARE.
+pub(crate) enum Declared {
+    Made(Cursor),
+    /// The rows are to be computed first, by the functions that the query calls.
+    OverRows(OfRows),
+}
 
 /// Where a cursor lives.
 pub(crate) struct Cursor {
@@ -33,15 +40,10 @@ pub(crate) struct Cursor {
     is_stale: bool,
 }
 
-impl Client {
-    pub(crate) async fn declare_cursor(
-        &mut self,
-        declare: &DeclareCursor,
-        statement: &Statement,
-        call: &Call,
-    ) -> Result<Completion> {
+impl ClientSession {
+    /// Begins a DECLARE; is it a transaction of its own?
+    pub(crate) fn begin_declare(&mut self, declare: &DeclareCursor, in_routine: bool) -> Result<bool> {
         let is_alone = !self.session.in_block();
-        let in_routine = self.routines.depth() > 0;
         if !declare.hold && (is_alone || self.implicit_block) && !in_routine {
             return Err(PgError::new(
                 SqlState::NO_ACTIVE_SQL_TRANSACTION,
@@ -57,7 +59,17 @@ impl Client {
         if is_alone {
             self.session.begin(None, "", None);
         }
-        let declared = match self.declare(declare, statement, is_alone, call).await {
+        Ok(is_alone)
+    }
+
+    /// Ends a DECLARE whose cursor has been made, or not.
+    pub(crate) async fn end_declare(
+        &mut self,
+        declare: &DeclareCursor,
+        is_alone: bool,
+        made: Result<Cursor>,
+    ) -> Result<Completion> {
+        let declared = match made {
             Ok(cursor) => self.session.plan_holds_to_the_end().await.map(|()| cursor),
             Err(error) => Err(error),
         };
@@ -79,13 +91,13 @@ impl Client {
     }
 
     /// Makes the cursor where it can live.
-    async fn declare(
+    pub(crate) async fn declare(
         &mut self,
         declare: &DeclareCursor,
         statement: &Statement,
         is_alone: bool,
         call: &Call,
-    ) -> Result<Cursor> {
+    ) -> Result<Declared> {
         planner::check_cursor(&declare.inner)?;
         let plan = self.session.plan(&declare.inner, call, None).await?;
         let home = self.session.home();
@@ -96,17 +108,17 @@ impl Client {
                 let nodes = if forward.nodes.contains(&home) && declare.hold { vec![home] } else { forward.nodes };
                 let sql = format!("{}{}", declaration(declare), forward.sql);
                 let node = self.session.declare_on_node(&nodes, &sql, call).await?;
-                return Ok(self.made(declare, node.into(), false));
+                return Ok(Declared::Made(self.made(declare, node.into(), false)));
             }
             Plan::Forward(forward) => all_of(whole(forward.nodes, forward.sql, None)),
             Plan::Scatter(scatter) if !scatter.writes => all_of(whole(scatter.nodes, scatter.sql, None)),
-            Plan::Dag(dag) => {
-                let (nodes, sql) = (dag.nodes.clone(), declare.inner.sql.to_string());
-                all_of(whole(nodes, sql, Some(Arc::new(*dag))))
+            Plan::ExchangePlan(exchange_plan) => {
+                let (nodes, sql) = (exchange_plan.nodes.clone(), declare.inner.sql.to_string());
+                all_of(whole(nodes, sql, Some(Arc::new(*exchange_plan))))
             }
             Plan::Gather(gather) => (gather.inputs, gather.final_sql),
-            plan @ Plan::Locked(_) => return self.declare_locked(declare, &plan, call).await,
-            Plan::Routine(_) => return self.declare_kept(declare, statement, is_alone, call).await,
+            plan @ Plan::Locked(_) => return self.declare_locked(declare, &plan, call).await.map(Declared::Made),
+            Plan::Routine(_) => return self.over_rows(declare, statement, is_alone, call).await,
             _ => return Err(refused()),
         };
         if declare.hold && self.session.is_read_only() {
@@ -118,19 +130,19 @@ impl Client {
         let (prefix, name, query) = (declaration(declare), &declare.name, &declare.inner.sql);
         let cancel = self.session.cancel_set();
         let work = self.session.declare_gathered(&inputs, &final_sql, &prefix, name, query, declare.hold, call);
-        let slot = watched(&mut self.reader, &cancel, work).await?;
-        Ok(self.made(declare, slot, true))
+        let slot = self.socket.watch().during(&cancel, work).await?;
+        Ok(Declared::Made(self.made(declare, slot, true)))
     }
 
-    /// One over a query that the coordinator runs in steps: its rows are kept. PostgreSQL does so only with a cursor that outlives
+    /// A cursor over a query that the coordinator runs in steps: its rows are kept. PostgreSQL does so only with a cursor that outlives
     /// its transaction, when that ends; functions that may change rows are called when rows are fetched otherwise.
-    async fn declare_kept(
+    async fn over_rows(
         &mut self,
         declare: &DeclareCursor,
         statement: &Statement,
         is_alone: bool,
         call: &Call,
-    ) -> Result<Cursor> {
+    ) -> Result<Declared> {
         let of = match self.session.plan(statement, call, None).await? {
             Plan::Routine(routine) => match *routine {
                 Routine::Rows(of) => of,
@@ -143,7 +155,11 @@ impl Client {
                 .detail("PostgreSQL calls them when rows are fetched.")
                 .hint("Declare the cursor WITH HOLD outside of a transaction block, run the query without a cursor, or declare the functions STABLE if they only read."));
         }
-        let rows = self.kept_rows(&of.query, call).await?;
+        Ok(Declared::OverRows(of))
+    }
+
+    /// Makes the cursor over rows that have been computed, given as a query of constants.
+    pub(crate) async fn declare_over(&mut self, declare: &DeclareCursor, of: &OfRows, rows: &str) -> Result<Cursor> {
         let node = self.session.home();
         let sql = format!("{}{rows}", declaration(declare));
         let node = self.session.declare_on_node(&[node], &sql, &Call::default()).await?;
@@ -173,7 +189,7 @@ impl Client {
         let (prefix, name, query) = (declaration(declare), &declare.name, &declare.inner.sql);
         let cancel = self.session.cancel_set();
         let work = self.session.declare_rows(plan, &prefix, name, query, call);
-        let slot = watched(&mut self.reader, &cancel, work).await?;
+        let slot = self.socket.watch().during(&cancel, work).await?;
         Ok(self.made(declare, slot, true))
     }
 
@@ -184,10 +200,7 @@ impl Client {
         Cursor { slot, hold: declare.hold, is_kept: false, gathered, sees_changes: false, is_stale: false }
     }
 
-    pub(crate) async fn fetch(&mut self, fetch: &Fetch, statement: &Statement, call: &Call) -> Result<Completion> {
-        if let Some(portal) = self.portal_called(&fetch.cursor) {
-            return self.move_portal(&portal, fetch).await;
-        }
+    pub(super) async fn fetch(&mut self, fetch: &Fetch, statement: &Statement, call: &Call) -> Result<Completion> {
         let cursor = self.cursor(&fetch.cursor).await?;
         if cursor.is_stale && !cursor.is_kept {
             return Err(PgError::unsupported(
@@ -198,14 +211,14 @@ impl Client {
         }
         let slot = cursor.slot;
         let cancel = self.session.cancel_set();
-        let mut output = output(&mut self.capture, &mut self.writer);
+        let (watch, mut output) = self.socket.split(None);
         // The next cursor of this name may have other columns.
         let call = Call { one_off: true, ..call.clone() };
         let work = self.session.forward_to(slot, &statement.sql, &call, &mut output);
-        watched(&mut self.reader, &cancel, work).await
+        watch.during(&cancel, work).await
     }
 
-    pub(crate) async fn close_cursor(&mut self, name: Option<&str>) -> Result<Completion> {
+    pub(super) async fn close_cursor(&mut self, name: Option<&str>) -> Result<Completion> {
         let Some(name) = name else {
             let names: Vec<String> = self.cursors.keys().cloned().collect();
             for name in names {
@@ -218,14 +231,17 @@ impl Client {
     }
 
     /// A portal that Bind made, which SQL may name.
-    fn portal_called(&self, name: &str) -> Option<Bytes> {
-        let is_declared = self.cursors.contains_key(name);
-        self.portals.keys().find(|portal| !is_declared && !portal.is_empty() && portal[..] == *name.as_bytes()).cloned()
+    pub(crate) fn portal_called(&self, name: &str) -> Option<Bytes> {
+        if self.is_declared(name) { None } else { self.portals.called(name) }
+    }
+
+    pub(crate) fn is_declared(&self, name: &str) -> bool {
+        self.cursors.contains_key(name)
     }
 
     async fn close_one(&mut self, name: &str) -> Result<()> {
         if let Some(portal) = self.portal_called(name) {
-            self.portals.remove(&portal);
+            self.portals.close(&portal);
             return Ok(());
         }
         let (slot, gathered) = {
@@ -289,8 +305,8 @@ fn refused() -> PgError {
 const WHOLE: &str = "TABLE pg_temp.loxo_g1";
 
 /// The rows of a query as an input.
-fn whole(nodes: Vec<NodeId>, sql: String, dag: Option<Arc<Dag>>) -> Input {
-    Input { table: "loxo_g1".into(), nodes, sql, indexes: Vec::new(), dag }
+fn whole(nodes: Vec<NodeId>, sql: String, exchange_plan: Option<Arc<ExchangePlan>>) -> Input {
+    Input { table: "loxo_g1".into(), nodes, sql, indexes: Vec::new(), exchange_plan }
 }
 
 /// `DECLARE name … CURSOR FOR `.

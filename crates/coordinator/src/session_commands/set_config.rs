@@ -9,7 +9,7 @@ use executor::{Call, Completion, STATEMENT_TIMEOUT, Spool, own_setting_name};
 use pgerror::{PgError, Result};
 use planner::{SettingCalls, Statement};
 
-use crate::protocol::client::Client;
+use super::client_session::ClientSession;
 
 /// One call.
 struct Setting {
@@ -20,9 +20,9 @@ struct Setting {
     sql: String,
 }
 
-impl Client {
+impl ClientSession {
     /// Runs a statement with such calls; `None` if there are none in it.
-    pub(crate) async fn set_config(&mut self, statement: &Statement, call: &Call) -> Result<Option<Completion>> {
+    pub(super) async fn set_config(&mut self, statement: &Statement, call: &Call) -> Result<Option<Completion>> {
         if planner::setting_calls(statement)? == SettingCalls::None {
             return Ok(None);
         }
@@ -55,9 +55,9 @@ impl Client {
     /// The calls that a query will make, from its query of their arguments.
     async fn settings_of(&mut self, arguments: &str, call: &Call) -> Result<Vec<Setting>> {
         let call = Call { result_formats: Vec::new(), describe: false, one_off: true, ..call.clone() };
-        let before = self.capture.replace(Spool::default());
+        let before = self.socket.rows_into(Some(Spool::default()));
         let ended = self.forward_home(arguments, &call).await;
-        let spool = std::mem::replace(&mut self.capture, before).unwrap_or_default();
+        let spool = self.socket.rows_into(before).unwrap_or_default();
         ended?;
         let (_, rows) = spool.into_rows()?;
         let values: Vec<Option<String>> =

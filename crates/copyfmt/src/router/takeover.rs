@@ -1,16 +1,18 @@
 //! Rows converted ahead are taken over where the router comes to them.
 
 use super::Router;
-use crate::ahead::Ahead;
+use crate::parallel::ParallelParse;
 
 impl Router {
     /// Something to convert rows ahead with, once it is clear what the rows look like; `None` if that is not yet so, or if
     /// nothing can be done ahead in this COPY.
-    pub fn ahead(&self) -> Option<Box<Ahead>> {
+    pub fn ahead(&self) -> Option<Box<ParallelParse>> {
         let (lane, _) = self.fast.as_ref()?;
         let eol = self.scanner.eol;
         let knows = !self.done && lane.knows(eol, self.options.header, self.line);
-        knows.then(|| Box::new(Ahead::new(lane.clone(), self.placer.clone(), self.fresh_scanner(eol), self.encoding)))
+        knows.then(|| {
+            Box::new(ParallelParse::new(lane.clone(), self.placer.clone(), self.fresh_scanner(eol), self.encoding))
+        })
     }
 
     /// Does the input still to come begin with a row? To be asked after [`Step::NeedInput`](super::Step::NeedInput).
@@ -19,14 +21,14 @@ impl Router {
     }
 
     /// As [`Router::push`], with work that was done ahead on these bytes.
-    pub fn push_ahead(&mut self, ahead: Box<Ahead>) {
+    pub fn push_ahead(&mut self, ahead: Box<ParallelParse>) {
         let (block, is_valid) = ahead.block();
         self.push_checked(block, is_valid);
         self.ahead = Some(ahead);
     }
 
     /// Gives back what [`Router::push_ahead`] brought, once its bytes are used up.
-    pub fn spent(&mut self) -> Option<Box<Ahead>> {
+    pub fn spent(&mut self) -> Option<Box<ParallelParse>> {
         self.ahead.take()
     }
 

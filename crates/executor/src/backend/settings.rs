@@ -63,7 +63,7 @@ impl Settings {
         let started: Vec<_> = self.started(name).collect();
         let starts_with_it = started.iter().any(|(known, _)| Some(known.as_str()) == name);
         let first = (!starts_with_it).then_some(sql);
-        first.into_iter().ctes(started.iter().map(|(_, command)| command.as_str())).collect::<Vec<_>>().join("; ")
+        first.into_iter().chain(started.iter().map(|(_, command)| command.as_str())).collect::<Vec<_>>().join("; ")
     }
 
     /// The connection's first commands for what `RESET name`, or RESET ALL, reaches.
@@ -207,7 +207,7 @@ impl Settings {
     /// The same with these commands before the session's own.
     pub(crate) fn replay_after(&self, first: &[String]) -> String {
         let own = self.commands.iter().map(|(_, command)| command);
-        first.iter().ctes(own).fold(RESET.to_owned(), |sql, command| format!("{sql}; {command}"))
+        first.iter().chain(own).fold(RESET.to_owned(), |sql, command| format!("{sql}; {command}"))
     }
 }
 

@@ -64,6 +64,6 @@ impl Locks {
         let written = self.written.iter().map(|table| format!("LOCK TABLE {table} IN {mode} MODE{wait}"));
         let read =
             (!self.read.is_empty()).then(|| format!("LOCK TABLE {} IN ACCESS SHARE MODE{wait}", self.read.join(", ")));
-        written.ctes(read).collect()
+        written.chain(read).collect()
     }
 }

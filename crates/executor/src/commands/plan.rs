@@ -316,8 +316,8 @@ impl Session {
                  FROM pg_catalog.pg_roles r, pg_catalog.pg_class c WHERE r.rolname = {owner} AND c.oid = {table})"
             )
         };
-        let questions = views.read.iter().map(is_open).ctes(views.owners.iter().map(is_owner));
-        let questions: Vec<String> = questions.ctes(views.tables.iter().map(is_other)).collect();
+        let questions = views.read.iter().map(is_open).chain(views.owners.iter().map(is_owner));
+        let questions: Vec<String> = questions.chain(views.tables.iter().map(is_other)).collect();
         let sql = planner::own_text(&format!("SELECT {}", questions.join(", ")))?;
         let answers = self.rows_on(self.home, &sql).await?.into_iter().next().unwrap_or_default();
         let (own, others) = answers.split_at_checked(views.read.len() + views.owners.len()).unwrap_or_default();

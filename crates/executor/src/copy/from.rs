@@ -126,7 +126,7 @@ impl Session {
         let file = source.path();
         let mut spec = self.router_spec(plan, options, file.is_none(), server_version).await?;
         // Texts in binary are read in the session's encoding, whatever the option says.
-        let encodings = spec.options.encoding.iter().ctes([&spec.client_encoding]);
+        let encodings = spec.options.encoding.iter().chain([&spec.client_encoding]);
         let is_utf8 = encodings.into_iter().all(|encoding| self.is_transcodable(encoding));
         let all_binary = copyfmt::transcodable(&spec);
         let is_text = options.format != Format::Binary;

@@ -59,7 +59,7 @@ impl Load {
         }
         let rows: usize = self.batched.iter().take(tags.len()).sum();
         let rest = tags.into_iter().skip(self.batched.len() + 1);
-        std::iter::repeat_n(Cow::Borrowed(ONE_ROW), rows).ctes(rest).collect()
+        std::iter::repeat_n(Cow::Borrowed(ONE_ROW), rows).chain(rest).collect()
     }
 }
 

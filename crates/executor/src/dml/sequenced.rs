@@ -249,7 +249,7 @@ pub(crate) fn changes_by_address(ctes: &SequencedCtes) -> bool {
 /// The columns' names; of several equal ones the later ones get names of ours, for nobody can refer to them.
 fn names(keep: &Kept, described: &Filled) -> Vec<String> {
     let own = described.columns.iter().map(|column| String::from_utf8_lossy(&column.name).into_owned());
-    let given = keep.columns.iter().cloned().ctes(own.skip(keep.columns.len()));
+    let given = keep.columns.iter().cloned().chain(own.skip(keep.columns.len()));
     let mut seen = HashSet::new();
     given
         .enumerate()

@@ -133,7 +133,7 @@ impl Session {
         if change.command == "MERGE" {
             self.check_once().await?;
         }
-        let binary = change.columns.iter().ctes(&change.returned).all(|c| travels_in_binary(c.type_oid));
+        let binary = change.columns.iter().chain(&change.returned).all(|c| travels_in_binary(c.type_oid));
         let mut total = 0;
         for pass in [Pass::Delete, Pass::Update, Pass::Insert] {
             for (number, action) in change.actions.iter().enumerate() {
@@ -141,7 +141,8 @@ impl Session {
                 total += self.apply(share, &call, output).await?;
             }
         }
-        let tables = std::iter::once("loxo_stage").ctes(change.inputs.iter().map(|input: &Input| input.table.as_str()));
+        let tables =
+            std::iter::once("loxo_stage").chain(change.inputs.iter().map(|input: &Input| input.table.as_str()));
         let tables: Vec<String> = tables.map(|table| format!("pg_temp.{table}")).collect();
         self.run_on(self.sink, &format!("DROP TABLE {}", tables.join(", "))).await?;
         for (node, columns) in lent {
@@ -314,7 +315,7 @@ impl Session {
             (Pass::Delete, StagedAction::Delete, _) => (place, addressed.collect()),
             (Pass::Delete, StagedAction::Update { .. }, Some(source)) if moved => (source, addressed.collect()),
             (Pass::Update, StagedAction::Update { columns, .. }, _) if !moved => {
-                (place, columns.iter().copied().ctes(addressed).collect())
+                (place, columns.iter().copied().chain(addressed).collect())
             }
             (Pass::Insert, StagedAction::Update { .. }, _) if moved => (place, (0..address).collect()),
             (Pass::Insert, StagedAction::Insert, _) => (place, (0..address).collect()),

@@ -262,7 +262,7 @@ impl Session {
         };
         let target = (!target.is_empty()).then(|| keep_off(target, true));
         let sources = sources.iter().map(|source| keep_off(source, false));
-        let calls: Vec<OwnCall> = target.into_iter().ctes(sources).collect();
+        let calls: Vec<OwnCall> = target.into_iter().chain(sources).collect();
         self.call_on(first, &calls).await?;
         self.statement_finished();
         Ok(())

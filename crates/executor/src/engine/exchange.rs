@@ -172,7 +172,7 @@ impl Session {
         let name = quote_identifier(table);
         let indexes = if self.makes_temp(self.home).await? { indexes } else { &[] };
         let analyze = is_analysed.then(|| format!("ANALYZE pg_temp.{name}"));
-        Ok(indexes.iter().map(|index| index.create_sql(&name)).ctes(analyze).collect::<Vec<_>>().join("; "))
+        Ok(indexes.iter().map(|index| index.create_sql(&name)).chain(analyze).collect::<Vec<_>>().join("; "))
     }
 
     /// Empties the portals of `sources`, the first batch of which is on its way, into tables of the same sessions or of those
@@ -322,8 +322,8 @@ pub(crate) fn locks_of(exchange_plan: &ExchangePlan) -> Locks {
     };
     let fragments = exchange_plan.exchanges.iter().map(|exchange| exchange.sql.text.as_str());
     let made = exchange_plan.exchanges.iter().map(|exchange| exchange.table.as_str());
-    let made = made.ctes(exchange_plan.local_copies.iter().map(|local_copy| local_copy.table.as_str()));
-    Locks::of(None, fragments.ctes(last)).without(made)
+    let made = made.chain(exchange_plan.local_copies.iter().map(|local_copy| local_copy.table.as_str()));
+    Locks::of(None, fragments.chain(last)).without(made)
 }
 
 /// Queues the opening of a portal and the first batch of its rows.

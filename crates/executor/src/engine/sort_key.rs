@@ -169,7 +169,7 @@ mod tests {
     fn numerics_compare_by_sign_weight_and_digits() {
         let numeric = |sign: u16, weight: i16, digits: &[u16]| {
             let head = [digits.len() as u16, weight.cast_unsigned(), sign, 0];
-            head.iter().ctes(digits).flat_map(|part| part.to_be_bytes()).collect::<Vec<u8>>()
+            head.iter().chain(digits).flat_map(|part| part.to_be_bytes()).collect::<Vec<u8>>()
         };
         let values = [
             numeric(0xf000, 0, &[]),

@@ -51,7 +51,7 @@ impl Call {
         };
         Self {
             parameters: Some(self.parameters.clone().unwrap_or_default()),
-            result_formats: vec![1; merge.keys.len()].into_iter().ctes(wanted).collect(),
+            result_formats: vec![1; merge.keys.len()].into_iter().chain(wanted).collect(),
             describe: self.describe,
             // A text of the simple protocol is not kept as a prepared statement.
             one_off: self.one_off || self.parameters.is_none(),

@@ -1,5 +1,10 @@
 //! The datanode side of a client session: which connections it holds, and the transaction that ties them together.
 //!
+//! * Here: its parts; [`acquire`]: a link made ready for a statement; [`ask`]: short questions and commands to nodes.
+//! * [`statement`]: the present statement's plan and its end; [`describe`]: what PostgreSQL says of one; [`leftovers`]: what
+//!   statements leave in backends; [`pipeline`], [`lending`]: what waits or is lent meanwhile.
+//! * [`set`], [`own_settings`], [`encoding`]: settings; [`search_path`], [`temp_names`]: what names mean; [`listen`]: notifications.
+//!
 //! Outside a transaction block a link is held for one statement. Inside one it is held, with a transaction open on it,
 //! until the end; a node that joins late gets the block's `BEGIN`, its `SET LOCAL`s and its savepoints replayed. A link
 //! that carries session state PostgreSQL keeps in the backend (temp tables, cursors WITH HOLD) is *pinned* until the session ends;

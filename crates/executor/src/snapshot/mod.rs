@@ -6,7 +6,7 @@
 //! * A *cut* (crate `txn`): no commit is in its visible phase while the nodes of a statement take their snapshots. Every
 //!   statement that reads several nodes runs under one, in REPEATABLE READ transactions: those of the session's own block
 //!   in REPEATABLE READ ([`Session::acquire`] takes the cut at the first statement, over all nodes), else transactions made
-//!   for this statement ([`Session::begin_read`]). [`bound_portals`] has the third case.
+//!   for this statement ([`Session::begin_read`]). [`bound_portals`](crate::engine::reads::bound_portals) has the third case.
 //! * *Settling*: before a session that has seen something elsewhere reads a node, that node waits until what it holds
 //!   prepared now is gone. So what was seen on one node is seen on the next. [`CausalityTracker`](crate::block::causality::CausalityTracker) knows which nodes that concerns; after
 //!   a cut it is none. A new connection settles once: its node may have been away.
@@ -115,7 +115,7 @@ impl Session {
     /// while the gates are being shut, then, if that does not go well, one after the other.
     async fn begin_under_cut(&mut self, nodes: &[NodeId], settings: Vec<String>, locks: &Locks) -> Result<()> {
         if nodes.len() > 1 && self.is_consistent() {
-            self.begin_over(nodes, settings.iter().cloned().ctes(locks.commands(" NOWAIT")).collect(), true);
+            self.begin_over(nodes, settings.iter().cloned().chain(locks.commands(" NOWAIT")).collect(), true);
             if let Some(cut) = self.open_within_closure(nodes).await? {
                 let generations = self.links.generations(nodes).await?;
                 if self.complete(cut, &generations) {
@@ -141,7 +141,7 @@ impl Session {
         locks: &Locks,
         reads: bool,
     ) -> Result<()> {
-        let with = |commands: Vec<String>| settings.iter().cloned().ctes(commands).collect();
+        let with = |commands: Vec<String>| settings.iter().cloned().chain(commands).collect();
         self.begin_over(nodes, with(locks.commands(" NOWAIT")), reads);
         let error = match self.open_on(nodes).await {
             Ok(()) => return Ok(()),

@@ -49,7 +49,7 @@ impl Session {
     }
 
     async fn lock_on_all(&mut self, nodes: &[NodeId], asking: &Asking) -> Result<()> {
-        let limits = (0..TRIES).map(|tried| Some(PATIENCE * 2u32.pow(tried))).ctes([None]);
+        let limits = (0..TRIES).map(|tried| Some(PATIENCE * 2u32.pow(tried))).chain([None]);
         for limit in limits {
             // On one node nobody can come in between.
             if self.try_lock(nodes, asking, limit.filter(|_| nodes.len() > 1)).await? {

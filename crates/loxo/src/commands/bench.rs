@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use bench::insert::{InsertOptions, InsertScaling, Shape};
 use bench::lineitem::{Columns, Format};
 use bench::power::{Layout, Scaling};
-use bench::{CutOptions, LoadOptions, PowerOptions, SmallOptions, Target, TpcbOptions};
+use bench::{LoadOptions, PowerOptions, SmallOptions, SnapshotOptions, Target, TpcbOptions};
 use cluster::Progress;
 use cluster::local::{self, Kind, UpOptions};
 use cluster::settings::Profile;
@@ -26,7 +26,8 @@ pub struct Arguments {
 enum Command {
     Load(LoadArguments),
     Tpcb(TpcbArguments),
-    Cut(CutArguments),
+    #[command(alias = "cut")]
+    Snapshot(SnapshotArguments),
     Insert(InsertArguments),
     Power(PowerArguments),
     Small(SmallArguments),
@@ -130,10 +131,10 @@ struct TpcbArguments {
 /// accounts, by turns with loxo.snapshot = local and consistent. Prints the medians of its times and what the snapshot adds.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  loxo bench cut                                 8 writers, 3 rounds, a cluster of its own
-  loxo bench cut --writers 0                     on a cluster that is idle otherwise
-  loxo bench cut --dir /data/two --json          the cluster in that directory")]
-struct CutArguments {
+  loxo bench snapshot                               8 writers, 3 rounds, a cluster of its own
+  loxo bench snapshot --writers 0                     on a cluster that is idle otherwise
+  loxo bench snapshot --dir /data/two --json          the cluster in that directory")]
+struct SnapshotArguments {
     /// Measure the cluster in this directory [default: a new one of 2 datanodes and 2 coordinators, removed afterwards]
     #[arg(long, value_name = "D")]
     dir: Option<PathBuf>,
@@ -295,9 +296,9 @@ pub async fn run(arguments: Arguments) -> Result<()> {
             let work = async |up| tpcb(&arguments, up).await;
             super::print(&on_cluster(dir, DATANODES, COORDINATORS, profile, work).await?)
         }
-        Command::Cut(arguments) => {
+        Command::Snapshot(arguments) => {
             let (dir, profile) = (arguments.dir.clone(), Some(Profile::Default));
-            let work = async |up| cut(&arguments, up).await;
+            let work = async |up| snapshot(&arguments, up).await;
             super::print(&on_cluster(dir, DATANODES, COORDINATORS, profile, work).await?)
         }
         Command::Insert(arguments) => super::print(&insert(&arguments).await?),
@@ -396,10 +397,10 @@ async fn tpcb(arguments: &TpcbArguments, up: UpOptions) -> Result<String> {
     Ok(if arguments.json { format!("{:#}\n", report.to_json()) } else { format!("{report}\n") })
 }
 
-async fn cut(arguments: &CutArguments, up: UpOptions) -> Result<String> {
-    let CutArguments { writers, seconds, rounds, .. } = arguments;
-    let options = CutOptions { writers: *writers, seconds: *seconds, rounds: usize::from(*rounds) };
-    let report = bench::cut::run(&options, || start(up)).await?;
+async fn snapshot(arguments: &SnapshotArguments, up: UpOptions) -> Result<String> {
+    let SnapshotArguments { writers, seconds, rounds, .. } = arguments;
+    let options = SnapshotOptions { writers: *writers, seconds: *seconds, rounds: usize::from(*rounds) };
+    let report = bench::snapshot::run(&options, || start(up)).await?;
     Ok(if arguments.json { format!("{:#}\n", report.to_json()) } else { format!("{report}\n") })
 }
 

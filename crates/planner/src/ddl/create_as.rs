@@ -147,7 +147,7 @@ fn temporary(ctx: &Context<'_>, statement: &Statement, ctas: &CreateTableAsStmt,
             nodes: vec![node],
             sql: statement.sql.to_string(),
             writes: true,
-            is_blind: false,
+            is_snapshot_independent: false,
         }));
     }
     let mut rewritten = ctas.clone();

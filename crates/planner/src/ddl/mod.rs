@@ -417,7 +417,7 @@ impl Ddl<'_> {
             nodes: vec![self.ctx.home()],
             sql: self.statement.sql.to_string(),
             writes: true,
-            is_blind: false,
+            is_snapshot_independent: false,
         })
     }
 }

@@ -22,7 +22,7 @@ use crate::plan::{
 };
 use crate::rewrite::views;
 use crate::select;
-use crate::select::locality::{Analyzer, Env, Part};
+use crate::select::locality::{Analyzer, Env, RowDistribution};
 use crate::tree;
 
 /// Plans an INSERT.
@@ -43,7 +43,11 @@ pub(crate) fn insert(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
 }
 
 /// Where an INSERT that is a part of another statement runs, if it can where its source is.
-pub(crate) fn place_of_insert(ctx: &Context<'_>, statement: &Statement, env: &Env<'_>) -> Result<Option<Part>> {
+pub(crate) fn place_of_insert(
+    ctx: &Context<'_>,
+    statement: &Statement,
+    env: &Env<'_>,
+) -> Result<Option<RowDistribution>> {
     let Some(NodeEnum::InsertStmt(insert)) = statement.node() else { return Ok(None) };
     let insert = with_pulled_down(insert)?;
     let facts = facts(ctx, insert.as_ref())?;
@@ -57,7 +61,7 @@ pub(crate) fn place_of_insert(ctx: &Context<'_>, statement: &Statement, env: &En
     if let Some(rows) = insert.rows() {
         let one = |nodes: Vec<NodeId>| nodes.windows(2).all(|pair| pair[0] == pair[1]).then(|| nodes[..1].to_vec());
         let nodes = insert.nodes_of_rows(&rows).filter(|nodes| insert.is_one_moment(nodes)).and_then(one);
-        return Ok(nodes.map(Part::Whole));
+        return Ok(nodes.map(RowDistribution::Replicated));
     }
     match insert.is_colocated(env)? {
         true => insert.source(env),
@@ -88,13 +92,19 @@ fn with_pulled_down(insert: &InsertStmt) -> Result<Cow<'_, InsertStmt>> {
 /// A table that only the home node has, e.g. a temp table.
 fn into_home(ctx: &Context<'_>, statement: &Statement, insert: &InsertStmt, facts: &Facts) -> Result<Plan> {
     let node = ctx.home();
-    let forward =
-        || Plan::Forward(Forward { nodes: vec![node], sql: statement.sql.to_string(), writes: true, is_blind: false });
+    let forward = || {
+        Plan::Forward(Forward {
+            nodes: vec![node],
+            sql: statement.sql.to_string(),
+            writes: true,
+            is_snapshot_independent: false,
+        })
+    };
     let Some(query) = insert.select_stmt.as_deref().and_then(|n| n.node.as_ref()) else { return Ok(forward()) };
-    let is_home = |part: &Part| match part {
-        Part::Free | Part::Home => true,
-        Part::Whole(nodes) => nodes.contains(&node),
-        Part::Split(_) => false,
+    let is_home = |part: &RowDistribution| match part {
+        RowDistribution::Any | RowDistribution::Home => true,
+        RowDistribution::Replicated(nodes) => nodes.contains(&node),
+        RowDistribution::Partitioned(_) => false,
     };
     if let NodeEnum::SelectStmt(select) = query
         && let Ok(block) = Analyzer::new(ctx).block(select, &Env::default())
@@ -170,7 +180,12 @@ impl Insert<'_> {
         if self.is_ragged() {
             // Any node says what is wrong with it.
             let sql = self.statement.sql.to_string();
-            return Ok(Plan::Forward(Forward { nodes: vec![self.ctx.home()], sql, writes: true, is_blind: false }));
+            return Ok(Plan::Forward(Forward {
+                nodes: vec![self.ctx.home()],
+                sql,
+                writes: true,
+                is_snapshot_independent: false,
+            }));
         }
         if self.ctx.copies.is_some() || self.needs_home() {
             return self.staged();
@@ -299,10 +314,10 @@ impl Insert<'_> {
     /// Can each of the nodes evaluate the source completely?
     fn source_is_on(&self, nodes: &[NodeId]) -> Result<bool> {
         let Some(query) = select_of(self.insert.select_stmt.as_deref()) else { return Ok(true) };
-        let readable = |part: &Part| match part {
-            Part::Free => true,
-            Part::Whole(whole) => nodes.iter().all(|n| whole.contains(n)),
-            Part::Home | Part::Split(_) => false,
+        let readable = |part: &RowDistribution| match part {
+            RowDistribution::Any => true,
+            RowDistribution::Replicated(whole) => nodes.iter().all(|n| whole.contains(n)),
+            RowDistribution::Home | RowDistribution::Partitioned(_) => false,
         };
         let functions = self.facts.function_nodes.as_ref().is_none_or(|f| nodes.iter().all(|n| f.contains(n)));
         match Analyzer::new(self.ctx).block(query, &Env::default()) {
@@ -322,7 +337,7 @@ impl Insert<'_> {
                 }
                 nodes = vec![clock];
             }
-            return Ok(Plan::Forward(Forward { nodes, sql, writes: true, is_blind: false }));
+            return Ok(Plan::Forward(Forward { nodes, sql, writes: true, is_snapshot_independent: false }));
         }
         // Rows that nodes compute on their own may stay where they are.
         if let Some(split) = self.split_source(&Env::default())?
@@ -337,13 +352,13 @@ impl Insert<'_> {
 
     fn split_source(&self, env: &Env<'_>) -> Result<Option<select::locality::Split>> {
         Ok(match self.source(env)? {
-            Some(Part::Split(split)) => Some(split),
+            Some(RowDistribution::Partitioned(split)) => Some(split),
             _ => None,
         })
     }
 
     /// Where the rows of the query can be computed; `None` if they must be gathered.
-    fn source(&self, env: &Env<'_>) -> Result<Option<Part>> {
+    fn source(&self, env: &Env<'_>) -> Result<Option<RowDistribution>> {
         let Some(query) = select_of(self.insert.select_stmt.as_deref()) else { return Ok(None) };
         match Analyzer::new(self.ctx).block(query, env) {
             Ok(block) => Ok(Some(block.part)),
@@ -364,12 +379,12 @@ impl Insert<'_> {
         }
         let sql = self.statement.sql.to_string();
         match self.source(&Env::default())? {
-            Some(Part::Split(split)) if self.is_one_moment(&split.nodes) => {
+            Some(RowDistribution::Partitioned(split)) if self.is_one_moment(&split.nodes) => {
                 Ok(Plan::Scatter(Scatter { nodes: split.nodes, sql, writes: true, tables: None }))
             }
             // The source's key is a constant, so it has rows on this node only.
-            Some(Part::Whole(nodes)) if nodes.len() == 1 && self.is_one_moment(&nodes) => {
-                Ok(Plan::Forward(Forward { nodes, sql, writes: true, is_blind: false }))
+            Some(RowDistribution::Replicated(nodes)) if nodes.len() == 1 && self.is_one_moment(&nodes) => {
+                Ok(Plan::Forward(Forward { nodes, sql, writes: true, is_snapshot_independent: false }))
             }
             _ => self.staged(),
         }
@@ -420,7 +435,7 @@ impl Insert<'_> {
             positions.push(position);
         }
         let Ok(block) = Analyzer::of_all_nodes(self.ctx).block(query, env) else { return Ok(false) };
-        let Part::Split(split) = &block.part else { return Ok(false) };
+        let RowDistribution::Partitioned(split) = &block.part else { return Ok(false) };
         let same_type = |position: &usize, key_type: KeyType| {
             let source = block.columns.as_ref().and_then(|c| c.get(*position)).and_then(|c| c.key_type);
             source.is_some_and(|s| {
@@ -481,7 +496,12 @@ impl Insert<'_> {
         }
         if let [(node, _)] = by_node.iter().collect::<Vec<_>>().as_slice() {
             let sql = self.statement.sql.to_string();
-            return Ok(Plan::Forward(Forward { nodes: vec![**node], sql, writes: true, is_blind: false }));
+            return Ok(Plan::Forward(Forward {
+                nodes: vec![**node],
+                sql,
+                writes: true,
+                is_snapshot_independent: false,
+            }));
         }
         let Some(query) = select_of(self.insert.select_stmt.as_deref()) else {
             return Err(PgError::internal("VALUES without rows"));
@@ -503,7 +523,12 @@ impl Insert<'_> {
             parts.push((node, tree::deparse(&NodeEnum::InsertStmt(Box::new(part)))?));
             places.push(rows.into_iter().map(|row| row as u64).collect());
         }
-        Ok(Plan::InsertSplit(InsertSplit { parts, places, clauses: Clauses::of(self.insert), is_blind: false }))
+        Ok(Plan::InsertSplit(InsertSplit {
+            parts,
+            places,
+            clauses: Clauses::of(self.insert),
+            is_snapshot_independent: false,
+        }))
     }
 
     /// `rewriteTargetListIU` (PostgreSQL's `rewriteHandler.c`): the stage would take such a value, the table does not.
@@ -548,7 +573,7 @@ impl Insert<'_> {
         overriding::ignore_values(&self.overridden(), &self.given_columns(), is_rows, &mut fill, &mut stage);
         let direct = self.direct();
         let (inputs, types) = self.fill_source(&mut fill, direct.is_some())?;
-        let direct = direct.filter(|_| matches!(inputs.as_slice(), [input] if input.dag.is_some()));
+        let direct = direct.filter(|_| matches!(inputs.as_slice(), [input] if input.exchange_plan.is_some()));
         let text = tree::deparse(&NodeEnum::InsertStmt(Box::new(fill)))?;
         Ok(Plan::InsertStaged(Box::new(InsertStaged {
             node: self.ctx.home(),

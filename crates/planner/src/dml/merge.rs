@@ -8,7 +8,7 @@ use pg_query::protobuf::{OverridingKind, RangeVar};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
-use super::change::{Clause, Draft, Kind};
+use super::staged_dml::{Clause, Draft, Kind};
 use super::{
     Target, check_functions_at_home, check_same_everywhere, insert, is_replicated, returning_list, stage, update,
 };
@@ -18,7 +18,7 @@ use crate::facts::functions::facts;
 use crate::parse::Statement;
 use crate::plan::{Forward, Gather, Plan, Replicate, Scatter};
 use crate::rewrite::views;
-use crate::select::locality::{Analyzer, Env, Not, Part};
+use crate::select::locality::{Analyzer, Env, Not, RowDistribution};
 use crate::select::{fallback, refusal};
 use crate::tree::{self, Walk};
 
@@ -65,11 +65,11 @@ pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             Ok(Plan::Gather(Gather { writes: true, ..gather }))
         }
         (_, Err(not)) => Err(refusal(not, "this MERGE")),
-        (Target::Home, Ok(Part::Home)) => {
+        (Target::Home, Ok(RowDistribution::Home)) => {
             check_functions_at_home(ctx, &facts)?;
-            Ok(Plan::Forward(Forward { nodes: vec![ctx.home()], sql, writes: true, is_blind: false }))
+            Ok(Plan::Forward(Forward { nodes: vec![ctx.home()], sql, writes: true, is_snapshot_independent: false }))
         }
-        (Target::Table(relation), Ok(Part::Whole(whole))) if is_replicated(&relation) => {
+        (Target::Table(relation), Ok(RowDistribution::Replicated(whole))) if is_replicated(&relation) => {
             let nodes = ctx.primary_first(relation.distribution.nodes());
             let is_everywhere = nodes.iter().all(|n| whole.contains(n)) && facts.function_nodes.is_none();
             let same = check_same_everywhere(&facts, &relation.name);
@@ -86,24 +86,24 @@ pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         // Each node would change its copies by its own part of the source.
         (Target::Table(relation), Ok(_)) if is_replicated(&relation) => Merge { ctx, statement, merge, name, relation }
             .by_way_of_home("the source is not whole on every node of the copies"),
-        (Target::Table(relation), Ok(Part::Split(split)))
+        (Target::Table(relation), Ok(RowDistribution::Partitioned(split)))
             if each_alone && split.nodes.len() > 1 && facts.moving.is_some() =>
         {
             let reason = format!("{} is another on every node", facts.moving.as_deref().unwrap_or_default());
             Merge { ctx, statement, merge, name, relation }.by_way_of_home(&reason)
         }
-        (Target::Table(_), Ok(Part::Split(split))) if each_alone => {
+        (Target::Table(_), Ok(RowDistribution::Partitioned(split))) if each_alone => {
             Ok(Plan::Scatter(Scatter { nodes: split.nodes, sql, writes: true, tables: None }))
         }
-        (Target::Table(relation), Ok(Part::Whole(nodes)))
+        (Target::Table(relation), Ok(RowDistribution::Replicated(nodes)))
             if matches!(relation.distribution, Distribution::Replicated { .. })
                 && facts.function_nodes.is_none()
                 && (facts.home.is_none() || nodes[0] == ctx.home()) =>
         {
-            Ok(Plan::Forward(Forward { nodes: nodes[..1].to_vec(), sql, writes: true, is_blind: false }))
+            Ok(Plan::Forward(Forward { nodes: nodes[..1].to_vec(), sql, writes: true, is_snapshot_independent: false }))
         }
-        (Target::Table(_), Ok(Part::Whole(nodes))) if each_alone => {
-            Ok(Plan::Forward(Forward { nodes: nodes[..1].to_vec(), sql, writes: true, is_blind: false }))
+        (Target::Table(_), Ok(RowDistribution::Replicated(nodes))) if each_alone => {
+            Ok(Plan::Forward(Forward { nodes: nodes[..1].to_vec(), sql, writes: true, is_snapshot_independent: false }))
         }
         (Target::Table(relation), Ok(_)) => {
             let reason = "which row is new, and on which node it belongs, no node can tell";

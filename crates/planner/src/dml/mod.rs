@@ -11,8 +11,6 @@ use crate::context::{Context, Named};
 use crate::facts::functions::Facts;
 use crate::tree::{Ref, Walk};
 
-mod change;
-mod change_sql;
 mod drawn;
 mod insert;
 mod lock;
@@ -23,6 +21,8 @@ pub(crate) mod row_address;
 mod row_parts;
 mod set_default;
 pub(crate) mod stage;
+mod staged_dml;
+mod staged_sql;
 mod tail;
 mod update;
 mod view;

@@ -7,8 +7,8 @@ use pg_query::protobuf::{AStar, Alias, ColumnRef, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
-use super::change::Draft;
 use super::has_sub_link;
+use super::staged_dml::Draft;
 use crate::context::Named;
 use crate::facts::functions::facts;
 use crate::plan::RowColumn;

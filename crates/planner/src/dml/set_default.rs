@@ -69,7 +69,7 @@ impl WrittenOut {
             Plan::Forward(forward) => give_back(&mut forward.sql),
             Plan::Scatter(scatter) => give_back(&mut scatter.sql),
             Plan::Replicate(replicate) => give_back(&mut replicate.sql),
-            Plan::Change(change) => change.original = own.sql.to_string(),
+            Plan::StagedDml(change) => change.original = own.sql.to_string(),
             _ => {}
         }
     }

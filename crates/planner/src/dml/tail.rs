@@ -9,7 +9,7 @@ use super::key_names;
 use super::update::{assignments, key_change};
 use crate::context::{Context, Named};
 use crate::facts::functions::facts;
-use crate::select::locality::{Analyzer, Env, Not, Part};
+use crate::select::locality::{Analyzer, Env, Not, RowDistribution};
 use crate::tree::{self, Ref, Walk};
 
 /// As text: what they add to a bare INSERT.
@@ -96,9 +96,9 @@ fn is_whole(ctx: &Context<'_>, select: &Node, nodes: &[NodeId]) -> Result<bool> 
     let Some(NodeEnum::SelectStmt(query)) = &select.node else { return Ok(false) };
     match Analyzer::new(ctx).block(query, &Env::default()) {
         Ok(block) => Ok(match block.part {
-            Part::Free => true,
-            Part::Whole(whole) => nodes.iter().all(|node| whole.contains(node)),
-            Part::Home | Part::Split(_) => false,
+            RowDistribution::Any => true,
+            RowDistribution::Replicated(whole) => nodes.iter().all(|node| whole.contains(node)),
+            RowDistribution::Home | RowDistribution::Partitioned(_) => false,
         }),
         Err(Not::Local(_)) => Ok(false),
         Err(Not::Refused(error)) => Err(error),

@@ -10,7 +10,7 @@ use pg_query::protobuf::{
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
-use super::change::{self, Clause, Draft, Kind};
+use super::staged_dml::{self, Clause, Draft, Kind};
 use super::{Target, check_same_everywhere, is_replicated, key_names, returning_list};
 use crate::context::Context;
 use crate::facts::functions::{Facts, facts};
@@ -18,7 +18,7 @@ use crate::parse::Statement;
 use crate::plan::{Forward, Gather, Plan, Replicate, Scatter};
 use crate::rewrite::key_moves;
 use crate::rewrite::views;
-use crate::select::locality::{Analyzer, Env, Not, Part};
+use crate::select::locality::{Analyzer, Env, Not, RowDistribution};
 use crate::select::shape::bare_name;
 use crate::select::{self, refusal};
 use crate::tree;
@@ -61,7 +61,7 @@ pub(crate) fn update(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     };
     match target {
         Target::Table(relation) if moves => {
-            let is_rooted = || change::rooted(ctx, name, &relation).is_some();
+            let is_rooted = || staged_dml::rooted(ctx, name, &relation).is_some();
             if let Some(noted) = ctx.auto_replicates.filter(|_| is_rooted())
                 && let Some(moves) = crate::ddl::without_key(ctx, &relation)
             {
@@ -218,7 +218,12 @@ impl Write<'_> {
             Target::Home => {
                 self.check_functions(facts, &[home])?;
                 return match part {
-                    Part::Home => Ok(Plan::Forward(Forward { nodes: vec![home], sql, writes: true, is_blind: false })),
+                    RowDistribution::Home => Ok(Plan::Forward(Forward {
+                        nodes: vec![home],
+                        sql,
+                        writes: true,
+                        is_snapshot_independent: false,
+                    })),
                     _ => Err(PgError::internal("a table of the home node elsewhere")),
                 };
             }
@@ -231,36 +236,43 @@ impl Write<'_> {
             let nodes = self.ctx.primary_first(relation.distribution.nodes());
             self.check_functions(facts, &nodes)?;
             return match part {
-                Part::Whole(whole) if nodes.iter().all(|n| whole.contains(n)) => {
+                RowDistribution::Replicated(whole) if nodes.iter().all(|n| whole.contains(n)) => {
                     Ok(Plan::Replicate(Replicate { nodes, sql }))
                 }
                 _ => self.change(&relation, "it reads tables that are not on every node of the copies"),
             };
         }
-        let is_home = matches!(&part, Part::Whole(nodes) if nodes[0] == home && matches!(relation.distribution, Distribution::Replicated { .. }));
+        let is_home = matches!(&part, RowDistribution::Replicated(nodes) if nodes[0] == home && matches!(relation.distribution, Distribution::Replicated { .. }));
         if let Some(what) = facts.home.as_ref().filter(|_| !is_home) {
             return self.change(&relation, &format!("only the home node can evaluate {what}"));
         }
-        if let (Some(what), Part::Split(split)) = (&facts.moving, &part)
+        if let (Some(what), RowDistribution::Partitioned(split)) = (&facts.moving, &part)
             && split.nodes.len() > 1
         {
             return self.change(&relation, &format!("{what} is another on every node"));
         }
         match part {
-            Part::Split(split) => {
+            RowDistribution::Partitioned(split) => {
                 self.check_functions(facts, &split.nodes)?;
                 if let (true, Some(tree)) = (split.nodes.len() > 1, self.statement.node()) {
                     super::row_address::check_constants(tree)?;
                 }
                 Ok(Plan::Scatter(Scatter { nodes: split.nodes, sql, writes: true, tables: None }))
             }
-            Part::Whole(nodes) => {
+            RowDistribution::Replicated(nodes) => {
                 self.check_functions(facts, &nodes[..1])?;
-                Ok(Plan::Forward(Forward { nodes: nodes[..1].to_vec(), sql, writes: true, is_blind: false }))
+                Ok(Plan::Forward(Forward {
+                    nodes: nodes[..1].to_vec(),
+                    sql,
+                    writes: true,
+                    is_snapshot_independent: false,
+                }))
             }
             // All of it is on the home node, beside a table that only the home node has.
-            Part::Home => Ok(Plan::Forward(Forward { nodes: vec![home], sql, writes: true, is_blind: false })),
-            Part::Free => Err(PgError::internal("a distributed table that is on no node")),
+            RowDistribution::Home => {
+                Ok(Plan::Forward(Forward { nodes: vec![home], sql, writes: true, is_snapshot_independent: false }))
+            }
+            RowDistribution::Any => Err(PgError::internal("a distributed table that is on no node")),
         }
     }
 
@@ -275,7 +287,7 @@ impl Write<'_> {
     }
 
     /// Where target rows and everything they are compared with meet.
-    fn part(&self) -> Result<Part, Not> {
+    fn part(&self) -> Result<RowDistribution, Not> {
         let mut analyzer = Analyzer::new(self.ctx);
         let with = SelectStmt { with_clause: self.with.cloned(), ..tree::empty_select() };
         let planned = analyzer

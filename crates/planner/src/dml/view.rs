@@ -70,7 +70,7 @@ pub(crate) fn through_view(ctx: &Context<'_>, statement: &Statement) -> Result<O
         _ if let Some(view) = checked => {
             return Err(refused(&view, "It has CHECK OPTION, and the rows do not stay on the nodes that check them."));
         }
-        Plan::Change(change) => {
+        Plan::StagedDml(change) => {
             change.original = own();
             change.rights_sql = Some(own());
         }

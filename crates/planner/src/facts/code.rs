@@ -2,9 +2,9 @@
 //! columns, indexes, domains and policies. They must not look at rows that other nodes have.
 //!
 //! A function may be replaced after it has come into use, and what it calls may be made later still. So they are judged by
-//! what the catalog of the statement says, not when the trigger or constraint is made; a catalog keeps the verdict.
+//! what the catalog of the statement says, not when the trigger or constraint is made; a catalog keeps the facts.
 
-use catalog::{Catalog, Code, Distribution, Function, Oid, Relation, Verdict};
+use catalog::{Catalog, Code, CodeFacts, Distribution, Function, Oid, Relation};
 use pg_query::NodeEnum;
 use pg_query::protobuf::RangeVar;
 use pgerror::{PgError, Result};
@@ -30,12 +30,12 @@ pub(crate) const POLICY_HINT: &str = "Use the row's columns, settings, and table
 
 /// May the rows of this table be changed where they are?
 pub(crate) fn check_change(ctx: &Context<'_>, relation: &Relation) -> Result<()> {
-    verdict(ctx, relation).and_then(|verdict| verdict.change.clone()).map_or(Ok(()), Err)
+    facts(ctx, relation).and_then(|facts| facts.change.clone()).map_or(Ok(()), Err)
 }
 
 /// May the rows of this table be read where they are?
 pub(crate) fn check_read(ctx: &Context<'_>, relation: &Relation) -> Result<()> {
-    verdict(ctx, relation).and_then(|verdict| verdict.read.clone()).map_or(Ok(()), Err)
+    facts(ctx, relation).and_then(|facts| facts.read.clone()).map_or(Ok(()), Err)
 }
 
 /// The same for a name; what the home node alone has is its own affair.
@@ -50,13 +50,13 @@ pub(crate) fn check_named(
     }
 }
 
-fn verdict<'r>(ctx: &Context<'_>, relation: &'r Relation) -> Option<&'r Verdict> {
+fn facts<'r>(ctx: &Context<'_>, relation: &'r Relation) -> Option<&'r CodeFacts> {
     let code = relation.code.as_deref()?;
-    Some(code.verdict.get_or_init(|| judge(ctx.catalog, relation, code)))
+    Some(code.facts.get_or_init(|| judge(ctx.catalog, relation, code)))
 }
 
-/// Without a search path or anything else of a session: the verdict is for all of them.
-fn judge(catalog: &Catalog, relation: &Relation, code: &Code) -> Verdict {
+/// Without a search path or anything else of a session: the facts is for all of them.
+fn judge(catalog: &Catalog, relation: &Relation, code: &Code) -> CodeFacts {
     let session = SessionFacts {
         home: catalog.primary(),
         search_path: &[],
@@ -88,7 +88,7 @@ fn judge(catalog: &Catalog, relation: &Relation, code: &Code) -> Verdict {
         || judge.first(&code.expressions, "a constraint, default or index", EXPRESSION_HINT, judge_expression);
     let of_policy = judge.first(&code.policies, "a policy", POLICY_FUNCTION_HINT, judge_policy);
     let of_policy = of_policy.or_else(|| judge.policy_tables(&code.policy_tables));
-    Verdict {
+    CodeFacts {
         change: of_trigger().or_else(of_key).or_else(of_expression).or_else(|| of_policy.clone()),
         read: of_policy,
     }

@@ -17,7 +17,7 @@ use crate::dml::stage;
 use crate::facts::clock::expression_at;
 use crate::facts::functions::facts;
 use crate::facts::tables::Tables;
-use crate::plan::{Chain, Change, Gather, Input, InsertStaged, Plan};
+use crate::plan::{Gather, Input, InsertStaged, Plan, SequencedCtes, StagedDml};
 use crate::session::SessionFacts;
 use crate::tree::{Ref, Walk};
 
@@ -82,29 +82,41 @@ impl Apart<'_> {
         match plan {
             Plan::Gather(gather) => self.gather(gather),
             Plan::InsertStaged(insert) => self.staged(insert),
-            Plan::Change(change) => self.change(change),
-            Plan::Chain(chain) => self.chain(chain),
+            Plan::StagedDml(change) => self.change(change),
+            Plan::SequencedCtes(ctes) => self.ctes(ctes),
             _ => Ok(false),
         }
     }
 
-    fn add(&mut self, inputs: &[Input]) {
+    /// Adds the tables of inputs; false if the session beside the block cannot make one, because its rows are those of a temp table of
+    /// the user's.
+    fn add(&mut self, inputs: &[Input]) -> Result<bool> {
         self.made.extend(inputs.iter().map(|input| input.table.clone()));
+        let own: HashSet<String> = self.ctx.session.temp_relations.iter().cloned().collect();
+        for input in inputs.iter().filter(|_| !own.is_empty()) {
+            if reads_any(&input.sql, &own)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn gather(&mut self, gather: &Gather) -> Result<bool> {
-        self.add(&gather.inputs);
-        Ok(!gather.writes && self.text(&gather.final_sql.text)?)
+        Ok(self.add(&gather.inputs)? && !gather.writes && self.text(&gather.final_sql.text)?)
     }
 
     fn staged(&mut self, insert: &InsertStaged) -> Result<bool> {
-        self.add(&insert.inputs);
+        if !self.add(&insert.inputs)? {
+            return Ok(false);
+        }
         let (target, made) = (&insert.stage.target, &insert.stage.definitions);
         Ok(self.text(&insert.fill.text)? && self.late(target, made, &insert.fill.text)?.is_some())
     }
 
-    fn change(&mut self, change: &Change) -> Result<bool> {
-        self.add(&change.inputs);
+    fn change(&mut self, change: &StagedDml) -> Result<bool> {
+        if !self.add(&change.inputs)? {
+            return Ok(false);
+        }
         for text in change.fills.iter().map(|fill| &fill.text) {
             let late = self.late(&change.target, &change.definitions, text)?;
             if !self.text(text)? || late.is_none_or(|late| !late.is_empty()) {
@@ -114,11 +126,11 @@ impl Apart<'_> {
         Ok(true)
     }
 
-    fn chain(&mut self, chain: &Chain) -> Result<bool> {
+    fn ctes(&mut self, ctes: &SequencedCtes) -> Result<bool> {
         let kept: HashSet<String> =
-            chain.steps.iter().flat_map(|step| &step.keep).map(|keep| keep.table.clone()).collect();
+            ctes.steps.iter().flat_map(|step| &step.keep).map(|keep| keep.table.clone()).collect();
         self.made.extend(kept.iter().cloned());
-        for step in &chain.steps {
+        for step in &ctes.steps {
             // To describe a data change takes locks that the block's own may conflict with.
             if step.keep.is_some() && !matches!(step.plan, Plan::Gather(_)) {
                 return Ok(false);
@@ -129,7 +141,7 @@ impl Apart<'_> {
                 Plan::Replicate(replicate) => !reads_any(&replicate.sql, &kept)?,
                 Plan::InsertSplit(_) => true,
                 // It is described in the block's own session, which does not see these tables.
-                Plan::Change(change) if reads_any(&change.original, &kept)? => false,
+                Plan::StagedDml(change) if reads_any(&change.original, &kept)? => false,
                 plan => self.plan(plan)?,
             };
             if !is_apart {

@@ -68,11 +68,11 @@ fn on_first(ctx: &Context<'_>, plan: Plan, copies: Copies, written: Vec<String>)
         plan => {
             let plan = match plan {
                 Plan::Replicate(Replicate { nodes, sql }) => {
-                    Plan::Forward(Forward { nodes, sql, writes: true, is_blind: false })
+                    Plan::Forward(Forward { nodes, sql, writes: true, is_snapshot_independent: false })
                 }
-                Plan::Chain(mut chain) => {
-                    chain.copies = Some(copies.clone());
-                    Plan::Chain(chain)
+                Plan::SequencedCtes(mut ctes) => {
+                    ctes.copies = Some(copies.clone());
+                    Plan::SequencedCtes(ctes)
                 }
                 other => other,
             };
@@ -164,7 +164,7 @@ fn does_the_same(ctx: &Context<'_>, statement: &Statement, tables: &[Arc<Relatio
             Some((NodeEnum::InsertStmt(insert), table)) => proof::conflict_does_the_same(ctx, insert, table),
             _ => !matches!(statement.node(), Some(NodeEnum::InsertStmt(insert)) if insert.on_conflict_clause.is_some()),
         },
-        Plan::Chain(chain) => chain.steps.iter().all(|step| match &step.plan {
+        Plan::SequencedCtes(ctes) => ctes.steps.iter().all(|step| match &step.plan {
             Plan::Replicate(_) => false,
             Plan::InsertStaged(insert) => insert.tail.is_empty() || !is_replicated(&insert.stage.target),
             _ => true,

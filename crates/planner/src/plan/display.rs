@@ -6,8 +6,9 @@ use catalog::NodeId;
 
 use crate::dml::STAGE;
 use crate::plan::{
-    Chain, Change, CopySource, Dag, DdlPlan, Effect, Elsewhere, Exchange, Gather, Index, Input, InsertStaged, KeyForm,
-    KeySource, MapRequest, Merge, MergeKey, Placement, Plan, Redistribute, Route, RowCount, Stage,
+    CopySource, DdlPlan, Effect, Elsewhere, Exchange, ExchangePlan, Gather, Index, Input, InsertStaged, KeyForm,
+    KeySource, MapRequest, Merge, MergeKey, Placement, Plan, Redistribute, Route, RowCount, SequencedCtes, Stage,
+    StagedDml,
 };
 use crate::rewrite::per_row::RowCall;
 use crate::rewrite::routine::{Routine, RoutineCall};
@@ -29,14 +30,14 @@ fn write_at(f: &mut Formatter<'_>, plan: &Plan, depth: usize) -> Result {
             write_at(f, &p.plan, depth + 1)
         }
         Plan::Gather(p) => write_gather(f, p, &pad),
-        Plan::Dag(p) => write_dag(f, p, depth),
+        Plan::ExchangePlan(p) => write_exchange_plan(f, p, depth),
         Plan::InsertSplit(p) => {
             writeln!(f, "{pad}InsertSplit")?;
             p.parts.iter().try_for_each(|(node, sql)| writeln!(f, "{pad}  on {}: {sql}", node.0))
         }
         Plan::InsertStaged(p) => write_staged(f, p, &pad),
-        Plan::Change(p) => write_change(f, p, &pad),
-        Plan::Chain(p) => write_chain(f, p, depth),
+        Plan::StagedDml(p) => write_staged_dml(f, p, &pad),
+        Plan::SequencedCtes(p) => write_sequenced_ctes(f, p, depth),
         Plan::CopyFrom(p) => {
             let names: Vec<&str> = p.columns.iter().map(|c| c.name.as_str()).collect();
             writeln!(f, "{pad}CopyFrom {} ({})", p.target.qualified_name(), names.join(", "))?;
@@ -56,9 +57,9 @@ fn write_at(f: &mut Formatter<'_>, plan: &Plan, depth: usize) -> Result {
         Plan::CopyTo(p) => match &p.source {
             CopySource::One { nodes, what } => writeln!(f, "{pad}CopyTo from {}: {what}", one_of(nodes)),
             CopySource::All { nodes, what } => writeln!(f, "{pad}CopyTo from {}: {what}", list(nodes)),
-            CopySource::Dag(dag) => {
+            CopySource::ExchangePlan(exchange_plan) => {
                 writeln!(f, "{pad}CopyTo")?;
-                write_dag(f, dag, depth + 1)
+                write_exchange_plan(f, exchange_plan, depth + 1)
             }
             CopySource::Gather(gather) => {
                 writeln!(f, "{pad}CopyTo")?;
@@ -137,7 +138,7 @@ fn write_routine(f: &mut Formatter<'_>, routine: &Routine, depth: usize) -> Resu
         Routine::As { owner, .. } => writeln!(f, "{pad}  as {owner}"),
         Routine::Rows(rows) => writeln!(f, "{pad}  {}", rows.query),
         Routine::Explained(explained) => writeln!(f, "{pad}  {}", explained.statement.sql),
-        Routine::Change(change) => {
+        Routine::TriggeredDml(change) => {
             let once = |f: &mut Formatter<'_>, one: &OfStatement| {
                 writeln!(f, "{pad}  {} of {}.{} once", one.trigger, one.schema, one.table)
             };
@@ -149,15 +150,15 @@ fn write_routine(f: &mut Formatter<'_>, routine: &Routine, depth: usize) -> Resu
     }
 }
 
-fn write_dag(f: &mut Formatter<'_>, dag: &Dag, depth: usize) -> Result {
+fn write_exchange_plan(f: &mut Formatter<'_>, exchange_plan: &ExchangePlan, depth: usize) -> Result {
     let pad = "  ".repeat(depth);
-    writeln!(f, "{pad}Dag over {}", list(&dag.nodes))?;
-    for shadow in &dag.shadows {
-        writeln!(f, "{pad}  {} beside {}\n{pad}    {}", shadow.table, list(&shadow.nodes), shadow.sql)?;
-        write_indexes(f, &shadow.table, &shadow.indexes, &pad)?;
+    writeln!(f, "{pad}ExchangePlan over {}", list(&exchange_plan.nodes))?;
+    for local_copy in &exchange_plan.local_copies {
+        writeln!(f, "{pad}  {} beside {}\n{pad}    {}", local_copy.table, list(&local_copy.nodes), local_copy.sql)?;
+        write_indexes(f, &local_copy.table, &local_copy.indexes, &pad)?;
     }
-    dag.exchanges.iter().try_for_each(|exchange| write_exchange(f, exchange, &pad))?;
-    write_at(f, &dag.last, depth + 1)
+    exchange_plan.exchanges.iter().try_for_each(|exchange| write_exchange(f, exchange, &pad))?;
+    write_at(f, &exchange_plan.last, depth + 1)
 }
 
 fn write_gather(f: &mut Formatter<'_>, gather: &Gather, pad: &str) -> Result {
@@ -203,10 +204,10 @@ fn write_exchange(f: &mut Formatter<'_>, exchange: &Exchange, pad: &str) -> Resu
 }
 
 fn write_input(f: &mut Formatter<'_>, input: &Input, pad: &str) -> Result {
-    match &input.dag {
-        Some(dag) => {
+    match &input.exchange_plan {
+        Some(exchange_plan) => {
             writeln!(f, "{pad}  {} from", input.table)?;
-            write_dag(f, dag, pad.len() / 2 + 2)?;
+            write_exchange_plan(f, exchange_plan, pad.len() / 2 + 2)?;
         }
         None => writeln!(f, "{pad}  {} from {}\n{pad}    {}", input.table, list(&input.nodes), input.sql)?,
     }
@@ -231,8 +232,8 @@ fn write_staged(f: &mut Formatter<'_>, plan: &InsertStaged, pad: &str) -> Result
     Ok(())
 }
 
-fn write_change(f: &mut Formatter<'_>, plan: &Change, pad: &str) -> Result {
-    writeln!(f, "{pad}Change {} by way of {}", plan.target.qualified_name(), plan.node.0)?;
+fn write_staged_dml(f: &mut Formatter<'_>, plan: &StagedDml, pad: &str) -> Result {
+    writeln!(f, "{pad}StagedDml {} by way of {}", plan.target.qualified_name(), plan.node.0)?;
     plan.inputs.iter().try_for_each(|input| write_input(f, input, pad))?;
     writeln!(f, "{pad}  stage: {}", crate::create_temp_table(STAGE, &plan.definitions))?;
     for (fill, action) in plan.fills.iter().zip(&plan.actions) {
@@ -246,10 +247,10 @@ fn write_change(f: &mut Formatter<'_>, plan: &Change, pad: &str) -> Result {
     Ok(())
 }
 
-fn write_chain(f: &mut Formatter<'_>, chain: &Chain, depth: usize) -> Result {
+fn write_sequenced_ctes(f: &mut Formatter<'_>, ctes: &SequencedCtes, depth: usize) -> Result {
     let pad = "  ".repeat(depth);
-    writeln!(f, "{pad}Chain over {}", list(&chain.nodes))?;
-    for step in &chain.steps {
+    writeln!(f, "{pad}SequencedCtes over {}", list(&ctes.nodes))?;
+    for step in &ctes.steps {
         let what = match (&step.keep, step.is_main) {
             (Some(keep), _) => keep.table.as_str(),
             (None, true) => "main",

@@ -25,7 +25,7 @@ use crate::facts::tables::{Clauses, Tables};
 use crate::parse::ClusterCommand;
 use crate::rewrite::owner_reads::Lent;
 use crate::rewrite::routine::Routine;
-pub use crate::with::plan::{Chain, ChainStep, Kept};
+pub use crate::with::plan::{CteStep, Kept, SequencedCtes};
 pub use ddl::{DdlKind, DdlPlan, Effect, Elsewhere, Fill, MapRequest, Placement, Redistribute};
 pub use locked::{LockTarget, LockWait, Locked, LockedBy};
 pub use merge::{KeyForm, Merge, MergeKey, RowCount};
@@ -46,15 +46,15 @@ pub enum Plan {
     /// Rows of several nodes are found, and then locked.
     Locked(Box<Locked>),
     /// Rows are exchanged between the nodes first; then a plan over what they have now.
-    Dag(Box<Dag>),
+    ExchangePlan(Box<ExchangePlan>),
     /// `INSERT … VALUES` whose rows go to several nodes, split by the planner.
     InsertSplit(InsertSplit),
     /// `INSERT` whose rows are evaluated on the home node and routed by the executor.
     InsertStaged(Box<InsertStaged>),
     /// `UPDATE`, `DELETE` or `MERGE` whose effect on each row the home node works out.
-    Change(Box<Change>),
+    StagedDml(Box<StagedDml>),
     /// A statement whose WITH items change rows, part after part.
-    Chain(Box<Chain>),
+    SequencedCtes(Box<SequencedCtes>),
     /// `COPY table FROM`.
     CopyFrom(Box<CopyFrom>),
     /// `COPY table FROM` of what only the home node has.
@@ -91,8 +91,8 @@ pub struct Forward {
     pub sql: String,
     /// Changes or locks rows.
     pub writes: bool,
-    /// Known to look at nothing but the rows it brings (`template/blind.rs`); only a plan by template says so.
-    pub is_blind: bool,
+    /// Known to look at nothing but the rows it brings (`template/snapshot_independent.rs`); only a plan by template says so.
+    pub is_snapshot_independent: bool,
 }
 
 impl Forward {
@@ -173,17 +173,17 @@ pub struct Gather {
     pub lent: Vec<Lent>,
 }
 
-/// See [`Plan::Dag`]. Everything runs in one REPEATABLE READ transaction on each node, which is rolled back at the end:
-/// 1. the shadows; 2. the exchanges in order; a fragment may read the tables of earlier ones by their bare names; 3. `last`.
+/// See [`Plan::ExchangePlan`]. Everything runs in one REPEATABLE READ transaction on each node, which is rolled back at the end:
+/// 1. the local copies; 2. the exchanges in order; a fragment may read the tables of earlier ones by their bare names; 3. `last`.
 ///
 /// It changes nothing but its temp tables. Inside a transaction block these are other sessions than the block's own.
 #[derive(Clone, Debug)]
-pub struct Dag {
+pub struct ExchangePlan {
     /// Every node that takes part. All of them get all temp tables, filled or not, so that any text is valid on any node.
     pub nodes: Vec<NodeId>,
     /// Tables that only the block's own sessions can read as they should be: each of `nodes` gives its rows to the session
     /// beside it.
-    pub shadows: Vec<Input>,
+    pub local_copies: Vec<Input>,
     /// In order.
     pub exchanges: Vec<Exchange>,
     /// A [`Forward`], [`Scatter`] or [`Gather`].
@@ -256,7 +256,7 @@ pub struct Input {
     /// For the home node once the rows are there.
     pub indexes: Vec<Index>,
     /// How to get the rows if `sql` is not to be run on each node: it only says then what they look like.
-    pub dag: Option<Arc<Dag>>,
+    pub exchange_plan: Option<Arc<ExchangePlan>>,
 }
 
 /// SQL text in which a word `loxo_type_of_<input>_<column>` (both 1-based) stands for the full type name of that column of
@@ -321,8 +321,8 @@ pub struct InsertSplit {
     pub places: Vec<Vec<u64>>,
     /// Of each part.
     pub clauses: Clauses,
-    /// As [`Forward::is_blind`].
-    pub is_blind: bool,
+    /// As [`Forward::is_snapshot_independent`].
+    pub is_snapshot_independent: bool,
 }
 
 /// See [`Plan::InsertStaged`]. Steps of the executor:
@@ -415,7 +415,7 @@ impl InsertStaged {
     }
 }
 
-/// See [`Plan::Change`]. Steps of the executor:
+/// See [`Plan::StagedDml`]. Steps of the executor:
 /// 1. have `original` described, so that PostgreSQL's complaints are about the user's own text; 2. make and fill `inputs`
 ///    (as for [`Gather`]) on `node`; 3. make the stage and run every one of `fills` there: each row of the stage is one row
 ///    to be changed, with the number of its action (`loxo_action`), its node and address (`loxo_node`, `loxo_table`, `loxo_ctid`,
@@ -423,7 +423,7 @@ impl InsertStaged {
 ///
 /// Between 2 and 4 nobody else may change the target's rows unnoticed: REPEATABLE READ, or a lock.
 #[derive(Clone, Debug)]
-pub struct Change {
+pub struct StagedDml {
     /// The home node.
     pub node: NodeId,
     /// The user's text.
@@ -441,7 +441,7 @@ pub struct Change {
     /// `INSERT INTO loxo_stage …`, one for each action.
     pub fills: Vec<FinalSql>,
     /// By their number.
-    pub actions: Vec<ChangeAction>,
+    pub actions: Vec<StagedAction>,
     /// The columns of the stage after the first four.
     pub columns: Vec<RowColumn>,
     /// Where a new or moved row goes (positions count in `columns`).
@@ -462,12 +462,12 @@ pub struct Change {
 
 /// What happens to a row of the stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ChangeAction {
+pub enum StagedAction {
     /// It is deleted.
     Delete,
     /// It gets the values of these columns (0-based).
     Update {
-        /// Positions in [`Change::columns`].
+        /// Positions in [`StagedDml::columns`].
         columns: Vec<usize>,
         /// One of them is of the key: the row may belong to another node then.
         moves: bool,
@@ -627,7 +627,7 @@ pub enum CopySource {
     /// All nodes' rows together.
     All { nodes: Vec<NodeId>, what: String },
     /// The rows of the last step.
-    Dag(Box<Dag>),
+    ExchangePlan(Box<ExchangePlan>),
     /// `COPY (<final_sql>) TO STDOUT` on the home node.
     Gather(Gather),
 }
@@ -647,7 +647,7 @@ impl Plan {
     pub fn change(&self) -> &Plan {
         match self {
             Plan::Routine(routine) => match routine.as_ref() {
-                Routine::Change(change) => change.plan.change(),
+                Routine::TriggeredDml(change) => change.plan.change(),
                 _ => self,
             },
             Plan::FirstCopy(first) => &first.plan,
@@ -658,9 +658,11 @@ impl Plan {
     /// Do rows of tables leave their nodes before the statement is done with them?
     pub fn moves_rows(&self) -> bool {
         match self.change() {
-            Plan::Gather(_) | Plan::Dag(_) | Plan::Locked(_) | Plan::InsertStaged(_) | Plan::Change(_) => true,
-            Plan::Chain(_) => true,
-            Plan::CopyTo(CopyTo { source: CopySource::Dag(_) | CopySource::Gather(_) }) => true,
+            Plan::Gather(_) | Plan::ExchangePlan(_) | Plan::Locked(_) | Plan::InsertStaged(_) | Plan::StagedDml(_) => {
+                true
+            }
+            Plan::SequencedCtes(_) => true,
+            Plan::CopyTo(CopyTo { source: CopySource::ExchangePlan(_) | CopySource::Gather(_) }) => true,
             Plan::Explain(explain) => explain.inner.moves_rows(),
             Plan::DeclareCursor(inner) => inner.moves_rows(),
             Plan::FirstCopy(first) => first.plan.moves_rows(),
@@ -669,18 +671,18 @@ impl Plan {
     }
 
     /// The exchanges of a plan, wherever they are in it.
-    pub fn dag(&self) -> Option<&Dag> {
+    pub fn exchange_plan(&self) -> Option<&ExchangePlan> {
         let inputs = match self.change() {
-            Plan::Dag(dag) => return Some(dag),
-            Plan::CopyTo(CopyTo { source: CopySource::Dag(dag) }) => return Some(dag),
-            Plan::Explain(explain) => return explain.inner.dag(),
-            Plan::DeclareCursor(inner) => return inner.dag(),
+            Plan::ExchangePlan(exchange_plan) => return Some(exchange_plan),
+            Plan::CopyTo(CopyTo { source: CopySource::ExchangePlan(exchange_plan) }) => return Some(exchange_plan),
+            Plan::Explain(explain) => return explain.inner.exchange_plan(),
+            Plan::DeclareCursor(inner) => return inner.exchange_plan(),
             Plan::Gather(gather) | Plan::CopyTo(CopyTo { source: CopySource::Gather(gather) }) => &gather.inputs,
             Plan::InsertStaged(insert) => &insert.inputs,
-            Plan::Change(change) => &change.inputs,
+            Plan::StagedDml(change) => &change.inputs,
             _ => return None,
         };
-        inputs.iter().find_map(|input| input.dag.as_deref())
+        inputs.iter().find_map(|input| input.exchange_plan.as_deref())
     }
 }
 

@@ -45,7 +45,7 @@ pub enum Routine {
     /// The calls one after the other; their values are further parameters of the statement.
     Inside { calls: Vec<RoutineCall>, rest: Box<Statement> },
     /// A change of rows, and its triggers.
-    Change(Box<Triggered>),
+    TriggeredDml(Box<Triggered>),
     /// What rules make of a change.
     Rewritten(Box<Rewritten>),
     /// An INSERT that needs numbers of sequences first.

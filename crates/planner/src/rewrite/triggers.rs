@@ -63,7 +63,7 @@ pub(crate) fn with_triggers(ctx: &Context<'_>, statement: &Statement, plan: Plan
                 return Ok(plan);
             }
             let (before, after) = of_statement(ctx, statement)?;
-            Ok(Plan::Routine(Box::new(Routine::Change(Box::new(Triggered { plan, before, after, movable })))))
+            Ok(Plan::Routine(Box::new(Routine::TriggeredDml(Box::new(Triggered { plan, before, after, movable })))))
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::parse::{CopySubject, Statement, StatementKind};
 use crate::plan::Plan;
 use crate::rewrite::inline;
 use crate::rewrite::owner_reads::Lending;
-use crate::select::locality::{Analyzer, Env, Part, Split};
+use crate::select::locality::{Analyzer, Env, RowDistribution, Split};
 use crate::session::Exchanges;
 use crate::tree::{self, Ref, Walk};
 
@@ -64,9 +64,9 @@ fn distribution(ctx: &Context<'_>, view: &Relation) -> Result<Option<Distributio
     let NodeEnum::SelectStmt(select) = &body else { return Ok(None) };
     let Ok(block) = Analyzer::new(ctx).block(select, &Env::default()) else { return Ok(None) };
     Ok(match block.part {
-        Part::Free | Part::Home => None,
-        Part::Whole(nodes) => Some(Distribution::Replicated { nodes }),
-        Part::Split(split) => {
+        RowDistribution::Any | RowDistribution::Home => None,
+        RowDistribution::Replicated(nodes) => Some(Distribution::Replicated { nodes }),
+        RowDistribution::Partitioned(split) => {
             let by_key = tables(ctx, &body)?.iter().find_map(|table| keyed(view, table, &split));
             Some(by_key.unwrap_or_else(|| Distribution::RoundRobin { nodes: split.nodes.clone() }))
         }
@@ -260,7 +260,7 @@ fn add_tables(
 /// nor if one of these is to be taken as another than the nodes have it.
 pub(crate) fn reads_as_table(ctx: &Context<'_>, view: &Relation) -> Result<bool> {
     let changed = match ctx.session.exchanges {
-        Exchanges::SeeingBut(changed) | Exchanges::Blind(changed) => changed,
+        Exchanges::SeeingBut(changed) | Exchanges::SeeingNot(changed) => changed,
         Exchanges::No | Exchanges::Seeing => &[],
     };
     if is_temporary(view) || as_table(ctx, view).is_none() {

@@ -11,7 +11,7 @@ use pg_query::protobuf::{Alias, ColumnRef, RangeVar, SelectStmt, SubLinkType};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
-use super::locality::{Analyzer, Env, Part};
+use super::locality::{Analyzer, Env, RowDistribution};
 use super::{levels, locked, table_ids};
 use crate::context::{Context, Named};
 use crate::dml::row_address;
@@ -295,7 +295,7 @@ pub(super) fn input(
         nodes,
         sql: tree::deparse_select(&select)?,
         indexes: primary_key(relation, &columns, needs).into_iter().collect(),
-        dag: None,
+        exchange_plan: None,
     })
 }
 
@@ -332,9 +332,9 @@ pub(super) fn nodes_of(ctx: &Context<'_>, select: &SelectStmt) -> Result<Vec<Nod
     let mut analyzer = Analyzer::new(ctx);
     match analyzer.body(select, &Env::default()) {
         Ok(body) => match body.part {
-            Part::Split(split) => Ok(split.nodes),
-            Part::Whole(nodes) => Ok(nodes[..1].to_vec()),
-            Part::Free | Part::Home => Ok(vec![ctx.home()]),
+            RowDistribution::Partitioned(split) => Ok(split.nodes),
+            RowDistribution::Replicated(nodes) => Ok(nodes[..1].to_vec()),
+            RowDistribution::Any | RowDistribution::Home => Ok(vec![ctx.home()]),
         },
         Err(not) => Err(super::refusal(not, "this table")),
     }

@@ -314,7 +314,7 @@ fn local_query(ctx: &Context<'_>, select: SelectStmt) -> Result<Option<Plan>> {
 fn is_of_rows(gather: &Gather, here: &str) -> bool {
     let FinalSql { text, .. } = &gather.final_sql;
     let [input] = gather.inputs.as_slice() else { return false };
-    input.dag.is_none() && !text.contains(here) && input.sql.contains(here)
+    input.exchange_plan.is_none() && !text.contains(here) && input.sql.contains(here)
 }
 
 /// The node's own number.

@@ -4,8 +4,8 @@
 //! views expanded ─ facts (functions, locks) ─ locality ─┬─ Free, Whole, Home → Forward
 //!                                                       ├─ Split, nothing left to do → Scatter
 //!                                                       ├─ Split, ORDER BY / LIMIT / aggregates on top → finish: Gather of one fragment, or a merge of sorted rows,
-//!                                                       │  or, with many rows, exchange: they move by what is grouped → Dag
-//!                                                       └─ anything else ─┬─ exchange: rows move between nodes until it is local → Dag
+//!                                                       │  or, with many rows, exchange: they move by what is grouped → ExchangePlan
+//!                                                       └─ anything else ─┬─ exchange: rows move between nodes until it is local → ExchangePlan
 //!                                                                         └─ gather: each table comes to the home node → Gather
 //! ```
 
@@ -19,13 +19,12 @@ use pgerror::{PgError, Result};
 use crate::context::{Context, intersect};
 use crate::facts::functions::{Facts, facts};
 use crate::parse::Statement;
-use crate::plan::{Dag, FinalSql, Forward, Gather, Input, Plan, Scatter};
+use crate::plan::{ExchangePlan, FinalSql, Forward, Gather, Input, Plan, Scatter};
 use crate::rewrite::views;
 use crate::tree;
 
 pub(crate) mod exact;
 mod exchange;
-mod finish;
 mod gather;
 pub(crate) mod levels;
 pub(crate) mod locality;
@@ -36,8 +35,9 @@ pub(crate) mod shape;
 pub(crate) mod sizes;
 mod table_ids;
 pub(crate) mod terms;
+mod two_phase;
 
-use locality::{Analyzer, Env, Not, Part, Split};
+use locality::{Analyzer, Env, Not, RowDistribution, Split};
 
 /// Plans a SELECT (VALUES, TABLE, set operations).
 pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
@@ -68,14 +68,14 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         return Ok(locked);
     }
     match local {
-        Ok(Plan::Gather(gather)) => match exchange::spread(ctx, select, &facts)? {
+        Ok(Plan::Gather(gather)) => match exchange::repartitioned(ctx, select, &facts)? {
             Some(better) => Ok(better),
             None => Ok(Plan::Gather(gather)),
         },
         Ok(plan) => Ok(plan),
         Err(Not::Refused(error)) => Err(error),
         Err(Not::Local(reason)) => match exchange::plan(ctx, select, &facts)? {
-            Some(dag) => Ok(Plan::Dag(Box::new(dag))),
+            Some(exchange_plan) => Ok(Plan::ExchangePlan(Box::new(exchange_plan))),
             None => fallback(ctx, query, &facts, &reason).map(Plan::Gather),
         },
     }
@@ -106,7 +106,7 @@ fn local_plan(ctx: &Context<'_>, statement: &Statement, select: &SelectStmt, fac
     }
     let body = analyzer.body(select, &env)?;
     let split = match &body.part {
-        Part::Split(split) => split.clone(),
+        RowDistribution::Partitioned(split) => split.clone(),
         whole => return whole_plan(ctx, statement, whole, facts),
     };
     check_split(ctx, select, facts, &split)?;
@@ -122,8 +122,8 @@ fn local_plan(ctx: &Context<'_>, statement: &Statement, select: &SelectStmt, fac
         return Err(Not::Refused(error));
     }
     let reason = unfinished.unwrap_or("ORDER BY or LIMIT over rows of several nodes");
-    match finish::finish(ctx, &analyzer, select, &body, &split, unfinished.is_none())? {
-        Some(gather) if facts.locking => Ok(Plan::Gather(finish::locked_in_order(gather)?)),
+    match two_phase::finish(ctx, &analyzer, select, &body, &split, unfinished.is_none())? {
+        Some(gather) if facts.locking => Ok(Plan::Gather(two_phase::locked_in_order(gather)?)),
         Some(gather) if may_merge(ctx, facts) => Ok(Plan::Gather(gather)),
         Some(gather) => Ok(Plan::Gather(Gather { merge: None, ..gather })),
         None => Err(Not::Local(reason.to_owned())),
@@ -136,14 +136,14 @@ fn may_merge(ctx: &Context<'_>, facts: &Facts) -> bool {
 }
 
 /// Everything is on one node, or on each of several.
-fn whole_plan(ctx: &Context<'_>, statement: &Statement, part: &Part, facts: &Facts) -> Result<Plan, Not> {
+fn whole_plan(ctx: &Context<'_>, statement: &Statement, part: &RowDistribution, facts: &Facts) -> Result<Plan, Not> {
     let home = ctx.home();
     let mut nodes = match part {
-        Part::Free | Part::Home => vec![home],
-        Part::Whole(nodes) => nodes.clone(),
-        Part::Split(_) => return Err(Not::Local("rows of several nodes".to_owned())),
+        RowDistribution::Any | RowDistribution::Home => vec![home],
+        RowDistribution::Replicated(nodes) => nodes.clone(),
+        RowDistribution::Partitioned(_) => return Err(Not::Local("rows of several nodes".to_owned())),
     };
-    if let (Part::Free, Some(readable)) = (part, &facts.function_nodes) {
+    if let (RowDistribution::Any, Some(readable)) = (part, &facts.function_nodes) {
         nodes = readable.clone();
     } else if let Some(readable) = &facts.function_nodes {
         nodes = intersect(&nodes, readable);
@@ -156,7 +156,7 @@ fn whole_plan(ctx: &Context<'_>, statement: &Statement, part: &Part, facts: &Fac
     }
     let writes = facts.writes || facts.locking;
     let nodes = if facts.locking { ctx.primary_first(nodes)[..1].to_vec() } else { ctx.home_first(nodes) };
-    Ok(Plan::Forward(Forward { nodes, sql: statement.sql.to_string(), writes, is_blind: false }))
+    Ok(Plan::Forward(Forward { nodes, sql: statement.sql.to_string(), writes, is_snapshot_independent: false }))
 }
 
 /// Conditions under which a split query may run on its nodes at all.
@@ -218,7 +218,7 @@ fn set_operation(
     inner.with_clause = None;
     let block = analyzer.block(&inner, env)?;
     let split = match &block.part {
-        Part::Split(split) => split.clone(),
+        RowDistribution::Partitioned(split) => split.clone(),
         whole => return whole_plan(ctx, statement, whole, facts),
     };
     check_split(ctx, select, facts, &split)?;
@@ -227,7 +227,7 @@ fn set_operation(
         return Ok(scatter(split.nodes, statement, facts));
     }
     inner.with_clause = select.with_clause.clone();
-    match finish::finish_set(ctx, select, &inner, &split.nodes)? {
+    match two_phase::finish_set(ctx, select, &inner, &split.nodes)? {
         Some(gather) => Ok(Plan::Gather(gather)),
         None => Err(Not::Local("ORDER BY or LIMIT over rows of several nodes".to_owned())),
     }
@@ -274,7 +274,7 @@ pub(crate) fn source(ctx: &Context<'_>, query: &NodeEnum) -> Result<(Vec<Input>,
     source_or_rows(ctx, query, false)
 }
 
-/// The same; if `straight`, rows that need nothing more on the home node may come as those of a Dag.
+/// The same; if `straight`, rows that need nothing more on the home node may come as those of an ExchangePlan.
 fn source_or_rows(ctx: &Context<'_>, query: &NodeEnum, straight: bool) -> Result<(Vec<Input>, FinalSql)> {
     if ctx.copies.is_some() {
         let gather = copied(ctx, query)?;
@@ -283,7 +283,9 @@ fn source_or_rows(ctx: &Context<'_>, query: &NodeEnum, straight: bool) -> Result
     let sql = tree::deparse(query)?;
     let statement = crate::parse::build(&sql, query.clone())?;
     match plan(ctx, &statement)? {
-        Plan::Dag(dag) => Ok(one_input(dag.nodes.clone(), sql, Some(Arc::from(dag)))),
+        Plan::ExchangePlan(exchange_plan) => {
+            Ok(one_input(exchange_plan.nodes.clone(), sql, Some(Arc::from(exchange_plan))))
+        }
         Plan::Gather(gather) => Ok((gather.inputs, gather.final_sql)),
         // Inside a block the home node's part may run beside the session that reads these rows.
         Plan::Forward(forward)
@@ -295,8 +297,8 @@ fn source_or_rows(ctx: &Context<'_>, query: &NodeEnum, straight: bool) -> Result
         // Any one of the nodes has all rows.
         Plan::Forward(forward) => Ok(one_input(forward.nodes[..1].to_vec(), forward.sql, None)),
         Plan::Scatter(scatter) => {
-            let dag = if straight { exchange::of_scatter(ctx, &facts(ctx, query)?, &scatter) } else { None };
-            Ok(one_input(scatter.nodes, scatter.sql, dag.map(Arc::new)))
+            let exchange_plan = if straight { exchange::of_scatter(ctx, &facts(ctx, query)?, &scatter) } else { None };
+            Ok(one_input(scatter.nodes, scatter.sql, exchange_plan.map(Arc::new)))
         }
         Plan::Locked(_) => {
             Err(PgError::unsupported("FOR UPDATE or FOR SHARE of several nodes' rows in this statement")
@@ -352,8 +354,8 @@ pub(crate) fn copied(ctx: &Context<'_>, query: &NodeEnum) -> Result<Gather> {
     }
 }
 
-fn one_input(nodes: Vec<NodeId>, sql: String, dag: Option<Arc<Dag>>) -> (Vec<Input>, FinalSql) {
-    let input = Input { table: "loxo_g1".to_owned(), nodes, sql, indexes: Vec::new(), dag };
+fn one_input(nodes: Vec<NodeId>, sql: String, exchange_plan: Option<Arc<ExchangePlan>>) -> (Vec<Input>, FinalSql) {
+    let input = Input { table: "loxo_g1".to_owned(), nodes, sql, indexes: Vec::new(), exchange_plan };
     (vec![input], FinalSql::plain("SELECT * FROM loxo_g1"))
 }
 

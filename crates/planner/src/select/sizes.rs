@@ -42,7 +42,7 @@ pub(crate) fn plan(ctx: &Context<'_>, query: &NodeEnum) -> Result<Option<Gather>
         let name = ctx.input_table(format_args!("g{}", inputs.len() + 1));
         *node = tree::parse_expression(&format!("(SELECT pg_catalog.sum(size)::pg_catalog.int8 FROM {name})"))?;
         let nodes = table.distribution.nodes();
-        inputs.push(Input { table: name, nodes, sql, indexes: Vec::new(), dag: None });
+        inputs.push(Input { table: name, nodes, sql, indexes: Vec::new(), exchange_plan: None });
         Ok(false)
     })?;
     if facts(ctx, &rewritten)?.refused.is_some() {

@@ -21,11 +21,11 @@
 //! path and a session without temp tables (the cache sees to that); a constant it is not sure of is planned afresh. A test
 //! compares both ways over all case files and random constants.
 
-mod blind;
 mod copied;
 mod parameters;
 mod rows;
 mod shape;
+mod snapshot_independent;
 #[cfg(test)]
 mod tests;
 
@@ -47,7 +47,6 @@ use crate::plan::{Forward, Plan, Scatter};
 use crate::session::{Parameter, SessionFacts};
 use crate::tree::{self, Ref, Walk};
 
-pub use blind::Repeated;
 use copied::Copied;
 pub use parameters::Parameterised;
 use parameters::Parameters;
@@ -55,6 +54,7 @@ pub use rows::ManyRows;
 use shape::Literal;
 pub(crate) use shape::LiteralKind;
 pub use shape::Shape;
+pub use snapshot_independent::Repeated;
 
 /// See the module's page.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ pub struct Template {
     place: Place,
     /// Of an INSERT: the key is that of a new row.
     insert: Option<Clauses>,
-    is_blind: bool,
+    is_snapshot_independent: bool,
     writes: bool,
     reads_clock: bool,
     parameters: Option<Parameters>,
@@ -144,7 +144,7 @@ impl Template {
             relation: relation.clone(),
             place: Place::Everywhere(Arc::default()),
             insert: None,
-            is_blind: false,
+            is_snapshot_independent: false,
             writes: !matches!(tree, NodeEnum::SelectStmt(_)) || facts.writes || facts.locking,
             reads_clock: facts.clock.is_some() || (inserts && defaults().any(clock::expression_reads)),
             parameters: None,
@@ -156,7 +156,7 @@ impl Template {
             Rows::Inserted(insert) => Self {
                 place: Place::Key(places.in_values(insert)?),
                 insert: Some(Clauses::of(insert)),
-                is_blind: blind::is_blind(insert, &relation),
+                is_snapshot_independent: snapshot_independent::is_snapshot_independent(insert, &relation),
                 parameters: Parameters::of(tree, sql, shape, &relation),
                 ..template
             },
@@ -195,7 +195,12 @@ impl Template {
         Some(match &self.place {
             Place::Key(_) => {
                 let nodes = vec![self.place(sql, shape, parameters)?];
-                Plan::Forward(Forward { nodes, sql: sql_text, writes, is_blind: self.is_blind })
+                Plan::Forward(Forward {
+                    nodes,
+                    sql: sql_text,
+                    writes,
+                    is_snapshot_independent: self.is_snapshot_independent,
+                })
             }
             Place::Everywhere(tables) => {
                 let (nodes, tables) = (self.relation.distribution.nodes(), Some(tables.clone()));

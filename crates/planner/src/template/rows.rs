@@ -145,8 +145,8 @@ impl Template {
         }
         if by_node.len() == 1 {
             let nodes = by_node.into_keys().collect();
-            let (writes, is_blind) = (self.writes, self.is_blind);
-            return Some(Plan::Forward(Forward { nodes, sql: sql.to_owned(), writes, is_blind }));
+            let (writes, is_snapshot_independent) = (self.writes, self.is_snapshot_independent);
+            return Some(Plan::Forward(Forward { nodes, sql: sql.to_owned(), writes, is_snapshot_independent }));
         }
         // Each node has its own time.
         let clauses = self.insert.filter(|_| !self.reads_clock)?;
@@ -168,7 +168,12 @@ impl Template {
         };
         let parts = by_node.iter().map(part).collect();
         let places = by_node.values().map(|own| own.iter().map(|row| *row as u64).collect()).collect();
-        Some(Plan::InsertSplit(InsertSplit { parts, places, clauses, is_blind: self.is_blind }))
+        Some(Plan::InsertSplit(InsertSplit {
+            parts,
+            places,
+            clauses,
+            is_snapshot_independent: self.is_snapshot_independent,
+        }))
     }
 }
 

@@ -247,7 +247,7 @@ fn which_inserts_look_at_nothing_but_their_row() {
     let found = |sql: &str| {
         let template =
             learn(sql, &mut Shape::default(), &catalog, &path).unwrap_or_else(|| panic!("no template: {sql}"));
-        (template.is_blind, template.repeated(sql).is_some())
+        (template.is_snapshot_independent, template.repeated(sql).is_some())
     };
     assert_eq!(found("INSERT INTO orders (o_orderkey, o_custkey) VALUES ($1, $2)"), (true, true));
     for sql in [
@@ -267,11 +267,11 @@ fn which_inserts_look_at_nothing_but_their_row() {
 }
 
 #[test]
-fn nothing_of_the_user_s_may_happen_at_a_blind_insert() {
+fn nothing_of_the_user_s_may_happen_at_a_snapshot_independent_insert() {
     let orders = common::catalog().relation_by_oid(16402).expect("orders").clone();
     let statement = single("INSERT INTO orders (o_orderkey) VALUES ($1)").expect("a statement");
     let Some(NodeEnum::InsertStmt(insert)) = statement.node() else { panic!("no INSERT") };
-    assert!(blind::is_blind(insert, &orders));
+    assert!(snapshot_independent::is_snapshot_independent(insert, &orders));
     let key = || ForeignKey {
         on_delete: 'a',
         on_update: 'a',
@@ -300,6 +300,6 @@ fn nothing_of_the_user_s_may_happen_at_a_blind_insert() {
     for (number, act) in acts.iter().enumerate() {
         let mut changed = Relation::clone(&orders);
         act(&mut changed);
-        assert!(!blind::is_blind(insert, &changed), "change {number}");
+        assert!(!snapshot_independent::is_snapshot_independent(insert, &changed), "change {number}");
     }
 }

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! items and main statement ─┬─ all on one node, or each node on its own rows ─ push → Forward, Scatter
-//!                           └─ parts, in order ─ chain → Chain
+//!                           └─ parts, in order ─ chain → SequencedCtes
 //! ```
 //!
 //! In PostgreSQL all parts of such a statement see the tables as they were before it; what one part changes reaches another
-//! only through RETURNING. In a [`Chain`](crate::Chain) that is kept up so: a part runs as a statement of its own only if it
+//! only through RETURNING. In a [`SequencedCtes`](crate::SequencedCtes) that is kept up so: a part runs as a statement of its own only if it
 //! reads nothing that an earlier part has changed. Any other works on copies of its tables, made before the first part runs,
 //! and changes rows by their addresses in that state; a row that an earlier part has changed is not found there any more, and is
 //! left alone, as PostgreSQL leaves it. What others read of a part lies in a temp table.
@@ -28,10 +28,10 @@ use crate::plan::Plan;
 use crate::rewrite::views;
 use crate::tree::{self, Ref, Walk};
 
-mod chain;
 mod order;
 pub(crate) mod plan;
 mod push;
+mod sequenced;
 
 /// Plans a statement if one of its WITH items changes rows.
 pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Plan>> {
@@ -42,7 +42,7 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Pl
     refuse_hidden_names(&with, &main)?;
     match push::push_down(ctx, statement, &with, &main)? {
         Some(plan) => Ok(Some(plan)),
-        None => chain::chain(ctx, statement, &with, &main).map(Some),
+        None => sequenced::sequenced(ctx, statement, &with, &main).map(Some),
     }
 }
 

@@ -6,7 +6,7 @@ use catalog::Relation;
 use pg_query::NodeEnum;
 use pgerror::{PgError, Result};
 
-use super::chain::Part;
+use super::sequenced::Part;
 use crate::context::{Context, Named};
 
 /// What a part does to rows that foreign keys are about.

@@ -4,19 +4,19 @@ use catalog::NodeId;
 
 use crate::plan::{Copies, Plan};
 
-/// See [`Plan::Chain`]. Steps of the executor, all in one transaction under one cut:
+/// See [`Plan::SequencedCtes`]. Steps of the executor, all in one transaction under one cut:
 /// 1. have `original` described; 2. fill the inputs of every step that works on copies; 3. the steps in order; rows that others
 ///    read go into temp tables on `node`, those of the main step to the client.
 ///
-/// Nobody else may change the rows of a [`Plan::Change`] meanwhile.
+/// Nobody else may change the rows of a [`Plan::StagedDml`] meanwhile.
 #[derive(Clone, Debug)]
-pub struct Chain {
+pub struct SequencedCtes {
     /// The home node.
     pub node: NodeId,
     /// The user's text.
     pub original: String,
     /// In order.
-    pub steps: Vec<ChainStep>,
+    pub steps: Vec<CteStep>,
     /// The tables that are changed.
     pub written: Vec<String>,
     /// Every node that takes part.
@@ -26,10 +26,10 @@ pub struct Chain {
     pub copies: Option<Copies>,
 }
 
-/// A part of a [`Chain`].
+/// A part of a [`SequencedCtes`].
 #[derive(Clone, Debug)]
-pub struct ChainStep {
-    /// A [`Plan::Gather`], [`Plan::InsertStaged`] or [`Plan::Change`] if it works on copies, or any plan that is no [`Plan::Dag`].
+pub struct CteStep {
+    /// A [`Plan::Gather`], [`Plan::InsertStaged`] or [`Plan::StagedDml`] if it works on copies, or any plan that is no [`Plan::ExchangePlan`].
     pub plan: Plan,
     /// Its inputs are filled before the first step runs.
     pub copies: bool,

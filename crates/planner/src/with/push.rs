@@ -10,7 +10,7 @@ use crate::dml;
 use crate::facts::functions::{Facts, facts};
 use crate::parse::Statement;
 use crate::plan::{Forward, Plan, Scatter};
-use crate::select::locality::{Analyzer, Block, Env, Local, Not, Part};
+use crate::select::locality::{Analyzer, Block, Env, Local, Not, RowDistribution};
 use crate::tree;
 
 /// The plan, or none if rows of different nodes have to meet.
@@ -35,7 +35,9 @@ pub(super) fn push_down(
     }
     let sql = statement.sql.to_string();
     Ok(match together(ctx, &parts, &facts) {
-        Some(nodes) if nodes.len() == 1 => Some(Plan::Forward(Forward { nodes, sql, writes: true, is_blind: false })),
+        Some(nodes) if nodes.len() == 1 => {
+            Some(Plan::Forward(Forward { nodes, sql, writes: true, is_snapshot_independent: false }))
+        }
         Some(nodes) => Some(Plan::Scatter(Scatter { nodes, sql, writes: true, tables: None })),
         None => None,
     })
@@ -59,16 +61,16 @@ fn joined(a: Facts, b: Facts) -> Facts {
 }
 
 /// The nodes for the whole text.
-fn together(ctx: &Context<'_>, parts: &[Part], facts: &Facts) -> Option<Vec<catalog::NodeId>> {
+fn together(ctx: &Context<'_>, parts: &[RowDistribution], facts: &Facts) -> Option<Vec<catalog::NodeId>> {
     let home = ctx.home();
     let mut common: Option<Vec<catalog::NodeId>> = None;
     let mut splits = 0;
     for part in parts {
         let nodes = match part {
-            Part::Free => continue,
-            Part::Home => vec![home],
-            Part::Whole(nodes) => nodes.clone(),
-            Part::Split(split) => {
+            RowDistribution::Any => continue,
+            RowDistribution::Home => vec![home],
+            RowDistribution::Replicated(nodes) => nodes.clone(),
+            RowDistribution::Partitioned(split) => {
                 splits += 1;
                 split.nodes.clone()
             }
@@ -100,7 +102,7 @@ fn together(ctx: &Context<'_>, parts: &[Part], facts: &Facts) -> Option<Vec<cata
 }
 
 /// Where each data change and the main statement run.
-fn places(ctx: &Context<'_>, with: &WithClause, main: &NodeEnum) -> Local<Vec<Part>> {
+fn places(ctx: &Context<'_>, with: &WithClause, main: &NodeEnum) -> Local<Vec<RowDistribution>> {
     let mut analyzer = Analyzer::new(ctx);
     let mut env = Env::default();
     let mut parts = Vec::new();
@@ -128,7 +130,7 @@ fn elsewhere() -> Not {
 }
 
 /// The main statement, if it is a query.
-fn read(analyzer: &mut Analyzer<'_>, main: &NodeEnum, env: &Env<'_>) -> Local<Part> {
+fn read(analyzer: &mut Analyzer<'_>, main: &NodeEnum, env: &Env<'_>) -> Local<RowDistribution> {
     let NodeEnum::SelectStmt(select) = main else { return Err(elsewhere()) };
     let ordered = !select.sort_clause.is_empty() || select.limit_count.is_some() || select.limit_offset.is_some();
     if select.op != SetOperation::SetopNone as i32 {
@@ -136,10 +138,10 @@ fn read(analyzer: &mut Analyzer<'_>, main: &NodeEnum, env: &Env<'_>) -> Local<Pa
         inner.sort_clause.clear();
         (inner.limit_count, inner.limit_offset) = (None, None);
         let part = analyzer.block(&inner, env)?.part;
-        return if ordered && matches!(part, Part::Split(_)) { Err(elsewhere()) } else { Ok(part) };
+        return if ordered && matches!(part, RowDistribution::Partitioned(_)) { Err(elsewhere()) } else { Ok(part) };
     }
     let body = analyzer.body(select, env)?;
-    if let Part::Split(split) = &body.part
+    if let RowDistribution::Partitioned(split) = &body.part
         && (ordered || analyzer.incomplete(select, &body, split)?.is_some())
     {
         return Err(elsewhere());
@@ -181,14 +183,16 @@ fn change(ctx: &Context<'_>, analyzer: &mut Analyzer<'_>, query: &NodeEnum, env:
             if relation.is_none() {
                 let source = insert.select_stmt.as_deref().map(own_block);
                 return match source.map(|select| analyzer.block(&select?, env)).transpose()?.map(|block| block.part) {
-                    None | Some(Part::Free | Part::Home) => Ok(block),
-                    Some(Part::Whole(nodes)) if nodes.contains(&ctx.home()) => Ok(block),
+                    None | Some(RowDistribution::Any | RowDistribution::Home) => Ok(block),
+                    Some(RowDistribution::Replicated(nodes)) if nodes.contains(&ctx.home()) => Ok(block),
                     _ => Err(elsewhere()),
                 };
             }
             match (dml::place_of_insert(ctx, &statement_of(query)?, env)?, &mut block.part) {
-                (Some(Part::Split(source)), Part::Split(split)) => split.nodes = source.nodes,
-                (Some(part @ Part::Whole(_)), _) => block.part = part,
+                (Some(RowDistribution::Partitioned(source)), RowDistribution::Partitioned(split)) => {
+                    split.nodes = source.nodes
+                }
+                (Some(part @ RowDistribution::Replicated(_)), _) => block.part = part,
                 _ => return Err(elsewhere()),
             }
             Ok(block)

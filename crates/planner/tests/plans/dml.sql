@@ -92,7 +92,7 @@ INSERT INTO nation SELECT c_nation, c_name FROM customer
 InsertStaged into public.nation by way of 0
   INSERT INTO loxo_stage (n_key, n_name) SELECT * FROM loxo_g1
   loxo_g1 from
-    Dag over [0 1 2]
+    ExchangePlan over [0 1 2]
       Scatter to [0 1 2]
         SELECT c_nation, c_name FROM customer
   stage: CREATE TEMP TABLE loxo_stage (n_key integer, n_name text) ON COMMIT DROP
@@ -164,7 +164,7 @@ WITH x AS (SELECT l_partkey AS k FROM lineitem) INSERT INTO orders (o_orderkey) 
 InsertStaged into public.orders by way of 0
   INSERT INTO loxo_stage (o_orderkey) SELECT * FROM loxo_g1
   loxo_g1 from
-    Dag over [0 1 2]
+    ExchangePlan over [0 1 2]
       Scatter to [0 1 2]
         WITH x AS (SELECT l_partkey AS k FROM lineitem) SELECT k FROM x
   stage: CREATE TEMP TABLE loxo_stage (o_orderkey bigint, o_custkey bigint, o_date date, o_total numeric(15,2)) ON COMMIT DROP
@@ -183,7 +183,7 @@ Scatter (write) to [0 1 2]
 
 UPDATE orders SET o_orderkey = 5
 ----
-Change public.orders by way of 0
+StagedDml public.orders by way of 0
   loxo_t0 from [0]
     SELECT o_custkey, o_date, o_total, tableoid AS loxo_table, ctid AS loxo_ctid, 0 AS loxo_node FROM public.orders
   loxo_t1 from [1]
@@ -201,7 +201,7 @@ Scatter (write) to [0 1 2]
 
 UPDATE orders SET o_total = c.c_nation FROM customer c WHERE c.c_custkey = o_custkey
 ----
-Change public.orders by way of 0
+StagedDml public.orders by way of 0
   loxo_g2 from [0 1 2]
     SELECT c_custkey, c_nation FROM public.customer c
   loxo_t0 from [0]
@@ -222,7 +222,7 @@ Replicate to [0 1 2]
 UPDATE nation SET n_name = (SELECT max(c_name) FROM customer)
 ----
 FirstCopy, rows to [1 2]
-  Change public.nation by way of 0
+  StagedDml public.nation by way of 0
     loxo_g1 from [0 1 2]
       SELECT c_name FROM public.customer
     loxo_t0 from [0]
@@ -259,7 +259,7 @@ Scatter (write) to [0 1 2]
 
 DELETE FROM lineitem WHERE l_partkey IN (SELECT o_orderkey FROM orders)
 ----
-Change public.lineitem by way of 0
+StagedDml public.lineitem by way of 0
   loxo_g2 from [0 1 2]
     SELECT o_orderkey FROM public.orders
   loxo_t0 from [0]
@@ -289,7 +289,7 @@ Scatter (write) to [0 1 2]
 
 MERGE INTO orders USING nation ON o_orderkey = n_key WHEN NOT MATCHED THEN INSERT (o_orderkey) VALUES (n_key)
 ----
-Change public.orders by way of 0
+StagedDml public.orders by way of 0
   loxo_t0 from [0]
     SELECT o_orderkey, tableoid AS loxo_table, ctid AS loxo_ctid, 0 AS loxo_node FROM public.orders
   loxo_t1 from [1]
@@ -390,7 +390,7 @@ Scatter (write) to [0 1 2]
 
 UPDATE orders SET o_orderkey = '5'::mine WHERE o_orderkey = '5'::mine
 ----
-Change public.orders by way of 0
+StagedDml public.orders by way of 0
   loxo_t0 from [0]
     SELECT o_orderkey, o_custkey, o_date, o_total, tableoid AS loxo_table, ctid AS loxo_ctid, 0 AS loxo_node FROM public.orders WHERE o_orderkey = '5'::mine
   loxo_t1 from [1]
@@ -403,7 +403,7 @@ Change public.orders by way of 0
 
 UPDATE orders SET o_orderkey = 5 WHERE o_orderkey = 5 OR o_total = 0
 ----
-Change public.orders by way of 0
+StagedDml public.orders by way of 0
   loxo_t0 from [0]
     SELECT o_orderkey, o_custkey, o_date, o_total, tableoid AS loxo_table, ctid AS loxo_ctid, 0 AS loxo_node FROM public.orders WHERE o_orderkey = 5 OR o_total = 0
   loxo_t1 from [1]

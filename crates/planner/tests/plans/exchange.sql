@@ -1,6 +1,6 @@
 SELECT c_name, o_total FROM customer JOIN orders ON c_custkey = o_custkey
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
     SELECT o_custkey, o_total FROM public.orders
   Scatter to [0 1 2]
@@ -8,7 +8,7 @@ Dag over [0 1 2]
 
 SELECT c_name, count(*), sum(o_total) FROM customer JOIN orders ON c_custkey = o_custkey WHERE c_nation = 3 AND o_date < date '1995-01-01' GROUP BY c_name ORDER BY 2 DESC LIMIT 5
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
     SELECT o_custkey, o_total FROM public.orders WHERE o_date < '1995-01-01'::date
   Gather on 0
@@ -18,7 +18,7 @@ Dag over [0 1 2]
 
 SELECT l.l_flag, c.c_name FROM lineitem l, orders o, customer c WHERE l.l_orderkey = o.o_orderkey AND o.o_custkey = c.c_custkey AND c.c_name = 'x'
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to all of [0 1 2]
     SELECT c_custkey, c_name FROM public.customer c WHERE c.c_name = 'x'
   Scatter to [0 1 2]
@@ -26,7 +26,7 @@ Dag over [0 1 2]
 
 SELECT n_name, count(c_custkey) FROM nation LEFT JOIN customer ON n_key = c_nation AND c_name LIKE 'a%' GROUP BY n_name
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to node 0
     SELECT c_custkey, c_nation FROM public.customer WHERE c_name LIKE 'a%'
   Forward to 0
@@ -34,7 +34,7 @@ Dag over [0 1 2]
 
 SELECT c_name, o_total FROM customer LEFT JOIN orders ON c_custkey = o_custkey WHERE c_nation = 1
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
     SELECT o_custkey, o_total FROM public.orders
   Scatter to [0 1 2]
@@ -42,7 +42,7 @@ Dag over [0 1 2]
 
 SELECT c_name, o_total FROM customer FULL JOIN orders ON c_custkey = o_custkey
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
     SELECT o_custkey, o_total FROM public.orders
   Scatter to [0 1 2]
@@ -50,7 +50,7 @@ Dag over [0 1 2]
 
 SELECT c_name FROM customer WHERE EXISTS (SELECT 1 FROM orders WHERE o_custkey = c_custkey AND o_total > 10)
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
     SELECT DISTINCT o_custkey FROM public.orders WHERE o_total > 10
   Scatter to [0 1 2]
@@ -58,7 +58,7 @@ Dag over [0 1 2]
 
 SELECT c_name FROM customer WHERE NOT EXISTS (SELECT 1 FROM orders WHERE o_custkey = c_custkey)
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
     SELECT DISTINCT o_custkey FROM public.orders
   Scatter to [0 1 2]
@@ -66,7 +66,7 @@ Dag over [0 1 2]
 
 SELECT c_name FROM customer WHERE c_custkey IN (SELECT o_custkey FROM orders WHERE o_date > date '2000-01-01')
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to all of [0 1 2]
     SELECT o_custkey FROM orders WHERE o_date > '2000-01-01'::date
   Scatter to [0 1 2]
@@ -74,7 +74,7 @@ Dag over [0 1 2]
 
 SELECT c_name FROM customer WHERE c_custkey NOT IN (SELECT o_custkey FROM orders)
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to all of [0 1 2]
     SELECT o_custkey FROM orders
   Scatter to [0 1 2]
@@ -82,7 +82,7 @@ Dag over [0 1 2]
 
 SELECT sum(l_price) FROM lineitem, customer WHERE c_custkey = l_partkey AND c_name = 'x' AND l_quantity < (SELECT 0.2 * avg(l_quantity) FROM lineitem WHERE l_partkey = c_custkey)
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
     SELECT l_partkey, l_quantity, l_price FROM public.lineitem
   loxo_x2 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
@@ -95,7 +95,7 @@ Dag over [0 1 2]
 
 SELECT o_custkey, sum(o_total) FROM orders GROUP BY o_custkey HAVING sum(o_total) > (SELECT sum(o_total) * 0.1 FROM orders)
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to node 0
     SELECT sum(o_total) AS loxo_c1 FROM orders
   loxo_x2 from [0] to all of [0 1 2]
@@ -107,7 +107,7 @@ Dag over [0 1 2]
 
 WITH totals (key, total) AS (SELECT o_custkey, sum(o_total) FROM orders GROUP BY o_custkey) SELECT c_name, total FROM customer, totals WHERE c_custkey = key AND total = (SELECT max(total) FROM totals)
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to node 0
     SELECT o_custkey AS loxo_c1, sum(o_total) AS loxo_c2 FROM orders GROUP BY 1
   loxo_x2 from [0] to all of [0 1 2]
@@ -117,7 +117,7 @@ Dag over [0 1 2]
 
 SELECT sum(l_price) FROM lineitem, customer WHERE (c_custkey = l_partkey AND c_name = 'a' AND l_quantity < 5) OR (c_custkey = l_partkey AND c_name = 'b' AND l_quantity < 7)
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
     SELECT l_partkey, l_quantity, l_price FROM public.lineitem WHERE l_quantity < 5 OR l_quantity < 7
   Gather on 0
@@ -127,7 +127,7 @@ Dag over [0 1 2]
 
 SELECT e_text, c_name FROM events, customer WHERE e_id = c_custkey
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
     SELECT e_id, e_text FROM public.events
   Scatter to [0 1 2]
@@ -135,7 +135,7 @@ Dag over [0 1 2]
 
 SELECT m_text, c_name FROM modded JOIN customer ON m_id = c_nation
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to hash of column 0 Int4 over [0 1 2]
     SELECT m_id, m_text FROM public.modded
   loxo_x2 from [0 1 2] to hash of column 1 Int4 over [0 1 2]
@@ -145,7 +145,7 @@ Dag over [0 1 2]
 
 SELECT a.o_orderkey, b.o_orderkey FROM orders a JOIN orders b ON a.o_custkey = b.o_custkey AND a.o_date < b.o_date
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to hash of column 1 Int8 over [0 1 2]
     SELECT o_orderkey, o_custkey, o_date FROM public.orders a
   loxo_x2 from [0 1 2] to hash of column 1 Int8 over [0 1 2]
@@ -155,7 +155,7 @@ Dag over [0 1 2]
 
 SELECT n.nation, sum(n.amount) FROM (SELECT n_name AS nation, l_price - o_total AS amount FROM lineitem, orders, nation WHERE l_partkey = o_custkey AND n_key = o_custkey) n GROUP BY nation
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
     SELECT l_partkey, l_price FROM public.lineitem
   loxo_x2 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
@@ -167,7 +167,7 @@ Dag over [0 1 2]
 
 SELECT c_custkey, x.n FROM customer, LATERAL (SELECT count(*) AS n FROM orders WHERE o_custkey = c_custkey) x
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
     SELECT o_custkey FROM public.orders
     then CREATE INDEX ON loxo_x1 (o_custkey)
@@ -176,7 +176,7 @@ Dag over [0 1 2]
 
 SELECT count(*) FROM lineitem WHERE l_partkey IN (SELECT o_custkey FROM orders ORDER BY o_total LIMIT 10)
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to node 0
     SELECT o_custkey AS loxo_c1, o_total AS loxo_c2 FROM orders ORDER BY 2 LIMIT 10
   loxo_x2 from [0] to all of [0 1 2]
@@ -207,7 +207,7 @@ Gather on 0
 -- changed: customer
 SELECT c_name, o_total FROM customer JOIN orders ON c_custkey = o_custkey WHERE c_nation = 3
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_s1 beside [0 1 2]
     SELECT c_custkey, c_name, c_nation FROM public.customer WHERE c_nation = 3
   loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
@@ -218,7 +218,7 @@ Dag over [0 1 2]
 -- changed: orders
 SELECT c_name, o_total FROM customer JOIN orders ON c_custkey = o_custkey
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_s1 beside [0 1 2]
     SELECT o_custkey, o_total FROM public.orders
   loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
@@ -242,7 +242,7 @@ INSERT INTO orders (o_orderkey, o_total) SELECT c_custkey, o_total FROM customer
 InsertStaged into public.orders by way of 0
   INSERT INTO loxo_stage (o_orderkey, o_total) SELECT * FROM loxo_g1
   loxo_g1 from
-    Dag over [0 1 2]
+    ExchangePlan over [0 1 2]
       loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
         SELECT o_custkey, o_total FROM public.orders
       Scatter to [0 1 2]
@@ -254,7 +254,7 @@ InsertStaged into public.orders by way of 0
 COPY (SELECT c_name, o_total FROM customer JOIN orders ON c_custkey = o_custkey) TO STDOUT
 ----
 CopyTo
-  Dag over [0 1 2]
+  ExchangePlan over [0 1 2]
     loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
       SELECT o_custkey, o_total FROM public.orders
     Scatter to [0 1 2]
@@ -262,7 +262,7 @@ CopyTo
 
 SELECT n_name FROM nation WHERE NOT EXISTS (SELECT 1 FROM customer WHERE c_nation = n_key)
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to node 0
     SELECT nation.n_key AS loxo_c1, nation.n_name AS loxo_c2 FROM nation WHERE NOT EXISTS (SELECT 1 FROM customer WHERE c_nation = n_key)
   Forward to 0
@@ -270,7 +270,7 @@ Dag over [0 1 2]
 
 SELECT n_key FROM nation WHERE n_key NOT IN (SELECT c_nation FROM customer) AND n_name LIKE 'A%'
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to node 0
     SELECT c_nation FROM customer
   Forward to 0
@@ -278,7 +278,7 @@ Dag over [0 1 2]
 
 SELECT count(*) FROM nation n WHERE n_key > ANY (SELECT c_nation FROM customer) AND n_name < (SELECT max(m.n_name) FROM nation m)
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to node 0
     SELECT c_nation FROM customer
   Forward to 0
@@ -286,7 +286,7 @@ Dag over [0 1 2]
 
 SELECT n_key FROM nation WHERE n_name > (SELECT m.n_name FROM nation m LIMIT 1) AND EXISTS (SELECT 1 FROM customer WHERE c_nation = n_key)
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to node 0
     SELECT DISTINCT c_nation FROM public.customer
   Forward to 0
@@ -294,7 +294,7 @@ Dag over [0 1 2]
 
 SELECT p_c, (SELECT count(*) FROM nation WHERE n_key = p_c AND NOT EXISTS (SELECT 1 FROM customer WHERE c_nation = n_key AND c_custkey = p_a)) FROM pairs
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
     SELECT p_a, p_c FROM public.pairs
   Scatter to [0 1 2]
@@ -302,7 +302,7 @@ Dag over [0 1 2]
 
 SELECT count(*) FROM customer, orders WHERE c_custkey = o_custkey AND substring(c_name FROM 1 FOR 2) = 'ab' AND extract(year FROM o_date) = 1995 AND o_total > (SELECT avg(o_total) FROM orders)
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to node 0
     SELECT sum(o_total) AS loxo_c1, count(o_total) AS loxo_c2 FROM orders
   loxo_x2 from [0] to all of [0 1 2]
@@ -316,7 +316,7 @@ Dag over [0 1 2]
 
 SELECT k_user, k_page, count(*), sum(k_paid) FROM clicks GROUP BY k_user, k_page HAVING count(*) > 1 ORDER BY 4 DESC LIMIT 10
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to hash of column 0 Int8, column 1 Text over [0 1 2]
     SELECT k_user AS loxo_c1, k_page AS loxo_c2, count(*) AS loxo_c3, sum(k_paid) AS loxo_c4 FROM clicks GROUP BY 1, 2
   Gather on 0
@@ -326,7 +326,7 @@ Dag over [0 1 2]
 
 SELECT k_page, count(DISTINCT k_user) FROM clicks WHERE k_paid > 0 GROUP BY k_page
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to hash of column 0 Text over [0 1 2]
     SELECT k_page AS loxo_c1, k_user AS loxo_c2 FROM clicks WHERE k_paid > 0
   Scatter to [0 1 2]
@@ -334,7 +334,7 @@ Dag over [0 1 2]
 
 SELECT DISTINCT k_page, k_user FROM clicks
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to hash of column 0 Text, column 1 Int8 over [0 1 2]
     SELECT DISTINCT k_page AS loxo_c1, k_user AS loxo_c2 FROM clicks
   Scatter to [0 1 2]
@@ -342,7 +342,7 @@ Dag over [0 1 2]
 
 SELECT k_user, k_id, rank() OVER (PARTITION BY k_user ORDER BY k_paid), sum(k_paid) OVER (PARTITION BY k_page, k_user) FROM clicks ORDER BY 1 LIMIT 3
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
     SELECT k_user AS loxo_c1, k_id AS loxo_c2, k_paid AS loxo_c3, k_page AS loxo_c4 FROM clicks
   Gather on 0
@@ -359,7 +359,7 @@ Gather on 0
 
 SELECT k_paid, count(*) FROM clicks GROUP BY k_paid
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to hash of column 0 Numeric over [0 1 2]
     SELECT k_paid AS loxo_c1, count(*) AS loxo_c2 FROM clicks GROUP BY 1
   Scatter to [0 1 2]
@@ -381,7 +381,7 @@ Gather on 0
 
 SELECT c_name, n FROM customer, (SELECT k_user, sum(k_paid) AS n FROM clicks GROUP BY k_user ORDER BY 2 DESC LIMIT 10) x WHERE c_custkey = k_user
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
     SELECT k_user AS loxo_c1, sum(k_paid) AS loxo_c2 FROM clicks GROUP BY 1
   loxo_x2 from [0 1 2] to node 0
@@ -393,7 +393,7 @@ Dag over [0 1 2]
 
 SELECT c_name FROM customer WHERE c_nation IN (SELECT n_key FROM nation LIMIT 3)
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0] to all of [0 1 2]
     SELECT n_key FROM nation LIMIT 3
   Scatter to [0 1 2]
@@ -401,7 +401,7 @@ Dag over [0 1 2]
 
 SELECT c_name, a.names FROM customer, (SELECT string_agg(n_name, ',') AS names FROM nation) a
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0] to all of [0 1 2]
     SELECT string_agg(n_name, ',') AS names FROM nation
   Scatter to [0 1 2]
@@ -409,7 +409,7 @@ Dag over [0 1 2]
 
 WITH few AS (SELECT n_key, row_number() OVER () AS place FROM nation) SELECT count(*) FROM customer JOIN few ON n_key = c_nation WHERE place < 4
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0] to all of [0 1 2]
     SELECT n_key, row_number() OVER () AS place FROM nation
   Gather on 0
@@ -429,7 +429,7 @@ Forward to 0
 
 SELECT c_name FROM customer WHERE c_nation IN (SELECT n_key FROM nation UNION SELECT 7 LIMIT 3)
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0] to all of [0 1 2]
     SELECT n_key FROM nation UNION SELECT 7 LIMIT 3
   Scatter to [0 1 2]
@@ -437,7 +437,7 @@ Dag over [0 1 2]
 
 SELECT x_age, count(*) FROM people WHERE x_name LIKE 'a%' AND x_age > 40 AND x_age < (SELECT avg(x_age) FROM people) AND NOT EXISTS (SELECT * FROM clicks WHERE k_user = x_key) GROUP BY x_age
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0] to all of [0 1 2]
     SELECT avg(x_age) FROM people
   loxo_x2 from [0] to all of [0 1 2]
@@ -449,7 +449,7 @@ Dag over [0 1 2]
 
 SELECT x_age, count(*) FROM people WHERE x_name LIKE 'a%' AND NOT EXISTS (SELECT * FROM clicks WHERE k_user = x_key) GROUP BY x_age
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to node 0
     SELECT people.x_key AS loxo_c1, people.x_name AS loxo_c2, people.x_age AS loxo_c3 FROM people WHERE x_name LIKE 'a%' AND NOT EXISTS (SELECT * FROM clicks WHERE k_user = x_key)
   Forward to 0
@@ -459,7 +459,7 @@ Dag over [0 1 2]
 -- estimated 60: SELECT DISTINCT k_user FROM clicks WHERE k_paid > 5
 SELECT c_name FROM customer WHERE c_custkey NOT IN (SELECT k_user FROM clicks WHERE k_paid > 5)
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to all of [0 1 2]
     SELECT DISTINCT k_user FROM clicks WHERE k_paid > 5
   Scatter to [0 1 2]
@@ -469,7 +469,7 @@ Dag over [0 1 2]
 -- estimated 60: SELECT DISTINCT k_user FROM clicks WHERE k_paid > 5
 SELECT c_name FROM customer WHERE c_custkey > ANY (SELECT k_user FROM clicks WHERE k_paid > 5) AND c_nation < (SELECT count(*) FROM (SELECT k_user FROM clicks WHERE k_paid > 5) x)
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to node 0
     SELECT count(*) AS loxo_c1 FROM (SELECT k_user FROM clicks WHERE k_paid > 5) x
   loxo_x2 from [0] to all of [0 1 2]
@@ -481,7 +481,7 @@ Dag over [0 1 2]
 
 SELECT c_name FROM customer WHERE c_custkey > (SELECT avg(x_weight) FROM people)
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0] to all of [0 1 2]
     SELECT avg(x_weight) FROM people
   Scatter to [0 1 2]
@@ -489,7 +489,7 @@ Dag over [0 1 2]
 
 SELECT c_name FROM customer WHERE c_custkey > (SELECT sum(age) FROM (SELECT x_age * 2 AS age FROM people) p)
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0] to all of [0 1 2]
     SELECT sum(age) FROM (SELECT x_age * 2 AS age FROM people) p
   Scatter to [0 1 2]
@@ -506,7 +506,7 @@ Gather on 0
 -- estimated 900: SELECT DISTINCT orders.o_custkey FROM public.orders
 SELECT n, count(*) FROM (SELECT c_custkey, count(o_orderkey) AS n FROM customer LEFT JOIN orders ON c_custkey = o_custkey GROUP BY c_custkey) c GROUP BY n
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
     SELECT orders.o_custkey, count(o_orderkey) AS loxo_p1 FROM public.orders GROUP BY orders.o_custkey
   Gather on 0
@@ -519,7 +519,7 @@ Dag over [0 1 2]
 -- estimated 90: SELECT DISTINCT k.k_user FROM public.clicks k WHERE k.k_page = 'a'::text
 SELECT c.c_name, sum(k_paid), avg(k.k_paid * 2) AS mean, count(*), count(DISTINCT c_nation), max(k_page) FROM clicks k JOIN customer c ON k.k_user = c.c_custkey WHERE k.k_page = 'a'::text GROUP BY c.c_name HAVING min(k_page) > 'b' ORDER BY count(*), sum(k_paid) DESC
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
     SELECT k.k_user, sum(k_paid) AS loxo_p1, sum(k.k_paid * 2) AS loxo_p2, count(k.k_paid * 2) AS loxo_p3, count(*) AS loxo_p4, max(k_page) AS loxo_p5, min(k_page) AS loxo_p6 FROM public.clicks k WHERE k.k_page = 'a'::text GROUP BY k.k_user
   Gather on 0
@@ -532,7 +532,7 @@ Dag over [0 1 2]
 -- estimated 90: SELECT DISTINCT clicks.k_user FROM public.clicks
 SELECT c_name, sum(k_paid), sum(c_nation) FROM clicks JOIN customer ON k_user = c_custkey GROUP BY c_name
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to all of [0 1 2]
     SELECT c_custkey, c_name, c_nation FROM public.customer
   Gather on 0

@@ -113,7 +113,7 @@ Merge from [0 1 2] by integer
 
 SELECT c_custkey, c_name, sum(o_total) FROM customer JOIN orders ON o_custkey = c_custkey GROUP BY c_custkey
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
     SELECT o_custkey, o_total FROM public.orders
   Scatter to [0 1 2]
@@ -142,7 +142,7 @@ Gather on 0
 
 SELECT (SELECT count(*) FROM orders) + (SELECT count(*) FROM lineitem)
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to node 0
     SELECT count(*) AS loxo_c1 FROM orders
   loxo_x2 from [0] to node 0
@@ -156,7 +156,7 @@ Dag over [0 1 2]
 
 SELECT n_name, sum(o_total) FROM nation, customer, orders WHERE n_key = c_nation AND c_custkey = o_custkey AND n_name = 'FRANCE' GROUP BY n_name
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
     SELECT o_custkey, o_total FROM public.orders
   Gather on 0
@@ -181,7 +181,7 @@ Gather on 0
 
 SELECT array_agg(x) FROM (SELECT o_total AS x FROM orders ORDER BY o_total) s
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to node 0
     SELECT o_total AS loxo_c1 FROM orders
   loxo_x2 from [0] to node 0
@@ -191,7 +191,7 @@ Dag over [0 1 2]
 
 SELECT o FROM orders o ORDER BY o_total
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to node 0
     SELECT o_orderkey, o_custkey, o_date, o_total FROM public.orders o
   Forward to 0
@@ -221,7 +221,7 @@ Gather on 0
 
 SELECT count(*) FROM orders WHERE o_total > (SELECT avg(o_total) FROM orders)
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to node 0
     SELECT sum(o_total) AS loxo_c1, count(o_total) AS loxo_c2 FROM orders
   loxo_x2 from [0] to all of [0 1 2]
@@ -240,7 +240,7 @@ Gather on 0
 
 SELECT big_orders.o_total FROM big_orders JOIN customer ON c_custkey = big_orders.o_orderkey % 10
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to all of [0 1 2]
     SELECT c_custkey FROM public.customer
   Scatter to [0 1 2]

@@ -45,7 +45,7 @@ Scatter to [0 1 2]
 
 SELECT * FROM orders o JOIN customer c ON c.c_custkey = o.o_custkey WHERE c.c_name LIKE 'A%' AND o.o_date >= date '1994-01-01' AND o.o_date < date '1994-01-01' + interval '1 year'
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to hash of column 1 Int8 over [0 1 2]
     SELECT o_orderkey, o_custkey, o_date, o_total FROM public.orders o WHERE o.o_date >= '1994-01-01'::date AND o.o_date < '1994-01-01'::date + '1 year'::interval
   Scatter to [0 1 2]
@@ -58,7 +58,7 @@ Scatter to [0 1 2]
 
 SELECT * FROM nation n LEFT JOIN customer c ON n.n_key = c.c_nation
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to node 0
     SELECT c_custkey, c_name, c_nation FROM public.customer c
   Forward to 0
@@ -86,7 +86,7 @@ Scatter to [0 1 2]
 
 SELECT * FROM orders o WHERE o_orderkey NOT IN (SELECT l_orderkey FROM lineitem)
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to all of [0 1 2]
     SELECT l_orderkey FROM lineitem
   Scatter to [0 1 2]
@@ -94,7 +94,7 @@ Dag over [0 1 2]
 
 SELECT * FROM orders o WHERE o_custkey IN (SELECT c_custkey FROM customer WHERE c_nation = 3)
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to hash of column 1 Int8 over [0 1 2]
     SELECT o_orderkey, o_custkey, o_date, o_total FROM public.orders o
   Scatter to [0 1 2]
@@ -147,7 +147,7 @@ Scatter to [0 1 2]
 
 SELECT o_orderkey FROM orders UNION ALL SELECT n_key FROM nation
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to node 0
     SELECT o_orderkey FROM public.orders
   Forward to 0
@@ -175,7 +175,7 @@ Forward to 1
 
 SELECT * FROM subset JOIN orders ON o_custkey = s_key
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [1] to node 0
     SELECT s_key, s_name FROM public.subset
   loxo_x2 from [0 1 2] to node 0
@@ -270,7 +270,7 @@ Scatter to [0 1 2]
 
 SELECT * FROM orders JOIN big_orders USING (o_orderkey) ORDER BY o_date
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to node 0
     SELECT o_orderkey, o_custkey, o_date, o_total FROM public.orders
   loxo_x2 from [0 1 2] to node 0
@@ -391,7 +391,7 @@ Gather on 0
 
 SELECT c_name FROM customer WHERE c_custkey IN (SELECT o_custkey FROM orders GROUP BY o_custkey HAVING count(*) > 2) ORDER BY c_name
 ----
-Dag over [0 1 2]
+ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
     SELECT o_custkey FROM public.orders
   Gather on 0

@@ -5,7 +5,7 @@ Scatter (write) to [0 1 2]
 
 WITH d AS (DELETE FROM orders WHERE o_custkey = 3 RETURNING *) SELECT count(*) FROM d
 ----
-Chain over [0 1 2]
+SequencedCtes over [0 1 2]
   loxo_w1
     Scatter (write) to [0 1 2]
       DELETE FROM orders WHERE o_custkey = 3 RETURNING *
@@ -20,7 +20,7 @@ Forward (write) to 1
 
 WITH d AS (DELETE FROM orders WHERE o_custkey = 3) SELECT 1
 ----
-Chain over [0 1 2]
+SequencedCtes over [0 1 2]
   main
     Forward to 0
       SELECT 1
@@ -35,7 +35,7 @@ Scatter (write) to [0 1 2]
 
 WITH d AS (DELETE FROM orders WHERE o_orderkey = 3 RETURNING *) SELECT * FROM d JOIN orders o ON o.o_custkey = d.o_custkey
 ----
-Chain over [0 1 2]
+SequencedCtes over [0 1 2]
   loxo_w1
     Forward (write) to 1
       DELETE FROM orders WHERE o_orderkey = 3 RETURNING *
@@ -47,7 +47,7 @@ Chain over [0 1 2]
 
 WITH i AS (INSERT INTO accounts (a_name) VALUES ('x') RETURNING a_id) INSERT INTO orders (o_orderkey) SELECT a_id FROM i
 ----
-Chain over [0 1 2]
+SequencedCtes over [0 1 2]
   loxo_w1
     InsertStaged into public.accounts by way of 0
       INSERT INTO loxo_stage (a_name) VALUES ('x')
@@ -62,7 +62,7 @@ Chain over [0 1 2]
 
 WITH old AS (SELECT o_orderkey FROM orders ORDER BY o_date LIMIT 5) DELETE FROM orders USING old WHERE old.o_orderkey = orders.o_orderkey
 ----
-Change public.orders by way of 0
+StagedDml public.orders by way of 0
   loxo_g1 from [0 1 2]
     SELECT o_orderkey, o_date FROM public.orders
   loxo_t0 from [0]
@@ -77,7 +77,7 @@ Change public.orders by way of 0
 
 WITH old AS (SELECT o_orderkey AS k FROM orders ORDER BY o_date LIMIT 5), d AS (DELETE FROM orders USING old WHERE k = o_orderkey), i AS (INSERT INTO accounts (a_id) SELECT k FROM old) SELECT 1
 ----
-Chain over [0 1 2]
+SequencedCtes over [0 1 2]
   main
     Forward to 0
       SELECT 1
@@ -92,7 +92,7 @@ Chain over [0 1 2]
       stage: CREATE TEMP TABLE loxo_stage (a_id bigint DEFAULT nextval('public.accounts_a_id_seq'::regclass), a_name text) ON COMMIT DROP
       route: hash of column 0 Int8 over [0 1 2]
   unread, on copies
-    Change public.orders by way of 0
+    StagedDml public.orders by way of 0
       loxo_w2_t0 from [0]
         SELECT o_orderkey, tableoid AS loxo_table, ctid AS loxo_ctid, 0 AS loxo_node FROM public.orders
       loxo_w2_t1 from [1]
@@ -105,7 +105,7 @@ Chain over [0 1 2]
 
 WITH x AS (INSERT INTO orders (o_orderkey) VALUES (1) RETURNING o_orderkey) INSERT INTO orders (o_orderkey) VALUES (2) ON CONFLICT (o_orderkey) DO UPDATE SET o_total = 3
 ----
-Chain over [0 1 2]
+SequencedCtes over [0 1 2]
   main
     Forward (write) to 0
       INSERT INTO orders (o_orderkey) VALUES (2) ON CONFLICT (o_orderkey) DO UPDATE SET o_total = 3

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::look::Wait;
-use super::{Backend, Owner, Verdict};
+use super::{Backend, DeadlockVictim, Owner};
 
 /// A session of a coordinator, or a backend that stands for itself (see the page of [`super`]).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -35,7 +35,7 @@ pub(crate) struct Edge {
 pub(crate) struct Deadlock {
     /// The victim's coordinator, as a client of the gtm.
     pub(crate) client: u64,
-    pub(crate) verdict: Verdict,
+    pub(crate) chosen: DeadlockVictim,
 }
 
 /// What one look has found.
@@ -76,7 +76,7 @@ impl Graph {
     pub(crate) fn without_victims(mut self, found: &[Deadlock]) -> Self {
         let victims: BTreeSet<Vertex> = found
             .iter()
-            .map(|deadlock| Vertex::Session { client: deadlock.client, session: deadlock.verdict.session })
+            .map(|deadlock| Vertex::Session { client: deadlock.client, session: deadlock.chosen.session })
             .collect();
         self.edges.retain(|edge| !victims.contains(&edge.from) && !victims.contains(&edge.to));
         self
@@ -97,8 +97,8 @@ impl Graph {
                 }) if !is_local(&circle) => {
                     let detail = detail(&circle);
                     let (backend, waiter, since_us) = (*backend, *waiter, *since_us);
-                    let verdict = Verdict { session: *session, backend, waiter, since_us, detail };
-                    found.push(Deadlock { client: *client, verdict });
+                    let chosen = DeadlockVictim { session: *session, backend, waiter, since_us, detail };
+                    found.push(Deadlock { client: *client, chosen });
                     edges.retain(|edge| edge.from != *victim && edge.to != *victim);
                 }
                 // PostgreSQL's own business.
@@ -197,7 +197,7 @@ mod tests {
 
     fn victims(waits: &[Wait], owners: &[(u64, Owner)]) -> Vec<(u64, Backend)> {
         let graph = || Graph::new(waits, owners);
-        graph().deadlocks(&graph()).into_iter().map(|d| (d.verdict.session, d.verdict.backend)).collect()
+        graph().deadlocks(&graph()).into_iter().map(|d| (d.chosen.session, d.chosen.backend)).collect()
     }
 
     #[test]
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(victims(&three, &sessions(&[1, 2, 3])), [(3, backend(1, 3))]);
         let graph = || Graph::new(&waits, &sessions(&[1, 2]));
         assert_eq!(
-            graph().deadlocks(&graph())[0].verdict.detail,
+            graph().deadlocks(&graph())[0].chosen.detail,
             "Process 1 of datanode 1 waits for ShareLock on transaction 7; blocked by process 2.\n\
              Process 2 of datanode 0 waits for ShareLock on transaction 7; blocked by process 1."
         );

@@ -7,7 +7,7 @@ use pgerror::{PgError, Result};
 use pgproto::{ConnectOptions, Connection};
 use tokio::time::timeout;
 
-use super::{Backend, Verdict};
+use super::{Backend, DeadlockVictim};
 
 /// A datanode that does not answer by then is left out of this look.
 const LOOK_MAX: Duration = Duration::from_secs(2);
@@ -107,10 +107,10 @@ fn number<T: std::str::FromStr>(value: &Bytes) -> Option<T> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }
 
-/// Cancels what the backend runs if it is still in the wait that the verdict names; says whether it was. `connection`: to
+/// Cancels what the backend runs if it is still in the wait that the chosen names; says whether it was. `connection`: to
 /// that node, as a superuser.
-pub async fn cancel_if_waiting(connection: &mut Connection, verdict: &Verdict) -> Result<bool> {
-    let Verdict { backend, waiter, since_us, .. } = verdict;
+pub async fn cancel_if_waiting(connection: &mut Connection, chosen: &DeadlockVictim) -> Result<bool> {
+    let DeadlockVictim { backend, waiter, since_us, .. } = chosen;
     let sql = format!(
         "SELECT pg_catalog.pg_cancel_backend({}) FROM pg_catalog.pg_locks WHERE pid = {waiter} AND NOT granted \
          AND (extract(epoch FROM waitstart) * 1000000)::int8 = {since_us}",

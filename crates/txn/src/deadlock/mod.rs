@@ -5,7 +5,7 @@
 //!  gtm ── Who(backends) ──────> every coordinator      which sessions do these work for?        (word.rs)
 //!  gtm <─ Owners ───────────────
 //!  gtm: waits + owners = graph over sessions; a circle in two looks running is a deadlock       (graph.rs)
-//!  gtm ── Break(verdict) ─────> the coordinator of the youngest transaction in the circle
+//!  gtm ── Break(chosen) ─────> the coordinator of the youngest transaction in the circle
 //!                               cancels the waiting backend, if it is still in that very wait;
 //!                               the client gets 40P01 instead of 57014
 //! ```
@@ -61,7 +61,7 @@ pub struct Owner {
 
 /// Whom to cancel, and why.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Verdict {
+pub struct DeadlockVictim {
     /// The victim, by its coordinator's number.
     pub session: u64,
     /// Its backend that waits.
@@ -79,6 +79,6 @@ pub trait Sessions: Send + Sync {
     /// The owners of those backends that are this coordinator's.
     fn owners(&self, backends: &[Backend]) -> Vec<Owner>;
 
-    /// Cancels the victim if it is still in the wait that the verdict names. Must not block.
-    fn carry_out(&self, verdict: Verdict);
+    /// Cancels the victim if it is still in the wait that the chosen names. Must not block.
+    fn carry_out(&self, chosen: DeadlockVictim);
 }

@@ -3,7 +3,7 @@
 
 use bytes::{Buf, BufMut, Bytes, BytesMut, TryGetError};
 
-use super::{Backend, Owner, Verdict};
+use super::{Backend, DeadlockVictim, Owner};
 
 /// One message.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,7 +23,7 @@ pub enum Word {
         owners: Vec<Owner>,
     },
     /// The gtm: cancel this one.
-    Break(Verdict),
+    Break(DeadlockVictim),
 }
 
 mod kind {
@@ -46,13 +46,13 @@ impl Word {
                 out.put_u64(*look);
                 owners.iter().for_each(|owner| put_owner(out, owner));
             }
-            Word::Break(verdict) => {
+            Word::Break(chosen) => {
                 out.put_u8(kind::BREAK);
-                out.put_u64(verdict.session);
-                put_backend(out, verdict.backend);
-                out.put_i32(verdict.waiter);
-                out.put_i64(verdict.since_us);
-                out.put_slice(verdict.detail.as_bytes());
+                out.put_u64(chosen.session);
+                put_backend(out, chosen.backend);
+                out.put_i32(chosen.waiter);
+                out.put_i64(chosen.since_us);
+                out.put_slice(chosen.detail.as_bytes());
             }
         }
     }
@@ -84,7 +84,7 @@ impl Word {
                 let (session, backend) = (body.try_get_u64()?, get_backend(body)?);
                 let (waiter, since_us) = (body.try_get_i32()?, body.try_get_i64()?);
                 let detail = String::from_utf8(body.split_to(body.len()).to_vec()).ok();
-                detail.map(|detail| Word::Break(Verdict { session, backend, waiter, since_us, detail }))
+                detail.map(|detail| Word::Break(DeadlockVictim { session, backend, waiter, since_us, detail }))
             }
             _ => None,
         })
@@ -125,11 +125,11 @@ mod tests {
     fn words_survive_the_wire_and_cut_ones_are_refused() {
         let backend = Backend { node: 3, pid: 4711 };
         let owner = |backends| Owner { session: 9, began_us: 12, backends };
-        let verdict = Verdict { session: 5, backend, waiter: 4712, since_us: -1, detail: "é".into() };
+        let chosen = DeadlockVictim { session: 5, backend, waiter: 4712, since_us: -1, detail: "é".into() };
         for word in [
             Word::Who { look: 1, backends: vec![backend, Backend { node: 0, pid: 1 }] },
             Word::Owners { look: 2, owners: vec![owner(vec![(backend, true), (backend, false)]), owner(vec![])] },
-            Word::Break(verdict),
+            Word::Break(chosen),
         ] {
             let mut wire = BytesMut::new();
             word.encode(&mut wire);

@@ -18,7 +18,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout, timeout_at};
 use tracing::{debug, info, warn};
 
 use super::PING_INTERVAL;
-use super::cut::Answer;
+use super::global_snapshot::Answer;
 use super::message::{Message, PROTOCOL_VERSION};
 use crate::clock;
 use crate::control_point;
@@ -88,7 +88,7 @@ struct View {
 pub(crate) enum Command {
     Invalidate { request: u64, ready: oneshot::Sender<Result<()>> },
     Finish { request: u64 },
-    Cut { request: u64, answer: oneshot::Sender<Answer> },
+    Snapshot { request: u64, answer: oneshot::Sender<Answer> },
     Taken { request: u64 },
     Unresolved(Exposed),
 }
@@ -112,7 +112,7 @@ impl GtmClient {
             view: view_sender,
             commands: inbox,
             waiting: HashMap::new(),
-            cuts: HashMap::new(),
+            snapshots: HashMap::new(),
             core: core.clone(),
             closing: None,
         };
@@ -121,7 +121,7 @@ impl GtmClient {
     }
 
     /// Every commit that publishes rows passes the gate: to be called right before the message that commits, with the nodes that
-    /// have written. Waits while a closure is on, a second at most.
+    /// have written. Waits while a barrier is on, a second at most.
     ///
     /// # Errors
     /// When one of them has to be marked ([`crate::marks`]) and cannot. `nodes`: how they are all reached, by node id; asked only then.
@@ -130,8 +130,8 @@ impl GtmClient {
         N: AsRef<[ConnectOptions]>,
     {
         loop {
-            if let Some((closure, unmarked)) = self.unmarked(writers) {
-                self.mark(closure, &unmarked, nodes().as_ref()).await?;
+            if let Some((barrier, unmarked)) = self.unmarked(writers) {
+                self.mark(barrier, &unmarked, nodes().as_ref()).await?;
             }
             let pass = self.gate.enter().await;
             // The gate may have been opened too early just now.
@@ -145,11 +145,11 @@ impl GtmClient {
         self.gate.unmarked(self.known_generation(), nodes)
     }
 
-    async fn mark(&self, closure: u64, unmarked: &[u16], nodes: &[ConnectOptions]) -> Result<()> {
+    async fn mark(&self, barrier: u64, unmarked: &[u16], nodes: &[ConnectOptions]) -> Result<()> {
         for number in unmarked {
             let node = nodes.get(usize::from(*number)).ok_or_else(|| PgError::internal("an unknown datanode"))?;
-            marks::mark(node, closure).await?;
-            self.gate.is_marked(closure, *number);
+            marks::mark(node, barrier).await?;
+            self.gate.is_marked(barrier, *number);
         }
         Ok(())
     }
@@ -274,13 +274,13 @@ struct Task {
     commands: mpsc::UnboundedReceiver<Command>,
     /// Invalidations that have not been answered.
     waiting: HashMap<u64, oneshot::Sender<Result<()>>>,
-    /// Requests for cuts that have not been answered.
-    cuts: HashMap<u64, oneshot::Sender<Answer>>,
+    /// Requests for global snapshots that have not been answered.
+    snapshots: HashMap<u64, oneshot::Sender<Answer>>,
     core: Arc<Core>,
     closing: Option<Closing>,
 }
 
-/// The closure that this connection's gtm has on.
+/// The barrier that this connection's gtm has on.
 struct Closing {
     number: u64,
     seal: Seal,
@@ -421,17 +421,17 @@ impl Task {
                     self.core.open(closing.seal, Some(number));
                 }
             }
-            Message::Granted { request, generation, closure, unresolved } => {
-                self.answer_cut(request, Answer::Granted { generation, closure, unresolved });
+            Message::Granted { request, generation, barrier, unresolved } => {
+                self.answer_snapshot(request, Answer::Granted { generation, barrier, unresolved });
             }
-            Message::CutFailed(request) => self.answer_cut(request, Answer::Failed),
+            Message::SnapshotFailed(request) => self.answer_snapshot(request, Answer::Failed),
             Message::Deadlock(Word::Who { look, backends }) => {
                 let owners = self.shared.sessions.get().map(|sessions| sessions.owners(&backends)).unwrap_or_default();
                 link.send(Message::Deadlock(Word::Owners { look, owners })).await?;
             }
-            Message::Deadlock(Word::Break(verdict)) => {
+            Message::Deadlock(Word::Break(chosen)) => {
                 if let Some(sessions) = self.shared.sessions.get() {
-                    sessions.carry_out(verdict);
+                    sessions.carry_out(chosen);
                 }
             }
             other => return Err(PgError::protocol(format!("the gtm said {other:?}"))),
@@ -439,8 +439,8 @@ impl Task {
         Ok(())
     }
 
-    fn answer_cut(&mut self, request: u64, answer: Answer) {
-        if let Some(waiting) = self.cuts.remove(&request) {
+    fn answer_snapshot(&mut self, request: u64, answer: Answer) {
+        if let Some(waiting) = self.snapshots.remove(&request) {
             // Who has given up has said Taken.
             let _ = waiting.send(answer);
         }
@@ -477,12 +477,12 @@ impl Task {
                 self.waiting.remove(&request);
                 link.send(Message::Finish(request)).await
             }
-            Command::Cut { request, answer } => {
-                self.cuts.insert(request, answer);
-                link.send(Message::CutRequest(request)).await
+            Command::Snapshot { request, answer } => {
+                self.snapshots.insert(request, answer);
+                link.send(Message::SnapshotRequest(request)).await
             }
             Command::Taken { request } => {
-                self.cuts.remove(&request);
+                self.snapshots.remove(&request);
                 link.send(Message::Taken(request)).await
             }
             Command::Unresolved(exposed) => link.send(Message::Unresolved(exposed)).await,
@@ -500,7 +500,7 @@ impl Task {
         for (_, ready) in self.waiting.drain() {
             let _ = ready.send(Err(self.shared.no_invalidation()));
         }
-        self.cuts.clear();
+        self.snapshots.clear();
         // What was said to be shut stays shut until its time is over; what was not may open.
         if let Some(Closing { seal, drained: Some(_), .. }) = self.closing.take() {
             self.core.open(seal, None);
@@ -518,9 +518,9 @@ impl Task {
                     Some(Command::Invalidate { ready, .. }) => {
                         let _ = ready.send(Err(self.shared.no_invalidation()));
                     }
-                    // A gtm that loses us, or begins to lead, looks for unresolved transactions by itself; a request for a cut
+                    // A gtm that loses us, or begins to lead, looks for unresolved transactions by itself; a request for a global snapshot
                     // learns by the drop of its sender that there is no gtm.
-                    Some(Command::Finish { .. } | Command::Cut { .. } | Command::Taken { .. } | Command::Unresolved(_)) => {}
+                    Some(Command::Finish { .. } | Command::Snapshot { .. } | Command::Taken { .. } | Command::Unresolved(_)) => {}
                     None => return Some(Over),
                 }
             }
@@ -572,7 +572,7 @@ async fn open<'a>(shared: &Arc<Shared>, address: &'a str, name: &str) -> Result<
     Err(PgError::connection(error))
 }
 
-/// Comes when the closure's gate is drained. Cancel-safe.
+/// Comes when the barrier's gate is drained. Cancel-safe.
 async fn drained(closing: &mut Option<Closing>) -> Vec<Exposed> {
     let Some(Closing { drained: slot @ Some(_), .. }) = closing else { return std::future::pending().await };
     let overdue = match slot {

@@ -48,9 +48,9 @@ pub(super) async fn watch(datanodes: Vec<ConnectOptions>, hub: mpsc::Sender<Even
         let pause = if graph.deadlocks(&graph).is_empty() { LOOK_INTERVAL } else { CONFIRM_PAUSE };
         earlier = graph.without_victims(&deadlocks);
         for found in deadlocks {
-            let (client, verdict) = (found.client, found.verdict);
-            info!(client, session = verdict.session, detail = verdict.detail, "breaking a deadlock");
-            watch.tell(Request::Tell { client, word: Word::Break(verdict) }).await;
+            let (client, chosen) = (found.client, found.chosen);
+            info!(client, session = chosen.session, detail = chosen.detail, "breaking a deadlock");
+            watch.tell(Request::Tell { client, word: Word::Break(chosen) }).await;
         }
         sleep(pause).await;
     }

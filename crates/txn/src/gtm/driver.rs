@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 
-use super::cuts::Order;
+use super::global_snapshots::Order;
 use super::message::Message;
 pub use super::server::End;
 use super::server::{ClientId, Event, Hub};

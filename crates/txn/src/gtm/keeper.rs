@@ -6,13 +6,13 @@
 //!  all nodes at once:  BEGIN, the fence's lock (decisions that are announced end first)     all of them, or try again
 //!  the leader's session:  draw generation g
 //!  all nodes at once:  generation := g, COMMIT                ─> Bumped: registered coordinators may decide under g
-//!  a pass of recovery over all nodes                          ─> Fenced: cuts may be granted
+//!  a pass of recovery over all nodes                          ─> Fenced: global snapshots may be granted
 //! ```
 //!
 //! Invariants:
 //! * `Bumped` only when every node has the new generation. Told earlier, a coordinator could decide on a raised node and publish on
-//!   others, over which a former leader that knows nothing of it may still grant a cut.
-//! * Nothing is raised before every node has answered and given its lock: a node that is down holds up cuts, not commits.
+//!   others, over which a former leader that knows nothing of it may still grant a global snapshot.
+//! * Nothing is raised before every node has answered and given its lock: a node that is down holds up global snapshots, not commits.
 //! * No lock is waited for longer than [`LOCK_WAIT_MAX_MS`] at a time: announcements queue behind us.
 
 use std::collections::HashSet;
@@ -26,7 +26,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{info, warn};
 
-use super::cuts::{Order, Seen};
+use super::global_snapshots::{Order, Seen};
 use super::leader::Draw;
 use super::server::Event;
 use crate::control_point;
@@ -61,7 +61,7 @@ pub(super) async fn run(
             && let Err(error) = keeper.fence(order.fences).await
             && trouble != error.message()
         {
-            warn!("cuts have to wait: {}", error.message());
+            warn!("snapshots have to wait: {}", error.message());
             trouble = error.message().into_owned();
         }
         keeper.pass(order).await;

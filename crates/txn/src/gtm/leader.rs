@@ -8,7 +8,7 @@
 //! A leader that stands still loses the session too: the server ends it when nothing was said in it for a while.
 //!
 //! A leader that is cut off from the primary datanode may go on to believe in itself for a moment. Nothing is wrong by that:
-//! * the next leader raises the generation everywhere before it grants anything, and a cut with an old generation does not count;
+//! * the next leader raises the generation everywhere before it grants anything, and a global snapshot with an old generation does not count;
 //! * leases are extended, and schema changes let through, only after a look at the lock that began after they were asked for:
 //!   [`Leadership::hold`] takes numbers and gives them back. So all leases of a former leader are over a lease after the
 //!   next one has begun.

@@ -1,6 +1,6 @@
 //! Messages between coordinators and the gtm, in the frames of PostgreSQL's protocol (tag, length, body; big-endian).
 //!
-//! Most messages are a tag and one number. Those of catalogs are explained on the page of [`crate::gtm`], those of cuts on that of
+//! Most messages are a tag and one number. Those of catalogs are explained on the page of [`crate::gtm`], those of global snapshots on that of
 //! [`crate::gate`]. A peer that sends anything else is disconnected; a new kind of message needs a
 //! new [`PROTOCOL_VERSION`].
 
@@ -64,28 +64,28 @@ pub enum Message {
     Role(u64),
     /// The gtm: this coordinator may decide under this generation.
     Generation(u64),
-    /// Coordinator: wants a cut; the number is its own.
-    CutRequest(u64),
-    /// The gtm: shut the gate for the closure of this (the gtm's) number.
+    /// Coordinator: wants a global snapshot; the number is its own.
+    SnapshotRequest(u64),
+    /// The gtm: shut the gate for the barrier of this (the gtm's) number.
     Close(u64),
     /// Coordinator: it is shut and drained.
     Closed(u64),
-    /// The gtm: all gates are shut for the CutRequest of this number.
+    /// The gtm: all gates are shut for the SnapshotRequest of this number.
     Granted {
         /// The coordinator's number.
         request: u64,
-        /// No datanode of the cut may have answered less,
+        /// No datanode of the global snapshot may have answered less,
         generation: u64,
-        /// nor as much as this, the closure's number.
-        closure: u64,
-        /// Datanodes that cannot be in the cut.
+        /// nor as much as this, the barrier's number.
+        barrier: u64,
+        /// Datanodes that cannot be in the global snapshot.
         unresolved: Vec<u16>,
     },
-    /// The gtm: no cut for this request; ask again.
-    CutFailed(u64),
+    /// The gtm: no global snapshot for this request; ask again.
+    SnapshotFailed(u64),
     /// Coordinator: the snapshots of its request are taken, or given up.
     Taken(u64),
-    /// The gtm: the closure of this (the gtm's) number is over.
+    /// The gtm: the barrier of this (the gtm's) number is over.
     Open(u64),
     /// The same, but somebody may still be taking snapshots in it.
     OpenAjar(u64),
@@ -99,8 +99,8 @@ mod tag {
     pub const ASK_ROLE: u8 = b'q';
     pub const CLOSE: u8 = b'c';
     pub const CLOSED: u8 = b'd';
-    pub const CUT_FAILED: u8 = b'f';
-    pub const CUT_REQUEST: u8 = b'C';
+    pub const SNAPSHOT_FAILED: u8 = b'f';
+    pub const SNAPSHOT_REQUEST: u8 = b'C';
     pub const DEADLOCK: u8 = b'w';
     pub const FINISH: u8 = b'F';
     pub const GENERATION: u8 = b'G';
@@ -138,22 +138,22 @@ impl Message {
             Message::Settled(id) => number(tag::SETTLED, *id),
             Message::Role(leads) => number(tag::ROLE, *leads),
             Message::Generation(generation) => number(tag::GENERATION, *generation),
-            Message::CutRequest(request) => number(tag::CUT_REQUEST, *request),
-            Message::Close(closure) => number(tag::CLOSE, *closure),
-            Message::Closed(closure) => number(tag::CLOSED, *closure),
-            Message::CutFailed(request) => number(tag::CUT_FAILED, *request),
+            Message::SnapshotRequest(request) => number(tag::SNAPSHOT_REQUEST, *request),
+            Message::Close(barrier) => number(tag::CLOSE, *barrier),
+            Message::Closed(barrier) => number(tag::CLOSED, *barrier),
+            Message::SnapshotFailed(request) => number(tag::SNAPSHOT_FAILED, *request),
             Message::Taken(request) => number(tag::TAKEN, *request),
-            Message::Open(closure) => number(tag::OPEN, *closure),
-            Message::OpenAjar(closure) => number(tag::OPEN_AJAR, *closure),
+            Message::Open(barrier) => number(tag::OPEN, *barrier),
+            Message::OpenAjar(barrier) => number(tag::OPEN_AJAR, *barrier),
             Message::Deadlock(word) => put_frame(out, tag::DEADLOCK, |body| word.encode(body)),
             Message::Goodbye => put_frame(out, tag::GOODBYE, |_| {}),
             Message::Standby => put_frame(out, tag::STANDBY, |_| {}),
             Message::Alive => put_frame(out, tag::ALIVE, |_| {}),
             Message::AskRole => put_frame(out, tag::ASK_ROLE, |_| {}),
-            Message::Granted { request, generation, closure, unresolved } => put_frame(out, tag::GRANTED, |body| {
+            Message::Granted { request, generation, barrier, unresolved } => put_frame(out, tag::GRANTED, |body| {
                 body.put_u64(*request);
                 body.put_u64(*generation);
-                body.put_u64(*closure);
+                body.put_u64(*barrier);
                 unresolved.iter().for_each(|node| body.put_u16(*node));
             }),
             Message::Unresolved(Exposed { gid, nodes }) => put_frame(out, tag::UNRESOLVED, |body| {
@@ -187,10 +187,10 @@ impl Message {
             tag::SETTLED => Message::Settled(number(&mut body)?),
             tag::ROLE => Message::Role(number(&mut body)?),
             tag::GENERATION => Message::Generation(number(&mut body)?),
-            tag::CUT_REQUEST => Message::CutRequest(number(&mut body)?),
+            tag::SNAPSHOT_REQUEST => Message::SnapshotRequest(number(&mut body)?),
             tag::CLOSE => Message::Close(number(&mut body)?),
             tag::CLOSED => Message::Closed(number(&mut body)?),
-            tag::CUT_FAILED => Message::CutFailed(number(&mut body)?),
+            tag::SNAPSHOT_FAILED => Message::SnapshotFailed(number(&mut body)?),
             tag::TAKEN => Message::Taken(number(&mut body)?),
             tag::OPEN => Message::Open(number(&mut body)?),
             tag::OPEN_AJAR => Message::OpenAjar(number(&mut body)?),
@@ -200,9 +200,9 @@ impl Message {
             tag::ALIVE => Message::Alive,
             tag::ASK_ROLE => Message::AskRole,
             tag::GRANTED => {
-                let (request, generation, closure) = (number(&mut body)?, number(&mut body)?, number(&mut body)?);
+                let (request, generation, barrier) = (number(&mut body)?, number(&mut body)?, number(&mut body)?);
                 let count = body.len() / 2;
-                Message::Granted { request, generation, closure, unresolved: nodes(&mut body, count)? }
+                Message::Granted { request, generation, barrier, unresolved: nodes(&mut body, count)? }
             }
             tag::UNRESOLVED => {
                 let count = usize::from(body.try_get_u16().map_err(|_| malformed())?);
@@ -278,12 +278,12 @@ mod tests {
             Message::AskRole,
             Message::Role(1),
             Message::Generation(9),
-            Message::CutRequest(10),
+            Message::SnapshotRequest(10),
             Message::Close(11),
             Message::Closed(12),
-            Message::Granted { request: 13, generation: 14, closure: 15, unresolved: vec![0, u16::MAX] },
-            Message::Granted { request: 13, generation: 14, closure: 15, unresolved: vec![] },
-            Message::CutFailed(15),
+            Message::Granted { request: 13, generation: 14, barrier: 15, unresolved: vec![0, u16::MAX] },
+            Message::Granted { request: 13, generation: 14, barrier: 15, unresolved: vec![] },
+            Message::SnapshotFailed(15),
             Message::Taken(16),
             Message::Open(17),
             Message::OpenAjar(18),

@@ -25,31 +25,31 @@
 //! between: a prepared transaction keeps its locks. That is why the gtm may forget everything, and why the death of a DDL coordinator settles at once.
 //! A catalog is kept under the epoch seen *before* it was read.
 //!
-//! # Cuts and the fence
+//! # Global snapshots and the fence
 //! The gtm shuts the gates of all coordinators for the moment in which a statement takes its snapshots; page [`crate::gate`].
 //! Coordinators that it does not know of are shut out by the **fence**: each datanode has a *generation*, a decision is only
 //! taken under the generation that the commit point has, and a coordinator knows a generation only from a gtm it was connected to.
 //! A gtm raises the generation on all datanodes when it begins to lead and when a coordinator is lost, and then looks for what
 //! was decided before and is not finished (page `keeper`). A commit on a single node has no decision: while the
-//! coordinator holds a lease it is not asked, and the gtm grants no cut before the lease of a lost one is over; without a
+//! coordinator holds a lease it is not asked, and the gtm grants no global snapshot before the lease of a lost one is over; without a
 //! lease it must be under the node's generation too.
 //!
 //! # Several gtms
 //! One leads (page `leader`); the others answer Hello with Standby and are ready to take over. All of them run recovery.
 
 pub mod client;
-pub mod cut;
-mod cuts;
 mod deadlock;
 #[doc(hidden)]
 pub mod driver;
+pub mod global_snapshot;
+mod global_snapshots;
 mod keeper;
 mod leader;
 pub mod message;
 pub mod server;
 
 pub use client::{CatalogState, GtmClient, InvalidationGuard, leads};
-pub use cut::{Cut, SETTLE_SQL, SNAPSHOT_SQL};
+pub use global_snapshot::{GlobalSnapshot, SETTLE_SQL, SNAPSHOT_SQL};
 pub use server::{GtmOptions, serve};
 
 use std::time::Duration;

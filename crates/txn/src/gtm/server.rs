@@ -1,5 +1,5 @@
 //! The gtm's server: one task that stands by or leads, and one per coordinator that moves frames. While it leads, a hub owns the
-//! whole state of coordinators, catalogs and cuts; the keeper ([`super::keeper`]) sees to the datanodes.
+//! whole state of coordinators, catalogs and global snapshots; the keeper ([`super::keeper`]) sees to the datanodes.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::convert::Infallible;
@@ -13,8 +13,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{info, warn};
 
-use super::cuts::{Cuts, Order, Seen, Step};
 use super::deadlock::{self, Answers, Request};
+use super::global_snapshots::{GlobalSnapshots, Order, Seen, Step};
 use super::leader::Leadership;
 use super::message::{Message, PROTOCOL_VERSION};
 use super::{LEASE, MARGIN, keeper};
@@ -265,8 +265,8 @@ pub(super) struct Hub {
     next_invalidation: u64,
     /// Until then there may be leases of coordinators that are not connected here.
     strangers_until: Instant,
-    cuts: Cuts,
-    /// Who wants to be welcomed, but not in the middle of a closure.
+    snapshots: GlobalSnapshots,
+    /// Who wants to be welcomed, but not in the middle of a barrier.
     arriving: Vec<(ClientId, Client)>,
     orders: watch::Sender<Order>,
     /// Pings that are answered after the look of this number.
@@ -289,7 +289,7 @@ impl Hub {
             next_invalidation: 1,
             // An earlier gtm, now dead, may have given leases until just now.
             strangers_until: Instant::now() + lease + MARGIN,
-            cuts: Cuts::new(Instant::now() + lease + MARGIN),
+            snapshots: GlobalSnapshots::new(Instant::now() + lease + MARGIN),
             arriving: Vec::new(),
             orders,
             pings: VecDeque::new(),
@@ -318,38 +318,38 @@ impl Hub {
     pub async fn go_on(&mut self) {
         self.drop_stuck();
         self.answer_ready();
-        self.advance_cuts().await;
+        self.advance_snapshots().await;
         self.drop_deaf();
     }
 
-    async fn advance_cuts(&mut self) {
+    async fn advance_snapshots(&mut self) {
         loop {
-            let step = self.cuts.advance();
+            let step = self.snapshots.advance();
             match step {
                 Step::Grant => {
-                    self.cuts.grant();
-                    control_point!("cut-granted");
+                    self.snapshots.grant();
+                    control_point!("snapshot-granted");
                 }
                 Step::Open => {
                     control_point!("before-open");
-                    for client in self.cuts.open() {
+                    for client in self.snapshots.open() {
                         warn!(client, "a coordinator does not shut its gate and is disconnected");
                         self.leave(client, End::ByUs);
                     }
                 }
                 Step::Rest => {}
             }
-            if self.cuts.admits() {
+            if self.snapshots.admits() {
                 std::mem::take(&mut self.arriving).into_iter().for_each(|(id, client)| self.welcome(id, client));
             }
-            for (client, message) in std::mem::take(&mut self.cuts.outbox) {
+            for (client, message) in std::mem::take(&mut self.snapshots.outbox) {
                 self.tell(client, message);
             }
             if step == Step::Rest {
                 break;
             }
         }
-        let order = self.cuts.order();
+        let order = self.snapshots.order();
         self.orders.send_if_modified(|known| std::mem::replace(known, order) != order);
     }
 
@@ -360,9 +360,9 @@ impl Hub {
             }
             Event::Said { client, message } => self.hear(client, message),
             Event::Left { client, end } => self.leave(client, end),
-            Event::Bumped { generation } => self.cuts.fence_bumped(generation),
-            Event::Fenced { fences, unresolved } => self.cuts.fence_done(fences, unresolved),
-            Event::Seen(seen) => self.cuts.seen(&seen),
+            Event::Bumped { generation } => self.snapshots.fence_bumped(generation),
+            Event::Fenced { fences, unresolved } => self.snapshots.fence_done(fences, unresolved),
+            Event::Seen(seen) => self.snapshots.seen(&seen),
             Event::Leading { look } => self.pong(look),
             Event::Deadlock(Request::Tell { client, word }) => self.tell(client, Message::Deadlock(word)),
             Event::Deadlock(Request::Ask { word, told, answers }) => {
@@ -382,14 +382,14 @@ impl Hub {
     }
 
     /// Extends the leases that were asked for before the look of this number: of those who were told a generation. Others would
-    /// commit on single nodes unchecked, while a former leader, which does not know of them, may still grant cuts under the generation
+    /// commit on single nodes unchecked, while a former leader, which does not know of them, may still grant global snapshots under the generation
     /// that the nodes have.
     fn pong(&mut self, look: u64) {
         self.looked = look;
         let answered = self.pings.partition_point(|(number, ..)| *number <= look);
         for (_, client, clock) in self.pings.drain(..answered).collect::<Vec<_>>() {
             let Some(known) = self.clients.get_mut(&client) else { continue };
-            if self.cuts.is_told(client) {
+            if self.snapshots.is_told(client) {
                 known.last_pong = Instant::now();
                 self.tell(client, Message::Pong(clock));
             } else {
@@ -404,7 +404,7 @@ impl Hub {
         let pending = self.invalidations.keys().copied().collect();
         self.tell(id, Message::Welcome { lease_ms: self.lease.as_millis() as u64, pending });
         if !self.deaf.contains(&id) {
-            self.cuts.join(id);
+            self.snapshots.join(id);
         }
     }
 
@@ -412,7 +412,7 @@ impl Hub {
         if !self.clients.contains_key(&client) {
             return;
         }
-        let Some(message) = self.cuts.hear(client, message) else { return };
+        let Some(message) = self.snapshots.hear(client, message) else { return };
         match message {
             Message::Ping(clock) => {
                 let look = self.look();
@@ -467,7 +467,7 @@ impl Hub {
         if end != End::Goodbye {
             self.strangers_until = self.strangers_until.max(lease_until);
         }
-        self.cuts.leave(client, end == End::Goodbye, (end == End::ByUs).then_some(lease_until));
+        self.snapshots.leave(client, end == End::Goodbye, (end == End::ByUs).then_some(lease_until));
         self.invalidations.values_mut().for_each(|i| {
             i.waiting.remove(&client);
         });
@@ -506,7 +506,7 @@ impl Hub {
     fn next_deadline(&self) -> Option<Instant> {
         let unlooked = self.invalidations.values().filter(|i| i.look.is_none());
         let invalidation = unlooked.map(|i| if i.waiting.is_empty() { self.strangers_until } else { i.deadline });
-        invalidation.chain(self.cuts.next_deadline()).min()
+        invalidation.chain(self.snapshots.next_deadline()).min()
     }
 
     /// Queues a message; a client with a full queue, or gone, is dropped. Not at once: its leaving tells the others things of which

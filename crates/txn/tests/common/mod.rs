@@ -3,7 +3,6 @@
 
 #![allow(dead_code)] // each test binary uses a part of it
 
-use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -74,13 +73,9 @@ fn run(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 impl Server {
     fn new(directory: PathBuf) -> Self {
-        Self { directory, port: free_port(), process: None }
+        Self { directory, port: testkit::free_ports(&[0]).unwrap(), process: None }
     }
 
     pub fn start(&mut self) {
@@ -91,7 +86,7 @@ impl Server {
         self.process = Some(start.spawn().unwrap());
     }
 
-    /// Ends the server like a power cut: what is in the WAL buffers is lost.
+    /// Ends the server like a power global snapshot: what is in the WAL buffers is lost.
     pub fn crash(&mut self) {
         self.end("QUIT");
     }
@@ -251,8 +246,8 @@ async fn registered(nodes: Vec<ConnectOptions>) -> GtmClient {
     let mut options = GtmOptions::new(nodes);
     options.lease = Duration::from_millis(100);
     let server = tokio::spawn(serve(listener, options));
-    assert!(gtm.cut().await.unwrap().complete());
-    // The gtm has said that the closure is over: no marks are needed later.
+    assert!(gtm.global_snapshot().await.unwrap().complete());
+    // The gtm has said that the barrier is over: no marks are needed later.
     drop(gtm.enter(&[], Vec::new).await.unwrap());
     server.abort();
     assert!(server.await.unwrap_err().is_cancelled());

@@ -10,8 +10,8 @@ impl Gate {
 
     fn is_asked_to_shut(&self, state: &State, coordinator: usize) -> bool {
         let Coordinator { link, shut_for, .. } = state.coordinators[coordinator];
-        let closure = link.and_then(|gtm| state.gtms[gtm].closure);
-        shut_for.is_none() && closure.is_some_and(|closure| has(closure.waits_for, coordinator))
+        let barrier = link.and_then(|gtm| state.gtms[gtm].barrier);
+        shut_for.is_none() && barrier.is_some_and(|barrier| has(barrier.waits_for, coordinator))
     }
 
     /// Nothing of it is announced, visible in part or being taken; so it may say goodbye.
@@ -19,19 +19,19 @@ impl Gate {
         let is_announced = |t: usize| has(state.nodes[self.scenario.writes[t].commit_point].announced, t);
         let is_under_way = |t: usize| is_announced(t) || state.transactions[t].has_pass;
         let is_busy = (0..self.scenario.writes.len()).any(|t| self.owner(t) == coordinator && is_under_way(t));
-        let is_taking = self.sessions_of(coordinator).any(|s| state.sessions[s].cut.stage != Stage::None);
+        let is_taking = self.sessions_of(coordinator).any(|s| state.sessions[s].snapshot.stage != Stage::None);
         !is_busy && !is_taking && state.coordinators[coordinator].shut_for.is_none()
     }
 
-    /// Will the gtm of this closure open the gate, by a message?
-    fn is_opened_by_gtm(&self, state: &State, coordinator: usize, (gtm, number): ClosureId) -> bool {
-        let is_on = state.gtms[gtm].closure.is_some_and(|closure| closure.number == number);
+    /// Will the gtm of this barrier open the gate, by a message?
+    fn is_opened_by_gtm(&self, state: &State, coordinator: usize, (gtm, number): BarrierId) -> bool {
+        let is_on = state.gtms[gtm].barrier.is_some_and(|barrier| barrier.number == number);
         is_on && state.coordinators[coordinator].link == Some(gtm) && state.gtms[gtm].role == Role::Leading
     }
 
-    fn is_between_closures(&self, state: &State, gtm: usize) -> bool {
-        let Gtm { role, closure, .. } = state.gtms[gtm];
-        role == Role::Leading && (closure.is_none() || self.rules == Rules::RegisterBetweenClosures)
+    fn is_between_barriers(&self, state: &State, gtm: usize) -> bool {
+        let Gtm { role, barrier, .. } = state.gtms[gtm];
+        role == Role::Leading && (barrier.is_none() || self.rules == Rules::RegisterBetweenBarriers)
     }
 
     /// Do its pings extend its lease?
@@ -64,14 +64,14 @@ impl Gate {
                 left.goodbyes > 0 && of(x).link.is_some() && may
             }
             Action::Register { coordinator: x, gtm } => {
-                let may = self.is_between_closures(state, gtm) && !has(state.gtms[gtm].registered, x);
+                let may = self.is_between_barriers(state, gtm) && !has(state.gtms[gtm].registered, x);
                 may && of(x).link.is_none() && !of(x).is_dead
             }
             Action::Tell(x) => of(x).link.is_some_and(|gtm| {
                 let in_force = state.gtms[gtm].in_force;
                 let is_new = !of(x).is_told || of(x).generation != Some(in_force);
                 let is_stained = state.gtms[gtm].is_stained && self.rules != Rules::NewGenerationAfterAjar;
-                in_force != 0 && is_new && !is_stained && self.is_between_closures(state, gtm)
+                in_force != 0 && is_new && !is_stained && self.is_between_barriers(state, gtm)
             }),
             Action::ExtendLease(x) => !of(x).has_lease && self.is_extended(state, x),
             _ => false,
@@ -82,9 +82,9 @@ impl Gate {
         match action {
             Action::Shut(x) => {
                 let Some(gtm) = state.coordinators[x].link else { return };
-                let Some(closure) = &mut state.gtms[gtm].closure else { return };
-                closure.waits_for &= !one(x);
-                state.coordinators[x].shut_for = Some((gtm, closure.number));
+                let Some(barrier) = &mut state.gtms[gtm].barrier else { return };
+                barrier.waits_for &= !one(x);
+                state.coordinators[x].shut_for = Some((gtm, barrier.number));
                 state.coordinators[x].shut_under = state.gtms[gtm].in_force;
             }
             Action::Mark { coordinator: x, node } => state.nodes[node].mark = state.coordinators[x].ajar,
@@ -134,7 +134,7 @@ impl Gate {
                 let generation = state.gtms[gtm].in_force;
                 let coordinator = &mut state.coordinators[x];
                 (coordinator.generation, coordinator.is_told) = (Some(generation), true);
-                // All nodes have a newer one than the cuts of that closure.
+                // All nodes have a newer one than the global snapshots of that barrier.
                 if coordinator.ajar.0 < generation {
                     coordinator.ajar = NO_MARK;
                 }
@@ -174,13 +174,13 @@ impl Gate {
         coordinator.link = None;
         coordinator.is_told = false;
         coordinator.unreported = 0;
-        if self.rules == Rules::ClosureOutlivesLink {
+        if self.rules == Rules::BarrierOutlivesLink {
             coordinator.shut_for = None;
         }
         for s in self.sessions_of(x) {
             // What was granted stays granted; the rest is asked for again.
-            if state.sessions[s].cut.stage != Stage::Granted {
-                state.sessions[s].cut = Cut::default();
+            if state.sessions[s].snapshot.stage != Stage::Granted {
+                state.sessions[s].snapshot = GlobalSnapshot::default();
             }
         }
     }

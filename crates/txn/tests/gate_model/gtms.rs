@@ -1,4 +1,4 @@
-//! The gtm: closures, the fence, and who leads.
+//! The gtm: barriers, the fence, and who leads.
 
 use crate::state::*;
 use crate::{Gate, all_true};
@@ -9,9 +9,9 @@ impl Gate {
     }
 
     /// Is a requester gone that may still be taking its snapshots?
-    fn has_lost_requester(&self, state: &State, gtm: usize, closure: Closure) -> bool {
+    fn has_lost_requester(&self, state: &State, gtm: usize, barrier: CommitBarrier) -> bool {
         let is_gone = |s: usize| state.coordinators[self.scenario.clients[s].coordinator].link != Some(gtm);
-        closure.is_granted && members(closure.requests).any(is_gone)
+        barrier.is_granted && members(barrier.requests).any(is_gone)
     }
 
     /// Where this transaction is not finished.
@@ -24,7 +24,7 @@ impl Gate {
     fn requests_at(&self, state: &State, gtm: usize) -> Set {
         let asks = |s: &usize| {
             let is_linked = state.coordinators[self.scenario.clients[*s].coordinator].link == Some(gtm);
-            is_linked && state.sessions[*s].cut.stage == Stage::Requested
+            is_linked && state.sessions[*s].snapshot.stage == Stage::Requested
         };
         (0..self.scenario.clients.len()).filter(asks).map(one).sum()
     }
@@ -57,13 +57,13 @@ impl Gate {
         let leads = |gtm: usize| state.gtms[gtm].role == Role::Leading;
         match action {
             Action::Close(g) => {
-                leads(g) && self.is_free(state, g) && state.gtms[g].closure.is_none() && self.requests_at(state, g) != 0
+                leads(g) && self.is_free(state, g) && state.gtms[g].barrier.is_none() && self.requests_at(state, g) != 0
             }
             Action::Grant(g) => {
-                state.gtms[g].closure.is_some_and(|closure| leads(g) && closure.waits_for == 0 && !closure.is_granted)
+                state.gtms[g].barrier.is_some_and(|barrier| leads(g) && barrier.waits_for == 0 && !barrier.is_granted)
             }
-            Action::GiveUp(g) => state.gtms[g].closure.is_some_and(|closure| {
-                leads(g) && (state.left.holds > 0 || self.has_lost_requester(state, g, closure))
+            Action::GiveUp(g) => state.gtms[g].barrier.is_some_and(|barrier| {
+                leads(g) && (state.left.holds > 0 || self.has_lost_requester(state, g, barrier))
             }),
             Action::NoticeLoss { gtm, coordinator } => {
                 let is_registered = has(state.gtms[gtm].registered, coordinator);
@@ -102,7 +102,7 @@ impl Gate {
         match action {
             Action::Close(g) => self.close(state, g),
             Action::Grant(g) => self.grant(state, g),
-            Action::GiveUp(g) => self.give_closure_up(state, g),
+            Action::GiveUp(g) => self.give_barrier_up(state, g),
             Action::NoticeLoss { gtm, coordinator } => self.notice_loss(state, gtm, coordinator),
             Action::ClearUnresolved { gtm, transaction } => state.gtms[gtm].unresolved &= !one(transaction),
             Action::StartFence(g) => self.start_fence(state, g),
@@ -127,86 +127,86 @@ impl Gate {
     fn close(&self, state: &mut State, g: usize) {
         let requests = self.requests_at(state, g);
         let gtm = &mut state.gtms[g];
-        gtm.closures += 1;
-        let number = gtm.closures;
-        gtm.closure = Some(Closure { number, waits_for: gtm.registered, requests, is_granted: false });
+        gtm.barriers += 1;
+        let number = gtm.barriers;
+        gtm.barrier = Some(CommitBarrier { number, waits_for: gtm.registered, requests, is_granted: false });
         for s in members(requests) {
-            state.sessions[s].cut.stage = Stage::Closing;
-            state.sessions[s].cut.closure = (g, number);
+            state.sessions[s].snapshot.stage = Stage::Closing;
+            state.sessions[s].snapshot.barrier = (g, number);
         }
     }
 
     fn grant(&self, state: &mut State, g: usize) {
-        let Some(closure) = &mut state.gtms[g].closure else { return };
-        closure.is_granted = true;
-        let (id, requests) = ((g, closure.number), closure.requests);
+        let Some(barrier) = &mut state.gtms[g].barrier else { return };
+        barrier.is_granted = true;
+        let (id, requests) = ((g, barrier.number), barrier.requests);
         let unresolved = members(state.gtms[g].unresolved).fold(0, |nodes, t| nodes | self.open_nodes(state, t));
         for s in members(requests) {
             let wanted = match self.step(state, s) {
-                Some(Step::Cut(nodes)) => nodes,
+                Some(Step::Snapshot(nodes)) => nodes,
                 _ => 0,
             };
-            let cut = &mut state.sessions[s].cut;
-            if cut.stage != Stage::Closing || cut.closure != id {
+            let snapshot = &mut state.sessions[s].snapshot;
+            if snapshot.stage != Stage::Closing || snapshot.barrier != id {
                 continue;
             }
-            cut.generation = state.gtms[g].in_force;
-            cut.unresolved_nodes = unresolved;
+            snapshot.generation = state.gtms[g].in_force;
+            snapshot.unresolved_nodes = unresolved;
             let is_denied = unresolved & wanted != 0 && self.rules != Rules::UnresolvedStayOut;
-            cut.stage = if is_denied { Stage::Denied } else { Stage::Granted };
+            snapshot.stage = if is_denied { Stage::Denied } else { Stage::Granted };
             if is_denied {
                 self.end_request(state, s, id);
             }
         }
     }
 
-    /// The session is done with its cut, and says so if it still can.
-    pub fn end_request(&self, state: &mut State, s: usize, (g, number): ClosureId) {
+    /// The session is done with its global snapshot, and says so if it still can.
+    pub fn end_request(&self, state: &mut State, s: usize, (g, number): BarrierId) {
         let is_linked = state.coordinators[self.scenario.clients[s].coordinator].link == Some(g);
-        match &mut state.gtms[g].closure {
-            Some(closure) if closure.number == number && is_linked => closure.requests &= !one(s),
+        match &mut state.gtms[g].barrier {
+            Some(barrier) if barrier.number == number && is_linked => barrier.requests &= !one(s),
             _ => return,
         }
         self.open_if_all_are_done(state, g);
     }
 
     fn open_if_all_are_done(&self, state: &mut State, g: usize) {
-        if state.gtms[g].closure.is_some_and(|closure| closure.is_granted && closure.requests == 0) {
+        if state.gtms[g].barrier.is_some_and(|barrier| barrier.is_granted && barrier.requests == 0) {
             self.open(state, g);
         }
     }
 
     /// Open is sent to all that can still be reached; OpenAjar if somebody has not said that he is done.
     fn open(&self, state: &mut State, g: usize) {
-        let Some(closure) = state.gtms[g].closure.take() else { return };
-        let is_ajar = closure.is_granted && closure.requests != 0 && self.rules != Rules::OpenedAjarByGtm;
+        let Some(barrier) = state.gtms[g].barrier.take() else { return };
+        let is_ajar = barrier.is_granted && barrier.requests != 0 && self.rules != Rules::OpenedAjarByGtm;
         state.gtms[g].wants_fence |= is_ajar;
         state.gtms[g].is_stained |= is_ajar;
         for coordinator in &mut state.coordinators {
-            if coordinator.link == Some(g) && coordinator.shut_for == Some((g, closure.number)) {
+            if coordinator.link == Some(g) && coordinator.shut_for == Some((g, barrier.number)) {
                 coordinator.shut_for = None;
                 let under = std::mem::take(&mut coordinator.shut_under);
                 if is_ajar {
-                    coordinator.ajar = (under, closure.number);
+                    coordinator.ajar = (under, barrier.number);
                 }
             }
         }
     }
 
-    fn give_closure_up(&self, state: &mut State, g: usize) {
-        let Some(closure) = state.gtms[g].closure else { return };
-        if !self.has_lost_requester(state, g, closure) {
+    fn give_barrier_up(&self, state: &mut State, g: usize) {
+        let Some(barrier) = state.gtms[g].barrier else { return };
+        if !self.has_lost_requester(state, g, barrier) {
             state.left.holds -= 1;
         }
-        self.fail_requests(state, (g, closure.number));
+        self.fail_requests(state, (g, barrier.number));
         self.open(state, g);
     }
 
-    /// CutFailed: they ask again.
-    fn fail_requests(&self, state: &mut State, id: ClosureId) {
+    /// SnapshotFailed: they ask again.
+    fn fail_requests(&self, state: &mut State, id: BarrierId) {
         for session in &mut state.sessions {
-            if session.cut.stage == Stage::Closing && session.cut.closure == id {
-                session.cut = Cut::default();
+            if session.snapshot.stage == Stage::Closing && session.snapshot.barrier == id {
+                session.snapshot = GlobalSnapshot::default();
             }
         }
     }
@@ -215,11 +215,11 @@ impl Gate {
         state.gtms[g].registered &= !one(x);
         state.gtms[g].wants_fence |= self.rules != Rules::FenceAfterLoss;
         self.forget_requests_of(state, g, x);
-        let Some(closure) = &mut state.gtms[g].closure else { return };
-        closure.waits_for &= !one(x);
-        if !closure.is_granted && state.gtms[g].wants_fence {
-            // Nobody was granted anything yet: the closure fails at once.
-            let id = (g, closure.number);
+        let Some(barrier) = &mut state.gtms[g].barrier else { return };
+        barrier.waits_for &= !one(x);
+        if !barrier.is_granted && state.gtms[g].wants_fence {
+            // Nobody was granted anything yet: the barrier fails at once.
+            let id = (g, barrier.number);
             self.fail_requests(state, id);
             self.open(state, g);
         }
@@ -228,11 +228,11 @@ impl Gate {
     /// Only if it says goodbye, or if the rule is missing: a lost requester may still be taking its snapshots.
     pub fn forget_requests_of(&self, state: &mut State, g: usize, x: usize) {
         let is_goodbye = state.coordinators[x].link == Some(g);
-        let Some(closure) = &mut state.gtms[g].closure else { return };
-        let was_granted = closure.is_granted;
-        if is_goodbye || !was_granted || self.rules == Rules::LostRequesterKeepsClosure {
-            closure.requests &= !self.sessions_of(x).map(one).sum::<Set>();
-            closure.waits_for &= !one(x);
+        let Some(barrier) = &mut state.gtms[g].barrier else { return };
+        let was_granted = barrier.is_granted;
+        if is_goodbye || !was_granted || self.rules == Rules::LostRequesterKeepsBarrier {
+            barrier.requests &= !self.sessions_of(x).map(one).sum::<Set>();
+            barrier.waits_for &= !one(x);
             self.open_if_all_are_done(state, g);
         }
     }
@@ -297,8 +297,8 @@ pub fn idle_gtm() -> Gtm {
         wants_fence: true,
         is_stained: false,
         registered: 0,
-        closure: None,
-        closures: 0,
+        barrier: None,
+        barriers: 0,
         unresolved: 0,
     }
 }

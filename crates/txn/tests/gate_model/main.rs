@@ -1,21 +1,21 @@
-//! A model of the gate, the cut and the fence (`docs/decisions/007-gate-and-fence.md`), checked exhaustively.
+//! A model of the gate, the global snapshot and the fence (`docs/decisions/007-gate-and-fence.md`), checked exhaustively.
 //!
-//! Clients commit, read single nodes and take cuts through coordinators; coordinators die or lose their gtm; gtms die,
+//! Clients commit, read single nodes and take global snapshots through coordinators; coordinators die or lose their gtm; gtms die,
 //! or lose their lock without noticing; commits are given up half-way; clocks are not compared, only HOLD is waited
 //! for. [`state`] says what exists; [`transactions`], [`coordinators`], [`gtms`] and [`sessions`] say what may happen;
 //! [`scenarios`] are small worlds in which every interleaving is tried.
 //!
 //! Promises, in all states of all scenarios:
-//! * a cut shows a transaction on all of its nodes or on none;
+//! * a global snapshot shows a transaction on all of its nodes or on none;
 //! * what shows a transaction shows what was acknowledged, or seen by its session, before it committed;
 //! * what was acknowledged, or seen by the session, before a statement began is shown by it;
-//! * two cuts never disagree about the order of two transactions;
+//! * two global snapshots never disagree about the order of two transactions;
 //! * nothing gets stuck: where only an accident could go on, every living client has finished.
 //!
 //! For each rule ([`state::Rules`]) there is a scenario in which the protocol *without* it breaks a promise, so the model can fail.
 //!
-//! A cut stands for every statement over several nodes, whether it reads in REPEATABLE READ transactions or through portals
-//! that are bound in the closure; reads of one node after the other stand for a statement that goes node by node.
+//! A global snapshot stands for every statement over several nodes, whether it reads in REPEATABLE READ transactions or through portals
+//! that are bound in the barrier; reads of one node after the other stand for a statement that goes node by node.
 //!
 //! [`replay`] compares the model with the code of the gtm, in both directions.
 //!

@@ -41,7 +41,7 @@ enum Happening {
     Ping(usize),
     /// The gtm learns that a connection has ended.
     Notice(usize),
-    /// A closure's time is over.
+    /// A barrier's time is over.
     Wait,
     Model(Action),
 }
@@ -57,7 +57,7 @@ struct Walk {
     /// Clients whose end the gtm has not noticed.
     lost: Vec<(usize, u64, usize)>,
     owners: BTreeMap<u64, usize>,
-    closures: [u64; COORDINATORS],
+    barriers: [u64; COORDINATORS],
     requests: BTreeMap<u64, usize>,
     last: u64,
     log: Vec<String>,
@@ -76,7 +76,7 @@ impl Walk {
             connected: [None; COORDINATORS],
             lost: Vec::new(),
             owners: BTreeMap::new(),
-            closures: [0; COORDINATORS],
+            barriers: [0; COORDINATORS],
             requests: BTreeMap::new(),
             last: 0,
             log: Vec::new(),
@@ -110,7 +110,7 @@ impl Walk {
         }
         all.extend((0..self.lost.len()).map(Happening::Notice));
         for gtm in 0..GTMS {
-            let is_granted = |gtm: usize| self.state.gtms[gtm].closure.map(|closure| closure.is_granted);
+            let is_granted = |gtm: usize| self.state.gtms[gtm].barrier.map(|barrier| barrier.is_granted);
             if self.may(Action::GiveUp(gtm)) && is_granted(gtm) == Some(true) && is_granted(1 - gtm).is_none() {
                 all.push(Happening::Wait);
             }
@@ -188,15 +188,15 @@ impl Walk {
             Action::Request(s) => {
                 self.last += 1;
                 self.requests.insert(self.last, s);
-                self.say(self.gate.scenario.clients[s].coordinator, Message::CutRequest(self.last)).await;
+                self.say(self.gate.scenario.clients[s].coordinator, Message::SnapshotRequest(self.last)).await;
             }
-            Action::Shut(x) => self.say(x, Message::Closed(self.closures[x])).await,
+            Action::Shut(x) => self.say(x, Message::Closed(self.barriers[x])).await,
             Action::Complete(s) => {
                 let coordinator = self.gate.scenario.clients[s].coordinator;
                 let request =
                     self.requests.iter().rev().find(|(_, session)| **session == s).map(|(request, _)| *request);
                 if let (Some(request), Some((gtm, _))) = (request, self.connected[coordinator])
-                    && before.sessions[s].cut.closure.0 == gtm
+                    && before.sessions[s].snapshot.barrier.0 == gtm
                 {
                     self.say(coordinator, Message::Taken(request)).await;
                 }
@@ -216,14 +216,14 @@ impl Walk {
                 self.connected[x] = None;
             }
             Action::CutLink(x) => {
-                self.cut_off(x, before.sessions.iter().any(|s| s.cut.stage == Stage::Requested)).await
+                self.snapshot_off(x, before.sessions.iter().any(|s| s.snapshot.stage == Stage::Requested)).await
             }
             _ => {}
         }
         self.follow_gtms().await;
     }
 
-    async fn cut_off(&mut self, x: usize, asks: bool) {
+    async fn snapshot_off(&mut self, x: usize, asks: bool) {
         let Some((gtm, id)) = self.connected[x].take() else { return };
         self.lost.push((gtm, id, x));
         // A request of somebody who is gone is none for the model at once.
@@ -260,7 +260,7 @@ impl Walk {
             let told = driver.told().into_iter();
             let mut told: Vec<(u64, VecDeque<Message>)> = told.map(|(id, said)| (id, said.into())).collect();
             while told.iter().any(|(_, said)| !said.is_empty()) {
-                // A closure begins when all else is said.
+                // A barrier begins when all else is said.
                 let is_heard = self.hear(g, &mut told, false) || self.hear(g, &mut told, true);
                 assert!(is_heard, "the gtm says what the model does not allow: {told:?}\n{}", self.log.join("\n"));
             }
@@ -269,11 +269,11 @@ impl Walk {
     }
 
     /// Takes what the model allows; false if that is nothing.
-    fn hear(&mut self, g: usize, told: &mut [(u64, VecDeque<Message>)], closures: bool) -> bool {
+    fn hear(&mut self, g: usize, told: &mut [(u64, VecDeque<Message>)], barriers: bool) -> bool {
         let mut is_heard = false;
         for (id, said) in told {
             while let Some(message) = said.front().cloned()
-                && (closures || !matches!(message, Message::Close(_)))
+                && (barriers || !matches!(message, Message::Close(_)))
                 && self.accept(g, *id, &message)
             {
                 self.log.push(format!("  gtm {g} to {}: {message:?}", self.owners[id]));
@@ -300,22 +300,23 @@ impl Walk {
             }
             Message::Alive => ("alive", None, !is_connected || !self.state.coordinators[x].is_told),
             Message::Close(number) => {
-                self.closures[x] = *number;
+                self.barriers[x] = *number;
                 ("close", Some(Action::Close(g)), self.is_on(g, *number))
             }
             Message::Granted { request, generation, .. } => {
                 let s = self.requests[request];
-                let cut = self.state.sessions[s].cut;
-                let is_it = cut.stage == Stage::Granted && u64::from(cut.generation) * GENERATION == *generation;
+                let snapshot = self.state.sessions[s].snapshot;
+                let is_it =
+                    snapshot.stage == Stage::Granted && u64::from(snapshot.generation) * GENERATION == *generation;
                 ("granted", Some(Action::Grant(g)), is_it || !is_connected)
             }
-            Message::CutFailed(request) => {
+            Message::SnapshotFailed(request) => {
                 let s = self.requests[request];
                 // It was asked for so long ago that it would come too late.
-                if self.state.sessions[s].cut.stage == Stage::Requested {
-                    self.state.sessions[s].cut = Cut::default();
+                if self.state.sessions[s].snapshot.stage == Stage::Requested {
+                    self.state.sessions[s].snapshot = GlobalSnapshot::default();
                 }
-                ("failed", Some(Action::GiveUp(g)), self.state.sessions[s].cut.stage == Stage::None)
+                ("failed", Some(Action::GiveUp(g)), self.state.sessions[s].snapshot.stage == Stage::None)
             }
             Message::Open(number) => ("open", Some(Action::GiveUp(g)), !self.is_on(g, *number)),
             Message::OpenAjar(number) => {
@@ -337,7 +338,7 @@ impl Walk {
     }
 
     fn is_on(&self, g: usize, number: u64) -> bool {
-        self.state.gtms[g].closure.is_some_and(|closure| u64::from(closure.number) == number % GENERATION)
+        self.state.gtms[g].barrier.is_some_and(|barrier| u64::from(barrier.number) == number % GENERATION)
     }
 
     /// The model would do nothing more either.

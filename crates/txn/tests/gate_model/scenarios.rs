@@ -1,7 +1,7 @@
 //! Small worlds, and which rule is missed in which of them.
 
 use crate::gtms::idle_gtm;
-use crate::state::Step::{Commit, Cut, Read};
+use crate::state::Step::{Commit, Read, Snapshot};
 use crate::state::*;
 
 impl Scenario {
@@ -77,9 +77,9 @@ const fn client(coordinator: usize, steps: &'static [Step]) -> Client {
 
 /// A transfer through one coordinator, a reader at each.
 const TRANSFER: Scenario = Scenario {
-    name: "a transfer and two cuts",
+    name: "a transfer and two snapshots",
     writes: &[on_both(0)],
-    clients: &[client(0, &[Commit(0)]), client(1, &[Cut(AB)]), client(0, &[Cut(AB)])],
+    clients: &[client(0, &[Commit(0)]), client(1, &[Snapshot(AB)]), client(0, &[Snapshot(AB)])],
     accidents: Accidents { kills: 1, holds: 1, ..NONE },
     ..WORLD
 };
@@ -87,14 +87,24 @@ const TRANSFER: Scenario = Scenario {
 const TWO_TRANSFERS: Scenario = Scenario {
     name: "two transfers with different commit points",
     writes: &[on_both(0), Writes { session: 1, commit_point: B, nodes: AB }],
-    clients: &[client(0, &[Commit(0)]), client(1, &[Commit(1)]), client(0, &[Cut(AB)]), client(1, &[Cut(AB)])],
+    clients: &[
+        client(0, &[Commit(0)]),
+        client(1, &[Commit(1)]),
+        client(0, &[Snapshot(AB)]),
+        client(1, &[Snapshot(AB)]),
+    ],
     ..WORLD
 };
 
 const TWO_SINGLES: Scenario = Scenario {
-    name: "two commits on two nodes and two cuts",
+    name: "two commits on two nodes and two snapshots",
     writes: &[on(0, A), on(1, B)],
-    clients: &[client(0, &[Commit(0)]), client(1, &[Commit(1)]), client(0, &[Cut(AB)]), client(1, &[Cut(AB)])],
+    clients: &[
+        client(0, &[Commit(0)]),
+        client(1, &[Commit(1)]),
+        client(0, &[Snapshot(AB)]),
+        client(1, &[Snapshot(AB)]),
+    ],
     accidents: Accidents { holds: 1, ..NONE },
     ..WORLD
 };
@@ -102,7 +112,7 @@ const TWO_SINGLES: Scenario = Scenario {
 const ORDER: Scenario = Scenario {
     name: "two commits, one after the other, on two nodes",
     writes: &[on(0, A), on(0, B)],
-    clients: &[client(0, &[Commit(0), Commit(1)]), client(1, &[Cut(AB)])],
+    clients: &[client(0, &[Commit(0), Commit(1)]), client(1, &[Snapshot(AB)])],
     accidents: Accidents { cut_links: 1, ..NONE },
     ..WORLD
 };
@@ -110,7 +120,7 @@ const ORDER: Scenario = Scenario {
 const CUT_OFF: Scenario = Scenario {
     name: "coordinators are cut off from the gtm",
     writes: &[on_both(0)],
-    clients: &[client(0, &[Commit(0)]), client(1, &[Cut(AB)])],
+    clients: &[client(0, &[Commit(0)]), client(1, &[Snapshot(AB)])],
     accidents: Accidents { cut_links: 1, ..NONE },
     ..WORLD
 };
@@ -118,13 +128,13 @@ const CUT_OFF: Scenario = Scenario {
 const GIVEN_UP: Scenario = Scenario {
     name: "a commit is given up half-way",
     writes: &[on_both(0)],
-    clients: &[client(0, &[Commit(0)]), client(1, &[Cut(AB)]), client(1, &[Cut(1 << A), Read(B)])],
+    clients: &[client(0, &[Commit(0)]), client(1, &[Snapshot(AB)]), client(1, &[Snapshot(1 << A), Read(B)])],
     accidents: Accidents { drops: 1, ..NONE },
     ..WORLD
 };
 
 const SLOW: Scenario = Scenario {
-    name: "a commit is slow, so that closures do not wait for it",
+    name: "a commit is slow, so that barriers do not wait for it",
     accidents: Accidents { drops: 1, slow: 1, ..NONE },
     ..GIVEN_UP
 };
@@ -133,7 +143,7 @@ const LATE: Scenario = Scenario {
     name: "a coordinator comes late, one goes",
     late: 0b01,
     writes: &[on_both(0)],
-    clients: &[client(0, &[Commit(0)]), client(1, &[Cut(AB)])],
+    clients: &[client(0, &[Commit(0)]), client(1, &[Snapshot(AB)])],
     accidents: Accidents { goodbyes: 1, kills: 1, ..NONE },
     ..WORLD
 };
@@ -141,7 +151,7 @@ const LATE: Scenario = Scenario {
 const TAKEOVER: Scenario = Scenario {
     name: "a gtm does not know that it leads no more",
     writes: &[on_both(0)],
-    clients: &[client(0, &[Commit(0)]), client(1, &[Cut(AB)])],
+    clients: &[client(0, &[Commit(0)]), client(1, &[Snapshot(AB)])],
     accidents: Accidents { stale_gtms: 1, ..NONE },
     ..WORLD
 };
@@ -157,7 +167,7 @@ const START: Scenario = Scenario {
     late: 0b01,
     is_fence_needed: true,
     writes: &[on_both(0)],
-    clients: &[client(0, &[Commit(0)]), client(1, &[Cut(AB)])],
+    clients: &[client(0, &[Commit(0)]), client(1, &[Snapshot(AB)])],
     accidents: Accidents { stale_gtms: 1, ..NONE },
     ..WORLD
 };
@@ -165,7 +175,7 @@ const START: Scenario = Scenario {
 const START_SINGLE: Scenario = Scenario {
     name: "a start with two gtms, and two commits on two nodes",
     writes: &[on(0, A), on(0, B)],
-    clients: &[client(0, &[Commit(0), Commit(1)]), client(1, &[Cut(AB)])],
+    clients: &[client(0, &[Commit(0), Commit(1)]), client(1, &[Snapshot(AB)])],
     ..START
 };
 
@@ -186,7 +196,11 @@ const NEWCOMER: Scenario = Scenario {
 const NODE_BY_NODE: Scenario = Scenario {
     name: "a session goes from node to node",
     writes: &[on_both(0)],
-    clients: &[client(0, &[Commit(0)]), client(1, &[Read(A), Read(B), Cut(AB)]), client(1, &[Cut(AB), Read(B)])],
+    clients: &[
+        client(0, &[Commit(0)]),
+        client(1, &[Read(A), Read(B), Snapshot(AB)]),
+        client(1, &[Snapshot(AB), Read(B)]),
+    ],
     accidents: Accidents { kills: 1, drops: 1, ..NONE },
     ..WORLD
 };
@@ -195,7 +209,7 @@ const READ_THEN_WRITE: Scenario = Scenario {
     name: "a session writes elsewhere after it has read",
     nodes: 3,
     writes: &[on_both(0), on(1, C)],
-    clients: &[client(0, &[Commit(0)]), client(1, &[Read(A), Commit(1), Read(B)]), client(1, &[Cut(ABC)])],
+    clients: &[client(0, &[Commit(0)]), client(1, &[Read(A), Commit(1), Read(B)]), client(1, &[Snapshot(ABC)])],
     accidents: Accidents { drops: 1, ..NONE },
     ..WORLD
 };
@@ -204,7 +218,7 @@ const READ_THEN_WRITE: Scenario = Scenario {
 const LATE_READER: Scenario = Scenario {
     name: "a reader is late",
     writes: &[on_both(0)],
-    clients: &[client(0, &[Commit(0)]), client(1, &[Cut(AB)])],
+    clients: &[client(0, &[Commit(0)]), client(1, &[Snapshot(AB)])],
     accidents: Accidents { holds: 1, ..NONE },
     ..WORLD
 };
@@ -226,19 +240,24 @@ const LATE_WITHOUT_GTM: Scenario = Scenario {
 
 /// Two COMMITs of a dead coordinator on single nodes arrive when they like: no fence waits for them.
 const STRAYS: Scenario = Scenario {
-    name: "two stray commits and two cuts",
+    name: "two stray commits and two snapshots",
     writes: &[on(0, A), on(1, B)],
-    clients: &[client(0, &[Commit(0)]), client(0, &[Commit(1)]), client(1, &[Cut(AB)]), client(1, &[Cut(AB)])],
+    clients: &[
+        client(0, &[Commit(0)]),
+        client(0, &[Commit(1)]),
+        client(1, &[Snapshot(AB)]),
+        client(1, &[Snapshot(AB)]),
+    ],
     accidents: Accidents { kills: 1, ..NONE },
     ..WORLD
 };
 
 /// For walks: whatever may become of gtms, and of links to them.
 pub const CUTS_ONLY: Scenario = Scenario {
-    name: "cuts, and nothing else",
+    name: "snapshots, and nothing else",
     late: 0b11,
     is_fence_needed: true,
-    clients: &[client(0, &[Cut(AB); 20]), client(1, &[Cut(AB); 20])],
+    clients: &[client(0, &[Snapshot(AB); 20]), client(1, &[Snapshot(AB); 20])],
     accidents: Accidents { cut_links: 4, goodbyes: 2, holds: 2, stale_gtms: 1, ..NONE },
     ..WORLD
 };
@@ -247,10 +266,10 @@ pub const THREE_COORDINATORS: Scenario = Scenario {
     coordinators: 3,
     late: 0b111,
     clients: &[
-        client(0, &[Cut(AB); 20]),
-        client(1, &[Cut(AB); 20]),
-        client(1, &[Cut(AB); 20]),
-        client(2, &[Cut(AB); 20]),
+        client(0, &[Snapshot(AB); 20]),
+        client(1, &[Snapshot(AB); 20]),
+        client(1, &[Snapshot(AB); 20]),
+        client(2, &[Snapshot(AB); 20]),
     ],
     accidents: Accidents { cut_links: 6, goodbyes: 1, gtm_kills: 1, ..NONE },
     ..CUTS_ONLY
@@ -277,11 +296,16 @@ pub const SCENARIOS: &[&Scenario] = &[
     &LATE_WITHOUT_GTM,
 ];
 
-/// … or of a living one, which are so slow that a closure does not wait for them.
+/// … or of a living one, which are so slow that a barrier does not wait for them.
 const OVERDUE: Scenario = Scenario {
-    name: "two overdue commits and two cuts",
+    name: "two overdue commits and two snapshots",
     writes: &[on(0, A), on(1, B)],
-    clients: &[client(0, &[Commit(0)]), client(0, &[Commit(1)]), client(1, &[Cut(AB)]), client(1, &[Cut(AB)])],
+    clients: &[
+        client(0, &[Commit(0)]),
+        client(0, &[Commit(1)]),
+        client(1, &[Snapshot(AB)]),
+        client(1, &[Snapshot(AB)]),
+    ],
     accidents: Accidents { slow: 1, ..NONE },
     ..WORLD
 };
@@ -302,10 +326,10 @@ pub const LARGE: &[&Scenario] = &[
     &Scenario { coordinators: 3, accidents: Accidents { kills: 1, drops: 1, ..NONE }, ..GIVEN_UP },
 ];
 
-pub const SPLIT: &str = "no cut splits a transaction";
+pub const SPLIT: &str = "no snapshot splits a transaction";
 pub const PAST: &str = "nothing is shown without its past";
 pub const BACK: &str = "nobody goes back in time";
-pub const FORK: &str = "no two cuts disagree";
+pub const FORK: &str = "no two snapshots disagree";
 pub const STUCK: &str = "nothing is stuck";
 pub const FINISH: &str = "all clients finish";
 pub const MIXED: &str = "reads node by node show one moment";
@@ -321,17 +345,17 @@ pub const WITHOUT: &[(Rules, &Scenario, &str)] = &[
     (Rules::FenceWaitsForLeases, &ORDER, PAST),
     (Rules::GenerationAtAnnounce, &CUT_OFF, SPLIT),
     (Rules::OpenByItself, &CUT_OFF, STUCK),
-    (Rules::ClosureOutlivesLink, &CUT_OFF, SPLIT),
-    (Rules::LostRequesterKeepsClosure, &CUT_OFF, SPLIT),
+    (Rules::BarrierOutlivesLink, &CUT_OFF, SPLIT),
+    (Rules::LostRequesterKeepsBarrier, &CUT_OFF, SPLIT),
     (Rules::UnresolvedBeforeClosed, &GIVEN_UP, SPLIT),
     (Rules::UnresolvedStayOut, &GIVEN_UP, SPLIT),
     (Rules::OverdueIsReported, &SLOW, SPLIT),
     (Rules::AcknowledgeWhenAllShow, &GIVEN_UP, BACK),
     (Rules::UnresolvedAreNotSettled, &GIVEN_UP, BACK),
-    (Rules::RegisterBetweenClosures, &LATE, SPLIT),
+    (Rules::RegisterBetweenBarriers, &LATE, SPLIT),
     (Rules::GoodbyeWhenIdle, &LATE, SPLIT),
     (Rules::GoodbyeEndsGeneration, &LATE, SPLIT),
-    (Rules::GenerationInCut, &START, SPLIT),
+    (Rules::GenerationInSnapshot, &START, SPLIT),
     (Rules::SnapshotBeforeGeneration, &START, SPLIT),
     (Rules::TellWhenAllAreFenced, &START, SPLIT),
     (Rules::NumberUnderTheLock, &START, SPLIT),

@@ -1,4 +1,4 @@
-//! Sessions: reads on one node, cuts, and whether what they show keeps the promises.
+//! Sessions: reads on one node, global snapshots, and whether what they show keeps the promises.
 
 use crate::state::*;
 use crate::{Gate, all_true};
@@ -19,7 +19,7 @@ impl Gate {
         match step {
             Step::Commit(t) => self.scenario.writes[t].nodes,
             Step::Read(node) => one(node),
-            Step::Cut(_) => 0,
+            Step::Snapshot(_) => 0,
         }
     }
 
@@ -29,8 +29,8 @@ impl Gate {
             _ if self.rules == Rules::Settle => Set::MAX,
             Step::Read(node) => one(node),
             Step::Commit(_) => 0,
-            Step::Cut(_) if self.rules == Rules::UnresolvedAreNotSettled => Set::MAX,
-            Step::Cut(_) => !unresolved_nodes,
+            Step::Snapshot(_) if self.rules == Rules::UnresolvedAreNotSettled => Set::MAX,
+            Step::Snapshot(_) => !unresolved_nodes,
         }
     }
 
@@ -54,41 +54,42 @@ impl Gate {
             Action::Request(s) => {
                 let (step, session) = of(s);
                 let is_linked = state.coordinators[self.scenario.clients[s].coordinator].link.is_some();
-                matches!(step, Some(Step::Cut(_))) && session.cut.stage == Stage::None && is_linked
+                matches!(step, Some(Step::Snapshot(_))) && session.snapshot.stage == Stage::None && is_linked
             }
             Action::Retry(s) => {
                 let (_, session) = of(s);
                 let link = state.coordinators[self.scenario.clients[s].coordinator].link;
-                let is_news = |gtm: usize| match session.cut.is_foreign {
-                    true => state.gtms[gtm].in_force != session.cut.generation,
+                let is_news = |gtm: usize| match session.snapshot.is_foreign {
+                    true => state.gtms[gtm].in_force != session.snapshot.generation,
                     false => state.gtms[gtm].unresolved == 0,
                 };
-                session.cut.stage == Stage::Denied && link.is_none_or(is_news)
+                session.snapshot.stage == Stage::Denied && link.is_none_or(is_news)
             }
             Action::ReadGenerations(s) => {
-                let cut = of(s).1.cut;
-                let is_early = self.rules == Rules::SnapshotBeforeGeneration && !cut.is_generation_read;
+                let snapshot = of(s).1.snapshot;
+                let is_early = self.rules == Rules::SnapshotBeforeGeneration && !snapshot.is_generation_read;
                 self.is_taking(state, s) && is_early
             }
             Action::Snapshot { session: s, node } => {
                 let (step, session) = of(s);
-                let is_wanted = matches!(step, Some(Step::Cut(nodes)) if has(nodes & !session.cut.taken, node));
-                let may = self.rules != Rules::SnapshotBeforeGeneration || session.cut.is_generation_read;
+                let is_wanted =
+                    matches!(step, Some(Step::Snapshot(nodes)) if has(nodes & !session.snapshot.taken, node));
+                let may = self.rules != Rules::SnapshotBeforeGeneration || session.snapshot.is_generation_read;
                 is_wanted && may && self.is_taking(state, s)
             }
             Action::Complete(s) => {
                 let (step, session) = of(s);
-                let is_taken = matches!(step, Some(Step::Cut(nodes)) if nodes == session.cut.taken);
-                session.cut.stage == Stage::Granted && (is_taken || is_void(session.cut)) && !session.is_over
+                let is_taken = matches!(step, Some(Step::Snapshot(nodes)) if nodes == session.snapshot.taken);
+                session.snapshot.stage == Stage::Granted && (is_taken || is_void(session.snapshot)) && !session.is_over
             }
             _ => false,
         }
     }
 
-    /// A cut that is void already need not be gone on with.
+    /// A global snapshot that is void already need not be gone on with.
     fn is_taking(&self, state: &State, s: usize) -> bool {
-        let Session { cut, is_over, .. } = state.sessions[s];
-        !is_over && cut.stage == Stage::Granted && !is_void(cut)
+        let Session { snapshot, is_over, .. } = state.sessions[s];
+        !is_over && snapshot.stage == Stage::Granted && !is_void(snapshot)
     }
 
     pub fn step_session(&self, state: &mut State, action: Action) {
@@ -103,23 +104,24 @@ impl Gate {
             Action::Read(s) => self.read(state, s),
             Action::Request(s) => {
                 let must_show = state.acknowledged | state.sessions[s].seen;
-                state.sessions[s].cut = Cut { stage: Stage::Requested, must_show, ..Cut::default() };
+                state.sessions[s].snapshot =
+                    GlobalSnapshot { stage: Stage::Requested, must_show, ..GlobalSnapshot::default() };
             }
-            Action::Retry(s) => state.sessions[s].cut = Cut::default(),
+            Action::Retry(s) => state.sessions[s].snapshot = GlobalSnapshot::default(),
             Action::ReadGenerations(s) => {
                 let nodes = &state.nodes[..self.scenario.nodes];
-                let cut = &mut state.sessions[s].cut;
-                cut.is_foreign = nodes.iter().any(|node| node.generation != cut.generation);
-                cut.is_generation_read = true;
+                let snapshot = &mut state.sessions[s].snapshot;
+                snapshot.is_foreign = nodes.iter().any(|node| node.generation != snapshot.generation);
+                snapshot.is_generation_read = true;
             }
             Action::Snapshot { session, node } => {
                 let Node { visible, generation, mark, .. } = state.nodes[node];
-                let cut = &mut state.sessions[session].cut;
-                cut.taken |= one(node);
-                cut.shown[node] = visible;
-                let is_checked = !matches!(self.rules, Rules::GenerationInCut | Rules::SnapshotBeforeGeneration);
-                cut.is_foreign |= is_checked && generation != cut.generation;
-                cut.is_late |= mark >= (cut.generation, cut.closure.1);
+                let snapshot = &mut state.sessions[session].snapshot;
+                snapshot.taken |= one(node);
+                snapshot.shown[node] = visible;
+                let is_checked = !matches!(self.rules, Rules::GenerationInSnapshot | Rules::SnapshotBeforeGeneration);
+                snapshot.is_foreign |= is_checked && generation != snapshot.generation;
+                snapshot.is_late |= mark >= (snapshot.generation, snapshot.barrier.1);
             }
             Action::Complete(s) => self.complete(state, s),
             _ => {}
@@ -155,27 +157,28 @@ impl Gate {
     }
 
     fn complete(&self, state: &mut State, s: usize) {
-        let cut = std::mem::take(&mut state.sessions[s].cut);
-        if cut.is_foreign {
+        let snapshot = std::mem::take(&mut state.sessions[s].snapshot);
+        if snapshot.is_foreign {
             // The gtm does not lead any more; the session asks again when that one has noticed.
-            state.sessions[s].cut = Cut { stage: Stage::Denied, taken: 0, shown: [0; NODES], ..cut };
-        } else if !cut.is_late {
-            self.judge(state, s, cut);
+            state.sessions[s].snapshot =
+                GlobalSnapshot { stage: Stage::Denied, taken: 0, shown: [0; NODES], ..snapshot };
+        } else if !snapshot.is_late {
+            self.judge(state, s, snapshot);
         }
-        self.end_request(state, s, cut.closure);
+        self.end_request(state, s, snapshot.barrier);
     }
 
-    fn judge(&self, state: &mut State, s: usize, cut: Cut) {
-        let covered = self.covered(cut.taken);
+    fn judge(&self, state: &mut State, s: usize, snapshot: GlobalSnapshot) {
+        let covered = self.covered(snapshot.taken);
         let mut shown = 0;
         for t in members(covered) {
-            let nodes = self.scenario.writes[t].nodes & cut.taken;
-            let on = members(nodes).filter(|node| has(cut.shown[*node], t)).count();
+            let nodes = self.scenario.writes[t].nodes & snapshot.taken;
+            let on = members(nodes).filter(|node| has(snapshot.shown[*node], t)).count();
             state.broken.split |= on != 0 && on != nodes.count_ones() as usize;
             shown |= if on == 0 { 0 } else { one(t) };
         }
         let past = self.with_past(state, shown);
-        state.broken.back |= cut.must_show & covered & !shown != 0;
+        state.broken.back |= snapshot.must_show & covered & !shown != 0;
         state.broken.order |= past & covered & !shown != 0;
         for (other, session) in state.sessions.iter().enumerate() {
             let (other_shown, other_covered) = session.result;
@@ -183,16 +186,16 @@ impl Gate {
             let disagree = shown & !other_shown & both != 0 && other_shown & !shown & both != 0;
             state.broken.fork |= disagree && other != s;
         }
-        let step = Step::Cut(cut.taken);
+        let step = Step::Snapshot(snapshot.taken);
         let session = &mut state.sessions[s];
         session.result = (shown, covered);
         session.seen |= past;
-        session.settled = self.settled_after(step, cut.unresolved_nodes);
+        session.settled = self.settled_after(step, snapshot.unresolved_nodes);
         session.step += 1;
     }
 }
 
 /// It will not be used, whatever the nodes answer.
-fn is_void(cut: Cut) -> bool {
-    cut.is_foreign || cut.is_late
+fn is_void(snapshot: GlobalSnapshot) -> bool {
+    snapshot.is_foreign || snapshot.is_late
 }

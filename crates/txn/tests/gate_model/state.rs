@@ -29,7 +29,7 @@ pub enum Rules {
     PassUntilTheEnd,
     /// Commits on a single node take no pass.
     PassForSingleNodes,
-    /// A cut is granted although a coordinator was lost, without a fence.
+    /// A global snapshot is granted although a coordinator was lost, without a fence.
     FenceAfterLoss,
     /// The fence ends without waiting for decided transactions to be finished.
     RecoveryInFence,
@@ -37,8 +37,8 @@ pub enum Rules {
     FenceWaitsForAnnounced,
     /// Decisions are announced under any generation.
     GenerationAtAnnounce,
-    /// A reader takes a cut whatever generation the nodes answer.
-    GenerationInCut,
+    /// A reader takes a global snapshot whatever generation the nodes answer.
+    GenerationInSnapshot,
     /// The generation is read before the snapshot is taken.
     SnapshotBeforeGeneration,
     /// The new generation is told before all nodes have it.
@@ -50,26 +50,26 @@ pub enum Rules {
     /// A gate that was shut is opened by the gtm or never.
     OpenByItself,
     /// A coordinator that is cut off from the gtm opens its gate.
-    ClosureOutlivesLink,
+    BarrierOutlivesLink,
     /// A requester whose link broke counts as one that has its snapshots.
-    LostRequesterKeepsClosure,
-    /// A coordinator may register, and be told the generation, while a closure is on.
-    RegisterBetweenClosures,
+    LostRequesterKeepsBarrier,
+    /// A coordinator may register, and be told the generation, while a barrier is on.
+    RegisterBetweenBarriers,
     /// A coordinator says goodbye while it commits.
     GoodbyeWhenIdle,
     /// A coordinator that said goodbye goes on under its old generation.
     GoodbyeEndsGeneration,
     /// A pass that is dropped is reported, but maybe after Closed.
     UnresolvedBeforeClosed,
-    /// A closure that has waited long enough for a commit does not report it.
+    /// A barrier that has waited long enough for a commit does not report it.
     OverdueIsReported,
-    /// Unresolved nodes are taken into a cut.
+    /// Unresolved nodes are taken into a global snapshot.
     UnresolvedStayOut,
     /// The client is told "committed" while a node does not show it.
     AcknowledgeWhenAllShow,
     /// Statements on one node do not wait for the prepared transactions there.
     Settle,
-    /// Unresolved nodes count as settled after a cut.
+    /// Unresolved nodes count as settled after a global snapshot.
     UnresolvedAreNotSettled,
     /// A coordinator without lease commits on single nodes unchecked.
     CheckWithoutLease,
@@ -111,7 +111,7 @@ pub enum Step {
     /// A statement on this node alone.
     Read(usize),
     /// A statement, or a REPEATABLE READ block, over these nodes.
-    Cut(Set),
+    Snapshot(Set),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -133,7 +133,7 @@ pub struct Accidents {
     pub goodbyes: u8,
     /// Someone is so slow that HOLD passes.
     pub holds: u8,
-    /// Commits take so long that a closure does not wait for them.
+    /// Commits take so long that a barrier does not wait for them.
     pub slow: u8,
     /// The leading gtm is killed.
     pub gtm_kills: u8,
@@ -159,7 +159,7 @@ pub struct Scenario {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Node {
     pub generation: u8,
-    /// The newest closure, by [`Mark`], in which a gate was opened ajar.
+    /// The newest barrier, by [`Mark`], in which a gate was opened ajar.
     pub mark: Mark,
     /// Transactions whose rows a new snapshot shows.
     pub visible: Set,
@@ -195,10 +195,10 @@ pub struct Transaction {
     pub past: Set,
 }
 
-/// Which closure: of this gtm, with this number.
-pub type ClosureId = (usize, u8);
+/// Which barrier: of this gtm, with this number.
+pub type BarrierId = (usize, u8);
 
-/// A closure by the generation that it was granted under, and its number. (0, 0): none.
+/// A barrier by the generation that it was granted under, and its number. (0, 0): none.
 pub type Mark = (u8, u8);
 pub const NO_MARK: Mark = (0, 0);
 
@@ -213,10 +213,10 @@ pub struct Coordinator {
     pub is_told: bool,
     /// It may take it that the gtm knows of it.
     pub has_lease: bool,
-    pub shut_for: Option<ClosureId>,
+    pub shut_for: Option<BarrierId>,
     /// The generation then.
     pub shut_under: u8,
-    /// The last closure in which somebody may have been taking snapshots when the gate was opened.
+    /// The last barrier in which somebody may have been taking snapshots when the gate was opened.
     pub ajar: Mark,
     /// Dropped transactions that the gtm has not heard of.
     pub unreported: Set,
@@ -227,7 +227,7 @@ pub enum Stage {
     #[default]
     None,
     Requested,
-    /// A closure is on for it.
+    /// A barrier is on for it.
     Closing,
     Granted,
     /// Refused because of unresolved nodes.
@@ -235,9 +235,9 @@ pub enum Stage {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Cut {
+pub struct GlobalSnapshot {
     pub stage: Stage,
-    pub closure: ClosureId,
+    pub barrier: BarrierId,
     pub generation: u8,
     /// What it must show: acknowledged or seen before it was asked for.
     pub must_show: Set,
@@ -247,7 +247,7 @@ pub struct Cut {
     pub is_generation_read: bool,
     /// A node answered another generation.
     pub is_foreign: bool,
-    /// A node had a mark of its closure, or of a later one.
+    /// A node had a mark of its barrier, or of a later one.
     pub is_late: bool,
 }
 
@@ -260,10 +260,10 @@ pub struct Session {
     pub settled: Set,
     /// Transactions whose end it waits for.
     pub waits_for: Set,
-    pub cut: Cut,
+    pub snapshot: GlobalSnapshot,
     /// Transactions that its reads on single nodes should have shown, had they been one statement.
     pub missed: Set,
-    /// Of its last cut: transactions that it showed, and those that have rows on its nodes.
+    /// Of its last global snapshot: transactions that it showed, and those that have rows on its nodes.
     pub result: (Set, Set),
 }
 
@@ -285,7 +285,7 @@ pub enum Fence {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Closure {
+pub struct CommitBarrier {
     pub number: u8,
     /// Coordinators that have not answered.
     pub waits_for: Set,
@@ -307,8 +307,8 @@ pub struct Gtm {
     /// Gates were opened ajar under the generation in force.
     pub is_stained: bool,
     pub registered: Set,
-    pub closure: Option<Closure>,
-    pub closures: u8,
+    pub barrier: Option<CommitBarrier>,
+    pub barriers: u8,
     /// Transactions that it was told are unresolved.
     pub unresolved: Set,
 }
@@ -316,13 +316,13 @@ pub struct Gtm {
 /// What happened on the way here: promises that were broken, and one thing that is not promised.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Broken {
-    /// A cut shows a transaction on one node and not on another.
+    /// A global snapshot shows a transaction on one node and not on another.
     pub split: bool,
-    /// A cut, or a read, shows a transaction and not what came before it.
+    /// A global snapshot, or a read, shows a transaction and not what came before it.
     pub order: bool,
     /// What was acknowledged, or seen by the session, before it asked is not shown.
     pub back: bool,
-    /// Two cuts disagree about the order of two transactions.
+    /// Two global snapshots disagree about the order of two transactions.
     pub fork: bool,
     /// Reads of a session, node by node, show a transaction on the later node only.
     pub mixed: bool,
@@ -345,10 +345,10 @@ pub struct State {
 }
 
 impl State {
-    /// Marks that no cut can meet any more make no difference. To take them away saves states.
+    /// Marks that no global snapshot can meet any more make no difference. To take them away saves states.
     pub fn forget_marks(&mut self) {
-        let is_in_closure = |session: &Session| matches!(session.cut.stage, Stage::Closing | Stage::Granted);
-        if !self.sessions.iter().any(is_in_closure) {
+        let is_in_barrier = |session: &Session| matches!(session.snapshot.stage, Stage::Closing | Stage::Granted);
+        if !self.sessions.iter().any(is_in_barrier) {
             self.nodes.iter_mut().for_each(|node| node.mark = NO_MARK);
             self.coordinators.iter_mut().for_each(|coordinator| coordinator.ajar = NO_MARK);
         }

@@ -70,7 +70,7 @@ impl Gate {
         own.any(|t| has(self.scenario.writes[t].nodes, node) && self.is_ready(state, t))
     }
 
-    /// Whoever takes a snapshot later, for a closure that its gate did not wait for, finds a mark on these nodes.
+    /// Whoever takes a snapshot later, for a barrier that its gate did not wait for, finds a mark on these nodes.
     fn is_marked(&self, state: &State, t: usize) -> bool {
         let ajar = state.coordinators[self.owner(t)].ajar;
         let is_known = |node: usize| state.nodes[node].mark >= ajar || state.nodes[node].generation > ajar.0;

@@ -13,9 +13,10 @@ use self::checks::{
     Beside, alike, beside_triggers, changed_meanwhile, check_different, check_one_by_one, check_order, columns_to_set,
     distinct, in_order, key_of, met_twice,
 };
+use super::captured::text;
+use super::parameters::own_parameters;
+use super::runner::Runner;
 use super::triggers::Trigger;
-use super::{own_parameters, text};
-use crate::protocol::client::Client;
 
 mod checks;
 
@@ -50,7 +51,7 @@ struct Passage {
     met: HashSet<Vec<Option<Bytes>>>,
 }
 
-impl Client {
+impl Runner {
     /// Makes the rows, runs the triggers for each, and stores what came of it; gives RETURNING, if there is one, and the
     /// command tag.
     pub(super) async fn before_rows(
@@ -61,7 +62,7 @@ impl Client {
     ) -> Result<(Option<(Statement, Call)>, String)> {
         // What is made of the statement need not mention all parameters.
         let call = &self.with_types(statement, call).await?;
-        self.session.may_change(change.command)?;
+        self.session().may_change(change.command)?;
         if change.command != "COPY" {
             self.may_run(&statement.sql, call).await?;
         }
@@ -91,7 +92,7 @@ impl Client {
         }
         let mut waiting = Vec::new();
         for (old, new) in rows {
-            self.session.check_cancel()?;
+            self.session().check_cancel()?;
             let Some(row) = self.run_before(change, &passage.triggers, old, new).await? else { continue };
             match &change.conflict {
                 Some(conflict) => self.insert_or_update(change, conflict, row, &mut passage).await?,
@@ -242,13 +243,13 @@ impl Client {
         let statement = planner::parse(&change.store(&set))?.into_iter().next();
         let statement = statement.ok_or_else(|| PgError::internal("nothing stores the rows"))?.storing_rows();
         let call = Call { parameters: Some(Arc::new(parameters)), describe: true, one_off: true, ..Call::default() };
-        self.session.let_rows(&change.table, true).await?;
-        let before = self.capture.replace(Spool::default().described());
+        self.session().let_rows(&change.table, true).await?;
+        let before = self.rows_into(Some(Spool::default().described()));
         let ended = self.stored(&statement, &call).await;
-        let spool = std::mem::replace(&mut self.capture, before).unwrap_or_default();
+        let spool = self.rows_into(before).unwrap_or_default();
         let ended = ended.map_err(|error| error.without(field::POSITION));
         let (tag, trigger_events) = ended.map_err(|error| in_order(change, passage, error))?;
-        self.session.let_rows(&change.table, false).await?;
+        self.session().let_rows(&change.table, false).await?;
         let count = tag.rsplit(' ').next().and_then(|count| count.parse::<u64>().ok());
         let count = count.ok_or_else(|| PgError::internal(format!("rows were stored by {tag}")))?;
         let are_skipped = passage.beside.iter().any(Beside::is_before_row);
@@ -275,23 +276,23 @@ impl Client {
     /// Runs what stores rows; gives its command tag, and which triggers AFTER it has fired.
     async fn stored(&mut self, statement: &Statement, call: &Call) -> Result<(String, Vec<TriggerEvent>)> {
         let result = self.stored_unguarded(statement, call).await;
-        let result = self.session.judged(result).await;
+        let result = self.session().judged(result).await;
         self.after_statement(result.is_err()).await;
         result
     }
 
     async fn stored_unguarded(&mut self, statement: &Statement, call: &Call) -> Result<(String, Vec<TriggerEvent>)> {
-        let (plan, movable) = match self.session.plan(statement, call, None).await? {
+        let (plan, movable) = match self.session().plan(statement, call, None).await? {
             Plan::Routine(routine) => match *routine {
-                Routine::Change(change) => (change.plan, change.movable),
+                Routine::TriggeredDml(change) => (change.plan, change.movable),
                 _ => return Err(beside_triggers("what stores the rows calls functions")),
             },
             plan => (plan, Vec::new()),
         };
-        self.session.hold_movable(&movable).await?;
+        self.session().hold_movable(&movable).await?;
         let done = Box::pin(self.run_plan(&plan, statement, call, None)).await?;
-        self.session.follow_keys(&movable).await?;
-        let trigger_events = self.session.take_trigger_events().await?;
+        self.session().follow_keys(&movable).await?;
+        let trigger_events = self.session().take_trigger_events().await?;
         match done {
             Completion::Tag(tag) => Ok((tag, trigger_events)),
             Completion::Empty => Ok((String::new(), trigger_events)),

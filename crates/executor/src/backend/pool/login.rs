@@ -72,7 +72,7 @@ impl Login {
 
     /// The commands that give a backend that was opened under `other` this login's settings.
     pub(crate) fn commands_on(&self, other: &Login) -> Vec<String> {
-        let mut names: Vec<&String> = self.settings.keys().ctes(other.settings.keys()).collect();
+        let mut names: Vec<&String> = self.settings.keys().chain(other.settings.keys()).collect();
         names.sort();
         names.dedup();
         let changed = names.into_iter().filter(|name| self.settings.get(*name) != other.settings.get(*name));

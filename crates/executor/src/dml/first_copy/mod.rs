@@ -115,7 +115,7 @@ impl Session {
             }
         }
         net::referenced_first(&mut own);
-        let lent = self.lend_copies(copies, own.iter().ctes(&led_to)).await?;
+        let lent = self.lend_copies(copies, own.iter().chain(&led_to)).await?;
         for changed in own.iter().rev() {
             self.pass_on(copies, changed, RowChange::is_deleted).await?;
         }
@@ -144,7 +144,7 @@ impl Session {
         let wanted: Vec<(Arc<Relation>, Vec<&str>)> = tables
             .map(|changed| {
                 let kinds = KINDS.iter().filter(|(_, which)| changed.has(*which)).map(|(right, _)| *right);
-                (changed.table.clone(), kinds.ctes(["SELECT"]).collect())
+                (changed.table.clone(), kinds.chain(["SELECT"]).collect())
             })
             .collect();
         let may = |(table, rights): &(Arc<Relation>, Vec<&str>)| {

@@ -60,7 +60,7 @@ impl<'a> Texts<'a> {
             values.extend(identity.iter().map(|at| value(known, *at)));
             values.extend(set.iter().map(|at| value(row.new.as_ref(), *at)));
         }
-        let columns: Vec<usize> = identity.iter().ctes(&set).copied().collect();
+        let columns: Vec<usize> = identity.iter().chain(&set).copied().collect();
         let list = self.values_list(&columns, rows.len());
         let target = self.table.qualified_name();
         if is_new {
@@ -84,7 +84,7 @@ impl<'a> Texts<'a> {
     fn found(&self, identity: &[usize], set: &[usize], list: &str) -> (String, String) {
         let names = |letter: &str, count: usize| (0..count).map(|i| format!("{letter}{i}")).collect::<Vec<_>>();
         let (keys, news) = (names("k", identity.len()), names("n", set.len()));
-        let all: Vec<String> = keys.iter().ctes(&news).cloned().collect();
+        let all: Vec<String> = keys.iter().chain(&news).cloned().collect();
         let source = format!("({list}) AS v ({})", all.join(", "));
         if self.key.is_some() {
             return (source, self.same_key(identity));

@@ -10,7 +10,7 @@ use pgerror::{PgError, Result};
 
 use super::estimate::{STEP, width};
 use super::moves::make_distinct;
-use super::spread::DISTINCT_MAX;
+use super::repartitioned_aggregation::DISTINCT_MAX;
 use super::{Found, Markers, Search, State, exchanged_table};
 use crate::context::{Context, Named};
 use crate::facts::builtins::Combined;

@@ -18,7 +18,7 @@ use pgerror::Result;
 use super::blocks::with_ctes;
 use super::estimate::{STEP, width};
 use super::moves::make_distinct;
-use super::spread::{DISTINCT_MAX, ROWS_MIN, rows_at_most};
+use super::repartitioned_aggregation::{DISTINCT_MAX, ROWS_MIN, rows_at_most};
 use super::{Found, Search, State, exchanged_table};
 use crate::plan::Exchange;
 use crate::select::names::{Ctes, Names};

@@ -6,7 +6,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use super::moves::Unit;
-use super::spread::ROWS_MIN;
+use super::repartitioned_aggregation::ROWS_MIN;
 use super::{Search, State};
 use crate::select::gather::{self, Needs};
 use crate::select::levels;
@@ -29,8 +29,8 @@ impl Search<'_> {
             }
         }
         let nodes = if relation.distribution.is_partitioned() { relation.distribution.nodes().len() } else { 1 };
-        let estimated = match self.shadows.iter().find(|shadow| shadow.input.table == relation.name) {
-            Some(shadow) => self.expected(shadow.input.sql.clone()),
+        let estimated = match self.local_copies.iter().find(|local_copy| local_copy.input.table == relation.name) {
+            Some(local_copy) => self.expected(local_copy.input.sql.clone()),
             None => self.estimated(&gather::fragment(relation, name, needs, &early))?,
         };
         let all = if relation.rows > 0.0 { relation.rows } else { ROWS_UNKNOWN };

@@ -21,17 +21,17 @@
 //! is left out early was left out by a condition that every row must fulfil. So the query over temp tables is the user's
 //! own, and that it is computed rightly is for [`locality`](super::locality) to prove, not for this module.
 
-mod ahead;
 mod blocks;
 mod branches;
+mod eager_aggregation;
 mod estimate;
 mod fragments;
+mod local_copies;
 mod moves;
 mod partners;
-mod shadows;
-mod spread;
-mod strip;
-mod verdicts;
+mod predicate_elimination;
+mod repartitioned_aggregation;
+mod semi_join_reduction;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -43,25 +43,30 @@ use pg_query::protobuf::SelectStmt;
 use pgerror::Result;
 
 use super::locality::Not;
-use super::{finish, levels, local_plan};
+use super::{levels, local_plan, two_phase};
 use crate::context::{Context, Named};
 use crate::facts::functions::Facts;
-use crate::plan::{Dag, Exchange, Plan, Scatter};
+use crate::plan::{Exchange, ExchangePlan, Plan, Scatter};
 use crate::session::{Exchanges, SessionFacts};
 use crate::tree::{self, Ref, Walk};
 
 use blocks::BLOCKS_MAX;
-use shadows::Shadow;
+use local_copies::LocalCopy;
 
 /// Most arrangements of tables that are tried for one statement.
 const ARRANGEMENTS_MAX: usize = 800;
 
 /// Plans a query that is not local; `None` if this module cannot, or need not: few rows are best brought to one node.
-pub(super) fn plan(ctx: &Context<'_>, query: &SelectStmt, facts: &Facts) -> Result<Option<Dag>> {
+pub(super) fn plan(ctx: &Context<'_>, query: &SelectStmt, facts: &Facts) -> Result<Option<ExchangePlan>> {
     arranged(ctx, query, facts, true)
 }
 
-fn arranged(ctx: &Context<'_>, query: &SelectStmt, facts: &Facts, may_be_gathered: bool) -> Result<Option<Dag>> {
+fn arranged(
+    ctx: &Context<'_>,
+    query: &SelectStmt,
+    facts: &Facts,
+    may_be_gathered: bool,
+) -> Result<Option<ExchangePlan>> {
     if !is_plain(facts) {
         return Ok(None);
     }
@@ -70,9 +75,9 @@ fn arranged(ctx: &Context<'_>, query: &SelectStmt, facts: &Facts, may_be_gathere
         return Ok(None);
     }
     levels::number_tables(&mut numbered)?;
-    let Some(shadows) = shadows::make(ctx, &mut numbered)? else { return Ok(None) };
+    let Some(local_copies) = local_copies::make(ctx, &mut numbered)? else { return Ok(None) };
     let NodeEnum::SelectStmt(query) = numbered else { return Ok(None) };
-    if finish::has_pseudo_types(ctx) {
+    if two_phase::has_pseudo_types(ctx) {
         return Ok(None);
     }
     // What PostgreSQL said of the statement's columns does not hold for its sub-selects.
@@ -81,18 +86,19 @@ fn arranged(ctx: &Context<'_>, query: &SelectStmt, facts: &Facts, may_be_gathere
         ctx: &Context { session: &session, ..*ctx },
         facts,
         nodes: ctx.catalog.all_nodes(),
-        shadows: &shadows,
+        local_copies: &local_copies,
         wanted: RefCell::default(),
         left: Cell::new(ARRANGEMENTS_MAX),
     };
-    let start = State { tables: shadows.iter().map(|shadow| shadow.table.clone()).collect(), ..State::default() };
-    if may_be_gathered && shadows.is_empty() && search.has_few_rows(&query, &start)? {
+    let start =
+        State { tables: local_copies.iter().map(|local_copy| local_copy.table.clone()).collect(), ..State::default() };
+    if may_be_gathered && local_copies.is_empty() && search.has_few_rows(&query, &start)? {
         return Ok(None);
     }
     let Some(found) = search.best(&query, &start, &[])? else { return Ok(None) };
-    Ok(Some(Dag {
+    Ok(Some(ExchangePlan {
         nodes: search.nodes.clone(),
-        shadows: shadows.iter().map(|shadow| shadow.input.clone()).collect(),
+        local_copies: local_copies.iter().map(|local_copy| local_copy.input.clone()).collect(),
         exchanges: found.state.exchanges,
         last: found.last,
         last_types: found.markers.types,
@@ -102,27 +108,29 @@ fn arranged(ctx: &Context<'_>, query: &SelectStmt, facts: &Facts, may_be_gathere
 }
 
 /// A better plan of a query that is local but for its last step, if that may have many rows to work on.
-pub(super) fn spread(ctx: &Context<'_>, query: &SelectStmt, facts: &Facts) -> Result<Option<Plan>> {
-    if spread::rows_at_most(ctx, query)? < spread::ROWS_MIN {
+pub(super) fn repartitioned(ctx: &Context<'_>, query: &SelectStmt, facts: &Facts) -> Result<Option<Plan>> {
+    if repartitioned_aggregation::rows_at_most(ctx, query)? < repartitioned_aggregation::ROWS_MIN {
         return Ok(None);
     }
-    let Some(dag) = arranged(ctx, query, facts, false)? else { return Ok(None) };
+    let Some(exchange_plan) = arranged(ctx, query, facts, false)? else { return Ok(None) };
     // To copy tables that the transaction has changed would be more work than is saved.
-    Ok(match dag.shadows.is_empty() {
+    Ok(match exchange_plan.local_copies.is_empty() {
         // Without exchanges it still may say what should be estimated.
-        true if dag.exchanges.is_empty() && dag.estimates_wanted.is_empty() => Some(dag.last),
-        true => Some(Plan::Dag(Box::new(dag))),
+        true if exchange_plan.exchanges.is_empty() && exchange_plan.estimates_wanted.is_empty() => {
+            Some(exchange_plan.last)
+        }
+        true => Some(Plan::ExchangePlan(Box::new(exchange_plan))),
         false => None,
     })
 }
 
 /// A query that each node runs for itself as one whose rows can be sent on, if sessions beside the statement's own, whose work is
 /// undone, read the same rows.
-pub(super) fn of_scatter(ctx: &Context<'_>, facts: &Facts, scatter: &Scatter) -> Option<Dag> {
+pub(super) fn of_scatter(ctx: &Context<'_>, facts: &Facts, scatter: &Scatter) -> Option<ExchangePlan> {
     let sees = matches!(ctx.session.exchanges, Exchanges::Seeing | Exchanges::SeeingBut([]));
-    (sees && is_plain(facts)).then(|| Dag {
+    (sees && is_plain(facts)).then(|| ExchangePlan {
         nodes: scatter.nodes.clone(),
-        shadows: Vec::new(),
+        local_copies: Vec::new(),
         exchanges: Vec::new(),
         last: Plan::Scatter(scatter.clone()),
         last_types: Vec::new(),
@@ -165,7 +173,7 @@ struct Search<'a> {
     ctx: &'a Context<'a>,
     facts: &'a Facts,
     nodes: Vec<NodeId>,
-    shadows: &'a [Shadow],
+    local_copies: &'a [LocalCopy],
     wanted: RefCell<BTreeSet<String>>,
     /// Arrangements that may still be tried.
     left: Cell<usize>,
@@ -175,7 +183,7 @@ struct Search<'a> {
 #[derive(Clone, Default)]
 struct State {
     exchanges: Vec<Exchange>,
-    /// The shadows and their tables, as the analysis sees them.
+    /// The local copies and their tables, as the analysis sees them.
     tables: Vec<Arc<Relation>>,
     /// Sub-selects that have been replaced: text and table.
     made: Vec<(String, Arc<Relation>)>,
@@ -249,11 +257,11 @@ impl Search<'_> {
     /// A query that needs no further movement, but perhaps to spread the work of its last step.
     fn found(&self, query: &SelectStmt, state: &State) -> Result<Option<Found>> {
         let Some(last) = self.local(query, state)? else { return Ok(None) };
-        let spread = match last {
-            Plan::Gather(_) => self.spread(query, state)?,
+        let repartitioned = match last {
+            Plan::Gather(_) => self.repartitioned(query, state)?,
             _ => None,
         };
-        Ok(Some(spread.unwrap_or_else(|| Found { state: state.clone(), last, markers: Markers::default() })))
+        Ok(Some(repartitioned.unwrap_or_else(|| Found { state: state.clone(), last, markers: Markers::default() })))
     }
 
     /// The plan of a query that needs no further movement.

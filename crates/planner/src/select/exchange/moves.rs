@@ -12,7 +12,7 @@ use pgerror::Result;
 use placement::BucketMap;
 
 use super::estimate::{STEP, width};
-use super::{Found, Search, State, exchanged_table, keep_cheaper, partners, strip};
+use super::{Found, Search, State, exchanged_table, keep_cheaper, partners, predicate_elimination};
 use crate::context::Context;
 use crate::select::gather::{self, Needs};
 use crate::select::levels::{self, Level};
@@ -248,7 +248,7 @@ impl Search<'_> {
         if done.is_empty() {
             return Ok(None);
         }
-        let Some(query) = strip::without(query, &done)? else { return Ok(None) };
+        let Some(query) = predicate_elimination::without(query, &done)? else { return Ok(None) };
         let needs = Needs::of(&NodeEnum::SelectStmt(Box::new(query.clone())))?;
         let mut units = units.to_vec();
         for (unit, what) in units.iter_mut().zip(moves) {
@@ -279,7 +279,7 @@ impl Search<'_> {
                 if state
                     .tables
                     .iter()
-                    .skip(self.shadows.len())
+                    .skip(self.local_copies.len())
                     .any(|made| made.name == table.relation.name && made.oid == table.relation.oid)
                 {
                     continue;

@@ -26,7 +26,9 @@ impl Analyzer<'_> {
         let select = SelectStmt { target_list: returning.to_vec(), ..tree::empty_select() };
         let outputs = self.outputs(&select, &body);
         let part = match body.part {
-            Part::Split(split) => Part::Split(export(split, outputs.as_deref(), &body.equal)),
+            RowDistribution::Partitioned(split) => {
+                RowDistribution::Partitioned(export(split, outputs.as_deref(), &body.equal))
+            }
             other => other,
         };
         Ok(Block { part, columns: outputs.map(|o| o.into_iter().map(|(column, _)| column).collect()) })

@@ -23,17 +23,22 @@ impl Analyzer<'_> {
                     Some(name) if f.alias.is_none() => name,
                     _ => String::new(),
                 };
-                let leaf = self.leaf(scope, f.alias.as_ref().map_or(name, |a| a.aliasname.clone()), None, Part::Free);
+                let leaf = self.leaf(
+                    scope,
+                    f.alias.as_ref().map_or(name, |a| a.aliasname.clone()),
+                    None,
+                    RowDistribution::Any,
+                );
                 region.items.push(Item::Leaf(leaf));
             }
             Some(NodeEnum::RangeTableFunc(f)) => {
                 let alias = f.alias.as_ref().map_or_else(String::new, |a| a.aliasname.clone());
-                let leaf = self.leaf(scope, alias, None, Part::Free);
+                let leaf = self.leaf(scope, alias, None, RowDistribution::Any);
                 region.items.push(Item::Leaf(leaf));
             }
             Some(NodeEnum::JsonTable(f)) => {
                 let alias = f.alias.as_ref().map_or_else(String::new, |a| a.aliasname.clone());
-                let leaf = self.leaf(scope, alias, None, Part::Free);
+                let leaf = self.leaf(scope, alias, None, RowDistribution::Any);
                 region.items.push(Item::Leaf(leaf));
             }
             Some(NodeEnum::RangeTableSample(sample)) => match sample.relation.as_deref() {
@@ -50,7 +55,7 @@ impl Analyzer<'_> {
         scope: &mut Scope,
         alias: String,
         columns: Option<Vec<LeafColumn>>,
-        part: Part,
+        part: RowDistribution,
     ) -> usize {
         let leaf = self.leaves.len();
         self.leaves.push(Leaf { alias, columns, primary_key: Vec::new() });
@@ -74,7 +79,7 @@ impl Analyzer<'_> {
         let (part, columns) = match self.ctx.resolve(name)? {
             Named::Home(exchanged) => {
                 let known = exchanged.filter(|table| self.ctx.exchanged.iter().any(|other| other.name == table.name));
-                (Part::Home, known.map(|table| terms::table_columns(self.ctx, &table)))
+                (RowDistribution::Home, known.map(|table| terms::table_columns(self.ctx, &table)))
             }
             Named::View(view) => {
                 let error = PgError::unsupported(format!("view \"{}\" under a name that WITH also defines", view.name));
@@ -118,21 +123,21 @@ impl Analyzer<'_> {
         }
     }
 
-    pub(super) fn table_part(&self, relation: &catalog::Relation, leaf: usize) -> Part {
+    pub(super) fn table_part(&self, relation: &catalog::Relation, leaf: usize) -> RowDistribution {
         let distribution = &relation.distribution;
         match distribution {
-            Distribution::Replicated { nodes } => return Part::Whole(nodes.clone()),
+            Distribution::Replicated { nodes } => return RowDistribution::Replicated(nodes.clone()),
             Distribution::RoundRobin { nodes } => {
-                return Part::Split(Split { nodes: nodes.clone(), space: None, key: Vec::new() });
+                return RowDistribution::Partitioned(Split { nodes: nodes.clone(), space: None, key: Vec::new() });
             }
             Distribution::Hash { .. } | Distribution::Modulo { .. } => {}
-            Distribution::CatalogNode | Distribution::Temporary | Distribution::View => return Part::Home,
+            Distribution::CatalogNode | Distribution::Temporary | Distribution::View => return RowDistribution::Home,
             // A name of such a table is not resolved.
-            Distribution::Broken(_) => return Part::Home,
+            Distribution::Broken(_) => return RowDistribution::Home,
         }
         let position = |number| relation.columns.iter().position(|c| c.number == number);
         let key: Option<Vec<Term>> = distribution.key().iter().map(|k| Some((leaf, position(k.number)?))).collect();
-        Part::Split(Split {
+        RowDistribution::Partitioned(Split {
             nodes: distribution.nodes(),
             space: Space::of(distribution).filter(|_| key.is_some()),
             key: key.unwrap_or_default(),
@@ -142,9 +147,9 @@ impl Analyzer<'_> {
     pub(super) fn block_leaf(&mut self, scope: &mut Scope, alias: String, block: Block) -> usize {
         let leaf = self.leaves.len();
         let part = match block.part {
-            Part::Split(mut split) => {
+            RowDistribution::Partitioned(mut split) => {
                 split.key.iter_mut().for_each(|term| term.0 = leaf);
-                Part::Split(split)
+                RowDistribution::Partitioned(split)
             }
             other => other,
         };
@@ -160,7 +165,7 @@ impl Analyzer<'_> {
     ) -> Local<()> {
         let alias = sub.alias.as_ref().map_or_else(String::new, |a| a.aliasname.clone());
         if sub.lateral {
-            let leaf = self.leaf(scope, alias, None, Part::Free);
+            let leaf = self.leaf(scope, alias, None, RowDistribution::Any);
             region.items.push(Item::Lateral(leaf, sub));
             return Ok(());
         }
@@ -203,7 +208,7 @@ impl Analyzer<'_> {
                 // Outside, a name of these may mean another column.
                 scope.leaves.iter().for_each(|leaf| self.leaves[*leaf].columns = None);
             }
-            self.leaf(scope, alias.aliasname.clone(), None, Part::Free);
+            self.leaf(scope, alias.aliasname.clone(), None, RowDistribution::Any);
         }
         match kind {
             JoinType::JoinInner => {

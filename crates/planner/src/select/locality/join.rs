@@ -10,8 +10,8 @@ impl Analyzer<'_> {
         scope: &Scope,
         env: &Env<'_>,
         equal: &Equalities,
-    ) -> Local<Part> {
-        let mut all = Part::Free;
+    ) -> Local<RowDistribution> {
+        let mut all = RowDistribution::Any;
         for item in &region.items {
             let part = match item {
                 Item::Leaf(leaf) => self.pinned(self.parts[*leaf].clone(), equal),
@@ -30,18 +30,18 @@ impl Analyzer<'_> {
         scope: &Scope,
         env: &Env<'_>,
         equal: &Equalities,
-        part: &Part,
-    ) -> Local<Part> {
+        part: &RowDistribution,
+    ) -> Local<RowDistribution> {
         let outer = Outer { scope, equal, part, next: env.outer };
         let inner = Env { ctes: env.ctes.clone(), outer: Some(&outer) };
         let mut block = self.block(query_of(sub)?, &inner)?;
         rename(&mut block, sub.alias.as_ref().map_or(&[][..], |a| &a.colnames));
         Ok(match block.part {
-            Part::Split(mut split) => {
+            RowDistribution::Partitioned(mut split) => {
                 split.key.iter_mut().for_each(|term| term.0 = leaf);
                 // The leaf's columns are not known to conditions learnt before: its key must not be matched by name.
                 split.key.clear();
-                Part::Split(split)
+                RowDistribution::Partitioned(split)
             }
             other => other,
         })
@@ -57,7 +57,7 @@ impl Analyzer<'_> {
         scope: &Scope,
         env: &Env<'_>,
         equal: &Equalities,
-    ) -> Local<Part> {
+    ) -> Local<RowDistribution> {
         // Equalities from above are strict: they also hold for every row that survives them.
         let mut matching = equal.clone();
         self.learn(on, scope, env, &mut matching);
@@ -70,11 +70,17 @@ impl Analyzer<'_> {
             JoinType::JoinLeft => self.preserve(left_part, right_part, &matching),
             JoinType::JoinRight => self.preserve(right_part, left_part, &matching),
             _ => match (left_part, right_part) {
-                (Part::Split(l), Part::Split(r)) if colocated(&l, &r, &matching) => {
+                (RowDistribution::Partitioned(l), RowDistribution::Partitioned(r)) if colocated(&l, &r, &matching) => {
                     // A row may lack either side's key.
-                    Ok(Part::Split(Split { nodes: union(&l.nodes, &r.nodes), space: None, key: Vec::new() }))
+                    Ok(RowDistribution::Partitioned(Split {
+                        nodes: union(&l.nodes, &r.nodes),
+                        space: None,
+                        key: Vec::new(),
+                    }))
                 }
-                (Part::Split(_), _) | (_, Part::Split(_)) => not_local("FULL JOIN of tables that are not co-located"),
+                (RowDistribution::Partitioned(_), _) | (_, RowDistribution::Partitioned(_)) => {
+                    not_local("FULL JOIN of tables that are not co-located")
+                }
                 (l, r) => self.meet(l, r, &matching),
             },
         }
@@ -87,64 +93,83 @@ impl Analyzer<'_> {
         equal: &Equalities,
         scope: &Scope,
         env: &Env<'_>,
-    ) -> Local<Part> {
+    ) -> Local<RowDistribution> {
         let mut known = equal.clone();
         self.learn(&region.conditions, scope, env, &mut known);
         self.region(region, scope, env, &known)
     }
 
     /// LEFT JOIN with the preserved side first.
-    pub(super) fn preserve(&self, kept: Part, other: Part, matching: &Equalities) -> Local<Part> {
+    pub(super) fn preserve(
+        &self,
+        kept: RowDistribution,
+        other: RowDistribution,
+        matching: &Equalities,
+    ) -> Local<RowDistribution> {
         match (kept, other) {
-            (Part::Split(kept), Part::Split(other)) if colocated(&kept, &other, matching) => Ok(Part::Split(kept)),
-            (Part::Split(_), Part::Split(_)) => not_local("an outer join of tables that are not co-located"),
-            (_, Part::Split(_)) => not_local("an outer join that preserves rows every node has"),
+            (RowDistribution::Partitioned(kept), RowDistribution::Partitioned(other))
+                if colocated(&kept, &other, matching) =>
+            {
+                Ok(RowDistribution::Partitioned(kept))
+            }
+            (RowDistribution::Partitioned(_), RowDistribution::Partitioned(_)) => {
+                not_local("an outer join of tables that are not co-located")
+            }
+            (_, RowDistribution::Partitioned(_)) => not_local("an outer join that preserves rows every node has"),
             (kept, other) => self.meet(kept, other, matching),
         }
     }
 
     /// Inner join of two parts.
-    pub(super) fn meet(&self, a: Part, b: Part, equal: &Equalities) -> Local<Part> {
+    pub(super) fn meet(&self, a: RowDistribution, b: RowDistribution, equal: &Equalities) -> Local<RowDistribution> {
         let home = self.ctx.home();
         match (a, b) {
-            (Part::Free, other) | (other, Part::Free) => Ok(other),
-            (Part::Home, Part::Home) => Ok(Part::Home),
-            (Part::Home, Part::Whole(nodes)) | (Part::Whole(nodes), Part::Home) if nodes.contains(&home) => {
-                Ok(Part::Home)
+            (RowDistribution::Any, other) | (other, RowDistribution::Any) => Ok(other),
+            (RowDistribution::Home, RowDistribution::Home) => Ok(RowDistribution::Home),
+            (RowDistribution::Home, RowDistribution::Replicated(nodes))
+            | (RowDistribution::Replicated(nodes), RowDistribution::Home)
+                if nodes.contains(&home) =>
+            {
+                Ok(RowDistribution::Home)
             }
-            (Part::Whole(a), Part::Whole(b)) => match intersect(&a, &b) {
+            (RowDistribution::Replicated(a), RowDistribution::Replicated(b)) => match intersect(&a, &b) {
                 common if common.is_empty() => not_local("tables that no node has all of"),
-                common => Ok(Part::Whole(common)),
+                common => Ok(RowDistribution::Replicated(common)),
             },
-            (Part::Whole(whole), Part::Split(split)) | (Part::Split(split), Part::Whole(whole)) => {
+            (RowDistribution::Replicated(whole), RowDistribution::Partitioned(split))
+            | (RowDistribution::Partitioned(split), RowDistribution::Replicated(whole)) => {
                 if split.nodes.iter().all(|n| whole.contains(n)) {
-                    Ok(Part::Split(split))
+                    Ok(RowDistribution::Partitioned(split))
                 } else {
                     not_local("a join with a table that is not on all of the nodes")
                 }
             }
-            (Part::Split(a), Part::Split(b)) if colocated(&a, &b, equal) => {
+            (RowDistribution::Partitioned(a), RowDistribution::Partitioned(b)) if colocated(&a, &b, equal) => {
                 let nodes = intersect(&a.nodes, &b.nodes);
                 // Contradicting constants: nothing matches, any node can say so.
                 let nodes = if nodes.is_empty() { a.nodes[..1].to_vec() } else { nodes };
                 Ok(self.single(Split { nodes, ..a }))
             }
-            (Part::Split(_), Part::Split(_)) => not_local("a join of tables that are not co-located"),
-            (Part::Home, _) | (_, Part::Home) => not_local("a join of a distributed table with one of the home node"),
+            (RowDistribution::Partitioned(_), RowDistribution::Partitioned(_)) => {
+                not_local("a join of tables that are not co-located")
+            }
+            (RowDistribution::Home, _) | (_, RowDistribution::Home) => {
+                not_local("a join of a distributed table with one of the home node")
+            }
         }
     }
 
     /// All rows on one node: complete there.
-    fn single(&self, split: Split) -> Part {
+    fn single(&self, split: Split) -> RowDistribution {
         match self.narrows && split.nodes.len() == 1 {
-            true => Part::Whole(split.nodes),
-            false => Part::Split(split),
+            true => RowDistribution::Replicated(split.nodes),
+            false => RowDistribution::Partitioned(split),
         }
     }
 
     /// Narrows a split part by the constants its key is equal to.
-    pub(super) fn pinned(&self, part: Part, equal: &Equalities) -> Part {
-        let Part::Split(mut split) = part else { return part };
+    pub(super) fn pinned(&self, part: RowDistribution, equal: &Equalities) -> RowDistribution {
+        let RowDistribution::Partitioned(mut split) = part else { return part };
         if split.key.is_empty() || split.space.is_none() {
             return self.single(split);
         }

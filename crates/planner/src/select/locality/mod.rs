@@ -1,7 +1,7 @@
 //! Where can the rows of a query be computed without moving any? The heart of the planner.
 //!
-//! Every query level gets a [`Part`], bottom-up: `Free` (no table: any node), `Whole` (complete on each of some nodes:
-//! replicated tables, or partitioned ones pinned to one node by their key), `Home`, or `Split`: the rows are the disjoint
+//! Every query level gets a [`RowDistribution`], bottom-up: `Any` (no table: any node), `Replicated` (complete on each of some nodes:
+//! replicated tables, or partitioned ones pinned to one node by their key), `Home`, or `Partitioned`: the rows are the disjoint
 //! union of what each node computes from its own rows. Two split parts may meet only if their whole distribution keys are
 //! known to be equal and are placed by the same map and hash class; then matching rows are on one node.
 //! When that cannot be shown the answer is [`Not::Local`] with the reason, and the caller gathers rows instead.
@@ -57,12 +57,12 @@ fn not_local<T>(reason: impl Into<String>) -> Local<T> {
 
 /// Where rows can be computed.
 #[derive(Clone, Debug)]
-pub(crate) enum Part {
-    Free,
+pub(crate) enum RowDistribution {
+    Any,
     /// All rows on each of these nodes.
-    Whole(Vec<NodeId>),
+    Replicated(Vec<NodeId>),
     Home,
-    Split(Split),
+    Partitioned(Split),
 }
 
 /// Rows spread over nodes.
@@ -116,7 +116,7 @@ struct Space {
 /// A sub-select, CTE or set operation as seen from outside; the key counts in output columns.
 #[derive(Clone, Debug)]
 pub(crate) struct Block {
-    pub part: Part,
+    pub part: RowDistribution,
     pub columns: Option<Vec<LeafColumn>>,
 }
 
@@ -124,7 +124,7 @@ pub(crate) struct Block {
 pub(crate) struct Body {
     pub scope: Scope,
     pub equal: Equalities,
-    pub part: Part,
+    pub part: RowDistribution,
 }
 
 /// An enclosing query level, for correlated sub-selects.
@@ -132,7 +132,7 @@ pub(crate) struct Body {
 struct Outer<'o> {
     scope: &'o Scope,
     equal: &'o Equalities,
-    part: &'o Part,
+    part: &'o RowDistribution,
     next: Option<&'o Outer<'o>>,
 }
 
@@ -167,7 +167,7 @@ enum Condition<'t> {
 pub(crate) struct Analyzer<'a> {
     pub ctx: &'a Context<'a>,
     pub leaves: Vec<Leaf>,
-    parts: Vec<Part>,
+    parts: Vec<RowDistribution>,
     /// Do constants that a key is equal to narrow the nodes?
     narrows: bool,
 }
@@ -177,7 +177,7 @@ impl<'a> Analyzer<'a> {
         Self { ctx, leaves: Vec::new(), parts: Vec::new(), narrows: true }
     }
 
-    /// Leaves rows that are pinned to one node by their key [`Part::Split`], so that the key stays known.
+    /// Leaves rows that are pinned to one node by their key [`RowDistribution::Partitioned`], so that the key stays known.
     pub fn of_all_nodes(ctx: &'a Context<'a>) -> Self {
         Self { narrows: false, ..Self::new(ctx) }
     }
@@ -200,7 +200,7 @@ impl<'a> Analyzer<'a> {
         let env = self.with(select, env)?;
         let own = select.with_clause.as_ref().map_or(0, |with| with.ctes.len());
         for (name, block) in &env.ctes[env.ctes.len() - own..] {
-            if matches!(block.part, Part::Home) && !mentions(select, name)? {
+            if matches!(block.part, RowDistribution::Home) && !mentions(select, name)? {
                 return not_local("a WITH item of the home node that nothing reads");
             }
         }
@@ -214,10 +214,10 @@ impl<'a> Analyzer<'a> {
         };
         let mut env = env.clone();
         if recursive {
-            env.ctes.push((cte.ctename.clone(), Block { part: Part::Free, columns: None }));
+            env.ctes.push((cte.ctename.clone(), Block { part: RowDistribution::Any, columns: None }));
         }
         let mut block = self.block(query, &env)?;
-        if recursive && matches!(block.part, Part::Split(_)) && mentions(query, &cte.ctename)? {
+        if recursive && matches!(block.part, RowDistribution::Partitioned(_)) && mentions(query, &cte.ctename)? {
             return not_local("WITH RECURSIVE over a partitioned table");
         }
         rename(&mut block, &cte.aliascolnames);
@@ -239,7 +239,7 @@ impl<'a> Analyzer<'a> {
 
     fn plain_block(&mut self, select: &SelectStmt, env: &Env<'_>) -> Local<Block> {
         let body = self.body(select, env)?;
-        if let Part::Split(split) = &body.part {
+        if let RowDistribution::Partitioned(split) = &body.part {
             if !select.sort_clause.is_empty() {
                 return not_local("ORDER BY in a sub-select over a partitioned table");
             }
@@ -252,7 +252,9 @@ impl<'a> Analyzer<'a> {
         }
         let outputs = self.outputs(select, &body);
         let part = match body.part {
-            Part::Split(split) => Part::Split(export(split, outputs.as_deref(), &body.equal)),
+            RowDistribution::Partitioned(split) => {
+                RowDistribution::Partitioned(export(split, outputs.as_deref(), &body.equal))
+            }
             other => other,
         };
         Ok(Block { part, columns: outputs.map(|o| o.into_iter().map(|(column, _)| column).collect()) })
@@ -271,10 +273,10 @@ impl<'a> Analyzer<'a> {
         let mut equal = env.outer.map(|o| o.equal.clone()).unwrap_or_default();
         self.learn(&region.conditions, &scope, env, &mut equal);
         let mut part = self.region(&region, &scope, env, &equal)?;
-        if let Part::Split(split) = &part
+        if let RowDistribution::Partitioned(split) = &part
             && follows(split, &equal, env.outer)
         {
-            part = Part::Free;
+            part = RowDistribution::Any;
         }
         let part = self.sub_selects(select, &scope, env, &equal, part)?;
         self.refuse_outer_aggregates(select, &scope, env)?;
@@ -306,7 +308,7 @@ impl<'a> Analyzer<'a> {
         let (left, right) = (self.block(left, env)?, self.block(right, env)?);
         let is_union_all = select.op == SetOperation::SetopUnion as i32 && select.all;
         let part = match (left.part, right.part) {
-            (Part::Split(l), Part::Split(r)) => {
+            (RowDistribution::Partitioned(l), RowDistribution::Partitioned(r)) => {
                 let keyed = l.space.is_some() && l.space == r.space && !l.key.is_empty() && l.key == r.key;
                 if !keyed && !is_union_all {
                     return not_local("a set operation whose branches do not both show their distribution key");
@@ -315,9 +317,13 @@ impl<'a> Analyzer<'a> {
                     return not_local("ORDER BY or LIMIT in a set operation over partitioned tables");
                 }
                 let key = if keyed { l.key } else { Vec::new() };
-                Part::Split(Split { nodes: union(&l.nodes, &r.nodes), space: l.space.filter(|_| keyed), key })
+                RowDistribution::Partitioned(Split {
+                    nodes: union(&l.nodes, &r.nodes),
+                    space: l.space.filter(|_| keyed),
+                    key,
+                })
             }
-            (Part::Split(_), _) | (_, Part::Split(_)) => {
+            (RowDistribution::Partitioned(_), _) | (_, RowDistribution::Partitioned(_)) => {
                 return not_local("a set operation of a partitioned and another source");
             }
             (l, r) => self.meet(l, r, &Equalities::default())?,
@@ -463,7 +469,7 @@ fn export(split: Split, outputs: Option<&[(LeafColumn, Option<Term>)]>, equal: &
 /// Is every inner row on the node of its outer row, because the keys are equal?
 fn follows(split: &Split, equal: &Equalities, mut outer: Option<&Outer<'_>>) -> bool {
     while let Some(level) = outer {
-        if let Part::Split(part) = level.part
+        if let RowDistribution::Partitioned(part) = level.part
             && colocated(split, part, equal)
         {
             return true;

@@ -9,8 +9,8 @@ impl Analyzer<'_> {
     /// Where that depends on the order in which rows are found, nodes must not evaluate it each for its own: one of them does.
     pub(super) fn steady(&self, select: &SelectStmt, block: Block, env: &Env<'_>) -> Local<Block> {
         let part = match block.part {
-            Part::Whole(nodes) if nodes.len() > 1 && self.may_differ(select, env)? => {
-                Part::Whole(self.ctx.home_first(nodes)[..1].to_vec())
+            RowDistribution::Replicated(nodes) if nodes.len() > 1 && self.may_differ(select, env)? => {
+                RowDistribution::Replicated(self.ctx.home_first(nodes)[..1].to_vec())
             }
             other => other,
         };

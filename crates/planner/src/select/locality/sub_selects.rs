@@ -10,8 +10,8 @@ impl Analyzer<'_> {
         scope: &Scope,
         env: &Env<'_>,
         equal: &Equalities,
-        part: Part,
-    ) -> Local<Part> {
+        part: RowDistribution,
+    ) -> Local<RowDistribution> {
         let conditions = shape::inner_conditions(select);
         let mut links: Vec<(&SubLink, bool)> = Vec::new();
         for link in shape::sub_links(select)? {
@@ -26,7 +26,7 @@ impl Analyzer<'_> {
             let inner = Env { ctes: env.ctes.clone(), outer: Some(&outer) };
             let block = self.block(query, &inner)?;
             result = match (&result, block.part) {
-                (Part::Split(split), Part::Split(sub)) => {
+                (RowDistribution::Partitioned(split), RowDistribution::Partitioned(sub)) => {
                     if !(is_condition && self.is_local_in(link, &sub, split, scope, env, equal)) {
                         return not_local(
                             "a sub-select on a partitioned table that is not tied to the outer row's key",
@@ -34,7 +34,7 @@ impl Analyzer<'_> {
                     }
                     result
                 }
-                (_, Part::Split(_)) => return not_local("a sub-select on a partitioned table"),
+                (_, RowDistribution::Partitioned(_)) => return not_local("a sub-select on a partitioned table"),
                 (_, other) => self.meet(result, other, equal)?,
             };
         }
@@ -42,7 +42,7 @@ impl Analyzer<'_> {
     }
 
     /// Where the rows of a condition's sub-select are, seen from rows of a level that does not have it (yet).
-    pub fn below(&mut self, body: &Body, link: &SubLink, env: &Env<'_>) -> Local<Part> {
+    pub fn below(&mut self, body: &Body, link: &SubLink, env: &Env<'_>) -> Local<RowDistribution> {
         let Some(NodeEnum::SelectStmt(query)) = link.subselect.as_deref().and_then(|s| s.node.as_ref()) else {
             return not_local("an unknown sub-select");
         };

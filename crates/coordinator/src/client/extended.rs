@@ -1,0 +1,294 @@
+//! The extended query protocol.
+//!
+//! Statements between two Syncs are one transaction. To spare single statements a BEGIN and a COMMIT on their node, Execute
+//! looks at the next message: if it is Sync and nothing came before, the statement runs by itself. (Waiting for that
+//! message is safe: a client that wants an answer has to send Sync or Flush.)
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use executor::{Call, Completion, Parameters, Spool};
+use pgerror::{PgError, Result, SqlState};
+use pgproto::backend::{self, Field};
+use pgproto::frontend::{self, Target, tag};
+use planner::parse::{Statement, StatementKind, Transaction};
+
+use super::connection::Client;
+use crate::protocol::portals::Portal;
+use crate::protocol::text;
+
+impl Client {
+    /// Answers one message of the extended protocol other than Sync; an error makes the client's further messages be
+    /// skipped up to Sync.
+    pub(crate) async fn extended(&mut self, message: u8, body: Bytes) -> Result<()> {
+        self.own().session.statement_begins();
+        let result = match message {
+            tag::PARSE => self.parse(body).await,
+            tag::BIND => self.bind(body).await,
+            tag::DESCRIBE => self.describe(body).await,
+            tag::EXECUTE => self.execute_portal(body).await,
+            tag::CLOSE => self.close(body),
+            tag::FLUSH => self.own().socket.flush().await,
+            other => {
+                return Err(PgError::fatal(
+                    SqlState::PROTOCOL_VIOLATION,
+                    format!("invalid frontend message type {other}"),
+                ));
+            }
+        };
+        match self.own().session.judged(result).await {
+            Ok(()) => Ok(()),
+            Err(error) => self.fail_to_sync(error).await,
+        }
+    }
+
+    /// Sync: the end of an implicit transaction.
+    pub(crate) async fn sync(&mut self) -> Result<()> {
+        self.skip_to_sync = false;
+        if let Err(error) = self.own().end_implicit_block().await {
+            self.own().socket.send_error(error, 0);
+        }
+        if !self.own().session.in_block() {
+            self.own().portals.clear();
+        }
+        self.statements.deliver_notifications().await?;
+        self.ready();
+        Ok(())
+    }
+
+    async fn parse(&mut self, body: Bytes) -> Result<()> {
+        let parse = frontend::decode_parse(body)?;
+        text(&parse.name)?;
+        let statements = self.statements.parsed(&parse.sql).await?;
+        if statements.len() > 1 {
+            return Err(PgError::new(
+                SqlState::SYNTAX_ERROR,
+                "cannot insert multiple commands into a prepared statement",
+            ));
+        }
+        if let Some(statement) = statements.first() {
+            self.own().refuse_in_failed_block(&statement.kind)?;
+        }
+        let prepared = self.own().prepare(statements.first().cloned(), parse.parameter_types).await?;
+        self.own().prepared.keep(parse.name, prepared)?;
+        backend::bare(self.own().socket.buffer(), backend::tag::PARSE_COMPLETE);
+        Ok(())
+    }
+
+    async fn bind(&mut self, body: Bytes) -> Result<()> {
+        let bind = frontend::decode_bind(body)?;
+        text(&bind.portal)?;
+        text(&bind.statement)?;
+        let prepared = self.own().prepared.find(&bind.statement)?;
+        self.own().refuse_changed_result(&prepared).await?;
+        let expected = prepared.description.parameters.len();
+        if bind.parameters.len() != expected {
+            return Err(PgError::protocol(format!(
+                "bind message supplies {} parameters, but prepared statement \"{}\" requires {expected}",
+                bind.parameters.len(),
+                String::from_utf8_lossy(&bind.statement)
+            )));
+        }
+        match &prepared.statement {
+            // A statement with parameters could call functions for their values.
+            Some(statement) if bind.parameters.is_empty() => self.own().refuse_in_failed_block(&statement.kind)?,
+            _ => self.own().refuse_in_failed_block(&StatementKind::Select)?,
+        }
+        if !bind.portal.is_empty() && self.own().portals.get(&bind.portal).is_some() {
+            let name = String::from_utf8_lossy(&bind.portal).into_owned();
+            return Err(PgError::new(SqlState::DUPLICATE_CURSOR, format!("cursor \"{name}\" already exists")));
+        }
+        let parameters = Parameters {
+            types: prepared.description.parameters.clone(),
+            formats: bind.parameter_formats,
+            values: bind.parameters,
+        };
+        self.check_encoding(&parameters)?;
+        let call =
+            Call { parameters: Some(Arc::new(parameters)), result_formats: bind.result_formats, ..Call::default() };
+        self.own().portals.put(bind.portal, Portal { prepared, call, suspended: None });
+        backend::bare(self.own().socket.buffer(), backend::tag::BIND_COMPLETE);
+        Ok(())
+    }
+
+    /// Values are hashed in the encoding they come in, so it must be the servers'.
+    fn check_encoding(&self, parameters: &Parameters) -> Result<()> {
+        let Some(encoding) =
+            self.statements.own.socket.reported("client_encoding").filter(|name| executor::is_foreign_encoding(name))
+        else {
+            return Ok(());
+        };
+        let is_text = |index: usize| match parameters.formats.as_slice() {
+            [] => true,
+            [all] => *all == 0,
+            each => each.get(index) == Some(&0),
+        };
+        let sends_text = |index: usize| matches!(parameters.types.get(index), Some(18 | 19 | 25 | 1042 | 1043));
+        let is_beyond = |(index, value): (usize, &Option<Bytes>)| {
+            value.as_ref().is_some_and(|value| !value.is_ascii()) && (is_text(index) || sends_text(index))
+        };
+        match parameters.values.iter().enumerate().any(is_beyond) {
+            true => Err(PgError::unsupported(format!("a parameter beyond ASCII in client encoding \"{encoding}\""))
+                .hint("SET client_encoding TO 'UTF8'.")),
+            false => Ok(()),
+        }
+    }
+
+    async fn describe(&mut self, body: Bytes) -> Result<()> {
+        let (target, name) = frontend::decode_target(body)?;
+        text(&name)?;
+        if let (Target::Portal, Ok(cursor)) = (target, std::str::from_utf8(&name))
+            && self.own().portals.get(&name).is_none()
+            && self.own().is_declared(cursor)
+        {
+            // An SQL cursor is a portal too; psycopg describes those it declares.
+            let fields = self.own().cursor_fields(cursor).await?.unwrap_or_default();
+            backend::row_description(self.own().socket.buffer(), &fields);
+            return Ok(());
+        }
+        let (prepared, formats) = match target {
+            Target::Statement => (self.own().prepared.find(&name)?, Vec::new()),
+            Target::Portal => {
+                let portal = self.own().portals.find(&name)?;
+                (portal.prepared.clone(), portal.call.result_formats.clone())
+            }
+        };
+        if prepared.description.fields.is_some() {
+            self.own().refuse_in_failed_block(&StatementKind::Select)?;
+        }
+        let out = self.own().socket.buffer();
+        if target == Target::Statement {
+            backend::parameter_description(out, &prepared.description.parameters);
+        }
+        match &prepared.description.fields {
+            None => backend::bare(out, backend::tag::NO_DATA),
+            Some(fields) => backend::row_description(out, &with_formats(fields, &formats)),
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, body: Bytes) -> Result<()> {
+        let (target, name) = frontend::decode_target(body)?;
+        text(&name)?;
+        match target {
+            Target::Statement => self.own().prepared.forget(&name),
+            Target::Portal => self.own().portals.close(&name),
+        }
+        backend::bare(self.own().socket.buffer(), backend::tag::CLOSE_COMPLETE);
+        Ok(())
+    }
+
+    async fn execute_portal(&mut self, body: Bytes) -> Result<()> {
+        let (name, rows_max) = frontend::decode_execute(body)?;
+        text(&name)?;
+        let rows_max = usize::try_from(rows_max).ok().filter(|max| *max > 0);
+        let mut portal = self.own().portals.take(&name)?;
+        let prepared = portal.prepared.clone();
+        let Some(statement) = &prepared.statement else {
+            backend::bare(self.own().socket.buffer(), backend::tag::EMPTY_QUERY);
+            self.own().portals.put(name, portal);
+            return Ok(());
+        };
+        let checked = self.own().refuse_in_failed_block(&statement.kind).and_then(|()| portal.may_run(&name));
+        if let Err(error) = checked {
+            self.own().portals.put(name, portal);
+            return Err(error);
+        }
+        if portal.suspended.is_none() {
+            self.own().refuse_changed_result(&portal.prepared).await?;
+            self.open_implicit_block(statement).await?;
+            if rows_max.is_none() && self.wait_for_more(&portal.prepared, &portal.call) {
+                if portal.prepared.description.fields.is_none() {
+                    portal.suspended = Some((Spool::default(), String::new()));
+                }
+                self.own().portals.put(name, portal);
+                return Ok(());
+            }
+            self.depart().await?;
+            if self.skip_to_sync {
+                return Ok(());
+            }
+            let mut spool = Spool::of(self.own().session.work_mem());
+            let wanted = rows_max.is_some().then_some(&mut spool);
+            let ended = match self.statements.execute(statement, &portal.call, wanted).await {
+                Ok(ended) => ended,
+                Err(error) => {
+                    self.own().portals.put(name, portal);
+                    return Err(error);
+                }
+            };
+            match (rows_max, ended) {
+                (Some(_), Completion::Tag(tag)) => portal.suspended = Some((spool, tag)),
+                (_, ended) => {
+                    self.own().socket.send_completion(&ended);
+                    if let Completion::Tag(tag) = ended {
+                        portal.suspended = Some((Spool::default(), tag));
+                    }
+                    self.keep_portal(name, portal);
+                    return Ok(());
+                }
+            }
+        }
+        let sent = self.send_piece(&mut portal, rows_max);
+        self.keep_portal(name, portal);
+        sent
+    }
+
+    /// All portals end with their transaction.
+    fn keep_portal(&mut self, name: Bytes, portal: Portal) {
+        match self.own().session.in_block() {
+            true => self.own().portals.put(name, portal),
+            false => self.own().portals.clear(),
+        }
+    }
+
+    /// Sends the next rows of a portal that is read in pieces. As in PostgreSQL, who gets as many as he asked for is not told that they
+    /// were the last.
+    fn send_piece(&mut self, portal: &mut Portal, rows_max: Option<usize>) -> Result<()> {
+        let gives_rows = portal.prepared.description.fields.is_some();
+        let Some((spool, command_tag)) = &mut portal.suspended else { return Ok(()) };
+        let (sent, _) = spool.take(rows_max.unwrap_or(usize::MAX), self.own().socket.buffer())?;
+        if rows_max == Some(sent) {
+            backend::bare(self.own().socket.buffer(), backend::tag::PORTAL_SUSPENDED);
+            return Ok(());
+        }
+        let (words, count) = backend::split_command_tag(command_tag);
+        let last = match count {
+            Some(_) if gives_rows => format!("{words} {sent}"),
+            _ => command_tag.clone(),
+        };
+        backend::command_complete(self.own().socket.buffer(), &last);
+        Ok(())
+    }
+
+    /// Opens a block for this statement and those that follow it before Sync, unless there are none.
+    async fn open_implicit_block(&mut self, statement: &Statement) -> Result<()> {
+        use Transaction::{Begin, CommitPrepared, RollbackPrepared};
+        let StatementKind::Transaction(Begin(_) | CommitPrepared { .. } | RollbackPrepared { .. }) = statement.kind
+        else {
+            let or_one = self.own().is_serializable_alone(statement);
+            return self.open_block_for_several(or_one).await;
+        };
+        Ok(())
+    }
+
+    async fn open_block_for_several(&mut self, or_one: bool) -> Result<()> {
+        if self.own().session.in_block() {
+            return Ok(());
+        }
+        let next = self.own().socket.next_tag().await?;
+        if or_one || next != Some(tag::SYNC) {
+            self.own().begin_implicit_block();
+        }
+        Ok(())
+    }
+}
+
+fn with_formats(fields: &[Field], formats: &[i16]) -> Vec<Field> {
+    let format = |index: usize| match formats {
+        [] => 0,
+        [all] => *all,
+        each => each.get(index).copied().unwrap_or(0),
+    };
+    fields.iter().enumerate().map(|(i, field)| Field { format: format(i), ..field.clone() }).collect()
+}

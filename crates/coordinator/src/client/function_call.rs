@@ -1,0 +1,77 @@
+//! The function call protocol, which libpq and the JDBC driver use for large objects: each call becomes a SELECT.
+//!
+//! As in PostgreSQL a call is a statement of its own, answered up to ReadyForQuery, and no Sync follows.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use executor::{Call, Parameters, Spool};
+use pgerror::{PgError, Result};
+use pgproto::{backend, frontend};
+
+use super::connection::Client;
+
+/// The functions on large objects, which bear the same numbers on every server (PostgreSQL's pg_proc.dat), with their types.
+const FUNCTIONS: [(u32, &str, &[&str]); 13] = [
+    (715, "lo_create", &["oid"]),
+    (952, "lo_open", &["oid", "int4"]),
+    (953, "lo_close", &["int4"]),
+    (954, "loread", &["int4", "int4"]),
+    (955, "lowrite", &["int4", "bytea"]),
+    (956, "lo_lseek", &["int4", "int4", "int4"]),
+    (957, "lo_creat", &["int4"]),
+    (958, "lo_tell", &["int4"]),
+    (964, "lo_unlink", &["oid"]),
+    (1004, "lo_truncate", &["int4", "int4"]),
+    (3170, "lo_lseek64", &["int4", "int8", "int4"]),
+    (3171, "lo_tell64", &["int4"]),
+    (3172, "lo_truncate64", &["int4", "int8"]),
+];
+
+impl Client {
+    /// Answers one FunctionCall message.
+    pub(crate) async fn function_call(&mut self, body: Bytes) -> Result<()> {
+        self.own().session.statement_begins();
+        let answer = match self.value_of(body).await {
+            Ok(value) => self.own().end_implicit_block().await.map(|()| value),
+            Err(error) => Err(error),
+        };
+        match answer {
+            Ok(value) => backend::function_call_response(self.own().socket.buffer(), value.as_deref()),
+            Err(error) if error.is_fatal() => return Err(error),
+            Err(error) => self.own().socket.send_error(error, 0),
+        }
+        self.statements.deliver_notifications().await?;
+        self.ready();
+        Ok(())
+    }
+
+    async fn value_of(&mut self, body: Bytes) -> Result<Option<Bytes>> {
+        let frontend::FunctionCall { function, formats, arguments, result_format } =
+            frontend::decode_function_call(body)?;
+        let sql = match select(function, arguments.len()) {
+            Ok(sql) => sql,
+            Err(error) => return self.own().session.judged(Err(error)).await,
+        };
+        let parameters = Parameters { types: vec![0; arguments.len()], formats, values: arguments };
+        let call =
+            Call { parameters: Some(Arc::new(parameters)), result_formats: vec![result_format], ..Call::default() };
+        let mut spool = Spool::of(self.own().session.work_mem());
+        for statement in self.statements.parsed(sql.as_bytes()).await?.iter() {
+            self.statements.execute(statement, &call, Some(&mut spool)).await?;
+        }
+        let (_, rows) = spool.into_rows()?;
+        Ok(rows.into_iter().flatten().next().flatten())
+    }
+}
+
+/// `SELECT function($1::type, …)`.
+fn select(function: u32, arguments: usize) -> Result<String> {
+    let known = FUNCTIONS.iter().find(|(oid, _, types)| *oid == function && types.len() == arguments);
+    let Some((_, name, types)) = known else {
+        return Err(PgError::unsupported("a function call message for other functions than those on large objects")
+            .hint("Call the function with SELECT."));
+    };
+    let arguments: Vec<String> = types.iter().enumerate().map(|(i, of)| format!("${}::{of}", i + 1)).collect();
+    Ok(format!("SELECT pg_catalog.{name}({})", arguments.join(", ")))
+}

@@ -1,0 +1,141 @@
+//! Accepts clients.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use catalog::NodeId;
+use executor::{Address, Context, Identity, Pool};
+use pgerror::{PgError, Result, SqlState};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::client::Client;
+use crate::protocol::startup::{self, Opening};
+use crate::shared::admission::Stranger;
+use crate::shared::{Authentication, Shared};
+
+/// How long sessions may take to end.
+const STOP_MAX: Duration = Duration::from_secs(5);
+
+/// What a coordinator is told at its start.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct CoordinatorOptions {
+    pub name: String,
+    pub listen: SocketAddr,
+    pub authentication: Authentication,
+    /// In node id order.
+    pub datanodes: Vec<Address>,
+    pub primary: NodeId,
+    /// The superuser that reads metadata.
+    pub service: Identity,
+    /// `host:port`.
+    pub gtms: Vec<String>,
+    pub cluster_id: Option<String>,
+    /// Connections to each datanode.
+    pub pool_size: usize,
+    pub clients_max: usize,
+}
+
+/// A coordinator that is ready to accept.
+pub struct Coordinator {
+    listener: TcpListener,
+    shared: Arc<Shared>,
+}
+
+impl Coordinator {
+    /// Binds the port and starts to talk to the gtm. Datanodes are reached when they are needed, or to learn which cluster this is.
+    pub async fn bind(options: CoordinatorOptions) -> Result<Self> {
+        let listener = TcpListener::bind(options.listen).await.map_err(|error| {
+            PgError::new(SqlState::CANNOT_CONNECT_NOW, format!("could not listen on {}: {error}", options.listen))
+                .hint("Another program uses this port: stop it or choose another port.")
+        })?;
+        let roster = txn::Roster::new(options.cluster_id, options.service.database.clone());
+        roster.survey(&executor::own_options(&options.datanodes, &options.service, &roster)).await?;
+        let gtm = txn::GtmClient::connect(options.gtms, &options.name);
+        let context = Context::new(
+            options.datanodes,
+            options.primary,
+            options.service,
+            Pool::new(options.pool_size, roster),
+            gtm,
+            txn::GidSource::new(),
+        );
+        let shared = Shared::new(context, options.authentication, options.clients_max);
+        Ok(Self { listener, shared: Arc::new(shared) })
+    }
+
+    /// Where it listens; the port is chosen if the options said 0.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn address(&self) -> Result<SocketAddr> {
+        Ok(self.listener.local_addr()?)
+    }
+
+    /// What ends the sessions once nobody serves new ones.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(self.shared.clone())
+    }
+
+    /// Serves clients until the future is dropped.
+    pub async fn serve(self) -> Result<()> {
+        loop {
+            let (stream, peer) = match self.listener.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Out of file descriptors, most likely: those in use go on, new ones wait.
+                    tracing::warn!(%error, "accept failed");
+                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                    continue;
+                }
+            };
+            let shared = self.shared.clone();
+            tokio::spawn(async move {
+                if let Err(error) = serve_client(shared, stream, peer).await {
+                    tracing::debug!(%peer, error = %error.message(), "session ended");
+                }
+            });
+        }
+    }
+}
+
+async fn serve_client(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) -> Result<()> {
+    stream.set_nodelay(true)?;
+    let (read, write) = stream.into_split();
+    let opening = {
+        let stranger = Stranger::new(shared.admission());
+        tokio::select! {
+            opening = startup::open(&shared, read, write, peer) => opening?,
+            error = stranger.sent_away() => return Err(error),
+        }
+    };
+    match opening {
+        Opening::Cancel { key, stream } => {
+            shared.cancel(key).await;
+            drop(stream);
+            Ok(())
+        }
+        Opening::Session { socket, session, is_dump, admitted: _admitted } => {
+            let key = shared.register(session.cancel_set(), rand::random());
+            let result = Box::new(Client::new(shared.clone(), socket, session, is_dump, key)).run().await;
+            shared.forget(key);
+            result
+        }
+        Opening::Nothing => Ok(()),
+    }
+}
+
+/// Ends the sessions of a coordinator.
+pub struct Stopper(Arc<Shared>);
+
+impl Stopper {
+    /// Tells all clients that the coordinator ends (57P01): those that are idle at once, others when their statement has
+    /// been cancelled. Returns when all are gone, or have had [`STOP_MAX`] for it; a commit under way is then left to recovery.
+    pub async fn stop(&self) {
+        self.0.begin_to_stop();
+        if tokio::time::timeout(STOP_MAX, self.0.cancel_all()).await.is_err() {
+            tracing::warn!("sessions that do not end in time are cut off");
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The client's end of a session: messages in, messages out.
+
+use std::collections::HashMap;
+use std::future::Future;
+
+use bytes::BytesMut;
+use executor::{CancelSet, Completion, Output, Spool};
+use pgerror::{PgError, Result, field};
+use pgproto::{Frame, FrameReader, FrameWriter, backend};
+
+/// Bytes of a client's further messages read ahead while a statement runs; more wait in the socket.
+const READ_AHEAD_BYTES: usize = 1024 * 1024;
+
+/// See the page.
+pub(crate) struct Socket {
+    reader: FrameReader,
+    writer: FrameWriter,
+    /// Rows of statements go here, not to the client: they are those of a function's body.
+    capture: Option<Spool>,
+    /// Settings last reported by ParameterStatus.
+    reported: HashMap<String, String>,
+}
+
+impl Socket {
+    pub(crate) fn new(reader: FrameReader, writer: FrameWriter) -> Self {
+        Self { reader, writer, capture: None, reported: HashMap::new() }
+    }
+
+    /// The next message, if all of it has been read.
+    pub(crate) fn try_next(&mut self) -> Result<Option<Frame>> {
+        self.reader.try_next()
+    }
+
+    /// Reads more; 0 bytes if the client has hung up.
+    pub(crate) async fn fill(&mut self) -> Result<usize> {
+        self.reader.fill().await
+    }
+
+    /// The kind of the next message; waits for it.
+    pub(crate) async fn next_tag(&mut self) -> Result<Option<u8>> {
+        while self.reader.peek_tag().is_none() {
+            if self.reader.fill().await? == 0 {
+                return Err(PgError::connection("the client closed the connection").with(field::SEVERITY, "FATAL"));
+            }
+        }
+        Ok(self.reader.peek_tag())
+    }
+
+    /// Both ends, for a COPY.
+    pub(crate) fn ends(&mut self) -> (&mut FrameReader, &mut FrameWriter) {
+        (&mut self.reader, &mut self.writer)
+    }
+
+    /// The watch for a client that hangs up, and its end for a COPY.
+    pub(crate) fn watched_writer(&mut self) -> (Watch<'_>, &mut FrameWriter) {
+        (Watch(&mut self.reader), &mut self.writer)
+    }
+
+    /// The watch for a client that hangs up, and where rows go: into this spool, else where [`Self::rows_into`] says.
+    pub(crate) fn split<'s>(&'s mut self, spool: Option<&'s mut Spool>) -> (Watch<'s>, Output<'s>) {
+        let output = match spool.or(self.capture.as_mut()) {
+            Some(spool) => Output::spool(spool),
+            None => Output::client(&mut self.writer),
+        };
+        (Watch(&mut self.reader), output)
+    }
+
+    pub(crate) fn watch(&mut self) -> Watch<'_> {
+        Watch(&mut self.reader)
+    }
+
+    /// From now on rows go into this spool, or to the client; gives where they went.
+    pub(crate) fn rows_into(&mut self, spool: Option<Spool>) -> Option<Spool> {
+        std::mem::replace(&mut self.capture, spool)
+    }
+
+    /// What the client will be sent next.
+    pub(crate) fn buffer(&mut self) -> &mut BytesMut {
+        self.writer.buffer()
+    }
+
+    pub(crate) async fn flush(&mut self) -> Result<()> {
+        self.writer.flush_stream().await
+    }
+
+    pub(crate) async fn shutdown(&mut self) -> Result<()> {
+        self.writer.shutdown().await
+    }
+
+    pub(crate) fn send_frame(&mut self, frame: &Frame) {
+        pgproto::frame::put_frame(self.writer.buffer(), frame.tag, |out| out.extend_from_slice(&frame.body));
+    }
+
+    /// Sends the last message of a statement's answer.
+    pub(crate) fn send_completion(&mut self, completion: &Completion) {
+        match completion {
+            Completion::Tag(tag) => backend::command_complete(self.writer.buffer(), tag),
+            Completion::Empty => backend::bare(self.writer.buffer(), backend::tag::EMPTY_QUERY),
+        }
+    }
+
+    /// Sends an error of a statement; a position counts from the start of the whole query string.
+    pub(crate) fn send_error(&mut self, error: PgError, offset: usize) {
+        let position = error.text(field::POSITION).parse::<usize>().ok();
+        let error = match position {
+            Some(position) if offset > 0 => error.position(position + offset),
+            _ => error,
+        };
+        backend::error(self.writer.buffer(), &error);
+    }
+
+    /// The client's value of a setting that is reported, if it was since the start.
+    pub(crate) fn reported(&self, name: &str) -> Option<&str> {
+        self.reported.get(name).map(String::as_str)
+    }
+
+    /// Tells the client which of its reported settings have another value now.
+    pub(crate) fn report(&mut self, current: impl IntoIterator<Item = (String, String)>) {
+        for (name, value) in current {
+            if self.reported.get(&name) != Some(&value) {
+                backend::parameter_status(self.writer.buffer(), &name, &value);
+                self.reported.insert(name, value);
+            }
+        }
+    }
+}
+
+/// Looks, while work is under way, whether the client hangs up.
+pub(crate) struct Watch<'s>(&'s mut FrameReader);
+
+impl Watch<'_> {
+    /// Does the work; when the client hangs up, what runs is cancelled and the session ends.
+    pub(crate) async fn during<T>(self, cancel: &CancelSet, work: impl Future<Output = Result<T>>) -> Result<T> {
+        tokio::select! {
+            biased;
+            result = work => result,
+            gone = self.0.closed(READ_AHEAD_BYTES) => {
+                cancel.cancel().await;
+                Err(gone.with(field::SEVERITY, "FATAL"))
+            }
+        }
+    }
+
+    /// Does work that is not to be dropped half-way: its end is waited for.
+    pub(crate) async fn finishing<T>(self, cancel: &CancelSet, work: impl Future<Output = Result<T>>) -> Result<T> {
+        tokio::pin!(work);
+        let gone = tokio::select! {
+            biased;
+            result = &mut work => return result,
+            gone = self.0.closed(READ_AHEAD_BYTES) => gone,
+        };
+        cancel.cancel().await;
+        let _ = work.await;
+        Err(gone.with(field::SEVERITY, "FATAL"))
+    }
+}

@@ -1,0 +1,166 @@
+//! One body with its arguments, a level deeper than its caller.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use executor::Call;
+use pgerror::{PgError, Result, SqlState};
+use planner::{Argument, RoutineCall};
+use routine::{Ended, Pending};
+
+use super::captured::text;
+use super::host::BodyHost;
+use super::runner::Runner;
+use super::signature::{Signature, VOID};
+use crate::stack;
+
+/// Calls inside each other, if the stack is large enough.
+const DEPTH_MAX: usize = 1000;
+/// Most bytes of a thread's stack in use when a body is begun; it has 8 MiB, and in a body a statement needs some too.
+const STACK_BYTES_MAX: usize = 4 << 20;
+
+/// Where a routine is called from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Caller {
+    /// A statement of the client's own that opened no transaction before, or CALL in the body of such a one: the body may end transactions.
+    Alone,
+    Inside,
+}
+
+impl Runner {
+    /// DO.
+    pub(super) async fn block(&mut self, source: &str, caller: Caller) -> Result<()> {
+        if let Some(text) = routine::compile_only(source)? {
+            self.asked(&format!("DO {}", catalog::quote_literal(&text))).await?;
+        }
+        let body = routine::body(source)?;
+        let routine = routine::Routine {
+            signature: "inline_code_block".to_owned(),
+            name: "inline_code_block".to_owned(),
+            parameters: Vec::new(),
+            columns: Vec::new(),
+            by_parameters: false,
+            is_set: false,
+            is_sql: false,
+            is_atomic: caller == Caller::Inside,
+            reads_only: false,
+            is_trigger: false,
+            callers: self.routines().context.clone(),
+        };
+        self.enter(&routine, &body).await.map(drop)
+    }
+
+    /// Runs a body, one level deeper.
+    pub(super) fn enter<'s>(
+        &'s mut self,
+        routine: &'s routine::Routine,
+        body: &'s routine::ast::Body,
+    ) -> Pending<'s, Ended> {
+        Box::pin(async move {
+            if self.routines().depth >= DEPTH_MAX || stack::used() > STACK_BYTES_MAX {
+                return Err(PgError::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded")
+                    .detail(format!("{} bodies are under way in each other.", self.routines().depth))
+                    .hint("Use a loop instead of recursion."));
+            }
+            self.routines().depth += 1;
+            let outside = std::mem::take(&mut self.routines().context);
+            let depth = self.routines().depth;
+            let mut host = BodyHost { runner: self, depth };
+            let ended = routine::run(&mut host, routine, body).await;
+            self.routines().context = outside;
+            self.routines().depth -= 1;
+            ended
+        })
+    }
+
+    /// Runs the body of a function or procedure with its arguments.
+    pub(super) fn called<'s>(
+        &'s mut self,
+        one: &'s RoutineCall,
+        call: &'s Call,
+        caller: Caller,
+    ) -> Pending<'s, (Arc<Signature>, Ended)> {
+        Box::pin(async move {
+            let signature = self.known_signature(one).await?;
+            signature.check(one, self.session().keeps_snapshot())?;
+            let values = self.arguments(&signature, &one.arguments, call).await?;
+            if signature.is_strict && signature.has_null(&values) {
+                let row = vec![None; signature.columns.len()];
+                let rows = if signature.is_set { Vec::new() } else { vec![row] };
+                return Ok((signature, Ended { rows }));
+            }
+            let body = signature.body()?;
+            let mut routine = signature.routine(values, caller == Caller::Alone, self.routines().context.clone());
+            let before = self.set_for(&signature.settings).await?;
+            if !before.is_empty() {
+                let sql = format!("SELECT {}::pg_catalog.regprocedure::pg_catalog.text", one.function);
+                let rows = self.asked(&sql).await?;
+                routine.signature = rows.into_iter().flatten().flatten().next().map_or_else(String::new, text);
+            }
+            let ended = self.enter(&routine, &body).await?;
+            self.set_for(&before).await?;
+            Ok((signature, ended))
+        })
+    }
+
+    async fn known_signature(&mut self, one: &RoutineCall) -> Result<Arc<Signature>> {
+        let known = self.routines().of_rows().and_then(|rows| rows.signatures.get(&one.function).cloned());
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let signature = Arc::new(self.signature(one).await?);
+        if let Some(rows) = self.routines().of_rows() {
+            rows.signatures.insert(one.function, signature.clone());
+        }
+        Ok(signature)
+    }
+
+    /// SET clauses of a function; gives what the settings were. After an error the transaction takes them back.
+    pub(super) async fn set_for(&mut self, settings: &[(String, String)]) -> Result<Vec<(String, String)>> {
+        let mut before = Vec::with_capacity(settings.len());
+        for (name, value) in settings {
+            let (name_text, value) = (catalog::quote_literal(name), catalog::quote_literal(value));
+            let rows = self.asked(&format!("SELECT pg_catalog.current_setting({name_text})")).await?;
+            let old = rows.into_iter().flatten().flatten().next().unwrap_or_default();
+            before.push((name.clone(), text(old)));
+            self.captured(&format!("SELECT pg_catalog.set_config({name_text}, {value}, true)"), &Call::simple())
+                .await?;
+        }
+        Ok(before)
+    }
+
+    /// Arguments as texts of the parameters' types, in the order of the parameters.
+    async fn arguments(
+        &mut self,
+        signature: &Signature,
+        arguments: &[Argument],
+        call: &Call,
+    ) -> Result<Vec<Option<Bytes>>> {
+        let given: Vec<Argument> =
+            arguments.iter().filter(|argument| !is_void_parameter(&argument.sql, call)).cloned().collect();
+        let expressions = signature.expressions(&given)?;
+        if expressions.iter().all(Option::is_none) {
+            return Ok(vec![None; expressions.len()]);
+        }
+        let list: Vec<&str> = expressions.iter().flatten().map(String::as_str).collect();
+        let parameters = Some(call.parameters.clone().unwrap_or_default());
+        let (_, (_, rows)) = self
+            .captured(&format!("SELECT {}", list.join(", ")), &Call { parameters, describe: true, ..Call::default() })
+            .await?;
+        let mut values = rows.into_iter().next().unwrap_or_default().into_iter();
+        Ok(expressions.iter().map(|expression| expression.as_ref().and_then(|_| values.next().flatten())).collect())
+    }
+}
+
+/// A parameter of type void stands for what a function gives, and is no argument: the JDBC driver sends such ones
+/// (`ParseFuncOrColumn` in PostgreSQL's `parse_func.c`).
+fn is_void_parameter(sql: &str, call: &Call) -> bool {
+    let number: Option<usize> = sql.strip_prefix('$').and_then(|number| number.parse().ok());
+    let types = call.parameters.as_ref().map(|parameters| parameters.types.as_slice()).unwrap_or_default();
+    number.and_then(|number| types.get(number.checked_sub(1)?)) == Some(&VOID)
+}
+
+/// The setting under which nothing of a user's is found that looks like PostgreSQL's own.
+pub(super) fn own_path() -> (String, String) {
+    ("search_path".to_owned(), planner::OWN_PATH.to_owned())
+}

@@ -1,0 +1,100 @@
+//! Rows of statements that are none of the client's answer, and what gives them as constants.
+
+use bytes::Bytes;
+use executor::{Call, Completion, Spool};
+use pgerror::Result;
+use planner::Statement;
+use routine::{Pending, array_text};
+
+use super::runner::Runner;
+
+const UNKNOWN: u32 = 705;
+const TEXT: u32 = 25;
+
+impl Runner {
+    /// Rows of a text on the home node.
+    pub(super) fn asked<'s>(&'s mut self, sql: &'s str) -> Pending<'s, Vec<Vec<Option<Bytes>>>> {
+        Box::pin(async move {
+            let before = self.rows_into(Some(Spool::default().described()));
+            let ended = self.forward_home(sql, &Call::simple()).await;
+            let spool = self.rows_into(before).unwrap_or_default();
+            ended?;
+            Ok(spool.into_rows()?.1)
+        })
+    }
+
+    /// Runs a text as any other of the session; gives its rows.
+    pub(crate) fn captured<'s>(&'s mut self, sql: &'s str, call: &'s Call) -> Pending<'s, (String, executor::Rows)> {
+        Box::pin(async move {
+            let statements = self.parsed(sql.as_bytes()).await?;
+            self.captured_of(&statements, call).await
+        })
+    }
+
+    /// The same of statements.
+    pub(super) fn captured_of<'s>(
+        &'s mut self,
+        statements: &'s [Statement],
+        call: &'s Call,
+    ) -> Pending<'s, (String, executor::Rows)> {
+        Box::pin(async move {
+            let before = self.rows_into(Some(Spool::default().described()));
+            let mut ended = Ok(Completion::Empty);
+            for statement in statements.iter() {
+                self.rows_into(Some(Spool::default().described()));
+                ended = self.execute_inside(statement, call).await;
+                if ended.is_err() {
+                    break;
+                }
+            }
+            let spool = self.rows_into(before).unwrap_or_default();
+            let tag = match ended? {
+                Completion::Tag(tag) => tag,
+                Completion::Empty => String::new(),
+            };
+            let (fields, rows) = spool.into_rows()?;
+            let types: Vec<u32> = fields.iter().flatten().map(|field| field.type_oid).collect();
+            if !rows.is_empty() {
+                self.session().require_plain_text("a function or block that is run by the coordinator,", types).await?;
+            }
+            Ok((tag, (fields, rows)))
+        })
+    }
+
+    /// Runs the query with all its steps; gives one that has its rows, with their names and types.
+    pub(crate) async fn kept_rows(&mut self, query: &str, call: &Call) -> Result<String> {
+        let with = Call { describe: true, result_formats: Vec::new(), ..call.clone() };
+        let (_, (fields, rows)) = self.captured(query, &with).await?;
+        let mut columns = Vec::new();
+        for (at, field) in fields.unwrap_or_default().iter().enumerate() {
+            let oid = if field.type_oid == UNKNOWN { TEXT } else { field.type_oid };
+            let of = self.find_type(oid, field.type_modifier).await?.name;
+            let name = catalog::quote_identifier(&String::from_utf8_lossy(&field.name));
+            let values = array_text(rows.iter().map(|row| row.get(at).and_then(Option::as_deref)));
+            // They become part of a text, which a coordinator reads in UTF-8.
+            columns.push((name, of, catalog::quote_literal(crate::protocol::text(&values)?)));
+        }
+        Ok(rows_sql(&columns, rows.len()))
+    }
+}
+
+/// A query that gives rows which are in arrays, one for each column: its name, its type, and what gives the array as text.
+pub(super) fn rows_sql(columns: &[(String, String, String)], rows: usize) -> String {
+    if columns.is_empty() {
+        return format!("SELECT FROM pg_catalog.generate_series(1, {rows})");
+    }
+    let values = columns.iter().enumerate().map(|(at, (name, of, _))| format!("CAST(v.v{at} AS {of}) AS {name}"));
+    let arrays = columns.iter().map(|(_, _, array)| format!("pg_catalog.unnest(CAST({array} AS pg_catalog.text[]))"));
+    let names = (0..columns.len()).map(|at| format!("v{at}"));
+    let list = |items: Vec<String>| items.join(", ");
+    format!(
+        "SELECT {} FROM ROWS FROM ({}) AS v ({})",
+        list(values.collect()),
+        list(arrays.collect()),
+        list(names.collect())
+    )
+}
+
+pub(super) fn text(bytes: Bytes) -> String {
+    String::from_utf8_lossy(&bytes).into_owned()
+}

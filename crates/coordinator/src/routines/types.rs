@@ -1,0 +1,107 @@
+//! Types and casts as the home node knows them.
+
+use std::collections::HashMap;
+
+use pgerror::{PgError, Result, SqlState};
+use routine::Type;
+
+use super::runner::Runner;
+
+/// Those that bodies have asked for.
+#[derive(Default)]
+pub(super) struct KnownTypes {
+    types: HashMap<(u32, i32), Type>,
+    expressions: HashMap<String, Type>,
+    casts: HashMap<(u32, u32), bool>,
+}
+
+impl Runner {
+    /// The type with this id on the home node.
+    pub(super) async fn find_type(&mut self, oid: u32, modifier: i32) -> Result<Type> {
+        if let Some(known) = well_known(oid, modifier) {
+            return Ok(known);
+        }
+        if let Some(known) = self.routines().types.types.get(&(oid, modifier)) {
+            return Ok(known.clone());
+        }
+        let sql = format!(
+            "SELECT pg_catalog.format_type({oid}, {modifier}), a.attname, a.atttypid, a.atttypmod, \
+             t.typtype = 'd' AND t.typtypmod >= 0 AND t.typbasetype IN (1042, 1043, 1560, 1562) \
+             FROM pg_catalog.pg_type t LEFT JOIN pg_catalog.pg_attribute a \
+             ON a.attrelid = t.typrelid AND t.typrelid <> 0 AND a.attnum > 0 AND NOT a.attisdropped \
+             WHERE t.oid = {oid} ORDER BY a.attnum"
+        );
+        let rows = self.asked(&planner::own_text(&sql)?).await?;
+        let text = |row: &Vec<Option<bytes::Bytes>>, at: usize| {
+            row.get(at).cloned().flatten().map(|text| String::from_utf8_lossy(&text).into_owned())
+        };
+        let first = rows.first().ok_or_else(|| PgError::new(SqlState::UNDEFINED_OBJECT, "the type is gone"))?;
+        let name = text(first, 0).unwrap_or_default();
+        if text(first, 4).as_deref() == Some("t") {
+            return Err(PgError::unsupported(format!("a PL/pgSQL variable of domain {name}, which has a length,"))
+                .hint("Give the domain a CHECK of the length instead."));
+        }
+        let mut fields = Vec::new();
+        for row in &rows {
+            if let Some(column) = text(row, 1) {
+                let number = |at: usize| text(row, at).unwrap_or_default();
+                let (oid, modifier) = (number(2).parse().unwrap_or(0), number(3).parse().unwrap_or(-1));
+                fields.push((column, Box::pin(self.find_type(oid, modifier)).await?));
+            }
+        }
+        let of = Type { oid, modifier, name, fields: (!fields.is_empty()).then_some(fields) };
+        self.routines().types.types.insert((oid, modifier), of.clone());
+        Ok(of)
+    }
+
+    pub(super) async fn find_type_of(&mut self, expression: &str) -> Result<Type> {
+        if let Some(known) = self.routines().types.expressions.get(expression) {
+            return Ok(known.clone());
+        }
+        let home = self.session().home();
+        let fields = self.session().describe_on(home, &format!("SELECT {expression}")).await;
+        let fields = fields.map_err(|error| error.without(pgerror::field::POSITION))?.unwrap_or_default();
+        let field = fields.first().ok_or_else(|| PgError::internal("an expression without a type"))?;
+        let of = self.find_type(field.type_oid, field.type_modifier).await?;
+        self.routines().types.expressions.insert(expression.to_owned(), of.clone());
+        Ok(of)
+    }
+
+    pub(super) async fn find_cast(&mut self, from: u32, to: u32) -> Result<bool> {
+        if let Some(known) = self.routines().types.casts.get(&(from, to)) {
+            return Ok(*known);
+        }
+        // Domains are cast as what they are made of, arrays element by element.
+        let sql = format!(
+            "WITH b AS (SELECT nth, CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END AS oid \
+               FROM pg_catalog.unnest(ARRAY[{from}, {to}]::oid[]) WITH ORDINALITY u(oid, nth) JOIN pg_catalog.pg_type t ON t.oid = u.oid), \
+             e AS (SELECT b.nth, t.typcategory = 'A' AS is_array, t.typcategory = 'S' AS is_text, \
+               CASE WHEN t.typcategory = 'A' THEN t.typelem ELSE t.oid END AS oid FROM b JOIN pg_catalog.pg_type t ON t.oid = b.oid) \
+             SELECT f.is_array = t.is_array AND (f.oid = t.oid OR t.is_text OR EXISTS (SELECT FROM pg_catalog.pg_cast c \
+               WHERE c.castsource = f.oid AND c.casttarget = t.oid AND c.castcontext <> 'e')) \
+             FROM e f, e t WHERE f.nth = 1 AND t.nth = 2"
+        );
+        let rows = self.asked(&planner::own_text(&sql)?).await?;
+        let has = rows.first().and_then(|row| row.first()?.as_deref()) == Some(b"t");
+        self.routines().types.casts.insert((from, to), has);
+        Ok(has)
+    }
+}
+
+/// Types of most variables.
+fn well_known(oid: u32, modifier: i32) -> Option<Type> {
+    const KNOWN: [(u32, &str); 10] = [
+        (16, "boolean"),
+        (17, "bytea"),
+        (20, "bigint"),
+        (21, "smallint"),
+        (23, "integer"),
+        (25, "text"),
+        (701, "double precision"),
+        (1043, "character varying"),
+        (1082, "date"),
+        (1700, "numeric"),
+    ];
+    let (_, name) = KNOWN.iter().find(|(known, _)| *known == oid && modifier == -1)?;
+    Some(Type { oid, modifier, name: (*name).to_owned(), fields: None })
+}

@@ -1,0 +1,58 @@
+//! What a client has in its session.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use executor::{Call, Completion, Session};
+use pgerror::{PgError, Result, SqlState};
+
+use super::cursors::Cursor;
+use crate::protocol::portals::Portals;
+use crate::protocol::prepared::PreparedStatements;
+use crate::protocol::socket::Socket;
+use crate::shared::Shared;
+
+/// See the page.
+pub(crate) struct ClientSession {
+    pub(crate) socket: Socket,
+    pub(crate) session: Box<Session>,
+    pub(crate) prepared: PreparedStatements,
+    pub(crate) portals: Portals,
+    pub(super) shared: Arc<Shared>,
+    /// SQL cursors, by name: where they live.
+    pub(super) cursors: HashMap<String, Cursor>,
+    /// The open block was opened by us, for the statements of one Query or up to the next Sync.
+    pub(super) implicit_block: bool,
+}
+
+impl ClientSession {
+    pub(crate) fn new(shared: Arc<Shared>, socket: Socket, session: Box<Session>) -> Self {
+        Self {
+            socket,
+            session,
+            prepared: PreparedStatements::default(),
+            portals: Portals::default(),
+            shared,
+            cursors: HashMap::new(),
+            implicit_block: false,
+        }
+    }
+
+    /// Runs a statement as it is on the home node and passes its rows on.
+    pub(crate) async fn forward_home(&mut self, sql: &str, call: &Call) -> Result<Completion> {
+        let cancel = self.session.cancel_set();
+        let (watch, mut output) = self.socket.split(None);
+        watch.during(&cancel, self.session.forward_home(sql, call, &mut output)).await
+    }
+
+    /// Tells the client which of its reported settings have another value now.
+    pub(crate) fn report_settings(&mut self) {
+        if let Some(current) = self.session.home_parameters() {
+            self.socket.report(current);
+        }
+    }
+
+    pub(super) fn warn(&mut self, code: SqlState, message: &str) {
+        self.session.notice(&PgError::with_severity("WARNING", code, message));
+    }
+}

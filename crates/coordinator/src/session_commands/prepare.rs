@@ -1,0 +1,125 @@
+//! PREPARE, DEALLOCATE, and what PostgreSQL says of a statement that is prepared.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use executor::{Completion, Description};
+use pgerror::{PgError, Result, SqlState, field};
+use pgproto::backend::Field;
+use planner::parse::{Statement, StatementKind};
+
+use super::client_session::ClientSession;
+use crate::protocol::prepared::Prepared;
+use crate::shared::caches::DescriptionKey;
+
+impl ClientSession {
+    pub(super) async fn prepare_named(
+        &mut self,
+        name: &str,
+        types: &[String],
+        inner: &Statement,
+    ) -> Result<Completion> {
+        let types = self.session.type_oids(types).await?;
+        let prepared = self.prepare(Some(inner.clone()), types).await?;
+        self.prepared.keep(Bytes::from(name.to_owned()), prepared)?;
+        Ok(Completion::tag("PREPARE"))
+    }
+
+    pub(super) fn deallocate(&mut self, name: Option<&str>) -> Result<Completion> {
+        match name {
+            None => {
+                self.prepared.clear();
+                Ok(Completion::tag("DEALLOCATE ALL"))
+            }
+            Some(name) => {
+                self.prepared.find(name.as_bytes())?;
+                self.prepared.forget(name.as_bytes());
+                Ok(Completion::tag("DEALLOCATE"))
+            }
+        }
+    }
+
+    /// Has PostgreSQL analyse a statement, so that its errors come at Parse as they should.
+    pub(crate) async fn prepare(&mut self, statement: Option<Statement>, types: Vec<u32>) -> Result<Prepared> {
+        let description = match &statement {
+            None => Arc::new(Description { parameters: types.clone(), fields: None }),
+            Some(statement) => self.describe_statement(statement, &types).await?,
+        };
+        Ok(Prepared { statement, description, catalog_version: self.session.catalog_version() })
+    }
+
+    /// A statement whose result has got other columns since it was prepared is refused, as in PostgreSQL: the client reads rows
+    /// by the description it was given.
+    pub(crate) async fn refuse_changed_result(&mut self, prepared: &Prepared) -> Result<()> {
+        let (Some(statement), Some(fields)) = (&prepared.statement, &prepared.description.fields) else {
+            return Ok(());
+        };
+        if self.session.status() == b'E' {
+            return Ok(());
+        }
+        // The catalog knows nothing of a session's own temp tables.
+        let is_current = self.session.catalog().await?.catalog.version() == prepared.catalog_version;
+        if is_current && self.session.is_ordinary() {
+            return Ok(());
+        }
+        let now = self.describe_statement(statement, &prepared.description.parameters).await?;
+        let shape = |fields: &[Field]| -> Vec<_> {
+            fields.iter().map(|field| (field.name.clone(), field.type_oid, field.type_modifier)).collect()
+        };
+        match now.fields.as_deref().map(shape) == Some(shape(fields)) {
+            true => Ok(()),
+            // Drivers know by the routine that they may prepare it again.
+            false => Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, "cached plan must not change result type")
+                .with(field::ROUTINE, "RevalidateCachedQuery")),
+        }
+    }
+
+    async fn describe_statement(&mut self, statement: &Statement, types: &[u32]) -> Result<Arc<Description>> {
+        let bare = |fields| Ok(Arc::new(Description { parameters: types.to_vec(), fields }));
+        match &statement.kind {
+            StatementKind::Select
+            | StatementKind::Insert
+            | StatementKind::Update
+            | StatementKind::Delete
+            | StatementKind::Merge
+            | StatementKind::Call => {}
+            StatementKind::Show { .. } | StatementKind::Explain(_) => {}
+            StatementKind::Execute { name, .. } => {
+                return bare(self.prepared.find(name.as_bytes())?.description.fields.clone());
+            }
+            // In a failed block its cursor is gone; that the block has failed is said when it is run.
+            StatementKind::Fetch(fetch) if !fetch.is_move && self.session.status() != b'E' => {
+                return bare(self.cursor_fields(&fetch.cursor).await?);
+            }
+            _ => return bare(None),
+        }
+        if self.session.status() == b'E' {
+            return Err(PgError::new(
+                SqlState::IN_FAILED_SQL_TRANSACTION,
+                "current transaction is aborted, commands ignored until end of transaction block",
+            ));
+        }
+        let version = self.session.catalog().await?.catalog.version();
+        let key = DescriptionKey {
+            sql: statement.sql.clone(),
+            types: types.to_vec(),
+            user: self.session.identity().user.clone(),
+            settings: self.session.settings_mut().fingerprint(),
+        };
+        // Descriptions of a session's own temp tables, and after DDL of its own, are nobody else's business.
+        let shareable = self.session.is_ordinary();
+        if let Some(known) = self.shared.descriptions().get(version, &key).filter(|_| shareable) {
+            return Ok(known);
+        }
+        if let StatementKind::Show { name } = &statement.kind
+            && let Some(sql) = self.show_own(name)
+        {
+            return Ok(Arc::new(self.session.describe(&sql, types).await?));
+        }
+        let description = Arc::new(self.session.describe(&statement.sql, types).await?);
+        if shareable {
+            self.shared.descriptions().insert(version, key, description.clone());
+        }
+        Ok(description)
+    }
+}

@@ -1,0 +1,123 @@
+//! What the sessions of one coordinator share.
+//!
+//! * [`Shared`]: the executor's context, cancel keys, whether the coordinator is about to end.
+//! * [`admission`]: how many clients there may be, and how many connections that have not said who they are.
+//! * [`caches`]: parsed texts and descriptions of statements.
+//!
+//! Invariant: nothing here outlives the coordinator, and no session waits for another's statement here.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use executor::{CancelSet, Context};
+use tokio::sync::watch;
+
+use self::admission::Admission;
+use self::caches::{DescriptionCache, StatementCache};
+
+pub(crate) mod admission;
+pub(crate) mod caches;
+
+/// How clients prove who they are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Authentication {
+    /// Not at all. For loopback only.
+    Trust,
+    /// SCRAM-SHA-256 against the datanodes' own verifiers.
+    Scram,
+}
+
+/// Process id and secret of a session, by which another connection cancels its statement.
+pub(crate) type CancelKey = (i32, i32);
+
+/// See the page.
+pub(crate) struct Shared {
+    context: Arc<Context>,
+    authentication: Authentication,
+    admission: Arc<Admission>,
+    descriptions: DescriptionCache,
+    statements: StatementCache,
+    cancels: Mutex<HashMap<CancelKey, Arc<CancelSet>>>,
+    next_process_id: AtomicI32,
+    /// True from the moment when the coordinator is told to end.
+    stopping: watch::Sender<bool>,
+}
+
+impl Shared {
+    pub(crate) fn new(context: Context, authentication: Authentication, clients_max: usize) -> Self {
+        Self {
+            context: Arc::new(context),
+            authentication,
+            admission: Arc::new(Admission::new(clients_max)),
+            descriptions: DescriptionCache::default(),
+            statements: StatementCache::default(),
+            cancels: Mutex::default(),
+            next_process_id: AtomicI32::new(1),
+            stopping: watch::Sender::new(false),
+        }
+    }
+
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    pub(crate) fn authentication(&self) -> Authentication {
+        self.authentication
+    }
+
+    pub(crate) fn admission(&self) -> &Arc<Admission> {
+        &self.admission
+    }
+
+    pub(crate) fn descriptions(&self) -> &DescriptionCache {
+        &self.descriptions
+    }
+
+    pub(crate) fn statements(&self) -> &StatementCache {
+        &self.statements
+    }
+
+    /// A key under which this session can be cancelled.
+    pub(crate) fn register(&self, cancel: Arc<CancelSet>, secret: i32) -> CancelKey {
+        let process_id = self.next_process_id.fetch_add(1, Ordering::Relaxed);
+        self.cancels().insert((process_id, secret), cancel);
+        (process_id, secret)
+    }
+
+    /// The session has ended.
+    pub(crate) fn forget(&self, key: CancelKey) {
+        self.cancels().remove(&key);
+    }
+
+    /// Cancels what the session with this key runs; another key does nothing.
+    pub(crate) async fn cancel(&self, key: CancelKey) {
+        let cancel = self.cancels().get(&key).cloned();
+        if let Some(cancel) = cancel {
+            cancel.cancel().await;
+        }
+    }
+
+    /// Cancels what all sessions run, and returns when they are gone.
+    pub(crate) async fn cancel_all(&self) {
+        let cancels: Vec<_> = self.cancels().values().cloned().collect();
+        for cancel in cancels {
+            cancel.cancel().await;
+        }
+        self.admission.all_gone().await;
+    }
+
+    /// From now on sessions end as soon as they are idle.
+    pub(crate) fn begin_to_stop(&self) {
+        self.stopping.send_replace(true);
+    }
+
+    /// True once the coordinator is told to end.
+    pub(crate) fn stopping(&self) -> watch::Receiver<bool> {
+        self.stopping.subscribe()
+    }
+
+    fn cancels(&self) -> MutexGuard<'_, HashMap<CancelKey, Arc<CancelSet>>> {
+        self.cancels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

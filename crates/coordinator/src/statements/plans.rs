@@ -1,0 +1,227 @@
+//! Plans of a statement, and new ones when a schema change of another session has made them void.
+
+use executor::{Call, Completion, Spool};
+use pgerror::{PgError, Result, SqlState, field};
+use planner::Plan;
+use planner::parse::{Statement, StatementKind, Transaction};
+
+use super::{Ran, Statements};
+use crate::routines::Wanted;
+
+/// Plans that a statement gets, one after the other, while schema changes of others make each of them void.
+const NEW_PLANS_MAX: usize = 10;
+
+impl Statements {
+    /// Runs a statement of which one like it was planned before; `None`: it has to take the long way.
+    pub(crate) async fn execute_quickly(&mut self, sql: &str, call: &Call) -> Option<Result<Completion>> {
+        let quick = match self.own.session.plan_quickly(sql, call) {
+            Some(quick) => quick,
+            None => self.own.session.plan_by_first_row(sql, call).await?,
+        };
+        let version = self.own.session.catalog_version();
+        let result = self.watch(&quick.plan, quick.call.as_ref().unwrap_or(call), None).await;
+        let result = match result {
+            Err(error) if is_rewritten(&quick.plan) => Err(self.placed_by_home(sql, &quick.plan, error).await),
+            result => result.map_err(|error| quick.place(error)),
+        };
+        if let Err(error) = &result
+            && !self.own.session.in_block()
+            && (quick.is_stale(error)
+                || (self.own.session.must_replan() && is_read_as(sql, |statement| keeps_columns(statement, call)))
+                || (speaks_of_names(error) && !self.own.session.is_current(version)))
+        {
+            self.own.session.release();
+            return None;
+        }
+        let result = self.own.session.judged(result).await;
+        self.after_statement(result.is_err()).await;
+        Some(result)
+    }
+
+    /// A command of the session's own whose rows are to be kept.
+    async fn command_into(&mut self, spool: &mut Spool, statement: &Statement, call: &Call) -> Result<Option<Ran>> {
+        let before = self.own.socket.rows_into(Some(std::mem::take(spool)));
+        let ended = self.command(statement, call).await;
+        *spool = self.own.socket.rows_into(before).unwrap_or_default();
+        ended
+    }
+
+    /// Runs a statement, without a look at the block it is in.
+    pub(super) async fn execute_unguarded(
+        &mut self,
+        statement: &Statement,
+        call: &Call,
+        mut spool: Option<&mut Spool>,
+    ) -> Result<Ran> {
+        if changes_rows(&statement.kind) {
+            self.own.rows_may_change();
+        }
+        if spool.is_none()
+            && is_plain(&statement.kind)
+            && let Some(result) = self.execute_quickly(&statement.sql, call).await
+        {
+            return result.map(Ran::Done);
+        }
+        let ended = match &mut spool {
+            Some(spool) => self.command_into(spool, statement, call).await?,
+            None => self.command(statement, call).await?,
+        };
+        if let Some(ended) = ended {
+            return Ok(ended);
+        }
+        let plan = self.plan(statement, call).await?;
+        let version = self.own.session.catalog_version();
+        let moves_data = matches!(plan, Plan::CopyFrom(_) | Plan::CopyHome(_) | Plan::CopyTo(_));
+        let may_retry = !self.own.session.in_block() && spool.is_none() && !moves_data;
+        match self.run_plan(&plan, statement, call, spool.as_deref_mut()).await {
+            // The names in our own texts were those of a catalog that another session has changed meanwhile.
+            Err(error) if may_retry && speaks_of_names(&error) => {
+                self.own.session.release();
+                let plan = self.own.session.plan(statement, call, None).await?;
+                match self.own.session.catalog_version() == version {
+                    true => Err(error),
+                    false => self.run_plan(&plan, statement, call, None).await,
+                }
+            }
+            Err(_) if self.own.session.gathers() => self.run_anew(statement, call, spool).await,
+            Err(_) if may_retry && self.own.session.must_replan() && keeps_columns(statement, call) => {
+                self.run_anew(statement, call, spool).await
+            }
+            Err(error) if is_rewritten(&plan) => Err(self.placed_by_home(&statement.sql, &plan, error).await),
+            result => result,
+        }
+    }
+
+    /// The error of a statement of which the nodes got other texts, with its place in the user's: PostgreSQL shows it for a
+    /// value that is none of its type.
+    async fn placed_by_home(&mut self, sql: &str, plan: &Plan, error: PgError) -> PgError {
+        let error = if let Plan::InsertSplit(_) = plan { error.without(field::POSITION) } else { error };
+        self.placed(sql, error).await
+    }
+
+    /// The same for an error whose place, if it has one, is in the user's text.
+    pub(super) async fn placed(&mut self, sql: &str, error: PgError) -> PgError {
+        match error.code().as_str().starts_with("22") && !has_place(&error) {
+            true => self.own.session.as_read_by_home(sql, error).await,
+            false => error,
+        }
+    }
+
+    /// Runs a statement by new plans until one holds: schema changes of others may come one after the other.
+    pub(super) async fn run_anew(
+        &mut self,
+        statement: &Statement,
+        call: &Call,
+        mut spool: Option<&mut Spool>,
+    ) -> Result<Ran> {
+        let mut tries = 1;
+        loop {
+            self.own.session.release();
+            let plan = self.plan(statement, call).await?;
+            match self.run_plan(&plan, statement, call, spool.as_deref_mut()).await {
+                Err(_) if self.own.session.must_replan() && tries < NEW_PLANS_MAX => tries += 1,
+                ended => return ended,
+            }
+        }
+    }
+
+    async fn plan(&mut self, statement: &Statement, call: &Call) -> Result<Plan> {
+        let cancel = self.own.session.cancel_set();
+        self.own.socket.watch().during(&cancel, self.own.session.plan(statement, call, None)).await
+    }
+
+    /// Runs a plan while watching the client: one that hangs up has its statement cancelled.
+    pub(super) async fn run_plan(
+        &mut self,
+        plan: &Plan,
+        statement: &Statement,
+        call: &Call,
+        spool: Option<&mut Spool>,
+    ) -> Result<Ran> {
+        match plan {
+            Plan::CopyFrom(copy) => return self.own.copy_from(copy, statement).await.map(Ran::Done),
+            Plan::CopyHome(copy) => return self.own.copy_home(copy, statement).await.map(Ran::Done),
+            Plan::CopyTo(copy) => return self.own.copy_to(copy, statement).await.map(Ran::Done),
+            Plan::Routine(routine) => {
+                self.own.rows_may_change();
+                return Ok(Ran::Wanted(Wanted::new(routine, statement, call)));
+            }
+            _ => {}
+        }
+        let makes_temp_table =
+            statement.kind == StatementKind::CreateTableAs && matches!(plan, Plan::Forward(_) | Plan::Gather(_));
+        if makes_temp_table {
+            self.own.session.keep_temp_objects();
+        }
+        let completion = self.watch(plan, call, spool).await?;
+        if makes_temp_table {
+            self.own.session.keep_temp_objects();
+        }
+        check_tag(statement, &completion)?;
+        Ok(Ran::Done(completion))
+    }
+
+    async fn watch(&mut self, plan: &Plan, call: &Call, spool: Option<&mut Spool>) -> Result<Completion> {
+        let cancel = self.own.session.cancel_set();
+        let (watch, mut output) = self.own.socket.split(spool);
+        watch.during(&cancel, self.own.session.run(plan, call, &mut output)).await
+    }
+}
+
+/// 42703 and 42P01 come before the first row does.
+fn speaks_of_names(error: &PgError) -> bool {
+    [SqlState::UNDEFINED_COLUMN, SqlState::UNDEFINED_TABLE].contains(&error.code())
+}
+
+/// Has the client not been told of columns that a table made anew might not have?
+pub(super) fn keeps_columns(statement: &Statement, call: &Call) -> bool {
+    call.parameters.is_none() || statement.only_changes()
+}
+
+fn is_read_as(sql: &str, is_so: impl Fn(&Statement) -> bool) -> bool {
+    planner::parse(sql).is_ok_and(|statements| statements.iter().all(is_so))
+}
+
+/// Statements that may be planned by their shape.
+fn is_plain(kind: &StatementKind) -> bool {
+    use StatementKind::{Delete, Insert, Select, Update};
+    matches!(kind, Select | Insert | Update | Delete)
+}
+
+/// May it change rows by itself?
+fn changes_rows(kind: &StatementKind) -> bool {
+    use StatementKind::{
+        CloseCursor, Deallocate, DeclareCursor, Discard, Execute, Explain, Fetch, Listen, Notify, Prepare,
+    };
+    use StatementKind::{Constraints, Select, Set, Show, Unlisten};
+    match kind {
+        Select | Set(_) | Show { .. } | Constraints | Fetch(_) | CloseCursor { .. } | DeclareCursor(_) => false,
+        Prepare { .. } | Execute { .. } | Deallocate { .. } | Listen { .. } | Notify { .. } | Unlisten { .. } => false,
+        StatementKind::Transaction(modes) => matches!(modes, Transaction::RollbackTo { .. }),
+        Explain(explain) => explain.analyze,
+        Discard(_) => false,
+        _ => true,
+    }
+}
+
+/// Do the nodes get other texts than the user's?
+fn is_rewritten(plan: &Plan) -> bool {
+    match plan {
+        Plan::FirstCopy(first) => is_rewritten(&first.plan),
+        _ => matches!(plan, Plan::InsertSplit(_) | Plan::InsertStaged(_) | Plan::StagedDml(_)),
+    }
+}
+
+/// Was it this statement that was done, and not what a plan of another kind does? The client has not been told yet.
+fn check_tag(statement: &Statement, completion: &Completion) -> Result<()> {
+    let Some(word) = statement.kind.row_command() else { return Ok(()) };
+    match completion {
+        Completion::Tag(tag) if tag.split(' ').next() == Some(word) => Ok(()),
+        Completion::Tag(tag) => Err(PgError::internal(format!("{word} was answered with \"{tag}\""))),
+        Completion::Empty => Err(PgError::internal(format!("{word} was not answered"))),
+    }
+}
+
+fn has_place(error: &PgError) -> bool {
+    error.get(field::POSITION).is_some() || error.get(field::WHERE).is_some()
+}

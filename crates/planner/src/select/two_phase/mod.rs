@@ -1,0 +1,342 @@
+//! ORDER BY, LIMIT, DISTINCT and aggregation on top of rows that the nodes compute on their own: one fragment, one temp
+//! table, one final statement.
+//!
+//! Three ways, cheapest first:
+//! - *rows done*: every node's rows are final, only order and limit are left: each node sorts and cuts, the coordinator
+//!   merges ([`merged`]) or the home node does it again;
+//! - *partial aggregates*: `count`, `sum`, `min`, … are computed per node and combined;
+//! - *raw columns*: the columns that the upper part of the query mentions travel, everything above WHERE runs at home.
+
+mod merged;
+mod upper;
+
+use catalog::NodeId;
+use pg_query::protobuf::{LimitOption, SelectStmt, SortBy, a_const};
+use pg_query::{Node, NodeEnum};
+use pgerror::{PgError, Result};
+
+use super::locality::{Analyzer, Body, Split};
+use super::names::{Ctes, Names};
+use super::shape;
+use crate::context::Context;
+use crate::plan::{FinalSql, Gather, Input, Merge};
+use crate::tree;
+use upper::Upper;
+
+/// Name of the only input.
+pub(super) const TABLE: &str = "loxo_g1";
+
+/// Plans the upper part of a query; `None` if it cannot be separated from the lower one.
+pub(crate) fn finish(
+    ctx: &Context<'_>,
+    analyzer: &Analyzer<'_>,
+    select: &SelectStmt,
+    body: &Body,
+    split: &Split,
+    rows_done: bool,
+) -> Result<Option<Gather>> {
+    let planned = separated(ctx, analyzer, select, body, split, rows_done)?;
+    planned.map(|p| p.gather(ctx, split.nodes.clone())).transpose()
+}
+
+/// The same as two texts.
+pub(super) fn separated(
+    ctx: &Context<'_>,
+    analyzer: &Analyzer<'_>,
+    select: &SelectStmt,
+    body: &Body,
+    split: &Split,
+    rows_done: bool,
+) -> Result<Option<Planned>> {
+    if has_pseudo_types(ctx) {
+        return Ok(None);
+    }
+    if rows_done || !needs_all_rows(ctx, select)? {
+        return rows_done_plan(analyzer, select, body, split, rows_done);
+    }
+    if !shape::sub_links(&upper(select))?.is_empty() {
+        return Ok(None);
+    }
+    let upper = |partial| Upper::new(ctx, analyzer, select, body, split, partial);
+    match upper(true)?.plan(select)? {
+        Some(planned) => Ok(Some(planned)),
+        None => upper(false)?.plan(select),
+    }
+}
+
+/// Rows that are locked on the way: on one node after the other, as all who lock rows of several nodes do, so an input for
+/// each.
+pub(crate) fn locked_in_order(gather: Gather) -> Result<Gather> {
+    let lost = || PgError::internal("a locking query without its only input");
+    let [all] = gather.inputs.as_slice() else { return Err(lost()) };
+    let table = |node: &NodeId| format!("{TABLE}_{}", node.0);
+    let inputs = all.nodes.iter().map(|node| Input { table: table(node), nodes: vec![*node], ..all.clone() }).collect();
+    let parts: Vec<String> = all.nodes.iter().map(|node| format!("SELECT * FROM {}", table(node))).collect();
+    let rows = tree::parse_select(&format!("SELECT 1 FROM ({}) AS {TABLE}", parts.join(" UNION ALL ")))?;
+    let mut last = tree::parse_select(&gather.final_sql.text)?;
+    last.from_clause = rows.from_clause;
+    let final_sql = FinalSql { text: tree::deparse_select(&last)?, ..gather.final_sql };
+    Ok(Gather { inputs, final_sql, writes: true, merge: None, ..gather })
+}
+
+/// ORDER BY and LIMIT over a set operation whose branches are final on every node.
+pub(crate) fn finish_set(
+    ctx: &Context<'_>,
+    select: &SelectStmt,
+    inner: &SelectStmt,
+    nodes: &[NodeId],
+) -> Result<Option<Gather>> {
+    if has_pseudo_types(ctx) {
+        return Ok(None);
+    }
+    let outputs = match ctx.session.describe {
+        Some(described) => Some(described.iter().map(|column| column.name.clone()).collect()),
+        None => Names { ctx }.outputs(inner, &Ctes::new())?,
+    };
+    let Some(outputs): Option<Vec<String>> = outputs else { return Ok(None) };
+    let names: Vec<Node> = (1..=outputs.len()).map(|i| tree::string(&output(i))).collect();
+    let sub = pg_query::protobuf::RangeSubselect {
+        lateral: false,
+        subquery: Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(inner.clone()))))),
+        alias: Some(pg_query::protobuf::Alias { aliasname: "loxo_q".to_owned(), colnames: names }),
+    };
+    let fragment = SelectStmt {
+        target_list: vec![tree::target(star(), None)],
+        from_clause: vec![tree::node(NodeEnum::RangeSubselect(Box::new(sub)))],
+        ..tree::empty_select()
+    };
+    let mut last = over_input(select);
+    last.target_list =
+        outputs.iter().enumerate().map(|(i, name)| tree::target(tree::column(&[&output(i + 1)]), Some(name))).collect();
+    last.sort_clause = select.sort_clause.clone();
+    let planned = Planned { fragment, last, types: Vec::new(), merge: None };
+    planned.gather(ctx, nodes.to_vec()).map(Some)
+}
+
+/// A query in two parts.
+pub(super) struct Planned {
+    /// What each node computes of its rows.
+    pub fragment: SelectStmt,
+    /// The rest, over the rows of all nodes.
+    pub last: SelectStmt,
+    /// Columns of the input whose types the final text names.
+    pub types: Vec<(usize, usize)>,
+    /// If the rest is but to put rows in order.
+    pub merge: Option<Merge>,
+}
+
+impl Planned {
+    pub fn gather(self, ctx: &Context<'_>, nodes: Vec<NodeId>) -> Result<Gather> {
+        let sql = tree::deparse_select(&self.fragment)?;
+        let text = tree::deparse_select(&self.last)?;
+        let input = Input { table: TABLE.to_owned(), nodes, sql, indexes: Vec::new(), exchange_plan: None };
+        Ok(Gather {
+            node: ctx.home(),
+            inputs: vec![input],
+            final_sql: FinalSql { text, types: self.types },
+            writes: false,
+            merge: self.merge.map(Box::new),
+            lent: Vec::new(),
+        })
+    }
+}
+
+fn output(position: usize) -> String {
+    format!("loxo_c{position}")
+}
+
+fn star() -> Node {
+    let fields = vec![tree::node(NodeEnum::AStar(pg_query::protobuf::AStar {}))];
+    tree::node(NodeEnum::ColumnRef(pg_query::protobuf::ColumnRef { fields, location: -1 }))
+}
+
+/// The final statement's frame: reads the input, keeps LIMIT.
+fn over_input(select: &SelectStmt) -> SelectStmt {
+    SelectStmt {
+        from_clause: vec![tree::node(NodeEnum::RangeVar(tree::table("", TABLE, None)))],
+        limit_count: select.limit_count.clone(),
+        limit_offset: select.limit_offset.clone(),
+        limit_option: select.limit_option,
+        ..tree::empty_select()
+    }
+}
+
+/// The level without FROM and WHERE.
+fn upper(select: &SelectStmt) -> SelectStmt {
+    let mut upper = select.clone();
+    upper.from_clause.clear();
+    upper.where_clause = None;
+    upper.with_clause = None;
+    upper
+}
+
+/// A temp table cannot have a column of type `record` or `void`.
+pub(super) fn has_pseudo_types(ctx: &Context<'_>) -> bool {
+    const RECORD: u32 = 2249;
+    const VOID: u32 = 2278;
+    const RECORD_ARRAY: u32 = 2287;
+    let described = ctx.session.describe.unwrap_or_default();
+    described.iter().any(|c| [RECORD, VOID, RECORD_ARRAY].contains(&c.type_oid))
+}
+
+/// Must grouping, windows or DISTINCT see the rows of all nodes? Plain DISTINCT need not: it is done on the nodes and again.
+fn needs_all_rows(ctx: &Context<'_>, select: &SelectStmt) -> Result<bool> {
+    Ok(shape::is_aggregated(ctx, select)? || !shape::windows(select)?.is_empty() || shape::has_distinct_on(select))
+}
+
+/// Every row of the fragment is an output row: sort, distinct and limit on both sides.
+fn rows_done_plan(
+    analyzer: &Analyzer<'_>,
+    select: &SelectStmt,
+    body: &Body,
+    split: &Split,
+    are_final: bool,
+) -> Result<Option<Planned>> {
+    let Some(values) = output_values(analyzer, select, body) else { return Ok(None) };
+    let is_input = |name: &str| analyzer.is_input_column(name, body);
+    let Some(group) = shape::plain_group(select, is_input) else { return Ok(None) };
+    let group: Vec<Node> = group.into_iter().cloned().collect();
+    let mut fragment = select.clone();
+    fragment.group_clause = group;
+    fragment.target_list =
+        values.iter().enumerate().map(|(i, (v, _))| tree::target(v.clone(), Some(&output(i + 1)))).collect();
+    let mut last = over_input(select);
+    last.target_list = values
+        .iter()
+        .enumerate()
+        .map(|(i, (_, name))| tree::target(tree::column(&[&output(i + 1)]), Some(name)))
+        .collect();
+    // Duplicates within a node are gone when the key is in the output; removing them again changes nothing then.
+    last.distinct_clause = select.distinct_clause.clone();
+    if shape::has_distinct_on(select) {
+        return Ok(None);
+    }
+    let mut sort = Vec::new();
+    for item in &select.sort_clause {
+        let Some(NodeEnum::SortBy(by)) = &item.node else { return Ok(None) };
+        let Some(position) = sort_position(by, &values, &mut fragment, select) else { return Ok(None) };
+        sort.push((by.clone(), position));
+    }
+    let merge = match are_final {
+        true => {
+            let names = values.iter().map(|(_, name)| name.as_str()).collect();
+            let sorted = merged::Sorted { select, rows: &fragment, names, sort: &sort };
+            merged::merge(analyzer, body, &split.nodes, &sorted)?
+        }
+        // What is distinct on each node is not yet so altogether.
+        false => None,
+    };
+    fragment.sort_clause = sort.iter().map(|(by, at)| sort_by(by, tree::integer(*at as i64))).collect();
+    last.sort_clause = sort.iter().map(|(by, at)| sort_by(by, tree::column(&[&output(*at)]))).collect();
+    push_limit(select, &mut fragment);
+    Ok(Some(Planned { fragment, last, types: Vec::new(), merge }))
+}
+
+/// The 1-based output column an ORDER BY item means, made if need be.
+fn sort_position(
+    by: &SortBy,
+    values: &[(Node, String)],
+    fragment: &mut SelectStmt,
+    select: &SelectStmt,
+) -> Option<usize> {
+    let expression = by.node.as_deref()?;
+    if let Some(position) = shape::ordinal(expression) {
+        return (1..=values.len()).contains(&position).then_some(position);
+    }
+    if let Some(name) = shape::bare_name(expression)
+        && let Some(at) = values.iter().position(|(_, output)| output == name)
+    {
+        return Some(at + 1);
+    }
+    if let Some(at) = values.iter().position(|(value, _)| tree::same_expression(value, expression)) {
+        return Some(at + 1);
+    }
+    if !select.distinct_clause.is_empty() {
+        return None;
+    }
+    let position = fragment.target_list.len() + 1;
+    fragment.target_list.push(tree::target(expression.clone(), Some(&output(position))));
+    Some(position)
+}
+
+fn sort_by(by: &SortBy, node: Node) -> Node {
+    tree::node(NodeEnum::SortBy(Box::new(SortBy { node: Some(Box::new(node)), ..by.clone() })))
+}
+
+/// A node need not give more rows than the whole statement skips and returns, in any order but that of their locks.
+fn push_limit(select: &SelectStmt, fragment: &mut SelectStmt) {
+    let sort = fragment.sort_clause.clone();
+    push_limit_without_locks(select, fragment);
+    if !select.locking_clause.is_empty() {
+        fragment.sort_clause = sort;
+    }
+}
+
+fn push_limit_without_locks(select: &SelectStmt, fragment: &mut SelectStmt) {
+    fragment.limit_offset = None;
+    fragment.limit_option = LimitOption::Default as i32;
+    let count = fragment.limit_count.take();
+    let Some(count) = count.filter(|_| select.limit_option != LimitOption::WithTies as i32) else {
+        fragment.sort_clause.clear();
+        return;
+    };
+    let pushed = match (&select.limit_offset, constant(&count)) {
+        (None, _) => Some(*count),
+        (Some(offset), Some(count)) => constant(offset).and_then(|o| o.checked_add(count)).map(tree::integer),
+        (Some(_), None) => None,
+    };
+    match pushed {
+        Some(limit) => {
+            fragment.limit_count = Some(Box::new(limit));
+            fragment.limit_option = LimitOption::Count as i32;
+        }
+        None => fragment.sort_clause.clear(),
+    }
+}
+
+fn constant(node: &Node) -> Option<i64> {
+    match &node.node {
+        Some(NodeEnum::AConst(c)) => match c.val.as_ref()? {
+            a_const::Val::Ival(i) => Some(i64::from(i.ival)),
+            a_const::Val::Fval(f) => f.fval.parse().ok(),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The output expressions with stars expanded, and their names.
+fn output_values(analyzer: &Analyzer<'_>, select: &SelectStmt, body: &Body) -> Option<Vec<(Node, String)>> {
+    let mut values = Vec::new();
+    for entry in &select.target_list {
+        let Some(NodeEnum::ResTarget(target)) = &entry.node else { return None };
+        let value = target.val.as_deref()?;
+        match analyzer.star(value, &body.scope) {
+            Some(leaves) => {
+                for leaf in leaves? {
+                    let leaf = &analyzer.leaves[leaf];
+                    let columns = leaf.columns.as_ref()?;
+                    values.extend(columns.iter().map(|c| (tree::column(&[&leaf.alias, &c.name]), c.name.clone())));
+                }
+            }
+            None if is_row(analyzer, body, value) || shape::is_star(entry) => return None,
+            None => values.push((value.clone(), tree::output_name(target))),
+        }
+    }
+    Some(values)
+}
+
+/// Whole rows have no column type of their own.
+fn is_row(analyzer: &Analyzer<'_>, body: &Body, value: &Node) -> bool {
+    match &value.node {
+        Some(NodeEnum::RowExpr(_)) => true,
+        Some(NodeEnum::ColumnRef(_)) => shape::bare_name(value).is_some_and(|name| is_alias(analyzer, body, name)),
+        _ => false,
+    }
+}
+
+fn is_alias(analyzer: &Analyzer<'_>, body: &Body, name: &str) -> bool {
+    let leaves = || body.scope.leaves.iter().map(|l| &analyzer.leaves[*l]);
+    let is_column = leaves().filter_map(|l| l.columns.as_ref()).flatten().any(|c| c.name == name);
+    !is_column && leaves().any(|l| l.alias == name)
+}

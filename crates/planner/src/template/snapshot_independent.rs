@@ -1,0 +1,145 @@
+//! INSERTs that look at nothing but the row they bring, and several of them written as one.
+//!
+//! Where no trigger, rule, foreign key, policy or function of the user's has a say, the row goes in or its unique keys and
+//! checks refuse it, whatever else there is. So several of them, one behind the other, leave behind what one of all their
+//! rows does:
+//!
+//! ```text
+//!  INSERT INTO t (a, b) VALUES ($1, $2)                       three times
+//!  INSERT INTO t (a, b) VALUES ($1, $2), ($3, $4), ($5, $6)   once
+//! ```
+
+use std::fmt::Write;
+
+use catalog::{Relation, RelationKind};
+use pg_query::protobuf::InsertStmt;
+use pg_query::{Node, NodeEnum};
+
+use super::Template;
+
+/// Parameters of a statement that the protocol has room for.
+const PARAMETERS_MAX: usize = u16::MAX as usize;
+
+/// See the module's page; for an INSERT of one row.
+pub(super) fn is_snapshot_independent(insert: &InsertStmt, relation: &Relation) -> bool {
+    let Some(NodeEnum::SelectStmt(query)) = insert.select_stmt.as_deref().and_then(|node| node.node.as_ref()) else {
+        return false;
+    };
+    let [Node { node: Some(NodeEnum::List(row)) }] = query.values_lists.as_slice() else { return false };
+    insert.on_conflict_clause.is_none()
+        && row.items.iter().all(is_given)
+        && insert.returning_clause.iter().flat_map(|returning| &returning.exprs).all(is_column)
+        && is_passive(relation)
+}
+
+/// Does nothing of the user's happen when a row comes in?
+fn is_passive(relation: &Relation) -> bool {
+    let acts = relation.has_triggers
+        || !relation.rules.is_empty()
+        || relation.is_barrier
+        || relation.code.is_some()
+        || !relation.foreign_keys.is_empty();
+    relation.kind == RelationKind::Table && !acts
+}
+
+fn is_given(value: &Node) -> bool {
+    matches!(value.node, Some(NodeEnum::AConst(_) | NodeEnum::ParamRef(_) | NodeEnum::SetToDefault(_)))
+}
+
+fn is_column(target: &Node) -> bool {
+    let Some(NodeEnum::ResTarget(target)) = &target.node else { return false };
+    target.val.as_deref().is_some_and(|value| matches!(value.node, Some(NodeEnum::ColumnRef(_))))
+}
+
+/// An INSERT of one row of parameters, as one of several rows.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Repeated {
+    /// Numbers of rows, the largest first, and the text for so many; the parameters of each row follow those of the one before.
+    pub texts: Vec<(usize, String)>,
+}
+
+/// Few sizes, so that each node soon has them all prepared.
+const SIZES: [usize; 3] = [128, 32, 8];
+
+impl Template {
+    /// Do statements of this shape look at nothing but the rows they bring?
+    pub fn is_snapshot_independent(&self) -> bool {
+        self.is_snapshot_independent
+    }
+
+    /// The statement, which has the shape this template was learned from, in a form that takes several rows, if it is snapshot-independent and
+    /// its rows are to have no time of their own.
+    pub fn repeated(&self, sql: &str) -> Option<&Repeated> {
+        match self.is_snapshot_independent && !self.reads_clock && self.is_constant_free {
+            true => self.repeated.get_or_init(|| Repeated::of(sql)).as_ref(),
+            false => None,
+        }
+    }
+}
+
+impl Repeated {
+    /// `… VALUES ($1, $2, …)` in any order, nothing behind it, each parameter once.
+    fn of(sql: &str) -> Option<Self> {
+        let (head, row) = sql.split_at(sql.rfind('(')?);
+        let word = head.trim_ascii_end();
+        let before = word.len().checked_sub("values".len())?;
+        let is_word = word.get(before..)?.eq_ignore_ascii_case("values")
+            && word[..before].ends_with(|c: char| c.is_ascii_whitespace() || c == ')');
+        let parameter = |value: &str| value.trim_ascii().strip_prefix('$')?.parse::<usize>().ok();
+        let row: Vec<usize> =
+            row.strip_prefix('(')?.strip_suffix(')')?.split(',').map(parameter).collect::<Option<_>>()?;
+        let is_each_once = (1..=row.len()).all(|number| row.contains(&number));
+        let fit = SIZES.into_iter().filter(|rows| rows * row.len() <= PARAMETERS_MAX);
+        (is_word && is_each_once).then(|| Self { texts: fit.map(|rows| (rows, with_rows(head, &row, rows))).collect() })
+    }
+
+    /// The text for so many rows, one of the numbers there are.
+    pub fn text(&self, rows: usize) -> &str {
+        self.texts.iter().find(|(number, _)| *number == rows).map_or("", |(_, text)| text)
+    }
+}
+
+/// The text for so many rows of these parameters, counted from 1.
+fn with_rows(head: &str, row: &[usize], rows: usize) -> String {
+    let mut text = head.to_owned();
+    for before in (0..rows).map(|number| number * row.len()) {
+        text.push_str(if before == 0 { "(" } else { ", (" });
+        for (at, number) in row.iter().enumerate() {
+            let separator = if at == 0 { "" } else { ", " };
+            write!(text, "{separator}${}", before + number).expect("writing to a String cannot fail");
+        }
+        text.push(')');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_parameters_are_repeated() {
+        let smallest = |sql: &str| Repeated::of(sql).and_then(|mut repeated| repeated.texts.pop());
+        let (rows, text) = smallest("INSERT INTO t (b, a) VALUES ($2, $1)").expect("a text");
+        assert_eq!(rows, 8);
+        assert!(text.starts_with("INSERT INTO t (b, a) VALUES ($2, $1), ($4, $3), ($6, $5), "), "{text}");
+        assert!(text.ends_with(", ($14, $13), ($16, $15)"), "{text}");
+        let (_, text) = smallest("insert into t(a)values( $1 )").expect("a text");
+        assert!(text.starts_with("insert into t(a)values($1), ($2), "), "{text}");
+        for other in [
+            "INSERT INTO t VALUES ($1, 2)",
+            "INSERT INTO t VALUES ($1, $1)",
+            "INSERT INTO t VALUES ($1, $3)",
+            "INSERT INTO t VALUES ($1::int)",
+            "INSERT INTO t VALUES ($1) RETURNING a",
+            "INSERT INTO t VALUES ($1) RETURNING (a)",
+            "INSERT INTO t SELECT my_values($1)",
+        ] {
+            assert_eq!(Repeated::of(other), None, "{other}");
+        }
+        let wide: Vec<String> = (1..=2_000).map(|number| format!("${number}")).collect();
+        let wide = Repeated::of(&format!("INSERT INTO t VALUES ({})", wide.join(", "))).expect("texts");
+        let sizes: Vec<usize> = wide.texts.iter().map(|(rows, _)| *rows).collect();
+        assert_eq!(sizes, [32, 8]);
+    }
+}
