@@ -12,15 +12,17 @@ use pgerror::{PgError, Result};
 use pgproto::frontend;
 use planner::{CteStep, FinalSql, Gather, Input, InsertStaged, Kept, Plan, SequencedCtes, StagedDml};
 
-use crate::backend::own_temp::TempAs;
-use crate::backend::request::{Call, Event};
+use crate::backend::call::Call;
+use crate::backend::isolation::Isolation;
+use crate::backend::request::Event;
+use crate::backend::request::frame_bodies;
+use crate::dml::writes::Write;
 use crate::engine::gather::{BINARY_HEADER, BINARY_TRAILER, Filled, names_if_twice, text_line, without_position};
-use crate::engine::output::{Output, frame_bodies};
+use crate::engine::output::Output;
 use crate::engine::run::Completion;
 use crate::engine::spool::Spool;
+use crate::engine::temp::own_temp::TempAs;
 use crate::session::Session;
-use crate::snapshot::Isolation;
-use crate::transaction::writes::Write;
 
 /// Rows sent to a temp table in one CopyData.
 const BATCH_ROWS: usize = 1000;
@@ -132,7 +134,7 @@ impl Session {
             sql: &text,
             indexes: &[],
         };
-        let sink = self.link(self.sink)?;
+        let sink = self.links.link(self.sink)?;
         (sink.temp, sink.gathered) = (true, true);
         self.create_temp_as(self.sink, &made, true, call).await?;
         self.drop_inputs(&gather.inputs).await?;
@@ -157,7 +159,7 @@ impl Session {
             .map(|(name, of)| format!("{} {of}", quote_identifier(&name)))
             .collect();
         self.create_temp(self.sink, &keep.table, &list).await?;
-        let sink = self.link(self.sink)?;
+        let sink = self.links.link(self.sink)?;
         (sink.temp, sink.gathered) = (true, true);
         self.put_rows(&keep.table, spool, described.binary).await?;
         self.run_on(self.sink, &format!("ANALYZE pg_temp.{}", keep.table)).await?;
@@ -182,7 +184,7 @@ impl Session {
     }
 
     pub(crate) async fn put_rows(&mut self, table: &str, mut spool: Spool, binary: bool) -> Result<()> {
-        let home = self.link(self.sink)?;
+        let home = self.links.link(self.sink)?;
         let format = if binary { "binary" } else { "text" };
         home.link.connection.query(format!("COPY pg_temp.{table} FROM STDIN (FORMAT {format})").as_bytes());
         home.flush().await?;

@@ -17,18 +17,24 @@ use pgproto::backend::Field;
 use pgproto::frontend::{self, Bind};
 use planner::{Exchange, ExchangePlan, Index, Plan, Route};
 
+use crate::backend::call::Call;
+use crate::backend::call::travels_in_binary;
 use crate::backend::leased::LeasedConnection;
-use crate::backend::own_temp::TempAs;
-use crate::backend::request::{Call, Event};
-use crate::dml::staged::{Destination, RowRouter};
+use crate::backend::links::LinkSet;
+use crate::backend::request::Event;
+use crate::backend::request::frame_bodies;
+use crate::backend::slot::{Slot, slots};
+use crate::block::Mode;
+use crate::block::suspended::SuspendedTransaction;
+use crate::block::table_locks::Locks;
 use crate::engine::fixed_text::{restore, travelling};
 use crate::engine::gather::{BINARY_HEADER, BINARY_TRAILER, FRAME_BYTES, Moved, text_line, without_position};
-use crate::engine::output::{Output, frame_bodies};
+use crate::engine::output::Output;
+use crate::engine::row_router::Destination;
+use crate::engine::row_router::RowRouter;
 use crate::engine::run::Completion;
-use crate::session::catalog_load::travels_in_binary;
-use crate::session::{Mode, Session, take_links};
-use crate::transaction::suspended::SuspendedTransaction;
-use crate::transaction::table_locks::Locks;
+use crate::engine::temp::own_temp::TempAs;
+use crate::session::Session;
 
 /// What a source gives in one round, about.
 const BATCH_BYTES: usize = 8 << 20;
@@ -75,31 +81,33 @@ impl Session {
 
         // What one node alone gets stays where it is if that node makes it.
         let stays = match &exchange.route {
-            Route::Single { node } if exchange.nodes.contains(node) => Some(*node),
+            Route::Single { node } if exchange.nodes.contains(node) => Some(Slot::from(*node)),
             _ => None,
         };
         let started = self.start_temp_as(&exchange_plan.nodes, &temp_as(exchange, &sql, &columns), stays, call).await?;
-        let sources: Vec<NodeId> = exchange.nodes.iter().copied().filter(|node| stays != Some(*node)).collect();
+        let sources: Vec<NodeId> =
+            exchange.nodes.iter().copied().filter(|node| stays.is_none_or(|stays| stays != *node)).collect();
         let types = call.fragment_types(&sql);
         let row_call = call.with_formats(vec![i16::from(binary)]);
         // Bounds are those of binary forms.
         let first = if binary { first_batch(&columns) } else { FIRST_BATCH_ROWS };
         let sent = travelling(&sql, binary);
         for node in &sources {
-            open_portal(self.link(*node)?, &sent, &types, &row_call, first);
+            open_portal(self.links.link(*node)?, &sent, &types, &row_call, first);
         }
-        for node in sources.iter().filter(|node| !started.contains(node)) {
-            self.link(*node)?.flush().await?;
+        for node in sources.iter().filter(|node| !started.contains(&Slot::from(**node))) {
+            self.links.link(*node)?.flush().await?;
         }
         // The sources work while the node that keeps its own part makes it.
-        let made = self.finish_all(&started).await?;
+        let made = self.links.finish_all(&started).await?;
         let format = if binary { "binary" } else { "text" };
         let copy = format!("COPY pg_temp.{} FROM STDIN (FORMAT {format})", quote_identifier(&exchange.table));
         let then = self.after_fill_sql(&exchange.table, &exchange.indexes, exchange.is_analysed).await?;
-        let to = Target { copy: &copy, then: (!then.is_empty()).then_some((&exchange_plan.nodes, then)), first };
-        let mut moved = self.move_rows(sources, &exchange.route, binary, &to, None).await?;
+        let to =
+            Target { copy: &copy, then: (!then.is_empty()).then_some((&exchange_plan.nodes, then)), first, at: None };
+        let mut moved = self.move_rows(slots(&sources), &exchange.route, binary, &to, None).await?;
         let stayed = started.iter().zip(&made).filter(|(node, _)| stays == Some(**node));
-        moved.extend(stayed.map(|(node, tag)| Moved::stayed(*node, tag.as_deref())));
+        moved.extend(stayed.map(|(node, tag)| Moved::stayed(node.node(), tag.as_deref())));
         Ok((columns, moved))
     }
 
@@ -114,23 +122,23 @@ impl Session {
         let sql = self.fragment_text(exchange, filled).await?;
         let columns = self.describe_fragment(exchange, &sql, call).await?;
         let started = self.start_temp_as(&exchange_plan.nodes, &temp_as(exchange, &sql, &columns), None, call).await?;
-        self.finish_all(&started).await?;
+        self.links.finish_all(&started).await?;
         Ok((columns, Vec::new()))
     }
 
     async fn describe_fragment(&mut self, exchange: &Exchange, sql: &str, call: &Call) -> Result<Vec<Field>> {
         let first = exchange.nodes.first().copied().ok_or_else(|| PgError::internal("an exchange without a source"))?;
-        let leased = self.link(first)?;
+        let leased = self.links.link(first)?;
         leased.start_describe(sql, &call.fragment_types(sql));
         leased.flush().await?;
         Ok(leased.read_description().await?.1.unwrap_or_default())
     }
 
     /// Queues a statement without rows on each of these nodes.
-    pub(crate) fn start_on(&mut self, nodes: &[NodeId], sql: &str, call: &Call) -> Result<()> {
+    pub(crate) fn start_on(&mut self, nodes: &[impl Copy + Into<Slot>], sql: &str, call: &Call) -> Result<()> {
         let (call, version) = (call.with_formats(Vec::new()), self.catalog_version);
         nodes.iter().try_for_each(|node| {
-            self.link(*node)?.start(sql, &call, version);
+            self.links.link(*node)?.start(sql, &call, version);
             Ok(())
         })
     }
@@ -154,9 +162,9 @@ impl Session {
     ) -> Result<()> {
         let sql = self.after_fill_sql(table, indexes, true).await?;
         for node in &exchange_plan.nodes {
-            self.link(*node)?.link.connection.query(sql.as_bytes());
+            self.links.link(*node)?.link.connection.query(sql.as_bytes());
         }
-        self.finish_all(&exchange_plan.nodes).await.map(|_| ())
+        self.links.finish_all(&exchange_plan.nodes).await.map(|_| ())
     }
 
     /// Nothing, or what every node does when it has all rows of an exchange.
@@ -171,15 +179,15 @@ impl Session {
     /// that rest; gives what each source gave.
     pub(crate) async fn move_rows(
         &mut self,
-        mut sources: Vec<NodeId>,
+        mut sources: Vec<Slot>,
         route: &Route,
         binary: bool,
         to: &Target<'_>,
         mut resting: Option<&mut SuspendedTransaction>,
     ) -> Result<Vec<Moved>> {
-        let mut router = RowRouter::new(route, binary, self.number).of_encoding(self.foreign_encoding());
+        let mut router = RowRouter::new(route, binary, self.links.number()).of_encoding(self.foreign_encoding());
         let (mut asked, mut batch_rows) = (None, to.first);
-        let mut moved: Vec<Moved> = sources.iter().map(|node| Moved::nothing(*node)).collect();
+        let mut moved: Vec<Moved> = sources.iter().map(|node| Moved::nothing(node.node())).collect();
         let all_sources = sources.clone();
         loop {
             let (batches, open) = self.fetch(&sources, asked).await?;
@@ -187,19 +195,19 @@ impl Session {
             for (node, run) in &batches {
                 let before = (partitions.rows, partitions.bytes);
                 partitions.add(run, &mut router)?;
-                let counts = moved.iter_mut().filter(|moved| moved.node == *node);
+                let counts = moved.iter_mut().filter(|moved| moved.node == node.node());
                 counts.for_each(|moved| moved.add(partitions.rows - before.0, partitions.bytes - before.1));
             }
             batch_rows = partitions.rows_for(BATCH_BYTES).min(batch_rows * BATCH_GROWTH);
             asked = Some(batch_rows);
             let leased = match resting.as_deref_mut() {
-                None => &mut self.leased,
-                Some(aside) => &mut aside.leased,
+                None => &mut *self.links,
+                Some(aside) => aside.links.links(),
             };
             deliver(leased, to, &partitions, open.is_empty()).await?;
             if open.is_empty() {
                 if !binary {
-                    self.broadcast(&all_sources, &restore()).await?;
+                    self.links.broadcast(&all_sources, &restore()).await?;
                 }
                 return Ok(moved);
             }
@@ -209,8 +217,8 @@ impl Session {
 
     /// The next rows of every open portal (those asked for already if no number is given), and the nodes whose portals
     /// have more.
-    async fn fetch(&mut self, sources: &[NodeId], rows: Option<usize>) -> Result<Batches> {
-        let mut links = self.take(sources)?;
+    async fn fetch(&mut self, sources: &[Slot], rows: Option<usize>) -> Result<Batches> {
+        let mut links = self.links.take(sources)?;
         let work = links.iter_mut().map(|(_, leased)| async {
             if let Some(rows) = rows {
                 frontend::execute(leased.link.connection.out(), PORTAL, rows as i32);
@@ -220,7 +228,7 @@ impl Session {
             read_batch(leased).await
         });
         let results = futures_util::future::join_all(work).await;
-        self.put_back(links);
+        self.links.put_back(links);
         let (mut runs, mut open) = (Vec::new(), Vec::new());
         for (node, result) in sources.iter().zip(results) {
             let (batch, ended) = result?;
@@ -240,6 +248,8 @@ pub(crate) struct Target<'a> {
     pub(crate) then: Option<(&'a [NodeId], String)>,
     /// Rows that each source has been asked for first.
     pub(crate) first: usize,
+    /// Which session on the one node of the route gets them, if not the node's own.
+    pub(crate) at: Option<Slot>,
 }
 
 /// As many rows as make a batch, if no row of these types can be so large that they would make more.
@@ -268,20 +278,16 @@ fn bytes_at_most(column: &Field) -> Option<usize> {
 }
 
 /// One COPY for each node that gets rows, all at once; with the last one comes what is to be done afterwards.
-async fn deliver(
-    leased: &mut BTreeMap<NodeId, LeasedConnection>,
-    to: &Target<'_>,
-    partitions: &PartitionBuffers,
-    is_last: bool,
-) -> Result<()> {
+async fn deliver(links: &mut LinkSet, to: &Target<'_>, partitions: &PartitionBuffers, is_last: bool) -> Result<()> {
     let then = to.then.as_ref().filter(|_| is_last);
     let mut nodes = partitions.targets();
     nodes.extend(then.iter().flat_map(|(nodes, _)| nodes.iter()));
     nodes.sort_unstable();
     nodes.dedup();
-    let mut links = take_links(leased, &nodes)?;
-    let work = links.iter_mut().map(|(node, leased)| async {
-        let rows = partitions.of(*node);
+    let slots: Vec<Slot> = nodes.into_iter().map(|node| to.at.unwrap_or(node.into())).collect();
+    let mut taken = links.take(&slots)?;
+    let work = taken.iter_mut().map(|(slot, leased)| async {
+        let rows = partitions.of(slot.node());
         if !rows.is_empty() {
             queue_partition(leased, to.copy, rows, partitions.binary).await?;
         }
@@ -294,12 +300,12 @@ async fn deliver(
         copied.and(done)
     });
     let results = futures_util::future::join_all(work).await;
-    leased.extend(links);
+    links.put_back(taken);
     results.into_iter().collect()
 }
 
 /// Runs of rows and the nodes they come from, and the nodes that have more.
-type Batches = (Vec<(NodeId, Bytes)>, Vec<NodeId>);
+type Batches = (Vec<(Slot, Bytes)>, Vec<Slot>);
 
 fn temp_as<'a>(exchange: &'a Exchange, sql: &'a str, fields: &'a [Field]) -> TempAs<'a> {
     TempAs { table: &exchange.table, columns: exchange.columns.clone(), fields, sql, indexes: &exchange.indexes }

@@ -18,17 +18,20 @@ use pgproto::backend::Field;
 use pgproto::frontend;
 use planner::{FinalSql, Gather, Input, Plan, Route};
 
+use crate::backend::call::Call;
+use crate::backend::call::travels_in_binary;
+use crate::backend::isolation::Isolation;
 use crate::backend::leased::LeasedConnection;
-use crate::backend::own_temp::TempAs;
-use crate::backend::request::{Call, Event};
+use crate::backend::request::Event;
+use crate::backend::request::frame_bodies;
+use crate::backend::slot::Slot;
+use crate::block::Mode;
 use crate::engine::fixed_text::{restore, travelling};
-use crate::engine::output::{Output, frame_bodies};
+use crate::engine::output::Output;
 use crate::engine::run::Completion;
 use crate::engine::sorted_merge::give_up;
-use crate::session::catalog_load::travels_in_binary;
-use crate::session::{BESIDE, Mode, Session};
-use crate::snapshot::Isolation;
-use crate::transaction::writes::Write;
+use crate::engine::temp::own_temp::TempAs;
+use crate::session::Session;
 
 /// Bytes of rows sent to the home node in one CopyData.
 pub(crate) const FRAME_BYTES: usize = 128 * 1024;
@@ -99,9 +102,9 @@ impl Session {
             let nodes = self.gathered_nodes(&gather.inputs);
             self.lend_on(&nodes).await?;
             let sql = self.gather_beside(&gather.inputs, &gather.final_sql, call).await?;
-            let result = self
-                .scatter(Mode::InBlock, vec![(BESIDE, self.lent_text(BESIDE, &sql).into_owned())], call, output)
-                .await;
+            let beside = self.beside_home();
+            let part = vec![(beside, self.lent_text(beside, &sql).into_owned())];
+            let result = self.scatter(Mode::InBlock, part, call, output).await;
             self.close_beside().await;
             let completion = result.map_err(without_position)?;
             return self.take_back_on(&nodes).await.map(|()| completion);
@@ -115,7 +118,7 @@ impl Session {
                 result
             }
             (true, true) => self.gather_in_transaction(gather, call, output).await,
-            (true, false) => self.write_under_cut(&nodes, "", Write::Gathered(gather), call, output).await,
+            (true, false) => self.write_gathered(&nodes, gather, call, output).await,
         }
     }
 
@@ -256,30 +259,30 @@ impl Session {
         if let Some(exchange_plan) = &input.exchange_plan {
             self.create_input(home, input, &filled, false, call).await?;
             let copy = format!("COPY pg_temp.{} FROM STDIN (FORMAT binary)", quote_identifier(&input.table));
-            let route = Route::Single { node: home };
-            Box::pin(self.pour(exchange_plan, &route, &copy, filled.binary, call)).await?;
+            let route = Route::Single { node: home.node() };
+            Box::pin(self.pour(exchange_plan, &route, Some(home), &copy, filled.binary, call)).await?;
             self.finish_input(input, analyze).await?;
             return Ok((filled, Vec::new()));
         }
         let binary = filled.binary;
         let sql = travelling(&input.sql, binary);
         let version = self.catalog_version;
-        let remotes: Vec<NodeId> = input.nodes.iter().copied().filter(|node| *node != home).collect();
-        if input.nodes.contains(&self.place(home)) {
-            self.sight.touch(self.place(home));
+        let remotes: Vec<NodeId> = input.nodes.iter().copied().filter(|node| home != *node).collect();
+        if input.nodes.contains(&home.node()) {
+            self.sight.touch(home.node());
         }
         for node in &remotes {
             self.acquire(*node, Mode::InBlock).await?;
             self.sight.touch(*node);
-            let leased = self.link(*node)?;
+            let leased = self.links.link(*node)?;
             leased.start(&sql, &call.with_formats(vec![i16::from(binary)]), version);
             leased.flush().await?;
         }
 
         // Beside the home node its own session is one of the sources.
-        let here = input.nodes.contains(&home);
+        let here = home.is_main() && input.nodes.contains(&home.node());
         let created = self.create_input(home, input, &filled, here, call).await;
-        let own = created.as_ref().ok().filter(|_| here).map(|tag| Moved::stayed(home, tag.as_deref()));
+        let own = created.as_ref().ok().filter(|_| here).map(|tag| Moved::stayed(home.node(), tag.as_deref()));
         let mut moved = match remotes.is_empty() {
             true => created.map(|_| Vec::new())?,
             false => self.pump(&remotes, &quote_identifier(&input.table), binary, created).await?,
@@ -290,10 +293,11 @@ impl Session {
     }
 
     /// The columns of a fragment, as a node that stands for all describes them.
-    pub(crate) async fn describe_input(&mut self, node: NodeId, input: &Input, call: &Call) -> Result<Filled> {
-        self.acquire(node, Mode::InBlock).await?;
-        let sql = self.lent_text(node, &input.sql);
-        let leased = self.link(node)?;
+    pub(crate) async fn describe_input(&mut self, slot: impl Into<Slot>, input: &Input, call: &Call) -> Result<Filled> {
+        let slot = slot.into();
+        self.acquire(slot, Mode::InBlock).await?;
+        let sql = self.lent_text(slot, &input.sql);
+        let leased = self.links.link(slot)?;
         leased.start_describe(&sql, &call.fragment_types(&sql));
         leased.flush().await?;
         let columns = leased.read_description().await?.1.unwrap_or_default();
@@ -304,7 +308,7 @@ impl Session {
     /// Makes the temp table of an input, with the node's own rows or empty.
     pub(crate) async fn create_input(
         &mut self,
-        node: NodeId,
+        slot: Slot,
         input: &Input,
         filled: &Filled,
         with_rows: bool,
@@ -314,12 +318,12 @@ impl Session {
             table: &input.table,
             columns: names_if_twice(&filled.columns),
             fields: &filled.columns,
-            sql: &self.lent_text(node, &input.sql),
+            sql: &self.lent_text(slot, &input.sql),
             indexes: &input.indexes,
         };
-        let leased = self.link(node)?;
+        let leased = self.links.link(slot)?;
         (leased.temp, leased.gathered) = (true, true);
-        self.create_temp_as(node, &made, with_rows, call).await
+        self.create_temp_as(slot, &made, with_rows, call).await
     }
 
     /// What is to be done once the rows are there.
@@ -335,13 +339,13 @@ impl Session {
     /// are still read to their end.
     pub(crate) async fn pump(
         &mut self,
-        remotes: &[NodeId],
+        remotes: &[impl Copy + Into<Slot>],
         table: &str,
         binary: bool,
         created: Result<Option<String>>,
     ) -> Result<Vec<Moved>> {
-        let mut sink = self.take(&[self.sink])?;
-        let mut sources = self.take(remotes)?;
+        let mut sink = self.links.take(&[self.sink])?;
+        let mut sources = self.links.take(remotes)?;
         let result = match (created, sink.first_mut()) {
             (Ok(_), Some((_, sink))) => copy_rows(&mut sources, sink, table, binary).await,
             (Err(error), _) => Err(error),
@@ -350,10 +354,10 @@ impl Session {
         if result.is_err() {
             give_up(&mut sources).await;
         }
-        self.put_back(sink);
-        self.put_back(sources);
+        self.links.put_back(sink);
+        self.links.put_back(sources);
         if result.is_ok() && !binary {
-            self.broadcast(remotes, &restore()).await?;
+            self.links.broadcast(remotes, &restore()).await?;
         }
         result
     }
@@ -430,7 +434,7 @@ pub(crate) fn without_position(error: PgError) -> PgError {
 }
 
 pub(crate) async fn copy_rows(
-    sources: &mut [(NodeId, LeasedConnection)],
+    sources: &mut [(Slot, LeasedConnection)],
     sink: &mut LeasedConnection,
     table: &str,
     binary: bool,
@@ -466,12 +470,12 @@ pub(crate) async fn copy_rows(
 }
 
 async fn forward_rows(
-    sources: &mut [(NodeId, LeasedConnection)],
+    sources: &mut [(Slot, LeasedConnection)],
     sink: &mut LeasedConnection,
     frame: &mut CopyFrame,
     binary: bool,
 ) -> Result<Vec<Moved>> {
-    let mut moved: Vec<Moved> = sources.iter().map(|(node, _)| Moved::nothing(*node)).collect();
+    let mut moved: Vec<Moved> = sources.iter().map(|(slot, _)| Moved::nothing(slot.node())).collect();
     let mut steps = FuturesUnordered::new();
     for (at, (_, leased)) in sources.iter_mut().enumerate() {
         steps.push(next(at, leased));
