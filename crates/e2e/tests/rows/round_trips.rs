@@ -109,7 +109,7 @@ fn statements_ask_no_more_than_they_may() {
             (asked.iter().sum::<u64>(), asked.iter().copied().max().unwrap_or_default())
         };
         let first = trips(0);
-        let again = (1..4).map(|turn| trips(turn)).min().unwrap_or_default();
+        let again = (1..4).map(trips).min().unwrap_or_default();
         eprintln!("{:30} first {first:?} of {:?}, again {again:?} of {:?}", shape.name, shape.first, shape.again);
         let within = |(all, most): Trips, budget: Trips| all <= budget.0 && most <= budget.1;
         if !within(first, shape.first) || !within(again, shape.again) {
@@ -163,7 +163,9 @@ fn coordinator_behind_relays(cluster: &Cluster) -> Vec<Relay> {
     let log = File::create(dir.join("relays.log")).expect("a log");
     let mut command = Command::new(loxo_binary().expect("the binary"));
     command.args(["coordinator", "--name", "coord1", "--config"]).arg(path);
-    command.stdin(Stdio::null()).stdout(log.try_clone().expect("a log")).stderr(log).spawn().expect("a coordinator");
+    command.stdin(Stdio::null()).stdout(log.try_clone().expect("a log")).stderr(log);
+    let mut coordinator = command.spawn().expect("a coordinator");
+    std::thread::spawn(move || coordinator.wait());
     while cluster.connect(0).is_err() {
         assert!(since.elapsed() < SOON, "the coordinator does not start");
         std::thread::sleep(Duration::from_millis(20));
