@@ -1,6 +1,7 @@
 -- Circles of waits: one gives way, the other goes on. The session that waited first is also the one that began last, so that it is
--- the one that gives way on every server: PostgreSQL takes who looks first, and that is who has waited longest.
-CREATE TABLE pair (id int PRIMARY KEY, v text) /*dist: hash(id) | replication*/;
+-- the one that gives way on every server: PostgreSQL takes who looks first, and that is who has waited longest. (Writers of a replicated table queue up
+-- and never come to it.)
+CREATE TABLE pair (id int PRIMARY KEY, v text) /*dist: hash(id)*/;
 INSERT INTO pair SELECT g, '' FROM generate_series(1, 8) g;
 
 -- @a

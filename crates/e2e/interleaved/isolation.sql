@@ -33,6 +33,8 @@ BEGIN ISOLATION LEVEL REPEATABLE READ;
 UPDATE stock SET n = 20 WHERE id = 1;
 -- @b
 BEGIN ISOLATION LEVEL REPEATABLE READ;
+-- Writers of a replicated table queue up (docs/consistency.md), here before the snapshot of the first statement is taken.
+-- differs: v2
 UPDATE stock SET n = n + 1 WHERE id = 1;
 -- @a
 COMMIT;
@@ -82,6 +84,8 @@ SELECT sum(n) FROM stock WHERE id IN (4, 5);
 -- @a
 UPDATE stock SET n = n - 15 WHERE id = 4;
 -- @b
+-- Writers of a replicated table queue up.
+-- differs: v2
 UPDATE stock SET n = n - 15 WHERE id = 5;
 -- @a
 COMMIT;

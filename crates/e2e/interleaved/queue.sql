@@ -23,18 +23,20 @@ ROLLBACK;
 -- @c
 SELECT id FROM job WHERE state = 'new' ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED;
 
--- Taken and noted in one statement.
+-- Taken and noted in one statement. (Writers of a replicated table queue up: docs/consistency.md.)
+CREATE TABLE task (id int PRIMARY KEY, state text NOT NULL DEFAULT 'new', worker text) /*dist: hash(id)*/;
+INSERT INTO task (id) SELECT generate_series(1, 9);
 -- @a
 BEGIN;
-UPDATE job SET state = 'taken', worker = 'a' WHERE id = (SELECT id FROM job WHERE state = 'new' ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id;
+UPDATE task SET state = 'taken', worker = 'a' WHERE id = (SELECT id FROM task WHERE state = 'new' ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id;
 -- @b
 BEGIN;
-UPDATE job SET state = 'taken', worker = 'b' WHERE id = (SELECT id FROM job WHERE state = 'new' ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id;
+UPDATE task SET state = 'taken', worker = 'b' WHERE id = (SELECT id FROM task WHERE state = 'new' ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id;
 -- @c
-DELETE FROM job WHERE id IN (SELECT id FROM job WHERE state = 'new' ORDER BY id LIMIT 2 FOR UPDATE SKIP LOCKED) RETURNING id;
+DELETE FROM task WHERE id IN (SELECT id FROM task WHERE state = 'new' ORDER BY id LIMIT 2 FOR UPDATE SKIP LOCKED) RETURNING id;
 -- @a
 COMMIT;
 -- @b
 ROLLBACK;
 -- @c
-SELECT id, state, worker FROM job ORDER BY id;
+SELECT id, state, worker FROM task ORDER BY id;

@@ -37,6 +37,8 @@ COMMIT;
 BEGIN;
 UPDATE account SET owner = 'closed' WHERE id IN (3, 4);
 -- @b
+-- Over several datanodes it would be run again, but a row of RETURNING has gone to the client already (docs/consistency.md).
+-- differs: v1
 UPDATE account SET amount = amount - 1 WHERE owner <> 'closed' AND id IN (3, 4, 5) RETURNING id;
 -- @a
 COMMIT;

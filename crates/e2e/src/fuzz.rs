@@ -2,7 +2,7 @@
 //! its seed alone, so a failure can be run again.
 
 use pgerror::Result;
-use testkit::wire::CopyInput;
+use testkit::wire::{Answer, CopyInput};
 use testkit::{Rng, TempDir};
 
 use crate::differential::{Pair, diff, summary};
@@ -240,7 +240,7 @@ impl Copy {
             }
             return Ok(None);
         }
-        let (expected, actual) = (summary(&expected, false), summary(&actual, false));
+        let (expected, actual) = (told(&expected), told(&actual));
         if expected != actual {
             return Ok(Some(format!("{}\n{}", shown(), diff(&expected, &actual))));
         }
@@ -308,6 +308,16 @@ impl Copy {
             }
         }
         Ok(None)
+    }
+}
+
+/// The answer to a COPY. Behind a first line that ends in a bare CR one server looks at a byte more before the line counts as read:
+/// one that it cannot convert it tells of as of line 1.
+fn told(answer: &Answer) -> String {
+    let text = summary(answer, false);
+    match answer.error.as_ref().is_some_and(|error| ["22P05", "22021"].contains(&error.code().as_str())) {
+        true => text.replace("COPY fuzz, line 2", "COPY fuzz, line 1"),
+        false => text,
     }
 }
 

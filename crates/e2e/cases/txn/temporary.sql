@@ -68,6 +68,7 @@ INSERT INTO sink (id, v) SELECT 10 + s.id, s.v FROM source s;
 INSERT INTO sink (id, v) SELECT s.id, 'late' FROM source s JOIN sink ON sink.id = 10 + s.id RETURNING id, v;
 UPDATE sink SET v = s.v || '!' FROM source s WHERE s.id + 10 = sink.id RETURNING sink.id, sink.v;
 DELETE FROM sink USING source s WHERE sink.id = s.id + 11 RETURNING sink.id;
+WITH own AS (SELECT v FROM source) SELECT count(*) FROM sink a WHERE a.v > (SELECT min(v) FROM own) AND a.id IN (SELECT max(b.id) FROM sink b GROUP BY b.v);
 WITH gone AS (DELETE FROM source WHERE id > 3 RETURNING id, v) INSERT INTO sink SELECT id + 100, v FROM gone RETURNING id;
 COMMIT;
 SELECT id, v FROM sink ORDER BY id, v;

@@ -213,7 +213,12 @@ impl Session<'_> {
 
     fn compared(&mut self, sql: &str, ordered: bool) -> Result<Verdict> {
         self.begin_step()?;
-        let (expected, actual) = self.both(sql)?;
+        let (mut expected, mut actual) = self.both(sql)?;
+        // Columns of a prepared statement one server describes before constants are folded, a datanode that is asked anew afterwards.
+        if sql.starts_with("EXECUTE ") {
+            let columns = [&mut expected, &mut actual].into_iter().flat_map(|answer| &mut answer.columns).flatten();
+            columns.for_each(|column| column.type_modifier = -1);
+        }
         let verdict = compare(&expected, &actual, ordered);
         self.end_step(verdict == Verdict::Same)?;
         Ok(verdict)

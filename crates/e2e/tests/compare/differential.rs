@@ -135,7 +135,7 @@ fn runs(source: &str, rng: &mut Rng) -> Vec<(Variant, Protocol)> {
 }
 
 fn is_set(variable: &str) -> bool {
-    std::env::var_os(variable).is_some()
+    std::env::var_os(variable).is_some_and(|value| !value.is_empty())
 }
 
 fn cases() -> Vec<Case> {

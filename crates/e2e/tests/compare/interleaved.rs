@@ -6,6 +6,7 @@ use std::path::Path;
 
 use e2e::interleaved::run;
 use e2e::script;
+use testkit::wire::describe;
 use testkit::{Cluster, Server, ServerOptions};
 
 #[test]
@@ -30,7 +31,7 @@ fn sessions_meet_as_on_one_postgresql() {
                     waited += report.waited;
                     wrong.extend(report.differences.into_iter().map(|text| format!("[{variant}] {text}")));
                 }
-                Err(error) => wrong.push(format!("[{variant}] {file}.sql: the run broke off: {error:?}")),
+                Err(error) => wrong.push(format!("[{variant}] {file}.sql: the run broke off: {}", describe(&error))),
             }
         }
     }

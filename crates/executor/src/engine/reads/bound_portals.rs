@@ -79,11 +79,24 @@ impl Session {
             || self.sink != self.home
             || !self.binds(&nodes)
             || inputs.iter().any(|input| input.exchange_plan.is_some())
+            || self.reads_own_temp(inputs).await?
         {
             return Ok(false);
         }
         let loaded = self.catalog().await?;
         Ok(planner::reads_only(&final_sql.text, inputs, &loaded.catalog))
+    }
+
+    /// Does an input read a temp table of the user's, which no session but the block's own can describe?
+    async fn reads_own_temp(&mut self, inputs: &[Input]) -> Result<bool> {
+        let own: Vec<String> = self.temp_relations().await?.all.iter().map(|name| quote_identifier(name)).collect();
+        for input in inputs.iter().filter(|_| !own.is_empty()) {
+            let read = planner::read_tables(&input.sql)?;
+            if read.iter().any(|name| own.iter().any(|own| own == name.strip_prefix("pg_temp.").unwrap_or(name))) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Gathers the inputs beside the home node under one cut; gives the final text to run there. Then
