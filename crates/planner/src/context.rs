@@ -51,6 +51,11 @@ pub(crate) enum Named {
 }
 
 impl<'a> Context<'a> {
+    /// Of a whole statement.
+    pub fn new(catalog: &'a Catalog, session: &'a SessionFacts<'a>, analysis: Option<&'a Analysis>) -> Self {
+        Context { catalog, session, analysis, exchanged: &[], copies: None, on_first: None, auto_replicates: None }
+    }
+
     /// For the body of a function, which PostgreSQL's analysis of the statement does not look into.
     pub fn of_body(&self) -> Self {
         Context { analysis: None, ..*self }

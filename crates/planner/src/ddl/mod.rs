@@ -413,12 +413,7 @@ impl Ddl<'_> {
     }
 
     fn forward_home(&self) -> Plan {
-        Plan::Forward(Forward {
-            nodes: vec![self.ctx.home()],
-            sql: self.statement.sql.to_string(),
-            writes: true,
-            is_snapshot_independent: false,
-        })
+        Plan::Forward(Forward::of(self.statement, vec![self.ctx.home()], true))
     }
 }
 

@@ -153,8 +153,8 @@ pub(crate) fn expanded(ctx: &Context<'_>, plan: &Plan, statement: &Statement) ->
     let mut found = Expanded::default();
     let Some(statement) = rows_of(ctx, statement)? else { return Ok(found) };
     let moves_rows = match plan {
-        Plan::Ddl(ddl) => ddl.fills_by.is_some() && crate::plan_as_it_stands(ctx, &statement)?.moves_rows(),
-        plan => plan.moves_rows(),
+        Plan::Ddl(ddl) => ddl.fills_by.is_some() && crate::plan_as_it_stands(ctx, &statement)?.facts().moves_rows,
+        plan => plan.facts().moves_rows,
     };
     if !moves_rows {
         return Ok(found);
@@ -433,7 +433,7 @@ fn definition(view: &Relation) -> Result<SelectStmt> {
 
 /// The user's alias, or the view's name; the view's own column names where the user gives none.
 fn view_alias(view: &Relation, alias: Option<Alias>) -> Alias {
-    let mut alias = alias.unwrap_or_else(|| Alias { aliasname: view.name.clone(), colnames: Vec::new() });
+    let mut alias = alias.unwrap_or_else(|| tree::alias(&view.name));
     let given = alias.colnames.len();
     alias.colnames.extend(view.columns.iter().skip(given).map(|c| tree::string(&c.name)));
     alias
