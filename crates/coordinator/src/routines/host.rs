@@ -21,8 +21,13 @@ const ASKED: &str = "loxo_asked";
 impl ClientHost<'_> {
     async fn run_text(&mut self, sql: &str, parameters: Vec<Typed>, context: String) -> Result<Answer> {
         let call = call_with(parameters);
+        let routines = &self.client.routines;
+        let in_trigger = match routines.trigger_depth {
+            0 => None,
+            depth => planner::in_trigger(sql, depth, &routines.transition_tables)?,
+        };
         let outside = std::mem::replace(&mut self.client.routines.context, context);
-        let captured = self.client.captured(sql, &call).await;
+        let captured = self.client.captured(in_trigger.as_deref().unwrap_or(sql), &call).await;
         self.client.routines.context = outside;
         let (tag, (fields, rows)) = captured?;
         let columns = fields.map(|fields| {

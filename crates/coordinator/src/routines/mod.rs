@@ -42,6 +42,10 @@ const STACK_BYTES_MAX: usize = 4 << 20;
 #[derive(Default)]
 pub(crate) struct Routines {
     depth: usize,
+    /// How many triggers are under way in each other.
+    trigger_depth: usize,
+    /// Those of the innermost one.
+    transition_tables: Vec<String>,
     /// CONTEXT of the statement that is being run.
     context: String,
     types: HashMap<(u32, i32), Type>,
