@@ -86,7 +86,10 @@ impl Client {
     }
 
     /// Has PostgreSQL analyse a statement, so that its errors come at Parse as they should.
-    pub(crate) async fn prepare(&mut self, statement: Option<Statement>, types: Vec<u32>) -> Result<Prepared> {
+    pub(crate) async fn prepare(&mut self, statement: Option<Statement>, mut types: Vec<u32>) -> Result<Prepared> {
+        /// To PostgreSQL, too, a parameter of this type is one without a declared type.
+        const UNKNOWN: u32 = 705;
+        types.iter_mut().filter(|of| **of == UNKNOWN).for_each(|of| *of = 0);
         let description = match &statement {
             None => Arc::new(Description { parameters: types.clone(), fields: None }),
             Some(statement) => self.describe_statement(statement, &types).await?,

@@ -431,8 +431,11 @@ impl Client {
     }
 
     async fn prepare_named(&mut self, name: &str, types: &[String], inner: &Statement) -> Result<Completion> {
-        let types = self.session.type_oids(types).await?;
-        let prepared = self.prepare(Some(inner.clone()), types).await?;
+        let mut oids = self.session.type_oids(types).await?;
+        // PostgreSQL takes such a parameter for one without a type; as a column of a SELECT it would be text.
+        let names = oids.iter_mut().zip(types);
+        names.filter(|(_, name)| name.trim_start_matches("pg_catalog.") == "unknown").for_each(|(oid, _)| *oid = 0);
+        let prepared = self.prepare(Some(inner.clone()), oids).await?;
         self.keep_prepared(Bytes::from(name.to_owned()), prepared)?;
         Ok(Completion::tag("PREPARE"))
     }

@@ -7,6 +7,7 @@ use pgerror::{PgError, Result, SqlState};
 mod names;
 mod walk;
 
+use crate::parse::printed::with_plain_marks;
 pub(crate) use names::output_name;
 pub(crate) use walk::{Ref, Visit, Walk};
 
@@ -169,9 +170,17 @@ pub(crate) fn parse_expression(text: &str) -> Result<Node> {
     }
 }
 
+/// Parses what PostgreSQL has printed.
+pub(crate) fn parse_printed(text: &str) -> pg_query::Result<pg_query::ParseResult> {
+    pg_query::parse(text, 0).or_else(|error| match with_plain_marks(text) {
+        Some(text) => pg_query::parse(&text, 0),
+        None => Err(error),
+    })
+}
+
 /// Parses a SELECT that PostgreSQL or we made, e.g. a view definition.
 pub(crate) fn parse_select(text: &str) -> Result<SelectStmt> {
-    let parsed = pg_query::parse(text, 0).map_err(|error| {
+    let parsed = parse_printed(text).map_err(|error| {
         too_deep(&error).unwrap_or_else(|| PgError::internal(format!("cannot parse {text:?}: {error}")))
     })?;
     match parsed.protobuf.stmts.into_iter().next().and_then(|s| s.stmt).and_then(|s| s.node) {
