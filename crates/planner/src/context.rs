@@ -215,7 +215,7 @@ impl<'a> Context<'a> {
     /// Something of the session's own. A view of what other nodes have too is one like any other.
     fn temporary(&self, name: &str) -> Result<Named> {
         match self.session.temp_views.iter().find(|view| view.name == name) {
-            Some(view) if views::reads_distributed(self, view)? => Ok(Named::View(view.clone())),
+            Some(view) if views::needs_others(self, view)? => Ok(Named::View(view.clone())),
             _ => Ok(Named::Home(None)),
         }
     }

@@ -59,6 +59,7 @@ pub use parse::own_text::own_text;
 pub use parse::{Analysis, Marked, Statement, StatementKind, Undeclared, Uses, only_creates, parse, parse_for_dump};
 pub use plan::*;
 pub use rewrite::before::{BeforeRows, Conflict, trigger_condition};
+pub use rewrite::in_trigger::in_trigger;
 pub use rewrite::inline::{WantedBody, wanted_bodies};
 pub use rewrite::instead::Instead;
 pub use rewrite::key_moves::Movable;

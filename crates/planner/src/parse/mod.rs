@@ -20,7 +20,7 @@ mod distribute;
 mod dump;
 mod executed;
 mod marked;
-mod printed;
+pub(crate) mod printed;
 mod row_casts;
 pub(crate) mod scan;
 mod statement;

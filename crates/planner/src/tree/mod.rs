@@ -8,6 +8,7 @@ mod names;
 mod parts;
 mod walk;
 
+use crate::parse::printed::with_plain_marks;
 pub(crate) use names::output_name;
 pub(crate) use parts::{returning_of, target_of, with_mut, with_of};
 pub(crate) use walk::{Ref, Visit, Walk};
@@ -108,7 +109,7 @@ pub(crate) fn sub_select(query: SelectStmt, alias: Alias) -> Node {
 
 /// The only statement of a text that PostgreSQL has printed.
 pub(crate) fn parse_one(text: &str) -> std::result::Result<Option<NodeEnum>, pg_query::Error> {
-    let parsed = pg_query::parse(text, 0)?;
+    let parsed = parse_printed(text)?;
     Ok(parsed.protobuf.stmts.into_iter().next().and_then(|raw| raw.stmt?.node))
 }
 
@@ -193,6 +194,14 @@ pub(crate) fn parse_expression(text: &str) -> Result<Node> {
         }
         _ => Err(PgError::internal(format!("not an expression: {text}"))),
     }
+}
+
+/// Parses what PostgreSQL has printed.
+pub(crate) fn parse_printed(text: &str) -> pg_query::Result<pg_query::ParseResult> {
+    pg_query::parse(text, 0).or_else(|error| match with_plain_marks(text) {
+        Some(text) => pg_query::parse(&text, 0),
+        None => Err(error),
+    })
 }
 
 /// Parses a SELECT that PostgreSQL or we made, e.g. a view definition.

@@ -95,6 +95,12 @@ fn with_pulled_down(insert: &InsertStmt) -> Result<Cow<'_, InsertStmt>> {
 fn into_home(ctx: &Context<'_>, statement: &Statement, insert: &InsertStmt, facts: &Facts) -> Result<Plan> {
     let node = ctx.home();
     let forward = || Plan::Forward(Forward::of(statement, vec![node], true));
+    // A temporary table is where the statement is finished, so what its clauses read can come there with the rest.
+    if !facts.modifying_cte && tail::reads_elsewhere(ctx, insert, node)? {
+        let tree = NodeEnum::InsertStmt(Box::new(insert.clone()));
+        let gather = crate::select::fallback(ctx, &tree, facts, "ON CONFLICT or RETURNING reads other nodes")?;
+        return Ok(Plan::Gather(Gather { writes: true, ..gather }));
+    }
     let Some(query) = insert.select_stmt.as_deref().and_then(|n| n.node.as_ref()) else { return Ok(forward()) };
     let is_home = |part: &RowDistribution| match part {
         RowDistribution::Any | RowDistribution::Home => true,

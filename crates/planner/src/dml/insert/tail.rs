@@ -1,6 +1,6 @@
 //! ON CONFLICT and RETURNING of an INSERT: the nodes run them, each with its own rows.
 
-use catalog::{NodeId, Relation};
+use catalog::{Distribution, NodeId, Relation};
 use pg_query::protobuf::{InsertStmt, OverridingKind, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -71,6 +71,29 @@ pub(in crate::dml) fn check_sub_selects(ctx: &Context<'_>, insert: &InsertStmt, 
         }
     }
     Ok(())
+}
+
+/// Do sub-selects of these clauses read tables of which this node has not all rows?
+pub(super) fn reads_elsewhere(ctx: &Context<'_>, insert: &InsertStmt, node: NodeId) -> Result<bool> {
+    let mut tail: Vec<&Node> = insert.returning_clause.iter().flat_map(|returning| &returning.exprs).collect();
+    if let Some(conflict) = &insert.on_conflict_clause {
+        tail.extend(&conflict.target_list);
+        tail.extend(conflict.where_clause.as_deref());
+    }
+    let mut found = false;
+    for part in tail {
+        part.walk(&mut |part| {
+            if let Ref::RangeVar(name) = part
+                && let Named::Distributed(table) = ctx.resolve(name)?
+            {
+                let is_here =
+                    matches!(&table.distribution, Distribution::Replicated { nodes } if nodes.contains(&node));
+                found |= !is_here;
+            }
+            Ok(!found)
+        })?;
+    }
+    Ok(found)
 }
 
 /// The nodes that get the rows would evaluate it: with sequences of their own, say, or without the tables that a function reads.
