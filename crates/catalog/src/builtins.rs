@@ -81,7 +81,8 @@ impl BuiltinFunction {
     /// Can it be called with so many arguments?
     pub fn takes(&self, count: usize) -> bool {
         let most = if self.is_variadic { usize::MAX } else { self.arguments.len() };
-        let least = self.arguments.len() - self.defaults - usize::from(self.is_variadic);
+        // A VARIADIC parameter comes last, so if any has a default it has one.
+        let least = self.arguments.len() - self.defaults.max(usize::from(self.is_variadic));
         (least..=most).contains(&count)
     }
 }

@@ -41,6 +41,8 @@ pub enum Meaning {
     Seed,
     /// The text of the statement, as the node has got it.
     Text,
+    /// How many triggers the call is inside of.
+    TriggerDepth,
     /// It cannot fail, if the numbers among its arguments are above zero.
     CannotFail,
     /// A field of a date, which has at least a year, a month and a day.
@@ -100,6 +102,7 @@ const FUNCTIONS: &[Row] = &[
     ("lastval", &[], Meaning::LastValue),
     ("setseed", &["float8"], Meaning::Seed),
     ("current_query", &[], Meaning::Text),
+    ("pg_trigger_depth", &[], Meaning::TriggerDepth),
     ("lower", &["text"], Meaning::CannotFail),
     ("lower", &["anyrange"], Meaning::CannotFail),
     ("lower", &["anymultirange"], Meaning::CannotFail),

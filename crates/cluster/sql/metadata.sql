@@ -688,8 +688,10 @@ DECLARE
             c.confupdtype IN ('n', 'd') AND c.conkey && k.key_columns
             OR c.confdeltype IN ('n', 'd') AND coalesce(c.confdelsetcols, c.conkey) && k.key_columns
             OR c.confupdtype = 'c' AND c.conkey && k.key_columns AND r.locator = 'R'));
+    -- A partition has its parent's too, until it is detached; they must not meet by their names.
+    name name := format('loxo.tell_move.%s', relation::oid);
     state "char" := (SELECT t.tgenabled FROM pg_trigger AS t
-        WHERE t.tgrelid = relation AND t.tgfoid = 'loxo.tell_move()'::regprocedure);
+        WHERE t.tgrelid = relation AND t.tgfoid = 'loxo.tell_move()'::regprocedure AND t.tgparentid = 0);
 BEGIN
     PERFORM loxo.check_proof('watch_moves', proof);
     PERFORM FROM pg_class AS c WHERE c.oid = relation AND pg_has_role(session_user, c.relowner, 'MEMBER');
@@ -697,10 +699,10 @@ BEGIN
         RAISE insufficient_privilege USING MESSAGE = format('must be owner of table %s', relation);
     END IF;
     IF wanted AND state IS NULL THEN
-        EXECUTE format('CREATE TRIGGER "loxo.tell_move" AFTER UPDATE ON %s FOR EACH ROW EXECUTE FUNCTION loxo.tell_move()', relation);
+        EXECUTE format('CREATE TRIGGER %I AFTER UPDATE ON %s FOR EACH ROW EXECUTE FUNCTION loxo.tell_move()', name, relation);
     END IF;
     IF wanted AND state IS DISTINCT FROM 'A' THEN
-        EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER "loxo.tell_move"', relation);
+        EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', relation, name);
     END IF;
 END
 $$;

@@ -51,6 +51,11 @@ pub(crate) enum Named {
 }
 
 impl<'a> Context<'a> {
+    /// Of a whole statement.
+    pub fn new(catalog: &'a Catalog, session: &'a SessionFacts<'a>, analysis: Option<&'a Analysis>) -> Self {
+        Context { catalog, session, analysis, exchanged: &[], copies: None, on_first: None, auto_replicates: None }
+    }
+
     /// For the body of a function, which PostgreSQL's analysis of the statement does not look into.
     pub fn of_body(&self) -> Self {
         Context { analysis: None, ..*self }
@@ -210,7 +215,7 @@ impl<'a> Context<'a> {
     /// Something of the session's own. A view of what other nodes have too is one like any other.
     fn temporary(&self, name: &str) -> Result<Named> {
         match self.session.temp_views.iter().find(|view| view.name == name) {
-            Some(view) if views::reads_distributed(self, view)? => Ok(Named::View(view.clone())),
+            Some(view) if views::needs_others(self, view)? => Ok(Named::View(view.clone())),
             _ => Ok(Named::Home(None)),
         }
     }

@@ -47,7 +47,7 @@ use pgerror::{PgError, Result, SqlState};
 pub use ddl::passwords::with_verifier;
 pub use dml::{Drawn, STAGE, sets_default};
 pub use facts::bodies::sql_statements;
-pub use facts::clock::{at_one_moment, bodies_read_clock, definition_reads_clock, reads_clock, views_read_clock};
+pub use facts::clock::{at_one_moment, bodies_read_clock, reads_clock, views_read_clock};
 pub use facts::effects::leavings;
 pub use facts::references::{Place, Reference, References, names_in_from, references};
 pub use facts::setting_calls::{SettingCalls, setting_calls};
@@ -59,6 +59,7 @@ pub use parse::own_text::own_text;
 pub use parse::{Analysis, Marked, Statement, StatementKind, Undeclared, Uses, only_creates, parse, parse_for_dump};
 pub use plan::*;
 pub use rewrite::before::{BeforeRows, Conflict, trigger_condition};
+pub use rewrite::in_trigger::in_trigger;
 pub use rewrite::inline::{WantedBody, wanted_bodies};
 pub use rewrite::instead::Instead;
 pub use rewrite::key_moves::Movable;
@@ -82,11 +83,9 @@ use context::{AutoReplicate, Context};
 pub fn plan(statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Plan> {
     let auto_replicates = AutoReplicate::default();
     let may_auto_replicate = statement.kind == StatementKind::Update;
-    let analysis = statement.analysis.as_ref();
-    let gives = may_auto_replicate.then_some(&auto_replicates);
-    let ctx =
-        Context { catalog, session, analysis, exchanged: &[], copies: None, on_first: None, auto_replicates: gives };
-    let plan = plan_as_it_stands(&ctx, statement);
+    let ctx = Context::new(catalog, session, statement.analysis.as_ref());
+    let auto_replicates_to = may_auto_replicate.then_some(&auto_replicates);
+    let plan = plan_as_it_stands(&Context { auto_replicates: auto_replicates_to, ..ctx }, statement);
     match auto_replicates.take() {
         Some(moves) => Ok(Plan::AutoReplicate(moves)),
         None => plan,
@@ -100,17 +99,13 @@ pub fn expanded_views(
     catalog: &Catalog,
     session: &SessionFacts<'_>,
 ) -> Result<Expanded> {
-    let analysis = statement.analysis.as_ref();
-    let ctx =
-        Context { catalog, session, analysis, exchanged: &[], copies: None, on_first: None, auto_replicates: None };
+    let ctx = Context::new(catalog, session, statement.analysis.as_ref());
     rewrite::views::expanded(&ctx, plan, statement)
 }
 
 /// The materialized view that a REFRESH fills otherwise than the home node would by itself.
 pub fn refreshed(statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Option<catalog::Oid>> {
-    let analysis = statement.analysis.as_ref();
-    let ctx =
-        Context { catalog, session, analysis, exchanged: &[], copies: None, on_first: None, auto_replicates: None };
+    let ctx = Context::new(catalog, session, statement.analysis.as_ref());
     ddl::refreshed(&ctx, statement)
 }
 
@@ -118,9 +113,7 @@ pub fn refreshed(statement: &Statement, catalog: &Catalog, session: &SessionFact
 ///
 /// Errors: 0A000 if code of users would run, which could become the caller again.
 pub fn refresh_as(owner: &str, statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Plan> {
-    let analysis = statement.analysis.as_ref();
-    let ctx =
-        Context { catalog, session, analysis, exchanged: &[], copies: None, on_first: None, auto_replicates: None };
+    let ctx = Context::new(catalog, session, statement.analysis.as_ref());
     rewrite::owner_reads::check_refresh(&ctx, statement)?;
     let sql = rewrite::owner_reads::qualified_refresh(&ctx, statement)?;
     Ok(Plan::Routine(Box::new(Routine::As { owner: owner.to_owned(), sql })))
@@ -134,9 +127,7 @@ pub fn views_ahead(
     session: &SessionFacts<'_>,
     views: &[catalog::Oid],
 ) -> Result<Option<Plan>> {
-    let analysis = statement.analysis.as_ref();
-    let ctx =
-        Context { catalog, session, analysis, exchanged: &[], copies: None, on_first: None, auto_replicates: None };
+    let ctx = Context::new(catalog, session, statement.analysis.as_ref());
     rewrite::owner_reads::with_views_ahead(&ctx, statement, views)
 }
 
@@ -291,32 +282,7 @@ fn plan_written_out(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             .map(|inner| Plan::DeclareCursor(Box::new(inner.without_merge()))),
         Kind::Redistribute(redistribution) => ddl::redistribute(ctx, redistribution),
         Kind::Cluster(command) => Ok(Plan::Cluster(command.clone())),
-        Kind::Transaction(_)
-        | Kind::Set(_)
-        | Kind::Show { .. }
-        | Kind::Discard(_)
-        | Kind::Constraints
-        | Kind::Prepare { .. }
-        | Kind::Execute { .. }
-        | Kind::Deallocate { .. }
-        | Kind::Fetch(_)
-        | Kind::CloseCursor { .. }
-        | Kind::Listen { .. }
-        | Kind::Notify { .. }
-        | Kind::Unlisten { .. } => Ok(Plan::Session),
-        Kind::Lock
-        | Kind::Truncate
-        | Kind::Vacuum
-        | Kind::Maintenance
-        | Kind::CreateTable
-        | Kind::CreateTableAs
-        | Kind::RefreshMaterializedView
-        | Kind::AlterTable
-        | Kind::CreateIndex
-        | Kind::Drop
-        | Kind::Rename
-        | Kind::Ddl
-        | Kind::Do
-        | Kind::Call => ddl::plan(ctx, statement),
+        kind if kind.is_sessions_own() => Ok(Plan::Session),
+        _ => ddl::plan(ctx, statement),
     }
 }

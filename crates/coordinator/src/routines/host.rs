@@ -22,8 +22,13 @@ const ASKED: &str = "loxo_asked";
 impl BodyHost<'_> {
     async fn run_text(&mut self, sql: &str, parameters: Vec<Typed>, context: String) -> Result<Answer> {
         let call = call_with(parameters);
+        let routines = self.runner.routines();
+        let in_trigger = match routines.trigger_depth {
+            0 => None,
+            depth => planner::in_trigger(sql, depth, &routines.transition_tables)?,
+        };
         let outside = std::mem::replace(&mut self.runner.routines().context, context);
-        let captured = self.runner.captured(sql, &call).await;
+        let captured = self.runner.captured(in_trigger.as_deref().unwrap_or(sql), &call).await;
         self.runner.routines().context = outside;
         let (tag, (fields, rows)) = captured?;
         let columns = fields.map(|fields| {

@@ -97,6 +97,10 @@ pub(crate) trait StatementRunner: Send {
 #[derive(Default)]
 pub(crate) struct Routines {
     pub(super) depth: usize,
+    /// How many triggers are under way in each other.
+    pub(super) trigger_depth: usize,
+    /// Those of the innermost one.
+    pub(super) transition_tables: Vec<String>,
     /// CONTEXT of the statement that is being run.
     pub(super) context: String,
     pub(super) types: KnownTypes,

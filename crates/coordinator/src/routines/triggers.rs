@@ -103,11 +103,21 @@ impl Runner {
     /// A trigger FOR EACH STATEMENT, with its transition tables.
     pub(super) async fn once(&mut self, one: &OfStatement, rows: Vec<&TriggerEvent>) -> Result<()> {
         let trigger_event = of_statement(one);
+        if self.is_replica().await? {
+            return Ok(());
+        }
         let trigger = self.trigger(&trigger_event).await?;
         let captured = self.rows_into(None);
         let fired = self.with_transition_tables(&trigger, trigger_event, &rows).await;
         self.rows_into(captured);
         fired
+    }
+
+    /// Triggers that are neither ENABLE ALWAYS nor REPLICA, which the coordinator runs none of, do not fire then.
+    async fn is_replica(&mut self) -> Result<bool> {
+        let sql = "SELECT pg_catalog.current_setting('session_replication_role')";
+        let rows = self.asked(sql).await?;
+        Ok(rows.first().and_then(|row| row.first()?.as_deref()) == Some(b"replica"))
     }
 
     async fn with_transition_tables(
@@ -172,7 +182,13 @@ impl Runner {
     ) -> Result<Option<Bytes>> {
         let routine = trigger.routine(trigger_event, self.routines().context.clone());
         let before = self.set_for(&trigger.signature.settings).await?;
-        let ended = self.enter(&routine, &trigger.body).await?;
+        let tables = [&trigger.old_table, &trigger.new_table].into_iter().filter(|name| !name.is_empty()).cloned();
+        let outer = std::mem::replace(&mut self.routines().transition_tables, tables.collect());
+        self.routines().trigger_depth += 1;
+        let ended = self.enter(&routine, &trigger.body).await;
+        self.routines().trigger_depth -= 1;
+        self.routines().transition_tables = outer;
+        let ended = ended?;
         self.set_for(&before).await?;
         Ok(ended.rows.into_iter().flatten().flatten().next())
     }

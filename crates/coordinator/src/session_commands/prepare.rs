@@ -19,8 +19,11 @@ impl ClientSession {
         types: &[String],
         inner: &Statement,
     ) -> Result<Completion> {
-        let types = self.session.type_oids(types).await?;
-        let prepared = self.prepare(Some(inner.clone()), types).await?;
+        let mut oids = self.session.type_oids(types).await?;
+        // PostgreSQL takes such a parameter for one without a type; as a column of a SELECT it would be text.
+        let names = oids.iter_mut().zip(types);
+        names.filter(|(_, name)| name.trim_start_matches("pg_catalog.") == "unknown").for_each(|(oid, _)| *oid = 0);
+        let prepared = self.prepare(Some(inner.clone()), oids).await?;
         self.prepared.keep(Bytes::from(name.to_owned()), prepared)?;
         Ok(Completion::tag("PREPARE"))
     }
@@ -40,7 +43,10 @@ impl ClientSession {
     }
 
     /// Has PostgreSQL analyse a statement, so that its errors come at Parse as they should.
-    pub(crate) async fn prepare(&mut self, statement: Option<Statement>, types: Vec<u32>) -> Result<Prepared> {
+    pub(crate) async fn prepare(&mut self, statement: Option<Statement>, mut types: Vec<u32>) -> Result<Prepared> {
+        /// To PostgreSQL, too, a parameter of this type is one without a declared type.
+        const UNKNOWN: u32 = 705;
+        types.iter_mut().filter(|of| **of == UNKNOWN).for_each(|of| *of = 0);
         let description = match &statement {
             None => Arc::new(Description { parameters: types.clone(), fields: None }),
             Some(statement) => self.describe_statement(statement, &types).await?,

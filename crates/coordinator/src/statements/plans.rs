@@ -21,7 +21,7 @@ impl Statements {
         let version = self.own.session.catalog_version();
         let result = self.watch(&quick.plan, quick.call.as_ref().unwrap_or(call), None).await;
         let result = match result {
-            Err(error) if is_rewritten(&quick.plan) => Err(self.placed_by_home(sql, &quick.plan, error).await),
+            Err(error) if quick.plan.facts().is_rewritten => Err(self.placed_by_home(sql, &quick.plan, error).await),
             result => result.map_err(|error| quick.place(error)),
         };
         if let Err(error) = &result
@@ -87,7 +87,7 @@ impl Statements {
             Err(_) if may_retry && self.own.session.must_replan() && keeps_columns(statement, call) => {
                 self.run_anew(statement, call, spool).await
             }
-            Err(error) if is_rewritten(&plan) => Err(self.placed_by_home(&statement.sql, &plan, error).await),
+            Err(error) if plan.facts().is_rewritten => Err(self.placed_by_home(&statement.sql, &plan, error).await),
             result => result,
         }
     }
@@ -201,14 +201,6 @@ fn changes_rows(kind: &StatementKind) -> bool {
         Explain(explain) => explain.analyze,
         Discard(_) => false,
         _ => true,
-    }
-}
-
-/// Do the nodes get other texts than the user's?
-fn is_rewritten(plan: &Plan) -> bool {
-    match plan {
-        Plan::FirstCopy(first) => is_rewritten(&first.plan),
-        _ => matches!(plan, Plan::InsertSplit(_) | Plan::InsertStaged(_) | Plan::StagedDml(_)),
     }
 }
 

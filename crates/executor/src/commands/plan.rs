@@ -89,7 +89,7 @@ impl Session {
         // What the home node evaluates of its own accord would get another time.
         // Temp tables of a block that may be PREPAREd are filled by another transaction.
         let elsewhere = clock.is_some_and(|clock| clock != self.home) || self.stays_clean();
-        let default_reads_clock = elsewhere && first.as_ref().is_ok_and(default_reads_clock);
+        let default_reads_clock = elsewhere && first.as_ref().is_ok_and(Plan::default_reads_clock);
         let default_reads_clock =
             default_reads_clock || planner::sets_default(statement) || self.parts_read_clock(statement).await?;
         if !default_reads_clock && !planner::reads_clock(statement) {
@@ -385,18 +385,6 @@ fn with_other_rights(read: &ReadAs) -> PgError {
 /// Has a datanode said it? Its errors name the place in its source.
 fn is_of_postgresql(error: &PgError) -> bool {
     error.get(field::ROUTINE).is_some()
-}
-
-/// May a default that the home node evaluates read the clock?
-fn default_reads_clock(plan: &Plan) -> bool {
-    let reads_clock = |definitions: &[String]| definitions.iter().any(|column| planner::definition_reads_clock(column));
-    match plan.change() {
-        Plan::InsertStaged(insert) => reads_clock(&insert.stage.definitions),
-        Plan::StagedDml(change) => reads_clock(&change.definitions),
-        Plan::CopyFrom(copy) => copy.stage.as_ref().is_some_and(|stage| reads_clock(&stage.definitions)),
-        Plan::SequencedCtes(ctes) => ctes.steps.iter().any(|step| default_reads_clock(&step.plan)),
-        _ => false,
-    }
 }
 
 /// An error about the home node's own rows (class 23) says nothing of the statement.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use catalog::NodeId;
 use pgerror::{Result, SqlState};
-use planner::{DdlPlan, FirstCopy, Gather, InsertStaged, Plan, Route, Scatter, SequencedCtes, StagedDml, Tables};
+use planner::{DdlPlan, FirstCopy, Gather, InsertStaged, Plan, Replicate, Route, Scatter, SequencedCtes, StagedDml};
 
 use crate::backend::call::Call;
 use crate::backend::leased::Condition;
@@ -44,7 +44,7 @@ pub(crate) enum Write<'a> {
     /// Rows that the home node makes first.
     Staged(&'a InsertStaged),
     /// This text, on every copy of a replicated table.
-    Copies(&'a [NodeId], &'a str),
+    Copies(&'a Replicate),
     /// Something on the home node, from gathered rows.
     Gathered(&'a Gather),
     /// What the home node works out for each row.
@@ -79,7 +79,7 @@ impl Write<'_> {
         let texts: Vec<String> = match self {
             Write::InOrder(parts, _) => parts.iter().take(1).map(|(_, sql)| sql.clone()).collect(),
             Write::Staged(insert) => inputs(&insert.inputs),
-            Write::Copies(_, sql) => vec![(*sql).to_owned()],
+            Write::Copies(replicate) => vec![replicate.sql.clone()],
             Write::Gathered(gather) => inputs(&gather.inputs),
             Write::StagedDml(change) => inputs(&change.inputs),
             Write::SequencedCtes(ctes) => vec![ctes.original.clone()],
@@ -156,7 +156,7 @@ impl Session {
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
-        let tables = scatter.tables()?;
+        let tables = &scatter.tables;
         // A lock of rows is nothing once an own transaction has ended: such a SELECT is left as it is.
         let Some(target) = tables.written.as_deref().filter(|_| !self.in_block() && self.is_consistent()) else {
             self.refuse_serializable(&scatter.nodes)?;
@@ -165,7 +165,7 @@ impl Session {
                 .await;
         };
         if tables.only_inserts()
-            && let Some(completion) = self.insert_alone(&parts, &tables, call, output).await?
+            && let Some(completion) = self.insert_alone(&parts, tables, call, output).await?
         {
             return Ok(completion);
         }
@@ -232,22 +232,20 @@ impl Session {
     /// A write to every copy of a replicated table.
     pub(crate) async fn write_copies(
         &mut self,
-        nodes: &[NodeId],
-        sql: &str,
+        replicate: &Replicate,
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
-        let tables = Tables::in_text(sql)?;
-        let depends_on_rows = !tables.only_inserts() || !tables.read.is_empty();
-        let Tables { written, read: sources, .. } = tables;
-        let target = written.unwrap_or_default();
+        let Replicate { nodes, sql, tables } = replicate;
+        let depends_on_rows = !tables.brings_rows();
+        let target = tables.written.as_deref().unwrap_or_default();
         if depends_on_rows && !self.in_block() && self.is_consistent() {
-            return self.write_under_cut(nodes, &target, Write::Copies(nodes, sql), call, output).await;
+            return self.write_under_cut(nodes, target, Write::Copies(replicate), call, output).await;
         }
         self.refuse_serializable(nodes)?;
         self.atomically(async |this| {
             if let (true, Some(first)) = (depends_on_rows, nodes.first()) {
-                this.lock_copies(*first, &target, &sources).await?;
+                this.lock_copies(*first, target, &tables.read).await?;
             }
             this.replicate(nodes, sql, call, output).await
         })
@@ -340,7 +338,7 @@ impl Session {
                 self.write_in_order(parts.to_vec(), *only_inserts, call, output).await
             }
             Write::Staged(insert) => self.insert_staged(insert, call, output).await,
-            Write::Copies(nodes, sql) => self.replicate(nodes, sql, call, output).await,
+            Write::Copies(copies) => self.replicate(&copies.nodes, &copies.sql, call, output).await,
             Write::Gathered(gather) => self.gather_in_block(gather, call, output).await,
             Write::StagedDml(change) => self.staged_dml_in_block(change, call, output).await,
             Write::SequencedCtes(ctes) => self.ctes_in_block(ctes, call, output).await,

@@ -54,7 +54,7 @@ impl Session {
     pub async fn run(&mut self, plan: &Plan, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
         let told = self.notices.len();
         self.notified |= self.leaves.notifies;
-        self.note_write(writes(plan));
+        self.note_write(plan.facts().writes);
         let result = match self.reach_for(plan).await {
             Ok(()) => Box::pin(self.dispatch(plan, call, output)).await,
             Err(error) => Err(error),
@@ -109,7 +109,7 @@ impl Session {
             }
             Plan::InsertSplit(insert) => self.insert_split(insert, call, output).await,
             Plan::FirstCopy(plan) => self.write_first_copy(plan, call, output).await,
-            Plan::Replicate(replicate) => self.write_copies(&replicate.nodes, &replicate.sql, call, output).await,
+            Plan::Replicate(replicate) => self.write_copies(replicate, call, output).await,
             Plan::Gather(gather) => self.gather(gather, call, output).await,
             Plan::InsertStaged(insert) => self.write_staged(insert, call, output).await,
             Plan::StagedDml(change) => self.write_staged_dml(change, call, output).await,
@@ -462,32 +462,6 @@ impl Total {
             (Some(words), None) => Completion::Tag(words),
             (Some(words), Some(count)) => Completion::Tag(format!("{words} {count}")),
         }
-    }
-}
-
-/// May the plan change or lock something?
-fn writes(plan: &Plan) -> bool {
-    match plan {
-        Plan::Forward(forward) => forward.writes,
-        Plan::Scatter(scatter) => scatter.writes,
-        Plan::Gather(gather) => gather.writes,
-        Plan::Explain(explain) => explain.analyze && writes(&explain.inner),
-        Plan::DeclareCursor(inner) => writes(inner),
-        Plan::FirstCopy(_)
-        | Plan::Replicate(_)
-        | Plan::InsertSplit(_)
-        | Plan::InsertStaged(_)
-        | Plan::StagedDml(_)
-        | Plan::SequencedCtes(_)
-        | Plan::Locked(_)
-        | Plan::CopyFrom(_)
-        | Plan::CopyHome(_)
-        | Plan::Ddl(_)
-        | Plan::AutoReplicate(_)
-        | Plan::Redistribute(_) => true,
-        // Each of its statements says so itself.
-        Plan::Routine(_) => false,
-        Plan::ExchangePlan(_) | Plan::CopyTo(_) | Plan::Cluster(_) | Plan::Session => false,
     }
 }
 

@@ -35,7 +35,7 @@ pub(super) const FUNCTIONS: &str = "SELECT p.oid, n.nspname, p.proname, l.lannam
        aggdeserialfn, aggmtransfn, aggminvtransfn, aggmfinalfn]::oid[]) part WHERE g.aggfnoid = p.oid AND part >= 16384), \
      p.proparallel = 's', p.prorettype = 'trigger'::regtype, \
      EXISTS (SELECT FROM unnest(p.proconfig) AS c WHERE c LIKE 'search\\_path=%'), \
-     CASE WHEN p.prokind = 'a' THEN 0 ELSE a.most - p.pronargdefaults - (p.provariadic <> 0)::int END, \
+     CASE WHEN p.prokind = 'a' THEN 0 ELSE a.most - greatest(p.pronargdefaults, (p.provariadic <> 0)::int) END, \
      CASE WHEN p.prokind <> 'a' AND p.provariadic = 0 THEN a.most END \
      FROM pg_proc p CROSS JOIN LATERAL (\
        SELECT CASE p.prokind WHEN 'p' THEN coalesce(cardinality(p.proallargtypes), p.pronargs) ELSE p.pronargs END) a(most) JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang \

@@ -45,7 +45,7 @@ impl Session {
 
     /// To be called before a statement takes its first snapshot.
     pub(crate) async fn reach_for(&mut self, plan: &Plan) -> Result<()> {
-        match needs_several(plan) {
+        match plan.facts().is_on_several {
             true => self.reach_for_several().await,
             false => Ok(()),
         }
@@ -120,35 +120,6 @@ impl Session {
         if let Some(Reach::Wide(_, false)) = self.block.as_ref().map(|block| block.reach) {
             self.goes_wide = false;
         }
-    }
-}
-
-/// Statements that are worked out on several datanodes.
-fn needs_several(plan: &Plan) -> bool {
-    match plan {
-        Plan::Scatter(scatter) => scatter.nodes.len() > 1,
-        Plan::Replicate(replicate) => replicate.nodes.len() > 1,
-        Plan::InsertSplit(insert) => insert.parts.len() > 1,
-        Plan::Explain(explain) => needs_several(&explain.inner),
-        Plan::DeclareCursor(inner) => needs_several(inner),
-        Plan::FirstCopy(_)
-        | Plan::Gather(_)
-        | Plan::ExchangePlan(_)
-        | Plan::InsertStaged(_)
-        | Plan::StagedDml(_)
-        | Plan::SequencedCtes(_)
-        | Plan::Locked(_)
-        | Plan::Ddl(_)
-        | Plan::AutoReplicate(_)
-        | Plan::Redistribute(_) => true,
-        // COPY says so itself, and the statements of a routine come one by one. The rest takes no snapshot, or one node's.
-        Plan::Forward(_)
-        | Plan::CopyFrom(_)
-        | Plan::CopyHome(_)
-        | Plan::CopyTo(_)
-        | Plan::Cluster(_)
-        | Plan::Routine(_)
-        | Plan::Session => false,
     }
 }
 

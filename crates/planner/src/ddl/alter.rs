@@ -50,6 +50,15 @@ pub(super) fn alter_table(ctx: &Context<'_>, statement: &Statement, alter: &Alte
     }
     for command in &alter.cmds {
         if let Some(NodeEnum::AlterTableCmd(command)) = &command.node {
+            // What told of its rows was the parent's.
+            if let Some(NodeEnum::PartitionCmd(partition)) = command.def.as_deref().and_then(|def| def.node.as_ref())
+                && command.subtype() == AlterTableType::AtDetachPartition
+                && relation.foreign_keys.iter().any(|key| key.acts)
+                && let Some(partition) = &partition.name
+                && let Named::Distributed(partition) = ctx.resolve(partition)?
+            {
+                plan.effects.push(Effect::WatchMoves { table: partition.qualified_name() });
+            }
             let alter = Alter { ctx, relation: &relation };
             let moves = alter.command(command)?;
             if let Some(column) = added_column(command)

@@ -143,12 +143,7 @@ fn temporary(ctx: &Context<'_>, statement: &Statement, ctas: &CreateTableAsStmt,
     let (inputs, source) = select::source(ctx, query)?;
     let node = ctx.home();
     if inputs.is_empty() {
-        return Ok(Plan::Forward(Forward {
-            nodes: vec![node],
-            sql: statement.sql.to_string(),
-            writes: true,
-            is_snapshot_independent: false,
-        }));
+        return Ok(Plan::Forward(Forward::of(statement, vec![node], true)));
     }
     let mut rewritten = ctas.clone();
     let over_inputs = tree::parse_select(&source.text)?;

@@ -4,8 +4,8 @@ pub(crate) mod passwords;
 
 use catalog::{NodeId, RelationKind};
 use pg_query::protobuf::{
-    AlterPublicationStmt, CreatePublicationStmt, DropStmt, LockStmt, ObjectType, RangeVar, ReindexObjectType,
-    TruncateStmt,
+    AlterPublicationStmt, CreateFunctionStmt, CreatePublicationStmt, DropStmt, LockStmt, ObjectType, RangeVar,
+    ReindexObjectType, TruncateStmt,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
@@ -104,7 +104,8 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         }
         other if is_in_temporary_schema(other) => Ok(boxed(temporary(ctx, statement, DdlKind::Schema))),
         // The other nodes lack the temporary tables that the body may name; the primary one has checked it.
-        NodeEnum::CreateFunctionStmt(_) if !ctx.session.temp_relations.is_empty() => {
+        NodeEnum::CreateFunctionStmt(create) if !ctx.session.temp_relations.is_empty() => {
+            refuse_temporary_types(ctx, create)?;
             let unchecked = format!("SET LOCAL check_function_bodies = off; {}", statement.node_sql);
             Ok(boxed(DdlPlan { elsewhere: Elsewhere::Without(unchecked), ..ddl.everywhere(DdlKind::Schema) }))
         }
@@ -121,6 +122,25 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             None => Ok(boxed(ddl.everywhere(DdlKind::Schema))),
         },
     }
+}
+
+/// Only the home node has the types of a temporary table's rows.
+fn refuse_temporary_types(ctx: &Context<'_>, create: &CreateFunctionStmt) -> Result<()> {
+    let parameters = create.parameters.iter().filter_map(|parameter| match &parameter.node {
+        Some(NodeEnum::FunctionParameter(parameter)) => parameter.arg_type.as_ref(),
+        _ => None,
+    });
+    for of in parameters.chain(&create.return_type) {
+        let is_temporary = match tree::qualified(&of.names) {
+            (Some(schema), _) => is_temporary_schema(schema),
+            (None, name) => ctx.session.temp_relations.iter().any(|known| known == name),
+        };
+        if is_temporary {
+            return Err(PgError::unsupported("a function with rows of a temporary table as parameter or result")
+                .hint("Create it in schema pg_temp, or use a type of CREATE TYPE."));
+        }
+    }
+    Ok(())
 }
 
 /// Does a publication name our own metadata?
@@ -413,12 +433,7 @@ impl Ddl<'_> {
     }
 
     fn forward_home(&self) -> Plan {
-        Plan::Forward(Forward {
-            nodes: vec![self.ctx.home()],
-            sql: self.statement.sql.to_string(),
-            writes: true,
-            is_snapshot_independent: false,
-        })
+        Plan::Forward(Forward::of(self.statement, vec![self.ctx.home()], true))
     }
 }
 

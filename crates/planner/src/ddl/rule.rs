@@ -25,6 +25,9 @@ pub(super) fn create(ctx: &Context<'_>, statement: &Statement, rule: &RuleStmt) 
         return refused("ON SELECT", "Use CREATE VIEW.");
     }
     if is_temporary(ctx, name) {
+        if ctx.session.temp_views.iter().any(|view| view.name == name.relname) {
+            return refused("on a temporary view", "Use a permanent view.");
+        }
         return match mentions(rule, |name| Ok(!matches!(ctx.resolve(name)?, Named::Home(_))))? {
             true => refused("on a temporary table, about others,", "Write the statements one after the other."),
             false => Ok(boxed(temporary(ctx, statement, DdlKind::Schema))),

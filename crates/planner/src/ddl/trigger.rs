@@ -23,6 +23,7 @@ use crate::facts::functions::{self, Facts};
 use crate::facts::key_setters::may_set_key;
 use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, Effect, Plan, Redistribute};
+use crate::rewrite::in_trigger::asks_for_depth;
 use crate::tree;
 
 /// Before the name of the trigger that is captured for.
@@ -175,6 +176,11 @@ fn check_captured(ctx: &Context<'_>, trigger: &CreateTrigStmt, table: &Relation,
     }
     if !trigger.row && trigger.when_clause.is_some() {
         return refuse("Put the condition of WHEN into the function.");
+    }
+    if let Some(when) = trigger.when_clause.as_deref()
+        && asks_for_depth(when)?
+    {
+        return refuse("Ask for pg_trigger_depth() in the function: the nodes that check WHEN do not know it.");
     }
     let is_alone = table.kind == RelationKind::Table && !table.has_children && !table.is_partition;
     if is_before_row(trigger) && !is_alone {

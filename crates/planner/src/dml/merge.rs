@@ -55,7 +55,6 @@ pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         .with(&with, &Env::default())
         .and_then(|env| analyzer.write_body(name, &others, merge.join_condition.as_deref(), &expressions, &env))
         .map(|body| body.part);
-    let sql = statement.sql.to_string();
     match (target, part) {
         (Target::Table(relation), Err(Not::Local(reason))) => {
             Merge { ctx, statement, merge, name, relation }.by_way_of_home(&reason)
@@ -67,7 +66,7 @@ pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         (_, Err(not)) => Err(refusal(not, "this MERGE")),
         (Target::Home, Ok(RowDistribution::Home)) => {
             check_functions_at_home(ctx, &facts)?;
-            Ok(Plan::Forward(Forward { nodes: vec![ctx.home()], sql, writes: true, is_snapshot_independent: false }))
+            Ok(Plan::Forward(Forward::of(statement, vec![ctx.home()], true)))
         }
         (Target::Table(relation), Ok(RowDistribution::Replicated(whole))) if is_replicated(&relation) => {
             let nodes = ctx.primary_first(relation.distribution.nodes());
@@ -78,7 +77,7 @@ pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
                 Ok(()) if planned.takes_defaults()? => {
                     planned.by_way_of_home("each copy would make defaults of its own")
                 }
-                Ok(()) if is_everywhere => Ok(Plan::Replicate(Replicate { nodes, sql })),
+                Ok(()) if is_everywhere => Ok(Plan::Replicate(Replicate::of(statement, nodes))),
                 Ok(()) => planned.by_way_of_home("the source is not on every node of the copies"),
                 Err(error) => planned.by_way_of_home(&error.message()),
             }
@@ -93,17 +92,17 @@ pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             Merge { ctx, statement, merge, name, relation }.by_way_of_home(&reason)
         }
         (Target::Table(_), Ok(RowDistribution::Partitioned(split))) if each_alone => {
-            Ok(Plan::Scatter(Scatter { nodes: split.nodes, sql, writes: true, tables: None }))
+            Ok(Plan::Scatter(Scatter::of(statement, split.nodes, true)))
         }
         (Target::Table(relation), Ok(RowDistribution::Replicated(nodes)))
             if matches!(relation.distribution, Distribution::Replicated { .. })
                 && facts.function_nodes.is_none()
                 && (facts.home.is_none() || nodes[0] == ctx.home()) =>
         {
-            Ok(Plan::Forward(Forward { nodes: nodes[..1].to_vec(), sql, writes: true, is_snapshot_independent: false }))
+            Ok(Plan::Forward(Forward::of(statement, nodes[..1].to_vec(), true)))
         }
         (Target::Table(_), Ok(RowDistribution::Replicated(nodes))) if each_alone => {
-            Ok(Plan::Forward(Forward { nodes: nodes[..1].to_vec(), sql, writes: true, is_snapshot_independent: false }))
+            Ok(Plan::Forward(Forward::of(statement, nodes[..1].to_vec(), true)))
         }
         (Target::Table(relation), Ok(_)) => {
             let reason = "which row is new, and on which node it belongs, no node can tell";

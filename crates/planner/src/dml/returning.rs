@@ -3,7 +3,7 @@
 //! The nodes have the target's row to compute it from. What it takes from other tables goes along with each row of the stage,
 //! in columns whose types only the home node knows once those tables are there.
 
-use pg_query::protobuf::{AStar, Alias, ColumnRef, SelectStmt};
+use pg_query::protobuf::{ColumnRef, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -112,11 +112,6 @@ fn name(at: usize) -> String {
     format!("loxo_r{}", at + 1)
 }
 
-fn star_of(alias: &str) -> Node {
-    let fields = vec![tree::string(alias), tree::node(NodeEnum::AStar(AStar {}))];
-    tree::node(NodeEnum::ColumnRef(ColumnRef { fields, location: -1 }))
-}
-
 fn is_star(value: &Node) -> bool {
     matches!(&value.node, Some(NodeEnum::ColumnRef(column))
         if matches!(column.fields.last().and_then(|field| field.node.as_ref()), Some(NodeEnum::AStar(_))))
@@ -137,7 +132,7 @@ fn expanded(draft: &Draft<'_>, list: &[Node]) -> Result<Vec<Node>> {
         match star.fields.as_slice() {
             [_] if draft.from.len() == 1 => all.push(item.clone()),
             [_] => {
-                all.push(tree::target(star_of(draft.alias()), None));
+                all.push(tree::target(tree::star(Some(draft.alias())), None));
                 for other in &draft.from[1..] {
                     all.extend(columns_of(draft, other, None)?);
                 }
@@ -163,10 +158,7 @@ fn columns_of(draft: &Draft<'_>, item: &Node, wanted: Option<&str>) -> Result<Ve
         Some(NodeEnum::RangeVar(name)) => {
             let Named::Distributed(relation) = draft.ctx.resolve(name)? else { return Err(unknown()) };
             let names: Vec<String> = relation.columns.iter().map(|column| column.name.clone()).collect();
-            (
-                name.alias.clone().unwrap_or_else(|| Alias { aliasname: name.relname.clone(), colnames: Vec::new() }),
-                Some(names),
-            )
+            (name.alias.clone().unwrap_or_else(|| tree::alias(&name.relname)), Some(names))
         }
         Some(NodeEnum::RangeSubselect(sub)) => {
             (sub.alias.clone().ok_or_else(unknown)?, outputs(sub.subquery.as_deref()))

@@ -212,18 +212,12 @@ impl Write<'_> {
             }
             (Err(not), _) => return Err(refusal(not, self.what)),
         };
-        let sql = self.statement.sql.to_string();
         let home = self.ctx.home();
         let relation = match target {
             Target::Home => {
                 self.check_functions(facts, &[home])?;
                 return match part {
-                    RowDistribution::Home => Ok(Plan::Forward(Forward {
-                        nodes: vec![home],
-                        sql,
-                        writes: true,
-                        is_snapshot_independent: false,
-                    })),
+                    RowDistribution::Home => Ok(Plan::Forward(Forward::of(self.statement, vec![home], true))),
                     _ => Err(PgError::internal("a table of the home node elsewhere")),
                 };
             }
@@ -237,7 +231,7 @@ impl Write<'_> {
             self.check_functions(facts, &nodes)?;
             return match part {
                 RowDistribution::Replicated(whole) if nodes.iter().all(|n| whole.contains(n)) => {
-                    Ok(Plan::Replicate(Replicate { nodes, sql }))
+                    Ok(Plan::Replicate(Replicate::of(self.statement, nodes)))
                 }
                 _ => self.change(&relation, "it reads tables that are not on every node of the copies"),
             };
@@ -257,21 +251,14 @@ impl Write<'_> {
                 if let (true, Some(tree)) = (split.nodes.len() > 1, self.statement.node()) {
                     super::row_address::check_constants(tree)?;
                 }
-                Ok(Plan::Scatter(Scatter { nodes: split.nodes, sql, writes: true, tables: None }))
+                Ok(Plan::Scatter(Scatter::of(self.statement, split.nodes, true)))
             }
             RowDistribution::Replicated(nodes) => {
                 self.check_functions(facts, &nodes[..1])?;
-                Ok(Plan::Forward(Forward {
-                    nodes: nodes[..1].to_vec(),
-                    sql,
-                    writes: true,
-                    is_snapshot_independent: false,
-                }))
+                Ok(Plan::Forward(Forward::of(self.statement, nodes[..1].to_vec(), true)))
             }
             // All of it is on the home node, beside a table that only the home node has.
-            RowDistribution::Home => {
-                Ok(Plan::Forward(Forward { nodes: vec![home], sql, writes: true, is_snapshot_independent: false }))
-            }
+            RowDistribution::Home => Ok(Plan::Forward(Forward::of(self.statement, vec![home], true))),
             RowDistribution::Any => Err(PgError::internal("a distributed table that is on no node")),
         }
     }

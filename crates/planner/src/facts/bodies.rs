@@ -17,7 +17,7 @@ pub(crate) fn statements_of(language: &str, definition: &str) -> Option<Vec<Node
 
 /// The statements of a SQL function, from `pg_get_functiondef` or the bare body.
 pub(crate) fn sql_bodies(definition: &str) -> Option<Vec<NodeEnum>> {
-    let parsed = pg_query::parse(definition, 0).ok()?;
+    let parsed = tree::parse_printed(definition).ok()?;
     let first = parsed.protobuf.stmts.into_iter().map(|s| s.stmt.and_then(|n| n.node)).collect::<Option<Vec<_>>>()?;
     let [NodeEnum::CreateFunctionStmt(create)] = first.as_slice() else { return Some(first) };
     if let Some(body) = &create.sql_body {
@@ -30,7 +30,7 @@ pub(crate) fn sql_bodies(definition: &str) -> Option<Vec<NodeEnum>> {
 
 /// The statements of a SQL function as texts, from `pg_get_functiondef`; `None` if they cannot be told apart.
 pub fn sql_statements(definition: &str) -> Option<Vec<String>> {
-    let parsed = pg_query::parse(definition, 0).ok()?;
+    let parsed = tree::parse_printed(definition).ok()?;
     let first = parsed.protobuf.stmts.into_iter().next()?.stmt?.node?;
     let NodeEnum::CreateFunctionStmt(create) = first else { return None };
     if let Some(body) = &create.sql_body {

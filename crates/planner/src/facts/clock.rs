@@ -177,7 +177,7 @@ pub fn reads_clock(statement: &Statement) -> bool {
 }
 
 /// The same for the definition of a column: what its default reads.
-pub fn definition_reads_clock(definition: &str) -> bool {
+pub(crate) fn definition_reads_clock(definition: &str) -> bool {
     let parsed = pg_query::parse(&format!("CREATE TABLE f ({definition})"), 0);
     let first = parsed.ok().and_then(|parsed| parsed.protobuf.stmts.into_iter().next()?.stmt?.node);
     let Some(NodeEnum::CreateStmt(create)) = first else { return true };

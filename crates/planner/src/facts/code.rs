@@ -71,15 +71,7 @@ fn judge(catalog: &Catalog, relation: &Relation, code: &Code) -> CodeFacts {
         estimates: None,
         few_rows: 0.0,
     };
-    let ctx = Context {
-        catalog,
-        session: &session,
-        analysis: None,
-        exchanged: &[],
-        copies: None,
-        on_first: None,
-        auto_replicates: None,
-    };
+    let ctx = Context::new(catalog, &session, None);
     let judge = Judge { ctx: &ctx, table: &relation.name };
     let fault = |facts: &Facts| trigger_fault(catalog, facts, relation);
     let of_trigger = || judge.first(&code.triggers, "a trigger", TRIGGER_HINT, fault);

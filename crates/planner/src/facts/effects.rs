@@ -36,33 +36,13 @@ pub fn leavings(statement: &Statement, catalog: &Catalog) -> Leavings {
             call.funccall.iter().for_each(|call| search.tree(call.as_ref()));
         }
         (Kind::Do, _) => search.body("plpgsql", &statement.sql),
-        (kind, _) if is_sessions_own(kind) => {}
+        // A cursor's query counts where it is declared.
+        (kind, _) if kind.is_sessions_own() && !matches!(kind, Kind::Execute { .. }) => {}
+        (Kind::Lock, _) => {}
         // A schema change computes defaults and constraints, and event triggers may hang on it.
         _ => search.found.add(&Leavings::told()),
     }
     search.found
-}
-
-/// Statements that the session carries out itself: it knows what they do.
-fn is_sessions_own(kind: &StatementKind) -> bool {
-    use StatementKind as Kind;
-    matches!(
-        kind,
-        Kind::Transaction(_)
-            | Kind::Set(_)
-            | Kind::Show { .. }
-            | Kind::Discard(_)
-            | Kind::Constraints
-            | Kind::Prepare { .. }
-            | Kind::Deallocate { .. }
-            | Kind::CloseCursor { .. }
-            // A cursor's query counts where it is declared.
-            | Kind::Fetch(_)
-            | Kind::Listen { .. }
-            | Kind::Notify { .. }
-            | Kind::Unlisten { .. }
-            | Kind::Lock
-    )
 }
 
 fn of_unnamed(catalog: &Catalog) -> Leavings {

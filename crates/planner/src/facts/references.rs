@@ -259,15 +259,7 @@ fn value_of(target: &Node) -> Option<&Node> {
 /// All names that may mean something in the statement's FROM: columns, tables, aliases. `None` if not all of them are known.
 pub fn names_in_from(sql: &str, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Option<HashSet<String>>> {
     const SYSTEM: [&str; 7] = ["ctid", "xmin", "xmax", "cmin", "cmax", "tableoid", "oid"];
-    let ctx = Context {
-        catalog,
-        session,
-        analysis: None,
-        exchanged: &[],
-        copies: None,
-        on_first: None,
-        auto_replicates: None,
-    };
+    let ctx = Context::new(catalog, session, None);
     let mut names: Option<HashSet<String>> = Some(SYSTEM.iter().map(|name| (*name).to_owned()).collect());
     let mut add = |name: &str| {
         if let Some(names) = &mut names {

@@ -8,10 +8,10 @@ use pg_query::NodeEnum;
 use pg_query::protobuf::{InsertStmt, RangeVar, TypeName};
 use pgerror::Result;
 
-use crate::parse;
+use crate::parse::{Statement, parse};
 use crate::plan::Input;
 use crate::select::levels;
-use crate::tree::{Ref, Walk, text_of};
+use crate::tree::{Ref, Walk, target_of, text_of};
 
 /// The type whose own collation goes on to a text made of it.
 const NAME: Oid = 19;
@@ -58,6 +58,11 @@ impl Tables {
         statements.first().and_then(|statement| statement.node()).map_or_else(|| Ok(Self::default()), Self::of)
     }
 
+    /// Of a statement whose tree has been walked before.
+    pub(crate) fn of_statement(statement: &Statement) -> Arc<Self> {
+        Arc::new(statement.node().and_then(|node| Self::of(node).ok()).unwrap_or_default())
+    }
+
     pub(crate) fn of(node: &NodeEnum) -> Result<Self> {
         let (mut named, mut with_items) = (Vec::new(), HashSet::new());
         node.walk(&mut |part| {
@@ -82,6 +87,11 @@ impl Tables {
             _ => None,
         };
         Ok(Self { written: target.map(name), read, clauses })
+    }
+
+    /// Is this an INSERT that does nothing else, of rows that it brings itself?
+    pub fn brings_rows(&self) -> bool {
+        self.only_inserts() && self.read.is_empty()
     }
 
     /// Is this an INSERT that does nothing else?
@@ -164,10 +174,6 @@ fn is_built_in(name: &TypeName, catalog: &Catalog) -> bool {
 
 fn target(node: &NodeEnum) -> Option<&RangeVar> {
     match node {
-        NodeEnum::InsertStmt(insert) => insert.relation.as_ref(),
-        NodeEnum::UpdateStmt(update) => update.relation.as_ref(),
-        NodeEnum::DeleteStmt(delete) => delete.relation.as_ref(),
-        NodeEnum::MergeStmt(merge) => merge.relation.as_ref(),
         NodeEnum::SelectStmt(select) => {
             let items = select.with_clause.iter().flat_map(|with| &with.ctes);
             let mut queries = items.filter_map(|item| match &item.node {
@@ -177,7 +183,7 @@ fn target(node: &NodeEnum) -> Option<&RangeVar> {
             // A query in WITH has no target, for it changes nothing.
             queries.find_map(|query| if matches!(query, NodeEnum::SelectStmt(_)) { None } else { target(query) })
         }
-        _ => None,
+        _ => target_of(node),
     }
 }
 

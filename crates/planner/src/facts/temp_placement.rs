@@ -23,15 +23,7 @@ use crate::tree::{Ref, Walk};
 
 /// See the module's page; false in doubt.
 pub fn runs_apart(plan: &Plan, catalog: &Catalog, session: &SessionFacts<'_>) -> bool {
-    let ctx = Context {
-        catalog,
-        session,
-        analysis: None,
-        exchanged: &[],
-        copies: None,
-        on_first: None,
-        auto_replicates: None,
-    };
+    let ctx = Context::new(catalog, session, None);
     let mut apart = Apart { ctx, made: HashSet::from([stage::TABLE.to_owned()]) };
     apart.plan(plan).unwrap_or(false)
 }
@@ -47,15 +39,7 @@ pub struct Late {
 
 /// The defaults that an INSERT into a stage leaves to be computed afterwards, if its plan [runs apart](runs_apart).
 pub fn late_defaults(insert: &InsertStaged, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Late> {
-    let ctx = Context {
-        catalog,
-        session,
-        analysis: None,
-        exchanged: &[],
-        copies: None,
-        on_first: None,
-        auto_replicates: None,
-    };
+    let ctx = Context::new(catalog, session, None);
     let apart = Apart { ctx, made: HashSet::new() };
     let (target, made) = (&insert.stage.target, &insert.stage.definitions);
     let late = apart.late(target, made, &insert.fill.text)?.unwrap_or_default();

@@ -20,10 +20,12 @@ use pgerror::{PgError, Result, SqlState};
 
 use crate::context::{Context, Named};
 use crate::dml::{VIEW_DEPTH_MAX, is_replicated, table_under};
+use crate::facts::tables::Tables;
 use crate::parse::{Statement, StatementKind};
 use crate::plan::{Copies, FirstCopy, Forward, Plan, Replicate};
 use crate::rewrite::per_row;
 use crate::rewrite::triggers;
+use crate::tree;
 use crate::with;
 
 mod proof;
@@ -55,10 +57,10 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     }
     let names = family.iter().map(|table| (table.schema.clone(), table.name.clone())).collect();
     let written = tables.iter().map(|table| table.qualified_name()).collect();
-    Ok(on_first(ctx, plan, Copies { first: nodes[0], others: nodes[1..].to_vec(), tables: names }, written))
+    Ok(on_first(ctx, statement, plan, Copies { first: nodes[0], others: nodes[1..].to_vec(), tables: names }, written))
 }
 
-fn on_first(ctx: &Context<'_>, plan: Plan, copies: Copies, written: Vec<String>) -> Plan {
+fn on_first(ctx: &Context<'_>, statement: &Statement, plan: Plan, copies: Copies, written: Vec<String>) -> Plan {
     match plan {
         Plan::CopyFrom(mut copy) => {
             copy.copies = Some(copies);
@@ -67,7 +69,7 @@ fn on_first(ctx: &Context<'_>, plan: Plan, copies: Copies, written: Vec<String>)
         Plan::Redistribute(_) | Plan::Session => plan,
         plan => {
             let plan = match plan {
-                Plan::Replicate(Replicate { nodes, sql }) => {
+                Plan::Replicate(Replicate { nodes, sql, .. }) => {
                     Plan::Forward(Forward { nodes, sql, writes: true, is_snapshot_independent: false })
                 }
                 Plan::SequencedCtes(mut ctes) => {
@@ -82,7 +84,13 @@ fn on_first(ctx: &Context<'_>, plan: Plan, copies: Copies, written: Vec<String>)
                 false => ctx.catalog.nodes().iter().map(|node| node.id).collect(),
             };
             nodes.sort_unstable();
-            Plan::FirstCopy(Box::new(FirstCopy { plan, copies, nodes, written }))
+            Plan::FirstCopy(Box::new(FirstCopy {
+                plan,
+                copies,
+                nodes,
+                written,
+                tables: Tables::of_statement(statement),
+            }))
         }
     }
 }
@@ -175,12 +183,7 @@ fn does_the_same(ctx: &Context<'_>, statement: &Statement, tables: &[Arc<Relatio
 
 /// Does a statement name the table itself, not a view over it?
 fn changes_itself(ctx: &Context<'_>, tree: &NodeEnum, table: &Relation) -> bool {
-    let name = match tree {
-        NodeEnum::InsertStmt(insert) => insert.relation.as_ref(),
-        NodeEnum::UpdateStmt(update) => update.relation.as_ref(),
-        NodeEnum::DeleteStmt(delete) => delete.relation.as_ref(),
-        _ => None,
-    };
+    let name = tree::target_of(tree).filter(|_| !matches!(tree, NodeEnum::MergeStmt(_)));
     let named = name.and_then(|name| ctx.resolve(name).ok());
     matches!(named, Some(Named::Distributed(named)) if named.oid == table.oid)
 }

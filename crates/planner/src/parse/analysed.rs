@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use catalog::{Catalog, Function, Oid};
-use pg_query::protobuf::{AConst, SelectStmt, WithClause, a_const};
+use pg_query::protobuf::{AConst, JoinExpr, SelectStmt, WithClause, a_const};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -79,7 +79,11 @@ impl Analysis {
     /// `body` is what `pg_get_function_sqlbody` gives for a function of one statement: `BEGIN ATOMIC … END`. The types of
     /// `undeclared` parameters are written to them, since a part of the statement may not tell.
     pub fn new(body: &str, uses: Uses, undeclared: &[Undeclared]) -> Result<Self> {
-        let unreadable = || PgError::internal(format!("an analysed statement that cannot be read: {body}"));
+        let unreadable = || {
+            PgError::unsupported("a query that PostgreSQL prints in words that it does not read itself,")
+                .detail(body)
+                .hint("The marks of CYCLE can be text, numbers and booleans.")
+        };
         let function = format!("CREATE FUNCTION f() RETURNS void {body}");
         let statements = crate::facts::bodies::sql_bodies(&function).ok_or_else(unreadable)?;
         let [tree] = <[NodeEnum; 1]>::try_from(statements).map_err(|_| unreadable())?;
@@ -97,6 +101,7 @@ impl Analysis {
                     }
                 }
                 Ref::TypeCast(cast) => has_whole_rows |= whole_row(cast).is_some(),
+                Ref::JoinExpr(join) => refuse_row_of_merged(&tree, join)?,
                 _ => {}
             }
             Ok(true)
@@ -482,4 +487,33 @@ mod tests {
         let change = "WITH d AS (DELETE FROM public.t RETURNING t.k) SELECT 1 AS one";
         assert_eq!(analysed(change), change);
     }
+}
+
+/// `x` of `JOIN … USING (a, b) AS x` as a whole is printed `ROW(t.a, t.b)`, so its fields have lost their names. A function may show
+/// them, and rows that are grouped by have to have a type.
+fn refuse_row_of_merged(tree: &NodeEnum, join: &JoinExpr) -> Result<()> {
+    let Some(merged) = &join.join_using_alias else { return Ok(()) };
+    let is_field = |arg: &Node, column: &Node| match &arg.node {
+        Some(NodeEnum::ColumnRef(of)) => of.fields.last().and_then(tree::text_of) == tree::text_of(column),
+        _ => false,
+    };
+    let is_row = |node: &Node| match &node.node {
+        Some(NodeEnum::RowExpr(row)) => {
+            row.args.len() == join.using_clause.len()
+                && row.args.iter().zip(&join.using_clause).all(|(arg, column)| is_field(arg, column))
+        }
+        _ => false,
+    };
+    tree.walk(&mut |node| {
+        let shown = match node {
+            Ref::FuncCall(call) => &call.args,
+            Ref::SelectStmt(select) => &select.group_clause,
+            _ => return Ok(true),
+        };
+        if shown.iter().any(is_row) {
+            let what = format!("the row \"{}\" of the columns that a join has merged", merged.aliasname);
+            return Err(PgError::unsupported(what).hint("Select the columns in a sub-select of FROM and use its row."));
+        }
+        Ok(true)
+    })
 }

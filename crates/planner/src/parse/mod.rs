@@ -20,7 +20,7 @@ mod distribute;
 mod dump;
 mod executed;
 mod marked;
-mod printed;
+pub(crate) mod printed;
 mod row_casts;
 pub(crate) mod scan;
 mod statement;
@@ -63,20 +63,8 @@ fn statements(sql: &str, redirected: bool) -> Result<Vec<Statement>> {
     let parsed = parsed.map_err(|error| syntax_error(text, error))?;
     let mut statements: Vec<(usize, Statement)> = Vec::new();
     for (range, kind) in extracted.commands {
-        let statement = Statement {
-            sql: Arc::from(&sql[range.clone()]),
-            offset: characters(sql, range.start),
-            kind,
-            parameters: 0,
-            node_sql: Arc::from(&sql[range.clone()]),
-            clause: None,
-            is_rewritten: false,
-            stores_rows: false,
-            as_owner: None,
-            is_owners: false,
-            tree: None,
-            analysis: None,
-        };
+        let statement = Statement::of_text(&sql[range.clone()], kind);
+        let statement = Statement { offset: characters(sql, range.start), ..statement };
         statements.push((range.start, statement));
     }
     for raw in parsed.protobuf.stmts {
@@ -101,20 +89,8 @@ fn statements(sql: &str, redirected: bool) -> Result<Vec<Statement>> {
 /// A statement over its tree; `sql` is its exact text.
 pub(crate) fn build(sql: &str, node: NodeEnum) -> Result<Statement> {
     let kind = classify::classify(sql, &node)?;
-    Ok(Statement {
-        sql: Arc::from(sql),
-        offset: 0,
-        kind,
-        parameters: highest_parameter(sql),
-        node_sql: Arc::from(sql),
-        clause: None,
-        is_rewritten: false,
-        stores_rows: false,
-        as_owner: None,
-        is_owners: false,
-        tree: Some(Arc::new(node)),
-        analysis: None,
-    })
+    let (parameters, tree) = (highest_parameter(sql), Some(Arc::new(node)));
+    Ok(Statement { parameters, tree, ..Statement::of_text(sql, kind) })
 }
 
 /// What is ours in a query string.

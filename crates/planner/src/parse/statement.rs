@@ -410,6 +410,26 @@ impl StatementKind {
             _ => return None,
         })
     }
+
+    /// Does the session carry it out itself? It knows what it does.
+    pub(crate) fn is_sessions_own(&self) -> bool {
+        matches!(
+            self,
+            Self::Transaction(_)
+                | Self::Set(_)
+                | Self::Show { .. }
+                | Self::Discard(_)
+                | Self::Constraints
+                | Self::Prepare { .. }
+                | Self::Execute { .. }
+                | Self::Deallocate { .. }
+                | Self::Fetch(_)
+                | Self::CloseCursor { .. }
+                | Self::Listen { .. }
+                | Self::Notify { .. }
+                | Self::Unlisten { .. }
+        )
+    }
 }
 
 impl PartialEq for Statement {
@@ -420,6 +440,24 @@ impl PartialEq for Statement {
 }
 
 impl Statement {
+    /// A text that says all there is to say.
+    pub(crate) fn of_text(sql: &str, kind: StatementKind) -> Self {
+        Self {
+            sql: Arc::from(sql),
+            offset: 0,
+            kind,
+            parameters: 0,
+            node_sql: Arc::from(sql),
+            clause: None,
+            is_rewritten: false,
+            stores_rows: false,
+            as_owner: None,
+            is_owners: false,
+            tree: None,
+            analysis: None,
+        }
+    }
+
     /// Is it START TRANSACTION? BEGIN does the same under another name.
     pub fn is_start_transaction(&self) -> bool {
         matches!(self.node(), Some(NodeEnum::TransactionStmt(begin)) if begin.kind() == TransactionStmtKind::TransStmtStart)

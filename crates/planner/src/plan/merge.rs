@@ -1,8 +1,11 @@
 //! Rows that every node sorts for itself and the coordinator merges.
 
+use std::sync::Arc;
+
 use catalog::NodeId;
 
 use super::{Gather, Plan, Scatter};
+use crate::facts::tables::Tables;
 
 /// How a [`Gather`] that only puts rows in order, or cuts them off, does without its temp table.
 #[derive(Clone, Debug)]
@@ -65,7 +68,9 @@ impl Merge {
 
     /// [`Merge::sql`] on all nodes.
     pub fn scatter(&self) -> Scatter {
-        Scatter { nodes: self.nodes.clone(), sql: self.sql(), writes: false, tables: None }
+        let sql = self.sql();
+        let tables = Arc::new(Tables::in_text(&sql).unwrap_or_default());
+        Scatter { nodes: self.nodes.clone(), sql, writes: false, tables }
     }
 
     /// The text with all keys in one, the column [`Merge::PACKED`] in front. Without keys there is no such column.

@@ -11,24 +11,29 @@
 pub(crate) mod display;
 
 mod ddl;
+mod facts;
 mod locked;
 mod merge;
+mod rows;
+mod staged;
 
 use std::fmt;
 use std::sync::Arc;
 
-use catalog::{NodeId, Oid, Relation};
-use pgerror::Result;
-use placement::{BucketMap, KeyType};
+use catalog::{NodeId, Relation};
 
 use crate::facts::tables::{Clauses, Tables};
-use crate::parse::ClusterCommand;
+use crate::parse::{ClusterCommand, Statement};
 use crate::rewrite::owner_reads::Lent;
 use crate::rewrite::routine::Routine;
 pub use crate::with::plan::{CteStep, Kept, SequencedCtes};
 pub use ddl::{DdlKind, DdlPlan, Effect, Elsewhere, Fill, MapRequest, Placement, Redistribute};
+pub use facts::PlanFacts;
 pub use locked::{LockTarget, LockWait, Locked, LockedBy};
 pub use merge::{KeyForm, Merge, MergeKey, RowCount};
+pub(crate) use rows::column_list;
+pub use rows::{KeySource, Route, RowColumn};
+pub use staged::{Direct, InsertStaged, Stage, StagedAction, StagedDml, Through};
 
 /// One planned statement.
 #[derive(Clone, Debug)]
@@ -96,8 +101,8 @@ pub struct Forward {
 }
 
 impl Forward {
-    pub(crate) fn does_the_same(&self, other: &Forward) -> bool {
-        self.nodes == other.nodes && self.sql == other.sql && self.writes == other.writes
+    pub(crate) fn of(statement: &Statement, nodes: Vec<NodeId>, writes: bool) -> Self {
+        Self { nodes, sql: statement.sql.to_string(), writes, is_snapshot_independent: false }
     }
 }
 
@@ -108,27 +113,31 @@ pub struct Scatter {
     pub nodes: Vec<NodeId>,
     pub sql: String,
     pub writes: bool,
-    /// The tables in `sql`, where that is known; only a plan by template says so.
-    pub tables: Option<Arc<Tables>>,
+    /// Those in `sql`.
+    pub tables: Arc<Tables>,
 }
 
 impl Scatter {
-    /// The tables in `sql`.
-    pub fn tables(&self) -> Result<Arc<Tables>> {
-        match &self.tables {
-            Some(tables) => Ok(tables.clone()),
-            None => Tables::in_text(&self.sql).map(Arc::new),
-        }
+    pub(crate) fn of(statement: &Statement, nodes: Vec<NodeId>, writes: bool) -> Self {
+        Self { nodes, sql: statement.sql.to_string(), writes, tables: Tables::of_statement(statement) }
     }
 }
 
 /// See [`Plan::Replicate`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Replicate {
     /// Run (and lock) on the first, then on all others. The first is the primary datanode if it has a copy.
     pub nodes: Vec<NodeId>,
     /// The text for every node.
     pub sql: String,
+    /// Those in `sql`.
+    pub tables: Arc<Tables>,
+}
+
+impl Replicate {
+    pub(crate) fn of(statement: &Statement, nodes: Vec<NodeId>) -> Self {
+        Self { nodes, sql: statement.sql.to_string(), tables: Tables::of_statement(statement) }
+    }
 }
 
 /// See [`Plan::FirstCopy`].
@@ -142,6 +151,15 @@ pub struct FirstCopy {
     pub nodes: Vec<NodeId>,
     /// The tables, qualified.
     pub written: Vec<String>,
+    /// Those in the statement.
+    pub tables: Arc<Tables>,
+}
+
+impl FirstCopy {
+    /// Is it an INSERT of rows that it brings itself?
+    pub fn brings_rows(&self) -> bool {
+        matches!(self.plan, Plan::Forward(_)) && self.tables.brings_rows()
+    }
 }
 
 /// Where the copies of tables are.
@@ -296,7 +314,9 @@ impl Plan {
     pub fn does_the_same(&self, other: &Plan) -> bool {
         let spelt = |sql: &str| crate::tree::deparse(crate::parse(sql).ok()?.first()?.node()?).ok();
         match (self, other) {
-            (Plan::Forward(one), Plan::Forward(other)) => one.does_the_same(other),
+            (Plan::Forward(one), Plan::Forward(other)) => {
+                one.nodes == other.nodes && one.sql == other.sql && one.writes == other.writes
+            }
             (Plan::Scatter(one), Plan::Scatter(other)) => {
                 one.nodes == other.nodes && one.sql == other.sql && one.writes == other.writes
             }
@@ -323,260 +343,6 @@ pub struct InsertSplit {
     pub clauses: Clauses,
     /// As [`Forward::is_snapshot_independent`].
     pub is_snapshot_independent: bool,
-}
-
-/// See [`Plan::InsertStaged`]. Steps of the executor:
-/// 1. make and fill `inputs` (as for [`Gather`]) on `node`; 2. make the stage there; 3. run `fill` there;
-/// 4. read `stage.read_sql` (binary) and route each row by `stage.route`; 5. write the rows on their nodes with
-///    [`InsertStaged::copy_sql`] if there is no tail, else with batches of [`InsertStaged::insert_sql`].
-///
-/// With [`Route::Replicated`] every row goes to all nodes; count and RETURNING rows are those of one of them.
-///
-/// Steps 1–4 need a session other than the writing ones: a transaction that touched temp tables cannot be PREPAREd.
-#[derive(Clone, Debug)]
-pub struct InsertStaged {
-    /// The home node.
-    pub node: NodeId,
-    /// Sources of `fill`; empty for VALUES.
-    pub inputs: Vec<Input>,
-    /// The temp copy of the target and where its rows go.
-    pub stage: Stage,
-    /// `INSERT INTO loxo_stage (…) …`, run on `node`.
-    pub fill: FinalSql,
-    /// The target as it stands after INSERT INTO: qualified, with the user's alias if any.
-    pub target_sql: String,
-    /// `ON CONFLICT …` and `RETURNING …` in the user's words, empty if there are none.
-    pub tail: String,
-    /// What is in the tail.
-    pub clauses: Clauses,
-    /// Highest `$n` of the statement; the row values of `insert_sql` are numbered after it.
-    pub parameters: usize,
-    /// The rows of the only input may go straight to their nodes if they have the types of these columns and, in the key, their
-    /// modifiers: else a value that is not yet as it will be stored would say where.
-    pub direct: Option<Direct>,
-    /// The statement's text.
-    pub original: String,
-    /// The user's own text, where his rights may be others than those that this takes: on a view, or on some columns. The home node
-    /// says whether he may.
-    pub rights_sql: Option<String>,
-    /// The target is a view that has to check the rows.
-    pub through: Option<Through>,
-}
-
-/// A view that rows of a stage go through.
-#[derive(Clone, Debug)]
-pub struct Through {
-    /// What it calls the stage's columns.
-    pub columns: Vec<String>,
-}
-
-/// Rows that need no stage.
-#[derive(Clone, Debug)]
-pub struct Direct {
-    /// The columns of a row; all others have no default.
-    pub columns: Vec<RowColumn>,
-    /// Where a row goes (positions count in `columns`).
-    pub route: Route,
-    /// `COPY target (columns) FROM STDIN (FORMAT binary)`.
-    pub copy_sql: String,
-}
-
-impl InsertStaged {
-    /// Must the rows be written by INSERT? COPY does not write to a table whose policies hold for the user.
-    pub fn needs_insert(&self) -> bool {
-        !self.tail.is_empty() || self.through.is_some() || self.stage.target.is_barrier
-    }
-
-    /// `COPY target (columns) FROM STDIN (FORMAT binary)`. Only right when no INSERT is needed.
-    pub fn copy_sql(&self) -> String {
-        self.stage.copy_sql()
-    }
-
-    /// A multi-row INSERT with a placeholder for each value of `rows` rows; the user's own parameters come first.
-    pub fn insert_sql(&self, rows: usize) -> String {
-        let columns = &self.stage.columns;
-        let names = self.through.as_ref().map_or_else(|| column_list(columns), |through| names_list(&through.columns));
-        let mut text = format!("INSERT INTO {} ({names})", self.target_sql);
-        text.push_str(" OVERRIDING SYSTEM VALUE VALUES ");
-        for row in 0..rows {
-            text.push_str(if row == 0 { "(" } else { ", (" });
-            for (i, column) in columns.iter().enumerate() {
-                let number = self.parameters + row * columns.len() + i + 1;
-                let comma = if i == 0 { "" } else { ", " };
-                text.push_str(&format!("{comma}${number}::{}", column.type_name));
-            }
-            text.push(')');
-        }
-        if !self.tail.is_empty() {
-            text.push(' ');
-            text.push_str(&self.tail);
-        }
-        text
-    }
-}
-
-/// See [`Plan::StagedDml`]. Steps of the executor:
-/// 1. have `original` described, so that PostgreSQL's complaints are about the user's own text; 2. make and fill `inputs`
-///    (as for [`Gather`]) on `node`; 3. make the stage and run every one of `fills` there: each row of the stage is one row
-///    to be changed, with the number of its action (`loxo_action`), its node and address (`loxo_node`, `loxo_table`, `loxo_ctid`,
-///    NULL for new rows) and `columns`; 4. all DELETEs, then all UPDATEs, then all INSERTs.
-///
-/// Between 2 and 4 nobody else may change the target's rows unnoticed: REPEATABLE READ, or a lock.
-#[derive(Clone, Debug)]
-pub struct StagedDml {
-    /// The home node.
-    pub node: NodeId,
-    /// The user's text.
-    pub original: String,
-    /// `UPDATE`, `DELETE` or `MERGE`.
-    pub command: &'static str,
-    /// What the fills read.
-    pub inputs: Vec<Input>,
-    /// The table itself.
-    pub target: Arc<Relation>,
-    /// What the user's expressions call it.
-    pub alias: String,
-    /// The stage's columns as CREATE TABLE has them.
-    pub definitions: Vec<String>,
-    /// `INSERT INTO loxo_stage …`, one for each action.
-    pub fills: Vec<FinalSql>,
-    /// By their number.
-    pub actions: Vec<StagedAction>,
-    /// The columns of the stage after the first four.
-    pub columns: Vec<RowColumn>,
-    /// Where a new or moved row goes (positions count in `columns`).
-    pub route: Route,
-    /// ` RETURNING …` over the target's columns and `returned` ones of `loxo_v`, or empty.
-    pub returning: String,
-    /// Columns of other tables that RETURNING gives, at the end of the stage; the home node says their types by `returned_sql`.
-    pub returned: Vec<RowColumn>,
-    /// A query over the inputs with these columns; empty if there are none.
-    pub returned_sql: String,
-    /// Highest `$n` of the statement; the values of rows are numbered after it.
-    pub parameters: usize,
-    /// Why no row may move to another node.
-    pub rooted: Option<&'static str>,
-    /// A text about a view in whose place this is done: the home node says whether the user may.
-    pub rights_sql: Option<String>,
-}
-
-/// What happens to a row of the stage.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StagedAction {
-    /// It is deleted.
-    Delete,
-    /// It gets the values of these columns (0-based).
-    Update {
-        /// Positions in [`StagedDml::columns`].
-        columns: Vec<usize>,
-        /// One of them is of the key: the row may belong to another node then.
-        moves: bool,
-    },
-    /// It is new.
-    Insert,
-}
-
-/// A temp table on the home node with the target's columns and defaults, but none of its constraints: PostgreSQL
-/// evaluates defaults, casts and sequences there, the real table on the real node checks the constraints.
-#[derive(Clone, Debug)]
-pub struct Stage {
-    /// Bare name of the temp table.
-    pub table: String,
-    /// Its columns as CREATE TABLE has them.
-    pub definitions: Vec<String>,
-    /// `SELECT <columns> FROM loxo_stage`, in the order of insertion.
-    pub read_sql: String,
-    /// The real table.
-    pub target: Arc<Relation>,
-    /// All columns but generated ones, in table order: what `read_sql` gives.
-    pub columns: Vec<RowColumn>,
-    /// Where a row of `read_sql` goes.
-    pub route: Route,
-}
-
-impl Stage {
-    /// The stage of a table.
-    pub fn of(relation: &Arc<Relation>) -> Self {
-        crate::dml::stage::stage(relation, None)
-    }
-
-    /// `COPY target (columns) FROM STDIN (FORMAT binary)` for a datanode.
-    pub fn copy_sql(&self) -> String {
-        format!("COPY {} ({}) FROM STDIN (FORMAT binary)", self.target.qualified_name(), column_list(&self.columns))
-    }
-}
-
-/// A column of a row in flight.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct RowColumn {
-    pub name: String,
-    pub type_oid: Oid,
-    pub type_modifier: i32,
-    /// Ready to be put after `::`.
-    pub type_name: String,
-}
-
-fn names_list(names: &[String]) -> String {
-    let names: Vec<String> = names.iter().map(|name| catalog::quote_identifier(name)).collect();
-    names.join(", ")
-}
-
-pub(crate) fn column_list(columns: &[RowColumn]) -> String {
-    let names: Vec<String> = columns.iter().map(|c| catalog::quote_identifier(&c.name)).collect();
-    names.join(", ")
-}
-
-/// Which node gets a row.
-#[derive(Clone, Debug)]
-#[allow(missing_docs)]
-pub enum Route {
-    /// `map.node(hash(key) & 4095)`.
-    Hash { key: Vec<(KeySource, KeyType)>, map: Arc<BucketMap>, nodes: Vec<NodeId> },
-    /// `map.node(value & 4095)`.
-    Modulo { key: (KeySource, KeyType), map: Arc<BucketMap>, nodes: Vec<NodeId> },
-    /// Any node, evenly; the executor chooses where to start.
-    RoundRobin { nodes: Vec<NodeId> },
-    /// Every node.
-    Replicated { nodes: Vec<NodeId> },
-    /// One node, whatever the row.
-    Single { node: NodeId },
-}
-
-impl Route {
-    /// Positions of the columns that say where a row goes.
-    pub fn key_columns(&self) -> Vec<usize> {
-        let position = |(source, _): &(KeySource, KeyType)| match source {
-            KeySource::Column(at) => Some(*at),
-            KeySource::Null => None,
-        };
-        match self {
-            Route::Hash { key, .. } => key.iter().filter_map(position).collect(),
-            Route::Modulo { key, .. } => position(key).into_iter().collect(),
-            Route::RoundRobin { .. } | Route::Replicated { .. } | Route::Single { .. } => Vec::new(),
-        }
-    }
-
-    /// Does it bring every row to the same places?
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Route::Hash { key, map, nodes }, Route::Hash { key: k, map: m, nodes: n }) => {
-                key == k && Arc::ptr_eq(map, m) && nodes == n
-            }
-            (Route::Replicated { nodes }, Route::Replicated { nodes: other }) => nodes == other,
-            (Route::Single { node }, Route::Single { node: other }) => node == other,
-            _ => false,
-        }
-    }
-}
-
-/// Where a key value comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeySource {
-    /// 0-based position in the row.
-    Column(usize),
-    /// The column is not in the row and has no default.
-    Null,
 }
 
 /// See [`Plan::CopyFrom`]. Options, source and line-level details are in the statement's
@@ -640,50 +406,6 @@ pub struct Explain {
     pub options: Vec<(String, Option<String>)>,
     pub analyze: bool,
     pub inner: Box<Plan>,
-}
-
-impl Plan {
-    /// The plan itself, or the change of rows that triggers are to follow.
-    pub fn change(&self) -> &Plan {
-        match self {
-            Plan::Routine(routine) => match routine.as_ref() {
-                Routine::TriggeredDml(change) => change.plan.change(),
-                _ => self,
-            },
-            Plan::FirstCopy(first) => &first.plan,
-            _ => self,
-        }
-    }
-
-    /// Do rows of tables leave their nodes before the statement is done with them?
-    pub fn moves_rows(&self) -> bool {
-        match self.change() {
-            Plan::Gather(_) | Plan::ExchangePlan(_) | Plan::Locked(_) | Plan::InsertStaged(_) | Plan::StagedDml(_) => {
-                true
-            }
-            Plan::SequencedCtes(_) => true,
-            Plan::CopyTo(CopyTo { source: CopySource::ExchangePlan(_) | CopySource::Gather(_) }) => true,
-            Plan::Explain(explain) => explain.inner.moves_rows(),
-            Plan::DeclareCursor(inner) => inner.moves_rows(),
-            Plan::FirstCopy(first) => first.plan.moves_rows(),
-            _ => false,
-        }
-    }
-
-    /// The exchanges of a plan, wherever they are in it.
-    pub fn exchange_plan(&self) -> Option<&ExchangePlan> {
-        let inputs = match self.change() {
-            Plan::ExchangePlan(exchange_plan) => return Some(exchange_plan),
-            Plan::CopyTo(CopyTo { source: CopySource::ExchangePlan(exchange_plan) }) => return Some(exchange_plan),
-            Plan::Explain(explain) => return explain.inner.exchange_plan(),
-            Plan::DeclareCursor(inner) => return inner.exchange_plan(),
-            Plan::Gather(gather) | Plan::CopyTo(CopyTo { source: CopySource::Gather(gather) }) => &gather.inputs,
-            Plan::InsertStaged(insert) => &insert.inputs,
-            Plan::StagedDml(change) => &change.inputs,
-            _ => return None,
-        };
-        inputs.iter().find_map(|input| input.exchange_plan.as_deref())
-    }
 }
 
 impl fmt::Display for Plan {

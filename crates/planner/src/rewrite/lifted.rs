@@ -113,22 +113,11 @@ fn locks_beside(items: &[Node]) -> Result<bool> {
 /// What is left of a statement whose parts have been taken out, with the items of WITH that they read; `None` if these change
 /// rows.
 pub(crate) fn of_parts(parts: Vec<SelectStmt>, tree: &NodeEnum, parameters: usize) -> Result<Option<Lifted>> {
-    let with = with_of(tree).cloned();
+    let with = tree::with_of(tree).cloned();
     let parts = parts.into_iter().map(|part| with_items(part, with.as_ref())).collect::<Result<Option<Vec<_>>>>()?;
     let Some(parts) = parts else { return Ok(None) };
     let parts = parts.iter().map(tree::deparse_select).collect::<Result<_>>()?;
     Ok(Some(Lifted { parts, rest: tree::deparse(tree)?, parameters, of_views: false }))
-}
-
-fn with_of(tree: &NodeEnum) -> Option<&WithClause> {
-    match tree {
-        NodeEnum::SelectStmt(select) => select.with_clause.as_ref(),
-        NodeEnum::InsertStmt(insert) => insert.with_clause.as_ref(),
-        NodeEnum::UpdateStmt(update) => update.with_clause.as_ref(),
-        NodeEnum::DeleteStmt(delete) => delete.with_clause.as_ref(),
-        NodeEnum::MergeStmt(merge) => merge.with_clause.as_ref(),
-        _ => None,
-    }
 }
 
 /// The sub-select with the items of the statement's WITH that it reads, and those that they read; `None` if one of them changes rows.

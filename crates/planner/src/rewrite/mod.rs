@@ -8,6 +8,7 @@
 
 pub(crate) mod attributes;
 pub(crate) mod before;
+pub(crate) mod in_trigger;
 pub(crate) mod inline;
 pub(crate) mod instead;
 pub(crate) mod key_moves;

@@ -22,7 +22,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use catalog::{Column, Oid, Relation};
-use pg_query::protobuf::{Alias, RangeVar};
+use pg_query::protobuf::RangeVar;
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -91,7 +91,7 @@ impl Lending {
                 Named::View(_) | Named::Home(None) => return Ok(false),
             };
             let alias = name.alias.clone();
-            let alias = alias.unwrap_or_else(|| Alias { aliasname: name.relname.clone(), colnames: Vec::new() });
+            let alias = alias.unwrap_or_else(|| tree::alias(&name.relname));
             *name = tree::table(SCHEMA, &self.view_on(&relation, owner, !name.inh, is_everywhere), Some(alias));
             Ok(false)
         })

@@ -8,9 +8,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use catalog::{Distribution, KeyColumn, Oid, Persistence, Relation, RelationKind};
-use pg_query::protobuf::{Alias, LimitOption, RangeSubselect, RangeVar, SelectStmt};
+use pg_query::protobuf::{Alias, FuncCall, LimitOption, RangeSubselect, RangeVar, SelectStmt};
 use pg_query::{Node, NodeEnum};
-use pgerror::{PgError, Result};
+use pgerror::{PgError, Result, SqlState};
 
 use crate::context::{Context, Named};
 use crate::ddl;
@@ -153,8 +153,8 @@ pub(crate) fn expanded(ctx: &Context<'_>, plan: &Plan, statement: &Statement) ->
     let mut found = Expanded::default();
     let Some(statement) = rows_of(ctx, statement)? else { return Ok(found) };
     let moves_rows = match plan {
-        Plan::Ddl(ddl) => ddl.fills_by.is_some() && crate::plan_as_it_stands(ctx, &statement)?.moves_rows(),
-        plan => plan.moves_rows(),
+        Plan::Ddl(ddl) => ddl.fills_by.is_some() && crate::plan_as_it_stands(ctx, &statement)?.facts().moves_rows,
+        plan => plan.facts().moves_rows,
     };
     if !moves_rows {
         return Ok(found);
@@ -314,16 +314,28 @@ pub(crate) fn is_temporary(view: &Relation) -> bool {
     view.persistence == Persistence::Temporary
 }
 
-/// Does a view show rows of tables that other nodes have too?
-pub(crate) fn reads_distributed(ctx: &Context<'_>, view: &Relation) -> Result<bool> {
+/// Does a temporary view show rows of tables that other nodes have too, or call functions that may read such tables?
+pub(crate) fn needs_others(ctx: &Context<'_>, view: &Relation) -> Result<bool> {
     let mut found = false;
     definition(view)?.walk(&mut |node| {
-        if let Ref::RangeVar(name) = node {
-            found = found || !matches!(ctx.resolve(name)?, Named::Home(_));
+        match node {
+            Ref::RangeVar(name) => found = found || !matches!(ctx.resolve(name)?, Named::Home(_)),
+            Ref::FuncCall(call) => found = found || calls_reader(ctx, call)?,
+            _ => {}
         }
         Ok(!found)
     })?;
     Ok(found)
+}
+
+fn calls_reader(ctx: &Context<'_>, call: &FuncCall) -> Result<bool> {
+    for function in ctx.user_functions(call) {
+        let facts = functions::function_facts(ctx, function)?;
+        if facts.reads.is_some() || facts.reads_part.is_some() || facts.writes || facts.refused.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn expand_some(ctx: &Context<'_>, statement: &NodeEnum, which: Which) -> Result<Option<NodeEnum>> {
@@ -428,12 +440,23 @@ pub(crate) fn cte_names(tree: &NodeEnum) -> Result<Vec<String>> {
 
 fn definition(view: &Relation) -> Result<SelectStmt> {
     let text = view.view_definition.as_deref().unwrap_or_default();
-    tree::parse_select(text.trim_end().trim_end_matches(';'))
+    let unreadable = |error: PgError| {
+        PgError::unsupported(format!(
+            "view \"{}\", which PostgreSQL prints in words that it does not read itself,",
+            view.name
+        ))
+        .detail(error.message())
+        .hint("The marks of CYCLE can be text, numbers and booleans.")
+    };
+    tree::parse_select(text.trim_end().trim_end_matches(';')).map_err(|error| match error.code() {
+        SqlState::INTERNAL_ERROR => unreadable(error),
+        _ => error,
+    })
 }
 
 /// The user's alias, or the view's name; the view's own column names where the user gives none.
 fn view_alias(view: &Relation, alias: Option<Alias>) -> Alias {
-    let mut alias = alias.unwrap_or_else(|| Alias { aliasname: view.name.clone(), colnames: Vec::new() });
+    let mut alias = alias.unwrap_or_else(|| tree::alias(&view.name));
     let given = alias.colnames.len();
     alias.colnames.extend(view.columns.iter().skip(given).map(|c| tree::string(&c.name)));
     alias

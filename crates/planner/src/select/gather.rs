@@ -354,6 +354,6 @@ pub(super) fn primary_key(relation: &Relation, columns: &[&str], needs: &Needs) 
 }
 
 pub(super) fn replacement(name: &RangeVar, table: &str) -> RangeVar {
-    let alias = name.alias.clone().unwrap_or_else(|| Alias { aliasname: name.relname.clone(), colnames: Vec::new() });
+    let alias = name.alias.clone().unwrap_or_else(|| tree::alias(&name.relname));
     tree::table("", table, Some(alias))
 }

@@ -296,9 +296,7 @@ fn local_query(ctx: &Context<'_>, select: SelectStmt) -> Result<Option<Plan>> {
     let here = catalog::quote_literal(HERE);
     let numbered = |sql: &str| sql.replace(&here, NODE);
     match super::plan(ctx, &statement) {
-        Ok(Plan::Scatter(scatter)) => {
-            Ok(Some(Plan::Scatter(Scatter { sql: numbered(&scatter.sql), tables: None, ..scatter })))
-        }
+        Ok(Plan::Scatter(scatter)) => Ok(Some(Plan::Scatter(Scatter { sql: numbered(&scatter.sql), ..scatter }))),
         Ok(Plan::Gather(gather)) if is_of_rows(&gather, &here) => {
             let inputs = gather.inputs.into_iter().map(|input| crate::Input { sql: numbered(&input.sql), ..input });
             let merge = gather.merge.map(|merge| Box::new(Merge { rest: numbered(&merge.rest), ..*merge }));

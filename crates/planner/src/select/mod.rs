@@ -156,7 +156,7 @@ fn whole_plan(ctx: &Context<'_>, statement: &Statement, part: &RowDistribution, 
     }
     let writes = facts.writes || facts.locking;
     let nodes = if facts.locking { ctx.primary_first(nodes)[..1].to_vec() } else { ctx.home_first(nodes) };
-    Ok(Plan::Forward(Forward { nodes, sql: statement.sql.to_string(), writes, is_snapshot_independent: false }))
+    Ok(Plan::Forward(Forward::of(statement, nodes, writes)))
 }
 
 /// Conditions under which a split query may run on its nodes at all.
@@ -195,12 +195,7 @@ fn volatile_beyond_rows(ctx: &Context<'_>, select: &SelectStmt) -> Result<bool> 
 }
 
 fn scatter(nodes: Vec<NodeId>, statement: &Statement, facts: &Facts) -> Plan {
-    Plan::Scatter(Scatter {
-        nodes,
-        sql: statement.sql.to_string(),
-        writes: facts.locking || facts.writes,
-        tables: None,
-    })
+    Plan::Scatter(Scatter::of(statement, nodes, facts.locking || facts.writes))
 }
 
 fn set_operation(

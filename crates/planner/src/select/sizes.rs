@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use catalog::Relation;
-use pg_query::protobuf::{Alias, RangeSubselect, SelectStmt, a_const};
+use pg_query::protobuf::{RangeSubselect, SelectStmt, a_const};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -62,7 +62,7 @@ fn call_in_from(ctx: &Context<'_>, item: &Node) -> Option<Node> {
         return None;
     }
     let name = function.funcname.last().and_then(tree::text_of)?;
-    let mut alias = item.alias.clone().unwrap_or_else(|| Alias { aliasname: name.to_owned(), colnames: Vec::new() });
+    let mut alias = item.alias.clone().unwrap_or_else(|| tree::alias(name));
     if alias.colnames.is_empty() {
         alias.colnames.push(tree::string(&alias.aliasname));
     }

@@ -93,15 +93,7 @@ enum KeySource {
 impl Template {
     /// The template of a statement that has this shape, if it can have one.
     pub fn learn(sql: &str, shape: &Shape, catalog: &Catalog, session: &SessionFacts<'_>) -> Option<Self> {
-        let ctx = Context {
-            catalog,
-            session,
-            analysis: None,
-            exchanged: &[],
-            copies: None,
-            on_first: None,
-            auto_replicates: None,
-        };
+        let ctx = Context::new(catalog, session, None);
         let statement = single(sql)?;
         // A default may read the clock.
         if crate::sets_default(&statement) {
@@ -203,7 +195,7 @@ impl Template {
                 })
             }
             Place::Everywhere(tables) => {
-                let (nodes, tables) = (self.relation.distribution.nodes(), Some(tables.clone()));
+                let (nodes, tables) = (self.relation.distribution.nodes(), tables.clone());
                 Plan::Scatter(Scatter { nodes, sql: sql_text, writes, tables })
             }
         })

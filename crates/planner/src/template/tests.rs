@@ -148,9 +148,15 @@ fn with_other_constants(sql: &str, shape: &Shape, random: &mut Random) -> String
 fn statements() -> HashSet<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut found: HashSet<String> = TEMPLATED.iter().chain(&UNTEMPLATED).map(|sql| (*sql).to_owned()).collect();
-    for folder in [root.join("tests/plans"), root.join("../e2e/cases")] {
-        for file in std::fs::read_dir(folder).unwrap() {
-            let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+    let mut folders = vec![root.join("tests/plans"), root.join("../e2e/cases")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(path).unwrap();
             let pieces = text.split(";\n").flat_map(|piece| piece.split("\n\n")).flat_map(|p| p.split("\n----"));
             found.extend(pieces.map(|piece| piece.trim().trim_end_matches(';').to_owned()));
         }

@@ -1,13 +1,16 @@
 //! Helpers round pg_query's trees: walking, building, comparing, printing.
 
-use pg_query::protobuf::{self, AConst, Alias, ColumnRef, RangeVar, ResTarget, SelectStmt, a_const};
+use pg_query::protobuf::{self, AConst, Alias, ColumnRef, RangeSubselect, RangeVar, ResTarget, SelectStmt, a_const};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
 
 mod names;
+mod parts;
 mod walk;
 
+use crate::parse::printed::with_plain_marks;
 pub(crate) use names::output_name;
+pub(crate) use parts::{returning_of, target_of, with_mut, with_of};
 pub(crate) use walk::{Ref, Visit, Walk};
 
 /// `SelectStmt`, `CreateRoleStmt`, …: the variant's name.
@@ -91,6 +94,30 @@ pub(crate) fn column(parts: &[&str]) -> Node {
     node(NodeEnum::ColumnRef(ColumnRef { fields: parts.iter().map(|p| string(p)).collect(), location: -1 }))
 }
 
+/// `*`, or `alias.*`.
+pub(crate) fn star(alias: Option<&str>) -> Node {
+    let star = node(NodeEnum::AStar(protobuf::AStar {}));
+    let fields = alias.map(string).into_iter().chain([star]).collect();
+    node(NodeEnum::ColumnRef(ColumnRef { fields, location: -1 }))
+}
+
+/// `(query) AS alias (columns)` in FROM.
+pub(crate) fn sub_select(query: SelectStmt, alias: Alias) -> Node {
+    let subquery = Some(Box::new(node(NodeEnum::SelectStmt(Box::new(query)))));
+    node(NodeEnum::RangeSubselect(Box::new(RangeSubselect { lateral: false, subquery, alias: Some(alias) })))
+}
+
+/// The only statement of a text that PostgreSQL has printed.
+pub(crate) fn parse_one(text: &str) -> std::result::Result<Option<NodeEnum>, pg_query::Error> {
+    let parsed = parse_printed(text)?;
+    Ok(parsed.protobuf.stmts.into_iter().next().and_then(|raw| raw.stmt?.node))
+}
+
+/// An alias without names of columns.
+pub(crate) fn alias(name: &str) -> Alias {
+    Alias { aliasname: name.to_owned(), colnames: Vec::new() }
+}
+
 /// An integer constant.
 pub(crate) fn integer(value: i64) -> Node {
     let val = match i32::try_from(value) {
@@ -169,12 +196,20 @@ pub(crate) fn parse_expression(text: &str) -> Result<Node> {
     }
 }
 
+/// Parses what PostgreSQL has printed.
+pub(crate) fn parse_printed(text: &str) -> pg_query::Result<pg_query::ParseResult> {
+    pg_query::parse(text, 0).or_else(|error| match with_plain_marks(text) {
+        Some(text) => pg_query::parse(&text, 0),
+        None => Err(error),
+    })
+}
+
 /// Parses a SELECT that PostgreSQL or we made, e.g. a view definition.
 pub(crate) fn parse_select(text: &str) -> Result<SelectStmt> {
-    let parsed = pg_query::parse(text, 0).map_err(|error| {
+    let parsed = parse_one(text).map_err(|error| {
         too_deep(&error).unwrap_or_else(|| PgError::internal(format!("cannot parse {text:?}: {error}")))
     })?;
-    match parsed.protobuf.stmts.into_iter().next().and_then(|s| s.stmt).and_then(|s| s.node) {
+    match parsed {
         Some(NodeEnum::SelectStmt(select)) => Ok(*select),
         _ => Err(PgError::internal(format!("not a query: {text}"))),
     }

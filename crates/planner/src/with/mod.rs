@@ -18,15 +18,15 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use catalog::Relation;
+use pg_query::NodeEnum;
 use pg_query::protobuf::{CommonTableExpr, RangeVar, WithClause};
-use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::context::{Context, Named};
 use crate::parse::Statement;
 use crate::plan::Plan;
 use crate::rewrite::views;
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ref, Walk, returning_of, target_of, with_mut, with_of};
 
 mod order;
 pub(crate) mod plan;
@@ -64,51 +64,6 @@ fn query_of(item: &CommonTableExpr) -> Option<&NodeEnum> {
 
 fn changes(item: &CommonTableExpr) -> bool {
     query_of(item).is_some_and(|query| !matches!(query, NodeEnum::SelectStmt(_)))
-}
-
-fn with_of(node: &NodeEnum) -> Option<&WithClause> {
-    match node {
-        NodeEnum::SelectStmt(select) => select.with_clause.as_ref(),
-        NodeEnum::InsertStmt(insert) => insert.with_clause.as_ref(),
-        NodeEnum::UpdateStmt(update) => update.with_clause.as_ref(),
-        NodeEnum::DeleteStmt(delete) => delete.with_clause.as_ref(),
-        NodeEnum::MergeStmt(merge) => merge.with_clause.as_ref(),
-        _ => None,
-    }
-}
-
-fn with_mut(node: &mut NodeEnum) -> Option<&mut Option<WithClause>> {
-    match node {
-        NodeEnum::SelectStmt(select) => Some(&mut select.with_clause),
-        NodeEnum::InsertStmt(insert) => Some(&mut insert.with_clause),
-        NodeEnum::UpdateStmt(update) => Some(&mut update.with_clause),
-        NodeEnum::DeleteStmt(delete) => Some(&mut delete.with_clause),
-        NodeEnum::MergeStmt(merge) => Some(&mut merge.with_clause),
-        _ => None,
-    }
-}
-
-/// The table that a data change is about.
-fn target_of(node: &NodeEnum) -> Option<&RangeVar> {
-    match node {
-        NodeEnum::InsertStmt(insert) => insert.relation.as_ref(),
-        NodeEnum::UpdateStmt(update) => update.relation.as_ref(),
-        NodeEnum::DeleteStmt(delete) => delete.relation.as_ref(),
-        NodeEnum::MergeStmt(merge) => merge.relation.as_ref(),
-        _ => None,
-    }
-}
-
-/// The output list of RETURNING.
-fn returning_of(node: &NodeEnum) -> &[Node] {
-    let clause = match node {
-        NodeEnum::InsertStmt(insert) => insert.returning_clause.as_ref(),
-        NodeEnum::UpdateStmt(update) => update.returning_clause.as_ref(),
-        NodeEnum::DeleteStmt(delete) => delete.returning_clause.as_ref(),
-        NodeEnum::MergeStmt(merge) => merge.returning_clause.as_ref(),
-        _ => None,
-    };
-    clause.map_or(&[], |clause| &clause.exprs)
 }
 
 /// A name that two WITH clauses define means one thing here and another there: it is not followed.

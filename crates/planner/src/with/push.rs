@@ -33,12 +33,9 @@ pub(super) fn push_down(
     if let Some(error) = facts.refused {
         return Err(error);
     }
-    let sql = statement.sql.to_string();
     Ok(match together(ctx, &parts, &facts) {
-        Some(nodes) if nodes.len() == 1 => {
-            Some(Plan::Forward(Forward { nodes, sql, writes: true, is_snapshot_independent: false }))
-        }
-        Some(nodes) => Some(Plan::Scatter(Scatter { nodes, sql, writes: true, tables: None })),
+        Some(nodes) if nodes.len() == 1 => Some(Plan::Forward(Forward::of(statement, nodes, true))),
+        Some(nodes) => Some(Plan::Scatter(Scatter::of(statement, nodes, true))),
         None => None,
     })
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use catalog::NodeId;
-use pg_query::protobuf::{Alias, OnConflictAction, SelectStmt, WithClause};
+use pg_query::protobuf::{OnConflictAction, SelectStmt, WithClause};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -108,12 +108,8 @@ fn own_item(query: &mut NodeEnum, item: &Node, recursive: bool) {
 
 /// `WITH item SELECT * FROM item`.
 fn whole(item: &Node, name: &str, recursive: bool) -> NodeEnum {
-    let star = tree::node(NodeEnum::ColumnRef(pg_query::protobuf::ColumnRef {
-        fields: vec![tree::node(NodeEnum::AStar(pg_query::protobuf::AStar {}))],
-        location: -1,
-    }));
     NodeEnum::SelectStmt(Box::new(SelectStmt {
-        target_list: vec![tree::target(star, None)],
+        target_list: vec![tree::target(tree::star(None), None)],
         from_clause: vec![tree::node(NodeEnum::RangeVar(tree::table("", name, None)))],
         with_clause: Some(WithClause { ctes: vec![item.clone()], recursive, location: -1 }),
         ..tree::empty_select()
@@ -142,7 +138,7 @@ fn link(parts: &mut [Part], recursive: bool) -> Result<()> {
             let Some(NodeEnum::RangeVar(name)) = &mut node.node else { return Ok(true) };
             if let Some(read) = visible.get(name.relname.as_str()).filter(|_| name.schemaname.is_empty()) {
                 let alias = name.alias.take();
-                let alias = alias.unwrap_or_else(|| Alias { aliasname: name.relname.clone(), colnames: Vec::new() });
+                let alias = alias.unwrap_or_else(|| tree::alias(&name.relname));
                 *name = tree::table("", &table(*read), Some(alias));
                 reads.insert(*read);
             }

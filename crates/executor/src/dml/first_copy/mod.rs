@@ -21,7 +21,7 @@ use std::sync::Arc;
 use catalog::{Generated, NodeId, Relation};
 use pgerror::{PgError, Result};
 use pgproto::backend::split_command_tag;
-use planner::{Copies, FirstCopy, Plan, Tables};
+use planner::{Copies, FirstCopy};
 
 use crate::backend::call::Call;
 use crate::backend::call::Parameters;
@@ -52,13 +52,7 @@ impl Session {
         output: &mut Output<'_>,
     ) -> Result<Completion> {
         let target = plan.written.first().map(String::as_str).unwrap_or_default();
-        let brings_rows = match &plan.plan {
-            Plan::Forward(forward) => {
-                let tables = Tables::in_text(&forward.sql)?;
-                tables.only_inserts() && tables.read.is_empty()
-            }
-            _ => false,
-        };
+        let brings_rows = plan.brings_rows();
         if !brings_rows && !self.in_block() && self.is_consistent() {
             return self.write_under_cut(&plan.nodes, target, Write::FirstCopy(plan), call, output).await;
         }

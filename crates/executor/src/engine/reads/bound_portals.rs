@@ -48,17 +48,15 @@ impl Session {
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
-        let Scatter { nodes, sql, .. } = scatter;
+        let Scatter { nodes, sql, tables, .. } = scatter;
         if !self.binds(nodes) {
-            // A text that cannot be read here has no tables to lock; PostgreSQL will say what it thinks of it.
-            let tables = scatter.tables().unwrap_or_default();
             if !self.in_block()
                 && self.is_consistent()
-                && let Some(completion) = self.read_alone(&parts, &tables, call, output).await?
+                && let Some(completion) = self.read_alone(&parts, tables, call, output).await?
             {
                 return Ok(completion);
             }
-            let read = self.begin_read_locked(nodes, &Locks::of_tables(&tables)).await?;
+            let read = self.begin_read_locked(nodes, &Locks::of_tables(tables)).await?;
             let result = self.scatter(Mode::InBlock, parts, call, output).await;
             self.end_read(read).await;
             return result;

@@ -328,7 +328,9 @@ impl Session {
         let mut ready = self.begin_exchange_plan(exchange_plan, &call).await?;
         // The readers have temp tables of their own.
         let sink = std::mem::replace(&mut self.sink, self.home.into());
-        let poured = self.pour_rows(exchange_plan, &mut ready, route, at, copy_sql, binary, &call).await;
+        let copy = if binary { copy_sql.to_owned() } else { copy_sql.replace("(FORMAT binary)", "(FORMAT text)") };
+        let to = Target { copy: &copy, then: None, first: FIRST_BATCH_ROWS, at };
+        let poured = self.pour_rows(exchange_plan, &mut ready, route, binary, &to, &call).await;
         self.end_read(ready.read).await;
         self.sink = sink;
         if poured.is_ok() {
@@ -343,9 +345,8 @@ impl Session {
         exchange_plan: &ExchangePlan,
         ready: &mut Ready,
         route: &Route,
-        at: Option<Slot>,
-        copy_sql: &str,
         binary: bool,
+        to: &Target<'_>,
         call: &Call,
     ) -> Result<u64> {
         let (sources, sql) = self.up_to_last(exchange_plan, ready, call).await?;
@@ -355,9 +356,7 @@ impl Session {
             open_portal(leased, &sent, &call.fragment_types(&sql), call, FIRST_BATCH_ROWS);
             leased.flush().await?;
         }
-        let copy = if binary { copy_sql.to_owned() } else { copy_sql.replace("(FORMAT binary)", "(FORMAT text)") };
-        let to = Target { copy: &copy, then: None, first: FIRST_BATCH_ROWS, at };
-        let moved = self.move_rows(sources, route, binary, &to, Some(ready.aside()?)).await?;
+        let moved = self.move_rows(sources, route, binary, to, Some(ready.aside()?)).await?;
         Ok(moved.iter().map(|moved| moved.rows).sum())
     }
 

@@ -37,15 +37,7 @@ pub struct WantedBody {
 
 /// The bodies that an analysed statement needs besides those it has.
 pub fn wanted_bodies(analysis: &Analysis, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Vec<WantedBody>> {
-    let ctx = Context {
-        catalog,
-        session,
-        analysis: None,
-        exchanged: &[],
-        copies: None,
-        on_first: None,
-        auto_replicates: None,
-    };
+    let ctx = Context::new(catalog, session, None);
     let unknown: Vec<Oid> = analysis.functions_without_body().collect();
     let mut wanted = Vec::new();
     for function in catalog.functions_by_oid(&unknown).filter(|function| may_be_query(function)) {
@@ -89,10 +81,7 @@ impl Declared {
         if !may_be_query(function) {
             return None;
         }
-        let parsed = pg_query::parse(&function.definition, 0).ok()?;
-        let NodeEnum::CreateFunctionStmt(create) = parsed.protobuf.stmts.into_iter().next()?.stmt?.node? else {
-            return None;
-        };
+        let NodeEnum::CreateFunctionStmt(create) = tree::parse_one(&function.definition).ok()?? else { return None };
         let strict = is_strict(&create)?;
         let (mut parameters, mut table) = (Vec::new(), Vec::new());
         for parameter in &create.parameters {

@@ -20,8 +20,8 @@ use std::collections::HashMap;
 
 use catalog::Function;
 use pg_query::protobuf::{
-    Alias, BoolExpr, BoolExprType, CaseExpr, CaseWhen, FuncCall, NullTest, NullTestType, RangeFunction, RangeSubselect,
-    SelectStmt, SubLink, SubLinkType, TypeCast, TypeName,
+    Alias, BoolExpr, BoolExprType, CaseExpr, CaseWhen, FuncCall, NullTest, NullTestType, RangeFunction, SelectStmt,
+    SubLink, SubLinkType, TypeCast, TypeName,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
@@ -233,7 +233,7 @@ impl Inliner<'_> {
         }
         let plain = !may_be_null && arguments.iter().all(is_constant);
         let name = call.funcname.last().and_then(tree::text_of).unwrap_or_default();
-        let shown = item.alias.clone().unwrap_or_else(|| Alias { aliasname: name.to_owned(), colnames: Vec::new() });
+        let shown = item.alias.clone().unwrap_or_else(|| tree::alias(name));
         let body =
             if routine.is_set() { Some(routine.body.clone()) } else { first_row(self.ctx, routine.body.clone())? };
         let Some(body) = body else { return Ok(None) };
@@ -334,11 +334,7 @@ fn sub_select(query: SelectStmt) -> Node {
 }
 
 fn in_from(query: SelectStmt, alias: &str, colnames: Vec<Node>) -> Node {
-    tree::node(NodeEnum::RangeSubselect(Box::new(RangeSubselect {
-        lateral: false,
-        subquery: Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(query))))),
-        alias: Some(Alias { aliasname: alias.to_owned(), colnames }),
-    })))
+    tree::sub_select(query, Alias { aliasname: alias.to_owned(), colnames })
 }
 
 /// `a IS NOT NULL AND b IS NOT NULL`.

@@ -146,8 +146,8 @@ impl Draft<'_> {
         let query = match (field, columns) {
             (None, 1) => SelectStmt { target_list: vec![tree::target(call, Some("c"))], ..tree::empty_select() },
             (field, _) => {
-                let value = field.map_or_else(star, |field| tree::column(&["loxo_c", field]));
-                let alias = protobuf::Alias { aliasname: "loxo_c".to_owned(), colnames: Vec::new() };
+                let value = field.map_or_else(|| tree::star(None), |field| tree::column(&["loxo_c", field]));
+                let alias = tree::alias("loxo_c");
                 SelectStmt {
                     target_list: vec![tree::target(value, None)],
                     from_clause: vec![in_from(call, alias)],
@@ -383,9 +383,4 @@ fn has_set(nodes: &[Node]) -> Result<bool> {
         })?;
     }
     Ok(found)
-}
-
-pub(super) fn star() -> Node {
-    let fields = vec![tree::node(NodeEnum::AStar(protobuf::AStar {}))];
-    tree::node(NodeEnum::ColumnRef(protobuf::ColumnRef { fields, location: -1 }))
 }

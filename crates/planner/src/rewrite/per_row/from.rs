@@ -5,12 +5,12 @@
 
 use std::collections::HashSet;
 
-use pg_query::protobuf::{Alias, ColumnRef, JoinType, List, RangeFunction, SelectStmt};
+use pg_query::protobuf::{ColumnRef, JoinType, List, RangeFunction, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use super::effects::may_touch;
-use super::expression::{Place, star};
+use super::expression::Place;
 use super::slots::{Call, Draft, Slot, in_from, rows_item};
 use crate::tree::{self, Ref, Walk};
 
@@ -123,9 +123,9 @@ fn in_rows(draft: &mut Draft<'_>, item: &RangeFunction, names: &HashSet<String>)
     let mut call = call.clone();
     draft.arguments(&mut call, Place { group: &[], when: None, only_columns: false })?;
     let call = tree::node(NodeEnum::FuncCall(call));
-    let own = Alias { aliasname: "loxo_c".to_owned(), colnames: Vec::new() };
+    let own = tree::alias("loxo_c");
     let query = SelectStmt {
-        target_list: vec![tree::target(star(), None)],
+        target_list: vec![tree::target(tree::star(None), None)],
         from_clause: vec![in_from(call, own)],
         ..tree::empty_select()
     };

@@ -312,7 +312,7 @@ fn column_name(place: usize) -> String {
 
 /// The place of the rows in FROM.
 pub(super) fn rows_item() -> Node {
-    let alias = Some(protobuf::Alias { aliasname: ROWS.to_owned(), colnames: Vec::new() });
+    let alias = Some(tree::alias(ROWS));
     tree::node(NodeEnum::RangeFunction(RangeFunction { alias, ..RangeFunction::default() }))
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pg_query::protobuf::{AStar, Alias, ColumnRef, InsertStmt, List, RangeSubselect, SelectStmt};
+use pg_query::protobuf::{InsertStmt, List, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
 
@@ -122,12 +122,7 @@ impl Query<'_> {
             let message = "INSERT with ON CONFLICT clause cannot be used with table that has INSERT or UPDATE rules";
             return Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
         }
-        let with = match self.tree {
-            NodeEnum::InsertStmt(insert) => insert.with_clause.is_some(),
-            NodeEnum::UpdateStmt(update) => update.with_clause.is_some(),
-            NodeEnum::DeleteStmt(delete) => delete.with_clause.is_some(),
-            _ => false,
-        };
+        let with = tree::with_of(self.tree).is_some();
         let queries = products.iter().filter(|(tree, _)| !matches!(tree, NodeEnum::NotifyStmt(_))).count();
         if with && queries + usize::from(!is_replaced) > 1 {
             let message = "WITH cannot be used in a query that is rewritten by rules into multiple queries";
@@ -171,15 +166,9 @@ fn is_default(value: &Node) -> bool {
 fn of_values(rows: Vec<Vec<Node>>) -> SelectStmt {
     let list = |items| tree::node(NodeEnum::List(List { items }));
     let values = SelectStmt { values_lists: rows.into_iter().map(list).collect(), ..tree::empty_select() };
-    let item = RangeSubselect {
-        lateral: false,
-        subquery: Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(values))))),
-        alias: Some(Alias { aliasname: VALUES.to_owned(), colnames: Vec::new() }),
-    };
-    let all = ColumnRef { fields: vec![tree::string(VALUES), tree::node(NodeEnum::AStar(AStar {}))], location: -1 };
     SelectStmt {
-        target_list: vec![tree::target(tree::node(NodeEnum::ColumnRef(all)), None)],
-        from_clause: vec![tree::node(NodeEnum::RangeSubselect(Box::new(item)))],
+        target_list: vec![tree::target(tree::star(Some(VALUES)), None)],
+        from_clause: vec![tree::sub_select(values, tree::alias(VALUES))],
         ..tree::empty_select()
     }
 }

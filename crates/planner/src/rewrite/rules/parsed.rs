@@ -18,8 +18,7 @@ pub(super) struct Parsed {
 impl Parsed {
     pub fn of(rule: &Rule) -> Result<Self> {
         let unreadable = |why: String| PgError::internal(format!("cannot read rule \"{}\": {why}", rule.name));
-        let parsed = pg_query::parse(&rule.definition, 0).map_err(|error| unreadable(error.to_string()))?;
-        match parsed.protobuf.stmts.into_iter().next().and_then(|raw| raw.stmt?.node) {
+        match crate::tree::parse_one(&rule.definition).map_err(|error| unreadable(error.to_string()))? {
             Some(NodeEnum::RuleStmt(statement)) => {
                 check_actions(&statement)?;
                 let RuleStmt { where_clause, instead, actions, .. } = *statement;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use catalog::{Column, Generated, Relation, RuleEvent};
 use pg_query::protobuf::{
-    self, Alias, BoolTestType, BooleanTest, FuncCall, InsertStmt, List, RangeSubselect, RangeVar, SelectStmt, TypeCast,
+    self, Alias, BoolTestType, BooleanTest, FuncCall, InsertStmt, List, RangeVar, SelectStmt, TypeCast,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -183,11 +183,7 @@ impl<'a> Query<'a> {
             Rows::There(_) => (self.rows_there(needed)?, [].as_slice()),
         };
         let colnames = columns.iter().map(|name| tree::string(name)).collect();
-        Ok(Some(tree::node(NodeEnum::RangeSubselect(Box::new(RangeSubselect {
-            lateral: false,
-            subquery: Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(query))))),
-            alias: Some(Alias { aliasname: ROWS.to_owned(), colnames }),
-        })))))
+        Ok(Some(tree::sub_select(query, Alias { aliasname: ROWS.to_owned(), colnames })))
     }
 
     /// The rows of an INSERT; the values of VALUES as the columns' types.

@@ -56,9 +56,14 @@ impl Search<'_> {
         for (position, at) in order.iter().enumerate() {
             let unit = &units[*at];
             let Some(distribution) = moves[*at].distribution(&self.nodes) else { continue };
-            let mut select = gather::fragment(&unit.relation, &unit.name, needs, &unit.filter);
+            let whole = gather::fragment(&unit.relation, &unit.name, needs, &unit.filter);
+            let mut select = whole.clone();
             for condition in self.reductions(*at, &order[..position], &mut progress, state)? {
                 add_condition(&mut select, condition);
+            }
+            // The conditions only spare rows. Each can be checked where the rows are, but all of them perhaps on no node.
+            if gather::nodes_of(&self.context(state), &select).is_err() {
+                select = whole;
             }
             if counts_once(self, unit, levels) {
                 make_distinct(&mut select);
@@ -184,11 +189,16 @@ impl Search<'_> {
             return Ok(None);
         }
         let earlier: Vec<usize> = before.iter().copied().take_while(|unit| *unit != other).collect();
+        let all_keys = keys.clone();
         for condition in self.reductions(other, &earlier, progress, state)? {
             add_condition(&mut keys, condition);
         }
         if is_here {
-            return Ok(Some(keys));
+            // Fewer keys may be known on fewer nodes than the unit's rows are on.
+            let mut here = gather::fragment(&unit.relation, &unit.name, progress.needs, &unit.filter);
+            add_condition(&mut here, in_keys(unit, &partner.own, keys.clone()));
+            let are_here = gather::nodes_of(&self.context(state), &here).is_ok();
+            return Ok(Some(if are_here { keys } else { all_keys }));
         }
         make_distinct(&mut keys);
         let Some(table) = self.send_keys(&units[other], &partner.other, &keys, state)? else { return Ok(None) };

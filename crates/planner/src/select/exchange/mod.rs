@@ -46,6 +46,7 @@ use super::locality::Not;
 use super::{levels, local_plan, two_phase};
 use crate::context::{Context, Named};
 use crate::facts::functions::Facts;
+use crate::facts::tables::Tables;
 use crate::plan::{Exchange, ExchangePlan, Plan, Scatter};
 use crate::session::{Exchanges, SessionFacts};
 use crate::tree::{self, Ref, Walk};
@@ -303,7 +304,8 @@ fn with_text(plan: Plan, query: &SelectStmt) -> Result<Plan> {
             Plan::Forward(forward)
         }
         Plan::Scatter(mut scatter) => {
-            scatter.sql = tree::deparse_select(query)?;
+            let query = NodeEnum::SelectStmt(Box::new(query.clone()));
+            (scatter.sql, scatter.tables) = (tree::deparse(&query)?, Arc::new(Tables::of(&query)?));
             Plan::Scatter(scatter)
         }
         other => other,

@@ -24,9 +24,7 @@
 use std::sync::Arc;
 
 use catalog::{Column, Distribution, NodeId, Relation, quote_identifier};
-use pg_query::protobuf::{
-    Alias, BoolExprType, RangeSubselect, RangeVar, SelectStmt, SetOperation, SubLink, SubLinkType,
-};
+use pg_query::protobuf::{BoolExprType, RangeVar, SelectStmt, SetOperation, SubLink, SubLinkType};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -259,11 +257,7 @@ impl Asked {
         let sent = sent_columns(&self.columns);
         let outputs: Vec<String> = sent.iter().zip(&self.columns).map(renamed).collect();
         let rows = tree::parse_select(&format!("SELECT {} FROM {table}{filter}", outputs.join(", ")))?;
-        Ok(tree::node(NodeEnum::RangeSubselect(Box::new(RangeSubselect {
-            lateral: false,
-            subquery: Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(rows))))),
-            alias: Some(Alias { aliasname: self.alias.clone(), colnames: Vec::new() }),
-        }))))
+        Ok(tree::sub_select(rows, tree::alias(&self.alias)))
     }
 
     /// `alias.key IN (keys that enough nodes have sent)`.

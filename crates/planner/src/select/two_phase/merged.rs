@@ -8,7 +8,7 @@
 //! The query is a sub-select so that what it computes is computed once: the key is of the value that the user gets.
 
 use catalog::{NodeId, Oid};
-use pg_query::protobuf::{Alias, LimitOption, RangeSubselect, SelectStmt, SortBy, SortByDir, SortByNulls};
+use pg_query::protobuf::{LimitOption, SelectStmt, SortBy, SortByDir, SortByNulls};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -66,17 +66,12 @@ fn over_rows(sorted: &Sorted<'_>, limit: Option<RowCount>, offset: Option<RowCou
     rows.sort_clause.clear();
     rows.limit_count = None;
     rows.limit_offset = None;
-    let sub = RangeSubselect {
-        lateral: false,
-        subquery: Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(rows))))),
-        alias: Some(Alias { aliasname: ALIAS.to_owned(), colnames: Vec::new() }),
-    };
     let value = |at: usize| tree::column(&[ALIAS, &output(at)]);
     let names = sorted.names.iter().enumerate();
     let limit_count = rows_of_a_node(limit, offset).map(|text| tree::parse_expression(&text)).transpose()?;
     Ok(SelectStmt {
         target_list: names.map(|(i, name)| tree::target(value(i + 1), Some(name))).collect(),
-        from_clause: vec![tree::node(NodeEnum::RangeSubselect(Box::new(sub)))],
+        from_clause: vec![tree::sub_select(rows, tree::alias(ALIAS))],
         sort_clause: sorted.sort.iter().map(|(by, at)| sort_by(by, value(*at))).collect(),
         limit_option: if limit_count.is_some() { LimitOption::Count } else { LimitOption::Default } as i32,
         limit_count: limit_count.map(Box::new),

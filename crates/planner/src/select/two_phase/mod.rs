@@ -95,14 +95,10 @@ pub(crate) fn finish_set(
     };
     let Some(outputs): Option<Vec<String>> = outputs else { return Ok(None) };
     let names: Vec<Node> = (1..=outputs.len()).map(|i| tree::string(&output(i))).collect();
-    let sub = pg_query::protobuf::RangeSubselect {
-        lateral: false,
-        subquery: Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(inner.clone()))))),
-        alias: Some(pg_query::protobuf::Alias { aliasname: "loxo_q".to_owned(), colnames: names }),
-    };
+    let alias = pg_query::protobuf::Alias { aliasname: "loxo_q".to_owned(), colnames: names };
     let fragment = SelectStmt {
-        target_list: vec![tree::target(star(), None)],
-        from_clause: vec![tree::node(NodeEnum::RangeSubselect(Box::new(sub)))],
+        target_list: vec![tree::target(tree::star(None), None)],
+        from_clause: vec![tree::sub_select(inner.clone(), alias)],
         ..tree::empty_select()
     };
     let mut last = over_input(select);
@@ -143,11 +139,6 @@ impl Planned {
 
 fn output(position: usize) -> String {
     format!("loxo_c{position}")
-}
-
-fn star() -> Node {
-    let fields = vec![tree::node(NodeEnum::AStar(pg_query::protobuf::AStar {}))];
-    tree::node(NodeEnum::ColumnRef(pg_query::protobuf::ColumnRef { fields, location: -1 }))
 }
 
 /// The final statement's frame: reads the input, keeps LIMIT.

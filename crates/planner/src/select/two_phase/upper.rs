@@ -11,7 +11,16 @@ use crate::facts::builtins::Combined;
 use crate::plan::FinalSql;
 use crate::select::locality::{Analyzer, Body, Env, Split};
 use crate::select::{exact, shape};
-use crate::tree::{self, Walk};
+use crate::tree::{self, Ref, Walk};
+
+fn names_a_column(expression: &Node) -> bool {
+    let mut found = false;
+    let walked = expression.walk(&mut |node| {
+        found |= matches!(node, Ref::ColumnRef(_));
+        Ok(!found)
+    });
+    walked.is_ok() && found
+}
 
 /// Rewrites the part above WHERE to read a temp table.
 pub(super) struct Upper<'a> {
@@ -46,6 +55,8 @@ impl<'a> Upper<'a> {
         let plain = shape::plain_group(select, is_input);
         let has_sets = plain.is_none();
         let group = plain.or_else(|| shape::grouped_in_sets(select, is_input));
+        // Outside the sets that group by it a constant is NULL, and which ones of the query are meant PostgreSQL alone knows.
+        let has_grouped_constant = has_sets && !group.iter().flatten().all(|item| names_a_column(item));
         Ok(Self {
             ctx,
             analyzer,
@@ -54,10 +65,11 @@ impl<'a> Upper<'a> {
             partial,
             has_group: !select.group_clause.is_empty(),
             has_sets,
-            impossible: partial
-                && (group.is_none()
-                    || shape::has_json_aggregate(select)?
-                    || shape::aggregates(ctx, select)?.is_empty() && select.group_clause.is_empty()),
+            impossible: has_grouped_constant
+                || partial
+                    && (group.is_none()
+                        || shape::has_json_aggregate(select)?
+                        || shape::aggregates(ctx, select)?.is_empty() && select.group_clause.is_empty()),
             group: group.unwrap_or_default().into_iter().cloned().collect(),
             columns: Vec::new(),
             grouping: Vec::new(),

@@ -1,19 +1,19 @@
 //! ON CONFLICT and RETURNING of an INSERT: the nodes run them, each with its own rows.
 
-use catalog::{NodeId, Relation};
+use catalog::{Distribution, NodeId, Relation};
 use pg_query::protobuf::{InsertStmt, OverridingKind, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
-use super::key_names;
-use super::update::{assignments, key_change};
 use crate::context::{Context, Named};
+use crate::dml::key_names;
+use crate::dml::update::{assignments, key_change};
 use crate::facts::functions::facts;
 use crate::select::locality::{Analyzer, Env, Not, RowDistribution};
 use crate::tree::{self, Ref, Walk};
 
 /// As text: what they add to a bare INSERT.
-pub(super) fn text(insert: &InsertStmt) -> Result<String> {
+pub(in crate::dml) fn text(insert: &InsertStmt) -> Result<String> {
     let mut bare = insert.clone();
     bare.cols.clear();
     bare.select_stmt = None;
@@ -28,10 +28,10 @@ pub(super) fn text(insert: &InsertStmt) -> Result<String> {
 
 /// DO UPDATE must not move a row. The row that is met has the key of the new one, since every unique key contains the
 /// distribution key: `SET key = EXCLUDED.key` changes nothing.
-pub(super) fn check_key(ctx: &Context<'_>, insert: &InsertStmt, relation: &Relation) -> Result<()> {
+pub(in crate::dml) fn check_key(ctx: &Context<'_>, insert: &InsertStmt, relation: &Relation) -> Result<()> {
     let Some(conflict) = &insert.on_conflict_clause else { return Ok(()) };
     let keys = key_names(relation);
-    let named = conflict.target_list.iter().filter_map(super::insert::target_column);
+    let named = conflict.target_list.iter().filter_map(super::target_column);
     let Some(first) = named.into_iter().find(|name| keys.contains(name)) else { return Ok(()) };
     let values = assignments(ctx, &conflict.target_list).map_err(|_| key_change(relation, first))?;
     match values.iter().find(|(name, value)| keys.contains(&name.as_str()) && !is_same(name, value.as_ref())) {
@@ -48,7 +48,7 @@ fn is_same(name: &str, value: Option<&Node>) -> bool {
 }
 
 /// A sub-select must be what it is on every node that may get rows, and not about the table that changes meanwhile.
-pub(super) fn check_sub_selects(ctx: &Context<'_>, insert: &InsertStmt, relation: &Relation) -> Result<()> {
+pub(in crate::dml) fn check_sub_selects(ctx: &Context<'_>, insert: &InsertStmt, relation: &Relation) -> Result<()> {
     let mut tail: Vec<&Node> = insert.returning_clause.iter().flat_map(|returning| &returning.exprs).collect();
     if let Some(conflict) = &insert.on_conflict_clause {
         tail.extend(&conflict.target_list);
@@ -73,13 +73,36 @@ pub(super) fn check_sub_selects(ctx: &Context<'_>, insert: &InsertStmt, relation
     Ok(())
 }
 
+/// Do sub-selects of these clauses read tables of which this node has not all rows?
+pub(super) fn reads_elsewhere(ctx: &Context<'_>, insert: &InsertStmt, node: NodeId) -> Result<bool> {
+    let mut tail: Vec<&Node> = insert.returning_clause.iter().flat_map(|returning| &returning.exprs).collect();
+    if let Some(conflict) = &insert.on_conflict_clause {
+        tail.extend(&conflict.target_list);
+        tail.extend(conflict.where_clause.as_deref());
+    }
+    let mut found = false;
+    for part in tail {
+        part.walk(&mut |part| {
+            if let Ref::RangeVar(name) = part
+                && let Named::Distributed(table) = ctx.resolve(name)?
+            {
+                let is_here =
+                    matches!(&table.distribution, Distribution::Replicated { nodes } if nodes.contains(&node));
+                found |= !is_here;
+            }
+            Ok(!found)
+        })?;
+    }
+    Ok(found)
+}
+
 /// The nodes that get the rows would evaluate it: with sequences of their own, say, or without the tables that a function reads.
-pub(super) fn check_home(ctx: &Context<'_>, insert: &InsertStmt, relation: &Relation) -> Result<()> {
+pub(in crate::dml) fn check_home(ctx: &Context<'_>, insert: &InsertStmt, relation: &Relation) -> Result<()> {
     let conflict = insert.on_conflict_clause.clone().map(|clause| tree::node(NodeEnum::OnConflictClause(clause)));
-    let target_list = super::returning_list(insert.returning_clause.as_ref());
+    let target_list = crate::dml::returning_list(insert.returning_clause.as_ref());
     let tail = SelectStmt { target_list, where_clause: conflict.map(Box::new), ..tree::empty_select() };
     let facts = facts(ctx, &tail)?;
-    if !relation.distribution.nodes().iter().all(|node| super::has_what_functions_read(&facts, *node)) {
+    if !relation.distribution.nodes().iter().all(|node| crate::dml::has_what_functions_read(&facts, *node)) {
         return Err(PgError::unsupported("a function that reads tables in ON CONFLICT or RETURNING")
             .detail("The tables that it reads are not on every node of the table.")
             .hint("Replicate the tables it reads to all datanodes."));

@@ -12,10 +12,7 @@
 //! without FROM, with arguments that name no column. A call that is not VOLATILE may stand anywhere. All other calls are left to be refused.
 
 use catalog::{Catalog, Function, Oid};
-use pg_query::protobuf::{
-    self, Alias, FuncCall, FunctionParameterMode, ParamRef, RangeFunction, RangeSubselect, RowExpr, SelectStmt,
-    TypeCast, TypeName,
-};
+use pg_query::protobuf::{self, Alias, FuncCall, FunctionParameterMode, RangeFunction, RowExpr, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -33,6 +30,10 @@ use crate::rewrite::per_row::{self, Each, PerRow};
 use crate::rewrite::rules::Rewritten;
 use crate::rewrite::triggers::Triggered;
 use crate::tree::{self, Ref, Walk};
+
+mod shape;
+
+pub(crate) use shape::Shape;
 
 /// See [`Plan::Routine`](crate::Plan::Routine).
 #[derive(Clone, Debug)]
@@ -174,15 +175,12 @@ fn call_procedure(ctx: &Context<'_>, call: &protobuf::CallStmt) -> Result<Option
 /// other argument.
 pub fn call_targets(sql: &str, catalog: &Catalog) -> Result<Vec<Option<Vec<String>>>> {
     let unknown = || PgError::unsupported("this CALL inside a function").hint("Name the procedure with its schema.");
-    let parsed = pg_query::parse(sql, 0).map_err(|error| PgError::internal(error.to_string()))?;
-    let statement = parsed.protobuf.stmts.into_iter().next().and_then(|raw| raw.stmt?.node);
-    let Some(NodeEnum::CallStmt(call)) = statement else { return Err(unknown()) };
+    let parse = |text: &str| tree::parse_one(text).map_err(|error| PgError::internal(error.to_string()));
+    let Some(NodeEnum::CallStmt(call)) = parse(sql)? else { return Err(unknown()) };
     let call = call.funccall.ok_or_else(unknown)?;
     let name = call.funcname.last().and_then(tree::text_of).unwrap_or_default();
     let [procedure] = catalog.functions(name) else { return Err(unknown()) };
-    let parsed = pg_query::parse(&procedure.definition, 0).map_err(|error| PgError::internal(error.to_string()))?;
-    let definition = parsed.protobuf.stmts.into_iter().next().and_then(|raw| raw.stmt?.node);
-    let Some(NodeEnum::CreateFunctionStmt(create)) = definition else { return Err(unknown()) };
+    let Some(NodeEnum::CreateFunctionStmt(create)) = parse(&procedure.definition)? else { return Err(unknown()) };
     let mut targets = Vec::new();
     for (at, parameter) in create.parameters.iter().enumerate() {
         let Some(NodeEnum::FunctionParameter(parameter)) = &parameter.node else { return Err(unknown()) };
@@ -379,8 +377,7 @@ impl<'a> Taker<'a> {
         }
         let Some((function, result)) = self.ours(call)? else { return Ok(None) };
         let function_name = call.funcname.last().and_then(tree::text_of).unwrap_or_default();
-        let mut alias =
-            item.alias.clone().unwrap_or_else(|| Alias { aliasname: function_name.to_owned(), colnames: Vec::new() });
+        let mut alias = item.alias.clone().unwrap_or_else(|| tree::alias(function_name));
         let types = result.columns();
         let Some(at) = self.add(function, call, result.wanted(types.len()))? else { return Ok(None) };
         let values = types.iter().enumerate().map(|(nth, of)| result.value(at + nth, of));
@@ -396,11 +393,7 @@ impl<'a> Taker<'a> {
             .colnames
             .extend(names.iter().skip(alias.colnames.len()).map(|name| tree::string(name)).collect::<Vec<_>>());
         let query = SelectStmt { target_list, ..tree::empty_select() };
-        Ok(Some(tree::node(NodeEnum::RangeSubselect(Box::new(RangeSubselect {
-            lateral: false,
-            subquery: Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(query))))),
-            alias: Some(alias),
-        })))))
+        Ok(Some(tree::sub_select(query, alias)))
     }
 
     /// Calls of functions that are not VOLATILE, wherever they stand.
@@ -509,137 +502,4 @@ fn rows_of(item: &RangeFunction, alias: Alias, function: Node) -> Node {
         alias: Some(alias),
         ..item.clone()
     }))
-}
-
-/// What a function returns.
-pub(crate) struct Shape {
-    /// The type after RETURNS, if it is not a record or void.
-    returns: Option<TypeName>,
-    pub is_void: bool,
-    is_sql: bool,
-    pub set: bool,
-    /// OUT parameters and columns of RETURNS TABLE.
-    outs: Vec<(String, TypeName)>,
-}
-
-impl Shape {
-    /// `None` if it cannot be told from the function alone.
-    pub fn of(ctx: &Context<'_>, function: &Function) -> Option<Self> {
-        let parsed = pg_query::parse(&function.definition, 0).ok()?;
-        let create = match parsed.protobuf.stmts.into_iter().next()?.stmt?.node? {
-            NodeEnum::CreateFunctionStmt(create) => create,
-            _ => return None,
-        };
-        let (mut outs, mut table) = (Vec::new(), false);
-        for (at, parameter) in create.parameters.iter().enumerate() {
-            let Some(NodeEnum::FunctionParameter(parameter)) = &parameter.node else { return None };
-            let of = parameter.arg_type.clone()?;
-            let name = match parameter.name.as_str() {
-                "" => format!("column{}", at + 1),
-                name => name.to_owned(),
-            };
-            match parameter.mode() {
-                FunctionParameterMode::FuncParamIn | FunctionParameterMode::FuncParamDefault => {}
-                FunctionParameterMode::FuncParamOut | FunctionParameterMode::FuncParamInout => outs.push((name, of)),
-                FunctionParameterMode::FuncParamTable => {
-                    table = true;
-                    outs.push((name, of));
-                }
-                _ => return None,
-            }
-        }
-        let name = |of: &TypeName| of.names.last().and_then(tree::text_of).unwrap_or_default().to_owned();
-        let declared = create.return_type.clone();
-        let set = table || declared.as_ref().is_some_and(|of| of.setof);
-        let word = declared.as_ref().map(&name).unwrap_or_default();
-        let returns = declared.filter(|_| !table && outs.is_empty()).map(|of| TypeName { setof: false, ..of });
-        let all = returns.iter().chain(outs.iter().map(|(_, of)| of));
-        let is_unclear = |of: &TypeName| name(of) != "void" && ctx.is_pseudo_type(of);
-        let is_nested = |of: &TypeName| set && !of.array_bounds.is_empty();
-        if all.clone().any(|of| is_unclear(of) || is_nested(of)) {
-            return None;
-        }
-        Some(Self { returns, is_void: word == "void", is_sql: function.language == "sql", set, outs })
-    }
-
-    pub fn columns(&self) -> Vec<TypeName> {
-        match &self.returns {
-            Some(of) => vec![of.clone()],
-            None => self.outs.iter().map(|(_, of)| of.clone()).collect(),
-        }
-    }
-
-    /// Names of the columns that it has in FROM under this alias; `None` if they cannot be told.
-    pub fn names(&self, ctx: &Context<'_>, alias: &str) -> Option<Vec<String>> {
-        let Some(of) = &self.returns else { return Some(self.outs.iter().map(|(name, _)| name.clone()).collect()) };
-        if !self.is_row(ctx) {
-            return Some(vec![alias.to_owned()]);
-        }
-        let relation = match tree::names_of(&of.names).as_slice() {
-            [schema, name] => ctx.catalog.relation(schema, name)?,
-            _ => return None,
-        };
-        Some(relation.columns.iter().map(|column| column.name.clone()).collect())
-    }
-
-    fn wanted(&self, columns: usize) -> Wanted {
-        match (self.is_void, self.set) {
-            (true, _) => Wanted::Nothing,
-            (_, true) => Wanted::Arrays(columns),
-            (_, false) => Wanted::Values(columns),
-        }
-    }
-
-    /// May the type be that of rows?
-    fn is_row(&self, ctx: &Context<'_>) -> bool {
-        let Some(of) = &self.returns else { return false };
-        let name = of.names.last().and_then(tree::text_of).unwrap_or_default();
-        of.array_bounds.is_empty() && ctx.catalog.relations().any(|relation| relation.name == name)
-    }
-
-    /// A column of the result from its parameter.
-    fn value(&self, parameter: usize, of: &TypeName) -> Node {
-        if self.is_void {
-            let empty = match self.is_sql {
-                true => tree::node(NodeEnum::AConst(protobuf::AConst { isnull: true, ..Default::default() })),
-                false => tree::text(""),
-            };
-            return cast(empty, of.clone());
-        }
-        let value = tree::node(NodeEnum::ParamRef(ParamRef {
-            number: i32::try_from(parameter).unwrap_or(i32::MAX),
-            location: -1,
-        }));
-        if !self.set {
-            return cast(value, of.clone());
-        }
-        let bound = tree::node(NodeEnum::Integer(protobuf::Integer { ival: -1 }));
-        let array = TypeName { array_bounds: vec![bound], ..of.clone() };
-        unnest(cast(value, array))
-    }
-
-    /// The same as a set, if it is a single value too.
-    fn rows(&self, parameter: usize, of: &TypeName) -> Node {
-        match (self.set, self.value(parameter, of)) {
-            (true, rows) => rows,
-            (false, value) => unnest(tree::node(NodeEnum::AArrayExpr(protobuf::AArrayExpr {
-                elements: vec![value],
-                ..protobuf::AArrayExpr::default()
-            }))),
-        }
-    }
-}
-
-fn unnest(array: Node) -> Node {
-    tree::node(NodeEnum::FuncCall(Box::new(FuncCall {
-        funcname: vec![tree::string("pg_catalog"), tree::string("unnest")],
-        args: vec![array],
-        funcformat: protobuf::CoercionForm::CoerceExplicitCall as i32,
-        location: -1,
-        ..FuncCall::default()
-    })))
-}
-
-fn cast(value: Node, of: TypeName) -> Node {
-    tree::node(NodeEnum::TypeCast(Box::new(TypeCast { arg: Some(Box::new(value)), type_name: Some(of), location: -1 })))
 }

@@ -6,7 +6,7 @@ use pg_query::protobuf::{InsertStmt, List, SelectStmt, SetOperation};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
-use super::view::refused;
+use super::refused;
 use crate::tree::{self, Ref, Walk};
 
 /// Writes them out where an INSERT into the view takes them.
@@ -26,7 +26,7 @@ pub(super) fn of_insert(view: &Relation, insert: &mut InsertStmt) -> Result<()> 
     let given: Vec<String> = match insert.cols.is_empty() {
         false => insert.cols.iter().filter_map(target_name).map(str::to_owned).collect(),
         true => {
-            let count = super::select_of(Some(query)).and_then(super::width).unwrap_or(view.columns.len());
+            let count = crate::dml::select_of(Some(query)).and_then(crate::dml::width).unwrap_or(view.columns.len());
             view.columns.iter().take(count).map(|column| column.name.clone()).collect()
         }
     };

@@ -10,20 +10,22 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
 use placement::KeyType;
 
-use super::{Target, check_functions_at_home, check_same_everywhere, has_sub_link, has_what_functions_read};
-use super::{is_replicated, overriding, row_parts, select_of, stage, tail};
+use super::{Target, check_same_everywhere, has_sub_link, has_what_functions_read};
+use super::{is_replicated, row_parts, select_of, stage};
 use crate::context::{Context, Named};
 use crate::facts::constant::{self, Constant};
 use crate::facts::functions::{Facts, facts};
 use crate::facts::tables::Clauses;
 use crate::parse::Statement;
-use crate::plan::{
-    Direct, FinalSql, Forward, Gather, Input, InsertSplit, InsertStaged, Plan, Replicate, RowColumn, Scatter,
-};
+use crate::plan::{FinalSql, Forward, Gather, Input, InsertSplit, Plan, Replicate, Scatter};
 use crate::rewrite::views;
 use crate::select;
 use crate::select::locality::{Analyzer, Env, RowDistribution};
 use crate::tree;
+
+mod overriding;
+mod staged;
+pub(in crate::dml) mod tail;
 
 /// Plans an INSERT.
 pub(crate) fn insert(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
@@ -35,7 +37,7 @@ pub(crate) fn insert(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     let insert = with_pulled_down(insert)?;
     let facts = facts(ctx, insert.as_ref())?;
     let Some(name) = &insert.relation else { return Err(PgError::internal("INSERT without a target")) };
-    let relation = match super::target(ctx, name, &facts)? {
+    let relation = match crate::dml::target(ctx, name, &facts)? {
         Target::Home => return into_home(ctx, statement, &insert, &facts),
         Target::Table(relation) => relation,
     };
@@ -52,7 +54,7 @@ pub(crate) fn place_of_insert(
     let insert = with_pulled_down(insert)?;
     let facts = facts(ctx, insert.as_ref())?;
     let Some(name) = &insert.relation else { return Ok(None) };
-    let Target::Table(relation) = super::target(ctx, name, &facts)? else { return Ok(None) };
+    let Target::Table(relation) = crate::dml::target(ctx, name, &facts)? else { return Ok(None) };
     let insert = Insert { ctx, statement, insert: &insert, relation, facts };
     insert.check()?;
     if insert.needs_home() || is_replicated(&insert.relation) {
@@ -92,14 +94,13 @@ fn with_pulled_down(insert: &InsertStmt) -> Result<Cow<'_, InsertStmt>> {
 /// A table that only the home node has, e.g. a temp table.
 fn into_home(ctx: &Context<'_>, statement: &Statement, insert: &InsertStmt, facts: &Facts) -> Result<Plan> {
     let node = ctx.home();
-    let forward = || {
-        Plan::Forward(Forward {
-            nodes: vec![node],
-            sql: statement.sql.to_string(),
-            writes: true,
-            is_snapshot_independent: false,
-        })
-    };
+    let forward = || Plan::Forward(Forward::of(statement, vec![node], true));
+    // A temporary table is where the statement is finished, so what its clauses read can come there with the rest.
+    if !facts.modifying_cte && tail::reads_elsewhere(ctx, insert, node)? {
+        let tree = NodeEnum::InsertStmt(Box::new(insert.clone()));
+        let gather = crate::select::fallback(ctx, &tree, facts, "ON CONFLICT or RETURNING reads other nodes")?;
+        return Ok(Plan::Gather(Gather { writes: true, ..gather }));
+    }
     let Some(query) = insert.select_stmt.as_deref().and_then(|n| n.node.as_ref()) else { return Ok(forward()) };
     let is_home = |part: &RowDistribution| match part {
         RowDistribution::Any | RowDistribution::Home => true,
@@ -141,11 +142,11 @@ fn source(ctx: &Context<'_>, insert: &InsertStmt, query: &NodeEnum, straight: bo
     }
 }
 
-pub(super) struct Insert<'a> {
-    pub(super) ctx: &'a Context<'a>,
-    pub(super) statement: &'a Statement,
-    pub(super) insert: &'a InsertStmt,
-    pub(super) relation: Arc<Relation>,
+pub(in crate::dml) struct Insert<'a> {
+    pub(in crate::dml) ctx: &'a Context<'a>,
+    pub(in crate::dml) statement: &'a Statement,
+    pub(in crate::dml) insert: &'a InsertStmt,
+    pub(in crate::dml) relation: Arc<Relation>,
     facts: Facts,
 }
 
@@ -160,7 +161,7 @@ enum Value<'a> {
 
 impl<'a> Insert<'a> {
     /// An INSERT into a distributed table; `None` if its target is something else, or refused.
-    pub(super) fn of_table(
+    pub(in crate::dml) fn of_table(
         ctx: &'a Context<'a>,
         statement: &'a Statement,
         insert: &'a InsertStmt,
@@ -179,13 +180,7 @@ impl Insert<'_> {
         self.check()?;
         if self.is_ragged() {
             // Any node says what is wrong with it.
-            let sql = self.statement.sql.to_string();
-            return Ok(Plan::Forward(Forward {
-                nodes: vec![self.ctx.home()],
-                sql,
-                writes: true,
-                is_snapshot_independent: false,
-            }));
+            return Ok(Plan::Forward(Forward::of(self.statement, vec![self.ctx.home()], true)));
         }
         if self.ctx.copies.is_some() || self.needs_home() {
             return self.staged();
@@ -211,17 +206,17 @@ impl Insert<'_> {
     }
 
     /// Something only the home node may evaluate: sequences, catalog look-ups, defaults that are not the same everywhere.
-    pub(super) fn needs_home(&self) -> bool {
+    pub(in crate::dml) fn needs_home(&self) -> bool {
         !self.needs_only_defaults() || !self.unsafe_columns().is_empty()
     }
 
     /// Is there nothing for the home node but defaults?
-    pub(super) fn needs_only_defaults(&self) -> bool {
+    pub(in crate::dml) fn needs_only_defaults(&self) -> bool {
         self.facts.home.is_none() && self.overridden().is_empty()
     }
 
     /// Columns with defaults that only the home node may evaluate, where the statement uses them.
-    pub(super) fn unsafe_columns(&self) -> Vec<&Column> {
+    pub(in crate::dml) fn unsafe_columns(&self) -> Vec<&Column> {
         let given = self.given_columns();
         let replicated = is_replicated(&self.relation);
         let is_safe = |column: &Column| {
@@ -242,7 +237,7 @@ impl Insert<'_> {
     }
 
     /// The columns of bare rows of values.
-    pub(super) fn known_columns(&self) -> Option<Vec<String>> {
+    pub(in crate::dml) fn known_columns(&self) -> Option<Vec<String>> {
         self.rows()?;
         Some(self.given_columns().into_iter().map(str::to_owned).collect())
     }
@@ -284,7 +279,7 @@ impl Insert<'_> {
     }
 
     /// Rows of different lengths, which PostgreSQL refuses.
-    pub(super) fn is_ragged(&self) -> bool {
+    pub(in crate::dml) fn is_ragged(&self) -> bool {
         self.rows().is_some_and(|rows| rows.windows(2).any(|pair| pair[0].len() != pair[1].len()))
     }
 
@@ -300,7 +295,7 @@ impl Insert<'_> {
         let same = self.facts.volatile.is_none() && self.facts.clock.is_none() && self.facts.order_sensitive.is_none();
         if !is_replicated(&self.relation) {
             return match self.source_is_on(&nodes)? {
-                true => Ok(Plan::Replicate(Replicate { nodes, sql: self.statement.sql.to_string() })),
+                true => Ok(Plan::Replicate(Replicate::of(self.statement, nodes))),
                 false => self.staged(),
             };
         }
@@ -308,7 +303,7 @@ impl Insert<'_> {
         if !(same && self.rows().is_some() && self.source_is_on(&nodes)?) {
             return self.staged();
         }
-        Ok(Plan::Replicate(Replicate { nodes, sql: self.statement.sql.to_string() }))
+        Ok(Plan::Replicate(Replicate::of(self.statement, nodes)))
     }
 
     /// Can each of the nodes evaluate the source completely?
@@ -329,7 +324,6 @@ impl Insert<'_> {
 
     fn round_robin(self) -> Result<Plan> {
         let mut nodes = self.relation.distribution.nodes();
-        let sql = self.statement.sql.to_string();
         if self.source_is_on(&nodes)? {
             if let Some(clock) = self.ctx.session.clock.filter(|_| self.default_reads_clock()) {
                 if !nodes.contains(&clock) {
@@ -337,7 +331,7 @@ impl Insert<'_> {
                 }
                 nodes = vec![clock];
             }
-            return Ok(Plan::Forward(Forward { nodes, sql, writes: true, is_snapshot_independent: false }));
+            return Ok(Plan::Forward(Forward::of(self.statement, nodes, true)));
         }
         // Rows that nodes compute on their own may stay where they are.
         if let Some(split) = self.split_source(&Env::default())?
@@ -345,7 +339,7 @@ impl Insert<'_> {
             && self.facts.volatile.is_none()
             && self.is_one_moment(&split.nodes)
         {
-            return Ok(Plan::Scatter(Scatter { nodes: split.nodes, sql, writes: true, tables: None }));
+            return Ok(Plan::Scatter(Scatter::of(self.statement, split.nodes, true)));
         }
         self.staged()
     }
@@ -377,14 +371,13 @@ impl Insert<'_> {
         if !self.is_colocated(&Env::default())? {
             return self.staged();
         }
-        let sql = self.statement.sql.to_string();
         match self.source(&Env::default())? {
             Some(RowDistribution::Partitioned(split)) if self.is_one_moment(&split.nodes) => {
-                Ok(Plan::Scatter(Scatter { nodes: split.nodes, sql, writes: true, tables: None }))
+                Ok(Plan::Scatter(Scatter::of(self.statement, split.nodes, true)))
             }
             // The source's key is a constant, so it has rows on this node only.
             Some(RowDistribution::Replicated(nodes)) if nodes.len() == 1 && self.is_one_moment(&nodes) => {
-                Ok(Plan::Forward(Forward { nodes, sql, writes: true, is_snapshot_independent: false }))
+                Ok(Plan::Forward(Forward::of(self.statement, nodes, true)))
             }
             _ => self.staged(),
         }
@@ -495,13 +488,7 @@ impl Insert<'_> {
             by_node.entry(*node).or_default().push(row);
         }
         if let [(node, _)] = by_node.iter().collect::<Vec<_>>().as_slice() {
-            let sql = self.statement.sql.to_string();
-            return Ok(Plan::Forward(Forward {
-                nodes: vec![**node],
-                sql,
-                writes: true,
-                is_snapshot_independent: false,
-            }));
+            return Ok(Plan::Forward(Forward::of(self.statement, vec![**node], true)));
         }
         let Some(query) = select_of(self.insert.select_stmt.as_deref()) else {
             return Err(PgError::internal("VALUES without rows"));
@@ -532,7 +519,7 @@ impl Insert<'_> {
     }
 
     /// `rewriteTargetListIU` (PostgreSQL's `rewriteHandler.c`): the stage would take such a value, the table does not.
-    pub(super) fn check_identity(&self) -> Result<()> {
+    pub(in crate::dml) fn check_identity(&self) -> Result<()> {
         if self.insert.r#override != OverridingKind::OverridingNotSet as i32 {
             return Ok(());
         }
@@ -552,106 +539,9 @@ impl Insert<'_> {
         }
         Ok(())
     }
-
-    /// By way of the stage table.
-    fn staged(&self) -> Result<Plan> {
-        if stage::stored_columns(&self.relation).is_empty() {
-            return Err(PgError::unsupported("an INSERT of rows without columns that one node makes for others")
-                .hint("Give the table a column."));
-        }
-        self.check_identity()?;
-        let mut fill = self.insert.clone();
-        fill.relation = Some(tree::table("", stage::TABLE, None));
-        fill.on_conflict_clause = None;
-        fill.returning_clause = None;
-        fill.r#override = OverridingKind::OverridingNotSet as i32;
-        if fill.cols.is_empty() && fill.select_stmt.is_some() {
-            fill.cols = self.given_columns().iter().map(|name| tree::target_name_only(name)).collect();
-        }
-        let mut stage = stage::stage(&self.relation, self.ctx.session.now);
-        let is_rows = self.rows().is_some();
-        overriding::ignore_values(&self.overridden(), &self.given_columns(), is_rows, &mut fill, &mut stage);
-        let direct = self.direct();
-        let (inputs, types) = self.fill_source(&mut fill, direct.is_some())?;
-        let direct = direct.filter(|_| matches!(inputs.as_slice(), [input] if input.exchange_plan.is_some()));
-        let text = tree::deparse(&NodeEnum::InsertStmt(Box::new(fill)))?;
-        Ok(Plan::InsertStaged(Box::new(InsertStaged {
-            node: self.ctx.home(),
-            inputs,
-            stage,
-            fill: FinalSql { text, types },
-            target_sql: self.target_sql(),
-            tail: tail::text(self.insert)?,
-            clauses: Clauses::of(self.insert),
-            parameters: self.statement.parameters,
-            direct,
-            original: self.statement.sql.to_string(),
-            rights_sql: self.ctx.catalog.has_column_grants(self.relation.oid).then(|| self.statement.sql.to_string()),
-            through: None,
-        })))
-    }
-
-    /// How rows of other nodes may go straight to theirs: COPY sets no other column, so none may have a default.
-    fn direct(&self) -> Option<Direct> {
-        let is_bare = self.overridden().is_empty()
-            && tail::text(self.insert).is_ok_and(|tail| tail.is_empty())
-            && !self.insert.cols.iter().any(row_parts::is_part)
-            && !row_parts::has_records(self.insert);
-        let given: Option<Vec<&Column>> =
-            self.given_columns().into_iter().map(|name| self.relation.column(name)).collect();
-        let given = given.filter(|_| is_bare && !self.relation.is_barrier)?;
-        let stored = stage::stored_columns(&self.relation);
-        let is_given = |column: &Column| given.iter().any(|other| other.number == column.number);
-        let has_default = |column: &Column| column.default.is_some() || is_identity(column);
-        let all_stored = given.iter().all(|column| stored.iter().any(|other| other.number == column.number));
-        if !all_stored || stored.into_iter().any(|column| !is_given(column) && has_default(column)) {
-            return None;
-        }
-        let columns: Vec<RowColumn> = given.into_iter().map(stage::row_column).collect();
-        let names: Vec<String> = columns.iter().map(|column| catalog::quote_identifier(&column.name)).collect();
-        let target = self.relation.qualified_name();
-        Some(Direct {
-            route: stage::route(&self.relation, &columns),
-            copy_sql: format!("COPY {target} ({}) FROM STDIN (FORMAT binary)", names.join(", ")),
-            columns,
-        })
-    }
-
-    /// Plain rows are evaluated as they stand; a query is planned like any other.
-    fn fill_source(&self, fill: &mut InsertStmt, straight: bool) -> Result<(Vec<Input>, Markers)> {
-        let reads_nothing = self.rows().is_some_and(|rows| {
-            rows.iter().flatten().all(|v| match v {
-                Value::Expression(node) => !has_sub_link(&[*node]).unwrap_or(true),
-                Value::Default => true,
-            })
-        });
-        if !has_what_functions_read(&self.facts, self.ctx.home()) {
-            let has_defaults = self.rows().into_iter().flatten().flatten().any(|v| matches!(v, Value::Default));
-            if has_defaults {
-                check_functions_at_home(self.ctx, &self.facts)?;
-            }
-        } else if reads_nothing {
-            return Ok(Default::default());
-        }
-        let Some(query) = fill.select_stmt.as_deref().and_then(|n| n.node.clone()) else {
-            return Ok(Default::default());
-        };
-        let (inputs, source) = source(self.ctx, self.insert, &query, straight)?;
-        let select = tree::parse_select(&source.text)?;
-        fill.select_stmt = Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(select)))));
-        Ok((inputs, source.types))
-    }
-
-    fn target_sql(&self) -> String {
-        let name = self.relation.qualified_name();
-        match self.insert.relation.as_ref().and_then(|r| r.alias.as_ref()) {
-            Some(alias) => format!("{name} AS {}", catalog::quote_identifier(&alias.aliasname)),
-            None => name,
-        }
-    }
 }
 
-pub(super) fn is_identity(column: &Column) -> bool {
+pub(in crate::dml) fn is_identity(column: &Column) -> bool {
     matches!(column.generated, Generated::IdentityAlways | Generated::IdentityByDefault)
 }
 

@@ -6,18 +6,22 @@
 use std::sync::Arc;
 
 use catalog::{Relation, RelationKind};
-use pg_query::protobuf::{Alias, ColumnRef, OnConflictClause, RangeVar, SelectStmt, SetOperation};
+use pg_query::protobuf::{ColumnRef, OnConflictClause, RangeVar, SelectStmt, SetOperation};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
-use super::view_insert::{self, Shown};
-use super::{view_defaults, width};
+use super::width;
 use crate::context::{Context, Named};
 use crate::facts::code;
 use crate::parse::Statement;
-use crate::plan::Plan;
+use crate::plan::{Plan, Replicate, Scatter};
 use crate::rewrite::views;
 use crate::tree::{self, Ref, Walk};
+
+mod defaults;
+mod insert;
+
+use insert::Shown;
 
 /// PostgreSQL has no limit of its own but its stack.
 pub(crate) const VIEW_DEPTH_MAX: usize = 32;
@@ -59,12 +63,17 @@ pub(crate) fn through_view(ctx: &Context<'_>, statement: &Statement) -> Result<O
             }
         }
         Plan::Forward(forward) if *forward.sql == *rewritten.sql => forward.sql = own(),
-        Plan::Scatter(scatter) if *scatter.sql == *rewritten.sql => scatter.sql = own(),
-        Plan::Replicate(replicate) if *replicate.sql == *rewritten.sql => replicate.sql = own(),
-        Plan::InsertSplit(split) => view_insert::split(statement, split)?,
+        // The user may have no right on what is under the view: its own name is locked.
+        Plan::Scatter(scatter) if *scatter.sql == *rewritten.sql => {
+            *scatter = Scatter::of(statement, std::mem::take(&mut scatter.nodes), scatter.writes);
+        }
+        Plan::Replicate(replicate) if *replicate.sql == *rewritten.sql => {
+            *replicate = Replicate::of(statement, std::mem::take(&mut replicate.nodes));
+        }
+        Plan::InsertSplit(split) => insert::split(statement, split)?,
         Plan::InsertStaged(insert) if checked.is_some() && !is_temporary => {
             let Some(view) = &outermost else { return Err(PgError::internal("a checking view that is none")) };
-            view_insert::staged(statement, view, &shown, insert)?;
+            insert::staged(statement, view, &shown, insert)?;
             insert.rights_sql = Some(own());
         }
         _ if let Some(view) = checked => {
@@ -111,13 +120,9 @@ fn target_mut(tree: &mut NodeEnum) -> Option<&mut RangeVar> {
 }
 
 fn target_view(ctx: &Context<'_>, tree: &NodeEnum) -> Result<Option<Arc<Relation>>> {
-    let target = match tree {
-        NodeEnum::InsertStmt(insert) => &insert.relation,
-        NodeEnum::UpdateStmt(update) => &update.relation,
-        NodeEnum::DeleteStmt(delete) => &delete.relation,
-        _ => return Ok(None),
-    };
-    Ok(match target.as_ref().map(|name| ctx.resolve(name)).transpose()? {
+    // MERGE comes to its view by itself.
+    let target = tree::target_of(tree).filter(|_| !matches!(tree, NodeEnum::MergeStmt(_)));
+    Ok(match target.map(|name| ctx.resolve(name)).transpose()? {
         Some(Named::View(view)) => Some(view),
         _ => None,
     })
@@ -204,7 +209,7 @@ impl Through {
         self.is_alone = self.check_names(tree, others)?;
         match tree {
             NodeEnum::InsertStmt(insert) => {
-                view_defaults::of_insert(&self.view, insert)?;
+                defaults::of_insert(&self.view, insert)?;
                 if insert.cols.is_empty() && insert.select_stmt.is_some() {
                     let query = super::select_of(insert.select_stmt.as_deref());
                     let count = query.and_then(width).unwrap_or(self.columns.len());
@@ -220,7 +225,7 @@ impl Through {
                 }
             }
             NodeEnum::UpdateStmt(update) => {
-                view_defaults::of_update(&self.view, &mut update.target_list)?;
+                defaults::of_update(&self.view, &mut update.target_list)?;
                 self.rename_targets(&mut update.target_list)?;
                 self.restrict(&mut update.where_clause)?;
                 if let Some(returning) = &mut update.returning_clause {
@@ -236,7 +241,7 @@ impl Through {
             _ => return Err(PgError::internal("no data change")),
         }
         let Some(target) = target_mut(tree) else { return Err(PgError::internal("a data change without a target")) };
-        let alias = Alias { aliasname: self.alias.clone(), colnames: Vec::new() };
+        let alias = tree::alias(&self.alias);
         *target = RangeVar { alias: Some(alias), ..self.base.clone() };
         Ok(())
     }
@@ -436,14 +441,8 @@ fn is_star_of(value: &Node, alias: &str) -> bool {
 }
 
 fn target_alias(tree: &NodeEnum) -> String {
-    let target = match tree {
-        NodeEnum::InsertStmt(insert) => insert.relation.as_ref(),
-        NodeEnum::UpdateStmt(update) => update.relation.as_ref(),
-        NodeEnum::DeleteStmt(delete) => delete.relation.as_ref(),
-        _ => None,
-    };
     let alias = |target: &RangeVar| target.alias.as_ref().map_or(target.relname.clone(), |a| a.aliasname.clone());
-    target.map(alias).unwrap_or_default()
+    tree::target_of(tree).map(alias).unwrap_or_default()
 }
 
 /// `view_query_is_auto_updatable` (PostgreSQL's `rewriteHandler.c`): the only table, if nothing is done but choosing from it.

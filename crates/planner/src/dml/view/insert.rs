@@ -5,8 +5,8 @@ use pg_query::NodeEnum;
 use pg_query::protobuf::InsertStmt;
 use pgerror::Result;
 
-use super::view::refused;
-use super::{select_of, tail};
+use super::refused;
+use crate::dml::{insert::tail, select_of};
 use crate::parse::Statement;
 use crate::plan::{InsertSplit, InsertStaged, Through};
 use crate::tree;

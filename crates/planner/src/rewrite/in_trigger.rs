@@ -1,0 +1,55 @@
+//! A statement in the body of a trigger that the coordinator runs: to the node that gets it, it is in no trigger.
+
+use catalog::{Meaning, meaning};
+use pg_query::NodeEnum;
+use pg_query::protobuf::FuncCall;
+use pgerror::{PgError, Result, SqlState};
+
+use crate::facts::code;
+use crate::tree::{self, Ref, Walk};
+
+/// The text with the depth of the triggers where it asks for that; `None` if it does not.
+///
+/// # Errors
+/// As PostgreSQL's if it would change one of the trigger's `transition_tables`, which are temporary tables here.
+pub fn in_trigger(sql: &str, depth: usize, transition_tables: &[String]) -> Result<Option<String>> {
+    let Ok(parsed) = pg_query::parse(sql, 0) else { return Ok(None) };
+    let [statement] = parsed.protobuf.stmts.as_slice() else { return Ok(None) };
+    let Some(mut whole) = statement.stmt.as_deref().cloned() else { return Ok(None) };
+    whole.walk(&mut |node| match code::changed(node) {
+        Some(name) if name.schemaname.is_empty() && transition_tables.contains(&name.relname) => {
+            let message = format!("relation \"{}\" cannot be the target of a modifying statement", name.relname);
+            Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, message))
+        }
+        _ => Ok(true),
+    })?;
+    let mut asks = false;
+    whole.rewrite(&mut |node| {
+        let is_depth = matches!(&node.node, Some(NodeEnum::FuncCall(call)) if asks_depth(call));
+        if is_depth {
+            (*node, asks) = (tree::integer(depth as i64), true);
+        }
+        Ok(!is_depth)
+    })?;
+    match whole.node.filter(|_| asks) {
+        Some(tree) => tree::deparse(&tree).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Does an expression ask how many triggers it is in?
+pub(crate) fn asks_for_depth(expression: &impl Walk) -> Result<bool> {
+    let mut asks = false;
+    expression.walk(&mut |node| {
+        asks |= matches!(node, Ref::FuncCall(call) if asks_depth(call));
+        Ok(!asks)
+    })?;
+    Ok(asks)
+}
+
+fn asks_depth(call: &FuncCall) -> bool {
+    let (schema, name) = tree::qualified(&call.funcname);
+    schema.is_none_or(|schema| schema == "pg_catalog")
+        && call.args.is_empty()
+        && meaning::without_arguments(name) == Some(Meaning::TriggerDepth)
+}

@@ -1,0 +1,137 @@
+//! What a function returns, and how a statement takes it from a parameter.
+
+use catalog::Function;
+use pg_query::protobuf::{self, FuncCall, FunctionParameterMode, ParamRef, TypeCast, TypeName};
+use pg_query::{Node, NodeEnum};
+
+use super::Wanted;
+use crate::context::Context;
+use crate::tree;
+/// What a function returns.
+pub(crate) struct Shape {
+    /// The type after RETURNS, if it is not a record or void.
+    pub(super) returns: Option<TypeName>,
+    pub is_void: bool,
+    is_sql: bool,
+    pub set: bool,
+    /// OUT parameters and columns of RETURNS TABLE.
+    pub(super) outs: Vec<(String, TypeName)>,
+}
+
+impl Shape {
+    /// `None` if it cannot be told from the function alone.
+    pub fn of(ctx: &Context<'_>, function: &Function) -> Option<Self> {
+        let NodeEnum::CreateFunctionStmt(create) = tree::parse_one(&function.definition).ok()?? else { return None };
+        let (mut outs, mut table) = (Vec::new(), false);
+        for (at, parameter) in create.parameters.iter().enumerate() {
+            let Some(NodeEnum::FunctionParameter(parameter)) = &parameter.node else { return None };
+            let of = parameter.arg_type.clone()?;
+            let name = match parameter.name.as_str() {
+                "" => format!("column{}", at + 1),
+                name => name.to_owned(),
+            };
+            match parameter.mode() {
+                FunctionParameterMode::FuncParamIn | FunctionParameterMode::FuncParamDefault => {}
+                FunctionParameterMode::FuncParamOut | FunctionParameterMode::FuncParamInout => outs.push((name, of)),
+                FunctionParameterMode::FuncParamTable => {
+                    table = true;
+                    outs.push((name, of));
+                }
+                _ => return None,
+            }
+        }
+        let name = |of: &TypeName| of.names.last().and_then(tree::text_of).unwrap_or_default().to_owned();
+        let declared = create.return_type.clone();
+        let set = table || declared.as_ref().is_some_and(|of| of.setof);
+        let word = declared.as_ref().map(&name).unwrap_or_default();
+        let returns = declared.filter(|_| !table && outs.is_empty()).map(|of| TypeName { setof: false, ..of });
+        let all = returns.iter().chain(outs.iter().map(|(_, of)| of));
+        let is_unclear = |of: &TypeName| name(of) != "void" && ctx.is_pseudo_type(of);
+        let is_nested = |of: &TypeName| set && !of.array_bounds.is_empty();
+        if all.clone().any(|of| is_unclear(of) || is_nested(of)) {
+            return None;
+        }
+        Some(Self { returns, is_void: word == "void", is_sql: function.language == "sql", set, outs })
+    }
+
+    pub fn columns(&self) -> Vec<TypeName> {
+        match &self.returns {
+            Some(of) => vec![of.clone()],
+            None => self.outs.iter().map(|(_, of)| of.clone()).collect(),
+        }
+    }
+
+    /// Names of the columns that it has in FROM under this alias; `None` if they cannot be told.
+    pub fn names(&self, ctx: &Context<'_>, alias: &str) -> Option<Vec<String>> {
+        let Some(of) = &self.returns else { return Some(self.outs.iter().map(|(name, _)| name.clone()).collect()) };
+        if !self.is_row(ctx) {
+            return Some(vec![alias.to_owned()]);
+        }
+        let relation = match tree::names_of(&of.names).as_slice() {
+            [schema, name] => ctx.catalog.relation(schema, name)?,
+            _ => return None,
+        };
+        Some(relation.columns.iter().map(|column| column.name.clone()).collect())
+    }
+
+    pub(super) fn wanted(&self, columns: usize) -> Wanted {
+        match (self.is_void, self.set) {
+            (true, _) => Wanted::Nothing,
+            (_, true) => Wanted::Arrays(columns),
+            (_, false) => Wanted::Values(columns),
+        }
+    }
+
+    /// May the type be that of rows?
+    pub(super) fn is_row(&self, ctx: &Context<'_>) -> bool {
+        let Some(of) = &self.returns else { return false };
+        let name = of.names.last().and_then(tree::text_of).unwrap_or_default();
+        of.array_bounds.is_empty() && ctx.catalog.relations().any(|relation| relation.name == name)
+    }
+
+    /// A column of the result from its parameter.
+    pub(super) fn value(&self, parameter: usize, of: &TypeName) -> Node {
+        if self.is_void {
+            let empty = match self.is_sql {
+                true => tree::node(NodeEnum::AConst(protobuf::AConst { isnull: true, ..Default::default() })),
+                false => tree::text(""),
+            };
+            return cast(empty, of.clone());
+        }
+        let value = tree::node(NodeEnum::ParamRef(ParamRef {
+            number: i32::try_from(parameter).unwrap_or(i32::MAX),
+            location: -1,
+        }));
+        if !self.set {
+            return cast(value, of.clone());
+        }
+        let bound = tree::node(NodeEnum::Integer(protobuf::Integer { ival: -1 }));
+        let array = TypeName { array_bounds: vec![bound], ..of.clone() };
+        unnest(cast(value, array))
+    }
+
+    /// The same as a set, if it is a single value too.
+    pub(super) fn rows(&self, parameter: usize, of: &TypeName) -> Node {
+        match (self.set, self.value(parameter, of)) {
+            (true, rows) => rows,
+            (false, value) => unnest(tree::node(NodeEnum::AArrayExpr(protobuf::AArrayExpr {
+                elements: vec![value],
+                ..protobuf::AArrayExpr::default()
+            }))),
+        }
+    }
+}
+
+fn unnest(array: Node) -> Node {
+    tree::node(NodeEnum::FuncCall(Box::new(FuncCall {
+        funcname: vec![tree::string("pg_catalog"), tree::string("unnest")],
+        args: vec![array],
+        funcformat: protobuf::CoercionForm::CoerceExplicitCall as i32,
+        location: -1,
+        ..FuncCall::default()
+    })))
+}
+
+fn cast(value: Node, of: TypeName) -> Node {
+    tree::node(NodeEnum::TypeCast(Box::new(TypeCast { arg: Some(Box::new(value)), type_name: Some(of), location: -1 })))
+}

@@ -1,0 +1,24 @@
+//! The floors of the crate.
+
+const FLOORS: [&str; 15] = [
+    "session",
+    "tree",
+    "parse",
+    "context",
+    "facts",
+    "plan",
+    "select",
+    "look_alikes",
+    "template",
+    "copy",
+    "dml",
+    "ddl",
+    "with",
+    "rewrite",
+    "first_copy",
+];
+
+#[test]
+fn no_more_uses_go_up_than_did() {
+    testkit::rooms::check_no_worse(env!("CARGO_MANIFEST_DIR"), &FLOORS, 45, 36);
+}
