@@ -9,7 +9,7 @@
 //! that a text comes it is analysed and planned; afterwards it is not.
 
 use std::fs::{self, File};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use testkit::wire::{Client, CopyInput};
@@ -85,7 +85,7 @@ fn statements_ask_no_more_than_they_may() {
         return;
     }
     let cluster = Cluster::start(DATANODES, 1).expect("a cluster");
-    let relays = coordinator_behind_relays(&cluster);
+    let (relays, _coordinator) = coordinator_behind_relays(&cluster);
     let mut client = cluster.connect(0).expect("a session");
     for sql in [
         "CREATE TABLE t (k int PRIMARY KEY, n int, v text) DISTRIBUTE BY HASH (k)",
@@ -139,8 +139,18 @@ fn until_quiet(cluster: &Cluster) {
     }
 }
 
+/// A coordinator that `loxo down` does not know, since it has a configuration of its own.
+struct Coordinator(Child);
+
+impl Drop for Coordinator {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Starts the coordinator anew, with a relay in front of each datanode.
-fn coordinator_behind_relays(cluster: &Cluster) -> Vec<Relay> {
+fn coordinator_behind_relays(cluster: &Cluster) -> (Vec<Relay>, Coordinator) {
     let dir = cluster.dir();
     let text = fs::read_to_string(dir.join("cluster.toml")).expect("the configuration");
     // A cluster of one machine is reached over sockets in its directories, past every relay.
@@ -164,11 +174,10 @@ fn coordinator_behind_relays(cluster: &Cluster) -> Vec<Relay> {
     let mut command = Command::new(loxo_binary().expect("the binary"));
     command.args(["coordinator", "--name", "coord1", "--config"]).arg(path);
     command.stdin(Stdio::null()).stdout(log.try_clone().expect("a log")).stderr(log);
-    let mut coordinator = command.spawn().expect("a coordinator");
-    std::thread::spawn(move || coordinator.wait());
+    let coordinator = Coordinator(command.spawn().expect("a coordinator"));
     while cluster.connect(0).is_err() {
         assert!(since.elapsed() < SOON, "the coordinator does not start");
         std::thread::sleep(Duration::from_millis(20));
     }
-    relays
+    (relays, coordinator)
 }
