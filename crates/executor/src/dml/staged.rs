@@ -1,4 +1,4 @@
-//! INSERT whose rows PostgreSQL has to make first, and the routing of rows that come out of a datanode.
+//! INSERT whose rows PostgreSQL has to make first.
 //!
 //! The home node evaluates the source into a temp copy of the target (defaults, sequences, casts, `DEFAULT` markers, any
 //! query); the rows are read back in batches through a cursor, hashed on their binary form and written to their nodes.
@@ -8,9 +8,9 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use catalog::{NodeId, quote_identifier};
 use pgerror::{PgError, Result, SqlState};
+use pgproto::Frame;
 use pgproto::backend::Field;
-use pgproto::{Frame, frontend};
-use planner::{Direct, InsertStaged, KeySource, Route, Stage};
+use planner::{Direct, InsertStaged, Route, Stage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -19,7 +19,9 @@ use crate::backend::request::{Call, Event};
 use crate::dml::returning::{Returned, pass_in_order};
 use crate::dml::trigger_events::is_trigger_event;
 use crate::engine::fixed_text::{fix, restore};
-use crate::engine::gather::{text_line, without_position};
+use crate::engine::gather::without_position;
+use crate::engine::mover::router::{Destination, RowRouter};
+use crate::engine::mover::rows::{Values, put_row, split_bodies};
 use crate::engine::output::{Output, frame_bodies};
 use crate::engine::run::Completion;
 use crate::engine::spool::Spool;
@@ -245,7 +247,7 @@ impl Session {
     }
 
     /// Gives the rows that were stored: a trigger may leave some out. An error's CONTEXT names the row by its number in the stage.
-    async fn copy_batch(&mut self, stage: &Stage, batch: Batch, binary: bool, rows_before: u64) -> Result<u64> {
+    async fn copy_batch(&mut self, stage: &Stage, mut batch: Batch, binary: bool, rows_before: u64) -> Result<u64> {
         let copy = match binary {
             true => stage.copy_sql(),
             false => stage.copy_sql().replace("(FORMAT binary)", "(FORMAT text)"),
@@ -255,21 +257,15 @@ impl Session {
             self.acquire(*node, Mode::InBlock).await?;
         }
         let mut links = self.take(&nodes)?;
-        let work = links.iter_mut().zip(batch.per_node.into_values()).map(|((_, leased), rows)| {
+        let work = links.iter_mut().zip(batch.per_node.values_mut()).map(|((_, leased), part)| {
             let copy = &copy;
             async move {
-                leased.link.connection.query(copy.as_bytes());
-                leased.flush().await?;
-                match leased.next().await? {
-                    Event::CopyIn(_) => {}
-                    other => return Err(PgError::protocol(format!("unexpected answer {other:?} to COPY"))),
+                let mut lines = part.bodies.split();
+                if !binary {
+                    let rows = split_bodies(lines.split().freeze())?;
+                    rows.iter().try_for_each(|row| put_row(row, binary, &mut lines))?;
                 }
-                let body = copy_body(&rows, binary)?;
-                leased.link.connection.out().extend_from_slice(&frontend::copy_data_header(body.len()));
-                leased.link.connection.write_through(&body).await?;
-                frontend::copy_done(leased.link.connection.out());
-                leased.flush().await?;
-                let tag = leased.finish().await?;
+                let tag = leased.copy_whole(copy, &lines, binary).await?;
                 Ok(tag.and_then(|tag| pgproto::backend::split_command_tag(&tag).1).unwrap_or(0))
             }
         });
@@ -284,7 +280,9 @@ impl Session {
         if let (Route::Replicated { .. }, Some((_, others))) = (&stage.route, nodes.split_first()) {
             self.keep_trigger_events_only(others);
         }
-        let row = |node, sent: u64| Some(rows_before + batch.places.get(node)?.get(sent.checked_sub(1)? as usize)? + 1);
+        let row = |node, sent: u64| {
+            Some(rows_before + batch.per_node.get(node)?.places.get(sent.checked_sub(1)? as usize)? + 1)
+        };
         let name = &stage.target.name;
         let failures = nodes.iter().zip(results).filter_map(|(node, result)| {
             let error = result.err()?;
@@ -297,7 +295,7 @@ impl Session {
     async fn insert_batch(
         &mut self,
         insert: &InsertStaged,
-        batch: Batch,
+        mut batch: Batch,
         binary: bool,
         call: &Call,
         output: &mut Output<'_>,
@@ -307,7 +305,9 @@ impl Session {
         let replicated = matches!(insert.stage.route, Route::Replicated { .. });
         let mut total = 0;
         let mut returned = Vec::new();
-        for (position, (node, rows)) in batch.per_node.iter().enumerate() {
+        for (position, (node, part)) in batch.per_node.iter_mut().enumerate() {
+            let rows = part.take_rows()?;
+            let part = &*part;
             let mut kept = Spool::of(self.work_mem()).described();
             for chunk in rows.chunks(rows_max) {
                 let chunk_call = self.row_parameters(insert, call, chunk, binary)?;
@@ -327,7 +327,7 @@ impl Session {
                 }
             }
             if !(replicated && position > 0) {
-                returned.push(Returned { places: &batch.places[node], rows: kept });
+                returned.push(Returned { places: &part.places, rows: kept });
             }
         }
         pass_in_order(returned, output).await?;
@@ -338,11 +338,12 @@ impl Session {
     fn row_parameters(&self, insert: &InsertStaged, call: &Call, rows: &[Bytes], binary: bool) -> Result<Call> {
         let mut parameters = call.own_parameters(insert.parameters);
         for row in rows {
-            let values = pgproto::backend::decode_data_row(row.clone())?;
-            parameters.formats.extend(values.iter().map(|_| i16::from(binary)));
             let types = insert.stage.columns.iter().map(|column| column.type_oid);
             parameters.types.extend(types.map(|oid| if is_node_specific(oid) { 0 } else { oid }));
-            parameters.values.extend(values);
+            for value in Values::of(row) {
+                parameters.formats.push(i16::from(binary));
+                parameters.values.push(value?.map(|value| row.slice_ref(value)));
+            }
         }
         Ok(Call { parameters: Some(Arc::new(parameters)), ..call.clone() })
     }
@@ -357,131 +358,35 @@ fn has_stored_keys(direct: &Direct, given: &[Field]) -> bool {
     })
 }
 
-/// Rows of one batch by node, as DataRow bodies.
+/// Rows of one batch by node.
 #[derive(Default)]
 pub(crate) struct Batch {
-    pub(crate) per_node: BTreeMap<NodeId, Vec<Bytes>>,
-    /// Each node's rows by their number (from 0) in the batch.
-    places: BTreeMap<NodeId, Vec<u64>>,
+    pub(crate) per_node: BTreeMap<NodeId, BatchPart>,
     pub(crate) rows: u64,
+}
+
+/// The rows of one node.
+#[derive(Default)]
+pub(crate) struct BatchPart {
+    /// DataRow bodies, one after the other.
+    bodies: BytesMut,
+    /// The rows' numbers (from 0) in the batch.
+    places: Vec<u64>,
 }
 
 impl Batch {
     fn push(&mut self, node: NodeId, body: &[u8]) {
-        self.per_node.entry(node).or_default().push(Bytes::copy_from_slice(body));
-        self.places.entry(node).or_default().push(self.rows);
+        let part = self.per_node.entry(node).or_default();
+        part.bodies.put_slice(body);
+        part.places.push(self.rows);
     }
 }
 
-fn copy_body(rows: &[Bytes], binary: bool) -> Result<BytesMut> {
-    let mut out = BytesMut::with_capacity(rows.iter().map(Bytes::len).sum::<usize>() + 64);
-    if !binary {
-        rows.iter().try_for_each(|row| text_line(row, &mut out))?;
-        return Ok(out);
+impl BatchPart {
+    /// Takes the rows out.
+    pub(crate) fn take_rows(&mut self) -> Result<Vec<Bytes>> {
+        split_bodies(self.bodies.split().freeze())
     }
-    out.put_slice(b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0");
-    rows.iter().for_each(|row| out.put_slice(row));
-    out.put_i16(-1);
-    Ok(out)
-}
-
-/// Where a row goes.
-pub(crate) enum Destination<'a> {
-    One(NodeId),
-    All(&'a [NodeId]),
-}
-
-/// Finds the node of rows that come as DataRow bodies.
-pub(crate) struct RowRouter<'a> {
-    route: &'a Route,
-    binary: bool,
-    turn: usize,
-    /// The encoding that texts come in, if they have other bytes in the server.
-    foreign: Option<String>,
-}
-
-impl<'a> RowRouter<'a> {
-    pub(crate) fn new(route: &'a Route, binary: bool, turn: usize) -> Self {
-        Self { route, binary, turn, foreign: None }
-    }
-
-    pub(crate) fn is_binary(&self) -> bool {
-        self.binary
-    }
-
-    pub(crate) fn of_encoding(mut self, foreign: Option<String>) -> Self {
-        self.foreign = foreign;
-        self
-    }
-
-    pub(crate) fn destination(&mut self, body: &[u8]) -> Result<Destination<'a>> {
-        let bad = |_| PgError::internal("a key value cannot be hashed");
-        Ok(match self.route {
-            Route::Single { node } => Destination::One(*node),
-            Route::Replicated { nodes } => Destination::All(nodes),
-            Route::RoundRobin { nodes } => {
-                self.turn = (self.turn + 1) % nodes.len();
-                Destination::One(nodes[self.turn])
-            }
-            Route::Hash { key, map, .. } => {
-                let mut hasher = placement::KeyHasher::new();
-                for (source, key_type) in key {
-                    let value = match source {
-                        KeySource::Column(index) => value_at(body, *index)?,
-                        KeySource::Null => None,
-                    };
-                    crate::session::encoding::check_key(self.foreign.as_deref(), *key_type, value)?;
-                    match self.binary {
-                        true => hasher.binary(*key_type, value).map_err(bad)?,
-                        false => {
-                            hasher.text(*key_type, value).ok_or_else(unknown_spelling)?;
-                        }
-                    }
-                }
-                Destination::One(NodeId(map.node(hasher.bucket())))
-            }
-            Route::Modulo { key: (source, key_type), map, .. } => {
-                let value = match source {
-                    KeySource::Column(index) => value_at(body, *index)?,
-                    KeySource::Null => None,
-                };
-                let bucket = match (value, self.binary) {
-                    (None, _) => 0,
-                    (Some(value), true) => match key_type.modulo_value(value) {
-                        Some(number) => placement::modulo_bucket(number.map_err(bad)?),
-                        None => return Err(PgError::internal("a MODULO key of this type")),
-                    },
-                    (Some(value), false) => {
-                        let number = key_type.modulo_text(value).ok_or_else(unknown_spelling)?;
-                        placement::modulo_bucket(number)
-                    }
-                };
-                Destination::One(NodeId(map.node(bucket)))
-            }
-        })
-    }
-}
-
-fn unknown_spelling() -> PgError {
-    PgError::unsupported("a key value of this spelling next to a user-defined type")
-        .hint("Use an integer or text distribution key in this table.")
-}
-
-/// A column of a DataRow body.
-fn value_at(body: &[u8], index: usize) -> Result<Option<&[u8]>> {
-    let short = || PgError::protocol("a row has fewer columns than expected");
-    let mut at = 2;
-    for column in 0.. {
-        let length = body.get(at..at + 4).ok_or_else(short)?;
-        let length = i32::from_be_bytes([length[0], length[1], length[2], length[3]]);
-        at += 4;
-        let bytes = usize::try_from(length).unwrap_or(0);
-        if column == index {
-            return if length < 0 { Ok(None) } else { body.get(at..at + bytes).map(Some).ok_or_else(short) };
-        }
-        at += bytes;
-    }
-    Err(short())
 }
 
 /// The user wrote INSERT; that the rows went by COPY is our business.

@@ -14,7 +14,8 @@ use pgproto::backend::{self, Field};
 use planner::{ExchangePlan, Explain, Gather, Merge, Plan, Scatter};
 
 use crate::backend::request::Call;
-use crate::engine::gather::{Moved, without_position};
+use crate::engine::gather::without_position;
+use crate::engine::mover::Moved;
 use crate::engine::output::{Output, frame_bodies};
 use crate::engine::run::Completion;
 use crate::engine::spool::Spool;

@@ -23,9 +23,11 @@ use tokio::time::Instant;
 use crate::backend::leased::LeasedConnection;
 use crate::backend::own_temp::TempAs;
 use crate::backend::request::Call;
-use crate::engine::exchange::{FIRST_BATCH_ROWS, Target, locks_of, open_portal};
+use crate::engine::exchange::{locks_of, open_portal};
 use crate::engine::fixed_text::{restore, travelling};
-use crate::engine::gather::{Filled, copy_rows, without_position};
+use crate::engine::gather::{Filled, fill_table, without_position};
+use crate::engine::mover::router::{RowRouter, nodes_of};
+use crate::engine::mover::{Delivery, Gives, Worker, move_rows};
 use crate::session::{Mode, Session, take_links};
 use crate::snapshot::bound_portals::{self, Portal};
 use crate::snapshot::{CUT_MAX, Cut, Isolation};
@@ -296,7 +298,7 @@ impl Session {
         let work = own
             .iter_mut()
             .zip(readers.iter_mut())
-            .map(|(own, (_, reader))| copy_local_copy(own, reader, portal, &table, binary));
+            .map(|(own, reader)| copy_local_copy(own, reader, portal, &table, binary));
         let copied = futures_util::future::join_all(work).await;
         aside.leased.extend(own);
         self.put_back(readers);
@@ -344,12 +346,29 @@ impl Session {
         let sent = travelling(&sql, binary);
         for node in &sources {
             let leased = self.link(*node)?;
-            open_portal(leased, &sent, &call.fragment_types(&sql), call, FIRST_BATCH_ROWS);
+            open_portal(leased, &sent, &call.fragment_types(&sql), call, 0);
             leased.flush().await?;
         }
         let copy = if binary { copy_sql.to_owned() } else { copy_sql.replace("(FORMAT binary)", "(FORMAT text)") };
-        let to = Target { copy: &copy, then: None, first: FIRST_BATCH_ROWS };
-        let moved = self.move_rows(sources, route, binary, &to, Some(ready.aside()?)).await?;
+        let router = RowRouter::new(route, binary, self.number).of_encoding(self.foreign_encoding());
+        let (aside, targets) = (ready.aside()?, nodes_of(route));
+        let (mut giving, mut taking) = (self.take(&sources)?, take_links(&mut aside.leased, &targets)?);
+        let moved = {
+            let mut workers = Vec::with_capacity(sources.len() + targets.len());
+            for (node, leased) in &mut giving {
+                workers.push(Worker { node: *node, leased, gives: Gives::Portal(0), takes: false });
+            }
+            for (node, leased) in &mut taking {
+                workers.push(Worker { node: *node, leased, gives: Gives::Nothing, takes: true });
+            }
+            move_rows(workers, router, &Delivery { copy: &copy, at_once: false, then: None }).await
+        };
+        aside.leased.extend(taking);
+        self.put_back(giving);
+        let moved = moved?;
+        if !binary {
+            self.broadcast(&sources, &restore()).await?;
+        }
         Ok(moved.iter().map(|moved| moved.rows).sum())
     }
 
@@ -418,33 +437,16 @@ impl Session {
     }
 }
 
-/// Where rows may go.
-fn nodes_of(route: &Route) -> Vec<NodeId> {
-    match route {
-        Route::Hash { nodes, .. }
-        | Route::Modulo { nodes, .. }
-        | Route::RoundRobin { nodes }
-        | Route::Replicated { nodes } => nodes.clone(),
-        Route::Single { node } => vec![*node],
-    }
-}
-
 async fn copy_local_copy(
     own: &mut (NodeId, LeasedConnection),
-    reader: &mut LeasedConnection,
+    reader: &mut (NodeId, LeasedConnection),
     portal: &Portal,
     table: &str,
     binary: bool,
 ) -> Result<()> {
     own.1.execute_portal(&portal.name, false);
     own.1.flush().await?;
-    let copied = copy_rows(std::slice::from_mut(own), reader, table, binary).await;
-    if copied.is_err() && !own.1.link.connection.is_settled() {
-        // Waited for: a cancel that comes late would hit the next statement.
-        own.1.link.connection.cancel_key().cancel().await;
-        let _ = own.1.finish().await;
-    }
-    copied?;
+    fill_table(std::slice::from_mut(own), (reader.0, &mut reader.1), table, binary).await?;
     if !binary {
         own.1.link.connection.execute(&restore()).await?;
     }
